@@ -1,0 +1,56 @@
+package core
+
+import (
+	"math"
+	"time"
+)
+
+// Never is the RetryAfter of a request that no wait can help, because its cost
+// exceeds the capacity of the limit.
+const Never time.Duration = math.MaxInt64
+
+// Check is one question: may Cost units pass under Limit for Key?
+type Check struct {
+	// Key says whose traffic it is: "ip:203.0.113.9", "user:42". It may be any
+	// non-empty string; long or unprintable ones are hashed by the store.
+	Key string
+	// Limit is the limit to ask.
+	Limit Limit
+	// Cost is the number of units to charge. Zero charges nothing and is always
+	// allowed; a negative cost is an error. There is no default: a Check literal
+	// that leaves Cost out asks for nothing.
+	Cost int
+	// Shadow makes the check a question of its own that travels with the others.
+	// It is decided and charged by its own verdict alone, in a state of its own;
+	// it neither refuses the other checks nor is spared when they are refused.
+	Shadow bool
+}
+
+// Decision is the answer to one [Check].
+//
+// Take a leaky bucket of 10 that drains one a second, and a client that has
+// just sent 10 requests at once: the tenth Decision says Allowed, Remaining 0
+// NextAfter 1s and ResetAfter 10s. An eleventh request at the same moment is not allowed,
+// with RetryAfter 1s; had it been sent half a second later, RetryAfter would be
+// 500ms and ResetAfter 9.5s.
+type Decision struct {
+	// Allowed is this check's own verdict. When several checks are asked
+	// together, the question passed if all of them are allowed.
+	Allowed bool
+	// Limit is the limit that was asked.
+	Limit Limit
+	// Remaining is how many whole units are left: after the charge if the question
+	// passed, and uncharged if it was refused. 0 ≤ Remaining ≤ capacity.
+	Remaining int
+	// RetryAfter is 0 if Allowed. Otherwise it is the exact wait after which the
+	// same check will pass if nobody else uses the key, or [Never].
+	RetryAfter time.Duration
+	// NextAfter is the time until Remaining grows by one if nobody uses the key.
+	// It is 0 when nothing has been used.
+	NextAfter time.Duration
+	// ResetAfter is the time until the key is as good as new.
+	ResetAfter time.Duration
+	// Delay is how long the caller should hold an allowed request back, so that
+	// requests leave at an even pace. Only [Shaping] limits set it.
+	Delay time.Duration
+}

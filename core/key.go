@@ -1,0 +1,68 @@
+package core
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+)
+
+// longestSubject bounds how much of a caller's key stands in a Redis key.
+const longestSubject = 96
+
+// appendKey appends the Redis key of a check:
+//
+//	ratelimit:{ip:203.0.113.9}:leaky:10:1/s
+//	ratelimit:{user:42}:fixed-window=login
+//	ratelimit:{user:42}:fixed-window=login=shadow
+//
+// The subject in braces is the hash tag, so that all limits of one subject share
+// a slot in a cluster. After it comes the limit's derived name, or its algorithm
+// and its given name after an equals sign, which no name contains.
+func appendKey(b []byte, prefix, key string, limit *Limit, shadow bool) []byte {
+	b = append(b, prefix...)
+	b = append(b, ":{"...)
+	b = appendSubject(b, key)
+	b = append(b, "}:"...)
+	if limit.name == "" {
+		b = limit.appendDerivedName(b)
+	} else {
+		b = append(b, limit.algorithm.String()...)
+		b = append(b, '=')
+		b = append(b, limit.name...)
+	}
+	if shadow {
+		b = append(b, "=shadow"...)
+	}
+	return b
+}
+
+// appendSubject appends a caller's key so that no two keys look alike, no byte of
+// it means anything to Redis, and its length is bounded. Bytes other than ASCII
+// letters, digits and -._~:/@+,*|!$()=? are written %XX. What would then be longer
+// than longestSubject is written '#' and a hash of the key.
+func appendSubject(b []byte, key string) []byte {
+	start := len(b)
+	for i := range len(key) {
+		if isPlain(key[i]) {
+			b = append(b, key[i])
+		} else {
+			const hexadecimal = "0123456789ABCDEF"
+			b = append(b, '%', hexadecimal[key[i]>>4], hexadecimal[key[i]&15])
+		}
+		if len(b)-start > longestSubject {
+			sum := sha256.Sum256([]byte(key))
+			return base64.RawURLEncoding.AppendEncode(append(b[:start], '#'), sum[:])
+		}
+	}
+	return b
+}
+
+func isPlain(c byte) bool {
+	if isLetter(c) || '0' <= c && c <= '9' {
+		return true
+	}
+	switch c {
+	case '-', '.', '_', '~', ':', '/', '@', '+', ',', '*', '|', '!', '$', '(', ')', '=', '?':
+		return true
+	}
+	return false
+}

@@ -1,0 +1,99 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Limiter answers whether something may happen now. It is a [Store] with the
+// convenient verbs on it, made by [New] or [Open].
+//
+// A Limiter may be used by many goroutines at once. A denial is a [Decision]; an
+// error means that the question could not be answered. Questions that make no
+// sense (an empty key, a negative cost, a limit that is not valid) are errors
+// that change nothing and talk to nobody.
+type Limiter struct {
+	store Store
+}
+
+// New returns a Limiter on a store. It talks to nobody. A nil store panics.
+func New(store Store) *Limiter {
+	if store == nil {
+		panic("core: New needs a Store: use core.NewRedis or core.NewMemory")
+	}
+	return &Limiter{store: store}
+}
+
+// Allow asks whether one unit may pass, and charges it if so. It is shorthand for
+// AllowN(ctx, key, limit, 1).
+func (l *Limiter) Allow(ctx context.Context, key string, limit Limit) (Decision, error) {
+	return l.AllowN(ctx, key, limit, 1)
+}
+
+// AllowN asks whether n units may pass together, and charges them if so. If n is
+// 0, nothing is charged, no key is created, and the answer is always allowed,
+// with the numbers as they are. A negative n is an error.
+func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
+	return l.askOne(ctx, Check{Key: key, Limit: limit, Cost: n}, l.store.Decide)
+}
+
+// AllowAll decides several checks at one instant: if all fit, all are charged;
+// otherwise none is. The question passed when every Decision is allowed. The
+// checks may mix algorithms, keys and costs; those of the same key and limit add
+// up in order. [Check.Shadow] checks are decided on their own.
+//
+// On Redis this is one round trip, however many checks there are.
+func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, error) {
+	if len(checks) == 0 {
+		return nil, errors.New("core: a question needs at least one check")
+	}
+	if err := validate(checks); err != nil {
+		return nil, err
+	}
+	decisions := make([]Decision, len(checks))
+	if err := l.store.Decide(ctx, checks, decisions); err != nil {
+		return nil, err
+	}
+	return decisions, nil
+}
+
+// Peek answers whether one unit would pass now. It charges nothing and leaves no
+// trace.
+func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, error) {
+	return l.askOne(ctx, Check{Key: key, Limit: limit, Cost: 1}, l.store.Peek)
+}
+
+func (l *Limiter) askOne(ctx context.Context, check Check, ask func(context.Context, []Check, []Decision) error) (Decision, error) {
+	checks, decisions := [1]Check{check}, [1]Decision{}
+	if err := validate(checks[:]); err != nil {
+		return Decision{}, err
+	}
+	if err := ask(ctx, checks[:], decisions[:]); err != nil {
+		return Decision{}, err
+	}
+	return decisions[0], nil
+}
+
+// Reset makes a key as good as new under the given limits, of which there must be
+// at least one. Other limits of the same key are left alone.
+func (l *Limiter) Reset(ctx context.Context, key string, limits ...Limit) error {
+	if len(limits) == 0 {
+		return fmt.Errorf("core: reset of %q names no limit", key)
+	}
+	for _, limit := range limits {
+		if err := validate([]Check{{Key: key, Limit: limit}}); err != nil {
+			return err
+		}
+	}
+	return l.store.Reset(ctx, key, limits)
+}
+
+// Ping reports whether the store can answer. On Redis it opens a connection and
+// loads the scripts, so that the first question does not pay for that out of its
+// budget: ask it at start-up and in a readiness probe. Only ctx bounds it.
+func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
+
+// Close gives back what [Open] opened. A client or a store that you made is
+// yours to close. Questions asked after Close are errors.
+func (l *Limiter) Close() error { return l.store.Close() }

@@ -1,0 +1,118 @@
+package core
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+)
+
+// meter is the arithmetic of a level that drains at a steady pace and must not
+// rise above the capacity. Leaky, shaping, token bucket and GCRA share it.
+//
+// Its usage is one number, the units used.
+type meter struct {
+	// absolute says that only the instant is stored at which the level will have
+	// drained, as in GCRA and shaping. A clock that steps back then adds the step to
+	// the level, where otherwise the level stands until the clock has moved on.
+	absolute bool
+}
+
+func (meter) units(capacity int, rate Rate) (units, error) {
+	for _, tick := range [...]time.Duration{time.Microsecond, time.Millisecond} {
+		// rate.Events per rate.Period is events·tick per period in each tick.
+		drain, ok := multiply(int64(rate.Events), int64(tick))
+		if !ok {
+			continue
+		}
+		weight := int64(rate.Period)
+		divisor := greatestCommonDivisor(weight, drain)
+		weight, drain = weight/divisor, drain/divisor
+		full, ok := multiply(int64(capacity), weight)
+		if !ok || weight > most {
+			continue
+		}
+		perTick := tick.Microseconds()
+		if divideUp(full, drain) > longest.Microseconds()/perTick {
+			return units{}, fmt.Errorf("takes more than %d years to recover", longest/(365*day))
+		}
+		return units{tick: perTick, weight: weight, drain: drain, capacity: full}, nil
+	}
+	return units{}, fmt.Errorf("capacity %d at this rate cannot be counted in whole numbers below 2^53, not even in milliseconds: take a smaller capacity, or a rate whose period is a rounder number", capacity)
+}
+
+func (m meter) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
+	if s.empty() {
+		return usage{}, false
+	}
+	used, repair := m.drained(s, now)
+	if s.units != l.units {
+		used = rescaled(used, l.units.weight, s.units.weight)
+		repair = true
+	}
+	if used > l.units.capacity {
+		used = l.units.capacity
+	}
+	return usage{used}, repair
+}
+
+// drained returns the units of a state that are left at an instant, and whether
+// they are another number than the state should ever come to.
+func (m meter) drained(s *state, now int64) (level int64, repair bool) {
+	elapsed := now/s.units.tick - s.at/s.units.tick
+	room := s.units.capacity - s.level
+	switch {
+	case elapsed < 0 && !m.absolute:
+		return s.level, true
+	case elapsed < 0 && -elapsed > room/s.units.drain:
+		return s.units.capacity, true
+	case elapsed > s.level/s.units.drain:
+		return 0, false
+	}
+	return s.level - elapsed*s.units.drain, false
+}
+
+// rescaled returns ceil(level · weight / former), or most if that is less.
+func rescaled(level, weight, former int64) int64 {
+	high, low := bits.Mul64(uint64(level), uint64(weight))
+	low, carry := bits.Add64(low, uint64(former-1), 0)
+	high += carry
+	if high >= uint64(former) {
+		return most
+	}
+	quotient, _ := bits.Div64(high, low, uint64(former))
+	return int64(min(quotient, most))
+}
+
+func (meter) store(l *Limit, s *state, u usage, now int64, cost int) {
+	*s = state{units: l.units, level: u[0] + int64(cost)*l.units.weight, at: now - now%l.units.tick}
+}
+
+func (meter) fits(l *Limit, u usage, cost int) bool {
+	return int64(cost)*l.units.weight <= l.units.capacity-u[0]
+}
+
+func (meter) wait(l *Limit, u usage, cost int) int64 {
+	excess := u[0] + int64(cost)*l.units.weight - l.units.capacity
+	return divideUp(excess, l.units.drain) * l.units.tick
+}
+
+func (meter) charged(l *Limit, u usage, cost int) usage {
+	return usage{u[0] + int64(cost)*l.units.weight}
+}
+
+func (meter) remaining(l *Limit, u usage) int {
+	return int((l.units.capacity - u[0]) / l.units.weight)
+}
+
+func (m meter) next(l *Limit, u usage) int64 {
+	if u[0] == 0 {
+		return 0
+	}
+	return m.wait(l, u, m.remaining(l, u)+1)
+}
+
+func (meter) reset(l *Limit, u usage) int64 {
+	return divideUp(u[0], l.units.drain) * l.units.tick
+}
+
+func (meter) delay(*Limit, usage) int64 { return 0 }

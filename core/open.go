@@ -1,0 +1,90 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Open returns a Limiter on the store that a URL names. It talks to nobody, so it
+// succeeds while Redis is down; ask [Limiter.Ping] to know.
+//
+//	memory:                                        a Memory store in this process
+//	redis://user:password@localhost:6379/0         one server
+//	rediss://localhost:6379                        the same with TLS
+//	unix:///run/redis.sock?db=0                    over a Unix socket
+//	redis://host1:6379?addr=host2:6379             a cluster: at least one "addr"
+//	redis://host1:26379?master_name=main           Sentinel: "master_name", and more
+//	                                               sentinels as "addr"
+//
+// Other query parameters are those of go-redis, such as pool_size=20 or
+// dial_timeout=1s; see its ParseURL, ParseClusterURL and ParseFailoverURL. In a
+// Sentinel URL the user and password are the sentinels'; those of the servers
+// are the parameters "username" and "password".
+//
+// The client heeds deadlines, and never repeats a question that may have been
+// charged, unless max_retries says so. In a cluster, go-redis also follows
+// redirections with what max_redirects allows. Close closes the client.
+func Open(rawURL string) (*Limiter, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		var problem *url.Error // which would repeat the URL, and the password in it
+		if errors.As(err, &problem) {
+			err = problem.Err
+		}
+		return nil, fmt.Errorf("core: the store's URL is malformed: %w", err)
+	}
+	switch u.Scheme {
+	case "memory":
+		if u.Host != "" || u.Path != "" || u.Opaque != "" || u.RawQuery != "" {
+			return nil, fmt.Errorf("core: nothing may follow %q in a store's URL", "memory:")
+		}
+		return New(NewMemory()), nil
+	case "redis", "rediss", "unix":
+		client, err := dial(rawURL, u.Query())
+		if err != nil {
+			return nil, fmt.Errorf("core: the store's URL: %w", err)
+		}
+		store := NewRedis(client)
+		store.owned = true
+		return New(store), nil
+	}
+	return nil, fmt.Errorf("core: a store's URL starts with memory:, redis://, rediss:// or unix://, not with %q", u.Scheme)
+}
+
+// dial returns the client that a Redis URL describes.
+func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
+	switch {
+	case query.Has("master_name"):
+		options, err := redis.ParseFailoverURL(rawURL)
+		if err != nil {
+			return nil, err
+		}
+		options.ContextTimeoutEnabled = true
+		if !query.Has("max_retries") {
+			options.MaxRetries = -1
+		}
+		return redis.NewFailoverClient(options), nil
+	case query.Has("addr"):
+		options, err := redis.ParseClusterURL(rawURL)
+		if err != nil {
+			return nil, err
+		}
+		options.ContextTimeoutEnabled = true
+		if !query.Has("max_retries") {
+			options.MaxRetries = -1
+		}
+		return redis.NewClusterClient(options), nil
+	}
+	options, err := redis.ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	options.ContextTimeoutEnabled = true
+	if !query.Has("max_retries") {
+		options.MaxRetries = -1
+	}
+	return redis.NewClient(options), nil
+}

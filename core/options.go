@@ -1,0 +1,85 @@
+package core
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// RedisOption changes how a [Redis] store works.
+type RedisOption interface{ applyRedis(*Redis) }
+
+// MemoryOption changes how a [Memory] store works.
+type MemoryOption interface{ applyMemory(*Memory) }
+
+// StoreOption is both a [RedisOption] and a [MemoryOption].
+type StoreOption interface {
+	RedisOption
+	MemoryOption
+}
+
+type redisOption func(*Redis)
+
+func (o redisOption) applyRedis(r *Redis) { o(r) }
+
+type memoryOption func(*Memory)
+
+func (o memoryOption) applyMemory(m *Memory) { o(m) }
+
+// WithPrefix sets what every key in Redis starts with, which keeps several
+// applications on one server apart. The default is "ratelimit". An empty prefix,
+// one with a brace (which would decide a key's cluster slot) or one with white
+// space or control bytes panics.
+func WithPrefix(prefix string) RedisOption {
+	if prefix == "" || strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }) {
+		panic(fmt.Sprintf("core: key prefix %q is empty or has a brace, white space or a control byte", prefix))
+	}
+	return redisOption(func(r *Redis) { r.prefix = prefix })
+}
+
+// WithBudget sets how long a question may take, from asking to the answer,
+// waiting for a connection included. The default is 100ms. The budget holds
+// whatever the client's own timeouts are. One that is not positive panics.
+func WithBudget(budget time.Duration) RedisOption {
+	if budget <= 0 {
+		panic(fmt.Sprintf("core: budget %v is not positive", budget))
+	}
+	return redisOption(func(r *Redis) { r.budget = budget })
+}
+
+// WithLogger sets where a [Redis] store reports what its caller cannot see: keys
+// that were damaged and have been replaced. The default is [slog.Default] at the
+// time of the report. A nil logger panics.
+func WithLogger(logger *slog.Logger) RedisOption {
+	if logger == nil {
+		panic("core: WithLogger needs a logger: use slog.New(slog.DiscardHandler) for none")
+	}
+	return redisOption(func(r *Redis) { r.logger = func() *slog.Logger { return logger } })
+}
+
+// WithMaxKeys bounds how many keys a [Memory] store holds, each under each of its
+// limits. The default is 1,048,576. A bound less than 1 panics.
+func WithMaxKeys(n int) MemoryOption {
+	if n < 1 {
+		panic(fmt.Sprintf("core: a bound of %d keys is less than 1", n))
+	}
+	return memoryOption(func(m *Memory) { m.maxKeys = n })
+}
+
+// WithClock replaces the store's clock in tests. In production it is never used:
+// [Redis] asks the server, and [Memory] a monotonic clock. Keys are kept for an
+// hour longer than they need, since their time to live runs in real time. A nil
+// function panics.
+func WithClock(now func() time.Time) StoreOption {
+	if now == nil {
+		panic("core: WithClock needs a function")
+	}
+	return clock(func() int64 { return now().UnixMicro() })
+}
+
+// clock returns microseconds since 1970.
+type clock func() int64
+
+func (c clock) applyRedis(r *Redis)   { r.clock = c }
+func (c clock) applyMemory(m *Memory) { m.clock, m.slack = c, time.Hour.Microseconds() }

@@ -1,0 +1,139 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// validate returns the reason why a list of checks makes no sense, if it does not.
+func validate(checks []Check) error {
+	for i := range checks {
+		c := &checks[i]
+		if c.Key == "" {
+			return errors.New("core: the key is empty")
+		}
+		if c.Cost < 0 {
+			return fmt.Errorf("core: cost %d is negative", c.Cost)
+		}
+		if err := c.Limit.Validate(); err != nil {
+			return err
+		}
+		for j := range checks[:i] {
+			if d := &checks[j]; sameState(c, d) && c.Limit.units != d.Limit.units {
+				return fmt.Errorf("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
+			}
+		}
+	}
+	return nil
+}
+
+// sameState reports whether two checks are answered from one state.
+func sameState(a, b *Check) bool {
+	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.identity() == b.Limit.identity()
+}
+
+// identity returns what tells a limit's state from that of others with the same
+// key: its algorithm and name, or where it has none its numbers.
+func (l Limit) identity() Limit {
+	if l.name != "" {
+		return Limit{algorithm: l.algorithm, name: l.name}
+	}
+	return l
+}
+
+// ask is a check made ready for a store: what to observe, and then what was.
+type ask struct {
+	check *Check
+	index int // of the check and its decision
+	// cost is what has to fit: the check's own cost and that of the checks before
+	// it on the same state, or one more than the capacity if that is less.
+	cost int
+	// charge says that the state is to be written with cost charged if the question
+	// passes. Of several checks on one state it is the last.
+	charge bool
+
+	usage usage
+}
+
+// questions returns the checks as a store has to decide them: in groups, one after
+// the other, each of which passes as a whole or not at all. The checks that gate
+// each other come first; each shadow check is a group of its own.
+//
+// The groups are slices of one array, so that a store can walk them in order.
+func questions(checks []Check, peek bool) [][]ask {
+	asks := make([]ask, 0, len(checks))
+	for i := range checks {
+		if c := &checks[i]; !c.Shadow {
+			a := ask{check: c, index: i, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0}
+			for j := range asks {
+				if before := &asks[j]; c.Cost > 0 && before.check.Cost > 0 && sameState(before.check, c) {
+					a.cost = min(a.cost+min(before.check.Cost, c.Limit.capacity+1), c.Limit.capacity+1)
+					before.charge = false
+				}
+			}
+			asks = append(asks, a)
+		}
+	}
+	gated := len(asks)
+	groups := make([][]ask, 0, 1+len(checks)-gated)
+	if gated > 0 {
+		groups = append(groups, asks)
+	}
+	for i := range checks {
+		if c := &checks[i]; c.Shadow {
+			asks = append(asks, ask{check: c, index: i, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0})
+			groups = append(groups, asks[len(asks)-1:])
+		}
+	}
+	return groups
+}
+
+// fits reports whether what was observed leaves room for the cost.
+func (a *ask) fits() bool {
+	l := &a.check.Limit
+	return a.check.Cost == 0 || a.cost <= l.capacity && l.algorithm.arithmetic().fits(l, a.usage, a.cost)
+}
+
+// passed reports whether every ask of a group fits.
+func passed(group []ask) bool {
+	for i := range group {
+		if !group[i].fits() {
+			return false
+		}
+	}
+	return true
+}
+
+// answer writes the decisions of a group whose usage has been observed.
+func answer(group []ask, decisions []Decision, peek bool) {
+	charged := !peek && passed(group)
+	for i := range group {
+		decisions[group[i].index] = group[i].decision(charged, peek)
+	}
+}
+
+func (a *ask) decision(charged, peek bool) Decision {
+	l := &a.check.Limit
+	arithmetic := l.algorithm.arithmetic()
+	d := Decision{Allowed: a.fits(), Limit: *l}
+	after := a.usage
+	switch {
+	case !d.Allowed && a.cost > l.capacity:
+		d.RetryAfter = Never
+	case !d.Allowed:
+		d.RetryAfter = microseconds(arithmetic.wait(l, a.usage, a.cost))
+	case a.check.Cost > 0 && (charged || peek):
+		before := arithmetic.charged(l, a.usage, a.cost-a.check.Cost)
+		d.Delay = microseconds(arithmetic.delay(l, before))
+		if charged {
+			after = arithmetic.charged(l, a.usage, a.cost)
+		}
+	}
+	d.Remaining = arithmetic.remaining(l, after)
+	d.NextAfter = microseconds(arithmetic.next(l, after))
+	d.ResetAfter = microseconds(arithmetic.reset(l, after))
+	return d
+}
+
+func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -1,0 +1,86 @@
+package core
+
+import (
+	"fmt"
+	"sort"
+	"time"
+)
+
+// SlidingLog returns a limit of n events in any window of the given length,
+// exactly: it remembers when each admitted unit passed.
+//
+// It is the only limit whose memory grows with its numbers: up to n instants for
+// each key, and never more, since refused requests are not remembered. n may be
+// at most a million. A window is a whole number of microseconds.
+//
+//	SlidingLog(5, 15*time.Minute) // logins
+func SlidingLog(n int, window time.Duration) Limit {
+	return newLimit(slidingLog, n, Rate{Events: n, Period: window})
+}
+
+// logged is the arithmetic of a log of instants.
+//
+// Its usage is the units in the window, and three waits in microseconds: until
+// the oldest of them leaves it, until enough of them have left it for the cost
+// that was observed, and until the newest leaves it.
+type logged struct{}
+
+func (logged) units(capacity int, rate Rate) (units, error) {
+	if capacity > mostLogged {
+		return units{}, fmt.Errorf("a log of %d instants for each key is larger than %d: take a sliding window", capacity, mostLogged)
+	}
+	return windowUnits(capacity, rate.Period, time.Microsecond)
+}
+
+func (logged) observe(l *Limit, s *state, now int64, cost int) (usage, bool) {
+	length := len(s.log)
+	first := s.firstAfter(now - l.units.window)
+	if first == length {
+		return usage{}, false
+	}
+	repair := s.log[length-1] > now
+	if excess := length - first - l.capacity; excess > 0 {
+		first += excess
+		repair = true
+	}
+	left := func(i int) int64 { return min(s.log[i], now) + l.units.window - now }
+	u := usage{int64(length - first), left(first), 0, left(length - 1)}
+	if missing := length - first + cost - l.capacity; missing > 0 && cost <= l.capacity {
+		u[2] = left(first + missing - 1)
+	}
+	return u, repair
+}
+
+// firstAfter returns the index of the first instant in the log after a moment.
+func (s *state) firstAfter(moment int64) int {
+	return sort.Search(len(s.log), func(i int) bool { return s.log[i] > moment })
+}
+
+func (logged) store(l *Limit, s *state, u usage, now int64, cost int) {
+	log := s.log[len(s.log)-int(u[0]):]
+	for i := len(log) - 1; i >= 0 && log[i] > now; i-- { // from the future
+		log[i] = now
+	}
+	for range cost {
+		log = append(log, now)
+	}
+	*s = state{units: l.units, log: log}
+}
+
+func (logged) fits(l *Limit, u usage, cost int) bool {
+	return int64(cost) <= l.units.capacity-u[0]
+}
+
+func (logged) wait(_ *Limit, u usage, _ int) int64 { return u[2] }
+
+func (logged) charged(l *Limit, u usage, cost int) usage {
+	if u[0] == 0 {
+		u[1] = l.units.window
+	}
+	return usage{u[0] + int64(cost), u[1], 0, l.units.window}
+}
+
+func (logged) remaining(l *Limit, u usage) int { return int(l.units.capacity - u[0]) }
+func (logged) next(_ *Limit, u usage) int64    { return u[1] }
+func (logged) reset(_ *Limit, u usage) int64   { return u[3] }
+func (logged) delay(*Limit, usage) int64       { return 0 }

@@ -1,0 +1,136 @@
+package core
+
+import (
+	"fmt"
+	"time"
+)
+
+// SlidingWindow returns a limit of n events in about any window of the given
+// length, kept with two counters: the events of the current window, and those of
+// the one before it, weighted by how much of that the sliding window still
+// covers. Windows are aligned to 1970 on the store's clock.
+//
+// It takes a fraction of the memory of [SlidingLog] and smooths out the double
+// burst of [FixedWindow]. It is an estimate in that the previous window's events
+// are taken to have come evenly; the weighted part is not rounded. A window is a
+// whole number of milliseconds, or of microseconds where n windows' worth of them
+// stays below 2^53.
+//
+//	SlidingWindow(1000, time.Hour)
+func SlidingWindow(n int, window time.Duration) Limit {
+	return newLimit(slidingWindow, n, Rate{Events: n, Period: window})
+}
+
+// sliding is the arithmetic of two weighted counters.
+//
+// Its usage is the events of the current window, those of the previous one, and
+// the ticks since the current one began.
+type sliding struct{}
+
+func (sliding) units(capacity int, rate Rate) (units, error) {
+	var problem error
+	for _, tick := range [...]time.Duration{time.Microsecond, time.Millisecond} {
+		u, err := windowUnits(capacity, rate.Period, tick)
+		if err != nil {
+			problem = err
+			continue
+		}
+		if _, ok := multiply(u.capacity, u.window); ok {
+			return u, nil
+		}
+		problem = fmt.Errorf("%d events weighted by %v cannot be counted in whole numbers below 2^53, not even in milliseconds: take a smaller capacity or a shorter window", capacity, rate.Period)
+	}
+	return units{}, problem
+}
+
+func (sliding) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
+	elapsed := now / l.units.tick % l.units.window
+	if s.empty() {
+		return usage{0, 0, elapsed}, false
+	}
+	current, previous, repair := rolled(s, now)
+	if s.units.window != l.units.window || s.units.tick != l.units.tick {
+		// Windows of another length: what is used moves into the current one.
+		former := s.units.window
+		current += divideUp(previous*(former-now/s.units.tick%former), former)
+		previous = 0
+		repair = true
+	}
+	if current > l.units.capacity || previous > l.units.capacity {
+		current, previous, repair = min(current, l.units.capacity), min(previous, l.units.capacity), true
+	}
+	return usage{current, previous, elapsed}, repair
+}
+
+// rolled returns the counts of a state as they stand in the window of an instant,
+// and whether the state is from a later one.
+func rolled(s *state, now int64) (current, previous int64, future bool) {
+	ticks := now / s.units.tick
+	age := ticks - ticks%s.units.window - s.at/s.units.tick
+	switch {
+	case age < 0:
+		return s.level, s.previous, true
+	case age < s.units.window:
+		return s.level, s.previous, false
+	case age < 2*s.units.window:
+		return 0, s.level, false
+	}
+	return 0, 0, false
+}
+
+func (sliding) store(l *Limit, s *state, u usage, now int64, cost int) {
+	*s = state{
+		units:    l.units,
+		level:    u[0] + int64(cost),
+		previous: u[1],
+		at:       now - now%l.units.tick - u[2]*l.units.tick,
+	}
+}
+
+func (sliding) fits(l *Limit, u usage, cost int) bool {
+	room := l.units.capacity - u[0] - int64(cost)
+	return room >= 0 && u[1]*(l.units.window-u[2]) <= room*l.units.window
+}
+
+// wait solves previous·(window−elapsed) ≤ room·window for the elapsed ticks: in
+// this window if its own events leave room, and otherwise in the next one, where
+// they are the previous ones. Nothing jumps at the turn of the window, so what
+// does not fit now fits from that tick on.
+func (sliding) wait(l *Limit, u usage, cost int) int64 {
+	current, previous, left := u[0], u[1], l.units.window-u[2]
+	room := l.units.capacity - int64(cost)
+	if room >= current {
+		return (left - (room-current)*l.units.window/previous) * l.units.tick
+	}
+	return (left + l.units.window - room*l.units.window/current) * l.units.tick
+}
+
+func (sliding) charged(_ *Limit, u usage, cost int) usage {
+	u[0] += int64(cost)
+	return u
+}
+
+func (sliding) remaining(l *Limit, u usage) int {
+	weighted := divideUp(u[1]*(l.units.window-u[2]), l.units.window)
+	return int(max(0, l.units.capacity-u[0]-weighted))
+}
+
+func (a sliding) next(l *Limit, u usage) int64 {
+	if u[0] == 0 && u[1] == 0 {
+		return 0
+	}
+	return a.wait(l, u, a.remaining(l, u)+1)
+}
+
+func (sliding) reset(l *Limit, u usage) int64 {
+	left := l.units.window - u[2]
+	switch {
+	case u[0] > 0:
+		return (left + l.units.window) * l.units.tick
+	case u[1] > 0:
+		return left * l.units.tick
+	}
+	return 0
+}
+
+func (sliding) delay(*Limit, usage) int64 { return 0 }

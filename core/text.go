@@ -1,0 +1,181 @@
+package core
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// String returns the limit in its canonical form, which [ParseLimit] reads back:
+//
+//	leaky 10, 1/s
+//	token-bucket 100, 5/2s
+//	sliding-window 1000, 1h
+//	login: fixed-window 5, 15m
+//
+// The number after the algorithm is the capacity, then comes the rate of a
+// bucket or the length of a window. A given name stands in front.
+func (l Limit) String() string {
+	b := make([]byte, 0, 48)
+	if l.name != "" {
+		b = append(b, l.name...)
+		b = append(b, ": "...)
+	}
+	b = append(b, l.algorithm.String()...)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, int64(l.capacity), 10)
+	b = append(b, ", "...)
+	return string(l.appendPace(b))
+}
+
+// appendDerivedName appends the name of an unnamed limit: its canonical form
+// with colons where that has spaces and commas, since neither can stand in a
+// Token.
+func (l Limit) appendDerivedName(b []byte) []byte {
+	b = append(b, l.algorithm.String()...)
+	b = append(b, ':')
+	b = strconv.AppendInt(b, int64(l.capacity), 10)
+	b = append(b, ':')
+	return l.appendPace(b)
+}
+
+func (l Limit) appendPace(b []byte) []byte {
+	if l.algorithm.windowed() {
+		return appendDuration(b, l.rate.Period)
+	}
+	return l.rate.append(b)
+}
+
+func (r Rate) append(b []byte) []byte {
+	b = strconv.AppendInt(b, int64(r.Events), 10)
+	b = append(b, '/')
+	start := len(b)
+	b = appendDuration(b, r.Period)
+	if len(b) > start+1 && b[start] == '1' && isLetter(b[start+1]) { // 1/1s is written 1/s
+		b = append(b[:start], b[start+1:]...)
+	}
+	return b
+}
+
+// appendDuration appends d as time.Duration prints it, with days, without
+// trailing zero parts, and in ASCII: 1m, 36h, 365d, 1h30m, 250ms, 3us.
+func appendDuration(b []byte, d time.Duration) []byte {
+	if d > 0 && d%day == 0 {
+		b = strconv.AppendInt(b, int64(d/day), 10)
+		return append(b, 'd')
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-len("0s")]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-len("0m")]
+	}
+	return append(b, strings.Replace(s, "µs", "us", 1)...)
+}
+
+// ParseLimit reads a limit in the form that [Limit.String] writes. White space
+// between the parts may be left out or doubled, and durations may have any form
+// that [time.ParseDuration] takes, or a whole number of days ("7d"). The limit
+// is validated.
+func ParseLimit(text string) (Limit, error) {
+	l, err := parseLimit(text)
+	if err != nil {
+		return Limit{}, fmt.Errorf("core: limit %q: %w", text, err)
+	}
+	if err := l.Validate(); err != nil {
+		return Limit{}, err
+	}
+	return l, nil
+}
+
+func parseLimit(text string) (Limit, error) {
+	rest := strings.TrimSpace(text)
+	name, named, found := strings.Cut(rest, ": ") // a name may contain a colon, but no space
+	if found {
+		rest = named
+		if name == "" {
+			return Limit{}, fmt.Errorf("the name before the colon is empty")
+		}
+	} else {
+		name = ""
+	}
+	numbers, pace, found := strings.Cut(rest, ",")
+	fields := strings.Fields(numbers)
+	if !found || len(fields) != 2 {
+		return Limit{}, fmt.Errorf("want an algorithm, a capacity, a comma and a rate or a window, as in %q or %q", "leaky 10, 1/s", "fixed-window 100, 1m")
+	}
+	a, ok := algorithmNamed(fields[0])
+	if !ok {
+		return Limit{}, fmt.Errorf("no algorithm is called %q: want one of %s", fields[0], algorithmNames())
+	}
+	capacity, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return Limit{}, fmt.Errorf("capacity %q is not a whole number", fields[1])
+	}
+	rate := Rate{Events: capacity}
+	if a.windowed() {
+		rate.Period, err = parseDuration(strings.TrimSpace(pace))
+	} else {
+		rate, err = parseRate(strings.TrimSpace(pace))
+	}
+	if err != nil {
+		return Limit{}, err
+	}
+	return newLimit(a, capacity, rate).Named(name), nil
+}
+
+func parseRate(text string) (Rate, error) {
+	number, period, found := strings.Cut(text, "/")
+	events, err := strconv.Atoi(strings.TrimSpace(number))
+	if !found || err != nil {
+		return Rate{}, fmt.Errorf("rate %q is not a whole number per period, as in %q or %q", text, "10/s", "5/2s")
+	}
+	period = strings.TrimSpace(period)
+	if period != "" && isLetter(period[0]) {
+		period = "1" + period
+	}
+	d, err := parseDuration(period)
+	if err != nil {
+		return Rate{}, err
+	}
+	return Rate{Events: events, Period: d}, nil
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	if number, found := strings.CutSuffix(text, "d"); found {
+		days, err := strconv.ParseInt(number, 10, 32)
+		if err != nil || time.Duration(days) > longest/day {
+			return 0, fmt.Errorf("period %q is not a whole number of days up to %d", text, longest/day)
+		}
+		return time.Duration(days) * day, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("period %q is not a duration such as 1s, 250ms, 1h30m or 7d", text)
+	}
+	return d, nil
+}
+
+// MarshalText implements [encoding.TextMarshaler] with the canonical form. A
+// limit that is not valid is an error.
+func (l Limit) MarshalText() ([]byte, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	return []byte(l.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler] with [ParseLimit]. On an
+// error the limit is left as it was.
+func (l *Limit) UnmarshalText(text []byte) error {
+	parsed, err := ParseLimit(string(text))
+	if err != nil {
+		return err
+	}
+	*l = parsed
+	return nil
+}
