@@ -18,7 +18,7 @@ local algorithms = {}
 local reply = {}
 
 local function digits(number)
-  return string.format('%.0f', number)
+  return string.format('%d', number)
 end
 
 -- whole returns the number that a text says, if it is whole, at least 0 and below

@@ -1,0 +1,41 @@
+package headers_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/weir-go/ratelimit/headers"
+)
+
+func BenchmarkWrite(b *testing.B) {
+	for _, c := range []struct {
+		name     string
+		w        headers.Writer
+		policies []headers.Policy
+	}{
+		{"Draft11/one", headers.Draft11, policies(first)},
+		{"Draft11/three", headers.Draft11, policies(first, opened, closing)},
+		{"Draft11/refused", headers.Draft11, policies(full)},
+		{"Draft7/one", headers.Draft7, policies(first)},
+		{"Draft6/three", headers.Draft6, policies(first, opened, closing)},
+		{"Legacy/one", headers.Legacy, policies(first)},
+		{"RateLimitedFor/refused", headers.RateLimitedFor, policies(full)},
+		{"None/one", headers.None, policies(first)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			h := http.Header{}
+			for b.Loop() {
+				c.w.Write(h, c.policies)
+			}
+		})
+	}
+}
+
+func BenchmarkRetryAfter(b *testing.B) {
+	list := policies(first, full, closed)
+	b.ReportAllocs()
+	for b.Loop() {
+		headers.RetryAfter(list)
+	}
+}

@@ -1,0 +1,106 @@
+package headers_test
+
+import (
+	"math"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
+)
+
+func TestDraft11Bytes(t *testing.T) {
+	named := func(name string, d core.Decision) headers.Policy { return headers.Policy{Name: name, Decision: d} }
+	checkGolden(t, headers.Draft11, []golden{
+		{"no policies", nil, fields{}},
+		{"nothing used", policies(fresh), fields{
+			"RateLimit-Policy": `"a";q=1;w=1;weir-burst=10`,
+			"RateLimit":        `"a";r=10;t=10`,
+		}},
+		{"bucket, first", policies(first), fields{
+			"RateLimit-Policy": `"a";q=1;w=1;weir-burst=10`,
+			"RateLimit":        `"a";r=9;t=9`,
+		}},
+		{"bucket, last", policies(last), fields{
+			"RateLimit-Policy": `"a";q=1;w=1;weir-burst=10`,
+			"RateLimit":        `"a";r=0;t=1`,
+		}},
+		{"bucket, full", policies(full), fields{
+			"RateLimit-Policy": `"a";q=1;w=1;weir-burst=10`,
+			"RateLimit":        `"a";r=0;t=1`,
+		}},
+		{"never", policies(never), fields{
+			"RateLimit-Policy": `"a";q=1;w=1;weir-burst=10`,
+			"RateLimit":        `"a";r=8`,
+		}},
+		{"window, opened", policies(opened), fields{
+			"RateLimit-Policy": `"a";q=100;w=60`,
+			"RateLimit":        `"a";r=99;t=60`,
+		}},
+		{"window, about to end with much left", policies(closing), fields{
+			"RateLimit-Policy": `"a";q=100;w=60`,
+			"RateLimit":        `"a";r=40;t=24`,
+		}},
+		{"window, closed", policies(closed), fields{
+			"RateLimit-Policy": `"a";q=100;w=60`,
+			"RateLimit":        `"a";r=0;t=18`,
+		}},
+		{"two policies, one refuses", policies(first, closed), fields{
+			"RateLimit-Policy": `"a";q=1;w=1;weir-burst=10, "b";q=100;w=60`,
+			"RateLimit":        `"a";r=9;t=9, "b";r=0;t=18`,
+		}},
+		{"nothing used and nothing to wait for", policies(core.Decision{Allowed: true, Limit: bucket}), fields{
+			"RateLimit-Policy": `"a";q=1;w=1;weir-burst=10`,
+			"RateLimit":        `"a";r=0;t=0`,
+		}},
+		{"name with quote and backslash", []headers.Policy{named(`we"ird\x`, first)}, fields{
+			"RateLimit-Policy": `"we\"ird\\x";q=1;w=1;weir-burst=10`,
+			"RateLimit":        `"we\"ird\\x";r=9;t=9`,
+		}},
+		{"name that no field can carry", []headers.Policy{named("naïve", first), named("line\r\nSet-Cookie: a=b", first), named("b", opened), named("del\x7f", first)}, fields{
+			"RateLimit-Policy": `"b";q=100;w=60`,
+			"RateLimit":        `"b";r=99;t=60`,
+		}},
+		{"only names that no field can carry", []headers.Policy{named("\t", first)}, fields{}},
+		{"the zero Decision", policies(core.Decision{}), fields{
+			"RateLimit-Policy": `"a";q=0`,
+			"RateLimit":        `"a";r=0;t=1`,
+		}},
+	})
+}
+
+func TestDraftIsTheNewestPublishedDraft(t *testing.T) {
+	if headers.Draft != headers.Draft11 {
+		t.Errorf("Draft is %T", headers.Draft)
+	}
+}
+
+func TestEffectiveWindow(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		d    core.Decision
+		want string
+	}{
+		{"the next unit rounds up", core.Decision{Allowed: true, Limit: bucket, NextAfter: 1_000_001 * time.Microsecond}, "r=0;t=2"},
+		{"the next unit is further than the pace", core.Decision{Allowed: true, Limit: window, Remaining: 1, NextAfter: 30 * time.Second}, "r=1;t=30"},
+		{"the pace rounds up", core.Decision{Allowed: true, Limit: core.Leaky(10, core.PerSecond(3)), Remaining: 4}, "r=4;t=2"},
+		{"the pace divides", core.Decision{Allowed: true, Limit: core.Leaky(10, core.PerSecond(3)), Remaining: 9}, "r=9;t=3"},
+		{"the pace without whole seconds", core.Decision{Allowed: true, Limit: endless, Remaining: 1}, "r=1;t=3153600000"},
+		{"a product of more than 64 bits", core.Decision{Allowed: true, Limit: core.Leaky(1<<40, core.PerHour(7)), Remaining: 1 << 40}, "r=1099511627776;t=565463122856229"},
+		{"clamped", core.Decision{Allowed: true, Limit: core.Leaky(1<<53-1, core.PerSecond(1)), Remaining: 1<<53 - 1}, "r=999999999999999;t=999999999999999"},
+		{"more than 64 bits of seconds", core.Decision{Allowed: true, Limit: core.Leaky(math.MaxInt, core.Per(1, math.MaxInt64)), Remaining: math.MaxInt}, "r=999999999999999;t=999999999999999"},
+		{"a refusal: rounded up", core.Decision{Limit: bucket, RetryAfter: 1_000_001 * time.Microsecond}, "r=0;t=2"},
+		{"a refusal: at least 1", core.Decision{Limit: bucket, RetryAfter: 400 * time.Millisecond}, "r=0;t=1"},
+		{"a refusal with some left: no longer than Retry-After", core.Decision{Limit: bucket, Remaining: 8, RetryAfter: time.Second}, "r=8;t=1"},
+		{"nonsense is brought into range", core.Decision{Allowed: true, Limit: bucket, Remaining: -1, NextAfter: -time.Hour}, "r=0;t=0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := http.Header{}
+			headers.Draft.Write(h, policies(c.d))
+			if got, want := h.Get("RateLimit"), `"a";`+c.want; got != want {
+				t.Errorf("RateLimit %s, want %s", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,40 @@
+package headers
+
+import "net/http"
+
+// Draft7 writes the fields of draft-ietf-httpapi-ratelimit-headers-07, the only
+// one of its syntax:
+//
+//	RateLimit-Policy: 1;w=1;weir-burst=10
+//	RateLimit: limit=10, remaining=9, reset=1
+//
+// There is room for one policy, which is the tightest. Its limit is the
+// capacity, so that remaining never exceeds it. On a refusal, reset is the
+// Retry-After, as this draft asks; otherwise, and where no wait can help, it is
+// the time until the key is as good as new. RateLimit-Policy is absent when the
+// pace cannot be said in whole seconds, since w is required here.
+var Draft7 Writer = draft7{}
+
+type draft7 struct{}
+
+func (draft7) Write(h http.Header, policies []Policy) {
+	if len(policies) == 0 {
+		return
+	}
+	d := &tightest(policies).Decision
+
+	b := make([]byte, 0, 128)
+	b = append(b, "limit="...)
+	b = appendInteger(b, int64(d.Limit.Capacity()))
+	b = append(b, ", remaining="...)
+	b = appendInteger(b, int64(d.Remaining))
+	b = append(b, ", reset="...)
+	b = appendInteger(b, secondsUp(reset(d)))
+	set(h, rateLimit, b)
+
+	b = b[:0]
+	if q, w := quota(d.Limit); w != 0 {
+		b = appendQuotaPolicy(b, d.Limit, q, w)
+	}
+	set(h, rateLimitPolicy, b)
+}

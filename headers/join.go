@@ -1,0 +1,33 @@
+package headers
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+)
+
+// Join returns a Writer that writes what all the writers write, in their order.
+// Where two write the same field, as [Draft] and [Draft7] do, the later one
+// wins. Joining nothing is [None]. Join panics if a writer is nil.
+func Join(writers ...Writer) Writer {
+	for i, w := range writers {
+		if w == nil {
+			panic(fmt.Sprintf("headers: Join: writer %d of %d is nil", i+1, len(writers)))
+		}
+	}
+	switch len(writers) {
+	case 0:
+		return None
+	case 1:
+		return writers[0]
+	}
+	return &joined{slices.Clone(writers)}
+}
+
+type joined struct{ writers []Writer }
+
+func (j *joined) Write(h http.Header, policies []Policy) {
+	for _, w := range j.writers {
+		w.Write(h, policies)
+	}
+}

@@ -1,0 +1,79 @@
+package headers
+
+import (
+	"net/http"
+	"time"
+)
+
+// Legacy writes the fields that came before any draft, about the tightest
+// policy:
+//
+//	X-RateLimit-Limit: 10
+//	X-RateLimit-Remaining: 9
+//	X-RateLimit-Reset: 1
+//
+// Limit is the capacity. Reset is in seconds from now, rounded up: on a refusal
+// the Retry-After; otherwise, and where no wait can help, the time until the key
+// is as good as new.
+//
+// No standard says what Reset is, and services differ: see [LegacyEpoch].
+var Legacy Writer = legacy{}
+
+// LegacyEpoch writes the fields of [Legacy] with Reset as a Unix time, in
+// seconds and rounded up. Clients then depend on their clock and on this
+// server's.
+var LegacyEpoch Writer = legacy{epoch: true}
+
+// GitHub writes the fields of [LegacyEpoch] and two more, as the API of GitHub
+// does:
+//
+//	x-ratelimit-limit: 5000
+//	x-ratelimit-remaining: 4987
+//	x-ratelimit-reset: 1691591363
+//	x-ratelimit-used: 13
+//	x-ratelimit-resource: core
+//
+// Used is what is missing from the capacity. Resource is the name of the policy;
+// it is absent if the name is empty or not printable ASCII.
+var GitHub Writer = legacy{epoch: true, details: true}
+
+type legacy struct {
+	epoch   bool // Reset is an instant
+	details bool // with Used and Resource
+}
+
+func (l legacy) Write(h http.Header, policies []Policy) {
+	if len(policies) == 0 {
+		return
+	}
+	tight := tightest(policies)
+	d := &tight.Decision
+	capacity := int64(d.Limit.Capacity())
+	remaining := int64(d.Remaining)
+
+	var number [20]byte
+	set(h, "X-Ratelimit-Limit", appendInteger(number[:0], capacity))
+	set(h, "X-Ratelimit-Remaining", appendInteger(number[:0], remaining))
+	seconds := secondsUp(reset(d))
+	if l.epoch {
+		seconds = epochUp(time.Now().Add(reset(d)))
+	}
+	set(h, "X-Ratelimit-Reset", appendInteger(number[:0], seconds))
+	if !l.details {
+		return
+	}
+	set(h, "X-Ratelimit-Used", appendInteger(number[:0], capacity-remaining))
+	resource := tight.Name
+	if !isString(resource) {
+		resource = ""
+	}
+	set(h, "X-Ratelimit-Resource", []byte(resource))
+}
+
+// epochUp returns t as a Unix time in whole seconds, rounded up.
+func epochUp(t time.Time) int64 {
+	if t.Nanosecond() != 0 {
+		return t.Unix() + 1
+	}
+	return t.Unix()
+}

@@ -1,0 +1,35 @@
+package headers
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// Names returns the names of the fields that a refused client may be sent:
+// those that w writes, and Retry-After. They are sorted and in the canonical
+// form of net/http.
+//
+// Browsers hide these fields from scripts of another origin, unless the server
+// lists them in Access-Control-Expose-Headers. Names is for that list, which is
+// usually an option of the CORS middleware, and meant to be called once, at
+// start-up. It panics if w is nil.
+//
+// A Writer needs no method for this: Names shows it an example of a refusal and
+// looks at what it writes.
+func Names(w Writer) []string {
+	if w == nil {
+		panic("headers: Names: the writer is nil")
+	}
+	h := http.Header{"Retry-After": {"1"}}
+	w.Write(h, []Policy{{Name: "example", Decision: core.Decision{
+		Limit:      core.FixedWindow(1, time.Second),
+		RetryAfter: time.Second,
+		NextAfter:  time.Second,
+		ResetAfter: time.Second,
+	}}})
+	return slices.Sorted(maps.Keys(h))
+}

@@ -1,0 +1,23 @@
+package headers_test
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/weir-go/ratelimit/headers"
+)
+
+func TestNamesAreThoseOfARefusal(t *testing.T) {
+	for name, w := range writers {
+		t.Run(name, func(t *testing.T) {
+			h := http.Header{"Retry-After": {"1"}}
+			w.Write(h, policies(full))
+			want := slices.Sorted(maps.Keys(h))
+			if got := headers.Names(w); !slices.Equal(got, want) {
+				t.Errorf("Names %q, want %q", got, want)
+			}
+		})
+	}
+}

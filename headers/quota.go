@@ -1,0 +1,77 @@
+package headers
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// quota returns the pace of the limit as q units in w whole seconds. It is
+// scaled to as few periods as make whole seconds: ten per 100ms are 100 in one
+// second. The pace is exact or not given at all: where no w fits, it returns the
+// capacity and 0.
+func quota(limit core.Limit) (q, w int64) {
+	rate := limit.Rate()
+	events, period := int64(rate.Events), int64(rate.Period)
+	if events > 0 && period > 0 {
+		if q, w, ok := scale(events, period); ok {
+			return q, w
+		}
+		// Whole periods make numbers too large; parts of one may not.
+		d := greatestCommonDivisor(events, period)
+		if q, w, ok := scale(events/d, period/d); ok {
+			return q, w
+		}
+	}
+	return clamp(int64(limit.Capacity())), 0
+}
+
+// scale returns the events that pass in the fewest periods, of so many
+// nanoseconds each, that make up whole seconds; and those seconds. It returns
+// false if one of the numbers is too large for a field.
+func scale(events, period int64) (q, w int64, ok bool) {
+	d := greatestCommonDivisor(period, int64(time.Second))
+	w = period / d
+	high, low := bits.Mul64(uint64(events), uint64(int64(time.Second)/d))
+	if high != 0 || low > largest || w > largest {
+		return 0, 0, false
+	}
+	return int64(low), w, true
+}
+
+// secondsFor returns the whole seconds, rounded up, in which so many units come
+// back at the limit's pace.
+func secondsFor(units int, limit core.Limit) int64 {
+	rate := limit.Rate()
+	if units <= 0 || rate.Events <= 0 || rate.Period <= 0 {
+		return 0
+	}
+	// The product may take 128 bits. Rounding up twice is rounding up once.
+	high, low := bits.Mul64(uint64(units), uint64(rate.Period))
+	high, low = divideUp(high, low, uint64(rate.Events))
+	high, low = divideUp(high, low, uint64(time.Second))
+	if high != 0 || low > largest {
+		return largest
+	}
+	return int64(low)
+}
+
+// divideUp divides the 128 bits of high and low by d and rounds up.
+func divideUp(high, low, d uint64) (uint64, uint64) {
+	low, rest := bits.Div64(high%d, low, d)
+	high /= d
+	if rest != 0 {
+		var carry uint64
+		low, carry = bits.Add64(low, 1, 0)
+		high += carry
+	}
+	return high, low
+}
+
+func greatestCommonDivisor(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

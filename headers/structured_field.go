@@ -1,0 +1,55 @@
+package headers
+
+import "strconv"
+
+// The serialisation of RFC 9651, as far as it is needed here.
+
+// largest is the largest Integer.
+const largest = 999_999_999_999_999
+
+// clamp returns the count n, brought into the range of an Integer that counts.
+func clamp(n int64) int64 { return min(max(n, 0), largest) }
+
+// isString reports whether s can be a String, which is printable ASCII.
+func isString(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// appendString appends s, of which isString must hold, as a String.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, s[i])
+	}
+	return append(b, '"')
+}
+
+// appendInteger appends the count n as an Integer, clamped to its range.
+func appendInteger(b []byte, n int64) []byte {
+	return strconv.AppendInt(b, clamp(n), 10)
+}
+
+// appendParameter appends a Parameter that is an Integer.
+func appendParameter(b []byte, key string, n int64) []byte {
+	b = append(b, ';')
+	b = append(b, key...)
+	b = append(b, '=')
+	return appendInteger(b, n)
+}
+
+// appendComma appends what stands before a member of a List, unless it is the
+// first one.
+func appendComma(b []byte) []byte {
+	if len(b) == 0 {
+		return b
+	}
+	return append(b, ", "...)
+}

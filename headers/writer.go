@@ -1,0 +1,41 @@
+package headers
+
+import (
+	"net/http"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// Policy is what one policy decided about the request.
+type Policy struct {
+	// Name tells the policies of a response apart, such as "per-minute". It is
+	// usually the limit's own name. It should be printable ASCII, and unique in
+	// the response without regard to case.
+	Name string
+	// Decision is what was decided. Its Limit says how the policy is described.
+	Decision core.Decision
+}
+
+// A Writer tells the client what was decided. It must be safe for concurrent
+// use by several requests; those of this package are.
+type Writer interface {
+	// Write sets the header fields for all the policies that decided about a
+	// request. When limiters are nested, it is called again with the longer list
+	// before the response begins: each call replaces what the one before wrote.
+	// Without policies, Write leaves h as it is.
+	Write(h http.Header, policies []Policy)
+}
+
+// Draft writes the fields of the newest published IETF draft, at present
+// [Draft11].
+var Draft = Draft11
+
+// set gives the field one value, or removes the field if the value is empty. The
+// name must be in canonical form.
+func set(h http.Header, name string, value []byte) {
+	if len(value) == 0 {
+		delete(h, name)
+		return
+	}
+	h[name] = []string{string(value)}
+}

@@ -1,0 +1,81 @@
+package keyfuncs
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// precision is how many leading bits of an address count.
+type precision struct{ ipv4, ipv6 int }
+
+var defaultPrecision = precision{ipv4: 32, ipv6: 64}
+
+// noAddress stands for a peer that is no address: one fixed bucket.
+const noAddress = "none"
+
+// RemoteIP names requests by the address of the TCP peer, which no client can
+// forge: "ip:203.0.113.9", or "ip:2001:db8::/64", since IPv6 counts by /64. It
+// reads no header and never fails.
+//
+// Behind a proxy the peer is the proxy, and all clients share one key; use [IP]
+// there. A peer that is no address, as on a unix socket, is "ip:none".
+func RemoteIP(r *http.Request) (string, error) {
+	return addressKey("ip:", peerOf(r), defaultPrecision), nil
+}
+
+// peerOf returns the address of the TCP peer, or the zero Addr if it has none.
+func peerOf(r *http.Request) netip.Addr {
+	return parseAddress(r.RemoteAddr)
+}
+
+// parseAddress reads an address with or without a port, in all its notations,
+// and returns it in one: IPv4-mapped addresses as IPv4, without a zone. Anything
+// else is the zero Addr, and so is an unspecified address, which nobody has.
+func parseAddress(text string) netip.Addr {
+	var address netip.Addr
+	var err error
+	switch {
+	case strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]"):
+		address, err = netip.ParseAddr(text[1 : len(text)-1])
+		if address.Is4() {
+			return netip.Addr{}
+		}
+	case strings.HasPrefix(text, "["), strings.Count(text, ":") == 1:
+		var withPort netip.AddrPort
+		withPort, err = netip.ParseAddrPort(text)
+		address = withPort.Addr()
+	default:
+		address, err = netip.ParseAddr(text)
+	}
+	// Unmap comes before any comparison or mask: a prefix of IPv4 addresses
+	// contains no mapped address, and the /64 of a mapped address is the /64 of all.
+	address = address.Unmap().WithZone("")
+	if err != nil || address.IsUnspecified() {
+		return netip.Addr{}
+	}
+	return address
+}
+
+// addressKey returns the canonical text of an address behind a namespace.
+func addressKey(namespace string, address netip.Addr, counts precision) string {
+	var space [64]byte // enough for the longest namespace, address and length
+	return string(counts.appendTo(append(space[:0], namespace...), address))
+}
+
+// appendTo appends the canonical text of an address, or of its prefix if not all
+// of its bits count.
+func (p precision) appendTo(buffer []byte, address netip.Addr) []byte {
+	if !address.IsValid() {
+		return append(buffer, noAddress...)
+	}
+	bits := p.ipv6
+	if address.Is4() {
+		bits = p.ipv4
+	}
+	if bits == address.BitLen() {
+		return address.AppendTo(buffer)
+	}
+	prefix, _ := address.Prefix(bits) // the options let no impossible length through
+	return prefix.AppendTo(buffer)
+}

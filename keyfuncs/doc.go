@@ -1,0 +1,57 @@
+// Package keyfuncs names who pays: whose limit a request counts against.
+//
+// A [Func] reads one key from a request: "ip:203.0.113.9", "user:42",
+// "route:/items/{id}". Every key starts with a namespace of its own, so that the
+// user "203.0.113.9" and the address 203.0.113.9 never share a limit. [Join]
+// makes one key of several, and [FirstOf] takes the first that is there:
+//
+//	keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route)            // each address on each route
+//	keyfuncs.FirstOf(keyfuncs.User(userID), keyfuncs.RemoteIP)  // the user, else the address
+//
+// # Your setup, and what to use
+//
+// No header is believed unless the code names it. What is right depends on who
+// stands in front of the server, which no library can find out:
+//
+//	your setup                                  use
+//	clients connect directly                    RemoteIP
+//	proxies at known addresses that append      IP(TrustedProxies("10.0.0.0/8"))
+//	  to X-Forwarded-For (nginx, HAProxy,
+//	  Envoy, Traefik, a cloud load balancer)
+//	proxies at unknown addresses, or on a       IP(TrustedHops(1))
+//	  unix socket, and no way around them
+//	an edge that always overwrites one header   IP(TrustedHeader("CF-Connecting-IP", edge...))
+//	  (Cloudflare's CF-Connecting-IP, nginx
+//	  with proxy_set_header X-Real-IP)
+//	proxies that append to Forwarded            IP(Forwarded("10.0.0.0/8"))
+//	  (RFC 7239)
+//	users who have signed in                    FirstOf(User(userID), RemoteIP)
+//	clients with an API key                     FirstOf(Header("X-API-Key"), RemoteIP)
+//	one limit for everybody                     Global
+//
+// Behind a proxy, write IP(...) with your trust model where the table says
+// RemoteIP: there the TCP peer is the proxy, and all its clients would share one
+// limit.
+//
+// # Addresses
+//
+// The same client is the same key, however its address is written. IPv4 counts
+// whole, and IPv6 by /64, since that is what one subscriber has. An IPv4-mapped
+// IPv6 address is the IPv4 address. Zones and ports are dropped. [IPv4Prefix]
+// and [IPv6Prefix] change the lengths.
+//
+// A forwarded address that cannot be read is never skipped in favour of one
+// further left or in another header, because those may be the client's own
+// words: the TCP peer pays instead.
+//
+// # Safety of keys
+//
+// A value from a request cannot imitate another namespace or another part of a
+// joined key: '%', '|' and '\' in it are percent-encoded. Headers and cookies are
+// secrets and appear only as hashes. Keys of users, paths and hosts are as long
+// as what the client sent; the stores of package core shorten them.
+//
+// Some keys are for the client to choose: a header that nobody verifies, a path
+// value, a host. A limit by such a key alone protects the thing that is named,
+// not the server from the client, who names another. Limit the address as well.
+package keyfuncs

@@ -1,0 +1,156 @@
+package keyfuncs
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Forwarded believes the "for" parameters of the Forwarded header (RFC 7239) as
+// far as your own proxies wrote them. It is given their prefixes and walks the
+// header in the way of [TrustedProxies], with the same bounds and panics.
+//
+// An entry that is malformed, has no "for" or two, or hides the client behind
+// "unknown" or a name such as "_hidden", ends the search, and the peer pays. The
+// header is read from the right, so an open quote of the client's cannot swallow
+// what the proxies appended to it.
+func Forwarded(prefixes ...string) Trust {
+	proxies := parsePrefixes("Forwarded", prefixes)
+	requirePrefixes("Forwarded", proxies)
+	return func(v *resolver) {
+		v.believe("Forwarded", func(peer netip.Addr, r *http.Request) netip.Addr {
+			entries := entriesFromRight(r.Header["Forwarded"], lastUnquotedComma)
+			return firstUntrusted(peer, proxies, entries, parseForwarded)
+		})
+	}
+}
+
+// lastUnquotedComma finds the last comma outside of quoted strings, going from
+// right to left: what was appended is then read alike whatever it was appended to.
+func lastUnquotedComma(line string) int {
+	quoted := false
+	for i := len(line) - 1; i >= 0; i-- {
+		switch line[i] {
+		case '"':
+			if !quoted || !escaped(line, i) {
+				quoted = !quoted
+			}
+		case ',':
+			if !quoted {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// escaped reports whether an odd number of backslashes stands before i.
+func escaped(line string, i int) bool {
+	before := strings.TrimRight(line[:i], `\`)
+	return (i-len(before))%2 == 1
+}
+
+// parseForwarded returns the address in the "for" parameter of one element, or
+// the zero Addr if the element is malformed or has no address there.
+func parseForwarded(element string) netip.Addr {
+	var node string
+	found := false
+	for rest := element; rest != ""; {
+		name, value, after, ok := cutPair(rest)
+		if !ok {
+			return netip.Addr{}
+		}
+		if strings.EqualFold(name, "for") {
+			if found {
+				return netip.Addr{}
+			}
+			node, found = value, true
+		}
+		rest = after
+	}
+	return parseNode(node)
+}
+
+// cutPair cuts the first name=value from the pairs of an element, which are
+// separated by semicolons. A pair may be left out, and then has no name.
+func cutPair(text string) (name, value, after string, ok bool) {
+	text = strings.TrimLeft(text, " \t")
+	if text == "" || text[0] == ';' {
+		return "", "", strings.TrimPrefix(text, ";"), true
+	}
+	name, text, ok = strings.Cut(text, "=")
+	if !ok || !isToken(name) {
+		return "", "", "", false
+	}
+	if strings.HasPrefix(text, `"`) {
+		value, text, ok = cutQuoted(text[1:])
+		if !ok {
+			return "", "", "", false
+		}
+		text = strings.TrimLeft(text, " \t")
+		if text != "" && text[0] != ';' {
+			return "", "", "", false
+		}
+		return name, value, strings.TrimPrefix(text, ";"), true
+	}
+	// Colons are not allowed in an unquoted value, but some proxies append a port.
+	value, after, _ = strings.Cut(text, ";")
+	return name, trimSpace(value), after, !strings.Contains(value, `"`)
+}
+
+// cutQuoted reads a quoted string up to its closing quote.
+func cutQuoted(text string) (value, after string, ok bool) {
+	end := strings.IndexAny(text, `"\`)
+	if end < 0 {
+		return "", "", false
+	}
+	if text[end] == '"' {
+		return text[:end], text[end+1:], true
+	}
+	var unescaped strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return unescaped.String(), text[i+1:], true
+		case '\\':
+			i++
+			if i == len(text) {
+				return "", "", false
+			}
+		}
+		unescaped.WriteByte(text[i])
+	}
+	return "", "", false
+}
+
+// parseNode reads an IPv4 address, or an IPv6 address in brackets, and drops the
+// port, which may be a name that hides it: "_p1". Nodes that hide the client,
+// "unknown" and "_name", are no addresses.
+func parseNode(node string) netip.Addr {
+	address, port := node, ""
+	if end := strings.IndexByte(node, ']'); end >= 0 {
+		address, port = node[:end+1], node[end+1:]
+		if address[0] != '[' {
+			return netip.Addr{}
+		}
+	} else if colon := strings.IndexByte(node, ':'); colon >= 0 {
+		address, port = node[:colon], node[colon:]
+	}
+	if port != "" && !isNodePort(port) {
+		return netip.Addr{}
+	}
+	return parseAddress(address)
+}
+
+// isNodePort reports whether text is ":" and up to five digits, or ":_" and a
+// name.
+func isNodePort(text string) bool {
+	port, ok := strings.CutPrefix(text, ":")
+	if !ok {
+		return false
+	}
+	if name, hidden := strings.CutPrefix(port, "_"); hidden {
+		return isToken(name)
+	}
+	return 1 <= len(port) && len(port) <= 5 && strings.Trim(port, "0123456789") == ""
+}

@@ -1,0 +1,100 @@
+package keyfuncs
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Join makes one key of several: Join(RemoteIP, Route) gives each address a limit
+// on each route, "ip:203.0.113.9|route:/items/{id}".
+//
+// A part that is missing ([ErrNoKey], or an empty key) is replaced by the address
+// of the TCP peer in a namespace of its own, "anonymous:203.0.113.9", so that
+// nobody is unlimited for want of a key and Join itself never says ErrNoKey.
+// Behind a proxy the peer is the proxy, for all clients alike; name what is to
+// stand in for the part with [FirstOf] there. Any other error is returned,
+// wrapped.
+//
+// Different lists of parts give different keys, whatever they contain: in each
+// part, also in an only one, '|' and '\' are escaped by '\'. The keys of this
+// package contain neither, except those of Join. Join panics without a function
+// and on a nil one.
+func Join(funcs ...Func) Func {
+	funcs = checked("Join", funcs)
+	return func(r *http.Request) (string, error) {
+		var space [128]byte
+		joined := space[:0]
+		for i, read := range funcs {
+			if i > 0 {
+				joined = append(joined, '|')
+			}
+			part, err := read(r)
+			switch {
+			case missing(part, err):
+				joined = append(joined, "anonymous:"...)
+				joined = defaultPrecision.appendTo(joined, peerOf(r))
+			case err != nil:
+				return "", fmt.Errorf("keyfuncs: part %d of %d: %w", i+1, len(funcs), err)
+			default:
+				joined = appendEscaped(joined, part)
+			}
+		}
+		return string(joined), nil
+	}
+}
+
+// FirstOf takes the first key that the request has: FirstOf(User(id), RemoteIP)
+// is the user if there is one, else the address.
+//
+// A function that says [ErrNoKey], or returns an empty key, passes the question
+// to the next; if all do, FirstOf says ErrNoKey. Any other error ends the search
+// and is returned, wrapped. FirstOf panics without a function and on a nil one.
+func FirstOf(funcs ...Func) Func {
+	funcs = checked("FirstOf", funcs)
+	return func(r *http.Request) (string, error) {
+		for i, read := range funcs {
+			key, err := read(r)
+			switch {
+			case missing(key, err):
+			case err != nil:
+				return "", fmt.Errorf("keyfuncs: choice %d of %d: %w", i+1, len(funcs), err)
+			default:
+				return key, nil
+			}
+		}
+		return "", ErrNoKey
+	}
+}
+
+func missing(key string, err error) bool {
+	return err == nil && key == "" || errors.Is(err, ErrNoKey)
+}
+
+// checked returns a copy of funcs, which the caller could otherwise change later.
+func checked(caller string, funcs []Func) []Func {
+	if len(funcs) == 0 {
+		panic("keyfuncs: " + caller + ": no function given")
+	}
+	for i, f := range funcs {
+		if f == nil {
+			panic(fmt.Sprintf("keyfuncs: %s: function %d of %d is nil", caller, i+1, len(funcs)))
+		}
+	}
+	return slices.Clone(funcs)
+}
+
+func appendEscaped(buffer []byte, part string) []byte {
+	if strings.IndexByte(part, '|') < 0 && strings.IndexByte(part, '\\') < 0 {
+		return append(buffer, part...)
+	}
+	for i := range len(part) {
+		if part[i] == '|' || part[i] == '\\' {
+			buffer = append(buffer, '\\')
+		}
+		buffer = append(buffer, part[i])
+	}
+	return buffer
+}

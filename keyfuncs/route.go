@@ -1,0 +1,170 @@
+package keyfuncs
+
+import (
+	"context"
+	"net/http"
+	"strings"
+)
+
+// Unmatched is the route of all requests that no pattern matched. They share it:
+// the path itself is for the client to vary at will.
+const Unmatched = "(unmatched)"
+
+// Matched is what a router other than [http.ServeMux] found out about a request.
+// An adapter puts it into the request's context by [WithMatched].
+type Matched interface {
+	// Route returns the matched pattern in brace form, "/items/{id}", as
+	// [RouteFromColons] makes it, or "" if no pattern matched.
+	Route() string
+	// PathValue returns the part of the path that a wildcard matched, or "" if
+	// there is no such wildcard. What a catch-all wildcard matched has no
+	// leading slash.
+	PathValue(name string) string
+}
+
+// matchedKey is the key of a Matched in a context.
+type matchedKey struct{}
+
+// WithMatched returns a context in which [Route] and [PathValue] ask matched
+// instead of the request. A nil Matched changes nothing.
+func WithMatched(ctx context.Context, matched Matched) context.Context {
+	if matched == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, matchedKey{}, matched)
+}
+
+// matchedOf returns the Matched of a request, or nil.
+func matchedOf(r *http.Request) Matched {
+	matched, _ := r.Context().Value(matchedKey{}).(Matched)
+	return matched
+}
+
+// Route names requests by the pattern that their path matched, without the
+// method: "route:/items/{id}". It is the same text under net/http, gin and echo,
+// and never the path itself. Requests that match no pattern share
+// "route:(unmatched)". It never fails.
+//
+// Under net/http, the pattern is known only after [http.ServeMux] has chosen the
+// handler. To a plain middleware around the whole mux all requests are unmatched;
+// wrap the handlers, or give the limiter the mux to ask.
+//
+// "GET /items" and "POST /items" are one route; join [Method] to part them.
+func Route(r *http.Request) (string, error) {
+	if matched := matchedOf(r); matched != nil {
+		route := matched.Route()
+		if route == "" {
+			route = Unmatched
+		}
+		return "route:" + encode(route), nil
+	}
+	return "route:" + encode(RouteFromPattern(r.Pattern)), nil
+}
+
+// PathValue names requests by what a wildcard of the matched pattern stands for:
+// with "/items/{id}", PathValue("id") gives "path:id=7". A request whose pattern
+// has no such wildcard, or an empty value for it, gives [ErrNoKey].
+//
+// The client chooses the value. The limit protects what is named by it, such as
+// one account from many clients. PathValue panics if name is empty.
+func PathValue(name string) Func {
+	if name == "" {
+		panic("keyfuncs: PathValue: the name is empty")
+	}
+	prefix := "path:" + encodeName(name) + "="
+	return func(r *http.Request) (string, error) {
+		var value string
+		if matched := matchedOf(r); matched != nil {
+			value = matched.PathValue(name)
+		} else {
+			value = r.PathValue(name)
+		}
+		if value == "" {
+			return "", ErrNoKey
+		}
+		return prefix + encode(value), nil
+	}
+}
+
+// RouteFromPattern returns the route that a pattern of [http.ServeMux] stands
+// for: without the method, and with its end written out.
+//
+//	"GET /items/{id}"     "/items/{id}"
+//	"example.com/items"   "example.com/items"
+//	"/static/"            "/static/{...}", everything below
+//	"/static/{$}"         "/static/", only this
+//	"/files/{rest...}"    "/files/{rest...}"
+//	""                    Unmatched
+func RouteFromPattern(pattern string) string {
+	if pattern == "" {
+		return Unmatched
+	}
+	// A space in front of the path ends the method; one in the path is the path's.
+	hostAt := 0
+	if slash := strings.IndexByte(pattern, '/'); slash >= 0 {
+		hostAt = strings.LastIndexAny(pattern[:slash], " \t") + 1
+	}
+	route := pattern[hostAt:]
+	if strings.HasSuffix(route, "/{$}") {
+		return strings.TrimSuffix(route, "{$}")
+	}
+	if strings.HasSuffix(route, "/") {
+		return route + "{...}"
+	}
+	return route
+}
+
+// RouteFromColons returns the route that a pattern of gin or echo stands for,
+// with its wildcards in braces. An escaped colon is a colon, and braces, which
+// mean nothing to those routers, are percent-encoded as [http.ServeMux] wants it.
+//
+//	"/items/:id"          "/items/{id}"
+//	"/user/:id/*action"   "/user/{id}/{action...}"
+//	"/user/:id/*"         "/user/{id}/{...}"
+//	"/static/"            "/static/", only this
+//	"/jobs\:cancel"       "/jobs:cancel"
+//	""                    Unmatched
+func RouteFromColons(pattern string) string {
+	if pattern == "" {
+		return Unmatched
+	}
+	if !strings.ContainsAny(pattern, ":*{}") {
+		return pattern
+	}
+	var route strings.Builder
+	for rest := pattern; rest != ""; {
+		start := strings.IndexAny(rest, `\:*`)
+		if start < 0 {
+			start = len(rest)
+		}
+		route.WriteString(encodeBraces(rest[:start]))
+		rest = rest[start:]
+		switch {
+		case rest == "":
+		case strings.HasPrefix(rest, `\:`):
+			route.WriteByte(':')
+			rest = rest[2:]
+		case rest[0] == '\\':
+			route.WriteByte('\\')
+			rest = rest[1:]
+		default:
+			end := strings.IndexByte(rest, '/')
+			if end < 0 {
+				end = len(rest)
+			}
+			route.WriteString("{" + encodeBraces(rest[1:end]))
+			if rest[0] == '*' {
+				route.WriteString("...")
+			}
+			route.WriteByte('}')
+			rest = rest[end:]
+		}
+	}
+	return route.String()
+}
+
+func encodeBraces(text string) string {
+	return braceEncoder.Replace(text)
+}
+
+var braceEncoder = strings.NewReplacer("{", "%7B", "}", "%7D")

@@ -1,0 +1,129 @@
+package keyfuncs
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// HashOption changes how [Header] and [Cookie] hash their values: [Secret].
+type HashOption func(*hasher)
+
+// leastSecret is the least number of bytes that makes a secret: as many as the
+// hash keeps.
+const leastSecret = 16
+
+// Secret hashes with HMAC-SHA-256 under a key of the server's, so that even a
+// value that can be guessed, such as an e-mail address, cannot be confirmed by
+// whoever reads the keys in Redis. Without it the hash is a plain SHA-256, which
+// is enough for random values.
+//
+// All servers of a fleet need the same key; a new one makes all clients new.
+// Secret copies the key, and panics if it has fewer than 16 bytes.
+func Secret(key []byte) HashOption {
+	if len(key) < leastSecret {
+		panic(fmt.Sprintf("keyfuncs: Secret: key of %d bytes, want at least %d", len(key), leastSecret))
+	}
+	key = slices.Clone(key)
+	return func(h *hasher) { h.secret = key }
+}
+
+// Header names requests by the hash of a header, such as an API key:
+// "header:x-api-key:" and 22 letters. The value itself appears nowhere. A request
+// without the header, or with an empty one, gives [ErrNoKey].
+//
+// Two lines of the header are one value, different from each line and from one
+// line that lists both. A client may choose a new value for every request unless
+// something in front of the limiter refuses wrong ones, and repeated ones, of
+// which many programs read only the first. It panics on a name that is no
+// header's, on Host, which net/http keeps apart, and on a nil option.
+func Header(name string, options ...HashOption) Func {
+	requireToken("Header", name)
+	name = http.CanonicalHeaderKey(name)
+	if name == "Host" {
+		panic("keyfuncs: Header: net/http keeps Host out of the headers, use keyfuncs.Host")
+	}
+	hash := newHasher("header", strings.ToLower(name), options)
+	return func(r *http.Request) (string, error) {
+		return hash.key(r.Header[name])
+	}
+}
+
+// Cookie names requests by the hash of a cookie, such as a session:
+// "cookie:session:" and 22 letters. The value itself appears nowhere. A request
+// without the cookie, or with an empty one, gives [ErrNoKey].
+//
+// Of several cookies of that name the first counts, as for [http.Request.Cookie].
+// A client may choose a new value for every request unless something in front of
+// the limiter refuses wrong ones. It panics on a name that is no cookie's and on
+// a nil option.
+func Cookie(name string, options ...HashOption) Func {
+	requireToken("Cookie", name)
+	hash := newHasher("cookie", name, options)
+	return func(r *http.Request) (string, error) {
+		cookie, err := r.Cookie(name)
+		if err != nil { // http.ErrNoCookie, the only one there is
+			return "", ErrNoKey
+		}
+		return hash.key([]string{cookie.Value})
+	}
+}
+
+// hasher makes keys of secrets of one kind and name.
+type hasher struct {
+	prefix string // of the key: "header:x-api-key:"
+	domain []byte // hashed before the values, to keep kinds and names apart
+	secret []byte // nil for a plain hash
+}
+
+func newHasher(kind, name string, options []HashOption) *hasher {
+	h := &hasher{prefix: kind + ":" + encode(name) + ":"}
+	h.domain = appendSized(appendSized(nil, kind), name)
+	for _, option := range options {
+		if option == nil {
+			panic(fmt.Sprintf("keyfuncs: %s %q: an option is nil", kind, name))
+		}
+		option(h)
+	}
+	return h
+}
+
+// key returns the key of the values, which are hashed with their lengths, so
+// that ["a", "b"] is neither ["ab"] nor ["a, b"]. Values that are all empty are
+// none.
+func (h *hasher) key(values []string) (string, error) {
+	var space [512]byte
+	message := append(space[:0], h.domain...)
+	empty := true
+	for _, value := range values {
+		value = trimSpace(value)
+		empty = empty && value == ""
+		message = appendSized(message, value)
+	}
+	if empty {
+		return "", ErrNoKey
+	}
+	sum := h.sum(message)
+	return h.prefix + base64.RawURLEncoding.EncodeToString(sum[:16]), nil
+}
+
+func (h *hasher) sum(message []byte) [sha256.Size]byte {
+	if h.secret == nil {
+		return sha256.Sum256(message)
+	}
+	mac := hmac.New(sha256.New, h.secret)
+	mac.Write(message)
+	return [sha256.Size]byte(mac.Sum(nil))
+}
+
+// appendSized appends a text behind its length, so that texts in a row cannot
+// run into each other.
+func appendSized(buffer []byte, text string) []byte {
+	buffer = binary.BigEndian.AppendUint64(buffer, uint64(len(text)))
+	return append(buffer, text...)
+}

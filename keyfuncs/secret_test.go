@@ -1,0 +1,159 @@
+package keyfuncs_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+var serverKey = []byte("0123456789abcdef0123456789abcdef")
+
+// sized is a text behind its length in eight bytes; no text here is longer than 255.
+func sized(text string) string {
+	return "\x00\x00\x00\x00\x00\x00\x00" + string([]byte{byte(len(text))}) + text
+}
+
+func letters(sum []byte) string {
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+func TestHashesStayWhatTheyAre(t *testing.T) {
+	header := request("203.0.113.9:1", "X-Api-Key: opensesame")
+	cookie := request("203.0.113.9:1", "Cookie: session=opensesame")
+
+	expectKey(t, keyfuncs.Header("X-API-Key"), header, "header:x-api-key:VCKlFU3Y9axYK_jdWN3x2A")
+	expectKey(t, keyfuncs.Cookie("session"), cookie, "cookie:session:Ucm40W-IjaDlTicGsaZleA")
+	expectKey(t, keyfuncs.Header("X-API-Key", keyfuncs.Secret(serverKey)), header, "header:x-api-key:vfTb851yh4GfgQiL1nV-mQ")
+
+	plain := sha256.Sum256([]byte(sized("header") + sized("x-api-key") + sized("opensesame")))
+	expectKey(t, keyfuncs.Header("X-API-Key"), header, "header:x-api-key:"+letters(plain[:]))
+	mac := hmac.New(sha256.New, serverKey)
+	mac.Write([]byte(sized("cookie") + sized("session") + sized("opensesame")))
+	expectKey(t, keyfuncs.Cookie("session", keyfuncs.Secret(serverKey)), cookie, "cookie:session:"+letters(mac.Sum(nil)))
+}
+
+func TestHashesRevealNothingAndAreShort(t *testing.T) {
+	value := strings.Repeat("opensesame", 100_000)
+	for name, f := range map[string]keyfuncs.Func{
+		"header":             keyfuncs.Header("Authorization"),
+		"header with secret": keyfuncs.Header("Authorization", keyfuncs.Secret(serverKey)),
+		"cookie":             keyfuncs.Cookie("session"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := key(t, f, request("203.0.113.9:1", "Authorization: "+value, "Cookie: session="+value))
+			if strings.Contains(got, "open") || len(got) > 64 {
+				t.Errorf("key %q, want a short hash", got)
+			}
+		})
+	}
+}
+
+func TestHashesOfOneValueDifferByKindNameAndSecret(t *testing.T) {
+	r := request("203.0.113.9:1", "A: v", "B: v", "Cookie: a=v; b=v; A=v")
+	other := append([]byte("!"), serverKey...)
+	seen := map[string]string{}
+	for name, f := range map[string]keyfuncs.Func{
+		"header a":                    keyfuncs.Header("a"),
+		"header b":                    keyfuncs.Header("b"),
+		"cookie a":                    keyfuncs.Cookie("a"),
+		"cookie b":                    keyfuncs.Cookie("b"),
+		"cookie A":                    keyfuncs.Cookie("A"),
+		"header a with secret":        keyfuncs.Header("a", keyfuncs.Secret(serverKey)),
+		"header a with other secret":  keyfuncs.Header("a", keyfuncs.Secret(other)),
+		"cookie a with secret":        keyfuncs.Cookie("a", keyfuncs.Secret(serverKey)),
+		"cookie a with other secret":  keyfuncs.Cookie("a", keyfuncs.Secret(other)),
+		"header b with secret":        keyfuncs.Header("b", keyfuncs.Secret(serverKey)),
+		"cookie b with other secret ": keyfuncs.Cookie("b", keyfuncs.Secret(other)),
+	} {
+		got := key(t, f, r)
+		hash := got[strings.LastIndexByte(got, ':')+1:]
+		if before, ok := seen[hash]; ok {
+			t.Errorf("%s and %s have the same hash", name, before)
+		}
+		seen[hash] = name
+	}
+}
+
+func TestSecretCopiesItsKey(t *testing.T) {
+	secret := append([]byte(nil), serverKey...)
+	f := keyfuncs.Header("A", keyfuncs.Secret(secret))
+	r := request("203.0.113.9:1", "A: v")
+	before := key(t, f, r)
+	clear(secret)
+	expectKey(t, f, r, before)
+}
+
+func TestHeaderLinesAreOneValueThatDoesNotRunTogether(t *testing.T) {
+	f := keyfuncs.Header("A")
+	seen := map[string][]string{}
+	for _, lines := range [][]string{
+		{"a", "b"}, {"b", "a"}, {"ab"}, {"a, b"}, {"a,b"}, {"a"}, {"b"}, {"a", "b", ""}, {"", "a", "b"}, {"a", ""}, {"", "a"},
+		{"a\x00b"}, {sized("a") + "b"}, {"a" + sized("b")},
+	} {
+		r := request("203.0.113.9:1")
+		r.Header["A"] = lines
+		got := key(t, f, r)
+		if before, ok := seen[got]; ok {
+			t.Errorf("lines %q and %q have the same key", lines, before)
+		}
+		seen[got] = lines
+	}
+}
+
+func TestHeaderNamesAreInAnyCaseAndSpaceAroundValuesIsNotPartOfThem(t *testing.T) {
+	r := request("203.0.113.9:1", "X-Api-Key: v")
+	want := key(t, keyfuncs.Header("X-API-Key"), r)
+	expectKey(t, keyfuncs.Header("x-api-key"), r, want)
+	r.Header["X-Api-Key"] = []string{"\t v "}
+	expectKey(t, keyfuncs.Header("x-api-key"), r, want)
+}
+
+func TestTheFirstCookieOfANameCounts(t *testing.T) {
+	f := keyfuncs.Cookie("session")
+	want := key(t, f, request("203.0.113.9:1", "Cookie: session=v"))
+	expectKey(t, f, request("203.0.113.9:1", "Cookie: a=b; session=v; session=w"), want)
+	expectKey(t, f, request("203.0.113.9:1", "Cookie: session=v", "Cookie: session=w"), want)
+	expectKey(t, f, request("203.0.113.9:1", `Cookie: session="v"`), want)
+}
+
+func TestMissingOrEmptySecretsAreNoKeys(t *testing.T) {
+	for _, lines := range [][]string{
+		nil, {"A: "}, {"A:  \t"}, {"A: ", "A: "}, {"Cookie: "}, {"Cookie: a="}, {"Cookie: b=v"}, {`Cookie: a=""`},
+	} {
+		r := request("203.0.113.9:1", lines...)
+		for _, f := range []keyfuncs.Func{keyfuncs.Header("A"), keyfuncs.Cookie("a"), keyfuncs.Header("A", keyfuncs.Secret(serverKey))} {
+			if got, err := f(r); !errors.Is(err, keyfuncs.ErrNoKey) || got != "" {
+				t.Errorf("lines %q: key %q, error %v, want ErrNoKey", lines, got, err)
+			}
+		}
+	}
+	if _, err := keyfuncs.Header("A")(&http.Request{}); !errors.Is(err, keyfuncs.ErrNoKey) {
+		t.Errorf("without a header map: error %v, want ErrNoKey", err)
+	}
+}
+
+func TestMisuseOfSecretsPanicsAtStartUp(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		build func()
+		word  string
+	}{
+		{"no header name", func() { keyfuncs.Header("") }, "Header"},
+		{"a bad header name", func() { keyfuncs.Header("X API Key") }, `"X API Key"`},
+		{"Host as a header", func() { keyfuncs.Header("host") }, "keyfuncs.Host"},
+		{"a nil option of Header", func() { keyfuncs.Header("A", nil) }, "nil"},
+		{"no cookie name", func() { keyfuncs.Cookie("") }, "Cookie"},
+		{"a bad cookie name", func() { keyfuncs.Cookie("a=b") }, `"a=b"`},
+		{"a nil option of Cookie", func() { keyfuncs.Cookie("a", nil) }, "nil"},
+		{"no secret", func() { keyfuncs.Secret(nil) }, "0 bytes"},
+		{"a short secret", func() { keyfuncs.Secret([]byte("opensesame")) }, "10 bytes"},
+	} {
+		t.Run(test.name, func(t *testing.T) { expectPanic(t, test.build, test.word) })
+	}
+}
