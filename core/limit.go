@@ -74,6 +74,14 @@ func (l Limit) Name() string {
 	return string(l.appendDerivedName(nil))
 }
 
+// Given reports whether the limit's name was given by [Limit.Named].
+func (l Limit) Given() bool { return l.name != "" }
+
+// Same reports whether two limits have one identity, and so share the state of a
+// key: the same algorithm and given name, or where they have no name the same
+// numbers.
+func (l Limit) Same(other Limit) bool { return l.identity() == other.identity() }
+
 // Algorithm returns the name of the limit's algorithm, as in its String: one of
 // "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window"
 // and "sliding-log", or "" for the zero Limit.

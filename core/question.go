@@ -30,7 +30,7 @@ func validate(checks []Check) error {
 
 // sameState reports whether two checks are answered from one state.
 func sameState(a, b *Check) bool {
-	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.identity() == b.Limit.identity()
+	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.Same(b.Limit)
 }
 
 // identity returns what tells a limit's state from that of others with the same

@@ -24,6 +24,16 @@ func RemoteIP(r *http.Request) (string, error) {
 	return addressKey("ip:", peerOf(r), defaultPrecision), nil
 }
 
+// Anonymous is what stands in for a key that a request does not have: the address
+// of the TCP peer, as [RemoteIP] writes it, in a namespace of its own:
+// "anonymous:203.0.113.9". So nobody is unlimited for want of a key, and nobody's
+// address is charged for it. It never fails.
+//
+// [Join] uses it, and so does the middleware for a Func that says [ErrNoKey].
+func Anonymous(r *http.Request) (string, error) {
+	return addressKey("anonymous:", peerOf(r), defaultPrecision), nil
+}
+
 // peerOf returns the address of the TCP peer, or the zero Addr if it has none.
 func peerOf(r *http.Request) netip.Addr {
 	return parseAddress(r.RemoteAddr)

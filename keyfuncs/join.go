@@ -11,12 +11,10 @@ import (
 // Join makes one key of several: Join(RemoteIP, Route) gives each address a limit
 // on each route, "ip:203.0.113.9|route:/items/{id}".
 //
-// A part that is missing ([ErrNoKey], or an empty key) is replaced by the address
-// of the TCP peer in a namespace of its own, "anonymous:203.0.113.9", so that
-// nobody is unlimited for want of a key and Join itself never says ErrNoKey.
-// Behind a proxy the peer is the proxy, for all clients alike; name what is to
-// stand in for the part with [FirstOf] there. Any other error is returned,
-// wrapped.
+// A part that is missing ([ErrNoKey], or an empty key) is replaced by
+// [Anonymous], so Join itself never says ErrNoKey. Behind a proxy that is the
+// proxy, for all clients alike; name what is to stand in for the part with
+// [FirstOf] there. Any other error is returned, wrapped.
 //
 // Different lists of parts give different keys, whatever they contain: in each
 // part, also in an only one, '|' and '\' are escaped by '\'. The keys of this
@@ -34,8 +32,8 @@ func Join(funcs ...Func) Func {
 			part, err := read(r)
 			switch {
 			case missing(part, err):
-				joined = append(joined, "anonymous:"...)
-				joined = defaultPrecision.appendTo(joined, peerOf(r))
+				part, _ = Anonymous(r)
+				joined = append(joined, part...)
 			case err != nil:
 				return "", fmt.Errorf("keyfuncs: part %d of %d: %w", i+1, len(funcs), err)
 			default:

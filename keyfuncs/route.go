@@ -34,9 +34,10 @@ func WithMatched(ctx context.Context, matched Matched) context.Context {
 	return context.WithValue(ctx, matchedKey{}, matched)
 }
 
-// matchedOf returns the Matched of a request, or nil.
-func matchedOf(r *http.Request) Matched {
-	matched, _ := r.Context().Value(matchedKey{}).(Matched)
+// MatchedFrom returns the Matched that [WithMatched] put into a context, or nil.
+// An adapter finds its own type in it again, and so the framework's context.
+func MatchedFrom(ctx context.Context) Matched {
+	matched, _ := ctx.Value(matchedKey{}).(Matched)
 	return matched
 }
 
@@ -51,7 +52,7 @@ func matchedOf(r *http.Request) Matched {
 //
 // "GET /items" and "POST /items" are one route; join [Method] to part them.
 func Route(r *http.Request) (string, error) {
-	if matched := matchedOf(r); matched != nil {
+	if matched := MatchedFrom(r.Context()); matched != nil {
 		route := matched.Route()
 		if route == "" {
 			route = Unmatched
@@ -74,7 +75,7 @@ func PathValue(name string) Func {
 	prefix := "path:" + encodeName(name) + "="
 	return func(r *http.Request) (string, error) {
 		var value string
-		if matched := matchedOf(r); matched != nil {
+		if matched := MatchedFrom(r.Context()); matched != nil {
 			value = matched.PathValue(name)
 		} else {
 			value = r.PathValue(name)

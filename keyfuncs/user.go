@@ -1,6 +1,9 @@
 package keyfuncs
 
-import "net/http"
+import (
+	"fmt"
+	"net/http"
+)
 
 // User names the requests of a user: "user:42".
 //
@@ -17,10 +20,35 @@ func User(id func(*http.Request) string) Func {
 		panic("keyfuncs: User: the function is nil")
 	}
 	return func(r *http.Request) (string, error) {
-		user := id(r)
-		if user == "" {
-			return "", ErrNoKey
-		}
-		return "user:" + encode(user), nil
+		return userKey(id(r))
 	}
+}
+
+// UserValue is [User] for an identifier that is kept as a value of some type, as
+// the frameworks' contexts do: a string, an integer, or a [fmt.Stringer] such as a
+// UUID. nil and the empty string are nobody. A value of another type is an error,
+// since its text might change from one request to the next. It panics if value is
+// nil.
+func UserValue(value func(*http.Request) any) Func {
+	if value == nil {
+		panic("keyfuncs: UserValue: the function is nil")
+	}
+	return func(r *http.Request) (string, error) {
+		v := value(r)
+		switch v.(type) {
+		case nil:
+			return "", ErrNoKey
+		case string, fmt.Stringer, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+		default:
+			return "", fmt.Errorf("keyfuncs: UserValue: %T is not a string, an integer or a fmt.Stringer", v)
+		}
+		return userKey(fmt.Sprint(v))
+	}
+}
+
+func userKey(user string) (string, error) {
+	if user == "" {
+		return "", ErrNoKey
+	}
+	return "user:" + encode(user), nil
 }

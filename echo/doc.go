@@ -1,0 +1,25 @@
+// Package ratelimit limits the requests that reach echo handlers, for a whole
+// fleet of servers at once.
+//
+//	limiter, err := core.Open("redis://localhost:6379")
+//	…
+//	e := echo.New()
+//	e.Use(ratelimit.Leaky(limiter, 10, core.PerSecond(1))) // 10 at once, then one a second, for each address
+//
+// It is package nethttp of this module in echo's idiom: the same names, and the
+// same status, headers, body, route and key for the same request. Its
+// documentation says what the client gets, and which limits are one.
+//
+// A refused request is returned as an [echo.HTTPError] that echo's error handler
+// renders as the problem document; an error handler of your own finds a
+// nethttp.Problem in its Message. Where the answer is not that document (plain
+// text, or Options.Denied), the middleware has written it, and returns nil.
+//
+// echo's own RealIP is not used: unless the server has an IPExtractor, it
+// believes whatever X-Forwarded-For says. Name the proxies to [keyfuncs.IP]
+// instead.
+//
+// Use the middleware with Use, not with Pre: before routing there is no route.
+// Handlers find what was decided with [DecisionFrom], given the context of
+// echo.Context's Request.
+package ratelimit

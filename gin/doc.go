@@ -1,0 +1,20 @@
+// Package ratelimit limits the requests that reach gin handlers, for a whole fleet
+// of servers at once.
+//
+//	limiter, err := core.Open("redis://localhost:6379")
+//	…
+//	router := gin.New()
+//	router.Use(ratelimit.Leaky(limiter, 10, core.PerSecond(1))) // 10 at once, then one a second, for each address
+//
+// It is package nethttp of this module in gin's idiom: the same names, and the same
+// status, headers, body, route and key for the same request. A refused request
+// is aborted, so later handlers do not run. Its documentation says what the
+// client gets, and which limits are one.
+//
+// gin's own ClientIP is not used: unless the engine is told which proxies to
+// trust, it believes whatever X-Forwarded-For says. Name the proxies to
+// [keyfuncs.IP] instead.
+//
+// Handlers find what was decided with [DecisionFrom], given the context of
+// gin.Context's Request.
+package ratelimit

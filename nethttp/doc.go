@@ -1,0 +1,38 @@
+// Package ratelimit limits the requests that reach an [http.Handler], for a whole
+// fleet of servers at once.
+//
+//	limiter, err := core.Open("redis://localhost:6379")
+//	…
+//	limit := ratelimit.Leaky(limiter, 10, core.PerSecond(1))
+//	http.ListenAndServe(":8080", limit(mux)) // 10 at once, then one a second, for each address
+//
+// One function for each algorithm covers the usual case: one limit, for each
+// address or whatever the key functions say ([Leaky], [Shaping], [TokenBucket],
+// [GCRA], [FixedWindow], [SlidingWindow], [SlidingLog]). [New] does everything
+// else: several policies, decided together in one round trip, limits and costs
+// that depend on the request, header dialects, what happens when Redis is down.
+//
+// It works with everything that takes a func(http.Handler) http.Handler, such as
+// chi's Use and With. Packages gin and echo beside this one have the same names
+// for those frameworks, and [Guard] is what an adapter for another one needs.
+//
+// # Which limits are one
+//
+// A limit is its key, its algorithm and its numbers: that is all that the servers
+// of a fleet can agree on. Two middlewares with the same limit and the same key
+// are therefore one limit, wherever they stand, and requests to either count for
+// both. Give them names ([core.Limit.Named]), or add [keyfuncs.Route] to the key,
+// to keep them apart. A request that meets one limit twice is charged once.
+//
+// # What the client gets
+//
+// Every response carries what [Options.Headers] writes, on success too. A refused
+// request gets 429 with Retry-After, Cache-Control: no-store, and a problem
+// document (RFC 9457) that names the violated policies, or a line of plain text
+// if it prefers that. Retry-After is missing only when no wait can help, because
+// the cost exceeds the capacity.
+//
+// HEAD counts as GET. A CORS preflight (OPTIONS with Origin and
+// Access-Control-Request-Method) is neither charged nor refused. Put CORS
+// middleware around the limiter, so that refusals carry its headers, too.
+package ratelimit

@@ -1,0 +1,128 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// Policy is one limit and what it applies to. Its functions are called for every
+// request, by many goroutines at once.
+type Policy struct {
+	// Limit is the limit. Its name, given or derived, is the policy's name in
+	// headers and in problem documents.
+	Limit core.Limit
+
+	// LimitFor picks a limit for each request, in place of Limit: by plan, by
+	// tenant. The zero Limit means that the request is not limited by this policy.
+	// A limit that is not valid is answered with 500. Give the limits of plans one
+	// name, so that a client who changes plans keeps what it has used.
+	LimitFor func(*http.Request) core.Limit
+
+	// By says whose traffic the request is. The default is [keyfuncs.RemoteIP], the
+	// TCP peer, which is the proxy if there is one: see [keyfuncs.IP]. A request
+	// that has no key of the kind ([keyfuncs.ErrNoKey]) is limited by its peer's
+	// address, as [keyfuncs.Anonymous] says; any other error is answered with 500.
+	By keyfuncs.Func
+
+	// Cost is how many units the request takes. The default is 1. With 0 it is let
+	// through and reported; a negative cost is answered with 500.
+	Cost func(*http.Request) int
+
+	// Skip exempts a request from this policy if it returns true. The default is to
+	// exempt none. Never decide by an address that a client can forge.
+	Skip func(*http.Request) bool
+
+	// Shadow makes the policy decide and report to Options.Observe, and nothing
+	// else: it refuses nobody, appears in no header, and does not hinder the other
+	// policies. Its state is its own, so that the limit starts fresh when Shadow is
+	// taken away.
+	Shadow bool
+}
+
+// Options say how a middleware answers. The zero value is ready to use.
+type Options struct {
+	// Headers writes the limits' headers. The default is [headers.Draft].
+	Headers headers.Writer
+
+	// Denied answers a refused request in place of the problem document. Retry-After,
+	// Cache-Control and the limits' headers are set already and may be changed;
+	// [DecisionFrom] tells what was decided. If it writes nothing, the answer is
+	// an empty 429.
+	Denied http.Handler
+
+	// OnError says what happens when the store cannot answer. The default is
+	// FailOpen.
+	OnError ErrorMode
+
+	// Observe is told what was decided about each request that a policy applied
+	// to, before the request goes on or is answered. It is called on the request's
+	// goroutine and must not block. The default is to tell nobody.
+	Observe func(Event)
+}
+
+// ErrorMode says what happens to a request when the store cannot answer.
+type ErrorMode int
+
+const (
+	// FailOpen lets the request through, without limit headers: nothing is known
+	// that they could say.
+	FailOpen ErrorMode = iota
+	// FailClosed answers 503 with a short Retry-After, never 429: the client has
+	// done nothing wrong.
+	FailClosed
+)
+
+func (m ErrorMode) String() string {
+	switch m {
+	case FailOpen:
+		return "FailOpen"
+	case FailClosed:
+		return "FailClosed"
+	}
+	return fmt.Sprintf("ErrorMode(%d)", int(m))
+}
+
+// check returns the reason why options make no sense, if they do not.
+func (o *Options) check() error {
+	if o.OnError != FailOpen && o.OnError != FailClosed {
+		return fmt.Errorf("OnError is %v, want FailOpen or FailClosed", o.OnError)
+	}
+	return nil
+}
+
+// checkPolicies returns the reason why policies make no sense, if they do not.
+func checkPolicies(policies []Policy) error {
+	if len(policies) == 0 {
+		return errors.New("no policy given")
+	}
+	given := make(map[string]int)
+	for i := range policies {
+		p := &policies[i]
+		limited := p.Limit != core.Limit{}
+		if limited == (p.LimitFor != nil) {
+			return fmt.Errorf("policy %d needs one of Limit and LimitFor", i)
+		}
+		if !limited {
+			continue
+		}
+		if err := p.Limit.Validate(); err != nil {
+			return fmt.Errorf("policy %d: %w", i, err)
+		}
+		if p.Shadow || !p.Limit.Given() {
+			continue
+		}
+		// Header fields compare names without regard to case.
+		name := strings.ToLower(p.Limit.Name())
+		if j, taken := given[name]; taken {
+			return fmt.Errorf("policies %d and %d are both named %q", j, i, p.Limit.Name())
+		}
+		given[name] = i
+	}
+	return nil
+}
