@@ -1,0 +1,48 @@
+// Package serve runs the examples' servers until they are interrupted.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// patience is how long requests may take to end after an interrupt.
+const patience = 5 * time.Second
+
+// Run serves a handler on an address until SIGINT or SIGTERM, and then lets the
+// requests under way end. It prints where it listens, and what about it.
+func Run(addr string, handler http.Handler, about string) error {
+	interrupted, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	var config net.ListenConfig
+	listener, err := config.Listen(interrupted, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("listening on http://%s\n%s\n", listener.Addr(), about)
+
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-interrupted.Done():
+	}
+	stop() // a second interrupt ends the process at once
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return err
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+// Leaky is the classic: ten calls per ten seconds for each remote address, and
+// word of when the next drip falls.
+//
+//	go run ./examples/leaky
+//	for i in $(seq 11); do curl -i localhost:9292/api; done
+package main
+
+import (
+	"flag"
+	"io"
+	"log"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/examples/internal/serve"
+	"github.com/weir-go/ratelimit/headers"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+func main() {
+	addr := flag.String("addr", "localhost:9292", "address to listen on")
+	store := flag.String("redis", "memory:", "URL of the store")
+	flag.Parse()
+	if err := run(*addr, *store); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(addr, store string) error {
+	limiter, err := core.Open(store)
+	if err != nil {
+		return err
+	}
+	defer limiter.Close()
+
+	limit := ratelimit.New(limiter, ratelimit.Options{
+		Headers: headers.RateLimitedFor,
+		Denied:  http.HandlerFunc(rateLimited),
+	}, ratelimit.Policy{Limit: core.Leaky(10, core.Per(10, 10*time.Second))})
+
+	mux := http.NewServeMux()
+	mux.Handle("GET /api", limit(http.HandlerFunc(api)))
+	return serve.Run(addr, mux, "GET /api takes 10 calls per 10 seconds from each address")
+}
+
+func api(w http.ResponseWriter, _ *http.Request) {
+	io.WriteString(w, "Hello\n")
+}
+
+func rateLimited(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusTooManyRequests)
+	io.WriteString(w, "Rate limited\n")
+}
