@@ -321,7 +321,7 @@ func (d departures) Swap(i, j int) {
 }
 
 func (d *departures) Push(x any) {
-	e := x.(*entry)
+	e := x.(*entry) //nolint:forcetypeassert // the heap holds nothing else
 	e.place = len(*d)
 	*d = append(*d, e)
 }

@@ -37,7 +37,8 @@ func (meter) units(capacity int, rate Rate) (units, error) {
 		}
 		return units{tick: perTick, weight: weight, drain: drain, capacity: full}, nil
 	}
-	return units{}, fmt.Errorf("capacity %d at this rate cannot be counted in whole numbers below 2^53, not even in milliseconds: take a smaller capacity, or a rate whose period is a rounder number", capacity)
+	return units{}, fmt.Errorf("capacity %d at this rate cannot be counted in whole numbers below 2^53, not even in milliseconds: "+
+		"take a smaller capacity, or a rate whose period is a rounder number", capacity)
 }
 
 func (m meter) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {

@@ -30,9 +30,8 @@ import (
 func Open(rawURL string) (*Limiter, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		var problem *url.Error // which would repeat the URL, and the password in it
-		if errors.As(err, &problem) {
-			err = problem.Err
+		if problem, ok := errors.AsType[*url.Error](err); ok {
+			err = problem.Err // the whole would repeat the URL, and the password in it
 		}
 		return nil, fmt.Errorf("core: the store's URL is malformed: %w", err)
 	}

@@ -29,6 +29,15 @@ import (
 // event weighs 1,000,000, one for each microsecond that it takes to drain. Every
 // key has a time to live that covers its recovery.
 //
+// # Cluster and Ring
+//
+// All limits of one key are on one server, and a question about one key is one
+// round trip. A question about several keys (an address and a user, say) is asked
+// of all servers at once, each deciding its part; if one refuses, what the others
+// have charged is given back in a second round trip. It never admits more than
+// the limits do, and the counts are exact again when the question is answered. In
+// between, its charges can get another question refused that would have passed.
+//
 // # The client
 //
 // The client may be any [redis.UniversalClient]. [Open] makes one with the
@@ -49,8 +58,9 @@ type Redis struct {
 
 	owned         bool // the client is closed with the store
 	heedsDeadline bool
+	sharded       bool // different keys may be on different servers
 
-	scripts  [allSets]atomic.Pointer[script]
+	scripts  [tasks][allSets]atomic.Pointer[script]
 	replaced atomic.Int64
 }
 
@@ -70,6 +80,7 @@ func NewRedis(rdb redis.UniversalClient, options ...RedisOption) *Redis {
 		budget:        defaultBudget,
 		logger:        slog.Default,
 		heedsDeadline: heedsDeadline(rdb),
+		sharded:       sharded(rdb),
 	}
 	for _, option := range options {
 		option.applyRedis(r)
@@ -91,6 +102,15 @@ func heedsDeadline(rdb redis.UniversalClient) bool {
 	return false
 }
 
+// sharded reports whether a client spreads keys over several servers.
+func sharded(rdb redis.UniversalClient) bool {
+	switch rdb.(type) {
+	case *redis.ClusterClient, *redis.Ring:
+		return true
+	}
+	return false
+}
+
 // Decide implements [Store].
 func (r *Redis) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
 	return r.ask(ctx, checks, decisions, false)
@@ -103,14 +123,13 @@ func (r *Redis) Peek(ctx context.Context, checks []Check, decisions []Decision) 
 
 func (r *Redis) ask(ctx context.Context, checks []Check, decisions []Decision, peek bool) error {
 	groups := questions(checks, peek)
-	call, of := r.newCall(groups, len(checks))
-	reply, err := r.within(ctx, func(ctx context.Context) ([]int64, error) {
-		return r.run(ctx, r.script(of), call)
-	})
-	if err != nil {
-		return err
+	var err error
+	if r.sharded && severalKeys(checks) {
+		err = r.askParts(ctx, groups)
+	} else {
+		_, err = r.askServer(ctx, groups)
 	}
-	if err := r.observed(groups, reply); err != nil {
+	if err != nil {
 		return err
 	}
 	for _, group := range groups {
@@ -119,43 +138,73 @@ func (r *Redis) ask(ctx context.Context, checks []Check, decisions []Decision, p
 	return nil
 }
 
-// callHead is how many words stand before the keys in a call: EVALSHA, the
-// script, and the number of keys.
-const callHead = 3
+// askServer has the script decide groups whose keys are on one server, and returns
+// the instant of the decision.
+func (r *Redis) askServer(ctx context.Context, groups [][]ask) (at int64, err error) {
+	call, of := r.newCall(groups)
+	reply, err := r.within(ctx, func(ctx context.Context) ([]int64, error) {
+		return r.run(ctx, r.script(decide, of), call)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return r.observed(groups, reply)
+}
+
+const (
+	// callHead is how many words stand before the keys in a call: EVALSHA, the
+	// script, and the number of keys.
+	callHead = 3
+	// callEach is how many words there are for each check, its key included.
+	callEach = 8
+)
 
 // newCall returns the words of a script call, but for the first two, and the set
 // of algorithms that it needs.
-func (r *Redis) newCall(groups [][]ask, checks int) (call []any, of set) {
-	const argumentsEach = 7
-	call = make([]any, callHead, callHead+checks*(1+argumentsEach)+len(groups)+1)
-	call[2] = checks
-	var scratch [256]byte
+func (r *Redis) newCall(groups [][]ask) (call []any, of set) {
+	keys := 0
 	for _, group := range groups {
-		for i := range group {
-			c := group[i].check
-			call = append(call, string(appendKey(scratch[:0], r.prefix, c.Key, &c.Limit, c.Shadow)))
-			of |= c.Limit.algorithm.set()
-		}
+		keys += len(group)
+	}
+	call = make([]any, callHead, callHead+keys*callEach+len(groups)+1)
+	call[2] = keys
+	for _, group := range groups {
+		call, of = r.appendKeys(call, group, of)
 	}
 	for _, group := range groups {
 		call = append(call, len(group))
 		for i := range group {
-			call = group[i].appendArguments(call)
+			call = group[i].appendDecide(call)
 		}
 	}
-	if r.clock != nil {
-		call = append(call, r.clock())
+	return r.appendClock(call), of
+}
+
+// appendKeys appends the keys of a group, and adds its algorithms to a set.
+func (r *Redis) appendKeys(call []any, group []ask, of set) ([]any, set) {
+	var scratch [256]byte
+	for i := range group {
+		c := group[i].check
+		call = append(call, string(appendKey(scratch[:0], r.prefix, c.Key, &c.Limit, c.Shadow)))
+		of |= c.Limit.algorithm.set()
 	}
 	return call, of
 }
 
-// script returns the script for a set of algorithms, assembled once.
-func (r *Redis) script(of set) *script {
-	slot := &r.scripts[of]
+func (r *Redis) appendClock(call []any) []any {
+	if r.clock != nil {
+		call = append(call, r.clock())
+	}
+	return call
+}
+
+// script returns the script of a task for a set of algorithms, assembled once.
+func (r *Redis) script(does task, of set) *script {
+	slot := &r.scripts[does][of]
 	if s := slot.Load(); s != nil {
 		return s
 	}
-	s := newScript(of, r.clock != nil)
+	s := newScript(of, r.clock != nil, does)
 	slot.Store(s) // whoever else assembled it has the same
 	return s
 }
@@ -218,23 +267,24 @@ func (r *Redis) explain(asked, bounded context.Context, err error) error {
 	return fmt.Errorf("core: redis: %w", err)
 }
 
-// observed hands the numbers of a reply to the asks they belong to.
-func (r *Redis) observed(groups [][]ask, reply []int64) error {
+// observed hands the numbers of a reply to the asks they belong to, and returns
+// the instant of the decision.
+func (r *Redis) observed(groups [][]ask, reply []int64) (at int64, err error) {
 	next := 0
 	for _, group := range groups {
 		for i := range group {
 			n := group[i].check.Limit.algorithm.observed()
-			if next+n > len(reply) {
-				return fmt.Errorf("core: redis replied %d numbers, too few for the question", len(reply))
+			if next+n >= len(reply) {
+				return 0, fmt.Errorf("core: redis replied %d numbers, too few for the question", len(reply))
 			}
 			copy(group[i].usage[:], reply[next:next+n])
 			next += n
 		}
 	}
-	if next < len(reply) {
-		r.reportReplaced(groups, reply[next])
+	if next+1 < len(reply) {
+		r.reportReplaced(groups, reply[next+1])
 	}
-	return nil
+	return reply[next], nil
 }
 
 // reportReplaced counts and logs keys that held something no script of ours writes.
@@ -294,14 +344,16 @@ func (r *Redis) Ping(ctx context.Context) error {
 // that this store has been asked about. Without keys a script decides nothing.
 func (r *Redis) warm(ctx context.Context, client redis.Cmdable) error {
 	for a := none + 1; a < algorithms; a++ {
-		r.script(a.set())
+		r.script(decide, a.set())
 	}
 	pipeline := client.Pipeline()
 	var known []*script
 	var replies []*redis.Cmd
-	for i := range r.scripts {
-		if s := r.scripts[i].Load(); s != nil {
-			known, replies = append(known, s), append(replies, pipeline.EvalSha(ctx, s.hash, nil))
+	for does := range r.scripts {
+		for of := range r.scripts[does] {
+			if s := r.scripts[does][of].Load(); s != nil {
+				known, replies = append(known, s), append(replies, pipeline.EvalSha(ctx, s.hash, nil))
+			}
 		}
 	}
 	if _, err := pipeline.Exec(ctx); err != nil && !redis.HasErrorPrefix(err, "NOSCRIPT") {

@@ -28,9 +28,20 @@ const (
 	allMeters = 1<<(leaky-1) | 1<<(shaping-1) | 1<<(tokenBucket-1) | 1<<(gcra-1)
 )
 
+// task is what a script does with the algorithms it has.
+type task uint8
+
+const (
+	decide task = iota
+	giveBack
+	tasks // how many there are
+)
+
+func (t task) file() string { return [tasks]string{"decide", "give_back"}[t] }
+
 // newScript assembles the script for a set of algorithms from the files it needs.
 // Values never become part of it, so there are no more scripts than sets.
-func newScript(of set, injectedClock bool) *script {
+func newScript(of set, injectedClock bool, does task) *script {
 	files := []string{"time", "prelude"}
 	if injectedClock {
 		files[0] = "clock"
@@ -44,7 +55,7 @@ func newScript(of set, injectedClock bool) *script {
 		}
 	}
 	var source strings.Builder
-	for _, file := range append(files, "decide") {
+	for _, file := range append(files, does.file()) {
 		text, err := lua.ReadFile("lua/" + file + ".lua")
 		if err != nil {
 			panic("core: " + err.Error()) // a file that go:embed has not found
@@ -55,18 +66,30 @@ func newScript(of set, injectedClock bool) *script {
 	return &script{source: source.String(), hash: hex.EncodeToString(sum[:])}
 }
 
-// appendArguments appends what decide.lua expects to be told of an ask.
-func (a *ask) appendArguments(arguments []any) []any {
-	l := &a.check.Limit
+// appendDecide appends what decide.lua expects to be told of an ask.
+func (a *ask) appendDecide(arguments []any) []any {
 	charge := "0"
 	if a.charge {
 		charge = "1"
 	}
+	arguments = append(arguments, a.check.Limit.algorithm.String(), charge)
+	return a.appendNumbers(arguments)
+}
+
+// appendGiveBack appends what give_back.lua expects to be told of an ask that was
+// charged at an instant.
+func (a *ask) appendGiveBack(arguments []any, at int64) []any {
+	arguments = append(arguments, a.check.Limit.algorithm.String())
+	return append(a.appendNumbers(arguments), a.usage[0], at)
+}
+
+func (a *ask) appendNumbers(arguments []any) []any {
+	l := &a.check.Limit
 	pace := l.units.drain
 	if l.units.window > 0 {
 		pace = l.units.window
 	}
-	return append(arguments, l.algorithm.String(), charge, a.unitsAsked(), l.units.capacity, pace, l.units.tick, l.numbers())
+	return append(arguments, a.unitsAsked(), l.units.capacity, pace, l.units.tick, l.numbers())
 }
 
 // unitsAsked returns the cost in the limit's units, or one more than the capacity

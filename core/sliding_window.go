@@ -38,7 +38,8 @@ func (sliding) units(capacity int, rate Rate) (units, error) {
 		if _, ok := multiply(u.capacity, u.window); ok {
 			return u, nil
 		}
-		problem = fmt.Errorf("%d events weighted by %v cannot be counted in whole numbers below 2^53, not even in milliseconds: take a smaller capacity or a shorter window", capacity, rate.Period)
+		problem = fmt.Errorf("%d events weighted by %v cannot be counted in whole numbers below 2^53, not even in milliseconds: "+
+			"take a smaller capacity or a shorter window", capacity, rate.Period)
 	}
 	return units{}, problem
 }

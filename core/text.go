@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -98,7 +99,7 @@ func parseLimit(text string) (Limit, error) {
 	if found {
 		rest = named
 		if name == "" {
-			return Limit{}, fmt.Errorf("the name before the colon is empty")
+			return Limit{}, errors.New("the name before the colon is empty")
 		}
 	} else {
 		name = ""

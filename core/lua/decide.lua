@@ -7,7 +7,8 @@
 --
 -- Returns what each check's key had used before the question: one or more whole
 -- numbers, as many as its algorithm says. The caller works out the rest from
--- them. If keys were damaged and replaced, their number follows at the end.
+-- them. The instant of the decision follows in microseconds, and if keys were
+-- damaged and replaced, their number.
 
 local argument, key, damaged = 1, 0, 0
 
@@ -53,6 +54,7 @@ while key < #KEYS do
   end
 end
 
+reply[#reply + 1] = now
 if damaged > 0 then
   reply[#reply + 1] = damaged
 end

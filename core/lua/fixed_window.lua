@@ -48,4 +48,15 @@ algorithms['fixed-window'] = {
     end
     expire(check, check.left)
   end,
+
+  restore = function(check, at)
+    if check.left == 0 or at < now + check.left - check.pace then
+      return -- the window of the charge has closed
+    end
+    if check.used > check.cost then
+      check.algorithm.store(check, -check.cost)
+    else
+      redis.call('DEL', check.key)
+    end
+  end,
 }

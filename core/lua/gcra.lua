@@ -26,4 +26,6 @@ algorithms['gcra'] = {
     end
     redis.call('SET', check.key, state, 'PX', digits(math.ceil(level / check.pace * check.tick / 1000) + slack))
   end,
+
+  restore = lowered,
 }

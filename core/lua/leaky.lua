@@ -17,4 +17,6 @@ algorithms['leaky'] = {
     end
     expire(check, level / check.pace)
   end,
+
+  restore = lowered,
 }

@@ -81,6 +81,22 @@ local function verdict(check)
   return check.cost <= check.capacity - check.used
 end
 
+-- lowered gives the cost of a meter back, less what has drained of it since: what
+-- would have found the meter empty without it. If others have charged meanwhile,
+-- less may have; then too little is given back, never too much.
+local function lowered(check, at)
+  local elapsed = math.max(0, quotient(now, check.tick) - quotient(at, check.tick))
+  local left = math.min(check.cost, check.before + check.cost - elapsed * check.pace)
+  if left <= 0 then
+    return
+  end
+  if check.used > left then
+    check.algorithm.store(check, -left)
+  else
+    redis.call('DEL', check.key)
+  end
+end
+
 -- instant returns when a level will have drained to less than one tick's worth,
 -- in microseconds, and what is left of it then.
 local function instant(check, level)

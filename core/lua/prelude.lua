@@ -2,13 +2,16 @@
 -- arithmetic is exact, and they are handed to commands as text that says every
 -- digit, since tostring would not.
 
--- Each algorithm is a table of two functions:
+-- Each algorithm is a table of three functions:
 --
 --   observe(check) sets check.used, appends its numbers to the reply, and returns
 --     whether the cost fits. It sets check.repair if the state could not be (it
 --     is from the future, or was left by other numbers of a named limit) and
 --     check.damaged if it makes no sense at all. It writes nothing.
 --   store(check, cost) writes the state with cost charged, and its time to live.
+--   restore(check, at) gives the cost back that was charged at an instant, when
+--     check.before was used. It comes after observe, and leaves no key that says
+--     nothing.
 --
 -- A check has: key, cost, capacity (both in the limit's units), pace (what drains
 -- in a tick, or the ticks in a window), tick (its length in microseconds) and

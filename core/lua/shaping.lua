@@ -21,4 +21,6 @@ algorithms['shaping'] = {
     end
     expire(check, level / check.pace)
   end,
+
+  restore = lowered,
 }

@@ -113,4 +113,8 @@ algorithms['sliding-log'] = {
     end
     expire(check, check.pace)
   end,
+
+  restore = function(check, at)
+    redis.call('LREM', check.key, digits(-check.cost), digits(at))
+  end,
 }

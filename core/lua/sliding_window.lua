@@ -73,4 +73,18 @@ algorithms['sliding-window'] = {
     end
     expire(check, 2 * check.pace - check.elapsed)
   end,
+
+  restore = function(check, at)
+    local age = quotient(now, check.tick) - check.elapsed - quotient(at, check.tick)
+    if age <= 0 then
+      check.used = math.max(0, check.used - check.cost)
+    elseif age <= check.pace then
+      check.previous = math.max(0, check.previous - check.cost)
+    end
+    if check.used + check.previous > 0 then
+      check.algorithm.store(check, 0)
+    else
+      redis.call('DEL', check.key)
+    end
+  end,
 }

@@ -26,4 +26,6 @@ algorithms['token-bucket'] = {
     end
     expire(check, level / check.pace)
   end,
+
+  restore = lowered,
 }

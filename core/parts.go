@@ -1,0 +1,135 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+)
+
+// part is the share of a question that is about one key, and so on one server of
+// a cluster or ring.
+type part struct {
+	groups [][]ask
+	gated  bool // the first group is a share of the question's gated checks
+
+	at  int64 // when it was decided
+	err error
+}
+
+// severalKeys reports whether checks are about more than one key.
+func severalKeys(checks []Check) bool {
+	for i := range checks {
+		if checks[i].Key != checks[0].Key {
+			return true
+		}
+	}
+	return false
+}
+
+// askParts decides a question whose keys may be on several servers: each part on
+// its own, all at once, and then, if one was refused or failed, it gives back what
+// the others have charged.
+//
+// So it never admits more than the limits do, and the counts are exact again when
+// the question is answered. (A meter that others have charged meanwhile may be
+// left too high by what drains in a round trip.) In between, the charges of a
+// question that will be refused can get another one refused. A part that failed
+// may or may not have been charged, and is left as it is.
+func (r *Redis) askParts(ctx context.Context, groups [][]ask) error {
+	parts := split(groups)
+	inParallel(parts, func(p *part) { p.at, p.err = r.askServer(ctx, p.groups) })
+
+	var failures []error
+	refused := false
+	for _, p := range parts {
+		failures = append(failures, p.err)
+		refused = refused || p.err != nil || p.gated && !passed(p.groups[0])
+	}
+	if refused {
+		inParallel(parts, func(p *part) {
+			if p.err == nil && p.gated && passed(p.groups[0]) {
+				r.giveBack(ctx, p.groups[0], p.at)
+			}
+		})
+	}
+	join(parts, groups)
+	return errors.Join(failures...)
+}
+
+func inParallel(parts []*part, do func(*part)) {
+	var group sync.WaitGroup
+	for _, p := range parts {
+		group.Go(func() { do(p) })
+	}
+	group.Wait()
+}
+
+// giveBack undoes the charges of a group, even if nobody waits for the answer any
+// more. If that fails, the group stays charged.
+func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) {
+	charged := make([]ask, 0, len(group))
+	for i := range group {
+		if group[i].charge {
+			charged = append(charged, group[i])
+		}
+	}
+	if len(charged) == 0 {
+		return
+	}
+	call := make([]any, callHead, callHead+len(charged)*(callEach+1)+1)
+	call[2] = len(charged)
+	call, of := r.appendKeys(call, charged, 0)
+	for i := range charged {
+		call = charged[i].appendGiveBack(call, at)
+	}
+	call = r.appendClock(call)
+	_, err := r.within(context.WithoutCancel(ctx), func(ctx context.Context) ([]int64, error) {
+		return r.run(ctx, r.script(giveBack, of), call)
+	})
+	if err != nil {
+		r.logger().Warn("core: a refused question stays charged on one of its servers", slog.Any("error", err))
+	}
+}
+
+// split parts a question by key, in the order in which the keys come. The parts
+// hold copies of the asks.
+func split(groups [][]ask) []*part {
+	var parts []*part
+	byKey := make(map[string]*part)
+	for _, group := range groups {
+		fresh := make(map[*part]bool) // parts that have begun this group
+		for _, a := range group {
+			p := byKey[a.check.Key]
+			if p == nil {
+				p = &part{gated: !a.check.Shadow}
+				byKey[a.check.Key] = p
+				parts = append(parts, p)
+			}
+			if !fresh[p] {
+				fresh[p] = true
+				p.groups = append(p.groups, nil)
+			}
+			last := len(p.groups) - 1
+			p.groups[last] = append(p.groups[last], a)
+		}
+	}
+	return parts
+}
+
+// join copies what the parts have observed to the asks that they are copies of.
+func join(parts []*part, groups [][]ask) {
+	observed := make(map[int]usage) // by the index of the check
+	for _, p := range parts {
+		for _, group := range p.groups {
+			for _, a := range group {
+				observed[a.index] = a.usage
+			}
+		}
+	}
+	for _, group := range groups {
+		for i := range group {
+			group[i].usage = observed[group[i].index]
+		}
+	}
+}
