@@ -30,8 +30,26 @@ func TestJoinIsReadable(t *testing.T) {
 func TestPartsDoNotRunIntoEachOther(t *testing.T) {
 	seen := map[string][]string{}
 	for _, parts := range [][]string{
-		{"a", "b"}, {"a|b"}, {`a\|b`}, {`a\`, "b"}, {"a", `\b`}, {"a|", "b"}, {"a", "|b"}, {"ab"}, {"b", "a"},
-		{"a"}, {"a", "b", "c"}, {"a|b", "c"}, {"a", "b|c"}, {"a|b|c"}, {`a\\|b`}, {`a\\`, "b"}, {`\`}, {"|"}, {`\|`}, {"|", "|"},
+		{"a", "b"},
+		{"a|b"},
+		{`a\|b`},
+		{`a\`, "b"},
+		{"a", `\b`},
+		{"a|", "b"},
+		{"a", "|b"},
+		{"ab"},
+		{"b", "a"},
+		{"a"},
+		{"a", "b", "c"},
+		{"a|b", "c"},
+		{"a", "b|c"},
+		{"a|b|c"},
+		{`a\\|b`},
+		{`a\\`, "b"},
+		{`\`},
+		{"|"},
+		{`\|`},
+		{"|", "|"},
 	} {
 		got := joined(t, parts...)
 		if before, ok := seen[got]; ok {

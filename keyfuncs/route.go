@@ -102,8 +102,8 @@ func RouteFromPattern(pattern string) string {
 	}
 	// A space in front of the path ends the method; one in the path is the path's.
 	hostAt := 0
-	if slash := strings.IndexByte(pattern, '/'); slash >= 0 {
-		hostAt = strings.LastIndexAny(pattern[:slash], " \t") + 1
+	if before, _, found := strings.Cut(pattern, "/"); found {
+		hostAt = strings.LastIndexAny(before, " \t") + 1
 	}
 	route := pattern[hostAt:]
 	if strings.HasSuffix(route, "/{$}") {

@@ -93,8 +93,20 @@ func TestHeaderLinesAreOneValueThatDoesNotRunTogether(t *testing.T) {
 	f := keyfuncs.Header("A")
 	seen := map[string][]string{}
 	for _, lines := range [][]string{
-		{"a", "b"}, {"b", "a"}, {"ab"}, {"a, b"}, {"a,b"}, {"a"}, {"b"}, {"a", "b", ""}, {"", "a", "b"}, {"a", ""}, {"", "a"},
-		{"a\x00b"}, {sized("a") + "b"}, {"a" + sized("b")},
+		{"a", "b"},
+		{"b", "a"},
+		{"ab"},
+		{"a, b"},
+		{"a,b"},
+		{"a"},
+		{"b"},
+		{"a", "b", ""},
+		{"", "a", "b"},
+		{"a", ""},
+		{"", "a"},
+		{"a\x00b"},
+		{sized("a") + "b"},
+		{"a" + sized("b")},
 	} {
 		r := request("203.0.113.9:1")
 		r.Header["A"] = lines

@@ -128,6 +128,7 @@ func (f *Refusal) writeHeaders(h http.Header) {
 // writtenWriter notices whether anything is written.
 type writtenWriter struct {
 	http.ResponseWriter
+
 	written bool
 }
 
