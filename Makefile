@@ -1,0 +1,78 @@
+# Everything a change needs. The tests start real Redis servers of their own on
+# free ports; the only thing to install is redis-server, and make test does it.
+
+GO = go
+FUZZTIME = 30s
+GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+# The dependencies that users bring in versions of their own.
+FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/redis/go-redis/v9
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: test
+test: redis ## the whole suite, installing redis-server where it is missing
+	$(GO) test -race -shuffle=on -count=1 ./...
+
+.PHONY: test-latest
+test-latest: redis ## the suite against the newest gin, echo and go-redis
+	$(GO) test -modfile=latest.mod -count=1 ./...
+
+.PHONY: latest
+latest: ## move latest.mod to the newest gin, echo and go-redis
+	cp go.mod latest.mod
+	cp go.sum latest.sum
+	$(GO) get -modfile=latest.mod $(FRAMEWORKS:=@latest)
+	$(GO) mod tidy -modfile=latest.mod
+
+.PHONY: redis
+redis: ## install redis-server where it is missing
+	@sh .ci/install-redis
+
+.PHONY: fmt
+fmt: ## check the formatting
+	@files="$$(gofmt -l .)"; if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
+
+.PHONY: tidy
+tidy: ## check go.mod and latest.mod
+	$(GO) mod tidy -diff
+	$(GO) mod tidy -modfile=latest.mod -diff
+	@sh .ci/same-requirements go.mod latest.mod
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: ## golangci-lint, built from source at a fixed version
+	$(GO) run $(GOLANGCI_LINT) run ./...
+
+.PHONY: vuln
+vuln: ## known vulnerabilities in what is called
+	$(GO) run $(GOVULNCHECK) ./...
+
+.PHONY: bench
+bench: redis ## all benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: bench-once
+bench-once: redis ## each benchmark once, to see that it still runs
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
+
+.PHONY: fuzz
+fuzz: redis ## every fuzz target for FUZZTIME (30s)
+	@set -e; for package in $$($(GO) list ./...); do \
+		list="$$($(GO) test -list '^Fuzz' "$$package")"; \
+		for target in $$(echo "$$list" | grep '^Fuzz' || true); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; \
+		done; \
+	done
+
+.PHONY: cover
+cover: redis ## coverage of all packages together, in cover.out and cover.html
+	$(GO) test -count=1 -coverpkg=./... -coverprofile=cover.out ./...
+	$(GO) tool cover -html=cover.out -o cover.html
+	@$(GO) tool cover -func=cover.out | tail -n 1

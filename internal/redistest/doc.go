@@ -1,0 +1,12 @@
+// Package redistest starts real Redis servers for tests: one alone ([Start],
+// [Shared]), a cluster ([StartCluster]), and one watched by a sentinel
+// ([StartSentinel]).
+//
+// Every server listens on a free port of 127.0.0.1, keeps nothing on disk that
+// outlives it, and ends with the test that started it. On Linux it ends even
+// when the test binary is killed.
+//
+// It needs redis-server, or valkey-server, on the PATH. Without one a test is
+// skipped, or fails where the environment says CI=true: a run that proves
+// nothing must not look like one that does.
+package redistest

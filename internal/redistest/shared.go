@@ -1,0 +1,118 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// sharedURL is the environment variable that names a server to be used by
+// [Shared], in the form that redis.ParseURL takes.
+const sharedURL = "RATELIMIT_TEST_REDIS_URL"
+
+// shared is the one server of this test binary. Its fields need the lock.
+var shared struct {
+	sync.Mutex
+
+	owned  bool // Run will end it
+	asked  bool // there is a server, or an error
+	server *Server
+	err    error
+}
+
+// Run runs the tests of a package, then stops the server that [Shared] started
+// for them, and returns the code to exit with. It is called by TestMain:
+//
+//	func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
+//
+// No goroutine, process or directory is left when it returns.
+func Run(m *testing.M) int {
+	claim()
+	code := m.Run()
+	if err := release(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// Shared returns the server that the tests of this binary share, started when
+// the first of them asks. Each test keeps its keys apart with [Prefix], and
+// changes nothing that others see: no flush, no configuration, no stop.
+//
+// Where the environment variable RATELIMIT_TEST_REDIS_URL names a server, that
+// one is used. It is shared with the tests of other packages too.
+//
+// The package's TestMain must use [Run], which stops the server.
+func Shared(tb testing.TB) *Server {
+	tb.Helper()
+	server, err := sharedServer()
+	if err != nil {
+		giveUp(tb, err)
+	}
+	return server
+}
+
+func claim() {
+	shared.Lock()
+	defer shared.Unlock()
+	shared.owned = true
+}
+
+func release() error {
+	shared.Lock()
+	defer shared.Unlock()
+	server := shared.server
+	shared.owned, shared.asked, shared.server, shared.err = false, false, nil, nil
+	if server == nil || server.process == nil {
+		return nil
+	}
+	server.process.stop()
+	return server.process.remove()
+}
+
+func sharedServer() (*Server, error) {
+	shared.Lock()
+	defer shared.Unlock()
+	if !shared.owned {
+		return nil, errors.New("redistest: Shared needs a TestMain that calls Run")
+	}
+	if !shared.asked {
+		shared.asked = true
+		shared.server, shared.err = makeShared()
+	}
+	return shared.server, shared.err
+}
+
+func makeShared() (*Server, error) {
+	if url := os.Getenv(sharedURL); url != "" {
+		return outside(url)
+	}
+	server, err := start(plan{prepare: alone(nil)})
+	if err != nil {
+		return nil, err
+	}
+	server.shared = true
+	return server, nil
+}
+
+// outside returns a server that somebody else started, after it has answered.
+func outside(url string) (*Server, error) {
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("redistest: %s: %w", sharedURL, err)
+	}
+	client := redis.NewClient(options)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err = client.Ping(ctx).Err()
+	if err := errors.Join(err, client.Close()); err != nil {
+		return nil, fmt.Errorf("redistest: the server that %s names: %w", sharedURL, err)
+	}
+	return &Server{url: url, address: options.Addr, shared: true}, nil
+}
