@@ -62,6 +62,8 @@ const (
 	mostShards     = 64
 	// leastShardKeys keeps the shards of a small store large enough to fill evenly.
 	leastShardKeys = 1024
+	// mostForgotten bounds how long a question is held up by keys that vanish.
+	mostForgotten = 64
 	// mostSpared bounds the search for a key that can be given up.
 	mostSpared = 64
 )
@@ -230,9 +232,12 @@ func (m *Memory) write(a *ask, now int64, cost int) {
 	heap.Fix(&s.leaving, e.place)
 }
 
-// forget drops the keys that were as good as new at an instant.
+// forget drops keys that were as good as new at an instant, some at a time.
 func (s *shard) forget(now int64) {
-	for len(s.leaving) > 0 && s.leaving[0].full <= now {
+	for range mostForgotten {
+		if len(s.leaving) == 0 || s.leaving[0].full > now {
+			return
+		}
 		s.remove(s.leaving[0])
 	}
 }

@@ -261,8 +261,10 @@ func (r *Redis) explain(asked, bounded context.Context, err error) error {
 		return nil
 	case asked.Err() != nil:
 		return fmt.Errorf("core: the question was given up: %w", context.Cause(asked))
+	case bounded.Err() != nil && errors.Is(err, bounded.Err()):
+		return fmt.Errorf("core: redis has not answered within %v: %w", r.budget, err)
 	case bounded.Err() != nil:
-		return fmt.Errorf("core: redis has not answered within %v: %w", r.budget, bounded.Err())
+		return fmt.Errorf("core: redis has not answered within %v: %w: %w", r.budget, bounded.Err(), err)
 	}
 	return fmt.Errorf("core: redis: %w", err)
 }

@@ -12,7 +12,7 @@
 //
 // A refused request is returned as an [echo.HTTPError] that echo's error handler
 // renders as the problem document; an error handler of your own finds a
-// nethttp.Problem in its Message. Where the answer is not that document (plain
+// [Problem] in its Message. Where the answer is not that document (plain
 // text, or Options.Denied), the middleware has written it, and returns nil.
 //
 // echo's own RealIP is not used: unless the server has an IPExtractor, it

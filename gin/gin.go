@@ -23,6 +23,7 @@ type (
 	ErrorMode = ratelimit.ErrorMode
 	Event     = ratelimit.Event
 	Outcome   = ratelimit.Outcome
+	Problem   = ratelimit.Problem
 )
 
 // What happens to a request when the store cannot answer; see package nethttp.
