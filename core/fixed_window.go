@@ -60,7 +60,7 @@ func (fixed) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
 		return usage{}, false
 	}
 	used := min(s.level, l.units.capacity)
-	return usage{used, left}, s.at+l.units.window-now != left || used != s.level
+	return usage{used, left}, s.units != l.units || s.at+l.units.window-now != left || used != s.level
 }
 
 func (fixed) store(l *Limit, s *state, u usage, now int64, cost int) {

@@ -38,7 +38,7 @@ func severalKeys(checks []Check) bool {
 // may or may not have been charged, and is left as it is.
 func (r *Redis) askParts(ctx context.Context, groups [][]ask) error {
 	parts := split(groups)
-	inParallel(parts, func(p *part) { p.at, p.err = r.askServer(ctx, p.groups) })
+	inParallel(parts, func(p *part) { p.at, p.err = r.askServer(ctx, p.groups, true) })
 
 	var failures []error
 	refused := false
@@ -84,7 +84,7 @@ func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) {
 		call = charged[i].appendGiveBack(call, at)
 	}
 	call = r.appendClock(call)
-	_, err := r.within(context.WithoutCancel(ctx), func(ctx context.Context) ([]int64, error) {
+	_, err := r.within(context.WithoutCancel(ctx), func(ctx context.Context) (string, error) {
 		return r.run(ctx, r.script(giveBack, of), call)
 	})
 	if err != nil {

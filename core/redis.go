@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -127,7 +129,7 @@ func (r *Redis) ask(ctx context.Context, checks []Check, decisions []Decision, p
 	if r.sharded && severalKeys(checks) {
 		err = r.askParts(ctx, groups)
 	} else {
-		_, err = r.askServer(ctx, groups)
+		_, err = r.askServer(ctx, groups, false)
 	}
 	if err != nil {
 		return err
@@ -139,16 +141,20 @@ func (r *Redis) ask(ctx context.Context, checks []Check, decisions []Decision, p
 }
 
 // askServer has the script decide groups whose keys are on one server, and returns
-// the instant of the decision.
-func (r *Redis) askServer(ctx context.Context, groups [][]ask) (at int64, err error) {
+// the instant of the decision if that is wanted.
+func (r *Redis) askServer(ctx context.Context, groups [][]ask, wantInstant bool) (at int64, err error) {
 	call, of := r.newCall(groups)
-	reply, err := r.within(ctx, func(ctx context.Context) ([]int64, error) {
+	if wantInstant {
+		call = append(call, "at")
+	}
+	call = r.appendClock(call)
+	reply, err := r.within(ctx, func(ctx context.Context) (string, error) {
 		return r.run(ctx, r.script(decide, of), call)
 	})
 	if err != nil {
 		return 0, err
 	}
-	return r.observed(groups, reply)
+	return r.observed(groups, reply, wantInstant)
 }
 
 const (
@@ -159,14 +165,14 @@ const (
 	callEach = 8
 )
 
-// newCall returns the words of a script call, but for the first two, and the set
-// of algorithms that it needs.
+// newCall returns the words of a script call, but for the first two and the last,
+// and the set of algorithms that it needs.
 func (r *Redis) newCall(groups [][]ask) (call []any, of set) {
 	keys := 0
 	for _, group := range groups {
 		keys += len(group)
 	}
-	call = make([]any, callHead, callHead+keys*callEach+len(groups)+1)
+	call = make([]any, callHead, callHead+keys*callEach+len(groups)+2)
 	call[2] = keys
 	for _, group := range groups {
 		call, of = r.appendKeys(call, group, of)
@@ -177,7 +183,7 @@ func (r *Redis) newCall(groups [][]ask) (call []any, of set) {
 			call = group[i].appendDecide(call)
 		}
 	}
-	return r.appendClock(call), of
+	return call, of
 }
 
 // appendKeys appends the keys of a group, and adds its algorithms to a set.
@@ -211,7 +217,7 @@ func (r *Redis) script(does task, of set) *script {
 
 // run calls a script by its hash, and with its source if the server does not know
 // it: at first, and again after a restart, a flush or a failover.
-func (r *Redis) run(ctx context.Context, s *script, call []any) ([]int64, error) {
+func (r *Redis) run(ctx context.Context, s *script, call []any) (string, error) {
 	call[0], call[1] = "evalsha", s.hash
 	reply, err := r.process(ctx, call)
 	if !redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -221,27 +227,26 @@ func (r *Redis) run(ctx context.Context, s *script, call []any) ([]int64, error)
 	return r.process(ctx, call)
 }
 
-func (r *Redis) process(ctx context.Context, call []any) ([]int64, error) {
-	command := redis.NewIntSliceCmd(ctx, call...)
+func (r *Redis) process(ctx context.Context, call []any) (string, error) {
+	command := redis.NewStringCmd(ctx, call...)
 	_ = r.client.Process(ctx, command) // the command carries the error
 	return command.Result()
 }
 
 // within runs a call to Redis within the store's budget, whatever the client does.
-func (r *Redis) within(ctx context.Context, call func(context.Context) ([]int64, error)) ([]int64, error) {
+func (r *Redis) within(ctx context.Context, call func(context.Context) (string, error)) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, r.budget)
+	defer cancel()
 	if r.heedsDeadline {
-		defer cancel()
 		reply, err := call(bounded)
 		return reply, r.explain(ctx, bounded, err)
 	}
 	type result struct {
-		reply []int64
+		reply string
 		err   error
 	}
 	done := make(chan result, 1)
 	go func() { // ends with the client's own timeouts
-		defer cancel()
 		reply, err := call(bounded)
 		done <- result{reply, err}
 	}()
@@ -249,7 +254,7 @@ func (r *Redis) within(ctx context.Context, call func(context.Context) ([]int64,
 	case answer := <-done:
 		return answer.reply, r.explain(ctx, bounded, answer.err)
 	case <-bounded.Done():
-		return nil, r.explain(ctx, bounded, bounded.Err())
+		return "", r.explain(ctx, bounded, bounded.Err())
 	}
 }
 
@@ -270,24 +275,42 @@ func (r *Redis) explain(asked, bounded context.Context, err error) error {
 }
 
 // observed hands the numbers of a reply to the asks they belong to, and returns
-// the instant of the decision.
-func (r *Redis) observed(groups [][]ask, reply []int64) (at int64, err error) {
-	next := 0
+// the instant of the decision if the reply has it.
+func (r *Redis) observed(groups [][]ask, reply string, hasInstant bool) (at int64, err error) {
+	numbers := numberReader{rest: reply}
 	for _, group := range groups {
 		for i := range group {
-			n := group[i].check.Limit.algorithm.observed()
-			if next+n >= len(reply) {
-				return 0, fmt.Errorf("core: redis replied %d numbers, too few for the question", len(reply))
+			for j := range group[i].check.Limit.algorithm.observed() {
+				group[i].usage[j] = numbers.next()
 			}
-			copy(group[i].usage[:], reply[next:next+n])
-			next += n
 		}
 	}
-	if next+1 < len(reply) {
-		r.reportReplaced(groups, reply[next+1])
+	if hasInstant {
+		at = numbers.next()
 	}
-	return reply[next], nil
+	if !numbers.ended() {
+		r.reportReplaced(groups, numbers.next())
+	}
+	if numbers.wrong || !numbers.ended() {
+		return 0, fmt.Errorf("core: redis replied %.100q, which is no answer to the question", reply)
+	}
+	return at, nil
 }
+
+// numberReader reads the whole numbers in a text that spaces separate.
+type numberReader struct {
+	rest  string
+	wrong bool // there was something else, or nothing
+}
+
+func (n *numberReader) next() int64 {
+	text, rest, _ := strings.Cut(n.rest, " ")
+	number, err := strconv.ParseInt(text, 10, 64)
+	n.rest, n.wrong = rest, n.wrong || err != nil
+	return number
+}
+
+func (n *numberReader) ended() bool { return n.rest == "" }
 
 // reportReplaced counts and logs keys that held something no script of ours writes.
 func (r *Redis) reportReplaced(groups [][]ask, keys int64) {
@@ -317,10 +340,10 @@ func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
 			call = append(call, string(appendKey(nil, r.prefix, key, &limits[i], shadow)))
 		}
 	}
-	_, err := r.within(ctx, func(ctx context.Context) ([]int64, error) {
+	_, err := r.within(ctx, func(ctx context.Context) (string, error) {
 		command := redis.NewIntCmd(ctx, call...)
 		_ = r.client.Process(ctx, command)
-		return nil, command.Err()
+		return "", command.Err()
 	})
 	return err
 }

@@ -4,13 +4,15 @@
 -- ARGV  for each question the number of its checks, and for each of those:
 --       algorithm, charge ("1", or "0" to ask only), cost, capacity, pace, tick,
 --       numbers.
+--       Then "at", if the instant of the decision is to be told.
 --
--- Returns what each check's key had used before the question: one or more whole
--- numbers, as many as its algorithm says. The caller works out the rest from
--- them. The instant of the decision follows in microseconds, and if keys were
--- damaged and replaced, their number.
+-- Returns whole numbers in a text, which is the cheapest reply. For each check,
+-- what its key had used before the question: one or more, as many as its algorithm
+-- says. The caller works out the rest from them. Then the instant in microseconds,
+-- if it was asked for, and the number of keys that were damaged and have been
+-- replaced, if there are any.
 
-local argument, key, damaged = 1, 0, 0
+local argument, key, damaged, reply = 1, 0, 0, nil
 
 while key < #KEYS do
   local count, passed, checks = tonumber(ARGV[argument]), true, {}
@@ -35,6 +37,7 @@ while key < #KEYS do
     if not check.algorithm.observe(check) and check.cost > 0 then
       passed = false
     end
+    reply = reply and reply .. ' ' .. check.seen or check.seen
   end
 
   -- then write all.
@@ -43,7 +46,7 @@ while key < #KEYS do
     if check.charge then
       if check.damaged then
         damaged = damaged + 1
-        redis.call('DEL', check.key)
+        call('DEL', check.key)
       end
       if passed then
         check.algorithm.store(check, check.cost)
@@ -54,8 +57,10 @@ while key < #KEYS do
   end
 end
 
-reply[#reply + 1] = now
-if damaged > 0 then
-  reply[#reply + 1] = damaged
+if ARGV[argument] == 'at' then
+  reply = reply .. format(' %d', now)
 end
-return reply
+if damaged > 0 then
+  reply = reply .. format(' %d', damaged)
+end
+return reply or ''

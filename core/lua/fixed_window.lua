@@ -1,7 +1,7 @@
 -- A fixed window is a hash: how many events it has admitted, and when it opened.
 algorithms['fixed-window'] = {
   observe = function(check)
-    local state = read(check, 'HMGET', check.key, 'count', 'start', 'numbers')
+    local state = usable(check, pcall('HMGET', check.key, 'count', 'start', 'numbers'))
     local left = 0
     if state and (state[1] or state[2]) then
       local count, start, window = whole(state[1]), whole(state[2]), check.pace
@@ -31,8 +31,7 @@ algorithms['fixed-window'] = {
       end
     end
     check.left = left
-    reply[#reply + 1] = check.used
-    reply[#reply + 1] = left
+    check.seen = format('%d %d', check.used, left)
     return check.cost <= check.capacity - check.used
   end,
 
@@ -40,23 +39,12 @@ algorithms['fixed-window'] = {
     if check.left == 0 then
       check.left = check.pace
     end
-    local count, start = digits(check.used + cost), digits(now + check.left - check.pace)
+    local count, start = format('%d', check.used + cost), format('%d', now + check.left - check.pace)
     if check.numbers == '' then
-      redis.call('HSET', check.key, 'count', count, 'start', start)
+      call('HSET', check.key, 'count', count, 'start', start)
     else
-      redis.call('HSET', check.key, 'count', count, 'start', start, 'numbers', check.numbers)
+      call('HSET', check.key, 'count', count, 'start', start, 'numbers', check.numbers)
     end
-    expire(check, check.left)
-  end,
-
-  restore = function(check, at)
-    if check.left == 0 or at < now + check.left - check.pace then
-      return -- the window of the charge has closed
-    end
-    if check.used > check.cost then
-      check.algorithm.store(check, -check.cost)
-    else
-      redis.call('DEL', check.key)
-    end
+    call('PEXPIRE', check.key, format('%.0f', check.left / 1000 + slack))
   end,
 }

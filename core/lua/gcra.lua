@@ -3,29 +3,27 @@
 -- limit's numbers come last.
 algorithms['gcra'] = {
   observe = function(check)
-    local state = read(check, 'GET', check.key)
-    if state then
-      local at, left, numbers = whole(state), 0, nil
-      if not at then
-        at, left, numbers = string.match(state, '^(%d+) (%d+) ?(.*)$')
-        at, left = whole(at), whole(left)
-      end
-      drained(check, left, at, numbers, true)
+    local state = usable(check, pcall('GET', check.key))
+    if not state then
+      return observed(check)
     end
-    return verdict(check)
+    local at, left, numbers = whole(state), 0, nil
+    if not at then
+      at, left, numbers = string.match(state, '^(%d+) (%d+) ?(.*)$')
+      at, left = whole(at), whole(left)
+    end
+    return observed(check, true, left, at, numbers, true)
   end,
 
   store = function(check, cost)
-    local level = check.used + cost
-    local at, left = instant(check, level)
-    local state = digits(at)
+    local level, pace, tick = check.used + cost, check.pace, check.tick
+    local left = level % pace
+    local state = format('%d', now - now % tick + (level - left) / pace * tick)
     if check.numbers ~= '' then
-      state = state .. ' ' .. digits(left) .. ' ' .. check.numbers
-    elseif check.pace > 1 then
-      state = state .. ' ' .. digits(left)
+      state = format('%s %d %s', state, left, check.numbers)
+    elseif pace > 1 then
+      state = format('%s %d', state, left)
     end
-    redis.call('SET', check.key, state, 'PX', digits(math.ceil(level / check.pace * check.tick / 1000) + slack))
+    call('SET', check.key, state, 'PX', format('%.0f', level / pace * tick / 1000 + slack))
   end,
-
-  restore = lowered,
 }

@@ -1,22 +1,20 @@
 -- A leaky bucket is a hash: its level, and the instant at which it had it.
 algorithms['leaky'] = {
   observe = function(check)
-    local state = read(check, 'HMGET', check.key, 'level', 'last_leak', 'numbers')
-    if state and (state[1] or state[2]) then
-      drained(check, whole(state[1]), whole(state[2]), state[3], false)
+    local state = usable(check, pcall('HMGET', check.key, 'level', 'last_leak', 'numbers'))
+    if not (state and (state[1] or state[2])) then
+      return observed(check)
     end
-    return verdict(check)
+    return observed(check, true, whole(state[1]), whole(state[2]), state[3])
   end,
 
   store = function(check, cost)
-    local level, at = check.used + cost, digits(now - now % check.tick)
+    local level, at = check.used + cost, format('%d', now - now % check.tick)
     if check.numbers == '' then
-      redis.call('HSET', check.key, 'level', digits(level), 'last_leak', at)
+      call('HSET', check.key, 'level', format('%d', level), 'last_leak', at)
     else
-      redis.call('HSET', check.key, 'level', digits(level), 'last_leak', at, 'numbers', check.numbers)
+      call('HSET', check.key, 'level', format('%d', level), 'last_leak', at, 'numbers', check.numbers)
     end
-    expire(check, level / check.pace)
+    call('PEXPIRE', check.key, format('%.0f', level / check.pace * check.tick / 1000 + slack))
   end,
-
-  restore = lowered,
 }

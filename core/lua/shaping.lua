@@ -2,25 +2,24 @@
 -- than one unit drains in a tick, the units left at that instant.
 algorithms['shaping'] = {
   observe = function(check)
-    local state = read(check, 'HMGET', check.key, 'next_free', 'left', 'numbers')
-    if state and (state[1] or state[2]) then
-      drained(check, whole(state[2] or '0'), whole(state[1]), state[3], true)
+    local state = usable(check, pcall('HMGET', check.key, 'next_free', 'left', 'numbers'))
+    if not (state and (state[1] or state[2])) then
+      return observed(check)
     end
-    return verdict(check)
+    return observed(check, true, whole(state[2] or '0'), whole(state[1]), state[3], true)
   end,
 
   store = function(check, cost)
-    local level = check.used + cost
-    local at, left = instant(check, level)
+    local level, pace, tick = check.used + cost, check.pace, check.tick
+    local left = level % pace
+    local at = format('%d', now - now % tick + (level - left) / pace * tick)
     if check.numbers ~= '' then
-      redis.call('HSET', check.key, 'next_free', digits(at), 'left', digits(left), 'numbers', check.numbers)
-    elseif check.pace > 1 then
-      redis.call('HSET', check.key, 'next_free', digits(at), 'left', digits(left))
+      call('HSET', check.key, 'next_free', at, 'left', format('%d', left), 'numbers', check.numbers)
+    elseif pace > 1 then
+      call('HSET', check.key, 'next_free', at, 'left', format('%d', left))
     else
-      redis.call('HSET', check.key, 'next_free', digits(at))
+      call('HSET', check.key, 'next_free', at)
     end
-    expire(check, level / check.pace)
+    call('PEXPIRE', check.key, format('%.0f', level / pace * tick / 1000 + slack))
   end,
-
-  restore = lowered,
 }

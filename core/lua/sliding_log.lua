@@ -7,7 +7,7 @@
 local function first_after(check, moment, length)
   local low, high, step = 0, 0, 1 -- all before low are not after, high is
   while high < length do
-    local at = whole(redis.call('LINDEX', check.key, high))
+    local at = whole(call('LINDEX', check.key, high))
     if not at then
       check.damaged = true
       return 0
@@ -21,8 +21,8 @@ local function first_after(check, moment, length)
     high = length
   end
   while low < high do
-    local middle = quotient(low + high, 2)
-    local at = whole(redis.call('LINDEX', check.key, middle))
+    local middle = (low + high - (low + high) % 2) / 2
+    local at = whole(call('LINDEX', check.key, middle))
     if not at then
       check.damaged = true
       return 0
@@ -39,7 +39,7 @@ end
 -- left returns how long the instant at an index still counts. One from the future
 -- counts as from now.
 local function left(check, index)
-  local at = whole(redis.call('LINDEX', check.key, index))
+  local at = whole(call('LINDEX', check.key, index))
   if not at then
     check.damaged = true
     return 0
@@ -51,7 +51,7 @@ local function left(check, index)
 end
 
 local function observe_log(check)
-  local length = read(check, 'LLEN', check.key)
+  local length = usable(check, pcall('LLEN', check.key))
   if not length or length == 0 then
     return 0, 0, 0
   end
@@ -66,13 +66,13 @@ local function observe_log(check)
   end
   check.first = first
   check.used = length - first
-  local newest = redis.call('LINDEX', check.key, -1)
+  local newest = call('LINDEX', check.key, -1)
   if not whole(newest) then
     check.damaged = true
     return 0, 0, 0
   end
   if whole(newest) > now then
-    check.future = length - first_after(check, now, length)
+    check.future = length - math.max(first, first_after(check, now, length))
     check.repair = true
   end
   local wait, missing = 0, check.used + check.cost - check.capacity
@@ -89,32 +89,25 @@ algorithms['sliding-log'] = {
     if check.damaged then
       check.used, check.first, check.future, oldest, wait, newest = 0, 0, 0, 0, 0, 0
     end
-    reply[#reply + 1] = check.used
-    reply[#reply + 1] = oldest
-    reply[#reply + 1] = wait
-    reply[#reply + 1] = newest
+    check.seen = format('%d %d %d %d', check.used, oldest, wait, newest)
     return check.cost <= check.capacity - check.used
   end,
 
   store = function(check, cost)
     if check.first > 0 or check.future > 0 then
-      redis.call('LTRIM', check.key, digits(check.first), digits(-1 - check.future))
+      call('LTRIM', check.key, format('%d', check.first), format('%d', -1 - check.future))
     end
-    local instants, at = {}, digits(now)
+    local instants, at = {}, format('%d', now)
     for unit = 1, cost + check.future do
       instants[#instants + 1] = at
       if #instants == 1000 then
-        redis.call('RPUSH', check.key, unpack(instants))
+        call('RPUSH', check.key, unpack(instants))
         instants = {}
       end
     end
     if #instants > 0 then
-      redis.call('RPUSH', check.key, unpack(instants))
+      call('RPUSH', check.key, unpack(instants))
     end
-    expire(check, check.pace)
-  end,
-
-  restore = function(check, at)
-    redis.call('LREM', check.key, digits(-check.cost), digits(at))
+    call('PEXPIRE', check.key, format('%.0f', check.pace / 1000 + slack))
   end,
 }

@@ -17,8 +17,8 @@ end
 
 algorithms['sliding-window'] = {
   observe = function(check)
-    local state = read(check, 'HMGET', check.key, 'current', 'previous', 'start', 'numbers')
-    local window, ticks = check.pace, quotient(now, check.tick)
+    local state = usable(check, pcall('HMGET', check.key, 'current', 'previous', 'start', 'numbers'))
+    local window, ticks = check.pace, (now - now % check.tick) / check.tick
     local elapsed = ticks % window
     local current, previous = 0, 0
     if state and (state[1] or state[2] or state[3]) then
@@ -35,11 +35,15 @@ algorithms['sliding-window'] = {
         if not (former and tick and former * tick > 0) then
           check.damaged = true
         else
-          local then_ticks = quotient(now, tick)
+          local then_ticks = (now - now % tick) / tick
           local then_elapsed = then_ticks % former
           current, previous = rolled(current, previous, then_ticks - then_elapsed - start / tick, former)
-          current = current - quotient(-(previous * (former - then_elapsed)), former)
-          previous = 0
+          local weighted = previous * (former - then_elapsed)
+          local part = weighted % former
+          current, previous = current + (weighted - part) / former, 0
+          if part > 0 then
+            current = current + 1
+          end
           check.repair = true
         end
       end
@@ -56,35 +60,19 @@ algorithms['sliding-window'] = {
       end
     end
     check.used, check.previous, check.elapsed = current, previous, elapsed
-    reply[#reply + 1] = current
-    reply[#reply + 1] = previous
-    reply[#reply + 1] = elapsed
+    check.seen = format('%d %d %d', current, previous, elapsed)
     local room = check.capacity - current - check.cost
     return room >= 0 and previous * (window - elapsed) <= room * window
   end,
 
   store = function(check, cost)
-    local current, previous = digits(check.used + cost), digits(check.previous)
-    local start = digits(now - now % check.tick - check.elapsed * check.tick)
+    local current, previous = format('%d', check.used + cost), format('%d', check.previous)
+    local start = format('%d', now - now % check.tick - check.elapsed * check.tick)
     if check.numbers == '' then
-      redis.call('HSET', check.key, 'current', current, 'previous', previous, 'start', start)
+      call('HSET', check.key, 'current', current, 'previous', previous, 'start', start)
     else
-      redis.call('HSET', check.key, 'current', current, 'previous', previous, 'start', start, 'numbers', check.numbers)
+      call('HSET', check.key, 'current', current, 'previous', previous, 'start', start, 'numbers', check.numbers)
     end
-    expire(check, 2 * check.pace - check.elapsed)
-  end,
-
-  restore = function(check, at)
-    local age = quotient(now, check.tick) - check.elapsed - quotient(at, check.tick)
-    if age <= 0 then
-      check.used = math.max(0, check.used - check.cost)
-    elseif age <= check.pace then
-      check.previous = math.max(0, check.previous - check.cost)
-    end
-    if check.used + check.previous > 0 then
-      check.algorithm.store(check, 0)
-    else
-      redis.call('DEL', check.key)
-    end
+    call('PEXPIRE', check.key, format('%.0f', (2 * check.pace - check.elapsed) * check.tick / 1000 + slack))
   end,
 }

@@ -1,31 +1,28 @@
 -- A token bucket is a hash: its tokens, and the instant at which it had them.
 algorithms['token-bucket'] = {
   observe = function(check)
-    local state = read(check, 'HMGET', check.key, 'tokens', 'last_refill', 'numbers')
-    if state and (state[1] or state[2]) then
-      local capacity, tokens = check.capacity, whole(state[1])
-      if (state[3] or '') ~= check.numbers then
-        capacity = whole(string.match(state[3] or '', '^%d+'))
-      end
-      local level
-      if capacity and tokens and tokens <= capacity then
-        level = capacity - tokens
-      end
-      drained(check, level, whole(state[2]), state[3], false)
+    local state = usable(check, pcall('HMGET', check.key, 'tokens', 'last_refill', 'numbers'))
+    if not (state and (state[1] or state[2])) then
+      return observed(check)
     end
-    return verdict(check)
+    local capacity, tokens, level = check.capacity, whole(state[1]), nil
+    if state[3] and state[3] ~= check.numbers then
+      capacity = whole(string.match(state[3], '^%d+'))
+    end
+    if capacity and tokens and tokens <= capacity then
+      level = capacity - tokens
+    end
+    return observed(check, true, level, whole(state[2]), state[3])
   end,
 
   store = function(check, cost)
-    local level, at = check.used + cost, digits(now - now % check.tick)
-    local tokens = digits(check.capacity - level)
+    local level, at = check.used + cost, format('%d', now - now % check.tick)
+    local tokens = format('%d', check.capacity - level)
     if check.numbers == '' then
-      redis.call('HSET', check.key, 'tokens', tokens, 'last_refill', at)
+      call('HSET', check.key, 'tokens', tokens, 'last_refill', at)
     else
-      redis.call('HSET', check.key, 'tokens', tokens, 'last_refill', at, 'numbers', check.numbers)
+      call('HSET', check.key, 'tokens', tokens, 'last_refill', at, 'numbers', check.numbers)
     end
-    expire(check, level / check.pace)
+    call('PEXPIRE', check.key, format('%.0f', level / check.pace * check.tick / 1000 + slack))
   end,
-
-  restore = lowered,
 }
