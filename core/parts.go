@@ -40,8 +40,7 @@ func (r *Redis) askParts(ctx context.Context, groups [][]ask) error {
 	parts := split(groups)
 	inParallel(parts, func(p *part) { p.at, p.err = r.askServer(ctx, p.groups, true) })
 
-	var failures []error
-	refused := false
+	failures, refused := make([]error, 0, len(parts)), false
 	for _, p := range parts {
 		failures = append(failures, p.err)
 		refused = refused || p.err != nil || p.gated && !passed(p.groups[0])
