@@ -22,7 +22,8 @@ type Check struct {
 	Cost int
 	// Shadow makes the check a question of its own that travels with the others.
 	// It is decided and charged by its own verdict alone, in a state of its own;
-	// it neither refuses the other checks nor is spared when they are refused.
+	// it neither refuses the other checks nor is spared when they are refused. If it
+	// alone cannot be answered, its Decision has nothing but the Limit.
 	Shadow bool
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,8 +20,8 @@ import (
 // It holds a bounded number of keys ([WithMaxKeys]). A key that is as good as new
 // vanishes by itself. At the bound a new key takes the place of the one that
 // would vanish soonest among those that admit requests, which then starts anew; a
-// key that still refuses one unit is never given up. If there is none to give up,
-// the question is an error.
+// key that still refuses one unit is never given up. If none is found to give up
+// among 128, the question is an error.
 //
 // Its clock starts with the system's and then only moves forward.
 type Memory struct {
@@ -64,7 +65,8 @@ const (
 	leastShardKeys = 1024
 	// mostForgotten bounds how long a question is held up by keys that vanish.
 	mostForgotten = 64
-	// mostSpared bounds the search for a key that can be given up.
+	// mostSpared bounds the search for a key that can be given up, among the soonest
+	// and then among the others.
 	mostSpared = 64
 )
 
@@ -109,7 +111,8 @@ func (m *Memory) ask(ctx context.Context, checks []Check, decisions []Decision, 
 	defer unlock()
 	now := m.clock()
 	for _, group := range questions(checks, peek) {
-		if err := m.decide(group, now); err != nil {
+		err := m.decide(group, now)
+		if err != nil && !group[0].check.Shadow { // a shadow check goes uncharged
 			return err
 		}
 		answer(group, decisions, peek)
@@ -187,7 +190,7 @@ func (m *Memory) decide(group []ask, now int64) error {
 		return nil
 	}
 	for i := range group {
-		if a := &group[i]; a.charge && a.usage[0] > 0 && repairs&(1<<min(i, 63)) != 0 {
+		if a := &group[i]; a.charge && a.usage[0]+a.usage[1] > 0 && repairs&(1<<min(i, 63)) != 0 {
 			m.write(a, now, 0)
 		}
 	}
@@ -206,7 +209,7 @@ func (m *Memory) makeRoom(group []ask, now int64) error {
 		}
 		added[s]++
 		if len(s.entries)+added[s] > m.bound && !s.giveUp(now, group) {
-			return fmt.Errorf("core: the memory store is at its bound of %d keys, and none of them can be given up because they still refuse", m.maxKeys)
+			return fmt.Errorf("core: the memory store is at its bound of %d keys, and found none to give up: they still refuse", m.maxKeys)
 		}
 	}
 	return nil
@@ -244,10 +247,16 @@ func (s *shard) forget(now int64) {
 
 // giveUp drops the key that would vanish soonest among those that still admit a
 // unit, and reports whether it found one. Departures are ordered as a heap, so
-// the search runs over the soonest in about that order, and not for ever. The
-// keys of the question at hand are spared.
+// the search runs over the soonest in about that order, then over some others, and
+// not for ever. The keys of the question at hand are spared.
 func (s *shard) giveUp(now int64, spared []ask) bool {
-	for i := range min(len(s.leaving), mostSpared+len(spared)) {
+	for i := range 2*mostSpared + len(spared) {
+		if i >= len(s.leaving) {
+			break
+		}
+		if i >= mostSpared+len(spared) { // many refuse: look elsewhere
+			i = rand.IntN(len(s.leaving))
+		}
 		e := s.leaving[i]
 		if slices.ContainsFunc(spared, func(a ask) bool { return a.entryKey() == e.key }) {
 			continue

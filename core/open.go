@@ -30,10 +30,8 @@ import (
 func Open(rawURL string) (*Limiter, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		if problem, ok := errors.AsType[*url.Error](err); ok {
-			err = problem.Err // the whole would repeat the URL, and the password in it
-		}
-		return nil, fmt.Errorf("core: the store's URL is malformed: %w", err)
+		// The error would repeat the URL, and the password in it.
+		return nil, errors.New("core: the store's URL is malformed: write /, ?, #, @ and : in a user or password as %2F, %3F, %23, %40 and %3A")
 	}
 	switch u.Scheme {
 	case "memory":
@@ -42,6 +40,9 @@ func Open(rawURL string) (*Limiter, error) {
 		}
 		return New(NewMemory()), nil
 	case "redis", "rediss", "unix":
+		if u.Opaque != "" || u.Scheme != "unix" && u.Host == "" {
+			return nil, fmt.Errorf("core: a store's URL names a host after %s://", u.Scheme)
+		}
 		client, err := dial(rawURL, u.Query())
 		if err != nil {
 			return nil, fmt.Errorf("core: the store's URL: %w", err)
@@ -62,9 +63,7 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 			return nil, err
 		}
 		options.ContextTimeoutEnabled = true
-		if !query.Has("max_retries") {
-			options.MaxRetries = -1
-		}
+		options.MaxRetries = retries(options.MaxRetries)
 		return redis.NewFailoverClient(options), nil
 	case query.Has("addr"):
 		options, err := redis.ParseClusterURL(rawURL)
@@ -72,9 +71,7 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 			return nil, err
 		}
 		options.ContextTimeoutEnabled = true
-		if !query.Has("max_retries") {
-			options.MaxRetries = -1
-		}
+		options.MaxRetries = retries(options.MaxRetries)
 		return redis.NewClusterClient(options), nil
 	}
 	options, err := redis.ParseURL(rawURL)
@@ -82,8 +79,15 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 		return nil, err
 	}
 	options.ContextTimeoutEnabled = true
-	if !query.Has("max_retries") {
-		options.MaxRetries = -1
-	}
+	options.MaxRetries = retries(options.MaxRetries)
 	return redis.NewClient(options), nil
+}
+
+// retries returns what go-redis understands by a number of retries: to it, 0 means
+// its default.
+func retries(asked int) int {
+	if asked == 0 {
+		return -1
+	}
+	return asked
 }

@@ -42,6 +42,10 @@ func (r *Redis) askParts(ctx context.Context, groups [][]ask) error {
 
 	failures, refused := make([]error, 0, len(parts)), false
 	for _, p := range parts {
+		if p.err != nil && !p.gated {
+			p.leaveUnanswered(r.logger())
+			continue
+		}
 		failures = append(failures, p.err)
 		refused = refused || p.err != nil || p.gated && !passed(p.groups[0])
 	}
@@ -54,6 +58,17 @@ func (r *Redis) askParts(ctx context.Context, groups [][]ask) error {
 	}
 	join(parts, groups)
 	return errors.Join(failures...)
+}
+
+// leaveUnanswered gives up a part that consists of shadow checks: the question
+// does not depend on it.
+func (p *part) leaveUnanswered(logger *slog.Logger) {
+	logger.Warn("core: shadow checks could not be answered", slog.Any("error", p.err))
+	for _, group := range p.groups {
+		for i := range group {
+			group[i].unanswered = true
+		}
+	}
 }
 
 func inParallel(parts []*part, do func(*part)) {
@@ -118,17 +133,17 @@ func split(groups [][]ask) []*part {
 
 // join copies what the parts have observed to the asks that they are copies of.
 func join(parts []*part, groups [][]ask) {
-	observed := make(map[int]usage) // by the index of the check
+	copies := make(map[int]ask) // by the index of the check
 	for _, p := range parts {
 		for _, group := range p.groups {
 			for _, a := range group {
-				observed[a.index] = a.usage
+				copies[a.index] = a
 			}
 		}
 	}
 	for _, group := range groups {
 		for i := range group {
-			group[i].usage = observed[group[i].index]
+			group[i] = copies[group[i].index]
 		}
 	}
 }

@@ -54,6 +54,9 @@ type ask struct {
 	charge bool
 
 	usage usage
+	// unanswered says that the ask could not be decided. Only a shadow check can
+	// be, since the question does not depend on it.
+	unanswered bool
 }
 
 // questions returns the checks as a store has to decide them: in groups, one after
@@ -67,9 +70,9 @@ func questions(checks []Check, peek bool) [][]ask {
 		if c := &checks[i]; !c.Shadow {
 			a := ask{check: c, index: i, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0}
 			for j := range asks {
-				if before := &asks[j]; c.Cost > 0 && before.check.Cost > 0 && sameState(before.check, c) {
+				if before := &asks[j]; before.check.Cost > 0 && sameState(before.check, c) {
 					a.cost = min(a.cost+min(before.check.Cost, c.Limit.capacity+1), c.Limit.capacity+1)
-					before.charge = false
+					before.charge = before.charge && c.Cost == 0
 				}
 			}
 			asks = append(asks, a)
@@ -117,6 +120,9 @@ func (a *ask) decision(charged, peek bool) Decision {
 	l := &a.check.Limit
 	arithmetic := l.algorithm.arithmetic()
 	d := Decision{Allowed: a.fits(), Limit: *l}
+	if a.unanswered {
+		return Decision{Limit: *l}
+	}
 	after := a.usage
 	switch {
 	case !d.Allowed && a.cost > l.capacity:
@@ -126,9 +132,9 @@ func (a *ask) decision(charged, peek bool) Decision {
 	case a.check.Cost > 0 && (charged || peek):
 		before := arithmetic.charged(l, a.usage, a.cost-a.check.Cost)
 		d.Delay = microseconds(arithmetic.delay(l, before))
-		if charged {
-			after = arithmetic.charged(l, a.usage, a.cost)
-		}
+	}
+	if charged && a.cost > 0 {
+		after = arithmetic.charged(l, a.usage, a.cost)
 	}
 	d.Remaining = arithmetic.remaining(l, after)
 	d.NextAfter = microseconds(arithmetic.next(l, after))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -91,15 +92,15 @@ func NewRedis(rdb redis.UniversalClient, options ...RedisOption) *Redis {
 }
 
 // heedsDeadline reports whether a client is known to end a call when its context
-// does.
+// does. go-redis shakes hands for TLS without looking at it.
 func heedsDeadline(rdb redis.UniversalClient) bool {
 	switch client := rdb.(type) {
 	case *redis.Client:
-		return client.Options().ContextTimeoutEnabled
+		return client.Options().ContextTimeoutEnabled && client.Options().TLSConfig == nil
 	case *redis.ClusterClient:
-		return client.Options().ContextTimeoutEnabled
+		return client.Options().ContextTimeoutEnabled && client.Options().TLSConfig == nil
 	case *redis.Ring:
-		return client.Options().ContextTimeoutEnabled
+		return client.Options().ContextTimeoutEnabled && client.Options().TLSConfig == nil
 	}
 	return false
 }
@@ -266,12 +267,19 @@ func (r *Redis) explain(asked, bounded context.Context, err error) error {
 		return nil
 	case asked.Err() != nil:
 		return fmt.Errorf("core: the question was given up: %w", context.Cause(asked))
-	case bounded.Err() != nil && errors.Is(err, bounded.Err()):
+	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("core: redis has not answered within %v: %w", r.budget, err)
-	case bounded.Err() != nil:
-		return fmt.Errorf("core: redis has not answered within %v: %w: %w", r.budget, bounded.Err(), err)
+	case bounded.Err() != nil || isTimeout(err):
+		return fmt.Errorf("core: redis has not answered within %v: %w: %w", r.budget, context.DeadlineExceeded, err)
 	}
 	return fmt.Errorf("core: redis: %w", err)
+}
+
+// isTimeout reports whether a socket's deadline has passed, which it may do a
+// moment before the context's.
+func isTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
 }
 
 // observed hands the numbers of a reply to the asks they belong to, and returns

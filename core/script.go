@@ -93,9 +93,12 @@ func (a *ask) appendNumbers(arguments []any) []any {
 }
 
 // unitsAsked returns the cost in the limit's units, or one more than the capacity
-// if the cost exceeds it.
+// if the cost exceeds it. A check that costs nothing has nothing to fit.
 func (a *ask) unitsAsked() int64 {
 	l := &a.check.Limit
+	if a.check.Cost == 0 {
+		return 0
+	}
 	if a.cost > l.capacity {
 		return l.units.capacity + 1
 	}

@@ -16,6 +16,9 @@ import (
 // whole number of milliseconds, or of microseconds where n windows' worth of them
 // stays below 2^53.
 //
+// When the window of a named limit is made longer, refusals count on in the
+// former one until the next admission, so that their RetryAfter is an estimate.
+//
 //	SlidingWindow(1000, time.Hour)
 func SlidingWindow(n int, window time.Duration) Limit {
 	return newLimit(slidingWindow, n, Rate{Events: n, Period: window})
@@ -51,11 +54,13 @@ func (sliding) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
 	}
 	current, previous, repair := rolled(s, now)
 	if s.units.window != l.units.window || s.units.tick != l.units.tick {
-		// Windows of another length: what is used moves into the current one.
+		// Windows of another length: what is used moves into the current one. A
+		// refusal leaves it so only if that ends sooner. Else two lengths that take
+		// turns, as during a deployment, would put the end off for ever.
 		former := s.units.window
 		current += divideUp(previous*(former-now/s.units.tick%former), former)
 		previous = 0
-		repair = true
+		repair = repair || l.rate.Period < time.Duration(former*s.units.tick)*time.Microsecond
 	}
 	if current > l.units.capacity || previous > l.units.capacity {
 		current, previous, repair = min(current, l.units.capacity), min(previous, l.units.capacity), true

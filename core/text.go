@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -55,8 +56,8 @@ func (r Rate) append(b []byte) []byte {
 	b = append(b, '/')
 	start := len(b)
 	b = appendDuration(b, r.Period)
-	if len(b) > start+1 && b[start] == '1' && isLetter(b[start+1]) { // 1/1s is written 1/s
-		b = append(b[:start], b[start+1:]...)
+	if unit := b[start+1:]; b[start] == '1' && len(unit) > 0 && isLetter(unit[0]) && !bytes.ContainsAny(unit, "0123456789") {
+		b = append(b[:start], unit...) // 1/1s is written 1/s
 	}
 	return b
 }
@@ -79,7 +80,7 @@ func appendDuration(b []byte, d time.Duration) []byte {
 }
 
 // ParseLimit reads a limit in the form that [Limit.String] writes. White space
-// between the parts may be left out or doubled, and durations may have any form
+// around the comma may be left out and elsewhere doubled, and durations may have any form
 // that [time.ParseDuration] takes, or a whole number of days ("7d"). The limit
 // is validated.
 func ParseLimit(text string) (Limit, error) {

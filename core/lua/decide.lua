@@ -50,7 +50,7 @@ while key < #KEYS do
       end
       if passed then
         check.algorithm.store(check, check.cost)
-      elseif check.repair and check.used > 0 then
+      elseif check.repair and check.used + (check.previous or 0) > 0 then
         check.algorithm.store(check, 0)
       end
     end

@@ -9,7 +9,7 @@ algorithms['fixed-window'] = {
         window = whole(state[3])
         check.repair = true
       end
-      if not (count and start and window and count > 0) then
+      if not (count and start and window and count > 0) or state[3] and check.numbers == '' then
         check.damaged = true
       else
         -- An open window closes when it was said to, whatever the length of the

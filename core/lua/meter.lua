@@ -8,7 +8,7 @@
 local function renumbered(check, level, at, numbers, absolute)
   local capacity, former, drain, tick = string.match(numbers or '', '^(%d+) (%d+) (%d+) (%d+)$')
   capacity, former, drain, tick = whole(capacity), whole(former), whole(drain), whole(tick)
-  if not (level and at and capacity and former and drain and tick and former * drain * tick > 0) then
+  if check.numbers == '' or not (level and at and capacity and former and drain and tick and former * drain * tick > 0) then
     check.damaged = true
     return 0
   end

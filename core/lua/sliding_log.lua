@@ -40,7 +40,7 @@ end
 -- counts as from now.
 local function left(check, index)
   local at = whole(call('LINDEX', check.key, index))
-  if not at then
+  if not at or at <= now - check.pace then -- the log is not in order
     check.damaged = true
     return 0
   end
@@ -89,6 +89,7 @@ algorithms['sliding-log'] = {
     if check.damaged then
       check.used, check.first, check.future, oldest, wait, newest = 0, 0, 0, 0, 0, 0
     end
+    check.newest = newest
     check.seen = format('%d %d %d %d', check.used, oldest, wait, newest)
     return check.cost <= check.capacity - check.used
   end,
@@ -108,6 +109,10 @@ algorithms['sliding-log'] = {
     if #instants > 0 then
       call('RPUSH', check.key, unpack(instants))
     end
-    call('PEXPIRE', check.key, format('%.0f', check.pace / 1000 + slack))
+    local left = check.pace
+    if cost == 0 then
+      left = check.newest
+    end
+    call('PEXPIRE', check.key, format('%.0f', left / 1000 + slack))
   end,
 }

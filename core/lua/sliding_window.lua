@@ -24,12 +24,14 @@ algorithms['sliding-window'] = {
     if state and (state[1] or state[2] or state[3]) then
       local start
       current, previous, start = whole(state[1]), whole(state[2]), whole(state[3])
-      if not (current and previous and start) then
+      if not (current and previous and start) or state[4] and check.numbers == '' then
         check.damaged = true
       elseif (state[4] or '') == check.numbers then
         current, previous, check.repair = rolled(current, previous, ticks - elapsed - start / check.tick, window)
       else
-        -- Windows of another length: what is used moves into the current one.
+        -- Windows of another length: what is used moves into the current one. A
+        -- refusal leaves it so only if that ends sooner. Else two lengths that take
+        -- turns, as during a deployment, would put the end off for ever.
         local former, tick = string.match(state[4] or '', '^(%d+) (%d+)$')
         former, tick = whole(former), whole(tick)
         if not (former and tick and former * tick > 0) then
@@ -37,14 +39,14 @@ algorithms['sliding-window'] = {
         else
           local then_ticks = (now - now % tick) / tick
           local then_elapsed = then_ticks % former
-          current, previous = rolled(current, previous, then_ticks - then_elapsed - start / tick, former)
+          current, previous, check.repair = rolled(current, previous, then_ticks - then_elapsed - start / tick, former)
           local weighted = previous * (former - then_elapsed)
           local part = weighted % former
           current, previous = current + (weighted - part) / former, 0
           if part > 0 then
             current = current + 1
           end
-          check.repair = true
+          check.repair = check.repair or window * check.tick < former * tick
         end
       end
       if check.damaged then

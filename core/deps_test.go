@@ -1,0 +1,36 @@
+package core_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Arrows point one way: core knows no HTTP, and nothing below the adapters knows a
+// framework.
+func TestImports(t *testing.T) {
+	const module = "github.com/weir-go/ratelimit/"
+	for _, test := range []struct {
+		of     []string
+		forbid []string
+	}{
+		{[]string{"core"}, []string{"net/http", module + "nethttp", module + "keyfuncs", module + "headers", module + "gin", module + "echo"}},
+		{[]string{"core", "keyfuncs", "headers", "nethttp"}, []string{
+			"github.com/gin-gonic/", "github.com/labstack/", "testing", "pgregory.net/rapid", module + "internal/redistest",
+		}},
+	} {
+		for _, name := range test.of {
+			out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+name).Output()
+			if err != nil {
+				t.Fatalf("go list %s: %v", name, err)
+			}
+			for dependency := range strings.FieldsSeq(string(out)) {
+				for _, forbidden := range test.forbid {
+					if dependency == forbidden || strings.HasPrefix(dependency, strings.TrimSuffix(forbidden, "/")+"/") {
+						t.Errorf("%s imports %s", name, dependency)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+func ExampleLimiter_Allow() {
+	limiter := core.New(core.NewMemory()) // or core.Open("redis://localhost:6379")
+	limit := core.FixedWindow(2, time.Hour)
+	for range 3 {
+		decision, err := limiter.Allow(context.Background(), "user:42", limit)
+		if err != nil {
+			log.Fatal(err) // the question could not be answered
+		}
+		fmt.Println(decision.Allowed, decision.Remaining)
+	}
+	// Output:
+	// true 1
+	// true 0
+	// false 0
+}
+
+// A burst and a daily quota, asked together: either both are charged or none.
+func ExampleLimiter_AllowAll() {
+	limiter := core.New(core.NewMemory())
+	burst := core.Leaky(10, core.PerMinute(1))
+	quota := core.FixedWindow(5, 24*time.Hour)
+	for range 2 {
+		decisions, err := limiter.AllowAll(context.Background(),
+			core.Check{Key: "user:42", Limit: burst, Cost: 3},
+			core.Check{Key: "user:42", Limit: quota, Cost: 3})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, decision := range decisions {
+			fmt.Println(decision.Limit, decision.Allowed, decision.Remaining)
+		}
+	}
+	// Output:
+	// leaky 10, 1/m true 7
+	// fixed-window 5, 1d true 2
+	// leaky 10, 1/m true 7
+	// fixed-window 5, 1d false 2
+}
+
+func ExampleLimiter_Peek() {
+	limiter := core.New(core.NewMemory())
+	limit := core.TokenBucket(1, core.PerHour(1))
+	for range 2 { // charges nothing
+		decision, err := limiter.Peek(context.Background(), "user:42", limit)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(decision.Allowed, decision.Remaining)
+	}
+	// Output:
+	// true 1
+	// true 1
+}
+
+// A named limit keeps what was used when its numbers change.
+func ExampleLimit_Named() {
+	limiter := core.New(core.NewMemory())
+	free := core.FixedWindow(10, time.Hour).Named("plan")
+	paid := core.FixedWindow(20, time.Hour).Named("plan")
+	for _, limit := range []core.Limit{free, paid} {
+		decision, err := limiter.AllowN(context.Background(), "user:42", limit, 7)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(limit, "leaves", decision.Remaining)
+	}
+	// Output:
+	// plan: fixed-window 10, 1h leaves 3
+	// plan: fixed-window 20, 1h leaves 6
+}
+
+func ExampleParseLimit() {
+	limit, err := core.ParseLimit("login: sliding-log 5, 15m")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(limit.Name(), limit.Algorithm(), limit.Capacity(), limit.Rate().Period)
+	_, err = core.ParseLimit("leaky 0, 1/s")
+	fmt.Println(err)
+	// Output:
+	// login sliding-log 5 15m0s
+	// core: leaky 0, 1/s: capacity 0 is less than 1
+}

@@ -1,0 +1,72 @@
+package core
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+var keyLimits = []Limit{
+	Leaky(10, PerSecond(1)), Leaky(1, PerSecond(1)), TokenBucket(10, PerSecond(1)), GCRA(10, PerSecond(1)),
+	Shaping(10, PerSecond(1)), FixedWindow(10, time.Second), SlidingWindow(10, time.Second), SlidingLog(10, time.Second),
+	Leaky(10, PerSecond(1)).Named("a"), Leaky(10, PerSecond(1)).Named("b"), FixedWindow(10, time.Second).Named("a"),
+	Leaky(10, PerSecond(1)).Named("leaky:10:1/s"), Leaky(10, PerSecond(1)).Named("shadow"),
+}
+
+// Different subjects never make one key, whatever is in them, and a key has the
+// subject's hash tag, no other brace, only printable ASCII and a bounded length.
+func FuzzKeys(f *testing.F) {
+	for _, pair := range [][2]string{
+		{"a", "b"}, {"a", "a "}, {"{a}", "a"}, {"a}:{b", "a"}, {"%", "%25"}, {"é", "%C3%A9"}, {"\x00", ""}, {"#", "%23"},
+		{strings.Repeat("x", 97), strings.Repeat("x", 98)}, {strings.Repeat("x", 96), strings.Repeat("x", 97)},
+		{"a}:leaky:10:1/s", "a"}, {strings.Repeat("}", 32), strings.Repeat("}", 33)},
+		{strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<20+1)},
+	} {
+		f.Add(pair[0], pair[1])
+	}
+	f.Fuzz(func(t *testing.T, one, two string) {
+		seen := make(map[string]string)
+		for _, subject := range []string{one, two} {
+			for i := range keyLimits {
+				for _, shadow := range []bool{false, true} {
+					key := string(appendKey(nil, "prefix", subject, &keyLimits[i], shadow))
+					what := subject + "\x00" + keyLimits[i].String() + map[bool]string{true: " shadow"}[shadow]
+					if other, taken := seen[key]; taken && other != what {
+						t.Fatalf("%q and %q have the key %q", other, what, key)
+					}
+					seen[key] = what
+					checkKey(t, key, subject)
+				}
+			}
+		}
+	})
+}
+
+func checkKey(t *testing.T, key, subject string) {
+	t.Helper()
+	tag := "{" + string(appendSubject(nil, subject)) + "}"
+	if !strings.HasPrefix(key, "prefix:"+tag+":") || strings.Count(key, "{") != 1 || strings.Count(key, "}") != 1 {
+		t.Fatalf("the key %q of %q has not the one hash tag %q", key, subject, tag)
+	}
+	if len(key) > 256 {
+		t.Fatalf("the key of a subject of %d bytes is %d bytes long", len(subject), len(key))
+	}
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] > '~' {
+			t.Fatalf("the key %q has the byte %q", key, key[i])
+		}
+	}
+}
+
+func TestKeyOfALongSubject(t *testing.T) {
+	limit := Leaky(10, PerSecond(1))
+	for subject, want := range map[string]string{
+		"ip:203.0.113.9":             "ratelimit:{ip:203.0.113.9}:leaky:10:1/s",
+		"user:a b":                   "ratelimit:{user:a%20b}:leaky:10:1/s",
+		strings.Repeat("secret", 30): "ratelimit:{#rlEu5rHv3cg1bwL3m-Z419gpqWXkOWtfjCZh7EI5XAU}:leaky:10:1/s",
+	} {
+		if got := string(appendKey(nil, "ratelimit", subject, &limit, false)); got != want {
+			t.Errorf("the key of %q is %q, want %q", subject, got, want)
+		}
+	}
+}

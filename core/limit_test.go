@@ -1,0 +1,163 @@
+package core_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+const year = 365 * 24 * time.Hour
+
+// Every error names the limit and the number that is wrong.
+func TestValidate(t *testing.T) {
+	second := core.PerSecond(1)
+	for _, test := range []struct {
+		limit core.Limit
+		want  []string // nothing: valid
+	}{
+		{core.Leaky(10, second), nil},
+		{core.Leaky(1, core.Per(1, time.Nanosecond)), nil},
+		{core.Leaky(1_000_000_000, core.PerSecond(1_000_000)), nil},
+		{core.Leaky(1_000_000, core.PerSecond(700_000)), nil},
+		{core.GCRA(1_000_000_000, core.PerSecond(1_000_000_000)), nil},
+		{core.TokenBucket(150_000, core.PerDay(150_000)), nil},
+		{core.TokenBucket(1, core.Per(1, year)), nil},
+		{core.TokenBucket(1_000_000, core.Per(999_999, year)), nil}, // counted in milliseconds
+		{core.FixedWindow(1_000_000_000, year), nil},
+		{core.FixedWindow(1, time.Microsecond), nil},
+		{core.SlidingWindow(100_000, year), nil},
+		{core.SlidingLog(1_000_000, year), nil},
+
+		{core.Limit{}, []string{"zero Limit", "core.Leaky"}},
+		{core.Leaky(0, second), []string{"leaky 0, 1/s", "capacity 0"}},
+		{core.Leaky(-3, second), []string{"leaky -3, 1/s", "capacity -3"}},
+		{core.GCRA(1, core.PerSecond(0)), []string{"gcra 1, 0/s", "rate of 0 events"}},
+		{core.Shaping(1, core.PerSecond(-2)), []string{"shaping 1, -2/s", "rate of -2 events"}},
+		{core.TokenBucket(1, core.Per(1, 0)), []string{"token-bucket 1, 1/0s", "period 0s"}},
+		{core.TokenBucket(1, core.Per(1, -time.Second)), []string{"token-bucket 1, 1/-1s", "period -1s"}},
+		{core.FixedWindow(0, time.Second), []string{"fixed-window 0, 1s", "capacity 0"}},
+		{core.FixedWindow(1, 0), []string{"fixed-window 1, 0s", "period 0s"}},
+		{core.SlidingWindow(1, -time.Hour), []string{"sliding-window 1, -1h", "period -1h"}},
+		{core.FixedWindow(1, 1500*time.Nanosecond), []string{"fixed-window 1, 1.5us", "whole number of microseconds"}},
+		{core.SlidingWindow(1, 1500*time.Nanosecond), []string{"sliding-window 1, 1.5us", "whole number of"}},
+		{core.SlidingLog(1, 1500*time.Nanosecond), []string{"sliding-log 1, 1.5us", "whole number of microseconds"}},
+		{core.FixedWindow(1, 101*year), []string{"36865d", "longer than 100 years"}},
+		{core.FixedWindow(math.MaxInt, time.Second), []string{"9223372036854775807", "2^53"}},
+		{core.SlidingWindow(1_000_000_000, year), []string{"sliding-window 1000000000, 365d", "1000000000 events", "2^53"}},
+		{core.SlidingLog(1_000_001, time.Second), []string{"sliding-log 1000001, 1s", "1000001 instants", "1000000"}},
+		{core.Leaky(101, core.Per(1, year)), []string{"leaky 101, 1/365d", "100 years"}},
+		{core.Leaky(math.MaxInt, core.PerSecond(1)), []string{"9223372036854775807", "2^53"}},
+		{core.Leaky(1_000_000_000, core.Per(999_999_937, year)), []string{"leaky 1000000000, 999999937/365d", "2^53"}},
+		{core.Leaky(10, second).Named("a b"), []string{`"a b"`, `' '`, "byte 1"}},
+		{core.Leaky(10, second).Named("9lives"), []string{`"9lives"`, "byte 0"}},
+		{core.Leaky(10, second).Named("é"), []string{"byte 0"}},
+		{core.Leaky(10, second).Named("a=b"), []string{`'='`}},
+		{core.Leaky(10, second).Named(strings.Repeat("a", 65)), []string{"65 bytes", "64"}},
+	} {
+		err := test.limit.Validate()
+		if len(test.want) == 0 {
+			if err != nil {
+				t.Errorf("%s: %v, want it valid", test.limit, err)
+			}
+			continue
+		}
+		if err == nil {
+			t.Errorf("%s is valid, want an error with %q", test.limit, test.want)
+			continue
+		}
+		for _, want := range append(test.want, "core: ") {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q in it", test.limit, err, want)
+			}
+		}
+		limiter := core.New(core.NewMemory())
+		if _, verb := limiter.Allow(t.Context(), "key", test.limit); verb == nil || verb.Error() != err.Error() {
+			t.Errorf("Allow: %v, want what Validate says: %v", verb, err)
+		}
+		if _, verb := limiter.Peek(t.Context(), "key", test.limit); verb == nil {
+			t.Errorf("Peek under %s is no error", test.limit)
+		}
+		if verb := limiter.Reset(t.Context(), "key", test.limit); verb == nil {
+			t.Errorf("Reset under %s is no error", test.limit)
+		}
+	}
+}
+
+func TestNamed(t *testing.T) {
+	plain := core.Leaky(10, core.PerSecond(1))
+	for _, name := range []string{"a", "*", "plan:pro", "A!#$%&'*+.^_`|~:/-9", strings.Repeat("a", 64)} {
+		named := plain.Named(name)
+		if err := named.Validate(); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		if named.Name() != name || !named.Given() || named == plain || named.Same(plain) {
+			t.Errorf("named %q it is %+v", name, named)
+		}
+		if named.Named("") != plain {
+			t.Errorf("the empty name does not make %s what it was", named)
+		}
+		if !named.Same(core.Leaky(20, core.PerHour(3)).Named(name)) || named.Same(core.GCRA(10, core.PerSecond(1)).Named(name)) {
+			t.Errorf("%s is one with its name and algorithm, whatever its numbers", named)
+		}
+	}
+	bad := plain.Named("a b")
+	if bad.Validate() == nil || bad.Named("ab").Validate() != nil {
+		t.Error("a good name does not replace a bad one")
+	}
+	if plain.Given() || plain.Name() != "leaky:10:1/s" {
+		t.Errorf("an unnamed limit is called %q", plain.Name())
+	}
+	if core.Leaky(10, core.Per(2, 2*time.Second)).Same(plain) {
+		t.Error("2/2s is 1/s")
+	}
+}
+
+func TestLimitTellsItsNumbers(t *testing.T) {
+	leaky, window := core.Leaky(10, core.Per(5, 2*time.Second)), core.FixedWindow(7, time.Minute)
+	if leaky.Capacity() != 10 || leaky.Rate() != core.Per(5, 2*time.Second) || leaky.Algorithm() != "leaky" {
+		t.Errorf("%+v", leaky)
+	}
+	if window.Capacity() != 7 || window.Rate() != core.Per(7, time.Minute) || window.Algorithm() != "fixed-window" {
+		t.Errorf("%+v", window)
+	}
+	if (core.Limit{}).Algorithm() != "" {
+		t.Errorf("the zero limit's algorithm is %q", core.Limit{}.Algorithm())
+	}
+	for _, test := range []struct {
+		rate core.Rate
+		want string
+	}{
+		{core.PerSecond(10), "10/s"}, {core.PerMinute(3), "3/m"}, {core.PerHour(100), "100/h"}, {core.PerDay(1), "1/d"},
+		{core.Per(5, 2*time.Second), "5/2s"}, {core.Per(3, 2*time.Millisecond), "3/2ms"}, {core.Per(1, time.Nanosecond), "1/ns"},
+	} {
+		if got := test.rate.String(); got != test.want {
+			t.Errorf("%+v prints %q, want %q", test.rate, got, test.want)
+		}
+	}
+}
+
+func TestMisusePanicsAtStartUp(t *testing.T) {
+	for name, misuse := range map[string]func(){
+		"New(nil)":          func() { core.New(nil) },
+		"NewRedis(nil)":     func() { core.NewRedis(nil) },
+		"WithClock(nil)":    func() { core.WithClock(nil) },
+		"WithLogger(nil)":   func() { core.WithLogger(nil) },
+		"WithBudget(0)":     func() { core.WithBudget(0) },
+		"WithMaxKeys(0)":    func() { core.WithMaxKeys(0) },
+		"WithPrefix empty":  func() { core.WithPrefix("") },
+		"WithPrefix braced": func() { core.WithPrefix("{a}") },
+		"WithPrefix spaced": func() { core.WithPrefix("a b") },
+	} {
+		func() {
+			defer func() {
+				if said, ok := recover().(string); !ok || !strings.HasPrefix(said, "core: ") {
+					t.Errorf("%s panics with %q, want a reason", name, said)
+				}
+			}()
+			misuse()
+		}()
+	}
+}

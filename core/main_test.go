@@ -1,0 +1,36 @@
+package core_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/storetest"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// TestMain runs fewer random examples than rapid does by itself, so that the
+// laws are quick to check: -rapid.checks=1000 looks closer.
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", "40") // given on the command line, it is parsed later
+	if work := os.Getenv(childWork); work != "" {
+		os.Exit(beChild(work))
+	}
+	os.Exit(redistest.Run(m))
+}
+
+func newMemory(_ *testing.T, now func() time.Time) core.Store {
+	return core.NewMemory(core.WithClock(now))
+}
+
+// newRedis returns a factory of stores on the shared server. The tests share a
+// client, and each store has keys of its own.
+func newRedis(t *testing.T) storetest.Factory {
+	client := redistest.Shared(t).Client(t)
+	return func(t *testing.T, now func() time.Time) core.Store {
+		return core.NewRedis(client,
+			core.WithClock(now), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Minute))
+	}
+}

@@ -1,0 +1,219 @@
+package core_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// ask returns a function that asks for n units of a key and fails the test on an
+// error.
+func ask(t *testing.T, limiter *core.Limiter) func(key string, l core.Limit, n int) core.Decision {
+	return func(key string, l core.Limit, n int) core.Decision {
+		t.Helper()
+		d, err := limiter.AllowN(t.Context(), key, l, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+}
+
+// Without an injected clock it is the system's that counts, and synctest's here.
+func TestMemoryOnItsOwnClock(t *testing.T) {
+	for name, limit := range hourly {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := core.NewMemory()
+				allow, l := ask(t, core.New(store)), limit(2)
+				allow("key", l, 2)
+				d := allow("key", l, 1)
+				if d.Allowed {
+					t.Fatalf("three of two: %+v", d)
+				}
+				time.Sleep(d.RetryAfter - time.Microsecond)
+				if d := allow("key", l, 1); d.Allowed || d.RetryAfter != time.Microsecond {
+					t.Errorf("too early: %+v", d)
+				}
+				time.Sleep(time.Microsecond)
+				if d := allow("key", l, 1); !d.Allowed {
+					t.Errorf("at RetryAfter: %+v", d)
+				}
+			})
+		})
+	}
+}
+
+// A key that is as good as new vanishes by itself.
+func TestMemoryForgetsWhatIsAsGoodAsNew(t *testing.T) {
+	for name, limit := range hourly {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := core.NewMemory()
+				allow, l := ask(t, core.New(store)), limit(2)
+				d := allow("key", l, 1)
+				allow("key", l, 0)
+				if store.Len() != 1 {
+					t.Fatalf("%d keys, want 1", store.Len())
+				}
+				time.Sleep(d.ResetAfter - time.Microsecond)
+				if allow("key", l, 0); store.Len() != 1 {
+					t.Errorf("%d keys just before the key is as good as new, want 1", store.Len())
+				}
+				time.Sleep(time.Microsecond)
+				if allow("key", l, 0); store.Len() != 0 {
+					t.Errorf("%d keys when the key is as good as new, want none", store.Len())
+				}
+			})
+		})
+	}
+}
+
+// Keys vanish each in its time, whichever was asked first or last.
+func TestMemoryForgetsEachKeyInItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := core.NewMemory(core.WithMaxKeys(100))
+		allow, l := ask(t, core.New(store)), core.Leaky(10, core.PerMinute(1))
+		for _, n := range []int{5, 1, 4, 2, 3} {
+			allow(fmt.Sprint("key", n), l, n)
+		}
+		allow("key1", l, 5) // and so it vanishes last
+		for _, want := range []int{5, 4, 3, 2, 1, 0} {
+			time.Sleep(time.Minute)
+			if allow("other", l, 0); store.Len() != want {
+				t.Errorf("%d keys, want %d", store.Len(), want)
+			}
+		}
+	})
+}
+
+func TestMemoryHoldsNoTraceOfPeeksAndDenials(t *testing.T) {
+	store := core.NewMemory()
+	limiter := core.New(store)
+	for name, limit := range hourly {
+		allow := ask(t, limiter)
+		allow(name, limit(2), 0)
+		allow(name, limit(2), 3)
+		if _, err := limiter.Peek(t.Context(), name, limit(2)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := limiter.AllowAll(t.Context(),
+			core.Check{Key: name, Limit: limit(2), Cost: 1},
+			core.Check{Key: name, Limit: limit(3), Cost: 4}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if store.Len() != 0 {
+		t.Errorf("%d keys, want none", store.Len())
+	}
+}
+
+// At the bound the least harmful key goes: the one that would vanish soonest among
+// those that admit requests, and never one that still refuses.
+func TestMemoryAtItsBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := core.NewMemory(core.WithMaxKeys(3))
+		limiter := core.New(store)
+		allow := ask(t, limiter)
+		l := core.Leaky(3, core.PerHour(1))
+		allow("full", l, 3)
+		allow("two", l, 2)
+		allow("one", l, 1)
+		allow("new", l, 2)
+		if store.Len() != 3 {
+			t.Fatalf("%d keys at a bound of 3", store.Len())
+		}
+		for key, remaining := range map[string]int{"full": 0, "two": 1, "one": 3, "new": 1} {
+			if d := allow(key, l, 0); d.Remaining != remaining {
+				t.Errorf("%s has %d remaining, want %d", key, d.Remaining, remaining)
+			}
+		}
+		// Fixed windows that refuse, though they would vanish sooner.
+		window := core.FixedWindow(1, time.Minute)
+		allow("window", window, 1) // in the place of two or new
+		allow("another", window, 1)
+		if store.Len() != 3 || allow("window", window, 1).Allowed || allow("another", window, 1).Allowed || allow("full", l, 1).Allowed {
+			t.Error("a key that refuses was given up")
+		}
+		_, err := limiter.Allow(t.Context(), "more", l)
+		if err == nil || !strings.Contains(err.Error(), "bound of 3 keys") {
+			t.Errorf("with no key to give up: %v, want an error with the bound", err)
+		}
+		// Neither does it half of a question.
+		_, err = limiter.AllowAll(t.Context(), core.Check{Key: "more", Limit: l, Cost: 1}, core.Check{Key: "and more", Limit: l, Cost: 1})
+		if err == nil || store.Len() != 3 {
+			t.Errorf("%v, and %d keys", err, store.Len())
+		}
+		// Keys that are there are answered, and those that vanish make room.
+		if d := allow("full", l, 0); d.Remaining != 0 {
+			t.Errorf("%+v", d)
+		}
+		time.Sleep(time.Minute)
+		allow("more", l, 1)
+		allow("and more", l, 1)
+	})
+}
+
+func TestMemoryStaysWithinItsBound(t *testing.T) {
+	const bound = 10_000
+	store := core.NewMemory(core.WithMaxKeys(bound))
+	allow := ask(t, core.New(store))
+	l := core.Leaky(3, core.PerHour(1))
+	for i := range 3 * bound {
+		allow(fmt.Sprint("key", i), l, 1)
+	}
+	if n := store.Len(); n > bound+64 || n < bound*9/10 {
+		t.Errorf("%d keys at a bound of %d", n, bound)
+	}
+}
+
+// Many goroutines ask, peek and reset many keys in many shards, in questions whose
+// keys come in any order: nothing is locked for ever and nothing races.
+func TestMemoryIsSafeForManyGoroutines(t *testing.T) {
+	store := core.NewMemory(core.WithMaxKeys(1 << 16))
+	limiter := core.New(store)
+	l := core.GCRA(1000, core.PerHour(1))
+	var wait sync.WaitGroup
+	for i := range 16 {
+		wait.Go(func() {
+			for j := range 200 {
+				a, b := fmt.Sprint("key", (i+j)%7), fmt.Sprint("key", (i*j)%7)
+				_, err := limiter.AllowAll(t.Context(), core.Check{Key: a, Limit: l, Cost: 1}, core.Check{Key: b, Limit: l, Cost: 1})
+				if err != nil {
+					t.Error(err)
+				}
+				if _, err := limiter.Peek(t.Context(), b, l); err != nil {
+					t.Error(err)
+				}
+				if j%50 == 0 {
+					if err := limiter.Reset(t.Context(), a, l); err != nil {
+						t.Error(err)
+					}
+				}
+				store.Len()
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func TestMemoryAfterClose(t *testing.T) {
+	store := core.NewMemory()
+	limiter := core.New(store)
+	l := core.Leaky(3, core.PerHour(1))
+	ask(t, limiter)("key", l, 1)
+	if err := limiter.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := limiter.Allow(t.Context(), "key", l); err == nil {
+		t.Error("a question after Close is no error")
+	}
+	if limiter.Ping(t.Context()) == nil || limiter.Reset(t.Context(), "key", l) == nil || store.Len() != 0 {
+		t.Error("a closed store still answers, or holds keys")
+	}
+}

@@ -1,0 +1,99 @@
+package core_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+func TestOpen(t *testing.T) {
+	for url, problem := range map[string]string{
+		"memory:":                         "",
+		"redis://localhost:6379":          "",
+		"redis://localhost":               "",
+		"redis://user:secret@localhost/3": "",
+		"rediss://:secret@localhost:6380/0?pool_size=20&dial_timeout=1s":         "",
+		"unix:///run/redis.sock?db=1":                                            "",
+		"unix://user:secret@/run/redis.sock":                                     "",
+		"redis://localhost:7000?addr=localhost:7001&addr=localhost:7002":         "",
+		"redis://localhost:26379?master_name=main&addr=localhost:26380":          "",
+		"redis://localhost:6379?max_retries=2":                                   "",
+		"":                                                                       "starts with memory:",
+		"localhost:6379":                                                         "starts with memory:",
+		"http://user:secret@localhost":                                           "starts with memory:",
+		"memory://localhost":                                                     "nothing may follow",
+		"memory:large":                                                           "nothing may follow",
+		"redis://user:secret@localhost:port":                                     "malformed",
+		"redis://user:secret@local\x7fhost":                                      "malformed",
+		"redis://user:secret%zz@localhost":                                       "malformed",
+		"redis://user:secret@localhost/database":                                 "core:",
+		"redis://user:secret@localhost?pool_size=many":                           "core:",
+		"redis://user:secret@localhost?no_such_option=1":                         "core:",
+		"redis://user:secret@localhost?master_name=main&no_such_option=1":        "core:",
+		"redis://user:secret@localhost?addr=localhost:7001&no_such_option=1":     "core:",
+		"redis://localhost?master_name=main&password=secret&sentinel_timeout=\t": "malformed",
+	} {
+		limiter, err := core.Open(url)
+		switch {
+		case problem == "" && err != nil:
+			t.Errorf("Open(%q): %v", url, err)
+		case problem == "":
+			if err := limiter.Close(); err != nil {
+				t.Errorf("Close of %q: %v", url, err)
+			}
+		case err == nil:
+			_ = limiter.Close()
+			t.Errorf("Open(%q) succeeds, want an error with %q", url, problem)
+		case !strings.Contains(err.Error(), problem) || !strings.HasPrefix(err.Error(), "core: "):
+			t.Errorf("Open(%q): %v, want one with %q", url, err, problem)
+		case strings.Contains(err.Error(), "secret"):
+			t.Errorf("the error repeats the password: %v", err)
+		}
+	}
+}
+
+func TestOpenOneServer(t *testing.T) {
+	limiter, err := core.Open(redistest.Shared(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := limiter.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := limiter.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	if _, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1))); err == nil {
+		t.Error("a question after Close is no error")
+	}
+}
+
+func TestOpenSentinel(t *testing.T) {
+	sentinel := redistest.StartSentinel(t)
+	limiter, err := core.Open("redis://" + sentinel.Addr() + "?master_name=" + sentinel.MasterName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = limiter.Close() })
+	if err := limiter.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := limiter.Allow(t.Context(), "key", core.Leaky(2, core.PerHour(1))); err != nil || d.Remaining != 1 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// Who makes the client closes it.
+func TestCloseLeavesYourClientOpen(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	if err := core.New(core.NewRedis(client)).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Ping(t.Context()).Err(); err != nil {
+		t.Errorf("the client was closed: %v", err)
+	}
+}

@@ -1,0 +1,377 @@
+package core_test
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// onlyKey returns the only key under a prefix.
+func onlyKey(t *testing.T, client *redis.Client, prefix string) string {
+	t.Helper()
+	keys := keysOf(t, client, prefix+":*")
+	if len(keys) != 1 {
+		t.Fatalf("there are the keys %q, want one", keys)
+	}
+	return keys[0]
+}
+
+// The state can be read with the ordinary client, as the Redis type documents it.
+func TestStateIsReadable(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	ctx := t.Context()
+	now := time.Date(2026, time.November, 21, 12, 0, 5, 0, time.UTC)
+	at := strconv.FormatInt(now.UnixMicro(), 10)
+	later := strconv.FormatInt(now.Add(3*time.Second).UnixMicro(), 10)
+	window := strconv.FormatInt(now.Truncate(time.Hour).UnixMicro(), 10)
+	for _, test := range []struct {
+		limit core.Limit
+		kind  string
+		want  map[string]string
+		list  []string
+		text  string
+	}{
+		{limit: core.Leaky(10, core.PerSecond(1)), kind: "hash", want: map[string]string{"level": "3000000", "last_leak": at}},
+		{limit: core.TokenBucket(10, core.PerSecond(1)), kind: "hash", want: map[string]string{"tokens": "7000000", "last_refill": at}},
+		{limit: core.Shaping(10, core.PerSecond(1)), kind: "hash", want: map[string]string{"next_free": later}},
+		{limit: core.GCRA(10, core.PerSecond(1)), kind: "string", text: later},
+		{limit: core.FixedWindow(10, time.Hour), kind: "hash", want: map[string]string{"count": "3", "start": at}},
+		{limit: core.SlidingWindow(10, time.Hour), kind: "hash", want: map[string]string{"current": "3", "previous": "0", "start": window}},
+		{limit: core.SlidingLog(10, time.Hour), kind: "list", list: []string{at, at, at}},
+	} {
+		t.Run(test.limit.Algorithm(), func(t *testing.T) {
+			prefix := redistest.Prefix(t)
+			limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient),
+				core.WithClock(func() time.Time { return now })))
+			if _, err := limiter.AllowN(ctx, "ip:203.0.113.9", test.limit, 3); err != nil {
+				t.Fatal(err)
+			}
+			key := onlyKey(t, client, prefix)
+			if want := prefix + ":{ip:203.0.113.9}:" + test.limit.Name(); key != want {
+				t.Errorf("the key is %q, want %q", key, want)
+			}
+			if kind := client.Type(ctx, key).Val(); kind != test.kind {
+				t.Fatalf("the key is a %s, want a %s", kind, test.kind)
+			}
+			switch test.kind {
+			case "hash":
+				if got := client.HGetAll(ctx, key).Val(); !maps.Equal(got, test.want) {
+					t.Errorf("got %v, want %v", got, test.want)
+				}
+			case "list":
+				if got := client.LRange(ctx, key, 0, -1).Val(); !slices.Equal(got, test.list) {
+					t.Errorf("got %v, want %v", got, test.list)
+				}
+			case "string":
+				if got := client.Get(ctx, key).Val(); got != test.text {
+					t.Errorf("got %q, want %q", got, test.text)
+				}
+			}
+		})
+	}
+}
+
+// A log's instants are written in portions.
+func TestLargeLog(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	prefix := redistest.Prefix(t)
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient)))
+	l := core.SlidingLog(5000, time.Hour)
+	for _, want := range []int{2500, 0} {
+		if d, err := limiter.AllowN(t.Context(), "key", l, 2500); err != nil || d.Remaining != want {
+			t.Errorf("%+v, %v, want %d remaining", d, err, want)
+		}
+	}
+	if n := client.LLen(t.Context(), onlyKey(t, client, prefix)).Val(); n != 5000 {
+		t.Errorf("the log has %d instants, want 5000", n)
+	}
+}
+
+// Every key has a time to live that covers its recovery, and little more.
+func TestEveryKeyDies(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	ctx := t.Context()
+	limits := []core.Limit{
+		core.Leaky(10, core.PerSecond(1)), core.TokenBucket(10, core.PerSecond(1)),
+		core.Shaping(10, core.PerSecond(1)), core.GCRA(10, core.PerSecond(1)),
+		core.Leaky(1, core.Per(3, 2*time.Millisecond)), core.TokenBucket(10, core.PerSecond(1_000_000)),
+		core.GCRA(1_000_000_000, core.PerSecond(700_000)), core.Shaping(1000, core.Per(999_999, year)),
+		// Counted in milliseconds:
+		core.Leaky(1_000_000, core.Per(999_999, year)), core.GCRA(1_000_000, core.Per(999_999, year)),
+		core.Shaping(1_000_000, core.Per(999_999, year)), core.TokenBucket(1_000_000, core.Per(999_999, year)),
+		core.FixedWindow(10, time.Microsecond), core.FixedWindow(10, 250*time.Millisecond), core.FixedWindow(10, year),
+		core.SlidingWindow(10, 250*time.Millisecond), core.SlidingWindow(10, time.Hour), core.SlidingWindow(100_000, year),
+		core.SlidingLog(10, 250*time.Millisecond), core.SlidingLog(10, time.Hour),
+	}
+	for _, limit := range limits {
+		for _, l := range []core.Limit{limit, limit.Named("named")} {
+			t.Run(l.String(), func(t *testing.T) {
+				prefix := redistest.Prefix(t)
+				limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient)))
+				for _, cost := range []int{1, 1, 3, l.Capacity() / 2, 1} {
+					d, err := limiter.AllowN(ctx, "key", l, min(cost, l.Capacity()))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d.Allowed && d.ResetAfter > 10*time.Second { // else it may be gone already
+						ttlCovers(t, client, onlyKey(t, client, prefix), d.ResetAfter)
+					}
+				}
+				if d, err := limiter.Peek(ctx, "key", l); err != nil || d.ResetAfter < 10*time.Second {
+					return
+				}
+				// A key that has lost its time to live gets it back with the next charge.
+				key := onlyKey(t, client, prefix)
+				client.Persist(ctx, key)
+				if d, err := limiter.Allow(ctx, "key", l); err == nil && d.Allowed {
+					ttlCovers(t, client, key, d.ResetAfter)
+				}
+			})
+		}
+	}
+}
+
+// ttlCovers checks law 10 for a key that has just been written. The time to live
+// has run for a moment since, which 10 seconds are enough for.
+func ttlCovers(t *testing.T, client *redis.Client, key string, recovery time.Duration) {
+	t.Helper()
+	ttl := client.PTTL(t.Context(), key).Val()
+	if ttl < recovery-10*time.Second || ttl > 2*recovery+2*time.Second {
+		t.Errorf("%s lives for %v, want between its recovery of %v and twice that and 2s", key, ttl, recovery)
+	}
+}
+
+// The lower bound exactly, where the clock cannot have moved between the charge
+// and its time to live.
+func TestTimeToLiveIsNotShort(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	ctx := t.Context()
+	for name, limit := range hourly {
+		t.Run(name, func(t *testing.T) {
+			prefix := redistest.Prefix(t)
+			limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient)))
+			before := client.Time(ctx).Val()
+			d, err := limiter.AllowN(ctx, "key", limit(5), 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dies := time.Duration(client.Do(ctx, "pexpiretime", onlyKey(t, client, prefix)).Val().(int64)) * time.Millisecond
+			if covers := dies - time.Duration(before.UnixMicro())*time.Microsecond; covers < d.ResetAfter {
+				t.Errorf("the key lives for at most %v, and recovers in %v", covers, d.ResetAfter)
+			}
+			client.Persist(ctx, onlyKey(t, client, prefix))
+			if _, err := limiter.Allow(ctx, "key", limit(5)); err != nil {
+				t.Fatal(err)
+			}
+			if ttl := client.PTTL(ctx, onlyKey(t, client, prefix)).Val(); ttl <= 0 {
+				t.Errorf("a key without a time to live has not got one: %v", ttl)
+			}
+		})
+	}
+}
+
+// A repair is written on a denial, and its time to live follows what is left of the
+// recovery as after any other write.
+func TestTimeToLiveOfARepairIsNotLong(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	ctx := t.Context()
+	prefix := redistest.Prefix(t)
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithLogger(discard)))
+	l := core.SlidingLog(1, time.Hour).Named("plan")
+	nearlyGone := strconv.FormatInt(client.Time(ctx).Val().Add(-50*time.Minute).UnixMicro(), 10)
+	client.RPush(ctx, redisKey(prefix, "key", l), nearlyGone, nearlyGone) // of a larger plan
+	d, err := limiter.Allow(ctx, "key", l)
+	if err != nil || d.Allowed || d.ResetAfter > 10*time.Minute {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if n := client.LLen(ctx, redisKey(prefix, "key", l)).Val(); n != 1 {
+		t.Fatalf("the log has %d instants after its repair, want 1", n)
+	}
+	ttlCovers(t, client, redisKey(prefix, "key", l), d.ResetAfter)
+}
+
+// damage is something that no script of ours leaves in a key.
+type damage struct {
+	name  string
+	write func(t *testing.T, client *redis.Client, key string)
+}
+
+func hash(name string, fields ...any) damage {
+	return damage{name, func(t *testing.T, client *redis.Client, key string) { client.HSet(t.Context(), key, fields...) }}
+}
+
+func text(name, value string) damage {
+	return damage{name, func(t *testing.T, client *redis.Client, key string) { client.Set(t.Context(), key, value, 0) }}
+}
+
+func list(name string, values ...any) damage {
+	return damage{name, func(t *testing.T, client *redis.Client, key string) { client.RPush(t.Context(), key, values...) }}
+}
+
+var wrongTypes = map[string]damage{
+	"string": text("a string", "abc"),
+	"list":   list("a list", "abc"),
+	"hash":   hash("a hash", "a", "b"),
+	"set":    {"a set", func(t *testing.T, client *redis.Client, key string) { client.SAdd(t.Context(), key, "abc") }},
+	"zset": {"a sorted set", func(t *testing.T, client *redis.Client, key string) {
+		client.ZAdd(t.Context(), key, redis.Z{Score: 1, Member: "abc"})
+	}},
+}
+
+// damages returns what can be wrong with the key of an algorithm.
+func damages(algorithm string) []damage {
+	own := map[string]string{"gcra": "string", "sliding-log": "list"}[algorithm]
+	if own == "" {
+		own = "hash"
+	}
+	var all []damage
+	for _, kind := range slices.Sorted(maps.Keys(wrongTypes)) {
+		if kind != own {
+			all = append(all, wrongTypes[kind])
+		}
+	}
+	values := []string{"abc", "-1", "1e300", "nan", "inf", "1.5", "", "99999999999999999999", "9007199254740992"}
+	fields := map[string][]string{
+		"leaky": {"level", "last_leak"}, "token-bucket": {"tokens", "last_refill"}, "shaping": {"next_free"},
+		"fixed-window": {"count", "start"}, "sliding-window": {"current", "previous", "start"},
+	}[algorithm]
+	for _, value := range values {
+		switch own {
+		case "string":
+			all = append(all, text("the value "+strconv.Quote(value), value))
+		case "list":
+			all = append(all, list("only "+strconv.Quote(value), value), list("many times "+strconv.Quote(value), value, value, value, value))
+		default:
+			for _, bad := range fields {
+				var written []any
+				for _, field := range fields {
+					if field == bad {
+						written = append(written, field, value)
+					} else {
+						written = append(written, field, "1")
+					}
+				}
+				all = append(all, hash(bad+" "+strconv.Quote(value), written...))
+			}
+		}
+	}
+	if algorithm == "token-bucket" {
+		all = append(all, hash("more tokens than fit", "tokens", "9007199254740991", "last_refill", "1"))
+	}
+	if len(fields) > 1 {
+		for _, field := range fields {
+			all = append(all, hash("only "+field, field, "1"))
+		}
+	}
+	return all
+}
+
+// Damage is replaced, counted and logged, and spoils nothing for the neighbours in
+// the same question.
+func TestDamagedKeysAreReplaced(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	ctx := t.Context()
+	neighbour := core.Leaky(100, core.PerHour(1)).Named("neighbour")
+	for _, algorithm := range slices.Sorted(maps.Keys(hourly)) {
+		for _, l := range []core.Limit{hourly[algorithm](2), hourly[algorithm](2).Named("named")} {
+			for _, damage := range damages(l.Algorithm()) {
+				t.Run(l.String()+" with "+damage.name, func(t *testing.T) {
+					logger, words := report()
+					prefix := redistest.Prefix(t)
+					store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithLogger(logger))
+					limiter := core.New(store)
+					key := redisKey(prefix, "key", l)
+					damage.write(t, client, key)
+					before := client.Dump(ctx, key).Val()
+					if d, err := limiter.Peek(ctx, "key", l); err != nil || !d.Allowed || d.Remaining != 2 {
+						t.Fatalf("peek: %+v, %v", d, err)
+					}
+					if client.Dump(ctx, key).Val() != before || store.Replaced() != 0 {
+						t.Fatal("peek has replaced it")
+					}
+					for i, want := range []int{1, 0, 0} {
+						d, err := limiter.AllowAll(ctx,
+							core.Check{Key: "key", Limit: neighbour, Cost: 1},
+							core.Check{Key: "key", Limit: l, Cost: 1})
+						if err != nil {
+							t.Fatal(err)
+						}
+						if d[1].Remaining != want || d[1].Allowed != (i < 2) || d[0].Remaining != 99-min(i, 1) && d[0].Remaining != 98 {
+							t.Fatalf("question %d: %+v", i, d)
+						}
+					}
+					if ttl := client.PTTL(ctx, key).Val(); ttl <= 0 {
+						t.Errorf("the new key has no time to live: %v", ttl)
+					}
+					if store.Replaced() != 1 || !strings.Contains(words.String(), l.Name()) {
+						t.Errorf("%d keys counted as replaced, want 1; logged %q", store.Replaced(), words)
+					}
+				})
+			}
+		}
+	}
+}
+
+// redisKey returns the key that the Redis type documents.
+func redisKey(prefix, subject string, l core.Limit) string {
+	key := prefix + ":{" + subject + "}:"
+	if l.Given() {
+		return key + l.Algorithm() + "=" + l.Name()
+	}
+	return key + l.Name()
+}
+
+// What looks like a state and can be none does not block anybody for longer than a
+// recovery: levels above the capacity, instants in the far future.
+func TestImpossibleStatesHeal(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	ctx := t.Context()
+	const far = "9007199254740991"
+	now := time.Now()
+	for _, test := range []struct {
+		limit core.Limit
+		state damage
+	}{
+		{core.Leaky(2, core.PerSecond(1)), hash("full for ever", "level", far, "last_leak", far)},
+		{core.TokenBucket(2, core.PerSecond(1)), hash("empty for ever", "tokens", "0", "last_refill", far)},
+		{core.Shaping(2, core.PerSecond(1)), hash("busy for ever", "next_free", far)},
+		{core.GCRA(2, core.PerSecond(1)), text("the far future", far)},
+		{core.FixedWindow(2, time.Second), hash("a window of the future", "count", far, "start", far)},
+		{core.SlidingWindow(2, time.Second), hash("a window of the future", "current", far, "previous", far, "start", far)},
+		{core.SlidingLog(2, time.Second), list("instants of the future", far, far, far, far)},
+		{core.SlidingLog(2, time.Second), list("instants in no order", far, "1", far, "1")},
+		{core.SlidingLog(2, time.Second), list("the future before the past", far, far, "1")},
+		{core.SlidingLog(2, time.Second), list("garbage in between", far, "abc", far)},
+	} {
+		for _, l := range []core.Limit{test.limit, test.limit.Named("named")} {
+			t.Run(l.String()+" "+test.state.name, func(t *testing.T) {
+				prefix := redistest.Prefix(t)
+				clock := now
+				limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient),
+					core.WithClock(func() time.Time { return clock }), core.WithLogger(discard)))
+				test.state.write(t, client, redisKey(prefix, "key", l))
+				for range 3 {
+					d, err := limiter.Allow(ctx, "key", l)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d.RetryAfter < 0 || d.NextAfter < 0 || d.ResetAfter < 0 || d.ResetAfter > 2*time.Second {
+						t.Errorf("%+v, want no wait of more than a recovery", d)
+					}
+				}
+				clock = clock.Add(2 * time.Second)
+				if d, err := limiter.AllowN(ctx, "key", l, 2); err != nil || !d.Allowed {
+					t.Errorf("after a recovery: %+v, %v", d, err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,322 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// roundTrips lists the script calls of a client, each of which is a round trip.
+type roundTrips struct{ sent []string }
+
+func (r *roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			r.sent = append(r.sent, cmd.Name())
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (r *roundTrips) want(t *testing.T, want string) {
+	t.Helper()
+	if got := strings.Join(r.sent, " "); got != want {
+		t.Errorf("sent %q, want %q", got, want)
+	}
+	r.sent = nil
+}
+
+// threeLimits is a question about three algorithms.
+func threeLimits(key string) []core.Check {
+	return []core.Check{
+		{Key: key, Limit: core.Leaky(10, core.PerSecond(1)), Cost: 1},
+		{Key: key, Limit: core.FixedWindow(100, time.Hour), Cost: 1},
+		{Key: key, Limit: core.SlidingLog(100, time.Hour), Cost: 1},
+	}
+}
+
+func TestOneRoundTripAQuestion(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	trips := &roundTrips{}
+	client.AddHook(trips)
+	limiter := core.New(core.NewRedis(client, core.WithBudget(patient)))
+	trips.want(t, "")
+
+	limit := core.Leaky(1000, core.PerSecond(1))
+	allow := func(want string) {
+		t.Helper()
+		if _, err := limiter.Allow(t.Context(), "key", limit); err != nil {
+			t.Fatal(err)
+		}
+		trips.want(t, want)
+	}
+	allow("evalsha eval") // the server has never seen the script
+	for range 5 {
+		allow("evalsha")
+	}
+	if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	trips.sent = nil
+	allow("evalsha eval")
+	allow("evalsha")
+	server.Restart(t)
+	if err := client.Ping(t.Context()).Err(); err != nil {
+		t.Log(err) // of a connection that broke
+	}
+	trips.sent = nil
+	allow("evalsha eval")
+
+	for _, want := range []string{"evalsha eval", "evalsha"} {
+		before := server.Calls(t, "evalsha")
+		if _, err := limiter.AllowAll(t.Context(), threeLimits("all")...); err != nil {
+			t.Fatal(err)
+		}
+		trips.want(t, want)
+		if calls := server.Calls(t, "evalsha") - before; calls != 1 {
+			t.Errorf("the server has seen %d EVALSHA for one question, want 1", calls)
+		}
+	}
+}
+
+func TestPingLoadsTheScripts(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	trips := &roundTrips{}
+	client.AddHook(trips)
+	limiter := core.New(core.NewRedis(client, core.WithBudget(patient)))
+	if err := limiter.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, limit := range hourly {
+		trips.sent = nil
+		if _, err := limiter.Allow(t.Context(), "key", limit(5)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		trips.want(t, "evalsha")
+	}
+}
+
+func TestPeekAndDenialWriteNothing(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	limiter := core.New(core.NewRedis(client, core.WithBudget(patient)))
+	ctx := t.Context()
+	for name, limit := range hourly {
+		t.Run(name, func(t *testing.T) {
+			l := limit(2)
+			if _, err := limiter.Peek(ctx, name, l); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := limiter.AllowN(ctx, name, l, 0); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := limiter.AllowN(ctx, name, l, 3); err != nil {
+				t.Fatal(err)
+			}
+			if keys := keysOf(t, client, "*"+l.Name()); len(keys) != 0 {
+				t.Fatalf("peeks and denials have left %q", keys)
+			}
+			if _, err := limiter.AllowN(ctx, name, l, 2); err != nil {
+				t.Fatal(err)
+			}
+			key := keysOf(t, client, "*"+l.Name())[0]
+			before, expires := client.Dump(ctx, key).Val(), client.PExpireTime(ctx, key).Val()
+			for range 3 {
+				if d, err := limiter.Allow(ctx, name, l); err != nil || d.Allowed {
+					t.Fatalf("%+v, %v, want a denial", d, err)
+				}
+				if _, err := limiter.Peek(ctx, name, l); err != nil {
+					t.Fatal(err)
+				}
+				neighbour := core.Check{Key: name, Limit: core.GCRA(7, core.PerHour(1)), Cost: 1}
+				if _, err := limiter.AllowAll(ctx, neighbour, core.Check{Key: name, Limit: l, Cost: 1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if client.Dump(ctx, key).Val() != before || client.PExpireTime(ctx, key).Val() != expires {
+				t.Errorf("denials and peeks have written %s", key)
+			}
+			if keys := keysOf(t, client, "*"+core.GCRA(7, core.PerHour(1)).Name()); len(keys) != 0 {
+				t.Errorf("a refused question has left %q", keys)
+			}
+		})
+	}
+}
+
+func keysOf(t *testing.T, client *redis.Client, pattern string) []string {
+	t.Helper()
+	keys, err := client.Keys(t.Context(), pattern).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+func TestPrefixesKeepStoresApart(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	prefix := redistest.Prefix(t)
+	for name, limit := range hourly {
+		for _, application := range []string{"one", "two"} {
+			limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix+application), core.WithBudget(patient)))
+			if d, err := limiter.AllowN(t.Context(), "key", limit(2), 2); err != nil || !d.Allowed {
+				t.Errorf("%s of %s: %+v, %v", name, application, d, err)
+			}
+		}
+	}
+}
+
+// A reply that says no is an error with its own words, and not asked again.
+func TestErrorReplies(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	limiter := core.New(core.NewRedis(client, core.WithBudget(patient)))
+	for _, reply := range []string{
+		"READONLY You can't write against a read only replica.",
+		"OOM command not allowed when used memory > 'maxmemory'.",
+		"NOPERM this user has no permissions to run the 'evalsha' command",
+		"CLUSTERDOWN The cluster is down",
+	} {
+		server.SetError(reply)
+		_, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1)))
+		word, _, _ := strings.Cut(reply, " ")
+		if !redis.HasErrorPrefix(errors.Unwrap(err), word) {
+			t.Errorf("%v, want one that says %s", err, word)
+		}
+		if err := limiter.Ping(t.Context()); err == nil {
+			t.Errorf("Ping is content with %s", reply)
+		}
+	}
+}
+
+// silence is a listener that accepts everything and answers nothing.
+func silence(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		var open []net.Conn
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				for _, c := range open {
+					_ = c.Close()
+				}
+				return
+			}
+			open = append(open, conn)
+		}
+	}()
+	t.Cleanup(func() { _ = listener.Close(); <-ended })
+	return listener.Addr().String()
+}
+
+func TestBudgetHoldsWhateverTheClientDoes(t *testing.T) {
+	leaks := goleak.IgnoreCurrent()
+	const budget = 100 * time.Millisecond
+	for _, heeds := range []bool{false, true} {
+		t.Run(fmt.Sprintf("client heeds deadlines %t", heeds), func(t *testing.T) {
+			client := redis.NewClient(&redis.Options{
+				Addr: silence(t), MaxRetries: -1, ContextTimeoutEnabled: heeds,
+				DialTimeout: 2 * time.Second, ReadTimeout: 2 * time.Second,
+			})
+			limiter := core.New(core.NewRedis(client, core.WithBudget(budget)))
+			began := time.Now()
+			_, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1)))
+			if took := time.Since(began); took > 10*budget {
+				t.Errorf("took %v with a budget of %v", took, budget)
+			}
+			if err == nil || !strings.Contains(err.Error(), "has not answered within 100ms") || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v, want one that tells the budget and is context.DeadlineExceeded", err)
+			}
+			_ = client.Close()
+		})
+	}
+	goleak.VerifyNone(t, leaks)
+}
+
+func TestCallerWhoGoesAwayMeanwhile(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: silence(t), MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	limiter := core.New(core.NewRedis(client, core.WithBudget(time.Minute)))
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := make(chan error)
+	go func() {
+		_, err := limiter.Allow(ctx, "key", core.Leaky(1, core.PerSecond(1)))
+		answer <- err
+	}()
+	cancel()
+	if err := <-answer; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want context.Canceled", err)
+	}
+}
+
+func TestNoServerIsAnError(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	limiter, err := core.Open("redis://" + address)
+	if err != nil {
+		t.Fatalf("Open talks to somebody: %v", err)
+	}
+	t.Cleanup(func() { _ = limiter.Close() })
+	for name, ask := range map[string]func() error{
+		"Allow": func() error {
+			_, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1)))
+			return err
+		},
+		"Reset": func() error { return limiter.Reset(t.Context(), "key", core.Leaky(1, core.PerSecond(1))) },
+		"Ping":  func() error { return limiter.Ping(t.Context()) },
+	} {
+		if err := ask(); err == nil || !strings.HasPrefix(err.Error(), "core: ") {
+			t.Errorf("%s without a server: %v", name, err)
+		}
+	}
+}
+
+// The budget's error after a charge would let the caller believe it was not
+// charged: an answer that has come is never thrown away.
+func TestAnswerThatHasComeIsKept(t *testing.T) {
+	client := redistest.Shared(t).Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = false })
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
+	limit := core.Leaky(1_000_000, core.PerSecond(1))
+	for range 3000 {
+		if _, err := limiter.Allow(t.Context(), "key", limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// report is a logger whose words can be read.
+var discard = slog.New(slog.DiscardHandler)
+
+func report() (*slog.Logger, *bytes.Buffer) {
+	var words bytes.Buffer
+	return slog.New(slog.NewTextHandler(&words, nil)), &words
+}

@@ -1,0 +1,219 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// Agree checks that stores answer the same random histories as an exact model
+// does, field by field: takes and peeks of every cost, mixes of algorithms with
+// duplicates and shadows, resets, changed numbers of named limits, long waits and
+// clocks that step back. [Run] does it with one store; with several, all of them
+// see the same histories.
+func Agree(t *testing.T, newStores ...Factory) {
+	agree := func(t *testing.T, drawLimits func(*rapid.T) []core.Limit) {
+		stands := make([]*stand, len(newStores))
+		for i, newStore := range newStores {
+			stands[i] = newStand(t, newStore)
+		}
+		rapid.Check(t, func(t *rapid.T) { newHistory(t, stands, drawLimits(t)).run(t) })
+	}
+	for _, algorithm := range everyAlgorithm {
+		t.Run(algorithm, func(t *testing.T) {
+			agree(t, func(t *rapid.T) []core.Limit { return []core.Limit{drawLimit(t, algorithm)} })
+		})
+		t.Run(algorithm+" with changing numbers", func(t *testing.T) {
+			agree(t, func(t *rapid.T) []core.Limit { return drawVersions(t, algorithm) })
+		})
+	}
+	t.Run("mixes", func(t *testing.T) { agree(t, drawMixed) })
+}
+
+// drawMixed draws some limits, some of them with changing numbers.
+func drawMixed(t *rapid.T) []core.Limit {
+	var limits []core.Limit
+	for range rapid.IntRange(1, 3).Draw(t, "limits") {
+		algorithm := rapid.SampledFrom(everyAlgorithm).Draw(t, "algorithm")
+		if rapid.IntRange(0, 2).Draw(t, "named") == 0 {
+			limits = append(limits, drawVersions(t, algorithm)...)
+		} else {
+			limits = append(limits, drawLimit(t, algorithm))
+		}
+	}
+	return limits
+}
+
+// drawVersions draws a named limit and what its numbers change to: mostly to about
+// the same, so that what was used still counts. The windows of a named log are
+// short, since no store needs to remember for a longer window what has left a
+// shorter one.
+func drawVersions(t *rapid.T, algorithm string) []core.Limit {
+	valid := func(l core.Limit) bool {
+		return l.Validate() == nil && (algorithm != "sliding-log" || l.Rate().Period <= time.Minute && l.Capacity() <= mostLogged)
+	}
+	versions := []core.Limit{drawLimit(t, algorithm)}
+	if first := &versions[0]; !valid(*first) {
+		*first = newLimit(algorithm, first.Capacity(), core.PerMinute(1))
+	}
+	for range rapid.IntRange(1, 2).Draw(t, "versions") {
+		before := versions[len(versions)-1]
+		versions = append(versions, rapid.Custom(func(t *rapid.T) core.Limit {
+			scale := func(n int64, label string) int64 {
+				by := rapid.SampledFrom([][2]int64{{1, 1}, {1, 1}, {2, 1}, {1, 2}, {3, 7}, {10, 3}}).Draw(t, label)
+				return max(1, n/by[1]*by[0], n*by[0]/by[1])
+			}
+			rate := before.Rate()
+			rate.Period = time.Duration(scale(int64(rate.Period), "period"))
+			if algorithm == "fixed-window" || algorithm == "sliding-window" || algorithm == "sliding-log" {
+				rate.Period = max(time.Microsecond, rate.Period.Truncate(time.Microsecond))
+			}
+			rate.Events = int(scale(int64(rate.Events), "events"))
+			return newLimit(algorithm, int(scale(int64(before.Capacity()), "capacity")), rate)
+		}).Filter(valid).Draw(t, "version"))
+	}
+	for i := range versions {
+		versions[i] = versions[i].Named("plan")
+	}
+	return versions
+}
+
+// history is one random history on several stores and the model.
+type history struct {
+	stands []*stand
+	model  *model
+	now    int64
+	back   time.Duration // how far the clock may still step back
+	keys   []string
+	limits []core.Limit
+	last   core.Decision
+}
+
+// mostBack bounds the steps back of one history, since stores keep what they need
+// for them only so long.
+const mostBack = 20 * time.Minute
+
+func newHistory(t *rapid.T, stands []*stand, limits []core.Limit) *history {
+	h := &history{stands: stands, model: newModel(), limits: limits, back: mostBack}
+	h.set(start.UnixMicro() + rapid.Int64Range(0, 3_000_000).Draw(t, "start"))
+	h.keys = []string{stands[0].key()}
+	h.last.Limit = limits[0]
+	// A store that spreads keys over servers may charge some of them, and give that
+	// back when another refuses. The counts are the same, but the states have been
+	// rewritten, which a clock that steps back or new numbers would bring to light.
+	named := slices.ContainsFunc(limits, core.Limit.Given)
+	if !named && rapid.IntRange(0, 3).Draw(t, "spread") == 0 {
+		h.keys = append(h.keys, stands[0].key())
+		h.back = 0
+	}
+	return h
+}
+
+func (h *history) run(t *rapid.T) {
+	for range rapid.IntRange(1, 25).Draw(t, "steps") {
+		switch rapid.IntRange(0, 19).Draw(t, "step") {
+		case 0, 1:
+			h.stepBack(t)
+		case 2, 3, 4, 5, 6:
+			h.wait(t)
+		case 7, 8:
+			h.ask(t, true)
+		case 19:
+			h.reset(t)
+		default:
+			h.ask(t, false)
+		}
+	}
+}
+
+func (h *history) wait(t *rapid.T) {
+	wait := drawWait(t, h.last).Microseconds()
+	if wait > latest-h.now {
+		wait = 0
+	}
+	h.set(h.now + wait)
+}
+
+func (h *history) stepBack(t *rapid.T) {
+	step := rapid.OneOf(
+		rapid.SampledFrom([]time.Duration{time.Microsecond, time.Millisecond, time.Second, h.back}),
+		rapid.Custom(func(t *rapid.T) time.Duration {
+			return time.Duration(rapid.Int64Range(0, h.last.ResetAfter.Microseconds()).Draw(t, "microseconds")) * time.Microsecond
+		}),
+	).Draw(t, "step back")
+	step = min(step, h.back)
+	h.back -= step
+	h.set(h.now - step.Microseconds())
+}
+
+func (h *history) set(now int64) {
+	h.now = now
+	for _, s := range h.stands {
+		s.clock.now.Store(now)
+	}
+}
+
+func (h *history) reset(t *rapid.T) {
+	key, l := rapid.SampledFrom(h.keys).Draw(t, "key"), rapid.SampledFrom(h.limits).Draw(t, "limit")
+	t.Logf("reset of %q under %s", key, l)
+	h.model.reset(key, l)
+	for _, s := range h.stands {
+		if err := s.limiter.Reset(t.Context(), key, l); err != nil {
+			t.Fatalf("Reset(%q, %s): %v", key, l, err)
+		}
+	}
+}
+
+func (h *history) ask(t *rapid.T, peek bool) {
+	checks := h.drawQuestion(t)
+	want := h.model.decide(checks, h.now, peek)
+	t.Logf("at %v (peek %t): %s", time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"), peek, questionString(checks))
+	for i, s := range h.stands {
+		got := make([]core.Decision, len(checks))
+		ask := s.store.Decide
+		if peek {
+			ask = s.store.Peek
+		}
+		if err := ask(t.Context(), checks, got); err != nil {
+			t.Fatalf("%T: %v", s.store, err)
+		}
+		for j := range want {
+			if got[j] != want[j] {
+				t.Fatalf("store %d, a %T, disagrees with the model about check %d, %s:\n got %+v\nwant %+v",
+					i, s.store, j, questionString(checks[j:j+1]), answerOf(got[j]), answerOf(want[j]))
+			}
+		}
+	}
+	h.last = want[rapid.IntRange(0, len(want)-1).Draw(t, "waiting for")]
+}
+
+// drawQuestion draws some checks of the history's keys under its limits. Versions of one named limit do not meet on a key.
+func (h *history) drawQuestion(t *rapid.T) []core.Check {
+	var checks []core.Check
+	count := 1
+	if rapid.Bool().Draw(t, "several") {
+		count = rapid.IntRange(2, 4).Draw(t, "checks")
+	}
+	for range count {
+		c := core.Check{Key: rapid.SampledFrom(h.keys).Draw(t, "key"), Limit: rapid.SampledFrom(h.limits).Draw(t, "limit")}
+		c.Cost = drawAnyCost(t, c.Limit)
+		c.Shadow = rapid.IntRange(0, 5).Draw(t, "shadow") == 0
+		if !slices.ContainsFunc(checks, func(d core.Check) bool { return d.Limit != c.Limit && identity(d) == identity(c) }) {
+			checks = append(checks, c)
+		}
+	}
+	return checks
+}
+
+// answerOf returns a Decision for a failure's message: without the limit.
+func answerOf(d core.Decision) any {
+	return struct {
+		Allowed                                  bool
+		Remaining                                int
+		RetryAfter, NextAfter, ResetAfter, Delay time.Duration
+	}{d.Allowed, d.Remaining, d.RetryAfter, d.NextAfter, d.ResetAfter, d.Delay}
+}

@@ -1,0 +1,185 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// The numbers that are drawn are those that have broken limiters: fractions of a
+// microsecond, rates that no float divides, levels that a float cannot hold, and
+// limits that can only be counted in milliseconds.
+var (
+	rates = []core.Rate{
+		core.PerSecond(1), core.PerSecond(10), core.PerSecond(1_000_000), core.PerSecond(700_000),
+		core.PerMinute(20), core.PerHour(100), core.PerDay(1), core.PerDay(150_000),
+		core.Per(3, 2*time.Millisecond), core.Per(7, 3*time.Second), core.Per(2, 2*time.Second),
+		core.Per(1, time.Nanosecond), core.Per(1_000_000_000, time.Second), core.Per(3, 7*time.Nanosecond),
+		core.Per(5, 1900*time.Millisecond), core.Per(1, 365*24*time.Hour), core.Per(999_999, 365*24*time.Hour),
+		core.Per(999_983, 30*24*time.Hour),
+	}
+	capacities = []int{1, 2, 3, 7, 10, 100, 12_345, 1_000_000, 1_000_000_000}
+	windows    = []time.Duration{
+		time.Microsecond, 3 * time.Microsecond, time.Millisecond, 250 * time.Millisecond, time.Second,
+		1900 * time.Millisecond, time.Minute, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour,
+	}
+)
+
+// coarse are limits that can only be counted in milliseconds.
+var coarse = []struct {
+	capacity int
+	rate     core.Rate
+}{
+	{1_000_000, core.Per(999_999, 365*24*time.Hour)},
+	{12_345, core.Per(999_999, 365*24*time.Hour)},
+	{1_000_000, core.Per(999_983, 30*24*time.Hour)},
+	{1_000_000, core.Per(1_000_000, 24*time.Hour)}, // as a sliding window
+}
+
+// mostLogged keeps the logs that are drawn short.
+const mostLogged = 40
+
+// newLimit returns a limit of an algorithm; a window takes its length from rate.
+func newLimit(algorithm string, capacity int, rate core.Rate) core.Limit {
+	switch algorithm {
+	case "leaky":
+		return core.Leaky(capacity, rate)
+	case "shaping":
+		return core.Shaping(capacity, rate)
+	case "token-bucket":
+		return core.TokenBucket(capacity, rate)
+	case "gcra":
+		return core.GCRA(capacity, rate)
+	case "fixed-window":
+		return core.FixedWindow(capacity, rate.Period)
+	case "sliding-window":
+		return core.SlidingWindow(capacity, rate.Period)
+	case "sliding-log":
+		return core.SlidingLog(capacity, rate.Period)
+	}
+	panic("storetest: no algorithm is called " + algorithm)
+}
+
+// of returns n events at once and, in the long run, in each period.
+func of(algorithm string, n int, period time.Duration) core.Limit {
+	return newLimit(algorithm, n, core.Per(n, period))
+}
+
+func drawLimit(t *rapid.T, algorithm string) core.Limit {
+	return rapid.Custom(func(t *rapid.T) core.Limit {
+		capacity := rapid.OneOf(rapid.SampledFrom(capacities), rapid.IntRange(1, 20)).Draw(t, "capacity")
+		if algorithm == "sliding-log" {
+			capacity = min(capacity, mostLogged)
+		}
+		rate := rapid.SampledFrom(rates).Draw(t, "rate")
+		if strings.HasPrefix(algorithm, "sliding") || algorithm == "fixed-window" {
+			rate.Period = rapid.SampledFrom(windows).Draw(t, "window")
+		}
+		if algorithm != "sliding-log" && rapid.IntRange(0, 5).Draw(t, "coarse") == 0 {
+			c := rapid.SampledFrom(coarse).Draw(t, "in milliseconds")
+			capacity, rate = c.capacity, c.rate
+		}
+		return newLimit(algorithm, capacity, rate)
+	}).Filter(func(l core.Limit) bool { return l.Validate() == nil }).Draw(t, "limit")
+}
+
+// drawCost draws a cost of at least one: small, about all there is, or too much.
+func drawCost(t *rapid.T, l core.Limit, label string) int {
+	c := l.Capacity()
+	return rapid.OneOf(
+		rapid.Just(1),
+		rapid.IntRange(1, min(c, 4)),
+		rapid.IntRange(1, c),
+		rapid.SampledFrom([]int{c, max(1, c-1), max(1, c/2), max(1, c/3)}),
+	).Draw(t, label)
+}
+
+// drawAnyCost draws also no cost, and one above the capacity.
+func drawAnyCost(t *rapid.T, l core.Limit) int {
+	switch rapid.IntRange(0, 15).Draw(t, "kind of cost") {
+	case 0:
+		return 0
+	case 1:
+		return rapid.SampledFrom([]int{l.Capacity() + 1, 2 * l.Capacity(), math.MaxInt}).Draw(t, "too much")
+	}
+	return drawCost(t, l, "cost")
+}
+
+// drawWait draws how long to wait after an answer: not at all, any time up to a
+// full recovery, just until something should change or just before, or years.
+func drawWait(t *rapid.T, d core.Decision) time.Duration {
+	const tick = time.Microsecond
+	waits := []time.Duration{
+		0, tick, 999 * tick, time.Millisecond, 900 * time.Millisecond,
+		d.NextAfter, d.NextAfter - tick, d.NextAfter - time.Millisecond, d.NextAfter + tick,
+		d.ResetAfter, d.ResetAfter - tick, d.ResetAfter - time.Millisecond, d.ResetAfter / 2, d.ResetAfter / 3,
+	}
+	if d.RetryAfter != core.Never {
+		waits = append(waits, d.RetryAfter, d.RetryAfter-tick, d.RetryAfter-time.Millisecond, d.RetryAfter+tick)
+	}
+	wait := rapid.OneOf(
+		rapid.SampledFrom(waits),
+		rapid.SampledFrom(waits),
+		rapid.Custom(func(t *rapid.T) time.Duration {
+			return time.Duration(rapid.Int64Range(0, max(1, d.ResetAfter.Microseconds())).Draw(t, "microseconds")) * tick
+		}),
+		rapid.Custom(func(t *rapid.T) time.Duration {
+			period := d.Limit.Rate().Period
+			return period * time.Duration(rapid.IntRange(0, 20).Draw(t, "tenths")) / 10
+		}),
+		rapid.SampledFrom([]time.Duration{time.Hour, 370 * 24 * time.Hour}),
+	).Draw(t, "wait")
+	return max(0, wait).Truncate(tick)
+}
+
+// use asks a limit at random for a while, as a background to what a law claims.
+// The clock ends at a random part of a millisecond.
+func (s *stand) use(t *rapid.T, key string, l core.Limit) {
+	s.clock.now.Store(start.UnixMicro() + rapid.Int64Range(0, 2_000_000).Draw(t, "start"))
+	d := core.Decision{Limit: l}
+	for range rapid.IntRange(0, 6).Draw(t, "requests before") {
+		d = s.allow(t, key, l, drawCost(t, l, "cost before"))
+		s.wait(drawWait(t, d))
+	}
+}
+
+// latest bounds how far a history goes, so that every instant is a number that
+// scripts count exactly.
+var latest = time.Date(2140, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+
+// tick returns the unit of a limit's clock.
+func tick(l core.Limit) time.Duration {
+	return time.Duration(numbersOf(l).tick) * time.Microsecond
+}
+
+func questionString(checks []core.Check) string {
+	var b strings.Builder
+	for i, c := range checks {
+		if i > 0 {
+			b.WriteString(" and ")
+		}
+		fmt.Fprintf(&b, "%d of %q under %s", c.Cost, c.Key, c.Limit)
+		if c.Shadow {
+			b.WriteString(" as a shadow")
+		}
+	}
+	return b.String()
+}
+
+// tContext returns the context of a test or of one random example.
+func tContext(t rapid.TB) context.Context {
+	switch t := t.(type) {
+	case *testing.T:
+		return t.Context()
+	case *rapid.T:
+		return t.Context()
+	}
+	return context.Background()
+}
