@@ -3,6 +3,9 @@ package ratelimit
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -22,8 +25,13 @@ type (
 	ErrorMode = ratelimit.ErrorMode
 	Event     = ratelimit.Event
 	Outcome   = ratelimit.Outcome
+	Guard     = ratelimit.Guard
+	Refusal   = ratelimit.Refusal
 	Problem   = ratelimit.Problem
 )
+
+// ProblemType is the media type of a [Problem].
+const ProblemType = ratelimit.ProblemType
 
 // What happens to a request when the store cannot answer; see package nethttp.
 const (
@@ -43,8 +51,8 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 			switch {
 			case refusal == nil:
 				return next(c)
-			case refusal.Native(request):
-				c.Response().Header().Set(echo.HeaderContentType, ratelimit.ProblemType)
+			case refusal.Native(request) && !indented(c):
+				c.Response().Header().Set(echo.HeaderContentType, ProblemType)
 				return echo.NewHTTPError(refusal.Status, refusal.Problem())
 			default:
 				refusal.ServeHTTP(c.Response(), request)
@@ -52,6 +60,11 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 			}
 		}
 	}
+}
+
+// indented reports whether echo would write JSON in another form than others do.
+func indented(c echo.Context) bool {
+	return c.Echo().Debug || c.QueryParams().Has("pretty")
 }
 
 // Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,
@@ -66,7 +79,8 @@ func Leaky(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) 
 
 // Shaping returns a middleware with a [core.Shaping] limit: requests are held
 // and released at an even pace, and refused when capacity of them are waiting or
-// being served.
+// being served. A client that goes away while it waits keeps its place in the
+// queue until its turn.
 func Shaping(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {
 	return New(l, Options{}, PolicyFor(core.Shaping(capacity, drain), by...))
 }
@@ -131,7 +145,23 @@ func (m matched) Route() string {
 	if m.c.Get(echo.ContextKeyHeaderAllow) != nil {
 		return keyfuncs.Unmatched // echo knows the path, but not for this method
 	}
-	return keyfuncs.RouteFromColons(m.c.Path())
+	path, method := m.c.Path(), m.c.Request().Method
+	// A group with middleware has a route of its own for what it does not find.
+	if strings.HasSuffix(path, "*") && !slices.ContainsFunc(m.c.Echo().Routes(), func(r *echo.Route) bool {
+		return r.Path == path && r.Method == method
+	}) {
+		return keyfuncs.Unmatched
+	}
+	return keyfuncs.RouteFromColons(path)
 }
 
-func (m matched) PathValue(name string) string { return m.c.Param(name) }
+func (m matched) PathValue(name string) string {
+	value := m.c.Param(name)
+	if m.c.Request().URL.RawPath == "" {
+		return value
+	}
+	if decoded, err := url.PathUnescape(value); err == nil {
+		return decoded // echo leaves a path as it came if it could be written otherwise
+	}
+	return value
+}

@@ -23,8 +23,13 @@ type (
 	ErrorMode = ratelimit.ErrorMode
 	Event     = ratelimit.Event
 	Outcome   = ratelimit.Outcome
+	Guard     = ratelimit.Guard
+	Refusal   = ratelimit.Refusal
 	Problem   = ratelimit.Problem
 )
+
+// ProblemType is the media type of a [Problem].
+const ProblemType = ratelimit.ProblemType
 
 // What happens to a request when the store cannot answer; see package nethttp.
 const (
@@ -59,7 +64,8 @@ func Leaky(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) 
 
 // Shaping returns a middleware with a [core.Shaping] limit: requests are held
 // and released at an even pace, and refused when capacity of them are waiting or
-// being served.
+// being served. A client that goes away while it waits keeps its place in the
+// queue until its turn.
 func Shaping(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {
 	return New(l, Options{}, PolicyFor(core.Shaping(capacity, drain), by...))
 }

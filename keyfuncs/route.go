@@ -66,6 +66,9 @@ func Route(r *http.Request) (string, error) {
 // with "/items/{id}", PathValue("id") gives "path:id=7". A request whose pattern
 // has no such wildcard, or an empty value for it, gives [ErrNoKey].
 //
+// Under net/http the value is known behind the mux, and not to a limiter around
+// it, even if that is given the mux to ask.
+//
 // The client chooses the value. The limit protects what is named by it, such as
 // one account from many clients. PathValue panics if name is empty.
 func PathValue(name string) Func {

@@ -3,6 +3,7 @@ package keyfuncs
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 )
 
 // User names the requests of a user: "user:42".
@@ -26,7 +27,7 @@ func User(id func(*http.Request) string) Func {
 
 // UserValue is [User] for an identifier that is kept as a value of some type, as
 // the frameworks' contexts do: a string, an integer, or a [fmt.Stringer] such as a
-// UUID. nil and the empty string are nobody. A value of another type is an error,
+// UUID. nil, a nil pointer and the empty string are nobody. A value of another type is an error,
 // since its text might change from one request to the next. It panics if value is
 // nil.
 func UserValue(value func(*http.Request) any) Func {
@@ -35,9 +36,10 @@ func UserValue(value func(*http.Request) any) Func {
 	}
 	return func(r *http.Request) (string, error) {
 		v := value(r)
-		switch v.(type) {
-		case nil:
+		if p := reflect.ValueOf(v); !p.IsValid() || p.Kind() == reflect.Pointer && p.IsNil() {
 			return "", ErrNoKey
+		}
+		switch v.(type) {
 		case string, fmt.Stringer, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
 		default:
 			return "", fmt.Errorf("keyfuncs: UserValue: %T is not a string, an integer or a fmt.Stringer", v)

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"math"
 	"mime"
 	"strconv"
 	"strings"
@@ -60,7 +61,7 @@ func quality(parameters map[string]string) float64 {
 		return 1
 	}
 	q, err := strconv.ParseFloat(text, 64)
-	if err != nil || q < 0 || q > 1 {
+	if err != nil || math.IsNaN(q) || q < 0 || q > 1 {
 		return 0
 	}
 	return q

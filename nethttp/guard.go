@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -31,6 +32,8 @@ type Guard struct {
 	limiter  *core.Limiter
 	options  Options
 	policies []Policy
+	names    []string // what the policies are called, or "" if that depends on the request
+	fields   []string // that options.Headers may write
 }
 
 // NewGuard returns a Guard. It talks to nobody. It panics with the reason if the
@@ -47,7 +50,7 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 		options.Headers = headers.Draft
 	}
 	if options.Observe == nil {
-		options.Observe = func(Event) {}
+		options.Observe = new(outageLog).observe
 	}
 	policies = slices.Clone(policies)
 	for i := range policies {
@@ -55,7 +58,28 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 			policies[i].By = keyfuncs.RemoteIP
 		}
 	}
-	return &Guard{limiter: l, options: options, policies: policies}
+	return &Guard{
+		limiter:  l,
+		options:  options,
+		policies: policies,
+		names:    names(policies),
+		fields:   headers.Names(options.Headers),
+	}
+}
+
+// names returns what policies are called in headers: the names of their limits,
+// with numbers where they would be the same. A policy has the same name in every
+// response.
+func names(policies []Policy) []string {
+	names := make([]string, len(policies))
+	for i := range policies {
+		if p := &policies[i]; p.LimitFor == nil && !p.Shadow {
+			names[i] = distinct(p.Limit.Name(), func(name string) bool {
+				return slices.ContainsFunc(names[:i], func(other string) bool { return strings.EqualFold(other, name) })
+			})
+		}
+	}
+	return names
 }
 
 // Check decides about a request, and writes the limits' headers to h, which is
@@ -75,7 +99,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	}
 	event := Event{Request: r}
 	before := exchangeFrom(ctx)
-	checks, err := g.checks(r, before)
+	checks, names, err := g.checks(r, before)
 	if err != nil {
 		return r, g.refuse(h, &event, http.StatusInternalServerError, err)
 	}
@@ -87,7 +111,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	decisions, err := g.limiter.AllowAll(ctx, checks...)
 	event.Elapsed = time.Since(start)
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && hungUp(ctx):
 		return r, g.refuse(h, &event, statusClientClosedRequest, err)
 	case err != nil && g.options.OnError == FailClosed:
 		return r, g.refuse(h, &event, http.StatusServiceUnavailable, err)
@@ -97,7 +121,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 		return r, nil
 	}
 
-	x := before.with(outcomes(checks, decisions))
+	x := before.with(outcomes(checks, names, decisions), g.limiter)
 	g.options.Headers.Write(h, reported(x.outcomes))
 	ctx = context.WithValue(ctx, exchangeKey{}, x)
 	r = r.WithContext(ctx)
@@ -106,11 +130,19 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 		return r, g.refuse(h, &event, http.StatusTooManyRequests, nil)
 	}
 	if err := hold(ctx, delay(event.Outcomes)); err != nil {
-		return r, g.refuse(h, &event, statusClientClosedRequest, err)
+		status := http.StatusServiceUnavailable // the request's time was up before its turn
+		if hungUp(ctx) {
+			status = statusClientClosedRequest
+		}
+		return r, g.refuse(h, &event, status, err)
 	}
 	g.options.Observe(event)
 	return r, nil
 }
+
+// hungUp reports whether the client has gone away. A deadline that passes is the
+// server's own.
+func hungUp(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
 // isPreflight reports whether a request is a CORS preflight, which carries no
 // credentials and whose refusal a browser reports as a network error.
@@ -118,35 +150,33 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// checks returns what is to be asked about a request: shadow checks last, and
-// none that was asked before.
-func (g *Guard) checks(r *http.Request, before *exchange) ([]core.Check, error) {
-	checks := make([]core.Check, 0, len(g.policies))
-	for i := range g.policies {
-		p := &g.policies[i]
-		if p.Skip != nil && p.Skip(r) {
-			continue
+// checks returns what is to be asked about a request and what the policies are
+// called that ask it: shadow checks last, and none that was charged before.
+func (g *Guard) checks(r *http.Request, before *exchange) (checks []core.Check, names []string, err error) {
+	checks = make([]core.Check, 0, len(g.policies))
+	names = make([]string, 0, len(g.policies))
+	for _, shadow := range [...]bool{false, true} {
+		for i := range g.policies {
+			p := &g.policies[i]
+			if p.Shadow != shadow || p.Skip != nil && p.Skip(r) {
+				continue
+			}
+			check, err := p.check(r)
+			if err != nil {
+				return nil, nil, fmt.Errorf("ratelimit: policy %d: %w", i, err)
+			}
+			unlimited := check.Limit == core.Limit{}
+			if unlimited || before.charged(&check, g.limiter) || slices.ContainsFunc(checks, func(c core.Check) bool { return sameQuestion(&c, &check) }) {
+				continue
+			}
+			name := g.names[i]
+			if name == "" {
+				name = check.Limit.Name()
+			}
+			checks, names = append(checks, check), append(names, name)
 		}
-		check, err := p.check(r)
-		if err != nil {
-			return nil, fmt.Errorf("ratelimit: policy %d: %w", i, err)
-		}
-		unlimited := check.Limit == core.Limit{}
-		if unlimited || before.asked(&check) || slices.ContainsFunc(checks, func(c core.Check) bool { return sameQuestion(&c, &check) }) {
-			continue
-		}
-		checks = append(checks, check)
 	}
-	slices.SortStableFunc(checks, func(a, b core.Check) int {
-		switch {
-		case a.Shadow == b.Shadow:
-			return 0
-		case b.Shadow:
-			return -1
-		}
-		return 1
-	})
-	return checks, nil
+	return checks, names, nil
 }
 
 func sameQuestion(a, b *core.Check) bool {
@@ -180,11 +210,11 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	return check, err
 }
 
-func outcomes(checks []core.Check, decisions []core.Decision) []Outcome {
+func outcomes(checks []core.Check, names []string, decisions []core.Decision) []Outcome {
 	outcomes := make([]Outcome, len(checks))
 	for i := range checks {
 		c := &checks[i]
-		outcomes[i] = Outcome{Policy: c.Limit.Name(), Key: c.Key, Cost: c.Cost, Shadow: c.Shadow, Decision: decisions[i]}
+		outcomes[i] = Outcome{Policy: names[i], Key: c.Key, Cost: c.Cost, Shadow: c.Shadow, Decision: decisions[i]}
 	}
 	return outcomes
 }
@@ -202,10 +232,14 @@ func delay(outcomes []Outcome) time.Duration {
 	return longest
 }
 
-// hold waits, unless the context ends before.
+// hold waits, unless the context ends before. It does not begin a wait that cannot
+// end in time.
 func hold(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+		return fmt.Errorf("ratelimit: the turn comes in %v, after the request's deadline: %w", d, context.DeadlineExceeded)
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -229,6 +263,9 @@ func (g *Guard) refuse(h http.Header, event *Event, status int, err error) *Refu
 			refusal.violated = append(refusal.violated, policy.Name)
 		}
 	case http.StatusServiceUnavailable:
+		for _, field := range g.fields { // an outer limiter's, too: 503 tells of no quota
+			h.Del(field)
+		}
 		refusal.retryAfter = 1 + rand.Int64N(3) // spread the clients' return
 	}
 	refusal.writeHeaders(h)

@@ -38,7 +38,7 @@ type Event struct {
 	Outcomes []Outcome
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
 	// is answered with: 429 if it is refused, 503 if the store could not answer and
-	// the mode is FailClosed, 500 if a policy could not say what to ask, and 499 if
+	// the mode is FailClosed, or if a shaped request's deadline comes before its turn, 500 if a policy could not say what to ask, and 499 if
 	// the client went away meanwhile.
 	Status int
 	// Err is why the question was not answered, or nil. With Status 0 it means that
@@ -52,6 +52,7 @@ type Event struct {
 // does not change once it is in a request's context.
 type exchange struct {
 	outcomes []Outcome
+	limiters []*core.Limiter // who decided each of them
 }
 
 type exchangeKey struct{}
@@ -72,25 +73,30 @@ func DecisionFrom(ctx context.Context) []Outcome {
 	return nil
 }
 
-// with returns an exchange that has more outcomes. Policies that are reported
-// together get different names.
-func (x *exchange) with(more []Outcome) *exchange {
-	var before []Outcome
+// with returns an exchange that has more outcomes, which a limiter has decided.
+// Policies that are reported together get different names.
+func (x *exchange) with(more []Outcome, by *core.Limiter) *exchange {
+	both := &exchange{}
 	if x != nil {
-		before = x.outcomes
+		both.outcomes, both.limiters = slices.Clone(x.outcomes), slices.Clone(x.limiters)
 	}
-	outcomes := slices.Concat(before, more)
-	for i := len(before); i < len(outcomes); i++ {
-		outcomes[i].Policy = distinct(outcomes[i].Policy, outcomes[:i])
+	for _, o := range more {
+		if !o.Shadow {
+			o.Policy = distinct(o.Policy, func(name string) bool { return both.reports(name) })
+		}
+		both.outcomes, both.limiters = append(both.outcomes, o), append(both.limiters, by)
 	}
-	return &exchange{outcomes}
+	return both
 }
 
-// distinct returns a name that none of the outcomes has, if need be with a number.
-func distinct(name string, outcomes []Outcome) string {
-	taken := func(name string) bool {
-		return slices.ContainsFunc(outcomes, func(o Outcome) bool { return strings.EqualFold(o.Policy, name) })
-	}
+// reports reports whether a policy of some name is reported to the client. Header
+// fields compare names without regard to case.
+func (x *exchange) reports(name string) bool {
+	return slices.ContainsFunc(x.outcomes, func(o Outcome) bool { return !o.Shadow && strings.EqualFold(o.Policy, name) })
+}
+
+// distinct returns a name that is not taken, if need be with a number.
+func distinct(name string, taken func(string) bool) string {
 	candidate := name
 	for n := 2; taken(candidate); n++ {
 		candidate = name + "-" + strconv.Itoa(n)
@@ -98,11 +104,19 @@ func distinct(name string, outcomes []Outcome) string {
 	return candidate
 }
 
-// asked reports whether a check has been answered for this request before.
-func (x *exchange) asked(check *core.Check) bool {
-	return x != nil && slices.ContainsFunc(x.outcomes, func(o Outcome) bool {
-		return o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Same(check.Limit)
-	})
+// charged reports whether a limiter has answered a check for this request before,
+// and charged what it costs.
+func (x *exchange) charged(check *core.Check, by *core.Limiter) bool {
+	if x == nil {
+		return false
+	}
+	for i := range x.outcomes {
+		o := &x.outcomes[i]
+		if x.limiters[i] == by && o.Cost > 0 && o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Same(check.Limit) {
+			return true
+		}
+	}
+	return false
 }
 
 // reported returns what the client is told of the outcomes.

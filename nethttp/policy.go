@@ -62,7 +62,8 @@ type Options struct {
 
 	// Observe is told what was decided about each request that a policy applied
 	// to, before the request goes on or is answered. It is called on the request's
-	// goroutine and must not block. The default is to tell nobody.
+	// goroutine and must not block. The default is to log, by [log/slog] and no more
+	// than once in ten seconds, that a question could not be answered.
 	Observe func(Event)
 }
 
@@ -101,7 +102,7 @@ func checkPolicies(policies []Policy) error {
 	if len(policies) == 0 {
 		return errors.New("no policy given")
 	}
-	given := make(map[string]int)
+	given := make(map[string]int) // the names that were given, to whom
 	for i := range policies {
 		p := &policies[i]
 		limited := p.Limit != core.Limit{}

@@ -116,7 +116,7 @@ func (f *Refusal) text() string {
 // writeHeaders sets what every refusal has to say, and takes back what outer code
 // has said of a response that will not be.
 func (f *Refusal) writeHeaders(h http.Header) {
-	for _, name := range [...]string{"Etag", "Last-Modified", "Expires", "Age", "Content-Encoding", "Content-Length", "Content-Type", "Retry-After"} {
+	for _, name := range [...]string{"Etag", "Last-Modified", "Expires", "Age", "Content-Length", "Content-Type", "Retry-After"} {
 		delete(h, name)
 	}
 	h.Set("Cache-Control", "no-store")

@@ -1,0 +1,123 @@
+package ratelimit_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/weir-go/ratelimit/core"
+	ratelimit "github.com/weir-go/ratelimit/gin"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+func memory() *core.Limiter { return core.New(core.NewMemory()) }
+
+func get(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
+}
+
+func TestARefusalAbortsAndLaterHandlersDoNotRun(t *testing.T) {
+	for name, options := range map[string]ratelimit.Options{
+		"problem": {},
+		"denied":  {Denied: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})},
+	} {
+		var ran []string
+		aborted := false
+		step := func(name string) gin.HandlerFunc { return func(*gin.Context) { ran = append(ran, name) } }
+		router := gin.New()
+		router.Use(func(c *gin.Context) {
+			c.Next()
+			aborted = c.IsAborted()
+		})
+		router.Use(ratelimit.New(memory(), options, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)}), step("middleware"))
+		router.GET("/", step("first"), step("second"))
+
+		get(router, "/")
+		if want := []string{"middleware", "first", "second"}; !slices.Equal(ran, want) || aborted {
+			t.Errorf("%s: an admitted request ran %q, aborted %v, want all", name, ran, aborted)
+		}
+		ran = nil
+		if w := get(router, "/"); w.Code != http.StatusTooManyRequests || ran != nil || !aborted {
+			t.Errorf("%s: a refused request was answered %d, ran %q, aborted %v, want 429 and nothing", name, w.Code, ran, aborted)
+		}
+	}
+}
+
+func TestOuterMiddlewareSeesStatusAndSize(t *testing.T) {
+	var status, size int
+	router := gin.New()
+	router.Use(func(c *gin.Context) {
+		c.Next()
+		status, size = c.Writer.Status(), c.Writer.Size()
+	})
+	router.Use(ratelimit.FixedWindow(memory(), 1, time.Hour))
+	router.GET("/", func(*gin.Context) {})
+	get(router, "/")
+	w := get(router, "/")
+	if status != w.Code || size != w.Body.Len() || status != http.StatusTooManyRequests || size == 0 {
+		t.Errorf("outer middleware saw %d of %d bytes, the client %d of %d", status, size, w.Code, w.Body.Len())
+	}
+}
+
+func TestGroupsAndRoutesNest(t *testing.T) {
+	l := memory()
+	router := gin.New()
+	api := router.Group("/api", ratelimit.Leaky(l, 10, core.PerSecond(1)))
+	api.GET("/items/:id", ratelimit.FixedWindow(l, 5, time.Minute, keyfuncs.Route), func(*gin.Context) {})
+	router.GET("/free", func(*gin.Context) {})
+	got := get(router, "/api/items/7").Header().Get("RateLimit")
+	if want := `"leaky:10:1/s";r=9;t=9, "fixed-window:5:1m";r=4;t=60`; got != want {
+		t.Errorf("RateLimit is %s, want %s", got, want)
+	}
+	if got := get(router, "/free").Header().Get("RateLimit"); got != "" {
+		t.Errorf("outside of the group RateLimit is %s, want none", got)
+	}
+}
+
+func TestPathValueOfACatchAllHasNoSlash(t *testing.T) {
+	var key string
+	options := ratelimit.Options{Observe: func(e ratelimit.Event) { key = e.Outcomes[0].Key }}
+	router := gin.New()
+	router.Use(ratelimit.New(memory(), options, ratelimit.Policy{Limit: core.Leaky(10, core.PerSecond(1)), By: keyfuncs.PathValue("rest")}))
+	router.GET("/files/*rest", func(*gin.Context) {})
+	get(router, "/files/a/b")
+	if want := "path:rest=a/b"; key != want {
+		t.Errorf("key %q, want %q", key, want)
+	}
+}
+
+func TestTheContextOfTheRequestTellsTheDecision(t *testing.T) {
+	router := gin.New()
+	router.Use(ratelimit.Leaky(memory(), 10, core.PerSecond(1)))
+	remaining := -1
+	router.GET("/", func(c *gin.Context) {
+		if outcomes := ratelimit.DecisionFrom(c.Request.Context()); len(outcomes) == 1 {
+			remaining = outcomes[0].Decision.Remaining
+		}
+	})
+	get(router, "/")
+	if remaining != 9 {
+		t.Errorf("remaining %d, want 9", remaining)
+	}
+}
+
+func TestUserOutsideOfGinIsNobody(t *testing.T) {
+	_, err := ratelimit.User("user")(httptest.NewRequest(http.MethodGet, "/", nil))
+	if !errors.Is(err, keyfuncs.ErrNoKey) {
+		t.Errorf("error %v, want ErrNoKey", err)
+	}
+	defer func() {
+		if message, _ := recover().(string); !strings.HasPrefix(message, "ratelimit: User: ") {
+			t.Errorf("panic %q, want one about an empty key", message)
+		}
+	}()
+	ratelimit.User("")
+}

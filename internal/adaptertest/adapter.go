@@ -1,0 +1,124 @@
+package adaptertest
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+type (
+	meter[M any]  = func(*core.Limiter, int, core.Rate, ...keyfuncs.Func) M
+	window[M any] = func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) M
+)
+
+// Adapter is the package of one framework, whose middleware has the type M.
+type Adapter[M any] struct {
+	// New and the others are the package's functions of those names.
+	New                                    func(*core.Limiter, ratelimit.Options, ...ratelimit.Policy) M
+	Leaky, Shaping, TokenBucket, GCRA      meter[M]
+	FixedWindow, SlidingWindow, SlidingLog window[M]
+
+	// User is the key of Site.User.
+	User keyfuncs.Func
+
+	// CatchAll is the route of paths below /files/, as the framework's own syntax
+	// allows it to be written.
+	CatchAll string
+
+	// Serve builds the handler of a site with the framework.
+	Serve func(Site[M]) http.Handler
+}
+
+// Site is what an adapter's Serve has to build: GET and HEAD, OPTIONS of
+//
+//	/             nothing else than that
+//	/items/{id}
+//	/files/…      everything below, in a wildcard
+//
+// all of which run Handler. Other paths are not found, and other methods of these
+// paths not allowed.
+type Site[M any] struct {
+	// Before runs first, with the framework's own response writer.
+	Before func(http.ResponseWriter)
+	// User is what authentication puts into the framework's context before any
+	// limiter runs, where Adapter.User finds it. It may be nil.
+	User any
+	// Around are the limiters of the whole site, the outermost first.
+	Around []M
+	// Inside are the limiters of each route, inside of the router.
+	Inside []M
+	// Handler is given the framework's own response writer.
+	Handler http.HandlerFunc
+}
+
+// middleware is an M.
+type middleware any
+
+// site is a Site.
+type site struct {
+	before  func(http.ResponseWriter)
+	user    any
+	around  []middleware
+	inside  []middleware
+	handler http.HandlerFunc
+}
+
+// suite is an Adapter, for cases that need not know its M.
+type suite struct {
+	new      func(*core.Limiter, ratelimit.Options, ...ratelimit.Policy) middleware
+	meters   map[string]func(*core.Limiter, int, core.Rate, ...keyfuncs.Func) middleware
+	windows  map[string]func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) middleware
+	user     keyfuncs.Func
+	catchAll string
+	serve    func(site) http.Handler
+}
+
+// Run runs the suite.
+func Run[M any](t *testing.T, adapter Adapter[M]) {
+	s := &suite{
+		new: func(l *core.Limiter, o ratelimit.Options, p ...ratelimit.Policy) middleware {
+			return adapter.New(l, o, p...)
+		},
+		meters: map[string]func(*core.Limiter, int, core.Rate, ...keyfuncs.Func) middleware{
+			"leaky":        erase(adapter.Leaky),
+			"shaping":      erase(adapter.Shaping),
+			"token-bucket": erase(adapter.TokenBucket),
+			"gcra":         erase(adapter.GCRA),
+		},
+		windows: map[string]func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) middleware{
+			"fixed-window":   erase(adapter.FixedWindow),
+			"sliding-window": erase(adapter.SlidingWindow),
+			"sliding-log":    erase(adapter.SlidingLog),
+		},
+		user:     adapter.User,
+		catchAll: adapter.CatchAll,
+		serve: func(of site) http.Handler {
+			return adapter.Serve(Site[M]{
+				Before:  of.before,
+				User:    of.user,
+				Around:  restore[M](of.around),
+				Inside:  restore[M](of.inside),
+				Handler: of.handler,
+			})
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.claim, func(t *testing.T) { c.test(t, s) })
+	}
+}
+
+func erase[M, N any](f func(*core.Limiter, int, N, ...keyfuncs.Func) M) func(*core.Limiter, int, N, ...keyfuncs.Func) middleware {
+	return func(l *core.Limiter, n int, per N, by ...keyfuncs.Func) middleware { return f(l, n, per, by...) }
+}
+
+func restore[M any](erased []middleware) []M {
+	restored := make([]M, 0, len(erased))
+	for _, m := range erased {
+		restored = append(restored, m.(M)) //nolint:forcetypeassert // erase and New gave nothing else
+	}
+	return restored
+}

@@ -1,0 +1,178 @@
+package adaptertest
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+var admissionCases = []testCase{
+	{"ten are served with less and less remaining, and the eleventh is refused until the next drip", testEleventh},
+	{"each short form makes the limit it is named after, by address or by what it is told", testShortForms},
+	{"the handler can read what was decided", testDecisionFrom},
+	{"a HEAD is charged as a GET, and its refusal has the same header and no body", testHead},
+	{"a preflight is neither charged nor refused", testPreflight},
+	{"an OPTIONS that is no preflight is charged", testOptions},
+}
+
+func testEleventh(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.meters["leaky"](f.limiter, 10, core.PerSecond(1)))
+	expectEleventh(t, h, f.clock)
+	f.expectRan(11)
+	f.expectAsked(12)
+}
+
+// expectEleventh wants a fresh limit of ten to serve ten requests, to refuse the
+// eleventh, and to serve one more after a second.
+func expectEleventh(t *testing.T, h http.Handler, c *clock) {
+	t.Helper()
+	for left := 9; left >= 0; left-- {
+		expect(t, fmt.Sprintf("request %d", 10-left), get(h), fmt.Sprintf(`
+200
+Content-Type: text/plain; charset=utf-8
+Ratelimit: "leaky:10:1/s";r=%d;t=%d
+Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10
+
+served
+`, left, max(left, 1)))
+	}
+	expect(t, "the eleventh", get(h), `
+429
+Cache-Control: no-store
+Content-Type: application/problem+json
+Ratelimit: "leaky:10:1/s";r=0;t=1
+Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10
+Retry-After: 1
+
+`+quotaExceeded+`["leaky:10:1/s"]}
+`)
+	c.advance(time.Second)
+	expect(t, "a second later", get(h), `
+200
+Content-Type: text/plain; charset=utf-8
+Ratelimit: "leaky:10:1/s";r=0;t=1
+Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10
+
+served
+`)
+}
+
+func testShortForms(t *testing.T, s *suite) {
+	for name, want := range map[string]struct {
+		limit       core.Limit
+		policy, now string // as the client is told of them at the first request
+	}{
+		"leaky":          {core.Leaky(3, core.PerMinute(6)), `"leaky:3:6/m";q=6;w=60;weir-burst=3`, `"leaky:3:6/m";r=2;t=20`},
+		"shaping":        {core.Shaping(3, core.PerMinute(6)), `"shaping:3:6/m";q=6;w=60;weir-burst=3`, `"shaping:3:6/m";r=2;t=20`},
+		"token-bucket":   {core.TokenBucket(3, core.PerMinute(6)), `"token-bucket:3:6/m";q=6;w=60;weir-burst=3`, `"token-bucket:3:6/m";r=2;t=20`},
+		"gcra":           {core.GCRA(3, core.PerMinute(6)), `"gcra:3:6/m";q=6;w=60;weir-burst=3`, `"gcra:3:6/m";r=2;t=20`},
+		"fixed-window":   {core.FixedWindow(3, time.Minute), `"fixed-window:3:1m";q=3;w=60`, `"fixed-window:3:1m";r=2;t=60`},
+		"sliding-window": {core.SlidingWindow(3, time.Minute), `"sliding-window:3:1m";q=3;w=60`, `"sliding-window:3:1m";r=2;t=120`},
+		"sliding-log":    {core.SlidingLog(3, time.Minute), `"sliding-log:3:1m";q=3;w=60`, `"sliding-log:3:1m";r=2;t=60`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := s.fixture(t)
+			build := func(by ...keyfuncs.Func) middleware {
+				if meter, ok := s.meters[name]; ok {
+					return meter(f.limiter, 3, core.PerMinute(6), by...)
+				}
+				return s.windows[name](f.limiter, 3, time.Minute, by...)
+			}
+			answer := "200\n" + served + "Ratelimit: " + want.now + "\nRatelimit-Policy: " + want.policy + "\n\nserved\n"
+			expect(t, "by address", get(f.around(build())), answer)
+			expect(t, "by functions", get(f.around(build(keyfuncs.Global, keyfuncs.Method))), answer)
+			for i, key := range []string{"ip:203.0.113.9", "global|method:GET"} {
+				if got, want := f.store.questions[i], (core.Check{Key: key, Limit: want.limit, Cost: 1}); len(got) != 1 || got[0] != want {
+					t.Errorf("asked %+v, want %+v", got, want)
+				}
+			}
+		})
+	}
+}
+
+func testDecisionFrom(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	var got []ratelimit.Outcome
+	h := f.serve(site{
+		around: []middleware{f.limited(ratelimit.Policy{Limit: ten()})},
+		inside: []middleware{f.limited(ratelimit.Policy{Limit: one()})},
+		handler: func(w http.ResponseWriter, r *http.Request) {
+			got = ratelimit.DecisionFrom(r.Context())
+			f.handle(w, r)
+		},
+	})
+	get(h)
+	if len(got) != 2 || got[0].Decision.Limit != ten() || got[0].Decision.Remaining != 9 ||
+		got[1].Policy != "one" || got[1].Decision.Remaining != 0 || !got[1].Decision.Allowed {
+		t.Errorf("DecisionFrom said %+v, want 9 of ten and then 0 of one", got)
+	}
+	if got := ratelimit.DecisionFrom(t.Context()); got != nil {
+		t.Errorf("without a limiter, DecisionFrom said %+v, want nil", got)
+	}
+}
+
+func testHead(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+	expectStatus(t, "HEAD", h, ask(http.MethodHead, "/items/7"), http.StatusOK)
+	refusal := get(h)
+	bodyless := send(h, ask(http.MethodHead, "/items/7"))
+	expect(t, "a refused HEAD", bodyless, `
+429
+Cache-Control: no-store
+Content-Type: application/problem+json
+Ratelimit: "one";r=0;t=60
+Ratelimit-Policy: "one";q=1;w=60
+Retry-After: 60
+
+`)
+	expect(t, "a refused GET", refusal, bodyless+quotaExceeded+`["one"]}
+`)
+	plain := send(h, ask(http.MethodHead, "/items/7", "Accept: text/plain"))
+	expect(t, "a refused HEAD for text", plain, `
+429
+Cache-Control: no-store
+Content-Type: text/plain; charset=utf-8
+Ratelimit: "one";r=0;t=60
+Ratelimit-Policy: "one";q=1;w=60
+Retry-After: 60
+
+`)
+	f.expectRan(1)
+}
+
+func testPreflight(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+	preflight := func() *http.Request {
+		return ask(http.MethodOptions, "/items/7", "Origin: https://app.example", "Access-Control-Request-Method: GET")
+	}
+	expect(t, "a preflight", send(h, preflight()), "200\n"+served+"\nserved\n")
+	f.expectAsked(0)
+	expectStatus(t, "the only one", h, ask(http.MethodGet, "/items/7"), http.StatusOK)
+	expectStatus(t, "one too many", h, ask(http.MethodGet, "/items/7"), http.StatusTooManyRequests)
+	expect(t, "a preflight when nothing is left", send(h, preflight()), "200\n"+served+"\nserved\n")
+	f.expectAsked(2)
+	if len(f.events) != 2 {
+		t.Errorf("%d events, want none for preflights: %+v", len(f.events), f.events)
+	}
+}
+
+func testOptions(t *testing.T, s *suite) {
+	for _, lines := range [][]string{nil, {"Origin: https://app.example"}, {"Access-Control-Request-Method: GET"}} {
+		f := s.fixture(t)
+		h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+		expectStatus(t, "OPTIONS", h, ask(http.MethodOptions, "/items/7", lines...), http.StatusOK)
+		f.expectAsked(1)
+	}
+	f := s.fixture(t)
+	h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+	expectStatus(t, "GET", h, ask(http.MethodGet, "/items/7", "Origin: https://app.example", "Access-Control-Request-Method: GET"), http.StatusOK)
+	f.expectAsked(1)
+}

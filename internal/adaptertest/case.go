@@ -1,0 +1,26 @@
+package adaptertest
+
+import (
+	"slices"
+	"testing"
+)
+
+// testCase is a claim about an adapter and its proof.
+type testCase struct {
+	claim string
+	test  func(*testing.T, *suite)
+}
+
+var cases = slices.Concat(
+	admissionCases,
+	refusalCases,
+	policyCases,
+	nestedCases,
+	failureCases,
+	keyCases,
+	routeCases,
+	writerCases,
+	shapingCases,
+	startupCases,
+	redisCases,
+)

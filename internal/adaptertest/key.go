@@ -1,0 +1,123 @@
+package adaptertest
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+var keyCases = []testCase{
+	{"no header of the client's changes its address", testSpoofing},
+	{"a request without a key has a bucket of its own, apart from its address", testNoKey},
+	{"an address has one key in all its notations", testAddresses},
+	{"a proxy that is trusted by name is believed", testTrustedProxy},
+	{"the user is read from the framework's context", testUser},
+	{"a value of the path can be a key", testPathValue},
+	{"several functions are joined", testJoin},
+}
+
+func testSpoofing(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.limited(ratelimit.Policy{Limit: ten()}))
+	for _, line := range []string{
+		"X-Forwarded-For: 1.1.1.1", "X-Forwarded-For: 127.0.0.1", "X-Real-Ip: 1.1.1.2", "Forwarded: for=1.1.1.3", "True-Client-Ip: 1.1.1.4",
+		"Cf-Connecting-Ip: 1.1.1.5", "X-Client-Ip: 1.1.1.6", "X-Cluster-Client-Ip: 1.1.1.7", "Fastly-Client-Ip: 1.1.1.8", "X-Appengine-Remote-Addr: 1.1.1.9",
+	} {
+		expectStatus(t, line, h, ask(http.MethodGet, "/", line), http.StatusOK)
+		f.expectKeys("ip:203.0.113.9")
+	}
+	expectStatus(t, "the eleventh", h, ask(http.MethodGet, "/", "X-Forwarded-For: 1.1.1.10"), http.StatusTooManyRequests)
+}
+
+func testNoKey(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.limited(
+		ratelimit.Policy{Limit: ten()},
+		ratelimit.Policy{Limit: ten(), By: keyfuncs.Header("X-Api-Key")},
+		ratelimit.Policy{Limit: core.GCRA(5, core.PerSecond(1)), By: func(*http.Request) (string, error) { return "", nil }},
+	))
+	expectStatus(t, "no key", h, ask(http.MethodGet, "/"), http.StatusOK)
+	f.expectKeys("ip:203.0.113.9", "anonymous:203.0.113.9", "anonymous:203.0.113.9")
+}
+
+func testAddresses(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.limited(ratelimit.Policy{Limit: ten()}))
+	for remote, want := range map[string]string{
+		"203.0.113.9:1":                "ip:203.0.113.9",
+		"[::ffff:203.0.113.9]:2":       "ip:203.0.113.9",
+		"[2001:db8:0:1:2:3:4:5]:3":     "ip:2001:db8:0:1::/64",
+		"[2001:db8:0:1:ffff::1%a b]:4": "ip:2001:db8:0:1::/64",
+		"@":                            "ip:none",
+		"":                             "ip:none",
+	} {
+		r := ask(http.MethodGet, "/")
+		r.RemoteAddr = remote
+		send(h, r)
+		f.expectKeys(want)
+	}
+}
+
+func testTrustedProxy(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	by := keyfuncs.IP(keyfuncs.TrustedProxies("203.0.113.0/24"))
+	h := f.around(f.meters["leaky"](f.limiter, 10, core.PerSecond(1), by))
+	send(h, ask(http.MethodGet, "/", "X-Forwarded-For: 1.1.1.1, 198.51.100.7"))
+	if got, want := f.store.questions[0][0].Key, "ip:198.51.100.7"; got != want {
+		t.Errorf("key %q, want %q", got, want)
+	}
+}
+
+func testUser(t *testing.T, s *suite) {
+	for _, c := range []struct {
+		user any
+		want string
+	}{
+		{"ann", "user:ann"}, {42, "user:42"}, {nil, "anonymous:203.0.113.9"}, {"", "anonymous:203.0.113.9"},
+	} {
+		for _, place := range []string{"around", "inside"} {
+			f := s.fixture(t)
+			limiters := []middleware{f.limited(ratelimit.Policy{Limit: ten(), By: s.user})}
+			of := site{user: c.user, handler: f.handle}
+			if place == "around" {
+				of.around = limiters
+			} else {
+				of.inside = limiters
+			}
+			get(f.serve(of))
+			f.expectKeys(c.want)
+		}
+	}
+	f := s.fixture(t)
+	h := f.serve(site{user: 4.2, around: []middleware{f.limited(ratelimit.Policy{Limit: ten(), By: s.user})}, handler: f.handle})
+	f.expectFault(h, "float64")
+}
+
+func testPathValue(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.inside(f.limited(ratelimit.Policy{Limit: ten(), By: keyfuncs.PathValue("id")}))
+	for path, want := range map[string]string{
+		"/items/7":     "path:id=7",
+		"/items/a%20b": "path:id=a b",
+		"/items/a%7Cb": "path:id=a%7Cb",
+		"/items/%37":   "path:id=7",
+		"/":            "anonymous:203.0.113.9",
+	} {
+		expectStatus(t, path, h, ask(http.MethodGet, path), http.StatusOK)
+		f.expectKeys(want)
+	}
+}
+
+func testJoin(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.inside(f.windows["fixed-window"](f.limiter, 1, 60e9, keyfuncs.RemoteIP, keyfuncs.Route, keyfuncs.Method))
+	expectStatus(t, "an item", h, ask(http.MethodGet, "/items/7"), http.StatusOK)
+	expectStatus(t, "a file", h, ask(http.MethodGet, "/files/7"), http.StatusOK)
+	expectStatus(t, "another item", h, ask(http.MethodHead, "/items/8"), http.StatusTooManyRequests)
+	if got, want := f.store.questions[0][0].Key, "ip:203.0.113.9|route:/items/{id}|method:GET"; got != want {
+		t.Errorf("key %q, want %q", got, want)
+	}
+}

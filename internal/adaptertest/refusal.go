@@ -1,0 +1,283 @@
+package adaptertest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+var refusalCases = []testCase{
+	{"Retry-After is in whole seconds, rounded up, and at least 1", testRetryAfter},
+	{"a cost above the capacity gets no Retry-After", testNever},
+	{"a refusal is not stored, and takes back what was said of the page", testNoStore},
+	{"a refusal without a Retry-After and a Content-Type does not keep those of the page", testNothingKept},
+	{"plain text only for who ranks it strictly above JSON", testAccept},
+	{"a Denied handler answers in place of the problem", testDenied},
+	{"a Denied handler that writes nothing answers 429", testDeniedSilent},
+	{"a Denied handler is for refusals alone", testDeniedOnly},
+	{"Headers picks the dialect", testDialect},
+}
+
+func testRetryAfter(t *testing.T, s *suite) {
+	limit := core.Leaky(1, core.Per(1, 1500*time.Millisecond)).Named("slow")
+	for _, c := range []struct {
+		after time.Duration
+		want  int
+	}{
+		{0, 2}, {499_999 * time.Microsecond, 2}, {500 * time.Millisecond, 1}, {1499 * time.Millisecond, 1}, {1_499_999 * time.Microsecond, 1},
+	} {
+		f := s.fixture(t)
+		h := f.around(f.limited(ratelimit.Policy{Limit: limit}))
+		expectStatus(t, "the first", h, ask(http.MethodGet, "/"), http.StatusOK)
+		f.clock.advance(c.after)
+		expect(t, fmt.Sprintf("after %v", c.after), get(h), fmt.Sprintf(`
+429
+Cache-Control: no-store
+Content-Type: application/problem+json
+Ratelimit: "slow";r=0;t=%d
+Ratelimit-Policy: "slow";q=2;w=3;weir-burst=1
+Retry-After: %d
+
+`, c.want, c.want)+quotaExceeded+`["slow"]}
+`)
+		f.clock.advance(1500*time.Millisecond - c.after)
+		expectStatus(t, "in time", h, ask(http.MethodGet, "/"), http.StatusOK)
+	}
+}
+
+func testNever(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.limited(ratelimit.Policy{Limit: ten(), Cost: func(*http.Request) int { return 11 }}))
+	expect(t, "eleven of ten", get(h), `
+429
+Cache-Control: no-store
+Content-Type: application/problem+json
+Ratelimit: "leaky:10:1/s";r=10
+Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10
+
+`+quotaExceeded+`["leaky:10:1/s"]}
+`)
+	expect(t, "eleven of ten in words", get(h, "Accept: text/plain"), `
+429
+Cache-Control: no-store
+Content-Type: text/plain; charset=utf-8
+Ratelimit: "leaky:10:1/s";r=10
+Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10
+
+Request cannot be satisfied as assigned quota has been exceeded
+`)
+	if d := f.events[0].Outcomes[0].Decision; d.RetryAfter != core.Never {
+		t.Errorf("RetryAfter %v, want Never", d.RetryAfter)
+	}
+}
+
+// sayOfThePage sets what outer code may say of a page before it is served. The
+// encoding is that of who compresses whatever is written, so it stays.
+func sayOfThePage(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Cache-Control", "public, max-age=3600")
+	h.Set("Etag", `"v1"`)
+	h.Set("Last-Modified", "Wed, 01 Jul 2026 12:00:00 GMT")
+	h.Set("Expires", "Thu, 02 Jul 2026 12:00:00 GMT")
+	h.Set("Age", "7")
+	h.Set("Content-Encoding", "gzip")
+	h.Set("Content-Length", "3")
+	h.Set("Content-Type", "image/png")
+	h.Set("Retry-After", "Thu, 02 Jul 2026 12:00:00 GMT")
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Add("Vary", "Origin")
+}
+
+func testNoStore(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.serve(site{
+		before:  sayOfThePage,
+		around:  []middleware{f.limited(ratelimit.Policy{Limit: one()})},
+		handler: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "png") },
+	})
+	expect(t, "served", get(h), `
+200
+Access-Control-Allow-Origin: *
+Age: 7
+Cache-Control: public, max-age=3600
+Content-Encoding: gzip
+Content-Length: 3
+Content-Type: image/png
+Etag: "v1"
+Expires: Thu, 02 Jul 2026 12:00:00 GMT
+Last-Modified: Wed, 01 Jul 2026 12:00:00 GMT
+Ratelimit: "one";r=0;t=60
+Ratelimit-Policy: "one";q=1;w=60
+Retry-After: Thu, 02 Jul 2026 12:00:00 GMT
+Vary: Origin
+
+png`)
+	expect(t, "refused", get(h), `
+429
+Access-Control-Allow-Origin: *
+Cache-Control: no-store
+Content-Encoding: gzip
+Content-Type: application/problem+json
+Ratelimit: "one";r=0;t=60
+Ratelimit-Policy: "one";q=1;w=60
+Retry-After: 60
+Vary: Origin
+
+`+quotaExceeded+`["one"]}
+`)
+}
+
+// A refusal that has neither a Retry-After nor a Content-Type of its own does not
+// keep those of the page.
+func testNothingKept(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	options := f.options()
+	options.Denied = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	never := ratelimit.Policy{Limit: one(), Cost: func(*http.Request) int { return 2 }}
+	h := f.serve(site{before: sayOfThePage, around: []middleware{f.new(f.limiter, options, never)}, handler: f.handle})
+	expect(t, "refused for good and in silence", get(h), `
+429
+Access-Control-Allow-Origin: *
+Cache-Control: no-store
+Content-Encoding: gzip
+Ratelimit: "one";r=1
+Ratelimit-Policy: "one";q=1;w=60
+Vary: Origin
+
+`)
+}
+
+func testAccept(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+	get(h)
+	head := `
+429
+Cache-Control: no-store
+Content-Type: %s
+Ratelimit: "one";r=0;t=60
+Ratelimit-Policy: "one";q=1;w=60
+Retry-After: 60
+
+`
+	asProblem := fmt.Sprintf(head, "application/problem+json") + quotaExceeded + `["one"]}
+`
+	asText := fmt.Sprintf(head, "text/plain; charset=utf-8") + `Request cannot be satisfied as assigned quota has been exceeded, retry after 60 s
+`
+	for accept, want := range map[string]string{
+		"*/*":                                    asProblem,
+		"application/json":                       asProblem,
+		"text/html":                              asProblem,
+		"text/plain, application/json":           asProblem,
+		"text/plain":                             asText,
+		"text/plain, application/json;q=0.9":     asText,
+		"text/plain;q=0.5, application/json;q=0": asText,
+	} {
+		expect(t, accept, get(h, "Accept: "+accept), want)
+	}
+	expect(t, "no Accept", get(h), asProblem)
+}
+
+func testDenied(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	options := f.options()
+	options.Denied = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Retry-After", "99")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = fmt.Fprintf(w, "<p>%s</p>", ratelimit.DecisionFrom(r.Context())[0].Policy)
+	})
+	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	expectStatus(t, "the first", h, ask(http.MethodGet, "/"), http.StatusOK)
+	for _, accept := range []string{"*/*", "text/plain"} {
+		expect(t, "the second", get(h, "Accept: "+accept), `
+503
+Cache-Control: no-store
+Content-Type: text/html
+Ratelimit: "one";r=0;t=60
+Ratelimit-Policy: "one";q=1;w=60
+Retry-After: 99
+
+<p>one</p>`)
+	}
+	f.expectRan(1)
+}
+
+func testDeniedSilent(t *testing.T, s *suite) {
+	silent := map[string]http.HandlerFunc{
+		"nothing":  func(http.ResponseWriter, *http.Request) {},
+		"a header": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Reason", "greed") },
+	}
+	for name, denied := range silent {
+		f := s.fixture(t)
+		options := f.options()
+		options.Denied = denied
+		h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+		get(h)
+		reason := ""
+		if name == "a header" {
+			reason = "X-Reason: greed\n"
+		}
+		want := `
+429
+Cache-Control: no-store
+Ratelimit: "one";r=0;t=60
+Ratelimit-Policy: "one";q=1;w=60
+Retry-After: 60
+` + reason + "\n"
+		expect(t, name, get(h), want)
+		expect(t, name+", not found", send(h, ask(http.MethodGet, "/nowhere")), want)
+		expect(t, name+", HEAD", send(h, ask(http.MethodHead, "/items/7")), want)
+		f.expectRan(1)
+	}
+}
+
+func testDeniedOnly(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	options := f.options()
+	options.OnError = ratelimit.FailClosed
+	options.Denied = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("Denied was called") })
+	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	f.store.failure = errDown
+	expectStatus(t, "the store is down", h, ask(http.MethodGet, "/"), http.StatusServiceUnavailable)
+}
+
+func testDialect(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	options := f.options()
+	options.Headers = headers.Join(headers.Legacy, headers.RateLimitedFor)
+	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: core.Leaky(1, core.Per(1, 1500*time.Millisecond)).Named("slow")}))
+	expect(t, "served", get(h), `
+200
+Content-Type: text/plain; charset=utf-8
+X-Ratelimit-Limit: 1
+X-Ratelimit-Remaining: 0
+X-Ratelimit-Reset: 2
+
+served
+`)
+	f.clock.advance(721 * time.Millisecond)
+	expect(t, "refused", get(h), `
+429
+Cache-Control: no-store
+Content-Type: application/problem+json
+Retry-After: 1
+X-Rate-Limited-For: 0.779
+X-Ratelimit-Limit: 1
+X-Ratelimit-Remaining: 0
+X-Ratelimit-Reset: 1
+
+`+quotaExceeded+`["slow"]}
+`)
+	options.Headers = headers.None
+	h = f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	expect(t, "served without headers", get(h), "200\n"+served+"\nserved\n")
+	expect(t, "refused without headers", get(h), strings.Join([]string{"429", "Cache-Control: no-store", problem + "Retry-After: 60", "", quotaExceeded + `["one"]}`, ""}, "\n"))
+}

@@ -1,0 +1,145 @@
+package adaptertest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+var errGone = errors.New("the client went away")
+
+var shapingCases = []testCase{
+	{"shaped requests reach the handler at an even pace, and the rest is refused", testShaping},
+	{"a client that goes away in the queue does not reach the handler", testGoneInQueue},
+	{"a request whose deadline comes before its turn is answered 503 at once", testTooLateInQueue},
+	{"a shadow policy holds nobody", testShadowHoldsNobody},
+	{"Elapsed is the time that the question took", testElapsed},
+}
+
+func testShaping(t *testing.T, s *suite) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		served := make(chan time.Duration, 5)
+		h := s.serve(site{
+			around:  []middleware{s.meters["shaping"](core.New(core.NewMemory()), 3, core.PerSecond(2))},
+			handler: func(http.ResponseWriter, *http.Request) { served <- time.Since(start) },
+		})
+		statuses := make(chan int, 5)
+		for range cap(statuses) {
+			go func() { statuses <- answer(h, ask(http.MethodGet, "/")).StatusCode }()
+			synctest.Wait()
+		}
+		counts := make(map[int]int)
+		for range cap(statuses) {
+			counts[<-statuses]++
+		}
+		if counts[http.StatusOK] != 3 || counts[http.StatusTooManyRequests] != 2 {
+			t.Errorf("statuses %v, want 3 of 200 and 2 of 429", counts)
+		}
+		for _, want := range []time.Duration{0, 500 * time.Millisecond, time.Second} {
+			if got := <-served; got != want {
+				t.Errorf("served after %v, want %v", got, want)
+			}
+		}
+	})
+}
+
+// queued sends a second request to a site where it has to wait for a minute, and
+// returns how long it was held and its answer.
+func (f *fixture) queued(ctx context.Context) (held time.Duration, response *http.Response) {
+	f.limiter = core.New(core.NewMemory()) // whose clock is the bubble's
+	h := f.around(f.limited(ratelimit.Policy{Limit: core.Shaping(3, core.PerMinute(1)).Named("queue")}))
+	get(h)
+	f.event()
+	start := time.Now()
+	response = answer(h, ask(http.MethodGet, "/").WithContext(ctx))
+	return time.Since(start), response
+}
+
+func testGoneInQueue(t *testing.T, s *suite) {
+	synctest.Test(t, func(t *testing.T) {
+		f := s.fixture(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errGone) })
+		held, response := f.queued(ctx)
+		if held != time.Second {
+			t.Errorf("held for %v, want until the client went away after 1s", held)
+		}
+		f.expectRan(1)
+		e := f.event()
+		if e.Status != 499 || !errors.Is(e.Err, errGone) || len(e.Outcomes) != 1 || !e.Outcomes[0].Decision.Allowed {
+			t.Errorf("observed %+v, want 499 of an admitted request", e)
+		}
+		if response.StatusCode != 499 || response.Header.Get("Retry-After") != "" || response.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("answered %d with %v, want 499 that is not stored", response.StatusCode, response.Header)
+		}
+	})
+}
+
+func testTooLateInQueue(t *testing.T, s *suite) {
+	synctest.Test(t, func(t *testing.T) {
+		f := s.fixture(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		held, response := f.queued(ctx)
+		if held != 0 {
+			t.Errorf("held for %v, want not at all", held)
+		}
+		f.expectRan(1)
+		if e := f.event(); e.Status != http.StatusServiceUnavailable || !errors.Is(e.Err, context.DeadlineExceeded) {
+			t.Errorf("observed %+v, want 503 and DeadlineExceeded", e)
+		}
+		response.Header.Set("Retry-After", "?")
+		expect(t, "the answer", text(response), unavailable)
+	})
+}
+
+func testShadowHoldsNobody(t *testing.T, s *suite) {
+	synctest.Test(t, func(t *testing.T) {
+		f := s.fixture(t)
+		h := f.around(f.limited(ratelimit.Policy{Limit: core.Shaping(3, core.PerMinute(1)), Shadow: true}))
+		start := time.Now()
+		get(h)
+		get(h)
+		if held := time.Since(start); held != 0 {
+			t.Errorf("held for %v, want not at all", held)
+		}
+		if d := f.events[1].Outcomes[0].Decision; d.Delay != time.Minute {
+			t.Errorf("observed a delay of %v, want 1m", d.Delay)
+		}
+	})
+}
+
+// slow takes a while to answer.
+type slow struct{ core.Store }
+
+func (s slow) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+	time.Sleep(7 * time.Millisecond) // in a bubble, where time is what it is said to be
+	return s.Store.Decide(ctx, checks, decisions)
+}
+
+func testElapsed(t *testing.T, s *suite) {
+	synctest.Test(t, func(t *testing.T) {
+		f := s.fixture(t)
+		f.limiter = core.New(slow{f.store})
+		h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+		get(h)
+		get(h)
+		f.store.failure = errDown
+		get(h)
+		for i, e := range f.events {
+			if e.Elapsed != 7*time.Millisecond {
+				t.Errorf("event %d: elapsed %v, want 7ms", i, e.Elapsed)
+			}
+		}
+		if len(f.events) != 3 || f.events[1].Status != http.StatusTooManyRequests || f.events[2].Err == nil {
+			t.Errorf("observed %+v, want one served, one refused and one failed", f.events)
+		}
+	})
+}

@@ -1,0 +1,81 @@
+package adaptertest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+var startupCases = []testCase{
+	{"a mistake panics when the middleware is made, with the reason", testMistakes},
+	{"what looks like a mistake and is none does not panic", testNoMistakes},
+	{"making a middleware asks nobody", testSilentStart},
+}
+
+func testMistakes(t *testing.T, s *suite) {
+	l := core.New(core.NewMemory())
+	limitFor := func(*http.Request) core.Limit { return ten() }
+	minute := func(n int, name string) ratelimit.Policy {
+		return ratelimit.Policy{Limit: core.FixedWindow(n, time.Minute).Named(name)}
+	}
+	for name, c := range map[string]struct {
+		build  func()
+		reason string
+	}{
+		"no limiter":      {func() { s.new(nil, ratelimit.Options{}, ratelimit.Policy{Limit: ten()}) }, "the limiter is nil"},
+		"no policy":       {func() { s.new(l, ratelimit.Options{}) }, "no policy given"},
+		"an empty policy": {func() { s.new(l, ratelimit.Options{}, ratelimit.Policy{}) }, "policy 0 needs one of Limit and LimitFor"},
+		"two limits": {func() {
+			s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: ten()}, ratelimit.Policy{Limit: ten(), LimitFor: limitFor})
+		}, "policy 1 needs one of Limit and LimitFor"},
+		"a bad limit":      {func() { s.new(l, ratelimit.Options{}, minute(0, "none")) }, "capacity 0"},
+		"a bad name":       {func() { s.new(l, ratelimit.Options{}, minute(1, "per minute")) }, `"per minute"`},
+		"one name":         {func() { s.new(l, ratelimit.Options{}, minute(1, "api"), minute(2, "api")) }, `policies 0 and 1 are both named "api"`},
+		"one name in case": {func() { s.new(l, ratelimit.Options{}, minute(1, "api"), minute(2, "b"), minute(2, "API")) }, `policies 0 and 2 are both named "API"`},
+		"a bad mode":       {func() { s.new(l, ratelimit.Options{OnError: 7}, minute(1, "api")) }, "OnError is ErrorMode(7)"},
+		"a bad leaky":      {func() { s.meters["leaky"](l, 0, core.PerSecond(1)) }, "capacity 0"},
+		"a bad drain":      {func() { s.meters["leaky"](l, 1, core.PerSecond(0)) }, "rate of 0 events"},
+		"a bad shaping":    {func() { s.meters["shaping"](l, -1, core.PerSecond(1)) }, "capacity -1"},
+		"a bad bucket":     {func() { s.meters["token-bucket"](l, 1, core.Per(1, 0)) }, "period"},
+		"a bad gcra":       {func() { s.meters["gcra"](nil, 1, core.PerSecond(1)) }, "the limiter is nil"},
+		"a bad window":     {func() { s.windows["fixed-window"](l, 1, -time.Second) }, "period -1s"},
+		"a bad sliding":    {func() { s.windows["sliding-window"](l, 1, 0) }, "period 0s"},
+		"a bad log":        {func() { s.windows["sliding-log"](l, 0, time.Second) }, "capacity 0"},
+	} {
+		t.Run(name, func(t *testing.T) { expectPanic(t, c.build, "ratelimit: ", c.reason) })
+	}
+	t.Run("a nil function", func(t *testing.T) {
+		expectPanic(t, func() { s.meters["leaky"](l, 1, core.PerSecond(1), nil) }, "keyfuncs: ", "nil")
+	})
+}
+
+// expectPanic wants build to panic with words that begin so and have the reason.
+func expectPanic(t *testing.T, build func(), start, reason string) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		message, _ := recover().(string)
+		if !strings.HasPrefix(message, start) || !strings.Contains(message, reason) {
+			t.Errorf("panic %q, want one that starts with %q and says %q", message, start, reason)
+		}
+	}()
+	build()
+}
+
+func testNoMistakes(t *testing.T, s *suite) {
+	l := core.New(core.NewMemory())
+	s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: one()}, ratelimit.Policy{Limit: one(), Shadow: true})
+	s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: ten()}, ratelimit.Policy{Limit: ten(), By: keyfuncs.Global})
+	s.new(l, ratelimit.Options{}, ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.Limit{} }})
+}
+
+func testSilentStart(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	f.around(f.limited(ratelimit.Policy{Limit: ten()}))
+	f.expectAsked(0)
+}

@@ -1,0 +1,58 @@
+package ratelimit_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/weir-go/ratelimit/internal/adaptertest"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAdapter(t *testing.T) {
+	adaptertest.Run(t, adaptertest.Adapter[ratelimit.Middleware]{
+		New:           ratelimit.New,
+		Leaky:         ratelimit.Leaky,
+		Shaping:       ratelimit.Shaping,
+		TokenBucket:   ratelimit.TokenBucket,
+		GCRA:          ratelimit.GCRA,
+		FixedWindow:   ratelimit.FixedWindow,
+		SlidingWindow: ratelimit.SlidingWindow,
+		SlidingLog:    ratelimit.SlidingLog,
+		User:          keyfuncs.UserValue(func(r *http.Request) any { return r.Context().Value(userKey{}) }),
+		CatchAll:      "/files/{rest...}",
+		Serve:         serve,
+	})
+}
+
+type userKey struct{}
+
+func serve(site adaptertest.Site[ratelimit.Middleware]) http.Handler {
+	mux := http.NewServeMux()
+	for _, path := range []string{"/{$}", "/items/{id}", "/files/{rest...}"} {
+		for _, method := range []string{"GET ", "OPTIONS "} { // GET serves HEAD, too
+			mux.Handle(method+path, wrap(site.Handler, site.Inside))
+		}
+	}
+	h := wrap(mux, site.Around)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if site.Before != nil {
+			site.Before(w)
+		}
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, site.User)))
+	})
+}
+
+// wrap wraps a handler in limiters, the first of which is the outermost.
+func wrap(h http.Handler, limiters []ratelimit.Middleware) http.Handler {
+	for _, limiter := range slices.Backward(limiters) {
+		h = limiter(h)
+	}
+	return h
+}

@@ -1,0 +1,143 @@
+package ratelimit_test
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+// request sends a GET to a handler and returns its answer.
+func request(h http.Handler, path string) *http.Response {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w.Result()
+}
+
+func item(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "item %s", r.PathValue("id"))
+}
+
+func Example() {
+	limiter, err := core.Open("memory:") // or "redis://localhost:6379", for a whole fleet
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /items/{id}", item)
+	limit := ratelimit.Leaky(limiter, 10, core.PerSecond(1))
+	handler := limit(mux) // 10 at once, then one a second, for each address
+
+	for range 10 {
+		request(handler, "/items/7")
+	}
+	answer := request(handler, "/items/7")
+	fmt.Println(answer.Status)
+	fmt.Println("Retry-After:", answer.Header.Get("Retry-After"))
+	fmt.Println("RateLimit-Policy:", answer.Header.Get("RateLimit-Policy"))
+	// Output:
+	// 429 Too Many Requests
+	// Retry-After: 1
+	// RateLimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10
+}
+
+// Several key functions are joined: each client has a limit on each route. The
+// client's address is what your own proxies say it is.
+func ExampleSlidingLog() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/items/{id}", item)
+	mux.HandleFunc("/login", func(http.ResponseWriter, *http.Request) {})
+	client := keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8"))
+	handler := ratelimit.SlidingLog(limiter, 1, time.Minute, client, keyfuncs.Route)(mux)
+
+	for _, path := range []string{"/items/7", "/items/8", "/login"} {
+		fmt.Println(path, request(handler, path).StatusCode)
+	}
+	// Output:
+	// /items/7 200
+	// /items/8 429
+	// /login 200
+}
+
+// Two policies are one question, in one round trip: a request passes if both
+// allow it, and only then is it charged.
+func ExampleNew() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit := ratelimit.New(limiter, ratelimit.Options{OnError: ratelimit.FailClosed},
+		ratelimit.Policy{Limit: core.TokenBucket(10, core.PerSecond(1)).Named("client")},
+		ratelimit.Policy{Limit: core.FixedWindow(1000, time.Hour).Named("everyone"), By: keyfuncs.Global},
+	)
+	handler := limit(http.HandlerFunc(item))
+
+	answer := request(handler, "/")
+	fmt.Println(answer.Status)
+	fmt.Println("RateLimit:", answer.Header.Get("RateLimit"))
+	fmt.Println("RateLimit-Policy:", answer.Header.Get("RateLimit-Policy"))
+	// Output:
+	// 200 OK
+	// RateLimit: "client";r=9;t=9, "everyone";r=999;t=3600
+	// RateLimit-Policy: "client";q=1;w=1;weir-burst=10, "everyone";q=1000;w=3600
+}
+
+// A framework whose handlers return whether they have answered.
+type framework func(w http.ResponseWriter, r *http.Request) (answered bool)
+
+// An adapter for a framework asks the Guard, and puts the answer into the
+// framework's words.
+func ExampleGuard() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	guard := ratelimit.NewGuard(limiter, ratelimit.Options{}, ratelimit.Policy{Limit: core.GCRA(1, core.PerMinute(1))})
+
+	adapter := func(next framework) framework {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			r, refusal := guard.Check(w.Header(), r, nil)
+			if refusal != nil {
+				refusal.ServeHTTP(w, r)
+				return true
+			}
+			return next(w, r)
+		}
+	}
+
+	limited := adapter(func(http.ResponseWriter, *http.Request) bool { return false })
+	for range 2 {
+		w := httptest.NewRecorder()
+		answered := limited(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		fmt.Println(answered, w.Code)
+	}
+	// Output:
+	// false 200
+	// true 429
+}
+
+func ExampleDecisionFrom() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := ratelimit.Leaky(limiter, 10, core.PerSecond(1))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		for _, outcome := range ratelimit.DecisionFrom(r.Context()) {
+			fmt.Println(outcome.Policy, outcome.Decision.Remaining)
+		}
+	}))
+	request(handler, "/")
+	request(handler, "/")
+	// Output:
+	// leaky:10:1/s 9
+	// leaky:10:1/s 8
+}

@@ -1,0 +1,227 @@
+package ratelimit_test
+
+import (
+	"fmt"
+	"io"
+	stdlog "log"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+// byRoute is a limiter by route, and the routes that it has seen.
+func byRoute(l *core.Limiter) (limiter ratelimit.Middleware, routes *[]string) {
+	routes = new([]string)
+	observe := func(e ratelimit.Event) {
+		for _, o := range e.Outcomes {
+			*routes = append(*routes, strings.TrimPrefix(o.Key, "route:"))
+		}
+	}
+	policy := ratelimit.Policy{Limit: core.Leaky(1000, core.PerSecond(1)), By: keyfuncs.Route}
+	return ratelimit.New(l, ratelimit.Options{Observe: observe}, policy), routes
+}
+
+func memory() *core.Limiter { return core.New(core.NewMemory()) }
+
+func ok(http.ResponseWriter, *http.Request) {}
+
+func get(h http.Handler, url string) *http.Response {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, url, nil))
+	return w.Result()
+}
+
+func TestRouteOfPatternsThatOnlyServeMuxHas(t *testing.T) {
+	mux := http.NewServeMux()
+	for _, pattern := range []string{"/static/", "GET api.example/items/{id}", "/exact/{$}", "/a%20b/{id}"} {
+		mux.HandleFunc(pattern, ok)
+	}
+	for url, want := range map[string]string{
+		"/static/":                     "/static/{...}",
+		"/static/css/site.css":         "/static/{...}",
+		"/static":                      "/static/{...}", // redirected to /static/
+		"http://api.example/items/7":   "api.example/items/{id}",
+		"http://other.example/items/7": "(unmatched)",
+		"/exact/":                      "/exact/",
+		"/exact/more":                  "(unmatched)",
+		"/a%20b/7":                     "/a%2520b/{id}",
+	} {
+		limiter, routes := byRoute(memory())
+		get(limiter(mux), url)
+		if !slices.Equal(*routes, []string{want}) {
+			t.Errorf("%s: routes %q, want %q", url, *routes, want)
+		}
+	}
+}
+
+func TestRouteInsideOfNestedMuxes(t *testing.T) {
+	l := memory()
+	outside, outer := byRoute(l)
+	inside, inner := byRoute(l)
+	api := http.NewServeMux()
+	api.Handle("/items/{id}", inside(http.HandlerFunc(ok)))
+	mux := http.NewServeMux()
+	mux.Handle("/api/", http.StripPrefix("/api", api))
+	get(outside(mux), "/api/items/7")
+	if !slices.Equal(*outer, []string{"/api/{...}"}) || !slices.Equal(*inner, []string{"/items/{id}"}) {
+		t.Errorf("routes %q outside and %q inside, want the pattern of each mux", *outer, *inner)
+	}
+}
+
+func TestRouteAroundSomethingAroundTheMuxIsUnmatched(t *testing.T) {
+	limiter, routes := byRoute(memory())
+	mux := http.NewServeMux()
+	mux.HandleFunc("/items/{id}", ok)
+	get(limiter(http.HandlerFunc(mux.ServeHTTP)), "/items/7")
+	if !slices.Equal(*routes, []string{"(unmatched)"}) {
+		t.Errorf("routes %q, want one that is unmatched", *routes)
+	}
+}
+
+// router is another framework's knowledge of a route.
+type router struct{ keyfuncs.Matched }
+
+func (router) Route() string { return "/items/{id}" }
+
+func TestRouteOfAnotherFrameworkIsKept(t *testing.T) {
+	limiter, routes := byRoute(memory())
+	r := httptest.NewRequest(http.MethodGet, "/items/7", nil)
+	r = r.WithContext(keyfuncs.WithMatched(r.Context(), router{}))
+	limiter(http.HandlerFunc(ok)).ServeHTTP(httptest.NewRecorder(), r)
+	if !slices.Equal(*routes, []string{"/items/{id}"}) {
+		t.Errorf("routes %q, want what the framework says", *routes)
+	}
+}
+
+func TestManyPoliciesKeepTheirOrder(t *testing.T) {
+	var policies []ratelimit.Policy
+	var want, shadows []string
+	for i := range 30 {
+		name := fmt.Sprintf("p%d", i)
+		policies = append(policies, ratelimit.Policy{Limit: core.FixedWindow(9, time.Hour).Named(name), Shadow: i%3 == 0})
+		if i%3 == 0 {
+			shadows = append(shadows, name)
+		} else {
+			want = append(want, name)
+		}
+	}
+	want = append(want, shadows...)
+	var got []string
+	options := ratelimit.Options{Observe: func(e ratelimit.Event) {
+		for _, o := range e.Outcomes {
+			got = append(got, o.Policy)
+		}
+	}}
+	get(ratelimit.New(memory(), options, policies...)(http.HandlerFunc(ok)), "/")
+	if !slices.Equal(got, want) {
+		t.Errorf("observed %q, want %q", got, want)
+	}
+}
+
+func TestCheckGivesAdaptersAllTheyNeed(t *testing.T) {
+	guard := ratelimit.NewGuard(memory(), ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("one")})
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+
+	header := make(http.Header)
+	request, refusal := guard.Check(header, r, nil)
+	if refusal != nil || header.Get("RateLimit") == "" || len(ratelimit.DecisionFrom(request.Context())) != 1 {
+		t.Fatalf("refusal %+v, header %v: want an admission with headers and a decision", refusal, header)
+	}
+
+	_, refusal = guard.Check(header, r, nil)
+	if refusal == nil || refusal.Status != http.StatusTooManyRequests || header.Get("Retry-After") != "3600" {
+		t.Fatalf("refusal %+v, header %v: want 429 for an hour", refusal, header)
+	}
+	if p := refusal.Problem(); p.Status != 429 || !slices.Equal(p.ViolatedPolicies, []string{"one"}) {
+		t.Errorf("problem %+v, want 429 by one", p)
+	}
+	if !refusal.Native(r) {
+		t.Error("a framework may not render the problem, want that it may")
+	}
+	r.Header.Set("Accept", "text/plain")
+	if refusal.Native(r) {
+		t.Error("a framework may render a problem for who prefers text, want that it may not")
+	}
+}
+
+func TestADeniedHandlerMayStreamAndSendEarlyHints(t *testing.T) {
+	denied := map[string]struct {
+		handler http.HandlerFunc
+		status  int
+		body    string
+	}{
+		"Flush": {func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+		}, 200, ""},
+		"ResponseController": {func(w http.ResponseWriter, _ *http.Request) {
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+		}, 200, ""},
+		"deadline": {func(w http.ResponseWriter, _ *http.Request) {
+			if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Error(err)
+			}
+			w.WriteHeader(http.StatusForbidden)
+		}, 403, ""},
+		"early hints alone": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+		}, 429, ""},
+		"body alone": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "no")
+		}, 200, "no"},
+	}
+	for name, c := range denied {
+		t.Run(name, func(t *testing.T) {
+			options := ratelimit.Options{Denied: c.handler}
+			limiter := ratelimit.New(memory(), options, ratelimit.Policy{Limit: core.Leaky(1, core.PerHour(1)), Cost: func(*http.Request) int { return 2 }})
+			var log strings.Builder // the server complains about a second answer
+			server := httptest.NewUnstartedServer(limiter(http.HandlerFunc(ok)))
+			server.Config.ErrorLog = stdlog.New(&log, "", 0)
+			server.Start()
+			defer func() {
+				server.Close()
+				if log.Len() > 0 {
+					t.Errorf("the server says %q", log.String())
+				}
+			}()
+			response, err := server.Client().Get(server.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if err != nil || response.StatusCode != c.status || string(body) != c.body {
+				t.Errorf("%d %q %v, want %d %q", response.StatusCode, body, err, c.status, c.body)
+			}
+		})
+	}
+}
+
+func TestPoliciesCannotBeChangedFromOutside(t *testing.T) {
+	policies := []ratelimit.Policy{{Limit: core.FixedWindow(1, time.Hour)}}
+	h := ratelimit.New(memory(), ratelimit.Options{}, policies...)(http.HandlerFunc(ok))
+	policies[0].Limit = core.FixedWindow(100, time.Hour)
+	get(h, "/")
+	if got := get(h, "/").StatusCode; got != http.StatusTooManyRequests {
+		t.Errorf("status %d, want 429 by the limit as it was", got)
+	}
+	if policies[0].By != nil {
+		t.Error("the caller's policies were changed")
+	}
+}
+
+func TestErrorModesHaveNames(t *testing.T) {
+	for mode, want := range map[ratelimit.ErrorMode]string{ratelimit.FailOpen: "FailOpen", ratelimit.FailClosed: "FailClosed", 7: "ErrorMode(7)"} {
+		if got := mode.String(); got != want {
+			t.Errorf("mode %d is %q, want %q", int(mode), got, want)
+		}
+	}
+}
