@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"log"
 	"net/http"
@@ -33,6 +34,9 @@ func run(addr, store string) error {
 		return err
 	}
 	defer limiter.Close()
+	if err := limiter.Ping(context.Background()); err != nil {
+		return err
+	}
 
 	e := echo.New()
 	e.Use(ratelimit.Leaky(limiter, 10, core.PerSecond(1)))

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"io"
 	"log"
@@ -33,6 +34,9 @@ func run(addr, store string) error {
 		return err
 	}
 	defer limiter.Close()
+	if err := limiter.Ping(context.Background()); err != nil {
+		return err
+	}
 
 	limit := ratelimit.New(limiter, ratelimit.Options{
 		Headers: headers.RateLimitedFor,

@@ -13,6 +13,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"log"
@@ -39,6 +40,9 @@ func run(addr, store string) error {
 		return err
 	}
 	defer limiter.Close()
+	if err := limiter.Ping(context.Background()); err != nil {
+		return err
+	}
 
 	limit := ratelimit.Leaky(limiter, 10, core.PerSecond(1))
 	logins := ratelimit.SlidingLog(limiter, 5, 15*time.Minute)
