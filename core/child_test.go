@@ -98,7 +98,7 @@ func beChild(work string) int {
 	if failure != nil {
 		return fail(failure)
 	}
-	fmt.Print(admitted)
+	_, _ = fmt.Fprint(os.Stdout, admitted)
 	return 0
 }
 

@@ -17,9 +17,18 @@ var keyLimits = []Limit{
 // subject's hash tag, no other brace, only printable ASCII and a bounded length.
 func FuzzKeys(f *testing.F) {
 	for _, pair := range [][2]string{
-		{"a", "b"}, {"a", "a "}, {"{a}", "a"}, {"a}:{b", "a"}, {"%", "%25"}, {"é", "%C3%A9"}, {"\x00", ""}, {"#", "%23"},
-		{strings.Repeat("x", 97), strings.Repeat("x", 98)}, {strings.Repeat("x", 96), strings.Repeat("x", 97)},
-		{"a}:leaky:10:1/s", "a"}, {strings.Repeat("}", 32), strings.Repeat("}", 33)},
+		{"a", "b"},
+		{"a", "a "},
+		{"{a}", "a"},
+		{"a}:{b", "a"},
+		{"%", "%25"},
+		{"é", "%C3%A9"},
+		{"\x00", ""},
+		{"#", "%23"},
+		{strings.Repeat("x", 97), strings.Repeat("x", 98)},
+		{strings.Repeat("x", 96), strings.Repeat("x", 97)},
+		{"a}:leaky:10:1/s", "a"},
+		{strings.Repeat("}", 32), strings.Repeat("}", 33)},
 		{strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<20+1)},
 	} {
 		f.Add(pair[0], pair[1])

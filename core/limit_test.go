@@ -130,8 +130,13 @@ func TestLimitTellsItsNumbers(t *testing.T) {
 		rate core.Rate
 		want string
 	}{
-		{core.PerSecond(10), "10/s"}, {core.PerMinute(3), "3/m"}, {core.PerHour(100), "100/h"}, {core.PerDay(1), "1/d"},
-		{core.Per(5, 2*time.Second), "5/2s"}, {core.Per(3, 2*time.Millisecond), "3/2ms"}, {core.Per(1, time.Nanosecond), "1/ns"},
+		{core.PerSecond(10), "10/s"},
+		{core.PerMinute(3), "3/m"},
+		{core.PerHour(100), "100/h"},
+		{core.PerDay(1), "1/d"},
+		{core.Per(5, 2*time.Second), "5/2s"},
+		{core.Per(3, 2*time.Millisecond), "3/2ms"},
+		{core.Per(1, time.Nanosecond), "1/ns"},
 	} {
 		if got := test.rate.String(); got != test.want {
 			t.Errorf("%+v prints %q, want %q", test.rate, got, test.want)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/core"
 )
 
 func TestAnOutageIsLoggedAtFirstAndThenOnceInAWhile(t *testing.T) {
@@ -28,6 +30,18 @@ func TestAnOutageIsLoggedAtFirstAndThenOnceInAWhile(t *testing.T) {
 			}
 		}
 
+		limiter := core.New(core.NewMemory())
+		if err := limiter.Close(); err != nil { // so that no question is answered
+			t.Fatal(err)
+		}
+		limit := core.FixedWindow(1, time.Minute)
+		if _, refusal := NewGuard(limiter, Options{}, Policy{Limit: limit}).Check(make(http.Header), request, nil); refusal != nil {
+			t.Errorf("refused with %d, want to fail open", refusal.Status)
+		}
+		if got := strings.Count(log.String(), "the store is closed"); got != 1 {
+			t.Errorf("%d lines by default, want 1:\n%s", got, log.String())
+		}
+
 		var l outageLog
 		l.observe(Event{Request: request})
 		l.observe(Event{Request: request, Status: statusClientClosedRequest, Err: failed.Err})
@@ -39,7 +53,7 @@ func TestAnOutageIsLoggedAtFirstAndThenOnceInAWhile(t *testing.T) {
 		time.Sleep(quiet - 1) // in a bubble, where time is what it is said to be
 		l.observe(failed)
 		expectLines(1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		l.observe(failed)
 		l.observe(failed)
 		expectLines(2)

@@ -89,8 +89,8 @@ func (x *exchange) with(more []Outcome, by *core.Limiter) *exchange {
 	return both
 }
 
-// reports reports whether a policy of some name is reported to the client. Header
-// fields compare names without regard to case.
+// reports says whether the client is told of a policy of some name. Header fields
+// compare names without regard to case.
 func (x *exchange) reports(name string) bool {
 	return slices.ContainsFunc(x.outcomes, func(o Outcome) bool { return !o.Shadow && strings.EqualFold(o.Policy, name) })
 }

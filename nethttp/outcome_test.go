@@ -43,6 +43,7 @@ func TestAnExchangeInAContextDoesNotChange(t *testing.T) {
 	b, c := outer.with([]Outcome{{Policy: "b"}}, nil), outer.with([]Outcome{{Policy: "c"}}, nil)
 	for _, x := range []struct {
 		*exchange
+
 		want []string
 	}{{outer, []string{"a"}}, {b, []string{"a", "b"}}, {c, []string{"a", "c"}}} {
 		if got := policyNames(x.exchange); !slices.Equal(got, x.want) {

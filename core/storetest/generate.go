@@ -143,9 +143,8 @@ func drawWait(t *rapid.T, d core.Decision) time.Duration {
 // The clock ends at a random part of a millisecond.
 func (s *stand) use(t *rapid.T, key string, l core.Limit) {
 	s.clock.now.Store(start.UnixMicro() + rapid.Int64Range(0, 2_000_000).Draw(t, "start"))
-	d := core.Decision{Limit: l}
 	for range rapid.IntRange(0, 6).Draw(t, "requests before") {
-		d = s.allow(t, key, l, drawCost(t, l, "cost before"))
+		d := s.allow(t, key, l, drawCost(t, l, "cost before"))
 		s.wait(drawWait(t, d))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/big"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -105,9 +106,9 @@ func definition(l core.Limit, history []passed, now int64, cost int) bool {
 	if sum > int64(l.Capacity()) {
 		return false
 	}
-	for i := len(history) - 1; i >= 0; i-- {
-		sum += int64(history[i].cost)
-		allowed := new(big.Rat).SetInt64(n.floor(now) - n.floor(history[i].at))
+	for _, before := range slices.Backward(history) {
+		sum += int64(before.cost)
+		allowed := new(big.Rat).SetInt64(n.floor(now) - n.floor(before.at))
 		allowed.Mul(allowed, n.pace).Add(allowed, n.capacity)
 		if new(big.Rat).SetInt64(sum).Cmp(allowed) > 0 {
 			return false

@@ -118,7 +118,7 @@ func erase[M, N any](f func(*core.Limiter, int, N, ...keyfuncs.Func) M) func(*co
 func restore[M any](erased []middleware) []M {
 	restored := make([]M, 0, len(erased))
 	for _, m := range erased {
-		restored = append(restored, m.(M)) //nolint:forcetypeassert // erase and New gave nothing else
+		restored = append(restored, m.(M)) // erase and New gave nothing else
 	}
 	return restored
 }

@@ -29,6 +29,7 @@ func (c *clock) advance(d time.Duration) { c.microseconds.Add(d.Microseconds()) 
 // where it has one, with an error.
 type store struct {
 	core.Store
+
 	failure   error
 	questions [][]core.Check
 }

@@ -138,8 +138,8 @@ func testShadowAlone(t *testing.T, s *suite) {
 func testShadowName(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	tried := f.limited(ratelimit.Policy{Limit: one(), Shadow: true})
-	real := f.limited(ratelimit.Policy{Limit: one()})
-	for _, order := range [][]middleware{{tried, real}, {real, tried}} {
+	enforced := f.limited(ratelimit.Policy{Limit: one()})
+	for _, order := range [][]middleware{{tried, enforced}, {enforced, tried}} {
 		r := answer(f.around(order...), ask(http.MethodGet, "/"))
 		if got, want := r.Header.Get("Ratelimit-Policy"), `"one";q=1;w=60`; got != want {
 			t.Errorf("RateLimit-Policy is %s, want %s", got, want)
@@ -153,9 +153,19 @@ func testShadowBeside(t *testing.T, s *suite) {
 		ratelimit.Policy{Limit: one(), Shadow: true},
 		ratelimit.Policy{Limit: one()},
 	))
-	get(h)
+	expect(t, "the first", get(h), `
+200
+Content-Type: text/plain; charset=utf-8
+Ratelimit: "one";r=0;t=60
+Ratelimit-Policy: "one";q=1;w=60
+
+served
+`)
 	if got := f.store.questions[0]; len(got) != 2 || got[0].Shadow || !got[1].Shadow {
 		t.Errorf("asked %+v, want the limit and then its shadow", got)
+	}
+	if got := f.event().Outcomes; len(got) != 2 || got[0].Policy != "one" || got[1].Policy != "one" {
+		t.Errorf("observed %+v, want both under the name that was given", got)
 	}
 	expectStatus(t, "the second", h, ask(http.MethodGet, "/"), http.StatusTooManyRequests)
 
