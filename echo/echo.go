@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -44,9 +44,10 @@ const (
 // and otherwise none. It panics with the reason if a policy makes no sense.
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	guard := ratelimit.NewGuard(l, options, policies...)
+	known := new(routes)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			request, refusal := guard.Check(c.Response().Header(), c.Request(), matched{c})
+			request, refusal := guard.Check(c.Response().Header(), c.Request(), matched{c, known})
 			c.SetRequest(request)
 			switch {
 			case refusal == nil:
@@ -139,20 +140,42 @@ func User(key string) keyfuncs.Func {
 }
 
 // matched tells the key functions what echo's router knows.
-type matched struct{ c echo.Context }
+type matched struct {
+	c      echo.Context
+	routes *routes
+}
 
 func (m matched) Route() string {
 	if m.c.Get(echo.ContextKeyHeaderAllow) != nil {
 		return keyfuncs.Unmatched // echo knows the path, but not for this method
 	}
-	path, method := m.c.Path(), m.c.Request().Method
-	// A group with middleware has a route of its own for what it does not find.
-	if strings.HasSuffix(path, "*") && !slices.ContainsFunc(m.c.Echo().Routes(), func(r *echo.Route) bool {
-		return r.Path == path && r.Method == method
-	}) {
+	path := m.c.Path()
+	if strings.HasSuffix(path, "*") && !m.routes.has(m.c, path) {
 		return keyfuncs.Unmatched
 	}
 	return keyfuncs.RouteFromColons(path)
+}
+
+// routes are the methods and paths of handlers, collected at the first request. A
+// group with middleware has a path of its own for what it does not find, which is
+// none of them.
+type routes struct {
+	once  sync.Once
+	known map[[2]string]bool
+}
+
+func (k *routes) has(c echo.Context, path string) bool {
+	k.once.Do(func() {
+		registered := c.Echo().Routes()
+		for _, router := range c.Echo().Routers() { // those of hosts
+			registered = append(registered, router.Routes()...)
+		}
+		k.known = make(map[[2]string]bool, len(registered))
+		for _, r := range registered {
+			k.known[[2]string{r.Method, r.Path}] = true
+		}
+	})
+	return k.known[[2]string{c.Request().Method, path}]
 }
 
 func (m matched) PathValue(name string) string {

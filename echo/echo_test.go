@@ -203,3 +203,15 @@ func TestUserOutsideOfEchoIsNobody(t *testing.T) {
 	}()
 	ratelimit.User("")
 }
+
+// The routes of a host are routes, catch-alls included.
+func TestRoutesOfAHost(t *testing.T) {
+	got := routes(func(limiter ratelimit.Middleware) http.Handler {
+		e := echo.New()
+		e.Host("example.com", limiter).GET("/files/*", ok)
+		return e
+	}, "/files/a", "/nowhere")
+	if want := []string{"/files/{...}", keyfuncs.Unmatched}; !slices.Equal(got, want) {
+		t.Errorf("routes %q, want %q", got, want)
+	}
+}
