@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math/big"
 	"slices"
 	"testing"
 	"time"
@@ -145,6 +146,12 @@ func (h *history) stepBack(t *rapid.T) {
 			return time.Duration(rapid.Int64Range(0, h.last.ResetAfter.Microseconds()).Draw(t, "microseconds")) * time.Microsecond
 		}),
 	).Draw(t, "step back")
+	if n := numbersOf(h.last.Limit); n.pace != nil && rapid.Bool().Draw(t, "until full") {
+		// A step back adds itself to what only has an instant, until that is full.
+		full := roundedUp(new(big.Rat).Quo(n.capacity, n.pace)).Int64() - h.last.ResetAfter.Microseconds()/n.tick
+		ticks := full - rapid.Int64Range(-1, 2).Draw(t, "less")
+		step = time.Duration(max(0, min(ticks, mostBack.Microseconds()/n.tick))*n.tick) * time.Microsecond
+	}
 	step = min(step, h.back)
 	h.back -= step
 	h.set(h.now - step.Microseconds())

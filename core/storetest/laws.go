@@ -565,6 +565,19 @@ func costOfNothing(t *testing.T, s *stand) {
 	if !allAllowed(d) {
 		t.Errorf("nothing under a full limit has refused its neighbour: %+v", d)
 	}
+	if s.algorithm != "sliding-window" {
+		return
+	}
+	// Made smaller, it may be more than full: 1 and nine tenths of 5, of 5.
+	plan := func(n int) core.Limit { return of(s.algorithm, n, time.Hour).Named("plan") }
+	s.allow(t, key, plan(10), 10)
+	s.wait(66 * time.Minute)
+	s.allow(t, key, plan(10), 1)
+	other := of("leaky", 5, time.Hour)
+	d = s.allowAll(t, core.Check{Key: key, Limit: plan(5), Cost: 0}, core.Check{Key: key, Limit: other, Cost: 1})
+	if !allAllowed(d) || s.allow(t, key, other, 0).Remaining != 4 {
+		t.Errorf("nothing under an overfull limit has refused its neighbour: %+v", d)
+	}
 }
 
 func questionsWithoutSense(t *testing.T, s *stand) {
