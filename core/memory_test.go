@@ -217,3 +217,22 @@ func TestMemoryAfterClose(t *testing.T) {
 		t.Error("a closed store still answers, or holds keys")
 	}
 }
+
+// Keys that refuse are spared, but they do not hide those that can be given up.
+func TestMemoryFindsWhatItCanGiveUp(t *testing.T) {
+	limiter := core.New(core.NewMemory(core.WithMaxKeys(1000)))
+	for i := range 1000 {
+		limit := core.GCRA(10, core.PerHour(1))
+		if i < 200 {
+			limit = core.GCRA(1, core.PerMinute(1)) // refuses, and recovers soonest
+		}
+		if _, err := limiter.Allow(t.Context(), fmt.Sprint("key-", i), limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 100 {
+		if _, err := limiter.Allow(t.Context(), fmt.Sprint("new-", i), core.GCRA(10, core.PerHour(1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

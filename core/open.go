@@ -58,6 +58,9 @@ func Open(rawURL string) (*Limiter, error) {
 func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 	switch {
 	case query.Has("master_name"):
+		if query.Get("master_name") == "" {
+			return nil, errors.New("master_name is empty")
+		}
 		options, err := redis.ParseFailoverURL(rawURL)
 		if err != nil {
 			return nil, err

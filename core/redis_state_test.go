@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -372,6 +373,33 @@ func TestImpossibleStatesHeal(t *testing.T) {
 					t.Errorf("after a recovery: %+v, %v", d, err)
 				}
 			})
+		}
+	}
+}
+
+// Only named limits keep numbers beside their state.
+func TestNumbersOfAnUnnamedLimitAreDamage(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	for name, limit := range hourly {
+		limit := limit(3)
+		key := redistest.Prefix(t) + ":{key}:" + limit.Name()
+		prefix := strings.TrimSuffix(key, ":{key}:"+limit.Name())
+		store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithLogger(slog.New(slog.DiscardHandler)))
+		limiter := core.New(store)
+		if _, err := limiter.Allow(t.Context(), "key", limit); err != nil {
+			t.Fatal(err)
+		}
+		if client.Type(t.Context(), key).Val() != "hash" {
+			continue
+		}
+		client.HSet(t.Context(), key, "numbers", "3 100000 1 1")
+		for range 2 {
+			if d, err := limiter.Allow(t.Context(), "key", limit); err != nil || !d.Allowed {
+				t.Errorf("%s: %+v, %v", name, d, err)
+			}
+		}
+		if store.Replaced() != 1 || client.HExists(t.Context(), key, "numbers").Val() {
+			t.Errorf("%s: replaced %d times, want once and for good", name, store.Replaced())
 		}
 	}
 }

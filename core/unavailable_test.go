@@ -1,0 +1,134 @@
+package core_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// A server that accepts and then says nothing holds nobody up for longer than the
+// budget, not even by the handshake of TLS.
+func TestBudgetHoldsForEveryURL(t *testing.T) {
+	for _, form := range []string{"redis://%s", "rediss://%s", "redis://%[1]s?addr=%[1]s", "rediss://%[1]s?addr=%[1]s", "redis://%s?master_name=main"} {
+		t.Run(form, func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			limiter, err := core.Open(fmt.Sprintf(form, listener.Addr()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer limiter.Close()
+			start := time.Now()
+			_, err = limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1)))
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v, want one of the deadline", err)
+			}
+			if took := time.Since(start); took > 2*time.Second { // the client's own timeouts are 5s
+				t.Errorf("a budget of 100ms has lasted %v", took)
+			}
+		})
+	}
+}
+
+// To go-redis, no retries is a negative number; in a URL, it is also 0.
+func TestOpenNeverRepeatsAQuestionUnlessTold(t *testing.T) {
+	for query, want := range map[string]int64{"": 1, "?max_retries=0": 1, "?max_retries=-1": 1, "?max_retries=2": 3} {
+		t.Run(query, func(t *testing.T) {
+			addr, asked := hangsUpOn(t, "evalsha")
+			limiter, err := core.Open("redis://" + addr + query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer limiter.Close()
+			if _, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1))); err == nil {
+				t.Error("a server that hangs up has answered")
+			}
+			if got := asked.Load(); got != want {
+				t.Errorf("asked %d times, want %d", got, want)
+			}
+		})
+	}
+}
+
+// hangsUpOn serves Redis' protocol as far as a client needs it to get going, and
+// closes the connection when it is sent a command, which it counts.
+func hangsUpOn(t *testing.T, command string) (addr string, count *atomic.Int64) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	count = new(atomic.Int64)
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer connection.Close()
+				for lines := bufio.NewScanner(connection); lines.Scan(); {
+					switch strings.ToLower(lines.Text()) {
+					case command:
+						count.Add(1)
+						return
+					case "hello":
+						_, _ = connection.Write([]byte("-ERR unknown command\r\n"))
+					case "client":
+						_, _ = connection.Write([]byte("+OK\r\n"))
+					}
+				}
+			}()
+		}
+	}()
+	return listener.Addr().String(), count
+}
+
+// A shadow check on a server that is down does not stop the question.
+func TestShadowOnAServerThatIsDown(t *testing.T) {
+	up, down := redistest.Start(t), redistest.Start(t)
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs:      map[string]string{"up": up.Addr(), "down": down.Addr()},
+		MaxRetries: -1, HeartbeatFrequency: time.Hour,
+	})
+	t.Cleanup(func() { _ = ring.Close() })
+	limiter := core.New(core.NewRedis(ring, core.WithBudget(patient)))
+	limit := core.Leaky(5, core.PerHour(1))
+	// Which key is on which server is seen by who has it.
+	keys := map[*redistest.Server]string{}
+	for i := 0; len(keys) < 2; i++ {
+		key := fmt.Sprint("key-", i)
+		if _, err := limiter.Allow(t.Context(), key, limit); err != nil {
+			t.Fatal(err)
+		}
+		for _, server := range []*redistest.Server{up, down} {
+			if n := server.Client(t).Exists(t.Context(), "ratelimit:{"+key+"}:"+limit.Name()).Val(); n == 1 {
+				keys[server] = key
+			}
+		}
+	}
+	down.Stop(t)
+	decisions, err := limiter.AllowAll(t.Context(),
+		core.Check{Key: keys[up], Limit: limit, Cost: 1},
+		core.Check{Key: keys[down], Limit: limit, Cost: 1, Shadow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !decisions[0].Allowed || decisions[1] != (core.Decision{Limit: limit}) {
+		t.Errorf("%+v, want the first allowed and the second without an answer", decisions)
+	}
+}

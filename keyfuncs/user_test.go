@@ -1,0 +1,46 @@
+package keyfuncs_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+type identifier struct{ text string }
+
+func (i *identifier) String() string { return i.text }
+
+func TestUserValue(t *testing.T) {
+	for _, test := range []struct {
+		value any
+		want  string // "" for ErrNoKey
+	}{
+		{"ada", "user:ada"},
+		{"a|b", "user:a%7Cb"},
+		{42, "user:42"},
+		{uint64(42), "user:42"},
+		{&identifier{"7f"}, "user:7f"},
+		{&identifier{}, ""},
+		{(*identifier)(nil), ""},
+		{"", ""},
+		{nil, ""},
+	} {
+		got, err := keyfuncs.UserValue(func(*http.Request) any { return test.value })(request("203.0.113.9:1"))
+		if got != test.want || (test.want == "") != errors.Is(err, keyfuncs.ErrNoKey) {
+			t.Errorf("%#v is %q, %v, want %q", test.value, got, err, test.want)
+		}
+	}
+}
+
+// The text of a pointer or a struct may be another in every request, which would
+// be a new limit each time.
+func TestUserValueOfAnotherTypeIsAnError(t *testing.T) {
+	for _, value := range []any{identifier{"7f"}, 4.2, []string{"ada"}, struct{}{}} {
+		key, err := keyfuncs.UserValue(func(*http.Request) any { return value })(request("203.0.113.9:1"))
+		if err == nil || errors.Is(err, keyfuncs.ErrNoKey) {
+			t.Errorf("%#v is %q, %v, want an error", value, key, err)
+		}
+	}
+}
