@@ -40,10 +40,10 @@ func TestGiveBackKnowsItsWindow(t *testing.T) {
 				}
 			}
 			charge(3)
-			charged := questions([]Check{{Key: "key", Limit: test.limit, Cost: 3}}, false)
+			charged := newQuestion([]Check{{Key: "key", Limit: test.limit, Cost: 3}}, false)
 			now = start.Add(test.later)
 			charge(4)
-			store.giveBack(t.Context(), charged[0], start.UnixMicro())
+			store.giveBack(t.Context(), charged.groups[0], start.UnixMicro())
 
 			d, err := limiter.Peek(t.Context(), "key", test.limit)
 			if err != nil {

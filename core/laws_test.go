@@ -1,18 +1,78 @@
 package core_test
 
 import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/storetest"
+	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
 func TestMemoryKeepsTheLaws(t *testing.T) { storetest.Run(t, newMemory) }
 
 func TestRedisKeepsTheLaws(t *testing.T) { storetest.Run(t, newRedis(t)) }
 
+// The laws hold for questions that share script calls with those of others.
+func TestRedisKeepsTheLawsInCompany(t *testing.T) {
+	server := redistest.Shared(t)
+	before := server.Calls(t, "evalsha")
+	asked := &atomic.Int64{}
+	storetest.Run(t, inCompany(newRedis(t, core.WithFlights(1)), asked))
+	if calls := server.Calls(t, "evalsha") - before; int64(calls) > asked.Load()*3/4 {
+		t.Errorf("%d questions took %d calls: few have shared one", asked.Load(), calls)
+	}
+}
+
+// company is a store that asks several other questions whenever it is asked one.
+type company struct {
+	core.Store
+
+	asked *atomic.Int64
+}
+
+func inCompany(newStore storetest.Factory, asked *atomic.Int64) storetest.Factory {
+	return func(t *testing.T, now func() time.Time) core.Store {
+		return &company{newStore(t, now), asked}
+	}
+}
+
+func (c *company) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+	return c.among(func() error { return c.Store.Decide(ctx, checks, decisions) })
+}
+
+func (c *company) Peek(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+	return c.among(func() error { return c.Store.Peek(ctx, checks, decisions) })
+}
+
+func (c *company) among(ask func() error) error {
+	others := []core.Check{
+		{Key: "other", Limit: core.Leaky(3, core.PerSecond(1)), Cost: 1},
+		{Key: "other", Limit: core.SlidingLog(3, time.Second), Cost: 2},
+		{Key: "other", Limit: core.FixedWindow(3, time.Second), Cost: 4},
+		{Key: "other", Limit: core.GCRA(3, core.PerSecond(2)).Named("other"), Cost: 1},
+	}
+	var group sync.WaitGroup
+	failures := make([]error, len(others)+1)
+	for i := range others {
+		group.Go(func() {
+			var decision [1]core.Decision
+			failures[i] = c.Store.Decide(context.Background(), others[i:i+1], decision[:])
+		})
+	}
+	failures[len(others)] = ask()
+	group.Wait()
+	c.asked.Add(int64(1 + len(others)))
+	return errors.Join(failures...)
+}
+
 // Law 12: the pure Go arithmetic is the reference for the Lua, and the model is the
 // reference for both.
 func TestMemoryRedisAndTheModelAgree(t *testing.T) {
 	t.Parallel()
-	storetest.Agree(t, newMemory, newRedis(t))
+	storetest.Agree(t, newMemory, newRedis(t), inCompany(newRedis(t, core.WithFlights(1)), new(atomic.Int64)))
 }

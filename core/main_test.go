@@ -27,10 +27,10 @@ func newMemory(_ *testing.T, now func() time.Time) core.Store {
 
 // newRedis returns a factory of stores on the shared server. The tests share a
 // client, and each store has keys of its own.
-func newRedis(t *testing.T) storetest.Factory {
+func newRedis(t *testing.T, options ...core.RedisOption) storetest.Factory {
 	client := redistest.Shared(t).Client(t)
 	return func(t *testing.T, now func() time.Time) core.Store {
-		return core.NewRedis(client,
-			core.WithClock(now), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Minute))
+		return core.NewRedis(client, append(options,
+			core.WithClock(now), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Minute))...)
 	}
 }

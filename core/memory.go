@@ -110,7 +110,9 @@ func (m *Memory) ask(ctx context.Context, checks []Check, decisions []Decision, 
 	unlock := m.lock(checks)
 	defer unlock()
 	now := m.clock()
-	for _, group := range questions(checks, peek) {
+	q := newQuestion(checks, peek)
+	defer q.free()
+	for _, group := range q.groups {
 		err := m.decide(group, now)
 		if err != nil && !group[0].check.Shadow { // a shadow check goes uncharged
 			return err

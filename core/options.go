@@ -48,6 +48,26 @@ func WithBudget(budget time.Duration) RedisOption {
 	return redisOption(func(r *Redis) { r.budget = budget })
 }
 
+// WithFlights sets how many script calls may be under way to one server at once.
+// The default is 2. Questions that are asked meanwhile travel together in the next
+// call. More flights take more of the server's time for the same questions; with one,
+// a call that is slow holds up the next. Less than 1 panics.
+func WithFlights(n int) RedisOption {
+	if n < 1 {
+		panic(fmt.Sprintf("core: %d flights are less than 1", n))
+	}
+	return redisOption(func(r *Redis) { r.mostFlights = n })
+}
+
+// WithMaxWaiting bounds how many questions may wait for a call to one server. The
+// default is 16,384. One more is answered with an error at once. Less than 1 panics.
+func WithMaxWaiting(n int) RedisOption {
+	if n < 1 {
+		panic(fmt.Sprintf("core: a bound of %d questions is less than 1", n))
+	}
+	return redisOption(func(r *Redis) { r.maxWaiting = n })
+}
+
 // WithLogger sets where a [Redis] store reports what its caller cannot see: keys
 // that were damaged and have been replaced. The default is [slog.Default] at the
 // time of the report. A nil logger panics.

@@ -91,15 +91,16 @@ func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) {
 	if len(charged) == 0 {
 		return
 	}
-	call := make([]any, callHead, callHead+len(charged)*(callEach+1)+1)
-	call[2] = len(charged)
-	call, of := r.appendKeys(call, charged, 0)
+	var words request
 	for i := range charged {
-		call = charged[i].appendGiveBack(call, at)
+		a := &charged[i]
+		words.keys = append(words.keys, r.key(a.check))
+		words.arguments = append(r.words.append(words.arguments, a, false), a.usage[0], at)
+		words.of |= a.check.Limit.algorithm.set()
 	}
-	call = r.appendClock(call)
+	script, call := r.call(nil, giveBack, []*request{&words})
 	_, err := r.within(context.WithoutCancel(ctx), func(ctx context.Context) (string, error) {
-		return r.run(ctx, r.script(giveBack, of), call)
+		return r.run(ctx, script, call)
 	})
 	if err != nil {
 		r.logger().Warn("core: a refused question stays charged on one of its servers", slog.Any("error", err))

@@ -3,6 +3,8 @@ package core
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -59,37 +61,54 @@ type ask struct {
 	unanswered bool
 }
 
-// questions returns the checks as a store has to decide them: in groups, one after
+// question is a list of checks as a store has to decide them: in groups, one after
 // the other, each of which passes as a whole or not at all. The checks that gate
 // each other come first; each shadow check is a group of its own.
-//
-// The groups are slices of one array, so that a store can walk them in order.
-func questions(checks []Check, peek bool) [][]ask {
-	asks := make([]ask, 0, len(checks))
+type question struct {
+	asks   []ask
+	groups [][]ask // slices of asks
+}
+
+var questions = sync.Pool{New: func() any { return new(question) }}
+
+// newQuestion returns the question that a list of checks is. It has to be freed.
+func newQuestion(checks []Check, peek bool) *question {
+	q := questions.Get().(*question)          //nolint:forcetypeassert // the pool holds nothing else
+	q.asks = slices.Grow(q.asks, len(checks)) // so that groups stay slices of it
 	for i := range checks {
 		if c := &checks[i]; !c.Shadow {
-			a := ask{check: c, index: i, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0}
-			for j := range asks {
-				if before := &asks[j]; before.check.Cost > 0 && sameState(before.check, c) {
+			a := newAsk(c, i, peek)
+			for j := range q.asks {
+				if before := &q.asks[j]; before.check.Cost > 0 && sameState(before.check, c) {
 					a.cost = min(a.cost+min(before.check.Cost, c.Limit.capacity+1), c.Limit.capacity+1)
 					before.charge = before.charge && c.Cost == 0
 				}
 			}
-			asks = append(asks, a)
+			q.asks = append(q.asks, a)
 		}
 	}
-	gated := len(asks)
-	groups := make([][]ask, 0, 1+len(checks)-gated)
-	if gated > 0 {
-		groups = append(groups, asks)
+	if gated := len(q.asks); gated > 0 {
+		q.groups = append(q.groups, q.asks[:gated:gated])
 	}
 	for i := range checks {
 		if c := &checks[i]; c.Shadow {
-			asks = append(asks, ask{check: c, index: i, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0})
-			groups = append(groups, asks[len(asks)-1:])
+			q.asks = append(q.asks, newAsk(c, i, peek))
+			q.groups = append(q.groups, q.asks[len(q.asks)-1:])
 		}
 	}
-	return groups
+	return q
+}
+
+func newAsk(c *Check, index int, peek bool) ask {
+	return ask{check: c, index: index, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0}
+}
+
+// free gives back a question that nobody looks at any more.
+func (q *question) free() {
+	clear(q.asks)
+	clear(q.groups)
+	q.asks, q.groups = q.asks[:0], q.groups[:0]
+	questions.Put(q)
 }
 
 // fits reports whether what was observed leaves room for the cost.

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strconv"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +40,17 @@ import (
 // the limits do, and the counts are exact again when the question is answered. In
 // between, its charges can get another question refused that would have passed.
 //
+// # Sharing round trips
+//
+// A question that comes alone is asked at once. Those that come while two calls are
+// under way to a server ([WithFlights]) wait for one to end, and are asked together
+// in the next one: one script call with all of them in it, or in a cluster one
+// pipeline. Each is still decided on its own. So under load a check takes a fraction
+// of a round trip, and the server's work for each is less than for a call of its own.
+// A caller whose context ends leaves at once, unless it carries the call of a lone
+// question itself: then it leaves with the answer, or when the budget or its own
+// deadline ends.
+//
 // # The client
 //
 // The client may be any [redis.UniversalClient]. [Open] makes one with the
@@ -50,8 +60,10 @@ import (
 //     repeats one that timed out. Then a request may be charged twice; never less
 //     than once.
 //   - ContextTimeoutEnabled: true. Without it the client ignores deadlines; a
-//     question's budget holds all the same, at the price of a goroutine that stays
-//     behind until the client's own timeouts end it.
+//     question's budget holds all the same, at the price of handing each question to
+//     another goroutine, which stays behind when the server does not answer until the
+//     client's own timeouts end it. So does one for TLS, since go-redis shakes hands
+//     without looking at the deadline.
 type Redis struct {
 	client redis.UniversalClient
 	prefix string
@@ -62,9 +74,18 @@ type Redis struct {
 	owned         bool // the client is closed with the store
 	heedsDeadline bool
 	sharded       bool // different keys may be on different servers
+	packs         bool // keys of one server can share a script call
 
 	scripts  [tasks][allSets]atomic.Pointer[script]
+	words    wordCache
 	replaced atomic.Int64
+
+	mostFlights, maxWaiting int
+	only                    *flights    // where there is one server
+	servers                 sync.Map    // where there are several: flights by server
+	located                 atomic.Bool // a cluster's nodes are known
+	unpackable              atomic.Bool // it has turned out that keys cannot share a call
+	closed                  atomic.Bool
 }
 
 const (
@@ -84,11 +105,70 @@ func NewRedis(rdb redis.UniversalClient, options ...RedisOption) *Redis {
 		logger:        slog.Default,
 		heedsDeadline: heedsDeadline(rdb),
 		sharded:       sharded(rdb),
+		packs:         packs(rdb),
+		mostFlights:   defaultFlights,
+		maxWaiting:    defaultMaxWaiting,
 	}
 	for _, option := range options {
 		option.applyRedis(r)
 	}
+	r.only = r.newFlights()
 	return r
+}
+
+// newFlights returns the flights to one server.
+func (r *Redis) newFlights() *flights {
+	return &flights{
+		fly: r.fly, budget: r.budget, most: r.mostFlights, maxWaiting: r.maxWaiting,
+		heeded: r.heedsDeadline, ended: make(chan struct{}),
+	}
+}
+
+// flightsTo returns the flights to the server that a caller's key is on.
+func (r *Redis) flightsTo(ctx context.Context, key string) (*flights, error) {
+	var scratch [256]byte
+	var server any
+	var err error
+	switch client := r.client.(type) {
+	case *redis.ClusterClient:
+		server, err = r.nodeOf(ctx, client, string(appendSubject(scratch[:0], key)))
+	case *redis.Ring:
+		server, err = client.GetShardClientForKey(string(appendSubject(scratch[:0], key)))
+		err = r.explain(ctx, ctx, err)
+	default:
+		return r.only, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, ok := r.servers.Load(server)
+	if !ok {
+		f, _ = r.servers.LoadOrStore(server, r.newFlights())
+		if r.closed.Load() { // since before it was to be found
+			f.(*flights).close() //nolint:forcetypeassert // the map holds nothing else
+		}
+	}
+	return f.(*flights), nil //nolint:forcetypeassert // the map holds nothing else
+}
+
+// nodeOf returns the address of the cluster's node that has a hash tag. The map of the
+// cluster has to be fetched at first, which takes as long as it takes.
+func (r *Redis) nodeOf(ctx context.Context, client *redis.ClusterClient, tag string) (address string, err error) {
+	look := func(ctx context.Context) (string, error) {
+		node, err := client.MasterForKey(ctx, tag)
+		if err != nil {
+			return "", err
+		}
+		return node.Options().Addr, nil
+	}
+	if r.located.Load() {
+		address, err = look(ctx)
+		return address, r.explain(ctx, ctx, err)
+	}
+	if address, err = r.within(ctx, look); err == nil {
+		r.located.Store(true)
+	}
+	return address, err
 }
 
 // heedsDeadline reports whether a client is known to end a call when its context
@@ -114,6 +194,17 @@ func sharded(rdb redis.UniversalClient) bool {
 	return false
 }
 
+// packs reports whether a script call may have keys that have nothing in common, as
+// long as they are on one server. Of a client that is not known this cannot be said:
+// it may be a cluster's in disguise.
+func packs(rdb redis.UniversalClient) bool {
+	switch rdb.(type) {
+	case *redis.Client, *redis.Ring:
+		return true
+	}
+	return false
+}
+
 // Decide implements [Store].
 func (r *Redis) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
 	return r.ask(ctx, checks, decisions, false)
@@ -125,17 +216,18 @@ func (r *Redis) Peek(ctx context.Context, checks []Check, decisions []Decision) 
 }
 
 func (r *Redis) ask(ctx context.Context, checks []Check, decisions []Decision, peek bool) error {
-	groups := questions(checks, peek)
+	q := newQuestion(checks, peek)
+	defer q.free()
 	var err error
 	if r.sharded && severalKeys(checks) {
-		err = r.askParts(ctx, groups)
+		err = r.askParts(ctx, q.groups)
 	} else {
-		_, err = r.askServer(ctx, groups, false)
+		_, err = r.askServer(ctx, q.groups, false)
 	}
 	if err != nil {
 		return err
 	}
-	for _, group := range groups {
+	for _, group := range q.groups {
 		answer(group, decisions, peek)
 	}
 	return nil
@@ -144,65 +236,44 @@ func (r *Redis) ask(ctx context.Context, checks []Check, decisions []Decision, p
 // askServer has the script decide groups whose keys are on one server, and returns
 // the instant of the decision if that is wanted.
 func (r *Redis) askServer(ctx context.Context, groups [][]ask, wantInstant bool) (at int64, err error) {
-	call, of := r.newCall(groups)
-	if wantInstant {
-		call = append(call, "at")
+	if ctx.Err() != nil {
+		return 0, fmt.Errorf("core: the question was given up: %w", context.Cause(ctx))
 	}
-	call = r.appendClock(call)
-	reply, err := r.within(ctx, func(ctx context.Context) (string, error) {
-		return r.run(ctx, r.script(decide, of), call)
-	})
+	flights, err := r.flightsTo(ctx, groups[0][0].check.Key)
 	if err != nil {
 		return 0, err
 	}
-	return r.observed(groups, reply, wantInstant)
+	request := flights.newRequest()
+	r.write(request, groups, wantInstant)
+	if err := flights.ask(ctx, request); err != nil {
+		return 0, err // the request may still be on its way, and is left to it
+	}
+	defer flights.free(request)
+	if request.err != nil {
+		return 0, request.err
+	}
+	return request.at, r.observed(groups, request.reply)
 }
 
-const (
-	// callHead is how many words stand before the keys in a call: EVALSHA, the
-	// script, and the number of keys.
-	callHead = 3
-	// callEach is how many words there are for each check, its key included.
-	callEach = 8
-)
-
-// newCall returns the words of a script call, but for the first two and the last,
-// and the set of algorithms that it needs.
-func (r *Redis) newCall(groups [][]ask) (call []any, of set) {
-	keys := 0
+// write puts groups into a request.
+func (r *Redis) write(request *request, groups [][]ask, wantInstant bool) {
+	request.instant = wantInstant
 	for _, group := range groups {
-		keys += len(group)
-	}
-	call = make([]any, callHead, callHead+keys*callEach+len(groups)+2)
-	call[2] = keys
-	for _, group := range groups {
-		call, of = r.appendKeys(call, group, of)
-	}
-	for _, group := range groups {
-		call = append(call, len(group))
 		for i := range group {
-			call = group[i].appendDecide(call)
+			a := &group[i]
+			request.keys = append(request.keys, r.key(a.check))
+			request.arguments = r.words.append(request.arguments, a, i < len(group)-1)
+			request.of |= a.check.Limit.algorithm.set()
+			request.numbers += a.check.Limit.algorithm.observed()
+			request.weight += a.weight()
 		}
 	}
-	return call, of
 }
 
-// appendKeys appends the keys of a group, and adds its algorithms to a set.
-func (r *Redis) appendKeys(call []any, group []ask, of set) ([]any, set) {
+// key returns the Redis key of a check.
+func (r *Redis) key(c *Check) string {
 	var scratch [256]byte
-	for i := range group {
-		c := group[i].check
-		call = append(call, string(appendKey(scratch[:0], r.prefix, c.Key, &c.Limit, c.Shadow)))
-		of |= c.Limit.algorithm.set()
-	}
-	return call, of
-}
-
-func (r *Redis) appendClock(call []any) []any {
-	if r.clock != nil {
-		call = append(call, r.clock())
-	}
-	return call
+	return string(appendKey(scratch[:0], r.prefix, c.Key, &c.Limit, c.Shadow))
 }
 
 // script returns the script of a task for a set of algorithms, assembled once.
@@ -214,6 +285,84 @@ func (r *Redis) script(does task, of set) *script {
 	s := newScript(of, r.clock != nil, does)
 	slot.Store(s) // whoever else assembled it has the same
 	return s
+}
+
+// fly takes a batch of questions to the server that they are for.
+func (r *Redis) fly(ctx context.Context, batch []*request, words []any) ([]any, error) {
+	if len(batch) > 1 && (!r.packs || r.unpackable.Load()) {
+		return words, r.flyPipelined(ctx, batch)
+	}
+	return r.flyPacked(ctx, batch, words)
+}
+
+// flyPacked takes a batch of questions to a server as one script call.
+func (r *Redis) flyPacked(ctx context.Context, batch []*request, words []any) ([]any, error) {
+	script, call := r.call(words, decide, batch)
+	reply, err := r.run(ctx, script, call)
+	if len(batch) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") { // a cluster behind a proxy
+		r.unpackable.Store(true)
+		return call, r.flyPipelined(ctx, batch)
+	}
+	deliver(batch, reply, r.explain(context.Background(), ctx, err))
+	return call, err
+}
+
+// flyPipelined takes a batch of questions to the servers of a cluster, where keys
+// cannot share a call, as a call each in one pipeline.
+func (r *Redis) flyPipelined(ctx context.Context, batch []*request) error {
+	commands, scripts := make([]*redis.StringCmd, len(batch)), make([]*script, len(batch))
+	pipeline := r.client.Pipeline()
+	for i := range batch {
+		var call []any
+		scripts[i], call = r.call(nil, decide, batch[i:i+1])
+		call[0], call[1] = "evalsha", scripts[i].hash
+		commands[i] = redis.NewStringCmd(ctx, call...)
+		_ = pipeline.Process(ctx, commands[i])
+	}
+	_, _ = pipeline.Exec(ctx) // the commands carry the errors
+	unknown := r.client.Pipeline()
+	for i, command := range commands {
+		if redis.HasErrorPrefix(command.Err(), "NOSCRIPT") {
+			call := command.Args()
+			call[0], call[1] = "eval", scripts[i].source
+			commands[i] = redis.NewStringCmd(ctx, call...)
+			_ = unknown.Process(ctx, commands[i])
+		}
+	}
+	if unknown.Len() > 0 {
+		_, _ = unknown.Exec(ctx)
+	}
+	failures := make([]error, len(batch))
+	for i, command := range commands {
+		reply, err := command.Result()
+		failures[i] = err
+		deliver(batch[i:i+1], reply, r.explain(context.Background(), ctx, err))
+	}
+	return errors.Join(failures...)
+}
+
+// call appends the words of a script call for a batch to call, but for the first two.
+func (r *Redis) call(call []any, does task, batch []*request) (*script, []any) {
+	keys, of, instant := 0, set(0), false
+	for _, request := range batch {
+		keys += len(request.keys)
+		of |= request.of
+		instant = instant || request.instant
+	}
+	call = append(call, nil, nil, keys)
+	for _, request := range batch {
+		call = append(call, request.keys...)
+	}
+	for _, request := range batch {
+		call = append(call, request.arguments...)
+	}
+	if instant {
+		call = append(call, "at")
+	}
+	if r.clock != nil {
+		call = append(call, r.clock())
+	}
+	return r.script(does, of), call
 }
 
 // run calls a script by its hash, and with its source if the server does not know
@@ -282,56 +431,35 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// observed hands the numbers of a reply to the asks they belong to, and returns
-// the instant of the decision if the reply has it.
-func (r *Redis) observed(groups [][]ask, reply string, hasInstant bool) (at int64, err error) {
+// observed reads the numbers of a reply for the asks they belong to.
+func (r *Redis) observed(groups [][]ask, reply string) error {
 	numbers := numberReader{rest: reply}
 	for _, group := range groups {
 		for i := range group {
-			for j := range group[i].check.Limit.algorithm.observed() {
-				group[i].usage[j] = numbers.next()
+			a, damaged := &group[i], false
+			for j := range a.check.Limit.algorithm.observed() {
+				a.usage[j], damaged = numbers.next()
+			}
+			if damaged {
+				r.reportDamage(a)
 			}
 		}
 	}
-	if hasInstant {
-		at = numbers.next()
+	if numbers.wrong {
+		return fmt.Errorf("core: redis replied %.100q, which is no answer to the question", reply)
 	}
-	if !numbers.ended() {
-		r.reportReplaced(groups, numbers.next())
-	}
-	if numbers.wrong || !numbers.ended() {
-		return 0, fmt.Errorf("core: redis replied %.100q, which is no answer to the question", reply)
-	}
-	return at, nil
+	return nil
 }
 
-// numberReader reads the whole numbers in a text that spaces separate.
-type numberReader struct {
-	rest  string
-	wrong bool // there was something else, or nothing
-}
-
-func (n *numberReader) next() int64 {
-	text, rest, _ := strings.Cut(n.rest, " ")
-	number, err := strconv.ParseInt(text, 10, 64)
-	n.rest, n.wrong = rest, n.wrong || err != nil
-	return number
-}
-
-func (n *numberReader) ended() bool { return n.rest == "" }
-
-// reportReplaced counts and logs keys that held something no script of ours writes.
-func (r *Redis) reportReplaced(groups [][]ask, keys int64) {
-	total := r.replaced.Add(keys)
-	subjects := make([]string, 0, len(groups))
-	for _, group := range groups {
-		for i := range group {
-			c := group[i].check
-			subjects = append(subjects, string(appendKey(nil, r.prefix, c.Key, &c.Limit, c.Shadow)))
-		}
+// reportDamage counts and logs a key that held something no script of ours writes.
+// If the question charges it, it has been replaced.
+func (r *Redis) reportDamage(a *ask) {
+	if !a.charge {
+		return
 	}
-	r.logger().Warn("core: redis keys were damaged and have been replaced",
-		slog.Int64("replaced", keys), slog.Int64("total", total), slog.Any("among", subjects))
+	total := r.replaced.Add(1)
+	r.logger().Warn("core: a redis key was damaged and has been replaced",
+		slog.String("key", r.key(a.check)), slog.Int64("total", total))
 }
 
 // Replaced returns how many keys this store has found damaged (of another type,
@@ -404,8 +532,17 @@ func (r *Redis) warm(ctx context.Context, client redis.Cmdable) error {
 	return nil
 }
 
-// Close implements [Store]. It closes the client only if [Open] made it.
+// Close implements [Store]. Questions that have been asked are answered first, as
+// far as the budget allows. It closes the client only if [Open] made it.
 func (r *Redis) Close() error {
+	r.closed.Store(true)
+	var group sync.WaitGroup
+	group.Go(func() { r.only.close() })
+	r.servers.Range(func(_, f any) bool {
+		group.Go(func() { f.(*flights).close() }) //nolint:forcetypeassert // the map holds nothing else
+		return true
+	})
+	group.Wait()
 	if !r.owned {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -126,15 +125,6 @@ func TestEveryKeyDies(t *testing.T) {
 						ttlCovers(t, client, onlyKey(t, client, prefix), d.ResetAfter)
 					}
 				}
-				if d, err := limiter.Peek(ctx, "key", l); err != nil || d.ResetAfter < 10*time.Second {
-					return
-				}
-				// A key that has lost its time to live gets it back with the next charge.
-				key := onlyKey(t, client, prefix)
-				client.Persist(ctx, key)
-				if d, err := limiter.Allow(ctx, "key", l); err == nil && d.Allowed {
-					ttlCovers(t, client, key, d.ResetAfter)
-				}
 			})
 		}
 	}
@@ -168,12 +158,32 @@ func TestTimeToLiveIsNotShort(t *testing.T) {
 			if covers := client.Time(ctx).Val().Sub(before) + lives; covers < d.ResetAfter {
 				t.Errorf("the key lives for at most %v, and recovers in %v", covers, d.ResetAfter)
 			}
-			client.Persist(ctx, onlyKey(t, client, prefix))
+		})
+	}
+}
+
+// A key that has lost its time to live gets it back as soon as its recovery reaches
+// into another second.
+func TestLostTimeToLiveIsRestored(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	ctx := t.Context()
+	for name, limit := range hourly {
+		t.Run(name, func(t *testing.T) {
+			prefix, clock := redistest.Prefix(t), time.Now()
+			limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient),
+				core.WithClock(func() time.Time { return clock })))
 			if _, err := limiter.Allow(ctx, "key", limit(5)); err != nil {
 				t.Fatal(err)
 			}
-			if ttl := client.PTTL(ctx, onlyKey(t, client, prefix)).Val(); ttl <= 0 {
-				t.Errorf("a key without a time to live has not got one: %v", ttl)
+			client.Persist(ctx, onlyKey(t, client, prefix))
+			clock = clock.Add(24 * time.Hour)
+			d, err := limiter.Allow(ctx, "key", limit(5))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// With a clock of its own, a store keeps keys for an hour longer.
+			if ttl := client.PTTL(ctx, onlyKey(t, client, prefix)).Val(); ttl < d.ResetAfter {
+				t.Errorf("the key lives for %v, and recovers in %v", ttl, d.ResetAfter)
 			}
 		})
 	}
@@ -373,33 +383,6 @@ func TestImpossibleStatesHeal(t *testing.T) {
 					t.Errorf("after a recovery: %+v, %v", d, err)
 				}
 			})
-		}
-	}
-}
-
-// Only named limits keep numbers beside their state.
-func TestNumbersOfAnUnnamedLimitAreDamage(t *testing.T) {
-	client := redistest.Shared(t).Client(t)
-	for name, limit := range hourly {
-		limit := limit(3)
-		key := redistest.Prefix(t) + ":{key}:" + limit.Name()
-		prefix := strings.TrimSuffix(key, ":{key}:"+limit.Name())
-		store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithLogger(slog.New(slog.DiscardHandler)))
-		limiter := core.New(store)
-		if _, err := limiter.Allow(t.Context(), "key", limit); err != nil {
-			t.Fatal(err)
-		}
-		if client.Type(t.Context(), key).Val() != "hash" {
-			continue
-		}
-		client.HSet(t.Context(), key, "numbers", "3 100000 1 1")
-		for range 2 {
-			if d, err := limiter.Allow(t.Context(), "key", limit); err != nil || !d.Allowed {
-				t.Errorf("%s: %+v, %v", name, d, err)
-			}
-		}
-		if store.Replaced() != 1 || client.HExists(t.Context(), key, "numbers").Val() {
-			t.Errorf("%s: replaced %d times, want once and for good", name, store.Replaced())
 		}
 	}
 }

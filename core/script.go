@@ -4,7 +4,6 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -23,6 +22,17 @@ type set uint8
 
 func (a algorithm) set() set { return 1 << (a - 1) }
 
+// algorithms returns the members of a set, in order.
+func (s set) algorithms() []algorithm {
+	var members []algorithm
+	for a := none + 1; a < algorithms; a++ {
+		if s&a.set() != 0 {
+			members = append(members, a)
+		}
+	}
+	return members
+}
+
 const (
 	allSets   = 1 << (algorithms - 1)
 	allMeters = 1<<(leaky-1) | 1<<(shaping-1) | 1<<(tokenBucket-1) | 1<<(gcra-1)
@@ -39,57 +49,137 @@ const (
 
 func (t task) file() string { return [tasks]string{"decide", "give_back"}[t] }
 
-// newScript assembles the script for a set of algorithms from the files it needs.
-// Values never become part of it, so there are no more scripts than sets.
+// newScript assembles the script of a task for a set of algorithms. Values never
+// become part of it, so there are no more scripts than sets.
 func newScript(of set, injectedClock bool, does task) *script {
-	files := []string{"time", "prelude"}
+	clock := "time"
 	if injectedClock {
-		files[0] = "clock"
+		clock = "clock"
 	}
-	if of&allMeters != 0 {
-		files = append(files, "meter")
+	a := assembly{of: of}
+	for _, file := range [...]string{"prelude", clock, "functions", does.file()} {
+		a.include(file)
 	}
-	for a := none + 1; a < algorithms; a++ {
-		if of&a.set() != 0 {
-			files = append(files, strings.ReplaceAll(a.String(), "-", "_"))
+	source := a.String()
+	sum := sha1.Sum([]byte(source)) // SHA-1 is how Redis names scripts
+	return &script{source: source, hash: hex.EncodeToString(sum[:])}
+}
+
+// assembly is a script for a set of algorithms that is being put together.
+type assembly struct {
+	strings.Builder
+
+	of set
+}
+
+// include appends a file, and what it includes. Three names stand for parts of the
+// algorithms' files.
+func (a *assembly) include(name string) {
+	switch name {
+	case "functions":
+		for _, algorithm := range a.of.algorithms() {
+			a.append(section(algorithm, name))
+		}
+	case "observe", "store":
+		branch := "if"
+		for _, algorithm := range a.of.algorithms() {
+			a.append(branch + " limit.algorithm == '" + algorithm.String() + "' then\n")
+			a.append(section(algorithm, name))
+			branch = "elseif"
+		}
+		a.append("end\n")
+	case "meter":
+		if a.of&allMeters == 0 {
+			return
+		}
+		fallthrough
+	default:
+		a.append(luaFile(name))
+	}
+}
+
+// append appends text, with what its lines include.
+func (a *assembly) append(text string) {
+	for line := range strings.Lines(text) {
+		if name, ok := partName(line); ok {
+			a.include(name)
+		} else {
+			_, _ = a.WriteString(line)
 		}
 	}
-	var source strings.Builder
-	for _, file := range append(files, does.file()) {
-		text, err := lua.ReadFile("lua/" + file + ".lua")
-		if err != nil {
-			panic("core: " + err.Error()) // a file that go:embed has not found
+}
+
+// partName returns the name that follows three dashes in a line.
+func partName(line string) (name string, ok bool) {
+	return strings.CutPrefix(strings.TrimSpace(line), "--- ")
+}
+
+// section returns what stands below a name in an algorithm's file, up to the next one.
+func section(a algorithm, name string) string {
+	var text strings.Builder
+	within := false
+	for line := range strings.Lines(luaFile(strings.ReplaceAll(a.String(), "-", "_"))) {
+		if found, ok := partName(line); ok {
+			within = found == name
+		} else if within {
+			text.WriteString(line)
 		}
-		source.Write(text)
 	}
-	sum := sha1.Sum([]byte(source.String())) // SHA-1 is how Redis names scripts
-	return &script{source: source.String(), hash: hex.EncodeToString(sum[:])}
+	return text.String()
 }
 
-// appendDecide appends what decide.lua expects to be told of an ask.
-func (a *ask) appendDecide(arguments []any) []any {
-	charge := "0"
-	if a.charge {
-		charge = "1"
+func luaFile(name string) string {
+	text, err := lua.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic("core: " + err.Error()) // a file that go:embed has not found
 	}
-	arguments = append(arguments, a.check.Limit.algorithm.String(), charge)
-	return a.appendNumbers(arguments)
+	return string(text)
 }
 
-// appendGiveBack appends what give_back.lua expects to be told of an ask that was
-// charged at an instant.
-func (a *ask) appendGiveBack(arguments []any, at int64) []any {
-	arguments = append(arguments, a.check.Limit.algorithm.String())
-	return append(a.appendNumbers(arguments), a.usage[0], at)
-}
-
-func (a *ask) appendNumbers(arguments []any) []any {
+// appendLimit appends what check.lua expects to be told of an ask's limit, and how
+// it is asked. more says that the next ask belongs to the same question.
+func (a *ask) appendLimit(b []byte, more bool) []byte {
 	l := &a.check.Limit
-	pace := l.units.drain
-	if l.units.window > 0 {
-		pace = l.units.window
+	mode := "ask"
+	if a.charge {
+		mode = "take"
 	}
-	return append(arguments, a.unitsAsked(), l.units.capacity, pace, l.units.tick, l.numbers())
+	b = append(b, mode...)
+	if more {
+		b = append(b, '+')
+	}
+	b = append(b, ' ')
+	b = append(b, l.algorithm.String()...)
+	b = appendSpaced(b, l.units.capacity, l.units.drain+l.units.window, l.units.tick) // drain or window is 0
+	return l.appendNumbers(b)
+}
+
+// appendNumbers appends what a named limit leaves beside its state, so that the
+// state can be understood after the numbers have changed. The state of an unnamed
+// limit has no need of it, and neither have the instants of a log.
+func (l *Limit) appendNumbers(b []byte) []byte {
+	if l.name == "" {
+		return b
+	}
+	u := &l.units
+	switch l.algorithm { //nolint:exhaustive // the others are meters
+	case fixedWindow:
+		return appendSpaced(b, u.window)
+	case slidingWindow:
+		return appendSpaced(b, u.window, u.tick)
+	case slidingLog:
+		return b
+	}
+	return appendSpaced(b, u.capacity, u.weight, u.drain, u.tick)
+}
+
+// appendSpaced appends numbers, each after a space.
+func appendSpaced(b []byte, numbers ...int64) []byte {
+	for _, number := range numbers {
+		b = append(b, ' ')
+		b = strconv.AppendInt(b, number, 10)
+	}
+	return b
 }
 
 // unitsAsked returns the cost in the limit's units, or one more than the capacity
@@ -105,24 +195,12 @@ func (a *ask) unitsAsked() int64 {
 	return int64(a.cost) * l.units.weight
 }
 
-// numbers returns what a named limit leaves beside its state, so that the state
-// can be understood after the numbers have changed. The state of an unnamed limit
-// has no need of it, and neither have the instants of a log.
-func (l *Limit) numbers() string {
-	if l.name == "" {
-		return ""
+// weight is what deciding an ask takes, in terms of an ordinary one.
+func (a *ask) weight() int {
+	if a.check.Limit.algorithm == slidingLog {
+		return 1 + a.cost/100 // writes an instant for each unit
 	}
-	u := &l.units
-	switch l.algorithm {
-	case fixedWindow:
-		return strconv.FormatInt(u.window, 10)
-	case slidingWindow:
-		return fmt.Sprintf("%d %d", u.window, u.tick)
-	case slidingLog:
-		return ""
-	default:
-		return fmt.Sprintf("%d %d %d %d", u.capacity, u.weight, u.drain, u.tick)
-	}
+	return 1
 }
 
 // observed is how many numbers the script replies for a check of an algorithm.

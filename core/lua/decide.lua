@@ -1,57 +1,49 @@
 -- Decides a list of questions, one after the other.
 --
 -- KEYS  a key for each check.
--- ARGV  for each question the number of its checks, and for each of those:
---       algorithm, charge ("1", or "0" to ask only), cost, capacity, pace, tick,
---       numbers.
+-- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost.
 --       Then "at", if the instant of the decision is to be told.
 --
 -- Returns whole numbers in a text, which is the cheapest reply. For each check,
 -- what its key had used before the question: one or more, as many as its algorithm
--- says. The caller works out the rest from them. Then the instant in microseconds,
--- if it was asked for, and the number of keys that were damaged and have been
--- replaced, if there are any.
+-- says, and a "!" behind them if the key was damaged. The caller works out the rest
+-- from them. Then the instant in microseconds, if it was asked for.
 
-local argument, key, damaged, reply = 1, 0, 0, nil
+local limits, checks, reply, number, argument = {}, {}, nil, 1, 1
 
-while key < #KEYS do
-  local count, passed, checks = tonumber(ARGV[argument]), true, {}
-  argument = argument + 1
-
-  -- Read and decide all,
-  for i = 1, count do
-    key = key + 1
-    local check = {
-      key = KEYS[key],
-      algorithm = algorithms[ARGV[argument]],
-      charge = ARGV[argument + 1] == '1',
-      cost = tonumber(ARGV[argument + 2]),
-      capacity = tonumber(ARGV[argument + 3]),
-      pace = tonumber(ARGV[argument + 4]),
-      tick = tonumber(ARGV[argument + 5]),
-      numbers = ARGV[argument + 6],
-      used = 0,
-    }
-    argument = argument + 7
-    checks[i] = check
-    if not check.algorithm.observe(check) and check.cost > 0 then
+while number <= #KEYS do
+  -- Read and decide all checks of a question,
+  local first, passed, more = number, true, true
+  while more do
+    --- check
+    if fits == nil then
+      fits = check.cost <= limit.capacity - check.used
+    end
+    if not fits and check.cost > 0 then
       passed = false
     end
-    reply = reply and reply .. ' ' .. check.seen or check.seen
+    if check.damaged then
+      seen = seen .. '!'
+    end
+    reply = reply and reply .. ' ' .. seen or seen
+    checks[number] = check
+    number, argument, more = number + 1, argument + 2, limit.more
   end
 
   -- then write all.
-  for i = 1, count do
+  for i = first, number - 1 do
     local check = checks[i]
-    if check.charge then
+    local limit, charge = check.limit, check.cost
+    if not passed then
+      charge = 0
+    end
+    if limit.charged and (passed or check.repair or check.damaged) then
       if check.damaged then
-        damaged = damaged + 1
         call('DEL', check.key)
+        check.former = -1
       end
-      if passed then
-        check.algorithm.store(check, check.cost)
-      elseif check.repair and check.used + (check.previous or 0) > 0 then
-        check.algorithm.store(check, 0)
+      if charge + check.used + (check.previous or 0) > 0 then
+        --- write
       end
     end
   end
@@ -59,8 +51,5 @@ end
 
 if ARGV[argument] == 'at' then
   reply = reply .. format(' %d', now)
-end
-if damaged > 0 then
-  reply = reply .. format(' %d', damaged)
 end
 return reply or ''

@@ -2,14 +2,23 @@
 -- first. It never holds more of them than the limit, and nothing but a charge (or
 -- a repair) removes those that have left the window.
 
+--- functions
+-- instant returns the instant at an index of the log.
+local function instant(check, index)
+  local at = tonumber(call('LINDEX', check.key, index))
+  if at and at >= 0 and at % 1 == 0 and at <= largest then
+    return at
+  end
+  check.damaged = true
+end
+
 -- first_after returns the index of the first instant after a moment, doubling the
 -- step from the head, where the expired ones are, and then halving it.
 local function first_after(check, moment, length)
   local low, high, step = 0, 0, 1 -- all before low are not after, high is
   while high < length do
-    local at = whole(call('LINDEX', check.key, high))
+    local at = instant(check, high)
     if not at then
-      check.damaged = true
       return 0
     end
     if at > moment then
@@ -22,9 +31,8 @@ local function first_after(check, moment, length)
   end
   while low < high do
     local middle = (low + high - (low + high) % 2) / 2
-    local at = whole(call('LINDEX', check.key, middle))
+    local at = instant(check, middle)
     if not at then
-      check.damaged = true
       return 0
     end
     if at > moment then
@@ -36,83 +44,83 @@ local function first_after(check, moment, length)
   return low
 end
 
--- left returns how long the instant at an index still counts. One from the future
--- counts as from now.
-local function left(check, index)
-  local at = whole(call('LINDEX', check.key, index))
-  if not at or at <= now - check.pace then -- the log is not in order
+-- left_of returns how long the instant at an index still counts. One from the
+-- future counts as from now.
+local function left_of(check, index)
+  local at, window = instant(check, index), check.limit.pace
+  if not at or at <= now - window then -- the log is not in order
     check.damaged = true
     return 0
   end
   if at > now then
     at = now
   end
-  return at + check.pace - now
+  return at + window - now
 end
 
-local function observe_log(check)
-  local length = usable(check, pcall('LLEN', check.key))
-  if not length or length == 0 then
-    return 0, 0, 0
-  end
-  local first = first_after(check, now - check.pace, length)
-  if first == length or check.damaged then
-    check.first = first
-    return 0, 0, 0
-  end
-  if length - first > check.capacity then
-    first = length - check.capacity
-    check.repair = true
-  end
+-- observe_log returns how long the oldest unit of a log still counts, how long the
+-- check has to wait, and how long the newest unit still counts.
+local function observe_log(check, length)
+  local limit = check.limit
+  local first = first_after(check, now - limit.pace, length)
   check.first = first
-  check.used = length - first
-  local newest = call('LINDEX', check.key, -1)
-  if not whole(newest) then
-    check.damaged = true
+  if first == length or check.damaged then
     return 0, 0, 0
   end
-  if whole(newest) > now then
+  if length - first > limit.capacity then
+    first = length - limit.capacity
+    check.first, check.repair = first, true
+  end
+  check.used = length - first
+  local newest = instant(check, -1)
+  if not newest then
+    return 0, 0, 0
+  end
+  check.former = newest + limit.pace
+  if newest > now then
     check.future = length - math.max(first, first_after(check, now, length))
     check.repair = true
   end
-  local wait, missing = 0, check.used + check.cost - check.capacity
-  if missing > 0 and check.cost <= check.capacity then
-    wait = left(check, first + missing - 1)
+  local wait, missing = 0, check.used + check.cost - limit.capacity
+  if missing > 0 and check.cost <= limit.capacity then
+    wait = left_of(check, first + missing - 1)
   end
-  return left(check, first), wait, left(check, length - 1)
+  return left_of(check, first), wait, left_of(check, length - 1)
 end
 
-algorithms['sliding-log'] = {
-  observe = function(check)
-    check.first, check.future = 0, 0
-    local oldest, wait, newest = observe_log(check)
+--- observe
+state = pcall('LLEN', check.key)
+check.first, check.future, check.newest = 0, 0, 0
+seen = '0 0 0 0'
+if type(state) ~= 'table' then
+  if state > 0 then
+    local oldest, wait, newest = observe_log(check, state)
     if check.damaged then
-      check.used, check.first, check.future, oldest, wait, newest = 0, 0, 0, 0, 0, 0
+      check.used, check.first, check.future = 0, 0, 0
+    else
+      check.newest = newest
+      seen = format('%d %d %d %d', check.used, oldest, wait, newest)
     end
-    check.newest = newest
-    check.seen = format('%d %d %d %d', check.used, oldest, wait, newest)
-    return check.cost <= check.capacity - check.used
-  end,
+  end
+  state = nil
+end
 
-  store = function(check, cost)
-    if check.first > 0 or check.future > 0 then
-      call('LTRIM', check.key, format('%d', check.first), format('%d', -1 - check.future))
-    end
-    local instants, at = {}, format('%d', now)
-    for unit = 1, cost + check.future do
-      instants[#instants + 1] = at
-      if #instants == 1000 then
-        call('RPUSH', check.key, unpack(instants))
-        instants = {}
-      end
-    end
-    if #instants > 0 then
-      call('RPUSH', check.key, unpack(instants))
-    end
-    local left = check.pace
-    if cost == 0 then
-      left = check.newest
-    end
-    call('PEXPIRE', check.key, format('%.0f', left / 1000 + slack))
-  end,
-}
+--- store
+if check.first > 0 or check.future > 0 then
+  call('LTRIM', check.key, format('%d', check.first), format('%d', -1 - check.future))
+end
+local instants, at = {}, format('%d', now)
+for unit = 1, charge + check.future do
+  instants[#instants + 1] = at
+  if #instants == 1000 then
+    call('RPUSH', check.key, unpack(instants))
+    instants = {}
+  end
+end
+if #instants > 0 then
+  call('RPUSH', check.key, unpack(instants))
+end
+full = now + limit.pace
+if charge == 0 then
+  full = now + check.newest
+end

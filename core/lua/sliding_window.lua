@@ -2,79 +2,78 @@
 -- and in the one before it, and when the current one started. Windows are aligned
 -- to 1970 on the server's clock.
 
--- rolled returns the counts of a state as they stand in the window that starts at
--- an instant (in ticks), and whether the state was from a later one.
-local function rolled(current, previous, age, window)
-  if age < 0 then
-    return current, previous, true
-  elseif age < window then
-    return current, previous, false
-  elseif age < 2 * window then
-    return 0, current, false
-  end
-  return 0, 0, false
+--- observe
+if limit.numbers == '' then
+  state = pcall('HMGET', check.key, 'current', 'previous', 'start')
+else
+  state = pcall('HMGET', check.key, 'current', 'previous', 'start', 'numbers')
 end
-
-algorithms['sliding-window'] = {
-  observe = function(check)
-    local state = usable(check, pcall('HMGET', check.key, 'current', 'previous', 'start', 'numbers'))
-    local window, ticks = check.pace, (now - now % check.tick) / check.tick
-    local elapsed = ticks % window
-    local current, previous = 0, 0
-    if state and (state[1] or state[2] or state[3]) then
-      local start
-      current, previous, start = whole(state[1]), whole(state[2]), whole(state[3])
-      if not (current and previous and start) or state[4] and check.numbers == '' then
-        check.damaged = true
-      elseif (state[4] or '') == check.numbers then
-        current, previous, check.repair = rolled(current, previous, ticks - elapsed - start / check.tick, window)
-      else
-        -- Windows of another length: what is used moves into the current one. A
-        -- refusal leaves it so only if that ends sooner. Else two lengths that take
-        -- turns, as during a deployment, would put the end off for ever.
-        local former, tick = string.match(state[4] or '', '^(%d+) (%d+)$')
-        former, tick = whole(former), whole(tick)
-        if not (former and tick and former * tick > 0) then
-          check.damaged = true
-        else
-          local then_ticks = (now - now % tick) / tick
-          local then_elapsed = then_ticks % former
-          current, previous, check.repair = rolled(current, previous, then_ticks - then_elapsed - start / tick, former)
-          local weighted = previous * (former - then_elapsed)
-          local part = weighted % former
-          current, previous = current + (weighted - part) / former, 0
-          if part > 0 then
-            current = current + 1
-          end
-          check.repair = check.repair or window * check.tick < former * tick
-        end
-      end
-      if check.damaged then
-        current, previous = 0, 0
-      end
-      if current > check.capacity then
-        current = check.capacity
-        check.repair = true
-      end
-      if previous > check.capacity then
-        previous = check.capacity
-        check.repair = true
-      end
-    end
-    check.used, check.previous, check.elapsed = current, previous, elapsed
-    check.seen = format('%d %d %d', current, previous, elapsed)
-    local room = check.capacity - current - check.cost
-    return room >= 0 and previous * (window - elapsed) <= room * window
-  end,
-
-  store = function(check, cost)
-    local current, previous = format('%d', check.used + cost), format('%d', check.previous)
-    local start = format('%d', now - now % check.tick - check.elapsed * check.tick)
-    if check.numbers == '' then
-      call('HSET', check.key, 'current', current, 'previous', previous, 'start', start)
+local capacity, window, tick = limit.capacity, limit.pace, limit.tick
+local ticks = (now - now % tick) / tick
+local elapsed = ticks % window
+local current, previous = 0, 0
+if state[1] or state[2] or state[3] then
+  local start, former_numbers, then_elapsed = tonumber(state[3]), state[4] or '', elapsed
+  current, previous = tonumber(state[1]), tonumber(state[2])
+  if former_numbers ~= limit.numbers then
+    window, tick = string.match(former_numbers, '^(%d+) (%d+)$')
+    window, tick = tonumber(window), tonumber(tick)
+    if window and window * tick > 0 then
+      ticks = (now - now % tick) / tick
+      then_elapsed = ticks % window
     else
-      call('HSET', check.key, 'current', current, 'previous', previous, 'start', start, 'numbers', check.numbers)
+      check.damaged = true
     end
-    call('PEXPIRE', check.key, format('%.0f', (2 * check.pace - check.elapsed) * check.tick / 1000 + slack))
-  end,
-}
+  end
+  if check.damaged or not (current and previous and start and current >= 0 and previous >= 0 and start >= 0)
+    or current % 1 + previous % 1 + start % 1 ~= 0
+    or current > largest or previous > largest or start > largest then
+    check.damaged, current, previous = true, 0, 0
+  else
+    -- The counts as they stand in the window of this instant.
+    local age = ticks - then_elapsed - start / tick
+    if age < 0 then
+      check.repair = true
+    elseif age >= 2 * window then
+      current, previous = 0, 0
+    elseif age >= window then
+      current, previous = 0, current
+    end
+    if former_numbers == limit.numbers then
+      check.former = start + 2 * window * tick
+    else
+      -- Windows of another length: what is used moves into the current one. A
+      -- refusal leaves it so only if that ends sooner. Else two lengths that take
+      -- turns, as during a deployment, would put the end off for ever.
+      local weighted = previous * (window - then_elapsed)
+      local part = weighted % window
+      current, previous = current + (weighted - part) / window, 0
+      if part > 0 then
+        current = current + 1
+      end
+      check.repair = check.repair or limit.pace * limit.tick < window * tick
+    end
+  end
+  if current > capacity then
+    current = capacity
+    check.repair = true
+  end
+  if previous > capacity then
+    previous = capacity
+    check.repair = true
+  end
+end
+check.used, check.previous, check.elapsed = current, previous, elapsed
+seen = format('%d %d %d', current, previous, elapsed)
+local room = capacity - current - check.cost
+fits = room >= 0 and previous * (limit.pace - elapsed) <= room * limit.pace
+
+--- store
+local start = now - now % limit.tick - check.elapsed * limit.tick
+full = start + 2 * limit.pace * limit.tick
+local current, previous = format('%d', check.used + charge), format('%d', check.previous)
+if limit.numbers == '' then
+  call('HSET', check.key, 'current', current, 'previous', previous, 'start', format('%d', start))
+else
+  call('HSET', check.key, 'current', current, 'previous', previous, 'start', format('%d', start), 'numbers', limit.numbers)
+end

@@ -1,0 +1,130 @@
+package core_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// hammer asks from many goroutines at once, each several times, and returns how
+// often was admitted.
+func hammer(t *testing.T, ask func(caller, turn int) (core.Decision, error)) (admitted int64) {
+	t.Helper()
+	const callers, turns = 64, 20
+	var (
+		group sync.WaitGroup
+		count atomic.Int64
+	)
+	for caller := range callers {
+		group.Go(func() {
+			for turn := range turns {
+				d, err := ask(caller, turn)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if d.Allowed {
+					count.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return count.Load()
+}
+
+// Under load, questions share script calls, and each is decided as if it were alone.
+func TestQuestionsShareCalls(t *testing.T) {
+	server := redistest.Start(t)
+	for _, heeds := range []bool{true, false} {
+		t.Run(fmt.Sprintf("client heeds deadlines %t", heeds), func(t *testing.T) {
+			client := server.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = heeds })
+			limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
+			before := server.Calls(t, "evalsha")
+			admitted := hammer(t, func(caller, _ int) (core.Decision, error) {
+				return limiter.Allow(t.Context(), fmt.Sprint("user:", caller%4), core.Leaky(100, core.PerHour(1)))
+			})
+			if admitted != 400 {
+				t.Errorf("%d admitted, want 100 on each of 4 keys", admitted)
+			}
+			if calls := server.Calls(t, "evalsha") - before; calls > 64*20/2 {
+				t.Errorf("%d calls for %d questions", calls, 64*20)
+			}
+		})
+	}
+}
+
+// A key that is damaged is the fault of one question, and concerns no other.
+func TestDamageDoesNotSpread(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	prefix := redistest.Prefix(t)
+	store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithLogger(discard))
+	limiter := core.New(store)
+	limit := core.FixedWindow(10, year)
+	admitted := hammer(t, func(caller, turn int) (core.Decision, error) {
+		key := fmt.Sprint("user:", caller, ":", turn)
+		if caller%8 == 0 {
+			client.RPush(t.Context(), redisKey(prefix, key, limit), "damage")
+		}
+		d, err := limiter.AllowN(t.Context(), key, limit, 4)
+		if err == nil && d.Remaining != 6 {
+			t.Errorf("%s: %d remain, want 6", key, d.Remaining)
+		}
+		return d, err
+	})
+	if admitted != 64*20 || store.Replaced() != 8*20 {
+		t.Errorf("%d admitted and %d replaced, want %d and %d", admitted, store.Replaced(), 64*20, 8*20)
+	}
+}
+
+// Behind a proxy, a cluster looks like one server, until keys of several slots come
+// in one call. Then each question gets a call of its own, in a pipeline.
+func TestClusterInDisguise(t *testing.T) {
+	server := redistest.Start(t, "--cluster-enabled", "yes")
+	client := server.Client(t)
+	if err := client.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(client.ClusterInfo(t.Context()).Val(), "cluster_state:ok"); {
+		if time.Now().After(deadline) {
+			t.Fatal("the cluster does not come up")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
+	admitted := hammer(t, func(caller, turn int) (core.Decision, error) {
+		if caller == 0 && turn == 10 {
+			client.ScriptFlush(t.Context()) // the pipeline heals, too
+		}
+		return limiter.Allow(t.Context(), fmt.Sprint("user:", caller%8), core.GCRA(50, core.PerHour(1)))
+	})
+	if admitted != 400 {
+		t.Errorf("%d admitted, want 50 on each of 8 keys", admitted)
+	}
+}
+
+// In a cluster, questions about keys of one node share a round trip.
+func TestQuestionsOfANodeShareARoundTrip(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	client := cluster.Client(t)
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
+	admitted := hammer(t, func(caller, turn int) (core.Decision, error) {
+		if caller == 0 && turn == 10 {
+			for _, node := range cluster.Nodes() {
+				node.Client(t).ScriptFlush(t.Context())
+			}
+		}
+		return limiter.Allow(t.Context(), fmt.Sprint("user:", caller%16), core.TokenBucket(30, core.PerHour(1)))
+	})
+	if admitted != 480 {
+		t.Errorf("%d admitted, want 30 on each of 16 keys", admitted)
+	}
+}
