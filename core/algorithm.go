@@ -74,7 +74,8 @@ type arithmetic interface {
 	// is from the future, or was left by other numbers of a named limit. cost is
 	// what the question asks, for the sake of the log.
 	observe(l *Limit, s *state, now int64, cost int) (u usage, repair bool)
-	// store writes the state of a usage, with cost events charged, as of now.
+	// store writes the state of a usage, with cost events charged, as of now: all of it
+	// but the limit.
 	store(l *Limit, s *state, u usage, now int64, cost int)
 
 	// fits reports whether cost events, at least one, may pass.

@@ -3,8 +3,11 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -139,6 +142,42 @@ func benchmarkChecks(b *testing.B, limiter *core.Limiter) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkMemoryKeys shows what a key costs, the text of the key included, and
+// that many keys are no slower to come by than few.
+func BenchmarkMemoryKeys(b *testing.B) {
+	for _, keys := range []int{1000, 1_000_000} {
+		b.Run(strconv.Itoa(keys), func(b *testing.B) {
+			limit := core.Leaky(10_000, core.PerHour(1))
+			limiter := core.New(core.NewMemory())
+			names := make([]string, keys)
+			for i := range names {
+				names[i] = fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255)
+			}
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			for _, name := range names {
+				if _, err := limiter.Allow(b.Context(), name, limit); err != nil {
+					b.Fatal(err)
+				}
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			perKey := float64(after.HeapAlloc-before.HeapAlloc) / float64(keys)
+			i := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := limiter.Allow(b.Context(), names[i%keys], limit); err != nil {
+					b.Fatal(err)
+				}
+				i += 7919 // in no order
+			}
+			b.ReportMetric(perKey, "B/key")
+			runtime.KeepAlive(limiter)
 		})
 	}
 }

@@ -55,12 +55,12 @@ func (fixed) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
 	}
 	// An open window closes when it was said to, whatever the length of the next
 	// one, but never later than a full window from now.
-	left := min(s.at+s.units.window-now, l.units.window)
+	left := min(s.at+s.ruling.limit.units.window-now, l.units.window)
 	if left <= 0 {
 		return usage{}, false
 	}
 	used := min(s.level, l.units.capacity)
-	return usage{used, left}, s.units != l.units || s.at+l.units.window-now != left || used != s.level
+	return usage{used, left}, s.ruling.limit.units != l.units || s.at+l.units.window-now != left || used != s.level
 }
 
 func (fixed) store(l *Limit, s *state, u usage, now int64, cost int) {
@@ -68,7 +68,7 @@ func (fixed) store(l *Limit, s *state, u usage, now int64, cost int) {
 	if left == 0 {
 		left = l.units.window
 	}
-	*s = state{units: l.units, level: u[0] + int64(cost), at: now + left - l.units.window}
+	s.level, s.at = u[0]+int64(cost), now+left-l.units.window
 }
 
 func (fixed) fits(l *Limit, u usage, cost int) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // Limiter answers whether something may happen now. It is a [Store] with the
@@ -64,15 +65,29 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 	return l.askOne(ctx, Check{Key: key, Limit: limit, Cost: 1}, l.store.Peek)
 }
 
+// lone is a question of one check. What a Store is given may be on the heap only,
+// so it is used again.
+type lone struct {
+	checks    [1]Check
+	decisions [1]Decision
+}
+
+var lones = sync.Pool{New: func() any { return new(lone) }}
+
 func (l *Limiter) askOne(ctx context.Context, check Check, ask func(context.Context, []Check, []Decision) error) (Decision, error) {
-	checks, decisions := [1]Check{check}, [1]Decision{}
-	if err := validate(checks[:]); err != nil {
+	q := lones.Get().(*lone) //nolint:forcetypeassert // the pool holds nothing else
+	defer func() {
+		*q = lone{}
+		lones.Put(q)
+	}()
+	q.checks[0] = check
+	if err := validate(q.checks[:]); err != nil {
 		return Decision{}, err
 	}
-	if err := ask(ctx, checks[:], decisions[:]); err != nil {
+	if err := ask(ctx, q.checks[:], q.decisions[:]); err != nil {
 		return Decision{}, err
 	}
-	return decisions[0], nil
+	return q.decisions[0], nil
 }
 
 // Reset makes a key as good as new under the given limits, of which there must be

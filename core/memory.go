@@ -8,9 +8,11 @@ import (
 	"hash/maphash"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unique"
 )
 
 // Memory is a [Store] inside this process: for servers that run alone, for tests,
@@ -32,6 +34,7 @@ type Memory struct {
 	seed   maphash.Seed
 	shards []shard
 	bound  int // keys in each shard
+	limits limitCache[enforced, *ruling]
 	closed atomic.Bool
 }
 
@@ -40,21 +43,45 @@ type shard struct {
 	mu      sync.Mutex
 	entries map[entryKey]*entry
 	leaving departures
+
+	_ [128 - 8 - 8 - 24]byte // no cache line has two shards
+}
+
+// enforced is a limit as it is asked.
+type enforced struct {
+	limit  Limit
+	shadow bool
+}
+
+// ruling is what the states under a limit have in common.
+type ruling struct {
+	limit Limit
+	// identity is the same for whatever shares a state, and a word long.
+	identity unique.Handle[enforced]
+}
+
+// ruling returns the ruling of a limit.
+func (m *Memory) ruling(limit *Limit, shadow bool) *ruling {
+	e := enforced{*limit, shadow}
+	r, ok := m.limits.find(&e)
+	if !ok {
+		r = m.limits.add(e, &ruling{limit: e.limit, identity: unique.Make(enforced{e.limit.identity(), shadow})})
+	}
+	return r
 }
 
 // entryKey tells a state from all others.
 type entryKey struct {
 	key      string
-	identity Limit
-	shadow   bool
+	identity unique.Handle[enforced]
 }
 
 // entry is a state on its way out.
 type entry struct {
-	key   entryKey
-	limit Limit // the numbers that wrote the state
+	key   string
 	state state
 	full  int64 // when the state is as good as new
+	due   int64 // when to look whether it is: what full was, or before
 	place int   // in the shard's departures
 }
 
@@ -63,8 +90,9 @@ const (
 	mostShards     = 64
 	// leastShardKeys keeps the shards of a small store large enough to fill evenly.
 	leastShardKeys = 1024
-	// mostForgotten bounds how long a question is held up by keys that vanish.
-	mostForgotten = 64
+	// mostForgotten bounds how long a question is held up by keys that vanish. It adds
+	// one key for each check at most.
+	mostForgotten = 2
 	// mostSpared bounds the search for a key that can be given up, among the soonest
 	// and then among the others.
 	mostSpared = 64
@@ -107,17 +135,27 @@ func (m *Memory) ask(ctx context.Context, checks []Check, decisions []Decision, 
 	if err := m.ready(ctx); err != nil {
 		return err
 	}
-	unlock := m.lock(checks)
-	defer unlock()
-	now := m.clock()
 	q := newQuestion(checks, peek)
 	defer q.free()
+	for i := range q.asks {
+		a := &q.asks[i]
+		a.ruling = m.ruling(&a.check.Limit, a.check.Shadow)
+		a.shard = m.place(a.check.Key)
+	}
+	if len(checks) == 1 { // no order to be found, nor anything to remember
+		s := &m.shards[q.asks[0].shard]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	} else {
+		defer m.unlock(m.lock(q.asks))
+	}
+	now := m.clock()
 	for _, group := range q.groups {
-		err := m.decide(group, now)
+		pass, err := m.decide(group, now)
 		if err != nil && !group[0].check.Shadow { // a shadow check goes uncharged
 			return err
 		}
-		answer(group, decisions, peek)
+		answer(group, decisions, pass, peek)
 	}
 	return nil
 }
@@ -132,27 +170,23 @@ func (m *Memory) ready(ctx context.Context) error {
 	return nil
 }
 
-// lock locks the shards of the checks' keys, in order, and returns what unlocks
-// them.
-func (m *Memory) lock(checks []Check) (unlock func()) {
-	if len(checks) == 1 {
-		s := m.shard(checks[0].Key)
-		s.mu.Lock()
-		return s.mu.Unlock
-	}
-	places := make([]int, len(checks))
-	for i := range checks {
-		places[i] = m.place(checks[i].Key)
+// lock locks the shards of asks, in order, and returns which those are.
+func (m *Memory) lock(asks []ask) (places []int) {
+	places = make([]int, len(asks))
+	for i := range asks {
+		places[i] = asks[i].shard
 	}
 	slices.Sort(places)
 	places = slices.Compact(places)
 	for _, place := range places {
 		m.shards[place].mu.Lock()
 	}
-	return func() {
-		for _, place := range places {
-			m.shards[place].mu.Unlock()
-		}
+	return places
+}
+
+func (m *Memory) unlock(places []int) {
+	for _, place := range places {
+		m.shards[place].mu.Unlock()
 	}
 }
 
@@ -160,90 +194,102 @@ func (m *Memory) place(key string) int {
 	return int(maphash.String(m.seed, key) % uint64(len(m.shards)))
 }
 
-func (m *Memory) shard(key string) *shard { return &m.shards[m.place(key)] }
+// fresh is the state of a key that is not there. Nobody writes it.
+var fresh state
 
-// decide observes and then writes the states of a group, as the scripts do. The
-// shards are locked.
-func (m *Memory) decide(group []ask, now int64) error {
+// decide observes and then writes the states of a group, as the scripts do, and
+// reports whether it passes. The shards are locked.
+func (m *Memory) decide(group []ask, now int64) (pass bool, err error) {
+	for i := range group {
+		m.shards[group[i].shard].forget(now - m.slack)
+	}
 	var repairs uint64 // a bit for each ask, as far as there are bits
 	for i := range group {
 		a := &group[i]
-		s := m.shard(a.check.Key)
-		s.forget(now - m.slack)
-		var seen state
-		if e := s.entries[a.entryKey()]; e != nil {
-			seen = e.state
+		seen := &fresh
+		if a.entry = m.shards[a.shard].entries[a.entryKey()]; a.entry != nil {
+			seen = &a.entry.state
 		}
 		l := &a.check.Limit
 		var repair bool
-		if a.usage, repair = l.algorithm.arithmetic().observe(l, &seen, now, a.cost); repair {
+		if a.usage, repair = l.algorithm.arithmetic().observe(l, seen, now, a.cost); repair {
 			repairs |= 1 << min(i, 63)
 		}
 	}
 	if passed(group) {
 		if err := m.makeRoom(group, now); err != nil {
-			return err
+			return true, err
 		}
 		for i := range group {
 			if a := &group[i]; a.charge {
 				m.write(a, now, a.cost)
 			}
 		}
-		return nil
+		return true, nil
 	}
 	for i := range group {
 		if a := &group[i]; a.charge && a.usage[0]+a.usage[1] > 0 && repairs&(1<<min(i, 63)) != 0 {
 			m.write(a, now, 0)
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // makeRoom gives keys up where the charges of a group would add more than fit,
 // but none of the group's own. It fails before anything has been written.
 func (m *Memory) makeRoom(group []ask, now int64) error {
-	added := make(map[*shard]int)
 	for i := range group {
 		a := &group[i]
-		s := m.shard(a.check.Key)
-		if !a.charge || s.entries[a.entryKey()] != nil {
+		if !a.charge || a.entry != nil {
 			continue
 		}
-		added[s]++
-		if len(s.entries)+added[s] > m.bound && !s.giveUp(now, group) {
+		s, added := &m.shards[a.shard], 1
+		for j := range group[:i] {
+			if b := &group[j]; b.charge && b.entry == nil && b.shard == a.shard {
+				added++
+			}
+		}
+		if len(s.entries)+added > m.bound && !s.giveUp(now, group) {
 			return fmt.Errorf("core: the memory store is at its bound of %d keys, and found none to give up: they still refuse", m.maxKeys)
 		}
 	}
 	return nil
 }
 
-func (a *ask) entryKey() entryKey {
-	return entryKey{key: a.check.Key, identity: a.check.Limit.identity(), shadow: a.check.Shadow}
-}
+func (a *ask) entryKey() entryKey { return entryKey{a.check.Key, a.ruling.identity} }
 
 // write stores a state as of now with cost charged. The shard is locked.
 func (m *Memory) write(a *ask, now int64, cost int) {
-	s, key, l := m.shard(a.check.Key), a.entryKey(), &a.check.Limit
+	s, l := &m.shards[a.shard], &a.check.Limit
 	arithmetic := l.algorithm.arithmetic()
-	e := s.entries[key]
-	if e == nil {
-		e = &entry{key: key}
-		s.entries[key] = e
+	e, added := a.entry, a.entry == nil
+	if added {
+		e = &entry{key: strings.Clone(a.check.Key)} // it may be a part of a whole request
+		s.entries[entryKey{e.key, a.ruling.identity}] = e
+	}
+	arithmetic.store(l, &e.state, a.usage, now, cost)
+	e.state.ruling = a.ruling
+	e.full = now + arithmetic.reset(l, arithmetic.charged(l, a.usage, cost))
+	if added {
+		e.due = e.full
 		heap.Push(&s.leaving, e)
 	}
-	e.limit = *l
-	arithmetic.store(l, &e.state, a.usage, now, cost)
-	e.full = now + arithmetic.reset(l, arithmetic.charged(l, a.usage, cost))
-	heap.Fix(&s.leaving, e.place)
 }
 
-// forget drops keys that were as good as new at an instant, some at a time.
+// forget drops keys that were as good as new at an instant, some at a time. Keys
+// that have been used since they were last looked at are put where they belong now,
+// so that to use a key does not move it.
 func (s *shard) forget(now int64) {
 	for range mostForgotten {
-		if len(s.leaving) == 0 || s.leaving[0].full > now {
+		if len(s.leaving) == 0 || s.leaving[0].due > now {
 			return
 		}
-		s.remove(s.leaving[0])
+		if e := s.leaving[0]; e.full > now {
+			e.due = e.full
+			heap.Fix(&s.leaving, 0)
+		} else {
+			s.remove(e)
+		}
 	}
 }
 
@@ -260,11 +306,12 @@ func (s *shard) giveUp(now int64, spared []ask) bool {
 			i = rand.IntN(len(s.leaving))
 		}
 		e := s.leaving[i]
-		if slices.ContainsFunc(spared, func(a ask) bool { return a.entryKey() == e.key }) {
+		if slices.ContainsFunc(spared, func(a ask) bool { return a.entry == e }) {
 			continue
 		}
-		arithmetic := e.limit.algorithm.arithmetic()
-		if u, _ := arithmetic.observe(&e.limit, &e.state, now, 1); arithmetic.fits(&e.limit, u, 1) {
+		l := &e.state.ruling.limit
+		arithmetic := l.algorithm.arithmetic()
+		if u, _ := arithmetic.observe(l, &e.state, now, 1); arithmetic.fits(l, u, 1) {
 			s.remove(e)
 			return true
 		}
@@ -274,7 +321,7 @@ func (s *shard) giveUp(now int64, spared []ask) bool {
 
 func (s *shard) remove(e *entry) {
 	heap.Remove(&s.leaving, e.place)
-	delete(s.entries, e.key)
+	delete(s.entries, entryKey{e.key, e.state.ruling.identity})
 }
 
 // Reset implements [Store].
@@ -282,12 +329,12 @@ func (m *Memory) Reset(ctx context.Context, key string, limits []Limit) error {
 	if err := m.ready(ctx); err != nil {
 		return err
 	}
-	s := m.shard(key)
+	s := &m.shards[m.place(key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range limits {
 		for _, shadow := range [...]bool{false, true} {
-			if e := s.entries[entryKey{key: key, identity: l.identity(), shadow: shadow}]; e != nil {
+			if e := s.entries[entryKey{key, m.ruling(&l, shadow).identity}]; e != nil {
 				s.remove(e)
 			}
 		}
@@ -325,11 +372,11 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// departures is a heap of entries, the one that is full again soonest first.
+// departures is a heap of entries, the one that is due soonest first.
 type departures []*entry
 
 func (d departures) Len() int           { return len(d) }
-func (d departures) Less(i, j int) bool { return d[i].full < d[j].full }
+func (d departures) Less(i, j int) bool { return d[i].due < d[j].due }
 
 func (d departures) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]

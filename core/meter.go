@@ -46,8 +46,8 @@ func (m meter) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
 		return usage{}, false
 	}
 	used, repair := m.drained(s, now)
-	if s.units != l.units {
-		used = rescaled(used, l.units.weight, s.units.weight)
+	if s.ruling.limit.units != l.units {
+		used = rescaled(used, l.units.weight, s.ruling.limit.units.weight)
 		repair = true
 	}
 	if used > l.units.capacity {
@@ -59,17 +59,17 @@ func (m meter) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
 // drained returns the units of a state that are left at an instant, and whether
 // they are another number than the state should ever come to.
 func (m meter) drained(s *state, now int64) (level int64, repair bool) {
-	elapsed := now/s.units.tick - s.at/s.units.tick
-	room := s.units.capacity - s.level
+	elapsed := now/s.ruling.limit.units.tick - s.at/s.ruling.limit.units.tick
+	room := s.ruling.limit.units.capacity - s.level
 	switch {
 	case elapsed < 0 && !m.absolute:
 		return s.level, true
-	case elapsed < 0 && -elapsed > room/s.units.drain:
-		return s.units.capacity, true
-	case elapsed > s.level/s.units.drain:
+	case elapsed < 0 && -elapsed > room/s.ruling.limit.units.drain:
+		return s.ruling.limit.units.capacity, true
+	case elapsed > s.level/s.ruling.limit.units.drain:
 		return 0, false
 	}
-	return s.level - elapsed*s.units.drain, false
+	return s.level - elapsed*s.ruling.limit.units.drain, false
 }
 
 // rescaled returns ceil(level · weight / former), or most if that is less.
@@ -85,7 +85,7 @@ func rescaled(level, weight, former int64) int64 {
 }
 
 func (meter) store(l *Limit, s *state, u usage, now int64, cost int) {
-	*s = state{units: l.units, level: u[0] + int64(cost)*l.units.weight, at: now - now%l.units.tick}
+	s.level, s.at = u[0]+int64(cost)*l.units.weight, now-now%l.units.tick
 }
 
 func (meter) fits(l *Limit, u usage, cost int) bool {

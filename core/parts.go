@@ -95,7 +95,7 @@ func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) {
 	for i := range charged {
 		a := &charged[i]
 		words.keys = append(words.keys, r.key(a.check))
-		words.arguments = append(r.words.append(words.arguments, a, false), a.usage[0], at)
+		words.arguments = append(r.appendWords(words.arguments, a, false), a.usage[0], at)
 		words.of |= a.check.Limit.algorithm.set()
 	}
 	script, call := r.call(nil, giveBack, []*request{&words})

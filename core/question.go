@@ -56,6 +56,11 @@ type ask struct {
 	charge bool
 
 	usage usage
+	fits  bool // in what was observed
+	// What the memory store remembers between observing and writing.
+	ruling *ruling
+	entry  *entry
+	shard  int
 	// unanswered says that the ask could not be decided. Only a shadow check can
 	// be, since the question does not depend on it.
 	unanswered bool
@@ -111,34 +116,30 @@ func (q *question) free() {
 	questions.Put(q)
 }
 
-// fits reports whether what was observed leaves room for the cost.
-func (a *ask) fits() bool {
-	l := &a.check.Limit
-	return a.check.Cost == 0 || a.cost <= l.capacity && l.algorithm.arithmetic().fits(l, a.usage, a.cost)
-}
-
-// passed reports whether every ask of a group fits.
+// passed works out whether each ask of a group fits in what was observed, and reports
+// whether all do.
 func passed(group []ask) bool {
+	pass := true
 	for i := range group {
-		if !group[i].fits() {
-			return false
-		}
+		a := &group[i]
+		l := &a.check.Limit
+		a.fits = a.check.Cost == 0 || a.cost <= l.capacity && l.algorithm.arithmetic().fits(l, a.usage, a.cost)
+		pass = pass && a.fits
 	}
-	return true
+	return pass
 }
 
-// answer writes the decisions of a group whose usage has been observed.
-func answer(group []ask, decisions []Decision, peek bool) {
-	charged := !peek && passed(group)
+// answer writes the decisions of a group.
+func answer(group []ask, decisions []Decision, pass, peek bool) {
 	for i := range group {
-		decisions[group[i].index] = group[i].decision(charged, peek)
+		decisions[group[i].index] = group[i].decision(pass && !peek, peek)
 	}
 }
 
 func (a *ask) decision(charged, peek bool) Decision {
 	l := &a.check.Limit
 	arithmetic := l.algorithm.arithmetic()
-	d := Decision{Allowed: a.fits(), Limit: *l}
+	d := Decision{Allowed: a.fits, Limit: *l}
 	if a.unanswered {
 		return Decision{Limit: *l}
 	}

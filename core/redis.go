@@ -77,7 +77,7 @@ type Redis struct {
 	packs         bool // keys of one server can share a script call
 
 	scripts  [tasks][allSets]atomic.Pointer[script]
-	words    wordCache
+	words    limitCache[phrase, words]
 	replaced atomic.Int64
 
 	mostFlights, maxWaiting int
@@ -228,7 +228,7 @@ func (r *Redis) ask(ctx context.Context, checks []Check, decisions []Decision, p
 		return err
 	}
 	for _, group := range q.groups {
-		answer(group, decisions, peek)
+		answer(group, decisions, passed(group), peek)
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func (r *Redis) write(request *request, groups [][]ask, wantInstant bool) {
 		for i := range group {
 			a := &group[i]
 			request.keys = append(request.keys, r.key(a.check))
-			request.arguments = r.words.append(request.arguments, a, i < len(group)-1)
+			request.arguments = r.appendWords(request.arguments, a, i < len(group)-1)
 			request.of |= a.check.Limit.algorithm.set()
 			request.numbers += a.check.Limit.algorithm.observed()
 			request.weight += a.weight()

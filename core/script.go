@@ -4,7 +4,6 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
-	"strconv"
 	"strings"
 )
 
@@ -134,65 +133,6 @@ func luaFile(name string) string {
 		panic("core: " + err.Error()) // a file that go:embed has not found
 	}
 	return string(text)
-}
-
-// appendLimit appends what check.lua expects to be told of an ask's limit, and how
-// it is asked. more says that the next ask belongs to the same question.
-func (a *ask) appendLimit(b []byte, more bool) []byte {
-	l := &a.check.Limit
-	mode := "ask"
-	if a.charge {
-		mode = "take"
-	}
-	b = append(b, mode...)
-	if more {
-		b = append(b, '+')
-	}
-	b = append(b, ' ')
-	b = append(b, l.algorithm.String()...)
-	b = appendSpaced(b, l.units.capacity, l.units.drain+l.units.window, l.units.tick) // drain or window is 0
-	return l.appendNumbers(b)
-}
-
-// appendNumbers appends what a named limit leaves beside its state, so that the
-// state can be understood after the numbers have changed. The state of an unnamed
-// limit has no need of it, and neither have the instants of a log.
-func (l *Limit) appendNumbers(b []byte) []byte {
-	if l.name == "" {
-		return b
-	}
-	u := &l.units
-	switch l.algorithm { //nolint:exhaustive // the others are meters
-	case fixedWindow:
-		return appendSpaced(b, u.window)
-	case slidingWindow:
-		return appendSpaced(b, u.window, u.tick)
-	case slidingLog:
-		return b
-	}
-	return appendSpaced(b, u.capacity, u.weight, u.drain, u.tick)
-}
-
-// appendSpaced appends numbers, each after a space.
-func appendSpaced(b []byte, numbers ...int64) []byte {
-	for _, number := range numbers {
-		b = append(b, ' ')
-		b = strconv.AppendInt(b, number, 10)
-	}
-	return b
-}
-
-// unitsAsked returns the cost in the limit's units, or one more than the capacity
-// if the cost exceeds it. A check that costs nothing has nothing to fit.
-func (a *ask) unitsAsked() int64 {
-	l := &a.check.Limit
-	if a.check.Cost == 0 {
-		return 0
-	}
-	if a.cost > l.capacity {
-		return l.units.capacity + 1
-	}
-	return int64(a.cost) * l.units.weight
 }
 
 // weight is what deciding an ask takes, in terms of an ordinary one.

@@ -33,17 +33,18 @@ func (logged) units(capacity int, rate Rate) (units, error) {
 }
 
 func (logged) observe(l *Limit, s *state, now int64, cost int) (usage, bool) {
-	length := len(s.log)
-	first := s.firstAfter(now - l.units.window)
+	log := s.instants()
+	length := len(log)
+	first := sort.Search(length, func(i int) bool { return log[i] > now-l.units.window })
 	if first == length {
 		return usage{}, false
 	}
-	repair := s.log[length-1] > now
+	repair := log[length-1] > now
 	if excess := length - first - l.capacity; excess > 0 {
 		first += excess
 		repair = true
 	}
-	left := func(i int) int64 { return min(s.log[i], now) + l.units.window - now }
+	left := func(i int) int64 { return min(log[i], now) + l.units.window - now }
 	u := usage{int64(length - first), left(first), 0, left(length - 1)}
 	if missing := length - first + cost - l.capacity; missing > 0 && cost <= l.capacity {
 		u[2] = left(first + missing - 1)
@@ -51,20 +52,19 @@ func (logged) observe(l *Limit, s *state, now int64, cost int) (usage, bool) {
 	return u, repair
 }
 
-// firstAfter returns the index of the first instant in the log after a moment.
-func (s *state) firstAfter(moment int64) int {
-	return sort.Search(len(s.log), func(i int) bool { return s.log[i] > moment })
-}
-
 func (logged) store(l *Limit, s *state, u usage, now int64, cost int) {
-	log := s.log[len(s.log)-int(u[0]):]
+	log := s.instants()
+	log = log[len(log)-int(u[0]):]
 	for i := len(log) - 1; i >= 0 && log[i] > now; i-- { // from the future
 		log[i] = now
 	}
 	for range cost {
 		log = append(log, now)
 	}
-	*s = state{units: l.units, log: log}
+	if s.log == nil {
+		s.log = new([]int64)
+	}
+	*s.log = log
 }
 
 func (logged) fits(l *Limit, u usage, cost int) bool {

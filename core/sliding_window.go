@@ -53,14 +53,14 @@ func (sliding) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
 		return usage{0, 0, elapsed}, false
 	}
 	current, previous, repair := rolled(s, now)
-	if s.units.window != l.units.window || s.units.tick != l.units.tick {
+	if s.ruling.limit.units.window != l.units.window || s.ruling.limit.units.tick != l.units.tick {
 		// Windows of another length: what is used moves into the current one. A
 		// refusal leaves it so only if that ends sooner. Else two lengths that take
 		// turns, as during a deployment, would put the end off for ever.
-		former := s.units.window
-		current += divideUp(previous*(former-now/s.units.tick%former), former)
+		former := s.ruling.limit.units.window
+		current += divideUp(previous*(former-now/s.ruling.limit.units.tick%former), former)
 		previous = 0
-		repair = repair || l.rate.Period < time.Duration(former*s.units.tick)*time.Microsecond
+		repair = repair || l.rate.Period < time.Duration(former*s.ruling.limit.units.tick)*time.Microsecond
 	}
 	if current > l.units.capacity || previous > l.units.capacity {
 		current, previous, repair = min(current, l.units.capacity), min(previous, l.units.capacity), true
@@ -71,26 +71,22 @@ func (sliding) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
 // rolled returns the counts of a state as they stand in the window of an instant,
 // and whether the state is from a later one.
 func rolled(s *state, now int64) (current, previous int64, future bool) {
-	ticks := now / s.units.tick
-	age := ticks - ticks%s.units.window - s.at/s.units.tick
+	ticks := now / s.ruling.limit.units.tick
+	age := ticks - ticks%s.ruling.limit.units.window - s.at/s.ruling.limit.units.tick
 	switch {
 	case age < 0:
 		return s.level, s.previous, true
-	case age < s.units.window:
+	case age < s.ruling.limit.units.window:
 		return s.level, s.previous, false
-	case age < 2*s.units.window:
+	case age < 2*s.ruling.limit.units.window:
 		return 0, s.level, false
 	}
 	return 0, 0, false
 }
 
 func (sliding) store(l *Limit, s *state, u usage, now int64, cost int) {
-	*s = state{
-		units:    l.units,
-		level:    u[0] + int64(cost),
-		previous: u[1],
-		at:       now - now%l.units.tick - u[2]*l.units.tick,
-	}
+	s.level, s.previous = u[0]+int64(cost), u[1]
+	s.at = now - now%l.units.tick - u[2]*l.units.tick
 }
 
 func (sliding) fits(l *Limit, u usage, cost int) bool {
