@@ -74,6 +74,30 @@ func TestStartedServerServesAndEndsWithItsTest(t *testing.T) {
 	}
 }
 
+func TestLaunchedServerServesUntilItIsEnded(t *testing.T) {
+	if _, err := installed(); err != nil {
+		giveUp(t, err)
+	}
+	server, end, err := Launch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roundTrip(t, server.Client(t), "key")
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if err := dead(server); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLaunchWithoutAServerProgramIsAnError(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if _, _, err := Launch(); !errors.Is(err, errNotInstalled) {
+		t.Errorf("Launch = %v, want %v", err, errNotInstalled)
+	}
+}
+
 func TestStartedServerKeepsNothing(t *testing.T) {
 	client := Start(t).Client(t)
 	for name, want := range map[string]string{"save": "", "appendonly": "no", "bind": loopback} {

@@ -38,6 +38,20 @@ func Start(tb testing.TB, args ...string) *Server {
 	return server
 }
 
+// Launch starts a server for a program that is no test, as [Start] does, and
+// returns it with the function that ends it. The methods of the server that
+// take a test are not for such a program.
+func Launch(args ...string) (*Server, func() error, error) {
+	server, err := start(plan{prepare: alone(args)})
+	if err != nil {
+		return nil, nil, err
+	}
+	return server, func() error {
+		server.process.stop()
+		return server.process.remove()
+	}, nil
+}
+
 // Prefix returns a prefix for keys that no other test uses, so that tests can
 // share a server.
 func Prefix(tb testing.TB) string {
