@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Ask asks a limiter whether one more unit may pass under a key. Many goroutines
+// ask at once.
+type Ask func(ctx context.Context, key string) (admitted bool, err error)
+
+// quota is what every contender is told to enforce: n at once, and then n in each
+// period, evenly or window by window as its algorithm has it.
+type quota struct {
+	n   int
+	per time.Duration
+}
+
+// contender is a limiter that is compared, as its documentation configures it.
+type contender struct {
+	name      string
+	algorithm string
+	lacks     string // what to know before comparing it with the others
+	own       bool   // it is this project's
+	framework string // where it serves HTTP, if it does
+	open      func(s *setup, q quota) (Ask, error)
+}
+
+// setup hands a contender what it needs, and ends that afterwards.
+type setup struct {
+	address string // of the redis-server
+	redis   *redis.Client
+	serves  string // the address where the contender serves HTTP, if it does
+	ends    []func() error
+}
+
+// client returns the contender's client of the server. Every contender has one of
+// its own, and all have the same options: what go-redis does by default, except
+// that a charge is not repeated after a timeout, and that deadlines hold.
+func (s *setup) client() *redis.Client {
+	if s.redis == nil {
+		s.redis = redis.NewClient(&redis.Options{
+			Addr:                  s.address,
+			MaxRetries:            -1,
+			ContextTimeoutEnabled: true,
+		})
+		s.atEnd(s.redis.Close)
+	}
+	return s.redis
+}
+
+// atEnd has a function called when the contender is done; the last comes first.
+func (s *setup) atEnd(end func() error) { s.ends = append(s.ends, end) }
+
+func (s *setup) close() error {
+	var failures []error
+	for _, end := range slices.Backward(s.ends) {
+		failures = append(failures, end())
+	}
+	s.ends = nil
+	return errors.Join(failures...)
+}
+
+// serve serves a handler on a free port of this machine until the setup ends.
+func (s *setup) serve(handler http.Handler) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	s.atEnd(func() error {
+		err := server.Close()
+		if failure := <-ended; !errors.Is(failure, http.ErrServerClosed) {
+			err = errors.Join(err, failure)
+		}
+		return err
+	})
+	s.serves = listener.Addr().String()
+	return nil
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// The names of the contenders that the report compares by name.
+const (
+	leakyName  = "ratelimit leaky"
+	memoryName = "ratelimit Memory"
+)
+
+// ownInRedis are this project's limits on its Redis store.
+func ownInRedis() []contender {
+	return []contender{
+		own(leakyName, leaky, onRedis),
+		own("ratelimit GCRA", gcra, onRedis),
+		own("ratelimit fixed window", fixedWindow, onRedis),
+		own("ratelimit sliding window", slidingWindow, onRedis),
+	}
+}
+
+// ownForDenials are the contenders that are asked about one key that is refused.
+func ownForDenials() []contender {
+	return []contender{
+		own(leakyName, leaky, onRedis),
+	}
+}
+
+// ownInMemory are this project's limits inside the process.
+func ownInMemory() []contender {
+	return []contender{own(memoryName, leaky, onMemory)}
+}
+
+// own makes a contender of a limit and a store.
+func own(name string, limit func(quota) core.Limit, store func(*setup) core.Store) contender {
+	return contender{
+		name:      name,
+		algorithm: limit(quota{1, time.Second}).Algorithm(),
+		own:       true,
+		open: func(s *setup, q quota) (Ask, error) {
+			limiter, l := ownLimiter(s, store), limit(q)
+			if err := l.Validate(); err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context, key string) (bool, error) {
+				decision, err := limiter.Allow(ctx, key, l)
+				return decision.Allowed, err
+			}, nil
+		},
+	}
+}
+
+// ownLimiter returns a limiter that ends with the setup.
+func ownLimiter(s *setup, store func(*setup) core.Store) *core.Limiter {
+	opened := store(s)
+	s.atEnd(opened.Close)
+	limiter := core.New(opened)
+	s.atEnd(limiter.Close)
+	return limiter
+}
+
+// onRedis is the store as it comes, with its default budget and prefix.
+func onRedis(s *setup) core.Store { return core.NewRedis(s.client()) }
+
+// onMemory is the store inside the process, with room for a million keys.
+func onMemory(*setup) core.Store { return core.NewMemory() }
+
+func leaky(q quota) core.Limit         { return core.Leaky(q.n, core.Per(q.n, q.per)) }
+func gcra(q quota) core.Limit          { return core.GCRA(q.n, core.Per(q.n, q.per)) }
+func fixedWindow(q quota) core.Limit   { return core.FixedWindow(q.n, q.per) }
+func slidingWindow(q quota) core.Limit { return core.SlidingWindow(q.n, q.per) }
+func slidingLog(q quota) core.Limit    { return core.SlidingLog(q.n, q.per) }

@@ -1,0 +1,112 @@
+// Command bench compares the limiters of this project with others, and with what
+// a call to Redis costs at the least, in one run on one redis-server that it starts
+// itself. It writes a report with tables and plots.
+//
+//	go run .            # what docs/benchmarks.md shows, in eight minutes
+//	go run . -quick     # the same in one minute, into quick/
+//
+// It is a module of its own, so that what it compares with is no dependency of the
+// project. It needs redis-server on the PATH, and a Unix system.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+func main() {
+	if code, asked := generator(os.Stdout, os.Stderr); asked {
+		os.Exit(code)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := command(ctx, os.Args[1:])
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// command runs the program with its arguments.
+func command(ctx context.Context, arguments []string) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	quick := flags.Bool("quick", false, "measure for a minute instead of eight")
+	only := flags.String("only", "", "run the scenarios whose names match this regular `expression`")
+	out := flags.String("out", "", "the `directory` for the report (default ../docs, and quick with -quick)")
+	if err := flags.Parse(arguments); err != nil {
+		return err
+	}
+	chosen, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("bench: -only: %w", err)
+	}
+	p, directory := fullProfile(), filepath.Join("..", "docs")
+	if *quick {
+		p, directory = quickProfile(), "quick"
+	}
+	if *out != "" {
+		directory = *out
+	}
+	r, comparisons, err := run(ctx, p, chosen)
+	if err != nil {
+		return err
+	}
+	return save(directory, r, comparisons)
+}
+
+// run starts a server, verifies the contenders and compares them.
+func run(ctx context.Context, p profile, chosen *regexp.Regexp) (_ report, comparisons []comparison, err error) {
+	server, end, err := redistest.Launch()
+	if err != nil {
+		return report{}, nil, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { err = errors.Join(err, client.Close()) }()
+
+	started := time.Now()
+	b := &bench{profile: p, redis: server.Addr(), meter: meter{client}, report: func(format string, arguments ...any) {
+		fmt.Fprintf(os.Stderr, "%5.0fs  "+format+"\n", append([]any{time.Since(started).Seconds()}, arguments...)...)
+	}}
+	contenders := slices.Concat(inRedis(), inMemory())
+	b.report("every contender admits, then refuses")
+	for _, c := range contenders {
+		if c.name == floorName {
+			continue // it decides nothing
+		}
+		if err := verify(ctx, b.redis, c); err != nil {
+			return report{}, nil, err
+		}
+	}
+	for _, s := range scenarios() {
+		if !chosen.MatchString(s.name) {
+			continue
+		}
+		compared, err := s.run(b, ctx)
+		if err != nil {
+			return report{}, nil, err
+		}
+		comparisons = append(comparisons, compared...)
+	}
+	m, err := describe(ctx, client)
+	if err != nil {
+		return report{}, nil, err
+	}
+	b.report("done")
+	return newReport(started, p, m, contenders, comparisons), comparisons, nil
+}

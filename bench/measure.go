@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// sample is what one contender has shown in one round.
+type sample struct {
+	tally
+
+	allocations uint64        // by this process
+	cpu         time.Duration // of this process
+	redisCPU    time.Duration // of the redis-server, reading and writing sockets included
+	redisReads  int64         // of the redis-server: one for each round trip or packed call
+}
+
+// The figures of a sample.
+
+func perSecond(s sample) float64       { return float64(s.checks) / s.elapsed.Seconds() }
+func seconds(s sample) float64         { return s.elapsed.Seconds() }
+func secondsEach(s sample) float64     { return s.elapsed.Seconds() / float64(s.checks) }
+func p50(s sample) float64             { return s.p50.Seconds() }
+func p99(s sample) float64             { return s.p99.Seconds() }
+func allocationsEach(s sample) float64 { return float64(s.allocations) / float64(s.checks) }
+func cpuEach(s sample) float64         { return s.cpu.Seconds() / float64(s.checks) }
+func redisCPUEach(s sample) float64    { return s.redisCPU.Seconds() / float64(s.checks) }
+func redisReadsEach(s sample) float64  { return float64(s.redisReads) / float64(s.checks) }
+func errorShare(s sample) float64      { return float64(s.errors) / float64(s.checks+s.errors) }
+
+// meter reads what a run has cost this process and the redis-server.
+type meter struct{ redis *redis.Client }
+
+// reading is the state of the counters at one instant.
+type reading struct {
+	allocations uint64
+	cpu         time.Duration
+	redisCPU    time.Duration
+	redisReads  int64
+}
+
+// measure takes a reading before and after a run. The garbage of others is collected
+// before.
+func (m meter) measure(ctx context.Context, run func() (tally, error)) (sample, error) {
+	runtime.GC()
+	before, err := m.read(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	counted, err := run()
+	if err != nil {
+		return sample{}, err
+	}
+	after, err := m.read(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	return sample{
+		tally:       counted,
+		allocations: after.allocations - before.allocations,
+		cpu:         after.cpu - before.cpu,
+		redisCPU:    after.redisCPU - before.redisCPU,
+		redisReads:  after.redisReads - before.redisReads - 1, // the second reading's own
+	}, nil
+}
+
+func (m meter) read(ctx context.Context) (reading, error) {
+	info, err := m.redis.Info(ctx, "cpu", "stats").Result()
+	if err != nil {
+		return reading{}, fmt.Errorf("bench: asking redis-server what it has used: %w", err)
+	}
+	user, err := infoNumber(info, "used_cpu_user")
+	if err != nil {
+		return reading{}, err
+	}
+	system, err := infoNumber(info, "used_cpu_sys")
+	if err != nil {
+		return reading{}, err
+	}
+	reads, err := infoNumber(info, "total_reads_processed")
+	if err != nil {
+		return reading{}, err
+	}
+	cpu, err := processCPU()
+	if err != nil {
+		return reading{}, fmt.Errorf("bench: asking the system what this process has used: %w", err)
+	}
+	return reading{
+		allocations: heapObjects(),
+		cpu:         cpu,
+		redisCPU:    time.Duration((user + system) * float64(time.Second)),
+		redisReads:  int64(reads),
+	}, nil
+}
+
+// infoField returns a field of the reply to INFO.
+func infoField(info, field string) (string, error) {
+	for line := range strings.Lines(info) {
+		if value, found := strings.CutPrefix(line, field+":"); found {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", fmt.Errorf("bench: the reply to INFO has no %s", field)
+}
+
+func infoNumber(info, field string) (float64, error) {
+	text, err := infoField(info, field)
+	if err != nil {
+		return 0, err
+	}
+	number, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("bench: %s in the reply to INFO: %w", field, err)
+	}
+	return number, nil
+}
+
+// heapObjects returns how many objects this process has allocated so far.
+func heapObjects() uint64 {
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64()
+}
+
+// heapInUse returns how much memory live objects take, after a collection.
+func heapInUse() uint64 {
+	runtime.GC()
+	var statistics runtime.MemStats
+	runtime.ReadMemStats(&statistics)
+	return statistics.HeapAlloc
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// spread is what several rounds have shown of one figure.
+type spread struct{ median, lowest, highest float64 }
+
+// spreadOf returns the spread of the rounds' figures, and NaN for none.
+func spreadOf(figures []float64) spread {
+	if len(figures) == 0 {
+		return spread{math.NaN(), math.NaN(), math.NaN()}
+	}
+	return spread{median(figures), slices.Min(figures), slices.Max(figures)}
+}
+
+// median returns the middle figure, or the mean of the middle two.
+func median(figures []float64) float64 {
+	sorted := slices.Sorted(slices.Values(figures))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// percentile returns the smallest time that at least p percent of the times do
+// not exceed (the nearest-rank method), and 0 of none. The times are sorted.
+func percentile(sorted []time.Duration, p float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
+
+// metric is one figure of a sample.
+type metric func(sample) float64
+
+// each returns a figure of every round.
+func each(samples []sample, of metric) []float64 {
+	figures := make([]float64, len(samples))
+	for i, s := range samples {
+		figures[i] = of(s)
+	}
+	return figures
+}
+
+// ratio compares two contenders round by round, so that a busy minute of the
+// machine, which both have met, does not count as a difference between them.
+func ratio(of metric, samples, baseline []sample) spread {
+	rounds := min(len(samples), len(baseline))
+	ratios := make([]float64, rounds)
+	for i := range rounds {
+		ratios[i] = of(samples[i]) / of(baseline[i])
+	}
+	return spreadOf(ratios)
+}

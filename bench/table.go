@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// comparison is one table of the report, with a plot beside it.
+type comparison struct {
+	slug    string // names the plot's file, and the scenario
+	title   string
+	text    string
+	entries []*entry
+	columns []column
+	plots   []plotted
+}
+
+// column is one column of a comparison's table.
+type column struct {
+	title string
+	cell  func(e *entry, all []*entry) string
+}
+
+// plotted is a figure that a comparison's plot shows relative to a baseline.
+type plotted struct {
+	label    string
+	of       metric
+	baseline string
+}
+
+// missing is the cell of a figure that there is not.
+const missing = "–"
+
+// figure is a column of medians over the rounds.
+func figure(title string, of metric, format func(float64) string) column {
+	return column{title: title, cell: func(e *entry, _ []*entry) string {
+		return format(spreadOf(each(e.samples, of)).median)
+	}}
+}
+
+// against is a column of ratios to the entry with a name, round by round.
+func against(baseline string, of metric) column {
+	return column{title: "× " + baseline, cell: func(e *entry, all []*entry) string {
+		return showRatio(ratio(of, e.samples, samplesOf(all, baseline)))
+	}}
+}
+
+// costs are the columns that say what a check costs beside time.
+func costs() []column {
+	return []column{
+		figure("allocations", allocationsEach, showCount),
+		figure("client CPU", cpuEach, showTime),
+		figure("Redis CPU", redisCPUEach, showTime),
+		figure("Redis reads", redisReadsEach, showCount),
+		figure("errors", errorShare, showShare),
+	}
+}
+
+// showRatio writes a ratio with its lowest and highest round.
+func showRatio(s spread) string {
+	if math.IsNaN(s.median) || math.IsInf(s.median, 0) {
+		return missing
+	}
+	return fmt.Sprintf("%s (%s – %s)", threeDigits(s.median), threeDigits(s.lowest), threeDigits(s.highest))
+}
+
+// showRate writes a number per second.
+func showRate(perSecond float64) string {
+	if math.IsNaN(perSecond) {
+		return missing
+	}
+	scale := math.Pow(10, max(0, math.Floor(math.Log10(max(1, perSecond)))-2))
+	return message.NewPrinter(language.English).Sprintf("%.0f", math.Round(perSecond/scale)*scale)
+}
+
+// showTime writes seconds in the unit that suits them.
+func showTime(seconds float64) string {
+	switch {
+	case math.IsNaN(seconds) || math.IsInf(seconds, 0):
+		return missing
+	case seconds < time.Microsecond.Seconds():
+		return threeDigits(seconds*1e9) + " ns"
+	case seconds < time.Millisecond.Seconds():
+		return threeDigits(seconds*1e6) + " µs"
+	}
+	return threeDigits(seconds*1e3) + " ms"
+}
+
+// showCount writes a number of things per check.
+func showCount(n float64) string {
+	if math.IsNaN(n) {
+		return missing
+	}
+	return fmt.Sprintf("%.2f", max(0, n))
+}
+
+// showBytes writes bytes per key.
+func showBytes(n float64) string {
+	if n <= 0 {
+		return missing
+	}
+	return fmt.Sprintf("%.0f B", n)
+}
+
+// showShare writes a part of a whole in percent.
+func showShare(part float64) string {
+	if part == 0 {
+		return "0"
+	}
+	return threeDigits(part*100) + " %"
+}
+
+// threeDigits writes a number with about three digits.
+func threeDigits(x float64) string {
+	switch size := math.Abs(x); {
+	case size >= 100:
+		return fmt.Sprintf("%.0f", x)
+	case size >= 10:
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.2f", x)
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// strict is the quota that every contender has to enforce before it is measured.
+func strict() quota { return quota{5, time.Minute} }
+
+// verify asks a contender until it refuses: it has to admit what the quota says,
+// and refuse before twice as much has passed, which leaves room for a window or a
+// whole second that ends in between.
+func verify(ctx context.Context, address string, c contender) (err error) {
+	s := &setup{address: address}
+	defer func() {
+		if failure := s.close(); err == nil {
+			err = failure
+		}
+	}()
+	ask, err := c.open(s, strict())
+	if err != nil {
+		return fmt.Errorf("bench: opening %s: %w", c.name, err)
+	}
+	return admitsThenRefuses(c.name, func() (bool, error) { return ask(ctx, "verified") })
+}
+
+// admitsThenRefuses is the law of verify.
+func admitsThenRefuses(name string, ask func() (bool, error)) error {
+	n := strict().n
+	for i := range 2*n + 1 {
+		admitted, err := ask()
+		if err != nil {
+			return fmt.Errorf("bench: %s: question %d: %w", name, i+1, err)
+		}
+		if !admitted && i < n {
+			return fmt.Errorf("bench: %s refused question %d of a quota of %d", name, i+1, n)
+		}
+		if !admitted {
+			return nil
+		}
+	}
+	return fmt.Errorf("bench: %s admitted %d of a quota of %d", name, 2*n+1, n)
+}
