@@ -15,6 +15,7 @@ help: ## list the targets
 .PHONY: test
 test: redis ## the whole suite, installing redis-server where it is missing
 	$(GO) test -race -shuffle=on -count=1 ./...
+	cd bench && $(GO) test -race -shuffle=on -count=1 ./...
 
 .PHONY: test-latest
 test-latest: redis ## the suite against the newest gin, echo and go-redis
@@ -36,29 +37,40 @@ fmt: ## check the formatting
 	@files="$$(gofmt -l .)"; if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
 
 .PHONY: tidy
-tidy: ## check go.mod and latest.mod
+tidy: ## check go.mod, latest.mod and bench/go.mod
 	$(GO) mod tidy -diff
 	$(GO) mod tidy -modfile=latest.mod -diff
+	cd bench && $(GO) mod tidy -diff
 	@sh .ci/same-requirements go.mod latest.mod
 
 .PHONY: vet
 vet: ## go vet
 	$(GO) vet ./...
+	cd bench && $(GO) vet ./...
 
 .PHONY: lint
 lint: ## golangci-lint, built from source at a fixed version
 	$(GO) run $(GOLANGCI_LINT) run ./...
+	cd bench && $(GO) run $(GOLANGCI_LINT) run ./...
 
 .PHONY: vuln
 vuln: ## known vulnerabilities in what is called
 	$(GO) run $(GOVULNCHECK) ./...
 
 .PHONY: bench
-bench: redis ## all benchmarks
+bench: redis ## compare with other limiters for eight minutes: docs/benchmarks.md
+	cd bench && $(GO) run .
+
+.PHONY: bench-quick
+bench-quick: redis ## the same in a minute: bench/quick/benchmarks.md
+	cd bench && $(GO) run . -quick
+
+.PHONY: bench-go
+bench-go: redis ## all Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-once
-bench-once: redis ## each benchmark once, to see that it still runs
+bench-once: redis ## each Go benchmark once, to see that it still runs
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
 
 .PHONY: fuzz

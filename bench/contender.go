@@ -26,9 +26,10 @@ type quota struct {
 type contender struct {
 	name      string
 	algorithm string
-	lacks     string // what to know before comparing it with the others
+	note      string // what to know before comparing it with the others
 	own       bool   // it is this project's
 	framework string // where it serves HTTP, if it does
+	idle      bool   // it is there to compare with, and not worth a bar in a plot
 	open      func(s *setup, q quota) (Ask, error)
 }
 

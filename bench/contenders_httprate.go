@@ -14,7 +14,7 @@ func httprateRedis() contender {
 	return contender{
 		name:      "httprate-redis",
 		algorithm: "sliding window of two counters",
-		lacks: "Not atomic: reads, then writes, so that several servers admit more than the limit; a lock held across both calls " +
+		note: "Not atomic: reads, then writes, so that several servers admit more than the limit; a lock held across both calls " +
 			"makes one process ask one after the other; the clock is each server's.",
 		open: func(s *setup, q quota) (Ask, error) {
 			return httprateAsk(q, httprateCounter(s, q)), nil
@@ -34,7 +34,7 @@ func httprateMemory() contender {
 	return contender{
 		name:      "httprate",
 		algorithm: "sliding window of two counters",
-		lacks:     "One lock for all keys; keys are told apart by a 64-bit hash; no bound on their number.",
+		note:      "One lock for all keys; keys are told apart by a 64-bit hash; no bound on their number.",
 		open:      func(_ *setup, q quota) (Ask, error) { return httprateAsk(q), nil },
 	}
 }

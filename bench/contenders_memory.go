@@ -14,7 +14,7 @@ func ululeMemory() contender {
 	return contender{
 		name:      "ulule/limiter memory",
 		algorithm: "fixed window",
-		lacks:     "Fixed window only; no bound on the number of keys.",
+		note:      "Fixed window only; no bound on the number of keys.",
 		open: func(_ *setup, q quota) (Ask, error) {
 			return ululeAsk(ululememory.NewStore(), q), nil
 		},
@@ -25,7 +25,7 @@ func throttledMemory() contender {
 	return contender{
 		name:      "throttled memory",
 		algorithm: "GCRA",
-		lacks:     "A million keys here, evicted in the order of use; its documentation says 65,536.",
+		note:      "A million keys here, evicted in the order of use; its documentation says 65,536.",
 		open: func(_ *setup, q quota) (Ask, error) {
 			store, err := memstore.NewCtx(1 << 20)
 			if err != nil {

@@ -7,19 +7,22 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// The names of the contenders that the report compares by name.
+// The names of this project's contenders.
 const (
-	leakyName  = "ratelimit leaky"
-	memoryName = "ratelimit Memory"
+	leakyName         = "ratelimit leaky"
+	gcraName          = "ratelimit GCRA"
+	fixedWindowName   = "ratelimit fixed window"
+	slidingWindowName = "ratelimit sliding window"
+	memoryName        = "ratelimit Memory"
 )
 
 // ownInRedis are this project's limits on its Redis store.
 func ownInRedis() []contender {
 	return []contender{
 		own(leakyName, leaky, onRedis),
-		own("ratelimit GCRA", gcra, onRedis),
-		own("ratelimit fixed window", fixedWindow, onRedis),
-		own("ratelimit sliding window", slidingWindow, onRedis),
+		own(gcraName, gcra, onRedis),
+		own(fixedWindowName, fixedWindow, onRedis),
+		own(slidingWindowName, slidingWindow, onRedis),
 	}
 }
 
@@ -40,6 +43,7 @@ func own(name string, limit func(quota) core.Limit, store func(*setup) core.Stor
 	return contender{
 		name:      name,
 		algorithm: limit(quota{1, time.Second}).Algorithm(),
+		note:      ownNote(name),
 		own:       true,
 		open: func(s *setup, q quota) (Ask, error) {
 			limiter, l := ownLimiter(s, store), limit(q)
@@ -52,6 +56,19 @@ func own(name string, limit func(quota) core.Limit, store func(*setup) core.Stor
 			}, nil
 		},
 	}
+}
+
+// ownNote is what to know about a contender of this project's.
+func ownNote(name string) string {
+	switch name {
+	case fixedWindowName:
+		return "Up to twice the limit across a boundary."
+	case slidingWindowName:
+		return "An estimate: the window before counts as if it had been filled evenly."
+	case memoryName:
+		return "One process only. Keeps at most 1,048,576 keys."
+	}
+	return "Exact, in whole numbers; several limits in one question, all or none."
 }
 
 // ownLimiter returns a limiter that ends with the setup.

@@ -35,7 +35,7 @@ func floor() contender {
 	return contender{
 		name:      floorName,
 		algorithm: "none: the script is `return 1`",
-		lacks:     "It decides nothing; it is what one script call costs.",
+		note:      "It decides nothing; it is what one script call costs.",
 		open: func(s *setup, _ quota) (Ask, error) {
 			client := s.client()
 			hash, err := client.ScriptLoad(context.Background(), "return 1").Result()
@@ -51,7 +51,7 @@ func redisRate() contender {
 	return contender{
 		name:      redisRateName,
 		algorithm: "GCRA",
-		lacks:     "One limit a call, Redis only, no HTTP middleware of its own; time is a floating-point number of seconds.",
+		note:      "One limit a call, Redis only, no HTTP middleware of its own; time is a floating-point number of seconds.",
 		open: func(s *setup, q quota) (Ask, error) {
 			limiter := redis_rate.NewLimiter(s.client())
 			limit := redis_rate.Limit{Rate: q.n, Burst: q.n, Period: q.per}
@@ -67,7 +67,7 @@ func ululeWindow() contender {
 	return contender{
 		name:      "ulule/limiter",
 		algorithm: "fixed window",
-		lacks:     "Fixed window only, up to twice the limit across a boundary; one limit a call; refused requests are written, too.",
+		note:      "Fixed window only, up to twice the limit across a boundary; one limit a call; refused requests are written, too.",
 		open: func(s *setup, q quota) (Ask, error) {
 			store, err := ululeredis.NewStoreWithOptions(s.client(), limiter.StoreOptions{Prefix: "ulule"})
 			return ululeAsk(store, q), err
@@ -87,7 +87,7 @@ func throttledGCRA() contender {
 	return contender{
 		name:      "throttled",
 		algorithm: "GCRA",
-		lacks: "Two round trips (read, then compare and swap); after ten lost swaps on a busy key the answer is an error; " +
+		note: "Two round trips, read, then compare and swap, and three for a new key; after ten lost swaps on a busy key the answer is an error; " +
 			"one limit a call; time to live in whole seconds.",
 		open: func(s *setup, q quota) (Ask, error) {
 			store, err := goredisstore.NewCtx(s.client(), "throttled:")
@@ -128,7 +128,7 @@ func goZeroTokens() contender {
 	return contender{
 		name:      "go-zero token",
 		algorithm: "token bucket",
-		lacks: "Whole tokens a second on the clock of each server, in whole seconds; one limiter object for each key; " +
+		note: "Whole tokens a second on the clock of each server, in whole seconds; one limiter object for each key; " +
 			"says yes or no and nothing else; brings its own client.",
 		open: func(s *setup, q quota) (Ask, error) {
 			store, err := goZero(s)
@@ -149,7 +149,7 @@ func goZeroPeriod() contender {
 	return contender{
 		name:      "go-zero period",
 		algorithm: "fixed window",
-		lacks:     "Fixed window of whole seconds; no remaining count and no time to retry; brings its own client.",
+		note:      "Fixed window of whole seconds; no remaining count and no time to retry; brings its own client.",
 		open: func(s *setup, q quota) (Ask, error) {
 			store, err := goZero(s)
 			limiter := limit.NewPeriodLimit(int(q.per.Seconds()), q.n, store, "period:")

@@ -17,8 +17,10 @@ require (
 	github.com/valyala/fasthttp v1.65.0
 	github.com/weir-go/ratelimit v0.0.0-00010101000000-000000000000
 	github.com/zeromicro/go-zero v1.10.3
+	go.uber.org/goleak v1.3.0
 	golang.org/x/text v0.40.0
 	gonum.org/v1/plot v0.17.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"runtime"
+)
 
 // highlight is one of the figures that the report begins with.
 type highlight struct{ Measure, Figure string }
@@ -9,6 +12,7 @@ type highlight struct{ Measure, Figure string }
 // a comparison that was not run there are none.
 func highlights(comparisons []comparison) []highlight {
 	var found []highlight
+	var alone []sample // the Memory store asked by one goroutine
 	for _, c := range comparisons {
 		of := func(name string, metric metric) spread { return spreadOf(each(samplesOf(c.entries, name), metric)) }
 		versus := func(metric metric, name, baseline string) string {
@@ -21,7 +25,7 @@ func highlights(comparisons []comparison) []highlight {
 		case "closed-loop-128", "closed-loop-512":
 			goroutines := c.slug[len("closed-loop-"):]
 			add(fmt.Sprintf("Checks a second, leaky, %s goroutines, × redis_rate", goroutines), versus(perSecond, leakyName, redisRateName))
-			add(fmt.Sprintf("The same × a bare `EVALSHA` of `return 1`"), versus(perSecond, leakyName, floorName))
+			add("The same × a bare `EVALSHA` of `return 1`", versus(perSecond, leakyName, floorName))
 			add(fmt.Sprintf("Redis CPU per check, %s goroutines, × redis_rate", goroutines), versus(redisCPUEach, leakyName, redisRateName))
 			add(fmt.Sprintf("Allocations per check, %s goroutines", goroutines), showCount(of(leakyName, allocationsEach).median))
 		case "paced":
@@ -39,7 +43,11 @@ func highlights(comparisons []comparison) []highlight {
 						showTime(of(e.name, secondsEach).median), showCount(of(e.name, allocationsEach).median), showCount(of(e.name, redisReadsEach).median)))
 				}
 			}
+		case fmt.Sprintf("memory-%d", runtime.GOMAXPROCS(0)):
+			add("Checks a second of the Memory store, "+callers(runtime.GOMAXPROCS(0))+" × one",
+				showRatio(ratio(perSecond, samplesOf(c.entries, memoryName), alone)))
 		case "memory-1":
+			alone = samplesOf(c.entries, memoryName)
 			add("Memory store, one check", fmt.Sprintf("%s, %s allocations",
 				showTime(of(memoryName, secondsEach).median), showCount(of(memoryName, allocationsEach).median)))
 		case "middleware":

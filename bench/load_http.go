@@ -49,7 +49,7 @@ func generate(ctx context.Context, plan httpPlan) (tally, error) {
 	if err != nil {
 		return tally{}, err
 	}
-	command := exec.CommandContext(ctx, self)
+	command := exec.CommandContext(ctx, self) //nolint:gosec // it is this program
 	command.Env = append(os.Environ(), loadVariable+"="+string(order))
 	var out, messages bytes.Buffer
 	command.Stdout, command.Stderr = &out, &messages

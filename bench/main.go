@@ -66,12 +66,16 @@ func command(ctx context.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	return save(directory, r, comparisons)
+	if err := save(directory, r, comparisons); err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "The report is in", filepath.Join("bench", directory, "benchmarks.md"))
+	return nil
 }
 
 // run starts a server, verifies the contenders and compares them.
 func run(ctx context.Context, p profile, chosen *regexp.Regexp) (_ report, comparisons []comparison, err error) {
-	server, end, err := redistest.Launch()
+	server, end, err := redistest.Launch() //nolint:contextcheck // it is ended below, however this ends
 	if err != nil {
 		return report{}, nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
 	"io"
@@ -18,7 +19,8 @@ import (
 const (
 	plotWidth  = 22 * vg.Centimeter
 	barHeight  = 0.45 * vg.Centimeter
-	plotMargin = 2.6 * vg.Centimeter // the title, the axis and its label
+	plotMargin = 2.8 * vg.Centimeter // the title, the axis and its label
+	plotEdge   = 0.3 * vg.Centimeter
 )
 
 var (
@@ -26,29 +28,37 @@ var (
 	otherColor = color.RGBA{R: 0xb0, G: 0xb7, B: 0xbf, A: 0xff}
 )
 
-// bar is one contender in a plot: a median, and how far the rounds went.
-type bar struct {
-	label string
-	own   bool
-	spread
+// plotted is a figure that is drawn relative to a baseline.
+type plotted struct {
+	name     string // of the file
+	label    string
+	of       metric
+	baseline string
 }
 
-// draw writes the comparison's plot as SVG: a bar for each contender and figure,
-// relative to the baseline, with a line from the lowest round to the highest.
-func (c comparison) draw(w io.Writer) error {
-	bars := c.bars()
+// bar is one contender in a plot: a median, and how far the rounds went.
+type bar struct {
+	spread
+
+	label string
+	own   bool
+}
+
+// draw writes a plot of the comparison as SVG: a bar for each contender, relative to
+// the baseline, with a line from the lowest round to the highest.
+func (c comparison) draw(figure plotted, w io.Writer) error {
+	bars := c.bars(figure)
 	p := plot.New()
 	p.Title.Text = c.title
-	p.X.Label.Text = "× " + c.plots[0].baseline
+	p.X.Label.Text = figure.label + " × " + figure.baseline
 	p.X.Min = 0
-	p.X.Tick.Marker = plot.DefaultTicks{}
 	labels := make([]string, len(bars))
 	var ranges intervals
 	for i, b := range bars {
 		labels[i] = b.label
 		shape, err := plotter.NewBarChart(plotter.Values{b.median}, barHeight*0.75)
 		if err != nil {
-			return fmt.Errorf("bench: plotting %s: %w", c.slug, err)
+			return fmt.Errorf("bench: plotting %s: %w", figure.name, err)
 		}
 		shape.Horizontal, shape.XMin, shape.LineStyle.Width, shape.Color = true, float64(i), 0, otherColor
 		if b.own {
@@ -60,16 +70,25 @@ func (c comparison) draw(w io.Writer) error {
 	}
 	whiskers, err := plotter.NewXErrorBars(ranges)
 	if err != nil {
-		return fmt.Errorf("bench: plotting %s: %w", c.slug, err)
+		return fmt.Errorf("bench: plotting %s: %w", figure.name, err)
 	}
 	p.Add(whiskers)
 	p.NominalY(labels...)
 	p.Y.Min, p.Y.Max = -0.6, float64(len(bars))-0.4
+	for _, style := range []*draw.TextStyle{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label} {
+		style.Font.Variant = "Sans"
+	}
 
 	canvas := vgsvg.New(plotWidth, barHeight*vg.Length(len(bars))+plotMargin)
-	p.Draw(draw.New(canvas))
-	if _, err := canvas.WriteTo(w); err != nil {
-		return fmt.Errorf("bench: plotting %s: %w", c.slug, err)
+	p.Draw(draw.Crop(draw.New(canvas), plotEdge, -plotEdge, plotEdge, -plotEdge))
+	var drawn bytes.Buffer
+	if _, err := canvas.WriteTo(&drawn); err != nil {
+		return fmt.Errorf("bench: plotting %s: %w", figure.name, err)
+	}
+	// Where that font is not installed, these have the same widths.
+	text := bytes.ReplaceAll(drawn.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
+	if _, err := w.Write(text); err != nil {
+		return fmt.Errorf("bench: plotting %s: %w", figure.name, err)
 	}
 	return nil
 }
@@ -80,21 +99,17 @@ type intervals struct {
 	plotter.XErrors
 }
 
-// bars returns the comparison's bars from the bottom of the plot to its top, which
-// is the order of the table from its end.
-func (c comparison) bars() []bar {
+// bars returns the bars of a plot from its bottom to its top, which is the order of
+// the table from its end.
+func (c comparison) bars(figure plotted) []bar {
 	var bars []bar
-	for _, p := range c.plots {
-		for _, e := range c.entries {
-			s := ratio(p.of, e.samples, samplesOf(c.entries, p.baseline))
-			if math.IsNaN(s.median) || math.IsInf(s.median, 0) {
-				continue
-			}
-			label := e.name
-			if len(c.plots) > 1 {
-				label += ", " + p.label
-			}
-			bars = append(bars, bar{label, e.own, s})
+	for _, e := range c.entries {
+		if e.idle {
+			continue
+		}
+		s := ratio(figure.of, e.samples, samplesOf(c.entries, figure.baseline))
+		if !math.IsNaN(s.median) && !math.IsInf(s.median, 0) {
+			bars = append(bars, bar{s, e.name, e.own})
 		}
 	}
 	slices.Reverse(bars)

@@ -7,7 +7,7 @@ import "time"
 type profile struct {
 	Name    string
 	Rounds  int
-	run     time.Duration // of a closed loop
+	loop    time.Duration // of a closed loop
 	warmup  time.Duration // before each
 	paced   time.Duration // of the paced callers
 	http    time.Duration // of the HTTP load
@@ -19,7 +19,7 @@ type profile struct {
 func fullProfile() profile {
 	return profile{
 		Name: "full", Rounds: 5,
-		run: 400 * time.Millisecond, warmup: 80 * time.Millisecond, paced: 800 * time.Millisecond, http: 700 * time.Millisecond,
+		loop: 400 * time.Millisecond, warmup: 80 * time.Millisecond, paced: 800 * time.Millisecond, http: 700 * time.Millisecond,
 		names: 10_000, classic: 10_000, million: 1_000_000,
 	}
 }
@@ -27,7 +27,7 @@ func fullProfile() profile {
 func quickProfile() profile {
 	return profile{
 		Name: "quick", Rounds: 3,
-		run: 40 * time.Millisecond, warmup: 10 * time.Millisecond, paced: 120 * time.Millisecond, http: 100 * time.Millisecond,
+		loop: 40 * time.Millisecond, warmup: 10 * time.Millisecond, paced: 120 * time.Millisecond, http: 100 * time.Millisecond,
 		names: 10_000, classic: 1_000, million: 30_000,
 	}
 }
@@ -36,7 +36,7 @@ func quickProfile() profile {
 func smokeProfile() profile {
 	return profile{
 		Name: "smoke", Rounds: 1,
-		run: 2 * time.Millisecond, warmup: 0, paced: 10 * time.Millisecond, http: 10 * time.Millisecond,
+		loop: 2 * time.Millisecond, warmup: 0, paced: 10 * time.Millisecond, http: 10 * time.Millisecond,
 		names: 100, classic: 100, million: 200,
 	}
 }

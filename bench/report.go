@@ -22,14 +22,18 @@ type report struct {
 }
 
 // contestant is a contender in the report's list.
-type contestant struct{ Name, Algorithm, Lacks string }
+type contestant struct{ Name, Algorithm, Note string }
 
 // section is a comparison, written out.
 type section struct {
-	Slug, Title, Text string
-	Head              []string
-	Rows              [][]string
+	Title, Text string
+	Plots       []image
+	Head        []string
+	Rows        [][]string
 }
+
+// image is a plot of a section.
+type image struct{ File, Text string }
 
 //go:embed report.md.tmpl
 var reportText string
@@ -38,7 +42,7 @@ var reportText string
 var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"row": func(cells []string) string { return "| " + strings.Join(cells, " | ") + " |" },
 	"rule": func(cells []string) string {
-		return "|" + strings.Repeat("---|", 1) + strings.Repeat("---:|", len(cells)-1)
+		return "|---|" + strings.Repeat("---:|", len(cells)-1)
 	},
 }).Parse(reportText))
 
@@ -46,7 +50,7 @@ var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap
 func newReport(date time.Time, p profile, m machine, contenders []contender, comparisons []comparison) report {
 	r := report{Date: date.Format(time.DateOnly), Profile: p, Machine: m, Highlights: highlights(comparisons)}
 	for _, c := range contenders {
-		r.Contenders = append(r.Contenders, contestant{c.name, c.algorithm, c.lacks})
+		r.Contenders = append(r.Contenders, contestant{c.name, c.algorithm, c.note})
 	}
 	for _, c := range comparisons {
 		r.Comparisons = append(r.Comparisons, c.section())
@@ -55,7 +59,10 @@ func newReport(date time.Time, p profile, m machine, contenders []contender, com
 }
 
 func (c comparison) section() section {
-	s := section{Slug: c.slug, Title: c.title, Text: c.text, Head: []string{""}}
+	s := section{Title: c.title, Text: c.text, Head: []string{""}}
+	for _, p := range c.plots {
+		s.Plots = append(s.Plots, image{p.name + ".svg", c.title + ": " + p.label + " relative to " + p.baseline})
+	}
 	for _, column := range c.columns {
 		s.Head = append(s.Head, column.title)
 	}
@@ -81,22 +88,25 @@ func (r report) write(w io.Writer) error {
 }
 
 // save writes the report and its plots into a directory: benchmarks.md, and
-// benchmarks/ with a file for each comparison.
+// benchmarks/ with a file for each plot.
 func save(directory string, r report, comparisons []comparison) error {
 	plots := filepath.Join(directory, "benchmarks")
-	if err := os.MkdirAll(plots, 0o755); err != nil {
+	if err := os.MkdirAll(plots, 0o755); err != nil { //nolint:gosec // for everybody to read
 		return fmt.Errorf("bench: %w", err)
 	}
 	for _, c := range comparisons {
-		if err := saveTo(filepath.Join(plots, c.slug+".svg"), c.draw); err != nil {
-			return err
+		for _, p := range c.plots {
+			draw := func(w io.Writer) error { return c.draw(p, w) }
+			if err := saveTo(filepath.Join(plots, p.name+".svg"), draw); err != nil {
+				return err
+			}
 		}
 	}
 	return saveTo(filepath.Join(directory, "benchmarks.md"), r.write)
 }
 
 func saveTo(path string, write func(io.Writer) error) (err error) {
-	file, err := os.Create(path)
+	file, err := os.Create(path) //nolint:gosec // the directory is the caller's choice
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // comparison is one table of the report, with a plot beside it.
 type comparison struct {
-	slug    string // names the plot's file, and the scenario
+	slug    string // tells it apart
 	title   string
 	text    string
 	entries []*entry
@@ -23,13 +23,6 @@ type comparison struct {
 type column struct {
 	title string
 	cell  func(e *entry, all []*entry) string
-}
-
-// plotted is a figure that a comparison's plot shows relative to a baseline.
-type plotted struct {
-	label    string
-	of       metric
-	baseline string
 }
 
 // missing is the cell of a figure that there is not.
@@ -49,11 +42,12 @@ func against(baseline string, of metric) column {
 	}}
 }
 
-// costs are the columns that say what a check costs beside time.
-func costs() []column {
+// costs are the columns that say what a check costs beside time. The process that
+// asks is the client of Redis, and may be a server to others.
+func costs(process string) []column {
 	return []column{
 		figure("allocations", allocationsEach, showCount),
-		figure("client CPU", cpuEach, showTime),
+		figure(process+" CPU", cpuEach, showTime),
 		figure("Redis CPU", redisCPUEach, showTime),
 		figure("Redis reads", redisReadsEach, showCount),
 		figure("errors", errorShare, showShare),
