@@ -51,38 +51,42 @@ func (t *tally) settle() {
 type load func(ctx context.Context, ask Ask) tally
 
 // closedLoop has goroutines that ask about random names, one question after the
-// other without a pause, for as long as the duration.
+// other without a pause, for as long as the duration, and once at least.
 func closedLoop(goroutines int, duration time.Duration, names []string) load {
 	return func(ctx context.Context, ask Ask) tally {
 		var over atomic.Bool
 		defer time.AfterFunc(duration, func() { over.Store(true) }).Stop()
 		return together(goroutines, func(random *rand.Rand) tally {
 			var own tally
-			for !over.Load() && ctx.Err() == nil {
+			for {
 				own.count(ask(ctx, names[random.IntN(len(names))]))
+				if over.Load() || ctx.Err() != nil {
+					return own
+				}
 			}
-			return own
 		})
 	}
 }
 
 // paced has goroutines that pause for up to the longest pause, evenly distributed,
-// before each question, and time the answers.
+// before each question, and time the answers. Each asks once at least.
 func paced(goroutines int, longest, duration time.Duration, names []string) load {
 	return func(ctx context.Context, ask Ask) tally {
 		var over atomic.Bool
 		defer time.AfterFunc(duration, func() { over.Store(true) }).Stop()
 		total := together(goroutines, func(random *rand.Rand) tally {
 			own := tally{times: make([]time.Duration, 0, 4*duration/longest+64)}
-			for !over.Load() && ctx.Err() == nil {
+			for {
 				time.Sleep(rand.N(longest))
 				name := names[random.IntN(len(names))]
 				start := time.Now()
 				admitted, err := ask(ctx, name)
 				own.times = append(own.times, time.Since(start))
 				own.count(admitted, err)
+				if over.Load() || ctx.Err() != nil {
+					return own
+				}
 			}
-			return own
 		})
 		total.settle()
 		return total

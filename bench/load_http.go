@@ -127,7 +127,7 @@ func (p httpPlan) ask(clients []*fasthttp.HostClient, duration time.Duration) ta
 		defer fasthttp.ReleaseResponse(response)
 		request.SetRequestURI("http://" + p.Address + "/")
 		var own tally
-		for !over.Load() {
+		for {
 			start := time.Now()
 			err := client.Do(request, response)
 			own.times = append(own.times, time.Since(start))
@@ -136,7 +136,9 @@ func (p httpPlan) ask(clients []*fasthttp.HostClient, duration time.Duration) ta
 				err = fmt.Errorf("bench: status %d", status)
 			}
 			own.count(status == http.StatusOK, err)
+			if over.Load() {
+				return own
+			}
 		}
-		return own
 	})
 }

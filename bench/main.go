@@ -14,6 +14,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -46,10 +47,13 @@ func main() {
 func command(ctx context.Context, arguments []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "measure for a minute instead of eight")
-	only := flags.String("only", "", "run the scenarios whose names match this regular `expression`")
-	out := flags.String("out", "", "the `directory` for the report (default ../docs, and quick with -quick)")
+	only := flags.String("only", "", "run the scenarios whose names match this regular `expression`, into a report of their own")
+	out := flags.String("out", "", "the `directory` for the report (default ../docs, and quick with -quick or -only)")
 	if err := flags.Parse(arguments); err != nil {
 		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("bench: unexpected argument %q", flags.Arg(0))
 	}
 	chosen, err := regexp.Compile(*only)
 	if err != nil {
@@ -57,24 +61,31 @@ func command(ctx context.Context, arguments []string) error {
 	}
 	p, directory := fullProfile(), filepath.Join("..", "docs")
 	if *quick {
-		p, directory = quickProfile(), "quick"
+		p = quickProfile()
+	}
+	if *quick || *only != "" {
+		directory = "quick"
 	}
 	if *out != "" {
 		directory = *out
 	}
-	r, comparisons, err := run(ctx, p, chosen)
+	r, comparisons, err := run(ctx, p, chosen, os.Stderr)
 	if err != nil {
 		return err
 	}
 	if err := save(directory, r, comparisons); err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stderr, "The report is in", filepath.Join("bench", directory, "benchmarks.md"))
+	fmt.Fprintln(os.Stderr, "written:", filepath.Join(directory, "benchmarks.md"))
 	return nil
 }
 
-// run starts a server, verifies the contenders and compares them.
-func run(ctx context.Context, p profile, chosen *regexp.Regexp) (_ report, comparisons []comparison, err error) {
+// run starts a server, verifies the contenders and compares them in the scenarios
+// with a chosen name.
+func run(ctx context.Context, p profile, chosen *regexp.Regexp, progress io.Writer) (_ report, comparisons []comparison, err error) {
+	if !slices.ContainsFunc(scenarios(), func(s scenario) bool { return chosen.MatchString(s.name) }) {
+		return report{}, nil, fmt.Errorf("bench: no scenario has a name that matches %q", chosen)
+	}
 	server, end, err := redistest.Launch() //nolint:contextcheck // it is ended below, however this ends
 	if err != nil {
 		return report{}, nil, err
@@ -85,7 +96,7 @@ func run(ctx context.Context, p profile, chosen *regexp.Regexp) (_ report, compa
 
 	started := time.Now()
 	b := &bench{profile: p, redis: server.Addr(), meter: meter{client}, report: func(format string, arguments ...any) {
-		fmt.Fprintf(os.Stderr, "%5.0fs  "+format+"\n", append([]any{time.Since(started).Seconds()}, arguments...)...)
+		_, _ = fmt.Fprintf(progress, "%5.0fs  "+format+"\n", append([]any{time.Since(started).Seconds()}, arguments...)...)
 	}}
 	contenders := slices.Concat(inRedis(), inMemory())
 	b.report("every contender admits, then refuses")

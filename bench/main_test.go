@@ -13,6 +13,10 @@ func TestMain(m *testing.M) {
 	if code, asked := generator(os.Stdout, os.Stderr); asked {
 		os.Exit(code)
 	}
+	// A process with the race detector waits a second before it exits, unless told.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m,
 		// go-zero starts these with the program.
 		goleak.IgnoreAnyFunction("github.com/zeromicro/go-zero/core/proc.init.1.func1"),

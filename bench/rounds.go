@@ -82,14 +82,18 @@ func (t turns) one(ctx context.Context, m meter, e *entry, round int) (sample, e
 			return sample{}, err
 		}
 	}
-	measured, err := m.measure(ctx, func() (tally, error) { return t.run(ctx, e, round, t.duration) })
-	if err == nil {
-		err = ctx.Err()
+	unanswered := 0
+	for range patience {
+		measured, err := m.measure(ctx, func() (tally, error) { return t.run(ctx, e, round, t.duration) })
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || measured.checks > 0 {
+			return measured, err
+		}
+		unanswered += measured.errors
 	}
-	if err == nil && measured.checks == 0 {
-		err = fmt.Errorf("none of %d questions was answered", measured.errors)
-	}
-	return measured, err
+	return sample{}, fmt.Errorf("none of %d questions was answered", unanswered)
 }
 
 // samplesOf returns the samples of the entry with a name, or nil.

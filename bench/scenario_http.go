@@ -12,6 +12,7 @@ import (
 // its own.
 const connections = 64
 
+// http shows what a limiter leaves of a web server's requests a second.
 func (b *bench) http(ctx context.Context) ([]comparison, error) {
 	b.report("HTTP, %d connections", connections)
 	for _, v := range services() {

@@ -24,6 +24,7 @@ func emptyLoop() contender {
 	}
 }
 
+// memory shows what a check costs without Redis, and whether more cores help.
 func (b *bench) memory(ctx context.Context) ([]comparison, error) {
 	contenders := append([]contender{emptyLoop()}, inMemory()...)
 	columns := []column{
@@ -57,6 +58,7 @@ func (b *bench) memory(ctx context.Context) ([]comparison, error) {
 	return append(comparisons, many), err
 }
 
+// memoryOfMany shows what a key costs in memory.
 func (b *bench) memoryOfMany(ctx context.Context) (comparison, error) {
 	b.report("in memory, %d keys", b.million)
 	names := namesOf("user:", b.million)

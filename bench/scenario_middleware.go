@@ -25,6 +25,7 @@ func (instant) Close() error { return nil }
 
 func onInstant(*setup) core.Store { return instant{} }
 
+// middleware shows what the HTTP side of a limiter costs by itself.
 func (b *bench) middleware(ctx context.Context) ([]comparison, error) {
 	b.report("the middleware alone")
 	var contenders []contender

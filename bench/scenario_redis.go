@@ -15,6 +15,7 @@ func checkColumns() []column {
 	}, costs("client")...)
 }
 
+// closedLoops show how much goes through when nobody pauses.
 func (b *bench) closedLoops(ctx context.Context) ([]comparison, error) {
 	var comparisons []comparison
 	for _, goroutines := range []int{1, 16, 128, 512} {
@@ -39,6 +40,7 @@ func (b *bench) closedLoops(ctx context.Context) ([]comparison, error) {
 	return comparisons, nil
 }
 
+// pacedCallers show how long callers wait who have other things to do in between.
 func (b *bench) pacedCallers(ctx context.Context) ([]comparison, error) {
 	const callers, longest = 256, 4 * time.Millisecond
 	b.report("%d paced callers", callers)
@@ -65,6 +67,7 @@ func (b *bench) pacedCallers(ctx context.Context) ([]comparison, error) {
 	}}, err
 }
 
+// threeLimits show what several limits for one request cost.
 func (b *bench) threeLimits(ctx context.Context) ([]comparison, error) {
 	var comparisons []comparison
 	for _, goroutines := range []int{1, 128} {
@@ -93,6 +96,7 @@ func (b *bench) threeLimits(ctx context.Context) ([]comparison, error) {
 	return comparisons, nil
 }
 
+// hotKey shows what becomes of contenders whose callers get in each other's way.
 func (b *bench) hotKey(ctx context.Context) ([]comparison, error) {
 	b.report("one hot key")
 	entries, err := b.with(ctx, inRedis(), roomiest, func(entries []*entry) error {
@@ -108,6 +112,7 @@ func (b *bench) hotKey(ctx context.Context) ([]comparison, error) {
 	}}, err
 }
 
+// deniedKey shows what an attacker costs.
 func (b *bench) deniedKey(ctx context.Context) ([]comparison, error) {
 	contenders := append(append([]contender{floor()}, ownForDenials()...), rivalsInRedis()...)
 	var comparisons []comparison
@@ -138,6 +143,7 @@ func (b *bench) deniedKey(ctx context.Context) ([]comparison, error) {
 	return comparisons, nil
 }
 
+// classic is ten thousand checks over a hundred names by one caller.
 func (b *bench) classic(ctx context.Context) ([]comparison, error) {
 	b.report("the classic row")
 	contenders := []contender{

@@ -14,7 +14,7 @@ import (
 // short as it takes to ask each of them once.
 func TestEveryScenarioRuns(t *testing.T) {
 	redistest.Start(t) // skips, or fails, where there is no server to start
-	r, comparisons, err := run(t.Context(), smokeProfile(), regexp.MustCompile(""))
+	r, comparisons, err := run(t.Context(), smokeProfile(), regexp.MustCompile(""), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +55,18 @@ func TestEveryScenarioRuns(t *testing.T) {
 	for _, h := range r.Highlights {
 		if strings.Contains(h.Figure, missing+" (") || h.Figure == missing {
 			t.Errorf("there is no figure for %q", h.Measure)
+		}
+	}
+}
+
+func TestBadArgumentsAreErrors(t *testing.T) {
+	for arguments, want := range map[string]string{
+		"-only=(":       "missing closing )",
+		"-only=nothing": `no scenario has a name that matches "nothing"`,
+		"all":           `unexpected argument "all"`,
+	} {
+		if err := command(t.Context(), []string{arguments}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", arguments, err, want)
 		}
 	}
 }
