@@ -129,9 +129,9 @@ func heapObjects() uint64 {
 	return samples[0].Value.Uint64()
 }
 
-// heapInUse returns how much memory live objects take, after a collection.
+// heapInUse returns how much memory objects take: live ones only, if it is asked
+// right after a collection.
 func heapInUse() uint64 {
-	runtime.GC()
 	var statistics runtime.MemStats
 	runtime.ReadMemStats(&statistics)
 	return statistics.HeapAlloc

@@ -19,7 +19,7 @@ type profile struct {
 func fullProfile() profile {
 	return profile{
 		Name: "full", Rounds: 5,
-		loop: 400 * time.Millisecond, warmup: 80 * time.Millisecond, paced: 800 * time.Millisecond, http: 700 * time.Millisecond,
+		loop: 300 * time.Millisecond, warmup: 60 * time.Millisecond, paced: 600 * time.Millisecond, http: 600 * time.Millisecond,
 		names: 10_000, classic: 10_000, million: 1_000_000,
 	}
 }

@@ -35,11 +35,13 @@ func open(redis string, contenders []contender, q quota) ([]*entry, error) {
 	return entries, nil
 }
 
-// closeAll closes what has been opened.
+// closeAll closes what has been opened, and lets go of it: a million keys that
+// nobody asks about any more would make every later collection a long one.
 func closeAll(entries []*entry) error {
 	var failures []error
 	for _, e := range entries {
 		failures = append(failures, e.setup.close())
+		e.ask, e.setup = nil, nil
 	}
 	return errors.Join(failures...)
 }

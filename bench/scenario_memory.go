@@ -65,8 +65,9 @@ func (b *bench) memoryOfMany(ctx context.Context) (comparison, error) {
 	entries, err := b.with(ctx, inMemory(), lasting, func(entries []*entry) error {
 		share := b.million / b.Rounds
 		return turns{rounds: b.Rounds, run: func(ctx context.Context, e *entry, round int, _ time.Duration) (tally, error) {
-			before := heapInUse()
+			before := heapInUse() // the meter has just collected
 			counted := eachOnce(runtime.GOMAXPROCS(0), names[round*share:(round+1)*share])(ctx, e.ask)
+			runtime.GC()
 			e.bytes += (float64(heapInUse()) - float64(before)) / float64(share*b.Rounds)
 			return counted, nil
 		}}.take(ctx, b.meter, entries)
