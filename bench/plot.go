@@ -74,6 +74,7 @@ func (c comparison) draw(figure plotted, w io.Writer) error {
 	}
 	p.Add(whiskers)
 	p.NominalY(labels...)
+	p.Y.Padding = plotEdge * 2 // for viewers whose letters are wider
 	p.Y.Min, p.Y.Max = -0.6, float64(len(bars))-0.4
 	for _, style := range []*draw.TextStyle{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label} {
 		style.Font.Variant = "Sans"
