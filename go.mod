@@ -8,6 +8,7 @@ require (
 	github.com/dunglas/httpsfv v1.1.2
 	github.com/gin-gonic/gin v1.9.1
 	github.com/labstack/echo/v4 v4.13.3
+	github.com/maypok86/otter/v2 v2.4.0
 	github.com/redis/go-redis/v9 v9.9.0
 	go.uber.org/goleak v1.3.0
 	pgregory.net/rapid v1.3.0

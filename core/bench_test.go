@@ -146,6 +146,27 @@ func benchmarkChecks(b *testing.B, limiter *core.Limiter) {
 	}
 }
 
+// BenchmarkDenialCache shows what it costs to refuse a client that hammers one key.
+func BenchmarkDenialCache(b *testing.B) {
+	limit := core.Leaky(1, core.PerDay(1))
+	for name, store := range map[string]core.Store{
+		"memory":        core.NewMemory(),
+		"memory cached": core.CacheDenials(core.NewMemory(), 1000),
+		"redis cached": core.CacheDenials(core.NewRedis(redistest.Shared(b).Client(b),
+			core.WithPrefix(redistest.Prefix(b)), core.WithBudget(patient)), 1000),
+	} {
+		b.Run(name, func(b *testing.B) {
+			limiter := core.New(store)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := limiter.Allow(b.Context(), "key", limit); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkMemoryKeys shows what a key costs, the text of the key included, and
 // that many keys are no slower to come by than few.
 func BenchmarkMemoryKeys(b *testing.B) {

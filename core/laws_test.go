@@ -28,6 +28,23 @@ func TestRedisKeepsTheLawsInCompany(t *testing.T) {
 	}
 }
 
+// The laws hold for answers that are repeated from memory.
+func TestDenialCacheKeepsTheLaws(t *testing.T) {
+	var repeated atomic.Int64
+	caching := func(newStore storetest.Factory) storetest.Factory {
+		return func(t *testing.T, now func() time.Time) core.Store {
+			cache := core.CacheDenials(newStore(t, now), 1000, core.WithClock(now))
+			t.Cleanup(func() { repeated.Add(cache.Repeated()) })
+			return cache
+		}
+	}
+	t.Run("memory", func(t *testing.T) { storetest.Run(t, caching(newMemory)) })
+	t.Run("redis", func(t *testing.T) { storetest.Run(t, caching(newRedis(t))) })
+	if repeated.Load() < 1000 {
+		t.Errorf("%d answers were repeated in all, which proves little", repeated.Load())
+	}
+}
+
 // company is a store that asks several other questions whenever it is asked one.
 type company struct {
 	core.Store

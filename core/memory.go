@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unique"
 )
 
 // Memory is a [Store] inside this process: for servers that run alone, for tests,
@@ -34,7 +33,7 @@ type Memory struct {
 	seed   maphash.Seed
 	shards []shard
 	bound  int // keys in each shard
-	limits limitCache[enforced, *ruling]
+	limits rulings
 	closed atomic.Bool
 }
 
@@ -45,35 +44,6 @@ type shard struct {
 	leaving departures
 
 	_ [128 - 8 - 8 - 24]byte // no cache line has two shards
-}
-
-// enforced is a limit as it is asked.
-type enforced struct {
-	limit  Limit
-	shadow bool
-}
-
-// ruling is what the states under a limit have in common.
-type ruling struct {
-	limit Limit
-	// identity is the same for whatever shares a state, and a word long.
-	identity unique.Handle[enforced]
-}
-
-// ruling returns the ruling of a limit.
-func (m *Memory) ruling(limit *Limit, shadow bool) *ruling {
-	e := enforced{*limit, shadow}
-	r, ok := m.limits.find(&e)
-	if !ok {
-		r = m.limits.add(e, &ruling{limit: e.limit, identity: unique.Make(enforced{e.limit.identity(), shadow})})
-	}
-	return r
-}
-
-// entryKey tells a state from all others.
-type entryKey struct {
-	key      string
-	identity unique.Handle[enforced]
 }
 
 // entry is a state on its way out.
@@ -139,7 +109,7 @@ func (m *Memory) ask(ctx context.Context, checks []Check, decisions []Decision, 
 	defer q.free()
 	for i := range q.asks {
 		a := &q.asks[i]
-		a.ruling = m.ruling(&a.check.Limit, a.check.Shadow)
+		a.ruling = m.limits.of(&a.check.Limit, a.check.Shadow)
 		a.shard = m.place(a.check.Key)
 	}
 	if len(checks) == 1 { // no order to be found, nor anything to remember
@@ -334,7 +304,7 @@ func (m *Memory) Reset(ctx context.Context, key string, limits []Limit) error {
 	defer s.mu.Unlock()
 	for _, l := range limits {
 		for _, shadow := range [...]bool{false, true} {
-			if e := s.entries[entryKey{key, m.ruling(&l, shadow).identity}]; e != nil {
+			if e := s.entries[entryKey{key, m.limits.of(&l, shadow).identity}]; e != nil {
 				s.remove(e)
 			}
 		}

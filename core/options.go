@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,10 +14,15 @@ type RedisOption interface{ applyRedis(*Redis) }
 // MemoryOption changes how a [Memory] store works.
 type MemoryOption interface{ applyMemory(*Memory) }
 
-// StoreOption is both a [RedisOption] and a [MemoryOption].
+// DenialCacheOption changes how a [DenialCache] works.
+type DenialCacheOption interface{ applyDenialCache(*DenialCache) }
+
+// StoreOption is an option of every store: a [RedisOption], a [MemoryOption] and a
+// [DenialCacheOption].
 type StoreOption interface {
 	RedisOption
 	MemoryOption
+	DenialCacheOption
 }
 
 type redisOption func(*Redis)
@@ -88,7 +94,7 @@ func WithMaxKeys(n int) MemoryOption {
 }
 
 // WithClock replaces the store's clock in tests. In production it is never used:
-// [Redis] asks the server, and [Memory] a monotonic clock. Keys are kept for an
+// [Redis] asks the server, and [Memory] and [DenialCache] a monotonic clock. Keys are kept for an
 // hour longer than they need, since their time to live runs in real time. A nil
 // function panics.
 func WithClock(now func() time.Time) StoreOption {
@@ -103,3 +109,16 @@ type clock func() int64
 
 func (c clock) applyRedis(r *Redis)   { r.clock = c }
 func (c clock) applyMemory(m *Memory) { m.clock, m.slack = c, time.Hour.Microseconds() }
+
+// applyDenialCache has the cache forget everything when the clock is turned back, as
+// the one it has by itself never is.
+func (c clock) applyDenialCache(d *DenialCache) {
+	var latest atomic.Int64
+	d.clock = func() int64 {
+		now := c()
+		if latest.Swap(now) > now {
+			d.denials.InvalidateAll()
+		}
+		return now
+	}
+}

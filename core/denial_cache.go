@@ -1,0 +1,251 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+)
+
+// LongestStaleness is how long a [DenialCache] repeats a refusal at most before it
+// asks again: the longest time for which it does not notice that somebody else, in
+// another process, has reset a key, refunded a charge or raised a named limit.
+const LongestStaleness = 10 * time.Second
+
+// DenialCache is a [Store] that remembers what another one has refused, and repeats
+// it without asking, for as long as the answer cannot have changed. So a client that
+// hammers a key which is used up costs Redis one question in each retry period, and
+// this process a look into a map. It is made by [CacheDenials], and may be used by
+// many goroutines at once.
+//
+// Nothing is refused that the store would admit: a limit only ever fills up while
+// nobody resets or refunds, so what has been refused cannot pass before its RetryAfter
+// is over, which is counted from when the question was sent. A reset through this
+// store, or a named limit with other numbers, is noticed at once; one elsewhere after
+// [LongestStaleness].
+//
+// A question is answered from memory if it has been refused lately under each of its
+// limits, at the same cost, or at a lower one from which the wait follows exactly. Its
+// numbers are then those of the refusal, with the time that has gone by taken off; if
+// the cost was more than 1, other processes may have used what was left meanwhile, so
+// that the next RetryAfter is longer. Any other question goes to the store: a passing one, one
+// in which some limits refuse and others do not, and one with shadow checks.
+type DenialCache struct {
+	store    Store
+	clock    clock
+	rulings  rulings
+	denials  *otter.Cache[entryKey, *denial]
+	changes  atomic.Int64 // resets and the like, begun or done
+	dear     atomic.Bool  // there has been a refusal that left something for cheaper questions
+	repeated atomic.Int64
+}
+
+// denial is what is remembered of a refusal. It does not change.
+type denial struct {
+	decision Decision
+	cost     int
+	// The store has decided at some moment between sent and received, in the cache's
+	// microseconds. From repeatable on it may decide otherwise.
+	sent, received, repeatable int64
+}
+
+// CacheDenials returns a store that remembers up to size refusals of another store.
+// It talks to nobody, and starts no goroutine. A nil store or a size less than 1
+// panics.
+//
+//	limiter := core.New(core.CacheDenials(core.NewRedis(client), 100_000))
+//
+// A refusal takes about 350 bytes.
+func CacheDenials(store Store, size int, options ...DenialCacheOption) *DenialCache {
+	if store == nil {
+		panic("core: CacheDenials needs a Store")
+	}
+	if size < 1 {
+		panic(fmt.Sprintf("core: a cache of %d refusals is less than 1", size))
+	}
+	c := &DenialCache{
+		store: store,
+		clock: forwardClock(),
+		denials: otter.Must(&otter.Options[entryKey, *denial]{
+			MaximumSize: size,
+			Executor:    func(task func()) { task() },
+		}),
+	}
+	for _, option := range options {
+		option.applyDenialCache(c)
+	}
+	return c
+}
+
+// Repeated returns how many questions have been answered without the store.
+func (c *DenialCache) Repeated() int64 { return c.repeated.Load() }
+
+// Decide implements [Store].
+func (c *DenialCache) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
+	sent := c.clock()
+	if c.repeat(checks, decisions, sent) {
+		return nil
+	}
+	changes := c.changes.Load()
+	if err := c.store.Decide(ctx, checks, decisions); err != nil {
+		return err
+	}
+	c.forgetRenumbered(checks)
+	if c.dear.Load() {
+		c.forgetCharged(checks, decisions)
+	}
+	c.remember(checks, decisions, sent, changes)
+	return nil
+}
+
+// Peek implements [Store]. Its answers are not remembered: a state that could not be,
+// after the server's clock has been set back, is mended by Decide alone.
+func (c *DenialCache) Peek(ctx context.Context, checks []Check, decisions []Decision) error {
+	if c.repeat(checks, decisions, c.clock()) {
+		return nil
+	}
+	return c.store.Peek(ctx, checks, decisions)
+}
+
+// repeat answers checks from memory, if it can answer all of them.
+func (c *DenialCache) repeat(checks []Check, decisions []Decision, now int64) bool {
+	for i := range checks {
+		check := &checks[i]
+		if check.Shadow || check.Cost == 0 || i > 0 && met(checks, i) {
+			return false
+		}
+		d, ok := c.denials.GetIfPresent(c.key(check))
+		if !ok || now < d.sent || now >= d.repeatable || d.decision.Limit != check.Limit {
+			return false
+		}
+		if !d.repeat(check.Cost, now, &decisions[i]) {
+			return false
+		}
+	}
+	c.repeated.Add(1)
+	return true
+}
+
+// met reports whether a check is about the same state as an earlier one, with which
+// its cost adds up.
+func met(checks []Check, i int) bool {
+	for j := range checks[:i] {
+		if sameState(&checks[j], &checks[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// repeat writes the decision for a cost at a moment, if it follows from the refusal.
+func (d *denial) repeat(cost int, now int64, decision *Decision) bool {
+	if cost < d.cost {
+		return false
+	}
+	*decision = d.decision
+	tick := d.decision.Limit.units.tick // waits are whole ticks
+	gone := microseconds(max(0, now-now%tick-d.received+d.received%tick))
+	switch l := &d.decision.Limit; {
+	case cost > l.capacity:
+		decision.RetryAfter = Never
+	case cost == d.cost && d.decision.RetryAfter == Never:
+	case cost == d.cost || l.algorithm == fixedWindow:
+		decision.RetryAfter -= gone
+	case l.units.window == 0 && int64(cost-d.cost)*l.units.weight%l.units.drain == 0:
+		more := int64(cost-d.cost) * l.units.weight / l.units.drain * l.units.tick
+		decision.RetryAfter += microseconds(more) - gone
+	default:
+		return false
+	}
+	decision.NextAfter -= gone
+	decision.ResetAfter -= gone
+	return true
+}
+
+// remember keeps the refusals of an answer, unless something has changed since the
+// question was sent.
+func (c *DenialCache) remember(checks []Check, decisions []Decision, sent, changes int64) {
+	received := int64(0)
+	for i := range checks {
+		check, decision := &checks[i], &decisions[i]
+		if decision.Allowed || check.Shadow || check.Cost == 0 || met(checks, i) || decision.RetryAfter == Never {
+			continue
+		}
+		if received == 0 {
+			received = c.clock()
+		}
+		// The numbers hold until Remaining grows, and the refusal until RetryAfter. The
+		// store counts both from the beginning of a tick.
+		lasts := min(decision.RetryAfter, decision.NextAfter, LongestStaleness).Microseconds()
+		d := &denial{*decision, check.Cost, sent, received, sent + lasts - (check.Limit.units.tick - 1)}
+		key := c.key(check)
+		if before, ok := c.denials.GetIfPresent(key); ok && before.cost < d.cost && sent < before.repeatable {
+			continue // answers more questions
+		}
+		if check.Cost > 1 {
+			c.dear.Store(true)
+		}
+		key.key = strings.Clone(key.key)
+		c.denials.Set(key, d)
+		if c.changes.Load() != changes {
+			c.denials.Invalidate(key)
+		}
+	}
+}
+
+// forgetRenumbered forgets what was refused under other numbers of a named limit: the
+// state has those of these checks now.
+func (c *DenialCache) forgetRenumbered(checks []Check) {
+	for i := range checks {
+		if check := &checks[i]; check.Limit.name != "" {
+			key := c.key(check)
+			if d, ok := c.denials.GetIfPresent(key); ok && d.decision.Limit != check.Limit {
+				c.denials.Invalidate(key)
+			}
+		}
+	}
+}
+
+// forgetCharged forgets what was refused to dearer questions before these checks were
+// charged: the refusals stand, but their numbers have changed.
+func (c *DenialCache) forgetCharged(checks []Check, decisions []Decision) {
+	for i := range decisions {
+		if !decisions[i].Allowed && !checks[i].Shadow {
+			return // nothing was
+		}
+	}
+	for i := range checks {
+		if checks[i].Cost > 0 {
+			c.denials.Invalidate(c.key(&checks[i]))
+		}
+	}
+}
+
+func (c *DenialCache) key(check *Check) entryKey {
+	return entryKey{check.Key, c.rulings.of(&check.Limit, check.Shadow).identity}
+}
+
+// Reset implements [Store].
+func (c *DenialCache) Reset(ctx context.Context, key string, limits []Limit) error {
+	// Questions that are under way may be answered before the reset or after it, so
+	// none of them is remembered.
+	c.changes.Add(1)
+	err := c.store.Reset(ctx, key, limits)
+	c.changes.Add(1)
+	for _, limit := range limits {
+		c.denials.Invalidate(c.key(&Check{Key: key, Limit: limit}))
+	}
+	return err
+}
+
+// Ping implements [Store].
+func (c *DenialCache) Ping(ctx context.Context) error { return c.store.Ping(ctx) }
+
+// Close implements [Store]. It closes the store.
+func (c *DenialCache) Close() error {
+	c.denials.InvalidateAll()
+	return c.store.Close()
+}

@@ -1,0 +1,323 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// counting is a store that counts the questions it is asked.
+type counting struct {
+	core.Store
+
+	asked  int
+	before func() // the answer
+}
+
+func (c *counting) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+	c.asked++
+	err := c.Store.Decide(ctx, checks, decisions)
+	if c.before != nil {
+		c.before()
+	}
+	return err
+}
+
+// cached returns a limiter with a denial cache on a clock that can be turned.
+func cached() (limiter *core.Limiter, store *counting, cache *core.DenialCache, now *time.Time) {
+	now = new(time.Time)
+	*now = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+	clock := core.WithClock(func() time.Time { return *now })
+	store = &counting{Store: core.NewMemory(clock)}
+	cache = core.CacheDenials(store, 1000, clock)
+	return core.New(cache), store, cache, now
+}
+
+// mustAsk asks, and returns whether the store has been asked, too.
+func mustAsk(t *testing.T, limiter *core.Limiter, store *counting, l core.Limit, cost int) (d core.Decision, asked bool) {
+	t.Helper()
+	before := store.asked
+	d, err := limiter.AllowN(t.Context(), "key", l, cost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, store.asked > before
+}
+
+func TestRefusalIsRepeatedUntilItsRetryAfter(t *testing.T) {
+	limiter, store, cache, now := cached()
+	l := core.Leaky(2, core.Per(1, 3*time.Second))
+	for range 3 {
+		mustAsk(t, limiter, store, l, 1)
+	}
+	for _, left := range []time.Duration{3 * time.Second, time.Second, time.Microsecond} {
+		*now = time.Date(2026, time.November, 21, 12, 0, 3, 0, time.UTC).Add(-left)
+		d, asked := mustAsk(t, limiter, store, l, 1)
+		if asked || d.Allowed || d.RetryAfter != left || d.NextAfter != left || d.ResetAfter != 3*time.Second+left || d.Limit != l {
+			t.Errorf("%v before the retry: %+v, asked %t", left, d, asked)
+		}
+	}
+	*now = now.Add(time.Microsecond)
+	if d, asked := mustAsk(t, limiter, store, l, 1); !asked || !d.Allowed {
+		t.Errorf("at the retry: %+v, asked %t", d, asked)
+	}
+	if cache.Repeated() != 3 {
+		t.Errorf("%d answers repeated, want 3", cache.Repeated())
+	}
+}
+
+// The wait counts from when the question was sent, since the store may have decided
+// at once; what is told of it counts from the answer, since it may have decided late.
+func TestRefusalThatTookItsTime(t *testing.T) {
+	limiter, store, _, now := cached()
+	l := core.Leaky(1, core.PerSecond(1))
+	mustAsk(t, limiter, store, l, 1)
+	sent := *now
+	store.before = func() { *now = sent.Add(300 * time.Millisecond) }
+	mustAsk(t, limiter, store, l, 1)
+	store.before = nil
+	*now = sent.Add(900 * time.Millisecond)
+	if d, asked := mustAsk(t, limiter, store, l, 1); asked || d.RetryAfter != 400*time.Millisecond {
+		t.Errorf("%+v, asked %t, want a wait of 400ms without asking", d, asked)
+	}
+	*now = sent.Add(time.Second)
+	if d, asked := mustAsk(t, limiter, store, l, 1); !asked || !d.Allowed {
+		t.Errorf("a second after the question: %+v, asked %t", d, asked)
+	}
+}
+
+func TestDearerQuestionsAreRefusedToo(t *testing.T) {
+	for _, test := range []struct {
+		limit    core.Limit
+		repeated bool // for a cost of 4 when 3 has been refused
+	}{
+		{core.Leaky(5, core.PerSecond(1)), true},
+		{core.TokenBucket(5, core.Per(3, 2*time.Second)), false}, // the wait does not follow to the microsecond
+		{core.Shaping(5, core.PerMinute(1)), true},
+		{core.GCRA(5, core.PerMinute(1)), true},
+		{core.FixedWindow(5, time.Second), true},
+		{core.SlidingWindow(5, time.Second), false},
+		{core.SlidingLog(5, time.Second), false},
+	} {
+		t.Run(test.limit.String(), func(t *testing.T) {
+			limiter, store, _, _ := cached()
+			direct := core.New(store)
+			mustAsk(t, limiter, store, test.limit, 3)
+			if d, _ := mustAsk(t, limiter, store, test.limit, 3); d.Allowed {
+				t.Fatalf("%+v, want a refusal", d)
+			}
+			for _, cost := range []int{4, 6} {
+				d, asked := mustAsk(t, limiter, store, test.limit, cost)
+				if want, _ := direct.AllowN(t.Context(), "key", test.limit, cost); d != want {
+					t.Errorf("cost %d: %+v, want %+v", cost, d, want)
+				}
+				if want := !test.repeated && cost < 6; asked != want {
+					t.Errorf("cost %d: asked %t, want %t", cost, asked, want)
+				}
+			}
+			if d, asked := mustAsk(t, limiter, store, test.limit, 2); !asked || !d.Allowed {
+				t.Errorf("what costs less: %+v, asked %t", d, asked)
+			}
+		})
+	}
+}
+
+// A refusal of a dearer question does not push out what refuses cheaper ones.
+func TestCheapestRefusalIsKept(t *testing.T) {
+	limiter, store, _, _ := cached()
+	l := core.SlidingWindow(5, time.Hour)
+	for _, cost := range []int{5, 1, 3} {
+		mustAsk(t, limiter, store, l, cost)
+	}
+	if d, asked := mustAsk(t, limiter, store, l, 1); asked || d.Allowed {
+		t.Errorf("%+v, asked %t", d, asked)
+	}
+}
+
+func TestResetForgetsRefusals(t *testing.T) {
+	limiter, store, _, _ := cached()
+	l := core.Leaky(1, core.PerHour(1))
+	for range 2 {
+		mustAsk(t, limiter, store, l, 1)
+	}
+	if err := limiter.Reset(t.Context(), "key", l); err != nil {
+		t.Fatal(err)
+	}
+	if d, asked := mustAsk(t, limiter, store, l, 1); !asked || !d.Allowed {
+		t.Errorf("after a reset: %+v, asked %t", d, asked)
+	}
+}
+
+// What passes at a lower cost changes the numbers of what has been refused.
+func TestChargeForgetsTheNumbersOfDearerRefusals(t *testing.T) {
+	limiter, store, _, _ := cached()
+	l := core.Leaky(5, core.PerHour(1))
+	for _, cost := range []int{3, 3, 1} {
+		mustAsk(t, limiter, store, l, cost)
+	}
+	if d, asked := mustAsk(t, limiter, store, l, 3); !asked || d.RetryAfter != 2*time.Hour || d.Remaining != 1 {
+		t.Errorf("%+v, asked %t, want a wait of 2h and 1 remaining", d, asked)
+	}
+}
+
+// A refusal that is on its way while the key is reset is not remembered.
+func TestRefusalThatCrossesAReset(t *testing.T) {
+	limiter, store, _, _ := cached()
+	l := core.Leaky(1, core.PerHour(1))
+	mustAsk(t, limiter, store, l, 1)
+	store.before = func() {
+		store.before = nil
+		if err := limiter.Reset(t.Context(), "key", l); err != nil {
+			t.Error(err)
+		}
+	}
+	if d, _ := mustAsk(t, limiter, store, l, 1); d.Allowed {
+		t.Fatal("want a refusal, as before the reset")
+	}
+	if d, asked := mustAsk(t, limiter, store, l, 1); !asked || !d.Allowed {
+		t.Errorf("after the reset: %+v, asked %t", d, asked)
+	}
+}
+
+func TestNewNumbersForgetRefusals(t *testing.T) {
+	limiter, store, _, _ := cached()
+	small, large := core.Leaky(1, core.PerHour(1)).Named("plan"), core.Leaky(3, core.PerHour(1)).Named("plan")
+	for range 2 {
+		mustAsk(t, limiter, store, small, 1)
+	}
+	if d, asked := mustAsk(t, limiter, store, large, 1); !asked || !d.Allowed || d.Remaining != 1 {
+		t.Errorf("with a larger plan: %+v, asked %t", d, asked)
+	}
+}
+
+// What others do to a key is noticed in time.
+func TestRefusalsDoNotLiveLong(t *testing.T) {
+	limiter, store, _, now := cached()
+	l := core.Leaky(1, core.PerDay(1))
+	for range 2 {
+		mustAsk(t, limiter, store, l, 1)
+	}
+	if err := store.Reset(t.Context(), "key", []core.Limit{l}); err != nil { // from another process
+		t.Fatal(err)
+	}
+	*now = now.Add(core.LongestStaleness - time.Microsecond)
+	if d, asked := mustAsk(t, limiter, store, l, 1); asked || d.Allowed {
+		t.Errorf("before: %+v, asked %t", d, asked)
+	}
+	*now = now.Add(time.Microsecond)
+	if d, asked := mustAsk(t, limiter, store, l, 1); !asked || !d.Allowed {
+		t.Errorf("after: %+v, asked %t", d, asked)
+	}
+}
+
+// Several checks are repeated only if each of them has been refused; shadow checks and
+// those that add up always go to the store.
+func TestWhatCannotBeRepeated(t *testing.T) {
+	limiter, store, _, _ := cached()
+	a, b, free := core.Leaky(1, core.PerHour(1)), core.GCRA(1, core.PerHour(1)), core.Leaky(100, core.PerHour(1))
+	check := func(l core.Limit) core.Check { return core.Check{Key: "key", Limit: l, Cost: 1} }
+	shadow := check(a)
+	shadow.Shadow = true
+	ask := func(checks ...core.Check) bool {
+		t.Helper()
+		before := store.asked
+		if _, err := limiter.AllowAll(t.Context(), checks...); err != nil {
+			t.Fatal(err)
+		}
+		return store.asked > before
+	}
+	ask(check(a), check(b))
+	ask(check(a), check(b)) // both are refused
+	for name, test := range map[string]struct {
+		checks []core.Check
+		asked  bool
+	}{
+		"both refused":        {[]core.Check{check(a), check(b)}, false},
+		"one of them":         {[]core.Check{check(b)}, false},
+		"one that passes":     {[]core.Check{check(a), check(free)}, true},
+		"with a shadow check": {[]core.Check{check(a), shadow}, true},
+		"the same twice":      {[]core.Check{check(a), check(a)}, true},
+		"at no cost":          {[]core.Check{{Key: "key", Limit: a}}, true},
+	} {
+		if asked := ask(test.checks...); asked != test.asked {
+			t.Errorf("%s: asked %t, want %t", name, asked, test.asked)
+		}
+	}
+}
+
+func TestDenialCacheIsBounded(t *testing.T) {
+	limiter, store, cache, _ := cached()
+	l := core.Leaky(1, core.PerHour(1))
+	for i := range 5000 {
+		for range 2 {
+			if _, err := limiter.Allow(t.Context(), fmt.Sprint("key-", i), l); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before := store.asked
+	for i := range 5000 {
+		if d, err := limiter.Allow(t.Context(), fmt.Sprint("key-", i), l); err != nil || d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	if asked := store.asked - before; asked < 3000 {
+		t.Errorf("%d of 5000 had to be asked, want most of those beyond the 1000 that are kept", asked)
+	}
+	if err := cache.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := limiter.Allow(t.Context(), "key-1", l); err == nil {
+		t.Error("a closed store has answered")
+	}
+}
+
+// An error is nothing to remember.
+func TestErrorsAreNotRepeated(t *testing.T) {
+	failing := errors.New("failing")
+	store := &sometimes{Store: core.NewMemory(), err: failing}
+	limiter := core.New(core.CacheDenials(store, 10))
+	if _, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1))); !errors.Is(err, failing) {
+		t.Errorf("error %v", err)
+	}
+	store.err = nil
+	if d, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1))); err != nil || !d.Allowed {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// sometimes is a store that fails while it has an error.
+type sometimes struct {
+	core.Store
+
+	err error
+}
+
+func (s *sometimes) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.Store.Decide(ctx, checks, decisions)
+}
+
+func TestDenialCacheMisuse(t *testing.T) {
+	for want, misuse := range map[string]func(){
+		"core: CacheDenials needs a Store":             func() { core.CacheDenials(nil, 1) },
+		"core: a cache of 0 refusals is less than 1":   func() { core.CacheDenials(core.NewMemory(), 0) },
+		"core: a cache of -10 refusals is less than 1": func() { core.CacheDenials(core.NewMemory(), -10) },
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, want) {
+					t.Errorf("panic %q, want %q", got, want)
+				}
+			}()
+			misuse()
+		}()
+	}
+}
