@@ -13,6 +13,7 @@
 //	LegacyEpoch       the same                                      a Unix time
 //	GitHub            the same, -Used and -Resource                 a Unix time
 //	RateLimitedFor    X-Rate-Limited-For, on a refusal only         seconds with fractions
+//	DraftPartitioned  those of Draft, with partition keys           seconds from now
 //	None              none
 //
 // Retry-After is no Writer's business: whoever refuses the request sends it,

@@ -2,6 +2,7 @@ package headers
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -20,14 +21,17 @@ import (
 //     being given out no faster than the policy's pace, nobody is refused, so t
 //     is r divided by that pace, and no less than the time until there is one
 //     more. Of a policy that refused the request, t is the time after which it
-//     would pass; it is absent when no wait can help. That is never longer than
-//     the Retry-After of the response.
+//     would pass; it is absent when no wait can help.
+//
+// No t is longer than the Retry-After of the response, as the draft asks. Of a
+// policy that would have let a refused request pass, a t that would be is left
+// out.
 //
 // A policy whose name is not printable ASCII is left out, as no field can carry
 // it.
 var Draft11 Writer = draft11{}
 
-type draft11 struct{}
+type draft11 struct{ partitions *partitions }
 
 const (
 	rateLimit       = "Ratelimit"
@@ -36,34 +40,56 @@ const (
 	burst = "weir-burst"
 )
 
-func (draft11) Write(h http.Header, policies []Policy) {
+func (w draft11) Write(h http.Header, policies []Policy) {
 	if len(policies) == 0 {
 		return
 	}
-	quotas := make([]byte, 0, 256)
-	limits := make([]byte, 0, 256)
+	var space [256]byte
+	quotas := space[:0]
 	for i := range policies {
-		name, d := policies[i].Name, &policies[i].Decision
-		if !isString(name) {
-			continue
-		}
-
-		quotas = appendString(appendComma(quotas), name)
-		q, w := quota(d.Limit)
-		quotas = appendParameter(quotas, "q", q)
-		if w != 0 {
-			quotas = appendParameter(quotas, "w", w)
-		}
-		quotas = appendBurst(quotas, d.Limit, q)
-
-		limits = appendString(appendComma(limits), name)
-		limits = appendParameter(limits, "r", int64(d.Remaining))
-		if t, ok := effectiveWindow(d); ok {
-			limits = appendParameter(limits, "t", t)
+		if p := &policies[i]; isString(p.Name) {
+			quotas = w.appendQuota(appendComma(quotas), p)
 		}
 	}
-	set(h, rateLimitPolicy, quotas)
-	set(h, rateLimit, limits)
+	w.write(h, policies, string(quotas))
+}
+
+// write sets both fields, of which RateLimit-Policy is known.
+func (w draft11) write(h http.Header, policies []Policy, quotas string) {
+	var space [256]byte
+	limits := space[:0]
+	retryAfter, refused := RetryAfter(policies)
+	for i := range policies {
+		p := &policies[i]
+		if !isString(p.Name) {
+			continue
+		}
+		limits = appendString(appendComma(limits), p.Name)
+		limits = appendParameter(limits, "r", int64(p.Decision.Remaining))
+		if t, ok := effectiveWindow(&p.Decision); ok && (!refused || t <= retryAfter) {
+			limits = appendParameter(limits, "t", t)
+		}
+		limits = w.partitions.appendTo(limits, p.Key)
+	}
+	if len(limits) == 0 {
+		delete(h, rateLimit)
+		delete(h, rateLimitPolicy)
+		return
+	}
+	values := &[...]string{string(limits), quotas}
+	h[rateLimit], h[rateLimitPolicy] = values[0:1:1], values[1:2:2]
+}
+
+// appendQuota appends the description of a policy, which is an Item of a List.
+func (w draft11) appendQuota(b []byte, p *Policy) []byte {
+	limit := p.Decision.Limit
+	q, window := quota(limit)
+	b = appendString(b, p.Name)
+	b = appendParameter(b, "q", q)
+	if window != 0 {
+		b = appendParameter(b, "w", window)
+	}
+	return w.partitions.appendTo(appendBurst(b, limit, q), p.Key)
 }
 
 // effectiveWindow returns the seconds in which the client should use no more
@@ -82,4 +108,41 @@ func appendBurst(b []byte, limit core.Limit, q int64) []byte {
 		return b
 	}
 	return appendParameter(b, burst, capacity)
+}
+
+// prepare works out RateLimit-Policy, which does not change as long as the
+// policies are these.
+func (w draft11) prepare(policies []Policy) Writer {
+	if w.partitions != nil {
+		return w
+	}
+	h := http.Header{}
+	w.Write(h, policies)
+	return &preparedDraft11{draft11: w, policies: slices.Clone(policies), quotas: h.Get(rateLimitPolicy)}
+}
+
+type preparedDraft11 struct {
+	draft11
+
+	policies []Policy // that the quotas are of
+	quotas   string
+}
+
+func (w *preparedDraft11) Write(h http.Header, policies []Policy) {
+	if !slices.EqualFunc(w.policies, policies, describedAlike) {
+		w.draft11.Write(h, policies)
+		return
+	}
+	if len(policies) != 0 {
+		w.write(h, policies, w.quotas)
+	}
+}
+
+func describedAlike(a, b Policy) bool {
+	return a.Name == b.Name && a.Decision.Limit == b.Decision.Limit
+}
+
+// merge lists the policies of both, ours first.
+func (w draft11) merge(own, upstream http.Header) {
+	mergeLists(own, upstream, rateLimit, rateLimitPolicy)
 }

@@ -23,6 +23,12 @@ var Draft6 Writer = draft6{}
 
 type draft6 struct{}
 
+const (
+	draft6Limit     = "Ratelimit-Limit"
+	draft6Remaining = "Ratelimit-Remaining"
+	draft6Reset     = "Ratelimit-Reset"
+)
+
 func (draft6) Write(h http.Header, policies []Policy) {
 	if len(policies) == 0 {
 		return
@@ -31,9 +37,9 @@ func (draft6) Write(h http.Header, policies []Policy) {
 	d := &tight.Decision
 
 	var number [20]byte
-	set(h, "Ratelimit-Limit", appendInteger(number[:0], int64(d.Limit.Capacity())))
-	set(h, "Ratelimit-Remaining", appendInteger(number[:0], int64(d.Remaining)))
-	set(h, "Ratelimit-Reset", appendInteger(number[:0], secondsUp(reset(d))))
+	set(h, draft6Limit, appendInteger(number[:0], int64(d.Limit.Capacity())))
+	set(h, draft6Remaining, appendInteger(number[:0], int64(d.Remaining)))
+	set(h, draft6Reset, appendInteger(number[:0], secondsUp(reset(d))))
 
 	b := make([]byte, 0, 128)
 	for i := range policies {
@@ -69,4 +75,9 @@ func appendQuotaPolicy(b []byte, limit core.Limit, q, w int64) []byte {
 	b = appendInteger(b, q)
 	b = appendParameter(b, "w", w)
 	return appendBurst(b, limit, q)
+}
+
+func (draft6) merge(own, upstream http.Header) {
+	remaining := func(h http.Header) (int64, bool) { return single(h, draft6Remaining) }
+	mergeTightest(own, upstream, remaining, draft6Remaining, draft6Limit, draft6Reset, rateLimitPolicy)
 }

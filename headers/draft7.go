@@ -1,6 +1,9 @@
 package headers
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // Draft7 writes the fields of draft-ietf-httpapi-ratelimit-headers-07, the only
 // one of its syntax:
@@ -37,4 +40,21 @@ func (draft7) Write(h http.Header, policies []Policy) {
 		b = appendQuotaPolicy(b, d.Limit, q, w)
 	}
 	set(h, rateLimitPolicy, b)
+}
+
+func (draft7) merge(own, upstream http.Header) {
+	mergeTightest(own, upstream, remainingOfDraft7, rateLimit, rateLimitPolicy)
+}
+
+// remainingOfDraft7 returns the member "remaining" of the Dictionary.
+func remainingOfDraft7(h http.Header) (int64, bool) {
+	if len(h[rateLimit]) != 1 {
+		return 0, false
+	}
+	for m := range strings.SplitSeq(h[rateLimit][0], ",") {
+		if text, ok := strings.CutPrefix(strings.Trim(m, " \t"), "remaining="); ok {
+			return parseCount(text)
+		}
+	}
+	return 0, false
 }

@@ -19,7 +19,7 @@ func FuzzDraft11(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, name string, capacity, events int, period int64, allowed bool, remaining int, retry, next int64) {
 		d := decision(capacity, events, period, allowed, remaining, retry, next)
-		list := []headers.Policy{{Name: name, Decision: d}, {Name: "other", Decision: first}}
+		list := []headers.Policy{{Name: name, Decision: d, Key: name}, {Name: "other", Decision: first}}
 		h := http.Header{}
 		headers.Draft11.Write(h, list)
 
@@ -39,6 +39,29 @@ func FuzzDraft11(f *testing.F) {
 		}
 		if len(quotas) != 2 || len(limits) != 2 {
 			t.Fatalf("two policies: %q", h)
+		}
+
+		for field, list := range map[string]httpsfv.List{"RateLimit-Policy": quotas, "RateLimit": limits} {
+			canonical, err := httpsfv.Marshal(list)
+			if got := h.Get(field); err != nil || got != canonical {
+				t.Errorf("%s is %s, want the canonical %s, %v", field, got, canonical, err)
+			}
+		}
+		if retryAfter, refused := headers.RetryAfter(list); refused {
+			for _, member := range limits {
+				if window, _ := parameter(member.(httpsfv.Item), "t"); window > retryAfter {
+					t.Errorf("%q with Retry-After %d, want no longer t", h, retryAfter)
+				}
+			}
+		}
+		partitioned, prepared := http.Header{}, http.Header{}
+		headers.DraftPartitioned(partitionSecret).Write(partitioned, list)
+		if _, err := httpsfv.UnmarshalList(partitioned.Values("RateLimit")); err != nil {
+			t.Errorf("with partition keys %q: %v", partitioned, err)
+		}
+		headers.Prepare(headers.Draft11, list).Write(prepared, list)
+		if prepared.Get("RateLimit") != h.Get("RateLimit") || prepared.Get("RateLimit-Policy") != h.Get("RateLimit-Policy") {
+			t.Errorf("prepared %q, want %q", prepared, h)
 		}
 
 		quota, limit := quotas[0].(httpsfv.Item), limits[0].(httpsfv.Item)

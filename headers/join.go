@@ -26,6 +26,20 @@ func Join(writers ...Writer) Writer {
 
 type joined struct{ writers []Writer }
 
+func (j *joined) prepare(policies []Policy) Writer {
+	prepared := make([]Writer, 0, len(j.writers))
+	for _, w := range j.writers {
+		prepared = append(prepared, Prepare(w, policies))
+	}
+	return &joined{prepared}
+}
+
+func (j *joined) merge(own, upstream http.Header) {
+	for _, w := range j.writers {
+		Merge(w, own, upstream)
+	}
+}
+
 func (j *joined) Write(h http.Header, policies []Policy) {
 	for _, w := range j.writers {
 		w.Write(h, policies)

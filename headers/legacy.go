@@ -37,6 +37,14 @@ var LegacyEpoch Writer = legacy{epoch: true}
 // it is absent if the name is empty or not printable ASCII.
 var GitHub Writer = legacy{epoch: true, details: true}
 
+const (
+	legacyLimit     = "X-Ratelimit-Limit"
+	legacyRemaining = "X-Ratelimit-Remaining"
+	legacyReset     = "X-Ratelimit-Reset"
+	legacyUsed      = "X-Ratelimit-Used"
+	legacyResource  = "X-Ratelimit-Resource"
+)
+
 type legacy struct {
 	epoch   bool // Reset is an instant
 	details bool // with Used and Resource
@@ -52,22 +60,27 @@ func (l legacy) Write(h http.Header, policies []Policy) {
 	remaining := int64(d.Remaining)
 
 	var number [20]byte
-	set(h, "X-Ratelimit-Limit", appendInteger(number[:0], capacity))
-	set(h, "X-Ratelimit-Remaining", appendInteger(number[:0], remaining))
+	set(h, legacyLimit, appendInteger(number[:0], capacity))
+	set(h, legacyRemaining, appendInteger(number[:0], remaining))
 	seconds := secondsUp(reset(d))
 	if l.epoch {
 		seconds = epochUp(time.Now().Add(reset(d)))
 	}
-	set(h, "X-Ratelimit-Reset", appendInteger(number[:0], seconds))
+	set(h, legacyReset, appendInteger(number[:0], seconds))
 	if !l.details {
 		return
 	}
-	set(h, "X-Ratelimit-Used", appendInteger(number[:0], capacity-remaining))
+	set(h, legacyUsed, appendInteger(number[:0], capacity-remaining))
 	resource := tight.Name
 	if !isString(resource) {
 		resource = ""
 	}
-	set(h, "X-Ratelimit-Resource", []byte(resource))
+	set(h, legacyResource, []byte(resource))
+}
+
+func (legacy) merge(own, upstream http.Header) {
+	remaining := func(h http.Header) (int64, bool) { return single(h, legacyRemaining) }
+	mergeTightest(own, upstream, remaining, legacyRemaining, legacyLimit, legacyReset, legacyUsed, legacyResource)
 }
 
 // epochUp returns t as a Unix time in whole seconds, rounded up.

@@ -1,6 +1,9 @@
 package headers
 
-import "strconv"
+import (
+	"encoding/base64"
+	"strconv"
+)
 
 // The serialisation of RFC 9651, as far as it is needed here.
 
@@ -43,6 +46,11 @@ func appendParameter(b []byte, key string, n int64) []byte {
 	b = append(b, key...)
 	b = append(b, '=')
 	return appendInteger(b, n)
+}
+
+// appendBytes appends a Byte Sequence.
+func appendBytes(b, value []byte) []byte {
+	return append(base64.StdEncoding.AppendEncode(append(b, ':'), value), ':')
 }
 
 // appendComma appends what stands before a member of a List, unless it is the

@@ -14,6 +14,10 @@ type Policy struct {
 	Name string
 	// Decision is what was decided. Its Limit says how the policy is described.
 	Decision core.Decision
+	// Key says whose traffic it was. It may name a person or an address, so a
+	// Writer must not let the client, or any cache on the way, see it: those of
+	// this package use it for [DraftPartitioned] alone.
+	Key string
 }
 
 // A Writer tells the client what was decided. It must be safe for concurrent

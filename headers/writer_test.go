@@ -117,6 +117,7 @@ var writers = map[string]headers.Writer{
 	"LegacyEpoch":    headers.LegacyEpoch,
 	"GitHub":         headers.GitHub,
 	"RateLimitedFor": headers.RateLimitedFor,
+	"Prepared":       headers.Prepare(headers.Draft11, policies(first)),
 	"None":           headers.None,
 	"Join":           headers.Join(headers.Draft, headers.Legacy, headers.RateLimitedFor),
 }

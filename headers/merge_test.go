@@ -1,0 +1,237 @@
+package headers_test
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/weir-go/ratelimit/headers"
+)
+
+// lines is a header of an upstream server, with lines as "Name: value".
+func lines(all ...string) http.Header {
+	h := http.Header{}
+	for _, line := range all {
+		name, value, _ := strings.Cut(line, ": ")
+		h.Add(name, value)
+	}
+	return h
+}
+
+func TestMerge(t *testing.T) {
+	const (
+		ownPolicy = `Ratelimit-Policy: "a";q=1;w=1;weir-burst=10`
+		ownLimit  = `Ratelimit: "a";r=9;t=9`
+	)
+	legacy := []string{"X-Ratelimit-Limit: 10", "X-Ratelimit-Remaining: 9", "X-Ratelimit-Reset: 1"}
+	for _, c := range []struct {
+		name           string
+		w              headers.Writer
+		upstream, want []string
+	}{
+		{"upstream says nothing", headers.Draft11, nil, []string{ownPolicy, ownLimit}},
+		{"other fields stay", headers.Draft11, []string{"Vary: Origin", "Retry-After: 7", "X-Ratelimit-Limit: 5"}, []string{ownPolicy, ownLimit, "Vary: Origin", "Retry-After: 7", "X-Ratelimit-Limit: 5"}},
+		{
+			"the lists become one", headers.Draft11,
+			[]string{`RateLimit-Policy: "day";q=5;w=86400`, `RateLimit: "day";r=4;t=60`},
+			[]string{ownPolicy + `, "day";q=5;w=86400`, ownLimit + `, "day";r=4;t=60`},
+		},
+		{
+			"several lines, in another notation", headers.Draft11,
+			[]string{`RateLimit-Policy: "day"; q=5;  w=86400`, `RateLimit-Policy: hour;q=1;x;y=?0;z=-1.5;pk=:YQ==:;s="\"";t=a/b`, `RateLimit: hour;r=1 ,	"day";r=4`},
+			[]string{ownPolicy + `, "day";q=5;w=86400, "hour";q=1;x;y=?0;z=-1.5;pk=:YQ==:;s="\"";t=a/b`, ownLimit + `, "hour";r=1, "day";r=4`},
+		},
+		{
+			"a name that is taken gets a number, the same in both fields", headers.Draft11,
+			[]string{`RateLimit-Policy: "b";q=2, "A";q=5`, `RateLimit: "A";r=4`},
+			[]string{ownPolicy + `, "b";q=2, "A-2";q=5`, ownLimit + `, "A-2";r=4`},
+		},
+		{
+			"and none that upstream uses", headers.Draft11,
+			[]string{`RateLimit-Policy: "a";q=5, "a-2";q=6`, `RateLimit: "a";r=4, "a-2";r=5`},
+			[]string{ownPolicy + `, "a-3";q=5, "a-2";q=6`, ownLimit + `, "a-3";r=4, "a-2";r=5`},
+		},
+		{
+			"of two that upstream calls the same the first stays", headers.Draft11,
+			[]string{`RateLimit-Policy: "b";q=5, "B";q=6`, `RateLimit: "b";r=4, "b";r=5`},
+			[]string{ownPolicy + `, "b";q=5`, ownLimit + `, "b";r=4`},
+		},
+		{"what is malformed does not spoil ours", headers.Draft11, []string{`RateLimit: "b";r=4,`, `RateLimit-Policy: "b";q=5`}, []string{ownPolicy, ownLimit}},
+		{"nor another dialect", headers.Draft11, []string{`RateLimit: limit=10, remaining=5, reset=1`, `RateLimit-Policy: 10;w=1`}, []string{ownPolicy, ownLimit}},
+		{"nor inner lists", headers.Draft11, []string{`RateLimit: ("b");r=4`, `RateLimit-Policy: "b";q=5`}, []string{ownPolicy, ownLimit}},
+		{"nor too many", headers.Draft11, []string{`RateLimit: ` + strings.Repeat(`"b";r=4, `, 64) + `"b";r=4`}, []string{ownPolicy, ownLimit}},
+
+		{"legacy: ours is tighter", headers.Legacy, []string{"X-RateLimit-Limit: 50", "X-RateLimit-Remaining: 10", "X-RateLimit-Reset: 7", "X-RateLimit-Used: 40"}, legacy},
+		{"legacy: both are as tight", headers.Legacy, []string{"X-RateLimit-Limit: 50", "X-RateLimit-Remaining: 9"}, legacy},
+		{
+			"legacy: upstream is tighter", headers.Legacy,
+			[]string{"X-RateLimit-Limit: 50", "X-RateLimit-Remaining: 8", "X-RateLimit-Reset: 7", "X-RateLimit-Used: 42"},
+			[]string{"X-Ratelimit-Limit: 50", "X-Ratelimit-Remaining: 8", "X-Ratelimit-Reset: 7", "X-Ratelimit-Used: 42"},
+		},
+		{"legacy: two lines", headers.Legacy, []string{"X-RateLimit-Remaining: 8", "X-RateLimit-Remaining: 7"}, legacy},
+		{"legacy: two limits", headers.Legacy, []string{"X-RateLimit-Remaining: 8", "X-RateLimit-Limit: 50", "X-RateLimit-Limit: 50"}, legacy},
+		{"legacy: no number", headers.Legacy, []string{"X-RateLimit-Remaining: few"}, legacy},
+		{"legacy: negative", headers.Legacy, []string{"X-RateLimit-Remaining: -1"}, legacy},
+		{
+			"draft 7: upstream is tighter", headers.Draft7,
+			[]string{`RateLimit: limit=50, remaining=8, reset=7`, `RateLimit-Policy: 50;w=60`},
+			[]string{`Ratelimit: limit=50, remaining=8, reset=7`, `Ratelimit-Policy: 50;w=60`},
+		},
+		{
+			"draft 7: ours is tighter", headers.Draft7,
+			[]string{`RateLimit: limit=50, remaining=10, reset=7`, `RateLimit-Policy: 50;w=60`},
+			[]string{`Ratelimit: limit=10, remaining=9, reset=1`, `Ratelimit-Policy: 1;w=1;weir-burst=10`},
+		},
+		{
+			"draft 7: another dialect", headers.Draft7,
+			[]string{`RateLimit: "b";r=4`, `RateLimit-Policy: "b";q=5`},
+			[]string{`Ratelimit: limit=10, remaining=9, reset=1`, `Ratelimit-Policy: 1;w=1;weir-burst=10`},
+		},
+		{
+			"draft 6: upstream is tighter", headers.Draft6,
+			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 8", "RateLimit-Reset: 7", "RateLimit-Policy: 50;w=60"},
+			[]string{"Ratelimit-Limit: 50", "Ratelimit-Remaining: 8", "Ratelimit-Reset: 7", "Ratelimit-Policy: 50;w=60"},
+		},
+		{
+			"draft 6: ours is tighter", headers.Draft6,
+			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 10", "RateLimit-Reset: 7", "RateLimit-Policy: 50;w=60"},
+			[]string{"Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1", "Ratelimit-Policy: 1;w=1;weir-burst=10"},
+		},
+		{
+			"joined", headers.Join(headers.Draft11, headers.Legacy),
+			[]string{`RateLimit-Policy: "day";q=5`, `RateLimit: "day";r=4`, "X-RateLimit-Remaining: 0"},
+			[]string{ownPolicy + `, "day";q=5`, ownLimit + `, "day";r=4`, "X-Ratelimit-Remaining: 0"},
+		},
+		{"a writer of one's own", mine{}, []string{"X-Mine: theirs", "Vary: Origin"}, []string{"X-Mine: mine", "Vary: Origin"}},
+		{"none", headers.None, []string{`RateLimit: "day";r=4`}, []string{`Ratelimit: "day";r=4`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			own, upstream := http.Header{}, lines(c.upstream...)
+			c.w.Write(own, policies(first))
+			before := own.Clone()
+			headers.Merge(c.w, own, upstream)
+			if want := lines(c.want...); !maps.EqualFunc(upstream, want, slices.Equal) {
+				t.Errorf("fields\n got %q\nwant %q", upstream, want)
+			}
+			if !maps.EqualFunc(own, before, slices.Equal) {
+				t.Errorf("our own are now %q, were %q", own, before)
+			}
+		})
+	}
+}
+
+type mine struct{}
+
+func (mine) Write(h http.Header, _ []headers.Policy) { h.Set("X-Mine", "mine") }
+
+func TestWhereNothingWasWrittenUpstreamIsLeftAlone(t *testing.T) {
+	for name, w := range writers {
+		t.Run(name, func(t *testing.T) {
+			upstream := http.Header{}
+			w.Write(upstream, policies(full))
+			before := upstream.Clone()
+			headers.Merge(w, http.Header{}, upstream)
+			if !maps.EqualFunc(upstream, before, slices.Equal) {
+				t.Errorf("upstream's are now %q, were %q", upstream, before)
+			}
+		})
+	}
+}
+
+func TestWhatIsPreparedIsWrittenAlike(t *testing.T) {
+	other := policies(opened)
+	other[0].Name = "other"
+	for name, w := range writers {
+		t.Run(name, func(t *testing.T) {
+			prepared := headers.Prepare(w, policies(first, opened))
+			for _, list := range [][]headers.Policy{policies(first, opened), policies(last, closed), policies(first), policies(opened, first), other, nil} {
+				synctest.Test(t, func(t *testing.T) {
+					want, got := http.Header{}, http.Header{}
+					w.Write(want, list)
+					prepared.Write(got, list)
+					if !maps.EqualFunc(got, want, slices.Equal) {
+						t.Errorf("prepared %q, want %q", got, want)
+					}
+				})
+			}
+		})
+	}
+}
+
+// FuzzMerge holds that whatever upstream says, the result parses, has no name
+// twice, and begins with ours; and that what is well-formed is not lost.
+func FuzzMerge(f *testing.F) {
+	for _, pair := range [][2]string{
+		{`"b";q=5;w=60`, `"b";r=4;t=60`},
+		{`a;q=5, "A-2";q=6`, `A;r=4`},
+		{`"b";q=5;pk=:YQ==:;x="\\\"";y=?1;z=-1.5;u=a:b/c`, `"b";r=1.25`},
+		{`"b"; q=5 ,` + "\t" + `c`, `"b";r=999999999999999`},
+		{`b;pk=:YQ:`, `("b");r=1`}, {`b;d=@1;e=%"x"`, `"b\x";r`}, {"", ","}, {`"naïve"`, "\x00"}, {`:YQ==:;r=1`, `1;r=1`},
+	} {
+		f.Add(pair[0], pair[1])
+	}
+	f.Fuzz(func(t *testing.T, quotas, limits string) {
+		own := http.Header{}
+		headers.Draft11.Write(own, policies(first))
+		merged := http.Header{"Ratelimit-Policy": strings.Split(quotas, "\n"), "Ratelimit": strings.Split(limits, "\n")}
+		upstream := merged.Clone()
+		headers.Merge(headers.Draft11, own, merged)
+
+		kept := true
+		for _, field := range []string{"Ratelimit", "Ratelimit-Policy"} {
+			list, err := httpsfv.UnmarshalList(merged[field])
+			if err != nil {
+				t.Fatalf("%s %q: %v", field, merged[field], err)
+			}
+			names := map[string]bool{}
+			for _, m := range list {
+				name, ok := m.(httpsfv.Item).Value.(string)
+				if !ok || names[strings.ToLower(name)] {
+					t.Fatalf("%s %q: %v is no name of its own", field, merged[field], m)
+				}
+				names[strings.ToLower(name)] = true
+			}
+			if list[0].(httpsfv.Item).Value != "a" {
+				t.Errorf("%s %q does not begin with ours", field, merged[field])
+			}
+			kept = kept && len(merged[field]) == 1 && merged[field][0] != own[field][0]
+		}
+		if !kept && simple(t, upstream["Ratelimit"]) && simple(t, upstream["Ratelimit-Policy"]) {
+			t.Errorf("of %q there is left %q", upstream, merged)
+		}
+	})
+}
+
+// simple reports whether the lines are a List of at least one name, in canonical
+// form and with parameters that are numbers, which may not be lost.
+func simple(t *testing.T, lines []string) bool {
+	list, err := httpsfv.UnmarshalList(lines)
+	if err != nil || len(list) == 0 || len(list) > 64 {
+		return false
+	}
+	for _, m := range list {
+		item, ok := m.(httpsfv.Item)
+		if !ok {
+			return false
+		}
+		if _, ok := item.Value.(string); !ok {
+			return false
+		}
+		for _, name := range item.Params.Names() {
+			value, _ := item.Params.Get(name)
+			if _, ok := value.(int64); !ok {
+				return false
+			}
+		}
+	}
+	canonical, err := httpsfv.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(lines) == 1 && lines[0] == canonical
+}

@@ -1,0 +1,53 @@
+package headers
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+)
+
+// leastSecret is the least number of bytes that makes a secret: as many as a
+// partition key has.
+const leastSecret = 16
+
+// DraftPartitioned returns a Writer for the fields of the newest published draft
+// with partition keys, at present [Draft11Partitioned].
+func DraftPartitioned(secret []byte) Writer { return Draft11Partitioned(secret) }
+
+// Draft11Partitioned returns [Draft11] with the parameter pk, which tells a client
+// that acts for several users, or from several addresses, whose quota is meant:
+//
+//	RateLimit-Policy: "burst";q=1;w=1;weir-burst=10;pk=:2cQ7mYwPOEzHm0bYnTrUwQ==:
+//	RateLimit: "burst";r=9;t=9;pk=:2cQ7mYwPOEzHm0bYnTrUwQ==:
+//
+// It is 16 bytes of an HMAC-SHA-256 of the key under the secret: the same for the
+// same key on every server that has the secret, and no help to whoever wants to
+// know the key, not even by trying all addresses there are.
+//
+// The secret is copied. All servers of a fleet need the same one, of at least 16
+// random bytes; with fewer it panics. Choose another one than
+// [keyfuncs.Secret]'s.
+//
+// [keyfuncs.Secret]: https://pkg.go.dev/github.com/weir-go/ratelimit/keyfuncs#Secret
+func Draft11Partitioned(secret []byte) Writer {
+	if len(secret) < leastSecret {
+		panic(fmt.Sprintf("headers: partition keys: secret of %d bytes, want at least %d", len(secret), leastSecret))
+	}
+	return draft11{&partitions{slices.Clone(secret)}}
+}
+
+// partitions names keys to clients. A nil *partitions does not.
+type partitions struct{ secret []byte }
+
+// appendTo appends the parameter for a key.
+func (p *partitions) appendTo(b []byte, key string) []byte {
+	if p == nil || key == "" {
+		return b
+	}
+	mac := hmac.New(sha256.New, p.secret)
+	mac.Write([]byte("ratelimit partition\x00"))
+	mac.Write([]byte(key))
+	var sum [sha256.Size]byte
+	return appendBytes(append(b, ";pk="...), mac.Sum(sum[:0])[:leastSecret])
+}
