@@ -7,9 +7,15 @@ import (
 )
 
 // precision is how many leading bits of an address count.
-type precision struct{ ipv4, ipv6 int }
+type precision struct {
+	ipv4, ipv6 int
+	nat64      []netip.Prefix // whose addresses are those of IPv4 clients
+}
 
 var defaultPrecision = precision{ipv4: 32, ipv6: 64}
+
+// sixToFour are the addresses of RFC 3056. Each IPv4 address has a /48 of them.
+var sixToFour = netip.MustParsePrefix("2002::/16")
 
 // noAddress stands for a peer that is no address: one fixed bucket.
 const noAddress = "none"
@@ -79,9 +85,18 @@ func (p precision) appendTo(buffer []byte, address netip.Addr) []byte {
 	if !address.IsValid() {
 		return append(buffer, noAddress...)
 	}
+	for _, prefix := range p.nat64 {
+		if prefix.Contains(address) {
+			address = validOr(address, embedded(address, prefix.Bits()))
+			break
+		}
+	}
 	bits := p.ipv6
-	if address.Is4() {
+	switch {
+	case address.Is4():
 		bits = p.ipv4
+	case sixToFour.Contains(address):
+		bits = min(bits, 48)
 	}
 	if bits == address.BitLen() {
 		return address.AppendTo(buffer)

@@ -25,6 +25,8 @@
 //	  with proxy_set_header X-Real-IP)
 //	proxies that append to Forwarded            IP(Forwarded("10.0.0.0/8"))
 //	  (RFC 7239)
+//	a framework that is told of its proxies     ClientIP() of packages gin and echo
+//	IPv4 clients through a NAT64 translator     IP(NAT64())
 //	users who have signed in                    FirstOf(User(userID), RemoteIP)
 //	clients with an API key                     FirstOf(Header("X-API-Key"), RemoteIP)
 //	one limit for everybody                     Global
@@ -38,7 +40,8 @@
 // The same client is the same key, however its address is written. IPv4 counts
 // whole, and IPv6 by /64, since that is what one subscriber has. An IPv4-mapped
 // IPv6 address is the IPv4 address. Zones and ports are dropped. [IPv4Prefix]
-// and [IPv6Prefix] change the lengths.
+// and [IPv6Prefix] change the lengths; a 6to4 address never counts by more than the
+// /48 that belongs to one IPv4 address. [NAT64] finds the IPv4 address in others.
 //
 // A forwarded address that cannot be read is never skipped in favour of one
 // further left or in another header, because those may be the client's own

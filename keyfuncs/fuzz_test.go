@@ -1,6 +1,7 @@
 package keyfuncs_test
 
 import (
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,8 +22,15 @@ func expectCanonical(t *testing.T, got string) {
 		return
 	}
 	prefix, err := netip.ParsePrefix(text)
-	if err != nil || prefix.Bits() != 64 || prefix != prefix.Masked() || prefix.String() != text || prefix.Addr().Zone() != "" {
+	bits := 64
+	if err == nil && netip.MustParsePrefix("2002::/16").Contains(prefix.Addr()) {
+		bits = 48
+	}
+	if err != nil || prefix.Bits() != bits || prefix != prefix.Masked() || prefix.String() != text || prefix.Addr().Zone() != "" {
 		t.Fatalf("key %q is not canonical", got)
+	}
+	if again := key(t, keyfuncs.RemoteIP, request("["+prefix.Addr().String()+"]:1")); again != got {
+		t.Fatalf("the address of key %q has the key %q", got, again)
 	}
 }
 
@@ -38,6 +46,8 @@ func FuzzForwardedFor(f *testing.F) {
 		keyfuncs.IP(keyfuncs.TrustedHops(1)),
 		keyfuncs.IP(keyfuncs.TrustedHops(3)),
 		keyfuncs.IP(keyfuncs.TrustedHeader("X-Forwarded")),
+		keyfuncs.IP(keyfuncs.Resolver(func(r *http.Request) string { return r.Header["X-Forwarded"][0] })),
+		keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8"), keyfuncs.NAT64()),
 	}
 	f.Fuzz(func(t *testing.T, header string) {
 		r := request("10.0.0.5:1")

@@ -10,8 +10,8 @@ import (
 )
 
 // Trust tells [IP] whom to believe about a client's address: [TrustedProxies],
-// [TrustedHops], [TrustedHeader] or [Forwarded]. It may also say how many bits of
-// the address count: [IPv4Prefix], [IPv6Prefix].
+// [TrustedHops], [TrustedHeader], [Forwarded] or [Resolver]. It may also say how
+// many bits of the address count, and which: [IPv4Prefix], [IPv6Prefix], [NAT64].
 type Trust func(*resolver)
 
 // resolver finds the address that a request comes from.
@@ -133,6 +133,22 @@ func TrustedHeader(name string, peers ...string) Trust {
 	}
 }
 
+// Resolver believes what a function says about the client's address, such as a
+// framework's own way to find it: then that, and not this package, decides which
+// headers count. What it says is read again and brought into the one notation; if
+// it is not an address, as "" or "unknown", or an unspecified one, the peer pays.
+// Resolver panics if resolve is nil.
+func Resolver(resolve func(*http.Request) string) Trust {
+	if resolve == nil {
+		panic("keyfuncs: Resolver: the function is nil")
+	}
+	return func(v *resolver) {
+		v.believe("Resolver", func(peer netip.Addr, r *http.Request) netip.Addr {
+			return validOr(peer, parseAddress(trimSpace(resolve(r))))
+		})
+	}
+}
+
 // IPv4Prefix makes the first bits of an IPv4 address count, instead of all 32:
 // IPv4Prefix(24) gives "ip:203.0.113.0/24". It panics unless 8 ≤ bits ≤ 32.
 func IPv4Prefix(bits int) Trust {
@@ -147,8 +163,8 @@ func IPv4Prefix(bits int) Trust {
 // 32 ≤ bits ≤ 128.
 //
 // More than 64 lets a single client have as many keys as it likes. It is right
-// only where the network gives out single addresses, as behind a NAT64 gateway,
-// which puts every IPv4 client in one /96.
+// only where the network gives out single addresses. For a gateway that puts every
+// IPv4 client in one /96 there is [NAT64].
 func IPv6Prefix(bits int) Trust {
 	if bits < 32 || bits > 128 {
 		panic(fmt.Sprintf("keyfuncs: IPv6Prefix: %d bits, want 32 to 128", bits))
