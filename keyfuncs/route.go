@@ -22,8 +22,9 @@ type Matched interface {
 	PathValue(name string) string
 }
 
-// matchedKey is the key of a Matched in a context.
-type matchedKey struct{}
+// MatchedKey is the key of a [Matched] in a context. [WithMatched] uses it; it is
+// exported for contexts that answer it themselves.
+type MatchedKey struct{}
 
 // WithMatched returns a context in which [Route] and [PathValue] ask matched
 // instead of the request. A nil Matched changes nothing.
@@ -31,13 +32,13 @@ func WithMatched(ctx context.Context, matched Matched) context.Context {
 	if matched == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, matchedKey{}, matched)
+	return context.WithValue(ctx, MatchedKey{}, matched)
 }
 
 // MatchedFrom returns the Matched that [WithMatched] put into a context, or nil.
 // An adapter finds its own type in it again, and so the framework's context.
 func MatchedFrom(ctx context.Context) Matched {
-	matched, _ := ctx.Value(matchedKey{}).(Matched)
+	matched, _ := ctx.Value(MatchedKey{}).(Matched)
 	return matched
 }
 

@@ -34,6 +34,7 @@ type Guard struct {
 	policies []Policy
 	names    []string // what the policies are called, or "" if that depends on the request
 	fields   []string // that options.Headers may write
+	writer   headers.Writer
 }
 
 // NewGuard returns a Guard. It talks to nobody. It panics with the reason if the
@@ -58,13 +59,27 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 			policies[i].By = keyfuncs.RemoteIP
 		}
 	}
-	return &Guard{
+	g := &Guard{
 		limiter:  l,
 		options:  options,
 		policies: policies,
 		names:    names(policies),
 		fields:   headers.Names(options.Headers),
 	}
+	g.writer = headers.Prepare(options.Headers, g.described())
+	return g
+}
+
+// described returns the policies as a client is told of them that meets this Guard
+// alone, and all of its policies.
+func (g *Guard) described() []headers.Policy {
+	var described []headers.Policy
+	for i := range g.policies {
+		if p := &g.policies[i]; !p.Shadow {
+			described = append(described, headers.Policy{Name: g.names[i], Decision: core.Decision{Limit: p.Limit}})
+		}
+	}
+	return described
 }
 
 // names returns what policies are called in headers: the names of their limits,
@@ -74,7 +89,7 @@ func names(policies []Policy) []string {
 	names := make([]string, len(policies))
 	for i := range policies {
 		if p := &policies[i]; p.LimitFor == nil && !p.Shadow {
-			names[i] = distinct(p.Limit.Name(), func(name string) bool {
+			names[i] = headers.DistinctName(p.Limit.Name(), func(name string) bool {
 				return slices.ContainsFunc(names[:i], func(other string) bool { return strings.EqualFold(other, name) })
 			})
 		}
@@ -90,28 +105,25 @@ func names(policies []Policy) []string {
 // key functions with the request itself. Where limits shape traffic, Check holds
 // an admitted request until its turn.
 func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) (*http.Request, *Refusal) {
-	if isPreflight(r) {
+	if !g.options.LimitPreflights && isPreflight(r) {
 		return r, nil
 	}
-	ctx := keyfuncs.WithMatched(r.Context(), matched)
-	if matched != nil {
-		r = r.WithContext(ctx)
-	}
+	x := &exchange{Context: r.Context(), guard: g, header: h, matched: matched, outer: exchangeFrom(r.Context())}
+	r = r.WithContext(x)
 	event := Event{Request: r}
-	before := exchangeFrom(ctx)
-	checks, names, err := g.checks(r, before)
+	asked, err := g.question(r, x)
 	if err != nil {
 		return r, g.refuse(h, &event, http.StatusInternalServerError, err)
 	}
-	if len(checks) == 0 {
+	if len(asked.checks) == 0 {
 		return r, nil
 	}
 
 	start := time.Now()
-	decisions, err := g.limiter.AllowAll(ctx, checks...)
+	decisions, err := g.limiter.AllowAll(x, asked.checks...)
 	event.Elapsed = time.Since(start)
 	switch {
-	case err != nil && hungUp(ctx):
+	case err != nil && hungUp(x):
 		return r, g.refuse(h, &event, statusClientClosedRequest, err)
 	case err != nil && g.options.OnError == FailClosed:
 		return r, g.refuse(h, &event, http.StatusServiceUnavailable, err)
@@ -121,17 +133,17 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 		return r, nil
 	}
 
-	x := before.with(outcomes(checks, names, decisions), g.limiter)
-	g.options.Headers.Write(h, reported(x.outcomes))
-	ctx = context.WithValue(ctx, exchangeKey{}, x)
-	r = r.WithContext(ctx)
-	event.Outcomes = x.outcomes[len(x.outcomes)-len(checks):]
-	if slices.ContainsFunc(event.Outcomes, refused) {
-		return r, g.refuse(h, &event, http.StatusTooManyRequests, nil)
+	x.decided(&asked, decisions)
+	x.write(h)
+	event.Outcomes = x.own()
+	for i := range event.Outcomes {
+		if refused(&event.Outcomes[i]) {
+			return r, g.refuse(h, &event, http.StatusTooManyRequests, nil)
+		}
 	}
-	if err := hold(ctx, delay(event.Outcomes)); err != nil {
+	if err := hold(x, delay(event.Outcomes)); err != nil {
 		status := http.StatusServiceUnavailable // the request's time was up before its turn
-		if hungUp(ctx) {
+		if hungUp(x) {
 			status = statusClientClosedRequest
 		}
 		return r, g.refuse(h, &event, status, err)
@@ -150,11 +162,19 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// checks returns what is to be asked about a request and what the policies are
-// called that ask it: shadow checks last, and none that was charged before.
-func (g *Guard) checks(r *http.Request, before *exchange) (checks []core.Check, names []string, err error) {
-	checks = make([]core.Check, 0, len(g.policies))
-	names = make([]string, 0, len(g.policies))
+// question is what a Guard asks about a request: shadow checks last, and none that
+// was charged before.
+type question struct {
+	checks []core.Check
+	names  []string // what the policies are called that ask
+}
+
+// question returns what is to be asked about a request.
+func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
+	asked := question{checks: x.room.check[:0], names: x.room.name[:0]}
+	if n := len(g.policies); n > 1 {
+		asked = question{checks: make([]core.Check, 0, n), names: make([]string, 0, n)}
+	}
 	for _, shadow := range [...]bool{false, true} {
 		for i := range g.policies {
 			p := &g.policies[i]
@@ -163,24 +183,30 @@ func (g *Guard) checks(r *http.Request, before *exchange) (checks []core.Check, 
 			}
 			check, err := p.check(r)
 			if err != nil {
-				return nil, nil, fmt.Errorf("ratelimit: policy %d: %w", i, err)
+				return question{}, fmt.Errorf("ratelimit: policy %d: %w", i, err)
 			}
 			unlimited := check.Limit == core.Limit{}
-			if unlimited || before.charged(&check, g.limiter) || slices.ContainsFunc(checks, func(c core.Check) bool { return sameQuestion(&c, &check) }) {
+			if unlimited || x.outer.charged(&check, g.limiter) || asked.has(&check) {
 				continue
 			}
 			name := g.names[i]
 			if name == "" {
 				name = check.Limit.Name()
 			}
-			checks, names = append(checks, check), append(names, name)
+			asked.checks, asked.names = append(asked.checks, check), append(asked.names, name)
 		}
 	}
-	return checks, names, nil
+	return asked, nil
 }
 
-func sameQuestion(a, b *core.Check) bool {
-	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.Same(b.Limit)
+// has reports whether a check is asked already.
+func (q *question) has(check *core.Check) bool {
+	for i := range q.checks {
+		if c := &q.checks[i]; c.Key == check.Key && c.Shadow == check.Shadow && c.Limit.Same(check.Limit) {
+			return true
+		}
+	}
+	return false
 }
 
 // check returns what a policy asks about a request, or the zero Check if it does
@@ -210,28 +236,6 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	return check, err
 }
 
-func outcomes(checks []core.Check, names []string, decisions []core.Decision) []Outcome {
-	outcomes := make([]Outcome, len(checks))
-	for i := range checks {
-		c := &checks[i]
-		outcomes[i] = Outcome{Policy: names[i], Key: c.Key, Cost: c.Cost, Shadow: c.Shadow, Decision: decisions[i]}
-	}
-	return outcomes
-}
-
-func refused(o Outcome) bool { return !o.Shadow && !o.Decision.Allowed }
-
-// delay returns how long an admitted request has to be held back.
-func delay(outcomes []Outcome) time.Duration {
-	var longest time.Duration
-	for i := range outcomes {
-		if o := &outcomes[i]; !o.Shadow {
-			longest = max(longest, o.Decision.Delay)
-		}
-	}
-	return longest
-}
-
 // hold waits, unless the context ends before. It does not begin a wait that cannot
 // end in time.
 func hold(ctx context.Context, d time.Duration) error {
@@ -257,7 +261,7 @@ func (g *Guard) refuse(h http.Header, event *Event, status int, err error) *Refu
 	refusal := &Refusal{Status: status, denied: g.options.Denied}
 	switch status {
 	case http.StatusTooManyRequests:
-		violated := reported(slices.DeleteFunc(slices.Clone(event.Outcomes), func(o Outcome) bool { return !refused(o) }))
+		violated := reported(slices.DeleteFunc(slices.Clone(event.Outcomes), func(o Outcome) bool { return !refused(&o) }), nil)
 		refusal.retryAfter, _ = headers.RetryAfter(violated)
 		for _, policy := range violated {
 			refusal.violated = append(refusal.violated, policy.Name)

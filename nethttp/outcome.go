@@ -3,9 +3,6 @@ package ratelimit
 import (
 	"context"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -48,20 +45,6 @@ type Event struct {
 	Elapsed time.Duration
 }
 
-// exchange is what the limiters that a request has met have decided about it. It
-// does not change once it is in a request's context.
-type exchange struct {
-	outcomes []Outcome
-	limiters []*core.Limiter // who decided each of them
-}
-
-type exchangeKey struct{}
-
-func exchangeFrom(ctx context.Context) *exchange {
-	x, _ := ctx.Value(exchangeKey{}).(*exchange)
-	return x
-}
-
 // DecisionFrom returns what the limiters in front of a handler have decided about
 // its request, the outermost first. It takes the context of the request. The
 // result is nil if no limiter has, or if the store could not answer; it must not
@@ -73,59 +56,33 @@ func DecisionFrom(ctx context.Context) []Outcome {
 	return nil
 }
 
-// with returns an exchange that has more outcomes, which a limiter has decided.
-// Policies that are reported together get different names.
-func (x *exchange) with(more []Outcome, by *core.Limiter) *exchange {
-	both := &exchange{}
-	if x != nil {
-		both.outcomes, both.limiters = slices.Clone(x.outcomes), slices.Clone(x.limiters)
+func outcomes(asked *question, decisions []core.Decision, into []Outcome) []Outcome {
+	for i := range asked.checks {
+		c := &asked.checks[i]
+		into = append(into, Outcome{Policy: asked.names[i], Key: c.Key, Cost: c.Cost, Shadow: c.Shadow, Decision: decisions[i]})
 	}
-	for _, o := range more {
-		if !o.Shadow {
-			o.Policy = distinct(o.Policy, func(name string) bool { return both.reports(name) })
-		}
-		both.outcomes, both.limiters = append(both.outcomes, o), append(both.limiters, by)
-	}
-	return both
+	return into
 }
 
-// reports says whether the client is told of a policy of some name. Header fields
-// compare names without regard to case.
-func (x *exchange) reports(name string) bool {
-	return slices.ContainsFunc(x.outcomes, func(o Outcome) bool { return !o.Shadow && strings.EqualFold(o.Policy, name) })
-}
+func refused(o *Outcome) bool { return !o.Shadow && !o.Decision.Allowed }
 
-// distinct returns a name that is not taken, if need be with a number.
-func distinct(name string, taken func(string) bool) string {
-	candidate := name
-	for n := 2; taken(candidate); n++ {
-		candidate = name + "-" + strconv.Itoa(n)
-	}
-	return candidate
-}
-
-// charged reports whether a limiter has answered a check for this request before,
-// and charged what it costs.
-func (x *exchange) charged(check *core.Check, by *core.Limiter) bool {
-	if x == nil {
-		return false
-	}
-	for i := range x.outcomes {
-		o := &x.outcomes[i]
-		if x.limiters[i] == by && o.Cost > 0 && o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Same(check.Limit) {
-			return true
-		}
-	}
-	return false
-}
-
-// reported returns what the client is told of the outcomes.
-func reported(outcomes []Outcome) []headers.Policy {
-	policies := make([]headers.Policy, 0, len(outcomes))
+// reported appends what the client is told of the outcomes.
+func reported(outcomes []Outcome, into []headers.Policy) []headers.Policy {
 	for i := range outcomes {
 		if o := &outcomes[i]; !o.Shadow {
-			policies = append(policies, headers.Policy{Name: o.Policy, Decision: o.Decision})
+			into = append(into, headers.Policy{Name: o.Policy, Decision: o.Decision, Key: o.Key})
 		}
 	}
-	return policies
+	return into
+}
+
+// delay returns how long an admitted request has to be held back.
+func delay(outcomes []Outcome) time.Duration {
+	var longest time.Duration
+	for i := range outcomes {
+		if o := &outcomes[i]; !o.Shadow {
+			longest = max(longest, o.Decision.Delay)
+		}
+	}
+	return longest
 }

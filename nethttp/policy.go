@@ -56,6 +56,12 @@ type Options struct {
 	// an empty 429.
 	Denied http.Handler
 
+	// LimitPreflights makes CORS preflights count, and be refused, like all other
+	// requests. The default is to do neither: a browser sends them without
+	// credentials, and reports a refusal of one as a network error. Turn it on for a
+	// limit by address, where preflights themselves cost something.
+	LimitPreflights bool
+
 	// OnError says what happens when the store cannot answer. The default is
 	// FailOpen.
 	OnError ErrorMode

@@ -3,7 +3,18 @@ package ratelimit
 import (
 	"slices"
 	"testing"
+
+	"github.com/weir-go/ratelimit/core"
 )
+
+// decide returns the exchange of a Guard behind an outer one, whose policies have
+// these names.
+func decide(t *testing.T, outer *exchange, names ...string) *exchange {
+	t.Helper()
+	x := &exchange{Context: t.Context(), guard: new(Guard), outer: outer}
+	x.decided(&question{checks: make([]core.Check, len(names)), names: names}, make([]core.Decision, len(names)))
+	return x
+}
 
 func TestPoliciesReportedTogetherHaveDistinctNames(t *testing.T) {
 	for _, c := range []struct{ names, want []string }{
@@ -14,14 +25,11 @@ func TestPoliciesReportedTogetherHaveDistinctNames(t *testing.T) {
 		{[]string{"a-2", "a", "a"}, []string{"a-2", "a", "a-3"}},
 		{[]string{"a", "a", "a-2"}, []string{"a", "a-2", "a-2-2"}},
 	} {
-		together := make([]Outcome, 0, len(c.names))
 		var nested *exchange
 		for _, name := range c.names {
-			together = append(together, Outcome{Policy: name})
-			nested = nested.with([]Outcome{{Policy: name}}, nil)
+			nested = decide(t, nested, name)
 		}
-		var none *exchange
-		if got := policyNames(none.with(together, nil)); !slices.Equal(got, c.want) {
+		if got := policyNames(decide(t, nil, c.names...)); !slices.Equal(got, c.want) {
 			t.Errorf("%q in one limiter are %q, want %q", c.names, got, c.want)
 		}
 		if got := policyNames(nested); !slices.Equal(got, c.want) {
@@ -39,8 +47,9 @@ func policyNames(x *exchange) []string {
 }
 
 func TestAnExchangeInAContextDoesNotChange(t *testing.T) {
-	outer := &exchange{outcomes: append(make([]Outcome, 0, 8), Outcome{Policy: "a"})}
-	b, c := outer.with([]Outcome{{Policy: "b"}}, nil), outer.with([]Outcome{{Policy: "c"}}, nil)
+	outer := decide(t, nil, "a")
+	outer.outcomes = append(make([]Outcome, 0, 8), outer.outcomes...)
+	b, c := decide(t, outer, "b"), decide(t, outer, "c")
 	for _, x := range []struct {
 		*exchange
 

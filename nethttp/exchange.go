@@ -1,0 +1,115 @@
+package ratelimit
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// exchange is what one Guard knows about one request, and the context of that
+// request from then on. Those of the limiters in front are behind it. It does not
+// change once the request has been decided about.
+//
+// A request that meets a Guard is one exchange in memory: what a single policy
+// needs has its room in it.
+type exchange struct {
+	context.Context // the context that the request came with
+
+	guard   *Guard
+	header  http.Header // of the response
+	matched keyfuncs.Matched
+	outer   *exchange // of the limiters in front, or nil
+	// outcomes are those of all limiters so far, the outermost first. It is nil until
+	// the question is answered.
+	outcomes []Outcome
+
+	room struct {
+		check   [1]core.Check
+		name    [1]string
+		outcome [1]Outcome
+		report  [1]headers.Policy
+	}
+}
+
+type exchangeKey struct{}
+
+// Value is that of the context, with what the Guard knows.
+func (x *exchange) Value(key any) any {
+	switch key.(type) {
+	case exchangeKey:
+		if x.outcomes != nil {
+			return x
+		}
+	case keyfuncs.MatchedKey:
+		if x.matched != nil {
+			return x.matched
+		}
+	}
+	return x.Context.Value(key)
+}
+
+func exchangeFrom(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// own returns the outcomes that the exchange's own Guard has decided.
+func (x *exchange) own() []Outcome {
+	if x.outer == nil {
+		return x.outcomes
+	}
+	return x.outcomes[len(x.outer.outcomes):]
+}
+
+// decided sets the outcomes: those of the limiters in front, and these. Policies
+// that are reported together get different names.
+func (x *exchange) decided(asked *question, decisions []core.Decision) {
+	if x.outer == nil {
+		x.outcomes = outcomes(asked, decisions, x.room.outcome[:0])
+	} else {
+		x.outcomes = outcomes(asked, decisions, slices.Clip(x.outer.outcomes))
+	}
+	for i := len(x.outcomes) - len(asked.checks); i < len(x.outcomes); i++ {
+		if o := &x.outcomes[i]; !o.Shadow && reports(x.outcomes[:i], o.Policy) {
+			o.Policy = headers.DistinctName(o.Policy, func(name string) bool { return reports(x.outcomes[:i], name) })
+		}
+	}
+}
+
+// reports says whether the client is told of a policy of some name. Header fields
+// compare names without regard to case.
+func reports(outcomes []Outcome, name string) bool {
+	for i := range outcomes {
+		if o := &outcomes[i]; !o.Shadow && strings.EqualFold(o.Policy, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// charged reports whether a limiter has answered a check for this request before,
+// and charged what it costs.
+func (x *exchange) charged(check *core.Check, by *core.Limiter) bool {
+	for ; x != nil; x = x.outer {
+		if x.guard.limiter != by {
+			continue
+		}
+		own := x.own()
+		for i := range own {
+			if o := &own[i]; o.Cost > 0 && o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Same(check.Limit) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// write writes the limits' headers.
+func (x *exchange) write(h http.Header) {
+	x.guard.writer.Write(h, reported(x.outcomes, x.room.report[:0]))
+}
