@@ -6,7 +6,7 @@ FUZZTIME = 30s
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # The dependencies that users bring in versions of their own.
-FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/redis/go-redis/v9
+FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/labstack/echo/v5 github.com/redis/go-redis/v9
 
 .PHONY: help
 help: ## list the targets

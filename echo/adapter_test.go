@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"net"
 	"net/http"
 	"testing"
 
@@ -23,6 +24,9 @@ func TestAdapter(t *testing.T) {
 		FixedWindow:   ratelimit.FixedWindow,
 		SlidingWindow: ratelimit.SlidingWindow,
 		SlidingLog:    ratelimit.SlidingLog,
+		Layered:       ratelimit.Layered,
+		MergeUpstream: ratelimit.MergeUpstream,
+		ClientIP:      ratelimit.ClientIP,
 		User:          ratelimit.User("user"),
 		CatchAll:      "/files/{...}", // echo's wildcards have no name
 		Serve:         serve,
@@ -31,6 +35,17 @@ func TestAdapter(t *testing.T) {
 
 func serve(site adaptertest.Site[ratelimit.Middleware]) http.Handler {
 	e := echo.New()
+	if site.Proxies != nil {
+		trust := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
+		for _, proxy := range site.Proxies {
+			_, prefix, err := net.ParseCIDR(proxy)
+			if err != nil {
+				panic(err)
+			}
+			trust = append(trust, echo.TrustIPRange(prefix))
+		}
+		e.IPExtractor = echo.ExtractIPFromXFFHeader(trust...)
+	}
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if site.Before != nil {

@@ -1,5 +1,5 @@
-// Package ratelimit limits the requests that reach echo handlers, for a whole
-// fleet of servers at once.
+// Package ratelimit limits the requests that reach handlers of echo v4, for a whole
+// fleet of servers at once. For echo v5 there is package echo/v5.
 //
 //	limiter, err := core.Open("redis://localhost:6379")
 //	…
@@ -13,11 +13,11 @@
 // A refused request is returned as an [echo.HTTPError] that echo's error handler
 // renders as the problem document; an error handler of your own finds a
 // [Problem] in its Message. Where the answer is not that document (plain
-// text, or Options.Denied), the middleware has written it, and returns nil.
+// text, gRPC, or Options.Denied), the middleware has written it, and returns nil.
 //
-// echo's own RealIP is not used: unless the server has an IPExtractor, it
-// believes whatever X-Forwarded-For says. Name the proxies to [keyfuncs.IP]
-// instead.
+// echo's own RealIP is not used, unless it is asked for by [ClientIP]: without an
+// IPExtractor, it believes whatever X-Forwarded-For says. Name the proxies to
+// [keyfuncs.IP] instead.
 //
 // Use the middleware with Use, not with Pre: before routing there is no route.
 // Handlers find what was decided with [DecisionFrom], given the context of

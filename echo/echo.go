@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/echo/internal/routed"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -111,6 +111,14 @@ func SlidingLog(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Fun
 	return New(l, Options{}, PolicyFor(core.SlidingLog(n, window), by...))
 }
 
+// Layered returns a middleware with a limit for each address, and inside of it one
+// for each user, API key or whatever else user.By reads, which the client may
+// choose: he makes no more keys than his address may make requests. See package
+// nethttp.
+func Layered(l *core.Limiter, options Options, address, user Policy) Middleware {
+	return New(l, options, ratelimit.Layers(address, user)...)
+}
+
 // PolicyFor returns a policy for a limit by the join of some key functions, or by
 // the peer's address if there are none.
 func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
@@ -121,70 +129,75 @@ func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
 // its request, given the context of that request; see package nethttp.
 func DecisionFrom(ctx context.Context) []Outcome { return ratelimit.DecisionFrom(ctx) }
 
+// MergeUpstream makes one set of limit headers out of those of the limiters in
+// front of an [httputil.ReverseProxy], whose ModifyResponse it is, and those of the
+// upstream server's response; see package nethttp.
+//
+// [httputil.ReverseProxy]: https://pkg.go.dev/net/http/httputil#ReverseProxy
+func MergeUpstream(response *http.Response) error { return ratelimit.MergeUpstream(response) }
+
 // User names the requests of a user, "user:42", by what earlier middleware has
 // put into the [echo.Context]: User("user_id") reads c.Get("user_id"), which must
 // be a string, an integer or a [fmt.Stringer]; see [keyfuncs.UserValue]. A request
 // without it is limited by its peer's address. The limiter must run after the
 // authentication. It panics if key is empty.
-func User(key string) keyfuncs.Func {
-	if key == "" {
-		panic("ratelimit: User: the key is empty")
-	}
-	return keyfuncs.UserValue(func(r *http.Request) any {
-		m, ok := keyfuncs.MatchedFrom(r.Context()).(matched)
-		if !ok {
-			return nil
-		}
-		return m.c.Get(key)
-	})
-}
+func User(key string) keyfuncs.Func { return routed.User(key) }
 
-// matched tells the key functions what echo's router knows.
+// ClientIP names requests by what echo's IPExtractor takes for the client's address
+// ([echo.Context]'s RealIP), read again and brought into the notation of
+// [keyfuncs.IP], whose options for the lengths of prefixes it takes. Where the
+// extractor has no address to tell, the peer pays; and so it does in an echo
+// without an extractor, whose RealIP would believe everybody's X-Forwarded-For. It
+// panics if an option is a trust model.
+//
+// echo's own extractors believe all private, link-local and loopback addresses,
+// unless they are told otherwise.
+func ClientIP(options ...keyfuncs.Trust) keyfuncs.Func { return routed.ClientIP(options) }
+
+// matched tells the key functions what echo knows.
 type matched struct {
 	c      echo.Context
 	routes *routes
 }
 
 func (m matched) Route() string {
-	if m.c.Get(echo.ContextKeyHeaderAllow) != nil {
-		return keyfuncs.Unmatched // echo knows the path, but not for this method
-	}
 	path := m.c.Path()
-	if strings.HasSuffix(path, "*") && !m.routes.has(m.c, path) {
-		return keyfuncs.Unmatched
-	}
-	return keyfuncs.RouteFromColons(path)
+	// For another method than it has, echo knows a path; so does a group with
+	// middleware for what it does not find.
+	found := m.c.Get(echo.ContextKeyHeaderAllow) == nil && (!strings.HasSuffix(path, "*") || m.routes.has(m.c, path))
+	return routed.Route(path, found)
 }
 
-// routes are the methods and paths of handlers, collected at the first request. A
-// group with middleware has a path of its own for what it does not find, which is
-// none of them.
-type routes struct {
-	once  sync.Once
-	known map[[2]string]bool
+func (m matched) PathValue(name string) string {
+	return routed.PathValue(m.c.Request(), m.c.Param(name))
 }
+
+func (m matched) Get(key string) any { return m.c.Get(key) }
+
+func (m matched) RealIP() string {
+	if m.c.Echo().IPExtractor == nil {
+		return ""
+	}
+	return m.c.RealIP()
+}
+
+// routes are the methods and paths of the handlers of each echo that the middleware
+// is used in, collected at its first request.
+type routes struct{ of sync.Map } // map[method and path]bool by *echo.Echo
 
 func (k *routes) has(c echo.Context, path string) bool {
-	k.once.Do(func() {
+	known, collected := k.of.Load(c.Echo())
+	if !collected {
 		registered := c.Echo().Routes()
 		for _, router := range c.Echo().Routers() { // those of hosts
 			registered = append(registered, router.Routes()...)
 		}
-		k.known = make(map[[2]string]bool, len(registered))
+		all := make(map[[2]string]bool, len(registered))
 		for _, r := range registered {
-			k.known[[2]string{r.Method, r.Path}] = true
+			all[[2]string{r.Method, r.Path}] = true
 		}
-	})
-	return k.known[[2]string{c.Request().Method, path}]
-}
-
-func (m matched) PathValue(name string) string {
-	value := m.c.Param(name)
-	if m.c.Request().URL.RawPath == "" {
-		return value
+		known, _ = k.of.LoadOrStore(c.Echo(), all)
 	}
-	if decoded, err := url.PathUnescape(value); err == nil {
-		return decoded // echo leaves a path as it came if it could be written otherwise
-	}
-	return value
+	all, _ := known.(map[[2]string]bool)
+	return all[[2]string{c.Request().Method, path}]
 }

@@ -26,15 +26,24 @@ func TestAdapter(t *testing.T) {
 		FixedWindow:   ratelimit.FixedWindow,
 		SlidingWindow: ratelimit.SlidingWindow,
 		SlidingLog:    ratelimit.SlidingLog,
-		User:          ratelimit.User("user"),
-		CatchAll:      "/files/{rest...}",
-		Serve:         serve,
+		Layered:       ratelimit.Layered,
+		MergeUpstream: ratelimit.MergeUpstream,
+		ClientIP:      ratelimit.ClientIP,
+		ClientIPDiffers: map[string]string{
+			"garbage at the stopping point": "ip:6.6.6.6", // gin falls through to X-Real-IP
+		},
+		User:     ratelimit.User("user"),
+		CatchAll: "/files/{rest...}",
+		Serve:    serve,
 	})
 }
 
 func serve(site adaptertest.Site[ratelimit.Middleware]) http.Handler {
 	router := gin.New()
 	router.HandleMethodNotAllowed = true
+	if err := router.SetTrustedProxies(site.Proxies); err != nil {
+		panic(err)
+	}
 	router.Use(func(c *gin.Context) {
 		if site.Before != nil {
 			site.Before(c.Writer)

@@ -95,6 +95,14 @@ func SlidingLog(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Fun
 	return New(l, Options{}, PolicyFor(core.SlidingLog(n, window), by...))
 }
 
+// Layered returns a middleware with a limit for each address, and inside of it one
+// for each user, API key or whatever else user.By reads, which the client may
+// choose: he makes no more keys than his address may make requests. See package
+// nethttp.
+func Layered(l *core.Limiter, options Options, address, user Policy) Middleware {
+	return New(l, options, ratelimit.Layers(address, user)...)
+}
+
 // PolicyFor returns a policy for a limit by the join of some key functions, or by
 // the peer's address if there are none.
 func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
@@ -104,6 +112,13 @@ func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
 // DecisionFrom returns what the limiters in front of a handler have decided about
 // its request, given the context of that request; see package nethttp.
 func DecisionFrom(ctx context.Context) []Outcome { return ratelimit.DecisionFrom(ctx) }
+
+// MergeUpstream makes one set of limit headers out of those of the limiters in
+// front of an [httputil.ReverseProxy], whose ModifyResponse it is, and those of the
+// upstream server's response; see package nethttp.
+//
+// [httputil.ReverseProxy]: https://pkg.go.dev/net/http/httputil#ReverseProxy
+func MergeUpstream(response *http.Response) error { return ratelimit.MergeUpstream(response) }
 
 // User names the requests of a user, "user:42", by what earlier middleware has
 // put into the [gin.Context]: User("user_id") reads c.Get("user_id"), which must
@@ -122,6 +137,43 @@ func User(key string) keyfuncs.Func {
 		value, _ := m.c.Get(key)
 		return value
 	})
+}
+
+// ClientIP names requests by what gin takes for the client's address
+// ([gin.Context.ClientIP]), read again and brought into the notation of
+// [keyfuncs.IP], whose options for the lengths of prefixes it takes. Where gin has
+// no address to tell, the peer pays.
+//
+// Use it only after engine.SetTrustedProxies: an engine that has not been told its
+// proxies believes everybody's X-Forwarded-For, so that anybody can be anybody. gin
+// also falls through from a malformed X-Forwarded-For to X-Real-IP, which
+// [keyfuncs.TrustedProxies] never does. It panics if an option is a trust model.
+func ClientIP(options ...keyfuncs.Trust) keyfuncs.Func {
+	return keyfuncs.IP(append([]keyfuncs.Trust{keyfuncs.Resolver(func(r *http.Request) string {
+		m, ok := keyfuncs.MatchedFrom(r.Context()).(matched)
+		if !ok {
+			return ""
+		}
+		return clientIP(m.c) //nolint:contextcheck // gin keeps it in m.c
+	})}, options...)...)
+}
+
+// clientIP asks gin for the client's address. Older versions read but the first line
+// of a header, which is the client's own where a proxy adds a line, so it is shown
+// all of them in one.
+func clientIP(c *gin.Context) string {
+	request := c.Request
+	for name, lines := range request.Header {
+		if len(lines) < 2 {
+			continue
+		}
+		if c.Request == request {
+			c.Request = request.Clone(request.Context())
+			defer func() { c.Request = request }()
+		}
+		c.Request.Header[name] = []string{strings.Join(lines, ",")}
+	}
+	return c.ClientIP()
 }
 
 // matched tells the key functions what gin's router knows.

@@ -25,6 +25,8 @@ func TestAdapter(t *testing.T) {
 		FixedWindow:   ratelimit.FixedWindow,
 		SlidingWindow: ratelimit.SlidingWindow,
 		SlidingLog:    ratelimit.SlidingLog,
+		Layered:       ratelimit.Layered,
+		MergeUpstream: ratelimit.MergeUpstream,
 		User:          keyfuncs.UserValue(func(r *http.Request) any { return r.Context().Value(userKey{}) }),
 		CatchAll:      "/files/{rest...}",
 		Serve:         serve,

@@ -18,7 +18,7 @@ import (
 // A request that meets a Guard is one exchange in memory: what a single policy
 // needs has its room in it.
 type exchange struct {
-	context.Context // the context that the request came with
+	context.Context //nolint:containedctx // it is one, on top of that which the request came with
 
 	guard   *Guard
 	header  http.Header // of the response

@@ -110,6 +110,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	}
 	x := &exchange{Context: r.Context(), guard: g, header: h, matched: matched, outer: exchangeFrom(r.Context())}
 	r = r.WithContext(x)
+	ctx := r.Context()
 	event := Event{Request: r}
 	asked, err := g.question(r, x)
 	if err != nil {
@@ -120,10 +121,10 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	}
 
 	start := time.Now()
-	decisions, err := g.limiter.AllowAll(x, asked.checks...)
+	decisions, err := g.limiter.AllowAll(ctx, asked.checks...)
 	event.Elapsed = time.Since(start)
 	switch {
-	case err != nil && hungUp(x):
+	case err != nil && hungUp(ctx):
 		return r, g.refuse(h, &event, statusClientClosedRequest, err)
 	case err != nil && g.options.OnError == FailClosed:
 		return r, g.refuse(h, &event, http.StatusServiceUnavailable, err)
@@ -141,9 +142,9 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 			return r, g.refuse(h, &event, http.StatusTooManyRequests, nil)
 		}
 	}
-	if err := hold(x, delay(event.Outcomes)); err != nil {
+	if err := hold(ctx, delay(event.Outcomes)); err != nil {
 		status := http.StatusServiceUnavailable // the request's time was up before its turn
-		if hungUp(x) {
+		if hungUp(ctx) {
 			status = statusClientClosedRequest
 		}
 		return r, g.refuse(h, &event, status, err)

@@ -53,7 +53,8 @@ type Options struct {
 	// Denied answers a refused request in place of the problem document. Retry-After,
 	// Cache-Control and the limits' headers are set already and may be changed;
 	// [DecisionFrom] tells what was decided. If it writes nothing, the answer is
-	// an empty 429.
+	// an empty 429. It answers calls of gRPC, too, which need an answer of their own:
+	// see [Refusal.ServeHTTP].
 	Denied http.Handler
 
 	// LimitPreflights makes CORS preflights count, and be refused, like all other

@@ -64,15 +64,20 @@ func (f *Refusal) Problem() Problem {
 
 // Native reports whether a framework may render [Refusal.Problem] by its own
 // error handler and still give the answer that ServeHTTP would: the options have
-// no Denied handler, and the request does not prefer plain text. The media type
+// no Denied handler, and the request is no call of gRPC and does not prefer plain text. The media type
 // to give it is [ProblemType].
 func (f *Refusal) Native(r *http.Request) bool {
-	return f.deniedHandler() == nil && !prefersPlainText(r.Header.Values("Accept"))
+	return f.deniedHandler() == nil && !isGRPC(r) && !prefersPlainText(r.Header.Values("Accept"))
 }
 
 // ServeHTTP writes the answer: that of [Options.Denied] if the request was
 // refused and there is one, else a problem document, or plain text if the request
 // ranks that above JSON. The answer to a HEAD has no body.
+//
+// A call of gRPC or gRPC-Web is answered by grpc-status instead, with 200 and
+// without a body: RESOURCE_EXHAUSTED (8) for 429, UNAVAILABLE (14) for 503,
+// INTERNAL (13) for 500. It says in grpc-retry-pushback-ms what Retry-After says,
+// or -1 when no wait can help.
 func (f *Refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if denied := f.deniedHandler(); denied != nil {
 		written := &writtenWriter{ResponseWriter: w}
@@ -80,6 +85,10 @@ func (f *Refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !written.written {
 			w.WriteHeader(f.Status)
 		}
+		return
+	}
+	if mediaType, ok := grpcType(r); ok {
+		f.serveGRPC(w, mediaType)
 		return
 	}
 	plain := prefersPlainText(r.Header.Values("Accept"))

@@ -21,6 +21,15 @@ type Adapter[M any] struct {
 	New                                    func(*core.Limiter, ratelimit.Options, ...ratelimit.Policy) M
 	Leaky, Shaping, TokenBucket, GCRA      meter[M]
 	FixedWindow, SlidingWindow, SlidingLog window[M]
+	Layered                                func(*core.Limiter, ratelimit.Options, ratelimit.Policy, ratelimit.Policy) M
+	MergeUpstream                          func(*http.Response) error
+
+	// ClientIP is the package's function of that name, by what the framework takes for
+	// the client's address, or nil if the framework has no such notion.
+	ClientIP func(...keyfuncs.Trust) keyfuncs.Func
+	// ClientIPDiffers are the keys that ClientIP gives where the framework differs
+	// from the others, by the name of the row.
+	ClientIPDiffers map[string]string
 
 	// User is the key of Site.User.
 	User keyfuncs.Func
@@ -47,6 +56,9 @@ type Site[M any] struct {
 	// User is what authentication puts into the framework's context before any
 	// limiter runs, where Adapter.User finds it. It may be nil.
 	User any
+	// Proxies are what the framework's own notion of a client's address has to trust,
+	// and nobody else.
+	Proxies []string
 	// Around are the limiters of the whole site, the outermost first.
 	Around []M
 	// Inside are the limiters of each route, inside of the router.
@@ -62,6 +74,7 @@ type middleware any
 type site struct {
 	before  func(http.ResponseWriter)
 	user    any
+	proxies []string
 	around  []middleware
 	inside  []middleware
 	handler http.HandlerFunc
@@ -72,6 +85,10 @@ type suite struct {
 	new      func(*core.Limiter, ratelimit.Options, ...ratelimit.Policy) middleware
 	meters   map[string]func(*core.Limiter, int, core.Rate, ...keyfuncs.Func) middleware
 	windows  map[string]func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) middleware
+	layered  func(*core.Limiter, ratelimit.Options, ratelimit.Policy, ratelimit.Policy) middleware
+	merge    func(*http.Response) error
+	clientIP func(...keyfuncs.Trust) keyfuncs.Func
+	differs  map[string]string
 	user     keyfuncs.Func
 	catchAll string
 	serve    func(site) http.Handler
@@ -94,12 +111,19 @@ func Run[M any](t *testing.T, adapter Adapter[M]) {
 			"sliding-window": erase(adapter.SlidingWindow),
 			"sliding-log":    erase(adapter.SlidingLog),
 		},
+		layered: func(l *core.Limiter, o ratelimit.Options, address, user ratelimit.Policy) middleware {
+			return adapter.Layered(l, o, address, user)
+		},
+		merge:    adapter.MergeUpstream,
+		clientIP: adapter.ClientIP,
+		differs:  adapter.ClientIPDiffers,
 		user:     adapter.User,
 		catchAll: adapter.CatchAll,
 		serve: func(of site) http.Handler {
 			return adapter.Serve(Site[M]{
 				Before:  of.before,
 				User:    of.user,
+				Proxies: of.proxies,
 				Around:  restore[M](of.around),
 				Inside:  restore[M](of.inside),
 				Handler: of.handler,

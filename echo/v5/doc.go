@@ -1,0 +1,24 @@
+// Package ratelimit limits the requests that reach handlers of echo v5, for a whole
+// fleet of servers at once.
+//
+//	limiter, err := core.Open("redis://localhost:6379")
+//	…
+//	e := echo.New()
+//	e.Use(ratelimit.Leaky(limiter, 10, core.PerSecond(1))) // 10 at once, then one a second, for each address
+//
+// It is package nethttp of this module in echo's idiom: the same names, and the
+// same status, headers, body, route and key for the same request. Its
+// documentation says what the client gets, and which limits are one.
+//
+// A refused request is returned as a [ProblemError] that echo's error handler renders
+// as the problem document; an error handler of your own finds it by [errors.As].
+// Where the answer is not that document (plain text, gRPC, or Options.Denied), the
+// middleware has written it, and returns nil.
+//
+// echo's own RealIP is not used, unless it is asked for by [ClientIP]. Name the
+// proxies to [keyfuncs.IP] instead.
+//
+// Use the middleware with Use, not with Pre: before routing there is no route.
+// Handlers find what was decided with [DecisionFrom], given the context of
+// echo.Context's Request.
+package ratelimit
