@@ -204,6 +204,24 @@ func TestUserOutsideOfEchoIsNobody(t *testing.T) {
 	ratelimit.User("")
 }
 
+// A middleware that several echos use knows the routes of each.
+func TestOneMiddlewareInTwoEchos(t *testing.T) {
+	got := routes(func(limiter ratelimit.Middleware) http.Handler {
+		one, two := echo.New(), echo.New()
+		one.Use(limiter)
+		one.GET("/files/*", ok)
+		two.Use(limiter)
+		two.GET("/images/*", ok)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			one.ServeHTTP(w, r)
+			two.ServeHTTP(w, r)
+		})
+	}, "/files/a", "/images/a")
+	if want := []string{"/files/{...}", keyfuncs.Unmatched, keyfuncs.Unmatched, "/images/{...}"}; !slices.Equal(got, want) {
+		t.Errorf("routes %q, want %q", got, want)
+	}
+}
+
 // The routes of a host are routes, catch-alls included.
 func TestRoutesOfAHost(t *testing.T) {
 	got := routes(func(limiter ratelimit.Middleware) http.Handler {
