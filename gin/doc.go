@@ -11,9 +11,9 @@
 // is aborted, so later handlers do not run. Its documentation says what the
 // client gets, and which limits are one.
 //
-// gin's own ClientIP is not used: unless the engine is told which proxies to
-// trust, it believes whatever X-Forwarded-For says. Name the proxies to
-// [keyfuncs.IP] instead.
+// gin's own idea of the client's address is not used, unless it is asked for by
+// [ClientIP]: an engine that is not told which proxies to trust believes whatever
+// X-Forwarded-For says. Name the proxies to [keyfuncs.IP] instead.
 //
 // Handlers find what was decided with [DecisionFrom], given the context of
 // gin.Context's Request.

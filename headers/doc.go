@@ -37,6 +37,11 @@
 // is left out and q is the capacity. A capacity that differs from q, as that of
 // a bucket may, is the vendor parameter weir-burst.
 //
+// # Several servers
+//
+// A reverse proxy may have limits, and so may the servers behind it. [Merge] makes
+// one set of what both say.
+//
 // # Field names
 //
 // Field names are written in the canonical form of net/http. They go out as

@@ -56,5 +56,7 @@
 //
 // Some keys are for the client to choose: a header that nobody verifies, a path
 // value, a host. A limit by such a key alone protects the thing that is named,
-// not the server from the client, who names another. Limit the address as well.
+// not the server from the client, who names another, and has the store keep all
+// of them. Put a limit by address around it: Layered, in package nethttp and those
+// of the frameworks, does that.
 package keyfuncs

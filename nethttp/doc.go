@@ -13,7 +13,7 @@
 // that depend on the request, header dialects, what happens when Redis is down.
 //
 // It works with everything that takes a func(http.Handler) http.Handler, such as
-// chi's Use and With. Packages gin and echo beside this one have the same names
+// chi's Use and With. Packages gin, echo and echo/v5 beside this one have the same names
 // for those frameworks, and [Guard] is what an adapter for another one needs.
 //
 // # Which limits are one
@@ -29,10 +29,24 @@
 // Every response carries what [Options.Headers] writes, on success too. A refused
 // request gets 429 with Retry-After, Cache-Control: no-store, and a problem
 // document (RFC 9457) that names the violated policies, or a line of plain text
-// if it prefers that. Retry-After is missing only when no wait can help, because
+// if it prefers that. A call of gRPC gets a status of gRPC: see
+// [Refusal.ServeHTTP]. Retry-After is missing only when no wait can help, because
 // the cost exceeds the capacity.
 //
+// The headers are set before the handler runs, so a handler that sets one of them
+// itself wins. Nested limiters, of the whole server, a group and a route, add up to
+// one list of policies, and single-valued fields tell of the tightest. Behind an
+// [httputil.ReverseProxy] whose upstream has limits, too, [MergeUpstream] makes one
+// set of both.
+//
+// The handler is given the [http.ResponseWriter] as it came, so that all it can do
+// is left to it: [http.ResponseController], Flush, Hijack, informational responses.
+//
 // HEAD counts as GET. A CORS preflight (OPTIONS with Origin and
-// Access-Control-Request-Method) is neither charged nor refused. Put CORS
-// middleware around the limiter, so that refusals carry its headers, too.
+// Access-Control-Request-Method) is neither charged nor refused, unless
+// [Options.LimitPreflights] is set. Put CORS middleware around the limiter, so that
+// refusals carry its headers, too, and give it [headers.Names] to expose.
+//
+// [httputil.ReverseProxy]: https://pkg.go.dev/net/http/httputil#ReverseProxy
+// [headers.Names]: https://pkg.go.dev/github.com/weir-go/ratelimit/headers#Names
 package ratelimit

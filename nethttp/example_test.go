@@ -5,6 +5,8 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -89,6 +91,58 @@ func ExampleNew() {
 	// 200 OK
 	// RateLimit: "client";r=9;t=9, "everyone";r=999;t=3600
 	// RateLimit-Policy: "client";q=1;w=1;weir-burst=10, "everyone";q=1000;w=3600
+}
+
+// API keys are the client's to make up, so there is a limit by address around the
+// one by API key. Whoever tries keys gets no further than his address, and leaves no
+// more behind.
+func ExampleLayered() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8"))
+	limit := ratelimit.Layered(limiter, ratelimit.Options{},
+		ratelimit.PolicyFor(core.Leaky(3, core.PerSecond(1)).Named("address"), client),
+		ratelimit.PolicyFor(core.FixedWindow(2, time.Minute).Named("user"), keyfuncs.Header("X-API-Key")))
+	handler := limit(http.HandlerFunc(item))
+
+	for _, key := range []string{"ann", "ann", "ann", "guess-1", "guess-2"} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("X-API-Key", key)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(key, w.Code, w.Header().Get("RateLimit"))
+	}
+	// Output:
+	// ann 200 "address";r=2;t=2, "user";r=1;t=60
+	// ann 200 "address";r=1;t=1, "user";r=0;t=60
+	// ann 429 "address";r=1;t=1, "user";r=0;t=60
+	// guess-1 200 "address";r=0;t=1, "user";r=1;t=60
+	// guess-2 429 "address";r=0;t=1, "user";r=2
+}
+
+// A proxy with a limit for each address, in front of a server that has one for
+// everybody.
+func ExampleMergeUpstream() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	upstream := httptest.NewServer(ratelimit.FixedWindow(limiter, 1000, time.Hour, keyfuncs.Global)(http.HandlerFunc(item)))
+	defer upstream.Close()
+
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: upstream.Listener.Addr().String()})
+		},
+		ModifyResponse: ratelimit.MergeUpstream,
+	}
+	handler := ratelimit.Leaky(limiter, 10, core.PerSecond(1))(proxy)
+
+	fmt.Println(request(handler, "/").Header["Ratelimit"])
+	// Output:
+	// ["leaky:10:1/s";r=9;t=9, "fixed-window:1000:1h";r=999;t=3600]
 }
 
 // A framework whose handlers return whether they have answered.

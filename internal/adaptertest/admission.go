@@ -17,6 +17,7 @@ var admissionCases = []testCase{
 	{"the handler can read what was decided", testDecisionFrom},
 	{"a HEAD is charged as a GET, and its refusal has the same header and no body", testHead},
 	{"a preflight is neither charged nor refused", testPreflight},
+	{"a preflight is charged and refused where that is asked for", testPreflightLimited},
 	{"an OPTIONS that is no preflight is charged", testOptions},
 }
 
@@ -162,6 +163,19 @@ func testPreflight(t *testing.T, s *suite) {
 	if len(f.events) != 2 {
 		t.Errorf("%d events, want none for preflights: %+v", len(f.events), f.events)
 	}
+}
+
+func testPreflightLimited(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	options := f.options()
+	options.LimitPreflights = true
+	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		preflight := ask(http.MethodOptions, "/items/7", "Origin: https://app.example", "Access-Control-Request-Method: GET")
+		expectStatus(t, "a preflight", h, preflight, want)
+	}
+	f.expectAsked(2)
+	f.expectRan(1)
 }
 
 func testOptions(t *testing.T, s *suite) {

@@ -1,5 +1,5 @@
 // Package adaptertest holds the one suite that the adapters for net/http, gin and
-// echo have to pass. Each case drives an adapter through its framework and
+// both versions of echo have to pass. Each case drives an adapter through its framework and
 // compares everything that a client sees, byte for byte, with one text, so that
 // the adapters cannot differ:
 //
