@@ -46,6 +46,25 @@ func BenchmarkMiddleware(b *testing.B) {
 	}
 }
 
+// BenchmarkGuard is the Guard alone, of an admitted request and of a refused one.
+func BenchmarkGuard(b *testing.B) {
+	for name, limit := range map[string]core.Limit{"allowed": core.Leaky(1_000_000_000, core.PerSecond(1_000_000)), "refused": core.FixedWindow(1, time.Hour)} {
+		store := core.Store(instant{})
+		if name == "refused" {
+			store = core.NewMemory()
+		}
+		guard := ratelimit.NewGuard(core.New(store), ratelimit.Options{}, ratelimit.Policy{Limit: limit})
+		b.Run(name, func(b *testing.B) {
+			h, r := make(http.Header), httptest.NewRequest(http.MethodGet, "/items/7", nil)
+			guard.Check(h, r, nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				guard.Check(h, r, nil)
+			}
+		})
+	}
+}
+
 func benchmark(b *testing.B, h http.Handler) {
 	w := discard{make(http.Header)}
 	r := httptest.NewRequest(http.MethodGet, "/items/7", nil)

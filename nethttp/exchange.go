@@ -53,6 +53,9 @@ func (x *exchange) Value(key any) any {
 	return x.Context.Value(key)
 }
 
+// String keeps whoever prints the context from printing keys.
+func (x *exchange) String() string { return "ratelimit.exchange" }
+
 func exchangeFrom(ctx context.Context) *exchange {
 	x, _ := ctx.Value(exchangeKey{}).(*exchange)
 	return x
@@ -69,11 +72,12 @@ func (x *exchange) own() []Outcome {
 // decided sets the outcomes: those of the limiters in front, and these. Policies
 // that are reported together get different names.
 func (x *exchange) decided(asked *question, decisions []core.Decision) {
-	if x.outer == nil {
-		x.outcomes = outcomes(asked, decisions, x.room.outcome[:0])
-	} else {
-		x.outcomes = outcomes(asked, decisions, slices.Clip(x.outer.outcomes))
+	into := x.room.outcome[:0]
+	if x.outer != nil {
+		into = slices.Clone(x.outer.outcomes)
 	}
+	into = slices.Grow(into, len(asked.checks))
+	x.outcomes = outcomes(asked, decisions, into)
 	for i := len(x.outcomes) - len(asked.checks); i < len(x.outcomes); i++ {
 		if o := &x.outcomes[i]; !o.Shadow && reports(x.outcomes[:i], o.Policy) {
 			o.Policy = headers.DistinctName(o.Policy, func(name string) bool { return reports(x.outcomes[:i], name) })
@@ -111,5 +115,6 @@ func (x *exchange) charged(check *core.Check, by *core.Limiter) bool {
 
 // write writes the limits' headers.
 func (x *exchange) write(h http.Header) {
-	x.guard.writer.Write(h, reported(x.outcomes, x.room.report[:0]))
+	into := slices.Grow(x.room.report[:0], len(x.outcomes))
+	x.guard.writer.Write(h, reported(x.outcomes, into))
 }

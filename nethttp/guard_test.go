@@ -1,6 +1,8 @@
 package ratelimit_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	stdlog "log"
@@ -203,6 +205,34 @@ func TestADeniedHandlerMayStreamAndSendEarlyHints(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAContextThatIsPrintedTellsNoKey(t *testing.T) {
+	var printed string
+	h := ratelimit.Leaky(memory(), 10, core.PerSecond(1))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		printed = fmt.Sprintf("%v %+v %s", r.Context(), ctx, ctx)
+	}))
+	get(h, "/")
+	if printed == "" || strings.Contains(printed, "192.0.2.1") {
+		t.Errorf("the context is printed as %q, want something without the address", printed)
+	}
+}
+
+// A context that is made of the request's ends when the request's does.
+func TestTheContextOfALimitedRequestIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	errGone := errors.New("gone")
+	h := ratelimit.Leaky(memory(), 10, core.PerSecond(1))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		child, stop := context.WithTimeout(r.Context(), time.Hour)
+		defer stop()
+		cancel(errGone)
+		if <-child.Done(); !errors.Is(context.Cause(child), errGone) {
+			t.Errorf("the cause is %v, want the request's", context.Cause(child))
+		}
+	}))
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
 }
 
 func TestPoliciesCannotBeChangedFromOutside(t *testing.T) {

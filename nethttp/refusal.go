@@ -14,7 +14,8 @@ const statusClientClosedRequest = 499
 // Refusal is the answer to a request that may not go on. It is an [http.Handler]
 // that writes it. Its headers have been written by [Guard.Check].
 type Refusal struct {
-	// Status is the status of the answer, as in [Event].
+	// Status is the status of the answer, as in [Event]. A call of gRPC is told by a
+	// status of gRPC that stands for it.
 	Status int
 
 	violated   []string // the names of the policies that refused
