@@ -22,12 +22,25 @@ func isGRPC(r *http.Request) bool {
 	return ok
 }
 
+// longestType bounds the media types that are given back to the client. Longer ones
+// are nobody's.
+const longestType = 64
+
 // grpcType returns the media type of a call of gRPC, without parameters.
 func grpcType(r *http.Request) (string, bool) {
+	const base = "application/grpc"
 	mediaType, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	mediaType = strings.ToLower(strings.Trim(mediaType, " \t"))
-	subtype, ok := strings.CutPrefix(mediaType, "application/grpc")
-	return mediaType, ok && (subtype == "" || subtype[0] == '+' || subtype[0] == '-')
+	mediaType = strings.Trim(mediaType, " \t")
+	if len(mediaType) < len(base) || !strings.EqualFold(mediaType[:len(base)], base) {
+		return "", false
+	}
+	if subtype := mediaType[len(base):]; subtype != "" && subtype[0] != '+' && subtype[0] != '-' {
+		return "", false
+	}
+	if len(mediaType) > longestType {
+		return base, true
+	}
+	return strings.ToLower(mediaType), true
 }
 
 // serveGRPC answers a call as gRPC does that fails at once: with 200, the outcome

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/weir-go/ratelimit/core"
@@ -25,17 +26,18 @@ func call(contentType string) *http.Request {
 
 func testGRPC(t *testing.T, s *suite) {
 	for contentType, want := range map[string]string{
-		"application/grpc":                      "application/grpc",
-		"application/grpc+proto":                "application/grpc+proto",
-		"Application/GRPC+json ; charset=utf-8": "application/grpc+json",
-		"application/grpc-web":                  "application/grpc-web",
-		"application/grpc-web-text+proto":       "application/grpc-web-text+proto",
+		"application/grpc":                               "application/grpc",
+		"application/grpc+proto":                         "application/grpc+proto",
+		"Application/GRPC+json ; charset=utf-8":          "application/grpc+json",
+		"application/grpc-web":                           "application/grpc-web",
+		"application/grpc-web-text+proto":                "application/grpc-web-text+proto",
+		"application/grpc+" + strings.Repeat("x", 1<<20): "application/grpc",
 	} {
 		f := s.fixture(t)
 		h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
 		get(h)
 		f.event()
-		expect(t, contentType, send(h, call(contentType)), `
+		expect(t, want, send(h, call(contentType)), `
 200
 Cache-Control: no-store
 Content-Type: `+want+`
@@ -69,7 +71,7 @@ Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10
 }
 
 func testNoGRPC(t *testing.T, s *suite) {
-	for _, contentType := range []string{"", "application/json", "application/grpcx", "text/plain; x=application/grpc", "application/x-grpc"} {
+	for _, contentType := range []string{"", "application/json", "application/grpcx", "application/grp", "application/", "text/plain; x=application/grpc", "application/x-grpc"} {
 		f := s.fixture(t)
 		h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
 		get(h)
