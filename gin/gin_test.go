@@ -94,6 +94,26 @@ func TestPathValueOfACatchAllHasNoSlash(t *testing.T) {
 	}
 }
 
+func TestClientIPLeavesTheRequestAsItIs(t *testing.T) {
+	var key string
+	options := ratelimit.Options{Observe: func(e ratelimit.Event) { key = e.Outcomes[0].Key }}
+	router := gin.New()
+	if err := router.SetTrustedProxies([]string{"192.0.2.1"}); err != nil {
+		t.Fatal(err)
+	}
+	router.Use(ratelimit.New(memory(), options, ratelimit.Policy{Limit: core.Leaky(10, core.PerSecond(1)), By: ratelimit.ClientIP()}))
+	var seen []string
+	router.GET("/", func(c *gin.Context) { seen = c.Request.Header.Values("X-Forwarded-For") })
+
+	lines := []string{"6.6.6.6", "203.0.113.9"}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header["X-Forwarded-For"] = lines
+	router.ServeHTTP(httptest.NewRecorder(), r)
+	if want := "ip:203.0.113.9"; key != want || !slices.Equal(seen, lines) {
+		t.Errorf("key %q, and the handler saw %q, want %q and %q", key, seen, want, lines)
+	}
+}
+
 func TestTheContextOfTheRequestTellsTheDecision(t *testing.T) {
 	router := gin.New()
 	router.Use(ratelimit.Leaky(memory(), 10, core.PerSecond(1)))
