@@ -63,6 +63,28 @@ func ExampleNames() {
 	// Access-Control-Expose-Headers: Ratelimit, Ratelimit-Policy, Retry-After
 }
 
+// The key of a user, which says nothing of the user to whoever lacks the secret.
+func ExampleDraftPartitioned() {
+	secret := []byte("0123456789abcdef") // yours is random, and the same on every server
+	h := http.Header{}
+	headers.DraftPartitioned(secret).Write(h, []headers.Policy{{
+		Name: "burst",
+		Key:  "user:42",
+		Decision: core.Decision{
+			Allowed:    true,
+			Limit:      core.Leaky(10, core.PerSecond(1)),
+			Remaining:  9,
+			NextAfter:  time.Second,
+			ResetAfter: time.Second,
+		},
+	}})
+	fmt.Println("RateLimit-Policy:", h.Get("RateLimit-Policy"))
+	fmt.Println("RateLimit:", h.Get("RateLimit"))
+	// Output:
+	// RateLimit-Policy: "burst";q=1;w=1;weir-burst=10;pk=:v5dJSr0QjeIijDWrwdIP/g==:
+	// RateLimit: "burst";r=9;t=9;pk=:v5dJSr0QjeIijDWrwdIP/g==:
+}
+
 func ExampleRetryAfter() {
 	refused := []headers.Policy{{Name: "burst", Decision: core.Decision{
 		Limit:      core.Leaky(10, core.PerSecond(1)),

@@ -18,8 +18,8 @@ func DraftPartitioned(secret []byte) Writer { return Draft11Partitioned(secret) 
 // Draft11Partitioned returns [Draft11] with the parameter pk, which tells a client
 // that acts for several users, or from several addresses, whose quota is meant:
 //
-//	RateLimit-Policy: "burst";q=1;w=1;weir-burst=10;pk=:2cQ7mYwPOEzHm0bYnTrUwQ==:
-//	RateLimit: "burst";r=9;t=9;pk=:2cQ7mYwPOEzHm0bYnTrUwQ==:
+//	RateLimit-Policy: "burst";q=1;w=1;weir-burst=10;pk=:v5dJSr0QjeIijDWrwdIP/g==:
+//	RateLimit: "burst";r=9;t=9;pk=:v5dJSr0QjeIijDWrwdIP/g==:
 //
 // It is 16 bytes of an HMAC-SHA-256 of the key under the secret: the same for the
 // same key on every server that has the secret, and no help to whoever wants to

@@ -11,6 +11,7 @@
 // [GCRA], [FixedWindow], [SlidingWindow], [SlidingLog]). [New] does everything
 // else: several policies, decided together in one round trip, limits and costs
 // that depend on the request, header dialects, what happens when Redis is down.
+// [Layered] puts a limit by address around one by what the client can make up.
 //
 // It works with everything that takes a func(http.Handler) http.Handler, such as
 // chi's Use and With. Packages gin, echo and echo/v5 beside this one have the same names
