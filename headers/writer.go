@@ -26,7 +26,8 @@ type Writer interface {
 	// Write sets the header fields for all the policies that decided about a
 	// request. When limiters are nested, it is called again with the longer list
 	// before the response begins: each call replaces what the one before wrote.
-	// Without policies, Write leaves h as it is.
+	// Without policies, Write leaves h as it is. The slice is the caller's, so Write
+	// must not keep it.
 	Write(h http.Header, policies []Policy)
 }
 
