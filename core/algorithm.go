@@ -25,7 +25,7 @@ var described = [algorithms]struct {
 	arithmetic arithmetic
 }{
 	leaky:         {"leaky", meter{}},
-	shaping:       {"shaping", shaper{meter{absolute: true}}},
+	shaping:       {"shaping", meter{absolute: true}},
 	tokenBucket:   {"token-bucket", meter{}},
 	gcra:          {"gcra", meter{absolute: true}},
 	fixedWindow:   {"fixed-window", fixed{}},
@@ -90,8 +90,6 @@ type arithmetic interface {
 	next(l *Limit, u usage) int64
 	// reset returns the wait until nothing is used.
 	reset(l *Limit, u usage) int64
-	// delay returns how long admitted events have to queue.
-	delay(l *Limit, u usage) int64
 }
 
 // usage is what a key has used of a limit at one instant, before the charge of

@@ -88,4 +88,3 @@ func (fixed) charged(l *Limit, u usage, cost int) usage {
 func (fixed) remaining(l *Limit, u usage) int { return int(l.units.capacity - u[0]) }
 func (fixed) next(_ *Limit, u usage) int64    { return u[1] }
 func (fixed) reset(_ *Limit, u usage) int64   { return u[1] }
-func (fixed) delay(*Limit, usage) int64       { return 0 }

@@ -36,7 +36,15 @@ func (l *Limiter) Allow(ctx context.Context, key string, limit Limit) (Decision,
 // 0, nothing is charged, no key is created, and the answer is always allowed,
 // with the numbers as they are. A negative n is an error.
 func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
-	return l.askOne(ctx, Check{Key: key, Limit: limit, Cost: n}, l.store.Decide)
+	q := newLone(key, limit, n)
+	defer q.free()
+	if err := validate(q.checks[:]); err != nil {
+		return Decision{}, err
+	}
+	if err := l.store.Decide(ctx, q.checks[:], q.decisions[:]); err != nil {
+		return Decision{}, err
+	}
+	return q.decisions[0], nil
 }
 
 // AllowAll decides several checks at one instant: if all fit, all are charged;
@@ -62,7 +70,15 @@ func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, er
 // Peek answers whether one unit would pass now. It charges nothing and leaves no
 // trace.
 func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, error) {
-	return l.askOne(ctx, Check{Key: key, Limit: limit, Cost: 1}, l.store.Peek)
+	q := newLone(key, limit, 1)
+	defer q.free()
+	if err := validate(q.checks[:]); err != nil {
+		return Decision{}, err
+	}
+	if err := l.store.Peek(ctx, q.checks[:], q.decisions[:]); err != nil {
+		return Decision{}, err
+	}
+	return q.decisions[0], nil
 }
 
 // lone is a question of one check. What a Store is given may be on the heap only,
@@ -74,20 +90,16 @@ type lone struct {
 
 var lones = sync.Pool{New: func() any { return new(lone) }}
 
-func (l *Limiter) askOne(ctx context.Context, check Check, ask func(context.Context, []Check, []Decision) error) (Decision, error) {
+func newLone(key string, limit Limit, cost int) *lone {
 	q := lones.Get().(*lone) //nolint:forcetypeassert // the pool holds nothing else
-	defer func() {
-		*q = lone{}
-		lones.Put(q)
-	}()
-	q.checks[0] = check
-	if err := validate(q.checks[:]); err != nil {
-		return Decision{}, err
-	}
-	if err := ask(ctx, q.checks[:], q.decisions[:]); err != nil {
-		return Decision{}, err
-	}
-	return q.decisions[0], nil
+	c := &q.checks[0]
+	c.Key, c.Limit, c.Cost = key, limit, cost
+	return q
+}
+
+func (q *lone) free() {
+	*q = lone{}
+	lones.Put(q)
 }
 
 // Reset makes a key as good as new under the given limits, of which there must be

@@ -115,5 +115,3 @@ func (m meter) next(l *Limit, u usage) int64 {
 func (meter) reset(l *Limit, u usage) int64 {
 	return divideUp(u[0], l.units.drain) * l.units.tick
 }
-
-func (meter) delay(*Limit, usage) int64 { return 0 }

@@ -132,26 +132,28 @@ func passed(group []ask) bool {
 // answer writes the decisions of a group.
 func answer(group []ask, decisions []Decision, pass, peek bool) {
 	for i := range group {
-		decisions[group[i].index] = group[i].decision(pass && !peek, peek)
+		group[i].decide(pass && !peek, peek, &decisions[group[i].index])
 	}
 }
 
-func (a *ask) decision(charged, peek bool) Decision {
+// decide writes the decision of an ask.
+func (a *ask) decide(charged, peek bool, d *Decision) {
 	l := &a.check.Limit
-	arithmetic := l.algorithm.arithmetic()
-	d := Decision{Allowed: a.fits, Limit: *l}
+	*d = Decision{Limit: *l}
 	if a.unanswered {
-		return Decision{Limit: *l}
+		return
 	}
+	d.Allowed = a.fits
+	arithmetic := l.algorithm.arithmetic()
 	after := a.usage
 	switch {
 	case !d.Allowed && a.cost > l.capacity:
 		d.RetryAfter = Never
 	case !d.Allowed:
 		d.RetryAfter = microseconds(arithmetic.wait(l, a.usage, a.cost))
-	case a.check.Cost > 0 && (charged || peek):
+	case l.algorithm == shaping && a.check.Cost > 0 && (charged || peek): // served when what came before has been
 		before := arithmetic.charged(l, a.usage, a.cost-a.check.Cost)
-		d.Delay = microseconds(arithmetic.delay(l, before))
+		d.Delay = microseconds(arithmetic.reset(l, before))
 	}
 	if charged && a.cost > 0 {
 		after = arithmetic.charged(l, a.usage, a.cost)
@@ -159,7 +161,6 @@ func (a *ask) decision(charged, peek bool) Decision {
 	d.Remaining = arithmetic.remaining(l, after)
 	d.NextAfter = microseconds(arithmetic.next(l, after))
 	d.ResetAfter = microseconds(arithmetic.reset(l, after))
-	return d
 }
 
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

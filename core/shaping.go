@@ -12,8 +12,3 @@ package core
 //
 //	Shaping(10, PerSecond(5)) // one every 200 ms, at most 10 waiting or served
 func Shaping(capacity int, drain Rate) Limit { return newLimit(shaping, capacity, drain) }
-
-// shaper is a meter whose level has to drain before an admitted event is served.
-type shaper struct{ meter }
-
-func (s shaper) delay(l *Limit, u usage) int64 { return s.reset(l, u) }

@@ -83,4 +83,3 @@ func (logged) charged(l *Limit, u usage, cost int) usage {
 func (logged) remaining(l *Limit, u usage) int { return int(l.units.capacity - u[0]) }
 func (logged) next(_ *Limit, u usage) int64    { return u[1] }
 func (logged) reset(_ *Limit, u usage) int64   { return u[3] }
-func (logged) delay(*Limit, usage) int64       { return 0 }

@@ -134,5 +134,3 @@ func (sliding) reset(l *Limit, u usage) int64 {
 	}
 	return 0
 }
-
-func (sliding) delay(*Limit, usage) int64 { return 0 }
