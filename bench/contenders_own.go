@@ -30,6 +30,7 @@ func ownInRedis() []contender {
 func ownForDenials() []contender {
 	return []contender{
 		own(leakyName, leaky, onRedis),
+		own(leakyName+", denials cached", leaky, func(s *setup) core.Store { return core.CacheDenials(onRedis(s), 10_000) }),
 	}
 }
 
