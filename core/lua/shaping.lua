@@ -2,10 +2,12 @@
 -- than one unit drains in a tick, the units left at that instant.
 
 --- observe
-if limit.numbers == '' then
+if limit.numbers ~= '' then
+  state = pcall('HMGET', check.key, 'next_free', 'left', 'numbers')
+elseif limit.pace > 1 then
   state = pcall('HMGET', check.key, 'next_free', 'left')
 else
-  state = pcall('HMGET', check.key, 'next_free', 'left', 'numbers')
+  state = pcall('HMGET', check.key, 'next_free')
 end
 if state[1] or state[2] then
   found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true

@@ -40,7 +40,7 @@ if state[1] or state[2] or state[3] then
       current, previous = 0, current
     end
     if former_numbers == limit.numbers then
-      check.former = start + 2 * window * tick
+      check.former, check.stored = start + 2 * window * tick, previous
     else
       -- Windows of another length: what is used moves into the current one. A
       -- refusal leaves it so only if that ends sooner. Else two lengths that take
@@ -72,7 +72,9 @@ fits = room >= 0 and previous * (limit.pace - elapsed) <= room * limit.pace
 local start = now - now % limit.tick - check.elapsed * limit.tick
 full = start + 2 * limit.pace * limit.tick
 local current, previous = format('%d', check.used + charge), format('%d', check.previous)
-if limit.numbers == '' then
+if full == check.former and check.previous == check.stored and not check.repair then -- the same window
+  call('HSET', check.key, 'current', current)
+elseif limit.numbers == '' then
   call('HSET', check.key, 'current', current, 'previous', previous, 'start', format('%d', start))
 else
   call('HSET', check.key, 'current', current, 'previous', previous, 'start', format('%d', start), 'numbers', limit.numbers)
