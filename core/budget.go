@@ -33,6 +33,11 @@ func (c *budgetContext) begin(budget time.Duration) {
 	c.timer.Reset(budget)
 }
 
+// elapsed returns how long it is since the context began with a budget.
+func (c *budgetContext) elapsed(budget time.Duration) time.Duration {
+	return time.Since(c.deadline) + budget
+}
+
 // end reports whether the deadline has not passed, so that the context can begin
 // again.
 func (c *budgetContext) end() bool { return c.timer.Stop() }

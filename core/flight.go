@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,6 +26,9 @@ type flights struct {
 	// fly answers every request of a batch. It returns an error if the server has not
 	// answered, and words to be used again.
 	fly        func(ctx context.Context, batch []*request, words []any) ([]any, error)
+	server     string     // the address, if it is known
+	traced     func(Call) // told of each flight, unless it is nil
+	breaker    *breaker
 	budget     time.Duration
 	most       int  // flights in the air
 	maxWaiting int  // requests that wait
@@ -109,6 +111,9 @@ func (f *flights) free(r *request) {
 // cannot wait any longer: ctx has ended, or the budget is used up. Without an error,
 // the request is the caller's again.
 func (f *flights) ask(ctx context.Context, r *request) error {
+	if f.breaker.refuses() {
+		return errSuspended
+	}
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
@@ -123,7 +128,7 @@ func (f *flights) ask(ctx context.Context, r *request) error {
 	}
 	if len(f.waiting) >= f.maxWaiting && !f.dismiss() {
 		f.mu.Unlock()
-		return fmt.Errorf("core: %d questions wait for redis already", f.maxWaiting)
+		return failed(Overloaded, "core: %d questions wait for redis already", f.maxWaiting)
 	}
 	f.waiting = append(f.waiting, r)
 	f.dispatch() //nolint:contextcheck // as above
@@ -147,7 +152,7 @@ func (f *flights) outlasts(ctx context.Context) bool {
 func (f *flights) takeAlone(t *flight, r *request) {
 	r.who.Store(boarded)
 	t.batch = append(t.batch, r)
-	err := f.take(t)
+	_, err := f.take(t)
 	<-r.answered
 	f.mu.Lock()
 	f.land(t, err)
@@ -173,9 +178,9 @@ func (f *flights) await(ctx context.Context, r *request) error {
 	case <-r.answered:
 		return nil
 	case <-ctx.Done():
-		err = fmt.Errorf("core: the question was given up: %w", context.Cause(ctx))
+		err = failed(GivenUp, "core: the question was given up: %w", context.Cause(ctx))
 	case <-r.patience.C:
-		err = fmt.Errorf("core: redis has not answered within %v: %w", f.budget, context.DeadlineExceeded)
+		err = failed(TimedOut, "core: redis has not answered within %v: %w", f.budget, context.DeadlineExceeded)
 	}
 	select {
 	case <-r.answered: // in the same moment
@@ -250,7 +255,7 @@ func (f *flights) takeAll() (lost bool) {
 		}
 		f.mu.Unlock()
 		var err error
-		lost, err = f.takeWatched(t)
+		lost, err = f.take(t)
 		f.mu.Lock()
 		if lost {
 			return true
@@ -288,29 +293,22 @@ func (f *flights) board(t *flight) {
 	f.waiting = slices.Delete(f.waiting, 0, taken)
 }
 
-// take takes a flight within the budget.
-func (f *flights) take(t *flight) error {
-	if t.ctx == nil {
-		t.ctx = newBudgetContext()
+// take takes a flight, unless the breaker has none. Where the client may ignore that
+// the time is up, a flight that is overdue is lost: another pilot takes the next one,
+// and this one ends when the client lets go.
+func (f *flights) take(t *flight) (lost bool, err error) {
+	done := f.breaker.begin()
+	if done == nil {
+		deliver(t.batch, "", errSuspended)
+		return false, errSuspended
 	}
-	t.ctx.begin(f.budget)
-	words, err := f.fly(t.ctx, t.batch, t.words)
-	if !t.ctx.end() {
-		t.ctx = nil
-	}
-	clear(words)
-	t.words = words[:0]
-	return err
-}
-
-// takeWatched takes a flight. Where the client may ignore that the time is up, a
-// flight that is overdue is lost: another pilot takes the next one, and this one
-// ends when the client lets go.
-func (f *flights) takeWatched(t *flight) (lost bool, err error) {
 	if f.heeded {
-		return false, f.take(t)
+		err = f.within(t)
+		done(err)
+		return false, err
 	}
 	watch := time.AfterFunc(f.budget, func() {
+		done(failed(TimedOut, "core: redis has not answered within %v", f.budget))
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.pilots--
@@ -318,8 +316,35 @@ func (f *flights) takeWatched(t *flight) (lost bool, err error) {
 		f.leave()
 		f.dispatch()
 	})
-	err = f.take(t)
-	return !watch.Stop(), err
+	err = f.within(t)
+	if !watch.Stop() {
+		return true, err
+	}
+	done(err)
+	return false, err
+}
+
+// within takes a flight within the budget.
+func (f *flights) within(t *flight) error {
+	if t.ctx == nil {
+		t.ctx = newBudgetContext()
+	}
+	call := Call{Server: f.server, Questions: len(t.batch)}
+	for _, r := range t.batch {
+		call.Checks += len(r.keys)
+	}
+	t.ctx.begin(f.budget)
+	words, err := f.fly(t.ctx, t.batch, t.words)
+	if f.traced != nil {
+		call.Elapsed, call.Err = t.ctx.elapsed(f.budget), err
+		f.traced(call)
+	}
+	if !t.ctx.end() {
+		t.ctx = nil
+	}
+	clear(words)
+	t.words = words[:0]
+	return err
 }
 
 // land counts a flight out, and keeps what it needed for the next one. f is locked.

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
 	"slices"
@@ -89,7 +88,7 @@ func forwardClock() clock {
 	return func() int64 { return start.UnixMicro() + time.Since(start).Microseconds() }
 }
 
-var errClosed = errors.New("core: the store is closed")
+var errClosed = &failure{Closed, errors.New("core: the store is closed")}
 
 // Decide implements [Store].
 func (m *Memory) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
@@ -135,7 +134,7 @@ func (m *Memory) ready(ctx context.Context) error {
 		return errClosed
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("core: %w", context.Cause(ctx))
+		return failed(GivenUp, "core: the question was given up: %w", context.Cause(ctx))
 	}
 	return nil
 }
@@ -220,7 +219,7 @@ func (m *Memory) makeRoom(group []ask, now int64) error {
 			}
 		}
 		if len(s.entries)+added > m.bound && !s.giveUp(now, group) {
-			return fmt.Errorf("core: the memory store is at its bound of %d keys, and found none to give up: they still refuse", m.maxKeys)
+			return failed(Full, "core: the memory store is at its bound of %d keys, and found none to give up: they still refuse", m.maxKeys)
 		}
 	}
 	return nil

@@ -1,9 +1,13 @@
 package core
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -47,7 +51,7 @@ func Open(rawURL string) (*Limiter, error) {
 		if err != nil {
 			return nil, fmt.Errorf("core: the store's URL: %w", err)
 		}
-		store := NewRedis(client)
+		store := newRedis(client, true, nil)
 		store.owned = true
 		return New(store), nil
 	}
@@ -67,6 +71,7 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 		}
 		options.ContextTimeoutEnabled = true
 		options.MaxRetries = retries(options.MaxRetries)
+		options.Dialer = dialer(options.TLSConfig, options.DialTimeout)
 		return redis.NewFailoverClient(options), nil
 	case query.Has("addr"):
 		options, err := redis.ParseClusterURL(rawURL)
@@ -75,6 +80,7 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 		}
 		options.ContextTimeoutEnabled = true
 		options.MaxRetries = retries(options.MaxRetries)
+		options.Dialer = dialer(options.TLSConfig, options.DialTimeout)
 		return redis.NewClusterClient(options), nil
 	}
 	options, err := redis.ParseURL(rawURL)
@@ -83,7 +89,25 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 	}
 	options.ContextTimeoutEnabled = true
 	options.MaxRetries = retries(options.MaxRetries)
+	options.Dialer = dialer(options.TLSConfig, options.DialTimeout)
 	return redis.NewClient(options), nil
+}
+
+// dialer returns what dials for TLS. The client's own shakes hands without looking at
+// the deadline. Without TLS it is nil, and the client's own is used.
+func dialer(config *tls.Config, timeout time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
+	if config == nil {
+		return nil
+	}
+	if timeout <= 0 {
+		timeout = 5 * time.Second // as go-redis has it
+	}
+	d := &tls.Dialer{NetDialer: &net.Dialer{KeepAlive: 5 * time.Minute}, Config: config}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return d.DialContext(ctx, network, address) //nolint:wrapcheck // go-redis reads it
+	}
 }
 
 // retries returns what go-redis understands by a number of retries: to it, 0 means

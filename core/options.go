@@ -74,8 +74,27 @@ func WithMaxWaiting(n int) RedisOption {
 	return redisOption(func(r *Redis) { r.maxWaiting = n })
 }
 
+// WithBreaker sets after how many failed calls in a row a server is not asked for a
+// while, and for how long: then one call tries it, and if that succeeds it is asked
+// again. Meanwhile questions fail at once, with [Suspended]. The pause is varied by a
+// quarter, so that processes do not come back together. In a cluster or ring, each
+// server has a breaker of its own. The default is 5 and 500ms; with 0 failures there is
+// no breaker. A negative number, or a pause that is not positive, panics.
+func WithBreaker(failures int, pause time.Duration) RedisOption {
+	if failures < 0 || failures > 0 && pause <= 0 {
+		panic(fmt.Sprintf("core: a breaker after %d failures for %v makes no sense", failures, pause))
+	}
+	return redisOption(func(r *Redis) { r.breakerFailures, r.breakerPause = failures, pause })
+}
+
+// WithTrace has a trace told of what the store does. The default is none.
+func WithTrace(t Trace) RedisOption {
+	return redisOption(func(r *Redis) { r.trace = t })
+}
+
 // WithLogger sets where a [Redis] store reports what its caller cannot see: keys
-// that were damaged and have been replaced. The default is [slog.Default] at the
+// that were damaged and have been replaced, servers that are not asked for a while, and
+// a client whose options can do harm. The default is [slog.Default] at the
 // time of the report. A nil logger panics.
 func WithLogger(logger *slog.Logger) RedisOption {
 	if logger == nil {

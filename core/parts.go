@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 )
 
@@ -41,12 +42,18 @@ func (r *Redis) askParts(ctx context.Context, groups [][]ask) error {
 	inParallel(parts, func(p *part) { p.at, p.err = r.askServer(ctx, p.groups, true) })
 
 	failures, refused := make([]error, 0, len(parts)), false
+	var unanswered []int
 	for _, p := range parts {
 		if p.err != nil && !p.gated {
 			p.leaveUnanswered(r.logger())
 			continue
 		}
-		failures = append(failures, p.err)
+		if p.err != nil {
+			failures = append(failures, p.err)
+			for i := range p.groups[0] {
+				unanswered = append(unanswered, p.groups[0][i].index)
+			}
+		}
 		refused = refused || p.err != nil || p.gated && !passed(p.groups[0])
 	}
 	if refused {
@@ -57,7 +64,11 @@ func (r *Redis) askParts(ctx context.Context, groups [][]ask) error {
 		})
 	}
 	join(parts, groups)
-	return errors.Join(failures...)
+	if len(failures) == 0 {
+		return nil
+	}
+	slices.Sort(unanswered)
+	return &UnansweredError{Checks: unanswered, Err: errors.Join(failures...)}
 }
 
 // leaveUnanswered gives up a part that consists of shadow checks: the question

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,6 +80,9 @@ type Redis struct {
 	replaced atomic.Int64
 
 	mostFlights, maxWaiting int
+	breakerFailures         int
+	breakerPause            time.Duration
+	trace                   Trace
 	only                    *flights    // where there is one server
 	servers                 sync.Map    // where there are several: flights by server
 	located                 atomic.Bool // a cluster's nodes are known
@@ -98,30 +100,88 @@ func NewRedis(rdb redis.UniversalClient, options ...RedisOption) *Redis {
 	if rdb == nil {
 		panic("core: NewRedis needs a client")
 	}
+	r := newRedis(rdb, heedsDeadline(rdb), options)
+	r.warnOfClient()
+	return r
+}
+
+func newRedis(rdb redis.UniversalClient, heedsDeadline bool, options []RedisOption) *Redis {
 	r := &Redis{
-		client:        rdb,
-		prefix:        defaultPrefix,
-		budget:        defaultBudget,
-		logger:        slog.Default,
-		heedsDeadline: heedsDeadline(rdb),
-		sharded:       sharded(rdb),
-		packs:         packs(rdb),
-		mostFlights:   defaultFlights,
-		maxWaiting:    defaultMaxWaiting,
+		client:          rdb,
+		prefix:          defaultPrefix,
+		budget:          defaultBudget,
+		logger:          slog.Default,
+		heedsDeadline:   heedsDeadline,
+		sharded:         sharded(rdb),
+		packs:           packs(rdb),
+		mostFlights:     defaultFlights,
+		maxWaiting:      defaultMaxWaiting,
+		breakerFailures: defaultBreakerFailures,
+		breakerPause:    defaultBreakerPause,
 	}
 	for _, option := range options {
 		option.applyRedis(r)
 	}
-	r.only = r.newFlights()
+	r.only = r.newFlights(address(rdb))
 	return r
 }
 
-// newFlights returns the flights to one server.
-func (r *Redis) newFlights() *flights {
-	return &flights{
-		fly: r.fly, budget: r.budget, most: r.mostFlights, maxWaiting: r.maxWaiting,
-		heeded: r.heedsDeadline, ended: make(chan struct{}),
+// address returns the address of the one server that a client has, if it tells.
+func address(rdb redis.UniversalClient) string {
+	if client, ok := rdb.(*redis.Client); ok {
+		return client.Options().Addr
 	}
+	return ""
+}
+
+// newFlights returns the flights to one server.
+func (r *Redis) newFlights(server string) *flights {
+	return &flights{
+		server: server, fly: r.fly, traced: r.trace.Call,
+		budget: r.budget, most: r.mostFlights, maxWaiting: r.maxWaiting, heeded: r.heedsDeadline,
+		breaker: newBreaker(r.breakerFailures, r.breakerPause, func(state BreakerState) { r.reportBreaker(server, state) }),
+		ended:   make(chan struct{}),
+	}
+}
+
+// reportBreaker logs and traces a change of state.
+func (r *Redis) reportBreaker(server string, state BreakerState) {
+	switch state {
+	case BreakerOpen:
+		r.logger().Warn("core: redis keeps failing and is not asked for a while",
+			slog.String("server", server), slog.Duration("pause", r.breakerPause))
+	case BreakerClosed:
+		r.logger().Info("core: redis answers again", slog.String("server", server))
+	case BreakerHalfOpen:
+	}
+	if r.trace.Breaker != nil {
+		r.trace.Breaker(server, state)
+	}
+}
+
+// warnOfClient logs what about a user's own client can do harm.
+func (r *Redis) warnOfClient() {
+	retries, ignores := clientRisks(r.client)
+	if retries {
+		r.logger().Warn("core: the redis client repeats what it has sent when the answer is late, so a request may be charged twice: set MaxRetries to -1")
+	}
+	if ignores {
+		r.logger().Warn("core: the redis client ignores deadlines, which makes each question slower: set ContextTimeoutEnabled")
+	}
+}
+
+// clientRisks reports whether a client repeats calls, and whether it ignores
+// deadlines, as far as its options tell.
+func clientRisks(rdb redis.UniversalClient) (retries, ignores bool) {
+	switch client := rdb.(type) {
+	case *redis.Client:
+		return client.Options().MaxRetries > 0, !client.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		return client.Options().MaxRetries > 0, !client.Options().ContextTimeoutEnabled
+	case *redis.Ring:
+		return client.Options().MaxRetries > 0, !client.Options().ContextTimeoutEnabled
+	}
+	return false, false
 }
 
 // flightsTo returns the flights to the server that a caller's key is on.
@@ -143,12 +203,21 @@ func (r *Redis) flightsTo(ctx context.Context, key string) (*flights, error) {
 	}
 	f, ok := r.servers.Load(server)
 	if !ok {
-		f, _ = r.servers.LoadOrStore(server, r.newFlights())
+		f, _ = r.servers.LoadOrStore(server, r.newFlights(serverAddress(server)))
 		if r.closed.Load() { // since before it was to be found
 			f.(*flights).close() //nolint:forcetypeassert // the map holds nothing else
 		}
 	}
 	return f.(*flights), nil //nolint:forcetypeassert // the map holds nothing else
+}
+
+// serverAddress returns the address of what the flights to several servers are kept
+// by: a node's address, or a shard's client.
+func serverAddress(server any) string {
+	if shard, ok := server.(*redis.Client); ok {
+		return shard.Options().Addr
+	}
+	return server.(string) //nolint:forcetypeassert // there is nothing else
 }
 
 // nodeOf returns the address of the cluster's node that has a hash tag. The map of the
@@ -237,7 +306,7 @@ func (r *Redis) ask(ctx context.Context, checks []Check, decisions []Decision, p
 // the instant of the decision if that is wanted.
 func (r *Redis) askServer(ctx context.Context, groups [][]ask, wantInstant bool) (at int64, err error) {
 	if ctx.Err() != nil {
-		return 0, fmt.Errorf("core: the question was given up: %w", context.Cause(ctx))
+		return 0, failed(GivenUp, "core: the question was given up: %w", context.Cause(ctx))
 	}
 	flights, err := r.flightsTo(ctx, groups[0][0].check.Key)
 	if err != nil {
@@ -303,7 +372,8 @@ func (r *Redis) flyPacked(ctx context.Context, batch []*request, words []any) ([
 		r.unpackable.Store(true)
 		return call, r.flyPipelined(ctx, batch)
 	}
-	deliver(batch, reply, r.explain(context.Background(), ctx, err))
+	err = r.explain(context.Background(), ctx, err)
+	deliver(batch, reply, err)
 	return call, err
 }
 
@@ -332,13 +402,18 @@ func (r *Redis) flyPipelined(ctx context.Context, batch []*request) error {
 	if unknown.Len() > 0 {
 		_, _ = unknown.Exec(ctx)
 	}
-	failures := make([]error, len(batch))
+	var failure error // of the node, if all have failed
+	answered := false
 	for i, command := range commands {
 		reply, err := command.Result()
-		failures[i] = err
-		deliver(batch[i:i+1], reply, r.explain(context.Background(), ctx, err))
+		err = r.explain(context.Background(), ctx, err)
+		deliver(batch[i:i+1], reply, err)
+		failure, answered = err, answered || err == nil
 	}
-	return errors.Join(failures...)
+	if answered {
+		return nil
+	}
+	return failure
 }
 
 // call appends the words of a script call for a batch to call, but for the first two.
@@ -408,29 +483,6 @@ func (r *Redis) within(ctx context.Context, call func(context.Context) (string, 
 	}
 }
 
-// explain says whose time was up if a call failed because of that. The client
-// reports it in several ways.
-func (r *Redis) explain(asked, bounded context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case asked.Err() != nil:
-		return fmt.Errorf("core: the question was given up: %w", context.Cause(asked))
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("core: redis has not answered within %v: %w", r.budget, err)
-	case bounded.Err() != nil || isTimeout(err):
-		return fmt.Errorf("core: redis has not answered within %v: %w: %w", r.budget, context.DeadlineExceeded, err)
-	}
-	return fmt.Errorf("core: redis: %w", err)
-}
-
-// isTimeout reports whether a socket's deadline has passed, which it may do a
-// moment before the context's.
-func isTimeout(err error) bool {
-	timeout, ok := errors.AsType[net.Error](err)
-	return ok && timeout.Timeout()
-}
-
 // observed reads the numbers of a reply for the asks they belong to.
 func (r *Redis) observed(groups [][]ask, reply string) error {
 	numbers := numberReader{rest: reply}
@@ -446,7 +498,7 @@ func (r *Redis) observed(groups [][]ask, reply string) error {
 		}
 	}
 	if numbers.wrong {
-		return fmt.Errorf("core: redis replied %.100q, which is no answer to the question", reply)
+		return failed(Garbled, "core: redis replied %.100q, which is no answer to the question", reply)
 	}
 	return nil
 }

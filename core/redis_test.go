@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -189,22 +190,78 @@ func TestErrorReplies(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
-	limiter := core.New(core.NewRedis(client, core.WithBudget(patient)))
-	for _, reply := range []string{
-		"READONLY You can't write against a read only replica.",
-		"OOM command not allowed when used memory > 'maxmemory'.",
-		"NOPERM this user has no permissions to run the 'evalsha' command",
-		"CLUSTERDOWN The cluster is down",
+	limiter := core.New(core.NewRedis(client, core.WithBudget(patient), core.WithBreaker(0, 0)))
+	for reply, kind := range map[string]core.Failure{
+		"READONLY You can't write against a read only replica.":                                                          core.ReadOnly,
+		"ERR Error running script (call to f_0): @user_script:1: -READONLY You can't write against a read only replica.": core.ReadOnly,
+		"LOADING Redis is loading the dataset in memory":                                                                 core.Loading,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                               core.ClusterDown,
+		"CLUSTERDOWN The cluster is down":                                                                                core.ClusterDown,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                                        core.ClusterDown,
+		"MOVED 3999 127.0.0.1:6381":                                                                                      core.ClusterDown,
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                        core.OutOfMemory,
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.":               core.Misconfigured,
+		"NOREPLICAS Not enough good replicas to write.":                                                                  core.Misconfigured,
+		"NOAUTH Authentication required.":                                                                                core.NotPermitted,
+		"WRONGPASS invalid username-password pair or user is disabled.":                                                  core.NotPermitted,
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                               core.NotPermitted,
+		"BUSY Redis is busy running a script.":                                                                           core.Busy,
+		"ERR something that nobody has thought of":                                                                       core.Other,
 	} {
 		server.SetError(reply)
 		_, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1)))
-		word, _, _ := strings.Cut(reply, " ")
-		if !redis.HasErrorPrefix(errors.Unwrap(err), word) {
-			t.Errorf("%v, want one that says %s", err, word)
+		if err == nil || !strings.Contains(err.Error(), reply) {
+			t.Errorf("%v, want one that says %s", err, reply)
+		}
+		if got := core.FailureOf(err); got != kind {
+			t.Errorf("%q is %s, want %s", reply, got, kind)
 		}
 		if err := limiter.Ping(t.Context()); err == nil {
 			t.Errorf("Ping is content with %s", reply)
 		}
+	}
+}
+
+// A trace is told of each call, and of what is wrong with it.
+func TestTrace(t *testing.T) {
+	server := redistest.Start(t)
+	var mu sync.Mutex
+	var calls []core.Call
+	var states []core.BreakerState
+	client := server.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.MaxRetries = true, -1 })
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithLogger(discard),
+		core.WithBreaker(1, time.Hour), core.WithTrace(core.Trace{
+			Call: func(call core.Call) {
+				mu.Lock()
+				defer mu.Unlock()
+				calls = append(calls, call)
+			},
+			Breaker: func(at string, state core.BreakerState) {
+				mu.Lock()
+				defer mu.Unlock()
+				states = append(states, state)
+				if at != server.Addr() {
+					t.Errorf("the breaker of %q, want %q", at, server.Addr())
+				}
+			},
+		})))
+	if _, err := limiter.AllowAll(t.Context(), threeLimits("key")...); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop(t)
+	for _, want := range []core.Failure{core.Unreachable, core.Suspended} {
+		if _, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1))); core.FailureOf(err) != want {
+			t.Errorf("error %v, want one that is %s", err, want)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(calls) != 2 || calls[0].Server != server.Addr() || calls[0].Questions != 1 || calls[0].Checks != 3 ||
+		calls[0].Err != nil || calls[0].Elapsed <= 0 || core.FailureOf(calls[1].Err) != core.Unreachable {
+		t.Errorf("calls %+v, want one that was answered and one that was not", calls)
+	}
+	if len(states) != 1 || states[0] != core.BreakerOpen {
+		t.Errorf("the breaker was %v, want it to open", states)
 	}
 }
 

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -30,7 +29,7 @@ func share(batch []*request, reply string) (at int64, err error) {
 		at, _ = numbers.next()
 	}
 	if numbers.wrong || numbers.rest != "" {
-		return 0, fmt.Errorf("core: redis replied %.100q, which is no answer to the question", reply)
+		return 0, failed(Garbled, "core: redis replied %.100q, which is no answer to the question", reply)
 	}
 	return at, nil
 }
