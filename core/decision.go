@@ -51,6 +51,9 @@ type Decision struct {
 	NextAfter time.Duration
 	// ResetAfter is the time until the key is as good as new.
 	ResetAfter time.Duration
+	// Degraded says that the store could not answer, and this process has decided by
+	// itself: see [Fallback]. The numbers are those of its share of the limit.
+	Degraded bool
 	// Delay is how long the caller should hold an allowed request back, so that
 	// requests leave at an even pace. Only [Shaping] limits set it.
 	Delay time.Duration

@@ -17,12 +17,19 @@ type MemoryOption interface{ applyMemory(*Memory) }
 // DenialCacheOption changes how a [DenialCache] works.
 type DenialCacheOption interface{ applyDenialCache(*DenialCache) }
 
-// StoreOption is an option of every store: a [RedisOption], a [MemoryOption] and a
-// [DenialCacheOption].
+// FallbackOption changes how a [Fallback] works.
+type FallbackOption interface {
+	MemoryOption
+	applyFallback(*Fallback)
+}
+
+// StoreOption is an option of every store: a [RedisOption], a [MemoryOption], a
+// [DenialCacheOption] and a [FallbackOption].
 type StoreOption interface {
 	RedisOption
 	MemoryOption
 	DenialCacheOption
+	FallbackOption
 }
 
 type redisOption func(*Redis)
@@ -128,6 +135,8 @@ type clock func() int64
 
 func (c clock) applyRedis(r *Redis)   { r.clock = c }
 func (c clock) applyMemory(m *Memory) { m.clock, m.slack = c, time.Hour.Microseconds() }
+
+func (c clock) applyFallback(f *Fallback) { f.clock = c }
 
 // applyDenialCache has the cache forget everything when the clock is turned back, as
 // the one it has by itself never is.

@@ -37,6 +37,7 @@ const ProblemType = ratelimit.ProblemType
 const (
 	FailOpen   = ratelimit.FailOpen
 	FailClosed = ratelimit.FailClosed
+	Fallback   = ratelimit.Fallback
 )
 
 // New returns a middleware that asks all policies about each request, in one

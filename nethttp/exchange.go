@@ -30,7 +30,7 @@ type exchange struct {
 
 	room struct {
 		check   [1]core.Check
-		name    [1]string
+		asker   [1]asker
 		outcome [1]Outcome
 		report  [1]headers.Policy
 	}
@@ -116,5 +116,7 @@ func (x *exchange) charged(check *core.Check, by *core.Limiter) bool {
 // write writes the limits' headers.
 func (x *exchange) write(h http.Header) {
 	into := slices.Grow(x.room.report[:0], len(x.outcomes))
-	x.guard.writer.Write(h, reported(x.outcomes, into))
+	if policies := reported(x.outcomes, into); len(policies) > 0 {
+		x.guard.writer.Write(h, policies)
+	}
 }

@@ -12,7 +12,11 @@ import (
 func decide(t *testing.T, outer *exchange, names ...string) *exchange {
 	t.Helper()
 	x := &exchange{Context: t.Context(), guard: new(Guard), outer: outer}
-	x.decided(&question{checks: make([]core.Check, len(names)), names: names}, make([]core.Decision, len(names)))
+	askers := make([]asker, len(names))
+	for i, name := range names {
+		askers[i].name = name
+	}
+	x.decided(&question{checks: make([]core.Check, len(names)), askers: askers}, make([]core.Decision, len(names)))
 	return x
 }
 

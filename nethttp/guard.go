@@ -35,6 +35,7 @@ type Guard struct {
 	names    []string // what the policies are called, or "" if that depends on the request
 	fields   []string // that options.Headers may write
 	writer   headers.Writer
+	fallback *core.Fallback // nil: no policy asks for it
 }
 
 // NewGuard returns a Guard. It talks to nobody. It panics with the reason if the
@@ -44,7 +45,8 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 	if l == nil {
 		panic("ratelimit: the limiter is nil")
 	}
-	if err := errors.Join(options.check(), checkPolicies(policies)); err != nil {
+	fallback, err := newFallback(options, policies)
+	if err := errors.Join(options.check(), checkPolicies(policies), err); err != nil {
 		panic("ratelimit: " + err.Error())
 	}
 	if options.Headers == nil {
@@ -67,6 +69,7 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 		fields:   headers.Names(options.Headers),
 	}
 	g.writer = headers.Prepare(options.Headers, g.described())
+	g.fallback = fallback
 	return g
 }
 
@@ -122,14 +125,24 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 
 	start := time.Now()
 	decisions, err := g.limiter.AllowAll(ctx, asked.checks...)
-	event.Elapsed = time.Since(start)
 	switch {
-	case err != nil && hungUp(ctx):
+	case err == nil:
+		if g.fallback != nil {
+			g.fallback.Observe(asked.checks, decisions)
+		}
+	case hungUp(ctx):
+		event.Elapsed = time.Since(start)
 		return r, g.refuse(h, &event, statusClientClosedRequest, err)
-	case err != nil && g.options.OnError == FailClosed:
-		return r, g.refuse(h, &event, http.StatusServiceUnavailable, err)
-	case err != nil:
-		event.Err = err
+	default:
+		left := g.decideWithout(ctx, asked, err)
+		if left.closed {
+			event.Elapsed = time.Since(start)
+			return r, g.refuse(h, &event, http.StatusServiceUnavailable, left.err)
+		}
+		asked, decisions, event.Err = left.question, left.decisions, left.err
+	}
+	event.Elapsed = time.Since(start)
+	if len(asked.checks) == 0 {
 		g.options.Observe(event)
 		return r, nil
 	}
@@ -139,7 +152,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	event.Outcomes = x.own()
 	for i := range event.Outcomes {
 		if refused(&event.Outcomes[i]) {
-			return r, g.refuse(h, &event, http.StatusTooManyRequests, nil)
+			return r, g.refuse(h, &event, http.StatusTooManyRequests, event.Err)
 		}
 	}
 	if err := hold(ctx, delay(event.Outcomes)); err != nil {
@@ -167,14 +180,20 @@ func isPreflight(r *http.Request) bool {
 // was charged before.
 type question struct {
 	checks []core.Check
-	names  []string // what the policies are called that ask
+	askers []asker
+}
+
+// asker is what matters of a policy that asks.
+type asker struct {
+	name string // what it is called
+	mode ErrorMode
 }
 
 // question returns what is to be asked about a request.
 func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
-	asked := question{checks: x.room.check[:0], names: x.room.name[:0]}
+	asked := question{checks: x.room.check[:0], askers: x.room.asker[:0]}
 	if n := len(g.policies); n > 1 {
-		asked = question{checks: make([]core.Check, 0, n), names: make([]string, 0, n)}
+		asked = question{checks: make([]core.Check, 0, n), askers: make([]asker, 0, n)}
 	}
 	for _, shadow := range [...]bool{false, true} {
 		for i := range g.policies {
@@ -190,11 +209,14 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 			if unlimited || x.outer.charged(&check, g.limiter) || asked.has(&check) {
 				continue
 			}
-			name := g.names[i]
-			if name == "" {
-				name = check.Limit.Name()
+			a := asker{name: g.names[i], mode: p.OnError}
+			if a.name == "" {
+				a.name = check.Limit.Name()
 			}
-			asked.checks, asked.names = append(asked.checks, check), append(asked.names, name)
+			if a.mode == unsaid {
+				a.mode = g.options.OnError
+			}
+			asked.checks, asked.askers = append(asked.checks, check), append(asked.askers, a)
 		}
 	}
 	return asked, nil
@@ -262,11 +284,14 @@ func (g *Guard) refuse(h http.Header, event *Event, status int, err error) *Refu
 	refusal := &Refusal{Status: status, denied: g.options.Denied}
 	switch status {
 	case http.StatusTooManyRequests:
-		violated := reported(slices.DeleteFunc(slices.Clone(event.Outcomes), func(o Outcome) bool { return !refused(&o) }), nil)
-		refusal.retryAfter, _ = headers.RetryAfter(violated)
-		for _, policy := range violated {
-			refusal.violated = append(refusal.violated, policy.Name)
+		var violated []headers.Policy
+		for i := range event.Outcomes {
+			if o := &event.Outcomes[i]; refused(o) {
+				violated = append(violated, o.described())
+				refusal.violated = append(refusal.violated, o.Policy)
+			}
 		}
+		refusal.retryAfter, _ = headers.RetryAfter(violated)
 	case http.StatusServiceUnavailable:
 		for _, field := range g.fields { // an outer limiter's, too: 503 tells of no quota
 			h.Del(field)

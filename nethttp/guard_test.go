@@ -249,7 +249,7 @@ func TestPoliciesCannotBeChangedFromOutside(t *testing.T) {
 }
 
 func TestErrorModesHaveNames(t *testing.T) {
-	for mode, want := range map[ratelimit.ErrorMode]string{ratelimit.FailOpen: "FailOpen", ratelimit.FailClosed: "FailClosed", 7: "ErrorMode(7)"} {
+	for mode, want := range map[ratelimit.ErrorMode]string{ratelimit.FailOpen: "FailOpen", ratelimit.FailClosed: "FailClosed", ratelimit.Fallback: "Fallback", 0: "unsaid", 7: "ErrorMode(7)"} {
 		if got := mode.String(); got != want {
 			t.Errorf("mode %d is %q, want %q", int(mode), got, want)
 		}

@@ -31,15 +31,17 @@ type Event struct {
 	// Request is the request, as it came to the middleware.
 	Request *http.Request
 	// Outcomes are what the middleware's policies decided, in their order but with
-	// shadow policies last. It is empty if the question was not answered.
+	// shadow policies last. Those that could not be decided are missing; those that were
+	// decided without the store are Degraded.
 	Outcomes []Outcome
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
 	// is answered with: 429 if it is refused, 503 if the store could not answer and
 	// the mode is FailClosed, or if a shaped request's deadline comes first, 500 if a
 	// policy could not say what to ask, and 499 if the client went away meanwhile.
 	Status int
-	// Err is why the question was not answered, or nil. With Status 0 it means that
-	// the request went through because the mode is FailOpen.
+	// Err is why the store has not answered, or nil; [core.FailureOf] tells its kind.
+	// With Status 0 the request went through all the same: because the mode is
+	// FailOpen, or Fallback and this process had nothing against it.
 	Err error
 	// Elapsed is how long the question took.
 	Elapsed time.Duration
@@ -59,21 +61,27 @@ func DecisionFrom(ctx context.Context) []Outcome {
 func outcomes(asked *question, decisions []core.Decision, into []Outcome) []Outcome {
 	for i := range asked.checks {
 		c := &asked.checks[i]
-		into = append(into, Outcome{Policy: asked.names[i], Key: c.Key, Cost: c.Cost, Shadow: c.Shadow, Decision: decisions[i]})
+		into = append(into, Outcome{Policy: asked.askers[i].name, Key: c.Key, Cost: c.Cost, Shadow: c.Shadow, Decision: decisions[i]})
 	}
 	return into
 }
 
 func refused(o *Outcome) bool { return !o.Shadow && !o.Decision.Allowed }
 
-// reported appends what the client is told of the outcomes.
+// reported appends what the client is told of the outcomes. Of those that this
+// process has made up by itself it is not.
 func reported(outcomes []Outcome, into []headers.Policy) []headers.Policy {
 	for i := range outcomes {
-		if o := &outcomes[i]; !o.Shadow {
-			into = append(into, headers.Policy{Name: o.Policy, Decision: o.Decision, Key: o.Key})
+		if o := &outcomes[i]; !o.Shadow && !o.Decision.Degraded {
+			into = append(into, o.described())
 		}
 	}
 	return into
+}
+
+// described returns the outcome as headers describe it.
+func (o *Outcome) described() headers.Policy {
+	return headers.Policy{Name: o.Policy, Decision: o.Decision, Key: o.Key}
 }
 
 // delay returns how long an admitted request has to be held back.

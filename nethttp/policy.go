@@ -43,6 +43,11 @@ type Policy struct {
 	// policies. Its state is its own, so that the limit starts fresh when Shadow is
 	// taken away.
 	Shadow bool
+
+	// OnError says what this policy does when the store cannot answer. The default is
+	// that of Options.OnError. In a cluster, whose servers fail one by one, the policies
+	// that can be decided are decided.
+	OnError ErrorMode
 }
 
 // Options say how a middleware answers. The zero value is ready to use.
@@ -63,9 +68,13 @@ type Options struct {
 	// limit by address, where preflights themselves cost something.
 	LimitPreflights bool
 
-	// OnError says what happens when the store cannot answer. The default is
-	// FailOpen.
+	// OnError says what happens when the store cannot answer, for policies that do not
+	// say it themselves. The default is FailOpen.
 	OnError ErrorMode
+
+	// Replicas is how many processes share the limits, for the [Fallback] mode. The
+	// default is 1: each process keeps the whole limit by itself.
+	Replicas int
 
 	// Observe is told what was decided about each request that a policy applied
 	// to, before the request goes on or is answered. It is called on the request's
@@ -74,32 +83,49 @@ type Options struct {
 	Observe func(Event)
 }
 
-// ErrorMode says what happens to a request when the store cannot answer.
+// ErrorMode says what happens to a request when the store cannot answer. Of several
+// policies of a request, one that fails closed decides; then one that refuses.
 type ErrorMode int
 
 const (
+	// unsaid is FailOpen in Options, and that of the Options in a Policy.
+	unsaid ErrorMode = iota
 	// FailOpen lets the request through, without limit headers: nothing is known
 	// that they could say.
-	FailOpen ErrorMode = iota
+	FailOpen
 	// FailClosed answers 503 with a short Retry-After, never 429: the client has
 	// done nothing wrong.
 	FailClosed
+	// Fallback decides in this process, under its share of the limit
+	// (Options.Replicas), from what it has seen last of the key: see [core.Fallback]. A
+	// refusal is a 429 with a Retry-After; limit headers are left out. It costs each
+	// request one entry in a cache.
+	Fallback
 )
 
 func (m ErrorMode) String() string {
 	switch m {
+	case unsaid:
+		return "unsaid"
 	case FailOpen:
 		return "FailOpen"
 	case FailClosed:
 		return "FailClosed"
+	case Fallback:
+		return "Fallback"
 	}
 	return fmt.Sprintf("ErrorMode(%d)", int(m))
 }
 
+func (m ErrorMode) known() bool { return m >= unsaid && m <= Fallback }
+
 // check returns the reason why options make no sense, if they do not.
 func (o *Options) check() error {
-	if o.OnError != FailOpen && o.OnError != FailClosed {
-		return fmt.Errorf("OnError is %v, want FailOpen or FailClosed", o.OnError)
+	if !o.OnError.known() {
+		return fmt.Errorf("OnError is %v, want FailOpen, FailClosed or Fallback", o.OnError)
+	}
+	if o.Replicas < 0 {
+		return fmt.Errorf("%d replicas are less than none", o.Replicas)
 	}
 	return nil
 }
@@ -112,6 +138,9 @@ func checkPolicies(policies []Policy) error {
 	given := make(map[string]int) // the names that were given, to whom
 	for i := range policies {
 		p := &policies[i]
+		if !p.OnError.known() {
+			return fmt.Errorf("policy %d: OnError is %v, want FailOpen, FailClosed or Fallback", i, p.OnError)
+		}
 		limited := p.Limit != core.Limit{}
 		if limited == (p.LimitFor != nil) {
 			return fmt.Errorf("policy %d needs one of Limit and LimitFor", i)

@@ -18,6 +18,8 @@ var errDown = errors.New("the store is down")
 var failureCases = []testCase{
 	{"fail-open serves without invented numbers, and says why", testFailOpen},
 	{"fail-closed answers 503 for a few seconds", testFailClosed},
+	{"the fallback keeps this process's share, from what was seen last", testFallback},
+	{"what a store cannot answer in part is up to each policy", testPartialFailure},
 	{"a client that went away is no failure of the store", testClientGone},
 	{"a deadline of the server's own that passes is a failure of the store", testDeadline},
 	{"a key that cannot be read answers 500, whatever the error mode", testKeyError},
@@ -93,6 +95,95 @@ Retry-After: ?
 Request cannot be satisfied due to temporary server capacity constraints, retry after `+wait+` s
 `)
 	f.expectRan(0)
+}
+
+func testFallback(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	options := f.options()
+	options.OnError, options.Replicas = ratelimit.Fallback, 2
+	hourly := core.Leaky(10, core.PerHour(10)).Named("hourly")
+	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: hourly}))
+	for range 4 {
+		expectStatus(t, "the store is up", h, ask(http.MethodGet, "/"), http.StatusOK)
+		f.event()
+	}
+	f.store.failure = errDown
+	// Of the share of 5, half of the 4 that were used is gone.
+	for range 3 {
+		expect(t, "the store is down", get(h), "200\n"+served+"\nserved\n")
+		e := f.event()
+		if !errors.Is(e.Err, errDown) || e.Status != 0 || len(e.Outcomes) != 1 || !e.Outcomes[0].Decision.Degraded || !e.Outcomes[0].Decision.Allowed {
+			t.Fatalf("observed %+v, want the error and a degraded decision", e)
+		}
+	}
+	r := answer(h, ask(http.MethodGet, "/"))
+	if wait := r.Header.Get("Retry-After"); len(wait) != 3 { // a sixth of an hour for one of 5 in an hour
+		t.Errorf("Retry-After %q, want about 720", wait)
+	}
+	r.Header.Set("Retry-After", "?")
+	expect(t, "the share is used up", text(r), `
+429
+Cache-Control: no-store
+Content-Type: application/problem+json
+Retry-After: ?
+
+{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":["hourly"]}
+`)
+	if e := f.event(); !errors.Is(e.Err, errDown) || e.Status != http.StatusTooManyRequests {
+		t.Errorf("observed %+v, want 429 and the error", e)
+	}
+	f.store.failure = nil
+	expectStatus(t, "the store is back", h, ask(http.MethodGet, "/"), http.StatusOK)
+	f.expectRan(8)
+}
+
+// partly fails for some checks of a question of several.
+type partly struct {
+	core.Store
+
+	lost []int
+}
+
+func (p *partly) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+	if len(checks) > 1 {
+		return &core.UnansweredError{Checks: p.lost, Err: errDown}
+	}
+	return p.Store.Decide(ctx, checks, decisions)
+}
+
+func testPartialFailure(t *testing.T, s *suite) {
+	for name, c := range map[string]struct {
+		lost   int
+		modes  [2]ratelimit.ErrorMode // of the two policies
+		status int                    // of the third request, where each policy admits 2
+		ran    int
+	}{
+		"the other policy is enforced":            {0, [2]ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailClosed}, 429, 2},
+		"the lost policy fails closed":            {1, [2]ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailClosed}, 503, 0},
+		"the lost policy falls back":              {1, [2]ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.Fallback}, 429, 2},
+		"the options say it for who says nothing": {0, [2]ratelimit.ErrorMode{0, 0}, 429, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := s.fixture(t)
+			limiter := core.New(&partly{Store: f.store, lost: []int{c.lost}})
+			h := f.around(f.new(limiter, f.options(),
+				ratelimit.Policy{Limit: core.FixedWindow(2, time.Hour).Named("a"), OnError: c.modes[0]},
+				ratelimit.Policy{Limit: core.Leaky(2, core.PerHour(1)).Named("b"), OnError: c.modes[1]}))
+			status := 0
+			for range 3 {
+				status = answer(h, ask(http.MethodGet, "/")).StatusCode
+			}
+			if status != c.status {
+				t.Errorf("status %d, want %d", status, c.status)
+			}
+			f.expectRan(c.ran)
+			for _, e := range f.events {
+				if !errors.Is(e.Err, errDown) {
+					t.Errorf("observed %+v, want the error", e)
+				}
+			}
+		})
+	}
 }
 
 func testClientGone(t *testing.T, s *suite) {
