@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,7 +25,8 @@ const LongestStaleness = 10 * time.Second
 // Nothing is refused that the store would admit: a limit only ever fills up while
 // nobody resets or refunds, so what has been refused cannot pass before its RetryAfter
 // is over, which is counted from when the question was sent. A reset through this
-// store, or a named limit with other numbers, is noticed at once; one elsewhere after
+// store, or a named limit with other numbers, is noticed at once; one elsewhere, and a
+// server that has forgotten keys or whose clock has been set forward, after
 // [LongestStaleness].
 //
 // A question is answered from memory if it has been refused lately under each of its
@@ -32,15 +34,29 @@ const LongestStaleness = 10 * time.Second
 // numbers are then those of the refusal, with the time that has gone by taken off; if
 // the cost was more than 1, other processes may have used what was left meanwhile, so
 // that the next RetryAfter is longer. Any other question goes to the store: a passing one, one
-// in which some limits refuse and others do not, and one with shadow checks.
+// in which some limits refuse and others do not, one with shadow checks, and one about a
+// named sliding window, whose RetryAfter may be an estimate.
 type DenialCache struct {
 	store    Store
 	clock    clock
 	rulings  rulings
 	denials  *otter.Cache[entryKey, *denial]
-	changes  atomic.Int64 // resets and the like, begun or done
+	seed     maphash.Seed
+	changes  [256]changes // by key, several of which share one
 	dear     atomic.Bool  // there has been a refusal that left something for cheaper questions
 	repeated atomic.Int64
+}
+
+// changes counts what makes refusals worth nothing that are on their way: charges,
+// resets, and other numbers of a named limit.
+type changes struct {
+	count  atomic.Int64
+	latest atomic.Pointer[ruling] // of a named limit
+}
+
+// changesOf returns the changes of a key.
+func (c *DenialCache) changesOf(key string) *changes {
+	return &c.changes[maphash.String(c.seed, key)%uint64(len(c.changes))]
 }
 
 // denial is what is remembered of a refusal. It does not change.
@@ -69,6 +85,7 @@ func CacheDenials(store Store, size int, options ...DenialCacheOption) *DenialCa
 	c := &DenialCache{
 		store: store,
 		clock: forwardClock(),
+		seed:  maphash.MakeSeed(),
 		denials: otter.Must(&otter.Options[entryKey, *denial]{
 			MaximumSize: size,
 			Executor:    func(task func()) { task() },
@@ -85,19 +102,22 @@ func (c *DenialCache) Repeated() int64 { return c.repeated.Load() }
 
 // Decide implements [Store].
 func (c *DenialCache) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
+	if ctx.Err() != nil {
+		return failed(GivenUp, "core: the question was given up: %w", context.Cause(ctx))
+	}
 	sent := c.clock()
 	if c.repeat(checks, decisions, sent) {
 		return nil
 	}
-	changes := c.changes.Load()
+	before := c.noticeNumbers(checks)
 	if err := c.store.Decide(ctx, checks, decisions); err != nil {
 		return err
 	}
-	c.forgetRenumbered(checks)
-	if c.dear.Load() {
-		c.forgetCharged(checks, decisions)
+	if passedAll(checks, decisions) {
+		c.noticeCharges(checks)
+	} else {
+		c.remember(checks, decisions, sent, before)
 	}
-	c.remember(checks, decisions, sent, changes)
 	return nil
 }
 
@@ -151,7 +171,6 @@ func (d *denial) repeat(cost int, now int64, decision *Decision) bool {
 	switch l := &d.decision.Limit; {
 	case cost > l.capacity:
 		decision.RetryAfter = Never
-	case cost == d.cost && d.decision.RetryAfter == Never:
 	case cost == d.cost || l.algorithm == fixedWindow:
 		decision.RetryAfter -= gone
 	case l.units.window == 0 && int64(cost-d.cost)*l.units.weight%l.units.drain == 0:
@@ -165,24 +184,68 @@ func (d *denial) repeat(cost int, now int64, decision *Decision) bool {
 	return true
 }
 
+// noticeNumbers forgets what was refused under other numbers of a named limit, since
+// the state is about to have those of these checks. It returns how many changes of
+// the keys there have been so far, in all.
+func (c *DenialCache) noticeNumbers(checks []Check) (changes int64) {
+	for i := range checks {
+		check := &checks[i]
+		of := c.changesOf(check.Key)
+		if check.Limit.name != "" {
+			if r := c.rulings.of(&check.Limit, check.Shadow); of.latest.Swap(r) != r {
+				of.count.Add(1)
+				key := c.key(check)
+				if d, ok := c.denials.GetIfPresent(key); ok && d.decision.Limit != check.Limit {
+					c.denials.Invalidate(key)
+				}
+			}
+		}
+		changes += of.count.Load()
+	}
+	return changes
+}
+
+// passedAll reports whether a question was charged.
+func passedAll(checks []Check, decisions []Decision) bool {
+	for i := range decisions {
+		if !decisions[i].Allowed && !checks[i].Shadow {
+			return false
+		}
+	}
+	return true
+}
+
+// noticeCharges forgets what was refused to dearer questions before these checks were
+// charged: the refusals stand, but their numbers have changed.
+func (c *DenialCache) noticeCharges(checks []Check) {
+	for i := range checks {
+		check := &checks[i]
+		if check.Cost == 0 {
+			continue
+		}
+		c.changesOf(check.Key).count.Add(1)
+		if c.dear.Load() {
+			c.denials.Invalidate(c.key(check))
+		}
+	}
+}
+
 // remember keeps the refusals of an answer, unless something has changed since the
 // question was sent.
 func (c *DenialCache) remember(checks []Check, decisions []Decision, sent, changes int64) {
-	received := int64(0)
+	received := c.clock()
 	for i := range checks {
 		check, decision := &checks[i], &decisions[i]
-		if decision.Allowed || check.Shadow || check.Cost == 0 || met(checks, i) || decision.RetryAfter == Never {
+		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || check.Cost == 0 || met(checks, i) ||
+			check.Limit.algorithm == slidingWindow && check.Limit.name != "" { // its RetryAfter may be an estimate
 			continue
-		}
-		if received == 0 {
-			received = c.clock()
 		}
 		// The numbers hold until Remaining grows, and the refusal until RetryAfter. The
 		// store counts both from the beginning of a tick.
 		lasts := min(decision.RetryAfter, decision.NextAfter, LongestStaleness).Microseconds()
 		d := &denial{*decision, check.Cost, sent, received, sent + lasts - (check.Limit.units.tick - 1)}
 		key := c.key(check)
-		if before, ok := c.denials.GetIfPresent(key); ok && before.cost < d.cost && sent < before.repeatable {
+		if earlier, ok := c.denials.GetIfPresent(key); ok && earlier.cost < d.cost && sent < earlier.repeatable {
 			continue // answers more questions
 		}
 		if check.Cost > 1 {
@@ -190,51 +253,32 @@ func (c *DenialCache) remember(checks []Check, decisions []Decision, sent, chang
 		}
 		key.key = strings.Clone(key.key)
 		c.denials.Set(key, d)
-		if c.changes.Load() != changes {
+		if c.changesOfAll(checks) != changes {
 			c.denials.Invalidate(key)
 		}
 	}
 }
 
-// forgetRenumbered forgets what was refused under other numbers of a named limit: the
-// state has those of these checks now.
-func (c *DenialCache) forgetRenumbered(checks []Check) {
+// changesOfAll returns how many changes of the keys there have been, in all.
+func (c *DenialCache) changesOfAll(checks []Check) (changes int64) {
 	for i := range checks {
-		if check := &checks[i]; check.Limit.name != "" {
-			key := c.key(check)
-			if d, ok := c.denials.GetIfPresent(key); ok && d.decision.Limit != check.Limit {
-				c.denials.Invalidate(key)
-			}
-		}
+		changes += c.changesOf(checks[i].Key).count.Load()
 	}
-}
-
-// forgetCharged forgets what was refused to dearer questions before these checks were
-// charged: the refusals stand, but their numbers have changed.
-func (c *DenialCache) forgetCharged(checks []Check, decisions []Decision) {
-	for i := range decisions {
-		if !decisions[i].Allowed && !checks[i].Shadow {
-			return // nothing was
-		}
-	}
-	for i := range checks {
-		if checks[i].Cost > 0 {
-			c.denials.Invalidate(c.key(&checks[i]))
-		}
-	}
+	return changes
 }
 
 func (c *DenialCache) key(check *Check) entryKey {
-	return entryKey{check.Key, c.rulings.of(&check.Limit, check.Shadow).identity}
+	return entryKey{shortKey(check.Key), c.rulings.of(&check.Limit, check.Shadow).identity}
 }
 
 // Reset implements [Store].
 func (c *DenialCache) Reset(ctx context.Context, key string, limits []Limit) error {
 	// Questions that are under way may be answered before the reset or after it, so
 	// none of them is remembered.
-	c.changes.Add(1)
+	of := c.changesOf(key)
+	of.count.Add(1)
 	err := c.store.Reset(ctx, key, limits)
-	c.changes.Add(1)
+	of.count.Add(1)
 	for _, limit := range limits {
 		c.denials.Invalidate(c.key(&Check{Key: key, Limit: limit}))
 	}

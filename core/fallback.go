@@ -81,7 +81,7 @@ func (f *Fallback) Observe(checks []Check, decisions []Decision) {
 		if check.Shadow || d.Degraded {
 			continue
 		}
-		key := entryKey{check.Key, f.rulings.of(&check.Limit, false).identity}
+		key := entryKey{shortKey(check.Key), f.rulings.of(&check.Limit, false).identity}
 		used := check.Limit.capacity - d.Remaining
 		if used == 0 {
 			f.seen.Invalidate(key)
@@ -135,7 +135,7 @@ func (f *Fallback) Decide(ctx context.Context, checks []Check, decisions []Decis
 // begin starts a key from what has been seen last, if that is later than what this
 // process has decided about it itself.
 func (f *Fallback) begin(ctx context.Context, check *Check, share Limit) error {
-	seen, ok := f.seen.Invalidate(entryKey{check.Key, f.rulings.of(&check.Limit, false).identity})
+	seen, ok := f.seen.Invalidate(entryKey{shortKey(check.Key), f.rulings.of(&check.Limit, false).identity})
 	if !ok {
 		return nil
 	}

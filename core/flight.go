@@ -35,6 +35,7 @@ type flights struct {
 	heeded     bool // a flight ends with its budget: the client sees to that
 	requests   sync.Pool
 
+	left    atomic.Int64 // requests that wait without a caller
 	mu      sync.Mutex
 	waiting []*request
 	inAir   int
@@ -163,8 +164,12 @@ func (f *flights) takeAlone(t *flight, r *request) {
 // dismiss drops requests whose callers have left, and reports whether there were
 // any. f is locked.
 func (f *flights) dismiss() bool {
+	if f.left.Load() == 0 {
+		return false
+	}
 	before := len(f.waiting)
 	f.waiting = slices.DeleteFunc(f.waiting, func(r *request) bool { return r.who.Load() == left })
+	f.left.Add(int64(len(f.waiting) - before))
 	return len(f.waiting) < before
 }
 
@@ -186,7 +191,9 @@ func (f *flights) await(ctx context.Context, r *request) error {
 	case <-r.answered: // in the same moment
 		return nil
 	default:
-		r.who.CompareAndSwap(waiting, left)
+		if r.who.CompareAndSwap(waiting, left) {
+			f.left.Add(1)
+		}
 		return err
 	}
 }
@@ -288,6 +295,8 @@ func (f *flights) board(t *flight) {
 		taken++
 		if r.who.CompareAndSwap(waiting, boarded) {
 			t.batch, weight = append(t.batch, r), weight+r.weight
+		} else {
+			f.left.Add(-1)
 		}
 	}
 	f.waiting = slices.Delete(f.waiting, 0, taken)
@@ -325,7 +334,7 @@ func (f *flights) take(t *flight) (lost bool, err error) {
 }
 
 // within takes a flight within the budget.
-func (f *flights) within(t *flight) error {
+func (f *flights) within(t *flight) (err error) {
 	if t.ctx == nil {
 		t.ctx = newBudgetContext()
 	}
@@ -333,8 +342,19 @@ func (f *flights) within(t *flight) error {
 	for _, r := range t.batch {
 		call.Checks += len(r.keys)
 	}
+	flown := false
+	defer func() { // hooks of the client, and traces, are not ours
+		if cause := recover(); cause != nil {
+			err = failed(Other, "core: the redis client or a trace panicked: %v", cause)
+			t.ctx = nil
+			if !flown {
+				deliver(t.batch, "", err)
+			}
+		}
+	}()
 	t.ctx.begin(f.budget)
 	words, err := f.fly(t.ctx, t.batch, t.words)
+	flown = true
 	if f.traced != nil {
 		call.Elapsed, call.Err = t.ctx.elapsed(f.budget), err
 		f.traced(call)

@@ -2,12 +2,16 @@ package core
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const testBudget = 100 * time.Millisecond
@@ -408,4 +412,50 @@ func TestOverdueFlightsAreReplaced(t *testing.T) {
 			t.Errorf("%d flights in the air, want none", a.inAir)
 		}
 	})
+}
+
+// A client that panics fails its questions, and no later ones.
+func TestClientThatPanics(t *testing.T) {
+	forBothClients(t, func(t *testing.T, a *airfield) {
+		fly := a.fly
+		for range 5 {
+			a.fly = func(context.Context, []*request, []any) ([]any, error) { panic("hook") }
+			if err := a.fly1(t.Context()); err == nil || !strings.Contains(err.Error(), "panicked: hook") {
+				t.Errorf("error %v, want the panic's", err)
+			}
+			synctest.Wait()
+			a.fly = fly
+			if err := a.fly1(t.Context()); err != nil {
+				t.Errorf("after it: %v", err)
+			}
+			synctest.Wait()
+		}
+		// One in a trace, after the answer.
+		a.traced = func(Call) { panic("trace") }
+		if err := a.fly1(t.Context()); err != nil {
+			t.Errorf("error %v, want the answer", err)
+		}
+	})
+}
+
+// Whether a client may be relied on to heed deadlines is seen by its options.
+func TestWhoHeedsDeadlines(t *testing.T) {
+	for name, c := range map[string]struct {
+		options redis.Options
+		want    bool
+	}{
+		"by itself":          {redis.Options{}, false},
+		"told to":            {redis.Options{ContextTimeoutEnabled: true}, true},
+		"with TLS":           {redis.Options{ContextTimeoutEnabled: true, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}}, false},
+		"with a dialer":      {redis.Options{ContextTimeoutEnabled: true, Dialer: (&net.Dialer{}).DialContext}, false},
+		"with credentials":   {redis.Options{ContextTimeoutEnabled: true, CredentialsProvider: func() (string, string) { return "", "" }}, false},
+		"with a greeting":    {redis.Options{ContextTimeoutEnabled: true, OnConnect: func(context.Context, *redis.Conn) error { return nil }}, false},
+		"over a Unix socket": {redis.Options{ContextTimeoutEnabled: true, Network: "unix", Addr: "/nowhere"}, true},
+	} {
+		client := redis.NewClient(&c.options)
+		if got := heedsDeadline(client); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+		_ = client.Close()
+	}
 }

@@ -31,7 +31,6 @@ type Memory struct {
 
 	seed   maphash.Seed
 	shards []shard
-	bound  int // keys in each shard
 	limits rulings
 	closed atomic.Bool
 }
@@ -41,8 +40,9 @@ type shard struct {
 	mu      sync.Mutex
 	entries map[entryKey]*entry
 	leaving departures
+	bound   int // of entries
 
-	_ [128 - 8 - 8 - 24]byte // no cache line has two shards
+	_ [128 - 8 - 8 - 24 - 8]byte // no cache line has two shards
 }
 
 // entry is a state on its way out.
@@ -74,8 +74,8 @@ func NewMemory(options ...MemoryOption) *Memory {
 		option.applyMemory(m)
 	}
 	m.shards = make([]shard, max(1, min(mostShards, m.maxKeys/leastShardKeys)))
-	m.bound = (m.maxKeys + len(m.shards) - 1) / len(m.shards)
 	for i := range m.shards {
+		m.shards[i].bound = (m.maxKeys + i) / len(m.shards) // in all, maxKeys
 		m.shards[i].entries = make(map[entryKey]*entry)
 	}
 	return m
@@ -120,7 +120,7 @@ func (m *Memory) ask(ctx context.Context, checks []Check, decisions []Decision, 
 	}
 	now := m.clock()
 	for _, group := range q.groups {
-		pass, err := m.decide(group, now)
+		pass, err := m.decide(group, q.asks, now)
 		if err != nil && !group[0].check.Shadow { // a shadow check goes uncharged
 			return err
 		}
@@ -167,8 +167,9 @@ func (m *Memory) place(key string) int {
 var fresh state
 
 // decide observes and then writes the states of a group, as the scripts do, and
-// reports whether it passes. The shards are locked.
-func (m *Memory) decide(group []ask, now int64) (pass bool, err error) {
+// reports whether it passes. The keys of all asks of the question are spared when room
+// has to be made. The shards are locked.
+func (m *Memory) decide(group, asks []ask, now int64) (pass bool, err error) {
 	for i := range group {
 		m.shards[group[i].shard].forget(now - m.slack)
 	}
@@ -186,7 +187,7 @@ func (m *Memory) decide(group []ask, now int64) (pass bool, err error) {
 		}
 	}
 	if passed(group) {
-		if err := m.makeRoom(group, now); err != nil {
+		if err := m.makeRoom(group, asks, now); err != nil {
 			return true, err
 		}
 		for i := range group {
@@ -205,8 +206,8 @@ func (m *Memory) decide(group []ask, now int64) (pass bool, err error) {
 }
 
 // makeRoom gives keys up where the charges of a group would add more than fit,
-// but none of the group's own. It fails before anything has been written.
-func (m *Memory) makeRoom(group []ask, now int64) error {
+// but none that the question asks about. It fails before anything has been written.
+func (m *Memory) makeRoom(group, asks []ask, now int64) error {
 	for i := range group {
 		a := &group[i]
 		if !a.charge || a.entry != nil {
@@ -218,14 +219,14 @@ func (m *Memory) makeRoom(group []ask, now int64) error {
 				added++
 			}
 		}
-		if len(s.entries)+added > m.bound && !s.giveUp(now, group) {
+		if len(s.entries)+added > s.bound && !s.giveUp(now, asks) {
 			return failed(Full, "core: the memory store is at its bound of %d keys, and found none to give up: they still refuse", m.maxKeys)
 		}
 	}
 	return nil
 }
 
-func (a *ask) entryKey() entryKey { return entryKey{a.check.Key, a.ruling.identity} }
+func (a *ask) entryKey() entryKey { return entryKey{shortKey(a.check.Key), a.ruling.identity} }
 
 // write stores a state as of now with cost charged. The shard is locked.
 func (m *Memory) write(a *ask, now int64, cost int) {
@@ -233,15 +234,21 @@ func (m *Memory) write(a *ask, now int64, cost int) {
 	arithmetic := l.algorithm.arithmetic()
 	e, added := a.entry, a.entry == nil
 	if added {
-		e = &entry{key: strings.Clone(a.check.Key)} // it may be a part of a whole request
-		s.entries[entryKey{e.key, a.ruling.identity}] = e
+		key := a.entryKey()
+		key.key = strings.Clone(key.key) // it may be a part of a whole request
+		e = &entry{key: key.key}
+		s.entries[key] = e
 	}
 	arithmetic.store(l, &e.state, a.usage, now, cost)
 	e.state.ruling = a.ruling
 	e.full = now + arithmetic.reset(l, arithmetic.charged(l, a.usage, cost))
-	if added {
+	switch {
+	case added:
 		e.due = e.full
 		heap.Push(&s.leaving, e)
+	case e.full < e.due: // a named limit has become shorter
+		e.due = e.full
+		heap.Fix(&s.leaving, e.place)
 	}
 }
 
@@ -262,30 +269,49 @@ func (s *shard) forget(now int64) {
 	}
 }
 
-// giveUp drops the key that would vanish soonest among those that still admit a
-// unit, and reports whether it found one. Departures are ordered as a heap, so
-// the search runs over the soonest in about that order, then over some others, and
-// not for ever. The keys of the question at hand are spared.
+// giveUp drops a key that still admits a unit, and reports whether it found one: of
+// those that it looks at first, the one that would vanish soonest. Departures are
+// ordered as a heap, so these are about the soonest of all; if they all refuse, it looks
+// at some others, and not for ever. The keys of the question at hand are spared.
 func (s *shard) giveUp(now int64, spared []ask) bool {
-	for i := range 2*mostSpared + len(spared) {
-		if i >= len(s.leaving) {
+	if len(s.leaving) == 0 {
+		return false
+	}
+	for range mostSpared { // keys that have been used since stand too far in front
+		e := s.leaving[0]
+		if e.due == e.full {
 			break
 		}
-		if i >= mostSpared+len(spared) { // many refuse: look elsewhere
-			i = rand.IntN(len(s.leaving))
+		e.due = e.full
+		heap.Fix(&s.leaving, 0)
+	}
+	var soonest *entry
+	for _, e := range s.leaving[:min(len(s.leaving), mostSpared+len(spared))] {
+		if (soonest == nil || e.full < soonest.full) && e.givesWay(now, spared) {
+			soonest = e
 		}
-		e := s.leaving[i]
-		if slices.ContainsFunc(spared, func(a ask) bool { return a.entry == e }) {
-			continue
-		}
-		l := &e.state.ruling.limit
-		arithmetic := l.algorithm.arithmetic()
-		if u, _ := arithmetic.observe(l, &e.state, now, 1); arithmetic.fits(l, u, 1) {
-			s.remove(e)
+	}
+	for range mostSpared {
+		if soonest != nil {
+			s.remove(soonest)
 			return true
+		}
+		if e := s.leaving[rand.IntN(len(s.leaving))]; e.givesWay(now, spared) {
+			soonest = e
 		}
 	}
 	return false
+}
+
+// givesWay reports whether a key may be given up.
+func (e *entry) givesWay(now int64, spared []ask) bool {
+	l, key := &e.state.ruling.limit, entryKey{e.key, e.state.ruling.identity}
+	if slices.ContainsFunc(spared, func(a ask) bool { return a.entryKey() == key }) {
+		return false
+	}
+	arithmetic := l.algorithm.arithmetic()
+	u, _ := arithmetic.observe(l, &e.state, now, 1)
+	return arithmetic.fits(l, u, 1)
 }
 
 func (s *shard) remove(e *entry) {
@@ -303,7 +329,7 @@ func (m *Memory) Reset(ctx context.Context, key string, limits []Limit) error {
 	defer s.mu.Unlock()
 	for _, l := range limits {
 		for _, shadow := range [...]bool{false, true} {
-			if e := s.entries[entryKey{key, m.limits.of(&l, shadow).identity}]; e != nil {
+			if e := s.entries[entryKey{shortKey(key), m.limits.of(&l, shadow).identity}]; e != nil {
 				s.remove(e)
 			}
 		}

@@ -2,6 +2,8 @@ package core_test
 
 import (
 	"fmt"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -234,5 +236,115 @@ func TestMemoryFindsWhatItCanGiveUp(t *testing.T) {
 		if _, err := limiter.Allow(t.Context(), fmt.Sprint("new-", i), core.GCRA(10, core.PerHour(1))); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Whoever spends much is not pushed out by those who spend little, however long ago
+// its key was made.
+func TestMemoryKeepsWhatIsUsedMost(t *testing.T) {
+	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+	limiter := core.New(core.NewMemory(core.WithMaxKeys(100), core.WithClock(func() time.Time { return now })))
+	l := core.Leaky(10, core.PerHour(1))
+	allow := func(key string) bool {
+		t.Helper()
+		d, err := limiter.Allow(t.Context(), key, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Allowed
+	}
+	passed := 0
+	for round := range 20 {
+		for range 9 {
+			if allow("spender") {
+				passed++
+			}
+		}
+		for i := range 100 {
+			now = now.Add(time.Microsecond)
+			allow(fmt.Sprint(round, "-", i))
+		}
+	}
+	if passed != 9+1 {
+		t.Errorf("a bucket of 10 let %d pass", passed)
+	}
+}
+
+// A shadow check does not push out the key that its own question has charged.
+func TestMemoryShadowSparesItsQuestion(t *testing.T) {
+	limiter := core.New(core.NewMemory(core.WithMaxKeys(1)))
+	l := core.Leaky(5, core.PerHour(1))
+	passed := 0
+	for range 20 {
+		d, err := limiter.AllowAll(t.Context(), core.Check{Key: "key", Limit: l, Cost: 1}, core.Check{Key: "key", Limit: l, Cost: 1, Shadow: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d[0].Allowed {
+			passed++
+		}
+	}
+	if passed != 5 {
+		t.Errorf("%d passed, want 5", passed)
+	}
+}
+
+// A key whose limit has become shorter goes when that says.
+func TestMemoryForgetsByTheNewNumbers(t *testing.T) {
+	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+	store := core.NewMemory(core.WithClock(func() time.Time { return now }))
+	limiter := core.New(store)
+	for _, window := range []time.Duration{365 * 24 * time.Hour, time.Millisecond} {
+		for i := range 100 {
+			if _, err := limiter.Allow(t.Context(), strconv.Itoa(i), core.FixedWindow(10, window).Named("window")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	now = now.Add(2 * time.Hour) // with a clock of its own, a store keeps keys for an hour longer
+	for i := range 5000 {
+		if _, err := limiter.Peek(t.Context(), strconv.Itoa(i), core.Leaky(1, core.PerSecond(1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := store.Len(); n != 0 {
+		t.Errorf("%d keys are left, want none", n)
+	}
+}
+
+// However long a caller's key is, it costs little, and is not taken for another.
+func TestMemoryHoldsLongKeysShort(t *testing.T) {
+	limiter := core.New(core.NewMemory())
+	l := core.Leaky(1, core.PerHour(1))
+	var before, after runtime.MemStats
+	long := strings.Repeat("k", 1<<20)
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 64 {
+		if d, err := limiter.Allow(t.Context(), long+strconv.Itoa(i), l); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 8<<20 {
+		t.Errorf("64 keys of a megabyte hold %d bytes", grown)
+	}
+	if d, err := limiter.Allow(t.Context(), long+"0", l); err != nil || d.Allowed {
+		t.Errorf("%+v, %v, want the key to be known", d, err)
+	}
+	runtime.KeepAlive(limiter)
+}
+
+func TestMemoryHoldsExactlyItsBound(t *testing.T) {
+	store := core.NewMemory(core.WithMaxKeys(2049))
+	limiter := core.New(store)
+	for i := range 10_000 {
+		if _, err := limiter.Allow(t.Context(), strconv.Itoa(i), core.Leaky(2, core.PerHour(1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := store.Len(); n != 2049 {
+		t.Errorf("%d keys, want 2049", n)
 	}
 }

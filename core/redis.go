@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,8 +75,8 @@ type Redis struct {
 
 	owned         bool // the client is closed with the store
 	heedsDeadline bool
-	sharded       bool // different keys may be on different servers
-	packs         bool // keys of one server can share a script call
+	sharded       atomic.Bool // different keys may be on different servers
+	packs         bool        // keys of one server can share a script call
 
 	scripts  [tasks][allSets]atomic.Pointer[script]
 	words    limitCache[phrase, words]
@@ -112,13 +115,13 @@ func newRedis(rdb redis.UniversalClient, heedsDeadline bool, options []RedisOpti
 		budget:          defaultBudget,
 		logger:          slog.Default,
 		heedsDeadline:   heedsDeadline,
-		sharded:         sharded(rdb),
 		packs:           packs(rdb),
 		mostFlights:     defaultFlights,
 		maxWaiting:      defaultMaxWaiting,
 		breakerFailures: defaultBreakerFailures,
 		breakerPause:    defaultBreakerPause,
 	}
+	r.sharded.Store(sharded(rdb))
 	for _, option := range options {
 		option.applyRedis(r)
 	}
@@ -241,17 +244,29 @@ func (r *Redis) nodeOf(ctx context.Context, client *redis.ClusterClient, tag str
 }
 
 // heedsDeadline reports whether a client is known to end a call when its context
-// does. go-redis shakes hands for TLS without looking at it.
+// does. It may not while it connects: go-redis shakes hands for TLS without looking at
+// it, and what its user has it do then is not known.
 func heedsDeadline(rdb redis.UniversalClient) bool {
 	switch client := rdb.(type) {
 	case *redis.Client:
-		return client.Options().ContextTimeoutEnabled && client.Options().TLSConfig == nil
+		o := client.Options()
+		return o.ContextTimeoutEnabled && o.TLSConfig == nil && o.OnConnect == nil && o.CredentialsProvider == nil &&
+			ownDialer(o.Dialer)
 	case *redis.ClusterClient:
-		return client.Options().ContextTimeoutEnabled && client.Options().TLSConfig == nil
+		o := client.Options()
+		return o.ContextTimeoutEnabled && o.TLSConfig == nil && o.OnConnect == nil && o.CredentialsProvider == nil && o.Dialer == nil
 	case *redis.Ring:
-		return client.Options().ContextTimeoutEnabled && client.Options().TLSConfig == nil
+		o := client.Options()
+		return o.ContextTimeoutEnabled && o.TLSConfig == nil && o.OnConnect == nil && o.Dialer == nil
 	}
 	return false
+}
+
+// ownDialer reports whether a dialer is the client's own, which its options have when
+// they were given none. Its name is all that tells it from a user's.
+func ownDialer(dialer any) bool {
+	function := runtime.FuncForPC(reflect.ValueOf(dialer).Pointer())
+	return function != nil && strings.Contains(function.Name(), "/go-redis/v9.")
 }
 
 // sharded reports whether a client spreads keys over several servers.
@@ -287,11 +302,16 @@ func (r *Redis) Peek(ctx context.Context, checks []Check, decisions []Decision) 
 func (r *Redis) ask(ctx context.Context, checks []Check, decisions []Decision, peek bool) error {
 	q := newQuestion(checks, peek)
 	defer q.free()
+	several := severalKeys(checks)
 	var err error
-	if r.sharded && severalKeys(checks) {
-		err = r.askParts(ctx, q.groups)
-	} else {
+	if !several || !r.sharded.Load() {
 		_, err = r.askServer(ctx, q.groups, false)
+	}
+	if several && redis.HasErrorPrefix(err, "CROSSSLOT") { // a cluster in disguise
+		r.sharded.Store(true)
+	}
+	if several && r.sharded.Load() {
+		err = r.askParts(ctx, q.groups)
 	}
 	if err != nil {
 		return err
@@ -368,8 +388,12 @@ func (r *Redis) fly(ctx context.Context, batch []*request, words []any) ([]any, 
 func (r *Redis) flyPacked(ctx context.Context, batch []*request, words []any) ([]any, error) {
 	script, call := r.call(words, decide, batch)
 	reply, err := r.run(ctx, script, call)
-	if len(batch) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") { // a cluster behind a proxy
+	switch {
+	case len(batch) == 1:
+	case redis.HasErrorPrefix(err, "CROSSSLOT"): // a cluster behind a proxy
 		r.unpackable.Store(true)
+		return call, r.flyPipelined(ctx, batch)
+	case err != nil && kindOf(err) == OutOfMemory: // nothing was charged, and who is refused needs no memory
 		return call, r.flyPipelined(ctx, batch)
 	}
 	err = r.explain(context.Background(), ctx, err)
@@ -521,6 +545,9 @@ func (r *Redis) Replaced() int64 { return r.replaced.Load() }
 
 // Reset implements [Store].
 func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
+	if r.closed.Load() {
+		return errClosed
+	}
 	call := make([]any, 1, 1+2*len(limits))
 	call[0] = "del"
 	for i := range limits {
@@ -540,6 +567,9 @@ func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
 // It runs scripts rather than PING, so that it needs no other permission than a
 // question does.
 func (r *Redis) Ping(ctx context.Context) error {
+	if r.closed.Load() {
+		return errClosed
+	}
 	warm := func(ctx context.Context, client *redis.Client) error { return r.warm(ctx, client) }
 	var err error
 	switch client := r.client.(type) {

@@ -189,6 +189,101 @@ func TestLostTimeToLiveIsRestored(t *testing.T) {
 	}
 }
 
+// A time to live is renewed when the recovery reaches into another second, and left
+// alone as long as it does not.
+func TestTimeToLiveIsRenewedWithTheRecovery(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	ctx := t.Context()
+	const marker = 1000 * time.Hour
+	for _, test := range []struct {
+		limit   core.Limit
+		later   time.Duration
+		renewed bool
+	}{
+		{core.Leaky(5000, core.PerSecond(1000)), 100 * time.Microsecond, false},
+		{core.Leaky(5000, core.PerSecond(1000)), 3 * time.Second, true},
+		{core.TokenBucket(5000, core.PerSecond(1000)), 100 * time.Microsecond, false},
+		{core.TokenBucket(5000, core.PerSecond(1000)), 3 * time.Second, true},
+		{core.GCRA(5000, core.PerSecond(1000)), 100 * time.Microsecond, false},
+		{core.GCRA(5000, core.PerSecond(1000)), 3 * time.Second, true},
+		{core.Shaping(5000, core.PerSecond(1000)), 100 * time.Microsecond, false},
+		{core.Shaping(5000, core.PerSecond(1000)), 3 * time.Second, true},
+		{core.FixedWindow(50, 4*time.Second), 3 * time.Second, false},
+		{core.FixedWindow(50, 4*time.Second), 4 * time.Second, true},
+		{core.SlidingWindow(50, 4*time.Second), 3 * time.Second, false},
+		{core.SlidingWindow(50, 4*time.Second), 4 * time.Second, true},
+		{core.SlidingLog(50, 4*time.Second), 100 * time.Microsecond, false},
+		{core.SlidingLog(50, 4*time.Second), 3 * time.Second, true},
+	} {
+		t.Run(test.limit.String()+" "+test.later.String(), func(t *testing.T) {
+			// At this moment no time to live is renewed in passing.
+			now := time.UnixMicro(time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC).UnixMicro() + 7)
+			prefix := redistest.Prefix(t)
+			limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient),
+				core.WithClock(func() time.Time { return now })))
+			for i := range 2 {
+				if i > 0 {
+					now = now.Add(test.later.Truncate(16 * time.Microsecond))
+					client.PExpire(ctx, onlyKey(t, client, prefix), marker)
+				}
+				if d, err := limiter.Allow(ctx, "key", test.limit); err != nil || !d.Allowed {
+					t.Fatalf("%+v, %v", d, err)
+				}
+			}
+			if got := client.PTTL(ctx, onlyKey(t, client, prefix)).Val() < marker-time.Hour; got != test.renewed {
+				t.Errorf("renewed %t, want %t", got, test.renewed)
+			}
+		})
+	}
+}
+
+// A key that has been robbed of its time to live gets it back before long, also where
+// the recovery does not move.
+func TestTimeToLiveIsRenewedInPassing(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	prefix := redistest.Prefix(t)
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient)))
+	limit := core.FixedWindow(1_000_000, year)
+	for i := range 1000 { // each has one chance in sixteen
+		if _, err := limiter.Allow(t.Context(), "key", limit); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			client.Persist(t.Context(), onlyKey(t, client, prefix))
+		} else if client.PTTL(t.Context(), onlyKey(t, client, prefix)).Val() > 0 {
+			return
+		}
+	}
+	t.Error("the key has no time to live after 1000 charges")
+}
+
+// Numbers without end are damage.
+func TestNumbersWithoutEnd(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	infinite := strings.Repeat("9", 400)
+	now := strconv.FormatInt(time.Now().UnixMicro(), 10)
+	for _, numbers := range []string{infinite + " 1", "1 " + infinite, infinite + " 1 1 1", "5 " + infinite + " 1 1", "5 1 " + infinite + " 1", "5 1 1 " + infinite, infinite} {
+		for name, limit := range hourly {
+			l := limit(5).Named("named")
+			prefix := redistest.Prefix(t)
+			key := redisKey(prefix, "key", l)
+			switch l.Algorithm() {
+			case "gcra":
+				client.Set(t.Context(), key, now+" 0 "+numbers, 0)
+			case "sliding-log":
+				continue
+			default:
+				client.HSet(t.Context(), key, "level", "2", "last_leak", now, "tokens", "2", "last_refill", now, "next_free", now, "left", "0",
+					"count", "2", "current", "2", "previous", "2", "start", now, "numbers", numbers)
+			}
+			limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithLogger(discard)))
+			if d, err := limiter.Allow(t.Context(), "key", l); err != nil || d.Remaining < 0 || d.Remaining > 5 || d.RetryAfter < 0 {
+				t.Errorf("%s with %.20q: %+v, %v", name, numbers, d, err)
+			}
+		}
+	}
+}
+
 // A repair is written on a denial, and its time to live follows what is left of the
 // recovery as after any other write.
 func TestTimeToLiveOfARepairIsNotLong(t *testing.T) {

@@ -45,7 +45,7 @@ func (n *numberReader) next() (number int64, marked bool) {
 	text, rest, _ := strings.Cut(n.rest, " ")
 	text, marked = strings.CutSuffix(text, "!")
 	number, err := strconv.ParseInt(text, 10, 64)
-	n.rest, n.wrong = rest, n.wrong || err != nil
+	n.rest, n.wrong = rest, n.wrong || err != nil || number < 0
 	return number, marked
 }
 

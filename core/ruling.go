@@ -1,6 +1,11 @@
 package core
 
-import "unique"
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+	"unique"
+)
 
 // enforced is a limit as it is asked.
 type enforced struct {
@@ -28,6 +33,16 @@ func (r *rulings) of(limit *Limit, shadow bool) *ruling {
 		found = r.add(e, &ruling{limit: e.limit, identity: unique.Make(enforced{e.limit.identity(), shadow})})
 	}
 	return found
+}
+
+// shortKey returns a key to keep in memory for a caller's: itself, or a hash where that
+// is long. What looks like a hash is hashed, too, so that no two keys meet.
+func shortKey(key string) string {
+	if len(key) <= longestSubject && !strings.HasPrefix(key, "#") {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return "#" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // entryKey tells a state from all others.

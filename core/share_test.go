@@ -128,3 +128,54 @@ func TestQuestionsOfANodeShareARoundTrip(t *testing.T) {
 		t.Errorf("%d admitted, want 30 on each of 16 keys", admitted)
 	}
 }
+
+// wrapped hides what client it is.
+type wrapped struct{ redis.UniversalClient }
+
+// A question about keys in several slots is asked in parts as soon as it is known that
+// there are slots.
+func TestQuestionOverAClusterInDisguise(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	limiter := core.New(core.NewRedis(wrapped{cluster.Client(t)}, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
+	limit := core.Leaky(50, core.PerHour(1))
+	admitted := hammer(t, func(caller, _ int) (core.Decision, error) {
+		d, err := limiter.AllowAll(t.Context(),
+			core.Check{Key: "address", Limit: limit.Named("address"), Cost: 0},
+			core.Check{Key: fmt.Sprint("user:", caller%8), Limit: limit, Cost: 1})
+		if err != nil {
+			return core.Decision{}, err
+		}
+		return d[1], nil
+	})
+	if admitted != 400 {
+		t.Errorf("%d admitted, want 50 on each of 8 keys", admitted)
+	}
+}
+
+// When memory is full, who is refused is still told so, whoever asks beside.
+func TestOutOfMemoryConcernsOnlyCharges(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient),
+		core.WithFlights(1), core.WithBreaker(0, 0)))
+	limit := core.Leaky(1, core.PerHour(1))
+	if _, err := limiter.Allow(t.Context(), "used up", limit); err != nil {
+		t.Fatal(err)
+	}
+	client.ConfigSet(t.Context(), "maxmemory", "1")
+	var group sync.WaitGroup
+	for i := range 200 {
+		group.Go(func() {
+			if i%10 == 0 {
+				if _, err := limiter.Allow(t.Context(), fmt.Sprint("new:", i), limit); core.FailureOf(err) != core.OutOfMemory {
+					t.Errorf("a new key: %v, want an error that is %s", err, core.OutOfMemory)
+				}
+				return
+			}
+			if d, err := limiter.Allow(t.Context(), "used up", limit); err != nil || d.Allowed {
+				t.Errorf("the key that is used up: %+v, %v, want a refusal", d, err)
+			}
+		})
+	}
+	group.Wait()
+}

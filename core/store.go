@@ -7,7 +7,8 @@ import "context"
 // any other must pass.
 //
 // A Store may be used by many goroutines at once. It is not given questions that
-// make no sense: a [Limiter] has validated them.
+// make no sense: a [Limiter] has validated them. What it is given is lent: it must not
+// look at it, or write to it, after it has returned.
 type Store interface {
 	// Decide decides a list of checks at one instant and writes the answer to
 	// checks[i] into decisions[i]. The two have the same length.

@@ -30,7 +30,8 @@ if found then
     -- ones until now, and becomes ceil(used · weight / former weight), exactly.
     local full, former, drain, length = string.match(numbers, '^(%d+) (%d+) (%d+) (%d+)$')
     full, former, drain, length = tonumber(full), tonumber(former), tonumber(drain), tonumber(length)
-    if limit.numbers == '' or not (full and former * drain * length > 0) then
+    if limit.numbers == '' or not (full and former * drain * length > 0)
+      or full > largest or former > largest or drain > largest or length > largest then
       check.damaged = true
     else
       check.repair = true

@@ -18,7 +18,7 @@ if state[1] or state[2] or state[3] then
   if former_numbers ~= limit.numbers then
     window, tick = string.match(former_numbers, '^(%d+) (%d+)$')
     window, tick = tonumber(window), tonumber(tick)
-    if window and window * tick > 0 then
+    if window and window * tick > 0 and window <= largest and tick <= largest then
       ticks = (now - now % tick) / tick
       then_elapsed = ticks % window
     else
