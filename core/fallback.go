@@ -50,7 +50,7 @@ type sight struct {
 }
 
 // NewFallback returns a Fallback for one of a number of processes that share the
-// traffic about evenly. It remembers the last state of up to size keys, at about 200
+// traffic about evenly. It remembers the last state of up to size keys, at about 140
 // bytes each, and holds as many while it decides. Fewer than 1 process or key panics.
 func NewFallback(replicas, size int, options ...FallbackOption) *Fallback {
 	if replicas < 1 || size < 1 {
