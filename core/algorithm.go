@@ -64,7 +64,7 @@ func algorithmNames() string {
 //
 // Instants are microseconds since 1970 and waits are microseconds. Costs are
 // events, between 0 and the capacity.
-type arithmetic interface {
+type arithmetic interface { //nolint:interfacebloat // one thing for each question that is asked of it
 	// units returns the whole numbers in which a limit counts, or the reason why
 	// they cannot be counted exactly.
 	units(capacity int, rate Rate) (units, error)
@@ -77,6 +77,10 @@ type arithmetic interface {
 	// store writes the state of a usage, with cost events charged, as of now: all of it
 	// but the limit.
 	store(l *Limit, s *state, u usage, now int64, cost int)
+
+	// settle carries out a correction and reports whether that changed anything. The
+	// limit is the one that was charged; the state may have other numbers.
+	settle(l *Limit, s *state, now int64, c *correction) (changed bool)
 
 	// fits reports whether cost events, at least one, may pass.
 	fits(l *Limit, u usage, cost int) bool

@@ -85,12 +85,17 @@ func (c *DenialCache) Repeated() int64 { return c.repeated.Load() }
 
 // Decide implements [Store].
 func (c *DenialCache) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
+	return c.decide(checks, decisions, func() error { return c.store.Decide(ctx, checks, decisions) })
+}
+
+// decide repeats an answer, or has the store decide.
+func (c *DenialCache) decide(checks []Check, decisions []Decision, ask func() error) error {
 	sent := c.clock()
 	if c.repeat(checks, decisions, sent) {
 		return nil
 	}
 	changes := c.changes.Load()
-	if err := c.store.Decide(ctx, checks, decisions); err != nil {
+	if err := ask(); err != nil {
 		return err
 	}
 	c.forgetRenumbered(checks)
@@ -99,6 +104,13 @@ func (c *DenialCache) Decide(ctx context.Context, checks []Check, decisions []De
 	}
 	c.remember(checks, decisions, sent, changes)
 	return nil
+}
+
+// Reserve implements [Store]. A refusal that is repeated has no moment, since nothing
+// was charged.
+func (c *DenialCache) Reserve(ctx context.Context, checks []Check, decisions []Decision, moments []Moment) error {
+	clear(moments)
+	return c.decide(checks, decisions, func() error { return c.store.Reserve(ctx, checks, decisions, moments) })
 }
 
 // Peek implements [Store]. Its answers are not remembered: a state that could not be,
@@ -230,15 +242,29 @@ func (c *DenialCache) key(check *Check) entryKey {
 
 // Reset implements [Store].
 func (c *DenialCache) Reset(ctx context.Context, key string, limits []Limit) error {
-	// Questions that are under way may be answered before the reset or after it, so
-	// none of them is remembered.
-	c.changes.Add(1)
-	err := c.store.Reset(ctx, key, limits)
-	c.changes.Add(1)
+	err := c.change(func() error { return c.store.Reset(ctx, key, limits) })
 	for _, limit := range limits {
 		c.denials.Invalidate(c.key(&Check{Key: key, Limit: limit}))
 	}
 	return err
+}
+
+// Settle implements [Store]. What was refused before under one of the limits is
+// forgotten.
+func (c *DenialCache) Settle(ctx context.Context, settlements []Settlement) error {
+	err := c.change(func() error { return c.store.Settle(ctx, settlements) })
+	for i := range settlements {
+		c.denials.Invalidate(c.key(&settlements[i].Check))
+	}
+	return err
+}
+
+// change has the store change states. Questions that are under way may be answered
+// before that or after it, so none of them is remembered.
+func (c *DenialCache) change(change func() error) error {
+	c.changes.Add(1)
+	defer c.changes.Add(1)
+	return change()
 }
 
 // Ping implements [Store].

@@ -108,6 +108,26 @@ func newAsk(c *Check, index int, peek bool) ask {
 	return ask{check: c, index: index, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0}
 }
 
+// charged writes what was used after a group was decided into the moments of its
+// checks.
+func charged(group []ask, pass bool, moments []Moment) {
+	for i := range group {
+		a := &group[i]
+		m := &moments[a.index]
+		m.Used = a.usage[0]
+		for j := range group { // the last of several asks on one state has charged them all
+			if b := &group[j]; pass && b.charge && sameState(a.check, b.check) {
+				m.Used = b.after()
+			}
+		}
+	}
+}
+
+// after returns what is used of a meter after the charge of an ask, in units.
+func (a *ask) after() int64 {
+	return a.usage[0] + int64(a.cost)*a.check.Limit.units.weight
+}
+
 // free gives back a question that nobody looks at any more.
 func (q *question) free() {
 	clear(q.asks)
