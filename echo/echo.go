@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ type (
 	Guard     = ratelimit.Guard
 	Refusal   = ratelimit.Refusal
 	Problem   = ratelimit.Problem
+	Served    = ratelimit.Served
 )
 
 // ProblemType is the media type of a [Problem].
@@ -50,6 +52,8 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 			request, refusal := guard.Check(c.Response().Header(), c.Request(), matched{c, known})
 			c.SetRequest(request)
 			switch {
+			case refusal == nil && guard.Settles(request):
+				return serve(c, guard, request, next)
 			case refusal == nil:
 				return next(c)
 			case refusal.Native(request) && !indented(c):
@@ -61,6 +65,29 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 			}
 		}
 	}
+}
+
+// serve runs a handler, and settles what that has cost. An error that it returns is
+// rendered further out, so its status is what the response is going to have.
+func serve(c echo.Context, guard *Guard, request *http.Request, next echo.HandlerFunc) (err error) {
+	outside := c.Response().Writer
+	watched := ratelimit.Watch(outside)
+	c.Response().Writer = watched
+	returned := false
+	defer func() {
+		c.Response().Writer = outside
+		served := watched.Served(!returned)
+		if err != nil && !c.Response().Committed {
+			served.Status = http.StatusInternalServerError
+			if known, ok := errors.AsType[*echo.HTTPError](err); ok {
+				served.Status = known.Code
+			}
+		}
+		guard.Settle(request, served)
+	}()
+	err = next(c)
+	returned = true
+	return err
 }
 
 // indented reports whether echo would write JSON in another form than others do.

@@ -1,7 +1,9 @@
 package ratelimit
 
 import (
+	"bufio"
 	"context"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -26,6 +28,7 @@ type (
 	Guard     = ratelimit.Guard
 	Refusal   = ratelimit.Refusal
 	Problem   = ratelimit.Problem
+	Served    = ratelimit.Served
 )
 
 // ProblemType is the media type of a [Problem].
@@ -48,8 +51,53 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 		if refusal != nil {
 			c.Abort()
 			refusal.ServeHTTP(c.Writer, request)
+			return
+		}
+		if guard.Settles(request) {
+			serve(c, guard, request)
 		}
 	}
+}
+
+// serve runs the handlers that follow, and settles what that has cost.
+func serve(c *gin.Context, guard *Guard, request *http.Request) {
+	outside := c.Writer
+	watched := &watched{ResponseWriter: outside}
+	c.Writer = watched
+	returned := false
+	defer func() {
+		c.Writer = outside
+		guard.Settle(request, watched.served(!returned))
+	}()
+	c.Next()
+	returned = true
+}
+
+// watched notices whether the connection is taken over; gin notices the rest.
+type watched struct {
+	gin.ResponseWriter
+
+	hijacked bool
+}
+
+func (w *watched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	connection, buffer, err := w.ResponseWriter.Hijack()
+	w.hijacked = w.hijacked || err == nil
+	return connection, buffer, err
+}
+
+// Unwrap lets [http.ResponseController] find the writer's other abilities.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *watched) served(panicked bool) Served {
+	s := Served{Status: w.Status(), Bytes: max(0, int64(w.Size())), Panicked: panicked, Hijacked: w.hijacked}
+	switch {
+	case w.hijacked:
+		s.Status = http.StatusSwitchingProtocols
+	case panicked && !w.Written():
+		s.Status = http.StatusInternalServerError
+	}
+	return s
 }
 
 // Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,

@@ -27,6 +27,9 @@ import (
 //	}
 //	next(w, request)
 //
+// Where a policy has Settle, it hands [Watch](w) to the next handler and calls
+// [Guard.Settle] when that has returned, or panicked.
+//
 // A Guard may be used by many goroutines at once.
 type Guard struct {
 	limiter  *core.Limiter
@@ -35,6 +38,7 @@ type Guard struct {
 	names    []string // what the policies are called, or "" if that depends on the request
 	fields   []string // that options.Headers may write
 	writer   headers.Writer
+	settles  bool // a policy has Settle
 }
 
 // NewGuard returns a Guard. It talks to nobody. It panics with the reason if the
@@ -60,6 +64,7 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 		}
 	}
 	g := &Guard{
+		settles:  slices.ContainsFunc(policies, func(p Policy) bool { return p.Settle != nil }),
 		limiter:  l,
 		options:  options,
 		policies: policies,
@@ -121,7 +126,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	}
 
 	start := time.Now()
-	decisions, err := g.limiter.AllowAll(ctx, asked.checks...)
+	decisions, err := g.ask(ctx, x, &asked)
 	event.Elapsed = time.Since(start)
 	switch {
 	case err != nil && hungUp(ctx):
@@ -168,6 +173,9 @@ func isPreflight(r *http.Request) bool {
 type question struct {
 	checks []core.Check
 	names  []string // what the policies are called that ask
+	// settles are the Settle functions of the policies that ask, or nil if none has
+	// one.
+	settles []func(*http.Request, Served) int
 }
 
 // question returns what is to be asked about a request.
@@ -195,6 +203,9 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 				name = check.Limit.Name()
 			}
 			asked.checks, asked.names = append(asked.checks, check), append(asked.names, name)
+			if g.settles {
+				asked.settles = append(asked.settles, p.Settle)
+			}
 		}
 	}
 	return asked, nil

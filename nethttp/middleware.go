@@ -27,6 +27,10 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 				refusal.ServeHTTP(w, request)
 				return
 			}
+			if guard.Settles(request) {
+				guard.serve(w, request, next)
+				return
+			}
 			next.ServeHTTP(w, request)
 		})
 	}

@@ -41,7 +41,11 @@ type Event struct {
 	// Err is why the question was not answered, or nil. With Status 0 it means that
 	// the request went through because the mode is FailOpen.
 	Err error
-	// Elapsed is how long the question took.
+	// Settled says that this is the second event of a request, which was served: with
+	// the real costs in Outcomes, the status of the response, and why they could not be
+	// settled in Err. Only policies with Settle have it.
+	Settled bool
+	// Elapsed is how long the question took, or to settle it.
 	Elapsed time.Duration
 }
 

@@ -34,6 +34,23 @@ type Policy struct {
 	// through and reported; a negative cost is answered with 500.
 	Cost func(*http.Request) int
 
+	// Settle says, when a request has been served, what it has really cost; Cost is then
+	// an estimate that is reserved. It is given the request as the handler was, and what
+	// became of it. The difference is given back or charged in one call for all policies
+	// of the request, into the window that was charged: see [core.Reservation.Settle].
+	// Less than 0 counts as 0. The default leaves what was charged.
+	//
+	// It is called whenever the handler has run, also when that panicked, took the
+	// connection over (then it is called when the handler returns, even if the connection
+	// lives on), streamed, or lost its client; not for requests that were refused by this
+	// middleware or let through unasked. A reservation whose process dies stays paid. A
+	// response that is not flushed leaves the server after it has been settled, one round
+	// trip later if the cost has changed.
+	//
+	// Reserve at least 1: who is to pay afterwards, and has a Cost of 0, is never
+	// refused.
+	Settle func(*http.Request, Served) int
+
 	// Skip exempts a request from this policy if it returns true. The default is to
 	// exempt none. Never decide by an address that a client can forge.
 	Skip func(*http.Request) bool

@@ -27,6 +27,7 @@ type (
 	Guard     = ratelimit.Guard
 	Refusal   = ratelimit.Refusal
 	Problem   = ratelimit.Problem
+	Served    = ratelimit.Served
 )
 
 // ProblemType is the media type of a [Problem].
@@ -48,6 +49,8 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 			request, refusal := guard.Check(c.Response().Header(), c.Request(), matched{c})
 			c.SetRequest(request)
 			switch {
+			case refusal == nil && guard.Settles(request):
+				return serve(c, guard, request, next)
 			case refusal == nil:
 				return next(c)
 			case refusal.Native(request):
@@ -59,6 +62,34 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 			}
 		}
 	}
+}
+
+// serve runs a handler, and settles what that has cost. An error that it returns is
+// rendered further out, so its status is what the response is going to have.
+func serve(c *echo.Context, guard *Guard, request *http.Request, next echo.HandlerFunc) (err error) {
+	response, unwrapErr := echo.UnwrapResponse(c.Response())
+	if unwrapErr != nil { // something else has been put in its place
+		response = echo.NewResponse(c.Response(), c.Logger())
+		defer c.SetResponse(c.Response())
+		c.SetResponse(response)
+	}
+	outside := response.ResponseWriter
+	watched := ratelimit.Watch(outside)
+	response.ResponseWriter = watched
+	returned := false
+	defer func() {
+		response.ResponseWriter = outside
+		served := watched.Served(!returned)
+		if err != nil && !response.Committed {
+			if served.Status = echo.StatusCode(err); served.Status == 0 {
+				served.Status = http.StatusInternalServerError
+			}
+		}
+		guard.Settle(request, served)
+	}()
+	err = next(c)
+	returned = true
+	return err
 }
 
 // ProblemError is the error that the middleware returns for a refused request.

@@ -27,6 +27,7 @@ var cases = slices.Concat(
 	grpcCases,
 	upstreamCases,
 	shapingCases,
+	settleCases,
 	startupCases,
 	redisCases,
 )

@@ -1,0 +1,108 @@
+package ratelimit
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// Served is what became of a request that was let through: what [Policy.Settle]
+// decides by.
+type Served struct {
+	// Status is the status of the response: 200 if the handler has not set one, 101
+	// if it has taken the connection over, and 500 if it panicked before it answered.
+	Status int
+	// Bytes is how much of the response's body the handler has written, whether the
+	// client has read it or not. What goes over a connection that was taken over is not
+	// counted.
+	Bytes int64
+	// Cost is what the policy has reserved: what to return if that was right.
+	Cost int
+	// Panicked says that the handler has panicked, which goes on after this.
+	Panicked bool
+	// Hijacked says that the handler has taken the connection over.
+	Hijacked bool
+}
+
+// reservation is what a Guard has to settle about a request.
+type reservation struct {
+	of      *core.Reservation
+	settles []func(*http.Request, Served) int // of each check; nil leaves it as it is
+}
+
+// reserves reports whether a question has to be remembered after it was answered.
+func (q *question) reserves() bool {
+	if q.settles != nil {
+		return true
+	}
+	for i := range q.checks {
+		if shapes(&q.checks[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// shapes reports whether a check may have its request held.
+func shapes(c *core.Check) bool { return !c.Shadow && c.Limit.Algorithm() == shapingName }
+
+var shapingName = core.Shaping(1, core.PerSecond(1)).Algorithm()
+
+// ask asks a question, and remembers what there may be to settle.
+func (g *Guard) ask(ctx context.Context, x *exchange, asked *question) ([]core.Decision, error) {
+	if !asked.reserves() {
+		return g.limiter.AllowAll(ctx, asked.checks...)
+	}
+	of, err := g.limiter.Reserve(ctx, asked.checks...)
+	if err != nil {
+		return nil, err
+	}
+	x.reservation = &reservation{of: of, settles: asked.settles}
+	return of.Decisions(), nil
+}
+
+// Settles reports whether a request that [Guard.Check] has returned, and let through,
+// has something to settle when it has been served.
+func (g *Guard) Settles(r *http.Request) bool {
+	x, ok := r.Context().(*exchange)
+	return ok && x.guard == g && x.reservation != nil && x.reservation.settles != nil
+}
+
+// Settle settles what a request has cost, by what the policies' Settle functions say.
+// r is the request that [Guard.Check] has returned. Call it once, when the handler has
+// returned or panicked; it does nothing if there is nothing to settle.
+//
+// It is one call to the store for all policies, and none if they have reserved what
+// is right. It goes through even if the client has gone away. Options.Observe is told.
+func (g *Guard) Settle(r *http.Request, served Served) {
+	if !g.Settles(r) {
+		return
+	}
+	x := r.Context().(*exchange) //nolint:forcetypeassert // Settles has found it to be one
+	outcomes := append([]Outcome(nil), x.own()...)
+	costs := make([]int, len(outcomes))
+	for i, settle := range x.reservation.settles {
+		o := &outcomes[i]
+		if settle != nil && o.Decision.Allowed {
+			served.Cost = o.Cost
+			o.Cost = max(0, settle(r, served))
+		}
+		costs[i] = o.Cost
+	}
+	start := time.Now()
+	err := x.reservation.of.Settle(context.WithoutCancel(r.Context()), costs...)
+	g.options.Observe(Event{
+		Request: r, Outcomes: outcomes, Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+	})
+}
+
+// serve has a handler serve a request, and settles what that has cost.
+func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	watched := Watch(w)
+	returned := false
+	defer func() { g.Settle(r, watched.Served(!returned)) }()
+	next.ServeHTTP(watched, r)
+	returned = true
+}
