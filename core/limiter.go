@@ -16,6 +16,8 @@ import (
 // that change nothing and talk to nobody.
 type Limiter struct {
 	store Store
+	lines lines
+	turns turns
 }
 
 // New returns a Limiter on a store. It talks to nobody. A nil store panics.

@@ -18,6 +18,9 @@ func validate(checks []Check) error {
 		if c.Cost < 0 {
 			return fmt.Errorf("core: cost %d is negative", c.Cost)
 		}
+		if c.Undelayed < 0 {
+			return fmt.Errorf("core: %d undelayed units are negative", c.Undelayed)
+		}
 		if err := c.Limit.Validate(); err != nil {
 			return err
 		}
@@ -171,6 +174,9 @@ func (a *ask) decision(charged, peek bool) Decision {
 		d.RetryAfter = microseconds(arithmetic.wait(l, a.usage, a.cost))
 	case a.check.Cost > 0 && (charged || peek):
 		before := arithmetic.charged(l, a.usage, a.cost-a.check.Cost)
+		if a.check.Undelayed > 0 {
+			before[0] = max(0, before[0]-weighed(int64(a.check.Undelayed), l))
+		}
 		d.Delay = microseconds(arithmetic.delay(l, before))
 	}
 	if charged && a.cost > 0 {

@@ -147,8 +147,8 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 			return r, g.refuse(h, &event, http.StatusTooManyRequests, nil)
 		}
 	}
-	if err := hold(ctx, delay(event.Outcomes)); err != nil {
-		status := http.StatusServiceUnavailable // the request's time was up before its turn
+	if err := g.hold(ctx, x); err != nil {
+		status := http.StatusServiceUnavailable // its time is up before its turn, or the server's
 		if hungUp(ctx) {
 			status = statusClientClosedRequest
 		}
@@ -224,7 +224,7 @@ func (q *question) has(check *core.Check) bool {
 // check returns what a policy asks about a request, or the zero Check if it does
 // not limit it.
 func (p *Policy) check(r *http.Request) (core.Check, error) {
-	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow}
+	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow, Undelayed: p.Undelayed}
 	if p.LimitFor != nil {
 		check.Limit = p.LimitFor(r)
 		if check.Limit == (core.Limit{}) {
@@ -246,25 +246,6 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 		check.Key, err = keyfuncs.Anonymous(r)
 	}
 	return check, err
-}
-
-// hold waits, unless the context ends before. It does not begin a wait that cannot
-// end in time.
-func hold(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
-		return fmt.Errorf("ratelimit: the turn comes in %v, after the request's deadline: %w", d, context.DeadlineExceeded)
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("ratelimit: gave up a place in the queue: %w", context.Cause(ctx))
-	}
 }
 
 // refuse reports an event and returns the answer to it, whose headers it writes.

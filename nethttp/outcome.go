@@ -35,7 +35,8 @@ type Event struct {
 	Outcomes []Outcome
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
 	// is answered with: 429 if it is refused, 503 if the store could not answer and
-	// the mode is FailClosed, or if a shaped request's deadline comes first, 500 if a
+	// the mode is FailClosed, or if a shaped request's deadline or the server's end comes
+	// first, 500 if a
 	// policy could not say what to ask, and 499 if the client went away meanwhile.
 	Status int
 	// Err is why the question was not answered, or nil. With Status 0 it means that

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,6 +34,13 @@ type Policy struct {
 	// Cost is how many units the request takes. The default is 1. With 0 it is let
 	// through and reported; a negative cost is answered with 500.
 	Cost func(*http.Request) int
+
+	// Undelayed is how many requests of a [core.Shaping] limit's queue pass without delay,
+	// as nginx's "delay=" says: a burst of so many passes at once, and what comes then is
+	// released at the limit's pace. ("nodelay" is [core.Leaky].) The default is 0, which
+	// delays all but the first; less is a mistake that panics. Units count if the policy
+	// has a Cost.
+	Undelayed int
 
 	// Settle says, when a request has been served, what it has really cost; Cost is then
 	// an estimate that is reserved. It is given the request as the handler was, and what
@@ -79,6 +87,15 @@ type Options struct {
 	// credentials, and reports a refusal of one as a network error. Turn it on for a
 	// limit by address, where preflights themselves cost something.
 	LimitPreflights bool
+
+	// Draining ends when the server begins to shut down, as the context of
+	// [signal.NotifyContext] does: requests that wait for their turn under a
+	// [core.Shaping] limit are then answered with 503 and give their places back, so that
+	// [http.Server.Shutdown] does not wait for a whole queue; so are those that would have
+	// to wait. Nil never ends.
+	//
+	// [signal.NotifyContext]: https://pkg.go.dev/os/signal#NotifyContext
+	Draining context.Context //nolint:containedctx // it belongs to the server, not to a call
 
 	// OnError says what happens when the store cannot answer. The default is
 	// FailOpen.
@@ -129,6 +146,9 @@ func checkPolicies(policies []Policy) error {
 	given := make(map[string]int) // the names that were given, to whom
 	for i := range policies {
 		p := &policies[i]
+		if p.Undelayed < 0 {
+			return fmt.Errorf("policy %d: %d undelayed requests are negative", i, p.Undelayed)
+		}
 		limited := p.Limit != core.Limit{}
 		if limited == (p.LimitFor != nil) {
 			return fmt.Errorf("policy %d needs one of Limit and LimitFor", i)

@@ -2,6 +2,8 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -61,6 +63,31 @@ func (g *Guard) ask(ctx context.Context, x *exchange, asked *question) ([]core.D
 	}
 	x.reservation = &reservation{of: of, settles: asked.settles}
 	return of.Decisions(), nil
+}
+
+// errDraining is why a request is held no longer when the server goes down.
+var errDraining = errors.New("the server is shutting down")
+
+// hold holds an admitted request until its turn. If that does not come, everything that
+// it was charged is given back.
+func (g *Guard) hold(ctx context.Context, x *exchange) error {
+	if x.reservation == nil || delay(x.own()) == 0 {
+		return nil
+	}
+	if g.options.Draining == nil {
+		return held(x.reservation.of.Wait(ctx))
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.options.Draining, func() { cancel(errDraining) })() //nolint:contextcheck // it is the server's
+	return held(x.reservation.of.Wait(ctx))
+}
+
+func held(err error) error {
+	if err != nil {
+		return fmt.Errorf("ratelimit: %w", err)
+	}
+	return nil
 }
 
 // Settles reports whether a request that [Guard.Check] has returned, and let through,

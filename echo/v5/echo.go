@@ -117,8 +117,9 @@ func Leaky(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) 
 
 // Shaping returns a middleware with a [core.Shaping] limit: requests are held
 // and released at an even pace, and refused when capacity of them are waiting or
-// being served. A client that goes away while it waits keeps its place in the
-// queue until its turn.
+// being served. A client that goes away while it waits frees its place: those behind it
+// on this server move up. See [core.Reservation.Wait], [Policy] for Undelayed and
+// [Options] for Draining.
 func Shaping(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {
 	return New(l, Options{}, PolicyFor(core.Shaping(capacity, drain), by...))
 }
@@ -165,6 +166,12 @@ func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
 // DecisionFrom returns what the limiters in front of a handler have decided about
 // its request, given the context of that request; see package nethttp.
 func DecisionFrom(ctx context.Context) []Outcome { return ratelimit.DecisionFrom(ctx) }
+
+// Compare returns an Options.Observe that counts how the verdicts of a shadow policy
+// compare with what is enforced; see package nethttp.
+func Compare(c *core.Comparison, candidate string, next func(Event)) func(Event) {
+	return ratelimit.Compare(c, candidate, next)
+}
 
 // MergeUpstream makes one set of limit headers out of those of the limiters in
 // front of an [httputil.ReverseProxy], whose ModifyResponse it is, and those of the

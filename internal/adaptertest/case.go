@@ -28,6 +28,7 @@ var cases = slices.Concat(
 	upstreamCases,
 	shapingCases,
 	settleCases,
+	shadowCases,
 	startupCases,
 	redisCases,
 )
