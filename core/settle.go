@@ -203,27 +203,36 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // counts once: after the first call without an error, others are errors. So is another
 // number of costs than of checks, and a negative cost.
 func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
-	if len(costs) != len(r.checks) {
-		return fmt.Errorf("core: %d costs settle %d checks", len(costs), len(r.checks))
-	}
-	if r.settled {
-		return errors.New("core: the reservation has been settled before")
-	}
-	allowed := r.Allowed()
-	settlements := make([]Settlement, 0, len(costs))
-	for i, cost := range costs {
-		if cost < 0 {
-			return fmt.Errorf("core: real cost %d is negative", cost)
-		}
-		if c := &r.checks[i]; c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed {
-			settlements = append(settlements, Settlement{Check: *c, Cost: cost, At: r.moments[i]})
-		}
+	settlements, err := r.settlements(costs)
+	if err != nil {
+		return err
 	}
 	if err := r.limiter.settle(ctx, settlements); err != nil {
 		return err
 	}
 	r.settled = true
 	return nil
+}
+
+// settlements returns what is to be settled where the checks have really cost so much.
+func (r *Reservation) settlements(costs []int) ([]Settlement, error) {
+	if len(costs) != len(r.checks) {
+		return nil, fmt.Errorf("core: %d costs settle %d checks", len(costs), len(r.checks))
+	}
+	if r.settled {
+		return nil, errors.New("core: the reservation has been settled before")
+	}
+	allowed := r.Allowed()
+	settlements := make([]Settlement, 0, len(costs))
+	for i, cost := range costs {
+		if cost < 0 {
+			return nil, fmt.Errorf("core: real cost %d is negative", cost)
+		}
+		if c := &r.checks[i]; c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed {
+			settlements = append(settlements, Settlement{Check: *c, Cost: cost, At: r.moments[i]})
+		}
+	}
+	return settlements, nil
 }
 
 // Cancel gives everything back: what was reserved has not happened.

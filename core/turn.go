@@ -36,26 +36,33 @@ func (r *Reservation) Wait(ctx context.Context) error {
 		err := fmt.Errorf("core: the turn comes in %v, after the deadline: %w", t.held, context.DeadlineExceeded)
 		return r.giveUp(ctx, err)
 	}
-	key := r.checks[t.index].lineKey()
 	turns := &r.limiter.turns
 	if queues == 1 { // a turn in several queues cannot be handed on
-		turns.join(key, &t)
+		t.queue = turns.join(r.checks[t.index].lineKey(), &t)
 	}
 	if turns.hold(ctx, &t) {
-		turns.leave(key, &t, false)
+		turns.pass(&t)
 		return nil
 	}
-	turns.leave(key, &t, true)
-	return r.giveUp(ctx, fmt.Errorf("core: gave up a place in the queue: %w", context.Cause(ctx)))
+	err := fmt.Errorf("core: gave up a place in the queue: %w", context.Cause(ctx))
+	if t.queue == nil {
+		return r.giveUp(ctx, err)
+	}
+	return because(err, turns.leave(context.WithoutCancel(ctx), &t))
 }
 
 // giveUp gives back what was reserved, even if nobody waits for it any more, and
 // returns the error.
-func (r *Reservation) giveUp(ctx context.Context, because error) error {
-	if err := r.Cancel(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("%w (and it stays charged: %w)", because, err)
+func (r *Reservation) giveUp(ctx context.Context, reason error) error {
+	return because(reason, r.Cancel(context.WithoutCancel(ctx)))
+}
+
+// because returns the reason for giving up, and what kept it from being given back.
+func because(reason, failure error) error {
+	if failure != nil {
+		return fmt.Errorf("%w (and it stays charged: %w)", reason, failure)
 	}
-	return because
+	return reason
 }
 
 // turn is a place in a shaped queue that somebody waits for.
@@ -65,27 +72,44 @@ type turn struct {
 	held  time.Duration // at first
 	due   time.Time
 	moved chan struct{} // due has changed
+	queue *queue        // nil: the turn is handed to nobody
+
+	givenBack chan error
 }
 
-// turns are those that are waited for in this process. The zero value is ready to
-// use.
+// queue is the turns that are waited for in this process, of one limit of one key.
+type queue struct {
+	key     lineKey
+	waiting []*turn // in the order in which they are due
+	// left are the turns that are to be given back, the last of the queue first: in
+	// another order, one would find that others queue behind it.
+	left   []*turn
+	giving bool // somebody is at it
+}
+
+// turns are the queues of a limiter. The zero value is ready to use.
 type turns struct {
 	mu     sync.Mutex
-	queues map[lineKey][]*turn // in the order in which they are due
+	queues map[lineKey]*queue
 }
 
-func (s *turns) join(key lineKey, t *turn) {
+func (s *turns) join(key lineKey, t *turn) *queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.queues == nil {
-		s.queues = make(map[lineKey][]*turn)
+	q := s.queues[key]
+	if q == nil {
+		q = &queue{key: key}
+		if s.queues == nil {
+			s.queues = make(map[lineKey]*queue)
+		}
+		s.queues[key] = q
 	}
-	queue := s.queues[key]
-	place := len(queue)
-	for place > 0 && queue[place-1].due.After(t.due) {
+	place := len(q.waiting)
+	for place > 0 && q.waiting[place-1].due.After(t.due) {
 		place--
 	}
-	s.queues[key] = slices.Insert(queue, place, t)
+	q.waiting = slices.Insert(q.waiting, place, t)
+	return q
 }
 
 // hold returns true when a turn has come, and false if the context ends before.
@@ -109,24 +133,83 @@ func (s *turns) hold(ctx context.Context, t *turn) bool {
 	}
 }
 
-// leave takes a turn out of its queue. If it is handed on, those behind it move up by a
-// turn each, and the turn becomes that of the last of them.
-func (s *turns) leave(key lineKey, t *turn, handOn bool) {
+// pass takes a turn that has come out of its queue.
+func (s *turns) pass(t *turn) {
+	if t.queue == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	queue := s.queues[key]
-	place := slices.Index(queue, t)
-	if place < 0 {
-		return
+	t.queue.waiting = slices.DeleteFunc(t.queue.waiting, func(other *turn) bool { return other == t })
+	s.tidy(t.queue)
+}
+
+// tidy forgets a queue in which nobody is. s is locked.
+func (s *turns) tidy(q *queue) {
+	if len(q.waiting) == 0 && len(q.left) == 0 && !q.giving {
+		delete(s.queues, q.key)
 	}
-	queue = slices.Delete(queue, place, place+1)
-	if len(queue) == 0 {
-		delete(s.queues, key)
-		return
+}
+
+// mostGivenBack is how many reservations are given back in one call at most.
+const mostGivenBack = 64
+
+// leave takes a turn out of its queue: those behind it move up by a turn each, and the
+// turn of the last of them is given back, with everything else that was reserved. Of
+// several who leave at once, one gives back for all.
+func (s *turns) leave(ctx context.Context, t *turn) error {
+	s.mu.Lock()
+	q := t.queue
+	q.handOn(t)
+	t.givenBack = make(chan error, 1)
+	q.left = append(q.left, t)
+	if !q.giving {
+		q.giving = true
+		for len(q.left) > 0 {
+			some := q.left[:min(len(q.left), mostGivenBack)]
+			q.left = q.left[len(some):]
+			s.mu.Unlock()
+			err := cancelAll(ctx, some)
+			for _, given := range some {
+				given.givenBack <- err
+			}
+			s.mu.Lock()
+		}
+		q.giving = false
+		s.tidy(q)
 	}
-	s.queues[key] = queue
-	for _, next := range queue[place:] {
-		if !handOn || next.r.checks[next.index].Cost != t.r.checks[t.index].Cost {
+	s.mu.Unlock()
+	return <-t.givenBack
+}
+
+// cancelAll gives back what some reservations of one limiter have charged, in one
+// call.
+func cancelAll(ctx context.Context, turns []*turn) error {
+	var all []Settlement
+	for _, t := range turns {
+		settlements, err := t.r.settlements(make([]int, len(t.r.checks)))
+		if err != nil {
+			return err
+		}
+		all = append(all, settlements...)
+	}
+	if err := turns[0].r.limiter.settle(ctx, all); err != nil {
+		return err
+	}
+	for _, t := range turns {
+		t.r.settled = true
+	}
+	return nil
+}
+
+// handOn hands a turn to the next one in the queue who takes as long, and so on, and
+// takes out of the queue who had it; his is now the last of these turns. The queue is
+// locked.
+func (q *queue) handOn(t *turn) {
+	place := slices.Index(q.waiting, t)
+	q.waiting = slices.Delete(q.waiting, place, place+1)
+	for _, next := range q.waiting[place:] {
+		if next.r.checks[next.index].Cost != t.r.checks[t.index].Cost {
 			return
 		}
 		t.due, next.due = next.due, t.due
