@@ -246,15 +246,3 @@ func TestTransportPanicsOnMisuse(t *testing.T) {
 		})
 	}
 }
-
-// A client of a partner's API that allows five calls a second to the whole fleet.
-func ExampleNewTransport() {
-	limiter, _ := core.Open("memory:") // or "redis://…", for the whole fleet
-	defer limiter.Close()
-	client := &http.Client{
-		Transport: ratelimit.NewTransport(limiter, core.Shaping(100, core.PerSecond(5)), ratelimit.TransportOptions{
-			LongestWait: 10 * time.Second,
-		}),
-	}
-	_, _ = client.Get("http://127.0.0.1:1/") // waits until it may be made
-}
