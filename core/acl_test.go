@@ -12,7 +12,7 @@ import (
 
 // leastPrivilege is the user that the README recommends.
 const leastPrivilege = "reset on >secret ~ratelimit:* resetchannels +evalsha +eval +time " +
-	"+get +set +del +hmget +hset +pexpireat +llen +lindex +ltrim +rpush +lrem"
+	"+get +set +del +hmget +hset +pexpireat +llen +lindex +lrange +ltrim +rpush +lrem"
 
 // A user who may do nothing else can do everything that a limiter needs.
 func TestLeastPrivilege(t *testing.T) {

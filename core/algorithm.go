@@ -78,6 +78,10 @@ type arithmetic interface {
 	// but the limit.
 	store(l *Limit, s *state, u usage, now int64, cost int)
 
+	// settle carries out a correction and reports whether that changed anything. The
+	// limit is the one that was charged; the state may have other numbers.
+	settle(l *Limit, s *state, now int64, c *correction) (changed bool)
+
 	// fits reports whether cost events, at least one, may pass.
 	fits(l *Limit, u usage, cost int) bool
 	// wait returns how long it takes until cost events fit that do not fit now.

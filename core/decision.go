@@ -25,6 +25,10 @@ type Check struct {
 	// it neither refuses the other checks nor is spared when they are refused. If it
 	// alone cannot be answered, its Decision has nothing but the Limit.
 	Shadow bool
+	// Undelayed is how many units of a [Shaping] limit's queue pass without a Delay, as
+	// nginx's "delay=" says: a burst of so many passes at once, and what comes then is
+	// released at the limit's pace. The default is 0, which delays all but the first.
+	Undelayed int
 }
 
 // Decision is the answer to one [Check].

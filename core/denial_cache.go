@@ -102,6 +102,11 @@ func (c *DenialCache) Repeated() int64 { return c.repeated.Load() }
 
 // Decide implements [Store].
 func (c *DenialCache) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
+	return c.decide(ctx, checks, decisions, func() error { return c.store.Decide(ctx, checks, decisions) })
+}
+
+// decide repeats an answer, or has the store decide.
+func (c *DenialCache) decide(ctx context.Context, checks []Check, decisions []Decision, ask func() error) error {
 	if ctx.Err() != nil {
 		return failed(GivenUp, "core: the question was given up: %w", context.Cause(ctx))
 	}
@@ -110,7 +115,7 @@ func (c *DenialCache) Decide(ctx context.Context, checks []Check, decisions []De
 		return nil
 	}
 	before := c.noticeNumbers(checks)
-	if err := c.store.Decide(ctx, checks, decisions); err != nil {
+	if err := ask(); err != nil {
 		return err
 	}
 	if passedAll(checks, decisions) {
@@ -119,6 +124,13 @@ func (c *DenialCache) Decide(ctx context.Context, checks []Check, decisions []De
 		c.remember(checks, decisions, sent, before)
 	}
 	return nil
+}
+
+// Reserve implements [Store]. A refusal that is repeated has no moment, since nothing
+// was charged.
+func (c *DenialCache) Reserve(ctx context.Context, checks []Check, decisions []Decision, moments []Moment) error {
+	clear(moments)
+	return c.decide(ctx, checks, decisions, func() error { return c.store.Reserve(ctx, checks, decisions, moments) })
 }
 
 // Peek implements [Store]. Its answers are not remembered: a state that could not be,
@@ -273,16 +285,38 @@ func (c *DenialCache) key(check *Check) entryKey {
 
 // Reset implements [Store].
 func (c *DenialCache) Reset(ctx context.Context, key string, limits []Limit) error {
-	// Questions that are under way may be answered before the reset or after it, so
-	// none of them is remembered.
-	of := c.changesOf(key)
-	of.count.Add(1)
-	err := c.store.Reset(ctx, key, limits)
-	of.count.Add(1)
+	err := c.change([]string{key}, func() error { return c.store.Reset(ctx, key, limits) })
 	for _, limit := range limits {
 		c.denials.Invalidate(c.key(&Check{Key: key, Limit: limit}))
 	}
 	return err
+}
+
+// Settle implements [Store]. What was refused before under one of the limits is
+// forgotten.
+func (c *DenialCache) Settle(ctx context.Context, settlements []Settlement) error {
+	keys := make([]string, len(settlements))
+	for i := range settlements {
+		keys[i] = settlements[i].Check.Key
+	}
+	err := c.change(keys, func() error { return c.store.Settle(ctx, settlements) })
+	for i := range settlements {
+		c.denials.Invalidate(c.key(&settlements[i].Check))
+	}
+	return err
+}
+
+// change has the store change states. Questions that are under way may be answered
+// before that or after it, so none of them is remembered.
+func (c *DenialCache) change(keys []string, change func() error) error {
+	count := func() {
+		for _, key := range keys {
+			c.changesOf(key).count.Add(1)
+		}
+	}
+	count()
+	defer count()
+	return change()
 }
 
 // Ping implements [Store].

@@ -71,6 +71,33 @@ func (fixed) store(l *Limit, s *state, u usage, now int64, cost int) {
 	s.level, s.at = u[0]+int64(cost), now+left-l.units.window
 }
 
+func (f fixed) settle(l *Limit, s *state, now int64, c *correction) bool {
+	// The limit's own capacity does not bound what others, under other numbers, have
+	// used.
+	roomy := *s.limitOf(l)
+	roomy.units.capacity = most
+	u, _ := f.observe(&roomy, s, now, 0)
+	opened := now + u[1] - roomy.units.window
+	if c.at.At != 0 && (u[1] == 0 || c.at.At < opened) {
+		return false // that window has closed
+	}
+	change := countChange(l, u[0], c)
+	if change == 0 {
+		return false
+	}
+	f.store(&roomy, s, usage{u[0] + change, u[1]}, now, 0)
+	return true
+}
+
+// countChange returns by how much a correction changes a count.
+func countChange(l *Limit, count int64, c *correction) int64 {
+	events := int64(c.events)
+	if c.raise {
+		events = max(0, events-count)
+	}
+	return max(-count, min(events, max(0, l.units.capacity-count)))
+}
+
 func (fixed) fits(l *Limit, u usage, cost int) bool {
 	return int64(cost) <= l.units.capacity-u[0]
 }

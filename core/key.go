@@ -42,18 +42,22 @@ func appendKey(b []byte, prefix, key string, limit *Limit, shadow bool) []byte {
 func appendSubject(b []byte, key string) []byte {
 	start := len(b)
 	for i := range len(key) {
-		if isPlain(key[i]) {
-			b = append(b, key[i])
-		} else {
-			const hexadecimal = "0123456789ABCDEF"
-			b = append(b, '%', hexadecimal[key[i]>>4], hexadecimal[key[i]&15])
-		}
+		b = appendEscaped(b, key[i])
 		if len(b)-start > longestSubject {
 			sum := sha256.Sum256([]byte(key))
 			return base64.RawURLEncoding.AppendEncode(append(b[:start], '#'), sum[:])
 		}
 	}
 	return b
+}
+
+// appendEscaped appends a byte of a caller's key, as itself or as %XX.
+func appendEscaped(b []byte, c byte) []byte {
+	if isPlain(c) {
+		return append(b, c)
+	}
+	const hexadecimal = "0123456789ABCDEF"
+	return append(b, '%', hexadecimal[c>>4], hexadecimal[c&15])
 }
 
 func isPlain(c byte) bool {

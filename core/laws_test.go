@@ -62,6 +62,10 @@ func (c *company) Decide(ctx context.Context, checks []core.Check, decisions []c
 	return c.among(func() error { return c.Store.Decide(ctx, checks, decisions) })
 }
 
+func (c *company) Reserve(ctx context.Context, checks []core.Check, decisions []core.Decision, moments []core.Moment) error {
+	return c.among(func() error { return c.Store.Reserve(ctx, checks, decisions, moments) })
+}
+
 func (c *company) Peek(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
 	return c.among(func() error { return c.Store.Peek(ctx, checks, decisions) })
 }

@@ -16,6 +16,8 @@ import (
 // that change nothing and talk to nobody.
 type Limiter struct {
 	store Store
+	lines lines
+	turns turns
 }
 
 // New returns a Limiter on a store. It talks to nobody. A nil store panics.
@@ -79,6 +81,23 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 		return Decision{}, err
 	}
 	return q.decisions[0], nil
+}
+
+// PeekAll answers what each of several checks would be told now, in one round trip. It
+// charges nothing and leaves no trace. A Cost of 0 tells the numbers and is always
+// allowed.
+func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, error) {
+	if len(checks) == 0 {
+		return nil, errors.New("core: a question needs at least one check")
+	}
+	if err := validate(checks); err != nil {
+		return nil, err
+	}
+	decisions := make([]Decision, len(checks))
+	if err := l.store.Peek(ctx, checks, decisions); err != nil {
+		return nil, err
+	}
+	return decisions, nil
 }
 
 // lone is a question of one check. What a Store is given may be on the heap only,

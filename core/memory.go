@@ -92,15 +92,20 @@ var errClosed = &failure{Closed, errors.New("core: the store is closed")}
 
 // Decide implements [Store].
 func (m *Memory) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
-	return m.ask(ctx, checks, decisions, false)
+	return m.ask(ctx, checks, decisions, nil, false)
+}
+
+// Reserve implements [Store].
+func (m *Memory) Reserve(ctx context.Context, checks []Check, decisions []Decision, moments []Moment) error {
+	return m.ask(ctx, checks, decisions, moments, false)
 }
 
 // Peek implements [Store].
 func (m *Memory) Peek(ctx context.Context, checks []Check, decisions []Decision) error {
-	return m.ask(ctx, checks, decisions, true)
+	return m.ask(ctx, checks, decisions, nil, true)
 }
 
-func (m *Memory) ask(ctx context.Context, checks []Check, decisions []Decision, peek bool) error {
+func (m *Memory) ask(ctx context.Context, checks []Check, decisions []Decision, moments []Moment, peek bool) error {
 	if err := m.ready(ctx); err != nil {
 		return err
 	}
@@ -119,12 +124,18 @@ func (m *Memory) ask(ctx context.Context, checks []Check, decisions []Decision, 
 		defer m.unlock(m.lock(q.asks))
 	}
 	now := m.clock()
+	for i := range moments {
+		moments[i].At = now
+	}
 	for _, group := range q.groups {
 		pass, err := m.decide(group, q.asks, now)
 		if err != nil && !group[0].check.Shadow { // a shadow check goes uncharged
 			return err
 		}
 		answer(group, decisions, pass, peek)
+		if moments != nil {
+			charged(group, pass, moments)
+		}
 	}
 	return nil
 }
@@ -333,6 +344,69 @@ func (m *Memory) Reset(ctx context.Context, key string, limits []Limit) error {
 				s.remove(e)
 			}
 		}
+	}
+	return nil
+}
+
+// Settle implements [Store].
+func (m *Memory) Settle(ctx context.Context, settlements []Settlement) error {
+	if err := m.ready(ctx); err != nil {
+		return err
+	}
+	list := corrections(settlements)
+	asks := make([]ask, len(list))
+	for i := range list {
+		check := list[i].check
+		asks[i] = ask{check: check, charge: true, ruling: m.limits.of(&check.Limit, check.Shadow), shard: m.place(check.Key)}
+	}
+	defer m.unlock(m.lock(asks))
+	now := m.clock()
+	for i := range asks {
+		if err := m.settle(&asks[i], &list[i], now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle carries out a correction on the state of an ask, whose shard is locked.
+func (m *Memory) settle(a *ask, c *correction, now int64) error {
+	s, arithmetic := &m.shards[a.shard], a.check.Limit.algorithm.arithmetic()
+	var changed state
+	if a.entry = s.entries[a.entryKey()]; a.entry != nil && !a.entry.state.recovered(now) {
+		changed = a.entry.state
+	}
+	if !arithmetic.settle(&a.check.Limit, &changed, now, c) {
+		return nil
+	}
+	if changed.blank() {
+		s.remove(a.entry)
+		return nil
+	}
+	if changed.empty() {
+		changed.ruling = a.ruling
+	}
+	e := a.entry
+	if e == nil {
+		alone := []ask{*a}
+		if err := m.makeRoom(alone, alone, now); err != nil {
+			return err
+		}
+		key := a.entryKey()
+		key.key = strings.Clone(key.key)
+		e = &entry{key: key.key}
+		s.entries[key] = e
+	}
+	e.state = changed
+	l := &e.state.ruling.limit
+	u, _ := arithmetic.observe(l, &e.state, now, 0)
+	e.full = now + arithmetic.reset(l, u)
+	if a.entry == nil {
+		e.due = e.full
+		heap.Push(&s.leaving, e)
+	} else if e.full < e.due {
+		e.due = e.full
+		heap.Fix(&s.leaving, e.place)
 	}
 	return nil
 }

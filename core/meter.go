@@ -88,6 +88,63 @@ func (meter) store(l *Limit, s *state, u usage, now int64, cost int) {
 	s.level, s.at = u[0]+int64(cost)*l.units.weight, now-now%l.units.tick
 }
 
+func (m meter) settle(l *Limit, s *state, now int64, c *correction) bool {
+	own := s.limitOf(l)
+	u, _ := m.observe(own, s, now, 0)
+	change := meterChange(l, own, u[0], now, c)
+	if change == 0 {
+		return false
+	}
+	m.store(own, s, usage{u[0] + change}, now, 0)
+	return true
+}
+
+// meterChange returns the units by which a correction changes a meter, whose own
+// limit may have other numbers by now than the one that was charged.
+func meterChange(l, own *Limit, used, now int64, c *correction) int64 {
+	events := int64(c.events)
+	switch {
+	case c.raise:
+		return max(0, weighed(events, own)-used)
+	case events > 0:
+		return min(weighed(events, own), own.units.capacity-used)
+	}
+	back := min(used, weighed(-events, own))
+	if c.at.At == 0 {
+		return -back
+	}
+	left := chargeLeft(own, c.at.Used, now, c.at.At)
+	if own.units != l.units {
+		// It has drained under both numbers, for unknown times: under which more has.
+		left = min(weighed(chargeLeft(l, c.at.Used, now, c.at.At)/l.units.weight, own),
+			chargeLeft(own, weighed(c.at.Used/l.units.weight, own), now, c.at.At))
+	}
+	if own.algorithm == shaping && used > left && !c.firm {
+		return 0 // others queue behind
+	}
+	return -min(back, left)
+}
+
+// weighed returns what events weigh under a limit, or full if that is less.
+func weighed(events int64, l *Limit) int64 {
+	weight, ok := multiply(events, l.units.weight)
+	if !ok {
+		return l.units.capacity
+	}
+	return min(weight, l.units.capacity)
+}
+
+// chargeLeft returns what is left of a meter that had used so much at an instant, and
+// has not been charged since. A meter gets back no more than that, since the rest has
+// drained: it would have found the meter empty without the charge.
+func chargeLeft(l *Limit, used, now, at int64) int64 {
+	ticks := max(0, now/l.units.tick-at/l.units.tick)
+	if ticks > used/l.units.drain {
+		return 0
+	}
+	return used - ticks*l.units.drain
+}
+
 func (meter) fits(l *Limit, u usage, cost int) bool {
 	return int64(cost)*l.units.weight <= l.units.capacity-u[0]
 }

@@ -37,7 +37,9 @@ func severalKeys(checks []Check) bool {
 // left too high by what drains in a round trip.) In between, the charges of a
 // question that will be refused can get another one refused. A part that failed
 // may or may not have been charged, and is left as it is.
-func (r *Redis) askParts(ctx context.Context, groups [][]ask) error {
+//
+// It writes when each part was decided into moments, if there are any.
+func (r *Redis) askParts(ctx context.Context, groups [][]ask, moments []Moment) error {
 	parts := split(groups)
 	inParallel(parts, func(p *part) { p.at, p.err = r.askServer(ctx, p.groups, true) })
 
@@ -64,11 +66,16 @@ func (r *Redis) askParts(ctx context.Context, groups [][]ask) error {
 		})
 	}
 	join(parts, groups)
-	if len(failures) == 0 {
-		return nil
+	if len(failures) > 0 {
+		slices.Sort(unanswered)
+		return &UnansweredError{Checks: unanswered, Err: errors.Join(failures...)}
 	}
-	slices.Sort(unanswered)
-	return &UnansweredError{Checks: unanswered, Err: errors.Join(failures...)}
+	if moments != nil {
+		for _, p := range parts {
+			p.tellMoments(moments)
+		}
+	}
+	return nil
 }
 
 // leaveUnanswered gives up a part that consists of shadow checks: the question
@@ -78,6 +85,15 @@ func (p *part) leaveUnanswered(logger *slog.Logger) {
 	for _, group := range p.groups {
 		for i := range group {
 			group[i].unanswered = true
+		}
+	}
+}
+
+// tellMoments writes when a part was decided into the moments of its checks.
+func (p *part) tellMoments(moments []Moment) {
+	for _, group := range p.groups {
+		for i := range group {
+			moments[group[i].index].At = p.at
 		}
 	}
 }
@@ -93,27 +109,16 @@ func inParallel(parts []*part, do func(*part)) {
 // giveBack undoes the charges of a group, even if nobody waits for the answer any
 // more. If that fails, the group stays charged.
 func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) {
-	charged := make([]ask, 0, len(group))
+	charged := make([]correction, 0, len(group))
 	for i := range group {
-		if group[i].charge {
-			charged = append(charged, group[i])
+		if a := &group[i]; a.charge {
+			charged = append(charged, correction{check: a.check, events: -a.cost, at: Moment{at, a.after()}, firm: true})
 		}
 	}
 	if len(charged) == 0 {
 		return
 	}
-	var words request
-	for i := range charged {
-		a := &charged[i]
-		words.keys = append(words.keys, r.key(a.check))
-		words.arguments = append(r.appendWords(words.arguments, a, false), a.usage[0], at)
-		words.of |= a.check.Limit.algorithm.set()
-	}
-	script, call := r.call(nil, giveBack, []*request{&words})
-	_, err := r.within(context.WithoutCancel(ctx), func(ctx context.Context) (string, error) {
-		return r.run(ctx, script, call)
-	})
-	if err != nil {
+	if err := r.settleServer(context.WithoutCancel(ctx), charged); err != nil {
 		r.logger().Warn("core: a refused question stays charged on one of its servers", slog.Any("error", err))
 	}
 }

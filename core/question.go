@@ -18,6 +18,9 @@ func validate(checks []Check) error {
 		if c.Cost < 0 {
 			return fmt.Errorf("core: cost %d is negative", c.Cost)
 		}
+		if c.Undelayed < 0 {
+			return fmt.Errorf("core: %d undelayed units are negative", c.Undelayed)
+		}
 		if err := c.Limit.Validate(); err != nil {
 			return err
 		}
@@ -108,6 +111,26 @@ func newAsk(c *Check, index int, peek bool) ask {
 	return ask{check: c, index: index, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0}
 }
 
+// charged writes what was used after a group was decided into the moments of its
+// checks.
+func charged(group []ask, pass bool, moments []Moment) {
+	for i := range group {
+		a := &group[i]
+		m := &moments[a.index]
+		m.Used = a.usage[0]
+		for j := range group { // the last of several asks on one state has charged them all
+			if b := &group[j]; pass && b.charge && sameState(a.check, b.check) {
+				m.Used = b.after()
+			}
+		}
+	}
+}
+
+// after returns what is used of a meter after the charge of an ask, in units.
+func (a *ask) after() int64 {
+	return a.usage[0] + int64(a.cost)*a.check.Limit.units.weight
+}
+
 // free gives back a question that nobody looks at any more.
 func (q *question) free() {
 	clear(q.asks)
@@ -153,6 +176,9 @@ func (a *ask) decide(charged, peek bool, d *Decision) {
 		d.RetryAfter = microseconds(arithmetic.wait(l, a.usage, a.cost))
 	case l.algorithm == shaping && a.check.Cost > 0 && (charged || peek): // served when what came before has been
 		before := arithmetic.charged(l, a.usage, a.cost-a.check.Cost)
+		if a.check.Undelayed > 0 {
+			before[0] = max(0, before[0]-weighed(int64(a.check.Undelayed), l))
+		}
 		d.Delay = microseconds(arithmetic.reset(l, before))
 	}
 	if charged && a.cost > 0 {

@@ -291,33 +291,46 @@ func packs(rdb redis.UniversalClient) bool {
 
 // Decide implements [Store].
 func (r *Redis) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
-	return r.ask(ctx, checks, decisions, false)
+	return r.ask(ctx, checks, decisions, nil, false)
+}
+
+// Reserve implements [Store].
+func (r *Redis) Reserve(ctx context.Context, checks []Check, decisions []Decision, moments []Moment) error {
+	return r.ask(ctx, checks, decisions, moments, false)
 }
 
 // Peek implements [Store].
 func (r *Redis) Peek(ctx context.Context, checks []Check, decisions []Decision) error {
-	return r.ask(ctx, checks, decisions, true)
+	return r.ask(ctx, checks, decisions, nil, true)
 }
 
-func (r *Redis) ask(ctx context.Context, checks []Check, decisions []Decision, peek bool) error {
+func (r *Redis) ask(ctx context.Context, checks []Check, decisions []Decision, at []Moment, peek bool) error {
 	q := newQuestion(checks, peek)
 	defer q.free()
 	several := severalKeys(checks)
 	var err error
 	if !several || !r.sharded.Load() {
-		_, err = r.askServer(ctx, q.groups, false)
+		var decided int64
+		decided, err = r.askServer(ctx, q.groups, at != nil)
+		for i := range at {
+			at[i].At = decided
+		}
 	}
 	if several && redis.HasErrorPrefix(err, "CROSSSLOT") { // a cluster in disguise
 		r.sharded.Store(true)
 	}
 	if several && r.sharded.Load() {
-		err = r.askParts(ctx, q.groups)
+		err = r.askParts(ctx, q.groups, at)
 	}
 	if err != nil {
 		return err
 	}
 	for _, group := range q.groups {
-		answer(group, decisions, passed(group), peek)
+		pass := passed(group)
+		answer(group, decisions, pass, peek)
+		if at != nil {
+			charged(group, pass, at)
+		}
 	}
 	return nil
 }

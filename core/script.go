@@ -42,11 +42,11 @@ type task uint8
 
 const (
 	decide task = iota
-	giveBack
+	settle
 	tasks // how many there are
 )
 
-func (t task) file() string { return [tasks]string{"decide", "give_back"}[t] }
+func (t task) file() string { return [tasks]string{"decide", "settle"}[t] }
 
 // newScript assembles the script of a task for a set of algorithms. Values never
 // become part of it, so there are no more scripts than sets.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 )
@@ -65,6 +66,42 @@ func (logged) store(l *Limit, s *state, u usage, now int64, cost int) {
 		s.log = new([]int64)
 	}
 	*s.log = log
+}
+
+func (logged) settle(l *Limit, s *state, now int64, c *correction) bool {
+	log := s.instants()
+	first := sort.Search(len(log), func(i int) bool { return log[i] > now-l.units.window })
+	before := len(log)
+	change, at := countChange(l, int64(len(log)-first), c), c.at.At
+	if c.events < 0 {
+		change = int64(c.events)
+	}
+	switch {
+	case change > 0:
+		if at == 0 {
+			at = now
+		}
+		if at <= now-l.units.window {
+			return false
+		}
+		log, before = log[first:], before-first
+		place := sort.Search(len(log), func(i int) bool { return log[i] > at })
+		log = slices.Insert(log, place, slices.Repeat([]int64{at}, int(change))...)
+	case change < 0 && at == 0:
+		log = log[:max(0, len(log)+int(change))]
+	case change < 0:
+		end := sort.Search(len(log), func(i int) bool { return log[i] > at })
+		begin := sort.Search(len(log), func(i int) bool { return log[i] >= at })
+		log = slices.Delete(log, max(begin, end+int(change)), end)
+	}
+	if len(log) == before {
+		return false
+	}
+	if s.log == nil {
+		s.log = new([]int64)
+	}
+	*s.log = log
+	return true
 }
 
 func (logged) fits(l *Limit, u usage, cost int) bool {

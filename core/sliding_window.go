@@ -89,6 +89,39 @@ func (sliding) store(l *Limit, s *state, u usage, now int64, cost int) {
 	s.at = now - now%l.units.tick - u[2]*l.units.tick
 }
 
+func (a sliding) settle(l *Limit, s *state, now int64, c *correction) bool {
+	roomy := *s.limitOf(l)
+	roomy.units.capacity = most
+	u, _ := a.observe(&roomy, s, now, 0)
+	before, window, age := u, roomy.units.window, int64(0) // from the charge to the current window
+	if c.at.At != 0 {
+		age = now/roomy.units.tick - c.at.At/roomy.units.tick - u[2]
+	}
+	switch {
+	case age <= 0:
+		weighted := divideUp(u[1]*(window-u[2]), window)
+		change := int64(c.events)
+		if c.raise {
+			change = max(0, change-u[0]-weighted)
+		}
+		if change > 0 {
+			change = max(0, min(change, l.units.capacity-u[0]-weighted))
+		}
+		rest := min(0, u[0]+change)
+		u[0] += change - rest
+		if c.at.At == 0 {
+			u[1] = max(0, u[1]+rest)
+		}
+	case age <= window:
+		u[1] += countChange(l, u[1], c)
+	}
+	if u == before {
+		return false
+	}
+	a.store(&roomy, s, u, now, 0)
+	return true
+}
+
 func (sliding) fits(l *Limit, u usage, cost int) bool {
 	room := l.units.capacity - u[0] - int64(cost)
 	return room >= 0 && u[1]*(l.units.window-u[2]) <= room*l.units.window

@@ -22,6 +22,20 @@ type Store interface {
 	// was charged may be unknown.
 	Decide(ctx context.Context, checks []Check, decisions []Decision) error
 
+	// Reserve is Decide that says also when each check was charged, for Settle. It
+	// writes that of checks[i] into moments[i], which has the same length.
+	Reserve(ctx context.Context, checks []Check, decisions []Decision, moments []Moment) error
+
+	// Settle changes what was charged to what it should have been, all in one call:
+	// into the window that was charged, and for meters less what has drained of it
+	// since. What is added is added to the same window, and to a meter now. Limits
+	// become neither more than full nor less than empty, whatever is asked; a limit
+	// whose numbers have changed since the charge keeps the new ones. See
+	// [Reservation.Settle], [Limiter.Refund] and [Limiter.Charge].
+	//
+	// If it returns an error, some may have been settled.
+	Settle(ctx context.Context, settlements []Settlement) error
+
 	// Peek is Decide that charges nothing and leaves no trace: it says what Decide
 	// would answer to each check at this instant.
 	Peek(ctx context.Context, checks []Check, decisions []Decision) error

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ type (
 	Guard     = ratelimit.Guard
 	Refusal   = ratelimit.Refusal
 	Problem   = ratelimit.Problem
+	Served    = ratelimit.Served
 )
 
 // ProblemType is the media type of a [Problem].
@@ -51,6 +53,8 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 			request, refusal := guard.Check(c.Response().Header(), c.Request(), matched{c, known})
 			c.SetRequest(request)
 			switch {
+			case refusal == nil && guard.Settles(request):
+				return serve(c, guard, request, next)
 			case refusal == nil:
 				return next(c)
 			case refusal.Native(request) && !indented(c):
@@ -62,6 +66,29 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 			}
 		}
 	}
+}
+
+// serve runs a handler, and settles what that has cost. An error that it returns is
+// rendered further out, so its status is what the response is going to have.
+func serve(c echo.Context, guard *Guard, request *http.Request, next echo.HandlerFunc) (err error) {
+	outside := c.Response().Writer
+	watched := ratelimit.Watch(outside)
+	c.Response().Writer = watched
+	returned := false
+	defer func() {
+		c.Response().Writer = outside
+		served := watched.Served(!returned)
+		if err != nil && !c.Response().Committed {
+			served.Status = http.StatusInternalServerError
+			if known, ok := errors.AsType[*echo.HTTPError](err); ok {
+				served.Status = known.Code
+			}
+		}
+		guard.Settle(request, served)
+	}()
+	err = next(c)
+	returned = true
+	return err
 }
 
 // indented reports whether echo would write JSON in another form than others do.
@@ -81,8 +108,9 @@ func Leaky(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) 
 
 // Shaping returns a middleware with a [core.Shaping] limit: requests are held
 // and released at an even pace, and refused when capacity of them are waiting or
-// being served. A client that goes away while it waits keeps its place in the
-// queue until its turn.
+// being served. A client that goes away while it waits frees its place: those behind it
+// on this server move up. See [core.Reservation.Wait], [Policy] for Undelayed and
+// [Options] for Draining.
 func Shaping(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {
 	return New(l, Options{}, PolicyFor(core.Shaping(capacity, drain), by...))
 }
@@ -129,6 +157,12 @@ func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
 // DecisionFrom returns what the limiters in front of a handler have decided about
 // its request, given the context of that request; see package nethttp.
 func DecisionFrom(ctx context.Context) []Outcome { return ratelimit.DecisionFrom(ctx) }
+
+// Compare returns an Options.Observe that counts how the verdicts of a shadow policy
+// compare with what is enforced; see package nethttp.
+func Compare(c *core.Comparison, candidate string, next func(Event)) func(Event) {
+	return ratelimit.Compare(c, candidate, next)
+}
 
 // MergeUpstream makes one set of limit headers out of those of the limiters in
 // front of an [httputil.ReverseProxy], whose ModifyResponse it is, and those of the

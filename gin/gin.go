@@ -1,7 +1,9 @@
 package ratelimit
 
 import (
+	"bufio"
 	"context"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -26,6 +28,7 @@ type (
 	Guard     = ratelimit.Guard
 	Refusal   = ratelimit.Refusal
 	Problem   = ratelimit.Problem
+	Served    = ratelimit.Served
 )
 
 // ProblemType is the media type of a [Problem].
@@ -49,8 +52,53 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 		if refusal != nil {
 			c.Abort()
 			refusal.ServeHTTP(c.Writer, request)
+			return
+		}
+		if guard.Settles(request) {
+			serve(c, guard, request)
 		}
 	}
+}
+
+// serve runs the handlers that follow, and settles what that has cost.
+func serve(c *gin.Context, guard *Guard, request *http.Request) {
+	outside := c.Writer
+	watched := &watched{ResponseWriter: outside}
+	c.Writer = watched
+	returned := false
+	defer func() {
+		c.Writer = outside
+		guard.Settle(request, watched.served(!returned))
+	}()
+	c.Next()
+	returned = true
+}
+
+// watched notices whether the connection is taken over; gin notices the rest.
+type watched struct {
+	gin.ResponseWriter
+
+	hijacked bool
+}
+
+func (w *watched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	connection, buffer, err := w.ResponseWriter.Hijack()
+	w.hijacked = w.hijacked || err == nil
+	return connection, buffer, err
+}
+
+// Unwrap lets [http.ResponseController] find the writer's other abilities.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *watched) served(panicked bool) Served {
+	s := Served{Status: w.Status(), Bytes: max(0, int64(w.Size())), Panicked: panicked, Hijacked: w.hijacked}
+	switch {
+	case w.hijacked:
+		s.Status = http.StatusSwitchingProtocols
+	case panicked && !w.Written():
+		s.Status = http.StatusInternalServerError
+	}
+	return s
 }
 
 // Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,
@@ -65,8 +113,9 @@ func Leaky(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) 
 
 // Shaping returns a middleware with a [core.Shaping] limit: requests are held
 // and released at an even pace, and refused when capacity of them are waiting or
-// being served. A client that goes away while it waits keeps its place in the
-// queue until its turn.
+// being served. A client that goes away while it waits frees its place: those behind it
+// on this server move up. See [core.Reservation.Wait], [Policy] for Undelayed and
+// [Options] for Draining.
 func Shaping(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {
 	return New(l, Options{}, PolicyFor(core.Shaping(capacity, drain), by...))
 }
@@ -113,6 +162,12 @@ func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
 // DecisionFrom returns what the limiters in front of a handler have decided about
 // its request, given the context of that request; see package nethttp.
 func DecisionFrom(ctx context.Context) []Outcome { return ratelimit.DecisionFrom(ctx) }
+
+// Compare returns an Options.Observe that counts how the verdicts of a shadow policy
+// compare with what is enforced; see package nethttp.
+func Compare(c *core.Comparison, candidate string, next func(Event)) func(Event) {
+	return ratelimit.Compare(c, candidate, next)
+}
 
 // MergeUpstream makes one set of limit headers out of those of the limiters in
 // front of an [httputil.ReverseProxy], whose ModifyResponse it is, and those of the

@@ -45,7 +45,7 @@ type without struct {
 }
 
 // decideWithout decides about a question as far as that goes after an error.
-func (g *Guard) decideWithout(ctx context.Context, asked question, err error) without {
+func (g *Guard) decideWithout(ctx context.Context, x *exchange, asked question, err error) without {
 	lost, rest := asked.split(err)
 	if lost.failsClosed() {
 		return without{closed: true, err: err}
@@ -54,9 +54,9 @@ func (g *Guard) decideWithout(ctx context.Context, asked question, err error) wi
 	if len(rest.checks) == 0 || slices.ContainsFunc(decisions, func(d core.Decision) bool { return !d.Allowed }) {
 		return without{question: decided, decisions: decisions, err: err}
 	}
-	more, again := g.limiter.AllowAll(ctx, rest.checks...)
+	more, again := g.ask(ctx, x, &rest)
 	if again == nil {
-		return without{question: rest.and(decided), decisions: append(more, decisions...), err: err}
+		return without{question: rest.and(decided), decisions: slices.Concat(more, decisions), err: err}
 	}
 	// Now they are lost, too.
 	err = errors.Join(err, again)

@@ -41,7 +41,13 @@
 // set of both.
 //
 // The handler is given the [http.ResponseWriter] as it came, so that all it can do
-// is left to it: [http.ResponseController], Flush, Hijack, informational responses.
+// is left to it: [http.ResponseController], Flush, Hijack, informational responses. Only
+// where a policy has [Policy.Settle] it is wrapped, by [Watch], and can still do all of
+// that.
+//
+// # Calls to others
+//
+// [Transport] keeps calls to somebody else's API within a limit, for the whole fleet.
 //
 // HEAD counts as GET. A CORS preflight (OPTIONS with Origin and
 // Access-Control-Request-Method) is neither charged nor refused, unless

@@ -27,6 +27,8 @@ type exchange struct {
 	// outcomes are those of all limiters so far, the outermost first. It is nil until
 	// the question is answered.
 	outcomes []Outcome
+	// reservation is what may have to be settled, or nil.
+	reservation *reservation
 
 	room struct {
 		check   [1]core.Check

@@ -27,6 +27,9 @@ import (
 //	}
 //	next(w, request)
 //
+// Where a policy has Settle, it hands [Watch](w) to the next handler and calls
+// [Guard.Settle] when that has returned, or panicked.
+//
 // A Guard may be used by many goroutines at once.
 type Guard struct {
 	limiter  *core.Limiter
@@ -124,7 +127,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	}
 
 	start := time.Now()
-	decisions, err := g.limiter.AllowAll(ctx, asked.checks...)
+	decisions, err := g.ask(ctx, x, &asked)
 	switch {
 	case err == nil:
 		if g.fallback != nil {
@@ -134,7 +137,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 		event.Elapsed = time.Since(start)
 		return r, g.refuse(h, &event, statusClientClosedRequest, err)
 	default:
-		left := g.decideWithout(ctx, asked, err)
+		left := g.decideWithout(ctx, x, asked, err)
 		if left.closed {
 			event.Elapsed = time.Since(start)
 			return r, g.refuse(h, &event, http.StatusServiceUnavailable, left.err)
@@ -155,8 +158,8 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 			return r, g.refuse(h, &event, http.StatusTooManyRequests, event.Err)
 		}
 	}
-	if err := hold(ctx, delay(event.Outcomes)); err != nil {
-		status := http.StatusServiceUnavailable // the request's time was up before its turn
+	if err := g.hold(ctx, x); err != nil {
+		status := http.StatusServiceUnavailable // its time is up before its turn, or the server's
 		if hungUp(ctx) {
 			status = statusClientClosedRequest
 		}
@@ -185,8 +188,9 @@ type question struct {
 
 // asker is what matters of a policy that asks.
 type asker struct {
-	name string // what it is called
-	mode ErrorMode
+	name   string // what it is called
+	mode   ErrorMode
+	settle func(*http.Request, Served) int // nil: what is reserved is right
 }
 
 // question returns what is to be asked about a request.
@@ -206,10 +210,14 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 				return question{}, fmt.Errorf("ratelimit: policy %d: %w", i, err)
 			}
 			unlimited := check.Limit == core.Limit{}
-			if unlimited || x.outer.charged(&check, g.limiter) || asked.has(&check) {
+			if unlimited || x.outer.charged(&check, g.limiter) {
 				continue
 			}
-			a := asker{name: g.names[i], mode: p.OnError}
+			if same := asked.find(&check); same != nil { // one limit, charged once
+				same.Cost = max(same.Cost, check.Cost)
+				continue
+			}
+			a := asker{name: g.names[i], mode: p.OnError, settle: p.Settle}
 			if a.name == "" {
 				a.name = check.Limit.Name()
 			}
@@ -222,20 +230,20 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 	return asked, nil
 }
 
-// has reports whether a check is asked already.
-func (q *question) has(check *core.Check) bool {
+// find returns the check of the same state that is asked already, or nil.
+func (q *question) find(check *core.Check) *core.Check {
 	for i := range q.checks {
 		if c := &q.checks[i]; c.Key == check.Key && c.Shadow == check.Shadow && c.Limit.Same(check.Limit) {
-			return true
+			return c
 		}
 	}
-	return false
+	return nil
 }
 
 // check returns what a policy asks about a request, or the zero Check if it does
 // not limit it.
 func (p *Policy) check(r *http.Request) (core.Check, error) {
-	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow}
+	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow, Undelayed: p.Undelayed}
 	if p.LimitFor != nil {
 		check.Limit = p.LimitFor(r)
 		if check.Limit == (core.Limit{}) {
@@ -259,25 +267,6 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	return check, err
 }
 
-// hold waits, unless the context ends before. It does not begin a wait that cannot
-// end in time.
-func hold(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
-		return fmt.Errorf("ratelimit: the turn comes in %v, after the request's deadline: %w", d, context.DeadlineExceeded)
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("ratelimit: gave up a place in the queue: %w", context.Cause(ctx))
-	}
-}
-
 // refuse reports an event and returns the answer to it, whose headers it writes.
 func (g *Guard) refuse(h http.Header, event *Event, status int, err error) *Refusal {
 	event.Status, event.Err = status, err
@@ -293,8 +282,10 @@ func (g *Guard) refuse(h http.Header, event *Event, status int, err error) *Refu
 		}
 		refusal.retryAfter, _ = headers.RetryAfter(violated)
 	case http.StatusServiceUnavailable:
-		for _, field := range g.fields { // an outer limiter's, too: 503 tells of no quota
-			h.Del(field)
+		for x, ok := event.Request.Context().(*exchange); ok && x != nil; x = x.outer {
+			for _, field := range x.guard.fields { // 503 tells of no quota
+				h.Del(field)
+			}
 		}
 		refusal.retryAfter = 1 + rand.Int64N(3) // spread the clients' return
 	}

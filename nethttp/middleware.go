@@ -27,6 +27,10 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 				refusal.ServeHTTP(w, request)
 				return
 			}
+			if guard.Settles(request) {
+				guard.serve(w, request, next)
+				return
+			}
 			next.ServeHTTP(w, request)
 		})
 	}
@@ -44,8 +48,9 @@ func Leaky(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) 
 
 // Shaping returns a middleware with a [core.Shaping] limit: requests are held
 // and released at an even pace, and refused when capacity of them are waiting or
-// being served. A client that goes away while it waits keeps its place in the
-// queue until its turn.
+// being served. A client that goes away while it waits frees its place: those behind it
+// on this server move up. See [core.Reservation.Wait], [Policy] for Undelayed and
+// [Options] for Draining.
 func Shaping(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {
 	return New(l, Options{}, PolicyFor(core.Shaping(capacity, drain), by...))
 }

@@ -36,14 +36,19 @@ type Event struct {
 	Outcomes []Outcome
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
 	// is answered with: 429 if it is refused, 503 if the store could not answer and
-	// the mode is FailClosed, or if a shaped request's deadline comes first, 500 if a
+	// the mode is FailClosed, or if a shaped request's deadline or the server's end comes
+	// first, 500 if a
 	// policy could not say what to ask, and 499 if the client went away meanwhile.
 	Status int
 	// Err is why the store has not answered, or nil; [core.FailureOf] tells its kind.
 	// With Status 0 the request went through all the same: because the mode is
 	// FailOpen, or Fallback and this process had nothing against it.
 	Err error
-	// Elapsed is how long the question took.
+	// Settled says that this is the second event of a request, which was served: with
+	// the real costs in Outcomes, the status of the response, and why they could not be
+	// settled in Err. Only policies with Settle have it.
+	Settled bool
+	// Elapsed is how long the question took, or to settle it.
 	Elapsed time.Duration
 }
 

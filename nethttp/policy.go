@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,6 +34,30 @@ type Policy struct {
 	// Cost is how many units the request takes. The default is 1. With 0 it is let
 	// through and reported; a negative cost is answered with 500.
 	Cost func(*http.Request) int
+
+	// Undelayed is how many requests of a [core.Shaping] limit's queue pass without delay,
+	// as nginx's "delay=" says: a burst of so many passes at once, and what comes then is
+	// released at the limit's pace. ("nodelay" is [core.Leaky].) The default is 0, which
+	// delays all but the first; less is a mistake that panics. Units count if the policy
+	// has a Cost.
+	Undelayed int
+
+	// Settle says, when a request has been served, what it has really cost; Cost is then
+	// an estimate that is reserved. It is given the request as the handler was, and what
+	// became of it. The difference is given back or charged in one call for all policies
+	// of the request, into the window that was charged: see [core.Reservation.Settle].
+	// Less than 0 counts as 0. The default leaves what was charged.
+	//
+	// It is called whenever the handler has run, also when that panicked, took the
+	// connection over (then it is called when the handler returns, even if the connection
+	// lives on), streamed, or lost its client; not for requests that were refused by this
+	// middleware or let through unasked. A reservation whose process dies stays paid. A
+	// response that is not flushed leaves the server after it has been settled, one round
+	// trip later if the cost has changed.
+	//
+	// Reserve at least 1: who is to pay afterwards, and has a Cost of 0, is never
+	// refused.
+	Settle func(*http.Request, Served) int
 
 	// Skip exempts a request from this policy if it returns true. The default is to
 	// exempt none. Never decide by an address that a client can forge.
@@ -67,6 +92,15 @@ type Options struct {
 	// credentials, and reports a refusal of one as a network error. Turn it on for a
 	// limit by address, where preflights themselves cost something.
 	LimitPreflights bool
+
+	// Draining ends when the server begins to shut down, as the context of
+	// [signal.NotifyContext] does: requests that wait for their turn under a
+	// [core.Shaping] limit are then answered with 503 and give their places back, so that
+	// [http.Server.Shutdown] does not wait for a whole queue; so are those that would have
+	// to wait. Nil never ends.
+	//
+	// [signal.NotifyContext]: https://pkg.go.dev/os/signal#NotifyContext
+	Draining context.Context //nolint:containedctx // it belongs to the server, not to a call
 
 	// OnError says what happens when the store cannot answer, for policies that do not
 	// say it themselves. The default is FailOpen.
@@ -140,6 +174,9 @@ func checkPolicies(policies []Policy) error {
 		p := &policies[i]
 		if !p.OnError.known() {
 			return fmt.Errorf("policy %d: OnError is %v, want FailOpen, FailClosed or Fallback", i, p.OnError)
+		}
+		if p.Undelayed < 0 {
+			return fmt.Errorf("policy %d: %d undelayed requests are negative", i, p.Undelayed)
 		}
 		limited := p.Limit != core.Limit{}
 		if limited == (p.LimitFor != nil) {

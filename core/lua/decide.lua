@@ -15,6 +15,7 @@ while number <= #KEYS do
   -- Read and decide all checks of a question,
   local first, passed, more = number, true, true
   while more do
+    --- limit
     --- check
     if fits == nil then
       fits = check.cost <= limit.capacity - check.used

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+	"math"
 	"math/big"
 	"slices"
 	"testing"
@@ -92,6 +94,15 @@ type history struct {
 	keys   []string
 	limits []core.Limit
 	last   core.Decision
+	// reserved are the charges that have not been settled.
+	reserved []reserved
+}
+
+// reserved is a check that was charged, as the model remembers it and as each store
+// does.
+type reserved struct {
+	charge  charge
+	moments []core.Moment
 }
 
 // mostBack bounds the steps back of one history, since stores keep what they need
@@ -123,6 +134,10 @@ func (h *history) run(t *rapid.T) {
 			h.wait(t)
 		case 7, 8:
 			h.ask(t, true)
+		case 9:
+			h.correct(t)
+		case 10, 11:
+			h.settle(t)
 		case 19:
 			h.reset(t)
 		default:
@@ -179,11 +194,18 @@ func (h *history) ask(t *rapid.T, peek bool) {
 	checks := h.drawQuestion(t)
 	want := h.model.decide(checks, h.now, peek)
 	t.Logf("at %v (peek %t): %s", time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"), peek, questionString(checks))
+	moments := make([][]core.Moment, len(h.stands))
 	for i, s := range h.stands {
 		got := make([]core.Decision, len(checks))
 		ask := s.store.Decide
-		if peek {
+		switch {
+		case peek:
 			ask = s.store.Peek
+		case h.now%2 == 0:
+			moments[i] = make([]core.Moment, len(checks))
+			ask = func(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+				return s.store.Reserve(ctx, checks, decisions, moments[i])
+			}
 		}
 		if err := ask(t.Context(), checks, got); err != nil {
 			t.Fatalf("%T: %v", s.store, err)
@@ -196,6 +218,98 @@ func (h *history) ask(t *rapid.T, peek bool) {
 		}
 	}
 	h.last = want[rapid.IntRange(0, len(want)-1).Draw(t, "waiting for")]
+	if !peek && moments[0] != nil {
+		h.remember(checks, want, moments)
+	}
+}
+
+// remember keeps what was charged, to be settled later. Of several checks on one state
+// it keeps none: each settles what all of them have charged.
+func (h *history) remember(checks []core.Check, decisions []core.Decision, moments [][]core.Moment) {
+	passed := true
+	for i, c := range checks {
+		passed = passed && (c.Shadow || decisions[i].Allowed)
+	}
+	for i, c := range checks {
+		once := 0
+		for _, other := range checks {
+			if identity(other) == identity(c) {
+				once++
+			}
+		}
+		if c.Cost == 0 || once > 1 || c.Shadow && !decisions[i].Allowed || !c.Shadow && !passed {
+			continue
+		}
+		r := reserved{charge: charge{check: c, at: h.now}}
+		n := numbersOf(c.Limit)
+		if n.pace != nil {
+			r.charge.used = h.model.states[identity(c)].used(n, h.now)
+		}
+		for _, m := range moments {
+			r.moments = append(r.moments, m[i])
+		}
+		h.reserved = append(h.reserved, r)
+	}
+}
+
+// together reports whether two charges look like those of one question, which count
+// as one.
+func (r reserved) together(other reserved) bool {
+	return identity(r.charge.check) == identity(other.charge.check) && r.charge.at == other.charge.at
+}
+
+// settle settles some of what was charged, in one call.
+func (h *history) settle(t *rapid.T) {
+	count := min(len(h.reserved), rapid.IntRange(1, 3).Draw(t, "settlements"))
+	var chosen []reserved
+	for range count {
+		i := rapid.IntRange(0, len(h.reserved)-1).Draw(t, "settled")
+		r := h.reserved[i]
+		h.reserved = slices.Delete(h.reserved, i, i+1)
+		if !slices.ContainsFunc(chosen, func(other reserved) bool { return other.together(r) }) {
+			chosen = append(chosen, r)
+		}
+	}
+	count = len(chosen)
+	costs := make([]int, count)
+	for i, r := range chosen {
+		costs[i] = rapid.SampledFrom([]int{0, 1, r.charge.check.Cost / 2, r.charge.check.Cost, r.charge.check.Cost + 1, 2 * r.charge.check.Cost, math.MaxInt}).Draw(t, "real cost")
+		t.Logf("at %v: settled %s of %v at %d", time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"),
+			questionString([]core.Check{r.charge.check}), time.UnixMicro(r.charge.at).UTC().Format("15:04:05.000000"), costs[i])
+		h.model.settle(r.charge, min(costs[i], r.charge.check.Limit.Capacity())-r.charge.check.Cost, false, h.now)
+	}
+	for j, s := range h.stands {
+		settlements := make([]core.Settlement, count)
+		for i, r := range chosen {
+			settlements[i] = core.Settlement{Check: r.charge.check, Cost: costs[i], At: r.moments[j]}
+		}
+		if err := s.store.Settle(t.Context(), settlements); err != nil {
+			t.Fatalf("%T: %v", s.store, err)
+		}
+	}
+}
+
+// correct refunds, charges or raises what is not known to have been charged.
+func (h *history) correct(t *rapid.T) {
+	key, l := rapid.SampledFrom(h.keys).Draw(t, "key"), rapid.SampledFrom(h.limits).Draw(t, "limit")
+	s := core.Settlement{Check: core.Check{Key: key, Limit: l}}
+	n := drawCost(t, l, "units")
+	switch rapid.IntRange(0, 2).Draw(t, "verb") {
+	case 0:
+		s.Check.Cost = n
+	case 1:
+		s.Cost = n
+	default:
+		s.Cost, s.Raise = n, true
+	}
+	t.Logf("at %v: corrected %q under %s: %d instead of %d, raise %t",
+		time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"), key, l, s.Cost, s.Check.Cost, s.Raise)
+	h.model.settle(charge{check: s.Check}, s.Cost-s.Check.Cost, s.Raise, h.now)
+	for _, stand := range h.stands {
+		if err := stand.store.Settle(t.Context(), []core.Settlement{s}); err != nil {
+			t.Fatalf("%T: %v", stand.store, err)
+		}
+	}
 }
 
 // drawQuestion draws some checks of the history's keys under its limits. Versions of one named limit do not meet on a key.

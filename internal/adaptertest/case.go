@@ -27,6 +27,8 @@ var cases = slices.Concat(
 	grpcCases,
 	upstreamCases,
 	shapingCases,
+	settleCases,
+	shadowCases,
 	startupCases,
 	redisCases,
 )

@@ -32,6 +32,7 @@ type store struct {
 
 	failure   error
 	questions [][]core.Check
+	settled   [][]int // what each call to settle was told, by check
 }
 
 func (s *store) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {

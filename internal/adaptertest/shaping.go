@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
@@ -18,6 +19,9 @@ var shapingCases = []testCase{
 	{"shaped requests reach the handler at an even pace, and the rest is refused", testShaping},
 	{"a client that goes away in the queue does not reach the handler", testGoneInQueue},
 	{"a request whose deadline comes before its turn is answered 503 at once", testTooLateInQueue},
+	{"a client that goes away frees its place for the next", testPlaceIsFreed},
+	{"the first of a burst pass without delay", testUndelayed},
+	{"a server that shuts down does not wait for its queue", testDraining},
 	{"a shadow policy holds nobody", testShadowHoldsNobody},
 	{"Elapsed is the time that the question took", testElapsed},
 }
@@ -97,6 +101,86 @@ func testTooLateInQueue(t *testing.T, s *suite) {
 		}
 		response.Header.Set("Retry-After", "?")
 		expect(t, "the answer", text(response), unavailable)
+	})
+}
+
+func testPlaceIsFreed(t *testing.T, s *suite) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		served := make(chan time.Duration, 5)
+		limiter := core.New(core.NewMemory())
+		h := s.serve(site{
+			around: []middleware{s.new(limiter, ratelimit.Options{},
+				ratelimit.Policy{Limit: core.Shaping(3, core.PerSecond(1))},
+				ratelimit.Policy{Limit: core.FixedWindow(100, time.Hour).Named("also"), By: keyfuncs.Global})},
+			handler: func(http.ResponseWriter, *http.Request) { served <- time.Since(start) },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, ctx := range []context.Context{t.Context(), ctx, t.Context()} {
+			go answer(h, ask(http.MethodGet, "/").WithContext(ctx))
+			synctest.Wait()
+		}
+		time.Sleep(100 * time.Millisecond)
+		if status := answer(h, ask(http.MethodGet, "/")).StatusCode; status != http.StatusTooManyRequests {
+			t.Errorf("a fourth is answered with %d, want 429", status)
+		}
+		cancel()
+		synctest.Wait()
+		if status := answer(h, ask(http.MethodGet, "/")).StatusCode; status != http.StatusOK {
+			t.Errorf("who comes when a place is free is answered with %d", status)
+		}
+		for _, want := range []time.Duration{0, time.Second, 2 * time.Second} {
+			if got := <-served; got != want {
+				t.Errorf("served after %v, want %v", got, want)
+			}
+		}
+		key, _ := keyfuncs.Global(ask(http.MethodGet, "/"))
+		if d, err := limiter.Peek(t.Context(), key, core.FixedWindow(100, time.Hour).Named("also")); err != nil || d.Remaining != 97 {
+			t.Errorf("%d of the other policy's 100 remain and %v, want those of the served charged", d.Remaining, err)
+		}
+	})
+}
+
+func testUndelayed(t *testing.T, s *suite) {
+	synctest.Test(t, func(t *testing.T) {
+		f := s.fixture(t)
+		f.limiter = core.New(core.NewMemory())
+		h := f.around(f.limited(ratelimit.Policy{Limit: core.Shaping(5, core.PerSecond(1)), Undelayed: 2}))
+		start := time.Now()
+		for _, want := range []time.Duration{0, 0, 0, time.Second, 2 * time.Second} {
+			get(h)
+			if got := time.Since(start); got != want {
+				t.Errorf("served after %v, want %v", got, want)
+			}
+		}
+	})
+}
+
+func testDraining(t *testing.T, s *suite) {
+	synctest.Test(t, func(t *testing.T) {
+		f := s.fixture(t)
+		f.limiter = core.New(core.NewMemory())
+		draining, shutDown := context.WithCancel(t.Context())
+		options := ratelimit.Options{Draining: draining}
+		limit := core.Shaping(10, core.PerMinute(1))
+		h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: limit, By: keyfuncs.Global}))
+		start := time.Now()
+		statuses := make(chan int, 6)
+		for range cap(statuses) - 1 {
+			go func() { statuses <- answer(h, ask(http.MethodGet, "/")).StatusCode }()
+			synctest.Wait()
+		}
+		shutDown()
+		synctest.Wait()
+		statuses <- answer(h, ask(http.MethodGet, "/")).StatusCode
+		counts := make(map[int]int)
+		for range cap(statuses) {
+			counts[<-statuses]++
+		}
+		if counts[http.StatusOK] != 1 || counts[http.StatusServiceUnavailable] != 5 || time.Since(start) != 0 {
+			t.Errorf("statuses %v after %v, want 1 of 200 and 5 of 503 at once", counts, time.Since(start))
+		}
+		f.expectUsed(limit, 1)
 	})
 }
 

@@ -1,0 +1,50 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// A language model's answer is paid by its length, which is known at its end: reserve
+// an estimate, and pay the real number.
+func ExampleLimiter_Reserve() {
+	limiter, _ := core.Open("memory:")
+	defer limiter.Close()
+	ctx := context.Background()
+	tokens := core.FixedWindow(10_000, time.Hour).Named("tokens")
+
+	reservation, err := limiter.Reserve(ctx, core.Check{Key: "user:42", Limit: tokens, Cost: 2_000})
+	if err != nil || !reservation.Allowed() {
+		return
+	}
+	used := 1_234 // as the model tells
+	if err := reservation.Settle(ctx, used); err != nil {
+		return
+	}
+	d, _ := limiter.Peek(ctx, "user:42", tokens)
+	fmt.Println(d.Remaining, "tokens left")
+	// Output: 8766 tokens left
+}
+
+func ExampleLimiter_Refund() {
+	limiter, _ := core.Open("memory:")
+	defer limiter.Close()
+	ctx := context.Background()
+	exports := core.FixedWindow(3, 24*time.Hour)
+
+	d, _ := limiter.Allow(ctx, "user:42", exports)
+	fmt.Println(d.Remaining)
+	_ = limiter.Refund(ctx, "user:42", exports, 1) // the export failed, and it was our fault
+	d, _ = limiter.Peek(ctx, "user:42", exports)
+	fmt.Println(d.Remaining)
+	_ = limiter.Charge(ctx, "user:42", exports, 5) // whatever is left
+	d, _ = limiter.Peek(ctx, "user:42", exports)
+	fmt.Println(d.Remaining)
+	// Output:
+	// 2
+	// 3
+	// 0
+}

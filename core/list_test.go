@@ -1,0 +1,152 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// listAll returns all that is listed, each once, and how many pages there were.
+func listAll(t *testing.T, l *core.Limiter, prefix string) (listed map[core.Listed]bool, pages int) {
+	t.Helper()
+	listed = make(map[core.Listed]bool)
+	for cursor := ""; ; pages++ {
+		keys, next, err := l.List(t.Context(), prefix, cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			listed[key] = true
+		}
+		if next == "" {
+			return listed, pages + 1
+		}
+		cursor = next
+	}
+}
+
+func TestListOnEveryStore(t *testing.T) {
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{
+		"one": redistest.Start(t).Addr(), "two": redistest.Start(t).Addr(),
+	}})
+	t.Cleanup(func() { _ = ring.Close() })
+	server := redistest.Start(t).Client(t)
+	for name, store := range map[string]core.Store{
+		"memory":       core.NewMemory(),
+		"redis":        core.NewRedis(server, core.WithBudget(patient), core.WithPrefix("app[1]*")),
+		"cluster":      core.NewRedis(redistest.StartCluster(t).Client(t), core.WithBudget(patient)),
+		"ring":         core.NewRedis(ring, core.WithBudget(patient)),
+		"denial cache": core.CacheDenials(core.NewMemory(), 10),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := core.New(store)
+			ctx := t.Context()
+			if err := server.Set(ctx, "something:else", "1", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			want := make(map[core.Listed]bool)
+			allow := func(check core.Check) {
+				if _, err := l.AllowAll(ctx, check); err != nil {
+					t.Fatal(err)
+				}
+				want[core.Listed{Key: check.Key, Limit: check.Limit.Name(), Algorithm: check.Limit.Algorithm(), Shadow: check.Shadow}] = true
+			}
+			for i := range 600 {
+				allow(core.Check{Key: fmt.Sprint("user:", i), Limit: core.Leaky(10, core.PerHour(1)), Cost: 1})
+			}
+			for _, key := range []string{"user:7*", "user:{7}", "user: é", "user:%41", `user:\`, "user:[7]"} {
+				allow(core.Check{Key: key, Limit: core.FixedWindow(3, time.Hour).Named("a"), Cost: 1})
+				allow(core.Check{Key: key, Limit: core.SlidingLog(3, time.Hour), Cost: 1, Shadow: true})
+			}
+			allow(core.Check{Key: "other", Limit: core.GCRA(3, core.PerHour(1)).Named("named"), Cost: 1})
+			got, pages := listAll(t, l, "")
+			if !maps.Equal(got, want) {
+				t.Errorf("listed %d in %d pages, want %d", len(got), pages, len(want))
+			}
+			maps.DeleteFunc(want, func(k core.Listed, _ bool) bool { return !strings.HasPrefix(k.Key, "user:7") })
+			if got, _ := listAll(t, l, "user:7"); !maps.Equal(got, want) {
+				t.Errorf("listed %v, want %v", slices.Collect(maps.Keys(got)), slices.Collect(maps.Keys(want)))
+			}
+			if got, _ := listAll(t, l, "user:7*"); len(got) != 2 {
+				t.Errorf("listed %v under user:7*, want that key with its two limits", got)
+			}
+			if _, _, err := l.List(ctx, "", "nonsense"); err == nil {
+				t.Error("a cursor of nonsense is no error")
+			}
+		})
+	}
+}
+
+func TestLongKeysAreListedByTheirHash(t *testing.T) {
+	l := core.New(core.NewRedis(redistest.Start(t).Client(t), core.WithBudget(patient)))
+	if _, err := l.Allow(t.Context(), strings.Repeat("a", 1000), core.Leaky(1, core.PerHour(1))); err != nil {
+		t.Fatal(err)
+	}
+	for _, prefix := range []string{"", "#"} {
+		got, _ := listAll(t, l, prefix)
+		for key := range got {
+			if !key.Hashed || !strings.HasPrefix(key.Key, "#") {
+				t.Errorf("listed %+v", key)
+			}
+		}
+		if len(got) != 1 {
+			t.Errorf("%d are listed under %q, want 1", len(got), prefix)
+		}
+	}
+}
+
+// plain is a store that cannot list.
+type plain struct{ core.Store }
+
+func TestListOfAStoreThatCannot(t *testing.T) {
+	if _, _, err := core.New(plain{core.NewMemory()}).List(t.Context(), "", ""); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for name, store := range map[string]core.Store{
+		"memory": core.NewMemory(core.WithClock(func() time.Time { return now })),
+		"redis": core.NewRedis(redistest.Start(t).Client(t), core.WithBudget(patient),
+			core.WithClock(func() time.Time { return now })),
+	} {
+		t.Run(name, func(t *testing.T) {
+			now = time.Unix(1_800_000_000, 0)
+			l, ctx := core.New(store), context.Background()
+			limits := []core.Limit{
+				core.Leaky(10, core.PerSecond(1)), core.TokenBucket(10, core.PerMinute(10)), core.Shaping(10, core.PerHour(1)),
+				core.FixedWindow(10, time.Hour), core.SlidingLog(10, 24*time.Hour), core.GCRA(10, core.PerSecond(1)).Named("api"),
+			}
+			for _, limit := range limits {
+				if _, err := l.AllowN(ctx, "key", limit, 8); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now = now.Add(680 * time.Millisecond)
+			got, err := l.Describe(ctx, "key", append(limits, core.Leaky(3, core.PerSecond(1)))...)
+			want := `leaky:10:1/s: 8 of 10, next drip in 320 ms
+token-bucket:10:10/m: 8 of 10, next token in 5.4 s
+shaping:10:1/h: 8 of 10, next turn in 1h0m0s
+fixed-window:10:1h: 8 of 10, window ends in 1h0m0s
+sliding-log:10:1d: 8 of 10, next in 24h0m0s
+api: 8 of 10, next in 320 ms
+leaky:3:1/s: 0 of 3`
+			if err != nil || got != want {
+				t.Errorf("%v, described\n%s\nwant\n%s", err, got, want)
+			}
+			if _, err := l.Describe(ctx, "key"); err == nil {
+				t.Error("no limits are no error")
+			}
+		})
+	}
+}

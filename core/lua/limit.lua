@@ -1,0 +1,21 @@
+-- Reads the limit of a check from the arguments.
+--
+-- The checks of a call share their limits, so each is taken apart once. It is
+-- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
+-- the next check belongs to the same question, then algorithm, capacity, pace,
+-- tick, and numbers.
+local limit = limits[ARGV[argument]]
+if not limit then
+  local mode, more, algorithm, capacity, pace, tick, numbers =
+    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%d+) (%d+) (%d+) ?(.*)$')
+  limit = {
+    charged = mode == 'take',
+    more = more == '+',
+    algorithm = algorithm,
+    capacity = tonumber(capacity),
+    pace = tonumber(pace),
+    tick = tonumber(tick),
+    numbers = numbers,
+  }
+  limits[ARGV[argument]] = limit
+end

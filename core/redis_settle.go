@@ -1,0 +1,70 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Settle implements [Store]. Settlements of several keys in a cluster or ring are
+// carried out on all servers at once.
+func (r *Redis) Settle(ctx context.Context, settlements []Settlement) error {
+	list := corrections(settlements)
+	byKey := make(map[string][]correction)
+	for _, c := range list {
+		byKey[c.check.Key] = append(byKey[c.check.Key], c)
+	}
+	if len(byKey) == 1 || !r.sharded.Load() {
+		return r.settleServer(ctx, list)
+	}
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var failures []error
+	for _, share := range byKey {
+		group.Go(func() {
+			err := r.settleServer(ctx, share)
+			mu.Lock()
+			defer mu.Unlock()
+			failures = append(failures, err)
+		})
+	}
+	group.Wait()
+	return errors.Join(failures...)
+}
+
+// settleServer carries out corrections whose keys are on one server.
+func (r *Redis) settleServer(ctx context.Context, list []correction) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var words request
+	for i := range list {
+		c := &list[i]
+		words.keys = append(words.keys, r.key(c.check))
+		words.arguments = r.appendCorrection(words.arguments, c)
+		words.of |= c.check.Limit.algorithm.set()
+	}
+	script, call := r.call(nil, settle, []*request{&words})
+	_, err := r.within(ctx, func(ctx context.Context) (string, error) {
+		return r.run(ctx, script, call)
+	})
+	return err
+}
+
+// appendCorrection appends what settle.lua expects to be told of a correction.
+func (r *Redis) appendCorrection(arguments []any, c *correction) []any {
+	p := phrase{limit: c.check.Limit}
+	w, ok := r.words.find(&p)
+	if !ok {
+		w = r.words.add(p, p.words())
+	}
+	how := "settle"
+	switch {
+	case c.raise:
+		how = "raise"
+	case c.firm:
+		how = "firm"
+	}
+	units := int64(c.events) * c.check.Limit.units.weight // no more than the capacity's
+	return append(arguments, w.limit, units, c.at.Used, c.at.At, how)
+}

@@ -1,0 +1,241 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Moment is when a check was charged, in the terms of the store that charged it:
+// what [Store.Reserve] says and [Store.Settle] needs to find the window that was
+// charged. The zero Moment is none: what it settles is settled as of now.
+type Moment struct {
+	// At is the instant of the charge on the store's clock, in microseconds since
+	// 1970.
+	At int64
+	// Used is how much was used of a meter (leaky, shaping, token bucket, GCRA) after
+	// the charge, in the units in which the limit counts.
+	Used int64
+}
+
+// Settlement says what a check that was charged has really cost.
+type Settlement struct {
+	// Check is the check as it was charged: Cost is what was.
+	Check Check
+	// Cost is what it really cost: less, or more, or nothing at all.
+	Cost int
+	// At is when it was charged.
+	At Moment
+	// Raise makes Cost the least that is to be used afterwards, whatever was charged:
+	// nothing is added if as much is used already.
+	Raise bool
+}
+
+// correction is a settlement as a store has to carry it out.
+type correction struct {
+	check  *Check
+	events int // to add, or to give back if below 0; no more than the capacity
+	at     Moment
+	raise  bool // events are the least to be used
+	// firm says that a place in a shaped queue is given back even if others queue
+	// behind it, because nobody will take its turn.
+	firm bool
+}
+
+// corrections returns what settlements come to. Those of one question about one state,
+// which were charged together, are one correction, and what was charged rightly is
+// none.
+func corrections(settlements []Settlement) []correction {
+	list := make([]correction, 0, len(settlements))
+next:
+	for i := range settlements {
+		s := &settlements[i]
+		most := s.Check.Limit.capacity
+		c := correction{check: &s.Check, at: s.At, raise: s.Raise}
+		c.events = min(s.Cost, most)
+		if !s.Raise {
+			c.events -= min(s.Check.Cost, most)
+		}
+		if s.Check.Cost == 0 { // so it has opened no window
+			c.at = Moment{}
+		}
+		for j := range list {
+			if d := &list[j]; !c.raise && !d.raise && c.at == d.at && c.check.Limit == d.check.Limit && sameState(c.check, d.check) {
+				d.events = max(-most, min(d.events+c.events, most))
+				continue next
+			}
+		}
+		list = append(list, c)
+	}
+	kept := list[:0]
+	for _, c := range list {
+		if c.events != 0 {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// limitOf returns the limit whose numbers a state has: those may have changed since
+// the charge that is settled.
+func (s *state) limitOf(asked *Limit) *Limit {
+	if s.empty() {
+		return asked
+	}
+	return &s.ruling.limit
+}
+
+// recovered reports whether nothing is used of a state, so that the numbers with which
+// it was left mean nothing any more. A log has none, but for the instants.
+func (s *state) recovered(now int64) bool {
+	l := &s.ruling.limit
+	u, _ := l.algorithm.arithmetic().observe(l, s, now, 0)
+	return l.algorithm != slidingLog && l.algorithm.arithmetic().reset(l, u) == 0
+}
+
+// blank reports whether a state is as good as none.
+func (s *state) blank() bool { return s.level == 0 && s.previous == 0 && len(s.instants()) == 0 }
+
+// Refund gives back n units of what a key has used under a limit: a call that was
+// charged and then failed, a goodwill gesture. It never fills a limit above full: what
+// has drained or left its window meanwhile needs no giving back. A negative n is an
+// error.
+//
+// It does not know when the units were charged, and takes back the newest. Use
+// [Limiter.Reserve] and [Reservation.Settle] to give back what you have charged
+// yourself, into the window that was charged.
+//
+// In another process a [DenialCache] may go on refusing for [LongestStaleness].
+func (l *Limiter) Refund(ctx context.Context, key string, limit Limit, n int) error {
+	return l.settleOne(ctx, Settlement{Check: Check{Key: key, Limit: limit, Cost: n}}, n)
+}
+
+// Charge charges n units whatever is left: for what has happened already, a download
+// whose size is known at its end, a penalty. It fills a limit up to its capacity, and
+// what does not fit is forgiven, so that Remaining is never negative and nobody waits
+// longer than the limit takes to recover. A negative n is an error.
+func (l *Limiter) Charge(ctx context.Context, key string, limit Limit, n int) error {
+	return l.settleOne(ctx, Settlement{Check: Check{Key: key, Limit: limit}, Cost: n}, n)
+}
+
+func (l *Limiter) settleOne(ctx context.Context, s Settlement, n int) error {
+	if n < 0 {
+		return fmt.Errorf("core: %d units are negative", n)
+	}
+	return l.settle(ctx, []Settlement{s})
+}
+
+func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
+	for i := range settlements {
+		s := &settlements[i]
+		if err := validate([]Check{s.Check}); err != nil {
+			return err
+		}
+		if s.Cost < 0 {
+			return fmt.Errorf("core: real cost %d is negative", s.Cost)
+		}
+	}
+	if len(corrections(settlements)) == 0 {
+		return nil
+	}
+	return l.store.Settle(ctx, settlements)
+}
+
+// Reserve is [Limiter.AllowAll] for what has a cost that is known only later, or that
+// may not happen after all: ask for an estimate, and settle the reservation when the
+// real cost is known. One that is never settled, because its process died, stays
+// paid.
+func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, error) {
+	if len(checks) == 0 {
+		return nil, errors.New("core: a question needs at least one check")
+	}
+	if err := validate(checks); err != nil {
+		return nil, err
+	}
+	r := &Reservation{
+		limiter:   l,
+		checks:    append([]Check(nil), checks...),
+		decisions: make([]Decision, len(checks)),
+		moments:   make([]Moment, len(checks)),
+	}
+	if err := l.store.Reserve(ctx, r.checks, r.decisions, r.moments); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Reservation is a question that was asked, with what it takes to settle it. It is
+// made by [Limiter.Reserve] and used by one goroutine at a time.
+type Reservation struct {
+	limiter   *Limiter
+	checks    []Check
+	decisions []Decision
+	moments   []Moment
+	settled   bool
+}
+
+// Allowed reports whether the question passed: every Decision is allowed but for
+// those of shadow checks.
+func (r *Reservation) Allowed() bool {
+	for i := range r.checks {
+		if !r.checks[i].Shadow && !r.decisions[i].Allowed {
+			return false
+		}
+	}
+	return true
+}
+
+// Decisions returns the answers, one for each check. They must not be changed.
+func (r *Reservation) Decisions() []Decision { return r.decisions }
+
+// Settle says what the checks have really cost, in their order, and gives back or
+// charges the difference, all of them in one call: into the window that was charged,
+// which may have closed, so that nothing is left to be done. What was charged too much
+// of a meter comes back less what has drained of it meanwhile; what was charged too
+// little is added now. No limit is ever above full or below empty; see
+// [Limiter.Charge].
+//
+// A turn in the queue of a [Shaping] limit is given back only while nobody has queued
+// behind it, since the turns of others have been told.
+//
+// Checks that were not charged, because the question or a shadow was refused, are left
+// alone, and if all costs are as they were reserved, the store is not asked. Settle
+// counts once: after the first call without an error, others are errors. So is another
+// number of costs than of checks, and a negative cost.
+func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
+	settlements, err := r.settlements(costs)
+	if err != nil {
+		return err
+	}
+	if err := r.limiter.settle(ctx, settlements); err != nil {
+		return err
+	}
+	r.settled = true
+	return nil
+}
+
+// settlements returns what is to be settled where the checks have really cost so much.
+func (r *Reservation) settlements(costs []int) ([]Settlement, error) {
+	if len(costs) != len(r.checks) {
+		return nil, fmt.Errorf("core: %d costs settle %d checks", len(costs), len(r.checks))
+	}
+	if r.settled {
+		return nil, errors.New("core: the reservation has been settled before")
+	}
+	allowed := r.Allowed()
+	settlements := make([]Settlement, 0, len(costs))
+	for i, cost := range costs {
+		if cost < 0 {
+			return nil, fmt.Errorf("core: real cost %d is negative", cost)
+		}
+		if c := &r.checks[i]; c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed {
+			settlements = append(settlements, Settlement{Check: *c, Cost: cost, At: r.moments[i]})
+		}
+	}
+	return settlements, nil
+}
+
+// Cancel gives everything back: what was reserved has not happened.
+func (r *Reservation) Cancel(ctx context.Context) error {
+	return r.Settle(ctx, make([]int, len(r.checks))...)
+}

@@ -1,0 +1,264 @@
+package storetest
+
+import (
+	"math/big"
+	"slices"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// charge is what the model remembers of a check that was charged.
+type charge struct {
+	check core.Check
+	at    int64    // 0: not known
+	used  *big.Rat // of a meter after the charge, in events
+}
+
+// settle changes what was charged by events, or raises what is used to them.
+func (m *model) settle(c charge, events int, raise bool, now int64) {
+	id, asked := identity(c.check), numbersOf(c.check.Limit)
+	events = max(-c.check.Limit.Capacity(), min(events, c.check.Limit.Capacity()))
+	if events == 0 {
+		return
+	}
+	found := m.state(id, c.check.Limit)
+	if m.states[id] != nil && recovered(found, now) {
+		found = newModel().state(id, c.check.Limit) // what it was left with means nothing
+	}
+	var after state
+	changed := true
+	switch s := found.(type) {
+	case metered:
+		own := s.by
+		if s.level == nil {
+			own = asked
+		}
+		taken, _ := s.understood(own, now)
+		used := taken.used(own, now)
+		change := meterChange(c, asked, own, used, events, raise, now)
+		if change.Sign() == 0 {
+			return
+		}
+		after = metered{by: own, level: change.Add(change, used), at: own.floor(now)}
+	case scheduled:
+		own := s.by
+		if s.free == nil {
+			own = asked
+		}
+		taken, _ := s.understood(own, now)
+		used := taken.used(own, now)
+		change := meterChange(c, asked, own, used, events, raise, now)
+		if change.Sign() == 0 {
+			return
+		}
+		level := change.Add(change, used)
+		start := new(big.Rat).SetInt64(own.floor(now))
+		after = scheduled{by: own, free: start.Add(start, level.Quo(level, own.pace))}
+	case fixed:
+		after, changed = s.settled(c, asked, events, raise, now)
+	case sliding:
+		after, changed = s.settled(c, asked, events, raise, now)
+	case logged:
+		after, changed = s.settled(c, asked, events, raise, now)
+	}
+	if !changed {
+		return
+	}
+	if after.used(asked, now).Sign() == 0 && empty(after) {
+		delete(m.states, id)
+		return
+	}
+	m.states[id] = after
+}
+
+// recovered reports whether nothing is used of a state, under whatever numbers.
+func recovered(s state, now int64) bool {
+	var by numbers
+	switch s := s.(type) {
+	case metered:
+		by = s.by
+	case scheduled:
+		by = s.by
+	case fixed:
+		by = s.by
+	case sliding:
+		by = s.by
+	case logged:
+		return false // the instants are all there is
+	}
+	taken, _ := s.understood(by, now)
+	return taken.used(by, now).Sign() == 0
+}
+
+// empty reports whether a state is that of a key that was never used.
+func empty(s state) bool {
+	switch s := s.(type) {
+	case fixed:
+		return s.count == 0
+	case sliding:
+		return s.current == 0 && s.previous == 0
+	case logged:
+		return len(s.instants) == 0
+	}
+	return true
+}
+
+// meterChange returns by how many events the level of a meter changes.
+func meterChange(c charge, asked, own numbers, used *big.Rat, events int, raise bool, now int64) *big.Rat {
+	n := least(new(big.Rat).SetInt64(int64(events)), own.capacity)
+	switch {
+	case raise:
+		return most0(n.Sub(n, used))
+	case events > 0:
+		return least(n, new(big.Rat).Sub(own.capacity, used))
+	}
+	back := least(n.Neg(n), used)
+	back = least(back, own.capacity)
+	if c.at == 0 {
+		return new(big.Rat).Neg(back)
+	}
+	left := stillLeft(asked, c.used, c.at, now)
+	if !own.same(asked) {
+		left = least(whole(left), stillLeft(own, least(whole(c.used), own.capacity), c.at, now))
+	}
+	if c.check.Limit.Algorithm() == "shaping" && used.Cmp(left) > 0 {
+		return new(big.Rat)
+	}
+	return new(big.Rat).Neg(least(back, left))
+}
+
+// stillLeft returns what is left of a charged meter after what has drained since.
+func stillLeft(n numbers, used *big.Rat, at, now int64) *big.Rat {
+	drained := new(big.Rat).SetInt64(max(0, n.floor(now)-n.floor(at)))
+	drained.Mul(drained, n.pace)
+	return most0(drained.Sub(used, drained))
+}
+
+func least(a, b *big.Rat) *big.Rat {
+	if a.Cmp(b) < 0 {
+		return new(big.Rat).Set(a)
+	}
+	return new(big.Rat).Set(b)
+}
+
+func most0(a *big.Rat) *big.Rat {
+	if a.Sign() < 0 {
+		return new(big.Rat)
+	}
+	return a
+}
+
+func whole(a *big.Rat) *big.Rat {
+	return new(big.Rat).SetInt(new(big.Int).Quo(a.Num(), a.Denom()))
+}
+
+// counted returns a count after a correction.
+func counted(count int64, capacity, events int, raise bool) int64 {
+	n := int64(events)
+	if raise {
+		n = max(0, n-count)
+	}
+	return max(0, count+min(n, max(0, int64(capacity)-count)))
+}
+
+func (s fixed) settled(c charge, asked numbers, events int, raise bool, now int64) (after state, changed bool) {
+	own := s.by
+	open := s.count > 0 && s.closes > now
+	if s.count == 0 {
+		own = asked
+	}
+	if !open {
+		s = fixed{by: own, closes: now + own.window}
+	}
+	s.closes = min(s.closes, now+own.window)
+	if c.at != 0 && (!open || c.at < s.closes-own.window) {
+		return s, false
+	}
+	count := counted(s.count, c.check.Limit.Capacity(), events, raise)
+	if count == s.count {
+		return s, false
+	}
+	s.count = count
+	return s, true
+}
+
+func (s sliding) settled(c charge, asked numbers, events int, raise bool, now int64) (after state, changed bool) {
+	own := s.by
+	if s.current == 0 && s.previous == 0 {
+		own = asked
+		s = sliding{by: own}
+	}
+	ticks := own.floor(now)
+	begin := ticks - ticks%own.window
+	current, previous := s.current, s.previous
+	if begin >= s.start {
+		current, previous = s.at(now)
+	}
+	window := int64(0)
+	if c.at != 0 {
+		window = (begin - (own.floor(c.at) - own.floor(c.at)%own.window)) / own.window
+	}
+	before := [2]int64{current, previous}
+	switch {
+	case window <= 0:
+		weighted := roundedUp(new(big.Rat).Mul(big.NewRat(own.window-ticks%own.window, own.window), new(big.Rat).SetInt64(previous))).Int64()
+		n := int64(events)
+		if raise {
+			n = max(0, n-current-weighted)
+		}
+		if n > 0 {
+			n = max(0, min(n, int64(c.check.Limit.Capacity())-current-weighted))
+		}
+		fromBefore := min(0, current+n)
+		current = max(0, current+n)
+		if c.at == 0 {
+			previous = max(0, previous+fromBefore)
+		}
+	case window == 1:
+		previous = counted(previous, c.check.Limit.Capacity(), events, raise)
+	}
+	return sliding{by: own, current: current, previous: previous, start: begin}, before != [2]int64{current, previous}
+}
+
+func (s logged) settled(c charge, asked numbers, events int, raise bool, now int64) (after state, changed bool) {
+	instants := slices.Clone(s.instants)
+	counts := func(at int64) bool { return at > now-asked.window }
+	if events < 0 {
+		for range -events {
+			last := len(instants) - 1
+			if c.at != 0 {
+				last = lastIndex(instants, c.at)
+			}
+			if last < 0 {
+				break
+			}
+			instants = slices.Delete(instants, last, last+1)
+		}
+		return logged{instants}, len(instants) != len(s.instants)
+	}
+	at := c.at
+	if at == 0 {
+		at = now
+	}
+	instants = slices.DeleteFunc(instants, func(other int64) bool { return !counts(other) })
+	used := len(instants)
+	if raise {
+		events -= used
+	}
+	n := min(events, c.check.Limit.Capacity()-used)
+	if n <= 0 || !counts(at) {
+		return s, false
+	}
+	instants = append(instants, slices.Repeat([]int64{at}, n)...)
+	slices.Sort(instants)
+	return logged{instants}, true
+}
+
+func lastIndex(instants []int64, at int64) int {
+	for i, other := range slices.Backward(instants) {
+		if other == at {
+			return i
+		}
+	}
+	return -1
+}

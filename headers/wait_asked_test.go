@@ -1,0 +1,33 @@
+package headers_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/headers"
+)
+
+func TestWaitAsked(t *testing.T) {
+	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		header http.Header
+		want   time.Duration
+	}{
+		"nothing":                        {http.Header{}, 0},
+		"seconds":                        {http.Header{"Retry-After": {"7"}}, 7 * time.Second},
+		"a date":                         {http.Header{"Retry-After": {"Wed, 01 Jul 2026 12:00:09 GMT"}}, 9 * time.Second},
+		"a date that has passed":         {http.Header{"Retry-After": {"Wed, 01 Jul 2026 11:00:00 GMT"}}, 0},
+		"a date by the server's clock":   {http.Header{"Retry-After": {"Wed, 01 Jul 2026 13:00:09 GMT"}, "Date": {"Wed, 01 Jul 2026 13:00:00 GMT"}}, 9 * time.Second},
+		"negative seconds":               {http.Header{"Retry-After": {"-7"}}, 0},
+		"garbage, and RateLimit":         {http.Header{"Retry-After": {"soon"}, "Ratelimit": {`"a";r=0;t=5`}}, 5 * time.Second},
+		"Retry-After before RateLimit":   {http.Header{"Retry-After": {"7"}, "Ratelimit": {`"a";r=0;t=5`}}, 7 * time.Second},
+		"the longest of what is used up": {http.Header{"Ratelimit": {`"a";r=0;t=5, "b";r=3;t=60`, `c;pk=:YQ==:;r=0;t=9`}}, 9 * time.Second},
+		"a malformed RateLimit":          {http.Header{"Ratelimit": {`"a;r=0;t=5`}}, 0},
+		"more digits than there are":     {http.Header{"Retry-After": {"99999999999999999999"}}, 9223372036 * time.Second},
+	} {
+		if got := headers.WaitAsked(test.header, now); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}

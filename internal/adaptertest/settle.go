@@ -1,0 +1,344 @@
+package adaptertest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+var settleCases = []testCase{
+	{"a login limit counts only failures", testOnlyFailures},
+	{"a byte limit counts the bytes that were written", testBytes},
+	{"an estimate is settled at the real cost, less or more", testEstimate},
+	{"all policies of a request are settled in one call, and none if nothing changes", testSettledInOneCall},
+	{"a refusal by an inner limiter settles the outer one", testSettledOutside},
+	{"a handler that panics is settled, and goes on panicking", testSettledPanic},
+	{"a handler that takes the connection over is settled when it returns", testSettledHijack},
+	{"a handler that streams is settled by all that it wrote", testSettledStream},
+	{"a request whose client has gone away is settled", testSettledGone},
+	{"a request that went through unasked settles nothing", testNotSettled},
+	{"Flush, ReadFrom and ResponseController work where a policy settles", testWatchedAbilities},
+}
+
+// settled are the costs that the store was told to settle, by call.
+func (s *store) Settle(ctx context.Context, settlements []core.Settlement) error {
+	var costs []int
+	for _, one := range settlements {
+		costs = append(costs, one.Cost)
+	}
+	s.settled = append(s.settled, costs)
+	return s.Store.Settle(ctx, settlements)
+}
+
+func (s *store) Reserve(ctx context.Context, checks []core.Check, decisions []core.Decision, moments []core.Moment) error {
+	s.questions = append(s.questions, slices.Clone(checks))
+	if s.failure != nil {
+		return s.failure
+	}
+	return s.Store.Reserve(ctx, checks, decisions, moments)
+}
+
+// hundred admits a hundred units an hour.
+func hundred() core.Limit { return core.FixedWindow(100, time.Hour).Named("hundred") }
+
+// settling is a site whose limiter settles by a function.
+func (f *fixture) settling(limit core.Limit, cost int, settle func(*http.Request, ratelimit.Served) int, handler http.HandlerFunc) http.Handler {
+	return f.serve(site{
+		around: []middleware{f.limited(ratelimit.Policy{
+			Limit: limit, By: keyfuncs.Global, Settle: settle, Cost: func(*http.Request) int { return cost },
+		})},
+		handler: handler,
+	})
+}
+
+// expectUsed wants so much to be used of a limit by everybody together.
+func (f *fixture) expectUsed(limit core.Limit, want int) {
+	f.t.Helper()
+	key, err := keyfuncs.Global(ask(http.MethodGet, "/"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	d, err := f.limiter.Peek(f.t.Context(), key, limit)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if used := limit.Capacity() - d.Remaining; used != want {
+		f.t.Errorf("%d are used of %s, want %d", used, limit, want)
+	}
+}
+
+func testOnlyFailures(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	status := http.StatusOK
+	limit := core.SlidingLog(3, time.Hour).Named("login")
+	h := f.settling(limit, 1, func(_ *http.Request, served ratelimit.Served) int {
+		if served.Status == http.StatusUnauthorized {
+			return 1
+		}
+		return 0
+	}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+	for range 10 {
+		if got := answer(h, ask(http.MethodGet, "/")).StatusCode; got != http.StatusOK {
+			t.Fatalf("a login that succeeds is answered with %d", got)
+		}
+	}
+	f.expectUsed(limit, 0)
+	status = http.StatusUnauthorized
+	for i, want := range []int{401, 401, 401, 429, 429} {
+		if got := answer(h, ask(http.MethodGet, "/")).StatusCode; got != want {
+			t.Errorf("failing login %d is answered with %d, want %d", i+1, got, want)
+		}
+	}
+	f.expectUsed(limit, 3)
+}
+
+func testBytes(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.settling(hundred(), 1, func(_ *http.Request, served ratelimit.Served) int { return int(served.Bytes) },
+		func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.Repeat("a", 20))
+			_, _ = w.Write(make([]byte, 10))
+			_, _ = io.Copy(w, strings.NewReader("twelve bytes"))
+		})
+	get(h)
+	f.expectUsed(hundred(), 42)
+	get(h)
+	get(h) // of which 16 fit
+	f.expectUsed(hundred(), 100)
+	if got := answer(h, ask(http.MethodGet, "/")).StatusCode; got != http.StatusTooManyRequests {
+		t.Errorf("answered with %d when the quota is used up", got)
+	}
+}
+
+func testEstimate(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	var cost int
+	h := f.settling(hundred(), 10, func(_ *http.Request, served ratelimit.Served) int {
+		if served.Cost != 10 {
+			t.Errorf("told that %d were reserved, want 10", served.Cost)
+		}
+		return cost
+	}, f.handle)
+	for _, test := range []struct{ cost, used int }{{4, 4}, {25, 29}, {10, 39}, {-5, 39}, {1000, 100}} {
+		cost = test.cost
+		f.events = nil
+		get(h)
+		f.expectUsed(hundred(), test.used)
+		if len(f.events) != 2 || f.events[0].Settled || !f.events[1].Settled || f.events[1].Outcomes[0].Cost != max(0, cost) {
+			t.Errorf("observed %+v, want what was decided and then what was settled", f.events)
+		}
+	}
+}
+
+func testSettledInOneCall(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	cost := func(n int) func(*http.Request, ratelimit.Served) int {
+		return func(*http.Request, ratelimit.Served) int { return n }
+	}
+	h := f.around(f.limited(
+		ratelimit.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: cost(0)},
+		ratelimit.Policy{Limit: core.Leaky(5, core.PerHour(1)).Named("untouched"), By: keyfuncs.Global},
+		ratelimit.Policy{Limit: core.Leaky(50, core.PerHour(1)).Named("more"), By: keyfuncs.Global, Settle: cost(7)},
+		ratelimit.Policy{Limit: core.Leaky(50, core.PerHour(1)).Named("candidate"), By: keyfuncs.Global, Settle: cost(3), Shadow: true},
+	))
+	get(h)
+	if want := [][]int{{0, 1, 7, 3}}; !slices.EqualFunc(f.store.settled, want, slices.Equal) {
+		t.Errorf("settled %v, want %v", f.store.settled, want)
+	}
+	f.expectUsed(hundred(), 0)
+	f.expectAsked(1)
+
+	f.store.settled = nil
+	get(f.settling(hundred(), 1, cost(1), f.handle))
+	if len(f.store.settled) != 0 {
+		t.Errorf("settled %v when the estimate was right", f.store.settled)
+	}
+}
+
+func testSettledOutside(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	var statuses []int
+	outer := f.limited(ratelimit.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: func(_ *http.Request, served ratelimit.Served) int {
+		statuses = append(statuses, served.Status)
+		if served.Status == http.StatusTooManyRequests {
+			return 0
+		}
+		return served.Cost
+	}})
+	inner := f.limited(ratelimit.Policy{Limit: one(), By: keyfuncs.Global})
+	h := f.serve(site{around: []middleware{outer}, inside: []middleware{inner}, handler: f.handle})
+	get(h)
+	get(h)
+	if want := []int{200, 429}; !slices.Equal(statuses, want) {
+		t.Errorf("settled by %v, want %v", statuses, want)
+	}
+	f.expectUsed(hundred(), 1)
+}
+
+func testSettledPanic(t *testing.T, s *suite) {
+	for name, test := range map[string]struct {
+		before func(http.ResponseWriter)
+		status int
+	}{
+		"before the answer": {func(http.ResponseWriter) {}, http.StatusInternalServerError},
+		"after the answer":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusAccepted); _, _ = w.Write([]byte("x")) }, http.StatusAccepted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := s.fixture(t)
+			var served ratelimit.Served
+			h := f.settling(hundred(), 10, func(_ *http.Request, of ratelimit.Served) int {
+				served = of
+				return 2
+			}, func(w http.ResponseWriter, _ *http.Request) {
+				test.before(w)
+				panic(http.ErrAbortHandler)
+			})
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("the panic ended in the limiter")
+					}
+				}()
+				get(h)
+			}()
+			if !served.Panicked || served.Status != test.status {
+				t.Errorf("settled by %+v, want a panic with status %d", served, test.status)
+			}
+			f.expectUsed(hundred(), 2)
+		})
+	}
+}
+
+func testSettledHijack(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	settled := make(chan ratelimit.Served, 1)
+	server := httptest.NewServer(f.settling(hundred(), 10, func(_ *http.Request, served ratelimit.Served) int {
+		settled <- served
+		return 3
+	}, func(w http.ResponseWriter, _ *http.Request) {
+		connection, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer connection.Close()
+		_, _ = io.WriteString(connection, "HTTP/1.1 299 Hijacked\r\nConnection: close\r\n\r\n")
+	}))
+	response, err := server.Client().Get(server.URL + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if served := <-settled; !served.Hijacked || served.Status != http.StatusSwitchingProtocols || response.StatusCode != 299 {
+		t.Errorf("settled by %+v, and the client was told %d", served, response.StatusCode)
+	}
+	server.Close() // waits for the handler
+}
+
+func testSettledStream(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	seen := make(chan struct{})
+	server := httptest.NewServer(f.settling(hundred(), 1, func(_ *http.Request, served ratelimit.Served) int { return int(served.Bytes) },
+		func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "first\n")
+			w.(http.Flusher).Flush()
+			<-seen
+			_, _ = io.WriteString(w, "second\n")
+		}))
+	response, err := server.Client().Get(server.URL + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	reader := bufio.NewReader(response.Body)
+	if line, err := reader.ReadString('\n'); err != nil || line != "first\n" {
+		t.Errorf("read %q and %v while the handler streams", line, err)
+	}
+	f.expectUsed(hundred(), 1) // not settled yet
+	close(seen)
+	_, _ = io.Copy(io.Discard, reader)
+	server.Close()
+	f.expectUsed(hundred(), len("first\nsecond\n"))
+}
+
+func testSettledGone(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	h := f.settling(hundred(), 10, func(r *http.Request, served ratelimit.Served) int {
+		if !errors.Is(r.Context().Err(), context.Canceled) {
+			t.Errorf("the request's context tells %v", r.Context().Err())
+		}
+		return int(served.Bytes)
+	}, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half")
+		cancel()
+	})
+	answer(h, ask(http.MethodGet, "/").WithContext(ctx))
+	f.expectUsed(hundred(), 4)
+}
+
+func testNotSettled(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.settling(core.FixedWindow(1, time.Hour), 1, func(*http.Request, ratelimit.Served) int {
+		t.Error("settled a request that was not charged")
+		return 0
+	}, f.handle)
+	f.store.failure = errDown
+	get(h)
+	f.expectRan(1)
+
+	f = s.fixture(t)
+	calls := 0
+	h = f.settling(core.FixedWindow(1, time.Hour), 1, func(*http.Request, ratelimit.Served) int {
+		calls++
+		return 1
+	}, f.handle)
+	get(h)
+	get(h)
+	if calls != 1 {
+		t.Errorf("settled %d requests, want the one that was let through", calls)
+	}
+}
+
+func testWatchedAbilities(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	server := httptest.NewServer(f.settling(hundred(), 1, func(_ *http.Request, served ratelimit.Served) int { return int(served.Bytes) },
+		func(w http.ResponseWriter, _ *http.Request) {
+			control := http.NewResponseController(w)
+			for name, err := range map[string]error{
+				"SetReadDeadline":  control.SetReadDeadline(time.Now().Add(time.Hour)),
+				"SetWriteDeadline": control.SetWriteDeadline(time.Now().Add(time.Hour)),
+				"EnableFullDuplex": control.EnableFullDuplex(),
+				"Flush":            control.Flush(),
+			} {
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if n, err := io.Copy(w, strings.NewReader("copied")); n != 6 || err != nil {
+				t.Errorf("copied %d bytes: %v", n, err)
+			}
+		}))
+	response, err := server.Client().Get(server.URL + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(response.Body)
+	response.Body.Close()
+	server.Close()
+	if string(body) != "copied" {
+		t.Errorf("the client read %q", body)
+	}
+	f.expectUsed(hundred(), 6)
+}

@@ -1,0 +1,123 @@
+package adaptertest
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+var shadowCases = []testCase{
+	{"a candidate is compared with what is enforced, in one round trip", testCandidate},
+	{"limits come from a map that is swapped while requests run", testSwappedLimits},
+	{"the zero limit of LimitFor is unlimited, and asks nothing", testUnlimitedAsksNothing},
+	{"a plan that changes in mid-flight keeps what was used", testPlanChange},
+}
+
+func testCandidate(t *testing.T, s *suite) {
+	for name, test := range map[string]struct {
+		candidate core.Limit
+		want      core.Counts
+	}{
+		"stricter": {core.FixedWindow(2, time.Hour).Named("candidate"), core.Counts{BothAllow: 2, OnlyCandidateRefuses: 2, BothRefuse: 3}},
+		"looser":   {core.FixedWindow(6, time.Hour).Named("candidate"), core.Counts{BothAllow: 4, OnlyEnforcedRefuses: 2, BothRefuse: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := s.fixture(t)
+			var comparison core.Comparison
+			options := ratelimit.Options{Observe: ratelimit.Compare(&comparison, "candidate", f.options().Observe)}
+			h := f.around(f.new(f.limiter, options,
+				ratelimit.Policy{Limit: core.FixedWindow(4, time.Hour)},
+				ratelimit.Policy{Limit: test.candidate, Shadow: true},
+				ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("another"), Shadow: true}))
+			for range 7 {
+				get(h)
+			}
+			if got := comparison.Counts(); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+			f.expectAsked(7)
+			f.expectRan(4)
+			if len(f.events) != 7 {
+				t.Errorf("%d events went on, want 7", len(f.events))
+			}
+		})
+	}
+}
+
+func testSwappedLimits(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	f.limiter = core.New(core.NewMemory())
+	var limits atomic.Pointer[map[string]core.Limit]
+	plans := func(n int) *map[string]core.Limit {
+		return &map[string]core.Limit{"free": core.FixedWindow(n, time.Hour).Named("plan")}
+	}
+	limits.Store(plans(10))
+	h := f.serve(site{
+		around: []middleware{f.new(f.limiter, ratelimit.Options{}, ratelimit.Policy{
+			By:       keyfuncs.Global,
+			LimitFor: func(*http.Request) core.Limit { return (*limits.Load())["free"] },
+		})},
+		handler: func(http.ResponseWriter, *http.Request) {},
+	})
+	var served atomic.Int64
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 50 {
+				if answer(h, ask(http.MethodGet, "/")).StatusCode == http.StatusOK {
+					served.Add(1)
+				}
+			}
+		})
+	}
+	for _, n := range []int{40, 5, 60} {
+		limits.Store(plans(n))
+	}
+	group.Wait()
+	for answer(h, ask(http.MethodGet, "/")).StatusCode == http.StatusOK {
+		served.Add(1)
+	}
+	// What was used is kept, and cut down by the plan of 5 at most.
+	if n := served.Load(); n < 60 || n > 60+40-5 {
+		t.Errorf("%d were served, want between 60 and 95", n)
+	}
+}
+
+func testUnlimitedAsksNothing(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.limited(ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.Limit{} }}))
+	for range 20 {
+		get(h)
+	}
+	f.expectRan(20)
+	f.expectAsked(0)
+}
+
+func testPlanChange(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	plan := func(n int) core.Limit { return core.SlidingWindow(n, time.Hour).Named("plan") }
+	limit := plan(10)
+	var held func()
+	h := f.serve(site{
+		around: []middleware{f.limited(ratelimit.Policy{
+			By: keyfuncs.Global, LimitFor: func(*http.Request) core.Limit { return limit },
+			Settle: func(_ *http.Request, served ratelimit.Served) int { return served.Cost - 1 },
+		})},
+		handler: func(http.ResponseWriter, *http.Request) {
+			if held != nil {
+				held()
+			}
+		},
+	})
+	held = func() { // an upgrade while a request is being served
+		held, limit = nil, plan(20)
+	}
+	get(h)
+	f.expectUsed(plan(20), 0)
+}

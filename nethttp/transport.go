@@ -1,0 +1,144 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
+)
+
+// Transport is an [http.RoundTripper] that keeps calls to somebody else's API within a
+// limit, for the whole fleet: each call waits, within its request's context, until the
+// limit of its key admits it, or with a [core.Shaping] limit until its turn. It is made
+// by [NewTransport], and may be used by many goroutines at once.
+//
+// An answer of 429 or 503 that says when to come again, by Retry-After or RateLimit,
+// holds the key back for everybody in the fleet who uses a Transport on it. The answer
+// itself goes to the caller: nothing is sent again by itself.
+//
+// A call that cannot be made in time fails with a [core.LimitedError], at once; the
+// error of an [http.Client] wraps it. It has not been sent, and costs nothing.
+type Transport struct {
+	limiter *core.Limiter
+	options TransportOptions
+}
+
+// TransportOptions say how a [Transport] works. The zero value is ready to use.
+type TransportOptions struct {
+	// Base makes the calls. The default is [http.DefaultTransport].
+	Base http.RoundTripper
+
+	// By says what a call counts for. The default is the host of the URL with its port,
+	// if it has one: "host:api.example.com". Calls with an empty key are not limited.
+	By func(*http.Request) string
+
+	// LimitFor picks a limit for each call, in place of the one that NewTransport is
+	// given. The zero Limit means that the call is not limited.
+	LimitFor func(*http.Request) core.Limit
+
+	// LongestWait bounds how long a call waits, on top of its context. The default, 0, is
+	// as long as the context allows. Less than 0 waits not at all.
+	LongestWait time.Duration
+
+	// LongestHoldBack bounds for how long an answer is believed that says when to come
+	// again. The default is a minute; less than 0 ignores such answers. It is at most
+	// [core.LongestHoldBack].
+	LongestHoldBack time.Duration
+
+	// OnError says what happens when the store cannot answer: whether the call is made
+	// all the same (FailOpen, the default), or fails with that error (FailClosed).
+	OnError ErrorMode
+
+	// Observe is told each error of the store. The default is to ignore it.
+	Observe func(*http.Request, error)
+}
+
+const defaultHoldBack = time.Minute
+
+// NewTransport returns a Transport. It talks to nobody. It panics with the reason if the
+// limiter is nil, or if the limit is not valid: with LimitFor it has to be the zero
+// Limit.
+func NewTransport(l *core.Limiter, limit core.Limit, options TransportOptions) *Transport {
+	switch {
+	case l == nil:
+		panic("ratelimit: the limiter is nil")
+	case (limit != core.Limit{}) == (options.LimitFor != nil):
+		panic("ratelimit: a transport needs one of a limit and LimitFor")
+	case options.OnError != unsaid && options.OnError != FailOpen && options.OnError != FailClosed:
+		panic(fmt.Sprintf("ratelimit: OnError is %v, want FailOpen or FailClosed", options.OnError))
+	}
+	if options.LimitFor == nil {
+		if err := limit.Validate(); err != nil {
+			panic("ratelimit: " + err.Error())
+		}
+		options.LimitFor = func(*http.Request) core.Limit { return limit }
+	}
+	if options.Base == nil {
+		options.Base = http.DefaultTransport
+	}
+	if options.By == nil {
+		options.By = func(r *http.Request) string { return "host:" + strings.ToLower(r.URL.Host) }
+	}
+	if options.LongestHoldBack == 0 {
+		options.LongestHoldBack = defaultHoldBack
+	}
+	if options.Observe == nil {
+		options.Observe = func(*http.Request, error) {}
+	}
+	return &Transport{limiter: l, options: options}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	key, limit := t.options.By(r), t.options.LimitFor(r)
+	if key == "" || limit == (core.Limit{}) {
+		return t.options.Base.RoundTrip(r)
+	}
+	if err := t.wait(r, key, limit); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // as a RoundTripper has to
+		}
+		return nil, fmt.Errorf("ratelimit: the call was not made: %w", err)
+	}
+	response, err := t.options.Base.RoundTrip(r)
+	if err == nil && (response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable) {
+		t.holdBack(r, key, response)
+	}
+	return response, err
+}
+
+// wait returns nil when a call may be made.
+func (t *Transport) wait(r *http.Request, key string, limit core.Limit) error {
+	waits := []core.WaitOption{core.WithHoldBack()}
+	if longest := t.options.LongestWait; longest != 0 {
+		waits = append(waits, core.WithLongestWait(max(0, longest)))
+	}
+	err := t.limiter.Wait(r.Context(), key, limit, waits...)
+	if err == nil || r.Context().Err() != nil {
+		return err
+	}
+	if _, limited := errors.AsType[*core.LimitedError](err); limited || limit.Validate() != nil {
+		return err
+	}
+	t.options.Observe(r, err)
+	if t.options.OnError != FailClosed {
+		return nil
+	}
+	return err
+}
+
+// holdBack has everybody wait as long as an answer asks.
+func (t *Transport) holdBack(r *http.Request, key string, response *http.Response) {
+	wait := min(headers.WaitAsked(response.Header, time.Now()), t.options.LongestHoldBack)
+	if wait <= 0 {
+		return
+	}
+	if err := t.limiter.HoldBack(context.WithoutCancel(r.Context()), key, wait); err != nil {
+		t.options.Observe(r, err)
+	}
+}

@@ -1,0 +1,117 @@
+package ratelimit
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+)
+
+// Watched is a response writer that notices what becomes of a request, for
+// [Guard.Settle]. It can do what the one below can: Flush, Hijack, Push, ReadFrom, and
+// all that [http.ResponseController] finds by Unwrap.
+type Watched interface {
+	http.ResponseWriter
+	// Served returns what has been noticed until now.
+	Served(panicked bool) Served
+	// Unwrap returns the writer below.
+	Unwrap() http.ResponseWriter
+}
+
+// Watch returns a writer that notices what is written to another one.
+func Watch(w http.ResponseWriter) Watched {
+	watched := &watchedWriter{ResponseWriter: w}
+	switch below := w.(type) {
+	case http.Hijacker:
+		return &hijackWatched{watched, below}
+	case http.Pusher:
+		return &pushWatched{watched, below}
+	}
+	return watched
+}
+
+type watchedWriter struct {
+	http.ResponseWriter
+
+	status   int
+	bytes    int64
+	hijacked bool
+}
+
+type hijackWatched struct {
+	*watchedWriter
+
+	below http.Hijacker
+}
+
+type pushWatched struct {
+	*watchedWriter
+	http.Pusher
+}
+
+func (w *watchedWriter) Served(panicked bool) Served {
+	served := Served{Status: w.status, Bytes: w.bytes, Panicked: panicked, Hijacked: w.hijacked}
+	switch {
+	case served.Status != 0:
+	case w.hijacked:
+		served.Status = http.StatusSwitchingProtocols
+	case panicked:
+		served.Status = http.StatusInternalServerError
+	default:
+		served.Status = http.StatusOK
+	}
+	return served
+}
+
+func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *watchedWriter) WriteHeader(status int) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		w.begin(status)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// begin notices that a response begins, if it has not before.
+func (w *watchedWriter) begin(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	w.begin(http.StatusOK)
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// ReadFrom lets the writer below copy as it likes: from a file without a detour.
+func (w *watchedWriter) ReadFrom(from io.Reader) (int64, error) {
+	below, ok := w.ResponseWriter.(io.ReaderFrom)
+	if !ok {
+		return io.Copy(struct{ io.Writer }{w}, from) // which has no ReadFrom
+	}
+	w.begin(http.StatusOK)
+	n, err := below.ReadFrom(from)
+	w.bytes += n
+	return n, err
+}
+
+func (w *watchedWriter) Flush() { _ = w.FlushError() }
+
+// FlushError is what [http.ResponseController] calls.
+func (w *watchedWriter) FlushError() error {
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	if !errors.Is(err, http.ErrNotSupported) {
+		w.begin(http.StatusOK)
+	}
+	return err
+}
+
+func (w *hijackWatched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	connection, buffer, err := w.below.Hijack()
+	w.hijacked = w.hijacked || err == nil
+	return connection, buffer, err
+}
