@@ -1,51 +1,418 @@
 package core_test
 
 import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/storetest"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
-// leastPrivilege is the user that the README recommends.
-const leastPrivilege = "reset on >secret ~ratelimit:* resetchannels +evalsha +eval +time " +
-	"+get +set +del +hmget +hset +pexpireat +llen +lindex +lrange +ltrim +rpush +lrem"
+// The users that the documentation recommends, as ACL SETUSER takes them.
+const (
+	aloneUser = "reset on >secret ~ratelimit:* resetchannels +evalsha +eval +time +get +set +del +hmget +hset +pexpireat " +
+		"+llen +lindex +lrange +ltrim +rpush +lrem"
+	clusterUser = aloneUser + " +cluster|slots +asking +command"
+	ringUser    = aloneUser + " +ping"
+	// sentinelUser is one of the sentinels.
+	sentinelUser = "reset on >secret resetchannels &+switch-master &+replica-reconf-done " +
+		"+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe"
+)
 
-// A user who may do nothing else can do everything that a limiter needs.
-func TestLeastPrivilege(t *testing.T) {
-	server := redistest.Start(t)
-	rule := []any{"acl", "setuser", "limiter"}
-	for word := range strings.FieldsSeq(leastPrivilege) {
-		rule = append(rule, word)
-	}
-	if err := server.Client(t).Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	client := server.Client(t, func(o *redis.Options) { o.Username, o.Password = "limiter", "secret" })
-	if err := client.Get(t.Context(), "other").Err(); !redis.HasErrorPrefix(err, "NOPERM") {
-		t.Fatalf("reading a key that is none of ours: %v, want NOPERM", err)
-	}
-	store := core.NewRedis(client, core.WithBudget(patient))
-	limiter := core.New(store)
-	if err := limiter.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	var all []core.Check
-	for name, limit := range hourly {
-		all = append(all, core.Check{Key: "all", Limit: limit(3), Cost: 1})
-		for i, want := range []bool{true, true, true, false} {
-			if d, err := limiter.Allow(t.Context(), name, limit(3)); err != nil || d.Allowed != want {
-				t.Errorf("%s, request %d: %+v, %v", name, i+1, d, err)
+func TestDocumentedUsers(t *testing.T) {
+	for _, file := range []string{"../README.md", "doc.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flat := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "//", "")), " ")
+		for _, user := range []string{aloneUser, clusterUser, ringUser, sentinelUser} {
+			if user == sentinelUser && file != "doc.go" {
+				continue
+			}
+			if rest := strings.SplitAfter(flat, "ACL SETUSER limiter "+user+" "); len(rest) < 2 || strings.HasPrefix(rest[1], "+") {
+				t.Errorf("%s does not have the user %q", file, user)
 			}
 		}
-		if err := limiter.Reset(t.Context(), name, limit(3)); err != nil {
-			t.Errorf("%s: %v", name, err)
+	}
+}
+
+// setUser makes a user on a server.
+func setUser(t *testing.T, client *redis.Client, name, rules string) {
+	t.Helper()
+	call := []any{"acl", "setuser", name}
+	for rule := range strings.FieldsSeq(rules) {
+		call = append(call, rule)
+	}
+	if err := client.Do(t.Context(), call...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// commandsOf returns the commands that a user may run.
+func commandsOf(user string) []string {
+	var commands []string
+	for rule := range strings.FieldsSeq(user) {
+		if command, ok := strings.CutPrefix(rule, "+"); ok {
+			commands = append(commands, command)
 		}
 	}
-	if _, err := limiter.AllowAll(t.Context(), all...); err != nil {
-		t.Error(err)
+	return commands
+}
+
+// without returns a user who may not run one of his commands.
+func without(user, command string) string {
+	return withoutRule(user, "+"+command)
+}
+
+// withoutRule returns a user who lacks one of his rules.
+func withoutRule(user, gone string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(user), func(rule string) bool { return rule == gone }), " ")
+}
+
+// wantNothingRefused fails if a server has refused a command to anybody, in the
+// background or where only a log would tell.
+func wantNothingRefused(t *testing.T, client *redis.Client) {
+	t.Helper()
+	for _, object := range refusedBy(t, client) {
+		t.Errorf("%q was refused", object)
+	}
+}
+
+// refusedBy returns what a server has refused: commands, keys and channels.
+func refusedBy(t *testing.T, client *redis.Client) (objects []string) {
+	t.Helper()
+	entries, err := client.ACLLog(t.Context(), 100).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Object, "client") { // go-redis introduces itself, and does not mind
+			objects = append(objects, entry.Object)
+		}
+	}
+	return objects
+}
+
+// allowedPrefix returns a prefix of keys that the users may touch.
+func allowedPrefix() core.RedisOption { return core.WithPrefix("ratelimit:" + rand.Text()) }
+
+// conforming runs the conformance suite as whoever a client is.
+func conforming(t *testing.T, client redis.UniversalClient, servers ...*redistest.Server) {
+	t.Helper()
+	t.Run("every law", func(t *testing.T) {
+		storetest.Run(t, func(_ *testing.T, now func() time.Time) core.Store {
+			return core.NewRedis(client, core.WithClock(now), allowedPrefix(), core.WithBudget(time.Minute))
+		})
+	})
+	t.Run("everything else", func(t *testing.T) {
+		if err := useEverything(t.Context(), client); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, server := range servers {
+		wantNothingRefused(t, server.Client(t))
+	}
+	t.Run("Diagnose", func(t *testing.T) {
+		diagnosis := core.NewRedis(client, allowedPrefix(), core.WithBudget(patient)).Diagnose(t.Context())
+		wantFinding(t, diagnosis, "permissions", core.SeverityOK, "all of")
+		wantFinding(t, diagnosis, "scripts", core.SeverityOK, "all of 7 algorithms")
+		wantFinding(t, diagnosis, "memory", core.SeverityNotice, "may not run INFO")
+	})
+}
+
+// useEverything makes a limiter use all that it ever uses of a server.
+func useEverything(ctx context.Context, client redis.UniversalClient) error {
+	now := time.Now()
+	prefix := allowedPrefix()
+	clocked := core.New(core.NewRedis(client, prefix, core.WithBudget(patient), core.WithClock(func() time.Time { return now })))
+	failures := []error{core.New(core.NewRedis(client, prefix, core.WithBudget(patient))).Ping(ctx)}
+	for name, limit := range hourly {
+		for range 2 { // the second question finds what the first has left, in part expired
+			_, err := clocked.Allow(ctx, name, limit(3))
+			failures = append(failures, err)
+			now = now.Add(59 * time.Minute)
+		}
+		now = now.Add(59 * time.Minute)
+		_, err := clocked.Allow(ctx, name, limit(3))
+		failures = append(failures, err, clocked.Reset(ctx, name, limit(3)))
+		// Settled among what others were charged, and given back.
+		for _, cost := range []int{2, 0} {
+			reserved, err := clocked.Reserve(ctx, core.Check{Key: name, Limit: limit(9), Cost: 1})
+			if err != nil {
+				failures = append(failures, err)
+				continue
+			}
+			now = now.Add(time.Second)
+			_, err = clocked.Allow(ctx, name, limit(9))
+			failures = append(failures, err, reserved.Settle(ctx, cost))
+		}
+		failures = append(failures, clocked.Refund(ctx, name, limit(9), 1))
+	}
+	return errors.Join(failures...)
+}
+
+func TestLeastPrivilege(t *testing.T) {
+	server := redistest.Start(t)
+	as := func(name string) *redis.Client {
+		return server.Client(t, func(o *redis.Options) {
+			o.Username, o.Password, o.MaxRetries, o.ContextTimeoutEnabled = name, "secret", -1, true
+		})
+	}
+	setUser(t, server.Client(t), "limiter", aloneUser)
+	client := as("limiter")
+	conforming(t, client, server)
+
+	t.Run("can do nothing else", func(t *testing.T) {
+		for _, call := range [][]any{{"get", "other"}, {"flushall"}, {"config", "get", "*"}, {"keys", "*"}} {
+			if err := client.Do(t.Context(), call...).Err(); !redis.HasErrorPrefix(err, "NOPERM") {
+				t.Errorf("%v: %v, want NOPERM", call, err)
+			}
+		}
+	})
+
+	for _, command := range commandsOf(aloneUser) {
+		t.Run("needs "+command, func(t *testing.T) {
+			setUser(t, server.Client(t), command, without(aloneUser, command))
+			server.Client(t).ScriptFlush(t.Context())
+			client := as(command)
+			if useEverything(t.Context(), client) == nil {
+				t.Errorf("all goes well without %s", command)
+			}
+			diagnosis := core.NewRedis(client, allowedPrefix(), core.WithBudget(patient)).Diagnose(t.Context())
+			wantFinding(t, diagnosis, "permissions", core.SeverityProblem, "+"+command)
+		})
+	}
+	wantNoKeys(t, server)
+}
+
+// wantNoKeys fails if there is a key on a server that a doctor has left.
+func wantNoKeys(t *testing.T, servers ...*redistest.Server) {
+	t.Helper()
+	for _, server := range servers {
+		if keys := server.Client(t).Keys(t.Context(), "*doctor*").Val(); len(keys) > 0 {
+			t.Errorf("%s has been left %q", server.Addr(), keys)
+		}
+	}
+}
+
+func TestLeastPrivilegeInCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	as := func(name string) *redis.ClusterClient {
+		return cluster.Client(t, func(o *redis.ClusterOptions) {
+			o.Username, o.Password, o.MaxRetries, o.ContextTimeoutEnabled = name, "secret", -1, true
+		})
+	}
+	for _, node := range cluster.Nodes() {
+		setUser(t, node.Client(t), "limiter", clusterUser)
+		for _, command := range commandsOf(clusterUser) {
+			setUser(t, node.Client(t), command, without(clusterUser, command))
+		}
+	}
+	client := as("limiter")
+	conforming(t, client, cluster.Nodes()...)
+
+	t.Run("needs cluster|slots", func(t *testing.T) {
+		if useEverything(t.Context(), as("cluster|slots")) == nil {
+			t.Error("all goes well without it")
+		}
+	})
+
+	t.Run("needs lrem", func(t *testing.T) {
+		for name, want := range map[string]int{"limiter": 3, "lrem": 2} {
+			if got := leftAfterRefusal(t, as(name)); got != want {
+				t.Errorf("as %s, %d of 3 are left after a question that another server refused, want %d", name, got, want)
+			}
+		}
+	})
+
+	t.Run("needs command", func(t *testing.T) {
+		before := cluster.Calls(t, "command")
+		_ = useEverything(t.Context(), as("limiter"))
+		if cluster.Calls(t, "command") == before {
+			t.Skip("this version of go-redis does not ask for it")
+		}
+		refusals := func() int {
+			n := 0
+			for _, node := range cluster.Nodes() {
+				n += rejected(t, node, "command")
+			}
+			return n
+		}
+		refused := refusals()
+		_ = useEverything(t.Context(), as("command"))
+		if refusals()-refused < len(hourly) {
+			t.Error("without it, go-redis does not ask again and again")
+		}
+		wantFinding(t, core.NewRedis(as("command"), core.WithBudget(patient)).Diagnose(t.Context()), "permissions", core.SeverityNotice, "+command")
+	})
+
+	t.Run("needs asking", func(t *testing.T) {
+		const key = "user:on the move"
+		migrating(t, cluster, key)
+		for name, works := range map[string]bool{"limiter": true, "asking": false} {
+			limiter := core.New(core.NewRedis(as(name), core.WithBudget(patient)))
+			if _, err := limiter.Allow(t.Context(), key, core.GCRA(5, core.PerHour(1))); (err == nil) != works {
+				t.Errorf("as %s, while the slot moves: %v", name, err)
+			}
+		}
+		wantFinding(t, core.NewRedis(as("asking"), core.WithBudget(patient)).Diagnose(t.Context()), "permissions", core.SeverityProblem, "+asking")
+	})
+	wantNoKeys(t, cluster.Nodes()...)
+}
+
+// rejected returns how often a server has refused a command.
+func rejected(t *testing.T, server *redistest.Server, command string) int {
+	t.Helper()
+	for line := range strings.Lines(server.Client(t).Info(t.Context(), "commandstats").Val()) {
+		if strings.HasPrefix(line, "cmdstat_"+command+":") {
+			_, rest, _ := strings.Cut(line, "rejected_calls=")
+			n := 0
+			_, _ = fmt.Sscanf(rest, "%d", &n)
+			return n
+		}
+	}
+	return 0
+}
+
+// leftAfterRefusal asks about two keys on different servers, one of which refuses, and
+// returns what is left of 3 under the other.
+func leftAfterRefusal(t *testing.T, client redis.UniversalClient) int {
+	t.Helper()
+	limiter := core.New(core.NewRedis(client, allowedPrefix(), core.WithBudget(patient)))
+	log, one := core.SlidingLog(3, time.Hour), core.GCRA(1, core.PerHour(1))
+	left := 3
+	for i := range 10 { // some of which are on other servers than the first
+		key, full := fmt.Sprint("key-", i), fmt.Sprint("full-", i)
+		if _, err := limiter.Allow(t.Context(), full, one); err != nil {
+			t.Fatal(err)
+		}
+		decisions, err := limiter.AllowAll(t.Context(), core.Check{Key: key, Limit: log, Cost: 1}, core.Check{Key: full, Limit: one, Cost: 1})
+		if err != nil || decisions[1].Allowed {
+			t.Fatalf("%+v, %v, want a refusal", decisions, err)
+		}
+		d, err := limiter.AllowN(t.Context(), key, log, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = min(left, d.Remaining)
+	}
+	return left
+}
+
+// migrating begins to move a key's slot from its server to another.
+func migrating(t *testing.T, cluster *redistest.Cluster, key string) {
+	t.Helper()
+	ctx := t.Context()
+	first := cluster.Nodes()[0].Client(t)
+	slot := int(first.ClusterKeySlot(ctx, strings.ReplaceAll(key, " ", "%20")).Val())
+	third := 16384/3 + 1
+	from, to := cluster.Nodes()[min(slot/third, 2)].Client(t), cluster.Nodes()[(min(slot/third, 2)+1)%3].Client(t)
+	source, target := from.Do(ctx, "cluster", "myid").Val(), to.Do(ctx, "cluster", "myid").Val()
+	for _, err := range []error{
+		to.Do(ctx, "cluster", "setslot", slot, "importing", source).Err(),
+		from.Do(ctx, "cluster", "setslot", slot, "migrating", target).Err(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLeastPrivilegeInRing(t *testing.T) {
+	servers := map[string]*redistest.Server{"a": redistest.Start(t), "b": redistest.Start(t)}
+	addresses := map[string]string{}
+	for name, server := range servers {
+		addresses[name] = server.Addr()
+		setUser(t, server.Client(t), "limiter", ringUser)
+		setUser(t, server.Client(t), "ping", without(ringUser, "ping"))
+		setUser(t, server.Client(t), "lrem", without(ringUser, "lrem"))
+	}
+	as := func(name string) *redis.Ring {
+		ring := redis.NewRing(&redis.RingOptions{
+			Addrs: addresses, Username: name, Password: "secret", MaxRetries: -1, ContextTimeoutEnabled: true,
+			HeartbeatFrequency: 10 * time.Millisecond,
+		})
+		t.Cleanup(func() { _ = ring.Close() })
+		return ring
+	}
+	conforming(t, as("limiter"), servers["a"], servers["b"])
+
+	for name, want := range map[string]int{"limiter": 3, "lrem": 2} {
+		if got := leftAfterRefusal(t, as(name)); got != want {
+			t.Errorf("as %s, %d of 3 are left after a question that another server refused, want %d", name, got, want)
+		}
+	}
+
+	t.Run("needs ping", func(t *testing.T) {
+		ring := as("ping")
+		ctx, cancel := context.WithTimeout(t.Context(), patient)
+		defer cancel()
+		for ring.Len() > 0 { // three heartbeats
+			select {
+			case <-ctx.Done():
+				t.Fatalf("%d shards of a ring that may not ping are up", ring.Len())
+			case <-time.After(time.Millisecond):
+			}
+		}
+		wantFinding(t, core.NewRedis(ring).Diagnose(t.Context()), "ring", core.SeverityProblem, "PING")
+	})
+}
+
+func TestLeastPrivilegeOfSentinels(t *testing.T) {
+	sentinel := redistest.StartSentinel(t)
+	setUser(t, sentinel.Master().Client(t), "limiter", aloneUser)
+	admin := redis.NewClient(&redis.Options{Addr: sentinel.Addr()})
+	t.Cleanup(func() { _ = admin.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	// ask has a client that starts as some user of the sentinels ask a question.
+	ask := func(t *testing.T, user string) error {
+		if err := admin.Do(ctx, "acl", "log", "reset").Err(); err != nil {
+			t.Fatal(err)
+		}
+		client := sentinel.Client(t, func(o *redis.FailoverOptions) {
+			o.SentinelUsername, o.SentinelPassword = user, "secret"
+			o.Username, o.Password = "limiter", "secret"
+		})
+		_, err := core.New(core.NewRedis(client, core.WithBudget(patient))).Allow(ctx, "key", core.GCRA(100, core.PerHour(1)))
+		return err
+	}
+
+	setUser(t, admin, "limiter", sentinelUser)
+	if err := ask(t, "limiter"); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(admin.ClientList(ctx).Val(), " sub=2 ") { // what follows the first answer
+		if ctx.Err() != nil {
+			t.Fatalf("the client does not listen for a new master:\n%s", admin.ClientList(t.Context()).Val())
+		}
+	}
+	wantNothingRefused(t, admin)
+
+	for rule := range strings.FieldsSeq(sentinelUser) {
+		object, needed := rule[1:], rule[0] == '+' || rule[0] == '&'
+		if !needed {
+			continue
+		}
+		t.Run("needs "+object, func(t *testing.T) {
+			setUser(t, admin, "without", withoutRule(sentinelUser, rule))
+			_ = ask(t, "without") // some of it happens later, in the background
+			for !slices.Contains(refusedBy(t, admin), object) {
+				if ctx.Err() != nil {
+					t.Fatalf("nothing is missed without %s", rule)
+				}
+			}
+		})
 	}
 }

@@ -2,9 +2,12 @@ package core_test
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"log"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -78,6 +81,44 @@ func ExampleLimit_Named() {
 	// Output:
 	// plan: fixed-window 10, 1h leaves 3
 	// plan: fixed-window 20, 1h leaves 6
+}
+
+// Where Redis' certificate comes from an authority of your own, the client has to be
+// told whom to believe.
+func ExampleNewRedis_privateAuthority() {
+	authorities := x509.NewCertPool() // with authorities.AppendCertsFromPEM(what is in your file)
+	options, err := redis.ParseURL("rediss://limiter:secret@redis.internal:6379")
+	if err != nil {
+		log.Fatal(err)
+	}
+	options.TLSConfig.RootCAs = authorities
+	options.MaxRetries = -1              // a question that timed out may have been charged
+	options.ContextTimeoutEnabled = true // and it ends with its budget
+	client := redis.NewClient(options)
+	defer client.Close()
+
+	limiter := core.New(core.NewRedis(client)) // talks to nobody yet
+	defer limiter.Close()
+	fmt.Println(options.Addr, "must show a certificate for", options.TLSConfig.ServerName)
+	// Output: redis.internal:6379 must show a certificate for redis.internal
+}
+
+// Before going live, or in the log at every start: what is wrong, and what to do.
+func ExampleLimiter_Diagnose() {
+	limiter, err := core.Open("memory:") // or "redis://localhost:6379"
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer limiter.Close()
+	diagnosis := limiter.Diagnose(context.Background())
+	fmt.Print(diagnosis)
+	fmt.Println("problems:", diagnosis.Err())
+	// Output:
+	// this process
+	//   notice    store        limits are in this process's memory: 0 keys, at most 1048576
+	//                          Every process counts for itself, and a restart forgets.
+	//                          -> For more than one process, use Redis: core.Open("redis://…").
+	// problems: <nil>
 }
 
 func ExampleParseLimit() {

@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	if work := os.Getenv(childWork); work != "" {
 		os.Exit(beChild(work))
 	}
+	if url := os.Getenv(pingWork); url != "" {
+		os.Exit(bePinging(url))
+	}
 	os.Exit(redistest.Run(m))
 }
 

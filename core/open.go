@@ -17,7 +17,7 @@ import (
 //
 //	memory:                                        a Memory store in this process
 //	redis://user:password@localhost:6379/0         one server
-//	rediss://localhost:6379                        the same with TLS
+//	rediss://localhost:6379                        the same with TLS; see "Encryption" in the package documentation
 //	unix:///run/redis.sock?db=0                    over a Unix socket
 //	redis://host1:6379?addr=host2:6379             a cluster: at least one "addr"
 //	redis://host1:26379?master_name=main           Sentinel: "master_name", and more

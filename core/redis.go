@@ -164,27 +164,13 @@ func (r *Redis) reportBreaker(server string, state BreakerState) {
 
 // warnOfClient logs what about a user's own client can do harm.
 func (r *Redis) warnOfClient() {
-	retries, ignores := clientRisks(r.client)
-	if retries {
+	settings, known := settingsOf(r.client)
+	if settings.retries > 0 {
 		r.logger().Warn("core: the redis client repeats what it has sent when the answer is late, so a request may be charged twice: set MaxRetries to -1")
 	}
-	if ignores {
+	if known && !settings.deadlines {
 		r.logger().Warn("core: the redis client ignores deadlines, which makes each question slower: set ContextTimeoutEnabled")
 	}
-}
-
-// clientRisks reports whether a client repeats calls, and whether it ignores
-// deadlines, as far as its options tell.
-func clientRisks(rdb redis.UniversalClient) (retries, ignores bool) {
-	switch client := rdb.(type) {
-	case *redis.Client:
-		return client.Options().MaxRetries > 0, !client.Options().ContextTimeoutEnabled
-	case *redis.ClusterClient:
-		return client.Options().MaxRetries > 0, !client.Options().ContextTimeoutEnabled
-	case *redis.Ring:
-		return client.Options().MaxRetries > 0, !client.Options().ContextTimeoutEnabled
-	}
-	return false, false
 }
 
 // flightsTo returns the flights to the server that a caller's key is on.

@@ -129,14 +129,14 @@ func TestQuestionsOfANodeShareARoundTrip(t *testing.T) {
 	}
 }
 
-// wrapped hides what client it is.
-type wrapped struct{ redis.UniversalClient }
+// disguised hides what client it is.
+type disguised struct{ redis.UniversalClient }
 
 // A question about keys in several slots is asked in parts as soon as it is known that
 // there are slots.
 func TestQuestionOverAClusterInDisguise(t *testing.T) {
 	cluster := redistest.StartCluster(t)
-	limiter := core.New(core.NewRedis(wrapped{cluster.Client(t)}, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
+	limiter := core.New(core.NewRedis(disguised{cluster.Client(t)}, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
 	limit := core.Leaky(50, core.PerHour(1))
 	admitted := hammer(t, func(caller, _ int) (core.Decision, error) {
 		d, err := limiter.AllowAll(t.Context(),

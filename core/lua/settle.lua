@@ -158,7 +158,7 @@ for number = 1, #KEYS do
     local newest = not check.damaged and tonumber(call('LINDEX', check.key, '-1'))
     if newest then
       local full = newest + limit.pace
-      call(expire, check.key, format('%d', (full - full % 1000000) / 1000 + grace))
+      call('PEXPIREAT', check.key, format('%d', (full - full % 1000000) / 1000 + grace))
     end
   elseif charge ~= 0 or check.previous ~= before then
     if check.used + charge + (check.previous or 0) > 0 then

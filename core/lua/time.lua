@@ -3,7 +3,6 @@
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- How a key is told when to die, and how many milliseconds after the second in
--- which it has recovered. A time to live only collects garbage; no decision
--- depends on it.
-local expire, grace = 'PEXPIREAT', 2000
+-- How many milliseconds after the second in which it has recovered a key dies. A
+-- time to live only collects garbage; no decision depends on it.
+local grace = 2000

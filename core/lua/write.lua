@@ -5,5 +5,5 @@ local full
 --- store
 full = full - full % 1000000
 if check.repair or now % 16 == 0 or full ~= check.former - check.former % 1000000 then
-  call(expire, check.key, format('%d', full / 1000 + grace))
+  call('PEXPIREAT', check.key, format('%d', full / 1000 + grace))
 end

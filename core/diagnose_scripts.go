@@ -1,0 +1,244 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// attempt is a command that a limiter needs, tried on a key that is not there.
+type attempt struct {
+	name  string // as ACL SETUSER takes it
+	words []any
+}
+
+// harmlessAttempts are the commands that change nothing where there is no key.
+func (e *examination) harmlessAttempts(key string) []attempt {
+	script := e.probe.script(decide, leaky.set())
+	attempts := []attempt{
+		{"evalsha", []any{"evalsha", script.hash, 0}}, // without keys it decides nothing
+		{"eval", []any{"eval", script.source, 0}},
+		{"time", []any{"time"}},
+		{"get", []any{"get", key}},
+		{"set", []any{"set", key, 1, "xx", "keepttl"}},
+		{"del", []any{"del", key}},
+		{"hmget", []any{"hmget", key, "field"}},
+		{"pexpireat", []any{"pexpireat", key, 1}},
+		{"llen", []any{"llen", key}},
+		{"lindex", []any{"lindex", key, 0}},
+		{"lrange", []any{"lrange", key, 0, 0}},
+		{"ltrim", []any{"ltrim", key, 0, 0}},
+		{"lrem", []any{"lrem", key, 0, 1}},
+	}
+	switch e.store.client.(type) {
+	case *redis.ClusterClient:
+		// Asking is for the next command, so it is not the last.
+		attempts = append(attempts, attempt{"asking", []any{"asking"}}, attempt{"command", []any{"command", "count"}})
+	case *redis.Ring:
+		attempts = append(attempts, attempt{"ping", []any{"ping"}})
+	}
+	return attempts
+}
+
+// writingAttempts are the commands that make a key. It is deleted in the same breath,
+// and would vanish by itself.
+func writingAttempts(key string, soon int64) []attempt {
+	return []attempt{
+		{"hset", []any{"hset", key, "field", 1}},
+		{"", []any{"pexpireat", key, soon}},
+		{"", []any{"del", key}},
+		{"rpush", []any{"rpush", key, 1}},
+		{"", []any{"pexpireat", key, soon}},
+		{"", []any{"del", key}},
+	}
+}
+
+// refusals are what came of attempts that failed.
+type refusals struct {
+	commands []string // that the user may not run
+	unknown  []string // that the server does not have
+	key      bool     // the user may not touch the key
+}
+
+func (r *refusals) any() bool { return r.key || len(r.commands)+len(r.unknown) > 0 }
+
+// attempt sends attempts in one go, and adds what has been refused.
+func (e *examination) attempt(ctx context.Context, attempts []attempt, refused *refusals) error {
+	pipeline := e.client.Pipeline()
+	replies := make([]*redis.Cmd, len(attempts))
+	for i, a := range attempts {
+		replies[i] = pipeline.Do(ctx, a.words...)
+	}
+	_, _ = pipeline.Exec(ctx) // the replies carry the errors
+	for i, reply := range replies {
+		switch err, name := reply.Err(), attempts[i].name; {
+		case redis.HasErrorPrefix(err, "NOPERM") && strings.Contains(err.Error(), " key"):
+			refused.key = true
+		case redis.HasErrorPrefix(err, "NOPERM") && name != "":
+			refused.commands = append(refused.commands, name)
+		case redis.HasErrorPrefix(err, "unknown command") && name != "":
+			refused.unknown = append(refused.unknown, name)
+		case err != nil && !isServersAnswer(err):
+			return err
+		}
+	}
+	return nil
+}
+
+// lookAtPermissions tries every command that a limiter needs.
+func (e *examination) lookAtPermissions(ctx context.Context) {
+	key := e.probe.prefix + ":{" + string(appendSubject(nil, e.subject)) + "}:permissions"
+	attempts, refused := e.harmlessAttempts(key), refusals{}
+	err := e.attempt(ctx, attempts, &refused)
+	lacks := func(name string) bool {
+		return slices.Contains(refused.commands, name) || slices.Contains(refused.unknown, name)
+	}
+	e.mayDelete = err == nil && !refused.key && !lacks("del") && !lacks("pexpireat")
+	if e.mayDelete {
+		writing := writingAttempts(key, time.Now().Add(time.Minute).UnixMilli())
+		err = e.attempt(ctx, writing, &refused)
+		attempts = append(attempts, writing...)
+	}
+	e.add(e.judgePermissions(attempts, refused, err))
+}
+
+func (e *examination) judgePermissions(attempts []attempt, refused refusals, err error) Finding {
+	f := Finding{Name: "permissions", Severity: SeverityProblem}
+	pattern := "~" + e.store.prefix + ":*"
+	switch {
+	case err != nil:
+		f.Found = err.Error()
+		f.Meaning, f.Advice = explainFailure(err)
+	case !refused.any():
+		f.Severity = SeverityOK
+		count := 0
+		for _, a := range attempts {
+			if a.name != "" {
+				count++
+			}
+		}
+		f.Found = fmt.Sprintf("all of %d commands, on keys %s", count, pattern)
+	case refused.key:
+		f.Found = fmt.Sprintf("the user may not touch keys that start with %q", e.store.prefix+":")
+		f.Meaning = "Every question is an error."
+		f.Advice = "As an administrator: ACL SETUSER <the user> " + pattern
+	case len(refused.unknown) > 0:
+		f.Found = "the server does not know " + strings.ToUpper(strings.Join(refused.unknown, ", "))
+		f.Meaning = "Some questions are errors, or leave something undone."
+		f.Advice = "Use Redis 6.2 or newer, or Valkey, with no command renamed or disabled."
+	case slices.Equal(refused.commands, []string{"command"}):
+		f.Severity = SeverityNotice
+		f.Found = "the user may not run COMMAND"
+		f.Meaning = "Newer versions of go-redis ask for it in a cluster, and if that is refused, again with every question."
+		f.Advice = "As an administrator: ACL SETUSER <the user> +command"
+	default:
+		f.Found = "the user may not run " + strings.ToUpper(strings.Join(refused.commands, ", "))
+		f.Meaning = "Some questions are errors, or leave something undone."
+		f.Advice = "As an administrator: ACL SETUSER <the user> +" + strings.Join(refused.commands, " +")
+	}
+	return f
+}
+
+// trialLimits are a limit of each algorithm that admits one unit, and forgets it soon.
+func trialLimits() []Limit {
+	slow := PerMinute(1)
+	return []Limit{
+		Leaky(1, slow), Shaping(1, slow), TokenBucket(1, slow), GCRA(1, slow),
+		FixedWindow(1, time.Minute), SlidingWindow(1, time.Minute), SlidingLog(1, time.Minute),
+	}
+}
+
+// lookAtScripts has each algorithm admit a unit and refuse another. Where the user may
+// not delete keys, it only peeks.
+func (e *examination) lookAtScripts(ctx context.Context) {
+	limits := trialLimits()
+	var failures []string
+	var first error
+	for _, limit := range limits {
+		if err := e.try(ctx, limit); err != nil {
+			failures, first = append(failures, limit.Algorithm()), cmp.Or(first, err)
+		}
+	}
+	f := Finding{Name: "scripts", Severity: SeverityOK, Found: fmt.Sprintf("all of %d algorithms admit and refuse", len(limits))}
+	switch {
+	case first != nil:
+		f.Severity = SeverityProblem
+		f.Found = fmt.Sprintf("%d of %d algorithms fail (%s): %.200s", len(failures), len(limits), strings.Join(failures, ", "),
+			strings.TrimPrefix(first.Error(), "core: "))
+		f.Meaning, f.Advice = explainFailure(first)
+		if strings.Contains(first.Error(), "can't run this command") {
+			f.Meaning, f.Advice = "The user may not run a command of the script.", "See permissions."
+		}
+	case !e.mayDelete:
+		f.Severity = SeverityNotice
+		f.Found = fmt.Sprintf("all of %d algorithms answer; nothing was charged, since it could not be deleted again", len(limits))
+	}
+	e.add(f)
+}
+
+// try asks one algorithm, on its own key, which it leaves as it was.
+func (e *examination) try(ctx context.Context, limit Limit) (err error) {
+	limiter := New(e.probe)
+	if !e.mayDelete {
+		_, err := limiter.Peek(ctx, e.subject, limit)
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ctx = context.WithoutCancel(ctx) // a charge that is given up could arrive after the reset
+	defer func() {
+		if failure := limiter.Reset(ctx, e.subject, limit); err == nil {
+			err = failure
+		}
+	}()
+	for i, want := range [...]bool{true, false} {
+		d, err := limiter.Allow(ctx, e.subject, limit)
+		if err != nil {
+			return err
+		}
+		if d.Allowed != want || d.Remaining != 0 || (d.RetryAfter > 0) == want {
+			return fmt.Errorf("core: of a limit of 1, request %d is allowed: %t, with %d left and %v to wait", i+1, d.Allowed, d.Remaining, d.RetryAfter)
+		}
+	}
+	return nil
+}
+
+// lookAtLatency asks some questions one after the other.
+func (e *examination) lookAtLatency(ctx context.Context) {
+	const most, enough = 20, time.Second
+	limiter, limit := New(e.probe), trialLimits()[0]
+	var took []time.Duration
+	for start := time.Now(); len(took) < most && time.Since(start) < enough; {
+		sent := time.Now()
+		if _, err := limiter.Peek(ctx, e.subject, limit); err != nil {
+			f := Finding{Name: "latency", Severity: SeverityProblem, Found: strings.TrimPrefix(err.Error(), "core: ")}
+			f.Meaning, f.Advice = explainFailure(err)
+			e.add(f)
+			return
+		}
+		took = append(took, time.Since(sent))
+	}
+	slices.Sort(took)
+	median, slowest, budget := took[len(took)/2], took[len(took)-1], e.store.budget
+	f := Finding{Name: "latency", Severity: SeverityOK}
+	f.Found = fmt.Sprintf("median %v, slowest %v of %d questions; the budget is %v", round(median), round(slowest), len(took), budget)
+	const closer = "Bring the server closer, find out what holds it up (SLOWLOG GET), or raise the budget with core.WithBudget."
+	switch {
+	case median > budget:
+		f.Severity = SeverityProblem
+		f.Meaning, f.Advice = "Most questions exceed the budget, and the error policy decides.", closer
+	case slowest > budget:
+		f.Severity = SeverityNotice
+		f.Meaning, f.Advice = "Some questions exceed the budget, and the error policy decides.", closer
+	case median > budget/2:
+		f.Severity = SeverityNotice
+		f.Meaning, f.Advice = "There is little room for a busy moment before questions exceed the budget.", closer
+	}
+	e.add(f)
+}
