@@ -30,7 +30,7 @@ latest: ## move latest.mod to the newest gin, echo and go-redis
 
 .PHONY: redis
 redis: ## install redis-server where it is missing
-	@sh .ci/install-redis
+	@sh .ci/install redis-server 'macOS: brew install redis' redis-server valkey-server
 
 .PHONY: fmt
 fmt: ## check the formatting
