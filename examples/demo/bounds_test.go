@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+func TestStrangersMayDoNothing(t *testing.T) {
+	d := inMemoryDemo(t)
+	stranger := d.visit(t)
+	stranger.Jar = nil
+	for _, path := range []string{"/requests", "/limits/gcra", "/reset", "/comparison"} {
+		if status, _ := stranger.ask("POST", path, "{}"); status != http.StatusForbidden {
+			t.Errorf("POST %s: %d", path, status)
+		}
+	}
+	if response := stranger.get("/api/gin/gcra"); response.StatusCode != http.StatusForbidden {
+		t.Errorf("GET /api/gin/gcra: %s", response.Status)
+	}
+}
+
+func TestOtherSitesMayDoNothing(t *testing.T) {
+	c := inMemoryDemo(t).visit(t)
+	request, err := http.NewRequest(http.MethodPost, c.url+"/reset", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Sec-Fetch-Site", "cross-site")
+	response, err := c.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusForbidden {
+		t.Errorf("a reset from another site: %s", response.Status)
+	}
+}
+
+func TestVisitorsAreBounded(t *testing.T) {
+	s := visitors{most: 2, byID: make(map[string]*visitor)}
+	admit := func(now time.Duration) *visitor {
+		v, err := s.admit(t.Context(), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	first, second := admit(1), admit(2)
+	s.find(first.id, 3)
+	third := admit(4) // second has been away longest
+	if s.find(second.id, 5) != nil || s.find(first.id, 5) == nil || len(s.byID) != 2 {
+		t.Error("the wrong visitor was forgotten")
+	}
+	if second.fresh.Err() == nil {
+		t.Error("requests of a forgotten visitor go on")
+	}
+	first.open()
+	third.open()
+	if _, err := s.admit(t.Context(), 6); !errors.Is(err, errFull) {
+		t.Errorf("a third visitor while two are looking: %v", err)
+	}
+	first.shut(7)
+	if admit(8); s.find(first.id, 9) != nil {
+		t.Error("who has the page open was forgotten")
+	}
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	c := inMemoryDemo(t).visit(t)
+	for range mostStreams {
+		c.watch(t)(func(*frame, []answer) bool { return true })
+	}
+	if response := c.get("/stream"); response.StatusCode != http.StatusNoContent {
+		t.Errorf("one stream too many: %s", response.Status)
+	}
+}
+
+func TestRequestsUnderWayAreBounded(t *testing.T) {
+	d := inMemoryDemo(t)
+	c := d.visit(t)
+	c.must("POST", "/limits/shaping", `{"capacity":"50","pace":"1/s"}`)
+	for range 5 {
+		c.must("POST", "/requests", `{"algorithm":"shaping","framework":"nethttp","count":10}`)
+	}
+	d.visitors.Lock()
+	for _, v := range d.visitors.byID {
+		if _, _, err := v.begin(v.cards, mostInFlight/len(v.cards), func(*attempt) {}); !errors.Is(err, errInFlight) {
+			t.Errorf("one visitor's requests: %v", err)
+		}
+	}
+	d.visitors.Unlock()
+	d.requests.Add(mostUnderWay)
+	if status, _ := c.ask("POST", "/requests", `{"algorithm":"gcra","framework":"nethttp","count":1}`); status != http.StatusServiceUnavailable {
+		t.Errorf("all visitors' requests: %d", status)
+	}
+	d.requests.Add(-mostUnderWay)
+}
+
+func TestAnswersAndPressesAreBounded(t *testing.T) {
+	v := newVisitor(t.Context(), 0)
+	for i := range 3 * mostPresses {
+		v.remember(time.Duration(i), 1)
+		attempts, _, err := v.begin(v.cards[:1], 1, func(a *attempt) { a.counts = true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.finish(attempts[0], answer{Status: http.StatusOK})
+	}
+	if len(v.presses) != mostPresses || len(v.cards[0].answers) != mostAnswers || len(v.attempts) != 0 || v.cards[0].waiting != 0 {
+		t.Errorf("%d presses, %d answers, %d attempts are kept", len(v.presses), len(v.cards[0].answers), len(v.attempts))
+	}
+}
+
+func TestThePageAllowsNothingButItself(t *testing.T) {
+	c := inMemoryDemo(t).visit(t)
+	policy := c.get("/").Header.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"} {
+		if !strings.Contains(policy, part) {
+			t.Errorf("the policy has no %s: %s", part, policy)
+		}
+	}
+	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
+		t.Errorf("the policy is not strict: %s", policy)
+	}
+	if response := c.get("/api/nethttp/gcra"); response.Header.Get("Content-Security-Policy") != "" {
+		t.Error("the page's policy is among the headers of the requests that it shows")
+	}
+	entries, err := web.ReadDir("web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		text, err := web.ReadFile("web/" + entry.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, foreign := range []string{"http://", "https://", "innerHTML", "eval("} {
+			for line := range strings.Lines(string(text)) {
+				if strings.Contains(line, foreign) && !strings.Contains(line, "http://www.w3.org/2000/svg") {
+					t.Errorf("%s: %s", entry.Name(), strings.TrimSpace(line))
+				}
+			}
+		}
+		if entry.Name() != "index.html" {
+			if response := c.get("/" + entry.Name()); response.StatusCode != http.StatusOK {
+				t.Errorf("%s is not served: %s", entry.Name(), response.Status)
+			}
+		}
+	}
+	if err := fstest.TestFS(web, "web/index.html"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnInterruptEndsStreamsAndWaitingRequests(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	out := &lines{make(chan string, 1)}
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, "localhost:0", inMemory, out) }()
+	d := &demo{url: out.wait(t, "open ")}
+	c := d.visit(t)
+	c.must("POST", "/limits/shaping", `{"capacity":"5","pace":"5/m"}`)
+	watch := c.watch(t)
+	c.must("POST", "/requests", `{"algorithm":"shaping","framework":"gin","count":5}`)
+	c.must("POST", "/comparison", `{"framework":"gin","pattern":"steady","capacity":"5","window":"5"}`)
+	watch(func(f *frame, _ []answer) bool { return f.card("shaping").Waiting == 4 && f.Run != nil })
+	interrupt()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(2 * patience):
+		t.Fatal("it goes on")
+	}
+}
+
+func TestWhatIsWrongAtTheStartIsSaid(t *testing.T) {
+	for _, test := range [][2]string{{"localhost:0", "nonsense:"}, {"localhost:0", "redis://127.0.0.1:1"}, {"nonsense", inMemory}} {
+		if err := run(t.Context(), test[0], test[1], new(lines)); err == nil {
+			t.Errorf("%v: no error", test)
+		}
+	}
+}
+
+func TestThePasswordOfTheStoreIsNotTold(t *testing.T) {
+	for store, told := range map[string]string{
+		"memory:":                                "this program's memory",
+		"redis://me:secret@db.example:6379/0":    "Redis at db.example:6379",
+		"unix://me:secret@/run/redis.sock?db=0":  "Redis at /run/redis.sock",
+		"redis://:secret@[::1]:6379?addr=h:6379": "Redis at [::1]:6379",
+	} {
+		if got := describeStore(store); got != told {
+			t.Errorf("%s: %s, want %s", store, got, told)
+		}
+	}
+}
+
+// lines is what a program prints, for another goroutine to read.
+type lines struct {
+	printed chan string
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	if l.printed != nil {
+		l.printed <- string(p)
+	}
+	return len(p), nil
+}
+
+// wait returns what follows a prefix on the first line.
+func (l *lines) wait(t *testing.T, prefix string) string {
+	t.Helper()
+	select {
+	case text := <-l.printed:
+		first, _, _ := strings.Cut(text, "\n")
+		return strings.TrimPrefix(first, prefix)
+	case <-time.After(patience):
+		t.Fatal("nothing was printed")
+		return ""
+	}
+}
+
+func TestAStoreThatDoesNotAnswerIsTold(t *testing.T) {
+	store := core.NewMemory()
+	c := serve(t, core.New(store)).visit(t)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if status, problem := c.ask("POST", "/reset", ""); status != http.StatusBadGateway || !strings.Contains(problem.Text, "does not answer") {
+		t.Errorf("a reset: %d %+v", status, problem)
+	}
+	c.must("POST", "/requests", `{"algorithm":"leaky","framework":"gin","count":1}`)
+	f, answers := c.watch(t)(func(f *frame, answers []answer) bool { return f.Error != "" && len(answers) == 1 })
+	if f.card("leaky").State != nil {
+		t.Errorf("a state that nobody has told: %+v", f.card("leaky").State)
+	}
+	if a := answers[0]; a.Status != http.StatusOK || a.Decided {
+		t.Errorf("the middleware fails open, and answers %+v", a)
+	}
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	echo4 "github.com/labstack/echo/v4"
+	echo5 "github.com/labstack/echo/v5"
+
+	"github.com/weir-go/ratelimit/core"
+	ratelimitecho4 "github.com/weir-go/ratelimit/echo"
+	ratelimitecho5 "github.com/weir-go/ratelimit/echo/v5"
+	ratelimitgin "github.com/weir-go/ratelimit/gin"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+// framework is one way to serve the requests that are limited.
+type framework struct {
+	Name  string // in paths
+	Title string
+	serve func(l *core.Limiter, options ratelimit.Options, policy ratelimit.Policy) http.Handler
+}
+
+var frameworks = []framework{
+	{"nethttp", "net/http", serveNetHTTP},
+	{"gin", "gin", serveGin},
+	{"echo", "echo", serveEcho4},
+	{"echov5", "echo v5", serveEcho5},
+}
+
+func knownFramework(name string) bool {
+	for _, f := range frameworks {
+		if f.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+const welcome = "Welcome. This came through the middleware for "
+
+func serveNetHTTP(l *core.Limiter, options ratelimit.Options, policy ratelimit.Policy) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/nethttp/{algorithm}", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, welcome+"net/http.\n")
+	})
+	return ratelimit.New(l, options, policy)(mux)
+}
+
+func serveGin(l *core.Limiter, options ratelimit.Options, policy ratelimit.Policy) http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	router := gin.New()
+	router.Use(ratelimitgin.New(l, options, policy))
+	router.GET("/api/gin/:algorithm", func(c *gin.Context) { c.String(http.StatusOK, welcome+"gin.\n") })
+	return router
+}
+
+func serveEcho4(l *core.Limiter, options ratelimit.Options, policy ratelimit.Policy) http.Handler {
+	e := echo4.New()
+	e.Use(ratelimitecho4.New(l, options, policy))
+	e.GET("/api/echo/:algorithm", func(c echo4.Context) error { return c.String(http.StatusOK, welcome+"echo.\n") })
+	return e
+}
+
+func serveEcho5(l *core.Limiter, options ratelimit.Options, policy ratelimit.Policy) http.Handler {
+	e := echo5.New()
+	e.Use(ratelimitecho5.New(l, options, policy))
+	e.GET("/api/echov5/:algorithm", func(c *echo5.Context) error { return c.String(http.StatusOK, welcome+"echo v5.\n") })
+	return e
+}
+
+// attemptHeader says which of the page's own requests this is. Others, a visitor's
+// curl for one, come without it and meet the limit that the card shows.
+const attemptHeader = "Demo-Attempt"
+
+type attemptKey struct{}
+
+func attemptOf(r *http.Request) *attempt {
+	a, _ := r.Context().Value(attemptKey{}).(*attempt)
+	return a
+}
+
+// limited serves the requests that are limited: /api/{framework}/{algorithm}. Each
+// framework has one middleware, whose policy finds limit and key in the attempt.
+func (p *page) limited() http.Handler {
+	policy := ratelimit.Policy{
+		LimitFor: func(r *http.Request) core.Limit { return attemptOf(r).limit },
+		By:       func(r *http.Request) (string, error) { return attemptOf(r).key, nil },
+	}
+	mux := http.NewServeMux()
+	for _, f := range frameworks {
+		mux.Handle("GET /api/"+f.Name+"/{algorithm}", f.serve(p.limiter, ratelimit.Options{Observe: p.observe}, policy))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := p.visitorOf(r)
+		if v == nil {
+			http.Error(w, errStranger.Error(), http.StatusForbidden)
+			return
+		}
+		a, err := v.attempt(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusNotFound)
+			return
+		}
+		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), attemptKey{}, a)))
+	})
+}
+
+// attempt returns what is known of a request that has arrived.
+func (v *visitor) attempt(r *http.Request) (*attempt, error) {
+	v.Lock()
+	defer v.Unlock()
+	if id := r.Header.Get(attemptHeader); id != "" {
+		if a := v.attempts[id]; a != nil {
+			return a, nil
+		}
+		return nil, errors.New("no such attempt is under way")
+	}
+	c := v.card(r.URL.Path[lastSlash(r.URL.Path)+1:])
+	if c == nil {
+		return nil, errors.New("no such algorithm")
+	}
+	return &attempt{visitor: v, card: c, limit: c.limit, key: v.key, counts: true}, nil
+}
+
+func lastSlash(path string) int {
+	for i := len(path) - 1; i >= 0; i-- {
+		if path[i] == '/' {
+			return i
+		}
+	}
+	return -1
+}
+
+// observe takes down what the middleware has decided about an attempt. Of shaped
+// requests it hears when they have had their turn.
+func (p *page) observe(event ratelimit.Event) {
+	a := attemptOf(event.Request)
+	if len(event.Outcomes) == 0 {
+		return
+	}
+	decision := event.Outcomes[0].Decision
+	at := p.now() - event.Elapsed/2 - decision.Delay
+	a.visitor.Lock()
+	defer a.visitor.Unlock()
+	a.decided, a.at = &decision, at
+	if decision.Allowed && a.counts && a.limit == a.card.limit {
+		a.card.kept.admit(&decision, at)
+	}
+}

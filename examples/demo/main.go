@@ -1,0 +1,109 @@
+// Demo shows the seven algorithms at work, on a page of its own: what each of them
+// remembers, what it answers, and when the next request passes.
+//
+//	go run ./examples/demo                                  # then open http://localhost:8080
+//	go run ./examples/demo -redis redis://localhost:6379    # or REDIS_URL
+//
+// Whoever opens the page is a visitor with keys of his own. All that he does becomes
+// real requests, which this program sends to itself over HTTP, through the
+// middleware for net/http, gin or echo. The pictures are drawn from what the
+// limiter says, twenty times a second.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+const (
+	// patience is how long the store may take to answer at the start, and a client to
+	// send or take something.
+	patience = 5 * time.Second
+	// grace is how long requests may take to end after an interrupt.
+	grace    = time.Second
+	inMemory = "memory:"
+)
+
+func main() {
+	addr := flag.String("addr", "localhost:8080", "address to listen on")
+	store := flag.String("redis", cmp.Or(os.Getenv("REDIS_URL"), inMemory), "URL of the store; REDIS_URL is its default")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
+	if err := run(ctx, *addr, *store, os.Stdout); err != nil {
+		log.Fatal("demo: ", err)
+	}
+}
+
+// run serves the page until the context ends, and leaves nothing running.
+func run(ctx context.Context, addr, store string, out io.Writer) error {
+	limiter, err := core.Open(store)
+	if err != nil {
+		return err
+	}
+	defer limiter.Close()
+	pinging, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := limiter.Ping(pinging); err != nil {
+		return err
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	p := newPage(limiter, describeStore(store), listener.Addr())
+	fmt.Fprintf(out, "open http://%s\nthe counters are in %s\n", listener.Addr(), p.store)
+	return p.serve(ctx, listener)
+}
+
+// serve serves the page until the context ends, and leaves nothing running.
+func (p *page) serve(ctx context.Context, listener net.Listener) error {
+	defer p.close()
+	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: patience}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	p.end() // the streams would not end by themselves, nor some of the requests that wait
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if err := server.Shutdown(ending); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	// What is left are connections that browsers have opened and never used.
+	if err := server.Close(); err != nil {
+		return err
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// describeStore says where the counters are, without a word of the password.
+func describeStore(store string) string {
+	u, err := url.Parse(store)
+	if err != nil || strings.HasPrefix(store, inMemory) {
+		return "this program's memory"
+	}
+	return "Redis at " + cmp.Or(u.Host, u.Path)
+}

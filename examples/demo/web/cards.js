@@ -1,0 +1,135 @@
+// The cards, and their rows in the overview.
+
+import { pictures } from "./pictures.js";
+import { draw, seconds, set, write } from "./svg.js";
+
+const shownAnswers = 20;
+const stripLength = 20;
+
+export class Card {
+  constructor(element, row, page) {
+    this.name = element.dataset.algorithm;
+    this.title = element.querySelector("h2").textContent;
+    this.element = element;
+    this.part = (role) => element.querySelector(`[data-role="${role}"]`);
+    this.rowPart = (role) => row.querySelector(`[data-role="${role}"]`);
+    this.limit = null;
+    this.waiting = 0;
+    for (const button of element.querySelectorAll('[data-role="send"]')) {
+      button.addEventListener("click", () => page.send(this.name, Number(button.dataset.count)));
+    }
+    this.form = this.part("limit");
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.configure(page);
+    });
+    this.form.addEventListener("input", () => this.complain(null));
+  }
+
+  async configure(page) {
+    const { capacity, pace } = this.form.elements;
+    const problem = await page.post(`/limits/${this.name}`, { capacity: capacity.value, pace: pace.value });
+    this.complain(problem);
+    if (problem) this.form.elements[problem.field]?.focus();
+  }
+
+  // complain says what is wrong with the configuration, in the place of the code.
+  complain(problem) {
+    for (const field of ["capacity", "pace"]) {
+      this.form.elements[field].setAttribute("aria-invalid", String(problem?.field === field));
+    }
+    const said = this.part("said");
+    const line = document.createElement(problem ? "span" : "code");
+    line.className = problem ? "problem" : "";
+    line.textContent = problem ? problem.error : (this.limit?.code ?? "");
+    said.replaceChildren(line);
+  }
+
+  // begin starts afresh with a limit.
+  begin(limit) {
+    this.limit = limit;
+    this.form.elements.capacity.value = limit.capacity;
+    this.form.elements.pace.value = limit.pace;
+    this.complain(null);
+    const svg = this.part("picture");
+    svg.replaceChildren();
+    this.update = pictures[this.name](svg, limit, this.name);
+    this.part("log").replaceChildren();
+    this.rowPart("strip").replaceChildren();
+    for (const role of ["status", "answer-remaining", "retry", "delay"]) write(this.part(role), "–");
+    delete this.part("status").dataset.status;
+    write(this.part("headers"), "No request yet.");
+  }
+
+  // render draws what a frame says about the card.
+  render(frame) {
+    if (frame.limit) this.begin(frame.limit);
+    this.waiting = frame.waiting;
+    const state = frame.state;
+    if (!state || !this.limit) return;
+    this.update(state, this);
+    this.element.dataset.verified = state.verified;
+    const passes = state.remaining > 0;
+    const verdict = this.part("verdict");
+    verdict.dataset.verdict = passes ? "passes" : "refuses";
+    write(verdict, passes ? "passes" : "refuses");
+    const when = passes ? "now" : `in ${seconds(state.next)}`;
+    for (const part of [this.part("when"), this.rowPart("when")]) {
+      write(part, when);
+      part.dataset.verdict = passes ? "passes" : "refuses";
+    }
+    for (const part of [this.part("remaining"), this.rowPart("remaining")]) write(part, `${state.remaining} of ${this.limit.capacity}`);
+    write(this.part("fresh"), state.reset > 0 ? `in ${seconds(state.reset)}` : "now");
+    this.rowPart("meter").style.setProperty("--share", (state.remaining / this.limit.capacity).toFixed(3));
+  }
+
+  // take shows the answer to a request.
+  take(answer) {
+    const outcome = outcomeOf(answer);
+    const status = this.part("status");
+    write(status, answer.status ? String(answer.status) : "none");
+    status.dataset.status = outcome;
+    write(this.part("answer-remaining"), answer.decided ? String(answer.remaining) : "unknown");
+    write(this.part("retry"), answer.decided ? (answer.retryAfter > 0 ? seconds(answer.retryAfter, 3) : "0") : "unknown");
+    write(this.part("delay"), answer.decided ? (answer.delay > 0 ? seconds(answer.delay, 3) : "0") : "unknown");
+    write(this.part("headers"), [answer.line, ...(answer.headers ?? []).map(([name, value]) => `${name}: ${value}`), "", answer.body].join("\n").trim());
+
+    const item = document.createElement("li");
+    item.dataset.status = outcome;
+    for (const text of [seconds(answer.sent, 3), answer.status || "none", `${answer.decided ? answer.remaining : "?"} left`, remark(answer)]) {
+      const cell = document.createElement("span");
+      cell.textContent = text;
+      item.append(cell);
+    }
+    const log = this.part("log");
+    log.prepend(item);
+    while (log.children.length > shownAnswers) log.lastElementChild.remove();
+
+    const strip = this.rowPart("strip");
+    const mark = document.createElement("span");
+    mark.className = `mark ${outcome}`;
+    mark.title = `${answer.status} at ${seconds(answer.sent, 3)}`;
+    strip.append(mark);
+    while (strip.children.length > stripLength) strip.firstElementChild.remove();
+
+    if (outcome === "refused") {
+      this.element.classList.remove("refusing");
+      void this.element.offsetWidth; // begins the animation again
+      this.element.classList.add("refusing");
+    }
+  }
+}
+
+export function outcomeOf(answer) {
+  if (answer.status === 429) return "refused";
+  if (answer.status !== 200) return "failed";
+  return answer.delay > 0 ? "held" : "admitted";
+}
+
+function remark(answer) {
+  if (answer.status === 0) return "gave up";
+  if (!answer.decided) return "not decided";
+  if (answer.status === 429) return `retry ${seconds(answer.retryAfter, 3)}`;
+  if (answer.delay > 0) return `held ${seconds(answer.delay, 3)}`;
+  return "at once";
+}
