@@ -1,7 +1,10 @@
 package core_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -178,4 +181,51 @@ func TestOutOfMemoryConcernsOnlyCharges(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// Callers who leave at random are charged for what was on its way, and for nothing
+// else; nobody is told what was somebody else's answer.
+func TestCallersWhoLeaveAtRandom(t *testing.T) {
+	client := redistest.Shared(t).Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.MaxRetries = true, -1 })
+	for _, flights := range []int{1, 2} {
+		limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient), core.WithFlights(flights)))
+		const callers, turns, capacity = 32, 40, 1_000_000
+		var admitted, lost [8]atomic.Int64 // by key
+		var group sync.WaitGroup
+		for caller := range callers {
+			group.Go(func() {
+				at := caller % len(admitted)
+				random := rand.New(rand.NewPCG(uint64(caller), uint64(flights)))
+				for range turns {
+					ctx, cancel := context.WithCancel(t.Context())
+					stop := time.AfterFunc(time.Duration(random.IntN(2000))*time.Microsecond, cancel)
+					// The limit tells whose answer it is.
+					limit := core.Leaky(capacity+at, core.PerHour(2))
+					d, err := limiter.Allow(ctx, fmt.Sprint("user:", at), limit)
+					stop.Stop()
+					cancel()
+					switch {
+					case err == nil && d.Limit == limit && d.Allowed:
+						admitted[at].Add(1)
+					case errors.Is(err, context.Canceled):
+						lost[at].Add(1)
+					default:
+						t.Errorf("%+v, %v", d, err)
+					}
+				}
+			})
+		}
+		group.Wait()
+		for at := range admitted {
+			limit := core.Leaky(capacity+at, core.PerHour(2))
+			d, err := limiter.Peek(t.Context(), fmt.Sprint("user:", at), limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			charged, least := int64(limit.Capacity()-d.Remaining), admitted[at].Load()
+			if most := least + lost[at].Load(); charged < least || charged > most {
+				t.Errorf("key %d: %d charged, %d admitted and %d lost", at, charged, least, lost[at].Load())
+			}
+		}
+	}
 }
