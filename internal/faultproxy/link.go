@@ -1,0 +1,167 @@
+package faultproxy
+
+import (
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// link is a client's connection and the one to the server that belongs to it.
+type link struct {
+	proxy          *Proxy
+	client, server net.Conn
+
+	once sync.Once
+	gone chan struct{} // closed with the link
+
+	asked atomic.Pointer[string] // the last request
+	lost  bool                   // replies have been lost; for the goroutine that passes them
+}
+
+// reset breaks both connections.
+func (l *link) reset() {
+	l.end(func() {
+		abort(l.client)
+		abort(l.server)
+	})
+}
+
+// shut closes both connections in good order.
+func (l *link) shut() {
+	l.end(func() {
+		_ = l.client.Close()
+		_ = l.server.Close()
+	})
+}
+
+func (l *link) end(how func()) {
+	l.once.Do(func() {
+		close(l.gone)
+		how()
+	})
+}
+
+// pass takes what comes from one side to the other, in the way of its direction.
+func (l *link) pass(from, to net.Conn, take func(to net.Conn, bytes []byte) bool) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 && !take(to, buffer[:n]) {
+			return
+		}
+		if err != nil {
+			f, _ := l.proxy.now()
+			l.wait(f.CloseDelay, nil)
+			l.shut()
+			return
+		}
+	}
+}
+
+// request takes bytes to the server, and reports whether the link is still there.
+func (l *link) request(to net.Conn, bytes []byte) bool {
+	f, ok := l.hold()
+	if !ok {
+		return false
+	}
+	if f.CutRequests {
+		l.reset()
+		return false
+	}
+	if f.When != "" {
+		asked := string(bytes)
+		l.asked.Store(&asked)
+	}
+	return l.write(to, bytes)
+}
+
+// spares reports whether a fault is not for the reply to the last request.
+func (l *link) spares(f *Fault) bool {
+	asked := l.asked.Load()
+	return f.When != "" && (asked == nil || !strings.Contains(*asked, f.When))
+}
+
+// reply takes bytes to the client, and reports whether the link is still there.
+func (l *link) reply(to net.Conn, bytes []byte) bool {
+	f, ok := l.hold()
+	switch {
+	case !ok:
+		return false
+	case !l.lost && l.spares(&f):
+		return l.write(to, bytes)
+	case l.lost || f.LoseReplies:
+		l.lost = true
+		return true
+	case f.CutReplies:
+		l.reset()
+		return false
+	}
+	if f.Latency > 0 {
+		_, changed := l.proxy.now()
+		l.wait(f.Latency, changed)
+	}
+	if f.Replace != nil {
+		bytes = f.Replace
+	}
+	if f.Truncate > 0 {
+		l.write(to, bytes[:min(f.Truncate, len(bytes))])
+		l.shut()
+		return false
+	}
+	if f.Bandwidth > 0 {
+		return l.trickle(to, bytes, f.Bandwidth)
+	}
+	return l.write(to, bytes)
+}
+
+// hold returns the fault when it lets bytes through, and false when the link has
+// ended before.
+func (l *link) hold() (f Fault, ok bool) {
+	for {
+		f, changed := l.proxy.now()
+		if !f.Hold {
+			return f, true
+		}
+		select {
+		case <-changed:
+		case <-l.gone:
+			return f, false
+		}
+	}
+}
+
+// trickle writes bytes one by one, as many in a second as may pass.
+func (l *link) trickle(to net.Conn, bytes []byte, bandwidth int) bool {
+	_, changed := l.proxy.now()
+	for i := range bytes {
+		l.wait(time.Second/time.Duration(bandwidth), changed)
+		if !l.write(to, bytes[i:i+1]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *link) write(to net.Conn, bytes []byte) bool {
+	if _, err := to.Write(bytes); err != nil {
+		l.shut()
+		return false
+	}
+	return true
+}
+
+// wait waits, unless the fault changes or the link ends before.
+func (l *link) wait(d time.Duration, changed <-chan struct{}) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-changed:
+	case <-l.gone:
+	}
+}
