@@ -1,10 +1,9 @@
 package faultproxy
 
 import (
+	"bytes"
 	"net"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -16,8 +15,11 @@ type link struct {
 	once sync.Once
 	gone chan struct{} // closed with the link
 
-	asked atomic.Pointer[string] // the last request
-	lost  bool                   // replies have been lost; for the goroutine that passes them
+	mu       sync.Mutex
+	asked    []byte // since the last reply
+	answered bool   // there has been a reply to asked
+
+	lost bool // replies have been lost; for the goroutine that passes them
 }
 
 // reset breaks both connections.
@@ -44,7 +46,7 @@ func (l *link) end(how func()) {
 }
 
 // pass takes what comes from one side to the other, in the way of its direction.
-func (l *link) pass(from, to net.Conn, take func(to net.Conn, bytes []byte) bool) {
+func (l *link) pass(from, to net.Conn, take func(to net.Conn, piece []byte) bool) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -61,7 +63,7 @@ func (l *link) pass(from, to net.Conn, take func(to net.Conn, bytes []byte) bool
 }
 
 // request takes bytes to the server, and reports whether the link is still there.
-func (l *link) request(to net.Conn, bytes []byte) bool {
+func (l *link) request(to net.Conn, piece []byte) bool {
 	f, ok := l.hold()
 	if !ok {
 		return false
@@ -70,27 +72,31 @@ func (l *link) request(to net.Conn, bytes []byte) bool {
 		l.reset()
 		return false
 	}
-	if f.When != "" {
-		asked := string(bytes)
-		l.asked.Store(&asked)
+	l.mu.Lock()
+	if l.answered {
+		l.asked, l.answered = l.asked[:0], false
 	}
-	return l.write(to, bytes)
+	l.asked = append(l.asked, piece...)
+	l.mu.Unlock()
+	return l.write(to, piece)
 }
 
-// spares reports whether a fault is not for the reply to the last request.
+// spares reports whether a fault is not for the reply to what was asked last.
 func (l *link) spares(f *Fault) bool {
-	asked := l.asked.Load()
-	return f.When != "" && (asked == nil || !strings.Contains(*asked, f.When))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answered = true
+	return !bytes.Contains(l.asked, []byte(f.When))
 }
 
 // reply takes bytes to the client, and reports whether the link is still there.
-func (l *link) reply(to net.Conn, bytes []byte) bool {
+func (l *link) reply(to net.Conn, piece []byte) bool {
 	f, ok := l.hold()
 	switch {
 	case !ok:
 		return false
-	case !l.lost && l.spares(&f):
-		return l.write(to, bytes)
+	case l.spares(&f) && !l.lost:
+		return l.write(to, piece)
 	case l.lost || f.LoseReplies:
 		l.lost = true
 		return true
@@ -103,17 +109,17 @@ func (l *link) reply(to net.Conn, bytes []byte) bool {
 		l.wait(f.Latency, changed)
 	}
 	if f.Replace != nil {
-		bytes = f.Replace
+		piece = f.Replace
 	}
 	if f.Truncate > 0 {
-		l.write(to, bytes[:min(f.Truncate, len(bytes))])
+		l.write(to, piece[:min(f.Truncate, len(piece))])
 		l.shut()
 		return false
 	}
 	if f.Bandwidth > 0 {
-		return l.trickle(to, bytes, f.Bandwidth)
+		return l.trickle(to, piece, f.Bandwidth)
 	}
-	return l.write(to, bytes)
+	return l.write(to, piece)
 }
 
 // hold returns the fault when it lets bytes through, and false when the link has
@@ -133,19 +139,19 @@ func (l *link) hold() (f Fault, ok bool) {
 }
 
 // trickle writes bytes one by one, as many in a second as may pass.
-func (l *link) trickle(to net.Conn, bytes []byte, bandwidth int) bool {
+func (l *link) trickle(to net.Conn, piece []byte, bandwidth int) bool {
 	_, changed := l.proxy.now()
-	for i := range bytes {
+	for i := range piece {
 		l.wait(time.Second/time.Duration(bandwidth), changed)
-		if !l.write(to, bytes[i:i+1]) {
+		if !l.write(to, piece[i:i+1]) {
 			return false
 		}
 	}
 	return true
 }
 
-func (l *link) write(to net.Conn, bytes []byte) bool {
-	if _, err := to.Write(bytes); err != nil {
+func (l *link) write(to net.Conn, piece []byte) bool {
+	if _, err := to.Write(piece); err != nil {
 		l.shut()
 		return false
 	}
