@@ -32,7 +32,7 @@ func Start(tb testing.TB, target string) *Proxy {
 	}
 	p := &Proxy{target: target, listener: listener, changed: make(chan struct{}), links: make(map[*link]struct{})}
 	p.work.Go(p.accept)
-	tb.Cleanup(p.close)
+	tb.Cleanup(p.Close)
 	return p
 }
 
@@ -120,7 +120,8 @@ func (p *Proxy) connect(client net.Conn) {
 	p.mu.Unlock()
 }
 
-func (p *Proxy) close() {
+// Close ends the proxy before the test does.
+func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
