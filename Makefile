@@ -4,6 +4,7 @@
 
 GO = go
 FUZZTIME = 30s
+DURATION = 10m
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # The dependencies that users bring in versions of their own.
@@ -97,6 +98,10 @@ fuzz: redis ## every fuzz target for FUZZTIME (30s)
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; \
 		done; \
 	done
+
+.PHONY: soak
+soak: redis ## everything at once, with faults, for DURATION (10m), against an exact model
+	$(GO) test -race -count=1 -timeout 0 -v -run '^TestSoak$$' ./internal/faults -soak $(DURATION)
 
 .PHONY: cover
 cover: redis ## coverage of all packages together, in cover.out and cover.html

@@ -1,7 +1,10 @@
 package core_test
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +12,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/storetest"
+	"github.com/weir-go/ratelimit/internal/faultproxy"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -60,6 +64,50 @@ func TestCluster(t *testing.T) {
 		t.Cleanup(func() { _ = limiter.Close() })
 		if err := limiter.Ping(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+	})
+
+	t.Run("charges no question twice when a connection breaks", func(t *testing.T) {
+		proxies := make(map[string]*faultproxy.Proxy)
+		for _, addr := range cluster.Addrs() {
+			proxies[addr] = faultproxy.Start(t, addr)
+		}
+		limiter := core.New(core.NewRedis(cluster.Client(t, func(o *redis.ClusterOptions) {
+			o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, proxies[addr].Addr())
+			}
+		}), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient), core.WithBreaker(0, 0)))
+		limit := core.TokenBucket(1000, core.PerDay(1))
+		for _, questions := range []int{1, 50} { // alone, and sharing round trips
+			key := fmt.Sprint("key-", questions)
+			for _, p := range proxies {
+				p.Set(faultproxy.Fault{})
+			}
+			if _, err := limiter.AllowN(t.Context(), key, limit, 1); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range proxies {
+				p.Set(faultproxy.Fault{When: "evalsha", CutReplies: true})
+			}
+			var group sync.WaitGroup
+			for range questions {
+				group.Go(func() {
+					if _, err := limiter.Allow(t.Context(), key, limit); core.FailureOf(err) != core.Unreachable {
+						t.Errorf("error %v, want one of the connection", err)
+					}
+				})
+			}
+			group.Wait()
+			for _, p := range proxies {
+				p.Heal()
+			}
+			d, err := limiter.Peek(t.Context(), key, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if charged := 999 - d.Remaining; charged != questions {
+				t.Errorf("%d questions were charged %d times", questions, charged)
+			}
 		}
 	})
 

@@ -144,7 +144,7 @@ func kindOfReply(text string) Failure {
 			return kind
 		}
 	}
-	if strings.HasPrefix(text, "ERR The user executing the script can't") || strings.HasPrefix(text, "ERR invalid password") ||
+	if strings.Contains(text, "The user executing the script can't") || strings.HasPrefix(text, "ERR invalid password") ||
 		strings.HasPrefix(text, "ERR AUTH") {
 		return NotPermitted
 	}

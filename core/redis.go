@@ -404,7 +404,8 @@ func (r *Redis) flyPacked(ctx context.Context, batch []*request, words []any) ([
 // cannot share a call, as a call each in one pipeline.
 func (r *Redis) flyPipelined(ctx context.Context, batch []*request) error {
 	commands, scripts := make([]*redis.StringCmd, len(batch)), make([]*script, len(batch))
-	pipeline := r.client.Pipeline()
+	client := r.nearest(ctx, batch[0].keys[0])
+	pipeline := client.Pipeline()
 	for i := range batch {
 		var call []any
 		scripts[i], call = r.call(nil, decide, batch[i:i+1])
@@ -412,19 +413,23 @@ func (r *Redis) flyPipelined(ctx context.Context, batch []*request) error {
 		commands[i] = redis.NewStringCmd(ctx, call...)
 		_ = pipeline.Process(ctx, commands[i])
 	}
-	_, _ = pipeline.Exec(ctx) // the commands carry the errors
-	unknown := r.client.Pipeline()
+	execute(ctx, pipeline, commands)
+	unknown, moved := client.Pipeline(), r.client.Pipeline()
 	for i, command := range commands {
-		if redis.HasErrorPrefix(command.Err(), "NOSCRIPT") {
-			call := command.Args()
-			call[0], call[1] = "eval", scripts[i].source
-			commands[i] = redis.NewStringCmd(ctx, call...)
-			_ = unknown.Process(ctx, commands[i])
+		again := unknown
+		switch {
+		case r.redirected(ctx, command.Err()):
+			again = moved
+		case !redis.HasErrorPrefix(command.Err(), "NOSCRIPT"):
+			continue
 		}
+		call := command.Args()
+		call[0], call[1] = "eval", scripts[i].source
+		commands[i] = redis.NewStringCmd(ctx, call...)
+		_ = again.Process(ctx, commands[i])
 	}
-	if unknown.Len() > 0 {
-		_, _ = unknown.Exec(ctx)
-	}
+	execute(ctx, unknown, commands)
+	execute(ctx, moved, commands)
 	var failure error // of the node, if all have failed
 	answered := false
 	for i, command := range commands {
@@ -437,6 +442,23 @@ func (r *Redis) flyPipelined(ctx context.Context, batch []*request) error {
 		return nil
 	}
 	return failure
+}
+
+// execute has a pipeline executed. If it has no connection, go-redis says so, but not to
+// the commands.
+func execute(ctx context.Context, pipeline redis.Pipeliner, commands []*redis.StringCmd) {
+	if pipeline.Len() == 0 {
+		return
+	}
+	_, err := pipeline.Exec(ctx)
+	if _, replied := errors.AsType[redis.Error](err); err == nil || replied {
+		return
+	}
+	for _, command := range commands {
+		if command.Err() == nil && command.Val() == "" { // no script replies nothing
+			command.SetErr(err)
+		}
+	}
 }
 
 // call appends the words of a script call for a batch to call, but for the first two.
@@ -476,9 +498,44 @@ func (r *Redis) run(ctx context.Context, s *script, call []any) (string, error) 
 }
 
 func (r *Redis) process(ctx context.Context, call []any) (string, error) {
+	const firstKey = 3 // after the name, the script and the number of keys
 	command := redis.NewStringCmd(ctx, call...)
-	_ = r.client.Process(ctx, command) // the command carries the error
+	_ = r.nearest(ctx, call[firstKey]).Process(ctx, command) // the command carries the error
+	if r.redirected(ctx, command.Err()) {
+		command = redis.NewStringCmd(ctx, call...)
+		_ = r.client.Process(ctx, command)
+	}
 	return command.Result()
+}
+
+// caller is a client as far as script calls need it.
+type caller interface {
+	Process(ctx context.Context, command redis.Cmder) error
+	Pipeline() redis.Pipeliner
+}
+
+// nearest returns the client to give a script call for a key to: in a cluster that of
+// the key's node. The cluster's own repeats a call when the connection breaks, whatever
+// its MaxRetries, though the call may have been charged.
+func (r *Redis) nearest(ctx context.Context, key any) caller {
+	if cluster, ok := r.client.(*redis.ClusterClient); ok {
+		if node, err := cluster.MasterForKey(ctx, key.(string)); err == nil { //nolint:forcetypeassert // as request has it
+			return node
+		}
+	}
+	return r.client
+}
+
+// redirected reports whether a node has refused a call because the key is, or is about
+// to be, on another one. Then nothing was charged, and the cluster's client finds the
+// way. After any failure but that it learns anew who has which slots.
+func (r *Redis) redirected(ctx context.Context, err error) bool {
+	cluster, ok := r.client.(*redis.ClusterClient)
+	if !ok || err == nil || redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return false
+	}
+	cluster.ReloadState(ctx)
+	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN")
 }
 
 // within runs a call to Redis within the store's budget, whatever the client does.

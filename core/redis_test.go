@@ -205,6 +205,7 @@ func TestErrorReplies(t *testing.T) {
 		"NOAUTH Authentication required.":                                                                                core.NotPermitted,
 		"WRONGPASS invalid username-password pair or user is disabled.":                                                  core.NotPermitted,
 		"NOPERM this user has no permissions to run the 'evalsha' command":                                               core.NotPermitted,
+		"ERR ERR The user executing the script can't run this command or subcommand script: 280ab6e, on @user_script:9.": core.NotPermitted, //nolint:dupword // so says Redis 7.0
 		"BUSY Redis is busy running a script.":                                                                           core.Busy,
 		"ERR something that nobody has thought of":                                                                       core.Other,
 	} {

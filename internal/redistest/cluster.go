@@ -19,10 +19,10 @@ const (
 	busOffset = 10000
 )
 
-// Cluster is a Redis Cluster of three masters that share the slots evenly,
-// without replicas.
+// Cluster is a Redis Cluster of three masters that share the slots evenly, and
+// perhaps a replica of each.
 type Cluster struct {
-	nodes []*Server
+	nodes, replicas []*Server
 }
 
 // StartCluster starts a cluster and waits until every node says that it is
@@ -30,9 +30,70 @@ type Cluster struct {
 // program it does as [Start] does.
 func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
+	return startCluster(tb)
+}
+
+// StartReplicatedCluster does as [StartCluster] does, and gives each master a replica
+// that takes its place when it is gone for a second.
+func StartReplicatedCluster(tb testing.TB) *Cluster {
+	tb.Helper()
+	arguments := []string{"--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
+	cluster := startCluster(tb, arguments...)
+	for range masters {
+		cluster.replicas = append(cluster.replicas, startNode(tb, arguments...))
+	}
+	ctx, cancel := patiently(tb)
+	defer cancel()
+	for i, replica := range cluster.replicas {
+		if err := replicate(ctx, replica.Client(tb), cluster.nodes[i].Client(tb)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	for _, node := range cluster.nodes {
+		client := node.Client(tb)
+		if err := poll(ctx, func() error { return knowsReplicas(ctx, client) }); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return cluster
+}
+
+// replicate makes a node the replica of another, and returns when it follows.
+func replicate(ctx context.Context, replica, master *redis.Client) error {
+	host, port, err := net.SplitHostPort(master.Options().Addr)
+	if err != nil {
+		return fmt.Errorf("redistest: adding a replica: %w", err)
+	}
+	id, err := master.ClusterMyID(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("redistest: adding a replica: %w", err)
+	}
+	if err := replica.ClusterMeet(ctx, host, port).Err(); err != nil {
+		return fmt.Errorf("redistest: adding a replica: %w", err)
+	}
+	if err := poll(ctx, func() error { return replica.ClusterReplicate(ctx, id).Err() }); err != nil {
+		return fmt.Errorf("redistest: adding a replica: %w", err)
+	}
+	return poll(ctx, func() error { return follows(ctx, replica) })
+}
+
+// knowsReplicas returns nil when a node knows a replica of every master.
+func knowsReplicas(ctx context.Context, node *redis.Client) error {
+	known, err := node.ClusterNodes(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("redistest: asking a node: %w", err)
+	}
+	if strings.Count(known, "slave ") != masters || strings.Contains(known, "fail") || strings.Contains(known, "handshake") {
+		return fmt.Errorf("redistest: a node does not know all replicas: %q", known)
+	}
+	return nil
+}
+
+func startCluster(tb testing.TB, arguments ...string) *Cluster {
+	tb.Helper()
 	cluster := &Cluster{}
 	for range masters {
-		cluster.nodes = append(cluster.nodes, startNode(tb))
+		cluster.nodes = append(cluster.nodes, startNode(tb, arguments...))
 	}
 	ctx, cancel := patiently(tb)
 	defer cancel()
@@ -51,10 +112,10 @@ func StartCluster(tb testing.TB) *Cluster {
 	return cluster
 }
 
-func startNode(tb testing.TB) *Server {
+func startNode(tb testing.TB, arguments ...string) *Server {
 	tb.Helper()
 	node, err := start(plan{
-		prepare: alone([]string{"--cluster-enabled", "yes", "--cluster-announce-ip", loopback}),
+		prepare: alone(append([]string{"--cluster-enabled", "yes", "--cluster-announce-ip", loopback}, arguments...)),
 		offsets: []int{busOffset},
 	})
 	if err != nil {
@@ -111,7 +172,11 @@ func complete(ctx context.Context, client *redis.Client) error {
 // Nodes returns the three masters, in the order of their slots.
 func (c *Cluster) Nodes() []*Server { return slices.Clone(c.nodes) }
 
-// Addrs returns the addresses of the nodes, in the order of their slots.
+// Replicas returns the replicas of the masters, in the same order. There are none but
+// in a cluster from [StartReplicatedCluster].
+func (c *Cluster) Replicas() []*Server { return slices.Clone(c.replicas) }
+
+// Addrs returns the addresses of the masters, in the order of their slots.
 func (c *Cluster) Addrs() []string {
 	addresses := make([]string, len(c.nodes))
 	for i, node := range c.nodes {

@@ -1,7 +1,7 @@
 // Package redistest starts real Redis servers for tests: one alone ([Start],
-// [Shared]), one that also speaks TLS ([StartTLS]), a cluster ([StartCluster]), and
-// one watched by a sentinel ([StartSentinel]). [Launch] starts one for a program that
-// is no test.
+// [Shared]), one that also speaks TLS ([StartTLS]), a cluster ([StartCluster],
+// [StartReplicatedCluster]), and one watched by a sentinel ([StartSentinel]). [Launch]
+// starts one for a program that is no test.
 //
 // Every server listens on a free port of 127.0.0.1, keeps nothing on disk that
 // outlives it, and ends with the test that started it. On Linux it ends even

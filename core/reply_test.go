@@ -1,0 +1,60 @@
+package core
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Whatever a server replies, the questions of a batch get an error, or the numbers that
+// each expects.
+func FuzzReply(f *testing.F) {
+	f.Add("1 2! 3 4", uint8(0), uint8(2), false)
+	f.Add("1 2 3 1763683200123456", uint8(1), uint8(0), true)
+	f.Add("", uint8(0), uint8(0), false)
+	f.Add("-9223372036854775808 9223372036854775807 9223372036854775808", uint8(0), uint8(1), false)
+	f.Add("  1", uint8(0), uint8(0), true)
+	f.Fuzz(func(t *testing.T, reply string, first, second uint8, instant bool) {
+		batch := []*request{{numbers: 1 + int(first%4)}, {numbers: 1 + int(second%4), instant: instant}}
+		if _, err := share(batch, reply); err != nil {
+			return
+		}
+		var joined strings.Builder
+		for _, r := range batch {
+			joined.WriteString(r.reply + " ")
+			if n := strings.Count(r.reply, " ") + 1; n > r.numbers {
+				t.Errorf("%q of %q has %d numbers, want %d", r.reply, reply, n, r.numbers)
+			}
+		}
+		if !strings.HasPrefix(reply, strings.TrimRight(joined.String(), " ")) { // what is missing shows when it is read
+			t.Errorf("%q and %q are not what %q starts with", batch[0].reply, batch[1].reply, reply)
+		}
+	})
+}
+
+// Whatever numbers a server replies, there is a decision, or an error.
+func FuzzUsage(f *testing.F) {
+	f.Add(int64(0), int64(0), int64(0), int64(0), 1)
+	f.Add(int64(-1), int64(1)<<62, int64(-1)<<63, int64(1), 0)
+	f.Add(int64(1)<<53, int64(1)<<53, int64(1)<<53, int64(1)<<53, 10)
+	f.Fuzz(func(_ *testing.T, a, b, c, d int64, cost int) {
+		store := &Redis{}
+		for _, limit := range []Limit{
+			Leaky(10, PerSecond(1)), Shaping(10, Per(7, 3*time.Second)), TokenBucket(10, PerDay(1)), GCRA(10, PerSecond(700_000)),
+			FixedWindow(10, time.Minute), SlidingWindow(10, time.Minute), SlidingLog(10, time.Minute),
+		} {
+			words := make([]string, 0, 4)
+			for _, n := range []int64{a, b, c, d}[:limit.algorithm.observed()] {
+				words = append(words, strconv.FormatInt(n, 10))
+			}
+			for _, peek := range []bool{false, true} {
+				q := newQuestion([]Check{{Key: "key", Limit: limit, Cost: max(0, cost)}}, peek)
+				if err := store.observed(q.groups, strings.Join(words, " ")); err == nil {
+					answer(q.groups[0], make([]Decision, 1), passed(q.groups[0]), peek)
+				}
+				q.free()
+			}
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/faultproxy"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// clusterSite is a cluster and the way to each of its nodes.
+type clusterSite struct {
+	*redistest.Cluster
+
+	proxies map[string]*faultproxy.Proxy // by the address of the node
+	prefix  string
+}
+
+func newClusterSite(t *testing.T, cluster *redistest.Cluster) *clusterSite {
+	t.Helper()
+	s := &clusterSite{Cluster: cluster, proxies: make(map[string]*faultproxy.Proxy), prefix: redistest.Prefix(t)}
+	for _, node := range append(cluster.Nodes(), cluster.Replicas()...) {
+		s.proxies[node.Addr()] = faultproxy.Start(t, node.Addr())
+	}
+	return s
+}
+
+// set has the same happen on the way to every node.
+func (s *clusterSite) set(f faultproxy.Fault) {
+	for _, p := range s.proxies {
+		p.Set(f)
+	}
+}
+
+// limiter returns a limiter whose client is set up as core.Open does.
+func (s *clusterSite) limiter(t *testing.T, options ...core.RedisOption) *core.Limiter {
+	t.Helper()
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: s.Addrs(), MaxRetries: -1, ContextTimeoutEnabled: true,
+		DialTimeout: forever, ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			var dialer net.Dialer
+			if p := s.proxies[addr]; p != nil {
+				addr = p.Addr()
+			}
+			return dialer.DialContext(ctx, network, addr)
+		},
+	})
+	limiter := core.New(core.NewRedis(client, append([]core.RedisOption{core.WithPrefix(s.prefix), core.WithLogger(discard)}, options...)...))
+	t.Cleanup(func() {
+		_ = limiter.Close()
+		_ = client.Close()
+	})
+	return limiter
+}
+
+func (s *clusterSite) reader(t *testing.T) *core.Limiter {
+	t.Helper()
+	return core.New(core.NewRedis(s.Client(t, func(o *redis.ClusterOptions) { o.MaxRedirects = 100 }),
+		core.WithPrefix(s.prefix), core.WithBudget(patient), core.WithLogger(discard)))
+}
+
+// Whatever the network between a cluster and its client does, no charge is repeated.
+func TestNetworkOfACluster(t *testing.T) {
+	t.Parallel()
+	s := newClusterSite(t, redistest.StartCluster(t))
+	for _, test := range []struct {
+		name  string
+		fault faultproxy.Fault
+	}{
+		{"resets after the server has decided", faultproxy.Fault{CutReplies: true}},
+		{"a reply cut short", faultproxy.Fault{Truncate: 3}},
+		{"latency beyond the budget", faultproxy.Fault{Latency: 2 * budget}},
+		{"replies that never come", faultproxy.Fault{LoseReplies: true}},
+		{"nobody listens", faultproxy.Fault{Refuse: true}},
+		{"resets of what has been charged", faultproxy.Fault{When: "evalsha", CutReplies: true}},
+		{"answers cut short", faultproxy.Fault{When: "evalsha", Truncate: 3}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := *s
+			s.prefix = redistest.Prefix(t)
+			l := begin(t, budget, s.limiter(t), s.limiter(t, core.WithBreaker(0, 0)))
+			l.awaitNormal()
+			s.set(test.fault)
+			l.awaitFailures(outage)
+			s.set(faultproxy.Fault{})
+			l.awaitNormal()
+			l.close(s.reader(t), 0)
+		})
+	}
+}
+
+// While slots move from node to node, questions are answered, and no count is lost.
+func TestSlotsMove(t *testing.T) {
+	t.Parallel()
+	s := newClusterSite(t, redistest.StartCluster(t))
+	l := begin(t, patient, s.limiter(t, core.WithBudget(patient)))
+	l.awaitNormal()
+	for round := range 2 {
+		for _, a := range l.accounts {
+			s.move(t, s.prefix+":{"+strings.ReplaceAll(a.key, " ", "%20")+"}:", round)
+		}
+	}
+	l.awaitNormal()
+	l.close(s.reader(t), 0)
+	if n := l.failed.Load(); n > 0 {
+		t.Errorf("%d questions failed: %v", n, l.failures)
+	}
+}
+
+// move moves the slot of a key to the next node but some.
+func (s *clusterSite) move(t *testing.T, key string, some int) {
+	t.Helper()
+	ctx := t.Context()
+	var nodes []*redis.Client
+	var ids []string
+	for _, node := range s.Nodes() {
+		client := node.Client(t)
+		nodes, ids = append(nodes, client), append(ids, client.ClusterMyID(ctx).Val())
+	}
+	slot := nodes[0].ClusterKeySlot(ctx, key).Val()
+	from := s.owner(t, slot, nodes)
+	to := (from + 1 + some) % len(nodes)
+	do := func(node int, words ...any) {
+		t.Helper()
+		if err := nodes[node].Do(ctx, words...).Err(); err != nil {
+			t.Fatalf("%v: %v", words, err)
+		}
+	}
+	do(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[from])
+	do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[to])
+	host, port, _ := strings.Cut(s.Nodes()[to].Addr(), ":")
+	for {
+		keys := nodes[from].ClusterGetKeysInSlot(ctx, int(slot), 100).Val()
+		if len(keys) == 0 {
+			break
+		}
+		for _, k := range keys {
+			do(from, "MIGRATE", host, port, k, 0, 10_000)
+		}
+	}
+	for _, node := range []int{to, from, (3 - to - from) % 3} {
+		do(node, "CLUSTER", "SETSLOT", slot, "NODE", ids[to])
+	}
+}
+
+// owner returns which node has a slot, as soon as all agree.
+func (s *clusterSite) owner(t *testing.T, slot int64, nodes []*redis.Client) (owner int) {
+	t.Helper()
+	await(t, "the nodes agree", func() error {
+		owners := make(map[string]bool)
+		for _, node := range nodes {
+			ranges, err := node.ClusterSlots(t.Context()).Result()
+			if err != nil {
+				return err
+			}
+			for _, r := range ranges {
+				if int64(r.Start) <= slot && slot <= int64(r.End) {
+					owners[r.Nodes[0].Addr] = true
+					owner = slices.Index(s.Addrs(), r.Nodes[0].Addr)
+				}
+			}
+		}
+		if len(owners) != 1 {
+			return fmt.Errorf("slot %d is said to be on %v", slot, owners)
+		}
+		return nil
+	})
+	return owner
+}
+
+// When a master is gone, its replica takes its place; what has not reached it is lost,
+// and never more is admitted than the limit twice.
+func TestMasterIsReplacedByItsReplica(t *testing.T) {
+	t.Parallel()
+	s := newClusterSite(t, redistest.StartReplicatedCluster(t))
+	l := begin(t, budget, s.limiter(t), s.limiter(t, core.WithBreaker(0, 0)))
+	l.awaitNormal()
+	s.Nodes()[0].Stop(t)
+	l.awaitFailures(100)
+	await(t, "the replica is a master", func() error {
+		info := s.Replicas()[0].Client(t).Info(t.Context(), "replication").Val()
+		if !strings.Contains(info, "role:master\r\n") {
+			return fmt.Errorf("%q", info)
+		}
+		return nil
+	})
+	l.awaitNormal()
+	l.close(s.reader(t), 1)
+}

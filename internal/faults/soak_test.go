@@ -1,0 +1,344 @@
+package faults_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+var soakFor = flag.Duration("soak", 5*time.Second, "how long TestSoak lasts")
+
+// subjects is how many keys a soak asks about.
+const subjects = 24
+
+// plans are limits of all algorithms, some of them named, with the numbers that they
+// have in turn.
+var plans = [][]core.Limit{
+	{core.Leaky(20, core.PerSecond(2))},
+	{core.Shaping(15, core.PerMinute(90))},
+	{core.TokenBucket(50, core.Per(7, 3*time.Second))},
+	{core.GCRA(30, core.PerHour(1000))},
+	{core.FixedWindow(40, time.Minute)},
+	{core.SlidingWindow(40, time.Minute)},
+	{core.SlidingLog(25, 90*time.Second)},
+	{core.TokenBucket(30, core.PerMinute(30)).Named("plan"), core.TokenBucket(90, core.PerMinute(60)).Named("plan")},
+	{core.FixedWindow(30, time.Minute).Named("quota"), core.FixedWindow(20, time.Hour).Named("quota")},
+	{core.SlidingWindow(30, time.Minute).Named("share"), core.SlidingWindow(60, time.Minute).Named("share")},
+}
+
+// ledger is what was told of one state in one phase.
+type ledger struct {
+	unknown int // units of questions that failed and may have been charged
+	refused int // the least that was refused, or 0
+}
+
+// told is a question that was admitted.
+type told []core.Check
+
+// soak is the load, and the reference that it is compared with.
+type soak struct {
+	*site
+
+	t         *testing.T
+	limiters  []*core.Limiter // disturbed
+	reader    *core.Limiter   // not
+	reference *core.Limiter
+	now       atomic.Int64
+	limits    []core.Limit // of this phase
+
+	mu       sync.Mutex
+	ledgers  map[core.Check]*ledger // by what is asked, without the cost
+	admitted []told
+
+	asked, failed, passed int
+}
+
+// A long life with all algorithms, keys, costs, cancellations and faults leaves
+// exactly the state that the questions which were admitted leave in a reference, and
+// goroutines and memory are as at the beginning.
+//
+// Time stands still in a phase and moves between two, so that the order of the
+// questions in one does not matter. The reference is the store in memory, which agrees
+// with Redis on everything, as package storetest proves of both with an exact model.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	s := newSoak(t)
+	var goroutines int
+	var heap uint64
+	phases := 0
+	for end := time.Now().Add(*soakFor); phases < 4 || time.Now().Before(end); phases++ {
+		s.phase()
+		if t.Failed() {
+			t.Fatalf("in phase %d", phases)
+		}
+		if phases == 2 { // all is warm
+			goroutines, heap = runtime.NumGoroutine(), heapInUse()
+		}
+	}
+	t.Logf("%d phases, %d questions, %d admitted, %d failed", phases, s.asked, s.passed, s.failed)
+	if *soakFor < time.Minute {
+		return // other tests run at the same time
+	}
+	if n := runtime.NumGoroutine(); n > goroutines+10 {
+		t.Errorf("%d goroutines, after %d at the beginning", n, goroutines)
+	}
+	if n := heapInUse(); n > heap+16<<20 {
+		t.Errorf("%d bytes in use, after %d at the beginning", n, heap)
+	}
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	return memory.HeapAlloc
+}
+
+func newSoak(t *testing.T) *soak {
+	t.Helper()
+	s := &soak{site: newSite(t, keepsAll...), t: t}
+	s.now.Store(instant.UnixMicro())
+	clock := core.WithClock(func() time.Time { return time.UnixMicro(s.now.Load()) })
+	s.limiters = []*core.Limiter{
+		s.heeding(t, budget, clock),
+		s.limiter(t, budget, &redis.Options{ReadTimeout: time.Second, PoolSize: 100}, []core.RedisOption{clock, core.WithBreaker(0, 0)}),
+	}
+	s.reader = core.New(core.NewRedis(s.server.Client(t, func(o *redis.Options) { o.PoolSize = 1 }),
+		core.WithPrefix(s.prefix), core.WithBudget(patient), core.WithLogger(discard), clock))
+	s.reference = core.New(core.NewMemory(clock))
+	return s
+}
+
+// phase asks for a while, with a fault in the middle, and then compares.
+func (s *soak) phase() {
+	s.t.Helper()
+	step := rand.N(2 * time.Minute)
+	if rand.N(8) == 0 {
+		step = -step / 4
+	}
+	s.now.Add(step.Microseconds())
+	s.limits = s.limits[:0]
+	for _, plan := range plans {
+		s.limits = append(s.limits, plan[rand.N(len(plan))])
+	}
+	s.ledgers, s.admitted = make(map[core.Check]*ledger), nil
+	s.settle()
+
+	stopped := make(chan struct{})
+	var group sync.WaitGroup
+	for i := range callers {
+		group.Go(func() {
+			for {
+				select {
+				case <-stopped:
+					return
+				case <-time.After(rand.N(4 * time.Millisecond)):
+					s.ask(s.limiters[i%len(s.limiters)])
+				}
+			}
+		})
+	}
+	lasts := func(d time.Duration) { time.Sleep(rand.N(d)) } // and is no wait for anything
+	lasts(200 * time.Millisecond)
+	if rand.N(4) > 0 {
+		fault := passing[rand.N(len(passing))]
+		fault.begin(s.t, s.site)
+		lasts(400 * time.Millisecond)
+		fault.end(s.t, s.site)
+	}
+	lasts(600 * time.Millisecond)
+	close(stopped)
+	group.Wait()
+	s.calm()
+	s.compare()
+}
+
+// settle asks both sides about every state what none admits, so that a state that does
+// not fit the clock or the numbers is put right on both at the same instant, and makes
+// some keys as good as new.
+func (s *soak) settle() {
+	s.t.Helper()
+	for subject := range subjects {
+		checks := s.states(subject)
+		for i := range checks {
+			checks[i].Cost = checks[i].Limit.Capacity() + 1
+		}
+		for _, limiter := range []*core.Limiter{s.reader, s.reference} {
+			if _, err := limiter.AllowAll(s.t.Context(), checks...); err != nil {
+				s.t.Fatal(err)
+			}
+			if subject == 0 {
+				if err := limiter.Reset(s.t.Context(), checks[0].Key, s.limits...); err != nil {
+					s.t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// states returns what can be asked of a subject.
+func (s *soak) states(subject int) []core.Check {
+	checks := make([]core.Check, 0, 2*len(s.limits))
+	for _, limit := range s.limits {
+		for _, shadow := range [...]bool{false, true} {
+			checks = append(checks, core.Check{Key: fmt.Sprint("subject ", subject), Limit: limit, Shadow: shadow})
+		}
+	}
+	return checks
+}
+
+// ask asks a random question.
+func (s *soak) ask(limiter *core.Limiter) {
+	var checks []core.Check
+	seen := make(map[core.Check]bool)
+	for range 1 + rand.N(3)*rand.N(2) {
+		states := s.states(rand.N(subjects))
+		c := states[rand.N(len(states))]
+		if seen[c] {
+			continue
+		}
+		seen[c] = true
+		c.Cost = rand.N(4)
+		if rand.N(50) == 0 {
+			c.Cost = rand.N(2 * c.Limit.Capacity())
+		}
+		checks = append(checks, c)
+	}
+	ctx := context.Background()
+	switch rand.N(20) {
+	case 0:
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, rand.N(3*time.Millisecond))
+		defer cancel()
+	case 1:
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		time.AfterFunc(rand.N(3*time.Millisecond), cancel)
+	}
+	decisions, err := limiter.AllowAll(ctx, checks...)
+	s.note(checks, decisions, err)
+}
+
+// note enters in the ledgers what was told.
+func (s *soak) note(checks []core.Check, decisions []core.Decision, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	if err != nil {
+		s.failed++
+		if mayBeCharged(err) {
+			for _, c := range checks {
+				s.ledger(c).unknown += c.Cost
+			}
+		}
+		return
+	}
+	var gated told
+	pass := true
+	for i, c := range checks {
+		switch allowed := decisions[i].Allowed; {
+		case !allowed:
+			if l := s.ledger(c); l.refused == 0 || c.Cost < l.refused {
+				l.refused = c.Cost
+			}
+			pass = pass && c.Shadow
+		case c.Shadow:
+			s.admitted = append(s.admitted, told{c})
+		}
+		if !c.Shadow {
+			gated = append(gated, c)
+		}
+	}
+	if pass && len(gated) > 0 {
+		s.admitted = append(s.admitted, gated)
+		s.passed++
+	}
+}
+
+func (s *soak) ledger(c core.Check) *ledger {
+	c.Cost = 0
+	if s.ledgers[c] == nil {
+		s.ledgers[c] = &ledger{}
+	}
+	return s.ledgers[c]
+}
+
+// calm returns when nothing is on its way to the server any more, and all limiters are
+// answered.
+func (s *soak) calm() {
+	s.t.Helper()
+	s.proxy.Reset()
+	await(s.t, "the server has done what it was asked", func() error {
+		list, err := s.admin.ClientList(s.t.Context()).Result()
+		if n := strings.Count(list, "\n"); err == nil && n > 2 { // the admin and the reader
+			err = fmt.Errorf("%d clients", n)
+		}
+		return err
+	})
+	for _, limiter := range s.limiters {
+		await(s.t, "all is normal", func() error {
+			_, err := limiter.Peek(s.t.Context(), "nobody", s.limits[0])
+			return err
+		})
+	}
+}
+
+// compare has the reference admit what was admitted, and compares every state.
+func (s *soak) compare() {
+	s.t.Helper()
+	for _, checks := range s.admitted {
+		decisions, err := s.reference.AllowAll(s.t.Context(), checks...)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for i, d := range decisions {
+			if !d.Allowed {
+				s.t.Errorf("%+v was admitted, which leaves %d of %s", checks, d.Remaining, checks[i].Limit)
+			}
+		}
+	}
+	for subject := range subjects {
+		states := s.states(subject)
+		have, err := s.reader.AllowAll(s.t.Context(), states...)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for i, c := range states {
+			s.compareState(c, have[i])
+		}
+	}
+}
+
+func (s *soak) compareState(c core.Check, have core.Decision) {
+	s.t.Helper()
+	l := s.ledger(c)
+	look := func(cost int) core.Decision {
+		c.Cost = cost
+		decisions, err := s.reference.AllowAll(s.t.Context(), c)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return decisions[0]
+	}
+	// What failed may have been charged: then the reference is, too.
+	if charged := look(0).Remaining - have.Remaining; charged > 0 && charged <= l.unknown {
+		look(charged)
+	}
+	if want := look(0); have != want {
+		s.t.Errorf("%s under %s (shadow %t): %+v, want %+v or up to %d units more charged", c.Key, c.Limit, c.Shadow, have, want, l.unknown)
+	}
+	if l.refused > 0 && l.refused <= have.Remaining {
+		s.t.Errorf("%s under %s: %d were refused, and %d remain", c.Key, c.Limit, l.refused, have.Remaining)
+	}
+}
