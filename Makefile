@@ -1,5 +1,6 @@
 # Everything a change needs. The tests start real Redis servers of their own on
-# free ports; the only thing to install is redis-server, and make test does it.
+# free ports, and a real browser; redis-server and Chromium are all that there is to
+# install, and make test does it.
 
 GO = go
 FUZZTIME = 30s
@@ -7,15 +8,18 @@ GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # The dependencies that users bring in versions of their own.
 FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/labstack/echo/v5 github.com/redis/go-redis/v9
+# A module of its own, like bench.
+BROWSERTEST = examples/demo/browsertest
 
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: redis ## the whole suite, installing redis-server where it is missing
+test: redis browser ## the whole suite, installing redis-server and Chromium where they are missing
 	$(GO) test -race -shuffle=on -count=1 ./...
 	cd bench && $(GO) test -race -shuffle=on -count=1 ./...
+	cd $(BROWSERTEST) && $(GO) test -race -shuffle=on -count=1 ./...
 
 .PHONY: test-latest
 test-latest: redis ## the suite against the newest gin, echo and go-redis
@@ -32,26 +36,33 @@ latest: ## move latest.mod to the newest gin, echo and go-redis
 redis: ## install redis-server where it is missing
 	@sh .ci/install redis-server 'macOS: brew install redis' redis-server valkey-server
 
+.PHONY: browser
+browser: ## install Chromium where it is missing
+	@sh .ci/install chromium 'macOS: brew install --cask chromium' chromium chromium-browser google-chrome google-chrome-stable
+
 .PHONY: fmt
 fmt: ## check the formatting
 	@files="$$(gofmt -l .)"; if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
 
 .PHONY: tidy
-tidy: ## check go.mod, latest.mod and bench/go.mod
+tidy: ## check go.mod, latest.mod and those of the other modules
 	$(GO) mod tidy -diff
 	$(GO) mod tidy -modfile=latest.mod -diff
 	cd bench && $(GO) mod tidy -diff
+	cd $(BROWSERTEST) && $(GO) mod tidy -diff
 	@sh .ci/same-requirements go.mod latest.mod
 
 .PHONY: vet
 vet: ## go vet
 	$(GO) vet ./...
 	cd bench && $(GO) vet ./...
+	cd $(BROWSERTEST) && $(GO) vet ./...
 
 .PHONY: lint
 lint: ## golangci-lint, built from source at a fixed version
 	$(GO) run $(GOLANGCI_LINT) run ./...
 	cd bench && $(GO) run $(GOLANGCI_LINT) run ./...
+	cd $(BROWSERTEST) && $(GO) run $(GOLANGCI_LINT) run ./...
 
 .PHONY: vuln
 vuln: ## known vulnerabilities in what is called
@@ -72,6 +83,10 @@ bench-go: redis ## all Go benchmarks
 .PHONY: bench-once
 bench-once: redis ## each Go benchmark once, to see that it still runs
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
+
+.PHONY: screenshots
+screenshots: browser ## take the pictures of the demo: docs/demo*.png
+	cd $(BROWSERTEST) && $(GO) test -count=1 -run '^TestScreenshots$$' -screenshots ../../../docs
 
 .PHONY: fuzz
 fuzz: redis ## every fuzz target for FUZZTIME (30s)

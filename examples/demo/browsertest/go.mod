@@ -1,0 +1,11 @@
+module github.com/weir-go/ratelimit/examples/demo/browsertest
+
+go 1.26
+
+require (
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.22.1
+	go.uber.org/goleak v1.3.0
+)
+
+require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect

@@ -1,0 +1,93 @@
+package browsertest
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+var screenshots = flag.String("screenshots", "", "directory to write the pictures of the documentation to; none if empty")
+
+// TestScreenshots takes the pictures of the documentation, small enough to be kept.
+// They are for people to look at, and compared with nothing.
+func TestScreenshots(t *testing.T) {
+	const largest = 150 << 10
+	for _, shot := range []struct {
+		name   string
+		screen screen
+		top    string // what to scroll to
+	}{
+		{"demo", screen{1240, 1330, "light", "no-preference"}, "body"},
+		{"demo-cards", screen{1240, 860, "dark", "no-preference"}, "#leaky"},
+		{"demo-phone", screen{390, 844, "light", "no-preference"}, "#token-bucket"},
+	} {
+		v := open(t, shot.screen)
+		v.click(`.compare [data-role="run"]`)
+		v.until(`document.querySelector(".compare").dataset.running === "true"`)
+		if *screenshots != "" {
+			v.until(`document.querySelector(".compare").dataset.running === "false"`)
+		}
+		v.click(button(".lead", 1))
+		v.until(fmt.Sprintf(logged, "gcra", 1))
+		v.click(button(".lead", 10))
+		v.until(fmt.Sprintf(logged, "gcra", 11))
+		if *screenshots != "" { // a little later there is more to see
+			v.until(`parseFloat(document.querySelector('#leaky [data-role="fresh"]').textContent.slice(3)) < 3.7`)
+		}
+		v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.activeElement.blur(); document.querySelector(%q).scrollIntoView()`, shot.top)))
+		taken, err := chromedp.Call(v.ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng})
+		if err != nil {
+			t.Fatal(err)
+		}
+		picture, err := png.Decode(bytes.NewReader(taken.Data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size := picture.Bounds().Size(); int64(size.X) != shot.screen.width || int64(size.Y) != shot.screen.height {
+			t.Errorf("%s is %v", shot.name, size)
+		}
+		if *screenshots == "" {
+			return // one shows that it can be done
+		}
+		encoded := small(t, picture)
+		if len(encoded) > largest {
+			t.Errorf("%s has %d bytes", shot.name, len(encoded))
+		}
+		if err := os.WriteFile(filepath.Join(*screenshots, shot.name+".png"), encoded, 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// small returns a picture in few bytes: with the 256 colors that it has most of.
+func small(t *testing.T, picture image.Image) []byte {
+	t.Helper()
+	bounds := picture.Bounds()
+	counts := make(map[color.Color]int)
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			counts[picture.At(x, y)]++
+		}
+	}
+	colors := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return counts[b] - counts[a] })
+	few := image.NewPaletted(bounds, colors[:min(256, len(colors))])
+	draw.Draw(few, bounds, picture, bounds.Min, draw.Src)
+	var encoded bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	if err := encoder.Encode(&encoded, few); err != nil {
+		t.Fatal(err)
+	}
+	return encoded.Bytes()
+}
