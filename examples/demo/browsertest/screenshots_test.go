@@ -59,7 +59,7 @@ func TestScreenshots(t *testing.T) {
 			t.Errorf("%s is %v", shot.name, size)
 		}
 		if *screenshots == "" {
-			continue
+			return // one shows that it can be done
 		}
 		encoded := small(t, picture)
 		if len(encoded) > largest {
