@@ -42,6 +42,7 @@ func TestNetwork(t *testing.T) {
 			l.awaitNormal()
 			s.proxy.Set(test.fault)
 			l.awaitFailures(outage)
+			l.await("the server is spared", func() bool { return l.seen(core.Suspended) })
 			s.proxy.Heal()
 			l.awaitNormal()
 			l.close(s.reader(t), 0)

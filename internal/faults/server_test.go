@@ -155,6 +155,7 @@ func TestServer(t *testing.T) {
 			test.begin(t, s)
 			l.awaitFailures(outage)
 			l.await("the failure is told apart", func() bool { return l.seen(test.kind) })
+			l.await("the server is spared", func() bool { return l.seen(core.Suspended) })
 			test.end(t, s)
 			l.awaitNormal()
 			l.close(s.reader(t), test.losses)
