@@ -9,6 +9,9 @@ import (
 // Settle implements [Store]. Settlements of several keys in a cluster or ring are
 // carried out on all servers at once.
 func (r *Redis) Settle(ctx context.Context, settlements []Settlement) error {
+	if r.closed.Load() {
+		return errClosed
+	}
 	list := corrections(settlements)
 	byKey := make(map[string][]correction)
 	for _, c := range list {
@@ -44,10 +47,19 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 		words.arguments = r.appendCorrection(words.arguments, c)
 		words.of |= c.check.Limit.algorithm.set()
 	}
+	flights, err := r.flightsTo(ctx, list[0].check.Key)
+	if err != nil {
+		return err
+	}
+	done := flights.breaker.begin()
+	if done == nil {
+		return errSuspended
+	}
 	script, call := r.call(nil, settle, []*request{&words})
-	_, err := r.within(ctx, func(ctx context.Context) (string, error) {
+	_, err = r.within(ctx, func(ctx context.Context) (string, error) {
 		return r.run(ctx, script, call)
 	})
+	done(err)
 	return err
 }
 

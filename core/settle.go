@@ -199,19 +199,22 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // behind it, since the turns of others have been told.
 //
 // Checks that were not charged, because the question or a shadow was refused, are left
-// alone, and if all costs are as they were reserved, the store is not asked. Settle
-// counts once: after the first call without an error, others are errors. So is another
-// number of costs than of checks, and a negative cost.
+// alone, and if all costs are as they were reserved, the store is not asked. Another
+// number of costs than of checks, and a negative cost, are errors that change nothing.
+// Settle counts once, and further calls are errors: where the store has failed, the
+// settlement may have been carried out or not, and to repeat it could give back twice.
+//
+// What a meter has drained since the charge is reckoned from how much was used of it
+// then. If that was in part reserved by others who have given it back meanwhile, more
+// has drained than is reckoned, and a little too much may come back: no more than what
+// those have given back.
 func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	settlements, err := r.settlements(costs)
 	if err != nil {
 		return err
 	}
-	if err := r.limiter.settle(ctx, settlements); err != nil {
-		return err
-	}
-	r.settled = true
-	return nil
+	r.settled = true // even if that fails, since it may have been done all the same
+	return r.limiter.settle(ctx, settlements)
 }
 
 // settlements returns what is to be settled where the checks have really cost so much.

@@ -219,21 +219,24 @@ func (s *lines) stand(ctx context.Context, l *line, w *waiter) error {
 		defer timer.Stop()
 		over = timer.C
 	}
-	select {
-	case <-w.told:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if w.refused != nil {
-			return w.refused
+	for {
+		select {
+		case <-w.told:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if w.refused != nil {
+				return w.refused
+			}
+			return nil
+		case <-over:
+			if ctx.Err() == nil && time.Until(s.next(l)) > 0 {
+				return s.tooLate(l, w)
+			}
+			over = nil // nobody waits for the limit: those in front are being answered, and so will this one be
+		case <-ctx.Done():
+			return gaveUp(ctx)
 		}
-		return nil
-	case <-over:
-		if ctx.Err() == nil {
-			return s.tooLate(l, w)
-		}
-	case <-ctx.Done():
 	}
-	return gaveUp(ctx)
 }
 
 // next returns before when nothing is admitted to a line.

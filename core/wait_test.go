@@ -308,3 +308,26 @@ func TestWaitOnRedis(t *testing.T) {
 		})
 	}
 }
+
+// Who cannot wait at all is not refused for those who are being answered before it.
+func TestNoLongestWaitIsNoReasonToRefuseWhatIsLeft(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
+	limit := core.Leaky(40, core.PerHour(1))
+	var group sync.WaitGroup
+	var passed atomic.Int64
+	for range 50 {
+		group.Go(func() {
+			err := limiter.Wait(t.Context(), "key", limit, core.WithLongestWait(0))
+			if _, limited := errors.AsType[*core.LimitedError](err); err == nil {
+				passed.Add(1)
+			} else if !limited {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if passed.Load() != 40 {
+		t.Errorf("%d passed, want 40", passed.Load())
+	}
+}

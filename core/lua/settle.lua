@@ -67,7 +67,7 @@ for number = 1, #KEYS do
   elseif meter then
     -- Of a charge a meter gets back what has not drained since: the rest would have
     -- found it empty without the charge. If others have charged meanwhile, less may
-    -- have drained; then too little is given back, never too much.
+    -- have drained; then too little is given back.
     local left = after - math.max(0, ticks) * limit.pace
     if limit.numbers ~= charged.numbers then
       -- It has drained under both numbers, for unknown times: under which more has.
