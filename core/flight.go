@@ -308,8 +308,7 @@ func (f *flights) board(t *flight) {
 func (f *flights) take(t *flight) (lost bool, err error) {
 	done := f.breaker.begin()
 	if done == nil {
-		deliver(t.batch, "", errSuspended)
-		return false, errSuspended
+		return false, deliver(t.batch, "", errSuspended)
 	}
 	if f.heeded {
 		err = f.within(t)
@@ -348,7 +347,7 @@ func (f *flights) within(t *flight) (err error) {
 			err = failed(Other, "core: the redis client or a trace panicked: %v", cause)
 			t.ctx = nil
 			if !flown {
-				deliver(t.batch, "", err)
+				_ = deliver(t.batch, "", err)
 			}
 		}
 	}()

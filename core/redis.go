@@ -396,8 +396,7 @@ func (r *Redis) flyPacked(ctx context.Context, batch []*request, words []any) ([
 		return call, r.flyPipelined(ctx, batch)
 	}
 	err = r.explain(context.Background(), ctx, err)
-	deliver(batch, reply, err)
-	return call, err
+	return call, deliver(batch, reply, err)
 }
 
 // flyPipelined takes a batch of questions to the servers of a cluster, where keys
@@ -435,7 +434,7 @@ func (r *Redis) flyPipelined(ctx context.Context, batch []*request) error {
 	for i, command := range commands {
 		reply, err := command.Result()
 		err = r.explain(context.Background(), ctx, err)
-		deliver(batch[i:i+1], reply, err)
+		err = deliver(batch[i:i+1], reply, err)
 		failure, answered = err, answered || err == nil
 	}
 	if answered {

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// deliver hands each request of a batch its share of the reply.
-func deliver(batch []*request, reply string, err error) {
+// deliver hands each request of a batch its share of the reply, and returns the error
+// that they get: that of the call, or that the reply is none to these questions.
+func deliver(batch []*request, reply string, err error) error {
 	var at int64
 	if err == nil {
 		at, err = share(batch, reply)
@@ -15,6 +16,7 @@ func deliver(batch []*request, reply string, err error) {
 		request.at, request.err = at, err
 		request.answered <- struct{}{}
 	}
+	return err
 }
 
 // share cuts a reply into the shares of a batch, and returns the instant of the
@@ -49,8 +51,11 @@ func (n *numberReader) next() (number int64, marked bool) {
 	return number, marked
 }
 
-// cut returns the text of the next numbers, unread.
+// cut returns the text of the next numbers, unread but for where it begins.
 func (n *numberReader) cut(numbers int) string {
+	if n.rest == "" || n.rest[0] < '0' || n.rest[0] > '9' {
+		n.wrong = true
+	}
 	end := -1
 	for range numbers {
 		space := strings.IndexByte(n.rest[end+1:], ' ')
