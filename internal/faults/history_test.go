@@ -39,8 +39,8 @@ type work struct {
 // operation is something asked, and what was told.
 type operation struct {
 	Client, Round int
-	Kind          string     // "take", "peek" or "reset"
-	Costs         [pairs]int // of a take, or 1 for what was peeked or reset
+	Kind          string     // "take", "charge", "refund", "peek" or "reset"
+	Costs         [pairs]int // or 1 for what was peeked or reset
 
 	Failure   core.Failure // if it failed: it may have been done, or be done yet
 	Allowed   [pairs]bool
@@ -52,7 +52,7 @@ type operation struct {
 // used is the state of a round's keys.
 type used [pairs]int
 
-// model is what takes, peeks and resets do to a pair of keys.
+// model is what can be asked, and what it does to a pair of keys.
 var model = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		rounds := make(map[int][]porcupine.Operation)
@@ -81,11 +81,15 @@ var model = porcupine.Model{
 			case o.Kind == "take" && pass:
 				after[i] += cost
 				told[i] = after[i]
+			case o.Kind == "charge":
+				after[i] = min(capacity, before[i]+cost)
+			case o.Kind == "refund":
+				after[i] = max(0, before[i]-cost)
 			case o.Kind == "reset" && cost > 0:
 				after[i] = 0
 			}
 		}
-		if o.Failure != "" || o.Kind == "reset" {
+		if o.Failure != "" || o.Kind != "take" && o.Kind != "peek" {
 			return true, after
 		}
 		for i, cost := range o.Costs {
@@ -163,7 +167,11 @@ func (a *asker) turn(tell func(operation)) {
 		o.Kind = "peek"
 	case n < 23:
 		o.Kind = "reset"
-	case n < 50:
+	case n < 26:
+		o.Kind, o.Costs[key] = "charge", 1+rand.N(4)
+	case n < 33:
+		o.Kind, o.Costs[key] = "refund", 1+rand.N(4)
+	case n < 55:
 		o.Costs[1-key] = 1 + rand.N(3)
 		fallthrough
 	default:
@@ -207,6 +215,10 @@ func (a *asker) ask(ctx context.Context, o *operation) error {
 	case "peek":
 		decisions = make([]core.Decision, 1)
 		decisions[0], err = a.limiter.Peek(ctx, checks[0].Key, limit)
+	case "charge":
+		err = a.limiter.Charge(ctx, checks[0].Key, limit, checks[0].Cost)
+	case "refund":
+		err = a.limiter.Refund(ctx, checks[0].Key, limit, checks[0].Cost)
 	case "reset":
 		err = a.limiter.Reset(ctx, checks[0].Key, limit)
 	}
