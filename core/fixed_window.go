@@ -55,12 +55,13 @@ func (fixed) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
 	}
 	// An open window closes when it was said to, whatever the length of the next
 	// one, but never later than a full window from now.
-	left := min(s.at+s.ruling.limit.units.window-now, l.units.window)
+	told := s.at + s.ruling.limit.units.window - now
+	left := min(told, l.units.window)
 	if left <= 0 {
 		return usage{}, false
 	}
 	used := min(s.level, l.units.capacity)
-	return usage{used, left}, s.ruling.limit.units != l.units || s.at+l.units.window-now != left || used != s.level
+	return usage{used, left}, left != told || used != s.level
 }
 
 func (fixed) store(l *Limit, s *state, u usage, now int64, cost int) {

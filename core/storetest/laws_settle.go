@@ -20,6 +20,7 @@ var settling = []law{
 	{"Charge takes what is left and never more", nil, chargeTakesWhatIsLeft},
 	{"a refused reservation settles nothing, and none settles twice", nil, settledOnce},
 	{"a plan that changes in mid-flight settles under its new numbers", nil, settledAcrossPlans},
+	{"a refusal leaves an open window under the numbers that opened it", []string{"fixed-window"}, refusalRenumbersNothing},
 	{"settlements without sense are errors that change nothing", nil, settlementsWithoutSense},
 }
 
@@ -280,5 +281,22 @@ func settlementsWithoutSense(t *testing.T, s *stand) {
 	}
 	if d := s.allow(t, key, l, 0); d.Remaining != 4 {
 		t.Errorf("%d of 10 remain after nothing but errors, want 4", d.Remaining)
+	}
+}
+
+func refusalRenumbersNothing(t *testing.T, s *stand) {
+	short, long := core.FixedWindow(6, time.Second).Named("plan"), core.FixedWindow(6, 2*time.Second).Named("plan")
+	key := s.key()
+	s.allow(t, key, short, 5)
+	if d := s.allow(t, key, long, 2); d.Allowed {
+		t.Fatalf("2 more than 5 of 6 pass: %+v", answerOf(d))
+	}
+	s.wait(-time.Second / 2)
+	// No window stays open for longer than its own length, and a settlement goes by that.
+	if err := s.limiter.Charge(tContext(t), key, short, 1); err != nil {
+		t.Fatal(err)
+	}
+	if d := s.peek(t, key, long); d.ResetAfter != time.Second || d.Remaining != 0 {
+		t.Errorf("%+v, want nothing left for a second", answerOf(d))
 	}
 }

@@ -195,7 +195,7 @@ func (c *Cluster) URL() string {
 // the client's options before it is made.
 func (c *Cluster) Client(tb testing.TB, opts ...func(*redis.ClusterOptions)) *redis.ClusterClient {
 	tb.Helper()
-	options := &redis.ClusterOptions{Addrs: c.Addrs()}
+	options := &redis.ClusterOptions{Addrs: c.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1}
 	for _, change := range opts {
 		change(options)
 	}
