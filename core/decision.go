@@ -42,6 +42,9 @@ type Decision struct {
 	// Allowed is this check's own verdict. When several checks are asked
 	// together, the question passed if all of them are allowed.
 	Allowed bool
+	// Degraded says that the store could not answer, and this process has decided by
+	// itself: see [Fallback]. The numbers are those of its share of the limit.
+	Degraded bool
 	// Limit is the limit that was asked.
 	Limit Limit
 	// Remaining is how many whole units are left: after the charge if the question
@@ -55,9 +58,6 @@ type Decision struct {
 	NextAfter time.Duration
 	// ResetAfter is the time until the key is as good as new.
 	ResetAfter time.Duration
-	// Degraded says that the store could not answer, and this process has decided by
-	// itself: see [Fallback]. The numbers are those of its share of the limit.
-	Degraded bool
 	// Delay is how long the caller should hold an allowed request back, so that
 	// requests leave at an even pace. Only [Shaping] limits set it.
 	Delay time.Duration

@@ -15,7 +15,7 @@ import (
 // be a little more than the limit, and less than what its traffic needs where that is
 // spread unevenly. The name stays. Fewer than 1 process is like 1.
 func (l Limit) Share(n int) Limit {
-	if n <= 1 {
+	if n <= 1 || l.Validate() != nil {
 		return l
 	}
 	capacity := (l.capacity-1)/n + 1
@@ -38,7 +38,6 @@ type Fallback struct {
 	replicas int
 	clock    clock
 	memory   *Memory
-	rulings  rulings
 	seen     *otter.Cache[entryKey, sight]
 }
 
@@ -81,7 +80,7 @@ func (f *Fallback) Observe(checks []Check, decisions []Decision) {
 		if check.Shadow || d.Degraded {
 			continue
 		}
-		key := entryKey{shortKey(check.Key), f.rulings.of(&check.Limit, false).identity}
+		key := check.entryKey()
 		used := check.Limit.capacity - d.Remaining
 		if used == 0 {
 			f.seen.Invalidate(key)
@@ -135,7 +134,7 @@ func (f *Fallback) Decide(ctx context.Context, checks []Check, decisions []Decis
 // begin starts a key from what has been seen last, if that is later than what this
 // process has decided about it itself.
 func (f *Fallback) begin(ctx context.Context, check *Check, share Limit) error {
-	seen, ok := f.seen.Invalidate(entryKey{shortKey(check.Key), f.rulings.of(&check.Limit, false).identity})
+	seen, ok := f.seen.Invalidate(check.entryKey())
 	if !ok {
 		return nil
 	}

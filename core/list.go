@@ -82,9 +82,8 @@ func (m *Memory) List(ctx context.Context, prefix, cursor string) (keys []Listed
 		if !strings.HasPrefix(key.key, prefix) || e.full <= now {
 			continue
 		}
-		enforced := key.identity.Value()
 		keys = append(keys, Listed{
-			Key: key.key, Limit: enforced.limit.Name(), Algorithm: enforced.limit.Algorithm(), Shadow: enforced.shadow,
+			Key: key.key, Limit: key.identity.limit.Name(), Algorithm: key.identity.limit.Algorithm(), Shadow: key.identity.shadow,
 		})
 	}
 	if place+1 < len(m.shards) {

@@ -35,16 +35,7 @@ func validate(checks []Check) error {
 
 // sameState reports whether two checks are answered from one state.
 func sameState(a, b *Check) bool {
-	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.Same(b.Limit)
-}
-
-// identity returns what tells a limit's state from that of others with the same
-// key: its algorithm and name, or where it has none its numbers.
-func (l Limit) identity() Limit {
-	if l.name != "" {
-		return Limit{algorithm: l.algorithm, name: l.name}
-	}
-	return l
+	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.identity() == b.Limit.identity()
 }
 
 // ask is a check made ready for a store: what to observe, and then what was.
@@ -61,9 +52,8 @@ type ask struct {
 	usage usage
 	fits  bool // in what was observed
 	// What the memory store remembers between observing and writing.
-	ruling *ruling
-	entry  *entry
-	shard  int
+	entry *entry
+	shard int
 	// unanswered says that the ask could not be decided. Only a shadow check can
 	// be, since the question does not depend on it.
 	unanswered bool
@@ -117,7 +107,7 @@ func charged(group []ask, pass bool, moments []Moment) {
 	for i := range group {
 		a := &group[i]
 		m := &moments[a.index]
-		m.Used = a.usage[0]
+		m.Used = a.usage.used
 		for j := range group { // the last of several asks on one state has charged them all
 			if b := &group[j]; pass && b.charge && sameState(a.check, b.check) {
 				m.Used = b.after()
@@ -128,7 +118,7 @@ func charged(group []ask, pass bool, moments []Moment) {
 
 // after returns what is used of a meter after the charge of an ask, in units.
 func (a *ask) after() int64 {
-	return a.usage[0] + int64(a.cost)*a.check.Limit.units.weight
+	return a.usage.used + int64(a.cost)*a.check.Limit.units.weight
 }
 
 // free gives back a question that nobody looks at any more.
@@ -177,7 +167,7 @@ func (a *ask) decide(charged, peek bool, d *Decision) {
 	case l.algorithm == shaping && a.check.Cost > 0 && (charged || peek): // served when what came before has been
 		before := arithmetic.charged(l, a.usage, a.cost-a.check.Cost)
 		if a.check.Undelayed > 0 {
-			before[0] = max(0, before[0]-weighed(int64(a.check.Undelayed), l))
+			before.used = max(0, before.used-weighed(int64(a.check.Undelayed), l))
 		}
 		d.Delay = microseconds(arithmetic.reset(l, before))
 	}
@@ -185,7 +175,7 @@ func (a *ask) decide(charged, peek bool, d *Decision) {
 		after = arithmetic.charged(l, a.usage, a.cost)
 	}
 	d.Remaining = arithmetic.remaining(l, after)
-	d.NextAfter = microseconds(arithmetic.next(l, after))
+	d.NextAfter = microseconds(arithmetic.next(l, after, d.Remaining))
 	d.ResetAfter = microseconds(arithmetic.reset(l, after))
 }
 

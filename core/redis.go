@@ -79,7 +79,6 @@ type Redis struct {
 	packs         bool        // keys of one server can share a script call
 
 	scripts  [tasks][allSets]atomic.Pointer[script]
-	words    limitCache[phrase, words]
 	replaced atomic.Int64
 
 	mostFlights, maxWaiting int
@@ -350,7 +349,7 @@ func (r *Redis) write(request *request, groups [][]ask, wantInstant bool) {
 		for i := range group {
 			a := &group[i]
 			request.keys = append(request.keys, r.key(a.check))
-			request.arguments = r.appendWords(request.arguments, a, i < len(group)-1)
+			request.arguments = appendWords(request.arguments, a, i < len(group)-1)
 			request.of |= a.check.Limit.algorithm.set()
 			request.numbers += a.check.Limit.algorithm.observed()
 			request.weight += a.weight()
@@ -568,9 +567,11 @@ func (r *Redis) observed(groups [][]ask, reply string) error {
 	for _, group := range groups {
 		for i := range group {
 			a, damaged := &group[i], false
+			var seen [4]int64
 			for j := range a.check.Limit.algorithm.observed() {
-				a.usage[j], damaged = numbers.next()
+				seen[j], damaged = numbers.next()
 			}
+			a.usage = usage{seen[0], seen[1], seen[2], seen[3]}
 			if damaged {
 				r.reportDamage(a)
 			}

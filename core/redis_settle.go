@@ -44,7 +44,7 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 	for i := range list {
 		c := &list[i]
 		words.keys = append(words.keys, r.key(c.check))
-		words.arguments = r.appendCorrection(words.arguments, c)
+		words.arguments = appendCorrection(words.arguments, c)
 		words.of |= c.check.Limit.algorithm.set()
 	}
 	flights, err := r.flightsTo(ctx, list[0].check.Key)
@@ -64,12 +64,7 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 }
 
 // appendCorrection appends what settle.lua expects to be told of a correction.
-func (r *Redis) appendCorrection(arguments []any, c *correction) []any {
-	p := phrase{limit: c.check.Limit}
-	w, ok := r.words.find(&p)
-	if !ok {
-		w = r.words.add(p, p.words())
-	}
+func appendCorrection(arguments []any, c *correction) []any {
 	how := "settle"
 	switch {
 	case c.raise:
@@ -78,5 +73,5 @@ func (r *Redis) appendCorrection(arguments []any, c *correction) []any {
 		how = "firm"
 	}
 	units := int64(c.events) * c.check.Limit.units.weight // no more than the capacity's
-	return append(arguments, w.limit, units, c.at.Used, c.at.At, how)
+	return append(arguments, c.check.Limit.words.phrases[0], units, c.at.Used, c.at.At, how)
 }

@@ -4,36 +4,28 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
-	"unique"
 )
 
-// enforced is a limit as it is asked.
-type enforced struct {
+// ruling is a limit as it is asked, enforced or as a shadow: what the states under it
+// have in common.
+type ruling struct {
 	limit  Limit
 	shadow bool
+	// identity is the same for all rulings that share a state: those of named limits
+	// whose name and algorithm are the same.
+	identity *ruling
 }
 
-// ruling is what the states under a limit have in common.
-type ruling struct {
-	limit Limit
-	// identity is the same for whatever shares a state, and a word long.
-	identity unique.Handle[enforced]
-}
-
-// rulings keeps the ruling of each limit. The zero value is empty. It may be used
-// concurrently.
-type rulings struct {
-	limitCache[enforced, *ruling]
-}
-
-func (r *rulings) of(limit *Limit, shadow bool) *ruling {
-	e := enforced{*limit, shadow}
-	found, ok := r.find(&e)
-	if !ok {
-		found = r.add(e, &ruling{limit: e.limit, identity: unique.Make(enforced{e.limit.identity(), shadow})})
+// ruling returns the one under which a check is.
+func (c *Check) ruling() *ruling {
+	if c.Shadow {
+		return &c.Limit.rulings[1]
 	}
-	return found
+	return &c.Limit.rulings[0]
 }
+
+// identity returns what a limit's state has in common with those of others.
+func (r *rule) identity() *ruling { return r.rulings[0].identity }
 
 // shortKey returns a key to keep in memory for a caller's: itself, or a hash where that
 // is long. What looks like a hash is hashed, too, so that no two keys meet.
@@ -48,5 +40,8 @@ func shortKey(key string) string {
 // entryKey tells a state from all others.
 type entryKey struct {
 	key      string
-	identity unique.Handle[enforced]
+	identity *ruling
 }
+
+// entryKey returns that of the state which a check is about.
+func (c *Check) entryKey() entryKey { return entryKey{shortKey(c.Key), c.ruling().identity} }

@@ -145,7 +145,7 @@ type lines struct {
 // lineKey tells a line from all others.
 type lineKey struct {
 	key   string
-	limit Limit // its identity
+	limit *ruling // its identity
 }
 
 func (c *Check) lineKey() lineKey { return lineKey{c.Key, c.Limit.identity()} }
