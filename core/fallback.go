@@ -123,6 +123,8 @@ func (f *Fallback) ObserveSettled(r *Reservation, ago time.Duration, costs ...in
 
 // correct charges a key some more, or gives back where that is below 0: in what was
 // seen last, or where the fallback has begun from that, this process's part of it.
+//
+//nolint:contextcheck,nolintlint // what has happened is not called off; seen where it is called
 func (f *Fallback) correct(check *Check, more int, now int64) {
 	seen := false
 	f.seen.ComputeIfPresent(entryKey{shortKey(check.Key), f.rulings.of(&check.Limit, false).identity}, func(s sight) (sight, otter.ComputeOp) {
