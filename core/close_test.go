@@ -20,18 +20,25 @@ type wire func(command redis.Cmder) (reply string, err error)
 func (w wire) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (w wire) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, command redis.Cmder) error {
-		reply, err := w(command)
-		if text, ok := command.(*redis.StringCmd); ok {
-			text.SetVal(reply)
+	return func(_ context.Context, command redis.Cmder) error { return w.answer(command) }
+}
+
+func (w wire) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, commands []redis.Cmder) (err error) {
+		for _, command := range commands {
+			err = errors.Join(err, w.answer(command))
 		}
-		command.SetErr(err)
 		return err
 	}
 }
 
-func (w wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (w wire) answer(command redis.Cmder) error {
+	reply, err := w(command)
+	if text, ok := command.(*redis.StringCmd); ok {
+		text.SetVal(reply)
+	}
+	command.SetErr(err)
+	return err
 }
 
 // wired returns a store whose server is a function.
