@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,10 +104,5 @@ func (s source) says(text string) bool {
 	if strings.HasPrefix(text, "…") {
 		like = regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(strings.TrimPrefix(text, "… ")), " …", " .+") + "$")
 	}
-	for _, said := range s.texts {
-		if like.MatchString(said) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.texts, like.MatchString)
 }
