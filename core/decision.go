@@ -23,7 +23,8 @@ type Check struct {
 	// Shadow makes the check a question of its own that travels with the others.
 	// It is decided and charged by its own verdict alone, in a state of its own;
 	// it neither refuses the other checks nor is spared when they are refused. If it
-	// alone cannot be answered, its Decision has nothing but the Limit.
+	// alone cannot be answered, its Decision is Degraded and has nothing but the Limit:
+	// that is no refusal.
 	Shadow bool
 	// Undelayed is how many units of a [Shaping] limit's queue pass without a Delay, as
 	// nginx's "delay=" says: a burst of so many passes at once, and what comes then is
@@ -43,7 +44,8 @@ type Decision struct {
 	// together, the question passed if all of them are allowed.
 	Allowed bool
 	// Degraded says that the store could not answer, and this process has decided by
-	// itself: see [Fallback]. The numbers are those of its share of the limit.
+	// itself: see [Fallback]. The numbers are those of its share of the limit. About a
+	// shadow check nobody has decided then.
 	Degraded bool
 	// Limit is the limit that was asked.
 	Limit Limit

@@ -40,6 +40,10 @@ func severalKeys(checks []Check) bool {
 //
 // It writes when each part was decided into moments, if there are any.
 func (r *Redis) askParts(ctx context.Context, groups [][]ask, moments []Moment) error {
+	if err := r.calls.begin(); err != nil {
+		return err
+	}
+	defer r.calls.end()
 	parts := split(groups)
 	inParallel(parts, func(p *part) { p.at, p.err = r.askServer(ctx, p.groups, true) })
 

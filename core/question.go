@@ -152,7 +152,7 @@ func answer(group []ask, decisions []Decision, pass, peek bool) {
 // decide writes the decision of an ask.
 func (a *ask) decide(charged, peek bool, d *Decision) {
 	l := &a.check.Limit
-	*d = Decision{Limit: *l}
+	*d = Decision{Limit: *l, Degraded: a.unanswered}
 	if a.unanswered {
 		return
 	}

@@ -9,9 +9,10 @@ import (
 // Settle implements [Store]. Settlements of several keys in a cluster or ring are
 // carried out on all servers at once.
 func (r *Redis) Settle(ctx context.Context, settlements []Settlement) error {
-	if r.closed.Load() {
-		return errClosed
+	if err := r.calls.begin(); err != nil {
+		return err
 	}
+	defer r.calls.end()
 	list := corrections(settlements)
 	byKey := make(map[string][]correction)
 	for _, c := range list {
