@@ -13,6 +13,7 @@ const longestSubject = 96
 //	ratelimit:{ip:203.0.113.9}:leaky:10:1/s
 //	ratelimit:{user:42}:fixed-window=login
 //	ratelimit:{user:42}:fixed-window=login=shadow
+//	ratelimit:{user:42}:fixed-window=login=past
 //
 // The subject in braces is the hash tag, so that all limits of one subject share
 // a slot in a cluster. After it comes the limit's derived name, or its algorithm
@@ -34,6 +35,10 @@ func appendKey(b []byte, prefix, key string, limit *Limit, shadow bool) []byte {
 	}
 	return b
 }
+
+// pastSuffix follows a Redis key in that of its past, which only settlements and resets
+// write and read: see past.go.
+const pastSuffix = "=past"
 
 // appendSubject appends a caller's key so that no two keys look alike, no byte of
 // it means anything to Redis, and its length is bounded. Bytes other than ASCII

@@ -204,6 +204,9 @@ func (r *Redis) listed(name string) (Listed, bool) {
 		}
 		l.Key = key
 	}
+	if strings.HasSuffix(limit, pastSuffix) {
+		return Listed{}, false
+	}
 	limit, l.Shadow = strings.CutSuffix(limit, "=shadow")
 	var given bool
 	if l.Algorithm, l.Limit, given = strings.Cut(limit, "="); !given {

@@ -41,8 +41,9 @@ type shard struct {
 	entries map[entryKey]*entry
 	leaving departures
 	bound   int // of entries
+	settled settled
 
-	_ [128 - 8 - 8 - 24 - 8]byte // no cache line has two shards
+	_ [128 - 8 - 8 - 24 - 8 - 48]byte // no cache line has two shards
 }
 
 // entry is a state on its way out.
@@ -77,6 +78,7 @@ func NewMemory(options ...MemoryOption) *Memory {
 	for i := range m.shards {
 		m.shards[i].bound = (m.maxKeys + i) / len(m.shards) // in all, maxKeys
 		m.shards[i].entries = make(map[entryKey]*entry)
+		m.shards[i].settled = settled{bound: m.shards[i].bound, slack: m.slack}
 	}
 	return m
 }
@@ -124,8 +126,11 @@ func (m *Memory) ask(ctx context.Context, checks []Check, decisions []Decision, 
 		defer m.unlock(m.lock(q.asks))
 	}
 	now := m.clock()
-	for i := range moments {
-		moments[i].At = now
+	if moments != nil {
+		for i := range q.asks {
+			a := &q.asks[i]
+			moments[a.index] = Moment{At: now, Order: m.shards[a.shard].settled.order}
+		}
 	}
 	for _, group := range q.groups {
 		pass, err := m.decide(group, q.asks, now)
@@ -338,10 +343,15 @@ func (m *Memory) Reset(ctx context.Context, key string, limits []Limit) error {
 	s := &m.shards[m.place(key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := m.clock()
 	for _, l := range limits {
 		for _, shadow := range [...]bool{false, true} {
-			if e := s.entries[entryKey{shortKey(key), m.limits.of(&l, shadow).identity}]; e != nil {
+			k := entryKey{shortKey(key), m.limits.of(&l, shadow).identity}
+			if e := s.entries[k]; e != nil {
+				s.settled.reset(k, now, &l, &e.state.ruling.limit)
 				s.remove(e)
+			} else if s.settled.past(k, Moment{}) != nil {
+				s.settled.reset(k, now, &l)
 			}
 		}
 	}
@@ -376,8 +386,15 @@ func (m *Memory) settle(a *ask, c *correction, now int64) error {
 	if a.entry = s.entries[a.entryKey()]; a.entry != nil && !a.entry.state.recovered(now) {
 		changed = a.entry.state
 	}
+	key, own := a.entryKey(), changed.limitOf(&a.check.Limit)
+	if c.low = c.lowest(own, s.settled.past(key, c.at), now); c.low == 0 {
+		return nil // nothing is left of it
+	}
 	if !arithmetic.settle(&a.check.Limit, &changed, now, c) {
 		return nil
+	}
+	if c.noted {
+		s.settled.note(key, now, own, changed.level)
 	}
 	if changed.blank() {
 		s.remove(a.entry)
@@ -392,7 +409,6 @@ func (m *Memory) settle(a *ask, c *correction, now int64) error {
 		if err := m.makeRoom(alone, alone, now); err != nil {
 			return err
 		}
-		key := a.entryKey()
 		key.key = strings.Clone(key.key)
 		e = &entry{key: key.key}
 		s.entries[key] = e
@@ -435,7 +451,7 @@ func (m *Memory) Close() error {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
-		s.entries, s.leaving = make(map[entryKey]*entry), nil
+		s.entries, s.leaving, s.settled = make(map[entryKey]*entry), nil, settled{bound: s.bound, slack: m.slack}
 		s.mu.Unlock()
 	}
 	return nil

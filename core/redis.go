@@ -598,26 +598,6 @@ func (r *Redis) reportDamage(a *ask) {
 // time is also logged.
 func (r *Redis) Replaced() int64 { return r.replaced.Load() }
 
-// Reset implements [Store].
-func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
-	if r.closed.Load() {
-		return errClosed
-	}
-	call := make([]any, 1, 1+2*len(limits))
-	call[0] = "del"
-	for i := range limits {
-		for _, shadow := range [...]bool{false, true} {
-			call = append(call, string(appendKey(nil, r.prefix, key, &limits[i], shadow)))
-		}
-	}
-	_, err := r.within(ctx, func(ctx context.Context) (string, error) {
-		command := redis.NewIntCmd(ctx, call...)
-		_ = r.client.Process(ctx, command)
-		return "", command.Err()
-	})
-	return err
-}
-
 // Ping implements [Store]. Each master of a cluster or shard of a ring is asked.
 // It runs scripts rather than PING, so that it needs no other permission than a
 // question does.
