@@ -49,12 +49,37 @@ func appendSubject(b []byte, key string) []byte {
 	for i := range len(key) {
 		b = appendEscaped(b, key[i])
 		if len(b)-start > longestSubject {
-			sum := sha256.Sum256([]byte(key))
-			return base64.RawURLEncoding.AppendEncode(append(b[:start], '#'), sum[:])
+			return appendHash(b[:start], key)
 		}
 	}
 	return b
 }
+
+// hashMark stands in front of a hash.
+const hashMark = "#"
+
+// appendHash appends what stands for a key that is too long.
+func appendHash(b []byte, key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return base64.RawURLEncoding.AppendEncode(append(b, hashMark...), sum[:])
+}
+
+// isLong reports whether appendSubject hashes a key.
+func isLong(key string) bool {
+	if len(key) <= longestSubject/escapedLength {
+		return false
+	}
+	length := len(key)
+	for i := 0; i < len(key) && length <= longestSubject; i++ {
+		if !isPlain(key[i]) {
+			length += escapedLength - 1
+		}
+	}
+	return length > longestSubject
+}
+
+// escapedLength is that of %XX.
+const escapedLength = 3
 
 // appendEscaped appends a byte of a caller's key, as itself or as %XX.
 func appendEscaped(b []byte, c byte) []byte {
