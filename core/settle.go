@@ -226,8 +226,8 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // A turn in the queue of a [Shaping] limit is given back only while nobody has queued
 // behind it, since the turns of others have been told.
 //
-// Checks that were not charged, because the question or a shadow was refused, are left
-// alone, and if all costs are as they were reserved, the store is not asked. Another
+// Checks that were not charged, because the question or a shadow was refused or because
+// they are Uncharged, are left alone, and if all costs are as they were reserved, the store is not asked. Another
 // number of costs than of checks, and a negative cost, are errors that change nothing.
 // Settle counts once, and further calls are errors: where the store has failed, the
 // settlement may have been carried out or not, and to repeat it could give back twice.
@@ -261,7 +261,8 @@ func (r *Reservation) settlements(costs []int) ([]Settlement, error) {
 		if cost < 0 {
 			return nil, fmt.Errorf("core: real cost %d is negative", cost)
 		}
-		if c := &r.checks[i]; c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed {
+		c := &r.checks[i]
+		if !c.Uncharged && (c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed) {
 			settlements = append(settlements, Settlement{Check: *c, Cost: cost, At: r.moments[i]})
 		}
 	}

@@ -238,7 +238,7 @@ func (h *history) remember(checks []core.Check, decisions []core.Decision, momen
 				once++
 			}
 		}
-		if c.Cost == 0 || once > 1 || c.Shadow && !decisions[i].Allowed || !c.Shadow && !passed {
+		if c.Cost == 0 || c.Uncharged || once > 1 || c.Shadow && !decisions[i].Allowed || !c.Shadow && !passed {
 			continue
 		}
 		r := reserved{charge: charge{check: c, at: h.now, order: h.model.order}}
@@ -336,7 +336,10 @@ func (h *history) drawQuestion(t *rapid.T) []core.Check {
 		c := core.Check{Key: rapid.SampledFrom(h.keys).Draw(t, "key"), Limit: rapid.SampledFrom(h.limits).Draw(t, "limit")}
 		c.Cost = drawAnyCost(t, c.Limit)
 		c.Shadow = rapid.IntRange(0, 5).Draw(t, "shadow") == 0
-		if !slices.ContainsFunc(checks, func(d core.Check) bool { return d.Limit != c.Limit && identity(d) == identity(c) }) {
+		c.Uncharged = rapid.IntRange(0, 9).Draw(t, "uncharged") == 0
+		if !slices.ContainsFunc(checks, func(d core.Check) bool {
+			return (d.Limit != c.Limit || d.Uncharged || c.Uncharged) && identity(d) == identity(c)
+		}) {
 			checks = append(checks, c)
 		}
 	}

@@ -21,6 +21,7 @@ var settling = []law{
 	{"reservations that overlap give back nothing that has drained", meters, overlappingGiveBacks},
 	{"reservations that overlap leave nothing when they are cancelled at once", nil, cancelledAtOnce},
 	{"nothing is given back to a key that was reset", nil, nothingBackAfterReset},
+	{"an uncharged check is a condition and costs nothing", nil, unchargedIsACondition},
 	{"all limits of a question are settled together", mixed, settledTogether},
 	{"Refund gives back what Allow has taken and never fills above full", nil, refundIsExact},
 	{"Charge takes what is left and never more", nil, chargeTakesWhatIsLeft},
@@ -241,6 +242,30 @@ func cancelledAtOnce(t *testing.T, s *stand) {
 			t.Fatalf("%d reservations under %s were cancelled at once: %d remain", len(all), l, d.Remaining)
 		}
 	})
+}
+
+// unchargedIsACondition asks for a condition that holds, and for one that does not.
+func unchargedIsACondition(t *testing.T, s *stand) {
+	l, condition, key := of(s.algorithm, 10, time.Hour), of(s.algorithm, 5, time.Hour).Named("condition"), s.key()
+	checks := []core.Check{{Key: key, Limit: l, Cost: 2}, {Key: key, Limit: condition, Cost: 5, Uncharged: true}}
+	r := s.reserve(t, checks...)
+	if d := r.Decisions(); !r.Allowed() || d[0].Remaining != 8 || d[1].Remaining != 5 {
+		t.Errorf("where all fits: %+v and %+v", answerOf(d[0]), answerOf(d[1]))
+	}
+	settleAs(t, r, 1, 0)
+	s.allow(t, key, condition, 1)
+	for _, d := range s.allowAll(t, checks...) {
+		if fits := d.Limit.Same(l); d.Allowed != fits || (d.RetryAfter > 0) == fits {
+			t.Errorf("where the condition does not fit: %s %+v", d.Limit, answerOf(d))
+		}
+	}
+	if one, other := s.allow(t, key, l, 0), s.allow(t, key, condition, 0); one.Remaining != 9 || other.Remaining != 4 {
+		t.Errorf("%d and %d remain, want 9 and 4", one.Remaining, other.Remaining)
+	}
+	checks[1].Limit = l
+	if _, err := s.limiter.AllowAll(t.Context(), checks...); err == nil {
+		t.Error("an uncharged check beside another on its key and limit is no error")
+	}
 }
 
 func nothingBackAfterReset(t *testing.T, s *stand) {

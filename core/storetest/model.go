@@ -151,7 +151,7 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 				d.Delay = f.first(now, func(at int64) bool { return queue.used(f.numbers, at).Sign() == 0 })
 			}
 		}
-		if passed && !peek && f.total > 0 {
+		if passed && !peek && f.total > 0 && !c.Uncharged {
 			after = f.state.charged(f.numbers, now, f.total)
 		}
 		d.Remaining = f.remaining(after, now)
@@ -166,7 +166,7 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 	}
 	for i, index := range which {
 		switch f := all[i]; {
-		case checks[index].Cost == 0:
+		case checks[index].Cost == 0 || checks[index].Uncharged:
 		case passed:
 			m.states[f.identity] = f.state.charged(f.numbers, now, f.total)
 		case f.repaired && f.state.used(f.numbers, now).Sign() > 0:
