@@ -76,7 +76,7 @@ func TestCloseDrainsWhatIsNoQuestion(t *testing.T) {
 		"a settlement": {"settle", func(ctx context.Context, r *Redis) error {
 			return r.Settle(ctx, []Settlement{{Check: Check{Key: "key", Limit: limit, Cost: 5}}})
 		}},
-		"a reset": {"del", func(ctx context.Context, r *Redis) error { return r.Reset(ctx, "key", []Limit{limit}) }},
+		"a reset": {"reset", func(ctx context.Context, r *Redis) error { return r.Reset(ctx, "key", []Limit{limit}) }},
 		"what a refused question gives back": {"firm", func(ctx context.Context, r *Redis) error {
 			checks := []Check{{Key: "key", Limit: limit, Cost: 1}, {Key: "full", Limit: limit, Cost: 1}}
 			decisions := make([]Decision, 2)

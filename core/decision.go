@@ -30,6 +30,10 @@ type Check struct {
 	// nginx's "delay=" says: a burst of so many passes at once, and what comes then is
 	// released at the limit's pace. The default is 0, which delays all but the first.
 	Undelayed int
+	// Uncharged makes the check a condition: the question passes only if Cost fits, and
+	// nothing is charged for it. It may not ask about the same key and limit as another
+	// check of the question.
+	Uncharged bool
 }
 
 // Decision is the answer to one [Check].

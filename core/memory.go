@@ -40,8 +40,9 @@ type shard struct {
 	entries map[entryKey]*entry
 	leaving departures
 	bound   int // of entries
+	settled settled
 
-	_ [128 - 8 - 8 - 24 - 8]byte // no cache line has two shards
+	_ [128 - 8 - 8 - 24 - 8 - 48]byte // no cache line has two shards
 }
 
 // entry is a state on its way out.
@@ -76,6 +77,7 @@ func NewMemory(options ...MemoryOption) *Memory {
 	for i := range m.shards {
 		m.shards[i].bound = (m.maxKeys + i) / len(m.shards) // in all, maxKeys
 		m.shards[i].entries = make(map[entryKey]*entry)
+		m.shards[i].settled = settled{bound: m.shards[i].bound, slack: m.slack}
 	}
 	return m
 }
@@ -136,8 +138,11 @@ func (m *Memory) askOne(check *Check, decisions []Decision, moments []Moment, pe
 // answer decides the groups of a question, whose shards are locked.
 func (m *Memory) answer(groups [][]ask, asks []ask, decisions []Decision, moments []Moment, peek bool) error {
 	now := m.clock()
-	for i := range moments {
-		moments[i].At = now
+	if moments != nil {
+		for i := range asks {
+			a := &asks[i]
+			moments[a.index] = Moment{At: now, Order: m.shards[a.shard].settled.order}
+		}
 	}
 	for _, group := range groups {
 		pass, err := m.decide(group, asks, decisions, now, peek)
@@ -350,11 +355,16 @@ func (m *Memory) Reset(ctx context.Context, key string, limits []Limit) error {
 	s := &m.shards[m.place(key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := m.clock()
 	for _, l := range limits {
 		for _, shadow := range [...]bool{false, true} {
 			c := Check{Key: key, Limit: l, Shadow: shadow}
-			if e := s.entries[c.entryKey()]; e != nil {
+			k := c.entryKey()
+			if e := s.entries[k]; e != nil {
+				s.settled.reset(k, now, &l, &e.state.ruling.limit)
 				s.remove(e)
+			} else if s.settled.past(k, Moment{}) != nil {
+				s.settled.reset(k, now, &l)
 			}
 		}
 	}
@@ -389,8 +399,15 @@ func (m *Memory) settle(a *ask, c *correction, now int64) error {
 	if a.entry = s.entries[a.check.entryKey()]; a.entry != nil && !a.entry.state.recovered(now) {
 		changed = a.entry.state
 	}
+	key, own := a.check.entryKey(), changed.limitOf(&a.check.Limit)
+	if c.low = c.lowest(own, s.settled.past(key, c.at), now); c.low == 0 {
+		return nil // nothing is left of it
+	}
 	if !arithmetic.settle(&a.check.Limit, &changed, now, c) {
 		return nil
+	}
+	if c.noted {
+		s.settled.note(key, now, own, changed.level)
 	}
 	if changed.blank() {
 		s.remove(a.entry)
@@ -405,7 +422,6 @@ func (m *Memory) settle(a *ask, c *correction, now int64) error {
 		if err := m.makeRoom(alone, alone, now); err != nil {
 			return err
 		}
-		key := a.check.entryKey()
 		key.key = strings.Clone(key.key)
 		e = &entry{key: key.key}
 		s.entries[key] = e
@@ -448,7 +464,7 @@ func (m *Memory) Close() error {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
-		s.entries, s.leaving = make(map[entryKey]*entry), nil
+		s.entries, s.leaving, s.settled = make(map[entryKey]*entry), nil, settled{bound: s.bound, slack: m.slack}
 		s.mu.Unlock()
 	}
 	return nil

@@ -100,6 +100,9 @@ func (m meter) settle(l *Limit, s *state, now int64, c *correction) bool {
 		return false
 	}
 	m.store(own, s, usage{used: u.used + change}, now, 0)
+	// Of a charge that nobody came after nobody has to know.
+	alone := c.at.At != 0 && c.low == most && own.units == l.units && u.used == chargeLeft(l, c.at.Used, now, c.at.At)
+	c.noted = change < 0 && !alone
 	return true
 }
 
@@ -123,6 +126,7 @@ func meterChange(l, own *Limit, used, now int64, c *correction) int64 {
 		left = min(weighed(chargeLeft(l, c.at.Used, now, c.at.At)/l.units.weight, own),
 			chargeLeft(own, weighed(c.at.Used/l.units.weight, own), now, c.at.At))
 	}
+	left = min(left, c.low)
 	if own.algorithm == shaping && used > left && !c.firm {
 		return 0 // others queue behind
 	}

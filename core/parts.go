@@ -116,7 +116,7 @@ func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) {
 	charged := make([]correction, 0, len(group))
 	for i := range group {
 		if a := &group[i]; a.charge {
-			charged = append(charged, correction{check: a.check, events: -a.cost, at: Moment{at, a.after()}, firm: true})
+			charged = append(charged, correction{check: a.check, events: -a.cost, at: Moment{At: at, Used: a.after()}, firm: true})
 		}
 	}
 	if len(charged) == 0 {

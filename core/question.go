@@ -28,6 +28,9 @@ func validate(checks []Check) error {
 			if d := &checks[j]; sameState(c, d) && c.Limit.units != d.Limit.units {
 				return fmt.Errorf("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
 			}
+			if d := &checks[j]; (c.Uncharged || d.Uncharged) && sameState(c, d) {
+				return fmt.Errorf("core: checks %d and %d ask the same key about %s, and one is uncharged", j, i, c.Limit)
+			}
 		}
 	}
 	return nil
@@ -98,7 +101,7 @@ func newQuestion(checks []Check, peek bool) *question {
 }
 
 func newAsk(c *Check, index int, peek bool) ask {
-	return ask{check: c, index: index, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0}
+	return ask{check: c, index: index, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0 && !c.Uncharged}
 }
 
 // charged writes what was used after a group was decided into the moments of its
@@ -171,7 +174,7 @@ func (a *ask) decide(charged, peek bool, d *Decision) {
 		}
 		d.Delay = microseconds(arithmetic.reset(l, before))
 	}
-	if charged && a.cost > 0 {
+	if charged && a.cost > 0 && !a.check.Uncharged {
 		after = arithmetic.charged(l, a.usage, a.cost)
 	}
 	d.Remaining = arithmetic.remaining(l, after)

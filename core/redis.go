@@ -638,27 +638,6 @@ func (r *Redis) reportDamage(a *ask) {
 // time is also logged.
 func (r *Redis) Replaced() int64 { return r.replaced.Load() }
 
-// Reset implements [Store].
-func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
-	if err := r.calls.begin(); err != nil {
-		return err
-	}
-	defer r.calls.end()
-	call := make([]any, 1, 1+2*len(limits))
-	call[0] = "del"
-	for _, limit := range limits {
-		for _, shadow := range [...]bool{false, true} {
-			call = append(call, string(appendKey(nil, r.prefix, key, &limit, shadow)))
-		}
-	}
-	_, err := r.within(ctx, func(ctx context.Context) (string, error) {
-		command := redis.NewIntCmd(ctx, call...)
-		_ = r.client.Process(ctx, command)
-		return "", command.Err()
-	})
-	return err
-}
-
 // Ping implements [Store]. Each master of a cluster or shard of a ring is asked.
 // It runs scripts rather than PING, so that it needs no other permission than a
 // question does.

@@ -1,8 +1,6 @@
 package core
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"strings"
 )
 
@@ -27,14 +25,25 @@ func (c *Check) ruling() *ruling {
 // identity returns what a limit's state has in common with those of others.
 func (r *rule) identity() *ruling { return r.rulings[0].identity }
 
-// shortKey returns a key to keep in memory for a caller's: itself, or a hash where that
-// is long. What looks like a hash is hashed, too, so that no two keys meet.
+// shortKey returns a key to keep in memory for a caller's: itself, or a hash where it
+// would be hashed in a Redis key, too. One that looks like a hash gets a mark more, which
+// no hash has, so that no two keys meet.
 func shortKey(key string) string {
-	if len(key) <= longestSubject && !strings.HasPrefix(key, "#") {
-		return key
+	switch {
+	case isLong(key):
+		return string(appendHash(nil, key))
+	case strings.HasPrefix(key, hashMark):
+		return hashMark + key
 	}
-	sum := sha256.Sum256([]byte(key))
-	return "#" + base64.RawURLEncoding.EncodeToString(sum[:])
+	return key
+}
+
+// callersKey returns the key that shortKey was given, or what stands for it.
+func callersKey(short string) (key string, hashed bool) {
+	if key, marked := strings.CutPrefix(short, hashMark+hashMark); marked {
+		return hashMark + key, false
+	}
+	return short, strings.HasPrefix(short, hashMark)
 }
 
 // entryKey tells a state from all others.

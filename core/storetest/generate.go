@@ -174,6 +174,9 @@ func questionString(checks []core.Check) string {
 		if c.Shadow {
 			b.WriteString(" as a shadow")
 		}
+		if c.Uncharged {
+			b.WriteString(" uncharged")
+		}
 	}
 	return b.String()
 }
