@@ -70,12 +70,18 @@ func (g *Guard) ask(ctx context.Context, x *exchange, asked *question) ([]core.D
 // errDraining is why a request is held no longer when the server goes down.
 var errDraining = errors.New("the server is shutting down")
 
-// hold holds an admitted request until its turn. If that does not come, everything that
-// it was charged is given back.
-func (g *Guard) hold(ctx context.Context, x *exchange) error {
+// hold holds an admitted request until its turn, and returns how long that took. If it
+// does not come, everything that it was charged is given back.
+func (g *Guard) hold(ctx context.Context, x *exchange) (time.Duration, error) {
 	if x.reservation == nil || delay(x.own()) == 0 {
-		return nil
+		return 0, nil
 	}
+	start := time.Now()
+	err := g.holdUntil(ctx, x)
+	return time.Since(start), err
+}
+
+func (g *Guard) holdUntil(ctx context.Context, x *exchange) error {
 	if g.options.Draining == nil {
 		return held(x.reservation.of.Wait(ctx))
 	}
@@ -122,8 +128,8 @@ func (g *Guard) Settle(r *http.Request, served Served) {
 	}
 	start := time.Now()
 	err := x.reservation.of.Settle(context.WithoutCancel(r.Context()), costs...)
-	g.options.Observe(Event{
-		Request: r, Outcomes: outcomes, Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+	g.report(&Event{
+		Request: r, Outcomes: outcomes, Reserved: x.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
 	})
 }
 
