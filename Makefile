@@ -8,7 +8,9 @@ DURATION = 10m
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # The dependencies that users bring in versions of their own.
-FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/labstack/echo/v5 github.com/redis/go-redis/v9
+FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/labstack/echo/v5 github.com/redis/go-redis/v9 \
+	go.opentelemetry.io/otel go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace \
+	go.opentelemetry.io/otel/sdk go.opentelemetry.io/otel/sdk/metric
 # A module of its own, like bench.
 BROWSERTEST = examples/demo/browsertest
 
@@ -23,11 +25,11 @@ test: redis browser ## the whole suite, installing redis-server and Chromium whe
 	cd $(BROWSERTEST) && $(GO) test -race -shuffle=on -count=1 ./...
 
 .PHONY: test-latest
-test-latest: redis ## the suite against the newest gin, echo and go-redis
+test-latest: redis ## the suite against the newest gin, echo, go-redis and OpenTelemetry
 	$(GO) test -modfile=latest.mod -count=1 ./...
 
 .PHONY: latest
-latest: ## move latest.mod to the newest gin, echo and go-redis
+latest: ## move latest.mod to the newest gin, echo, go-redis and OpenTelemetry
 	cp go.mod latest.mod
 	cp go.sum latest.sum
 	$(GO) get -modfile=latest.mod $(FRAMEWORKS:=@latest)

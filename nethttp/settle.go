@@ -128,7 +128,7 @@ func (g *Guard) Settle(r *http.Request, served Served) {
 	}
 	start := time.Now()
 	err := x.reservation.of.Settle(context.WithoutCancel(r.Context()), costs...)
-	g.report(&Event{
+	g.report(&Event{ //nolint:contextcheck // the request has it
 		Request: r, Outcomes: outcomes, Reserved: x.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
 	})
 }
