@@ -1,6 +1,6 @@
 # Everything a change needs. The tests start real Redis servers of their own on
-# free ports, and a real browser; redis-server and Chromium are all that there is to
-# install, and make test does it.
+# free ports, a real browser and a real Prometheus; redis-server, Chromium and Prometheus
+# are all that there is to install, and make test does it.
 
 GO = go
 FUZZTIME = 30s
@@ -9,26 +9,30 @@ CHECKS = 1000
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # The dependencies that users bring in versions of their own.
-FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/labstack/echo/v5 github.com/redis/go-redis/v9
-# A module of its own, like bench.
+FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/labstack/echo/v5 github.com/redis/go-redis/v9 \
+	go.opentelemetry.io/otel go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace \
+	go.opentelemetry.io/otel/sdk go.opentelemetry.io/otel/sdk/metric
+# Modules of their own, like bench.
 BROWSERTEST = examples/demo/browsertest
+OBSERVABILITY = examples/observability
 
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: redis browser ## the whole suite, installing redis-server and Chromium where they are missing
+test: redis browser prometheus ## the whole suite, installing redis-server, Chromium and Prometheus where they are missing
 	$(GO) test -race -shuffle=on -count=1 ./...
 	cd bench && $(GO) test -race -shuffle=on -count=1 ./...
 	cd $(BROWSERTEST) && $(GO) test -race -shuffle=on -count=1 ./...
+	cd $(OBSERVABILITY) && $(GO) test -race -shuffle=on -count=1 ./...
 
 .PHONY: test-latest
-test-latest: redis ## the suite against the newest gin, echo and go-redis
+test-latest: redis ## the suite against the newest gin, echo, go-redis and OpenTelemetry
 	$(GO) test -modfile=latest.mod -count=1 ./...
 
 .PHONY: latest
-latest: ## move latest.mod to the newest gin, echo and go-redis
+latest: ## move latest.mod to the newest gin, echo, go-redis and OpenTelemetry
 	cp go.mod latest.mod
 	cp go.sum latest.sum
 	$(GO) get -modfile=latest.mod $(FRAMEWORKS:=@latest)
@@ -42,6 +46,10 @@ redis: ## install redis-server where it is missing
 browser: ## install Chromium where it is missing
 	@sh .ci/install chromium 'macOS: brew install --cask chromium' chromium chromium-browser google-chrome google-chrome-stable
 
+.PHONY: prometheus
+prometheus: ## install Prometheus where it is missing
+	@sh .ci/install prometheus 'macOS: brew install prometheus' prometheus
+
 .PHONY: fmt
 fmt: ## check the formatting
 	@files="$$(gofmt -l .)"; if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
@@ -52,6 +60,7 @@ tidy: ## check go.mod, latest.mod and those of the other modules
 	$(GO) mod tidy -modfile=latest.mod -diff
 	cd bench && $(GO) mod tidy -diff
 	cd $(BROWSERTEST) && $(GO) mod tidy -diff
+	cd $(OBSERVABILITY) && $(GO) mod tidy -diff
 	@sh .ci/same-requirements go.mod latest.mod
 
 .PHONY: vet
@@ -59,12 +68,14 @@ vet: ## go vet
 	$(GO) vet ./...
 	cd bench && $(GO) vet ./...
 	cd $(BROWSERTEST) && $(GO) vet ./...
+	cd $(OBSERVABILITY) && $(GO) vet ./...
 
 .PHONY: lint
 lint: ## golangci-lint, built from source at a fixed version
 	$(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...
 	cd bench && $(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...
 	cd $(BROWSERTEST) && $(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...
+	cd $(OBSERVABILITY) && $(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...
 
 .PHONY: vuln
 vuln: ## known vulnerabilities in what is called

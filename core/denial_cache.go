@@ -44,6 +44,7 @@ type DenialCache struct {
 	changes  [256]changes // by key, several of which share one
 	dear     atomic.Bool  // there has been a refusal that left something for cheaper questions
 	repeated atomic.Int64
+	trace    Trace
 }
 
 // changes counts what makes refusals worth nothing that are on their way: charges,
@@ -157,6 +158,9 @@ func (c *DenialCache) repeat(checks []Check, decisions []Decision, now int64) bo
 		}
 	}
 	c.repeated.Add(1)
+	if c.trace.Repeated != nil {
+		c.trace.Repeated()
+	}
 	return true
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // Arrows point one way: core knows no HTTP, and nothing below the adapters knows a
-// framework.
+// framework. Who does not use telemetry links none of it, and who does chooses the SDK.
 func TestImports(t *testing.T) {
 	const module = "github.com/weir-go/ratelimit/"
 	for _, test := range []struct {
@@ -15,9 +15,11 @@ func TestImports(t *testing.T) {
 		forbid []string
 	}{
 		{[]string{"core"}, []string{"net/http", module + "nethttp", module + "keyfuncs", module + "headers", module + "gin", module + "echo"}},
-		{[]string{"core", "keyfuncs", "headers", "nethttp"}, []string{
+		{[]string{"core", "keyfuncs", "headers", "nethttp", "telemetry"}, []string{
 			"github.com/gin-gonic/", "github.com/labstack/", "testing", "pgregory.net/rapid", module + "internal/redistest",
+			"go.opentelemetry.io/otel/sdk",
 		}},
+		{[]string{"core", "keyfuncs", "headers", "nethttp", "gin", "echo", "echo/v5"}, []string{"go.opentelemetry.io/"}},
 	} {
 		for _, name := range test.of {
 			out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+name).Output()

@@ -16,16 +16,21 @@ import (
 // that change nothing and talk to nobody.
 type Limiter struct {
 	store Store
+	trace Trace
 	lines lines
 	turns turns
 }
 
 // New returns a Limiter on a store. It talks to nobody. A nil store panics.
-func New(store Store) *Limiter {
+func New(store Store, options ...LimiterOption) *Limiter {
 	if store == nil {
 		panic("core: New needs a Store: use core.NewRedis or core.NewMemory")
 	}
-	return &Limiter{store: store}
+	l := &Limiter{store: store}
+	for _, option := range options {
+		option.applyLimiter(l)
+	}
+	return l
 }
 
 // Allow asks whether one unit may pass, and charges it if so. It is shorthand for

@@ -28,10 +28,14 @@ import (
 // Sentinel URL the user and password are the sentinels'; those of the servers
 // are the parameters "username" and "password".
 //
+// The options are those of [NewRedis]. One that is a [LimiterOption], too, as that of
+// [WithTrace] is, goes for the Limiter as well, and in memory for that alone; the others
+// mean nothing to a Memory store.
+//
 // The client heeds deadlines, and never repeats a question that may have been
 // charged, unless max_retries says so. In a cluster, go-redis also follows
 // redirections with what max_redirects allows. Close closes the client.
-func Open(rawURL string) (*Limiter, error) {
+func Open(rawURL string, options ...RedisOption) (*Limiter, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		// The error would repeat the URL, and the password in it.
@@ -42,7 +46,7 @@ func Open(rawURL string) (*Limiter, error) {
 		if u.Host != "" || u.Path != "" || u.Opaque != "" || u.RawQuery != "" {
 			return nil, fmt.Errorf("core: nothing may follow %q in a store's URL", "memory:")
 		}
-		return New(NewMemory()), nil
+		return New(NewMemory(), forLimiter(options)...), nil
 	case "redis", "rediss", "unix":
 		if u.Opaque != "" || u.Scheme != "unix" && u.Host == "" {
 			return nil, fmt.Errorf("core: a store's URL names a host after %s://", u.Scheme)
@@ -51,11 +55,22 @@ func Open(rawURL string) (*Limiter, error) {
 		if err != nil {
 			return nil, fmt.Errorf("core: the store's URL: %w", err)
 		}
-		store := newRedis(client, true, nil)
+		store := newRedis(client, true, options)
 		store.owned = true
-		return New(store), nil
+		return New(store, forLimiter(options)...), nil
 	}
 	return nil, fmt.Errorf("core: a store's URL starts with memory:, redis://, rediss:// or unix://, not with %q", u.Scheme)
+}
+
+// forLimiter returns which of some options are a Limiter's, too.
+func forLimiter(options []RedisOption) []LimiterOption {
+	var own []LimiterOption
+	for _, option := range options {
+		if of, ok := option.(LimiterOption); ok {
+			own = append(own, of)
+		}
+	}
+	return own
 }
 
 // dial returns the client that a Redis URL describes.

@@ -14,6 +14,9 @@ type RedisOption interface{ applyRedis(*Redis) }
 // MemoryOption changes how a [Memory] store works.
 type MemoryOption interface{ applyMemory(*Memory) }
 
+// LimiterOption changes how a [Limiter] works.
+type LimiterOption interface{ applyLimiter(*Limiter) }
+
 // DenialCacheOption changes how a [DenialCache] works.
 type DenialCacheOption interface{ applyDenialCache(*DenialCache) }
 
@@ -94,10 +97,21 @@ func WithBreaker(failures int, pause time.Duration) RedisOption {
 	return redisOption(func(r *Redis) { r.breakerFailures, r.breakerPause = failures, pause })
 }
 
-// WithTrace has a trace told of what the store does. The default is none.
-func WithTrace(t Trace) RedisOption {
-	return redisOption(func(r *Redis) { r.trace = t })
+// TraceOption is an option of all that can be traced: a [RedisOption], a
+// [DenialCacheOption] and a [LimiterOption].
+type TraceOption interface {
+	RedisOption
+	DenialCacheOption
+	LimiterOption
 }
+
+// WithTrace has a trace told of what is done. Give it to each part that it is to hear of,
+// and to one part as often as there are traces: all are told. The default is none.
+func WithTrace(t Trace) TraceOption { return t }
+
+func (t Trace) applyRedis(r *Redis)             { r.trace = r.trace.and(t) }
+func (t Trace) applyDenialCache(c *DenialCache) { c.trace = c.trace.and(t) }
+func (t Trace) applyLimiter(l *Limiter)         { l.trace = l.trace.and(t) }
 
 // WithLogger sets where a [Redis] store reports what its caller cannot see: keys
 // that were damaged and have been replaced, servers that are not asked for a while, and

@@ -140,21 +140,26 @@ func address(rdb redis.UniversalClient) string {
 
 // newFlights returns the flights to one server.
 func (r *Redis) newFlights(server string) *flights {
+	suspended := new(atomic.Bool)
 	return &flights{
 		server: server, fly: r.fly, traced: r.trace.Call,
 		budget: r.budget, most: r.mostFlights, maxWaiting: r.maxWaiting, heeded: r.heedsDeadline,
-		breaker: newBreaker(r.breakerFailures, r.breakerPause, func(state BreakerState) { r.reportBreaker(server, state) }),
+		breaker: newBreaker(r.breakerFailures, r.breakerPause, func(state BreakerState) { r.reportBreaker(server, state, suspended) }),
 		ended:   make(chan struct{}),
 	}
 }
 
-// reportBreaker logs and traces a change of state.
-func (r *Redis) reportBreaker(server string, state BreakerState) {
+// reportBreaker traces a change of state. It is logged when a server is suspended and
+// when it is asked again; not each time that it is tried in between.
+func (r *Redis) reportBreaker(server string, state BreakerState, suspended *atomic.Bool) {
 	switch state {
 	case BreakerOpen:
-		r.logger().Warn("core: redis keeps failing and is not asked for a while",
-			slog.String("server", server), slog.Duration("pause", r.breakerPause))
+		if !suspended.Swap(true) {
+			r.logger().Info("core: redis keeps failing and is not asked for a while",
+				slog.String("server", server), slog.Duration("pause", r.breakerPause))
+		}
 	case BreakerClosed:
+		suspended.Store(false)
 		r.logger().Info("core: redis answers again", slog.String("server", server))
 	case BreakerHalfOpen:
 	}
@@ -622,15 +627,15 @@ func (r *Redis) observed(groups [][]ask, reply string) error {
 	return nil
 }
 
-// reportDamage counts and logs a key that held something no script of ours writes.
-// If the question charges it, it has been replaced.
+// reportDamage counts and logs that a key held something no script of ours writes. If
+// the question charges it, it has been replaced. Logs do not say whose it was.
 func (r *Redis) reportDamage(a *ask) {
 	if !a.charge {
 		return
 	}
 	total := r.replaced.Add(1)
 	r.logger().Warn("core: a redis key was damaged and has been replaced",
-		slog.String("key", r.key(a.check)), slog.Int64("total", total))
+		slog.String("limit", a.check.Limit.Name()), slog.Int64("total", total))
 }
 
 // Replaced returns how many keys this store has found damaged (of another type,

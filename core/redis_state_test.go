@@ -417,7 +417,7 @@ func TestDamagedKeysAreReplaced(t *testing.T) {
 					if ttl := client.PTTL(ctx, key).Val(); ttl <= 0 {
 						t.Errorf("the new key has no time to live: %v", ttl)
 					}
-					if store.Replaced() != 1 || !strings.Contains(words.String(), l.Name()) {
+					if store.Replaced() != 1 || !strings.Contains(words.String(), "limit="+l.Name()) || strings.Contains(words.String(), prefix) {
 						t.Errorf("%d keys counted as replaced, want 1; logged %q", store.Replaced(), words)
 					}
 				})

@@ -1,15 +1,26 @@
 package core
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
-// Trace is told what a [Redis] store does that its callers do not see, for metrics
+// Trace is told what stores and limiters do that their callers do not see, for metrics
 // and logs; see [WithTrace]. Its functions are called on the goroutines that work for
-// the store, by many at once, and must not block. Those that are nil are not called.
+// the store, or ask, by many at once, and must not block. Those that are nil are not
+// called, and cost nothing.
 type Trace struct {
-	// Call is told of each call to Redis that has ended.
+	// Call is told of each call of a [Redis] store that has ended, but for those that
+	// settle, list, reset and ping.
 	Call func(Call)
-	// Breaker is told when a server is not asked any more, is tried, and is asked again.
+	// Breaker is told when a [Redis] store does not ask a server any more, tries it, and
+	// asks it again.
 	Breaker func(server string, state BreakerState)
+	// Repeated is told of each question that a [DenialCache] has answered without the
+	// store.
+	Repeated func()
+	// Wait is told of each [Limiter.Wait], [Limiter.WaitN] and [Limiter.Do] that has waited, or given up.
+	Wait func(Wait)
 }
 
 // Call is one call to Redis: a script call, or in a cluster a pipeline of them.
@@ -22,4 +33,62 @@ type Call struct {
 	Elapsed time.Duration
 	// Err is why it failed, or nil; see [FailureOf].
 	Err error
+}
+
+// Wait is one wait for a limit.
+type Wait struct {
+	// Limit is what was waited for, and Units how many of it. Whose they are is not told.
+	Limit Limit
+	Units int
+	// Elapsed is how long it took to be admitted, or to give up.
+	Elapsed time.Duration
+	// Err is nil if the units were admitted, a [LimitedError] if that would have come too
+	// late, and otherwise what kept them from it.
+	Err error
+}
+
+// and returns a trace that tells two.
+func (t Trace) and(other Trace) Trace {
+	and := Trace{Call: both(t.Call, other.Call), Breaker: t.Breaker, Repeated: t.Repeated, Wait: both(t.Wait, other.Wait)}
+	switch {
+	case t.Breaker == nil:
+		and.Breaker = other.Breaker
+	case other.Breaker != nil:
+		and.Breaker = func(server string, state BreakerState) {
+			t.Breaker(server, state)
+			other.Breaker(server, state)
+		}
+	}
+	switch {
+	case t.Repeated == nil:
+		and.Repeated = other.Repeated
+	case other.Repeated != nil:
+		and.Repeated = func() {
+			t.Repeated()
+			other.Repeated()
+		}
+	}
+	return and
+}
+
+// both returns a function that tells two, of which either may be nil.
+func both[T any](first, second func(T)) func(T) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(what T) {
+		first(what)
+		second(what)
+	}
+}
+
+// tracedWait is waitN for a limiter that has to tell how long it takes.
+func (l *Limiter) tracedWait(ctx context.Context, key string, limit Limit, n int, options []WaitOption) error {
+	start := time.Now()
+	err := l.waitN(ctx, key, limit, n, options)
+	l.trace.Wait(Wait{Limit: limit, Units: n, Elapsed: time.Since(start), Err: err})
+	return err
 }

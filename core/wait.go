@@ -74,6 +74,13 @@ func (l *Limiter) Wait(ctx context.Context, key string, limit Limit, options ...
 // WaitN is [Limiter.Wait] for n units together. A large cost is not overtaken by
 // smaller ones behind it.
 func (l *Limiter) WaitN(ctx context.Context, key string, limit Limit, n int, options ...WaitOption) error {
+	if l.trace.Wait != nil {
+		return l.tracedWait(ctx, key, limit, n, options)
+	}
+	return l.waitN(ctx, key, limit, n, options)
+}
+
+func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, options []WaitOption) error {
 	w := &waiter{checks: []Check{{Key: key, Limit: limit, Cost: n}}, told: make(chan struct{}, 1)}
 	for _, option := range options {
 		option.applyWait(w)

@@ -20,15 +20,16 @@ type Middleware = gin.HandlerFunc
 
 // These are the types of package nethttp.
 type (
-	Policy    = ratelimit.Policy
-	Options   = ratelimit.Options
-	ErrorMode = ratelimit.ErrorMode
-	Event     = ratelimit.Event
-	Outcome   = ratelimit.Outcome
-	Guard     = ratelimit.Guard
-	Refusal   = ratelimit.Refusal
-	Problem   = ratelimit.Problem
-	Served    = ratelimit.Served
+	Policy     = ratelimit.Policy
+	Options    = ratelimit.Options
+	ErrorMode  = ratelimit.ErrorMode
+	Event      = ratelimit.Event
+	Outcome    = ratelimit.Outcome
+	Unanswered = ratelimit.Unanswered
+	Guard      = ratelimit.Guard
+	Refusal    = ratelimit.Refusal
+	Problem    = ratelimit.Problem
+	Served     = ratelimit.Served
 )
 
 // ProblemType is the media type of a [Problem].

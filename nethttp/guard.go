@@ -39,6 +39,7 @@ type Guard struct {
 	fields   []string // that options.Headers may write
 	writer   headers.Writer
 	fallback *core.Fallback // nil: no policy asks for it
+	log      *eventLog
 }
 
 // NewGuard returns a Guard. It talks to nobody. It panics with the reason if the
@@ -55,8 +56,8 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 	if options.Headers == nil {
 		options.Headers = headers.Draft
 	}
-	if options.Observe == nil {
-		options.Observe = new(outageLog).observe
+	if options.OnError == unsaid {
+		options.OnError = FailOpen
 	}
 	policies = slices.Clone(policies)
 	for i := range policies {
@@ -70,6 +71,7 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 		policies: policies,
 		names:    names(policies),
 		fields:   headers.Names(options.Headers),
+		log:      &eventLog{logger: options.Logger},
 	}
 	g.writer = headers.Prepare(options.Headers, g.described())
 	g.fallback = fallback
@@ -120,6 +122,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	event := Event{Request: r}
 	asked, err := g.question(r, x)
 	if err != nil {
+		event.Unanswered = asked.unanswered(nil)
 		return r, g.refuse(h, &event, http.StatusInternalServerError, err)
 	}
 	if len(asked.checks) == 0 {
@@ -135,6 +138,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 		return r, g.refuse(h, &event, statusClientClosedRequest, err)
 	default:
 		left := g.decideWithout(ctx, x, asked, err)
+		event.Unanswered = asked.unanswered(&left.question)
 		if left.status != 0 {
 			event.Elapsed = time.Since(start)
 			return r, g.refuse(h, &event, left.status, left.err)
@@ -143,7 +147,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	}
 	event.Elapsed = time.Since(start)
 	if len(asked.checks) == 0 {
-		g.options.Observe(event)
+		g.report(&event)
 		return r, nil
 	}
 
@@ -155,15 +159,23 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 			return r, g.refuse(h, &event, http.StatusTooManyRequests, event.Err)
 		}
 	}
-	if err := g.hold(ctx, x); err != nil {
+	if event.Held, err = g.hold(ctx, x); err != nil {
 		status := http.StatusServiceUnavailable // its time is up before its turn, or the server's
 		if hungUp(ctx) {
 			status = statusClientClosedRequest
 		}
 		return r, g.refuse(h, &event, status, err)
 	}
-	g.options.Observe(event)
+	g.report(&event)
 	return r, nil
+}
+
+// report tells the log and the observer of an event.
+func (g *Guard) report(event *Event) {
+	g.log.event(event)
+	if g.options.Observe != nil {
+		g.options.Observe(*event)
+	}
 }
 
 // hungUp reports whether the client has gone away. A deadline that passes is the
@@ -190,7 +202,8 @@ type asker struct {
 	settle func(*http.Request, Served) int // nil: what is reserved is right
 }
 
-// question returns what is to be asked about a request.
+// question returns what is to be asked about a request. With an error, it returns the
+// policy that could not say.
 func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 	asked := question{checks: x.room.check[:0], askers: x.room.asker[:0]}
 	if n := len(g.policies); n > 1 {
@@ -204,7 +217,7 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 			}
 			check, err := p.check(r)
 			if err != nil {
-				return question{}, fmt.Errorf("ratelimit: policy %d: %w", i, err)
+				return g.unasked(i), fmt.Errorf("ratelimit: policy %d: %w", i, err)
 			}
 			unlimited := check.Limit == core.Limit{}
 			if unlimited || x.outer.charged(&check, g.limiter) {
@@ -225,6 +238,28 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 		}
 	}
 	return asked, nil
+}
+
+// unasked returns a policy that could not say what to ask, as far as it is known.
+func (g *Guard) unasked(i int) question {
+	p, name := &g.policies[i], g.names[i]
+	if name == "" && p.LimitFor == nil {
+		name = p.Limit.Name()
+	}
+	return question{checks: []core.Check{{Limit: p.Limit, Shadow: p.Shadow}}, askers: []asker{{name: name}}}
+}
+
+// unanswered returns who has asked, but for those of whose checks something was
+// decided.
+func (q *question) unanswered(decided *question) []Unanswered {
+	var list []Unanswered
+	for i := range q.checks {
+		c, a := &q.checks[i], &q.askers[i]
+		if decided == nil || decided.find(c) == nil {
+			list = append(list, Unanswered{Policy: a.name, Limit: c.Limit, Shadow: c.Shadow, Mode: a.mode})
+		}
+	}
+	return list
 }
 
 // find returns the check of the same state that is asked already, or nil.
@@ -287,6 +322,6 @@ func (g *Guard) refuse(h http.Header, event *Event, status int, err error) *Refu
 		refusal.retryAfter = 1 + rand.Int64N(3) // spread the clients' return
 	}
 	refusal.writeHeaders(h)
-	g.options.Observe(*event)
+	g.report(event)
 	return refusal
 }

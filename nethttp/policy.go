@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -112,9 +113,16 @@ type Options struct {
 
 	// Observe is told what was decided about each request that a policy applied
 	// to, before the request goes on or is answered. It is called on the request's
-	// goroutine and must not block. The default is to log, by [log/slog] and no more
-	// than once in ten seconds, that a question could not be answered.
+	// goroutine and must not block. The default is to tell nobody. Package telemetry has
+	// what reports it to OpenTelemetry.
 	Observe func(Event)
+
+	// Logger is told of refused requests, at level debug, and that questions could not be
+	// answered, at level warn and no more than once in ten seconds, with the number of those
+	// that it was not told. It is never told whose requests they are; but an error of a key
+	// function or a LimitFor of yours is logged as it is. The default is [slog.Default] at
+	// the time; slog.New(slog.DiscardHandler) logs nothing.
+	Logger *slog.Logger
 }
 
 // ErrorMode says what happens to a request when the store cannot answer. Of several

@@ -103,12 +103,18 @@ func (x *exchange) reserve(d decided) {
 // errDraining is why a request is held no longer when the server goes down.
 var errDraining = errors.New("the server is shutting down")
 
-// hold holds an admitted request until its turn. If that does not come, everything that
-// it was charged is given back.
-func (g *Guard) hold(ctx context.Context, x *exchange) error {
+// hold holds an admitted request until its turn, and returns how long that took. If it
+// does not come, everything that it was charged is given back.
+func (g *Guard) hold(ctx context.Context, x *exchange) (time.Duration, error) {
 	if x.reservation == nil || delay(x.own()) == 0 {
-		return nil
+		return 0, nil
 	}
+	start := time.Now()
+	err := g.holdUntil(ctx, x)
+	return time.Since(start), err
+}
+
+func (g *Guard) holdUntil(ctx context.Context, x *exchange) error {
 	if g.options.Draining == nil {
 		return held(g.wait(ctx, x.reservation))
 	}
@@ -180,8 +186,8 @@ func (g *Guard) Settle(r *http.Request, served Served) {
 	ctx := context.WithoutCancel(r.Context())
 	g.sawSettled(v, stored)
 	err := errors.Join(v.stored.settle(ctx, stored), v.local.settle(ctx, local))
-	g.options.Observe(Event{
-		Request: r, Outcomes: outcomes, Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+	g.report(&Event{
+		Request: r, Outcomes: outcomes, Reserved: x.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
 	})
 }
 

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/telemetry"
+)
+
+// memory is the URL of a store in this process, which has no server to be reported.
+const memory = "memory:"
+
+// service is a small API, and what watches it.
+type service struct {
+	handler  http.Handler
+	limiter  *core.Limiter
+	provider *metric.MeterProvider
+	client   *redis.Client // nil: in memory
+}
+
+func newService(url string) (*service, error) {
+	registry := prometheus.NewRegistry()
+	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
+	if err != nil {
+		return nil, err
+	}
+	s := &service{provider: metric.NewMeterProvider(metric.WithReader(reader))}
+	reporter := telemetry.New(telemetry.Options{MeterProvider: s.provider, MostServers: 10})
+	if s.limiter, s.client, err = open(url, core.WithTrace(reporter.Trace())); err != nil {
+		return nil, err
+	}
+	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HalfLife: time.Minute})
+	options := ratelimit.Options{Observe: func(e ratelimit.Event) {
+		reporter.Observe(e)
+		offenders.Observe(e)
+	}}
+
+	// A client that names itself makes the load; a real service would not believe it.
+	client := keyfuncs.Header("X-Client")
+	items := ratelimit.New(s.limiter, options,
+		ratelimit.Policy{Limit: core.Leaky(20, core.PerSecond(15)).Named("api"), By: client},
+		ratelimit.Policy{Limit: core.GCRA(10, core.PerSecond(8)).Named("candidate"), By: client, Shadow: true})
+	reports := ratelimit.New(s.limiter, options,
+		ratelimit.Policy{Limit: core.Shaping(20, core.PerSecond(40)).Named("reports"), By: keyfuncs.Global})
+	downloads := ratelimit.New(s.limiter, options, ratelimit.Policy{
+		Limit: core.FixedWindow(20_000, 10*time.Second).Named("bytes"), By: client, OnError: ratelimit.Fallback,
+		Settle: func(_ *http.Request, served ratelimit.Served) int { return int(served.Bytes) },
+	})
+
+	mux := http.NewServeMux()
+	mux.Handle("GET /items/{id}", items(text("an item\n")))
+	mux.Handle("GET /reports", reports(text("a report\n")))
+	mux.Handle("GET /downloads", downloads(text(strings.Repeat("0123456789abcde\n", 256))))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /offenders", offenders)
+	s.handler = mux
+	return s, nil
+}
+
+// open returns a limiter, whose every part is traced, and its client.
+func open(url string, trace core.TraceOption) (*core.Limiter, *redis.Client, error) {
+	if url == memory {
+		return core.New(core.CacheDenials(core.NewMemory(), 10_000, trace), trace), nil, nil
+	}
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, nil, errors.New("the store's URL is malformed") // err would repeat it, and the password in it
+	}
+	options.MaxRetries, options.ContextTimeoutEnabled = -1, true
+	client := redis.NewClient(options)
+	return core.New(core.CacheDenials(core.NewRedis(client, trace), 10_000, trace), trace), client, nil
+}
+
+func (s *service) close() {
+	_ = s.limiter.Close()
+	if s.client != nil {
+		_ = s.client.Close()
+	}
+	_ = s.provider.Shutdown(context.Background())
+}
+
+func text(body string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
+}

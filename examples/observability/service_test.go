@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// underLoad starts a service on a Redis of its own, which sends requests to itself until
+// the test ends.
+func underLoad(t *testing.T) (server *httptest.Server, store *redistest.Server) {
+	t.Helper()
+	store = redistest.Start(t)
+	s, err := newService(store.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	server = httptest.NewServer(s.handler)
+	t.Cleanup(server.Close)
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	t.Cleanup(group.Wait)
+	t.Cleanup(stop)
+	group.Go(func() { s.load(ctx, server.URL, 300) })
+	return server, store
+}
+
+// get returns what a GET is answered.
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(text)
+}
+
+// poll tries until there is nothing to complain about.
+func poll(t *testing.T, try func() (complaint string)) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		complaint := try()
+		if complaint == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(complaint)
+		}
+	}
+}
+
+// program returns the path of one of Prometheus' programs. Without it the test is
+// skipped, except in continuous integration.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return path
+	case os.Getenv("CI") == "true":
+		t.Fatalf("%s is not installed: make prometheus", name)
+	default:
+		t.Skipf("%s is not installed: make prometheus", name)
+	}
+	return ""
+}
+
+func TestOffendersAreServed(t *testing.T) {
+	server, _ := underLoad(t)
+	poll(t, func() string {
+		if _, body := get(t, server.URL+"/offenders"); !strings.Contains(body, `"policy":"api"`) {
+			return "nobody was refused: " + body
+		}
+		return ""
+	})
+}
+
+func TestTheDefaultStoreNeedsNoServer(t *testing.T) {
+	s, err := newService(memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/items/1", nil))
+	if w.Code != http.StatusOK || w.Header().Get("RateLimit") == "" {
+		t.Errorf("answered %d with %v", w.Code, w.Header())
+	}
+	if _, err := newService("redis://user:secret@:port"); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a malformed URL is %v, want an error without the password", err)
+	}
+}
+
+// The alert rules are right in Prometheus' own eyes, and go off when they should.
+func TestAlertRules(t *testing.T) {
+	promtool := program(t, "promtool")
+	for _, arguments := range [][]string{
+		{"check", "rules", "alerts.yml"},
+		{"test", "rules", "alerts_test.yml"},
+		{"check", "config", "prometheus.yml"},
+	} {
+		if out, err := exec.CommandContext(t.Context(), promtool, arguments...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(arguments, " "), err, out)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package telemetry_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	tracesdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/weir-go/ratelimit/core"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/telemetry"
+)
+
+// instant answers at once, so that what is left is what the middleware and telemetry cost.
+type instant struct {
+	core.Store
+
+	decision core.Decision
+}
+
+func (i instant) Decide(_ context.Context, checks []core.Check, decisions []core.Decision) error {
+	for j := range checks {
+		decisions[j] = i.decision
+		decisions[j].Limit = checks[j].Limit
+	}
+	return nil
+}
+
+// BenchmarkMiddleware is a request through the middleware, with telemetry off and on.
+func BenchmarkMiddleware(b *testing.B) {
+	never := tracesdk.NewTracerProvider(tracesdk.WithSampler(tracesdk.NeverSample()))
+	for _, outcome := range []struct {
+		name     string
+		decision core.Decision
+	}{
+		{"allowed", core.Decision{Allowed: true, Remaining: 9, NextAfter: time.Second, ResetAfter: time.Second}},
+		{"refused", core.Decision{RetryAfter: time.Second, NextAfter: time.Second, ResetAfter: time.Second}},
+	} {
+		for _, telemetric := range []struct {
+			name    string
+			observe func(b *testing.B) func(ratelimit.Event)
+		}{
+			{"off", func(*testing.B) func(ratelimit.Event) { return nil }},
+			{"metrics", func(b *testing.B) func(ratelimit.Event) {
+				reporter, _ := newReporter(b, telemetry.Options{})
+				return reporter.Observe
+			}},
+			{"unsampled-spans", func(b *testing.B) func(ratelimit.Event) {
+				reporter, _ := newReporter(b, telemetry.Options{TracerProvider: never})
+				return reporter.Observe
+			}},
+			{"offenders", func(*testing.B) func(ratelimit.Event) {
+				return telemetry.NewTopOffenders(telemetry.TopOffenderOptions{}).Observe
+			}},
+		} {
+			b.Run(outcome.name+"/"+telemetric.name, func(b *testing.B) {
+				guard := ratelimit.NewGuard(core.New(instant{decision: outcome.decision}), ratelimit.Options{Observe: telemetric.observe(b)},
+					ratelimit.Policy{Limit: core.Leaky(10, core.PerSecond(1)).Named("api")})
+				h, r := make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil)
+				b.ReportAllocs()
+				for b.Loop() {
+					guard.Check(h, r, nil)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkStore is what a trace costs the store's own work: a repeated refusal, and what
+// is told of a call.
+func BenchmarkStore(b *testing.B) {
+	limit := core.FixedWindow(1, time.Hour)
+	for _, name := range []string{"off", "metrics"} {
+		b.Run("repeated/"+name, func(b *testing.B) {
+			var options []core.DenialCacheOption
+			if name == "metrics" {
+				reporter, _ := newReporter(b, telemetry.Options{})
+				options = append(options, core.WithTrace(reporter.Trace()))
+			}
+			limiter := core.New(core.CacheDenials(core.NewMemory(), 10, options...))
+			for range 2 {
+				_, _ = limiter.Allow(b.Context(), "key", limit)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = limiter.Allow(b.Context(), "key", limit)
+			}
+		})
+	}
+	b.Run("call", func(b *testing.B) {
+		reporter, _ := newReporter(b, telemetry.Options{})
+		trace := reporter.Trace()
+		call := core.Call{Server: "127.0.0.1:6379", Questions: 3, Checks: 5, Elapsed: 100 * time.Microsecond}
+		b.ReportAllocs()
+		for b.Loop() {
+			trace.Call(call)
+		}
+	})
+}
+
+// BenchmarkTopOffenders is a refusal that is counted: of a key that has a counter, and of
+// keys that never come again and take one each.
+func BenchmarkTopOffenders(b *testing.B) {
+	events := make([]ratelimit.Event, 100_000)
+	for i := range events {
+		events[i] = refusal(fmt.Sprint("ip:", i))
+	}
+	for name, keys := range map[string]int{"known": 100, "new": len(events)} {
+		b.Run(name, func(b *testing.B) {
+			offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				offenders.Observe(events[i%keys])
+			}
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package telemetry_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/weir-go/ratelimit/core"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/telemetry"
+)
+
+// One reporter tells OpenTelemetry of all middleware and of the store.
+func Example() {
+	// A program sets up the SDK with an exporter; here it is read by hand.
+	reader := sdk.NewManualReader()
+	reporter := telemetry.New(telemetry.Options{MeterProvider: sdk.NewMeterProvider(sdk.WithReader(reader))})
+
+	limiter, err := core.Open("memory:", core.WithTrace(reporter.Trace()))
+	if err != nil {
+		panic(err)
+	}
+	limit := ratelimit.New(limiter, ratelimit.Options{Observe: reporter.Observe},
+		ratelimit.Policy{Limit: core.Leaky(2, core.PerMinute(1)).Named("api")})
+	handler := limit(http.NotFoundHandler())
+	for range 5 {
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	}
+
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(context.Background(), &all); err != nil {
+		panic(err)
+	}
+	for _, metric := range all.ScopeMetrics[0].Metrics {
+		if sum, ok := metric.Data.(metricdata.Sum[int64]); ok && metric.Name == "ratelimit.decisions" {
+			for _, point := range sum.DataPoints {
+				outcome, _ := point.Attributes.Value("ratelimit.outcome")
+				fmt.Println(outcome.AsString(), point.Value)
+			}
+		}
+	}
+	// Unordered output:
+	// allowed 2
+	// refused 3
+}
+
+// To hear of events yourself, too, tell the reporter from a function of your own.
+func ExampleReporter_Observe() {
+	reporter := telemetry.New(telemetry.Options{})
+	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
+	options := ratelimit.Options{Observe: func(e ratelimit.Event) {
+		reporter.Observe(e)
+		offenders.Observe(e)
+		if e.Status == http.StatusTooManyRequests {
+			fmt.Println("refused by", e.Outcomes[0].Policy)
+		}
+	}}
+	limit := ratelimit.New(core.New(core.NewMemory()), options, ratelimit.Policy{Limit: core.FixedWindow(1, time.Minute)})
+	for range 2 {
+		limit(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	}
+	// Output: refused by fixed-window:1:1m
+}
+
+// Spans are off until a TracerProvider is given.
+func ExampleNew_spans() {
+	reporter := telemetry.New(telemetry.Options{TracerProvider: otel.GetTracerProvider()})
+	_ = ratelimit.Options{Observe: reporter.Observe}
+	// Output:
+}
+
+func ExampleTopOffenders() {
+	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
+	limit := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{Observe: offenders.Observe},
+		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hourly")})
+	for _, client := range []string{"203.0.113.9", "203.0.113.9", "203.0.113.9", "198.51.100.7", "198.51.100.7"} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = client + ":1234"
+		limit(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
+	}
+	for _, o := range offenders.Top(10) {
+		fmt.Printf("%s %.1f by %s\n", o.Key, o.Refusals, o.Policy)
+	}
+	http.Handle("GET /offenders", offenders) // where only you can read it
+	// Output:
+	// ip:203.0.113.9 2.0 by hourly
+	// ip:198.51.100.7 1.0 by hourly
+}

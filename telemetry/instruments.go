@@ -1,0 +1,69 @@
+package telemetry
+
+import (
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// instruments are what is reported, under the names that the package documents.
+type instruments struct {
+	decisions, nearLimit, denialCacheHits     metric.Int64Counter
+	questionDuration                          metric.Float64Histogram
+	delayDuration, waitDuration, callDuration metric.Float64Histogram
+	settlementSize, callQuestions, callChecks metric.Int64Histogram
+	servers                                   metric.Int64UpDownCounter
+}
+
+// newInstruments makes the instruments. If one cannot be made as it is to be, which only
+// the program's own views could cause, OpenTelemetry's error handler is told, and it works
+// as well as it can.
+func newInstruments(meter metric.Meter) instruments {
+	maker := maker{meter}
+	return instruments{
+		decisions:        maker.counter("ratelimit.decisions", "{decision}", "Decisions of policies about requests."),
+		nearLimit:        maker.counter("ratelimit.near_limit", "{decision}", "Allowed requests that have left little of a limit."),
+		denialCacheHits:  maker.counter("ratelimit.denial_cache.hits", "{question}", "Questions that were refused from memory."),
+		questionDuration: maker.durations("ratelimit.question.duration", "How long requests waited for their decisions.", seconds),
+		delayDuration:    maker.durations("ratelimit.delay.duration", "How long shaped requests are to be held back.", longSeconds),
+		waitDuration:     maker.durations("ratelimit.wait.duration", "How long requests and callers have waited for their turn.", longSeconds),
+		callDuration:     maker.durations("ratelimit.store.call.duration", "How long calls to Redis took.", seconds),
+		settlementSize:   maker.sizes("ratelimit.settlement.size", "{unit}", "Units that were returned or charged when requests had been served.", decades),
+		callQuestions:    maker.sizes("ratelimit.store.call.questions", "{question}", "Questions that travelled together in a call to Redis.", doubles),
+		callChecks:       maker.sizes("ratelimit.store.call.checks", "{check}", "Checks that travelled together in a call to Redis.", doubles),
+		servers:          maker.upDown("ratelimit.store.servers", "{server}", "Redis servers, by whether they are asked."),
+	}
+}
+
+// The bounds of histograms of what is counted: a call holds up to 128 checks; a unit may
+// be a request or a byte.
+var (
+	doubles = []float64{1, 2, 4, 8, 16, 32, 64, 128}
+	decades = []float64{1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9}
+)
+
+type maker struct{ meter metric.Meter }
+
+func (m maker) counter(name, unit, description string) metric.Int64Counter {
+	return made(m.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description)))
+}
+
+func (m maker) upDown(name, unit, description string) metric.Int64UpDownCounter {
+	return made(m.meter.Int64UpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(description)))
+}
+
+func (m maker) durations(name, description string, bounds []float64) metric.Float64Histogram {
+	return made(m.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
+		metric.WithExplicitBucketBoundaries(bounds...)))
+}
+
+func (m maker) sizes(name, unit, description string, bounds []float64) metric.Int64Histogram {
+	return made(m.meter.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(description),
+		metric.WithExplicitBucketBoundaries(bounds...)))
+}
+
+func made[T any](instrument T, err error) T {
+	if err != nil {
+		otel.Handle(err)
+	}
+	return instrument
+}

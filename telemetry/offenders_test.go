@@ -1,0 +1,203 @@
+package telemetry_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/telemetry"
+)
+
+// refusal is the event of a request that is refused under some keys.
+func refusal(keys ...string) ratelimit.Event {
+	e := ratelimit.Event{Status: http.StatusTooManyRequests}
+	for _, key := range keys {
+		e.Outcomes = append(e.Outcomes, ratelimit.Outcome{Policy: "p", Key: key, Cost: 1, Decision: core.Decision{RetryAfter: time.Second}})
+	}
+	return e
+}
+
+// Against an exact count of everything that decays alike: no count is too low, none is too
+// high by more than it says, nor by more than the n-th part of all, and whoever has more
+// than that is found.
+func TestTopOffendersAreWithinTheirBounds(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		synctest.Test(t, func(*testing.T) {
+			size := rapid.IntRange(1, 8).Draw(r, "size")
+			halfLife := time.Duration(rapid.IntRange(1, 100).Draw(r, "half-life")) * time.Second
+			offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{Size: size, HalfLife: halfLife})
+			type occurrence struct {
+				key string
+				at  time.Time
+			}
+			var all []occurrence
+			for _, n := range rapid.SliceOfN(rapid.IntRange(0, 15), 1, 200).Draw(r, "stream") {
+				time.Sleep(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 10, 5000}).Draw(r, "pause")) * time.Second)
+				key := fmt.Sprint("key", n*n/15) // some more often than others
+				all = append(all, occurrence{key, time.Now()})
+				offenders.Observe(refusal(key))
+			}
+			exact, total := make(map[string]float64), 0.0
+			for _, o := range all {
+				worth := math.Exp2(-float64(time.Since(o.at)) / float64(halfLife))
+				exact[o.key] += worth
+				total += worth
+			}
+			const slack = 1e-6 // of floating point, and of what is worth nothing any more
+			if got := offenders.Total(); math.Abs(got-total) > slack {
+				r.Errorf("a total of %v, want %v", got, total)
+			}
+			found := make(map[string]bool)
+			last := math.Inf(1)
+			for _, o := range offenders.Top(100) {
+				found[o.Key] = true
+				if o.Refusals > last {
+					r.Errorf("%s with %v comes after %v", o.Key, o.Refusals, last)
+				}
+				last = o.Refusals
+				if o.Refusals < exact[o.Key]-slack || o.Refusals-o.Error > exact[o.Key]+slack || o.Error > total/float64(size)+slack {
+					r.Errorf("%s is counted as %v ± %v of %v, and was there %v times", o.Key, o.Refusals, o.Error, total, exact[o.Key])
+				}
+			}
+			if len(found) > size {
+				r.Errorf("%d keys, want no more than %d", len(found), size)
+			}
+			for key, n := range exact {
+				if n > total/float64(size)+slack && !found[key] {
+					r.Errorf("%s was there %v times of %v, and is not found", key, n, total)
+				}
+			}
+		})
+	})
+}
+
+func TestTopOffendersForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{Size: 5, HalfLife: time.Minute})
+		for range 100 {
+			offenders.Observe(refusal("early"))
+		}
+		time.Sleep(4 * time.Minute)
+		for range 10 {
+			offenders.Observe(refusal("late"))
+		}
+		top := offenders.Top(2)
+		if top[0].Key != "late" || top[0].Refusals != 10 || top[1].Key != "early" || top[1].Refusals != 6.25 {
+			t.Errorf("%+v, want 10 late ones, and a sixteenth of 100 early ones", top)
+		}
+		time.Sleep(10_000 * time.Minute)
+		offenders.Observe(refusal("now"))
+		if top := offenders.Top(10); len(top) != 1 || top[0].Key != "now" || top[0].Refusals != 1 {
+			t.Errorf("%+v, want one who is here now", top)
+		}
+	})
+}
+
+// Only who was refused is an offender, and once for each request.
+func TestWhoIsNoOffender(t *testing.T) {
+	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
+	allowed := ratelimit.Event{Outcomes: []ratelimit.Outcome{{Key: "good", Decision: core.Decision{Allowed: true}}}}
+	shadow := ratelimit.Event{Outcomes: []ratelimit.Outcome{{Key: "watched", Shadow: true}}}
+	mixed := refusal("bad", "bad")
+	mixed.Outcomes = append(mixed.Outcomes, allowed.Outcomes[0], shadow.Outcomes[0])
+	settled := refusal("answered 429 by the handler itself")
+	settled.Settled = true
+	for _, e := range []ratelimit.Event{allowed, shadow, mixed, settled} {
+		offenders.Observe(e)
+	}
+	if top := offenders.Top(10); len(top) != 1 || top[0].Key != "bad" || top[0].Refusals > 1 {
+		t.Errorf("%+v, want one refusal of one key", top)
+	}
+}
+
+func TestTopOffendersAreHashedOnRequest(t *testing.T) {
+	long := strings.Repeat("k", 1_000_000)
+	shown := func(hashKey []byte) (keys []string) {
+		offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HashKey: hashKey})
+		offenders.Observe(refusal("ip:203.0.113.9"))
+		for _, o := range offenders.Top(1) {
+			keys = append(keys, o.Key)
+		}
+		w := httptest.NewRecorder()
+		offenders.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if text := offenders.String() + w.Body.String(); strings.Contains(text, "203.0.113.9") == (hashKey != nil) {
+			t.Errorf("with the hash key %q it shows %s", hashKey, text)
+		}
+		return keys
+	}
+	plain, one, again, two := shown(nil), shown([]byte("one")), shown([]byte("one")), shown([]byte("two"))
+	if plain[0] != "ip:203.0.113.9" || one[0] == two[0] || one[0] != again[0] || len(one[0]) != len("hmac:")+32 {
+		t.Errorf("%q, %q, %q and %q, want the key, and an HMAC by each hash key", plain, one, again, two)
+	}
+	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
+	offenders.Observe(refusal(long))
+	if top := offenders.Top(1); len(top[0].Key) != len("sha256:")+64 {
+		t.Errorf("a long key is kept in %d bytes", len(top[0].Key))
+	}
+}
+
+func TestTopOffendersAreServed(t *testing.T) {
+	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HalfLife: time.Hour})
+	for i := range 30 {
+		for range i + 1 {
+			offenders.Observe(refusal(fmt.Sprint("key", i)))
+		}
+	}
+	for query, want := range map[string]int{"": 20, "?n=3": 3, "?n=1000": 30} {
+		w := httptest.NewRecorder()
+		offenders.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+query, nil))
+		var body struct {
+			HalfLifeSeconds float64 `json:"half_life_seconds"`
+			Refusals        float64
+			Offenders       []telemetry.Offender
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+			t.Fatal(err)
+		}
+		if len(body.Offenders) != want || body.Offenders[0].Key != "key29" || body.Offenders[0].Policy != "p" || body.Offenders[0].Last.IsZero() ||
+			body.HalfLifeSeconds != 3600 || body.Refusals < 464 || w.Header().Get("Cache-Control") != "no-store" ||
+			w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%q: %v %s", query, w.Header(), w.Body)
+		}
+	}
+	for method, query := range map[string]string{http.MethodPost: "", http.MethodGet: "?n=none"} {
+		w := httptest.NewRecorder()
+		offenders.ServeHTTP(w, httptest.NewRequest(method, "/"+query, nil))
+		if w.Code < 400 || w.Code >= 500 {
+			t.Errorf("%s %q is answered with %d", method, query, w.Code)
+		}
+	}
+	if lines := strings.Split(offenders.String(), "\n"); len(lines) != 22 || !strings.HasPrefix(lines[0], "refusals") || !strings.Contains(lines[1], `"key29"`) {
+		t.Errorf("printed %q, want a title and 20 offenders", lines)
+	}
+}
+
+func TestTopOffendersMayBeUsedByMany(t *testing.T) {
+	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{Size: 10, HalfLife: 1000 * time.Hour})
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			for j := range 500 {
+				offenders.Observe(refusal(fmt.Sprint("key", i*j%37)))
+				if j%100 == 0 {
+					_ = offenders.String()
+				}
+			}
+		})
+	}
+	group.Wait()
+	if total := offenders.Total(); math.Abs(total-4000) > 1 {
+		t.Errorf("a total of %v, want 4000", total)
+	}
+}

@@ -1,0 +1,289 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/weir-go/ratelimit/core"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+// scope is what instruments and spans are said to come from.
+const scope = "github.com/weir-go/ratelimit/telemetry"
+
+const (
+	defaultNearLimit    = 0.1
+	defaultMostPolicies = 100
+)
+
+// Options say what a [Reporter] reports. The zero value is ready to use.
+type Options struct {
+	// MeterProvider makes the instruments. The default is [otel.GetMeterProvider], which
+	// may be set later.
+	MeterProvider metric.MeterProvider
+
+	// TracerProvider makes a span for each question of a middleware, for the time that a
+	// request is held for its turn, and for each settlement: children of the request's
+	// span. The default is nil: no spans. Use [otel.GetTracerProvider] for the global one.
+	TracerProvider trace.TracerProvider
+
+	// NearLimit is the share of a limit's capacity of which an allowed request has to leave
+	// less to be near the limit. The default, 0, is a tenth; with 1, everything that costs
+	// something is near. Less than 0 and more than 1 is a mistake that panics.
+	NearLimit float64
+
+	// MostPolicies is how many policies are told apart, by name and algorithm. Those that
+	// come later are "other". The default, 0, is 100; less is a mistake that panics.
+	MostPolicies int
+
+	// MostServers is how many servers' addresses become attributes. Those that come later
+	// are "other". The default is 0: none is told. Less is a mistake that panics.
+	MostServers int
+}
+
+// Reporter reports to OpenTelemetry what it is told by middleware and stores: one for all
+// of a program, or several. It is made by [New], and may be used by many goroutines at
+// once. It starts none, and needs no end.
+type Reporter struct {
+	instruments instruments
+	tracer      trace.Tracer // nil: no spans
+	nearLimit   float64
+	policies    policies
+	servers     servers
+}
+
+// New returns a Reporter. It panics with the reason if an option makes no sense.
+func New(options Options) *Reporter {
+	switch {
+	case !(options.NearLimit >= 0 && options.NearLimit <= 1):
+		panic(fmt.Sprintf("telemetry: NearLimit %v is no share between 0 and 1", options.NearLimit))
+	case options.MostPolicies < 0:
+		panic(fmt.Sprintf("telemetry: %d policies are less than none", options.MostPolicies))
+	case options.MostServers < 0:
+		panic(fmt.Sprintf("telemetry: %d servers are less than none", options.MostServers))
+	}
+	if options.MeterProvider == nil {
+		options.MeterProvider = otel.GetMeterProvider()
+	}
+	if options.NearLimit == 0 {
+		options.NearLimit = defaultNearLimit
+	}
+	if options.MostPolicies == 0 {
+		options.MostPolicies = defaultMostPolicies
+	}
+	r := &Reporter{
+		instruments: newInstruments(options.MeterProvider.Meter(scope)),
+		nearLimit:   options.NearLimit,
+		policies:    policies{most: options.MostPolicies},
+		servers:     servers{most: options.MostServers},
+	}
+	if options.TracerProvider != nil {
+		r.tracer = options.TracerProvider.Tracer(scope)
+	}
+	return r
+}
+
+// Observe reports an event: it is the Options.Observe of a middleware. To be told of
+// events yourself, too, call it from a function of your own.
+func (r *Reporter) Observe(e ratelimit.Event) {
+	if e.Settled {
+		r.settled(&e)
+		return
+	}
+	ctx := e.Request.Context()
+	about := verdict(&e)
+	for i := range e.Outcomes {
+		r.decided(ctx, &e.Outcomes[i], about.failure)
+	}
+	for i := range e.Unanswered {
+		u := &e.Unanswered[i]
+		p := r.policies.of(u.Policy, u.Limit)
+		r.instruments.decisions.Add(ctx, 1, p.failed(errored, about.failure, u.Mode)...)
+	}
+	r.instruments.questionDuration.Record(ctx, e.Elapsed.Seconds(), questionOptions(decide, about)...)
+	if e.Held > 0 {
+		r.held(ctx, &e)
+	}
+	if r.tracer != nil {
+		r.traceQuestion(ctx, &e, about)
+	}
+}
+
+// about is what became of a question.
+type about struct {
+	outcome outcome
+	failure core.Failure // of the store, or ""
+}
+
+// verdict returns what became of a request's question.
+func verdict(e *ratelimit.Event) about {
+	var failure core.Failure
+	unheard := e.Err != nil && len(e.Outcomes) == 0 // its client has gone, or the store does not answer
+	if unheard || e.Degraded() {
+		failure = core.FailureOf(e.Err)
+	}
+	switch {
+	case e.Status == http.StatusTooManyRequests:
+		return about{refused, failure}
+	case failure == "": // even if it was then not held until its turn
+		return about{allowed, ""}
+	case e.Status == 0:
+		return about{degraded, failure}
+	}
+	return about{errored, failure}
+}
+
+// decided reports what one policy has decided about a request.
+func (r *Reporter) decided(ctx context.Context, o *ratelimit.Outcome, failure core.Failure) {
+	d := &o.Decision
+	p := r.policies.of(o.Policy, d.Limit)
+	switch {
+	case d.Degraded && d.Allowed:
+		r.instruments.decisions.Add(ctx, 1, p.failed(degraded, failure, ratelimit.Fallback)...)
+		return
+	case d.Degraded:
+		r.instruments.decisions.Add(ctx, 1, p.failed(refused, failure, ratelimit.Fallback)...)
+		return
+	case o.Shadow && !d.Allowed && d.RetryAfter == 0: // it alone was not answered
+		r.instruments.decisions.Add(ctx, 1, p.decided[errored]...)
+		return
+	case o.Shadow && d.Allowed:
+		r.instruments.decisions.Add(ctx, 1, p.decided[shadowAllowed]...)
+		return
+	case o.Shadow:
+		r.instruments.decisions.Add(ctx, 1, p.decided[shadowRefused]...)
+		return
+	case !d.Allowed:
+		r.instruments.decisions.Add(ctx, 1, p.decided[refused]...)
+		return
+	}
+	r.instruments.decisions.Add(ctx, 1, p.decided[allowed]...)
+	if o.Cost > 0 && float64(d.Remaining) < r.nearLimit*float64(d.Limit.Capacity()) {
+		r.instruments.nearLimit.Add(ctx, 1, p.counted...)
+	}
+	if p.shapes {
+		r.instruments.delayDuration.Record(ctx, d.Delay.Seconds(), p.measured...)
+	}
+}
+
+// held reports how long a request was held for its turn, by the policy that has said so.
+func (r *Reporter) held(ctx context.Context, e *ratelimit.Event) {
+	var longest *ratelimit.Outcome
+	for i := range e.Outcomes {
+		if o := &e.Outcomes[i]; !o.Shadow && (longest == nil || o.Decision.Delay > longest.Decision.Delay) {
+			longest = o
+		}
+	}
+	if longest == nil {
+		return
+	}
+	p, how := r.policies.of(longest.Policy, longest.Decision.Limit), about{outcome: allowed}
+	if e.Status != 0 {
+		how.outcome = gaveUp
+	}
+	r.instruments.waitDuration.Record(ctx, e.Held.Seconds(), p.waited(how)...)
+}
+
+// settled reports what a request has cost after all.
+func (r *Reporter) settled(e *ratelimit.Event) {
+	ctx, how := e.Request.Context(), about{allowed, core.FailureOf(e.Err)}
+	if e.Err != nil {
+		how.outcome = errored
+	}
+	changed := false
+	for i := range min(len(e.Outcomes), len(e.Reserved)) {
+		o, reserved := &e.Outcomes[i], e.Reserved[i].Cost
+		if o.Cost == reserved {
+			continue
+		}
+		changed = true
+		p := r.policies.of(o.Policy, o.Decision.Limit)
+		if o.Cost < reserved {
+			r.instruments.settlementSize.Record(ctx, int64(reserved-o.Cost), p.settled("returned", how.failure)...)
+		} else {
+			r.instruments.settlementSize.Record(ctx, int64(o.Cost-reserved), p.settled("charged", how.failure)...)
+		}
+	}
+	if !changed { // and the store was not asked
+		return
+	}
+	r.instruments.questionDuration.Record(ctx, e.Elapsed.Seconds(), questionOptions(settle, how)...)
+	if r.tracer != nil {
+		r.traceSettlement(ctx, e, how)
+	}
+}
+
+// Trace returns what reports the work of stores and limiters, for [core.WithTrace]: calls
+// and breakers of Redis, refusals that a denial cache repeats, and waits. Give it to
+// [core.Open], or to each of [core.NewRedis], [core.CacheDenials] and [core.New]. It knows
+// nothing of requests, so that what it reports has no exemplars and no spans.
+func (r *Reporter) Trace() core.Trace {
+	background := context.Background()
+	return core.Trace{
+		Call: func(call core.Call) { r.called(background, &call) },
+		Breaker: func(address string, state core.BreakerState) {
+			r.servers.of(background, r.instruments.servers, address).turn(background, r.instruments.servers, state)
+		},
+		Repeated: func() { r.instruments.denialCacheHits.Add(background, 1) },
+		Wait:     func(wait core.Wait) { r.waited(background, &wait) },
+	}
+}
+
+// called reports a call to Redis.
+func (r *Reporter) called(ctx context.Context, call *core.Call) {
+	s := r.servers.of(ctx, r.instruments.servers, call.Server)
+	r.instruments.callDuration.Record(ctx, call.Elapsed.Seconds(), s.called(core.FailureOf(call.Err))...)
+	r.instruments.callQuestions.Record(ctx, int64(call.Questions), s.measured...)
+	r.instruments.callChecks.Record(ctx, int64(call.Checks), s.measured...)
+}
+
+// waited reports a wait of a limiter.
+func (r *Reporter) waited(ctx context.Context, wait *core.Wait) {
+	how := about{outcome: allowed}
+	if _, limited := errors.AsType[*core.LimitedError](wait.Err); limited {
+		how.outcome = refused
+	} else if failure := core.FailureOf(wait.Err); failure == core.GivenUp || failure == core.Other && endedContext(wait.Err) {
+		how.outcome = gaveUp
+	} else if failure != "" {
+		how = about{errored, failure}
+	}
+	p := r.policies.of(wait.Limit.Name(), wait.Limit)
+	r.instruments.waitDuration.Record(ctx, wait.Elapsed.Seconds(), p.waited(how)...)
+}
+
+func endedContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// seconds are the bounds of histograms of questions, which take microseconds in memory,
+// a fraction of a millisecond in Redis, and up to the budget when that is slow.
+var seconds = bounds(
+	time.Microsecond, 2500*time.Nanosecond, 5*time.Microsecond,
+	10*time.Microsecond, 25*time.Microsecond, 50*time.Microsecond,
+	100*time.Microsecond, 250*time.Microsecond, 500*time.Microsecond,
+	time.Millisecond, 2500*time.Microsecond, 5*time.Millisecond,
+	10*time.Millisecond, 25*time.Millisecond, 50*time.Millisecond,
+	100*time.Millisecond, 250*time.Millisecond, time.Second,
+)
+
+// longSeconds are the bounds of histograms of waits.
+var longSeconds = bounds(
+	time.Millisecond, 5*time.Millisecond, 10*time.Millisecond, 25*time.Millisecond, 50*time.Millisecond,
+	100*time.Millisecond, 250*time.Millisecond, 500*time.Millisecond,
+	time.Second, 2500*time.Millisecond, 5*time.Second, 10*time.Second, 30*time.Second, time.Minute, 5*time.Minute,
+)
+
+func bounds(durations ...time.Duration) []float64 {
+	list := make([]float64, len(durations))
+	for i, d := range durations {
+		list[i] = d.Seconds()
+	}
+	return list
+}

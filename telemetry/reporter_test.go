@@ -1,0 +1,343 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	echo4 "github.com/labstack/echo/v4"
+	echo5 "github.com/labstack/echo/v5"
+
+	"github.com/weir-go/ratelimit/core"
+	echolimit4 "github.com/weir-go/ratelimit/echo"
+	echolimit5 "github.com/weir-go/ratelimit/echo/v5"
+	ginlimit "github.com/weir-go/ratelimit/gin"
+	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/telemetry"
+)
+
+// silent is a store that does not answer.
+type silent struct{ core.Store }
+
+func (silent) Decide(context.Context, []core.Check, []core.Decision) error {
+	return errors.New("the store of 203.0.113.9 is down")
+}
+
+// events are of all the kinds that there are.
+func events() []ratelimit.Event {
+	leaky, queue := core.Leaky(10, core.PerSecond(1)), core.Shaping(5, core.PerSecond(1)).Named("queue")
+	outcome := func(limit core.Limit, d core.Decision) ratelimit.Outcome {
+		d.Limit = limit
+		return ratelimit.Outcome{Policy: limit.Name(), Key: "ip:203.0.113.9", Cost: 1, Decision: d}
+	}
+	shadow := func(o ratelimit.Outcome) ratelimit.Outcome { o.Shadow = true; return o }
+	cost := func(o ratelimit.Outcome, n int) ratelimit.Outcome { o.Cost = n; return o }
+	down := errors.New("the store of 203.0.113.9 is down")
+	bytes := core.FixedWindow(1<<30, time.Hour).Named("bytes")
+	return []ratelimit.Event{
+		{Outcomes: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true, Remaining: 9})}, Elapsed: 300 * time.Microsecond},
+		{Outcomes: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true, Remaining: 1})}, Elapsed: 2 * time.Microsecond},
+		{Outcomes: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true, Remaining: 0})}, Elapsed: 200 * time.Microsecond},
+		{Outcomes: []ratelimit.Outcome{cost(outcome(leaky, core.Decision{Allowed: true, Remaining: 0}), 0)}, Elapsed: time.Millisecond},
+		{Outcomes: []ratelimit.Outcome{
+			outcome(leaky, core.Decision{RetryAfter: time.Second}),
+			shadow(outcome(queue, core.Decision{Allowed: true, Delay: time.Second})),
+			shadow(outcome(bytes, core.Decision{RetryAfter: time.Second})),
+			shadow(outcome(bytes, core.Decision{})), // not answered
+		}, Status: 429, Elapsed: 400 * time.Microsecond},
+		{Outcomes: []ratelimit.Outcome{outcome(queue, core.Decision{Allowed: true})}, Elapsed: 300 * time.Microsecond},
+		{Outcomes: []ratelimit.Outcome{outcome(queue, core.Decision{Allowed: true, Delay: 3 * time.Second})}, Held: 3 * time.Second, Elapsed: 300 * time.Microsecond},
+		{
+			Outcomes: []ratelimit.Outcome{outcome(queue, core.Decision{Allowed: true, Delay: 3 * time.Second})}, Held: time.Second,
+			Status: 503, Err: context.DeadlineExceeded, Elapsed: 300 * time.Microsecond,
+		},
+		{Unanswered: []ratelimit.Unanswered{{Policy: leaky.Name(), Limit: leaky, Mode: ratelimit.FailOpen}}, Err: down, Elapsed: 100 * time.Millisecond},
+		{
+			Unanswered: []ratelimit.Unanswered{{Policy: leaky.Name(), Limit: leaky, Mode: ratelimit.FailClosed}, {Policy: "queue", Limit: queue, Mode: ratelimit.Fallback}},
+			Status:     503, Err: down, Elapsed: 3 * time.Microsecond,
+		},
+		{
+			Outcomes: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true, Degraded: true}), outcome(queue, core.Decision{Degraded: true, RetryAfter: time.Second})},
+			Status:   429, Err: down, Elapsed: 3 * time.Microsecond,
+		},
+		{Outcomes: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true, Degraded: true})}, Err: down, Elapsed: 3 * time.Microsecond},
+		{Unanswered: []ratelimit.Unanswered{{}}, Status: 500, Err: errors.New("no key in secret-token")},
+		{Status: 499, Err: context.Canceled, Elapsed: 5 * time.Millisecond},
+		{
+			Settled: true, Status: 200, Elapsed: 300 * time.Microsecond,
+			Outcomes: []ratelimit.Outcome{cost(outcome(leaky, core.Decision{Allowed: true}), 0), cost(outcome(bytes, core.Decision{Allowed: true}), 5000)},
+			Reserved: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true}), outcome(bytes, core.Decision{Allowed: true})},
+		},
+		{
+			Settled: true, Status: 200, Elapsed: time.Microsecond, // nothing to settle
+			Outcomes: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true})},
+			Reserved: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true})},
+		},
+		{
+			Settled: true, Status: 200, Err: down, Elapsed: 100 * time.Millisecond,
+			Outcomes: []ratelimit.Outcome{cost(outcome(leaky, core.Decision{Allowed: true}), 0)},
+			Reserved: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true})},
+		},
+	}
+}
+
+// secrets are what nobody is to be told.
+var secrets = []string{"203.0.113.9", "secret-account", "secret-token", "accounts"}
+
+// The instruments, their units, buckets and attributes are what dashboards are made of.
+func TestInstruments(t *testing.T) {
+	reporter, meter := newReporter(t, telemetry.Options{MostServers: 1})
+	request := httptest.NewRequest(http.MethodGet, "/accounts/secret-account?token=secret-token", nil)
+	for _, e := range events() {
+		e.Request = request
+		reporter.Observe(e)
+	}
+	trace := reporter.Trace()
+	trace.Call(core.Call{Server: "10.0.0.1:6379", Questions: 3, Checks: 5, Elapsed: 40 * time.Microsecond})
+	trace.Call(core.Call{Server: "10.0.0.1:6379", Questions: 1, Checks: 1, Elapsed: 100 * time.Millisecond, Err: errors.New("down")})
+	trace.Call(core.Call{Server: "/run/redis.sock", Questions: 200, Checks: 200, Elapsed: 2 * time.Second})
+	trace.Breaker("10.0.0.1:6379", core.BreakerOpen)
+	trace.Repeated()
+	trace.Wait(core.Wait{Limit: core.Leaky(10, core.PerSecond(1)), Units: 1, Elapsed: 2 * time.Second})
+	trace.Wait(core.Wait{Limit: core.Leaky(10, core.PerSecond(1)), Units: 1, Err: &core.LimitedError{}})
+	trace.Wait(core.Wait{Limit: core.Leaky(10, core.PerSecond(1)), Units: 1, Err: context.Canceled})
+	trace.Wait(core.Wait{Limit: core.Leaky(10, core.PerSecond(1)), Units: 1, Err: errors.New("down")})
+
+	var text strings.Builder
+	for _, m := range meter.collect(t) {
+		kind := strings.TrimPrefix(fmt.Sprintf("%T", m.Data), "metricdata.")
+		if sum := reflect.ValueOf(m.Data).FieldByName("IsMonotonic"); sum.IsValid() && !sum.Bool() {
+			kind += " up and down"
+		}
+		fmt.Fprintf(&text, "%s %s %s\n  %s\n", m.Name, m.Unit, kind, m.Description)
+		for _, line := range points(m.Data) {
+			fmt.Fprintf(&text, "    %s\n", line)
+		}
+	}
+	for _, secret := range secrets {
+		if strings.Contains(text.String(), secret) {
+			t.Errorf("%q has become known", secret)
+		}
+	}
+	golden := filepath.Join("testdata", "instruments.txt")
+	if *rewrite {
+		if err := os.WriteFile(golden, []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text.String() != string(want) {
+		t.Errorf("the instruments are not those of %s (rewrite it by -rewrite):\n%s", golden, text.String())
+	}
+}
+
+// One line switches it on, in every framework.
+func TestEveryAdapterReports(t *testing.T) {
+	gin.SetMode(gin.ReleaseMode)
+	policy := ratelimit.Policy{Limit: core.FixedWindow(2, time.Hour).Named("two")}
+	for name, handler := range map[string]func(*core.Limiter, *telemetry.Reporter) http.Handler{
+		"net/http": func(l *core.Limiter, r *telemetry.Reporter) http.Handler {
+			return ratelimit.New(l, ratelimit.Options{Observe: r.Observe}, policy)(http.NotFoundHandler())
+		},
+		"gin": func(l *core.Limiter, r *telemetry.Reporter) http.Handler {
+			engine := gin.New()
+			engine.Use(ginlimit.New(l, ginlimit.Options{Observe: r.Observe}, policy))
+			return engine
+		},
+		"echo": func(l *core.Limiter, r *telemetry.Reporter) http.Handler {
+			e := echo4.New()
+			e.Use(echolimit4.New(l, echolimit4.Options{Observe: r.Observe}, policy))
+			return e
+		},
+		"echo/v5": func(l *core.Limiter, r *telemetry.Reporter) http.Handler {
+			e := echo5.New()
+			e.Use(echolimit5.New(l, echolimit5.Options{Observe: r.Observe}, policy))
+			return e
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reporter, meter := newReporter(t, telemetry.Options{})
+			h := handler(core.New(core.NewMemory()), reporter)
+			for range 5 {
+				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+			}
+			want := []string{
+				"ratelimit.algorithm=fixed-window,ratelimit.outcome=allowed,ratelimit.policy=two: 2",
+				"ratelimit.algorithm=fixed-window,ratelimit.outcome=refused,ratelimit.policy=two: 3",
+			}
+			if got := meter.points(t, "ratelimit.decisions"); !slices.Equal(got, want) {
+				t.Errorf("reported %q, want %q", got, want)
+			}
+			want = []string{"ratelimit.algorithm=fixed-window,ratelimit.policy=two: 1"} // the second has left nothing
+			if got := meter.points(t, "ratelimit.near_limit"); !slices.Equal(got, want) {
+				t.Errorf("reported %q near the limit, want %q", got, want)
+			}
+		})
+	}
+}
+
+// What a store and a limiter do behind the middleware is reported, too, also when the
+// server goes away.
+func TestTheStoreIsReported(t *testing.T) {
+	server := redistest.Start(t)
+	reporter, meter := newReporter(t, telemetry.Options{})
+	limiter, err := core.Open(server.URL(), core.WithBreaker(1, time.Hour), core.WithTrace(reporter.Trace()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer limiter.Close()
+	limit := ratelimit.New(limiter, ratelimit.Options{Observe: reporter.Observe},
+		ratelimit.Policy{Limit: core.FixedWindow(100, time.Hour).Named("hundred")})(http.NotFoundHandler())
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	limit.ServeHTTP(httptest.NewRecorder(), request)
+	if err := limiter.Wait(t.Context(), "key", core.Leaky(1, core.PerSecond(1)).Named("waited")); err != nil {
+		t.Fatal(err)
+	}
+	if got := meter.points(t, "ratelimit.store.call.checks"); len(got) != 1 || !strings.HasPrefix(got[0], ": count 2 sum 2 ") {
+		t.Errorf("reported calls %q, want 2 without attributes", got)
+	}
+	if got := meter.points(t, "ratelimit.wait.duration"); len(got) != 1 || !strings.Contains(got[0], "=waited: count 1") {
+		t.Errorf("reported waits %q, want 1", got)
+	}
+	server.Stop(t)
+	limit.ServeHTTP(httptest.NewRecorder(), request)
+	limit.ServeHTTP(httptest.NewRecorder(), request)
+	unasked := strings.Join(meter.points(t, "ratelimit.decisions"), "\n")
+	if !strings.Contains(unasked, "error.type=suspended,ratelimit.algorithm=fixed-window,ratelimit.error_mode=fail-open,ratelimit.outcome=error,ratelimit.policy=hundred: 1") {
+		t.Errorf("reported %s, want that it fails open", unasked)
+	}
+	want := []string{"ratelimit.breaker.state=closed: 0", "ratelimit.breaker.state=half-open: 0", "ratelimit.breaker.state=open: 1"}
+	poll(t, func() error {
+		if got := meter.points(t, "ratelimit.store.servers"); !slices.Equal(got, want) {
+			return fmt.Errorf("reported servers %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// poll tries until it works.
+func poll(t *testing.T, try func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// However many names limits are given, and by whomever, the series are bounded.
+func TestPoliciesAreBounded(t *testing.T) {
+	reporter, meter := newReporter(t, telemetry.Options{MostPolicies: 3})
+	guard := ratelimit.NewGuard(core.New(core.NewMemory()), ratelimit.Options{Observe: reporter.Observe}, ratelimit.Policy{
+		By: keyfuncs.Global,
+		LimitFor: func(r *http.Request) core.Limit {
+			return core.FixedWindow(1000, time.Hour).Named("tenant" + r.URL.Query().Get("tenant"))
+		},
+	})
+	var group sync.WaitGroup
+	for i := range 50 {
+		group.Go(func() {
+			for range 4 {
+				guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, fmt.Sprint("/?tenant=", i), nil), nil)
+			}
+		})
+	}
+	group.Wait()
+	got := meter.points(t, "ratelimit.decisions")
+	others := "ratelimit.algorithm=fixed-window,ratelimit.outcome=allowed,ratelimit.policy=other: 188"
+	if len(got) != 4 || !slices.Contains(got, others) {
+		t.Errorf("reported %q, want 3 of 50 tenants, and the others as one", got)
+	}
+}
+
+func TestServersAreBounded(t *testing.T) {
+	reporter, meter := newReporter(t, telemetry.Options{MostServers: 2})
+	trace := reporter.Trace()
+	for i := range 1200 {
+		trace.Call(core.Call{Server: fmt.Sprintf("10.0.%d.%d:6379", i/256, i%256), Questions: 1})
+		trace.Breaker(fmt.Sprintf("10.0.%d.%d:6379", i/256, i%256), core.BreakerOpen)
+	}
+	want := []string{
+		"server.address=10.0.0.0,server.port=6379: count 1 sum 1 in [≤1]",
+		"server.address=10.0.0.1,server.port=6379: count 1 sum 1 in [≤1]",
+		"server.address=other: count 1198 sum 1198 in [≤1]",
+	}
+	if got := meter.points(t, "ratelimit.store.call.questions"); !slices.Equal(got, want) {
+		t.Errorf("reported %q, want %q", got, want)
+	}
+	if got := meter.points(t, "ratelimit.store.servers"); !slices.Contains(got, "ratelimit.breaker.state=open,server.address=other: 998") {
+		t.Errorf("reported %q, want the states of a thousand servers", got)
+	}
+}
+
+func TestWaitingInAQueueIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reporter, meter := newReporter(t, telemetry.Options{})
+		guard := ratelimit.NewGuard(core.New(core.NewMemory()), ratelimit.Options{Observe: reporter.Observe},
+			ratelimit.Policy{Limit: core.Shaping(5, core.Per(1, 2*time.Second)).Named("queue")})
+		for range 2 {
+			guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil)
+		}
+		want := []string{"ratelimit.algorithm=shaping,ratelimit.outcome=allowed,ratelimit.policy=queue: count 1 sum 2 in [≤2.5]"}
+		if got := meter.points(t, "ratelimit.wait.duration"); !slices.Equal(got, want) {
+			t.Errorf("reported waits %q, want %q", got, want)
+		}
+		want = []string{"ratelimit.algorithm=shaping,ratelimit.policy=queue: count 2 sum 2 in [≤0.001 ≤2.5]"}
+		if got := meter.points(t, "ratelimit.delay.duration"); !slices.Equal(got, want) {
+			t.Errorf("reported delays %q, want %q", got, want)
+		}
+	})
+}
+
+func TestOptionsThatMakeNoSensePanic(t *testing.T) {
+	nan := 0.0
+	nan /= nan
+	for name, build := range map[string]func(){
+		"near":     func() { telemetry.New(telemetry.Options{NearLimit: 1.5}) },
+		"no share": func() { telemetry.New(telemetry.Options{NearLimit: nan}) },
+		"policies": func() { telemetry.New(telemetry.Options{MostPolicies: -1}) },
+		"servers":  func() { telemetry.New(telemetry.Options{MostServers: -1}) },
+		"size":     func() { telemetry.NewTopOffenders(telemetry.TopOffenderOptions{Size: -1}) },
+		"halflife": func() { telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HalfLife: -1}) },
+	} {
+		func() {
+			defer func() {
+				if reason, _ := recover().(string); !strings.HasPrefix(reason, "telemetry: ") {
+					t.Errorf("%s: %q, want a panic with the reason", name, reason)
+				}
+			}()
+			build()
+		}()
+	}
+}
+
+// Without an SDK, reporting does nothing, and harms nobody.
+func TestWithoutAnSDKNothingHappens(t *testing.T) {
+	reporter := telemetry.New(telemetry.Options{})
+	guard := ratelimit.NewGuard(core.New(silent{}), ratelimit.Options{Observe: reporter.Observe},
+		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)})
+	if _, refusal := guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil); refusal != nil {
+		t.Errorf("refused with %d, want to fail open", refusal.Status)
+	}
+}

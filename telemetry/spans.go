@@ -1,0 +1,68 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+const (
+	policyNames   = attribute.Key("ratelimit.policies")
+	violatedNames = attribute.Key("ratelimit.violated_policies")
+)
+
+// traceQuestion makes the spans of a question, and of the time for which the request was
+// held. Both are over.
+func (r *Reporter) traceQuestion(ctx context.Context, e *ratelimit.Event, what about) {
+	now := time.Now()
+	decided := now.Add(-e.Held)
+	r.span(ctx, "ratelimit.decide", decided.Add(-e.Elapsed), decided, e, what)
+	if e.Held > 0 {
+		how := about{outcome: allowed}
+		if e.Status != 0 {
+			how.outcome = gaveUp
+		}
+		r.span(ctx, "ratelimit.wait", decided, now, e, how)
+	}
+}
+
+// traceSettlement makes the span of a settlement, which is over.
+func (r *Reporter) traceSettlement(ctx context.Context, e *ratelimit.Event, how about) {
+	now := time.Now()
+	r.span(ctx, "ratelimit.settle", now.Add(-e.Elapsed), now, e, how)
+}
+
+// span makes a span that is a child of the request's. It says what became of the request,
+// and never whose it is; nor has it the text of an error, which may say so.
+func (r *Reporter) span(ctx context.Context, name string, from, to time.Time, e *ratelimit.Event, what about) {
+	_, span := r.tracer.Start(ctx, name, trace.WithTimestamp(from))
+	defer span.End(trace.WithTimestamp(to))
+	if !span.IsRecording() {
+		return
+	}
+	var asked, violated []string
+	for i := range e.Outcomes {
+		o := &e.Outcomes[i]
+		asked = append(asked, r.policies.of(o.Policy, o.Decision.Limit).name.Value.AsString())
+		if !o.Shadow && !o.Decision.Allowed {
+			violated = append(violated, asked[len(asked)-1])
+		}
+	}
+	for i := range e.Unanswered {
+		u := &e.Unanswered[i]
+		asked = append(asked, r.policies.of(u.Policy, u.Limit).name.Value.AsString())
+	}
+	span.SetAttributes(what.outcome.attribute(), policyNames.StringSlice(asked))
+	if len(violated) > 0 {
+		span.SetAttributes(violatedNames.StringSlice(violated))
+	}
+	if what.failure != "" {
+		span.SetAttributes(errorType.String(string(what.failure)))
+		span.SetStatus(codes.Error, string(what.failure))
+	}
+}

@@ -1,0 +1,125 @@
+package telemetry_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	tracesdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/weir-go/ratelimit/core"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/telemetry"
+)
+
+// traced serves a request inside a span of its own, and returns the limiter's spans.
+func traced(t *testing.T, l *core.Limiter, policies ...ratelimit.Policy) (*httptest.ResponseRecorder, []tracetest.SpanStub) {
+	t.Helper()
+	exporter := tracetest.NewInMemoryExporter()
+	provider := tracesdk.NewTracerProvider(tracesdk.WithSyncer(exporter))
+	reporter, _ := newReporter(t, telemetry.Options{TracerProvider: provider})
+	handler := ratelimit.New(l, ratelimit.Options{Observe: reporter.Observe}, policies...)(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	ctx, request := provider.Tracer("server").Start(t.Context(), "GET /")
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/accounts/secret-account?token=secret-token", nil).WithContext(ctx))
+	request.End()
+	var spans []tracetest.SpanStub
+	for _, span := range exporter.GetSpans() {
+		if span.Name == "GET /" {
+			continue
+		}
+		if span.Parent.SpanID() != request.SpanContext().SpanID() || span.SpanContext.TraceID() != request.SpanContext().TraceID() {
+			t.Errorf("%s is no child of the request's span", span.Name)
+		}
+		if span.EndTime.Before(span.StartTime) {
+			t.Errorf("%s ends before it begins", span.Name)
+		}
+		if len(span.Events) > 0 {
+			t.Errorf("%s has events: %v", span.Name, span.Events)
+		}
+		spans = append(spans, span)
+	}
+	for _, secret := range append(secrets, "192.0.2.1") {
+		if text := fmt.Sprint(spans); strings.Contains(text, secret) {
+			t.Errorf("%q has become known in %s", secret, text)
+		}
+	}
+	return w, spans
+}
+
+func encoded(span *tracetest.SpanStub) string {
+	set := attribute.NewSet(span.Attributes...)
+	return set.Encoded(attribute.DefaultEncoder())
+}
+
+func TestSpansOfQuestions(t *testing.T) {
+	limit := core.FixedWindow(1, time.Hour).Named("hourly")
+	limiter := core.New(core.NewMemory())
+	for _, want := range []string{
+		`ratelimit.outcome=allowed,ratelimit.policies=["hourly"]`,
+		`ratelimit.outcome=refused,ratelimit.policies=["hourly"],ratelimit.violated_policies=["hourly"]`,
+	} {
+		_, spans := traced(t, limiter, ratelimit.Policy{Limit: limit})
+		if len(spans) != 1 || spans[0].Name != "ratelimit.decide" || encoded(&spans[0]) != want || spans[0].Status.Code != codes.Unset {
+			t.Errorf("%+v, want one with %s", spans, want)
+		}
+	}
+	_, spans := traced(t, core.New(silent{}), ratelimit.Policy{Limit: limit})
+	want := `error.type=other,ratelimit.outcome=degraded,ratelimit.policies=["hourly"]`
+	if len(spans) != 1 || encoded(&spans[0]) != want || spans[0].Status.Code != codes.Error || spans[0].Status.Description != "other" {
+		t.Errorf("%+v, want a failure with %s", spans, want)
+	}
+}
+
+func TestSpansOfWaitingAndSettling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := ratelimit.Policy{
+			Limit:  core.Shaping(5, core.Per(1, 2*time.Second)).Named("queue"),
+			Cost:   func(*http.Request) int { return 2 },
+			Settle: func(*http.Request, ratelimit.Served) int { return 1 },
+		}
+		limiter := core.New(core.NewMemory())
+		if _, err := limiter.Allow(context.Background(), "ip:192.0.2.1", policy.Limit); err != nil {
+			t.Fatal(err)
+		}
+		_, spans := traced(t, limiter, policy)
+		if len(spans) != 3 {
+			t.Fatalf("%+v, want 3 spans", spans)
+		}
+		for i, want := range []struct {
+			name   string
+			lasted time.Duration
+		}{{"ratelimit.decide", 0}, {"ratelimit.wait", 2 * time.Second}, {"ratelimit.settle", 0}} {
+			if s := spans[i]; s.Name != want.name || s.EndTime.Sub(s.StartTime) != want.lasted {
+				t.Errorf("span %d is %s of %v, want %s of %v", i, s.Name, s.EndTime.Sub(s.StartTime), want.name, want.lasted)
+			}
+		}
+		if !spans[0].EndTime.Equal(spans[1].StartTime) {
+			t.Error("the wait does not begin with the answer")
+		}
+	})
+}
+
+// Spans are off unless somebody asks for them.
+func TestNoSpansByDefault(t *testing.T) {
+	exporter := tracetest.NewInMemoryExporter()
+	provider := tracesdk.NewTracerProvider(tracesdk.WithSyncer(exporter))
+	reporter, _ := newReporter(t, telemetry.Options{})
+	ctx, span := provider.Tracer("server").Start(t.Context(), "GET /")
+	guard := ratelimit.NewGuard(core.New(core.NewMemory()), ratelimit.Options{Observe: reporter.Observe},
+		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)})
+	guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), nil)
+	span.End()
+	if n := len(exporter.GetSpans()); n != 1 {
+		t.Errorf("%d spans, want the server's own", n)
+	}
+}
