@@ -55,6 +55,11 @@ type Policy struct {
 	// response that is not flushed leaves the server after it has been settled, one round
 	// trip later if the cost has changed.
 	//
+	// Where two policies of a request have one limit and one key, they are one limit, which
+	// is charged once: what the dearer Cost and the dearer Settle say, and a policy without
+	// Settle says its Cost. A policy further inside, whose limit a middleware in front has
+	// charged, has its say in the same way, but gives nothing back of what that one says.
+	//
 	// Reserve at least 1: who is to pay afterwards, and has a Cost of 0, is never
 	// refused.
 	Settle func(*http.Request, Served) int
@@ -70,7 +75,7 @@ type Policy struct {
 	Shadow bool
 
 	// OnError says what this policy does when the store cannot answer. The default is
-	// that of Options.OnError. In a cluster, whose servers fail one by one, the policies
+	// that of Options.OnError. Of two policies that are one limit the stricter one decides. In a cluster, whose servers fail one by one, the policies
 	// that can be decided are decided.
 	OnError ErrorMode
 }
