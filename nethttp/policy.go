@@ -36,10 +36,10 @@ type Policy struct {
 	Cost func(*http.Request) int
 
 	// Undelayed is how many requests of a [core.Shaping] limit's queue pass without delay,
-	// as nginx's "delay=" says: a burst of so many passes at once, and what comes then is
-	// released at the limit's pace. ("nodelay" is [core.Leaky].) The default is 0, which
-	// delays all but the first; less is a mistake that panics. Units count if the policy
-	// has a Cost.
+	// as nginx's "delay=" says: the first of a burst and so many behind it pass at once, and
+	// the others are released at the limit's pace. ("nodelay" is [core.Leaky].) The default
+	// is 0, which delays all but the first; less is a mistake that panics. Units count if
+	// the policy has a Cost.
 	Undelayed int
 
 	// Settle says, when a request has been served, what it has really cost; Cost is then
