@@ -27,8 +27,9 @@ type Check struct {
 	// that is no refusal.
 	Shadow bool
 	// Undelayed is how many units of a [Shaping] limit's queue pass without a Delay, as
-	// nginx's "delay=" says: a burst of so many passes at once, and what comes then is
-	// released at the limit's pace. The default is 0, which delays all but the first.
+	// nginx's "delay=" says: the first of a burst and so many behind it pass at once, and
+	// the others are released at the limit's pace. The default is 0, which delays all but
+	// the first.
 	Undelayed int
 	// Uncharged makes the check a condition: the question passes only if Cost fits, and
 	// nothing is charged for it. It may not ask about the same key and limit as another

@@ -48,3 +48,23 @@ func ExampleLimiter_Refund() {
 	// 3
 	// 0
 }
+
+// A job runs only while fewer than five errors have been counted: a condition, to which
+// the question adds nothing.
+func ExampleCheck_uncharged() {
+	limiter, _ := core.Open("memory:")
+	defer limiter.Close()
+	ctx := context.Background()
+	jobs, errs := core.Leaky(10, core.PerHour(10)).Named("jobs"), core.FixedWindow(5, time.Hour).Named("errors")
+	for range 7 {
+		decisions, _ := limiter.AllowAll(ctx,
+			core.Check{Key: "importer", Limit: jobs, Cost: 1},
+			core.Check{Key: "importer", Limit: errs, Cost: 1, Uncharged: true})
+		if !decisions[1].Allowed {
+			fmt.Println("too many errors; jobs left:", decisions[0].Remaining)
+			return
+		}
+		_ = limiter.Charge(ctx, "importer", errs, 1) // the job has failed
+	}
+	// Output: too many errors; jobs left: 5
+}

@@ -32,3 +32,21 @@ func ExampleLimiter_Do() {
 	// called
 	// too busy, come again in 200ms
 }
+
+// A partner has answered "retry after 300 ms": everybody in the fleet waits so long who
+// heeds it.
+func ExampleLimiter_HoldBack() {
+	limiter, _ := core.Open("memory:")
+	defer limiter.Close()
+	ctx, partner := context.Background(), core.Leaky(10, core.PerSecond(10)).Named("partner")
+
+	_ = limiter.HoldBack(ctx, "partner", 300*time.Millisecond)
+	start := time.Now()
+	_ = limiter.Wait(ctx, "partner", partner) // does not heed it
+	fmt.Println("went on after", time.Since(start).Truncate(300*time.Millisecond))
+	_ = limiter.Wait(ctx, "partner", partner, core.WithHoldBack())
+	fmt.Println("went on after", time.Since(start).Truncate(300*time.Millisecond))
+	// Output:
+	// went on after 0s
+	// went on after 300ms
+}

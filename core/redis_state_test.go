@@ -481,3 +481,21 @@ func TestImpossibleStatesHeal(t *testing.T) {
 		}
 	}
 }
+
+// A key can be reset on a server that has no memory left.
+func TestResetWithoutMemory(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	limiter, limit := core.New(core.NewRedis(client, core.WithBudget(patient))), core.Leaky(3, core.PerHour(1))
+	if _, err := limiter.AllowN(t.Context(), "key", limit, 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := limiter.Reset(t.Context(), "key", limit); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := limiter.Peek(t.Context(), "key", limit); err != nil || d.Remaining != 3 {
+		t.Errorf("%d of 3 remain after a Reset, %v", d.Remaining, err)
+	}
+}

@@ -98,9 +98,10 @@ func reports(outcomes []Outcome, name string) bool {
 	return false
 }
 
-// charged reports whether a limiter has answered a check for this request before,
-// and charged what it costs.
-func (x *exchange) charged(check *core.Check, by *core.Limiter) bool {
+// charged returns where a limiter has answered a check for this request before, and
+// charged what it costs: the exchange, and the place among its own outcomes. It returns
+// nil if there is none.
+func (x *exchange) charged(check *core.Check, by *core.Limiter) (*exchange, int) {
 	for ; x != nil; x = x.outer {
 		if x.guard.limiter != by {
 			continue
@@ -108,11 +109,11 @@ func (x *exchange) charged(check *core.Check, by *core.Limiter) bool {
 		own := x.own()
 		for i := range own {
 			if o := &own[i]; o.Cost > 0 && o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Same(check.Limit) {
-				return true
+				return x, i
 			}
 		}
 	}
-	return false
+	return nil, 0
 }
 
 // write writes the limits' headers.

@@ -219,12 +219,11 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 			if err != nil {
 				return g.unasked(i), fmt.Errorf("ratelimit: policy %d: %w", i, err)
 			}
-			unlimited := check.Limit == core.Limit{}
-			if unlimited || x.outer.charged(&check, g.limiter) {
+			if unlimited := (check.Limit == core.Limit{}); unlimited {
 				continue
 			}
-			if same := asked.find(&check); same != nil { // one limit, charged once
-				same.Cost = max(same.Cost, check.Cost)
+			if charged, place := x.outer.charged(&check, g.limiter); charged != nil {
+				x.demand(demand{of: charged, place: place, settle: p.Settle})
 				continue
 			}
 			a := asker{name: g.names[i], mode: p.OnError, settle: p.Settle}
@@ -233,6 +232,10 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 			}
 			if a.mode == unsaid {
 				a.mode = g.options.OnError
+			}
+			if same := asked.find(&check); same >= 0 { // one limit, charged once
+				asked.askers[same].join(&asked.checks[same], a, &check)
+				continue
 			}
 			asked.checks, asked.askers = append(asked.checks, check), append(asked.askers, a)
 		}
@@ -255,21 +258,52 @@ func (q *question) unanswered(decided *question) []Unanswered {
 	var list []Unanswered
 	for i := range q.checks {
 		c, a := &q.checks[i], &q.askers[i]
-		if decided == nil || decided.find(c) == nil {
+		if decided == nil || decided.find(c) < 0 {
 			list = append(list, Unanswered{Policy: a.name, Limit: c.Limit, Shadow: c.Shadow, Mode: a.mode})
 		}
 	}
 	return list
 }
 
-// find returns the check of the same state that is asked already, or nil.
-func (q *question) find(check *core.Check) *core.Check {
+// find returns the place of the check of the same state that is asked already, or -1.
+func (q *question) find(check *core.Check) int {
 	for i := range q.checks {
 		if c := &q.checks[i]; c.Key == check.Key && c.Shadow == check.Shadow && c.Limit.Same(check.Limit) {
-			return c
+			return i
 		}
 	}
-	return nil
+	return -1
+}
+
+// join has two policies ask with one check, as both want: it costs what the dearer one
+// says, before and after, and the stricter one decides when the store cannot.
+func (a *asker) join(check *core.Check, other asker, theirs *core.Check) {
+	if a.settle != nil || other.settle != nil {
+		own, others := a.settling(check.Cost), other.settling(theirs.Cost)
+		a.settle = func(r *http.Request, s Served) int { return max(own(r, s), others(r, s)) }
+	}
+	check.Cost = max(check.Cost, theirs.Cost)
+	check.Undelayed = min(check.Undelayed, theirs.Undelayed)
+	a.mode = stricter(a.mode, other.mode)
+}
+
+// settling returns what a policy says that a request has really cost: what it has asked,
+// if it says nothing.
+func (a *asker) settling(cost int) func(*http.Request, Served) int {
+	if a.settle != nil {
+		return a.settle
+	}
+	return func(*http.Request, Served) int { return cost }
+}
+
+// stricter returns that of two modes which lets less through.
+func stricter(a, b ErrorMode) ErrorMode {
+	for _, mode := range [...]ErrorMode{FailClosed, Fallback} {
+		if a == mode || b == mode {
+			return mode
+		}
+	}
+	return FailOpen
 }
 
 // check returns what a policy asks about a request, or the zero Check if it does

@@ -37,10 +37,10 @@ type Policy struct {
 	Cost func(*http.Request) int
 
 	// Undelayed is how many requests of a [core.Shaping] limit's queue pass without delay,
-	// as nginx's "delay=" says: a burst of so many passes at once, and what comes then is
-	// released at the limit's pace. ("nodelay" is [core.Leaky].) The default is 0, which
-	// delays all but the first; less is a mistake that panics. Units count if the policy
-	// has a Cost.
+	// as nginx's "delay=" says: the first of a burst and so many behind it pass at once, and
+	// the others are released at the limit's pace. ("nodelay" is [core.Leaky].) The default
+	// is 0, which delays all but the first; less is a mistake that panics. Units count if
+	// the policy has a Cost.
 	Undelayed int
 
 	// Settle says, when a request has been served, what it has really cost; Cost is then
@@ -55,6 +55,11 @@ type Policy struct {
 	// middleware or let through unasked. A reservation whose process dies stays paid. A
 	// response that is not flushed leaves the server after it has been settled, one round
 	// trip later if the cost has changed.
+	//
+	// Where two policies of a request have one limit and one key, they are one limit, which
+	// is charged once: what the dearer Cost and the dearer Settle say, and a policy without
+	// Settle says its Cost. A policy further inside, whose limit a middleware in front has
+	// charged, has its say in the same way, but gives nothing back of what that one says.
 	//
 	// Reserve at least 1: who is to pay afterwards, and has a Cost of 0, is never
 	// refused.
@@ -71,7 +76,7 @@ type Policy struct {
 	Shadow bool
 
 	// OnError says what this policy does when the store cannot answer. The default is
-	// that of Options.OnError. In a cluster, whose servers fail one by one, the policies
+	// that of Options.OnError. Of two policies that are one limit the stricter one decides. In a cluster, whose servers fail one by one, the policies
 	// that can be decided are decided.
 	OnError ErrorMode
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -34,12 +35,72 @@ type reservation struct {
 	stored reserved  // by the store, whose outcomes come first
 	local  reserved  // by this process, about what the store has not answered
 	asked  time.Time // when the store was
+	// demands are those of policies whose limit a limiter in front has charged.
+	demands []demand
+
+	mu sync.Mutex // a handler that has timed out may be served still
+	// least are the least costs of the outcomes, as limiters further inside demand, or
+	// nil.
+	least []int
+	costs []int // what was settled, or nil
 }
 
 // reserved is a reservation, or none.
 type reserved struct {
 	of     *core.Reservation
 	askers []asker // of its checks
+}
+
+// reserving returns what there may be to settle of a request, to be added to.
+func (x *exchange) reserving() *reservation {
+	if x.reservation == nil {
+		x.reservation = new(reservation)
+	}
+	return x.reservation
+}
+
+// demand is that of a policy whose limit a limiter in front has charged: it has a say in
+// what the request has really cost.
+type demand struct {
+	of     *exchange // that has charged it
+	place  int       // among its own outcomes
+	settle func(*http.Request, Served) int
+}
+
+// demand notes a demand of a policy, if it settles.
+func (x *exchange) demand(d demand) {
+	if d.settle != nil {
+		x.reserving().demands = append(x.reserving().demands, d)
+	}
+}
+
+// raise has a check that was charged cost so much at the least: when it is settled, or
+// if that has been, or will not be, at once.
+func (x *exchange) raise(ctx context.Context, place, cost int) error {
+	o := &x.own()[place]
+	charged := o.Cost
+	if v := x.reservation; v != nil && v.settles() && v.holds(place, len(x.own())) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.costs == nil {
+			if v.least == nil {
+				v.least = make([]int, len(x.own()))
+			}
+			v.least[place] = max(v.least[place], cost)
+			return nil
+		}
+		charged = v.costs[place]
+		v.costs[place] = max(charged, cost)
+	}
+	if cost <= charged || o.Decision.Degraded || o.Shadow {
+		return nil
+	}
+	return x.guard.limiter.Charge(ctx, o.Key, o.Decision.Limit, cost-charged)
+}
+
+// holds reports whether one of some outcomes is that of a check which was reserved.
+func (v *reservation) holds(place, outcomes int) bool {
+	return place < len(v.stored.askers) || place >= outcomes-len(v.local.askers)
 }
 
 // reserves reports whether a question has to be remembered after it was answered.
@@ -70,7 +131,8 @@ func (g *Guard) ask(ctx context.Context, x *exchange, asked *question) ([]core.D
 		return nil, err
 	}
 	g.saw(asked, of.Decisions(), nil)
-	x.reservation = &reservation{stored: reserved{of, asked.askers}, asked: began}
+	v := x.reserving()
+	v.stored, v.asked = reserved{of, asked.askers}, began
 	return of.Decisions(), nil
 }
 
@@ -91,13 +153,9 @@ func (g *Guard) sawSettled(v *reservation, costs []int) {
 // reserve remembers what there may be to settle of what this process has decided by
 // itself.
 func (x *exchange) reserve(d decided) {
-	if d.of == nil || !d.reserves() {
-		return
+	if d.of != nil && d.reserves() {
+		x.reserving().local = reserved{d.of, d.askers}
 	}
-	if x.reservation == nil {
-		x.reservation = new(reservation)
-	}
-	x.reservation.local = reserved{d.of, d.askers}
 }
 
 // errDraining is why a request is held no longer when the server goes down.
@@ -160,8 +218,11 @@ func held(err error) error {
 // has something to settle when it has been served.
 func (g *Guard) Settles(r *http.Request) bool {
 	x, ok := r.Context().(*exchange)
-	return ok && x.guard == g && x.reservation != nil && (x.reservation.stored.settles() || x.reservation.local.settles())
+	return ok && x.guard == g && x.reservation != nil && (x.reservation.settles() || len(x.reservation.demands) > 0)
 }
+
+// settles reports whether a policy says what was reserved has really cost.
+func (v *reservation) settles() bool { return v.stored.settles() || v.local.settles() }
 
 func (v *reserved) settles() bool {
 	return slices.ContainsFunc(v.askers, func(a asker) bool { return a.settle != nil })
@@ -179,11 +240,17 @@ func (g *Guard) Settle(r *http.Request, served Served) {
 	}
 	x := r.Context().(*exchange) //nolint:forcetypeassert // Settles has found it to be one
 	v := x.reservation
-	outcomes := append([]Outcome(nil), x.own()...)
-	stored := v.stored.costs(r, served, outcomes)
-	local := v.local.costs(r, served, outcomes[len(outcomes)-len(v.local.askers):])
-	start := time.Now()
 	ctx := context.WithoutCancel(r.Context())
+	for _, d := range v.demands {
+		g.settleOutside(ctx, r, d, served)
+	}
+	if !v.settles() {
+		return
+	}
+	outcomes := append([]Outcome(nil), x.own()...)
+	costs := v.realCosts(r, outcomes, served)
+	stored, local := costs[:len(v.stored.askers)], costs[len(costs)-len(v.local.askers):]
+	start := time.Now()
 	g.sawSettled(v, stored)
 	err := errors.Join(v.stored.settle(ctx, stored), v.local.settle(ctx, local))
 	g.report(&Event{
@@ -191,18 +258,34 @@ func (g *Guard) Settle(r *http.Request, served Served) {
 	})
 }
 
-// costs writes what the checks have really cost into their outcomes, and returns it.
-func (v *reserved) costs(r *http.Request, served Served, outcomes []Outcome) []int {
-	costs := make([]int, len(v.askers))
-	for i := range costs {
+// realCosts returns what has really been the cost of each outcome, which it writes to
+// the outcomes, too.
+func (v *reservation) realCosts(r *http.Request, outcomes []Outcome, served Served) []int {
+	v.stored.settled(r, outcomes[:len(v.stored.askers)], served)
+	v.local.settled(r, outcomes[len(outcomes)-len(v.local.askers):], served)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i, least := range v.least {
+		outcomes[i].Cost = max(outcomes[i].Cost, least)
+	}
+	costs := make([]int, len(outcomes))
+	for i := range outcomes {
+		costs[i] = outcomes[i].Cost
+	}
+	v.costs = slices.Clone(costs)
+	return costs
+}
+
+// settled writes what the checks have really cost, as their policies say, into their
+// outcomes.
+func (v *reserved) settled(r *http.Request, outcomes []Outcome, served Served) {
+	for i := range v.askers {
 		o, settle := &outcomes[i], v.askers[i].settle
 		if settle != nil && o.Decision.Allowed {
 			served.Cost = o.Cost
 			o.Cost = max(0, settle(r, served))
 		}
-		costs[i] = o.Cost
 	}
-	return costs
 }
 
 func (v *reserved) settle(ctx context.Context, costs []int) error {
@@ -210,6 +293,20 @@ func (v *reserved) settle(ctx context.Context, costs []int) error {
 		return nil
 	}
 	return v.of.Settle(ctx, costs...)
+}
+
+// settleOutside has a limiter in front settle what it has charged, as a policy of this
+// one demands. The one in front tells of it when it settles.
+func (g *Guard) settleOutside(ctx context.Context, r *http.Request, d demand, served Served) {
+	outcome := d.of.own()[d.place]
+	served.Cost = outcome.Cost
+	outcome.Cost = max(0, d.settle(r, served))
+	start := time.Now()
+	if err := d.of.raise(ctx, d.place, outcome.Cost); err != nil {
+		g.report(&Event{
+			Request: r, Outcomes: []Outcome{outcome}, Reserved: d.of.own()[d.place : d.place+1], Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+		})
+	}
 }
 
 // serve has a handler serve a request, and settles what that has cost.

@@ -23,6 +23,9 @@ var settleCases = []testCase{
 	{"an estimate is settled at the real cost, less or more", testEstimate},
 	{"all policies of a request are settled in one call, and none if nothing changes", testSettledInOneCall},
 	{"a refusal by an inner limiter settles the outer one", testSettledOutside},
+	{"policies that are one limit cost what the dearer one says", testOneLimitSettledTwice},
+	{"a policy further inside has a say in what its limit has cost", testSettledFromInside},
+	{"the stricter of two policies that are one limit decides without the store", testOneLimitWithTwoModes},
 	{"a handler that panics is settled, and goes on panicking", testSettledPanic},
 	{"a handler that takes the connection over is settled when it returns", testSettledHijack},
 	{"a handler that streams is settled by all that it wrote", testSettledStream},
@@ -217,6 +220,78 @@ func testSettledPanic(t *testing.T, s *suite) {
 			}
 			f.expectUsed(hundred(), 2)
 		})
+	}
+}
+
+// says is a Settle function that says always the same.
+func says(cost int) func(*http.Request, ratelimit.Served) int {
+	return func(*http.Request, ratelimit.Served) int { return cost }
+}
+
+// unnamed admits a hundred units an hour, and may stand twice in one middleware.
+func unnamed() core.Limit { return core.FixedWindow(100, time.Hour) }
+
+func testOneLimitSettledTwice(t *testing.T, s *suite) {
+	costs := func(cost int) func(*http.Request) int { return func(*http.Request) int { return cost } }
+	for _, test := range []struct {
+		one, other ratelimit.Policy
+		want       int
+	}{
+		{ratelimit.Policy{Settle: says(0)}, ratelimit.Policy{}, 1}, // who says nothing says what he has asked
+		{ratelimit.Policy{}, ratelimit.Policy{Settle: says(0)}, 1},
+		{ratelimit.Policy{}, ratelimit.Policy{Settle: says(7)}, 7},
+		{ratelimit.Policy{Settle: says(0)}, ratelimit.Policy{Settle: says(0)}, 0},
+		{ratelimit.Policy{Settle: says(2)}, ratelimit.Policy{Settle: says(5)}, 5},
+		{ratelimit.Policy{Settle: says(5), Cost: costs(9)}, ratelimit.Policy{Settle: says(2)}, 5},
+		{ratelimit.Policy{Settle: says(0)}, ratelimit.Policy{Cost: costs(4)}, 4},
+	} {
+		f := s.fixture(t)
+		for _, p := range []*ratelimit.Policy{&test.one, &test.other} {
+			p.Limit, p.By = unnamed(), keyfuncs.Global
+		}
+		get(f.around(f.limited(test.one, test.other)))
+		f.expectAsked(1)
+		f.expectUsed(unnamed(), test.want)
+	}
+}
+
+func testSettledFromInside(t *testing.T, s *suite) {
+	for _, test := range []struct {
+		outer, inner func(*http.Request, ratelimit.Served) int
+		want         int
+	}{
+		{nil, says(0), 1}, // that in front says 1
+		{nil, says(4), 4},
+		{says(0), says(4), 4},
+		{says(0), says(0), 0},
+		{says(6), says(4), 6},
+		{says(0), nil, 0},
+	} {
+		f := s.fixture(t)
+		policy := ratelimit.Policy{Limit: unnamed(), By: keyfuncs.Global, Settle: test.outer}
+		outer := f.limited(policy)
+		policy.Settle = test.inner
+		get(f.serve(site{around: []middleware{outer}, inside: []middleware{f.limited(policy)}, handler: f.handle}))
+		f.expectAsked(1)
+		f.expectUsed(unnamed(), test.want)
+	}
+}
+
+func testOneLimitWithTwoModes(t *testing.T, s *suite) {
+	for _, modes := range [][2]ratelimit.ErrorMode{
+		{ratelimit.FailOpen, ratelimit.FailClosed},
+		{ratelimit.FailClosed, ratelimit.FailOpen},
+		{ratelimit.Fallback, ratelimit.FailClosed},
+		{ratelimit.FailClosed, ratelimit.Fallback},
+	} {
+		f := s.fixture(t)
+		f.store.failure = errors.New("down")
+		h := f.around(f.limited(
+			ratelimit.Policy{Limit: unnamed(), By: keyfuncs.Global, OnError: modes[0]},
+			ratelimit.Policy{Limit: unnamed(), By: keyfuncs.Global, OnError: modes[1]}))
+		if got := answer(h, ask(http.MethodGet, "/")).StatusCode; got != http.StatusServiceUnavailable {
+			t.Errorf("%v and %v answer %d while the store is down, want 503", modes[0], modes[1], got)
+		}
 	}
 }
 
