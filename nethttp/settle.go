@@ -253,7 +253,7 @@ func (g *Guard) Settle(r *http.Request, served Served) {
 	start := time.Now()
 	g.sawSettled(v, stored)
 	err := errors.Join(v.stored.settle(ctx, stored), v.local.settle(ctx, local))
-	g.report(&Event{
+	g.report(&Event{ //nolint:contextcheck // the request has it
 		Request: r, Outcomes: outcomes, Reserved: x.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
 	})
 }
@@ -303,8 +303,9 @@ func (g *Guard) settleOutside(ctx context.Context, r *http.Request, d demand, se
 	outcome.Cost = max(0, d.settle(r, served))
 	start := time.Now()
 	if err := d.of.raise(ctx, d.place, outcome.Cost); err != nil {
-		g.report(&Event{
-			Request: r, Outcomes: []Outcome{outcome}, Reserved: d.of.own()[d.place : d.place+1], Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+		g.report(&Event{ //nolint:contextcheck // the request has it
+			Request: r, Outcomes: []Outcome{outcome}, Reserved: d.of.own()[d.place : d.place+1],
+			Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
 		})
 	}
 }
