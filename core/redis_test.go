@@ -198,6 +198,7 @@ func TestErrorReplies(t *testing.T) {
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                               core.ClusterDown,
 		"CLUSTERDOWN The cluster is down":                                                                                core.ClusterDown,
 		"TRYAGAIN Multiple keys request during rehashing of slot":                                                        core.ClusterDown,
+		"ASK 3999 127.0.0.1:6381":                                                                                        core.ClusterDown,
 		"MOVED 3999 127.0.0.1:6381":                                                                                      core.ClusterDown,
 		"OOM command not allowed when used memory > 'maxmemory'.":                                                        core.OutOfMemory,
 		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.":               core.Misconfigured,
@@ -207,7 +208,9 @@ func TestErrorReplies(t *testing.T) {
 		"NOPERM this user has no permissions to run the 'evalsha' command":                                               core.NotPermitted,
 		"ERR ERR The user executing the script can't run this command or subcommand script: 280ab6e, on @user_script:9.": core.NotPermitted, //nolint:dupword // so says Redis 7.0
 		"BUSY Redis is busy running a script.":                                                                           core.Busy,
-		"ERR something that nobody has thought of":                                                                       core.Other,
+		"UNKILLABLE Sorry the script already executed write commands against the dataset.":                               core.Busy,
+		"ERR invalid password":                     core.NotPermitted,
+		"ERR something that nobody has thought of": core.Other,
 	} {
 		server.SetError(reply)
 		_, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1)))

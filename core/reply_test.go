@@ -33,6 +33,18 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
+// A reply that says more than was asked is none: it may be the answer to another question.
+func TestRepliesOfTheWrongLength(t *testing.T) {
+	batch := func() []*request { return []*request{{numbers: 1}, {numbers: 2}} }
+	for reply, ok := range map[string]bool{
+		"1 2 3": true, "1 2! 3": true, "1 2 3 4": false, "1 2 3 ": true, "1 2 3  ": false, "1": false, "": false, "x 2 3": false,
+	} {
+		if _, err := share(batch(), reply); (err == nil) != ok || err != nil && FailureOf(err) != Garbled {
+			t.Errorf("%q: %v", reply, err)
+		}
+	}
+}
+
 // Whatever numbers a server replies, there is a decision, or an error.
 func FuzzUsage(f *testing.F) {
 	f.Add(int64(0), int64(0), int64(0), int64(0), 1)
