@@ -102,6 +102,9 @@ func FuzzOpen(f *testing.F) {
 		}
 		limiter, err := core.Open(text)
 		if err != nil {
+			if once := strings.Count(text, "swordfish") == 1; once && strings.Contains(text, "swordfish@") && strings.Contains(err.Error(), "swordfish") {
+				t.Errorf("%q is refused with the password in %q", text, err)
+			}
 			if u, parseErr := url.Parse(text); parseErr == nil && u.User != nil {
 				if password, _ := u.User.Password(); len(password) > 7 && strings.Contains(err.Error(), password) {
 					t.Errorf("%q is refused with the password in %q", text, err)

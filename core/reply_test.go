@@ -12,6 +12,8 @@ import (
 func FuzzReply(f *testing.F) {
 	f.Add("1 2! 3 4", uint8(0), uint8(2), false)
 	f.Add("1 2 3 1763683200123456", uint8(1), uint8(0), true)
+	f.Add("1 2 3", uint8(0), uint8(0), false)
+	f.Add("1 2 3 4", uint8(0), uint8(0), true)
 	f.Add("", uint8(0), uint8(0), false)
 	f.Add("-9223372036854775808 9223372036854775807 9223372036854775808", uint8(0), uint8(1), false)
 	f.Add("  1", uint8(0), uint8(0), true)
@@ -29,6 +31,9 @@ func FuzzReply(f *testing.F) {
 		}
 		if !strings.HasPrefix(reply, strings.TrimRight(joined.String(), " ")) { // what is missing shows when it is read
 			t.Errorf("%q and %q are not what %q starts with", batch[0].reply, batch[1].reply, reply)
+		}
+		if rest := strings.Fields(strings.TrimPrefix(reply, joined.String())); len(reply) > joined.Len() && (len(rest) > 1 || len(rest) > 0 && !instant) {
+			t.Errorf("%q is left of %q, which is an answer to another question", rest, reply)
 		}
 	})
 }

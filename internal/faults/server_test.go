@@ -247,6 +247,11 @@ func TestServerKillsItsClients(t *testing.T) {
 	}
 	l.awaitNormal()
 	l.close(s.reader(t), 0)
+	for kind, err := range l.failures {
+		if kind != core.Unreachable && kind != core.Suspended && kind != core.TimedOut { // the last on a busy machine
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
 }
 
 func (l *load) seen(kind core.Failure) bool {
