@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,4 +118,45 @@ func TestCluster(t *testing.T) {
 				core.WithClock(now), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Minute))
 		})
 	})
+}
+
+// When a node fails, the client learns at once who has its slots by now, and not only
+// when go-redis would ask by itself, ten seconds later.
+func TestClusterLearnsOfANewMaster(t *testing.T) {
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	master := func(context.Context) ([]redis.ClusterSlot, error) {
+		addr := redistest.Shared(t).Addr()
+		if asked.Add(1) == 1 {
+			addr = gone.Addr().String()
+		}
+		return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
+	}
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: master, MaxRetries: -1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient), core.WithBreaker(0, 0)))
+	_, err = limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerDay(1)))
+	if core.FailureOf(err) != core.Unreachable {
+		t.Errorf("error %v, want one of the old master", err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); asked.Load() < 2 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if asked.Load() < 2 {
+		t.Fatal("who has the slots was not asked")
+	}
+	for deadline := time.Now().Add(5 * time.Second); ; {
+		if _, err = limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerDay(1))); err == nil || time.Now().After(deadline) {
+			break
+		}
+	}
+	if err != nil {
+		t.Errorf("the new master does not answer: %v", err)
+	}
 }

@@ -237,7 +237,6 @@ func (s *shares) Settle(ctx context.Context, settlements []Settlement) error {
 	own := make([]Settlement, len(settlements))
 	for i, one := range settlements {
 		one.Check = s.of.share(one.Check)
-		one.Cost = min(one.Cost, one.Check.Limit.capacity)
 		own[i] = one
 	}
 	return s.Memory.Settle(ctx, own)

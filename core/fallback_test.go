@@ -140,6 +140,7 @@ func TestFallbackGoesOnFromTheRealCost(t *testing.T) {
 		"more of a window":                        {window, 6, 59 * time.Minute, 0, false, 9, 0},
 		"less of a window that has closed":        {window, 6, time.Hour, 4, false, 0, 3},
 		"more of a window that has closed":        {window, 6, time.Hour, 0, false, 9, 5},
+		"more of one that has closed, and begun":  {window, 6, time.Hour, 0, true, 9, 4},
 		"less, when the fallback has begun":       {meter, 6, 0, 0, true, 0, 4},
 		"more, when the fallback has begun":       {meter, 3, 0, 0, true, 5, 1},
 		"a bit less, when the fallback has begun": {meter, 6, 0, 0, true, 5, 1},
@@ -194,6 +195,11 @@ func TestFallbackIsNotCorrectedByWhatWasNotCharged(t *testing.T) {
 	}
 	fallback.Observe(checks, refused.Decisions())
 	fallback.ObserveSettled(refused, 0, 0, 0, 0)
+	shadow, err := limiter.Reserve(t.Context(), checks[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	fallback.ObserveSettled(shadow, 0, 0)
 	if got := passes(t, fallback, "key", checks[0].Limit); got != 6 {
 		t.Errorf("%d pass, want 6", got)
 	}

@@ -321,7 +321,6 @@ func (f *flights) take(t *flight) (lost bool, err error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.pilots--
-		f.healthy = false
 		f.leave()
 		f.dispatch()
 	})

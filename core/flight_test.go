@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -434,6 +435,112 @@ func TestClientThatPanics(t *testing.T) {
 		a.traced = func(Call) { panic("trace") }
 		if err := a.fly1(t.Context()); err != nil {
 			t.Errorf("error %v, want the answer", err)
+		}
+	})
+}
+
+// A flight whose time was up leaves nothing to the next one: neither its deadline nor
+// what it has carried.
+func TestFlightsBeginAnew(t *testing.T) {
+	forBothClients(t, func(t *testing.T, a *airfield) {
+		release := a.hold()
+		a.askMany(t.Context(), 1)()
+		release()
+		synctest.Wait()
+		fly := a.fly
+		a.fly = func(ctx context.Context, batch []*request, words []any) ([]any, error) {
+			if ctx.Err() != nil {
+				t.Errorf("a flight begins with %v", ctx.Err())
+			}
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) != testBudget {
+				t.Errorf("a flight has until %v, want the whole budget", deadline)
+			}
+			if len(words) > 0 {
+				t.Errorf("a flight begins with the words %v", words)
+			}
+			batch[0].keys = append(batch[0].keys, "key")
+			batch[0].arguments = append(batch[0].arguments, "argument")
+			words, err := fly(ctx, batch, words)
+			return append(words, "word"), err
+		}
+		for range 3 {
+			if err := a.fly1(t.Context()); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		a.flights.mu.Lock()
+		defer a.flights.mu.Unlock()
+		for _, spare := range a.spare {
+			for _, r := range spare.batch[:cap(spare.batch)] {
+				if r != nil {
+					t.Error("a question that was answered is kept alive")
+				}
+			}
+			for _, word := range spare.words[:cap(spare.words)] {
+				if word != nil {
+					t.Errorf("the word %v is kept alive", word)
+				}
+			}
+		}
+		r := &request{keys: []any{"key"}, arguments: []any{"argument"}}
+		keys, arguments := r.keys, r.arguments
+		a.free(r)
+		if keys[0] != nil || arguments[0] != nil {
+			t.Errorf("%v and %v are kept alive", keys, arguments)
+		}
+	})
+}
+
+// An answer that comes in the moment in which the caller leaves is the answer: to say
+// that the question has failed would let its charge go unnoticed.
+func TestAnswerInTheMomentOfLeaving(t *testing.T) {
+	forBothClients(t, func(t *testing.T, a *airfield) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 100 {
+			r := a.newRequest()
+			r.who.Store(boarded)
+			r.answered <- struct{}{}
+			if err := a.await(ctx, r); err != nil {
+				t.Fatalf("error %v, want the answer", err)
+			}
+		}
+		if n := a.left.Load(); n != 0 {
+			t.Errorf("%d have left", n)
+		}
+	})
+}
+
+// A pilot that is called in the moment in which it wants to end takes the flight.
+func TestPilotThatIsCalledInTheMomentOfEnding(t *testing.T) {
+	forBothClients(t, func(t *testing.T, a *airfield) {
+		a.heeded = false // so that flights need a pilot
+		if err := a.fly1(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		f := a.flights
+		f.mu.Lock()
+		if len(f.resting) != 1 {
+			t.Errorf("%d pilots rest, want 1", len(f.resting))
+		}
+		time.Sleep(patience) // the pilot's, too: it waits for the lock then
+		for range 1000 {
+			runtime.Gosched()
+		}
+		r := f.newRequest()
+		f.waiting = append(f.waiting, r)
+		f.dispatch()
+		f.mu.Unlock()
+		if err := f.await(t.Context(), r); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.inAir != 0 || f.pilots != len(f.resting) {
+			t.Errorf("%d flights in the air, %d pilots and %d of them resting", f.inAir, f.pilots, len(f.resting))
 		}
 	})
 }

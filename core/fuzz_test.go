@@ -15,6 +15,7 @@ import (
 func FuzzLimits(f *testing.F) {
 	f.Add(10, 1, int64(time.Second), 1, "")
 	f.Add(1_000_000_000, 1_000_000, int64(time.Second), 1_000_000_000, "big")
+	f.Add(0, 1, int64(time.Second), 0, "nothing")
 	f.Add(0, -1, int64(-1), -1, "no name")
 	f.Add(1, 1, int64(100*365*24*time.Hour), 1, "*")
 	f.Add(1<<62, 1<<62, int64(1)<<62, 1<<62, "a")
@@ -30,6 +31,9 @@ func FuzzLimits(f *testing.F) {
 			text, err := limit.MarshalText()
 			if invalid := limit.Validate(); (invalid == nil) != (err == nil) {
 				t.Fatalf("%v is as valid as %v, and its text as %v", limit, invalid, err)
+			}
+			if err == nil && (limit.Capacity() < 1 || limit.Capacity() > capacity) {
+				t.Fatalf("%v is valid, of a capacity of %d", limit, capacity)
 			}
 			limiter := core.New(core.NewMemory())
 			decision, asked := limiter.AllowN(t.Context(), "key", limit, cost)
@@ -102,6 +106,9 @@ func FuzzOpen(f *testing.F) {
 		}
 		limiter, err := core.Open(text)
 		if err != nil {
+			if once := strings.Count(text, "swordfish") == 1; once && strings.Contains(text, "swordfish@") && strings.Contains(err.Error(), "swordfish") {
+				t.Errorf("%q is refused with the password in %q", text, err)
+			}
 			if u, parseErr := url.Parse(text); parseErr == nil && u.User != nil {
 				if password, _ := u.User.Password(); len(password) > 7 && strings.Contains(err.Error(), password) {
 					t.Errorf("%q is refused with the password in %q", text, err)

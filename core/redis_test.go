@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -198,6 +199,7 @@ func TestErrorReplies(t *testing.T) {
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                               core.ClusterDown,
 		"CLUSTERDOWN The cluster is down":                                                                                core.ClusterDown,
 		"TRYAGAIN Multiple keys request during rehashing of slot":                                                        core.ClusterDown,
+		"ASK 3999 127.0.0.1:6381":                                                                                        core.ClusterDown,
 		"MOVED 3999 127.0.0.1:6381":                                                                                      core.ClusterDown,
 		"OOM command not allowed when used memory > 'maxmemory'.":                                                        core.OutOfMemory,
 		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.":               core.Misconfigured,
@@ -207,7 +209,9 @@ func TestErrorReplies(t *testing.T) {
 		"NOPERM this user has no permissions to run the 'evalsha' command":                                               core.NotPermitted,
 		"ERR ERR The user executing the script can't run this command or subcommand script: 280ab6e, on @user_script:9.": core.NotPermitted, //nolint:dupword // so says Redis 7.0
 		"BUSY Redis is busy running a script.":                                                                           core.Busy,
-		"ERR something that nobody has thought of":                                                                       core.Other,
+		"UNKILLABLE Sorry the script already executed write commands against the dataset.":                               core.Busy,
+		"ERR invalid password":                     core.NotPermitted,
+		"ERR something that nobody has thought of": core.Other,
 	} {
 		server.SetError(reply)
 		_, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1)))
@@ -300,24 +304,79 @@ func TestBudgetHoldsWhateverTheClientDoes(t *testing.T) {
 	leaks := goleak.IgnoreCurrent()
 	const budget = 100 * time.Millisecond
 	for _, heeds := range []bool{false, true} {
-		t.Run(fmt.Sprintf("client heeds deadlines %t", heeds), func(t *testing.T) {
-			client := redis.NewClient(&redis.Options{
-				Addr: silence(t), MaxRetries: -1, ContextTimeoutEnabled: heeds,
-				DialTimeout: 2 * time.Second, ReadTimeout: 2 * time.Second,
+		for _, answers := range []bool{false, true} {
+			t.Run(fmt.Sprintf("client heeds deadlines %t, server has answered before %t", heeds, answers), func(t *testing.T) {
+				options := redis.Options{
+					MaxRetries: -1, ContextTimeoutEnabled: heeds, DialTimeout: 2 * time.Second, ReadTimeout: 2 * time.Second,
+				}
+				var server *redistest.Server
+				if answers {
+					server = redistest.Start(t)
+					options.Addr = server.Addr()
+				} else {
+					options.Addr = silence(t)
+				}
+				client := redis.NewClient(&options)
+				defer client.Close()
+				limiter := core.New(core.NewRedis(client, core.WithBudget(budget), core.WithLogger(discard)))
+				ask := func() error {
+					_, err := limiter.Allow(t.Context(), "key", core.Leaky(100, core.PerSecond(1)))
+					return err
+				}
+				if answers {
+					for deadline := time.Now().Add(10 * time.Second); ask() != nil; {
+						if time.Now().After(deadline) {
+							t.Fatal("the server does not answer")
+						}
+					}
+					server.Pause(t)
+					defer server.Resume(t)
+				}
+				began := time.Now()
+				err := ask()
+				if took := time.Since(began); took > 10*budget {
+					t.Errorf("took %v with a budget of %v", took, budget)
+				}
+				if err == nil || !strings.Contains(err.Error(), "has not answered within 100ms") || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%v, want one that tells the budget and is context.DeadlineExceeded", err)
+				}
 			})
-			limiter := core.New(core.NewRedis(client, core.WithBudget(budget)))
-			began := time.Now()
-			_, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1)))
-			if took := time.Since(began); took > 10*budget {
-				t.Errorf("took %v with a budget of %v", took, budget)
-			}
-			if err == nil || !strings.Contains(err.Error(), "has not answered within 100ms") || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%v, want one that tells the budget and is context.DeadlineExceeded", err)
-			}
-			_ = client.Close()
-		})
+		}
 	}
 	goleak.VerifyNone(t, leaks)
+}
+
+// What about a user's own client can do harm is said once.
+func TestWarningsAboutAClient(t *testing.T) {
+	const repeats, ignores = "set MaxRetries to -1", "set ContextTimeoutEnabled"
+	address := redistest.Shared(t).Addr()
+	for name, c := range map[string]struct {
+		client redis.UniversalClient
+		want   []string
+	}{
+		"as it comes":            {redis.NewClient(&redis.Options{Addr: address}), []string{repeats, ignores}},
+		"that repeats":           {redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true}), []string{repeats}},
+		"that ignores deadlines": {redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1}), []string{ignores}},
+		"as it should be":        {redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1, ContextTimeoutEnabled: true}), nil},
+		"of a cluster":           {redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, MaxRetries: 2}), []string{repeats, ignores}},
+		"of a ring":              {redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": address}, MaxRetries: -1}), []string{ignores}},
+	} {
+		logger, words := report()
+		limiter := core.New(core.NewRedis(c.client, core.WithPrefix(redistest.Prefix(t)), core.WithLogger(logger), core.WithBudget(patient)))
+		for range 3 {
+			_, _ = limiter.Allow(t.Context(), "key", core.Leaky(5, core.PerHour(1)))
+		}
+		_ = c.client.Close()
+		for _, warning := range []string{repeats, ignores} {
+			want := 0
+			if slices.Contains(c.want, warning) {
+				want = 1
+			}
+			if got := strings.Count(words.String(), warning); got != want {
+				t.Errorf("a client %s is warned of %d times to %s, want %d", name, got, warning, want)
+			}
+		}
+	}
 }
 
 func TestCallerWhoGoesAwayMeanwhile(t *testing.T) {

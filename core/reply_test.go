@@ -12,6 +12,8 @@ import (
 func FuzzReply(f *testing.F) {
 	f.Add("1 2! 3 4", uint8(0), uint8(2), false)
 	f.Add("1 2 3 1763683200123456", uint8(1), uint8(0), true)
+	f.Add("1 2 3", uint8(0), uint8(0), false)
+	f.Add("1 2 3 4", uint8(0), uint8(0), true)
 	f.Add("", uint8(0), uint8(0), false)
 	f.Add("-9223372036854775808 9223372036854775807 9223372036854775808", uint8(0), uint8(1), false)
 	f.Add("  1", uint8(0), uint8(0), true)
@@ -30,7 +32,22 @@ func FuzzReply(f *testing.F) {
 		if !strings.HasPrefix(reply, strings.TrimRight(joined.String(), " ")) { // what is missing shows when it is read
 			t.Errorf("%q and %q are not what %q starts with", batch[0].reply, batch[1].reply, reply)
 		}
+		if rest := strings.Fields(strings.TrimPrefix(reply, joined.String())); len(reply) > joined.Len() && (len(rest) > 1 || len(rest) > 0 && !instant) {
+			t.Errorf("%q is left of %q, which is an answer to another question", rest, reply)
+		}
 	})
+}
+
+// A reply that says more than was asked is none: it may be the answer to another question.
+func TestRepliesOfTheWrongLength(t *testing.T) {
+	batch := func() []*request { return []*request{{numbers: 1}, {numbers: 2}} }
+	for reply, ok := range map[string]bool{
+		"1 2 3": true, "1 2! 3": true, "1 2 3 4": false, "1 2 3 ": true, "1 2 3  ": false, "1": false, "": false, "x 2 3": false,
+	} {
+		if _, err := share(batch(), reply); (err == nil) != ok || err != nil && FailureOf(err) != Garbled {
+			t.Errorf("%q: %v", reply, err)
+		}
+	}
 }
 
 // Whatever numbers a server replies, there is a decision, or an error.

@@ -242,11 +242,26 @@ func TestServerKillsItsClients(t *testing.T) {
 	l := begin(t, budget, s.limiters(t)...)
 	l.awaitNormal()
 	for range 20 {
+		s.do(t, "CLIENT", "PAUSE", "60000", "WRITE")
+		await(t, "questions are under way", func() error {
+			info, err := s.admin.Info(t.Context(), "clients").Result()
+			if err == nil && strings.Contains(info, "blocked_clients:0\r\n") {
+				err = fmt.Errorf("%q", info)
+			}
+			return err
+		})
 		s.do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		s.do(t, "CLIENT", "UNPAUSE")
 		l.awaitAsked(callers)
 	}
+	l.await("the failure is told apart", func() bool { return l.seen(core.Unreachable) })
 	l.awaitNormal()
 	l.close(s.reader(t), 0)
+	for kind, err := range l.failures {
+		if kind != core.Unreachable && kind != core.Suspended && kind != core.TimedOut { // the last on a busy machine
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
 }
 
 func (l *load) seen(kind core.Failure) bool {

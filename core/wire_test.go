@@ -1,0 +1,220 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// wire is a server as a client's hook: it answers without a network.
+type wire func(command redis.Cmder) (reply string, err error)
+
+func (w wire) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w wire) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error { return w.answer(ctx, command) }
+}
+
+func (w wire) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) (err error) {
+		for _, command := range commands {
+			err = errors.Join(err, w.answer(ctx, command))
+		}
+		return err
+	}
+}
+
+func (w wire) answer(ctx context.Context, command redis.Cmder) error {
+	reply, err := w(command)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if text, ok := command.(*redis.StringCmd); ok {
+		text.SetVal(reply)
+	}
+	command.SetErr(err)
+	return err
+}
+
+// wired returns a store whose server is a function.
+func wired(t *testing.T, w wire, options ...RedisOption) *Redis {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{ContextTimeoutEnabled: true, Dialer: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("there is no network")
+	}})
+	client.AddHook(w)
+	t.Cleanup(func() { _ = client.Close() })
+	return NewRedis(client, append([]RedisOption{WithBudget(time.Hour), WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
+}
+
+// word reports whether a command has a word.
+func word(command redis.Cmder, want string) bool {
+	return slices.ContainsFunc(command.Args(), func(arg any) bool { text, ok := arg.(string); return ok && text == want })
+}
+
+// errCrossSlot is what a cluster replies to a command with keys of several slots.
+var errCrossSlot = proto("CROSSSLOT Keys in request don't hash to the same slot")
+
+type proto string
+
+func (p proto) Error() string { return string(p) }
+func (proto) RedisError()     {}
+
+// What a refused question was charged is given back even if its caller has gone.
+func TestGiveBackForACallerWhoHasGone(t *testing.T) {
+	given := 0
+	r := wired(t, func(command redis.Cmder) (string, error) {
+		if word(command, "firm") {
+			given++
+		}
+		return "", nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var log warnings
+	r.logger = func() *slog.Logger { return slog.New(&log) }
+	q := newQuestion([]Check{{Key: "key", Limit: Leaky(10, PerHour(1)), Cost: 3}}, false)
+	r.giveBack(ctx, q.groups[0], time.Now().UnixMicro())
+	if given != 1 || log != 0 {
+		t.Errorf("given back %d times with %d warnings, want once without", given, log)
+	}
+}
+
+// warnings counts what is logged.
+type warnings int
+
+func (n *warnings) Enabled(context.Context, slog.Level) bool  { return true }
+func (n *warnings) Handle(context.Context, slog.Record) error { *n++; return nil }
+func (n *warnings) WithAttrs([]slog.Attr) slog.Handler        { return n }
+func (n *warnings) WithGroup(string) slog.Handler             { return n }
+
+// That a caller gives a settlement up is no fault of the server.
+func TestBreakerIgnoresSettlementsThatAreGivenUp(t *testing.T) {
+	r := wired(t, func(redis.Cmder) (string, error) { return "0", nil }, WithBreaker(1, time.Hour))
+	limit := Leaky(10, PerHour(1))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		err := r.Settle(ctx, []Settlement{{Check: Check{Key: "key", Limit: limit}, Cost: 1}})
+		if FailureOf(err) != GivenUp {
+			t.Errorf("error %v, want %s", err, GivenUp)
+		}
+	}
+	if err := r.Decide(t.Context(), []Check{{Key: "key", Limit: limit, Cost: 1}}, make([]Decision, 1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A settlement that fails counts against the server.
+func TestBreakerCountsSettlements(t *testing.T) {
+	r := wired(t, func(redis.Cmder) (string, error) { return "", proto("LOADING") }, WithBreaker(2, time.Hour))
+	for _, want := range []Failure{Loading, Loading, Suspended} {
+		err := r.Settle(t.Context(), []Settlement{{Check: Check{Key: "key", Limit: Leaky(10, PerHour(1))}, Cost: 1}})
+		if FailureOf(err) != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// That keys cannot share a call is found out once.
+func TestClusterInDisguiseIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold, packed := make(chan struct{}), 0
+		r := wired(t, func(command redis.Cmder) (string, error) {
+			if command.Args()[2] != 1 {
+				packed++
+				return "", errCrossSlot
+			}
+			<-hold
+			return "0", nil
+		})
+		for range 3 {
+			hold = make(chan struct{})
+			errs := make(chan error, 7)
+			for i := range cap(errs) {
+				go func() {
+					check := Check{Key: string(rune('a' + i)), Limit: Leaky(10, PerHour(1)), Cost: 1}
+					errs <- r.Decide(t.Context(), []Check{check}, make([]Decision, 1))
+				}()
+				synctest.Wait()
+			}
+			close(hold)
+			for range cap(errs) {
+				if err := <-errs; err != nil {
+					t.Error(err)
+				}
+			}
+			synctest.Wait()
+		}
+		if packed != 1 {
+			t.Errorf("%d calls were packed, want one to find out", packed)
+		}
+		_ = r.Close()
+	})
+}
+
+// Of a batch, whichever question wants to know the instant has it told.
+func TestAnyQuestionOfABatchMayWantTheInstant(t *testing.T) {
+	r := wired(t, func(redis.Cmder) (string, error) { return "", nil })
+	for _, wants := range [][]bool{{true, false}, {false, true}, {true, true}, {false, false}} {
+		batch := []*request{{numbers: 1, instant: wants[0]}, {numbers: 2, instant: wants[1]}}
+		want := wants[0] || wants[1]
+		if _, call := r.call(nil, decide, batch); (call[len(call)-1] == "at") != want {
+			t.Errorf("%v: called with %v", wants, call)
+		}
+		reply := "1 2 3"
+		if want {
+			reply += " 1700000000000000"
+		}
+		at, err := share(batch, reply)
+		if err != nil || (at == 1700000000000000) != want || batch[0].reply != "1" || batch[1].reply != "2 3" {
+			t.Errorf("%v: %d, %v, %q and %q", wants, at, err, batch[0].reply, batch[1].reply)
+		}
+	}
+}
+
+// Why a call has failed is told by whose time was up.
+func TestExplain(t *testing.T) {
+	r := wired(t, func(redis.Cmder) (string, error) { return "", nil }, WithBudget(time.Second))
+	gone, leave := context.WithCancelCause(t.Context())
+	leave(errors.New("client gone"))
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	slow := &net.OpError{Op: "read", Err: timeout{}}
+	for name, c := range map[string]struct {
+		asked, bounded context.Context //nolint:containedctx // it is what the case is about
+		err            error
+		kind           Failure
+		text           string
+	}{
+		"the caller has left":     {gone, gone, slow, GivenUp, "core: the question was given up: client gone"},
+		"the context's deadline":  {t.Context(), t.Context(), context.DeadlineExceeded, TimedOut, "core: redis has not answered within 1s: context deadline exceeded"},
+		"the socket's deadline":   {t.Context(), t.Context(), slow, TimedOut, "core: redis has not answered within 1s: context deadline exceeded: read: late"},
+		"an error after the time": {t.Context(), late, errors.New("odd"), TimedOut, "core: redis has not answered within 1s: context deadline exceeded: odd"},
+		"an error in time":        {t.Context(), t.Context(), errors.New("odd"), Other, "core: redis: odd"},
+	} {
+		err := r.explain(c.asked, c.bounded, c.err)
+		if FailureOf(err) != c.kind || err.Error() != c.text {
+			t.Errorf("%s: %s, %q, want %s, %q", name, FailureOf(err), err, c.kind, c.text)
+		}
+		if (c.kind == TimedOut) != errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v is, or is not, context.DeadlineExceeded", name, err)
+		}
+	}
+	if err := r.explain(gone, gone, nil); err != nil {
+		t.Errorf("an answer is explained as %v", err)
+	}
+}
+
+type timeout struct{}
+
+func (timeout) Error() string   { return "late" }
+func (timeout) Timeout() bool   { return true }
+func (timeout) Temporary() bool { return true }
