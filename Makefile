@@ -5,6 +5,7 @@
 GO = go
 FUZZTIME = 30s
 DURATION = 10m
+CHECKS = 1000
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # The dependencies that users bring in versions of their own.
@@ -109,6 +110,10 @@ fuzz: redis ## every fuzz target for FUZZTIME (30s)
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; \
 		done; \
 	done
+
+.PHONY: search
+search: redis ## look for random histories on which a store and the exact model disagree, other ones each time
+	$(GO) test -count=1 -timeout 60m ./core -run KeepsTheLaws -rapid.seed=0 -rapid.checks=$(CHECKS)
 
 .PHONY: soak
 soak: redis ## everything at once, with faults, for DURATION (10m), against an exact model

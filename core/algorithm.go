@@ -90,13 +90,14 @@ type arithmetic interface {
 	charged(l *Limit, u usage, cost int) usage
 	// remaining returns how many whole events still fit.
 	remaining(l *Limit, u usage) int
-	// next returns the wait until remaining grows, when something is used.
-	next(l *Limit, u usage) int64
+	// next returns the wait until more than what remains fits, when something is used.
+	next(l *Limit, u usage, remaining int) int64
 	// reset returns the wait until nothing is used.
 	reset(l *Limit, u usage) int64
 }
 
 // usage is what a key has used of a limit at one instant, before the charge of
 // the question that observes it. A script replies with these numbers, in this
-// order; each algorithm uses as many of them as it needs.
-type usage [4]int64
+// order; each algorithm uses as many of them as it needs, and says what they mean. (Go
+// passes a structure of four in registers, and an array in memory.)
+type usage struct{ used, second, third, fourth int64 }

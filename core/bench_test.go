@@ -102,6 +102,26 @@ func median(times []time.Duration) time.Duration {
 	return times[len(times)/2]
 }
 
+// BenchmarkLimit shows what it takes to make a limit where there is an equal one, and
+// where there is none.
+func BenchmarkLimit(b *testing.B) {
+	kept := core.Leaky(10, core.PerSecond(1))
+	b.Run("known", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if core.Leaky(10, core.PerSecond(1)) != kept {
+				b.Fatal("equal limits differ")
+			}
+		}
+	})
+	b.Run("new", func(b *testing.B) {
+		b.ReportAllocs()
+		for n := 1; b.Loop(); n++ {
+			core.Leaky(n, core.PerSecond(1))
+		}
+	})
+}
+
 func BenchmarkMemory(b *testing.B) {
 	limiter := core.New(core.NewMemory())
 	benchmarkChecks(b, limiter)

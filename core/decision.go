@@ -23,12 +23,17 @@ type Check struct {
 	// Shadow makes the check a question of its own that travels with the others.
 	// It is decided and charged by its own verdict alone, in a state of its own;
 	// it neither refuses the other checks nor is spared when they are refused. If it
-	// alone cannot be answered, its Decision has nothing but the Limit.
+	// alone cannot be answered, its Decision is Degraded and has nothing but the Limit:
+	// that is no refusal.
 	Shadow bool
 	// Undelayed is how many units of a [Shaping] limit's queue pass without a Delay, as
 	// nginx's "delay=" says: a burst of so many passes at once, and what comes then is
 	// released at the limit's pace. The default is 0, which delays all but the first.
 	Undelayed int
+	// Uncharged makes the check a condition: the question passes only if Cost fits, and
+	// nothing is charged for it. It may not ask about the same key and limit as another
+	// check of the question.
+	Uncharged bool
 }
 
 // Decision is the answer to one [Check].
@@ -42,6 +47,10 @@ type Decision struct {
 	// Allowed is this check's own verdict. When several checks are asked
 	// together, the question passed if all of them are allowed.
 	Allowed bool
+	// Degraded says that the store could not answer, and this process has decided by
+	// itself: see [Fallback]. The numbers are those of its share of the limit. About a
+	// shadow check nobody has decided then.
+	Degraded bool
 	// Limit is the limit that was asked.
 	Limit Limit
 	// Remaining is how many whole units are left: after the charge if the question
@@ -55,9 +64,6 @@ type Decision struct {
 	NextAfter time.Duration
 	// ResetAfter is the time until the key is as good as new.
 	ResetAfter time.Duration
-	// Degraded says that the store could not answer, and this process has decided by
-	// itself: see [Fallback]. The numbers are those of its share of the limit.
-	Degraded bool
 	// Delay is how long the caller should hold an allowed request back, so that
 	// requests leave at an even pace. Only [Shaping] limits set it.
 	Delay time.Duration

@@ -39,7 +39,6 @@ const LongestStaleness = 10 * time.Second
 type DenialCache struct {
 	store    Store
 	clock    clock
-	rulings  rulings
 	denials  *otter.Cache[entryKey, *denial]
 	seed     maphash.Seed
 	changes  [256]changes // by key, several of which share one
@@ -150,7 +149,7 @@ func (c *DenialCache) repeat(checks []Check, decisions []Decision, now int64) bo
 		if check.Shadow || check.Cost == 0 || i > 0 && met(checks, i) {
 			return false
 		}
-		d, ok := c.denials.GetIfPresent(c.key(check))
+		d, ok := c.denials.GetIfPresent(check.entryKey())
 		if !ok || now < d.sent || now >= d.repeatable || d.decision.Limit != check.Limit {
 			return false
 		}
@@ -208,9 +207,9 @@ func (c *DenialCache) noticeNumbers(checks []Check) (changes int64) {
 		check := &checks[i]
 		of := c.changesOf(check.Key)
 		if check.Limit.name != "" {
-			if r := c.rulings.of(&check.Limit, check.Shadow); of.latest.Swap(r) != r {
+			if r := check.ruling(); of.latest.Swap(r) != r {
 				of.count.Add(1)
-				key := c.key(check)
+				key := check.entryKey()
 				if d, ok := c.denials.GetIfPresent(key); ok && d.decision.Limit != check.Limit {
 					c.denials.Invalidate(key)
 				}
@@ -241,7 +240,7 @@ func (c *DenialCache) noticeCharges(checks []Check) {
 		}
 		c.changesOf(check.Key).count.Add(1)
 		if c.dear.Load() {
-			c.denials.Invalidate(c.key(check))
+			c.denials.Invalidate(check.entryKey())
 		}
 	}
 }
@@ -260,7 +259,7 @@ func (c *DenialCache) remember(checks []Check, decisions []Decision, sent, chang
 		// store counts both from the beginning of a tick.
 		lasts := min(decision.RetryAfter, decision.NextAfter, LongestStaleness).Microseconds()
 		d := &denial{*decision, check.Cost, sent, received, sent + lasts - (check.Limit.units.tick - 1)}
-		key := c.key(check)
+		key := check.entryKey()
 		if earlier, ok := c.denials.GetIfPresent(key); ok && earlier.cost < d.cost && sent < earlier.repeatable {
 			continue // answers more questions
 		}
@@ -283,15 +282,11 @@ func (c *DenialCache) changesOfAll(checks []Check) (changes int64) {
 	return changes
 }
 
-func (c *DenialCache) key(check *Check) entryKey {
-	return entryKey{shortKey(check.Key), c.rulings.of(&check.Limit, check.Shadow).identity}
-}
-
 // Reset implements [Store].
 func (c *DenialCache) Reset(ctx context.Context, key string, limits []Limit) error {
 	err := c.change([]string{key}, func() error { return c.store.Reset(ctx, key, limits) })
 	for _, limit := range limits {
-		c.denials.Invalidate(c.key(&Check{Key: key, Limit: limit}))
+		c.denials.Invalidate((&Check{Key: key, Limit: limit}).entryKey())
 	}
 	return err
 }
@@ -305,7 +300,7 @@ func (c *DenialCache) Settle(ctx context.Context, settlements []Settlement) erro
 	}
 	err := c.change(keys, func() error { return c.store.Settle(ctx, settlements) })
 	for i := range settlements {
-		c.denials.Invalidate(c.key(&settlements[i].Check))
+		c.denials.Invalidate(settlements[i].Check.entryKey())
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func (l *Limiter) Describe(ctx context.Context, key string, limits ...Limit) (st
 // Describe says in words what a Decision tells: "7 of 10, next drip in 320 ms", when 7
 // of 10 are used.
 func (d Decision) Describe() string {
-	text := fmt.Sprintf("%d of %d", d.Limit.capacity-d.Remaining, d.Limit.capacity)
+	text := fmt.Sprintf("%d of %d", d.Limit.Capacity()-d.Remaining, d.Limit.Capacity())
 	if d.NextAfter > 0 {
 		text += ", " + d.Limit.algorithm.event() + " in " + inWords(d.NextAfter)
 	}

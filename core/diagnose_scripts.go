@@ -191,9 +191,9 @@ func (e *examination) try(ctx context.Context, limit Limit) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	ctx = context.WithoutCancel(ctx) // a charge that is given up could arrive after the reset
+	ctx = context.WithoutCancel(ctx) // a charge that is given up could arrive after that
 	defer func() {
-		if failure := limiter.Reset(ctx, e.subject, limit); err == nil {
+		if failure := e.probe.erase(ctx, e.subject, limit); err == nil {
 			err = failure
 		}
 	}()

@@ -327,10 +327,10 @@ func TestDiagnoseClient(t *testing.T) {
 		severity core.Severity
 		text     string
 	}{
-		"retries by default":     {func(*redis.Options) {}, core.SeverityProblem, "up to 3 times"},
+		"retries by default":     {func(o *redis.Options) { o.MaxRetries = 0 }, core.SeverityProblem, "up to 3 times"},
 		"retries":                {func(o *redis.Options) { o.MaxRetries = 1 }, core.SeverityProblem, "up to 1 times"},
 		"no retries":             {func(o *redis.Options) { o.MaxRetries = -1 }, core.SeverityOK, "repeats no question"},
-		"no deadlines":           {func(*redis.Options) {}, core.SeverityNotice, "ContextTimeoutEnabled: true"},
+		"no deadlines":           {func(o *redis.Options) { o.ContextTimeoutEnabled = false }, core.SeverityNotice, "ContextTimeoutEnabled: true"},
 		"deadlines":              {func(o *redis.Options) { o.ContextTimeoutEnabled = true }, core.SeverityOK, "heeds deadlines"},
 		"an older protocol":      {func(o *redis.Options) { o.Protocol = 2 }, core.SeverityOK, "RESP2"},
 		"the protocol of today":  {func(*redis.Options) {}, core.SeverityOK, "RESP3"},

@@ -83,7 +83,7 @@ func failed(kind Failure, format string, values ...any) error {
 
 // UnansweredError is the error of a question of which Redis has answered a part: in a
 // cluster or ring, whose servers fail one by one. Nothing was charged for the checks
-// that were answered; what the others have been charged is unknown.
+// that were answered; what the others, and shadow checks, have been charged is unknown.
 type UnansweredError struct {
 	// Checks are the indexes of the checks that were not answered.
 	Checks []int

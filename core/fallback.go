@@ -15,7 +15,7 @@ import (
 // be a little more than the limit, and less than what its traffic needs where that is
 // spread unevenly. The name stays. Fewer than 1 process is like 1.
 func (l Limit) Share(n int) Limit {
-	if n <= 1 {
+	if n <= 1 || l.Validate() != nil {
 		return l
 	}
 	capacity := (l.capacity-1)/n + 1
@@ -38,7 +38,7 @@ type Fallback struct {
 	replicas int
 	clock    clock
 	memory   *Memory
-	rulings  rulings
+	limiter  *Limiter // that makes reservations of shares
 	seen     *otter.Cache[entryKey, sight]
 }
 
@@ -70,6 +70,7 @@ func NewFallback(replicas, size int, options ...FallbackOption) *Fallback {
 		option.applyFallback(f)
 	}
 	f.memory = NewMemory(append(memory, WithMaxKeys(size))...)
+	f.limiter = New(&shares{f.memory, f})
 	return f
 }
 
@@ -81,7 +82,7 @@ func (f *Fallback) Observe(checks []Check, decisions []Decision) {
 		if check.Shadow || d.Degraded {
 			continue
 		}
-		key := entryKey{shortKey(check.Key), f.rulings.of(&check.Limit, false).identity}
+		key := check.entryKey()
 		used := check.Limit.capacity - d.Remaining
 		if used == 0 {
 			f.seen.Invalidate(key)
@@ -92,37 +93,107 @@ func (f *Fallback) Observe(checks []Check, decisions []Decision) {
 	}
 }
 
+// ObserveSettled tells what a reservation has really cost that a store was asked for so
+// long ago, and that Observe was told of: the same costs as [Reservation.Settle], whose
+// success does not matter here. A check of which less was used than is given back has
+// no more to give, as with the store.
+func (f *Fallback) ObserveSettled(r *Reservation, ago time.Duration, costs ...int) {
+	if !r.Allowed() {
+		return
+	}
+	now := f.clock()
+	for i := range min(len(costs), len(r.checks)) {
+		check, d := &r.checks[i], &r.decisions[i]
+		if check.Shadow {
+			continue
+		}
+		charged := now - ago.Microseconds()
+		then := sight{used: check.Limit.capacity - d.Remaining, at: charged, reset: charged + d.ResetAfter.Microseconds()}
+		left := then.usedAt(now, check.Limit.algorithm)
+		more := min(costs[i], check.Limit.capacity) - check.Cost
+		switch {
+		case more > 0 && left == 0 && then.used > 0 && check.Limit.algorithm.windowed():
+			// That window has closed.
+		case more != 0:
+			f.correct(check, max(more, -left), now)
+		}
+	}
+}
+
+// correct charges a key some more, or gives back where that is below 0: in what was
+// seen last, or where the fallback has begun from that, this process's part of it.
+//
+//nolint:contextcheck,nolintlint // what has happened is not called off; seen where it is called
+func (f *Fallback) correct(check *Check, more int, now int64) {
+	seen := false
+	f.seen.ComputeIfPresent(check.entryKey(), func(s sight) (sight, otter.ComputeOp) {
+		seen = true
+		used := min(s.usedAt(now, check.Limit.algorithm)+more, check.Limit.capacity)
+		if used <= 0 {
+			return sight{}, otter.InvalidateOp
+		}
+		return s.corrected(used, now, &check.Limit), otter.WriteOp
+	})
+	if seen {
+		return
+	}
+	part := Settlement{Check: Check{Key: check.Key, Limit: check.Limit.Share(f.replicas)}}
+	if more > 0 {
+		part.Cost = (more-1)/f.replicas + 1
+	} else {
+		part.Check.Cost = -more / f.replicas
+	}
+	_ = f.memory.Settle(context.Background(), []Settlement{part}) // a memory that is full has forgotten others, too
+}
+
 // Decide decides checks as a [Store] does, each under this process's share of its
 // limit. The decisions are marked as Degraded, and are about the limits that were
 // asked, but their numbers are the share's. A cost that exceeds the share, but not the
 // limit, passes when the share is full. Shadow checks are not decided, and have nothing
 // but their Limit.
 func (f *Fallback) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
+	return f.ask(ctx, checks, decisions, func(shares []Check, decided []Decision, _ []int) error {
+		return f.memory.Decide(ctx, shares, decided)
+	})
+}
+
+// Peek is Decide that charges nothing.
+func (f *Fallback) Peek(ctx context.Context, checks []Check, decisions []Decision) error {
+	return f.ask(ctx, checks, decisions, func(shares []Check, decided []Decision, _ []int) error {
+		return f.memory.Peek(ctx, shares, decided)
+	})
+}
+
+// Reserve is Decide for what has a cost that is known only later, or that may not
+// happen after all: see [Limiter.Reserve]. What is settled is settled in this process.
+func (f *Fallback) Reserve(ctx context.Context, checks ...Check) (*Reservation, error) {
+	return f.limiter.Reserve(ctx, checks...)
+}
+
+// ask has the shares of checks decided, whose places among the checks are told, too.
+func (f *Fallback) ask(ctx context.Context, checks []Check, decisions []Decision,
+	decide func(shares []Check, decided []Decision, places []int) error,
+) error {
 	shares, places := make([]Check, 0, len(checks)), make([]int, 0, len(checks))
 	for i := range checks {
-		check := checks[i]
-		decisions[i] = Decision{Limit: check.Limit, Degraded: true}
-		if check.Shadow {
+		decisions[i] = Decision{Limit: checks[i].Limit, Degraded: true}
+		if checks[i].Shadow {
 			continue
 		}
-		share := check.Limit.Share(f.replicas)
-		if check.Cost <= check.Limit.capacity {
-			check.Cost = min(check.Cost, share.capacity)
-		}
-		if err := share.Validate(); err != nil {
+		share := f.share(checks[i])
+		if err := share.Limit.Validate(); err != nil {
 			return err
 		}
-		if err := f.begin(ctx, &checks[i], share); err != nil {
+		if err := f.begin(ctx, &checks[i], share.Limit); err != nil {
 			return err
 		}
-		check.Limit = share
-		shares, places = append(shares, check), append(places, i)
+		shares, places = append(shares, share), append(places, i)
 	}
 	if len(shares) == 0 {
 		return nil
 	}
 	decided := make([]Decision, len(shares))
-	if err := f.memory.Decide(ctx, shares, decided); err != nil {
+	if err := decide(shares, decided, places); err != nil {
 		return err
 	}
 	for i, place := range places {
@@ -132,10 +203,50 @@ func (f *Fallback) Decide(ctx context.Context, checks []Check, decisions []Decis
 	return nil
 }
 
+// share returns a check about this process's share. A cost that exceeds it takes all of
+// it.
+func (f *Fallback) share(check Check) Check {
+	share := check.Limit.Share(f.replicas)
+	if check.Cost <= check.Limit.capacity {
+		check.Cost = min(check.Cost, share.capacity)
+	}
+	check.Limit = share
+	return check
+}
+
+// shares is the memory of a fallback as the store of a limiter that is asked about
+// limits and answers for its shares of them.
+type shares struct {
+	*Memory
+
+	of *Fallback
+}
+
+func (s *shares) Reserve(ctx context.Context, checks []Check, decisions []Decision, moments []Moment) error {
+	return s.of.ask(ctx, checks, decisions, func(shares []Check, decided []Decision, places []int) error {
+		charged := make([]Moment, len(shares))
+		err := s.Memory.Reserve(ctx, shares, decided, charged)
+		for i, place := range places {
+			moments[place] = charged[i]
+		}
+		return err
+	})
+}
+
+func (s *shares) Settle(ctx context.Context, settlements []Settlement) error {
+	own := make([]Settlement, len(settlements))
+	for i, one := range settlements {
+		one.Check = s.of.share(one.Check)
+		one.Cost = min(one.Cost, one.Check.Limit.capacity)
+		own[i] = one
+	}
+	return s.Memory.Settle(ctx, own)
+}
+
 // begin starts a key from what has been seen last, if that is later than what this
 // process has decided about it itself.
 func (f *Fallback) begin(ctx context.Context, check *Check, share Limit) error {
-	seen, ok := f.seen.Invalidate(entryKey{shortKey(check.Key), f.rulings.of(&check.Limit, false).identity})
+	seen, ok := f.seen.Invalidate(check.entryKey())
 	if !ok {
 		return nil
 	}
@@ -167,4 +278,15 @@ func (s *sight) usedAt(now int64, a algorithm) int {
 		used++
 	}
 	return int(used)
+}
+
+// corrected returns what has been seen of a key once so much is used now. A meter drains
+// at its pace from there; a window closes when it was to.
+func (s *sight) corrected(used int, now int64, l *Limit) sight {
+	reset := s.reset
+	if !l.algorithm.windowed() {
+		arithmetic := l.algorithm.arithmetic()
+		reset = now + arithmetic.reset(l, arithmetic.charged(l, usage{}, used))
+	}
+	return sight{used: used, at: now, reset: reset}
 }

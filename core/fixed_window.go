@@ -49,43 +49,47 @@ func windowUnits(capacity int, window, tick time.Duration) (units, error) {
 	}, nil
 }
 
-func (fixed) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
+func (f fixed) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
+	u, told := f.opened(l, s, now)
+	used := min(u.used, l.units.capacity)
+	return usage{used: used, second: u.second}, u.second != told || used != u.used
+}
+
+// opened returns the usage of a window that is open, be it more than the capacity, and
+// when it was to close.
+func (fixed) opened(l *Limit, s *state, now int64) (u usage, told int64) {
 	if s.empty() {
-		return usage{}, false
+		return usage{}, 0
 	}
 	// An open window closes when it was said to, whatever the length of the next
 	// one, but never later than a full window from now.
-	left := min(s.at+s.ruling.limit.units.window-now, l.units.window)
-	if left <= 0 {
-		return usage{}, false
+	told = s.at + s.ruling.limit.units.window - now
+	if told <= 0 {
+		return usage{}, 0
 	}
-	used := min(s.level, l.units.capacity)
-	return usage{used, left}, s.ruling.limit.units != l.units || s.at+l.units.window-now != left || used != s.level
+	return usage{used: s.level, second: min(told, l.units.window)}, told
 }
 
 func (fixed) store(l *Limit, s *state, u usage, now int64, cost int) {
-	left := u[1]
+	left := u.second
 	if left == 0 {
 		left = l.units.window
 	}
-	s.level, s.at = u[0]+int64(cost), now+left-l.units.window
+	s.level, s.at = u.used+int64(cost), now+left-l.units.window
 }
 
 func (f fixed) settle(l *Limit, s *state, now int64, c *correction) bool {
-	// The limit's own capacity does not bound what others, under other numbers, have
-	// used.
-	roomy := *s.limitOf(l)
-	roomy.units.capacity = most
-	u, _ := f.observe(&roomy, s, now, 0)
-	opened := now + u[1] - roomy.units.window
-	if c.at.At != 0 && (u[1] == 0 || c.at.At < opened) {
+	own := s.limitOf(l)
+	u, _ := f.opened(own, s, now) // others may have used more, under other numbers
+	opened := now + u.second - own.units.window
+	if c.at.At != 0 && (u.second == 0 || c.at.At < opened) {
 		return false // that window has closed
 	}
-	change := countChange(l, u[0], c)
+	change := countChange(l, u.used, c)
 	if change == 0 {
 		return false
 	}
-	f.store(&roomy, s, usage{u[0] + change, u[1]}, now, 0)
+	f.store(own, s, usage{used: u.used + change, second: u.second}, now, 0)
 	return true
 }
 
@@ -99,19 +103,19 @@ func countChange(l *Limit, count int64, c *correction) int64 {
 }
 
 func (fixed) fits(l *Limit, u usage, cost int) bool {
-	return int64(cost) <= l.units.capacity-u[0]
+	return int64(cost) <= l.units.capacity-u.used
 }
 
-func (fixed) wait(_ *Limit, u usage, _ int) int64 { return u[1] }
+func (fixed) wait(_ *Limit, u usage, _ int) int64 { return u.second }
 
 func (fixed) charged(l *Limit, u usage, cost int) usage {
-	if u[1] == 0 {
-		u[1] = l.units.window
+	if u.second == 0 {
+		u.second = l.units.window
 	}
-	u[0] += int64(cost)
+	u.used += int64(cost)
 	return u
 }
 
-func (fixed) remaining(l *Limit, u usage) int { return int(l.units.capacity - u[0]) }
-func (fixed) next(_ *Limit, u usage) int64    { return u[1] }
-func (fixed) reset(_ *Limit, u usage) int64   { return u[1] }
+func (fixed) remaining(l *Limit, u usage) int     { return int(l.units.capacity - u.used) }
+func (fixed) next(_ *Limit, u usage, _ int) int64 { return u.second }
+func (fixed) reset(_ *Limit, u usage) int64       { return u.second }

@@ -34,6 +34,7 @@ type flights struct {
 	maxWaiting int  // requests that wait
 	heeded     bool // a flight ends with its budget: the client sees to that
 	requests   sync.Pool
+	wanted     atomic.Bool // somebody has asked since the last sweep; see Redis.sweep
 
 	left    atomic.Int64 // requests that wait without a caller
 	mu      sync.Mutex
@@ -383,6 +384,13 @@ func (f *flights) leave() {
 	if f.closed && f.inAir == 0 && len(f.waiting) == 0 {
 		close(f.ended)
 	}
+}
+
+// idle reports whether nobody waits and nothing is in the air.
+func (f *flights) idle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.inAir == 0 && len(f.waiting) == 0
 }
 
 // close has what waits taken, and returns when all has been answered, or the

@@ -13,6 +13,7 @@ const longestSubject = 96
 //	ratelimit:{ip:203.0.113.9}:leaky:10:1/s
 //	ratelimit:{user:42}:fixed-window=login
 //	ratelimit:{user:42}:fixed-window=login=shadow
+//	ratelimit:{user:42}:fixed-window=login=past
 //
 // The subject in braces is the hash tag, so that all limits of one subject share
 // a slot in a cluster. After it comes the limit's derived name, or its algorithm
@@ -35,6 +36,10 @@ func appendKey(b []byte, prefix, key string, limit *Limit, shadow bool) []byte {
 	return b
 }
 
+// pastSuffix follows a Redis key in that of its past, which only settlements and resets
+// write and read: see past.go.
+const pastSuffix = "=past"
+
 // appendSubject appends a caller's key so that no two keys look alike, no byte of
 // it means anything to Redis, and its length is bounded. Bytes other than ASCII
 // letters, digits and -._~:/@+,*|!$()=? are written %XX. What would then be longer
@@ -44,12 +49,37 @@ func appendSubject(b []byte, key string) []byte {
 	for i := range len(key) {
 		b = appendEscaped(b, key[i])
 		if len(b)-start > longestSubject {
-			sum := sha256.Sum256([]byte(key))
-			return base64.RawURLEncoding.AppendEncode(append(b[:start], '#'), sum[:])
+			return appendHash(b[:start], key)
 		}
 	}
 	return b
 }
+
+// hashMark stands in front of a hash.
+const hashMark = "#"
+
+// appendHash appends what stands for a key that is too long.
+func appendHash(b []byte, key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return base64.RawURLEncoding.AppendEncode(append(b, hashMark...), sum[:])
+}
+
+// isLong reports whether appendSubject hashes a key.
+func isLong(key string) bool {
+	if len(key) <= longestSubject/escapedLength {
+		return false
+	}
+	length := len(key)
+	for i := 0; i < len(key) && length <= longestSubject; i++ {
+		if !isPlain(key[i]) {
+			length += escapedLength - 1
+		}
+	}
+	return length > longestSubject
+}
+
+// escapedLength is that of %XX.
+const escapedLength = 3
 
 // appendEscaped appends a byte of a caller's key, as itself or as %XX.
 func appendEscaped(b []byte, c byte) []byte {

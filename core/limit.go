@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"time"
@@ -20,13 +19,7 @@ import (
 // numbers, asked about the same key, are one limit wherever they stand. The
 // identity of a named limit is its name and algorithm alone.
 type Limit struct {
-	algorithm algorithm
-	valid     bool
-	name      string
-	capacity  int
-	rate      Rate // of a window: capacity events per window
-
-	units units
+	*rule // the same one in all equal limits; nil in the zero Limit
 }
 
 // units are the whole numbers in which a limit counts.
@@ -59,82 +52,50 @@ const (
 // !#$%&'*+.^_`|~:/- so that it can stand in a header field as it is. It is at
 // most 64 bytes long. The empty name makes the limit unnamed again.
 func (l Limit) Named(name string) Limit {
-	l.name = name
-	l.valid = l.algorithm != none && l.check() == nil
-	return l
+	d := l.known().definition
+	d.name = name
+	return Limit{ruleOf(d)}
 }
 
 // Name returns the limit's given name, or one derived from its algorithm and
 // numbers, such as "leaky:10:1/s". A derived name, too, can stand in a header
 // field as it is.
 func (l Limit) Name() string {
-	if l.name != "" {
-		return l.name
+	r := l.known()
+	if r.name != "" {
+		return r.name
 	}
-	return string(l.appendDerivedName(nil))
+	return string(r.appendDerivedName(nil))
 }
 
 // Given reports whether the limit's name was given by [Limit.Named].
-func (l Limit) Given() bool { return l.name != "" }
+func (l Limit) Given() bool { return l.known().name != "" }
 
 // Same reports whether two limits have one identity, and so share the state of a
 // key: the same algorithm and given name, or where they have no name the same
 // numbers.
-func (l Limit) Same(other Limit) bool { return l.identity() == other.identity() }
+func (l Limit) Same(other Limit) bool { return l.known().identity() == other.known().identity() }
 
 // Algorithm returns the name of the limit's algorithm, as in its String: one of
 // "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window"
 // and "sliding-log", or "" for the zero Limit.
-func (l Limit) Algorithm() string { return l.algorithm.String() }
+func (l Limit) Algorithm() string { return l.known().algorithm.String() }
 
 // Capacity returns how many units pass at once when the limit is fresh.
-func (l Limit) Capacity() int { return l.capacity }
+func (l Limit) Capacity() int { return l.known().capacity }
 
 // Rate returns the pace of the limit: the drain or refill of a bucket, or
 // capacity per window.
-func (l Limit) Rate() Rate { return l.rate }
+func (l Limit) Rate() Rate { return l.known().rate }
 
 // Validate returns nil if the limit can be asked, and otherwise the reason why
 // it cannot.
-func (l Limit) Validate() error {
-	if l.valid {
-		return nil
-	}
-	return l.check()
-}
+func (l Limit) Validate() error { return l.known().problem }
 
-// newLimit returns a limit with its units worked out. Nothing is reported here:
-// the constructors are used in package-level variables and in literals.
+// newLimit returns a limit. Nothing is reported here: the constructors are used in
+// package-level variables and in literals.
 func newLimit(a algorithm, capacity int, rate Rate) Limit {
-	l := Limit{algorithm: a, capacity: capacity, rate: rate}
-	if l.check() == nil {
-		l.valid = true
-		l.units, _ = l.algorithm.arithmetic().units(capacity, rate)
-	}
-	return l
-}
-
-// check does the work of Validate.
-func (l Limit) check() error {
-	if l.algorithm == none {
-		return errors.New("core: the zero Limit has no algorithm: use a constructor such as core.Leaky")
-	}
-	if l.capacity < 1 {
-		return fmt.Errorf("core: %s: capacity %d is less than 1", l, l.capacity)
-	}
-	if l.rate.Events < 1 {
-		return fmt.Errorf("core: %s: rate of %d events is less than 1", l, l.rate.Events)
-	}
-	if l.rate.Period <= 0 {
-		return fmt.Errorf("core: %s: period %v is not positive", l, l.rate.Period)
-	}
-	if err := checkName(l.name); err != nil {
-		return err
-	}
-	if _, err := l.algorithm.arithmetic().units(l.capacity, l.rate); err != nil {
-		return fmt.Errorf("core: %s: %w", l, err)
-	}
-	return nil
+	return Limit{ruleOf(definition{algorithm: a, capacity: capacity, rate: rate})}
 }
 
 // checkName reports whether a given name is both a Token and a String of
@@ -170,8 +131,22 @@ func multiply(a, b int64) (int64, bool) {
 	return int64(low), high == 0 && low <= most
 }
 
+// ticks returns how many whole ticks an instant is from 1970. Nearly every tick is one
+// microsecond, and divisions are slow.
+func (u *units) ticks(microseconds int64) int64 {
+	if u.tick == 1 {
+		return microseconds
+	}
+	return microseconds / u.tick
+}
+
 // divideUp returns a/b rounded up.
-func divideUp(a, b int64) int64 { return (a + b - 1) / b }
+func divideUp(a, b int64) int64 {
+	if b == 1 { // as often as not, and divisions are slow
+		return a
+	}
+	return (a + b - 1) / b
+}
 
 func greatestCommonDivisor(a, b int64) int64 {
 	for b != 0 {

@@ -127,7 +127,8 @@ func (q *lone) free() {
 }
 
 // Reset makes a key as good as new under the given limits, of which there must be
-// at least one. Other limits of the same key are left alone.
+// at least one. Other limits of the same key are left alone. What was charged before is
+// not given back afterwards, however it is settled.
 func (l *Limiter) Reset(ctx context.Context, key string, limits ...Limit) error {
 	if len(limits) == 0 {
 		return fmt.Errorf("core: reset of %q names no limit", key)

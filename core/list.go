@@ -27,6 +27,14 @@ type Listed struct {
 	Hashed bool
 }
 
+// startsWith reports whether a key is listed under a prefix.
+func (l *Listed) startsWith(prefix string) bool {
+	if l.Hashed {
+		return prefix == "" || prefix == hashMark
+	}
+	return strings.HasPrefix(l.Key, prefix)
+}
+
 // Lister is a [Store] that can list its keys. [Redis], [Memory] and, where the store
 // behind it is one, [DenialCache] are.
 type Lister interface {
@@ -79,13 +87,10 @@ func (m *Memory) List(ctx context.Context, prefix, cursor string) (keys []Listed
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, e := range s.entries {
-		if !strings.HasPrefix(key.key, prefix) || e.full <= now {
-			continue
+		listed := Listed{Limit: key.identity.limit.Name(), Algorithm: key.identity.limit.Algorithm(), Shadow: key.identity.shadow}
+		if listed.Key, listed.Hashed = callersKey(key.key); listed.startsWith(prefix) && e.full > now {
+			keys = append(keys, listed)
 		}
-		enforced := key.identity.Value()
-		keys = append(keys, Listed{
-			Key: key.key, Limit: enforced.limit.Name(), Algorithm: enforced.limit.Algorithm(), Shadow: enforced.shadow,
-		})
 	}
 	if place+1 < len(m.shards) {
 		next = strconv.Itoa(place + 1)
@@ -129,7 +134,7 @@ func (r *Redis) List(ctx context.Context, prefix, cursor string) (keys []Listed,
 	}
 	names, position := command.Val()
 	for _, name := range names {
-		if listed, ok := r.listed(name); ok && (strings.HasPrefix(listed.Key, prefix) || listed.Hashed && prefix == "") {
+		if listed, ok := r.listed(name); ok && listed.startsWith(prefix) {
 			keys = append(keys, listed)
 		}
 	}
@@ -173,16 +178,15 @@ func (r *Redis) scannable(ctx context.Context) ([]server, error) {
 
 // pattern returns what the Redis keys match whose subjects start with a prefix.
 func (r *Redis) pattern(prefix string) string {
+	literal := globEscaper.Replace(r.prefix + ":{")
+	if prefix == hashMark { // that of a hash, and escaped that of a key
+		return literal + "[#%]*"
+	}
 	var subject []byte
 	for i := range len(prefix) {
-		if prefix == "#" {
-			subject = []byte(prefix)
-			break
-		}
 		subject = appendEscaped(subject, prefix[i])
 	}
-	literal := r.prefix + ":{" + string(subject)
-	return globEscaper.Replace(literal) + "*"
+	return literal + globEscaper.Replace(string(subject)) + "*"
 }
 
 var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
@@ -195,7 +199,7 @@ func (r *Redis) listed(name string) (Listed, bool) {
 		return Listed{}, false
 	}
 	var l Listed
-	if strings.HasPrefix(subject, "#") {
+	if strings.HasPrefix(subject, hashMark) {
 		l.Key, l.Hashed = subject, true
 	} else {
 		key, err := url.PathUnescape(subject) // %XX, as appendSubject writes it
@@ -203,6 +207,9 @@ func (r *Redis) listed(name string) (Listed, bool) {
 			return Listed{}, false
 		}
 		l.Key = key
+	}
+	if strings.HasSuffix(limit, pastSuffix) {
+		return Listed{}, false
 	}
 	limit, l.Shadow = strings.CutSuffix(limit, "=shadow")
 	var given bool

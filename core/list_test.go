@@ -86,20 +86,63 @@ func TestListOnEveryStore(t *testing.T) {
 	}
 }
 
-func TestLongKeysAreListedByTheirHash(t *testing.T) {
-	l := core.New(core.NewRedis(redistest.Start(t).Client(t), core.WithBudget(patient)))
-	if _, err := l.Allow(t.Context(), strings.Repeat("a", 1000), core.Leaky(1, core.PerHour(1))); err != nil {
-		t.Fatal(err)
+// Every store hashes the same keys, and lists what is hashed, and what looks like it,
+// alike.
+func TestStoresListLongKeysAlike(t *testing.T) {
+	limit := core.Leaky(1, core.PerHour(1))
+	keys := []string{
+		"#5", "##", "#" + strings.Repeat("A", 43), "a" + strings.Repeat("é", 15), "a" + strings.Repeat("é", 16),
+		strings.Repeat("a", 96), strings.Repeat("a", 97), strings.Repeat("a", 1000), strings.Repeat("%", 32), strings.Repeat("%", 33),
 	}
-	for _, prefix := range []string{"", "#"} {
-		got, _ := listAll(t, l, prefix)
-		for key := range got {
-			if !key.Hashed || !strings.HasPrefix(key.Key, "#") {
-				t.Errorf("listed %+v", key)
+	stores := map[string]core.Store{
+		"memory": core.NewMemory(),
+		"redis":  core.NewRedis(redistest.Start(t).Client(t), core.WithBudget(patient)),
+	}
+	for prefix, want := range map[string]struct{ plain, hashed int }{
+		"": {6, 4}, "#": {3, 4}, "##": {1, 0}, "#5": {1, 0}, "#A": {1, 0}, "a": {2, 0}, "%": {1, 0}, "#" + strings.Repeat("A", 43): {1, 0},
+	} {
+		listed := make(map[string]map[core.Listed]bool)
+		for name, store := range stores {
+			l := core.New(store)
+			for _, key := range keys {
+				if _, err := l.Allow(t.Context(), key, limit); err != nil {
+					t.Fatal(err)
+				}
+			}
+			listed[name], _ = listAll(t, l, prefix)
+			plain, hashed := 0, 0
+			for key := range listed[name] {
+				if key.Hashed {
+					hashed++
+				} else if plain++; !slices.Contains(keys, key.Key) {
+					t.Errorf("%s lists %+v", name, key)
+				}
+			}
+			if plain != want.plain || hashed != want.hashed {
+				t.Errorf("%s lists %d keys and %d hashes under %q, want %d and %d", name, plain, hashed, prefix, want.plain, want.hashed)
 			}
 		}
-		if len(got) != 1 {
-			t.Errorf("%d are listed under %q, want 1", len(got), prefix)
+		if !maps.Equal(listed["memory"], listed["redis"]) {
+			t.Errorf("memory lists %v under %q, redis %v", listed["memory"], prefix, listed["redis"])
+		}
+	}
+}
+
+// What settlements remember of a key is not listed.
+func TestPastsAreNotListed(t *testing.T) {
+	for name, store := range map[string]core.Store{
+		"memory": core.NewMemory(),
+		"redis":  core.NewRedis(redistest.Start(t).Client(t), core.WithBudget(patient)),
+	} {
+		l, limit := core.New(store), core.Leaky(10, core.PerHour(1))
+		if _, err := l.Allow(t.Context(), "key", limit); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Reset(t.Context(), "key", limit); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := listAll(t, l, ""); len(got) > 0 {
+			t.Errorf("%s lists %v after a Reset", name, got)
 		}
 	}
 }

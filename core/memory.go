@@ -31,7 +31,6 @@ type Memory struct {
 
 	seed   maphash.Seed
 	shards []shard
-	limits rulings
 	closed atomic.Bool
 }
 
@@ -41,8 +40,9 @@ type shard struct {
 	entries map[entryKey]*entry
 	leaving departures
 	bound   int // of entries
+	settled settled
 
-	_ [128 - 8 - 8 - 24 - 8]byte // no cache line has two shards
+	_ [128 - 8 - 8 - 24 - 8 - 48]byte // no cache line has two shards
 }
 
 // entry is a state on its way out.
@@ -77,6 +77,7 @@ func NewMemory(options ...MemoryOption) *Memory {
 	for i := range m.shards {
 		m.shards[i].bound = (m.maxKeys + i) / len(m.shards) // in all, maxKeys
 		m.shards[i].entries = make(map[entryKey]*entry)
+		m.shards[i].settled = settled{bound: m.shards[i].bound, slack: m.slack}
 	}
 	return m
 }
@@ -85,7 +86,8 @@ func NewMemory(options ...MemoryOption) *Memory {
 // monotonic reading.
 func forwardClock() clock {
 	start := time.Now()
-	return func() int64 { return start.UnixMicro() + time.Since(start).Microseconds() }
+	began := start.UnixMicro()
+	return func() int64 { return began + time.Since(start).Microseconds() }
 }
 
 var errClosed = &failure{Closed, errors.New("core: the store is closed")}
@@ -109,30 +111,44 @@ func (m *Memory) ask(ctx context.Context, checks []Check, decisions []Decision, 
 	if err := m.ready(ctx); err != nil {
 		return err
 	}
+	if len(checks) == 1 {
+		return m.askOne(&checks[0], decisions, moments, peek)
+	}
 	q := newQuestion(checks, peek)
 	defer q.free()
 	for i := range q.asks {
 		a := &q.asks[i]
-		a.ruling = m.limits.of(&a.check.Limit, a.check.Shadow)
 		a.shard = m.place(a.check.Key)
 	}
-	if len(checks) == 1 { // no order to be found, nor anything to remember
-		s := &m.shards[q.asks[0].shard]
-		s.mu.Lock()
-		defer s.mu.Unlock()
-	} else {
-		defer m.unlock(m.lock(q.asks))
-	}
+	defer m.unlock(m.lock(q.asks))
+	return m.answer(q.groups, q.asks, decisions, moments, peek)
+}
+
+// askOne is ask for a question of one check, which needs no order of locks, and no
+// memory of its own.
+func (m *Memory) askOne(check *Check, decisions []Decision, moments []Moment, peek bool) error {
+	asks := [1]ask{newAsk(check, 0, peek)}
+	asks[0].shard = m.place(check.Key)
+	s := &m.shards[asks[0].shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return m.answer([][]ask{asks[:]}, asks[:], decisions, moments, peek)
+}
+
+// answer decides the groups of a question, whose shards are locked.
+func (m *Memory) answer(groups [][]ask, asks []ask, decisions []Decision, moments []Moment, peek bool) error {
 	now := m.clock()
-	for i := range moments {
-		moments[i].At = now
+	if moments != nil {
+		for i := range asks {
+			a := &asks[i]
+			moments[a.index] = Moment{At: now, Order: m.shards[a.shard].settled.order}
+		}
 	}
-	for _, group := range q.groups {
-		pass, err := m.decide(group, q.asks, now)
+	for _, group := range groups {
+		pass, err := m.decide(group, asks, decisions, now, peek)
 		if err != nil && !group[0].check.Shadow { // a shadow check goes uncharged
 			return err
 		}
-		answer(group, decisions, pass, peek)
 		if moments != nil {
 			charged(group, pass, moments)
 		}
@@ -177,10 +193,10 @@ func (m *Memory) place(key string) int {
 // fresh is the state of a key that is not there. Nobody writes it.
 var fresh state
 
-// decide observes and then writes the states of a group, as the scripts do, and
+// decide observes, answers and then writes the states of a group, as the scripts do, and
 // reports whether it passes. The keys of all asks of the question are spared when room
-// has to be made. The shards are locked.
-func (m *Memory) decide(group, asks []ask, now int64) (pass bool, err error) {
+// has to be made.
+func (m *Memory) decide(group, asks []ask, decisions []Decision, now int64, peek bool) (pass bool, err error) {
 	for i := range group {
 		m.shards[group[i].shard].forget(now - m.slack)
 	}
@@ -188,7 +204,7 @@ func (m *Memory) decide(group, asks []ask, now int64) (pass bool, err error) {
 	for i := range group {
 		a := &group[i]
 		seen := &fresh
-		if a.entry = m.shards[a.shard].entries[a.entryKey()]; a.entry != nil {
+		if a.entry = m.shards[a.shard].entries[a.check.entryKey()]; a.entry != nil {
 			seen = &a.entry.state
 		}
 		l := &a.check.Limit
@@ -197,23 +213,26 @@ func (m *Memory) decide(group, asks []ask, now int64) (pass bool, err error) {
 			repairs |= 1 << min(i, 63)
 		}
 	}
-	if passed(group) {
+	pass = passed(group)
+	answer(group, decisions, pass, peek)
+	if pass {
 		if err := m.makeRoom(group, asks, now); err != nil {
 			return true, err
 		}
-		for i := range group {
-			if a := &group[i]; a.charge {
-				m.write(a, now, a.cost)
-			}
-		}
-		return true, nil
 	}
 	for i := range group {
-		if a := &group[i]; a.charge && a.usage[0]+a.usage[1] > 0 && repairs&(1<<min(i, 63)) != 0 {
-			m.write(a, now, 0)
+		a, cost := &group[i], 0
+		switch {
+		case !a.charge:
+			continue
+		case pass:
+			cost = a.cost
+		case a.usage.used+a.usage.second == 0 || repairs&(1<<min(i, 63)) == 0:
+			continue
 		}
+		m.write(a, now, cost, now+decisions[a.index].ResetAfter.Microseconds())
 	}
-	return false, nil
+	return pass, nil
 }
 
 // makeRoom gives keys up where the charges of a group would add more than fit,
@@ -237,22 +256,20 @@ func (m *Memory) makeRoom(group, asks []ask, now int64) error {
 	return nil
 }
 
-func (a *ask) entryKey() entryKey { return entryKey{shortKey(a.check.Key), a.ruling.identity} }
-
-// write stores a state as of now with cost charged. The shard is locked.
-func (m *Memory) write(a *ask, now int64, cost int) {
+// write stores a state as of now with cost charged, from which it will have recovered
+// at full. The shard is locked.
+func (m *Memory) write(a *ask, now int64, cost int, full int64) {
 	s, l := &m.shards[a.shard], &a.check.Limit
-	arithmetic := l.algorithm.arithmetic()
 	e, added := a.entry, a.entry == nil
 	if added {
-		key := a.entryKey()
+		key := a.check.entryKey()
 		key.key = strings.Clone(key.key) // it may be a part of a whole request
 		e = &entry{key: key.key}
 		s.entries[key] = e
 	}
-	arithmetic.store(l, &e.state, a.usage, now, cost)
-	e.state.ruling = a.ruling
-	e.full = now + arithmetic.reset(l, arithmetic.charged(l, a.usage, cost))
+	l.algorithm.arithmetic().store(l, &e.state, a.usage, now, cost)
+	e.state.ruling = a.check.ruling()
+	e.full = full
 	switch {
 	case added:
 		e.due = e.full
@@ -317,7 +334,7 @@ func (s *shard) giveUp(now int64, spared []ask) bool {
 // givesWay reports whether a key may be given up.
 func (e *entry) givesWay(now int64, spared []ask) bool {
 	l, key := &e.state.ruling.limit, entryKey{e.key, e.state.ruling.identity}
-	if slices.ContainsFunc(spared, func(a ask) bool { return a.entryKey() == key }) {
+	if slices.ContainsFunc(spared, func(a ask) bool { return a.check.entryKey() == key }) {
 		return false
 	}
 	arithmetic := l.algorithm.arithmetic()
@@ -338,10 +355,16 @@ func (m *Memory) Reset(ctx context.Context, key string, limits []Limit) error {
 	s := &m.shards[m.place(key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := m.clock()
 	for _, l := range limits {
 		for _, shadow := range [...]bool{false, true} {
-			if e := s.entries[entryKey{shortKey(key), m.limits.of(&l, shadow).identity}]; e != nil {
+			c := Check{Key: key, Limit: l, Shadow: shadow}
+			k := c.entryKey()
+			if e := s.entries[k]; e != nil {
+				s.settled.reset(k, now, &l, &e.state.ruling.limit)
 				s.remove(e)
+			} else if s.settled.past(k, Moment{}) != nil {
+				s.settled.reset(k, now, &l)
 			}
 		}
 	}
@@ -357,7 +380,7 @@ func (m *Memory) Settle(ctx context.Context, settlements []Settlement) error {
 	asks := make([]ask, len(list))
 	for i := range list {
 		check := list[i].check
-		asks[i] = ask{check: check, charge: true, ruling: m.limits.of(&check.Limit, check.Shadow), shard: m.place(check.Key)}
+		asks[i] = ask{check: check, charge: true, shard: m.place(check.Key)}
 	}
 	defer m.unlock(m.lock(asks))
 	now := m.clock()
@@ -373,18 +396,25 @@ func (m *Memory) Settle(ctx context.Context, settlements []Settlement) error {
 func (m *Memory) settle(a *ask, c *correction, now int64) error {
 	s, arithmetic := &m.shards[a.shard], a.check.Limit.algorithm.arithmetic()
 	var changed state
-	if a.entry = s.entries[a.entryKey()]; a.entry != nil && !a.entry.state.recovered(now) {
+	if a.entry = s.entries[a.check.entryKey()]; a.entry != nil && !a.entry.state.recovered(now) {
 		changed = a.entry.state
+	}
+	key, own := a.check.entryKey(), changed.limitOf(&a.check.Limit)
+	if c.low = c.lowest(own, s.settled.past(key, c.at), now); c.low == 0 {
+		return nil // nothing is left of it
 	}
 	if !arithmetic.settle(&a.check.Limit, &changed, now, c) {
 		return nil
+	}
+	if c.noted {
+		s.settled.note(key, now, own, changed.level)
 	}
 	if changed.blank() {
 		s.remove(a.entry)
 		return nil
 	}
 	if changed.empty() {
-		changed.ruling = a.ruling
+		changed.ruling = a.check.ruling()
 	}
 	e := a.entry
 	if e == nil {
@@ -392,7 +422,6 @@ func (m *Memory) settle(a *ask, c *correction, now int64) error {
 		if err := m.makeRoom(alone, alone, now); err != nil {
 			return err
 		}
-		key := a.entryKey()
 		key.key = strings.Clone(key.key)
 		e = &entry{key: key.key}
 		s.entries[key] = e
@@ -435,7 +464,7 @@ func (m *Memory) Close() error {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
-		s.entries, s.leaving = make(map[entryKey]*entry), nil
+		s.entries, s.leaving, s.settled = make(map[entryKey]*entry), nil, settled{bound: s.bound, slack: m.slack}
 		s.mu.Unlock()
 	}
 	return nil

@@ -53,23 +53,27 @@ func (m meter) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
 	if used > l.units.capacity {
 		used = l.units.capacity
 	}
-	return usage{used}, repair
+	return usage{used: used}, repair
 }
 
 // drained returns the units of a state that are left at an instant, and whether
 // they are another number than the state should ever come to.
 func (m meter) drained(s *state, now int64) (level int64, repair bool) {
-	elapsed := now/s.ruling.limit.units.tick - s.at/s.ruling.limit.units.tick
-	room := s.ruling.limit.units.capacity - s.level
-	switch {
-	case elapsed < 0 && !m.absolute:
+	u := &s.ruling.limit.units
+	elapsed := u.ticks(now) - u.ticks(s.at)
+	if elapsed < 0 && !m.absolute {
 		return s.level, true
-	case elapsed < 0 && -elapsed > room/s.ruling.limit.units.drain:
-		return s.ruling.limit.units.capacity, true
-	case elapsed > s.level/s.ruling.limit.units.drain:
+	}
+	drained, ok := multiply(max(elapsed, -elapsed), u.drain)
+	switch {
+	case elapsed < 0 && (!ok || drained > u.capacity-s.level):
+		return u.capacity, true
+	case elapsed < 0:
+		return s.level + drained, false
+	case !ok || drained > s.level:
 		return 0, false
 	}
-	return s.level - elapsed*s.ruling.limit.units.drain, false
+	return s.level - drained, false
 }
 
 // rescaled returns ceil(level · weight / former), or most if that is less.
@@ -85,17 +89,20 @@ func rescaled(level, weight, former int64) int64 {
 }
 
 func (meter) store(l *Limit, s *state, u usage, now int64, cost int) {
-	s.level, s.at = u[0]+int64(cost)*l.units.weight, now-now%l.units.tick
+	s.level, s.at = u.used+int64(cost)*l.units.weight, l.units.ticks(now)*l.units.tick
 }
 
 func (m meter) settle(l *Limit, s *state, now int64, c *correction) bool {
 	own := s.limitOf(l)
 	u, _ := m.observe(own, s, now, 0)
-	change := meterChange(l, own, u[0], now, c)
+	change := meterChange(l, own, u.used, now, c)
 	if change == 0 {
 		return false
 	}
-	m.store(own, s, usage{u[0] + change}, now, 0)
+	m.store(own, s, usage{used: u.used + change}, now, 0)
+	// Of a charge that nobody came after nobody has to know.
+	alone := c.at.At != 0 && c.low == most && own.units == l.units && u.used == chargeLeft(l, c.at.Used, now, c.at.At)
+	c.noted = change < 0 && !alone
 	return true
 }
 
@@ -119,6 +126,7 @@ func meterChange(l, own *Limit, used, now int64, c *correction) int64 {
 		left = min(weighed(chargeLeft(l, c.at.Used, now, c.at.At)/l.units.weight, own),
 			chargeLeft(own, weighed(c.at.Used/l.units.weight, own), now, c.at.At))
 	}
+	left = min(left, c.low)
 	if own.algorithm == shaping && used > left && !c.firm {
 		return 0 // others queue behind
 	}
@@ -146,29 +154,29 @@ func chargeLeft(l *Limit, used, now, at int64) int64 {
 }
 
 func (meter) fits(l *Limit, u usage, cost int) bool {
-	return int64(cost)*l.units.weight <= l.units.capacity-u[0]
+	return int64(cost)*l.units.weight <= l.units.capacity-u.used
 }
 
 func (meter) wait(l *Limit, u usage, cost int) int64 {
-	excess := u[0] + int64(cost)*l.units.weight - l.units.capacity
+	excess := u.used + int64(cost)*l.units.weight - l.units.capacity
 	return divideUp(excess, l.units.drain) * l.units.tick
 }
 
 func (meter) charged(l *Limit, u usage, cost int) usage {
-	return usage{u[0] + int64(cost)*l.units.weight}
+	return usage{used: u.used + int64(cost)*l.units.weight}
 }
 
 func (meter) remaining(l *Limit, u usage) int {
-	return int((l.units.capacity - u[0]) / l.units.weight)
+	return int((l.units.capacity - u.used) / l.units.weight)
 }
 
-func (m meter) next(l *Limit, u usage) int64 {
-	if u[0] == 0 {
+func (m meter) next(l *Limit, u usage, remaining int) int64 {
+	if u.used == 0 {
 		return 0
 	}
-	return m.wait(l, u, m.remaining(l, u)+1)
+	return m.wait(l, u, remaining+1)
 }
 
 func (meter) reset(l *Limit, u usage) int64 {
-	return divideUp(u[0], l.units.drain) * l.units.tick
+	return divideUp(u.used, l.units.drain) * l.units.tick
 }

@@ -40,6 +40,10 @@ func severalKeys(checks []Check) bool {
 //
 // It writes when each part was decided into moments, if there are any.
 func (r *Redis) askParts(ctx context.Context, groups [][]ask, moments []Moment) error {
+	if err := r.calls.begin(); err != nil {
+		return err
+	}
+	defer r.calls.end()
 	parts := split(groups)
 	inParallel(parts, func(p *part) { p.at, p.err = r.askServer(ctx, p.groups, true) })
 
@@ -112,7 +116,7 @@ func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) {
 	charged := make([]correction, 0, len(group))
 	for i := range group {
 		if a := &group[i]; a.charge {
-			charged = append(charged, correction{check: a.check, events: -a.cost, at: Moment{at, a.after()}, firm: true})
+			charged = append(charged, correction{check: a.check, events: -a.cost, at: Moment{At: at, Used: a.after()}, firm: true})
 		}
 	}
 	if len(charged) == 0 {

@@ -28,6 +28,9 @@ func validate(checks []Check) error {
 			if d := &checks[j]; sameState(c, d) && c.Limit.units != d.Limit.units {
 				return fmt.Errorf("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
 			}
+			if d := &checks[j]; (c.Uncharged || d.Uncharged) && sameState(c, d) {
+				return fmt.Errorf("core: checks %d and %d ask the same key about %s, and one is uncharged", j, i, c.Limit)
+			}
 		}
 	}
 	return nil
@@ -35,16 +38,7 @@ func validate(checks []Check) error {
 
 // sameState reports whether two checks are answered from one state.
 func sameState(a, b *Check) bool {
-	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.Same(b.Limit)
-}
-
-// identity returns what tells a limit's state from that of others with the same
-// key: its algorithm and name, or where it has none its numbers.
-func (l Limit) identity() Limit {
-	if l.name != "" {
-		return Limit{algorithm: l.algorithm, name: l.name}
-	}
-	return l
+	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.identity() == b.Limit.identity()
 }
 
 // ask is a check made ready for a store: what to observe, and then what was.
@@ -61,9 +55,8 @@ type ask struct {
 	usage usage
 	fits  bool // in what was observed
 	// What the memory store remembers between observing and writing.
-	ruling *ruling
-	entry  *entry
-	shard  int
+	entry *entry
+	shard int
 	// unanswered says that the ask could not be decided. Only a shadow check can
 	// be, since the question does not depend on it.
 	unanswered bool
@@ -108,7 +101,7 @@ func newQuestion(checks []Check, peek bool) *question {
 }
 
 func newAsk(c *Check, index int, peek bool) ask {
-	return ask{check: c, index: index, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0}
+	return ask{check: c, index: index, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0 && !c.Uncharged}
 }
 
 // charged writes what was used after a group was decided into the moments of its
@@ -117,7 +110,7 @@ func charged(group []ask, pass bool, moments []Moment) {
 	for i := range group {
 		a := &group[i]
 		m := &moments[a.index]
-		m.Used = a.usage[0]
+		m.Used = a.usage.used
 		for j := range group { // the last of several asks on one state has charged them all
 			if b := &group[j]; pass && b.charge && sameState(a.check, b.check) {
 				m.Used = b.after()
@@ -128,7 +121,7 @@ func charged(group []ask, pass bool, moments []Moment) {
 
 // after returns what is used of a meter after the charge of an ask, in units.
 func (a *ask) after() int64 {
-	return a.usage[0] + int64(a.cost)*a.check.Limit.units.weight
+	return a.usage.used + int64(a.cost)*a.check.Limit.units.weight
 }
 
 // free gives back a question that nobody looks at any more.
@@ -162,7 +155,7 @@ func answer(group []ask, decisions []Decision, pass, peek bool) {
 // decide writes the decision of an ask.
 func (a *ask) decide(charged, peek bool, d *Decision) {
 	l := &a.check.Limit
-	*d = Decision{Limit: *l}
+	*d = Decision{Limit: *l, Degraded: a.unanswered}
 	if a.unanswered {
 		return
 	}
@@ -177,15 +170,15 @@ func (a *ask) decide(charged, peek bool, d *Decision) {
 	case l.algorithm == shaping && a.check.Cost > 0 && (charged || peek): // served when what came before has been
 		before := arithmetic.charged(l, a.usage, a.cost-a.check.Cost)
 		if a.check.Undelayed > 0 {
-			before[0] = max(0, before[0]-weighed(int64(a.check.Undelayed), l))
+			before.used = max(0, before.used-weighed(int64(a.check.Undelayed), l))
 		}
 		d.Delay = microseconds(arithmetic.reset(l, before))
 	}
-	if charged && a.cost > 0 {
+	if charged && a.cost > 0 && !a.check.Uncharged {
 		after = arithmetic.charged(l, a.usage, a.cost)
 	}
 	d.Remaining = arithmetic.remaining(l, after)
-	d.NextAfter = microseconds(arithmetic.next(l, after))
+	d.NextAfter = microseconds(arithmetic.next(l, after, d.Remaining))
 	d.ResetAfter = microseconds(arithmetic.reset(l, after))
 }
 

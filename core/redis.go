@@ -79,7 +79,6 @@ type Redis struct {
 	packs         bool        // keys of one server can share a script call
 
 	scripts  [tasks][allSets]atomic.Pointer[script]
-	words    limitCache[phrase, words]
 	replaced atomic.Int64
 
 	mostFlights, maxWaiting int
@@ -88,6 +87,8 @@ type Redis struct {
 	trace                   Trace
 	only                    *flights    // where there is one server
 	servers                 sync.Map    // where there are several: flights by server
+	swept                   sweeps      // of those that are not asked any more
+	calls                   calls       // besides flights
 	located                 atomic.Bool // a cluster's nodes are known
 	unpackable              atomic.Bool // it has turned out that keys cannot share a call
 	closed                  atomic.Bool
@@ -195,14 +196,51 @@ func (r *Redis) flightsTo(ctx context.Context, key string) (*flights, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, ok := r.servers.Load(server)
+	return r.flightsAt(server), nil
+}
+
+// flightsAt returns the flights to one of several servers.
+func (r *Redis) flightsAt(server any) *flights {
+	found, ok := r.servers.Load(server)
 	if !ok {
-		f, _ = r.servers.LoadOrStore(server, r.newFlights(serverAddress(server)))
+		r.sweep()
+		found, _ = r.servers.LoadOrStore(server, r.newFlights(serverAddress(server)))
 		if r.closed.Load() { // since before it was to be found
-			f.(*flights).close() //nolint:forcetypeassert // the map holds nothing else
+			found.(*flights).close() //nolint:forcetypeassert // the map holds nothing else
 		}
 	}
-	return f.(*flights), nil //nolint:forcetypeassert // the map holds nothing else
+	f := found.(*flights) //nolint:forcetypeassert // the map holds nothing else
+	if !f.wanted.Load() {
+		f.wanted.Store(true)
+	}
+	return f
+}
+
+// forgotten is for how long a server has not been asked when it may be forgotten.
+const forgotten = time.Minute
+
+// sweeps is when servers were last looked through. The zero value is never.
+type sweeps struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+// sweep forgets servers that have not been asked since the last sweep, a while ago: nodes
+// come and go, each with an address of its own.
+func (r *Redis) sweep() {
+	r.swept.mu.Lock()
+	defer r.swept.mu.Unlock()
+	if time.Since(r.swept.last) < forgotten {
+		return
+	}
+	r.swept.last = time.Now()
+	r.servers.Range(func(server, found any) bool {
+		f := found.(*flights) //nolint:forcetypeassert // the map holds nothing else
+		if !f.wanted.Swap(false) && f.idle() {
+			r.servers.Delete(server)
+		}
+		return true
+	})
 }
 
 // serverAddress returns the address of what the flights to several servers are kept
@@ -355,7 +393,7 @@ func (r *Redis) write(request *request, groups [][]ask, wantInstant bool) {
 		for i := range group {
 			a := &group[i]
 			request.keys = append(request.keys, r.key(a.check))
-			request.arguments = r.appendWords(request.arguments, a, i < len(group)-1)
+			request.arguments = appendWords(request.arguments, a, i < len(group)-1)
 			request.of |= a.check.Limit.algorithm.set()
 			request.numbers += a.check.Limit.algorithm.observed()
 			request.weight += a.weight()
@@ -573,9 +611,11 @@ func (r *Redis) observed(groups [][]ask, reply string) error {
 	for _, group := range groups {
 		for i := range group {
 			a, damaged := &group[i], false
+			var seen [4]int64
 			for j := range a.check.Limit.algorithm.observed() {
-				a.usage[j], damaged = numbers.next()
+				seen[j], damaged = numbers.next()
 			}
+			a.usage = usage{seen[0], seen[1], seen[2], seen[3]}
 			if damaged {
 				r.reportDamage(a)
 			}
@@ -602,26 +642,6 @@ func (r *Redis) reportDamage(a *ask) {
 // or with a value that no limit could have left) and replaced by new ones. Each
 // time is also logged.
 func (r *Redis) Replaced() int64 { return r.replaced.Load() }
-
-// Reset implements [Store].
-func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
-	if r.closed.Load() {
-		return errClosed
-	}
-	call := make([]any, 1, 1+2*len(limits))
-	call[0] = "del"
-	for i := range limits {
-		for _, shadow := range [...]bool{false, true} {
-			call = append(call, string(appendKey(nil, r.prefix, key, &limits[i], shadow)))
-		}
-	}
-	_, err := r.within(ctx, func(ctx context.Context) (string, error) {
-		command := redis.NewIntCmd(ctx, call...)
-		_ = r.client.Process(ctx, command)
-		return "", command.Err()
-	})
-	return err
-}
 
 // Ping implements [Store]. Each master of a cluster or shard of a ring is asked.
 // It runs scripts rather than PING, so that it needs no other permission than a
@@ -674,10 +694,12 @@ func (r *Redis) warm(ctx context.Context, client redis.Cmdable) error {
 	return nil
 }
 
-// Close implements [Store]. Questions that have been asked are answered first, as
-// far as the budget allows. It closes the client only if [Open] made it.
+// Close implements [Store]. Questions that have been asked are answered first, and
+// settlements are carried out, each as far as its budget allows. It closes the client only
+// if [Open] made it.
 func (r *Redis) Close() error {
 	r.closed.Store(true)
+	r.calls.close()
 	var group sync.WaitGroup
 	group.Go(func() { r.only.close() })
 	r.servers.Range(func(_, f any) bool {
@@ -685,6 +707,7 @@ func (r *Redis) Close() error {
 		return true
 	})
 	group.Wait()
+	r.calls.drain(r.budget) // what questions over several servers give back comes after their flights
 	if !r.owned {
 		return nil
 	}

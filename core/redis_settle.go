@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Settle implements [Store]. Settlements of several keys in a cluster or ring are
 // carried out on all servers at once.
 func (r *Redis) Settle(ctx context.Context, settlements []Settlement) error {
-	if r.closed.Load() {
-		return errClosed
+	if err := r.calls.begin(); err != nil {
+		return err
 	}
+	defer r.calls.end()
 	list := corrections(settlements)
 	byKey := make(map[string][]correction)
 	for _, c := range list {
@@ -35,6 +38,32 @@ func (r *Redis) Settle(ctx context.Context, settlements []Settlement) error {
 	return errors.Join(failures...)
 }
 
+// Reset implements [Store].
+func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
+	if err := r.calls.begin(); err != nil {
+		return err
+	}
+	defer r.calls.end()
+	list := make([]correction, 0, 2*len(limits))
+	for _, limit := range limits {
+		for _, shadow := range [...]bool{false, true} {
+			list = append(list, correction{check: &Check{Key: key, Limit: limit, Shadow: shadow}, reset: true})
+		}
+	}
+	return r.settleServer(ctx, list)
+}
+
+// erase deletes a key without a trace, which nobody will settle.
+func (r *Redis) erase(ctx context.Context, key string, limit Limit) error {
+	name := r.key(&Check{Key: key, Limit: limit})
+	_, err := r.within(ctx, func(ctx context.Context) (string, error) {
+		command := redis.NewIntCmd(ctx, "del", name, name+pastSuffix)
+		_ = r.client.Process(ctx, command)
+		return "", command.Err()
+	})
+	return err
+}
+
 // settleServer carries out corrections whose keys are on one server.
 func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 	if len(list) == 0 {
@@ -43,8 +72,9 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 	var words request
 	for i := range list {
 		c := &list[i]
-		words.keys = append(words.keys, r.key(c.check))
-		words.arguments = r.appendCorrection(words.arguments, c)
+		key := r.key(c.check)
+		words.keys = append(words.keys, key, key+pastSuffix)
+		words.arguments = appendCorrection(words.arguments, c)
 		words.of |= c.check.Limit.algorithm.set()
 	}
 	flights, err := r.flightsTo(ctx, list[0].check.Key)
@@ -64,19 +94,16 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 }
 
 // appendCorrection appends what settle.lua expects to be told of a correction.
-func (r *Redis) appendCorrection(arguments []any, c *correction) []any {
-	p := phrase{limit: c.check.Limit}
-	w, ok := r.words.find(&p)
-	if !ok {
-		w = r.words.add(p, p.words())
-	}
+func appendCorrection(arguments []any, c *correction) []any {
 	how := "settle"
 	switch {
 	case c.raise:
 		how = "raise"
 	case c.firm:
 		how = "firm"
+	case c.reset:
+		how = "reset"
 	}
 	units := int64(c.events) * c.check.Limit.units.weight // no more than the capacity's
-	return append(arguments, w.limit, units, c.at.Used, c.at.At, how)
+	return append(arguments, c.check.Limit.words.phrases[0], units, c.at.Used, c.at.At, how)
 }

@@ -1,52 +1,56 @@
 package core
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"strings"
-	"unique"
 )
 
-// enforced is a limit as it is asked.
-type enforced struct {
+// ruling is a limit as it is asked, enforced or as a shadow: what the states under it
+// have in common.
+type ruling struct {
 	limit  Limit
 	shadow bool
+	// identity is the same for all rulings that share a state: those of named limits
+	// whose name and algorithm are the same.
+	identity *ruling
 }
 
-// ruling is what the states under a limit have in common.
-type ruling struct {
-	limit Limit
-	// identity is the same for whatever shares a state, and a word long.
-	identity unique.Handle[enforced]
-}
-
-// rulings keeps the ruling of each limit. The zero value is empty. It may be used
-// concurrently.
-type rulings struct {
-	limitCache[enforced, *ruling]
-}
-
-func (r *rulings) of(limit *Limit, shadow bool) *ruling {
-	e := enforced{*limit, shadow}
-	found, ok := r.find(&e)
-	if !ok {
-		found = r.add(e, &ruling{limit: e.limit, identity: unique.Make(enforced{e.limit.identity(), shadow})})
+// ruling returns the one under which a check is.
+func (c *Check) ruling() *ruling {
+	if c.Shadow {
+		return &c.Limit.rulings[1]
 	}
-	return found
+	return &c.Limit.rulings[0]
 }
 
-// shortKey returns a key to keep in memory for a caller's: itself, or a hash where that
-// is long. What looks like a hash is hashed, too, so that no two keys meet.
+// identity returns what a limit's state has in common with those of others.
+func (r *rule) identity() *ruling { return r.rulings[0].identity }
+
+// shortKey returns a key to keep in memory for a caller's: itself, or a hash where it
+// would be hashed in a Redis key, too. One that looks like a hash gets a mark more, which
+// no hash has, so that no two keys meet.
 func shortKey(key string) string {
-	if len(key) <= longestSubject && !strings.HasPrefix(key, "#") {
-		return key
+	switch {
+	case isLong(key):
+		return string(appendHash(nil, key))
+	case strings.HasPrefix(key, hashMark):
+		return hashMark + key
 	}
-	sum := sha256.Sum256([]byte(key))
-	return "#" + base64.RawURLEncoding.EncodeToString(sum[:])
+	return key
+}
+
+// callersKey returns the key that shortKey was given, or what stands for it.
+func callersKey(short string) (key string, hashed bool) {
+	if key, marked := strings.CutPrefix(short, hashMark+hashMark); marked {
+		return hashMark + key, false
+	}
+	return short, strings.HasPrefix(short, hashMark)
 }
 
 // entryKey tells a state from all others.
 type entryKey struct {
 	key      string
-	identity unique.Handle[enforced]
+	identity *ruling
 }
+
+// entryKey returns that of the state which a check is about.
+func (c *Check) entryKey() entryKey { return entryKey{shortKey(c.Key), c.ruling().identity} }

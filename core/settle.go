@@ -16,6 +16,9 @@ type Moment struct {
 	// Used is how much was used of a meter (leaky, shaping, token bucket, GCRA) after
 	// the charge, in the units in which the limit counts.
 	Used int64
+	// Order tells what was charged before from what was charged after a settlement of
+	// the same microsecond, where a store does several things in one.
+	Order int64
 }
 
 // Settlement says what a check that was charged has really cost.
@@ -40,6 +43,31 @@ type correction struct {
 	// firm says that a place in a shaped queue is given back even if others queue
 	// behind it, because nobody will take its turn.
 	firm bool
+	// reset gives back everything, and keeps what was charged before from being given
+	// back later.
+	reset bool
+
+	// low is the least that may have been used since the charge, as far as that is known,
+	// in units of the limit that the state has: no more than that is left of it.
+	low int64
+	// noted says, once the correction is carried out, that others may have been charged
+	// since, who have to know of it.
+	noted bool
+}
+
+// givesBack reports whether a correction gives back what was charged at a known moment.
+func (c *correction) givesBack() bool { return c.events < 0 && c.at.At != 0 }
+
+// lowest returns the least that may have been used of a state since the charge. A charge
+// that lies in the future was made before the clock stepped back, nobody knows when.
+func (c *correction) lowest(own *Limit, p *past, now int64) int64 {
+	switch {
+	case !c.givesBack():
+		return most
+	case c.at.At > now:
+		return 0
+	}
+	return p.low(own, c.at, now)
 }
 
 // corrections returns what settlements come to. Those of one question about one state,
@@ -198,16 +226,18 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // A turn in the queue of a [Shaping] limit is given back only while nobody has queued
 // behind it, since the turns of others have been told.
 //
-// Checks that were not charged, because the question or a shadow was refused, are left
-// alone, and if all costs are as they were reserved, the store is not asked. Another
+// Checks that were not charged, because the question or a shadow was refused or because
+// they are Uncharged, are left alone, and if all costs are as they were reserved, the store is not asked. Another
 // number of costs than of checks, and a negative cost, are errors that change nothing.
 // Settle counts once, and further calls are errors: where the store has failed, the
 // settlement may have been carried out or not, and to repeat it could give back twice.
 //
-// What a meter has drained since the charge is reckoned from how much was used of it
-// then. If that was in part reserved by others who have given it back meanwhile, more
-// has drained than is reckoned, and a little too much may come back: no more than what
-// those have given back.
+// What comes back never lets more pass than if the reservation had never been. A meter
+// may give back less: the level of a key is known when something is settled and not in
+// between, so that what others have charged and given back meanwhile counts as drained
+// where it may have been. Nothing is given back to a key that was [Limiter.Reset], or
+// that is under another plan by now than when others have given back, or if the store's
+// clock has stepped back behind the charge.
 func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	settlements, err := r.settlements(costs)
 	if err != nil {
@@ -231,7 +261,8 @@ func (r *Reservation) settlements(costs []int) ([]Settlement, error) {
 		if cost < 0 {
 			return nil, fmt.Errorf("core: real cost %d is negative", cost)
 		}
-		if c := &r.checks[i]; c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed {
+		c := &r.checks[i]
+		if !c.Uncharged && (c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed) {
 			settlements = append(settlements, Settlement{Check: *c, Cost: cost, At: r.moments[i]})
 		}
 	}

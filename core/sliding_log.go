@@ -48,14 +48,14 @@ func (logged) observe(l *Limit, s *state, now int64, cost int) (usage, bool) {
 	left := func(i int) int64 { return min(log[i], now) + l.units.window - now }
 	u := usage{int64(length - first), left(first), 0, left(length - 1)}
 	if missing := length - first + cost - l.capacity; missing > 0 && cost <= l.capacity {
-		u[2] = left(first + missing - 1)
+		u.third = left(first + missing - 1)
 	}
 	return u, repair
 }
 
 func (logged) store(l *Limit, s *state, u usage, now int64, cost int) {
 	log := s.instants()
-	log = log[len(log)-int(u[0]):]
+	log = log[len(log)-int(u.used):]
 	for i := len(log) - 1; i >= 0 && log[i] > now; i-- { // from the future
 		log[i] = now
 	}
@@ -105,18 +105,18 @@ func (logged) settle(l *Limit, s *state, now int64, c *correction) bool {
 }
 
 func (logged) fits(l *Limit, u usage, cost int) bool {
-	return int64(cost) <= l.units.capacity-u[0]
+	return int64(cost) <= l.units.capacity-u.used
 }
 
-func (logged) wait(_ *Limit, u usage, _ int) int64 { return u[2] }
+func (logged) wait(_ *Limit, u usage, _ int) int64 { return u.third }
 
 func (logged) charged(l *Limit, u usage, cost int) usage {
-	if u[0] == 0 {
-		u[1] = l.units.window
+	if u.used == 0 {
+		u.second = l.units.window
 	}
-	return usage{u[0] + int64(cost), u[1], 0, l.units.window}
+	return usage{u.used + int64(cost), u.second, 0, l.units.window}
 }
 
-func (logged) remaining(l *Limit, u usage) int { return int(l.units.capacity - u[0]) }
-func (logged) next(_ *Limit, u usage) int64    { return u[1] }
-func (logged) reset(_ *Limit, u usage) int64   { return u[3] }
+func (logged) remaining(l *Limit, u usage) int     { return int(l.units.capacity - u.used) }
+func (logged) next(_ *Limit, u usage, _ int) int64 { return u.second }
+func (logged) reset(_ *Limit, u usage) int64       { return u.fourth }

@@ -47,10 +47,19 @@ func (sliding) units(capacity int, rate Rate) (units, error) {
 	return units{}, problem
 }
 
-func (sliding) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
+func (a sliding) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
+	u, repair := a.counted(l, s, now)
+	if full := l.units.capacity; u.used > full || u.second > full {
+		u.used, u.second, repair = min(u.used, full), min(u.second, full), true
+	}
+	return u, repair
+}
+
+// counted is observe, for a usage that may be more than the capacity.
+func (sliding) counted(l *Limit, s *state, now int64) (u usage, repair bool) {
 	elapsed := now / l.units.tick % l.units.window
 	if s.empty() {
-		return usage{0, 0, elapsed}, false
+		return usage{third: elapsed}, false
 	}
 	current, previous, repair := rolled(s, now)
 	if s.ruling.limit.units.window != l.units.window || s.ruling.limit.units.tick != l.units.tick {
@@ -62,10 +71,7 @@ func (sliding) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
 		previous = 0
 		repair = repair || l.rate.Period < time.Duration(former*s.ruling.limit.units.tick)*time.Microsecond
 	}
-	if current > l.units.capacity || previous > l.units.capacity {
-		current, previous, repair = min(current, l.units.capacity), min(previous, l.units.capacity), true
-	}
-	return usage{current, previous, elapsed}, repair
+	return usage{used: current, second: previous, third: elapsed}, repair
 }
 
 // rolled returns the counts of a state as they stand in the window of an instant,
@@ -85,46 +91,45 @@ func rolled(s *state, now int64) (current, previous int64, future bool) {
 }
 
 func (sliding) store(l *Limit, s *state, u usage, now int64, cost int) {
-	s.level, s.previous = u[0]+int64(cost), u[1]
-	s.at = now - now%l.units.tick - u[2]*l.units.tick
+	s.level, s.previous = u.used+int64(cost), u.second
+	s.at = now - now%l.units.tick - u.third*l.units.tick
 }
 
 func (a sliding) settle(l *Limit, s *state, now int64, c *correction) bool {
-	roomy := *s.limitOf(l)
-	roomy.units.capacity = most
-	u, _ := a.observe(&roomy, s, now, 0)
-	before, window, age := u, roomy.units.window, int64(0) // from the charge to the current window
+	own := s.limitOf(l)
+	u, _ := a.counted(own, s, now)                       // others may have used more, under other numbers
+	before, window, age := u, own.units.window, int64(0) // from the charge to the current window
 	if c.at.At != 0 {
-		age = now/roomy.units.tick - c.at.At/roomy.units.tick - u[2]
+		age = now/own.units.tick - c.at.At/own.units.tick - u.third
 	}
 	switch {
 	case age <= 0:
-		weighted := divideUp(u[1]*(window-u[2]), window)
+		weighted := divideUp(u.second*(window-u.third), window)
 		change := int64(c.events)
 		if c.raise {
-			change = max(0, change-u[0]-weighted)
+			change = max(0, change-u.used-weighted)
 		}
 		if change > 0 {
-			change = max(0, min(change, l.units.capacity-u[0]-weighted))
+			change = max(0, min(change, l.units.capacity-u.used-weighted))
 		}
-		rest := min(0, u[0]+change)
-		u[0] += change - rest
+		rest := min(0, u.used+change)
+		u.used += change - rest
 		if c.at.At == 0 {
-			u[1] = max(0, u[1]+rest)
+			u.second = max(0, u.second+rest)
 		}
 	case age <= window:
-		u[1] += countChange(l, u[1], c)
+		u.second += countChange(l, u.second, c)
 	}
 	if u == before {
 		return false
 	}
-	a.store(&roomy, s, u, now, 0)
+	a.store(own, s, u, now, 0)
 	return true
 }
 
 func (sliding) fits(l *Limit, u usage, cost int) bool {
-	room := l.units.capacity - u[0] - int64(cost)
-	return room >= 0 && u[1]*(l.units.window-u[2]) <= room*l.units.window
+	room := l.units.capacity - u.used - int64(cost)
+	return room >= 0 && u.second*(l.units.window-u.third) <= room*l.units.window
 }
 
 // wait solves previous·(window−elapsed) ≤ room·window for the elapsed ticks: in
@@ -132,7 +137,7 @@ func (sliding) fits(l *Limit, u usage, cost int) bool {
 // they are the previous ones. Nothing jumps at the turn of the window, so what
 // does not fit now fits from that tick on.
 func (sliding) wait(l *Limit, u usage, cost int) int64 {
-	current, previous, left := u[0], u[1], l.units.window-u[2]
+	current, previous, left := u.used, u.second, l.units.window-u.third
 	room := l.units.capacity - int64(cost)
 	if room >= current {
 		return (left - (room-current)*l.units.window/previous) * l.units.tick
@@ -141,28 +146,28 @@ func (sliding) wait(l *Limit, u usage, cost int) int64 {
 }
 
 func (sliding) charged(_ *Limit, u usage, cost int) usage {
-	u[0] += int64(cost)
+	u.used += int64(cost)
 	return u
 }
 
 func (sliding) remaining(l *Limit, u usage) int {
-	weighted := divideUp(u[1]*(l.units.window-u[2]), l.units.window)
-	return int(max(0, l.units.capacity-u[0]-weighted))
+	weighted := divideUp(u.second*(l.units.window-u.third), l.units.window)
+	return int(max(0, l.units.capacity-u.used-weighted))
 }
 
-func (a sliding) next(l *Limit, u usage) int64 {
-	if u[0] == 0 && u[1] == 0 {
+func (a sliding) next(l *Limit, u usage, remaining int) int64 {
+	if u.used == 0 && u.second == 0 {
 		return 0
 	}
-	return a.wait(l, u, a.remaining(l, u)+1)
+	return a.wait(l, u, remaining+1)
 }
 
 func (sliding) reset(l *Limit, u usage) int64 {
-	left := l.units.window - u[2]
+	left := l.units.window - u.third
 	switch {
-	case u[0] > 0:
+	case u.used > 0:
 		return (left + l.units.window) * l.units.tick
-	case u[1] > 0:
+	case u.second > 0:
 		return left * l.units.tick
 	}
 	return 0

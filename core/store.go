@@ -40,7 +40,8 @@ type Store interface {
 	// would answer to each check at this instant.
 	Peek(ctx context.Context, checks []Check, decisions []Decision) error
 
-	// Reset makes a key as good as new under the given limits.
+	// Reset makes a key as good as new under the given limits. Settle gives nothing back
+	// afterwards of what was charged before.
 	Reset(ctx context.Context, key string, limits []Limit) error
 
 	// Ping reports whether questions can be answered, and makes the first one as

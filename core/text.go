@@ -20,35 +20,37 @@ const day = 24 * time.Hour
 //
 // The number after the algorithm is the capacity, then comes the rate of a
 // bucket or the length of a window. A given name stands in front.
-func (l Limit) String() string {
+func (l Limit) String() string { return l.known().String() }
+
+func (d *definition) String() string {
 	b := make([]byte, 0, 48)
-	if l.name != "" {
-		b = append(b, l.name...)
+	if d.name != "" {
+		b = append(b, d.name...)
 		b = append(b, ": "...)
 	}
-	b = append(b, l.algorithm.String()...)
+	b = append(b, d.algorithm.String()...)
 	b = append(b, ' ')
-	b = strconv.AppendInt(b, int64(l.capacity), 10)
+	b = strconv.AppendInt(b, int64(d.capacity), 10)
 	b = append(b, ", "...)
-	return string(l.appendPace(b))
+	return string(d.appendPace(b))
 }
 
 // appendDerivedName appends the name of an unnamed limit: its canonical form
 // with colons where that has spaces and commas, since neither can stand in a
 // Token.
-func (l Limit) appendDerivedName(b []byte) []byte {
-	b = append(b, l.algorithm.String()...)
+func (d *definition) appendDerivedName(b []byte) []byte {
+	b = append(b, d.algorithm.String()...)
 	b = append(b, ':')
-	b = strconv.AppendInt(b, int64(l.capacity), 10)
+	b = strconv.AppendInt(b, int64(d.capacity), 10)
 	b = append(b, ':')
-	return l.appendPace(b)
+	return d.appendPace(b)
 }
 
-func (l Limit) appendPace(b []byte) []byte {
-	if l.algorithm.windowed() {
-		return appendDuration(b, l.rate.Period)
+func (d *definition) appendPace(b []byte) []byte {
+	if d.algorithm.windowed() {
+		return appendDuration(b, d.rate.Period)
 	}
-	return l.rate.append(b)
+	return d.rate.append(b)
 }
 
 func (r Rate) append(b []byte) []byte {

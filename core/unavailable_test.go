@@ -128,7 +128,7 @@ func TestShadowOnAServerThatIsDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !decisions[0].Allowed || decisions[1] != (core.Decision{Limit: limit}) {
-		t.Errorf("%+v, want the first allowed and the second without an answer", decisions)
+	if !decisions[0].Allowed || decisions[0].Degraded || decisions[1] != (core.Decision{Limit: limit, Degraded: true}) {
+		t.Errorf("%+v, want the first allowed, and the second marked as not answered", decisions)
 	}
 }

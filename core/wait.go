@@ -48,7 +48,7 @@ func WithLongestWait(d time.Duration) WaitOption {
 }
 
 // WithHoldBack makes the wait heed [Limiter.HoldBack] of the key, in the same round
-// trip.
+// trip: while the key is held back, nothing is charged.
 func WithHoldBack() WaitOption {
 	return waitOption(func(w *waiter) { w.heeds = true })
 }
@@ -57,11 +57,16 @@ func WithHoldBack() WaitOption {
 // its turn has come, or with an error: a [LimitedError] if that cannot be before the
 // context's deadline (then it does not wait at all) or the longest wait, the context's
 // own error if that ends, or what keeps the store from answering. With an error,
-// nothing is left charged.
+// nothing is left charged; but a turn of a [Shaping] limit that is given up is given
+// back as [Reservation.Wait] says, which others who have queued behind it in another
+// process can prevent.
 //
 // It sleeps until RetryAfter and asks again, never sooner. Those who wait for one key
 // and limit in this process are served in the order in which they came, and only the
-// first of them asks; between processes the limit decides.
+// first of them asks, for itself and, unless the limit is shaped, for those behind it
+// for whom there seems to be room; between processes the limit decides. So a round trip
+// bounds how many a process is admitted only where the limit has room for one at a time:
+// a capacity of 1 admits one in each round trip, whatever its rate.
 func (l *Limiter) Wait(ctx context.Context, key string, limit Limit, options ...WaitOption) error {
 	return l.WaitN(ctx, key, limit, 1, options...)
 }
@@ -90,7 +95,7 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 		w.until, w.cause = deadline, context.DeadlineExceeded
 	}
 	if w.heeds {
-		w.checks = append(w.checks, Check{Key: key, Limit: heldBack})
+		w.checks = append(w.checks, Check{Key: key, Limit: heldBack, Cost: heldBack.capacity, Uncharged: true})
 	}
 	reservation, err := l.lines.admit(ctx, l, w)
 	if err != nil {
@@ -137,8 +142,10 @@ type waiter struct {
 	until  time.Time // zero: for ever
 	cause  error     // whose time until is
 
-	told    chan struct{} // it is first, or refused
-	refused *LimitedError
+	told     chan struct{} // something of what follows has changed, or it is first
+	refused  *LimitedError
+	asked    bool         // whoever is first asks for it, too
+	admitted *Reservation // what it has got then
 }
 
 func (w *waiter) late(at time.Time) bool { return !w.until.IsZero() && w.until.Before(at) }
@@ -152,20 +159,25 @@ type lines struct {
 // lineKey tells a line from all others.
 type lineKey struct {
 	key   string
-	limit Limit // its identity
+	limit *ruling // its identity
 }
 
 func (c *Check) lineKey() lineKey { return lineKey{c.Key, c.Limit.identity()} }
 
-// line is those who wait for one limit of one key. The first one asks.
+// line is those who wait for one limit of one key. The first one asks, and with it for
+// those behind it for whom there was room when somebody was admitted last.
 type line struct {
 	waiters []*waiter
 	latest  Decision
 	next    time.Time // nothing is admitted before, if it is known
+	room    int       // units that were left when the latest answer was given
 	// single says that the next one takes what there will be, so that those behind it
 	// have to wait longer.
 	single bool
 }
+
+// mostTogether is how many are asked for in one question.
+const mostTogether = 64
 
 // admit returns a reservation that was allowed, when everybody who came before has had
 // one.
@@ -175,6 +187,9 @@ func (s *lines) admit(ctx context.Context, l *Limiter, w *waiter) (*Reservation,
 	if !first {
 		if err := s.stand(ctx, line, w); err != nil {
 			return nil, err
+		}
+		if w.admitted != nil { // by whoever was in front
+			return w.admitted.unlessGivenUp(ctx)
 		}
 	}
 	next := s.next(line)
@@ -187,38 +202,106 @@ func (s *lines) admit(ctx context.Context, l *Limiter, w *waiter) (*Reservation,
 				return nil, err
 			}
 		}
+		group := s.together(line)
 		// What was asked has to be known, to be given back: the store's budget bounds it.
-		asked := context.WithoutCancel(ctx)
-		r, err := l.Reserve(asked, w.checks...)
+		r, err := l.Reserve(context.WithoutCancel(ctx), asking(group)...)
 		if err != nil {
+			s.separate(group)
 			return nil, err
 		}
 		var held time.Duration
 		if w.heeds {
-			held = r.decisions[1].ResetAfter
+			held = r.decisions[1].RetryAfter
 		}
-		if r.Allowed() && (held > 0 || ctx.Err() != nil) {
-			if err := r.Cancel(asked); err != nil {
-				return nil, err
-			}
-		}
-		if ctx.Err() != nil {
+		d, pass := r.decisions[0], r.Allowed()
+		switch {
+		case pass:
+			s.answered(line, group, d, held, true)
+			s.admitAll(group, r)
+			return w.admitted.unlessGivenUp(ctx)
+		case ctx.Err() != nil:
+			s.separate(group)
 			return nil, gaveUp(ctx)
-		}
-		d := r.decisions[0]
-		pass := r.Allowed() && held == 0
-		if d.RetryAfter == Never {
+		case d.RetryAfter == Never:
 			return nil, &LimitedError{Decision: d}
-		}
-		next = s.answered(line, d, held, pass)
-		if pass {
-			return r, nil
+		case len(group) > 1 && held == 0: // there was less room than it seemed
+			s.lessRoom(line, group, d)
+		default:
+			next = s.answered(line, group, d, held, false)
 		}
 	}
 }
 
-// stand returns when a waiter is the first of its line, or with the reason why it will
-// not be in time.
+// unlessGivenUp returns a reservation, or gives it back if nobody waits for it any more.
+func (r *Reservation) unlessGivenUp(ctx context.Context) (*Reservation, error) {
+	if ctx.Err() != nil {
+		return nil, r.giveUp(ctx, gaveUp(ctx))
+	}
+	return r, nil
+}
+
+// together returns the first of a line, and those behind it that are asked for in the
+// same question: none of them can be refused and the next one admitted.
+func (s *lines) together(l *line) []*waiter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := l.waiters[0]
+	check := &first.checks[0]
+	count, room := 1, l.room-check.Cost
+	for count < min(len(l.waiters), mostTogether) && check.Limit.algorithm != shaping {
+		w := l.waiters[count]
+		if room -= w.checks[0].Cost; room < 0 || w.heeds != first.heeds || w.checks[0].Limit != check.Limit || w.refused != nil {
+			break
+		}
+		w.asked = true
+		count++
+	}
+	return slices.Clone(l.waiters[:count])
+}
+
+// asking returns the checks of a group.
+func asking(group []*waiter) []Check {
+	checks := slices.Clone(group[0].checks)
+	for _, w := range group[1:] {
+		checks[0].Cost += w.checks[0].Cost
+	}
+	return checks
+}
+
+// separate has the members of a group wait on, who were not admitted.
+func (s *lines) separate(group []*waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range group[1:] {
+		w.asked = false
+		w.tell()
+	}
+}
+
+// lessRoom notes that a group was refused together.
+func (s *lines) lessRoom(l *line, group []*waiter, d Decision) {
+	s.separate(group)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.latest, l.room = d, d.Remaining
+}
+
+// admitAll hands out what was reserved for a group: to each its own, as if they had been
+// charged one after the other.
+func (s *lines) admitAll(group []*waiter, r *Reservation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	moments := r.moments
+	for _, w := range slices.Backward(group) {
+		w.admitted = &Reservation{limiter: r.limiter, checks: w.checks, decisions: r.decisions, moments: moments}
+		moments = slices.Clone(moments)
+		moments[0].Used -= int64(w.checks[0].Cost) * w.checks[0].Limit.units.weight
+		w.tell()
+	}
+}
+
+// stand returns when a waiter is admitted or the first of its line, or with the reason
+// why it will not be in time.
 func (s *lines) stand(ctx context.Context, l *line, w *waiter) error {
 	var over <-chan time.Time
 	if !w.until.IsZero() {
@@ -226,24 +309,50 @@ func (s *lines) stand(ctx context.Context, l *line, w *waiter) error {
 		defer timer.Stop()
 		over = timer.C
 	}
+	done := ctx.Done()
 	for {
 		select {
 		case <-w.told:
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if w.refused != nil {
-				return w.refused
-			}
-			return nil
 		case <-over:
-			if ctx.Err() == nil && time.Until(s.next(l)) > 0 {
+			over = nil
+			if ctx.Err() == nil && s.hopeless(l, w) {
 				return s.tooLate(l, w)
 			}
-			over = nil // nobody waits for the limit: those in front are being answered, and so will this one be
-		case <-ctx.Done():
-			return gaveUp(ctx)
+			continue // those in front are being answered, and so will this one be
+		case <-done:
+			done = nil
+		}
+		if arrived, err := s.arrived(ctx, l, w); arrived || err != nil {
+			return err
 		}
 	}
+}
+
+// arrived reports whether a waiter is admitted or the first of its line, and returns an
+// error if it waits no longer. While it is asked for it waits on, to give back what it
+// may get.
+func (s *lines) arrived(ctx context.Context, l *line, w *waiter) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case w.admitted != nil:
+		return true, nil
+	case w.refused != nil:
+		return false, w.refused
+	case w.asked:
+		return false, nil
+	case ctx.Err() != nil:
+		return false, gaveUp(ctx)
+	}
+	return l.waiters[0] == w, nil
+}
+
+// hopeless reports whether it is known that a waiter whose time is up will not be
+// admitted now.
+func (s *lines) hopeless(l *line, w *waiter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !w.asked && w.admitted == nil && time.Until(l.next) > 0
 }
 
 // next returns before when nothing is admitted to a line.
@@ -313,25 +422,29 @@ func (s *lines) leave(l *line, w *waiter) {
 	}
 }
 
-// answered notes what the first of a line has been answered, refuses those for whom it
-// will be too late, and returns when to ask again. If it has passed, the next one is
-// counted as the first.
-func (s *lines) answered(l *line, d Decision, held time.Duration, passed bool) time.Time {
+// answered notes what a group, the first of a line, has been answered, refuses those for
+// whom it will be too late, and returns when to ask again. If it has passed, the next one
+// is counted as the first.
+func (s *lines) answered(l *line, group []*waiter, d Decision, held time.Duration, passed bool) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.latest = d
+	l.latest, l.room = d, 0
 	switch {
 	case passed && d.Remaining > 0:
-		l.next = time.Time{}
+		l.next, l.room = time.Time{}, d.Remaining
 	case passed:
 		l.next, l.single = time.Now().Add(d.NextAfter), true
 	default:
 		l.next, l.single = time.Now().Add(max(d.RetryAfter, held)), d.RetryAfter >= held
 	}
-	if passed && len(l.waiters) > 1 {
-		l.refuseLate(2)
-	} else if !passed {
+	if !passed {
+		for _, w := range group[1:] { // all are held back
+			w.asked = false
+			w.tell()
+		}
 		l.refuseLate(1)
+	} else if len(l.waiters) > len(group) {
+		l.refuseLate(len(group) + 1)
 	}
 	return l.next
 }
@@ -349,7 +462,7 @@ func (l *line) refuseLate(from int) {
 		if i >= from && l.single {
 			at = at.Add(least(&w.checks[0]))
 		}
-		if i > 0 && w.refused == nil && w.late(at) {
+		if i > 0 && !w.asked && w.refused == nil && w.late(at) {
 			w.refused = l.refusal(w, at)
 			w.tell()
 		}

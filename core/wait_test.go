@@ -331,3 +331,157 @@ func TestNoLongestWaitIsNoReasonToRefuseWhatIsLeft(t *testing.T) {
 		t.Errorf("%d passed, want 40", passed.Load())
 	}
 }
+
+// slow is a store that takes its time to answer reservations, as one on a server does.
+type slow struct {
+	core.Store
+
+	asked atomic.Int64
+	most  atomic.Int64 // the largest cost that was asked
+}
+
+const roundTrip = time.Millisecond
+
+func (c *slow) Reserve(ctx context.Context, checks []core.Check, decisions []core.Decision, moments []core.Moment) error {
+	c.asked.Add(1)
+	c.most.Store(max(c.most.Load(), int64(checks[0].Cost)))
+	time.Sleep(roundTrip / 2)
+	err := c.Store.Reserve(ctx, checks, decisions, moments)
+	time.Sleep(roundTrip / 2)
+	return err
+}
+
+// Those for whom there is room are asked for in one question, in their order: a round
+// trip does not bound how many are admitted.
+func TestWaitersShareQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{Store: core.NewMemory()}
+		l, limit := core.New(s), core.Leaky(1000, core.PerSecond(1))
+		start := time.Now()
+		var mu sync.Mutex
+		var order []int
+		var group sync.WaitGroup
+		for i := range 300 {
+			group.Go(func() {
+				if err := l.WaitN(t.Context(), "key", limit, 1+i%2); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, i/64) // those of a question come at once
+			})
+			synctest.Wait()
+		}
+		group.Wait()
+		if took, asked := time.Since(start), s.asked.Load(); took > 10*roundTrip || asked > 10 {
+			t.Errorf("300 were admitted by %d questions in %v", asked, took)
+		}
+		if order[0] != 0 || !nearlySorted(order) {
+			t.Errorf("admitted in the order %v", order)
+		}
+		if n := used(t, l, limit); n != 450 {
+			t.Errorf("%d are used, want 450", n)
+		}
+	})
+}
+
+func nearlySorted(places []int) bool {
+	for i := 1; i < len(places); i++ {
+		if places[i] < places[i-1]-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// Whoever gives up while he is asked for with others leaves nothing charged, and does
+// not hinder them.
+func TestWaitGivenUpWhileOthersAskForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{Store: core.NewMemory()}
+		l, limit := core.New(s), core.Leaky(100, core.PerHour(1))
+		ctx, cancel := context.WithCancel(t.Context())
+		errs := make([]error, 10)
+		var group sync.WaitGroup
+		for i := range errs {
+			group.Go(func() {
+				waiting := ctx
+				if i%3 != 2 {
+					waiting = t.Context()
+				}
+				errs[i] = l.Wait(waiting, "key", limit)
+			})
+			synctest.Wait()
+		}
+		time.Sleep(roundTrip + roundTrip/4) // the first is admitted, and the others are asked for
+		cancel()
+		group.Wait()
+		for i, err := range errs {
+			if given := i%3 == 2; given != errors.Is(err, context.Canceled) || !given && err != nil {
+				t.Errorf("waiter %d: %v", i, err)
+			}
+		}
+		if s.most.Load() != 9 {
+			t.Errorf("at most %d were asked for together, want 9", s.most.Load())
+		}
+		if n := used(t, l, limit); n != 7 {
+			t.Errorf("%d are used by 7 who were admitted", n)
+		}
+	})
+}
+
+// Where others have taken the room meanwhile, the first is admitted first.
+func TestWaitersForLessRoomThanItSeemed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{Store: core.NewMemory()}
+		l, limit := core.New(s), core.Leaky(10, core.PerSecond(1))
+		var mu sync.Mutex
+		var order []int
+		var group sync.WaitGroup
+		for i := range 8 {
+			group.Go(func() {
+				if err := l.Wait(t.Context(), "key", limit); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, i)
+			})
+			synctest.Wait()
+		}
+		time.Sleep(roundTrip + roundTrip/4) // the other 7 are being asked for
+		if d, err := l.AllowN(t.Context(), "key", limit, 5); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		group.Wait()
+		if len(order) != 8 || order[0] != 0 || order[5] != 5 || order[6] != 6 || order[7] != 7 {
+			t.Errorf("admitted in the order %v", order)
+		}
+	})
+}
+
+// Processes that wait while a key is held back charge nothing meanwhile, not even turns
+// of a queue that others could be behind.
+func TestHeldBackTurnsAreNotCharged(t *testing.T) {
+	server, limit := redistest.Start(t), core.Shaping(50, core.PerSecond(10))
+	var processes []*core.Limiter
+	for range 8 {
+		processes = append(processes, core.New(core.NewRedis(server.Client(t), core.WithBudget(patient))))
+	}
+	if err := processes[0].HoldBack(t.Context(), "key", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for _, l := range processes {
+		group.Go(func() {
+			err := l.Wait(t.Context(), "key", limit, core.WithHoldBack(), core.WithLongestWait(time.Minute))
+			if limited, ok := errors.AsType[*core.LimitedError](err); !ok || limited.Decision.RetryAfter < 59*time.Minute {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if n := used(t, processes[0], limit); n != 0 {
+		t.Errorf("%d turns are charged, and nobody was admitted", n)
+	}
+}

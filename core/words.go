@@ -2,60 +2,72 @@ package core
 
 import "strconv"
 
-// phrase is what a script can be told of a check but for its cost.
-type phrase struct {
-	limit Limit
-	// charge says that the check is not only asked, and more that the next one belongs
-	// to the same question.
-	charge, more bool
+// phrase tells what a script can be told of a check but for its cost.
+type phrase uint8
+
+const (
+	charging phrase      = 1 << iota // the check is not only asked
+	going                            // the next check belongs to the same question
+	phrases  = 1 << iota             // how many there are
+)
+
+// words are what a script is told of checks under a limit, worked out once.
+type words struct {
+	phrases [phrases]any // texts
+	cost    any          // that of one event, a number
 }
 
-// words are the arguments for a check that costs one event.
-type words struct{ limit, cost any }
-
-func (p *phrase) words() words {
-	return words{limit: string(p.append(nil)), cost: p.limit.units.weight}
+func newWords(r *rule) words {
+	var scratch [128]byte
+	w := words{cost: r.units.weight}
+	for p := range phrase(phrases) {
+		w.phrases[p] = string(r.appendPhrase(scratch[:0], p))
+	}
+	return w
 }
 
 // appendWords appends what check.lua expects to be told of an ask.
-func (r *Redis) appendWords(arguments []any, a *ask, more bool) []any {
-	p := phrase{limit: a.check.Limit, charge: a.charge, more: more}
-	w, ok := r.words.find(&p)
-	if !ok {
-		w = r.words.add(p, p.words())
+func appendWords(arguments []any, a *ask, more bool) []any {
+	var p phrase
+	if a.charge {
+		p |= charging
 	}
+	if more {
+		p |= going
+	}
+	w := &a.check.Limit.words
 	if units := a.unitsAsked(); units != a.check.Limit.units.weight {
-		return append(arguments, w.limit, units)
+		return append(arguments, w.phrases[p], units)
 	}
-	return append(arguments, w.limit, w.cost)
+	return append(arguments, w.phrases[p], w.cost)
 }
 
-// append appends the text that check.lua takes apart.
-func (p *phrase) append(b []byte) []byte {
+// appendPhrase appends the text that limit.lua takes apart.
+func (r *rule) appendPhrase(b []byte, p phrase) []byte {
 	mode := "ask"
-	if p.charge {
+	if p&charging != 0 {
 		mode = "take"
 	}
 	b = append(b, mode...)
-	if p.more {
+	if p&going != 0 {
 		b = append(b, '+')
 	}
 	b = append(b, ' ')
-	b = append(b, p.limit.algorithm.String()...)
-	u := &p.limit.units
+	b = append(b, r.algorithm.String()...)
+	u := &r.units
 	b = appendSpaced(b, u.capacity, u.drain+u.window, u.tick) // drain or window is 0
-	return p.limit.appendNumbers(b)
+	return r.appendNumbers(b)
 }
 
 // appendNumbers appends what a named limit leaves beside its state, so that the
 // state can be understood after the numbers have changed. The state of an unnamed
 // limit has no need of it, and neither have the instants of a log.
-func (l *Limit) appendNumbers(b []byte) []byte {
-	if l.name == "" {
+func (r *rule) appendNumbers(b []byte) []byte {
+	if r.name == "" {
 		return b
 	}
-	u := &l.units
-	switch l.algorithm { //nolint:exhaustive // the others are meters
+	u := &r.units
+	switch r.algorithm { //nolint:exhaustive // the others are meters
 	case fixedWindow:
 		return appendSpaced(b, u.window)
 	case slidingWindow:

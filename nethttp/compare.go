@@ -32,7 +32,7 @@ func count(c *core.Comparison, candidate string, outcomes []Outcome) {
 			shadow = o
 		}
 	}
-	if enforced && shadow != nil && (shadow.Decision.Allowed || shadow.Decision.RetryAfter > 0) { // it was answered
+	if enforced && shadow != nil && !shadow.Decision.Degraded {
 		c.Count(allowed, shadow.Decision.Allowed)
 	}
 }

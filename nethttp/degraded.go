@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
@@ -40,58 +41,110 @@ type without struct {
 	question
 
 	decisions []core.Decision
-	closed    bool // a policy fails closed, so nothing was decided
+	status    int // what to refuse with, or 0; then nothing was decided
 	err       error
 }
 
-// decideWithout decides about a question as far as that goes after an error.
+// decideWithout decides about a question as far as that goes after an error: what was
+// lost in this process, where its policy says so, and the rest by the store. All of it is
+// charged or none: the part in this process first, which is easily given back.
 func (g *Guard) decideWithout(ctx context.Context, x *exchange, asked question, err error) without {
-	lost, rest := asked.split(err)
-	if lost.failsClosed() {
-		return without{closed: true, err: err}
+	lost, rest, failure := question{}, asked, err
+	for {
+		more, answered := rest.split(failure)
+		lost, rest = lost.and(more), answered
+		if lost.failsClosed() {
+			return without{status: http.StatusServiceUnavailable, err: err}
+		}
+		decided := g.fallBack(ctx, lost)
+		if len(rest.checks) == 0 || !decided.allowed() {
+			x.reserve(decided)
+			return without{question: decided.question, decisions: decided.decisions(), err: err}
+		}
+		decisions, again := g.ask(ctx, x, &rest)
+		switch {
+		case again == nil && allowed(rest.checks, decisions):
+			x.reserve(decided)
+			return without{question: rest.and(decided.question), decisions: slices.Concat(decisions, decided.decisions()), err: err}
+		case again == nil:
+			return without{question: rest.and(decided.question), decisions: slices.Concat(decisions, g.giveBack(ctx, decided)), err: err}
+		}
+		g.giveBack(ctx, decided)
+		err, failure = errors.Join(err, again), again // more is lost
+		if hungUp(ctx) {
+			return without{status: statusClientClosedRequest, err: err}
+		}
 	}
-	decided, decisions := g.fallBack(ctx, lost)
-	if len(rest.checks) == 0 || slices.ContainsFunc(decisions, func(d core.Decision) bool { return !d.Allowed }) {
-		return without{question: decided, decisions: decisions, err: err}
+}
+
+// decided is a question that this process has decided by itself.
+type decided struct {
+	question
+
+	of *core.Reservation // nil: there was nothing to decide
+}
+
+func (d decided) allowed() bool { return d.of == nil || d.of.Allowed() }
+
+func (d decided) decisions() []core.Decision {
+	if d.of == nil {
+		return nil
 	}
-	more, again := g.ask(ctx, x, &rest)
-	if again == nil {
-		return without{question: rest.and(decided), decisions: slices.Concat(more, decisions), err: err}
-	}
-	// Now they are lost, too.
-	err = errors.Join(err, again)
-	if rest.failsClosed() {
-		return without{closed: true, err: err}
-	}
-	last, others := g.fallBack(ctx, rest)
-	return without{question: decided.and(last), decisions: append(decisions, others...), err: err}
+	return d.of.Decisions()
 }
 
 // fallBack decides in this process about the checks of a question whose policies say
 // so. The others go unmentioned.
-func (g *Guard) fallBack(ctx context.Context, lost question) (question, []core.Decision) {
-	var decided question
+func (g *Guard) fallBack(ctx context.Context, lost question) decided {
+	var own question
 	for i := range lost.checks {
-		if lost.askers[i].mode == Fallback && !lost.checks[i].Shadow {
-			decided.checks, decided.askers = append(decided.checks, lost.checks[i]), append(decided.askers, lost.askers[i])
+		if lost.askers[i].mode == Fallback {
+			own.checks, own.askers = append(own.checks, lost.checks[i]), append(own.askers, lost.askers[i])
 		}
 	}
-	if len(decided.checks) == 0 {
-		return question{}, nil
+	if len(own.checks) == 0 {
+		return decided{}
 	}
-	decisions := make([]core.Decision, len(decided.checks))
-	if err := g.fallback.Decide(ctx, decided.checks, decisions); err != nil {
-		return question{}, nil // what cannot be decided at all goes through
+	of, err := g.fallback.Reserve(context.WithoutCancel(ctx), own.checks...)
+	if err != nil {
+		return decided{} // what cannot be decided at all goes through
 	}
-	return decided, decisions
+	return decided{own, of}
 }
 
-// split parts a question into what an error says was not answered, and the rest.
+// giveBack gives back what this process has charged by itself, since the request does
+// not pass, and returns the decisions as they are then.
+func (g *Guard) giveBack(ctx context.Context, d decided) []core.Decision {
+	if d.of == nil {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	_ = d.of.Cancel(ctx) // which is not asked of a server
+	decisions := make([]core.Decision, len(d.checks))
+	_ = g.fallback.Peek(ctx, d.checks, decisions)
+	return decisions
+}
+
+func allowed(checks []core.Check, decisions []core.Decision) bool {
+	for i := range checks {
+		if !checks[i].Shadow && !decisions[i].Allowed {
+			return false
+		}
+	}
+	return true
+}
+
+// split parts a question into what an error says was not answered, and the rest. Shadow
+// checks are left out: whether they have been charged is unknown.
 func (q question) split(err error) (lost, rest question) {
 	unanswered, ok := errors.AsType[*core.UnansweredError](err)
+	all := !ok || len(unanswered.Checks) == 0
 	for i := range q.checks {
+		if q.checks[i].Shadow {
+			continue
+		}
 		part := &rest
-		if !ok || slices.Contains(unanswered.Checks, i) {
+		if all || slices.Contains(unanswered.Checks, i) {
 			part = &lost
 		}
 		part.checks, part.askers = append(part.checks, q.checks[i]), append(part.askers, q.askers[i])
@@ -107,7 +160,7 @@ func (q question) and(other question) question {
 // failsClosed reports whether a policy that asks and has not been answered refuses.
 func (q question) failsClosed() bool {
 	for i := range q.askers {
-		if q.askers[i].mode == FailClosed && !q.checks[i].Shadow {
+		if q.askers[i].mode == FailClosed {
 			return true
 		}
 	}

@@ -133,18 +133,17 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	decisions, err := g.ask(ctx, x, &asked)
 	switch {
 	case err == nil:
-		if g.fallback != nil {
-			g.fallback.Observe(asked.checks, decisions)
-		}
 	case hungUp(ctx):
 		event.Elapsed = time.Since(start)
 		return r, g.refuse(h, &event, statusClientClosedRequest, err)
 	default:
 		left := g.decideWithout(ctx, x, asked, err)
-		event.Unanswered = asked.unanswered(&left.question)
-		if left.closed {
+		if left.status != statusClientClosedRequest {
+			event.Unanswered = asked.unanswered(&left.question)
+		}
+		if left.status != 0 {
 			event.Elapsed = time.Since(start)
-			return r, g.refuse(h, &event, http.StatusServiceUnavailable, left.err)
+			return r, g.refuse(h, &event, left.status, left.err)
 		}
 		asked, decisions, event.Err = left.question, left.decisions, left.err
 	}

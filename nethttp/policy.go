@@ -139,9 +139,9 @@ const (
 	// done nothing wrong.
 	FailClosed
 	// Fallback decides in this process, under its share of the limit
-	// (Options.Replicas), from what it has seen last of the key: see [core.Fallback]. A
-	// refusal is a 429 with a Retry-After; limit headers are left out. It costs each
-	// request one entry in a cache.
+	// (Options.Replicas), from what it has seen last of the key, real costs included: see
+	// [core.Fallback]. A refusal is a 429 with a Retry-After; limit headers are left out. It
+	// costs each request one entry in a cache.
 	Fallback
 )
 

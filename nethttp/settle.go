@@ -31,9 +31,15 @@ type Served struct {
 
 // reservation is what a Guard has to settle about a request.
 type reservation struct {
-	of      *core.Reservation
-	askers  []asker // of its checks
-	settles bool    // one of them has Settle
+	stored reserved  // by the store, whose outcomes come first
+	local  reserved  // by this process, about what the store has not answered
+	asked  time.Time // when the store was
+}
+
+// reserved is a reservation, or none.
+type reserved struct {
+	of     *core.Reservation
+	askers []asker // of its checks
 }
 
 // reserves reports whether a question has to be remembered after it was answered.
@@ -54,17 +60,44 @@ var shapingName = core.Shaping(1, core.PerSecond(1)).Algorithm()
 // ask asks a question, and remembers what there may be to settle.
 func (g *Guard) ask(ctx context.Context, x *exchange, asked *question) ([]core.Decision, error) {
 	if !asked.reserves() {
-		return g.limiter.AllowAll(ctx, asked.checks...)
+		decisions, err := g.limiter.AllowAll(ctx, asked.checks...)
+		g.saw(asked, decisions, err)
+		return decisions, err
 	}
+	began := time.Now()
 	of, err := g.limiter.Reserve(ctx, asked.checks...)
 	if err != nil {
 		return nil, err
 	}
-	x.reservation = &reservation{
-		of: of, askers: asked.askers,
-		settles: slices.ContainsFunc(asked.askers, func(a asker) bool { return a.settle != nil }),
-	}
+	g.saw(asked, of.Decisions(), nil)
+	x.reservation = &reservation{stored: reserved{of, asked.askers}, asked: began}
 	return of.Decisions(), nil
+}
+
+// saw lets the fallback know what the store has decided.
+func (g *Guard) saw(asked *question, decisions []core.Decision, err error) {
+	if g.fallback != nil && err == nil {
+		g.fallback.Observe(asked.checks, decisions)
+	}
+}
+
+// sawSettled lets the fallback know what a request has really cost.
+func (g *Guard) sawSettled(v *reservation, costs []int) {
+	if g.fallback != nil && v.stored.of != nil {
+		g.fallback.ObserveSettled(v.stored.of, time.Since(v.asked), costs...)
+	}
+}
+
+// reserve remembers what there may be to settle of what this process has decided by
+// itself.
+func (x *exchange) reserve(d decided) {
+	if d.of == nil || !d.reserves() {
+		return
+	}
+	if x.reservation == nil {
+		x.reservation = new(reservation)
+	}
+	x.reservation.local = reserved{d.of, d.askers}
 }
 
 // errDraining is why a request is held no longer when the server goes down.
@@ -83,12 +116,37 @@ func (g *Guard) hold(ctx context.Context, x *exchange) (time.Duration, error) {
 
 func (g *Guard) holdUntil(ctx context.Context, x *exchange) error {
 	if g.options.Draining == nil {
-		return held(x.reservation.of.Wait(ctx))
+		return held(g.wait(ctx, x.reservation))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(g.options.Draining, func() { cancel(errDraining) })() //nolint:contextcheck // it is the server's
-	return held(x.reservation.of.Wait(ctx))
+	return held(g.wait(ctx, x.reservation))
+}
+
+// wait returns when the turn has come of all that was reserved. In the rare case that
+// there is a queue in this process and one in the store, it stands in both in turn.
+func (g *Guard) wait(ctx context.Context, v *reservation) error {
+	if v.local.of != nil {
+		if err := v.local.of.Wait(ctx); err != nil {
+			if v.stored.of != nil {
+				err = errors.Join(err, v.stored.of.Cancel(context.WithoutCancel(ctx)))
+				g.sawSettled(v, make([]int, len(v.stored.askers)))
+			}
+			return err
+		}
+	}
+	if v.stored.of == nil {
+		return nil
+	}
+	err := v.stored.of.Wait(ctx)
+	if err != nil {
+		g.sawSettled(v, make([]int, len(v.stored.askers)))
+		if v.local.of != nil {
+			_ = v.local.of.Cancel(context.WithoutCancel(ctx)) // which is not asked of a server
+		}
+	}
+	return err
 }
 
 func held(err error) error {
@@ -102,7 +160,11 @@ func held(err error) error {
 // has something to settle when it has been served.
 func (g *Guard) Settles(r *http.Request) bool {
 	x, ok := r.Context().(*exchange)
-	return ok && x.guard == g && x.reservation != nil && x.reservation.settles
+	return ok && x.guard == g && x.reservation != nil && (x.reservation.stored.settles() || x.reservation.local.settles())
+}
+
+func (v *reserved) settles() bool {
+	return slices.ContainsFunc(v.askers, func(a asker) bool { return a.settle != nil })
 }
 
 // Settle settles what a request has cost, by what the policies' Settle functions say.
@@ -116,21 +178,38 @@ func (g *Guard) Settle(r *http.Request, served Served) {
 		return
 	}
 	x := r.Context().(*exchange) //nolint:forcetypeassert // Settles has found it to be one
+	v := x.reservation
 	outcomes := append([]Outcome(nil), x.own()...)
-	costs := make([]int, len(x.reservation.askers)) // what this process has decided by itself comes after them
+	stored := v.stored.costs(r, served, outcomes)
+	local := v.local.costs(r, served, outcomes[len(outcomes)-len(v.local.askers):])
+	start := time.Now()
+	ctx := context.WithoutCancel(r.Context())
+	g.sawSettled(v, stored)
+	err := errors.Join(v.stored.settle(ctx, stored), v.local.settle(ctx, local))
+	g.report(&Event{ //nolint:contextcheck // the request has it
+		Request: r, Outcomes: outcomes, Reserved: x.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+	})
+}
+
+// costs writes what the checks have really cost into their outcomes, and returns it.
+func (v *reserved) costs(r *http.Request, served Served, outcomes []Outcome) []int {
+	costs := make([]int, len(v.askers))
 	for i := range costs {
-		o, settle := &outcomes[i], x.reservation.askers[i].settle
+		o, settle := &outcomes[i], v.askers[i].settle
 		if settle != nil && o.Decision.Allowed {
 			served.Cost = o.Cost
 			o.Cost = max(0, settle(r, served))
 		}
 		costs[i] = o.Cost
 	}
-	start := time.Now()
-	err := x.reservation.of.Settle(context.WithoutCancel(r.Context()), costs...)
-	g.report(&Event{ //nolint:contextcheck // the request has it
-		Request: r, Outcomes: outcomes, Reserved: x.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
-	})
+	return costs
+}
+
+func (v *reserved) settle(ctx context.Context, costs []int) error {
+	if v.of == nil {
+		return nil
+	}
+	return v.of.Settle(ctx, costs...)
 }
 
 // serve has a handler serve a request, and settles what that has cost.

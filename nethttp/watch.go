@@ -10,7 +10,9 @@ import (
 
 // Watched is a response writer that notices what becomes of a request, for
 // [Guard.Settle]. It can do what the one below can: Flush, Hijack, Push, ReadFrom, and
-// all that [http.ResponseController] finds by Unwrap.
+// all that [http.ResponseController] finds by Unwrap. It can Hijack, too, if that is
+// found by Unwrap only, so that it is noticed. What somebody writes who unwraps it
+// himself is not.
 type Watched interface {
 	http.ResponseWriter
 	// Served returns what has been noticed until now.
@@ -22,13 +24,28 @@ type Watched interface {
 // Watch returns a writer that notices what is written to another one.
 func Watch(w http.ResponseWriter) Watched {
 	watched := &watchedWriter{ResponseWriter: w}
-	switch below := w.(type) {
-	case http.Hijacker:
-		return &hijackWatched{watched, below}
-	case http.Pusher:
+	if hijacks(w) {
+		return &hijackWatched{watched}
+	}
+	if below, ok := w.(http.Pusher); ok {
 		return &pushWatched{watched, below}
 	}
 	return watched
+}
+
+// hijacks reports whether [http.ResponseController] finds somebody who can hand the
+// connection over: a writer, or one that it wraps.
+func hijacks(w http.ResponseWriter) bool {
+	for {
+		if _, ok := w.(http.Hijacker); ok {
+			return true
+		}
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		w = wrapper.Unwrap()
+	}
 }
 
 type watchedWriter struct {
@@ -39,11 +56,7 @@ type watchedWriter struct {
 	hijacked bool
 }
 
-type hijackWatched struct {
-	*watchedWriter
-
-	below http.Hijacker
-}
+type hijackWatched struct{ *watchedWriter }
 
 type pushWatched struct {
 	*watchedWriter
@@ -111,7 +124,7 @@ func (w *watchedWriter) FlushError() error {
 }
 
 func (w *hijackWatched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	connection, buffer, err := w.below.Hijack()
+	connection, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	w.hijacked = w.hijacked || err == nil
 	return connection, buffer, err
 }

@@ -11,7 +11,6 @@ if state[1] or state[2] then
   local count, start, window = tonumber(state[1]), tonumber(state[2]), limit.pace
   if (state[3] or '') ~= limit.numbers then
     window = tonumber(state[3])
-    check.repair = true
   end
   if not (count and start and window and count > 0 and start >= 0 and window >= 0)
     or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then

@@ -1,15 +1,20 @@
 -- Settles what decisions have charged: gives back what was too much, and adds what was
 -- too little.
 --
--- KEYS  a key for each check.
+-- KEYS  for each check its key, and one for its past: how low the level of a meter may
+--       have come since something was charged, as far as settlements have seen it. That
+--       is a text of numbers (empty, or those of a named limit), a semicolon, and points:
+--       the instant at which something was given back, or the key was reset, and the
+--       least that was used from then on until the last point. See past.go.
 -- ARGV  for each check: its limit; the units to add or, below 0, to give back; what was
 --       used after the charge; the instant of the charge, or 0 if it is not known; and
 --       how: "raise" if the units are the least to be used, "firm" if a place in a queue
---       is given back even if others queue behind it, or "settle".
+--       is given back even if others queue behind it, "reset" if nothing is to be left of
+--       the key, or "settle".
 
-local limits, argument = {}, 1
+local limits, argument, most_points = {}, 1, 16
 
-for number = 1, #KEYS do
+for number = 1, #KEYS, 2 do
   --- limit
   -- A named limit's numbers may have changed since the charge: those stand that the
   -- state has. Capacities of windows are no part of them, so what others have used is
@@ -61,9 +66,45 @@ for number = 1, #KEYS do
   local known, raise = at > 0, how == 'raise'
   local ticks = (now - now % limit.tick - at + at % limit.tick) / limit.tick -- since the charge
   local charge, before = 0, check.previous
+  local reset, noted = how == 'reset', nil
 
-  if check.damaged then
+  -- How low the level may have come since the charge, where it is to be given back.
+  local points, low = {}, largest
+  local numbers, list
+  if units < 0 or reset then
+    local text = pcall('GET', KEYS[number + 1])
+    if type(text) == 'string' then
+      numbers, list = string.match(text, '^([^;]*);(.*)$')
+      for instant, level in string.gmatch(list or '', '(%d+) (%d+)') do
+        points[#points + 1] = { at = tonumber(instant), low = tonumber(level) }
+      end
+    end
+  end
+  local last = points[#points]
+  local open = 0 -- what has certainly been used since the last point
+  if last and last.low > 0 and numbers == limit.numbers and now >= last.at then
+    open = math.max(0, last.low - (now - now % limit.tick - last.at + last.at % limit.tick) / limit.tick * limit.pace)
+  end
+  if known and at > now then
+    low = 0 -- it was charged before the clock stepped back, nobody knows when
+  elseif known then
+    for _, point in ipairs(points) do
+      if point.at > at then
+        low = math.min(point.low, open)
+        break
+      end
+    end
+  end
+
+  if reset then
+    if call('DEL', KEYS[number]) == 1 or last then
+      noted = 0
+    end
+    charge, before, check.previous = 0, nil, nil
+  elseif check.damaged then
     -- The next question mends it.
+  elseif units < 0 and low == 0 then
+    -- Nothing is left of it.
   elseif meter then
     -- Of a charge a meter gets back what has not drained since: the rest would have
     -- found it empty without the charge. If others have charged meanwhile, less may
@@ -77,6 +118,9 @@ for number = 1, #KEYS do
       left = math.min(left, (then_left - then_left % former) / former * weight)
       units = units / former * weight
     end
+    -- Of a charge that nobody came after nobody has to know.
+    local alone = known and low == largest and limit.numbers == charged.numbers and check.used == math.max(0, left)
+    left = math.min(left, low)
     units = math.max(-limit.capacity, math.min(units, limit.capacity))
     if raise then
       charge = math.max(0, units - check.used)
@@ -86,6 +130,9 @@ for number = 1, #KEYS do
       charge = -math.min(check.used, -units)
     elseif algorithm ~= 'shaping' or how == 'firm' or check.used <= math.max(0, left) then
       charge = -math.max(0, math.min(check.used, -units, left))
+    end
+    if charge < 0 and not alone then
+      noted = check.used + charge
     end
   elseif algorithm == 'fixed-window' then
     if not known or check.left > 0 and at >= now + check.left - limit.pace then -- its window is open
@@ -154,7 +201,48 @@ for number = 1, #KEYS do
     end
   end
 
-  if algorithm == 'sliding-log' then
+  if noted then
+    local instant = now
+    if last then
+      if now < last.at then
+        instant, noted = last.at, 0
+      end
+      open = math.min(open, noted)
+      while #points > 0 and points[#points].low >= open do
+        points[#points] = nil
+      end
+      if open < noted then
+        points[#points + 1] = { at = last.at, low = open }
+      end
+    end
+    points[#points + 1] = { at = instant, low = noted }
+    if #points > most_points then
+      points[2].low = points[1].low
+      table.remove(points, 1)
+    end
+    local text, recovery = {}, 0
+    for i, point in ipairs(points) do
+      text[i] = format('%d %d', point.at, point.low)
+    end
+    for _, l in ipairs({ limit, charged }) do
+      local ticks = 2 * l.pace
+      if meter then
+        ticks = (l.capacity + (-l.capacity) % l.pace) / l.pace
+      end
+      recovery = math.max(recovery, ticks * l.tick)
+    end
+    local full = instant + recovery
+    local set = { KEYS[number + 1], limit.numbers .. ';' .. table.concat(text, ' '),
+      'PXAT', format('%d', (full - full % 1000000) / 1000 + grace) }
+    if reset then
+      pcall('SET', unpack(set)) -- a server that has no memory left can still reset
+    else
+      call('SET', unpack(set))
+    end
+  end
+  if reset then
+    -- That is all.
+  elseif algorithm == 'sliding-log' then
     local newest = not check.damaged and tonumber(call('LINDEX', check.key, '-1'))
     if newest then
       local full = newest + limit.pace

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,11 +17,17 @@ var settling = []law{
 	{"what is given back is as if it had never been charged", nil, givenBackAsIfNever},
 	{"what is added is as if it had been charged at once", nil, addedAsIfAtOnce},
 	{"a charge is given back into its window and no other", nil, givenBackIntoItsWindow},
+	{"what is given back lets nothing pass that would not have passed without it", exceptFixed, givenBackNeverTooMuch},
+	{"reservations that overlap give back nothing that has drained", meters, overlappingGiveBacks},
+	{"reservations that overlap leave nothing when they are cancelled at once", nil, cancelledAtOnce},
+	{"nothing is given back to a key that was reset", nil, nothingBackAfterReset},
+	{"an uncharged check is a condition and costs nothing", nil, unchargedIsACondition},
 	{"all limits of a question are settled together", mixed, settledTogether},
 	{"Refund gives back what Allow has taken and never fills above full", nil, refundIsExact},
 	{"Charge takes what is left and never more", nil, chargeTakesWhatIsLeft},
 	{"a refused reservation settles nothing, and none settles twice", nil, settledOnce},
 	{"a plan that changes in mid-flight settles under its new numbers", nil, settledAcrossPlans},
+	{"a refusal leaves an open window under the numbers that opened it", []string{"fixed-window"}, refusalRenumbersNothing},
 	{"settlements without sense are errors that change nothing", nil, settlementsWithoutSense},
 }
 
@@ -119,6 +127,166 @@ func givenBackIntoItsWindow(t *testing.T, s *stand) {
 			t.Errorf("3 charged, 4 after %v, and the 3 given back: %d of 10 remain, want %d", wait, d.Remaining, want)
 		}
 		s.clock.now.Store(start.UnixMicro())
+	}
+}
+
+// exceptFixed are the algorithms whose past can be told anew with other costs. A fixed
+// window opens with what was charged first, even if all of that is given back.
+var exceptFixed = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string) bool { return name == "fixed-window" })
+
+// served is a request of some cost that has passed, and what it has really cost.
+type served struct {
+	at         int64
+	cost, real int
+	r          *core.Reservation
+}
+
+// givenBackNeverTooMuch settles reservations that overlap in any order, and tells the
+// story again to the model, in which each was charged its real cost at once: whatever
+// has passed has to pass there, too. So in no interval more has passed, less what was
+// given back, than the limit allows.
+func givenBackNeverTooMuch(t *testing.T, s *stand) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, key := drawLimit(t, s.algorithm), s.key()
+		s.clock.now.Store(start.UnixMicro() + rapid.Int64Range(0, 2_000_000).Draw(t, "start"))
+		var all []*served
+		var open []*served
+		last := core.Decision{Limit: l}
+		for range rapid.IntRange(2, 40).Draw(t, "steps") {
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			case 0, 1:
+				cost := drawCost(t, l, "cost")
+				p := &served{at: s.clock.now.Load(), cost: cost, r: s.reserve(t, core.Check{Key: key, Limit: l, Cost: cost})}
+				if last = p.r.Decisions()[0]; last.Allowed {
+					p.real = cost
+					all, open = append(all, p), append(open, p)
+				}
+			case 2:
+				s.wait(drawWait(t, last) / time.Duration(rapid.IntRange(1, 8).Draw(t, "part of the wait")))
+			default:
+				if len(open) == 0 {
+					continue
+				}
+				s.wait(time.Microsecond) // a server cannot charge and settle in one
+				i := rapid.IntRange(0, len(open)-1).Draw(t, "settled")
+				p := open[i]
+				open = slices.Delete(open, i, i+1)
+				p.real = rapid.SampledFrom([]int{0, 0, p.cost / 2, p.cost}).Draw(t, "real cost")
+				before := s.peek(t, key, l)
+				settleAs(t, p.r, p.real)
+				if s.algorithm == "shaping" && s.peek(t, key, l) == before {
+					p.real = p.cost // others queue behind
+				}
+			}
+		}
+		again := newModel()
+		for _, p := range all {
+			check := []core.Check{{Key: key, Limit: l, Cost: p.cost}}
+			if !again.decide(check, p.at, true)[0].Allowed {
+				t.Fatalf("%d under %s at %v have passed, but not if what came before had been charged what it cost: %s",
+					p.cost, l, time.UnixMicro(p.at).UTC().Format("15:04:05.000000"), historyOf(all))
+			}
+			check[0].Cost = p.real
+			again.decide(check, p.at, false)
+		}
+	})
+}
+
+func historyOf(all []*served) string {
+	var b strings.Builder
+	for _, p := range all {
+		fmt.Fprintf(&b, "\nat %v: %d, really %d", time.UnixMicro(p.at).UTC().Format("15:04:05.000000"), p.cost, p.real)
+	}
+	return b.String()
+}
+
+// overlappingGiveBacks has two reserve 5 of 10 each. One gives back; half a second
+// later 5 have drained, so that all that was used is gone: others take the 10, and the
+// other has nothing to give back.
+func overlappingGiveBacks(t *testing.T, s *stand) {
+	if s.algorithm == "shaping" {
+		return // gives nothing back while others queue behind
+	}
+	l, key := newLimit(s.algorithm, 10, core.PerSecond(10)), s.key()
+	check := core.Check{Key: key, Limit: l, Cost: 5}
+	one, other := s.reserve(t, check), s.reserve(t, check)
+	s.wait(time.Microsecond)
+	settleAs(t, one, 0)
+	s.wait(500 * time.Millisecond)
+	if d := s.allow(t, key, l, 10); !d.Allowed {
+		t.Fatalf("10 of 10 do not pass when 5 were given back and 5 have drained: %+v", answerOf(d))
+	}
+	settleAs(t, other, 0)
+	if d := s.allow(t, key, l, 0); d.Remaining != 0 {
+		t.Errorf("%d remain after 10 of 10 at once, because of what has drained before", d.Remaining)
+	}
+}
+
+func cancelledAtOnce(t *testing.T, s *stand) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, key := drawLimit(t, s.algorithm), s.key()
+		var all []*core.Reservation
+		for range rapid.IntRange(2, 20).Draw(t, "reservations") {
+			if r := s.reserve(t, core.Check{Key: key, Limit: l, Cost: drawCost(t, l, "cost")}); r.Allowed() {
+				all = append(all, r)
+			}
+		}
+		if s.algorithm == "shaping" {
+			slices.Reverse(all) // only the last turn can be given back
+		} else {
+			all = rapid.Permutation(all).Draw(t, "order")
+		}
+		for _, r := range all {
+			settleAs(t, r, 0)
+		}
+		if d := s.allow(t, key, l, 0); d.Remaining != l.Capacity() {
+			t.Fatalf("%d reservations under %s were cancelled at once: %d remain", len(all), l, d.Remaining)
+		}
+	})
+}
+
+// unchargedIsACondition asks for a condition that holds, and for one that does not.
+func unchargedIsACondition(t *testing.T, s *stand) {
+	l, condition, key := of(s.algorithm, 10, time.Hour), of(s.algorithm, 5, time.Hour).Named("condition"), s.key()
+	checks := []core.Check{{Key: key, Limit: l, Cost: 2}, {Key: key, Limit: condition, Cost: 5, Uncharged: true}}
+	r := s.reserve(t, checks...)
+	if d := r.Decisions(); !r.Allowed() || d[0].Remaining != 8 || d[1].Remaining != 5 {
+		t.Errorf("where all fits: %+v and %+v", answerOf(d[0]), answerOf(d[1]))
+	}
+	settleAs(t, r, 1, 0)
+	s.allow(t, key, condition, 1)
+	for _, d := range s.allowAll(t, checks...) {
+		if fits := d.Limit.Same(l); d.Allowed != fits || (d.RetryAfter > 0) == fits {
+			t.Errorf("where the condition does not fit: %s %+v", d.Limit, answerOf(d))
+		}
+	}
+	if one, other := s.allow(t, key, l, 0), s.allow(t, key, condition, 0); one.Remaining != 9 || other.Remaining != 4 {
+		t.Errorf("%d and %d remain, want 9 and 4", one.Remaining, other.Remaining)
+	}
+	checks[1].Limit = l
+	if _, err := s.limiter.AllowAll(t.Context(), checks...); err == nil {
+		t.Error("an uncharged check beside another on its key and limit is no error")
+	}
+}
+
+func nothingBackAfterReset(t *testing.T, s *stand) {
+	for _, l := range []core.Limit{of(s.algorithm, 10, time.Hour), of(s.algorithm, 10, time.Hour).Named("plan")} {
+		key := s.key()
+		before := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 6})
+		s.wait(time.Microsecond)
+		if err := s.limiter.Reset(t.Context(), key, l); err != nil {
+			t.Fatal(err)
+		}
+		s.allow(t, key, l, 5)
+		after := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 2})
+		settleAs(t, before, 0)
+		if d := s.allow(t, key, l, 0); d.Remaining != 3 {
+			t.Errorf("%s: 7 of 10 after a Reset, and what was charged before it given back: %d remain, want 3", l, d.Remaining)
+		}
+		settleAs(t, after, 0)
+		if d := s.allow(t, key, l, 0); d.Remaining != 5 {
+			t.Errorf("%s: 2 of 7 given back that were charged after a Reset: %d remain, want 5", l, d.Remaining)
+		}
 	}
 }
 
@@ -280,5 +448,22 @@ func settlementsWithoutSense(t *testing.T, s *stand) {
 	}
 	if d := s.allow(t, key, l, 0); d.Remaining != 4 {
 		t.Errorf("%d of 10 remain after nothing but errors, want 4", d.Remaining)
+	}
+}
+
+func refusalRenumbersNothing(t *testing.T, s *stand) {
+	short, long := core.FixedWindow(6, time.Second).Named("plan"), core.FixedWindow(6, 2*time.Second).Named("plan")
+	key := s.key()
+	s.allow(t, key, short, 5)
+	if d := s.allow(t, key, long, 2); d.Allowed {
+		t.Fatalf("2 more than 5 of 6 pass: %+v", answerOf(d))
+	}
+	s.wait(-time.Second / 2)
+	// No window stays open for longer than its own length, and a settlement goes by that.
+	if err := s.limiter.Charge(tContext(t), key, short, 1); err != nil {
+		t.Fatal(err)
+	}
+	if d := s.peek(t, key, long); d.ResetAfter != time.Second || d.Remaining != 0 {
+		t.Errorf("%+v, want nothing left for a second", answerOf(d))
 	}
 }

@@ -14,10 +14,14 @@ import (
 // a key has used at an instant, and finds every wait by searching for the first
 // instant at which what is waited for is so.
 type model struct {
-	states map[string]state
+	states  map[string]state
+	lowered map[string][]givenBack
+	order   int // of what was given back
 }
 
-func newModel() *model { return &model{states: make(map[string]state)} }
+func newModel() *model {
+	return &model{states: make(map[string]state), lowered: make(map[string][]givenBack)}
+}
 
 // state is what one key has left under one limit. States are values that never
 // change.
@@ -147,7 +151,7 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 				d.Delay = f.first(now, func(at int64) bool { return queue.used(f.numbers, at).Sign() == 0 })
 			}
 		}
-		if passed && !peek && f.total > 0 {
+		if passed && !peek && f.total > 0 && !c.Uncharged {
 			after = f.state.charged(f.numbers, now, f.total)
 		}
 		d.Remaining = f.remaining(after, now)
@@ -162,7 +166,7 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 	}
 	for i, index := range which {
 		switch f := all[i]; {
-		case checks[index].Cost == 0:
+		case checks[index].Cost == 0 || checks[index].Uncharged:
 		case passed:
 			m.states[f.identity] = f.state.charged(f.numbers, now, f.total)
 		case f.repaired && f.state.used(f.numbers, now).Sign() > 0:
@@ -188,10 +192,14 @@ func (m *model) state(identity string, l core.Limit) state {
 	return metered{}
 }
 
-func (m *model) reset(key string, limits ...core.Limit) {
+func (m *model) reset(key string, now int64, limits ...core.Limit) {
 	for _, l := range limits {
 		for _, shadow := range []bool{false, true} {
-			delete(m.states, identity(core.Check{Key: key, Limit: l, Shadow: shadow}))
+			id := identity(core.Check{Key: key, Limit: l, Shadow: shadow})
+			if m.states[id] != nil || m.lowered[id] != nil {
+				m.note(id, numbersOf(l), new(big.Rat), now)
+			}
+			delete(m.states, id)
 		}
 	}
 }

@@ -12,6 +12,52 @@ type charge struct {
 	check core.Check
 	at    int64    // 0: not known
 	used  *big.Rat // of a meter after the charge, in events
+	order int      // how much had been given back by then
+}
+
+// givenBack is when something was given back, or a key was reset, and the level that
+// this has left.
+type givenBack struct {
+	by    numbers
+	level *big.Rat // in events
+	at    int64
+	order int
+}
+
+// note remembers that the level of a key was lowered. When the clock has stepped back
+// since it was the last time, nobody knows how long ago that is: nothing has been left.
+func (m *model) note(id string, by numbers, level *big.Rat, now int64) {
+	m.order++
+	before := m.lowered[id]
+	if last := len(before) - 1; last >= 0 && now < before[last].at {
+		level, now = new(big.Rat), before[last].at
+	}
+	m.lowered[id] = append(before, givenBack{by: by, level: level, at: now, order: m.order})
+}
+
+// low returns the least that a level may have been since a charge: from each time that
+// it was lowered until the next, nobody may have been charged before the end. nil means
+// that it was not lowered.
+func (m *model) low(id string, c charge, own numbers, now int64) *big.Rat {
+	var low *big.Rat
+	all := m.lowered[id]
+	for i, g := range all {
+		if g.at < c.at || g.at == c.at && g.order <= c.order {
+			continue
+		}
+		until := now
+		if i+1 < len(all) {
+			until = all[i+1].at
+		}
+		if g.level.Sign() == 0 || !g.by.same(own) || now < g.at {
+			return new(big.Rat)
+		}
+		level := stillLeft(own, g.level, g.at, until)
+		if low == nil || level.Cmp(low) < 0 {
+			low = level
+		}
+	}
+	return low
 }
 
 // settle changes what was charged by events, or raises what is used to them.
@@ -25,6 +71,15 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 	if m.states[id] != nil && recovered(found, now) {
 		found = newModel().state(id, c.check.Limit) // what it was left with means nothing
 	}
+	var low *big.Rat
+	if events < 0 && c.at != 0 {
+		if c.at > now {
+			return // before the clock stepped back
+		}
+		if low = m.low(id, c, boundBy(found, asked), now); low != nil && low.Sign() == 0 {
+			return
+		}
+	}
 	var after state
 	changed := true
 	switch s := found.(type) {
@@ -35,11 +90,13 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 		}
 		taken, _ := s.understood(own, now)
 		used := taken.used(own, now)
-		change := meterChange(c, asked, own, used, events, raise, now)
+		change := meterChange(c, asked, own, used, low, events, raise, now)
 		if change.Sign() == 0 {
 			return
 		}
-		after = metered{by: own, level: change.Add(change, used), at: own.floor(now)}
+		level := new(big.Rat).Add(change, used)
+		m.lower(id, c, asked, own, used, level, low, now)
+		after = metered{by: own, level: level, at: own.floor(now)}
 	case scheduled:
 		own := s.by
 		if s.free == nil {
@@ -47,11 +104,13 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 		}
 		taken, _ := s.understood(own, now)
 		used := taken.used(own, now)
-		change := meterChange(c, asked, own, used, events, raise, now)
+		change := meterChange(c, asked, own, used, low, events, raise, now)
 		if change.Sign() == 0 {
 			return
 		}
-		level := change.Add(change, used)
+		level := new(big.Rat).Add(change, used)
+		m.lower(id, c, asked, own, used, level, low, now)
+		level = new(big.Rat).Set(level)
 		start := new(big.Rat).SetInt64(own.floor(now))
 		after = scheduled{by: own, free: start.Add(start, level.Quo(level, own.pace))}
 	case fixed:
@@ -69,6 +128,30 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 		return
 	}
 	m.states[id] = after
+}
+
+// boundBy returns the numbers that a state has, or those asked if it has none.
+func boundBy(s state, asked numbers) numbers {
+	switch s := s.(type) {
+	case metered:
+		if s.level != nil {
+			return s.by
+		}
+	case scheduled:
+		if s.free != nil {
+			return s.by
+		}
+	}
+	return asked
+}
+
+// lower remembers that a level was lowered, unless nobody can have been charged between
+// the charge that was given back and now.
+func (m *model) lower(id string, c charge, asked, own numbers, used, level, low *big.Rat, now int64) {
+	alone := c.at != 0 && low == nil && own.same(asked) && used.Cmp(stillLeft(asked, c.used, c.at, now)) == 0
+	if level.Cmp(used) < 0 && !alone {
+		m.note(id, own, level, now)
+	}
 }
 
 // recovered reports whether nothing is used of a state, under whatever numbers.
@@ -104,7 +187,7 @@ func empty(s state) bool {
 }
 
 // meterChange returns by how many events the level of a meter changes.
-func meterChange(c charge, asked, own numbers, used *big.Rat, events int, raise bool, now int64) *big.Rat {
+func meterChange(c charge, asked, own numbers, used, low *big.Rat, events int, raise bool, now int64) *big.Rat {
 	n := least(new(big.Rat).SetInt64(int64(events)), own.capacity)
 	switch {
 	case raise:
@@ -120,6 +203,9 @@ func meterChange(c charge, asked, own numbers, used *big.Rat, events int, raise 
 	left := stillLeft(asked, c.used, c.at, now)
 	if !own.same(asked) {
 		left = least(whole(left), stillLeft(own, least(whole(c.used), own.capacity), c.at, now))
+	}
+	if low != nil {
+		left = least(left, low)
 	}
 	if c.check.Limit.Algorithm() == "shaping" && used.Cmp(left) > 0 {
 		return new(big.Rat)

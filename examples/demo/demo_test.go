@@ -14,21 +14,11 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
-func TestMain(m *testing.M) {
-	code := redistest.Run(m)
-	http.DefaultClient.CloseIdleConnections()
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
 
 // demo is a page that is served, and ended with its test.
 type demo struct {
@@ -39,6 +29,7 @@ type demo struct {
 
 func serve(t *testing.T, limiter *core.Limiter) *demo {
 	t.Helper()
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
+
+func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
 
 // The doctor is content with a server that can keep limits, and not with one that may
 // throw them away.

@@ -3,9 +3,11 @@ package adaptertest
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -19,7 +21,12 @@ var failureCases = []testCase{
 	{"fail-open serves without invented numbers, and says why", testFailOpen},
 	{"fail-closed answers 503 for a few seconds", testFailClosed},
 	{"the fallback keeps this process's share, from what was seen last", testFallback},
+	{"the fallback goes on from what requests have really cost", testFallbackSettled},
+	{"the fallback holds shaped requests until their turn", testFallbackShaping},
 	{"what a store cannot answer in part is up to each policy", testPartialFailure},
+	{"a request that is refused by what a store can answer leaves the fallback as it was", testPartialRefusal},
+	{"a store that fails bit by bit is asked about what is left", testFailureBitByBit},
+	{"a client that goes away while a store fails in part does not reach the handler", testGoneInPartialFailure},
 	{"a client that went away is no failure of the store", testClientGone},
 	{"a deadline of the server's own that passes is a failure of the store", testDeadline},
 	{"a key that cannot be read answers 500, whatever the error mode", testKeyError},
@@ -137,18 +144,92 @@ Retry-After: ?
 	f.expectRan(8)
 }
 
-// partly fails for some checks of a question of several.
+// Of 100, each request reserves 60 and uses 10.
+func testFallbackSettled(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	options := f.options()
+	options.OnError = ratelimit.Fallback
+	h := f.serve(site{
+		around: []middleware{f.new(f.limiter, options, ratelimit.Policy{
+			Limit: hundred(), Cost: func(*http.Request) int { return 60 },
+			Settle: func(_ *http.Request, served ratelimit.Served) int { return int(served.Bytes) },
+		})},
+		handler: func(w http.ResponseWriter, _ *http.Request) {
+			f.ran++
+			_, _ = io.WriteString(w, "ten bytes\n")
+		},
+	})
+	expectStatus(t, "the store is up", h, ask(http.MethodGet, "/"), http.StatusOK)
+	f.store.failure = errDown
+	for range 4 {
+		f.events = nil
+		expectStatus(t, "the store is down", h, ask(http.MethodGet, "/"), http.StatusOK)
+		if len(f.events) != 2 || !f.events[1].Settled || f.events[1].Err != nil || f.events[1].Outcomes[0].Cost != 10 {
+			t.Errorf("observed %+v, want what was decided and then what was settled", f.events)
+		}
+	}
+	expectStatus(t, "50 are used", h, ask(http.MethodGet, "/"), http.StatusTooManyRequests)
+	f.expectRan(5)
+}
+
+func testFallbackShaping(t *testing.T, s *suite) {
+	synctest.Test(t, func(t *testing.T) {
+		f := s.fixture(t)
+		options := f.options()
+		options.OnError = ratelimit.Fallback
+		h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: core.Shaping(2, core.PerMinute(1)).Named("queue")}))
+		f.store.failure = errDown
+		get(h)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		send(h, ask(http.MethodGet, "/").WithContext(ctx))
+		f.expectRan(1)
+		start := time.Now()
+		expectStatus(t, "in the place of who has left", h, ask(http.MethodGet, "/"), http.StatusOK)
+		if held := time.Since(start); held != 59*time.Second {
+			t.Errorf("held for %v, want 59s", held)
+		}
+		f.expectRan(2)
+	})
+}
+
+// partly cannot answer about limits of some names, as a cluster cannot about keys on a
+// server that is down.
 type partly struct {
 	core.Store
 
-	lost []int
+	lost  map[string]bool
+	asked func() // before each question, unless it is nil
+}
+
+func (p *partly) without(checks []core.Check) error {
+	if p.asked != nil {
+		p.asked()
+	}
+	var lost []int
+	for i := range checks {
+		if p.lost[checks[i].Limit.Name()] {
+			lost = append(lost, i)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	return &core.UnansweredError{Checks: lost, Err: errDown}
 }
 
 func (p *partly) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
-	if len(checks) > 1 {
-		return &core.UnansweredError{Checks: p.lost, Err: errDown}
+	if err := p.without(checks); err != nil {
+		return err
 	}
 	return p.Store.Decide(ctx, checks, decisions)
+}
+
+func (p *partly) Reserve(ctx context.Context, checks []core.Check, decisions []core.Decision, moments []core.Moment) error {
+	if err := p.without(checks); err != nil {
+		return err
+	}
+	return p.Store.Reserve(ctx, checks, decisions, moments)
 }
 
 func testPartialFailure(t *testing.T, s *suite) {
@@ -165,7 +246,7 @@ func testPartialFailure(t *testing.T, s *suite) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := s.fixture(t)
-			limiter := core.New(&partly{Store: f.store, lost: []int{c.lost}})
+			limiter := core.New(&partly{Store: f.store, lost: map[string]bool{[]string{"a", "b"}[c.lost]: true}})
 			h := f.around(f.new(limiter, f.options(),
 				ratelimit.Policy{Limit: core.FixedWindow(2, time.Hour).Named("a"), OnError: c.modes[0]},
 				ratelimit.Policy{Limit: core.Leaky(2, core.PerHour(1)).Named("b"), OnError: c.modes[1]}))
@@ -184,6 +265,93 @@ func testPartialFailure(t *testing.T, s *suite) {
 			}
 		})
 	}
+}
+
+func testPartialRefusal(t *testing.T, s *suite) {
+	for name, settle := range map[string]func(*http.Request, ratelimit.Served) int{
+		"asked":    nil,
+		"reserved": func(_ *http.Request, served ratelimit.Served) int { return served.Cost },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := s.fixture(t)
+			h := f.around(f.new(core.New(&partly{Store: f.store, lost: map[string]bool{"lost": true}}), f.options(),
+				ratelimit.Policy{Limit: core.Leaky(3, core.PerHour(1)).Named("lost"), OnError: ratelimit.Fallback, Settle: settle},
+				ratelimit.Policy{Limit: one(), Settle: settle}))
+			for i, want := range []struct{ status, remaining int }{{200, 2}, {429, 2}, {429, 2}, {200, 1}} {
+				if i == 3 {
+					f.clock.advance(time.Minute)
+				}
+				f.events = nil
+				expectStatus(t, "a request", h, ask(http.MethodGet, "/"), want.status)
+				var lost []core.Decision
+				for _, o := range f.events[0].Outcomes {
+					if o.Policy == "lost" {
+						lost = append(lost, o.Decision)
+					}
+				}
+				if len(lost) != 1 || !lost[0].Degraded || !lost[0].Allowed || lost[0].Remaining != want.remaining {
+					t.Errorf("request %d: decided %+v about what was lost, want it allowed, with %d remaining", i, lost, want.remaining)
+				}
+			}
+			f.expectRan(2)
+		})
+	}
+}
+
+func testFailureBitByBit(t *testing.T, s *suite) {
+	for name, c := range map[string]struct {
+		modes [2]ratelimit.ErrorMode // of what is lost first and of what is lost then
+		want  []int                  // statuses, where the first two admit 2 and the third admits 3
+	}{
+		"fail open":                  {[2]ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailOpen}, []int{200, 200, 200, 429}},
+		"fail closed":                {[2]ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailClosed}, []int{503, 503, 503, 503}},
+		"fall back":                  {[2]ratelimit.ErrorMode{ratelimit.Fallback, ratelimit.Fallback}, []int{200, 200, 429, 429}},
+		"fall back and fail open":    {[2]ratelimit.ErrorMode{ratelimit.Fallback, ratelimit.FailOpen}, []int{200, 200, 429, 429}},
+		"fall back, and fail closed": {[2]ratelimit.ErrorMode{ratelimit.Fallback, ratelimit.FailClosed}, []int{503, 503, 503, 503}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := s.fixture(t)
+			store := &partly{Store: f.store}
+			questions := 0
+			store.asked = func() {
+				questions++
+				store.lost = map[string]bool{"first": true, "then": questions%3 != 1}
+			}
+			h := f.around(f.new(core.New(store), f.options(),
+				ratelimit.Policy{Limit: core.Leaky(2, core.PerHour(1)).Named("first"), OnError: c.modes[0]},
+				ratelimit.Policy{Limit: core.Leaky(2, core.PerHour(1)).Named("then"), OnError: c.modes[1]},
+				ratelimit.Policy{Limit: core.Leaky(3, core.PerHour(1)).Named("third")}))
+			for i, want := range c.want {
+				questions = 0
+				if got := answer(h, ask(http.MethodGet, "/")).StatusCode; got != want {
+					t.Errorf("request %d is answered with %d, want %d", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+func testGoneInPartialFailure(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	store := &partly{Store: f.store, lost: map[string]bool{"lost": true}}
+	again := false
+	store.asked = func() {
+		if again {
+			cancel()
+		}
+		again = true
+	}
+	h := f.around(f.new(core.New(store), f.options(),
+		ratelimit.Policy{Limit: core.Leaky(1, core.PerHour(1)).Named("lost"), OnError: ratelimit.Fallback},
+		ratelimit.Policy{Limit: one()}))
+	send(h, ask(http.MethodGet, "/").WithContext(ctx))
+	f.expectRan(0)
+	if e := f.event(); e.Status != 499 || !errors.Is(e.Err, context.Canceled) {
+		t.Errorf("observed %+v, want 499 and context.Canceled", e)
+	}
+	store.asked = nil
+	expectStatus(t, "the next client", h, ask(http.MethodGet, "/"), http.StatusOK)
 }
 
 func testClientGone(t *testing.T, s *suite) {

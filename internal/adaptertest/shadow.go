@@ -1,6 +1,7 @@
 package adaptertest
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 var shadowCases = []testCase{
 	{"a candidate is compared with what is enforced, in one round trip", testCandidate},
+	{"a shadow that could not be answered is no refusal", testUnansweredShadow},
 	{"limits come from a map that is swapped while requests run", testSwappedLimits},
 	{"the zero limit of LimitFor is unlimited, and asks nothing", testUnlimitedAsksNothing},
 	{"a plan that changes in mid-flight keeps what was used", testPlanChange},
@@ -48,6 +50,36 @@ func testCandidate(t *testing.T, s *suite) {
 			}
 		})
 	}
+}
+
+// shadeless answers all but shadow checks, as a cluster does whose one server is down.
+type shadeless struct{ core.Store }
+
+func (s *shadeless) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+	err := s.Store.Decide(ctx, checks, decisions)
+	for i := range checks {
+		if checks[i].Shadow {
+			decisions[i] = core.Decision{Limit: checks[i].Limit, Degraded: true}
+		}
+	}
+	return err
+}
+
+func testUnansweredShadow(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	var comparison core.Comparison
+	options := ratelimit.Options{Observe: ratelimit.Compare(&comparison, "candidate", f.options().Observe)}
+	h := f.around(f.new(core.New(&shadeless{f.store}), options,
+		ratelimit.Policy{Limit: one()}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("candidate"), Shadow: true}))
+	get(h)
+	if o := f.event().Outcomes; len(o) != 2 || o[0].Decision.Degraded || !o[1].Shadow || !o[1].Decision.Degraded {
+		t.Errorf("observed %+v, want the shadow marked as degraded", o)
+	}
+	get(h)
+	if got := comparison.Counts(); got != (core.Counts{}) {
+		t.Errorf("%s, want nothing counted", got)
+	}
+	f.expectRan(1)
 }
 
 func testSwappedLimits(t *testing.T, s *suite) {

@@ -2,12 +2,8 @@ package faults_test
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"testing"
-	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
@@ -19,21 +15,5 @@ func TestMain(m *testing.M) {
 	if work := os.Getenv(childWork); work != "" {
 		os.Exit(beChild(work))
 	}
-	code := redistest.Run(m)
-	if err := leaked(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// leaked returns an error if goroutines stay for longer than any client's timeouts.
-func leaked() error {
-	var err error
-	for deadline := time.Now().Add(2 * tooLong); time.Now().Before(deadline); {
-		if err = goleak.Find(); err == nil {
-			return nil
-		}
-	}
-	return err
+	os.Exit(redistest.Run(m))
 }

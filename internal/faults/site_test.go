@@ -15,7 +15,8 @@ import (
 const (
 	// forever is longer than any question may take.
 	forever = 10 * (budget + slack)
-	// tooLong, too, but so short that a client with this timeout comes back.
+	// tooLong, too, but so short that a client with this timeout comes back, and is not
+	// found to be leaked.
 	tooLong = budget + slack + 2*time.Second
 )
 

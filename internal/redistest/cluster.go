@@ -34,10 +34,11 @@ func StartCluster(tb testing.TB) *Cluster {
 }
 
 // StartReplicatedCluster does as [StartCluster] does, and gives each master a replica
-// that takes its place when it is gone for a second.
+// that takes its place when it is gone for some seconds: long enough that no node is taken
+// for gone which only waits for a busy processor.
 func StartReplicatedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
-	arguments := []string{"--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
+	arguments := []string{"--cluster-node-timeout", "2500", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
 	cluster := startCluster(tb, arguments...)
 	for range masters {
 		cluster.replicas = append(cluster.replicas, startNode(tb, arguments...))
@@ -195,7 +196,7 @@ func (c *Cluster) URL() string {
 // the client's options before it is made.
 func (c *Cluster) Client(tb testing.TB, opts ...func(*redis.ClusterOptions)) *redis.ClusterClient {
 	tb.Helper()
-	options := &redis.ClusterOptions{Addrs: c.Addrs()}
+	options := &redis.ClusterOptions{Addrs: c.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1}
 	for _, change := range opts {
 		change(options)
 	}

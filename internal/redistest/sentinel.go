@@ -115,7 +115,10 @@ func (s *Sentinel) Replica() *Server { return s.replica }
 // test. The opts change the client's options before it is made.
 func (s *Sentinel) Client(tb testing.TB, opts ...func(*redis.FailoverOptions)) *redis.Client {
 	tb.Helper()
-	options := &redis.FailoverOptions{MasterName: masterName, SentinelAddrs: []string{s.Addr()}}
+	options := &redis.FailoverOptions{
+		MasterName: masterName, SentinelAddrs: []string{s.Addr()},
+		ContextTimeoutEnabled: true, MaxRetries: -1,
+	}
 	for _, change := range opts {
 		change(options)
 	}

@@ -95,14 +95,16 @@ func (s *Server) Addr() string { return s.address }
 // "redis://127.0.0.1:40961".
 func (s *Server) URL() string { return s.url }
 
-// Client returns a client of the server, closed with the test. The opts change
-// the client's options before it is made.
+// Client returns a client of the server, closed with the test: one that heeds deadlines
+// and repeats nothing, as core.Open makes it. The opts change the client's options before
+// it is made.
 func (s *Server) Client(tb testing.TB, opts ...func(*redis.Options)) *redis.Client {
 	tb.Helper()
 	options, err := redis.ParseURL(s.url)
 	if err != nil {
 		tb.Fatalf("redistest: %v", err)
 	}
+	options.ContextTimeoutEnabled, options.MaxRetries = true, -1
 	for _, change := range opts {
 		change(options)
 	}

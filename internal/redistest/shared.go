@@ -7,8 +7,10 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 )
 
 // sharedURL is the environment variable that names a server to be used by
@@ -25,20 +27,34 @@ var shared struct {
 	err    error
 }
 
+// lingering is longer than a client of Redis needs to notice that nobody wants its answer
+// any more: go-redis gives a connection or a reply up after 5 seconds.
+const lingering = 12 * time.Second
+
 // Run runs the tests of a package, then stops the server that [Shared] started
 // for them, and returns the code to exit with. It is called by TestMain:
 //
 //	func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
 //
-// No goroutine, process or directory is left when it returns.
+// No goroutine, process or directory is left when it returns. Tests that leave a
+// goroutine behind have failed.
 func Run(m *testing.M) int {
 	claim()
 	code := m.Run()
-	if err := release(); err != nil {
+	if err := errors.Join(release(), leaked(lingering)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return max(code, 1)
 	}
 	return code
+}
+
+// leaked returns an error if goroutines of tests stay for long.
+func leaked(patience time.Duration) error {
+	for deadline := time.Now().Add(patience); ; {
+		if err := goleak.Find(); err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // Shared returns the server that the tests of this binary share, started when

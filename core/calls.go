@@ -1,0 +1,63 @@
+package core
+
+import (
+	"sync"
+	"time"
+)
+
+// calls counts what a store has begun and not ended yet, besides flights: what takes
+// several of them, and what takes none. The zero value counts nothing.
+type calls struct {
+	mu     sync.Mutex
+	open   int
+	closed bool
+	ended  chan struct{} // closed when the last call has ended after close
+}
+
+// begin counts a call in, unless no more may begin.
+func (c *calls) begin() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed
+	}
+	c.open++
+	return nil
+}
+
+// end counts a call out.
+func (c *calls) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open--
+	if c.open == 0 && c.ended != nil {
+		close(c.ended)
+	}
+}
+
+// close lets no more calls begin.
+func (c *calls) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.open > 0 && c.ended == nil {
+		c.ended = make(chan struct{})
+	}
+}
+
+// drain returns when the calls have ended that had begun before close, or the budget is
+// used up.
+func (c *calls) drain(budget time.Duration) {
+	c.mu.Lock()
+	ended := c.ended
+	c.mu.Unlock()
+	if ended == nil {
+		return
+	}
+	patience := time.NewTimer(budget)
+	defer patience.Stop()
+	select {
+	case <-ended:
+	case <-patience.C:
+	}
+}

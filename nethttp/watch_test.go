@@ -1,0 +1,62 @@
+package ratelimit_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+// onlyUnwraps is a writer that leaves everything but itself to
+// http.ResponseController.
+type onlyUnwraps struct{ http.ResponseWriter }
+
+func (w onlyUnwraps) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// A connection that is taken over is noticed, wherever in the chain of writers the one
+// is that hands it over.
+func TestHijackIsNoticedThroughWriters(t *testing.T) {
+	for name, wrap := range map[string]func(http.ResponseWriter) http.ResponseWriter{
+		"none":                func(w http.ResponseWriter) http.ResponseWriter { return w },
+		"one that unwraps":    func(w http.ResponseWriter) http.ResponseWriter { return onlyUnwraps{w} },
+		"another one of ours": func(w http.ResponseWriter) http.ResponseWriter { return ratelimit.Watch(onlyUnwraps{w}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			settled := make(chan ratelimit.Served, 1)
+			limit := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{}, ratelimit.Policy{
+				Limit:  core.FixedWindow(5, time.Hour),
+				Settle: func(_ *http.Request, served ratelimit.Served) int { settled <- served; return 1 },
+			})
+			handler := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				connection, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer connection.Close()
+				_, _ = io.WriteString(connection, "HTTP/1.1 299 Hijacked\r\nConnection: close\r\n\r\n")
+			}))
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(wrap(w), r) }))
+			defer server.Close()
+			response, err := server.Client().Get(server.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if served := <-settled; !served.Hijacked || served.Status != http.StatusSwitchingProtocols {
+				t.Errorf("settled by %+v", served)
+			}
+		})
+	}
+}
+
+// A writer that cannot hand its connection over does not pretend to.
+func TestWatchedWriterHijacksOnlyIfItCan(t *testing.T) {
+	if _, ok := ratelimit.Watch(onlyUnwraps{httptest.NewRecorder()}).(http.Hijacker); ok {
+		t.Error("says that it can Hijack")
+	}
+}
