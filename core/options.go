@@ -115,8 +115,8 @@ func (t Trace) applyLimiter(l *Limiter)         { l.trace = l.trace.and(t) }
 
 // WithLogger sets where a [Redis] store reports what its caller cannot see: keys
 // that were damaged and have been replaced, servers that are not asked for a while, and
-// a client whose options can do harm. The default is [slog.Default] at the
-// time of the report. A nil logger panics.
+// a client whose options can do harm. No warning is repeated within ten seconds, and
+// none names a key. The default is [slog.Default] at the time of the report. A nil logger panics.
 func WithLogger(logger *slog.Logger) RedisOption {
 	if logger == nil {
 		panic("core: WithLogger needs a logger: use slog.New(slog.DiscardHandler) for none")

@@ -51,7 +51,7 @@ func (r *Redis) askParts(ctx context.Context, groups [][]ask, moments []Moment) 
 	var unanswered []int
 	for _, p := range parts {
 		if p.err != nil && !p.gated {
-			p.leaveUnanswered(r.logger())
+			p.leaveUnanswered(r)
 			continue
 		}
 		if p.err != nil {
@@ -84,8 +84,8 @@ func (r *Redis) askParts(ctx context.Context, groups [][]ask, moments []Moment) 
 
 // leaveUnanswered gives up a part that consists of shadow checks: the question
 // does not depend on it.
-func (p *part) leaveUnanswered(logger *slog.Logger) {
-	logger.Warn("core: shadow checks could not be answered", slog.Any("error", p.err))
+func (p *part) leaveUnanswered(r *Redis) {
+	r.warnings.shadows.log(r.logger(), "core: shadow checks could not be answered", slog.Any("error", p.err))
 	for _, group := range p.groups {
 		for i := range group {
 			group[i].unanswered = true
@@ -123,7 +123,7 @@ func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) {
 		return
 	}
 	if err := r.settleServer(context.WithoutCancel(ctx), charged); err != nil {
-		r.logger().Warn("core: a refused question stays charged on one of its servers", slog.Any("error", err))
+		r.warnings.charged.log(r.logger(), "core: a refused question stays charged on one of its servers", slog.Any("error", err))
 	}
 }
 

@@ -80,6 +80,7 @@ type Redis struct {
 
 	scripts  [tasks][allSets]atomic.Pointer[script]
 	replaced atomic.Int64
+	warnings struct{ shadows, charged, damaged warning }
 
 	mostFlights, maxWaiting int
 	breakerFailures         int
@@ -634,13 +635,13 @@ func (r *Redis) reportDamage(a *ask) {
 		return
 	}
 	total := r.replaced.Add(1)
-	r.logger().Warn("core: a redis key was damaged and has been replaced",
+	r.warnings.damaged.log(r.logger(), "core: a redis key was damaged and has been replaced",
 		slog.String("limit", a.check.Limit.Name()), slog.Int64("total", total))
 }
 
 // Replaced returns how many keys this store has found damaged (of another type,
-// or with a value that no limit could have left) and replaced by new ones. Each
-// time is also logged.
+// or with a value that no limit could have left) and replaced by new ones. That is also
+// logged, no more than once in ten seconds.
 func (r *Redis) Replaced() int64 { return r.replaced.Load() }
 
 // Ping implements [Store]. Each master of a cluster or shard of a ring is asked.

@@ -76,6 +76,20 @@ func TestEventTellsNothingUnusualWhenAllIsWell(t *testing.T) {
 	}
 }
 
+// A shadow that alone was not answered spoils nothing, and is marked by itself.
+func TestAShadowAloneDegradesNoEvent(t *testing.T) {
+	e := ratelimit.Event{Outcomes: []ratelimit.Outcome{
+		{Decision: core.Decision{Allowed: true}}, {Shadow: true, Decision: core.Decision{Degraded: true}},
+	}}
+	if e.Degraded() {
+		t.Error("the event is degraded")
+	}
+	e.Outcomes[0].Decision.Degraded = true
+	if !e.Degraded() {
+		t.Error("a decision without the store is not noticed")
+	}
+}
+
 func TestEventTellsWhatWasReserved(t *testing.T) {
 	var events []ratelimit.Event
 	limit := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{Observe: func(e ratelimit.Event) { events = append(events, e) }},

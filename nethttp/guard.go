@@ -138,7 +138,9 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 		return r, g.refuse(h, &event, statusClientClosedRequest, err)
 	default:
 		left := g.decideWithout(ctx, x, asked, err)
-		event.Unanswered = asked.unanswered(&left.question)
+		if left.status != statusClientClosedRequest {
+			event.Unanswered = asked.unanswered(&left.question)
+		}
 		if left.status != 0 {
 			event.Elapsed = time.Since(start)
 			return r, g.refuse(h, &event, left.status, left.err)

@@ -63,12 +63,13 @@ type Event struct {
 	Held time.Duration
 }
 
-// Degraded reports whether the store has not answered, or not all that was asked.
+// Degraded reports whether the store has not answered, or not all that was asked; shadow
+// policies aside, which are marked alone if they alone were not.
 func (e *Event) Degraded() bool {
 	if e.Settled {
 		return false
 	}
-	return len(e.Unanswered) > 0 || slices.ContainsFunc(e.Outcomes, func(o Outcome) bool { return o.Decision.Degraded })
+	return len(e.Unanswered) > 0 || slices.ContainsFunc(e.Outcomes, func(o Outcome) bool { return o.Decision.Degraded && !o.Shadow })
 }
 
 // Unanswered is a policy about which nothing was decided.

@@ -145,14 +145,14 @@ func (r *Reporter) decided(ctx context.Context, o *ratelimit.Outcome, failure co
 	d := &o.Decision
 	p := r.policies.of(o.Policy, d.Limit)
 	switch {
+	case o.Shadow && d.Degraded: // it alone was not answered
+		r.instruments.decisions.Add(ctx, 1, p.decided[errored]...)
+		return
 	case d.Degraded && d.Allowed:
 		r.instruments.decisions.Add(ctx, 1, p.failed(degraded, failure, ratelimit.Fallback)...)
 		return
 	case d.Degraded:
 		r.instruments.decisions.Add(ctx, 1, p.failed(refused, failure, ratelimit.Fallback)...)
-		return
-	case o.Shadow && !d.Allowed && d.RetryAfter == 0: // it alone was not answered
-		r.instruments.decisions.Add(ctx, 1, p.decided[errored]...)
 		return
 	case o.Shadow && d.Allowed:
 		r.instruments.decisions.Add(ctx, 1, p.decided[shadowAllowed]...)
@@ -242,6 +242,9 @@ func (r *Reporter) called(ctx context.Context, call *core.Call) {
 	r.instruments.callDuration.Record(ctx, call.Elapsed.Seconds(), s.called(core.FailureOf(call.Err))...)
 	r.instruments.callQuestions.Record(ctx, int64(call.Questions), s.measured...)
 	r.instruments.callChecks.Record(ctx, int64(call.Checks), s.measured...)
+	if call.Err == nil {
+		s.answered(ctx, r.instruments.servers)
+	}
 }
 
 // waited reports a wait of a limiter.

@@ -57,7 +57,7 @@ func events() []ratelimit.Event {
 			outcome(leaky, core.Decision{RetryAfter: time.Second}),
 			shadow(outcome(queue, core.Decision{Allowed: true, Delay: time.Second})),
 			shadow(outcome(bytes, core.Decision{RetryAfter: time.Second})),
-			shadow(outcome(bytes, core.Decision{})), // not answered
+			shadow(outcome(bytes, core.Decision{Degraded: true})), // not answered
 		}, Status: 429, Elapsed: 400 * time.Microsecond},
 		{Outcomes: []ratelimit.Outcome{outcome(queue, core.Decision{Allowed: true})}, Elapsed: 300 * time.Microsecond},
 		{Outcomes: []ratelimit.Outcome{outcome(queue, core.Decision{Allowed: true, Delay: 3 * time.Second})}, Held: 3 * time.Second, Elapsed: 300 * time.Microsecond},
@@ -289,6 +289,28 @@ func TestServersAreBounded(t *testing.T) {
 	if got := meter.points(t, "ratelimit.store.servers"); !slices.Contains(got, "ratelimit.breaker.state=open,server.address=other: 998") {
 		t.Errorf("reported %q, want the states of a thousand servers", got)
 	}
+}
+
+// A server that a store has forgotten, and asks again, has a breaker that tells nothing.
+func TestAServerThatComesBackIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reporter, meter := newReporter(t, telemetry.Options{})
+		trace := reporter.Trace()
+		trace.Breaker("10.0.0.1:6379", core.BreakerOpen)
+		expect := func(state string) {
+			t.Helper()
+			if got := meter.points(t, "ratelimit.store.servers"); !slices.Contains(got, "ratelimit.breaker.state="+state+": 1") {
+				t.Errorf("reported %q, want that it is %s", got, state)
+			}
+		}
+		trace.Call(core.Call{Server: "10.0.0.1:6379"}) // which had begun before
+		expect("open")
+		time.Sleep(2 * time.Minute)
+		trace.Call(core.Call{Server: "10.0.0.1:6379", Err: errors.New("down")})
+		expect("open")
+		trace.Call(core.Call{Server: "10.0.0.1:6379"})
+		expect("closed")
+	})
 }
 
 func TestWaitingInAQueueIsReported(t *testing.T) {

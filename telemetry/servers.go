@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -33,7 +34,12 @@ type server struct {
 
 	mu    sync.Mutex
 	state core.BreakerState
+	since time.Time // it has been in that state
 }
+
+// forgotten is after how long a store may have forgotten the breaker of a server that it
+// does not ask, and begin with a new one.
+const forgotten = time.Minute
 
 // of returns a server, which is counted when it is met for the first time: asked.
 func (s *servers) of(ctx context.Context, count metric.Int64UpDownCounter, address string) *server {
@@ -106,7 +112,17 @@ func (s *server) turn(ctx context.Context, count metric.Int64UpDownCounter, stat
 		count.Add(ctx, -1, s.in(s.state)...)
 	}
 	count.Add(ctx, 1, s.in(state)...)
-	s.state = state
+	s.state, s.since = state, time.Now()
+}
+
+// answered counts a server as asked that has been silent for long, and answers again.
+func (s *server) answered(ctx context.Context, count metric.Int64UpDownCounter) {
+	s.mu.Lock()
+	back := s.state == core.BreakerOpen && time.Since(s.since) > forgotten
+	s.mu.Unlock()
+	if back {
+		s.turn(ctx, count, core.BreakerClosed)
+	}
 }
 
 func (s *server) in(state core.BreakerState) []metric.AddOption {

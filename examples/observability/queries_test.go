@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,10 +19,13 @@ import (
 // window is what the tests take for Grafana's $__rate_interval.
 const window = "4s"
 
+// labelValues is how Grafana asks for the values of a label: the selector, and the label.
+var labelValues = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
+
 var promql = parser.NewParser(parser.Options{})
 
 // dashboardQueries returns the queries of the dashboard's panels, by their titles, with
-// its variables filled in.
+// its variables filled in, and those of the variables.
 func dashboardQueries(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("dashboard.json")
@@ -31,6 +36,9 @@ func dashboardQueries(t *testing.T) map[string][]string {
 		Panels []struct {
 			Type, Title string
 			Targets     []struct{ Expr string }
+		}
+		Templating struct {
+			List []struct{ Name, Type, Definition string }
 		}
 	}
 	if err := json.Unmarshal(text, &dashboard); err != nil {
@@ -48,6 +56,16 @@ func dashboardQueries(t *testing.T) map[string][]string {
 		if len(panel.Targets) == 0 {
 			t.Errorf("the panel %q asks nothing", panel.Title)
 		}
+	}
+	for _, variable := range dashboard.Templating.List {
+		if variable.Type != "query" {
+			continue
+		}
+		parts := labelValues.FindStringSubmatch(variables.Replace(variable.Definition))
+		if parts == nil {
+			t.Fatalf("the variable %s is made of %q, want label_values", variable.Name, variable.Definition)
+		}
+		queries["variable "+variable.Name] = []string{fmt.Sprintf("group by (%s) (%s)", parts[2], parts[1])}
 	}
 	if len(queries) < 10 {
 		t.Fatalf("%d panels are too few", len(queries))
