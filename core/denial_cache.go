@@ -74,7 +74,7 @@ type denial struct {
 //
 //	limiter := core.New(core.CacheDenials(core.NewRedis(client), 100_000))
 //
-// A refusal takes about 300 bytes.
+// A refusal takes about 220 bytes.
 func CacheDenials(store Store, size int, options ...DenialCacheOption) *DenialCache {
 	if store == nil {
 		panic("core: CacheDenials needs a Store")
