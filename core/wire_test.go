@@ -46,9 +46,13 @@ func (w wire) answer(ctx context.Context, command redis.Cmder) error {
 // wired returns a store whose server is a function.
 func wired(t *testing.T, w wire, options ...RedisOption) *Redis {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{ContextTimeoutEnabled: true, Dialer: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("there is no network")
-	}})
+	client := redis.NewClient(&redis.Options{
+		Addr:                  "192.0.2.1:6379", // an address, so that nobody looks up a name
+		ContextTimeoutEnabled: true,
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("there is no network")
+		},
+	})
 	client.AddHook(w)
 	t.Cleanup(func() { _ = client.Close() })
 	return NewRedis(client, append([]RedisOption{WithBudget(time.Hour), WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
