@@ -22,6 +22,7 @@ func highlights(comparisons []comparison) []highlight {
 		switch c.slug {
 		case "closed-loop-1":
 			add("Wall time of a lone check, leaky, × redis_rate", versus(secondsEach, leakyName, redisRateName))
+			add("Wall time of a lone check, GCRA as in redis_rate, × redis_rate", versus(secondsEach, gcraName, redisRateName))
 		case "closed-loop-128", "closed-loop-512":
 			goroutines := c.slug[len("closed-loop-"):]
 			add(fmt.Sprintf("Checks a second, leaky, %s goroutines, × redis_rate", goroutines), versus(perSecond, leakyName, redisRateName))
