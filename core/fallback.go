@@ -79,7 +79,7 @@ func (f *Fallback) Observe(checks []Check, decisions []Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
-		if check.Shadow || d.Degraded {
+		if check.Shadow || d.Degraded || check.Limit.Validate() != nil {
 			continue
 		}
 		key := check.entryKey()
@@ -117,6 +117,14 @@ func (f *Fallback) ObserveSettled(r *Reservation, ago time.Duration, costs ...in
 		case more != 0:
 			f.correct(check, max(more, -left), now)
 		}
+	}
+}
+
+// ObserveCharged tells what a key was charged besides: [Limiter.Charge]. While the
+// fallback decides about the key, its part of that is charged here.
+func (f *Fallback) ObserveCharged(key string, limit Limit, n int) {
+	if n > 0 && limit.Validate() == nil {
+		f.correct(&Check{Key: key, Limit: limit}, min(n, limit.capacity), f.clock())
 	}
 }
 
@@ -179,6 +187,9 @@ func (f *Fallback) ask(ctx context.Context, checks []Check, decisions []Decision
 		decisions[i] = Decision{Limit: checks[i].Limit, Degraded: true}
 		if checks[i].Shadow {
 			continue
+		}
+		if err := checks[i].Limit.Validate(); err != nil {
+			return err
 		}
 		share := f.share(checks[i])
 		if err := share.Limit.Validate(); err != nil {

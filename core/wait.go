@@ -144,6 +144,7 @@ type waiter struct {
 
 	told     chan struct{} // something of what follows has changed, or it is first
 	refused  *LimitedError
+	gone     bool         // it has given up, and is about to leave
 	asked    bool         // whoever is first asks for it, too
 	admitted *Reservation // what it has got then
 }
@@ -250,7 +251,7 @@ func (s *lines) together(l *line) []*waiter {
 	count, room := 1, l.room-check.Cost
 	for count < min(len(l.waiters), mostTogether) && check.Limit.algorithm != shaping {
 		w := l.waiters[count]
-		if room -= w.checks[0].Cost; room < 0 || w.heeds != first.heeds || w.checks[0].Limit != check.Limit || w.refused != nil {
+		if room -= w.checks[0].Cost; room < 0 || w.heeds != first.heeds || w.checks[0].Limit != check.Limit || w.refused != nil || w.gone {
 			break
 		}
 		w.asked = true
@@ -342,6 +343,7 @@ func (s *lines) arrived(ctx context.Context, l *line, w *waiter) (bool, error) {
 	case w.asked:
 		return false, nil
 	case ctx.Err() != nil:
+		w.gone = true
 		return false, gaveUp(ctx)
 	}
 	return l.waiters[0] == w, nil
@@ -352,7 +354,8 @@ func (s *lines) arrived(ctx context.Context, l *line, w *waiter) (bool, error) {
 func (s *lines) hopeless(l *line, w *waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !w.asked && w.admitted == nil && time.Until(l.next) > 0
+	w.gone = !w.asked && w.admitted == nil && time.Until(l.next) > 0
+	return w.gone
 }
 
 // next returns before when nothing is admitted to a line.

@@ -225,7 +225,10 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 				continue
 			}
 			if charged, place := x.outer.charged(&check, g.limiter); charged != nil {
-				x.demand(demand{of: charged, place: place, settle: p.Settle})
+				if p.Settle != nil || check.Cost > charged.own()[place].Cost {
+					v := x.reserving()
+					v.demands = append(v.demands, demand{of: charged, place: place, settle: settling(p.Settle, check.Cost)})
+				}
 				continue
 			}
 			a := asker{name: g.names[i], mode: p.OnError, settle: p.Settle}
@@ -281,7 +284,7 @@ func (q *question) find(check *core.Check) int {
 // says, before and after, and the stricter one decides when the store cannot.
 func (a *asker) join(check *core.Check, other asker, theirs *core.Check) {
 	if a.settle != nil || other.settle != nil {
-		own, others := a.settling(check.Cost), other.settling(theirs.Cost)
+		own, others := settling(a.settle, check.Cost), settling(other.settle, theirs.Cost)
 		a.settle = func(r *http.Request, s Served) int { return max(own(r, s), others(r, s)) }
 	}
 	check.Cost = max(check.Cost, theirs.Cost)
@@ -291,11 +294,14 @@ func (a *asker) join(check *core.Check, other asker, theirs *core.Check) {
 
 // settling returns what a policy says that a request has really cost: what it has asked,
 // if it says nothing.
-func (a *asker) settling(cost int) func(*http.Request, Served) int {
-	if a.settle != nil {
-		return a.settle
+func settling(settle func(*http.Request, Served) int, cost int) func(*http.Request, Served) int {
+	if settle == nil {
+		return func(*http.Request, Served) int { return cost }
 	}
-	return func(*http.Request, Served) int { return cost }
+	return func(r *http.Request, s Served) int {
+		s.Cost = cost // its own, not that of who asks together with it
+		return settle(r, s)
+	}
 }
 
 // stricter returns that of two modes which lets less through.

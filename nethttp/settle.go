@@ -37,12 +37,6 @@ type reservation struct {
 	asked  time.Time // when the store was
 	// demands are those of policies whose limit a limiter in front has charged.
 	demands []demand
-
-	mu sync.Mutex // a handler that has timed out may be served still
-	// least are the least costs of the outcomes, as limiters further inside demand, or
-	// nil.
-	least []int
-	costs []int // what was settled, or nil
 }
 
 // reserved is a reservation, or none.
@@ -67,35 +61,52 @@ type demand struct {
 	settle func(*http.Request, Served) int
 }
 
-// demand notes a demand of a policy, if it settles.
-func (x *exchange) demand(d demand) {
-	if d.settle != nil {
-		x.reserving().demands = append(x.reserving().demands, d)
-	}
+// raises are what limiters further inside demand of those who have charged. The zero
+// value is none.
+type raises struct {
+	mu sync.Mutex // a handler that has timed out may be served still
+	// costs are the least costs of the outcomes, and when they have been settled, what
+	// they have cost. Nil is nothing demanded.
+	costs   []int
+	settled bool
 }
 
-// raise has a check that was charged cost so much at the least: when it is settled, or
-// if that has been, or will not be, at once.
-func (x *exchange) raise(ctx context.Context, place, cost int) error {
-	o := &x.own()[place]
-	charged := o.Cost
-	if v := x.reservation; v != nil && v.settles() && v.holds(place, len(x.own())) {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if v.costs == nil {
-			if v.least == nil {
-				v.least = make([]int, len(x.own()))
-			}
-			v.least[place] = max(v.least[place], cost)
-			return nil
-		}
-		charged = v.costs[place]
-		v.costs[place] = max(charged, cost)
+// demand has a check that was charged cost so much at the least, and returns how much
+// has to be charged now: nothing if it is still to be settled.
+func (x *exchange) demand(place, cost int) (more int) {
+	own, v := x.own(), x.reservation
+	x.raises.mu.Lock()
+	defer x.raises.mu.Unlock()
+	if x.raises.costs == nil {
+		x.raises.costs = make([]int, len(own))
 	}
-	if cost <= charged || o.Decision.Degraded || o.Shadow {
-		return nil
+	least := &x.raises.costs[place]
+	later := !x.raises.settled && v != nil && v.settles() && v.holds(place, len(own))
+	charged := *least
+	if !later && !x.raises.settled {
+		charged = max(charged, own[place].Cost)
 	}
-	return x.guard.limiter.Charge(ctx, o.Key, o.Decision.Limit, cost-charged)
+	*least = max(*least, cost)
+	if later {
+		return 0
+	}
+	return max(0, cost-charged)
+}
+
+// settledAt writes what the outcomes have really cost, of what was demanded at the
+// least, and returns it.
+func (r *raises) settledAt(outcomes []Outcome) []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, least := range r.costs {
+		outcomes[i].Cost = max(outcomes[i].Cost, least)
+	}
+	costs := make([]int, len(outcomes))
+	for i := range outcomes {
+		costs[i] = outcomes[i].Cost
+	}
+	r.costs, r.settled = slices.Clone(costs), true
+	return costs
 }
 
 // holds reports whether one of some outcomes is that of a check which was reserved.
@@ -248,7 +259,7 @@ func (g *Guard) Settle(r *http.Request, served Served) {
 		return
 	}
 	outcomes := append([]Outcome(nil), x.own()...)
-	costs := v.realCosts(r, outcomes, served)
+	costs := x.realCosts(r, outcomes, served)
 	stored, local := costs[:len(v.stored.askers)], costs[len(costs)-len(v.local.askers):]
 	start := time.Now()
 	g.sawSettled(v, stored)
@@ -260,20 +271,11 @@ func (g *Guard) Settle(r *http.Request, served Served) {
 
 // realCosts returns what has really been the cost of each outcome, which it writes to
 // the outcomes, too.
-func (v *reservation) realCosts(r *http.Request, outcomes []Outcome, served Served) []int {
+func (x *exchange) realCosts(r *http.Request, outcomes []Outcome, served Served) []int {
+	v := x.reservation
 	v.stored.settled(r, outcomes[:len(v.stored.askers)], served)
 	v.local.settled(r, outcomes[len(outcomes)-len(v.local.askers):], served)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for i, least := range v.least {
-		outcomes[i].Cost = max(outcomes[i].Cost, least)
-	}
-	costs := make([]int, len(outcomes))
-	for i := range outcomes {
-		costs[i] = outcomes[i].Cost
-	}
-	v.costs = slices.Clone(costs)
-	return costs
+	return x.raises.settledAt(outcomes)
 }
 
 // settled writes what the checks have really cost, as their policies say, into their
@@ -296,18 +298,32 @@ func (v *reserved) settle(ctx context.Context, costs []int) error {
 }
 
 // settleOutside has a limiter in front settle what it has charged, as a policy of this
-// one demands. The one in front tells of it when it settles.
+// one demands. If that is still to be settled, the one in front tells of it.
 func (g *Guard) settleOutside(ctx context.Context, r *http.Request, d demand, served Served) {
-	outcome := d.of.own()[d.place]
-	served.Cost = outcome.Cost
-	outcome.Cost = max(0, d.settle(r, served))
-	start := time.Now()
-	if err := d.of.raise(ctx, d.place, outcome.Cost); err != nil {
-		g.report(&Event{ //nolint:contextcheck // the request has it
-			Request: r, Outcomes: []Outcome{outcome}, Reserved: d.of.own()[d.place : d.place+1],
-			Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
-		})
+	reserved := d.of.own()[d.place : d.place+1]
+	charged := reserved[0]
+	charged.Cost = max(0, d.settle(r, served))
+	more := d.of.demand(d.place, charged.Cost)
+	if more == 0 || charged.Shadow {
+		return
 	}
+	start := time.Now()
+	err := d.of.guard.charge(ctx, &charged, more)
+	g.report(&Event{ //nolint:contextcheck // the request has it
+		Request: r, Outcomes: []Outcome{charged}, Reserved: reserved,
+		Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+	})
+}
+
+// charge charges the key of an outcome some more: where that was decided.
+func (g *Guard) charge(ctx context.Context, o *Outcome, more int) error {
+	if g.fallback != nil {
+		g.fallback.ObserveCharged(o.Key, o.Decision.Limit, more)
+	}
+	if o.Decision.Degraded {
+		return nil
+	}
+	return g.limiter.Charge(ctx, o.Key, o.Decision.Limit, more)
 }
 
 // serve has a handler serve a request, and settles what that has cost.

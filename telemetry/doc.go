@@ -29,11 +29,13 @@
 // ratelimit.outcome: allowed, refused, shadow-allowed and shadow-refused; degraded, if it
 // was this process that has let the request pass (see [ratelimit.Fallback]); and error, if
 // nothing was decided. Where the store has failed, error.type says how ([core.Failure]),
-// and ratelimit.error_mode what the policy does then: fail-open, fail-closed or fallback.
-// So what goes through unasked is outcome error with error_mode fail-open, and what a
-// fallback refuses is outcome refused with error_mode fallback.
+// and ratelimit.error_mode by what it passed or was stopped: fail-open, fail-closed or
+// fallback. It is missing where the policy had no part in that: a shadow, and one that
+// would have let the request through which another has stopped. So what goes through
+// unasked is outcome error with error_mode fail-open, and what a fallback refuses is
+// outcome refused with error_mode fallback.
 //
-// near_limit counts what was allowed and has left less than [Options.NearLimit] of the
+// near_limit counts requests that have passed and have left less than [Options.NearLimit] of the
 // capacity.
 //
 // question.duration is how long requests have waited for their decisions, all policies

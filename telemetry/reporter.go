@@ -100,12 +100,12 @@ func (r *Reporter) Observe(e ratelimit.Event) {
 	ctx := e.Request.Context()
 	about := verdict(&e)
 	for i := range e.Outcomes {
-		r.decided(ctx, &e.Outcomes[i], about.failure)
+		r.decided(ctx, &e.Outcomes[i], about.failure, e.Status == 0)
 	}
 	for i := range e.Unanswered {
 		u := &e.Unanswered[i]
 		p := r.policies.of(u.Policy, u.Limit)
-		r.instruments.decisions.Add(ctx, 1, p.failed(errored, about.failure, u.Mode)...)
+		r.instruments.decisions.Add(ctx, 1, p.failed(errored, about.failure, applied(u, e.Status))...)
 	}
 	r.instruments.questionDuration.Record(ctx, e.Elapsed.Seconds(), questionOptions(decide, about)...)
 	if e.Held > 0 {
@@ -140,8 +140,19 @@ func verdict(e *ratelimit.Event) about {
 	return about{errored, failure}
 }
 
-// decided reports what one policy has decided about a request.
-func (r *Reporter) decided(ctx context.Context, o *ratelimit.Outcome, failure core.Failure) {
+// applied returns the error mode by which a policy that was not answered has let a
+// request pass, or stopped it. Where another one has stopped it, it has not failed open,
+// and a shadow does neither.
+func applied(u *ratelimit.Unanswered, status int) ratelimit.ErrorMode {
+	if u.Shadow || u.Mode == ratelimit.FailOpen && status != 0 {
+		return 0
+	}
+	return u.Mode
+}
+
+// decided reports what one policy has decided about a request, and where that has
+// passed all policies, how near the limit it was.
+func (r *Reporter) decided(ctx context.Context, o *ratelimit.Outcome, failure core.Failure, passed bool) {
 	d := &o.Decision
 	p := r.policies.of(o.Policy, d.Limit)
 	switch {
@@ -165,6 +176,9 @@ func (r *Reporter) decided(ctx context.Context, o *ratelimit.Outcome, failure co
 		return
 	}
 	r.instruments.decisions.Add(ctx, 1, p.decided[allowed]...)
+	if !passed {
+		return
+	}
 	if o.Cost > 0 && float64(d.Remaining) < r.nearLimit*float64(d.Limit.Capacity()) {
 		r.instruments.nearLimit.Add(ctx, 1, p.counted...)
 	}
