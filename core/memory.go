@@ -195,7 +195,7 @@ var fresh state
 
 // decide observes, answers and then writes the states of a group, as the scripts do, and
 // reports whether it passes. The keys of all asks of the question are spared when room
-// has to be made.
+// has to be made. The shards are locked.
 func (m *Memory) decide(group, asks []ask, decisions []Decision, now int64, peek bool) (pass bool, err error) {
 	for i := range group {
 		m.shards[group[i].shard].forget(now - m.slack)

@@ -29,7 +29,7 @@ type exchange struct {
 	outcomes []Outcome
 	// reservation is what may have to be settled, or nil.
 	reservation *reservation
-	raises      raises
+	raised      raised
 
 	room struct {
 		check   [1]core.Check

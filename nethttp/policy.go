@@ -60,8 +60,8 @@ type Policy struct {
 	// is charged once: what the dearer Cost and the dearer Settle say, and a policy without
 	// Settle says its Cost. A policy further inside, whose limit a middleware in front has
 	// charged, has its say in the same way, but gives nothing back of what that one says,
-	// and what is dearer there is charged when the request has been served. A Shadow's
-	// state has none of that.
+	// and what is dearer there is charged when the request has been served. A Shadow
+	// that was met in front is charged so only if it has a Settle there.
 	//
 	// Reserve at least 1: who is to pay afterwards, and has a Cost of 0, is never
 	// refused.

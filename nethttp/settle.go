@@ -61,29 +61,29 @@ type demand struct {
 	settle func(*http.Request, Served) int
 }
 
-// raises are what limiters further inside demand of those who have charged. The zero
-// value is none.
-type raises struct {
+// raised is what limiters further inside have raised the costs to of those who have
+// charged. The zero value is nothing.
+type raised struct {
 	mu sync.Mutex // a handler that has timed out may be served still
 	// costs are the least costs of the outcomes, and when they have been settled, what
-	// they have cost. Nil is nothing demanded.
+	// they have cost. Nil is nothing raised.
 	costs   []int
 	settled bool
 }
 
-// demand has a check that was charged cost so much at the least, and returns how much
+// raise has a check that was charged cost so much at the least, and returns how much
 // has to be charged now: nothing if it is still to be settled.
-func (x *exchange) demand(place, cost int) (more int) {
+func (x *exchange) raise(place, cost int) (more int) {
 	own, v := x.own(), x.reservation
-	x.raises.mu.Lock()
-	defer x.raises.mu.Unlock()
-	if x.raises.costs == nil {
-		x.raises.costs = make([]int, len(own))
+	x.raised.mu.Lock()
+	defer x.raised.mu.Unlock()
+	if x.raised.costs == nil {
+		x.raised.costs = make([]int, len(own))
 	}
-	least := &x.raises.costs[place]
-	later := !x.raises.settled && v != nil && v.settles() && v.holds(place, len(own))
+	least := &x.raised.costs[place]
+	later := !x.raised.settled && v != nil && v.settles() && v.holds(place, len(own))
 	charged := *least
-	if !later && !x.raises.settled {
+	if !later && !x.raised.settled {
 		charged = max(charged, own[place].Cost)
 	}
 	*least = max(*least, cost)
@@ -93,9 +93,8 @@ func (x *exchange) demand(place, cost int) (more int) {
 	return max(0, cost-charged)
 }
 
-// settledAt writes what the outcomes have really cost, of what was demanded at the
-// least, and returns it.
-func (r *raises) settledAt(outcomes []Outcome) []int {
+// settledAt raises what the outcomes have really cost, and returns it.
+func (r *raised) settledAt(outcomes []Outcome) []int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, least := range r.costs {
@@ -275,7 +274,7 @@ func (x *exchange) realCosts(r *http.Request, outcomes []Outcome, served Served)
 	v := x.reservation
 	v.stored.settled(r, outcomes[:len(v.stored.askers)], served)
 	v.local.settled(r, outcomes[len(outcomes)-len(v.local.askers):], served)
-	return x.raises.settledAt(outcomes)
+	return x.raised.settledAt(outcomes)
 }
 
 // settled writes what the checks have really cost, as their policies say, into their
@@ -303,7 +302,7 @@ func (g *Guard) settleOutside(ctx context.Context, r *http.Request, d demand, se
 	reserved := d.of.own()[d.place : d.place+1]
 	charged := reserved[0]
 	charged.Cost = max(0, d.settle(r, served))
-	more := d.of.demand(d.place, charged.Cost)
+	more := d.of.raise(d.place, charged.Cost)
 	if more == 0 || charged.Shadow {
 		return
 	}

@@ -189,15 +189,9 @@ for number = 1, #KEYS, 2 do
       end
       local instants, text = {}, format('%d', at)
       for unit = 1, units + #later do
-        instants[#instants + 1] = later[unit - units] or text
-        if #instants == 1000 then
-          call('RPUSH', check.key, unpack(instants))
-          instants = {}
-        end
+        instants[unit] = later[unit - units] or text
       end
-      if #instants > 0 then
-        call('RPUSH', check.key, unpack(instants))
-      end
+      append_instants(check, instants)
     end
   end
 

@@ -12,6 +12,13 @@ local function instant(check, index)
   check.damaged = true
 end
 
+-- append_instants puts instants at the end of the log, as many at once as Lua can unpack.
+local function append_instants(check, instants)
+  for first = 1, #instants, 1000 do
+    call('RPUSH', check.key, unpack(instants, first, math.min(first + 999, #instants)))
+  end
+end
+
 -- first_after returns the index of the first instant after a moment, doubling the
 -- step from the head, where the expired ones are, and then halving it.
 local function first_after(check, moment, length)
@@ -111,15 +118,9 @@ if check.first > 0 or check.future > 0 then
 end
 local instants, at = {}, format('%d', now)
 for unit = 1, charge + check.future do
-  instants[#instants + 1] = at
-  if #instants == 1000 then
-    call('RPUSH', check.key, unpack(instants))
-    instants = {}
-  end
+  instants[unit] = at
 end
-if #instants > 0 then
-  call('RPUSH', check.key, unpack(instants))
-end
+append_instants(check, instants)
 full = now + limit.pace
 if charge == 0 then
   full = now + check.newest

@@ -88,31 +88,22 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 		if s.level == nil {
 			own = asked
 		}
-		taken, _ := s.understood(own, now)
-		used := taken.used(own, now)
-		change := meterChange(c, asked, own, used, low, events, raise, now)
-		if change.Sign() == 0 {
+		level := m.corrected(id, c, asked, own, s, low, events, raise, now)
+		if level == nil {
 			return
 		}
-		level := new(big.Rat).Add(change, used)
-		m.lower(id, c, asked, own, used, level, low, now)
 		after = metered{by: own, level: level, at: own.floor(now)}
 	case scheduled:
 		own := s.by
 		if s.free == nil {
 			own = asked
 		}
-		taken, _ := s.understood(own, now)
-		used := taken.used(own, now)
-		change := meterChange(c, asked, own, used, low, events, raise, now)
-		if change.Sign() == 0 {
+		level := m.corrected(id, c, asked, own, s, low, events, raise, now)
+		if level == nil {
 			return
 		}
-		level := new(big.Rat).Add(change, used)
-		m.lower(id, c, asked, own, used, level, low, now)
-		level = new(big.Rat).Set(level)
 		start := new(big.Rat).SetInt64(own.floor(now))
-		after = scheduled{by: own, free: start.Add(start, level.Quo(level, own.pace))}
+		after = scheduled{by: own, free: start.Add(start, new(big.Rat).Quo(level, own.pace))}
 	case fixed:
 		after, changed = s.settled(c, asked, events, raise, now)
 	case sliding:
@@ -152,6 +143,20 @@ func (m *model) lower(id string, c charge, asked, own numbers, used, level, low 
 	if level.Cmp(used) < 0 && !alone {
 		m.note(id, own, level, now)
 	}
+}
+
+// corrected returns the level of a meter after a correction, or nil if that changes
+// nothing.
+func (m *model) corrected(id string, c charge, asked, own numbers, s state, low *big.Rat, events int, raise bool, now int64) *big.Rat {
+	taken, _ := s.understood(own, now)
+	used := taken.used(own, now)
+	change := meterChange(c, asked, own, used, low, events, raise, now)
+	if change.Sign() == 0 {
+		return nil
+	}
+	level := new(big.Rat).Add(change, used)
+	m.lower(id, c, asked, own, used, level, low, now)
+	return level
 }
 
 // recovered reports whether nothing is used of a state, under whatever numbers.
