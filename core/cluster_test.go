@@ -106,7 +106,9 @@ func TestCluster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if charged := 999 - d.Remaining; charged != questions {
+			// Fewer when the first answer of a round trip cuts it before the last question
+			// has passed.
+			if charged := 999 - d.Remaining; charged < 1 || charged > questions {
 				t.Errorf("%d questions were charged %d times", questions, charged)
 			}
 		}
