@@ -2,6 +2,7 @@ package headers
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -79,5 +80,27 @@ func appendQuotaPolicy(b []byte, limit core.Limit, q, w int64) []byte {
 
 func (draft6) merge(own, upstream http.Header) {
 	remaining := func(h http.Header) (int64, bool) { return single(h, draft6Remaining) }
-	mergeTightest(own, upstream, remaining, draft6Remaining, draft6Limit, draft6Reset, rateLimitPolicy)
+	tighter, looser := mergeTightest(own, upstream, remaining, draft6Remaining, draft6Limit, draft6Reset)
+	if tighter != nil {
+		set(upstream, rateLimitPolicy, joinQuotaPolicies(tighter[rateLimitPolicy], looser[rateLimitPolicy]))
+	}
+}
+
+// joinQuotaPolicies makes one list of several, in which each quota comes once. A
+// list that is malformed is left out.
+func joinQuotaPolicies(fields ...[]string) []byte {
+	var b []byte
+	var taken []int64
+	for _, lines := range fields {
+		list, _ := parseList(lines, isDigit)
+		for _, m := range list {
+			q, ok := parseCount(m.name)
+			if !ok || slices.Contains(taken, q) {
+				continue
+			}
+			taken = append(taken, q)
+			b = append(appendInteger(appendComma(b), q), m.parameters...)
+		}
+	}
+	return b
 }

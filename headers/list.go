@@ -11,10 +11,10 @@ import (
 // means no good.
 const mostMembers = 64
 
-// member is a name with parameters: an Item of a List whose value is a String or
-// a Token.
+// member is an Item of a List: a name, which is a String or a Token, or a quota, which
+// is a number, with parameters.
 type member struct {
-	name       string
+	name       string // or the number's digits
 	parameters string // serialised: ";q=10;w=1"
 }
 
@@ -24,14 +24,15 @@ func (m *member) appendTo(b []byte, name string) []byte {
 }
 
 // parseList reads the lines of a List field. It returns false if they are
-// malformed, or hold anything else than names with parameters.
-func parseList(lines []string) ([]member, bool) {
+// malformed, or hold anything else than Items of the type whose serialisation
+// starts as isStart says.
+func parseList(lines []string, isStart func(byte) bool) ([]member, bool) {
 	var list []member
 	rest := strings.Trim(strings.Join(lines, ", "), " ")
 	for rest != "" {
 		var m member
 		var ok bool
-		m, rest, ok = cutMember(rest)
+		m, rest, ok = cutMember(rest, isStart)
 		if !ok || len(list) == mostMembers {
 			return nil, false
 		}
@@ -49,17 +50,15 @@ func parseList(lines []string) ([]member, bool) {
 	return list, true
 }
 
-func cutMember(text string) (m member, rest string, ok bool) {
+// cutMember cuts a member off the start of a text.
+func cutMember(text string, isStart func(byte) bool) (m member, rest string, ok bool) {
 	value, rest, ok := cutBareItem(text)
-	switch {
-	case !ok:
+	if !ok || !isStart(value[0]) {
 		return m, "", false
-	case value[0] == '"':
+	}
+	m.name = value
+	if value[0] == '"' {
 		m.name = unquote(value)
-	case isTokenStart(value[0]):
-		m.name = value
-	default:
-		return m, "", false
 	}
 	var parameters []byte
 	for strings.HasPrefix(rest, ";") {
@@ -188,6 +187,8 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 
 func isLetter(c byte) bool { return isLower(c) || 'A' <= c && c <= 'Z' }
+
+func isNameStart(c byte) bool { return c == '"' || isTokenStart(c) }
 
 func isTokenStart(c byte) bool { return isLetter(c) || c == '*' }
 

@@ -13,9 +13,11 @@ import (
 // The lists of [Draft11] become one list, ours first. A policy of upstream's whose
 // name is taken gets a number after it, the same one in both fields, and of two
 // that upstream calls the same the first stays. Of the other dialects, which have
-// room for one policy, all fields come from whichever has less remaining. A field
-// of upstream's that w writes, but that is not well-formed in w's dialect, is
-// dropped, since it would spoil ours; fields that w does not write stay.
+// room for one policy, all fields come from whichever has less remaining; only the
+// list of policies that [Draft6] has is joined, and of two with one quota the
+// tighter side's stays. A field of upstream's that w writes, but that is not
+// well-formed in w's dialect, is dropped, since it would spoil ours; fields that w
+// does not write stay.
 //
 // A Writer of your own has its fields in place of upstream's. Whoever joins
 // writers by [Join] gets the fields of each merged.
@@ -50,20 +52,26 @@ func replace(own, upstream http.Header, names ...string) {
 }
 
 // mergeTightest leaves in upstream the fields of whichever has less remaining, and
-// in doubt those of own. The first name is of a field that is always there.
-func mergeTightest(own, upstream http.Header, remaining func(http.Header) (int64, bool), names ...string) {
+// in doubt those of own. The first name is of a field that is always there. It
+// returns both, the tighter one first: no looser one where upstream says nothing
+// that can be understood, and none at all where nothing of ours was written.
+func mergeTightest(own, upstream http.Header, remaining func(http.Header) (int64, bool), names ...string) (tighter, looser http.Header) {
 	here, ok := remaining(own)
 	if !ok {
-		return // nothing of ours was written
+		return nil, nil
 	}
 	there, understood := remaining(upstream)
 	for _, name := range names {
 		understood = understood && len(upstream[name]) <= 1
 	}
 	if understood && there < here {
-		return
+		return upstream, own
 	}
 	replace(own, upstream, names...)
+	if !understood {
+		return own, nil
+	}
+	return own, upstream
 }
 
 // single returns the number in a field that has one.
@@ -122,7 +130,7 @@ func mergeLists(own, upstream http.Header, names ...string) {
 func parseLists(h http.Header, names []string) ([][]member, bool) {
 	lists := make([][]member, 0, len(names))
 	for i, name := range names {
-		list, ok := parseList(h[name])
+		list, ok := parseList(h[name], isNameStart)
 		if !ok || i == 0 && len(list) == 0 {
 			return nil, false
 		}

@@ -95,11 +95,39 @@ func TestMerge(t *testing.T) {
 		{
 			"draft 6: upstream is tighter", headers.Draft6,
 			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 8", "RateLimit-Reset: 7", "RateLimit-Policy: 50;w=60"},
-			[]string{"Ratelimit-Limit: 50", "Ratelimit-Remaining: 8", "Ratelimit-Reset: 7", "Ratelimit-Policy: 50;w=60"},
+			[]string{"Ratelimit-Limit: 50", "Ratelimit-Remaining: 8", "Ratelimit-Reset: 7", "Ratelimit-Policy: 50;w=60, 1;w=1;weir-burst=10"},
 		},
 		{
 			"draft 6: ours is tighter", headers.Draft6,
-			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 10", "RateLimit-Reset: 7", "RateLimit-Policy: 50;w=60"},
+			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 10", "RateLimit-Reset: 7", "RateLimit-Policy: 50; w=60;comment=\"a, b\"", "RateLimit-Policy: 9000;w=3600"},
+			[]string{
+				"Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1",
+				`Ratelimit-Policy: 1;w=1;weir-burst=10, 50;w=60;comment="a, b", 9000;w=3600`,
+			},
+		},
+		{
+			"draft 6: of two with one quota the tighter side's stays", headers.Draft6,
+			[]string{"RateLimit-Limit: 1", "RateLimit-Remaining: 0", "RateLimit-Policy: 01;w=60, 1;w=61"},
+			[]string{"Ratelimit-Limit: 1", "Ratelimit-Remaining: 0", "Ratelimit-Policy: 1;w=60"},
+		},
+		{
+			"draft 6: upstream has no list", headers.Draft6,
+			[]string{"RateLimit-Limit: 1", "RateLimit-Remaining: 0"},
+			[]string{"Ratelimit-Limit: 1", "Ratelimit-Remaining: 0", "Ratelimit-Policy: 1;w=1;weir-burst=10"},
+		},
+		{
+			"draft 6: a malformed list does not spoil ours", headers.Draft6,
+			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 10", `RateLimit-Policy: "b";q=5`},
+			[]string{"Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1", "Ratelimit-Policy: 1;w=1;weir-burst=10"},
+		},
+		{
+			"draft 6: nor do quotas that are none", headers.Draft6,
+			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 10", `RateLimit-Policy: 1.5;w=2, 5;w=60`},
+			[]string{"Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1", "Ratelimit-Policy: 1;w=1;weir-burst=10, 5;w=60"},
+		},
+		{
+			"draft 6: upstream says nothing that can be understood", headers.Draft6,
+			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: few", "RateLimit-Policy: 50;w=60"},
 			[]string{"Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1", "Ratelimit-Policy: 1;w=1;weir-burst=10"},
 		},
 		{
@@ -207,6 +235,42 @@ func FuzzMerge(f *testing.F) {
 		}
 		if !kept && simple(t, upstream["Ratelimit"]) && simple(t, upstream["Ratelimit-Policy"]) {
 			t.Errorf("of %q there is left %q", upstream, merged)
+		}
+	})
+}
+
+// FuzzMergeQuotas holds that whatever list upstream sends, that of draft 6 parses,
+// has no quota twice, and has all of ours.
+func FuzzMergeQuotas(f *testing.F) {
+	for _, seed := range []struct{ remaining, policies string }{
+		{"8", `50;w=60, 100;w=60;comment="a, b"`},
+		{"10", "1;w=2\n01;w=3"},
+		{"0", `1.5;w=1, -1;w=1`},
+		{"9", `"b";q=5`},
+		{"few", `50`},
+		{"3", ","},
+	} {
+		f.Add(seed.remaining, seed.policies)
+	}
+	f.Fuzz(func(t *testing.T, remaining, quotas string) {
+		own := http.Header{}
+		headers.Draft6.Write(own, policies(first))
+		merged := http.Header{"Ratelimit-Remaining": {remaining}, "Ratelimit-Policy": strings.Split(quotas, "\n")}
+		headers.Merge(headers.Draft6, own, merged)
+		list, err := httpsfv.UnmarshalList(merged["Ratelimit-Policy"])
+		if err != nil {
+			t.Fatalf("%q: %v", merged, err)
+		}
+		told := map[int64]bool{}
+		for _, m := range list {
+			q, ok := m.(httpsfv.Item).Value.(int64)
+			if !ok || q < 0 || told[q] {
+				t.Fatalf("%q: %v is no quota of its own", merged, m)
+			}
+			told[q] = true
+		}
+		if !told[1] {
+			t.Errorf("%q lacks ours", merged)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func WaitAsked(h http.Header, now time.Time) time.Duration {
 			return max(0, at.Sub(now))
 		}
 	}
-	list, ok := parseList(h.Values("RateLimit"))
+	list, ok := parseList(h.Values("RateLimit"), isNameStart)
 	if !ok {
 		return 0
 	}
