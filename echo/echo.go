@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -70,22 +69,25 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 }
 
 // serve runs a handler, and settles what that has cost. An error that it returns is
-// rendered further out, so its status is what the response is going to have.
+// rendered further out, by whom only the response tells, so it is settled when that
+// begins.
 func serve(c echo.Context, guard *Guard, request *http.Request, next echo.HandlerFunc) (err error) {
-	outside := c.Response().Writer
+	response := c.Response()
+	outside := response.Writer
 	watched := ratelimit.Watch(outside)
-	c.Response().Writer = watched
+	response.Writer = watched
 	returned := false
 	defer func() {
-		c.Response().Writer = outside
+		response.Writer = outside
 		served := watched.Served(!returned)
-		if err != nil && !c.Response().Committed {
-			served.Status = http.StatusInternalServerError
-			if known, ok := errors.AsType[*echo.HTTPError](err); ok {
-				served.Status = known.Code
-			}
+		if err == nil || response.Committed || served.Hijacked {
+			guard.Settle(request, served)
+			return
 		}
-		guard.Settle(request, served)
+		response.Before(func() {
+			served.Status = response.Status
+			guard.Settle(request, served)
+		})
 	}()
 	err = next(c)
 	returned = true

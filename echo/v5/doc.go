@@ -18,6 +18,10 @@
 // echo's own RealIP is not used, unless it is asked for by [ClientIP]. Name the
 // proxies to [keyfuncs.IP] instead.
 //
+// A handler that returns an error has it rendered further out. Policy.Settle is then
+// told the status that the client gets, when that response begins, and not the bytes of
+// it. If nobody answers the error, what was reserved stays charged.
+//
 // Use the middleware with Use, not with Pre: before routing there is no route.
 // Handlers find what was decided with [DecisionFrom], given the context of
 // echo.Context's Request.

@@ -67,7 +67,8 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 }
 
 // serve runs a handler, and settles what that has cost. An error that it returns is
-// rendered further out, so its status is what the response is going to have.
+// rendered further out, by whom only the response tells, so it is settled when that
+// begins; if echo's response is not to be found, by the error's own status.
 func serve(c *echo.Context, guard *Guard, request *http.Request, next echo.HandlerFunc) (err error) {
 	response, unwrapErr := echo.UnwrapResponse(c.Response())
 	if unwrapErr != nil { // something else has been put in its place
@@ -82,12 +83,20 @@ func serve(c *echo.Context, guard *Guard, request *http.Request, next echo.Handl
 	defer func() {
 		response.ResponseWriter = outside
 		served := watched.Served(!returned)
-		if err != nil && !response.Committed {
+		switch {
+		case err == nil || response.Committed || served.Hijacked:
+			guard.Settle(request, served)
+		case unwrapErr != nil:
 			if served.Status = echo.StatusCode(err); served.Status == 0 {
 				served.Status = http.StatusInternalServerError
 			}
+			guard.Settle(request, served)
+		default:
+			response.Before(func() {
+				served.Status = response.Status
+				guard.Settle(request, served)
+			})
 		}
-		guard.Settle(request, served)
 	}()
 	err = next(c)
 	returned = true

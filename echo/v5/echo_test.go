@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -119,6 +120,62 @@ func TestOuterMiddlewareSeesStatusAndSize(t *testing.T) {
 	w := get(e, "/", "Accept: text/plain") // which the middleware writes itself
 	if status != w.Code || size != int64(w.Body.Len()) || status != http.StatusTooManyRequests || size == 0 {
 		t.Errorf("outer middleware saw %d of %d bytes, the client %d of %d", status, size, w.Code, w.Body.Len())
+	}
+}
+
+// An error is rendered further out, so it is what the client gets that a policy settles.
+func TestErrorsAreSettledByWhatTheClientGets(t *testing.T) {
+	wrong := errors.New("wrong password")
+	own := func(c *echo.Context, err error) { _ = c.String(http.StatusUnauthorized, err.Error()) }
+	for name, c := range map[string]struct {
+		err     error
+		handler echo.HTTPErrorHandler
+		outside func(*echo.Echo)
+		want    int
+	}{
+		"echo's own error":                  {err: echo.NewHTTPError(http.StatusUnauthorized, ""), want: http.StatusUnauthorized},
+		"echo's own error, wrapped":         {err: fmt.Errorf("login: %w", echo.NewHTTPError(http.StatusUnauthorized, "")), want: http.StatusUnauthorized},
+		"an error of unknown status":        {err: wrong, want: http.StatusInternalServerError},
+		"an error handler that knows it":    {err: wrong, handler: own, want: http.StatusUnauthorized},
+		"middleware in front that knows it": {err: wrong, outside: answers(http.StatusForbidden), want: http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var settled []int
+			e := echo.New()
+			if c.handler != nil {
+				e.HTTPErrorHandler = c.handler
+			}
+			if c.outside != nil {
+				c.outside(e)
+			}
+			limit := core.FixedWindow(5, time.Hour)
+			policy := ratelimit.Policy{Limit: limit, Settle: func(_ *http.Request, served ratelimit.Served) int {
+				settled = append(settled, served.Status)
+				return 1
+			}}
+			inner := policy
+			inner.Limit = limit.Named("inner")
+			e.Use(ratelimit.New(memory(), ratelimit.Options{}, policy), ratelimit.New(memory(), ratelimit.Options{}, inner))
+			e.GET("/", func(*echo.Context) error { return c.err })
+			w := get(e, "/")
+			if w.Code != c.want || !slices.Equal(settled, []int{c.want, c.want}) {
+				t.Errorf("answered %d, settled by %v, want %d", w.Code, settled, c.want)
+			}
+		})
+	}
+}
+
+// answers is a middleware that answers every error itself.
+func answers(status int) func(*echo.Echo) {
+	return func(e *echo.Echo) {
+		e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c *echo.Context) error {
+				if err := next(c); err != nil {
+					return c.NoContent(status)
+				}
+				return nil
+			}
+		})
 	}
 }
 
