@@ -9,10 +9,10 @@ import (
 )
 
 // Watched is a response writer that notices what becomes of a request, for
-// [Guard.Settle]. It can do what the one below can: Flush, Hijack, Push, ReadFrom, and
-// all that [http.ResponseController] finds by Unwrap. It can Hijack, too, if that is
-// found by Unwrap only, so that it is noticed. What somebody writes who unwraps it
-// himself is not.
+// [Guard.Settle]. It can do what the one below can: Flush, Hijack, Push, ReadFrom,
+// CloseNotify, and all that [http.ResponseController] finds by Unwrap. It can Hijack,
+// too, if that is found by Unwrap only, so that it is noticed. What somebody writes who
+// unwraps it himself is not.
 type Watched interface {
 	http.ResponseWriter
 	// Served returns what has been noticed until now.
@@ -24,7 +24,7 @@ type Watched interface {
 // Watch returns a writer that notices what is written to another one.
 func Watch(w http.ResponseWriter) Watched {
 	watched := &watchedWriter{ResponseWriter: w}
-	if hijacks(w) {
+	if _, ok := wrapped[http.Hijacker](w); ok {
 		return &hijackWatched{watched}
 	}
 	if below, ok := w.(http.Pusher); ok {
@@ -33,16 +33,16 @@ func Watch(w http.ResponseWriter) Watched {
 	return watched
 }
 
-// hijacks reports whether [http.ResponseController] finds somebody who can hand the
-// connection over: a writer, or one that it wraps.
-func hijacks(w http.ResponseWriter) bool {
+// wrapped returns the writer that [http.ResponseController] would find for a method of
+// T: this one, or the nearest that it wraps.
+func wrapped[T any](w http.ResponseWriter) (found T, ok bool) {
 	for {
-		if _, ok := w.(http.Hijacker); ok {
-			return true
+		if found, ok = w.(T); ok {
+			return found, true
 		}
 		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
-			return false
+			return found, false
 		}
 		w = wrapper.Unwrap()
 	}
@@ -121,6 +121,17 @@ func (w *watchedWriter) FlushError() error {
 		w.begin(http.StatusOK)
 	}
 	return err
+}
+
+// CloseNotify is what frameworks call that are older than the context of a request, some
+// of them without asking whether it is there. The channel never tells anything if no
+// writer below knows.
+func (w *watchedWriter) CloseNotify() <-chan bool {
+	below, ok := wrapped[http.CloseNotifier](w.ResponseWriter) //nolint:staticcheck // deprecated, and in use
+	if !ok {
+		return nil
+	}
+	return below.CloseNotify()
 }
 
 func (w *hijackWatched) Hijack() (net.Conn, *bufio.ReadWriter, error) {

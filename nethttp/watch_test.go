@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -58,5 +59,43 @@ func TestHijackIsNoticedThroughWriters(t *testing.T) {
 func TestWatchedWriterHijacksOnlyIfItCan(t *testing.T) {
 	if _, ok := ratelimit.Watch(onlyUnwraps{httptest.NewRecorder()}).(http.Hijacker); ok {
 		t.Error("says that it can Hijack")
+	}
+}
+
+// Frameworks ask for this one without asking whether it is there.
+func TestWatchedWriterNotifiesWhenTheClientGoesAway(t *testing.T) {
+	told := make(chan bool, 1)
+	limit := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{}, ratelimit.Policy{
+		Limit:  core.FixedWindow(5, time.Hour),
+		Settle: func(*http.Request, ratelimit.Served) int { return 1 },
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	handler := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		gone := w.(http.CloseNotifier).CloseNotify() //nolint:staticcheck // as they do
+		leave()
+		told <- <-gone
+	}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(onlyUnwraps{w}, r)
+	}))
+	defer server.Close()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, err := server.Client().Do(request); err == nil {
+		response.Body.Close()
+	}
+	if !<-told {
+		t.Error("is not told")
+	}
+}
+
+func TestWatchedWriterNotifiesNobodyWhereNoneCan(t *testing.T) {
+	watched := ratelimit.Watch(httptest.NewRecorder()).(http.CloseNotifier) //nolint:staticcheck // as they do
+	select {
+	case <-watched.CloseNotify():
+		t.Error("is told")
+	default:
 	}
 }
