@@ -342,9 +342,9 @@ func (f *flights) within(t *flight) (err error) {
 		call.Checks += len(r.keys)
 	}
 	flown := false
-	defer func() { // hooks of the client, and traces, are not ours
+	defer func() {
 		if cause := recover(); cause != nil {
-			err = failed(Other, "core: the redis client or a trace panicked: %v", cause)
+			err = panicked(cause)
 			t.ctx = nil
 			if !flown {
 				_ = deliver(t.batch, "", err)

@@ -586,7 +586,7 @@ func (r *Redis) within(ctx context.Context, call func(context.Context) (string, 
 	bounded, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
 	if r.heedsDeadline {
-		reply, err := call(bounded)
+		reply, err := unlessPanicked(bounded, call)
 		return reply, r.explain(ctx, bounded, err)
 	}
 	type result struct {
@@ -595,7 +595,7 @@ func (r *Redis) within(ctx context.Context, call func(context.Context) (string, 
 	}
 	done := make(chan result, 1)
 	go func() { // ends with the client's own timeouts
-		reply, err := call(bounded)
+		reply, err := unlessPanicked(bounded, call)
 		done <- result{reply, err}
 	}()
 	select {
@@ -604,6 +604,22 @@ func (r *Redis) within(ctx context.Context, call func(context.Context) (string, 
 	case <-bounded.Done():
 		return "", r.explain(ctx, bounded, bounded.Err())
 	}
+}
+
+// unlessPanicked runs a call to Redis, and makes an error of its panic.
+func unlessPanicked(ctx context.Context, call func(context.Context) (string, error)) (reply string, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = panicked(cause)
+		}
+	}()
+	return call(ctx)
+}
+
+// panicked returns the error for the cause of a panic: hooks of the client, and traces,
+// are not ours.
+func panicked(cause any) error {
+	return failed(Other, "core: the redis client or a trace panicked: %v", cause)
 }
 
 // observed reads the numbers of a reply for the asks they belong to.

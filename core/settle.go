@@ -247,13 +247,15 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	return r.limiter.settle(ctx, settlements)
 }
 
+var errSettled = errors.New("core: the reservation has been settled before")
+
 // settlements returns what is to be settled where the checks have really cost so much.
 func (r *Reservation) settlements(costs []int) ([]Settlement, error) {
 	if len(costs) != len(r.checks) {
 		return nil, fmt.Errorf("core: %d costs settle %d checks", len(costs), len(r.checks))
 	}
 	if r.settled {
-		return nil, errors.New("core: the reservation has been settled before")
+		return nil, errSettled
 	}
 	allowed := r.Allowed()
 	settlements := make([]Settlement, 0, len(costs))

@@ -17,7 +17,12 @@ import (
 // goes to the next one who waits in this process for as many units, and so on, so that
 // those who are left move up and the pace stays even; the last turn is free again for
 // whoever comes, unless others, in other processes, have queued behind it.
+//
+// Wait comes before Settle and Cancel: after them it is an error, at once.
 func (r *Reservation) Wait(ctx context.Context) error {
+	if r.settled {
+		return errSettled
+	}
 	t := turn{r: r, moved: make(chan struct{}, 1)}
 	queues := 0
 	for i := range r.decisions {
@@ -169,10 +174,7 @@ func (s *turns) leave(ctx context.Context, t *turn) error {
 			some := q.left[:min(len(q.left), mostGivenBack)]
 			q.left = q.left[len(some):]
 			s.mu.Unlock()
-			err := cancelAll(ctx, some)
-			for _, given := range some {
-				given.givenBack <- err
-			}
+			cancelAll(ctx, some)
 			s.mu.Lock()
 		}
 		q.giving = false
@@ -182,24 +184,28 @@ func (s *turns) leave(ctx context.Context, t *turn) error {
 	return <-t.givenBack
 }
 
-// cancelAll gives back what some reservations of one limiter have charged, in one
-// call.
-func cancelAll(ctx context.Context, turns []*turn) error {
+// cancelAll gives back what some reservations of one limiter have charged, in one call,
+// and tells each what has become of it. One that was settled before spoils no other.
+func cancelAll(ctx context.Context, turns []*turn) {
 	var all []Settlement
+	var given []*turn
 	for _, t := range turns {
 		settlements, err := t.r.settlements(make([]int, len(t.r.checks)))
 		if err != nil {
-			return err
+			t.givenBack <- err
+			continue
 		}
+		t.r.settled = true // even if that fails, as in Settle
 		all = append(all, settlements...)
+		given = append(given, t)
 	}
-	if err := turns[0].r.limiter.settle(ctx, all); err != nil {
-		return err
+	if len(given) == 0 {
+		return
 	}
-	for _, t := range turns {
-		t.r.settled = true
+	err := turns[0].r.limiter.settle(ctx, all)
+	for _, t := range given {
+		t.givenBack <- err
 	}
-	return nil
 }
 
 // handOn hands a turn to the next one in the queue who takes as long, and so on, and

@@ -14,7 +14,7 @@ import (
 type LimitedError struct {
 	// Decision is the latest answer. Its RetryAfter says when to come again at the
 	// earliest: others who wait in this process are counted in. It is [Never] if no
-	// wait helps.
+	// wait helps. A turn of a [Shaping] limit that comes too late is in its Delay.
 	Decision Decision
 
 	cause error
@@ -96,6 +96,13 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 	}
 	if w.heeds {
 		w.checks = append(w.checks, Check{Key: key, Limit: heldBack, Cost: heldBack.capacity, Uncharged: true})
+	}
+	if n > limit.Capacity() { // for which nobody has to stand in line
+		decisions, err := l.AllowAll(ctx, w.checks[:1]...)
+		if err != nil {
+			return err
+		}
+		return &LimitedError{Decision: decisions[0]}
 	}
 	reservation, err := l.lines.admit(ctx, l, w)
 	if err != nil {
@@ -454,20 +461,23 @@ func (s *lines) answered(l *line, group []*waiter, d Decision, held time.Duratio
 
 // refuseLate refuses those from a place on who cannot be admitted in time. The one
 // before them is admitted at next at the earliest, and by a meter they are one after
-// the other, as it drains.
+// the other, as it drains; who is refused takes nothing.
 func (l *line) refuseLate(from int) {
 	if l.next.IsZero() {
 		return
 	}
-	at := l.next
+	before := l.next
 	for i := from - 1; i < len(l.waiters); i++ {
-		w := l.waiters[i]
+		w, at := l.waiters[i], before
 		if i >= from && l.single {
 			at = at.Add(least(&w.checks[0]))
 		}
 		if i > 0 && !w.asked && w.refused == nil && w.late(at) {
 			w.refused = l.refusal(w, at)
 			w.tell()
+		}
+		if w.refused == nil && !w.gone {
+			before = at
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -144,6 +146,48 @@ func TestWaitBehindOthersFailsAtOnce(t *testing.T) {
 	})
 }
 
+// Whoever is refused takes nothing, so that those behind are not refused for it.
+func TestThoseWhoAreRefusedAreNotCountedIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		cost    int
+		options []core.WaitOption
+		retry   time.Duration
+	}{
+		"too late":                  {10, []core.WaitOption{core.WithLongestWait(300 * time.Millisecond)}, 1100 * time.Millisecond},
+		"more than there ever is":   {11, nil, core.Never},
+		"far more than there is":    {math.MaxInt, nil, core.Never},
+		"and heeds what holds back": {11, []core.WaitOption{core.WithHoldBack()}, core.Never},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, l *core.Limiter, _ *atomic.Int64) {
+				limit := core.Leaky(10, core.PerSecond(10))
+				if d, err := l.AllowN(t.Context(), "key", limit, 10); err != nil || !d.Allowed {
+					t.Fatal(d, err)
+				}
+				start := time.Now()
+				var group sync.WaitGroup
+				group.Go(func() { // in 100 ms
+					if err := l.Wait(t.Context(), "key", limit); err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+				err := l.WaitN(t.Context(), "key", limit, c.cost, c.options...)
+				if d := limitedBy(t, err); d.RetryAfter != c.retry || time.Since(start) != 0 {
+					t.Errorf("after %v: %v, want at once that it takes %v", time.Since(start), err, c.retry)
+				}
+				if err := l.Wait(t.Context(), "key", limit, core.WithLongestWait(200*time.Millisecond)); err != nil {
+					t.Error(err)
+				}
+				if got := time.Since(start); got != 200*time.Millisecond {
+					t.Errorf("admitted after %v, want 200ms", got)
+				}
+				group.Wait()
+			})
+		})
+	}
+}
+
 func TestCancelledWaitLeavesNothingCharged(t *testing.T) {
 	for _, limit := range []core.Limit{core.Leaky(1, core.PerMinute(1)), core.Shaping(3, core.PerMinute(1))} {
 		t.Run(limit.Algorithm(), func(t *testing.T) {
@@ -219,6 +263,42 @@ func TestTurnsAreHandedOn(t *testing.T) {
 			if got := <-served; got != want {
 				t.Errorf("served %s, want %s", got, want)
 			}
+		}
+	})
+}
+
+// Who waits for what he has settled already makes a mistake, for which nobody else pays.
+func TestSettledReservationHasNoTurn(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *core.Limiter, _ *atomic.Int64) {
+		limit := core.Shaping(50, core.PerSecond(1))
+		ctx, cancel := context.WithCancel(t.Context())
+		errs := make(chan error, 4)
+		for i := range cap(errs) {
+			r, err := l.Reserve(t.Context(), core.Check{Key: "key", Limit: limit, Cost: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i == 1 {
+				if err := r.Settle(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
+				if err := r.Wait(ctx); err == nil {
+					t.Error("what is settled is waited for")
+				}
+			}
+			if i > 1 {
+				go func() { errs <- r.Wait(ctx) }()
+				synctest.Wait()
+			}
+		}
+		cancel()
+		for range 2 {
+			if err := <-errs; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "stays charged") {
+				t.Errorf("%v, want to have given the turn back", err)
+			}
+		}
+		if got := used(t, l, limit); got != 2 {
+			t.Errorf("%d are used, want the 2 who have not left", got)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,25 @@ func wired(t *testing.T, w wire, options ...RedisOption) *Redis {
 	client.AddHook(w)
 	t.Cleanup(func() { _ = client.Close() })
 	return NewRedis(client, append([]RedisOption{WithBudget(time.Hour), WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
+}
+
+// A hook of the client that panics fails what it was called for, in whatever goroutine.
+func TestHookThatPanicsFailsTheCall(t *testing.T) {
+	for _, heeds := range []bool{true, false} {
+		r := wired(t, func(redis.Cmder) (string, error) { panic("hook") })
+		r.heedsDeadline = heeds
+		l, limit := New(r), Leaky(10, PerSecond(1))
+		for name, call := range map[string]func() error{
+			"Allow":  func() error { _, err := l.Allow(t.Context(), "key", limit); return err },
+			"Refund": func() error { return l.Refund(t.Context(), "key", limit, 1) },
+			"Reset":  func() error { return l.Reset(t.Context(), "key", limit) },
+			"List":   func() error { _, _, err := l.List(t.Context(), "", ""); return err },
+		} {
+			if err := call(); err == nil || !strings.Contains(err.Error(), "panicked: hook") {
+				t.Errorf("%s: %v, want the panic's error", name, err)
+			}
+		}
+	}
 }
 
 // word reports whether a command has a word.
