@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"strconv"
 )
 
 // User names the requests of a user: "user:42".
@@ -26,25 +27,32 @@ func User(id func(*http.Request) string) Func {
 }
 
 // UserValue is [User] for an identifier that is kept as a value of some type, as
-// the frameworks' contexts do: a string, an integer, or a [fmt.Stringer] such as a
-// UUID. nil, a nil pointer and the empty string are nobody. A value of another type is an error,
-// since its text might change from one request to the next. It panics if value is
-// nil.
+// the frameworks' contexts do: a [fmt.Stringer] such as a UUID, a string, an integer, or
+// a type of yours that is a string or an integer. nil, a nil pointer and the empty
+// string are nobody. A value of another type is an error, since its text might change
+// from one request to the next. It panics if value is nil.
 func UserValue(value func(*http.Request) any) Func {
 	if value == nil {
 		panic("keyfuncs: UserValue: the function is nil")
 	}
 	return func(r *http.Request) (string, error) {
 		v := value(r)
-		if p := reflect.ValueOf(v); !p.IsValid() || p.Kind() == reflect.Pointer && p.IsNil() {
+		reflected := reflect.ValueOf(v)
+		if !reflected.IsValid() || reflected.Kind() == reflect.Pointer && reflected.IsNil() {
 			return "", ErrNoKey
 		}
-		switch v.(type) {
-		case string, fmt.Stringer, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
-		default:
-			return "", fmt.Errorf("keyfuncs: UserValue: %T is not a string, an integer or a fmt.Stringer", v)
+		if text, ok := v.(fmt.Stringer); ok {
+			return userKey(text.String())
 		}
-		return userKey(fmt.Sprint(v))
+		switch {
+		case reflected.Kind() == reflect.String:
+			return userKey(reflected.String())
+		case reflected.CanInt():
+			return userKey(strconv.FormatInt(reflected.Int(), 10))
+		case reflected.CanUint() && reflected.Kind() != reflect.Uintptr:
+			return userKey(strconv.FormatUint(reflected.Uint(), 10))
+		}
+		return "", fmt.Errorf("keyfuncs: UserValue: %T is not a string, an integer or a fmt.Stringer", v)
 	}
 }
 
