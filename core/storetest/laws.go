@@ -18,7 +18,7 @@ import (
 // mixed is the algorithms of a law that mixes them itself.
 var mixed = []string{"any mix"}
 
-// laws are the laws in the order of the contract. Each is checked for every
+// laws are the laws, those of a single check first. Each is checked for every
 // algorithm that it is about.
 var laws = []law{
 	{"never more and never less than the definition allows", nil, exactlyTheDefinition},

@@ -1,5 +1,5 @@
-// Leaky is the classic: ten calls per ten seconds for each remote address, and
-// word of when the next drip falls.
+// Leaky is the classic, often called ten calls per ten seconds: a bucket of ten that
+// drains one a second, for each remote address, and word of when the next drip falls.
 //
 //	go run ./examples/leaky
 //	for i in $(seq 11); do curl -i localhost:9292/api; done
@@ -45,7 +45,7 @@ func run(addr, store string) error {
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /api", limit(http.HandlerFunc(api)))
-	return serve.Run(addr, mux, "GET /api takes 10 calls per 10 seconds from each address")
+	return serve.Run(addr, mux, "GET /api takes 10 calls at once and then one a second from each address")
 }
 
 func api(w http.ResponseWriter, _ *http.Request) {
