@@ -15,6 +15,11 @@
 // [ClientIP]: an engine that is not told which proxies to trust believes whatever
 // X-Forwarded-For says. Name the proxies to [keyfuncs.IP] instead.
 //
+// A handler that leaves an error in gin.Context's Errors, and neither a status nor a
+// body, has it answered further out. Policy.Settle is then told the status that the
+// client gets, when that is set, and not the bytes of it. If nobody answers the error,
+// what was reserved stays charged.
+//
 // Handlers find what was decided with [DecisionFrom], given the context of
 // gin.Context's Request.
 package ratelimit

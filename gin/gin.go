@@ -61,25 +61,76 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	}
 }
 
-// serve runs the handlers that follow, and settles what that has cost.
+// serve runs the handlers that follow, and settles what that has cost. If they leave an
+// error behind and no answer, somebody further out answers, by whom only the response
+// tells, so it is settled when that begins.
 func serve(c *gin.Context, guard *Guard, request *http.Request) {
-	outside := c.Writer
+	outside, before := c.Writer, len(c.Errors)
 	watched := &watched{ResponseWriter: outside}
 	c.Writer = watched
 	returned := false
 	defer func() {
+		served := watched.served(!returned)
+		if returned && len(c.Errors) > before && !watched.answered() {
+			watched.begins = func() {
+				served.Status = watched.Status()
+				guard.Settle(request, served)
+			}
+			return
+		}
 		c.Writer = outside
-		guard.Settle(request, watched.served(!returned))
+		guard.Settle(request, served)
 	}()
 	c.Next()
 	returned = true
 }
 
-// watched notices whether the connection is taken over; gin notices the rest.
+// watched notices whether the connection is taken over, and tells when the response
+// begins; gin notices the rest.
 type watched struct {
 	gin.ResponseWriter
 
 	hijacked bool
+	begins   func() // is called once; may be nil
+}
+
+// answered reports whether handlers have said what the client gets: gin itself sends a
+// status that they have set.
+func (w *watched) answered() bool {
+	return w.hijacked || w.Written() || w.Status() != http.StatusOK
+}
+
+func (w *watched) begin() {
+	if begins := w.begins; begins != nil {
+		w.begins = nil
+		begins()
+	}
+}
+
+// WriteHeader is what sets the status, which may be sent by gin itself.
+func (w *watched) WriteHeader(status int) {
+	w.ResponseWriter.WriteHeader(status)
+	w.begin()
+}
+
+func (w *watched) WriteHeaderNow() {
+	w.begin()
+	w.ResponseWriter.WriteHeaderNow()
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.begin()
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *watched) WriteString(s string) (int, error) {
+	w.begin()
+	return w.ResponseWriter.WriteString(s)
+}
+
+func (w *watched) Flush() {
+	w.begin()
+	w.ResponseWriter.Flush()
 }
 
 func (w *watched) Hijack() (net.Conn, *bufio.ReadWriter, error) {

@@ -67,6 +67,60 @@ func TestOuterMiddlewareSeesStatusAndSize(t *testing.T) {
 	}
 }
 
+// Who leaves an error to be answered further out has what the client gets settled.
+func TestErrorsAreSettledByWhatTheClientGets(t *testing.T) {
+	wrong := errors.New("wrong password")
+	leave := func(c *gin.Context) { _ = c.Error(wrong) }
+	for name, c := range map[string]struct {
+		handler   gin.HandlerFunc
+		answer    gin.HandlerFunc // further out
+		code      int
+		settled   int
+		unsettled bool
+	}{
+		"by a document":            {handler: leave, answer: func(c *gin.Context) { c.JSON(401, "no") }, code: 401, settled: 401},
+		"by a text":                {handler: leave, answer: func(c *gin.Context) { c.String(403, "no") }, code: 403, settled: 403},
+		"by a status":              {handler: leave, answer: func(c *gin.Context) { c.Status(401) }, code: 401, settled: 401},
+		"by a status that is sent": {handler: leave, answer: func(c *gin.Context) { c.AbortWithStatus(401) }, code: 401, settled: 401},
+		"by a write":               {handler: leave, answer: func(c *gin.Context) { _, _ = c.Writer.WriteString("fine") }, code: 200, settled: 200},
+		"by bytes":                 {handler: leave, answer: func(c *gin.Context) { _, _ = c.Writer.Write([]byte("fine")) }, code: 200, settled: 200},
+		"by a flush":               {handler: leave, answer: func(c *gin.Context) { c.Writer.Flush() }, code: 200, settled: 200},
+		"by net/http":              {handler: leave, answer: func(c *gin.Context) { http.Error(c.Writer, "no", http.StatusUnauthorized) }, code: 401, settled: 401},
+		"by nobody":                {handler: leave, answer: func(*gin.Context) {}, code: 200, unsettled: true},
+		"by the handler's status":  {handler: func(c *gin.Context) { leave(c); c.Status(401) }, answer: func(*gin.Context) {}, code: 401, settled: 401},
+		"by the handler itself":    {handler: func(c *gin.Context) { leave(c); c.String(401, "no") }, answer: func(*gin.Context) {}, code: 401, settled: 401},
+		"no error, and no answer":  {handler: func(*gin.Context) {}, answer: func(*gin.Context) {}, code: 200, settled: 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var settled []int
+			limit := core.FixedWindow(5, time.Hour)
+			policy := ratelimit.Policy{Limit: limit, Settle: func(_ *http.Request, served ratelimit.Served) int {
+				settled = append(settled, served.Status)
+				return 1
+			}}
+			inner := policy
+			inner.Limit = limit.Named("inner")
+			router := gin.New()
+			router.Use(
+				func(context *gin.Context) {
+					context.Next()
+					c.answer(context)
+				},
+				ratelimit.New(memory(), ratelimit.Options{}, policy),
+				ratelimit.New(memory(), ratelimit.Options{}, inner),
+			)
+			router.GET("/", c.handler)
+			want := []int{c.settled, c.settled}
+			if c.unsettled {
+				want = nil
+			}
+			if w := get(router, "/"); w.Code != c.code || !slices.Equal(settled, want) {
+				t.Errorf("answered %d, settled by %v, want %d and %v", w.Code, settled, c.code, want)
+			}
+		})
+	}
+}
+
 func TestGroupsAndRoutesNest(t *testing.T) {
 	l := memory()
 	router := gin.New()
