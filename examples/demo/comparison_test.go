@@ -107,7 +107,7 @@ func TestALaterStreamIsToldTheWholeComparison(t *testing.T) {
 	c.must("POST", "/comparison", `{"framework":"echo","pattern":"own","capacity":"1","window":"1"}`)
 	c.watch(t)(func(f *frame, _ []answer) bool { return f.Run != nil && f.Run.Done })
 	f, _ := c.watch(t)(func(*frame, []answer) bool { return true })
-	if f.Run == nil || !f.Run.Done || len(f.Run.Points) != len(algorithms) {
+	if f.Run == nil || !f.Run.Whole || !f.Run.Done || len(f.Run.Points) != len(algorithms) {
 		t.Fatalf("%+v", f.Run)
 	}
 	for _, p := range f.Run.Points {

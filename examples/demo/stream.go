@@ -55,7 +55,8 @@ type runFrame struct {
 	Started int64   `json:"started"`
 	Length  int64   `json:"length"`
 	Lanes   []lane  `json:"lanes"`
-	Points  []point `json:"points"` // new ones
+	Points  []point `json:"points"`          // new ones
+	Whole   bool    `json:"whole,omitempty"` // the points begin with the first one
 	Done    bool    `json:"done"`
 	Problem string  `json:"problem,omitempty"`
 }
@@ -185,7 +186,8 @@ func (t *toldSoFar) fill(f *frame, v *visitor) bool {
 		return changed
 	}
 	f.RunID = run.id
-	if run != t.run {
+	whole := run != t.run
+	if whole {
 		t.run, t.points, t.done = run, 0, false
 	}
 	if t.done {
@@ -195,7 +197,7 @@ func (t *toldSoFar) fill(f *frame, v *visitor) bool {
 		ID: run.id, Title: run.pattern.Title, Most: run.n, Window: run.window.Microseconds(),
 		Started: run.started.Microseconds(), Length: run.length.Microseconds(),
 		Lanes: append([]lane(nil), run.lanes...), Points: append([]point{}, run.points[t.points:]...),
-		Done: run.done, Problem: run.problem,
+		Whole: whole, Done: run.done, Problem: run.problem,
 	}
 	t.points, t.done = len(run.points), run.done
 	return true

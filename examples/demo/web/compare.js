@@ -73,7 +73,7 @@ export class Comparison {
   }
 
   take(run) {
-    if (this.run?.id !== run.id) {
+    if (run.whole) { // of a new run, or all over again on a new stream
       for (const lane of this.lanes) lane.begin(run.length);
       this.axis(run.length);
       write(this.part("most-head"), `most in ${length(run.window)}`);
