@@ -172,6 +172,32 @@ func TestAPageThatReconnectsDrawsTheComparisonOnce(t *testing.T) {
 	}
 }
 
+func TestWhateverIsChosenIsDescribed(t *testing.T) {
+	v := open(t, desktop)
+	const described = `(() => {
+		const form = document.querySelector('[data-role="compare"]');
+		return [...form.querySelectorAll("[aria-describedby]")].map(e => document.getElementById(e.getAttribute("aria-describedby"))?.textContent.trim() ?? "");
+	})()`
+	check := func(when, says string) {
+		t.Helper()
+		texts := ask[[]string](v, described)
+		if len(texts) != 3 || texts[0] != says || texts[1] != says || texts[2] != says {
+			t.Errorf("%s the three fields are described by %q, want %q", when, texts, says)
+		}
+	}
+	for i, about := range ask[[]string](v, `[...document.querySelectorAll('[name="pattern"] option')].map(option => option.dataset.about)`) {
+		v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => {
+			const pattern = document.querySelector('[name="pattern"]');
+			pattern.selectedIndex = %d;
+			pattern.dispatchEvent(new Event("change", {bubbles: true}));
+		})()`, i)))
+		check(fmt.Sprintf("with pattern %d", i), about)
+	}
+	v.click(`.compare [data-role="run"]`) // of nothing: the visitor has sent none of his own
+	v.until(`document.querySelector('[name="pattern"]').getAttribute("aria-invalid") === "true"`)
+	check("refused,", v.text(`.compare .problem`))
+}
+
 func TestConfigurationsThatMakeNoSenseAreExplained(t *testing.T) {
 	v := open(t, desktop)
 	code := v.text(part("leaky", "said"))

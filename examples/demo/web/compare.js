@@ -28,19 +28,21 @@ export class Comparison {
   }
 
   explain() {
-    const about = document.createElement("span");
-    about.textContent = this.form.elements.pattern.selectedOptions[0].dataset.about;
-    this.part("compare-said").replaceChildren(about);
+    this.say(this.form.elements.pattern.selectedOptions[0].dataset.about, "");
     for (const field of ["pattern", "capacity", "window"]) this.form.elements[field].setAttribute("aria-invalid", "false");
+  }
+
+  // say writes into the line that describes the fields, which stays the same element.
+  say(text, kind) {
+    const line = this.part("pattern-about");
+    line.className = kind;
+    write(line, text);
   }
 
   complain(problem) {
     this.explain();
     if (!problem) return;
-    const line = document.createElement("span");
-    line.className = "problem";
-    line.textContent = problem.error;
-    this.part("compare-said").replaceChildren(line);
+    this.say(problem.error, "problem");
     const field = this.form.elements[problem.field];
     field?.setAttribute("aria-invalid", "true");
     field?.focus();
