@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -182,6 +186,80 @@ func TestAnInterruptEndsStreamsAndWaitingRequests(t *testing.T) {
 	}
 }
 
+// pipes are connections within this process, so that a test can have a clock of its own.
+type pipes chan net.Conn
+
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	p <- server
+	return client, nil
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	if connection, ok := <-p; ok {
+		return connection, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error {
+	close(p)
+	return nil
+}
+
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func TestAClientThatStopsSendingIsGivenUp(t *testing.T) {
+	for name, sent := range map[string]string{
+		"in a header":      "GET / HTTP/1.1\r\nHost: ",
+		"in a body":        "POST /reset HTTP/1.1\r\nHost: demo\r\nContent-Length: 2\r\n\r\n{",
+		"between requests": "GET /svg.js HTTP/1.1\r\nHost: demo\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				listener := make(pipes)
+				startOn(t, listener, core.New(core.NewMemory()))
+				connection, err := listener.dial(t.Context(), "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer connection.Close()
+				if _, err := io.WriteString(connection, sent); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadAll(connection); err != nil { // which waits for the server to close it
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+func TestStreamsAndQueuesMayTakeLongerThanReadingARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := make(pipes)
+		d := startOn(t, listener, core.New(core.NewMemory()))
+		c := d.visitBy(t, &http.Transport{DialContext: listener.dial})
+		c.must("POST", "/limits/shaping", `{"capacity":"3","pace":"3/m"}`)
+		var waiting sync.WaitGroup
+		for range 3 { // the last of them for forty seconds
+			waiting.Go(func() {
+				response, err := c.Get(c.url + "/api/nethttp/shaping")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer response.Body.Close()
+				if response.StatusCode != http.StatusOK {
+					t.Error(response.Status)
+				}
+			})
+		}
+		c.watch(t)(func(f *frame, _ []answer) bool { return f.Clock > 3*patience.Microseconds() })
+		waiting.Wait()
+	})
+}
+
 func TestWhatIsWrongAtTheStartIsSaid(t *testing.T) {
 	for _, test := range [][2]string{{"localhost:0", "nonsense:"}, {"localhost:0", "redis://127.0.0.1:1"}, {"nonsense", inMemory}} {
 		if err := run(t.Context(), test[0], test[1], new(lines)); err == nil {
@@ -230,7 +308,7 @@ func (l *lines) wait(t *testing.T, prefix string) string {
 
 func TestAStoreThatDoesNotAnswerIsTold(t *testing.T) {
 	store := core.NewMemory()
-	c := serve(t, core.New(store)).visit(t)
+	c := start(t, core.New(store)).visit(t)
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -27,13 +27,18 @@ type demo struct {
 	url string
 }
 
-func serve(t *testing.T, limiter *core.Limiter) *demo {
+func start(t *testing.T, limiter *core.Limiter) *demo {
 	t.Helper()
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startOn(t, listener, limiter)
+}
+
+func startOn(t *testing.T, listener net.Listener, limiter *core.Limiter) *demo {
+	t.Helper()
 	p := newPage(limiter, "a test", listener.Addr())
 	ctx, interrupt := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -50,7 +55,7 @@ func serve(t *testing.T, limiter *core.Limiter) *demo {
 
 func inMemoryDemo(t *testing.T) *demo {
 	t.Helper()
-	return serve(t, core.New(core.NewMemory()))
+	return start(t, core.New(core.NewMemory()))
 }
 
 // client is a visitor's browser.
@@ -64,11 +69,15 @@ type client struct {
 // visit opens the page as a new visitor.
 func (d *demo) visit(t *testing.T) *client {
 	t.Helper()
+	return d.visitBy(t, new(http.Transport))
+}
+
+func (d *demo) visitBy(t *testing.T, transport *http.Transport) *client {
+	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := new(http.Transport)
 	t.Cleanup(transport.CloseIdleConnections)
 	c := &client{TB: t, Client: http.Client{Jar: jar, Transport: transport}, url: d.url}
 	if response := c.get("/"); response.StatusCode != http.StatusOK {
@@ -237,7 +246,7 @@ func TestStateIsWhatTheLimiterSays(t *testing.T) {
 	}
 	for name, limiter := range stores {
 		t.Run(name, func(t *testing.T) {
-			c := serve(t, limiter(t)).visit(t)
+			c := start(t, limiter(t)).visit(t)
 			c.slow()
 			c.must("POST", "/requests", `{"algorithm":"all","framework":"nethttp","count":2}`)
 			f, _ := c.watch(t)(func(f *frame, answers []answer) bool { return len(answers) == 2*len(algorithms) })

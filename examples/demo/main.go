@@ -28,11 +28,12 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/examples/internal/serve"
 )
 
 const (
 	// patience is how long the store may take to answer at the start, and a client to
-	// send or take something.
+	// take something.
 	patience = 5 * time.Second
 	// grace is how long requests may take to end after an interrupt.
 	grace    = time.Second
@@ -75,7 +76,7 @@ func run(ctx context.Context, addr, store string, out io.Writer) error {
 // serve serves the page until the context ends, and leaves nothing running.
 func (p *page) serve(ctx context.Context, listener net.Listener) error {
 	defer p.close()
-	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: patience}
+	server := serve.Server(p.handler())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {
