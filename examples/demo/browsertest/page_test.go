@@ -270,7 +270,7 @@ func TestAllCanBeDoneByTheKeyboard(t *testing.T) {
 	}
 }
 
-// wide lists what stands out of the page on the right, or out of its picture.
+// wide lists what stands out of the page on the right, out of its picture, or over what stands beside it.
 const wide = `(() => {
 	const name = (e) => e.tagName + "." + (e.className.baseVal ?? e.className) + " " + e.textContent.trim().replace(/\s+/g, " ").slice(0, 30);
 	const right = document.documentElement.clientWidth + 0.5;
@@ -279,7 +279,7 @@ const wide = `(() => {
 		const text = e.getBoundingClientRect(), picture = e.closest("svg").getBoundingClientRect();
 		return text.width > 0 && (text.left < picture.left || text.right > picture.right || text.top < picture.top - 1 || text.bottom > picture.bottom + 1);
 	});
-	out.push(...[document.documentElement, ...document.querySelectorAll(".log ol, .answer pre")].filter(e => e.scrollWidth > e.clientWidth));
+	out.push(...[document.documentElement, ...document.querySelectorAll(".log ol, .answer pre, .facts p")].filter(e => e.scrollWidth > e.clientWidth));
 	return [...out, ...clipped].map((e) => name(e) + " " + e.scrollWidth + "/" + e.clientWidth);
 })()`
 
