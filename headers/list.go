@@ -2,7 +2,10 @@ package headers
 
 import (
 	"encoding/base64"
+	"encoding/hex"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // The parser of RFC 9651, as far as it is needed to merge lists of policies.
@@ -28,15 +31,27 @@ func (m *member) appendTo(b []byte, name string) []byte {
 // starts as isStart says.
 func parseList(lines []string, isStart func(byte) bool) ([]member, bool) {
 	var list []member
+	ok := cutMembers(lines, func(text string) (rest string, ok bool) {
+		var m member
+		m, rest, ok = cutMember(text, isStart)
+		list = append(list, m)
+		return rest, ok && len(list) <= mostMembers
+	})
+	if !ok {
+		return nil, false
+	}
+	return list, true
+}
+
+// cutMembers has cut take one member after the other off the lines of a field. It
+// returns false if they are malformed.
+func cutMembers(lines []string, cut func(text string) (rest string, ok bool)) bool {
 	rest := strings.Trim(strings.Join(lines, ", "), " ")
 	for rest != "" {
-		var m member
 		var ok bool
-		m, rest, ok = cutMember(rest, isStart)
-		if !ok || len(list) == mostMembers {
-			return nil, false
+		if rest, ok = cut(rest); !ok {
+			return false
 		}
-		list = append(list, m)
 		rest = strings.TrimLeft(rest, " \t")
 		if rest == "" {
 			break
@@ -44,10 +59,10 @@ func parseList(lines []string, isStart func(byte) bool) ([]member, bool) {
 		after, comma := strings.CutPrefix(rest, ",")
 		rest = strings.TrimLeft(after, " \t")
 		if !comma || rest == "" {
-			return nil, false
+			return false
 		}
 	}
-	return list, true
+	return true
 }
 
 // cutMember cuts a member off the start of a text.
@@ -60,28 +75,38 @@ func cutMember(text string, isStart func(byte) bool) (m member, rest string, ok 
 	if value[0] == '"' {
 		m.name = unquote(value)
 	}
-	var parameters []byte
+	m.parameters, rest, ok = cutParameters(rest)
+	return m, rest, ok
+}
+
+// cutParameters cuts parameters off the start of a text, and serialises them.
+func cutParameters(text string) (parameters, rest string, ok bool) {
+	var b []byte
+	rest = text
 	for strings.HasPrefix(rest, ";") {
-		rest = strings.TrimLeft(rest[1:], " ")
-		end := 0
-		for end < len(rest) && isKeyByte(rest[end], end == 0) {
-			end++
+		var key, value string
+		if key, rest = cutKey(strings.TrimLeft(rest[1:], " ")); key == "" {
+			return "", "", false
 		}
-		if end == 0 {
-			return m, "", false
-		}
-		parameters = append(append(parameters, ';'), rest[:end]...)
-		rest = rest[end:]
+		b = append(append(b, ';'), key...)
 		if !strings.HasPrefix(rest, "=") {
 			continue // the Boolean true
 		}
 		if value, rest, ok = cutBareItem(rest[1:]); !ok {
-			return m, "", false
+			return "", "", false
 		}
-		parameters = append(append(parameters, '='), value...)
+		b = append(append(b, '='), value...)
 	}
-	m.parameters = string(parameters)
-	return m, rest, true
+	return string(b), rest, true
+}
+
+// cutKey cuts a key off the start of a text. It is empty if there is none.
+func cutKey(text string) (key, rest string) {
+	end := 0
+	for end < len(text) && isKeyByte(text[end], end == 0) {
+		end++
+	}
+	return text[:end], text[end:]
 }
 
 // cutBareItem cuts a bare item off the start of a text, as it is serialised.
@@ -102,8 +127,12 @@ func cutBareItem(text string) (value, rest string, ok bool) {
 		end = 2
 	case isTokenStart(c):
 		end = lenOf(text, isTokenByte)
-	case c == '-' || isDigit(c):
+	case isNumberStart(c):
 		end = lenNumber(text)
+	case c == '@':
+		end = lenDate(text)
+	case c == '%':
+		end = lenDisplayString(text)
 	}
 	return text[:end], text[end:], end > 0
 }
@@ -157,6 +186,56 @@ func lenNumber(text string) int {
 	return end + 1 + fraction
 }
 
+// lenDate returns the length of the Date at the start of a text, or 0.
+func lenDate(text string) int {
+	if len(text) < 2 || !isNumberStart(text[1]) {
+		return 0
+	}
+	end := 1 + lenNumber(text[1:])
+	if end == 1 || strings.Contains(text[:end], ".") {
+		return 0
+	}
+	return end
+}
+
+// lenDisplayString returns the length of the Display String at the start of a text,
+// or 0.
+func lenDisplayString(text string) int {
+	if !strings.HasPrefix(text, `%"`) {
+		return 0
+	}
+	var said []byte
+	for i := 2; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			if !utf8.Valid(said) {
+				return 0
+			}
+			return i + 1
+		case c == '%':
+			digits := text[i+1 : min(i+3, len(text))]
+			b, err := hex.DecodeString(digits)
+			if err != nil || len(b) != 1 || digits != strings.ToLower(digits) {
+				return 0
+			}
+			said = append(said, b[0])
+			i += 2
+		case c < ' ' || c > '~':
+			return 0
+		default:
+			said = append(said, c)
+		}
+	}
+	return 0
+}
+
+// parseCount returns the number that a bare item is, if it is an Integer that is not
+// negative.
+func parseCount(item string) (int64, bool) {
+	n, err := strconv.ParseInt(item, 10, 64)
+	return n, err == nil && 0 <= n && n <= largest
+}
+
 // unquote returns what a String says.
 func unquote(text string) string {
 	text = text[1 : len(text)-1]
@@ -187,6 +266,8 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 
 func isLetter(c byte) bool { return isLower(c) || 'A' <= c && c <= 'Z' }
+
+func isNumberStart(c byte) bool { return c == '-' || isDigit(c) }
 
 func isNameStart(c byte) bool { return c == '"' || isTokenStart(c) }
 

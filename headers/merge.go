@@ -79,12 +79,7 @@ func single(h http.Header, name string) (int64, bool) {
 	if len(h[name]) != 1 {
 		return 0, false
 	}
-	return parseCount(h[name][0])
-}
-
-func parseCount(text string) (int64, bool) {
-	n, err := strconv.ParseInt(strings.Trim(text, " \t"), 10, 64)
-	return n, err == nil && n >= 0
+	return parseCount(strings.Trim(h[name][0], " \t"))
 }
 
 // mergeLists lists the policies of own and then those of upstream, in fields that

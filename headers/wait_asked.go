@@ -31,10 +31,11 @@ func WaitAsked(h http.Header, now time.Time) time.Duration {
 	}
 	var longest time.Duration
 	for i := range list {
-		if left, ok := list[i].parameter("r"); !ok || left != "0" {
+		text, _ := list[i].parameter("r")
+		if left, ok := parseCount(text); !ok || left != 0 {
 			continue
 		}
-		text, _ := list[i].parameter("t")
+		text, _ = list[i].parameter("t")
 		if wait, ok := seconds(text); ok {
 			longest = max(longest, wait)
 		}
@@ -59,10 +60,8 @@ func seconds(text string) (time.Duration, bool) {
 func (m *member) parameter(key string) (value string, ok bool) {
 	rest := m.parameters
 	for strings.HasPrefix(rest, ";") {
-		rest = rest[1:]
-		end := lenOf(rest, func(c byte) bool { return isKeyByte(c, false) })
-		name := rest[:end]
-		rest = rest[end:]
+		var name string
+		name, rest = cutKey(rest[1:])
 		item := "?1"
 		if strings.HasPrefix(rest, "=") {
 			item, rest, _ = cutBareItem(rest[1:])

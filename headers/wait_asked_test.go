@@ -23,6 +23,8 @@ func TestWaitAsked(t *testing.T) {
 		"garbage, and RateLimit":         {http.Header{"Retry-After": {"soon"}, "Ratelimit": {`"a";r=0;t=5`}}, 5 * time.Second},
 		"Retry-After before RateLimit":   {http.Header{"Retry-After": {"7"}, "Ratelimit": {`"a";r=0;t=5`}}, 7 * time.Second},
 		"the longest of what is used up": {http.Header{"Ratelimit": {`"a";r=0;t=5, "b";r=3;t=60`, `c;pk=:YQ==:;r=0;t=9`}}, 9 * time.Second},
+		"nothing left, in other digits":  {http.Header{"Ratelimit": {`"a";r=00;t=5, "b";r=-0;t=7, "c";r=0.0;t=9`}}, 7 * time.Second},
+		"a Date and a Display String":    {http.Header{"Ratelimit": {`"a";at=@1659578233;r=0;said=%"f%c3%bc";t=5`}}, 5 * time.Second},
 		"a malformed RateLimit":          {http.Header{"Ratelimit": {`"a;r=0;t=5`}}, 0},
 		"more digits than there are":     {http.Header{"Retry-After": {"99999999999999999999"}}, 9223372036 * time.Second},
 	} {
