@@ -79,23 +79,41 @@ func appendQuotaPolicy(b []byte, limit core.Limit, q, w int64) []byte {
 }
 
 func (draft6) merge(own, upstream http.Header) {
-	remaining := func(h http.Header) (int64, bool) { return single(h, draft6Remaining) }
-	tighter, looser := mergeTightest(own, upstream, remaining, draft6Remaining, draft6Limit, draft6Reset)
-	if tighter != nil {
-		set(upstream, rateLimitPolicy, joinQuotaPolicies(tighter[rateLimitPolicy], looser[rateLimitPolicy]))
+	tighter, ok := isUpstreamTighter(own, upstream, remainingOfDraft6)
+	if !ok {
+		return
 	}
+	first, second := own[rateLimitPolicy], upstream[rateLimitPolicy]
+	if tighter {
+		first, second = second, first
+	} else {
+		replace(own, upstream, draft6Remaining, draft6Limit, draft6Reset)
+	}
+	set(upstream, rateLimitPolicy, joinQuotaPolicies(first, second))
 }
 
-// joinQuotaPolicies makes one list of several, in which each quota comes once. A
-// list that is malformed is left out.
+func remainingOfDraft6(h http.Header) (int64, bool) {
+	return remainingIn(h, itemCount, draft6Remaining, draft6Limit, draft6Reset)
+}
+
+// itemCount returns the count in a field that is an Item.
+func itemCount(lines []string) (int64, bool) {
+	item, ok := parseItem(lines)
+	n, isCount := parseCount(item)
+	return n, ok && isCount
+}
+
+// joinQuotaPolicies makes one list of several, in which each quota comes once and has
+// its window. A list that is malformed is left out.
 func joinQuotaPolicies(fields ...[]string) []byte {
 	var b []byte
 	var taken []int64
 	for _, lines := range fields {
-		list, _ := parseList(lines, isDigit)
+		list, _ := parseList(lines, isNumberStart)
 		for _, m := range list {
 			q, ok := parseCount(m.name)
-			if !ok || slices.Contains(taken, q) {
+			w, isWindow := parseCount(m.parameter("w"))
+			if !ok || !isWindow || w == 0 || slices.Contains(taken, q) {
 				continue
 			}
 			taken = append(taken, q)

@@ -43,18 +43,23 @@ func (draft7) Write(h http.Header, policies []Policy) {
 }
 
 func (draft7) merge(own, upstream http.Header) {
-	mergeTightest(own, upstream, remainingOfDraft7, rateLimit, rateLimitPolicy)
+	switch tighter, ok := isUpstreamTighter(own, upstream, remainingOfDraft7); {
+	case tighter:
+		// Clients that know one line only are to see all of it.
+		upstream[rateLimit] = []string{strings.Join(upstream[rateLimit], ", ")}
+		set(upstream, rateLimitPolicy, joinQuotaPolicies(upstream[rateLimitPolicy]))
+	case ok:
+		replace(own, upstream, rateLimit, rateLimitPolicy)
+	}
 }
 
-// remainingOfDraft7 returns the member "remaining" of the Dictionary.
+// remainingOfDraft7 returns the member "remaining" of a Dictionary that has all three.
 func remainingOfDraft7(h http.Header) (int64, bool) {
-	if len(h[rateLimit]) != 1 {
-		return 0, false
+	members, ok := parseDictionary(h[rateLimit])
+	for _, key := range []string{"limit", "reset"} {
+		_, isCount := parseCount(members[key])
+		ok = ok && isCount
 	}
-	for m := range strings.SplitSeq(h[rateLimit][0], ",") {
-		if text, ok := strings.CutPrefix(strings.Trim(m, " \t"), "remaining="); ok {
-			return parseCount(text)
-		}
-	}
-	return 0, false
+	remaining, isCount := parseCount(members["remaining"])
+	return remaining, ok && isCount
 }

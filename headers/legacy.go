@@ -2,6 +2,7 @@ package headers
 
 import (
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -79,8 +80,26 @@ func (l legacy) Write(h http.Header, policies []Policy) {
 }
 
 func (legacy) merge(own, upstream http.Header) {
-	remaining := func(h http.Header) (int64, bool) { return single(h, legacyRemaining) }
-	mergeTightest(own, upstream, remaining, legacyRemaining, legacyLimit, legacyReset, legacyUsed, legacyResource)
+	if tighter, ok := isUpstreamTighter(own, upstream, remainingOfLegacy); ok && !tighter {
+		replace(own, upstream, legacyRemaining, legacyLimit, legacyReset, legacyUsed, legacyResource)
+	}
+}
+
+func remainingOfLegacy(h http.Header) (int64, bool) {
+	if len(h[legacyResource]) > 1 {
+		return 0, false
+	}
+	return remainingIn(h, plainCount, legacyRemaining, legacyLimit, legacyReset, legacyUsed)
+}
+
+// plainCount returns the count in a field that holds nothing but its digits.
+func plainCount(lines []string) (int64, bool) {
+	if len(lines) != 1 {
+		return 0, false
+	}
+	text := strings.Trim(lines[0], " \t")
+	n, ok := parseCount(text)
+	return n, ok && lenOf(text, isDigit) == len(text)
 }
 
 // epochUp returns t as a Unix time in whole seconds, rounded up.

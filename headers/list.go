@@ -43,6 +43,40 @@ func parseList(lines []string, isStart func(byte) bool) ([]member, bool) {
 	return list, true
 }
 
+// parseDictionary reads the lines of a Dictionary field. It returns what its members
+// are, as it was serialised and without their parameters, or false if the lines are
+// malformed.
+func parseDictionary(lines []string) (map[string]string, bool) {
+	members := make(map[string]string)
+	ok := cutMembers(lines, func(text string) (rest string, ok bool) {
+		key, rest := cutKey(text)
+		value := "?1"
+		if key == "" {
+			return "", false
+		}
+		if strings.HasPrefix(rest, "=") {
+			if value, rest, ok = cutValue(rest[1:]); !ok {
+				return "", false
+			}
+		}
+		members[key] = value // the last of a key counts
+		_, rest, ok = cutParameters(rest)
+		return rest, ok
+	})
+	return members, ok
+}
+
+// parseItem reads the lines of an Item field. It returns its bare item, as it is
+// serialised, or false if the lines are malformed.
+func parseItem(lines []string) (string, bool) {
+	value, rest, ok := cutBareItem(strings.Trim(strings.Join(lines, ", "), " "))
+	if !ok {
+		return "", false
+	}
+	_, rest, ok = cutParameters(rest)
+	return value, ok && rest == ""
+}
+
 // cutMembers has cut take one member after the other off the lines of a field. It
 // returns false if they are malformed.
 func cutMembers(lines []string, cut func(text string) (rest string, ok bool)) bool {
@@ -77,6 +111,26 @@ func cutMember(text string, isStart func(byte) bool) (m member, rest string, ok 
 	}
 	m.parameters, rest, ok = cutParameters(rest)
 	return m, rest, ok
+}
+
+// cutValue cuts a bare item or an Inner List off the start of a text.
+func cutValue(text string) (value, rest string, ok bool) {
+	rest, isList := strings.CutPrefix(text, "(")
+	if !isList {
+		return cutBareItem(text)
+	}
+	for {
+		rest = strings.TrimLeft(rest, " ")
+		if after, closed := strings.CutPrefix(rest, ")"); closed {
+			return text[:len(text)-len(after)], after, true
+		}
+		if _, rest, ok = cutBareItem(rest); !ok {
+			return "", "", false
+		}
+		if _, rest, ok = cutParameters(rest); !ok || rest == "" || rest[0] != ' ' && rest[0] != ')' {
+			return "", "", false
+		}
+	}
 }
 
 // cutParameters cuts parameters off the start of a text, and serialises them.

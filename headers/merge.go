@@ -27,8 +27,8 @@ func Merge(w Writer, own, upstream http.Header) {
 		return
 	}
 	for _, name := range Names(w) {
-		if name != "Retry-After" {
-			replace(own, upstream, name)
+		if values, ok := own[name]; ok && name != "Retry-After" {
+			upstream[name] = values
 		}
 	}
 }
@@ -38,11 +38,8 @@ type merger interface {
 	merge(own, upstream http.Header)
 }
 
-// replace puts fields of own in place of upstream's, if own has them.
+// replace puts fields of own in place of upstream's. Those that own lacks are deleted.
 func replace(own, upstream http.Header, names ...string) {
-	if _, ok := own[names[0]]; !ok {
-		return
-	}
 	for _, name := range names {
 		delete(upstream, name)
 		if values, ok := own[name]; ok {
@@ -51,35 +48,26 @@ func replace(own, upstream http.Header, names ...string) {
 	}
 }
 
-// mergeTightest leaves in upstream the fields of whichever has less remaining, and
-// in doubt those of own. The first name is of a field that is always there. It
-// returns both, the tighter one first: no looser one where upstream says nothing
-// that can be understood, and none at all where nothing of ours was written.
-func mergeTightest(own, upstream http.Header, remaining func(http.Header) (int64, bool), names ...string) (tighter, looser http.Header) {
+// isUpstreamTighter reports whether upstream has less remaining than own. It has not
+// if it does not say so in fields that are well-formed. It returns false for ok where
+// nothing of ours was written.
+func isUpstreamTighter(own, upstream http.Header, remaining func(http.Header) (int64, bool)) (tighter, ok bool) {
 	here, ok := remaining(own)
-	if !ok {
-		return nil, nil
-	}
 	there, understood := remaining(upstream)
-	for _, name := range names {
-		understood = understood && len(upstream[name]) <= 1
-	}
-	if understood && there < here {
-		return upstream, own
-	}
-	replace(own, upstream, names...)
-	if !understood {
-		return own, nil
-	}
-	return own, upstream
+	return ok && understood && there < here, ok
 }
 
-// single returns the number in a field that has one.
-func single(h http.Header, name string) (int64, bool) {
-	if len(h[name]) != 1 {
-		return 0, false
+// remainingIn returns the count in a field of Remaining. It returns false if there is
+// none, or if others are there that are no counts.
+func remainingIn(h http.Header, count func(lines []string) (int64, bool), remaining string, others ...string) (int64, bool) {
+	for _, name := range others {
+		if lines := h[name]; len(lines) != 0 {
+			if _, ok := count(lines); !ok {
+				return 0, false
+			}
+		}
 	}
-	return parseCount(strings.Trim(h[name][0], " \t"))
+	return count(h[remaining])
 }
 
 // mergeLists lists the policies of own and then those of upstream, in fields that

@@ -28,7 +28,11 @@ func TestMerge(t *testing.T) {
 		ownPolicy = `Ratelimit-Policy: "a";q=1;w=1;weir-burst=10`
 		ownLimit  = `Ratelimit: "a";r=9;t=9`
 	)
-	legacy := []string{"X-Ratelimit-Limit: 10", "X-Ratelimit-Remaining: 9", "X-Ratelimit-Reset: 1"}
+	var (
+		legacy = []string{"X-Ratelimit-Limit: 10", "X-Ratelimit-Remaining: 9", "X-Ratelimit-Reset: 1"}
+		draft7 = []string{"Ratelimit: limit=10, remaining=9, reset=1", "Ratelimit-Policy: 1;w=1;weir-burst=10"}
+		draft6 = []string{"Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1", "Ratelimit-Policy: 1;w=1;weir-burst=10"}
+	)
 	for _, c := range []struct {
 		name           string
 		w              headers.Writer
@@ -85,6 +89,12 @@ func TestMerge(t *testing.T) {
 		{"legacy: two limits", headers.Legacy, []string{"X-RateLimit-Remaining: 8", "X-RateLimit-Limit: 50", "X-RateLimit-Limit: 50"}, legacy},
 		{"legacy: no number", headers.Legacy, []string{"X-RateLimit-Remaining: few"}, legacy},
 		{"legacy: negative", headers.Legacy, []string{"X-RateLimit-Remaining: -1"}, legacy},
+		{"legacy: a sign", headers.Legacy, []string{"X-RateLimit-Remaining: +0"}, legacy},
+		{"legacy: a parameter", headers.Legacy, []string{"X-RateLimit-Remaining: 0;x=1"}, legacy},
+		{"legacy: a limit that is no number", headers.Legacy, []string{"X-RateLimit-Limit: abc", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1"}, legacy},
+		{"legacy: more than there can be", headers.Legacy, []string{"X-RateLimit-Limit: 9999999999999999999999", "X-RateLimit-Remaining: 0"}, legacy},
+		{"legacy: a date", headers.Legacy, []string{"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 2026-01-01T00:00:00Z"}, legacy},
+		{"legacy: two resources", headers.Legacy, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Resource: a", "X-RateLimit-Resource: b"}, legacy},
 		{
 			"draft 7: upstream is tighter", headers.Draft7,
 			[]string{`RateLimit: limit=50, remaining=8, reset=7`, `RateLimit-Policy: 50;w=60`},
@@ -95,10 +105,25 @@ func TestMerge(t *testing.T) {
 			[]string{`RateLimit: limit=50, remaining=10, reset=7`, `RateLimit-Policy: 50;w=60`},
 			[]string{`Ratelimit: limit=10, remaining=9, reset=1`, `Ratelimit-Policy: 1;w=1;weir-burst=10`},
 		},
+		{"draft 7: another dialect", headers.Draft7, []string{`RateLimit: "b";r=4`, `RateLimit-Policy: "b";q=5`}, draft7},
+		{"draft 7: a limit that is no number", headers.Draft7, []string{`RateLimit: limit="5", remaining=0, reset=1`, "RateLimit-Policy: 5;w=1"}, draft7},
+		{"draft 7: no limit", headers.Draft7, []string{"RateLimit: remaining=0, reset=1", "RateLimit-Policy: 5;w=1"}, draft7},
+		{"draft 7: no reset", headers.Draft7, []string{"RateLimit: limit=5, remaining=0", "RateLimit-Policy: 5;w=1"}, draft7},
+		{"draft 7: negative", headers.Draft7, []string{"RateLimit: limit=5, remaining=-1, reset=1"}, draft7},
+		{"draft 7: malformed at its end", headers.Draft7, []string{`RateLimit: limit=5, remaining=0, reset=1, "x`}, draft7},
+		{"draft 7: what a text says", headers.Draft7, []string{`RateLimit: limit=50, note="a, remaining=0, b", remaining=40, reset=5`}, draft7},
+		{"draft 7: the last of a key counts", headers.Draft7, []string{`RateLimit: limit=50, remaining=0, remaining=40, reset=5`}, draft7},
 		{
-			"draft 7: another dialect", headers.Draft7,
-			[]string{`RateLimit: "b";r=4`, `RateLimit-Policy: "b";q=5`},
-			[]string{`Ratelimit: limit=10, remaining=9, reset=1`, `Ratelimit-Policy: 1;w=1;weir-burst=10`},
+			"draft 7: parameters, lists and several lines", headers.Draft7,
+			[]string{`RateLimit: limit=50;x, remaining=40,ok, l=("a" b;c ?1 );d`, `RateLimit: remaining=-0;y=1, reset=5`, "RateLimit-Policy: 50; w=60", "RateLimit-Policy: 90;w=600"},
+			[]string{`Ratelimit: limit=50;x, remaining=40,ok, l=("a" b;c ?1 );d, remaining=-0;y=1, reset=5`, "Ratelimit-Policy: 50;w=60, 90;w=600"},
+		},
+		{"draft 7: lists that do not end", headers.Draft7, []string{`RateLimit: limit=50, remaining=0, reset=5, l=("a" `}, draft7},
+		{"draft 7: lists without spaces", headers.Draft7, []string{`RateLimit: limit=50, remaining=0, reset=5, l=("a""b")`}, draft7},
+		{
+			"draft 7: a malformed list is left out", headers.Draft7,
+			[]string{`RateLimit: limit=50, remaining=8, reset=7`, `RateLimit-Policy: (((`},
+			[]string{`Ratelimit: limit=50, remaining=8, reset=7`},
 		},
 		{
 			"draft 6: upstream is tighter", headers.Draft6,
@@ -125,19 +150,38 @@ func TestMerge(t *testing.T) {
 		},
 		{
 			"draft 6: a malformed list does not spoil ours", headers.Draft6,
-			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 10", `RateLimit-Policy: "b";q=5`},
-			[]string{"Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1", "Ratelimit-Policy: 1;w=1;weir-burst=10"},
+			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 10", `RateLimit-Policy: "b";q=5`}, draft6,
 		},
 		{
-			"draft 6: nor do quotas that are none", headers.Draft6,
-			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 10", `RateLimit-Policy: 1.5;w=2, 5;w=60`},
+			"draft 6: nor do quotas that are none, or have no window", headers.Draft6,
+			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 10", `RateLimit-Policy: 1.5;w=2, -5;w=60, 6, 7;w=0, 8;w=x, 9;w=1;w=-1, 5;w=60`},
 			[]string{"Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1", "Ratelimit-Policy: 1;w=1;weir-burst=10, 5;w=60"},
 		},
 		{
-			"draft 6: upstream says nothing that can be understood", headers.Draft6,
+			"draft 6: nothing is remaining that can be understood, but there is a list", headers.Draft6,
 			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: few", "RateLimit-Policy: 50;w=60"},
-			[]string{"Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1", "Ratelimit-Policy: 1;w=1;weir-burst=10"},
+			[]string{"Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1", "Ratelimit-Policy: 1;w=1;weir-burst=10, 50;w=60"},
 		},
+		{
+			"draft 6: what remains is optional", headers.Draft6,
+			[]string{"RateLimit-Limit: 50", "RateLimit-Reset: 7", "RateLimit-Policy: 50;w=60, 9000;w=3600"},
+			[]string{"Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1", "Ratelimit-Policy: 1;w=1;weir-burst=10, 50;w=60, 9000;w=3600"},
+		},
+		{
+			"draft 6: so is all but the list", headers.Draft6,
+			[]string{"RateLimit-Policy: 50;w=60"},
+			[]string{"Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1", "Ratelimit-Policy: 1;w=1;weir-burst=10, 50;w=60"},
+		},
+		{
+			"draft 6: parameters", headers.Draft6,
+			[]string{"RateLimit-Limit: 50;x", "RateLimit-Remaining: 8;y=1", "RateLimit-Reset: 7"},
+			[]string{"Ratelimit-Limit: 50;x", "Ratelimit-Remaining: 8;y=1", "Ratelimit-Reset: 7", "Ratelimit-Policy: 1;w=1;weir-burst=10"},
+		},
+		{"draft 6: a sign", headers.Draft6, []string{"RateLimit-Limit: 50", "RateLimit-Remaining: +0", "RateLimit-Reset: 7"}, draft6},
+		{"draft 6: a list", headers.Draft6, []string{"RateLimit-Limit: 50", "RateLimit-Remaining: 0, 0", "RateLimit-Reset: 7"}, draft6},
+		{"draft 6: a limit that is no number", headers.Draft6, []string{"RateLimit-Limit: abc", "RateLimit-Remaining: 0", "RateLimit-Reset: 7"}, draft6},
+		{"draft 6: a reset that is no number", headers.Draft6, []string{"RateLimit-Limit: 50", "RateLimit-Remaining: 0", "RateLimit-Reset: soon"}, draft6},
+		{"draft 6: more than there can be", headers.Draft6, []string{"RateLimit-Limit: 9999999999999999", "RateLimit-Remaining: 0", "RateLimit-Reset: 7"}, draft6},
 		{
 			"joined", headers.Join(headers.Draft11, headers.Legacy),
 			[]string{`RateLimit-Policy: "day";q=5`, `RateLimit: "day";r=4`, "X-RateLimit-Remaining: 0"},

@@ -31,12 +31,10 @@ func WaitAsked(h http.Header, now time.Time) time.Duration {
 	}
 	var longest time.Duration
 	for i := range list {
-		text, _ := list[i].parameter("r")
-		if left, ok := parseCount(text); !ok || left != 0 {
+		if left, ok := parseCount(list[i].parameter("r")); !ok || left != 0 {
 			continue
 		}
-		text, _ = list[i].parameter("t")
-		if wait, ok := seconds(text); ok {
+		if wait, ok := seconds(list[i].parameter("t")); ok {
 			longest = max(longest, wait)
 		}
 	}
@@ -56,8 +54,9 @@ func seconds(text string) (time.Duration, bool) {
 	return time.Duration(n) * time.Second, true
 }
 
-// parameter returns the bare item of a parameter, as it is serialised.
-func (m *member) parameter(key string) (value string, ok bool) {
+// parameter returns the bare item of a parameter, as it is serialised, or nothing if
+// there is none.
+func (m *member) parameter(key string) (value string) {
 	rest := m.parameters
 	for strings.HasPrefix(rest, ";") {
 		var name string
@@ -67,8 +66,8 @@ func (m *member) parameter(key string) (value string, ok bool) {
 			item, rest, _ = cutBareItem(rest[1:])
 		}
 		if name == key {
-			value, ok = item, true // the last one counts
+			value = item // the last one counts
 		}
 	}
-	return value, ok
+	return value
 }
