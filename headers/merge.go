@@ -78,7 +78,7 @@ func mergeLists(own, upstream http.Header, names ...string) {
 		return // nothing of ours was written
 	}
 	theirs, ok := parseLists(upstream, names)
-	if !ok {
+	if !ok { // what it says of one policy in two fields is dropped as one
 		replace(own, upstream, names...)
 		return
 	}
@@ -108,18 +108,20 @@ func mergeLists(own, upstream http.Header, names ...string) {
 	}
 }
 
-// parseLists reads fields of a header. It returns false if the first is missing or
-// any is malformed.
+// parseLists reads fields of a header. It returns false if all are missing or any is
+// malformed.
 func parseLists(h http.Header, names []string) ([][]member, bool) {
 	lists := make([][]member, 0, len(names))
-	for i, name := range names {
+	there := false
+	for _, name := range names {
 		list, ok := parseList(h[name], isNameStart)
-		if !ok || i == 0 && len(list) == 0 {
+		if !ok {
 			return nil, false
 		}
+		there = there || len(list) != 0
 		lists = append(lists, list)
 	}
-	return lists, true
+	return lists, there
 }
 
 // has reports whether a policy of a name is listed. Names have no case.

@@ -73,6 +73,16 @@ func TestMerge(t *testing.T) {
 		{"a Date has no fraction", headers.Draft11, []string{`RateLimit: "day";r=4;at=@1.5`}, []string{ownPolicy, ownLimit}},
 		{"a Display String is UTF-8", headers.Draft11, []string{`RateLimit: "day";r=4;said=%"%c3"`}, []string{ownPolicy, ownLimit}},
 		{"in lower-case digits", headers.Draft11, []string{`RateLimit: "day";r=4;said=%"%C3%BC"`}, []string{ownPolicy, ownLimit}},
+		{
+			"upstream tells of its policies only", headers.Draft11,
+			[]string{`RateLimit-Policy: "day";q=5, "A";q=3`},
+			[]string{ownPolicy + `, "day";q=5, "A-2";q=3`, ownLimit},
+		},
+		{
+			"or only of what is left", headers.Draft11,
+			[]string{`RateLimit: "day";r=4, "A";r=3`},
+			[]string{ownPolicy, ownLimit + `, "day";r=4, "A-2";r=3`},
+		},
 		{"what is malformed does not spoil ours", headers.Draft11, []string{`RateLimit: "b";r=4,`, `RateLimit-Policy: "b";q=5`}, []string{ownPolicy, ownLimit}},
 		{"nor another dialect", headers.Draft11, []string{`RateLimit: limit=10, remaining=5, reset=1`, `RateLimit-Policy: 10;w=1`}, []string{ownPolicy, ownLimit}},
 		{"nor inner lists", headers.Draft11, []string{`RateLimit: ("b");r=4`, `RateLimit-Policy: "b";q=5`}, []string{ownPolicy, ownLimit}},
