@@ -143,6 +143,6 @@ func describedAlike(a, b Policy) bool {
 }
 
 // merge lists the policies of both, ours first.
-func (w draft11) merge(own, upstream http.Header) {
-	mergeLists(own, upstream, rateLimit, rateLimitPolicy)
+func (w draft11) merge(own, upstream http.Header) bool {
+	return mergeLists(own, upstream, rateLimit, rateLimitPolicy)
 }

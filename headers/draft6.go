@@ -78,10 +78,10 @@ func appendQuotaPolicy(b []byte, limit core.Limit, q, w int64) []byte {
 	return appendBurst(b, limit, q)
 }
 
-func (draft6) merge(own, upstream http.Header) {
+func (draft6) merge(own, upstream http.Header) bool {
 	tighter, ok := isUpstreamTighter(own, upstream, remainingOfDraft6)
 	if !ok {
-		return
+		return false
 	}
 	first, second := own[rateLimitPolicy], upstream[rateLimitPolicy]
 	if tighter {
@@ -90,6 +90,7 @@ func (draft6) merge(own, upstream http.Header) {
 		replace(own, upstream, draft6Remaining, draft6Limit, draft6Reset)
 	}
 	set(upstream, rateLimitPolicy, joinQuotaPolicies(first, second))
+	return true
 }
 
 func remainingOfDraft6(h http.Header) (int64, bool) {

@@ -42,8 +42,9 @@ func (draft7) Write(h http.Header, policies []Policy) {
 	set(h, rateLimitPolicy, b)
 }
 
-func (draft7) merge(own, upstream http.Header) {
-	switch tighter, ok := isUpstreamTighter(own, upstream, remainingOfDraft7); {
+func (draft7) merge(own, upstream http.Header) bool {
+	tighter, ok := isUpstreamTighter(own, upstream, remainingOfDraft7)
+	switch {
 	case tighter:
 		// Clients that know one line only are to see all of it.
 		upstream[rateLimit] = []string{strings.Join(upstream[rateLimit], ", ")}
@@ -51,6 +52,7 @@ func (draft7) merge(own, upstream http.Header) {
 	case ok:
 		replace(own, upstream, rateLimit, rateLimitPolicy)
 	}
+	return ok
 }
 
 // remainingOfDraft7 returns the member "remaining" of a Dictionary that has all three.

@@ -3,28 +3,33 @@ package headers
 import (
 	"fmt"
 	"net/http"
-	"slices"
 )
 
 // Join returns a Writer that writes what all the writers write, in their order.
 // Where two write the same field, as [Draft] and [Draft7] do, the later one
 // wins. Joining nothing is [None]. Join panics if a writer is nil.
 func Join(writers ...Writer) Writer {
+	var all []Writer
 	for i, w := range writers {
 		if w == nil {
 			panic(fmt.Sprintf("headers: Join: writer %d of %d is nil", i+1, len(writers)))
 		}
+		if j, ok := w.(*joined); ok {
+			all = append(all, j.writers...)
+		} else {
+			all = append(all, w)
+		}
 	}
-	switch len(writers) {
+	switch len(all) {
 	case 0:
 		return None
 	case 1:
-		return writers[0]
+		return all[0]
 	}
-	return &joined{slices.Clone(writers)}
+	return &joined{all}
 }
 
-type joined struct{ writers []Writer }
+type joined struct{ writers []Writer } // none of which is joined
 
 func (j *joined) prepare(policies []Policy) Writer {
 	prepared := make([]Writer, 0, len(j.writers))
@@ -32,12 +37,6 @@ func (j *joined) prepare(policies []Policy) Writer {
 		prepared = append(prepared, Prepare(w, policies))
 	}
 	return &joined{prepared}
-}
-
-func (j *joined) merge(own, upstream http.Header) {
-	for _, w := range j.writers {
-		Merge(w, own, upstream)
-	}
 }
 
 func (j *joined) Write(h http.Header, policies []Policy) {

@@ -79,10 +79,12 @@ func (l legacy) Write(h http.Header, policies []Policy) {
 	set(h, legacyResource, []byte(resource))
 }
 
-func (legacy) merge(own, upstream http.Header) {
-	if tighter, ok := isUpstreamTighter(own, upstream, remainingOfLegacy); ok && !tighter {
+func (legacy) merge(own, upstream http.Header) bool {
+	tighter, ok := isUpstreamTighter(own, upstream, remainingOfLegacy)
+	if ok && !tighter {
 		replace(own, upstream, legacyRemaining, legacyLimit, legacyReset, legacyUsed, legacyResource)
 	}
+	return ok
 }
 
 func remainingOfLegacy(h http.Header) (int64, bool) {

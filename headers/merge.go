@@ -1,14 +1,16 @@
 package headers
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Merge makes one set of fields out of own, which is what w has written about a
-// request here, and the response of an upstream server that has limits, too. The
-// result is in upstream; own is left as it is.
+// request here and nothing else, and the response of an upstream server that has
+// limits, too. The result is in upstream; own is left as it is.
 //
 // The lists of [Draft11] become one list, ours first. A policy of upstream's whose
 // name is taken gets a number after it, the same one in both fields, and of two
@@ -16,26 +18,42 @@ import (
 // room for one policy, all fields come from whichever has less remaining; only the
 // list of policies that [Draft6] has is joined, and of two with one quota the
 // tighter side's stays. A field of upstream's that w writes, but that is not
-// well-formed in w's dialect, is dropped, since it would spoil ours; fields that w
-// does not write stay.
+// well-formed in w's dialect, is dropped, since it would spoil ours, and with it what
+// says nothing without it; fields that w does not write stay.
 //
-// A Writer of your own has its fields in place of upstream's. Whoever joins
-// writers by [Join] gets the fields of each merged.
+// A Writer of your own has its fields in place of upstream's. Of writers joined by
+// [Join] each field is merged as the last of those does that write it, so that no
+// field of own is lost.
 func Merge(w Writer, own, upstream http.Header) {
-	if m, ok := w.(merger); ok {
-		m.merge(own, upstream)
-		return
+	writers := []Writer{w}
+	if j, ok := w.(*joined); ok {
+		writers = j.writers
 	}
-	for _, name := range Names(w) {
-		if values, ok := own[name]; ok && name != "Retry-After" {
-			upstream[name] = values
+	own, told := maps.Clone(own), make(http.Header)
+	delete(own, "Retry-After")
+	for _, w := range slices.Backward(writers) {
+		m, ok := w.(merger)
+		merged := ok && m.merge(own, upstream)
+		for _, name := range Names(w) {
+			if values, ok := own[name]; ok && !merged {
+				upstream[name] = values
+			}
+			// The writers before this one are not to take it for theirs.
+			if values, ok := upstream[name]; ok {
+				told[name] = values
+			}
+			delete(own, name)
+			delete(upstream, name)
 		}
 	}
+	maps.Copy(upstream, own) // what a Writer of one's own writes at times only
+	maps.Copy(upstream, told)
 }
 
-// merger is a Writer that knows how to merge its fields.
+// merger is a Writer that knows how to merge its fields. It returns false where own
+// has nothing that it can merge, and has not touched upstream then.
 type merger interface {
-	merge(own, upstream http.Header)
+	merge(own, upstream http.Header) bool
 }
 
 // replace puts fields of own in place of upstream's. Those that own lacks are deleted.
@@ -71,16 +89,17 @@ func remainingIn(h http.Header, count func(lines []string) (int64, bool), remain
 }
 
 // mergeLists lists the policies of own and then those of upstream, in fields that
-// are Lists of names with parameters.
-func mergeLists(own, upstream http.Header, names ...string) {
+// are Lists of names with parameters. It returns false where nothing of ours was
+// written.
+func mergeLists(own, upstream http.Header, names ...string) bool {
 	ours, ok := parseLists(own, names)
 	if !ok {
-		return // nothing of ours was written
+		return false
 	}
 	theirs, ok := parseLists(upstream, names)
 	if !ok { // what it says of one policy in two fields is dropped as one
 		replace(own, upstream, names...)
-		return
+		return true
 	}
 	renamed := make(map[string]string) // by their names in lower case
 	taken := func(name string) bool { return has(ours, name) || has(theirs, name) }
@@ -106,6 +125,7 @@ func mergeLists(own, upstream http.Header, names ...string) {
 		}
 		set(upstream, name, b)
 	}
+	return true
 }
 
 // parseLists reads fields of a header. It returns false if all are missing or any is

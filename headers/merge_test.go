@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -197,7 +198,37 @@ func TestMerge(t *testing.T) {
 			[]string{`RateLimit-Policy: "day";q=5`, `RateLimit: "day";r=4`, "X-RateLimit-Remaining: 0"},
 			[]string{ownPolicy + `, "day";q=5`, ownLimit + `, "day";r=4`, "X-Ratelimit-Remaining: 0"},
 		},
-		{"a writer of one's own", mine{}, []string{"X-Mine: theirs", "Vary: Origin"}, []string{"X-Mine: mine", "Vary: Origin"}},
+		{
+			"joined with an older draft, upstream speaks the newer one", headers.Join(headers.Draft11, headers.Draft6),
+			[]string{`RateLimit-Policy: "day";q=5`, `RateLimit: "A";r=4`},
+			append([]string{ownLimit + `, "A-2";r=4`}, draft6...),
+		},
+		{
+			"joined with an older draft, upstream speaks the older one", headers.Join(headers.Draft11, headers.Draft6),
+			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 8", "RateLimit-Reset: 7", "RateLimit-Policy: 50;w=60"},
+			[]string{ownLimit, "Ratelimit-Limit: 50", "Ratelimit-Remaining: 8", "Ratelimit-Reset: 7", "Ratelimit-Policy: 50;w=60, 1;w=1;weir-burst=10"},
+		},
+		{
+			"joined with a newer draft", headers.Join(headers.Draft6, headers.Draft11),
+			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 8", "RateLimit-Reset: 7", "RateLimit-Policy: 50;w=60"},
+			[]string{ownLimit, ownPolicy, "Ratelimit-Limit: 50", "Ratelimit-Remaining: 8", "Ratelimit-Reset: 7"},
+		},
+		{
+			"joined drafts 7 and 6", headers.Join(headers.Draft7, headers.Draft6),
+			[]string{"RateLimit: limit=50, remaining=8, reset=7", "RateLimit-Policy: 50;w=60"},
+			[]string{"Ratelimit: limit=50, remaining=8, reset=7", "Ratelimit-Limit: 10", "Ratelimit-Remaining: 9", "Ratelimit-Reset: 1", "Ratelimit-Policy: 1;w=1;weir-burst=10, 50;w=60"},
+		},
+		{
+			"joined with what is joined", headers.Join(headers.Legacy, headers.Join(headers.Draft11, mine{})),
+			[]string{`RateLimit: "day";r=4`, "X-RateLimit-Remaining: 0", "X-Mine: theirs", "X-Room: theirs"},
+			[]string{ownPolicy, ownLimit + `, "day";r=4`, "X-Ratelimit-Remaining: 0", "X-Mine: mine", "X-Room: 9"},
+		},
+		{
+			"joined with one that has a field of the others", headers.Join(headers.Draft7, headers.Legacy, taker{}),
+			[]string{"RateLimit: limit=50, remaining=8, reset=7", "X-RateLimit-Remaining: 0"},
+			[]string{"Ratelimit: taken", "X-Ratelimit-Remaining: taken", "Ratelimit-Policy: 1;w=1;weir-burst=10", "X-Ratelimit-Limit: 10", "X-Ratelimit-Reset: 1"},
+		},
+		{"a writer of one's own", mine{}, []string{"X-Mine: theirs", "X-Room: theirs", "Vary: Origin"}, []string{"X-Mine: mine", "X-Room: 9", "Vary: Origin"}},
 		{"none", headers.None, []string{`RateLimit: "day";r=4`}, []string{`Ratelimit: "day";r=4`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -215,9 +246,23 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// mine writes a field of its own, and another one where there is room.
 type mine struct{}
 
-func (mine) Write(h http.Header, _ []headers.Policy) { h.Set("X-Mine", "mine") }
+func (mine) Write(h http.Header, policies []headers.Policy) {
+	h.Set("X-Mine", "mine")
+	if left := policies[0].Decision.Remaining; left > 0 {
+		h.Set("X-Room", strconv.Itoa(left))
+	}
+}
+
+// taker writes fields that others write, too.
+type taker struct{}
+
+func (taker) Write(h http.Header, _ []headers.Policy) {
+	h.Set("RateLimit", "taken")
+	h.Set("X-RateLimit-Remaining", "taken")
+}
 
 func TestWhereNothingWasWrittenUpstreamIsLeftAlone(t *testing.T) {
 	for name, w := range writers {

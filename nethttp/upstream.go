@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/weir-go/ratelimit/headers"
 )
@@ -15,7 +16,8 @@ import (
 // Without it the proxy adds upstream's fields to ours, which makes two values of
 // what may have one, and two policies of one name. [headers.Merge] says what
 // becomes of each dialect: lists of policies become one list, single values are
-// those of the tighter limit. A response to a request that no limiter has decided
+// those of the tighter limit. Of nested limiters with different dialects each field
+// is merged as the innermost that writes it does. A response to a request that no limiter has decided
 // about is left alone, and so is Retry-After, which is upstream's own.
 //
 // It never fails. The request that the response answers must have the context of
@@ -26,27 +28,19 @@ func MergeUpstream(response *http.Response) error {
 	if response.Request == nil {
 		return nil
 	}
-	merged := make(map[string]bool)
+	var nested []*exchange
 	for x := exchangeFrom(response.Request.Context()); x != nil; x = x.outer {
-		own := make(http.Header)
+		nested = append(nested, x)
+	}
+	own := make(http.Header)
+	writers := make([]headers.Writer, 0, len(nested))
+	for _, x := range slices.Backward(nested) { // as they have written
 		x.write(own)
-		if anyOf(own, merged) {
-			continue // a limiter further inside has told of this one's policies
-		}
-		headers.Merge(x.guard.options.Headers, own, response.Header)
+		writers = append(writers, x.guard.options.Headers)
 		for name := range own {
-			merged[name] = true
-			x.header.Del(name) // the proxy is going to add the response's
+			delete(x.header, name) // the proxy is going to add the response's
 		}
 	}
+	headers.Merge(headers.Join(writers...), own, response.Header)
 	return nil
-}
-
-func anyOf(h http.Header, names map[string]bool) bool {
-	for name := range h {
-		if names[name] {
-			return true
-		}
-	}
-	return false
 }
