@@ -37,7 +37,12 @@
 // is left out and q is the capacity. A capacity that differs from q, as that of
 // a bucket may, is the vendor parameter weir-burst.
 //
-// # Several servers
+// # Several limiters
+//
+// Limiters that are nested in one server should speak one dialect. Where two dialects
+// have a field in common, the inner limiter's stays, and what is left of the outer
+// one's tells of fewer policies: [Draft6] inside of [Draft] leaves RateLimit without the
+// descriptions of its policies.
 //
 // A reverse proxy may have limits, and so may the servers behind it. [Merge] makes
 // one set of what both say.

@@ -17,7 +17,8 @@ import (
 // the Retry-After; otherwise, and where no wait can help, the time until the key
 // is as good as new.
 //
-// No standard says what Reset is, and services differ: see [LegacyEpoch].
+// No standard says what Reset is, and services differ: see [LegacyEpoch]. The fields
+// that [GitHub] has besides are removed, as they would tell of another policy.
 var Legacy Writer = legacy{}
 
 // LegacyEpoch writes the fields of [Legacy] with Reset as a Unix time, in
@@ -60,15 +61,20 @@ func (l legacy) Write(h http.Header, policies []Policy) {
 	capacity := int64(d.Limit.Capacity())
 	remaining := int64(d.Remaining)
 
-	var number [20]byte
-	set(h, legacyLimit, appendInteger(number[:0], capacity))
-	set(h, legacyRemaining, appendInteger(number[:0], remaining))
 	seconds := secondsUp(reset(d))
 	if l.epoch {
 		seconds = epochUp(time.Now().Add(reset(d)))
 	}
-	set(h, legacyReset, appendInteger(number[:0], seconds))
+	var number [20]byte
+	values := new([3]string)
+	values[0] = string(appendInteger(number[:0], capacity))
+	values[1] = string(appendInteger(number[:0], remaining))
+	values[2] = string(appendInteger(number[:0], seconds))
+	h[legacyLimit], h[legacyRemaining], h[legacyReset] = values[0:1:1], values[1:2:2], values[2:3:3]
 	if !l.details {
+		// A limiter in front may have written them, about another policy.
+		delete(h, legacyUsed)
+		delete(h, legacyResource)
 		return
 	}
 	set(h, legacyUsed, appendInteger(number[:0], capacity-remaining))

@@ -79,3 +79,9 @@ func TestGitHubBytes(t *testing.T) {
 		}},
 	})
 }
+
+func TestLegacyInsideOfGitHubLeavesNothingOfIt(t *testing.T) {
+	checkGolden(t, headers.Join(headers.GitHub, headers.Legacy), []golden{{"allowed", policies(first), fields{
+		"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "9", "X-RateLimit-Reset": "1",
+	}}})
+}

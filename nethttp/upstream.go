@@ -17,8 +17,9 @@ import (
 // what may have one, and two policies of one name. [headers.Merge] says what
 // becomes of each dialect: lists of policies become one list, single values are
 // those of the tighter limit. Of nested limiters with different dialects each field
-// is merged as the innermost that writes it does. A response to a request that no limiter has decided
-// about is left alone, and so is Retry-After, which is upstream's own.
+// is merged as the innermost does that writes it. A response to a request that no
+// limiter has decided about is left alone, and so is Retry-After, which is upstream's
+// own.
 //
 // It never fails. The request that the response answers must have the context of
 // the one that the limiters met, as it does in [httputil.ReverseProxy].

@@ -69,6 +69,10 @@ func TestNestedLimitersAndUpstreamAreOneSet(t *testing.T) {
 				"Ratelimit-Limit: 100", "Ratelimit-Remaining: 99", "Ratelimit-Reset: 1",
 			},
 		},
+		"a dialect around a smaller one": {
+			headers.GitHub, headers.Legacy, append(looserLegacy, "X-Ratelimit-Used: 4", "X-Ratelimit-Resource: core"),
+			[]string{"X-Ratelimit-Limit: 100", "X-Ratelimit-Remaining: 99", "X-Ratelimit-Reset: 1"},
+		},
 		"a dialect around none": {headers.Legacy, headers.None, legacy, legacy},
 		"a dialect around a larger one": {
 			headers.Legacy, headers.GitHub, append(legacy, "X-Ratelimit-Used: 4", "X-Ratelimit-Resource: core"),
