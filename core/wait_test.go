@@ -188,6 +188,30 @@ func TestThoseWhoAreRefusedAreNotCountedIn(t *testing.T) {
 	}
 }
 
+// Nor are those who were in the line when it was seen that they are too late.
+func TestThoseWhoAreTooLateAreNotCountedIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, limit := core.New(&slow{Store: core.NewMemory()}), core.Leaky(10, core.PerSecond(10))
+		if d, err := l.AllowN(t.Context(), "key", limit, 10); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		var errs [3]error
+		var group sync.WaitGroup
+		for i, w := range []struct {
+			cost    int
+			longest time.Duration
+		}{{1, time.Second}, {10, 300 * time.Millisecond}, {1, 500 * time.Millisecond}} {
+			group.Go(func() { errs[i] = l.WaitN(t.Context(), "key", limit, w.cost, core.WithLongestWait(w.longest)) })
+			synctest.Wait() // while the first is being answered
+		}
+		group.Wait()
+		limitedBy(t, errs[1])
+		if errs[0] != nil || errs[2] != nil {
+			t.Errorf("around one who was refused: %v and %v", errs[0], errs[2])
+		}
+	})
+}
+
 func TestCancelledWaitLeavesNothingCharged(t *testing.T) {
 	for _, limit := range []core.Limit{core.Leaky(1, core.PerMinute(1)), core.Shaping(3, core.PerMinute(1))} {
 		t.Run(limit.Algorithm(), func(t *testing.T) {

@@ -82,6 +82,7 @@ func TestErrorsAreSettledByWhatTheClientGets(t *testing.T) {
 		"by a text":                {handler: leave, answer: func(c *gin.Context) { c.String(403, "no") }, code: 403, settled: 403},
 		"by a status":              {handler: leave, answer: func(c *gin.Context) { c.Status(401) }, code: 401, settled: 401},
 		"by a status that is sent": {handler: leave, answer: func(c *gin.Context) { c.AbortWithStatus(401) }, code: 401, settled: 401},
+		"by sending what there is": {handler: leave, answer: func(c *gin.Context) { c.Writer.WriteHeaderNow() }, code: 200, settled: 200},
 		"by a write":               {handler: leave, answer: func(c *gin.Context) { _, _ = c.Writer.WriteString("fine") }, code: 200, settled: 200},
 		"by bytes":                 {handler: leave, answer: func(c *gin.Context) { _, _ = c.Writer.Write([]byte("fine")) }, code: 200, settled: 200},
 		"by a flush":               {handler: leave, answer: func(c *gin.Context) { c.Writer.Flush() }, code: 200, settled: 200},

@@ -73,7 +73,12 @@ func TestWatchedWriterNotifiesWhenTheClientGoesAway(t *testing.T) {
 	handler := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		gone := w.(http.CloseNotifier).CloseNotify() //nolint:staticcheck // as they do
 		leave()
-		told <- <-gone
+		select {
+		case away := <-gone:
+			told <- away
+		case <-time.After(10 * time.Second):
+			told <- false
+		}
 	}))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler.ServeHTTP(onlyUnwraps{w}, r)
