@@ -20,7 +20,7 @@ import (
 
 // The users that the documentation recommends, as ACL SETUSER takes them.
 const (
-	aloneUser = "reset on >secret ~ratelimit:* resetchannels +evalsha +eval +time +get +set +del +hmget +hset +pexpireat " +
+	aloneUser = "reset on >secret ~ratelimit:* resetchannels +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl " +
 		"+llen +lindex +lrange +ltrim +rpush +lrem"
 	clusterUser = aloneUser + " +cluster|slots +asking +command"
 	ringUser    = aloneUser + " +ping"
@@ -145,7 +145,9 @@ func useEverything(ctx context.Context, client redis.UniversalClient) error {
 		}
 		now = now.Add(59 * time.Minute)
 		_, err := clocked.Allow(ctx, name, limit(3))
-		failures = append(failures, err, clocked.Reset(ctx, name, limit(3)))
+		now = now.Truncate(16 * time.Microsecond) // when a denial looks at the time to live
+		_, denied := clocked.AllowN(ctx, name, limit(3), 4)
+		failures = append(failures, err, denied, clocked.Reset(ctx, name, limit(3)))
 		// Settled among what others were charged, and given back.
 		for _, cost := range []int{2, 0} {
 			reserved, err := clocked.Reserve(ctx, core.Check{Key: name, Limit: limit(9), Cost: 1})

@@ -42,7 +42,7 @@ func TestCloseDrainsWhatIsNoQuestion(t *testing.T) {
 					case word(command, c.held):
 						held++
 						<-release
-						return "", nil
+						return "0", nil
 					case command.Args()[2] == 2:
 						return "", errCrossSlot // as a cluster in disguise
 					case word(command, "ratelimit:{full}:"+limit.Name()):
@@ -77,7 +77,8 @@ func TestCloseDrainsWhatIsNoQuestion(t *testing.T) {
 	}
 }
 
-func TestCloseWaitsNoLongerThanTheBudget(t *testing.T) {
+// Close waits no longer than a call may take: its time in the queue and the budget.
+func TestCloseIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := wired(t, func(redis.Cmder) (string, error) { return "", nil })
 		if err := r.calls.begin(); err != nil { // and it never ends
@@ -85,56 +86,78 @@ func TestCloseWaitsNoLongerThanTheBudget(t *testing.T) {
 		}
 		began := time.Now()
 		_ = r.Close()
-		if took := time.Since(began); took != time.Hour {
-			t.Errorf("Close took %v, want the budget of an hour", took)
+		if took := time.Since(began); took != 11*time.Hour {
+			t.Errorf("Close took %v, want the budget of an hour and ten of them in the queue", took)
 		}
 	})
 }
 
+// clientAt returns a client of an address, of which a function answers all calls.
+func clientAt(t *testing.T, address string, w wire) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})
+	client.AddHook(w)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
 // A server that is met for the first time after Close is not asked.
 func TestServerThatIsFoundAfterClose(t *testing.T) {
-	r := wired(t, func(redis.Cmder) (string, error) { return "0", nil })
+	answer := func(redis.Cmder) (string, error) { return "0", nil }
+	r := wired(t, answer)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f := r.flightsAt("10.0.0.1:6379")
-	if err := f.ask(t.Context(), f.newRequest()); !errors.Is(err, errClosed) {
-		t.Errorf("asked after Close: %v", err)
+	s := r.serverAt(clientAt(t, "10.0.0.1:6379", answer))
+	if err := s.checks.Do(t.Context(), s.checks.NewCall()); !errors.Is(err, errClosed) {
+		t.Errorf("a check after Close: %v", err)
+	}
+	if err := s.settlements.Do(t.Context(), s.settlements.NewCall()); !errors.Is(err, errClosed) {
+		t.Errorf("a settlement after Close: %v", err)
 	}
 }
 
-// Nodes of a cluster come and go. Those that are asked are kept, and so is one that has
-// something in the air.
+// Nodes of a cluster come and go. Those that are asked are kept, and so is one that is answering.
 func TestServersThatAreGoneAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := wired(t, func(redis.Cmder) (string, error) { return "0", nil })
+		answer := func(redis.Cmder) (string, error) { return "0", nil }
+		r := wired(t, answer)
 		known := func() (n int) {
-			r.servers.Range(func(any, any) bool { n++; return true })
+			r.servers.byAddress.Range(func(any, any) bool { n++; return true })
 			return n
 		}
-		steady, busy := r.flightsAt("steady:6379"), r.flightsAt("busy:6379")
-		busy.inAir++
-		for i := range 1000 {
+		at := func(address string) *server { return r.serverAt(clientAt(t, address, answer)) }
+		release := make(chan struct{})
+		slow := clientAt(t, "busy:6379", func(redis.Cmder) (string, error) { <-release; return "0", nil })
+		steady, busy := at("steady:6379"), r.serverAt(slow)
+		done := make(chan error, 1)
+		go func() { done <- busy.checks.Do(t.Context(), busy.checks.NewCall()) }()
+		synctest.Wait()
+		const rounds = 200
+		for i := range rounds {
 			for j := range 3 {
-				r.flightsAt(strings.Repeat("x", 3*i+j) + ":6379")
+				at(strings.Repeat("x", 3*i+j) + ":6379")
 			}
-			if r.flightsAt("steady:6379") != steady {
+			if at("steady:6379") != steady {
 				t.Fatal("a server that is asked all the time was forgotten")
 			}
 			time.Sleep(forgotten)
 		}
 		if n := known(); n > 2+3*3 {
-			t.Errorf("%d servers are known, of 3000 that have been", n)
+			t.Errorf("%d servers are known, of %d that have been", n, 3*rounds)
 		}
-		if r.flightsAt("busy:6379") != busy {
-			t.Error("a server with something in the air was forgotten")
+		if r.serverAt(slow) != busy {
+			t.Error("a server that is answering was forgotten")
 		}
-		busy.inAir--
+		close(release)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 		// Many that are new at once are all kept.
 		time.Sleep(forgotten)
 		before := known()
 		for i := range 100 {
-			r.flightsAt(strings.Repeat("y", i+1) + ":6379")
+			at(strings.Repeat("y", i+1) + ":6379")
 		}
 		if n := known(); n < 100 || n > before+100 {
 			t.Errorf("%d servers are known after %d and 100 new ones", n, before)

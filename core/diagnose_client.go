@@ -39,11 +39,11 @@ func settingsOf(rdb redis.UniversalClient) (s clientSettings, known bool) {
 
 // diagnoseClient finds out whether the store's client suits a limiter.
 func (r *Redis) diagnoseClient() Diagnosis {
-	settings, known := settingsOf(r.client)
+	settings, known := settingsOf(r.topology.client)
 	if !known {
 		return Diagnosis{{
 			Name: "client", Severity: SeverityNotice,
-			Found:   fmt.Sprintf("the options of a %T cannot be seen", r.client),
+			Found:   fmt.Sprintf("the options of a %T cannot be seen", r.topology.client),
 			Meaning: "If it repeats what timed out, requests may be charged twice.",
 			Advice:  "Have it repeat nothing, and heed deadlines.",
 		}}

@@ -29,13 +29,14 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"del", []any{"del", key}},
 		{"hmget", []any{"hmget", key, "field"}},
 		{"pexpireat", []any{"pexpireat", key, 1}},
+		{"pttl", []any{"pttl", key}},
 		{"llen", []any{"llen", key}},
 		{"lindex", []any{"lindex", key, 0}},
 		{"lrange", []any{"lrange", key, 0, 0}},
 		{"ltrim", []any{"ltrim", key, 0, 0}},
 		{"lrem", []any{"lrem", key, 0, 1}},
 	}
-	switch e.store.client.(type) {
+	switch e.store.topology.client.(type) {
 	case *redis.ClusterClient:
 		// Asking is for the next command, so it is not the last.
 		attempts = append(attempts, attempt{"asking", []any{"asking"}}, attempt{"command", []any{"command", "count"}})

@@ -432,11 +432,17 @@ func TestDiagnoseClock(t *testing.T) {
 // for some commands, and errors for the others.
 func says(t *testing.T, replies map[string]string) (addr string) {
 	t.Helper()
-	return serve(t, func(command string) string {
-		if reply, ok := replies[command]; ok {
-			return reply
+	return serve(t, func(command, last string) string {
+		reply, ok := replies[command]
+		if !ok {
+			return "-ERR unknown command\r\n"
 		}
-		return "-ERR unknown command\r\n"
+		if bulk, ok := strings.CutPrefix(reply, "$"); ok && last == "at" { // the instant is asked for
+			_, text, _ := strings.Cut(bulk, "\r\n")
+			text = strings.TrimSuffix(text, "\r\n") + " 1700000000000000"
+			return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text)
+		}
+		return reply
 	})
 }
 
@@ -450,7 +456,7 @@ func TestDiagnoseScripts(t *testing.T) {
 	for name, test := range map[string]struct{ reply, want string }{
 		"admits all":     {"$1\r\n0\r\n", "request 2 is allowed: true"},
 		"refuses all":    {"$10\r\n9999999999\r\n", "request 1 is allowed: false"},
-		"answers wrong":  {"$5\r\nhello\r\n", "no answer to the question"},
+		"answers wrong":  {"$5\r\nhello\r\n", "no answer to the call"},
 		"has no scripts": {"-ERR unknown command 'evalsha'\r\n", "does not know a command"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -588,7 +594,7 @@ b:1
 }
 
 // serve answers commands in Redis' protocol.
-func serve(t *testing.T, answer func(command string) string) (addr string) {
+func serve(t *testing.T, answer func(command, last string) string) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -604,11 +610,11 @@ func serve(t *testing.T, answer func(command string) string) (addr string) {
 			go func() {
 				defer connection.Close()
 				for lines := bufio.NewReader(connection); ; {
-					command, err := readCommand(lines)
+					command, last, err := readCommand(lines)
 					if err != nil {
 						return
 					}
-					if _, err := io.WriteString(connection, answer(command)); err != nil {
+					if _, err := io.WriteString(connection, answer(command, last)); err != nil {
 						return
 					}
 				}
@@ -618,24 +624,25 @@ func serve(t *testing.T, answer func(command string) string) (addr string) {
 	return listener.Addr().String()
 }
 
-// readCommand reads a command with its arguments, and returns its name.
-func readCommand(lines *bufio.Reader) (name string, err error) {
+// readCommand reads a command with its arguments, and returns its name and the last of them.
+func readCommand(lines *bufio.Reader) (name, last string, err error) {
 	var count int
 	if _, err := fmt.Fscanf(lines, "*%d\r\n", &count); err != nil {
-		return "", err
+		return "", "", err
 	}
 	for i := range count {
 		var length int
 		if _, err := fmt.Fscanf(lines, "$%d\r\n", &length); err != nil {
-			return "", err
+			return "", "", err
 		}
 		word := make([]byte, length+len("\r\n"))
 		if _, err := io.ReadFull(lines, word); err != nil {
-			return "", err
+			return "", "", err
 		}
+		last = string(word[:length])
 		if i == 0 {
-			name = strings.ToLower(string(word[:length]))
+			name = strings.ToLower(last)
 		}
 	}
-	return name, nil
+	return name, last, nil
 }

@@ -34,20 +34,20 @@
 // The limiter's user needs no more than this on a server alone or behind Sentinel:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
-//	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat
+//	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
 //
 // on every node of a cluster, where the client has to find the way:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
-//	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat
+//	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
 //	    +cluster|slots +asking +command
 //
 // and on every shard of a ring, whose client looks by PING who is up:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
-//	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat
+//	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
 //	    +ping
 //

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/batch"
 )
 
 // Failure is why a question could not be answered, for metrics and for deciding what
@@ -25,7 +27,7 @@ const (
 	// Suspended means that Redis has failed several times in a row and was not asked; see
 	// [WithBreaker].
 	Suspended Failure = "suspended"
-	// Overloaded means that too many questions were waiting; see [WithMaxWaiting].
+	// Overloaded means that too many questions were waiting; see [WithQueue].
 	Overloaded Failure = "overloaded"
 	// ReadOnly means that the server is a replica, as after a failover that the client has not
 	// noticed yet.
@@ -67,18 +69,32 @@ func FailureOf(err error) Failure {
 	return Other
 }
 
+// ErrNotDone is in the chain of an error after which it is certain that nothing was charged, settled
+// or reset, since nothing was sent or all of it was refused: it may be tried again. A Store of your
+// own may wrap it, too. After an error without it, what was asked may have been carried out.
+var ErrNotDone = errors.New("core: nothing was done")
+
 // failure is an error of a kind.
 type failure struct {
-	kind Failure
-	err  error
+	kind   Failure
+	undone bool // for certain
+	err    error
 }
 
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
+// Is implements what [errors.Is] asks.
+func (f *failure) Is(target error) bool { return f.undone && target == ErrNotDone } //nolint:errorlint // as Is has to
+
 // failed returns an error of a kind.
 func failed(kind Failure, format string, values ...any) error {
-	return &failure{kind, fmt.Errorf(format, values...)}
+	return &failure{kind: kind, err: fmt.Errorf(format, values...)}
+}
+
+// unsent returns an error of a kind that came before anything was sent.
+func unsent(kind Failure, format string, values ...any) error {
+	return &failure{kind: kind, undone: true, err: fmt.Errorf(format, values...)}
 }
 
 // UnansweredError is the error of a question of which Redis has answered a part: in a
@@ -94,6 +110,44 @@ type UnansweredError struct {
 func (e *UnansweredError) Error() string { return e.Err.Error() }
 
 func (e *UnansweredError) Unwrap() error { return e.Err }
+
+// partlySettled is the error of settlements of which some were certainly not carried out, and others
+// were, or may have been.
+type partlySettled struct {
+	undone []int // by their places
+	err    error
+}
+
+func (e *partlySettled) Error() string { return e.err.Error() }
+func (e *partlySettled) Unwrap() error { return e.err }
+
+// of returns the error of some of the settlements, from the first one on.
+func (e *partlySettled) of(first, n int) error {
+	var undone []int
+	for _, place := range e.undone {
+		if place >= first && place < first+n {
+			undone = append(undone, place-first)
+		}
+	}
+	switch len(undone) {
+	case 0:
+		return nil // those that failed otherwise are told by the error of the others
+	case n:
+		return &failure{FailureOf(e.err), true, e.err}
+	}
+	return &partlySettled{undone, e.err}
+}
+
+// joined joins errors of parts. It is [ErrNotDone] only if all of them are.
+func joined(failures []error) error {
+	err := errors.Join(failures...)
+	for _, one := range failures {
+		if !errors.Is(one, ErrNotDone) && errors.Is(err, ErrNotDone) {
+			return &failure{kind: FailureOf(err), err: errors.New(err.Error())}
+		}
+	}
+	return err
+}
 
 // codes are the first words of Redis' own errors.
 var codes = map[string]Failure{
@@ -151,31 +205,133 @@ func kindOfReply(text string) Failure {
 	return Other
 }
 
+// refusedBy returns the error for an error reply of Redis.
+func refusedBy(reply string) error {
+	kind := kindOfReply(reply)
+	return &failure{kind, kind.refuses(), fmt.Errorf("core: redis: %s", reply)}
+}
+
+// refuses reports whether an error reply of a kind means that nothing was written: the first
+// command that would write is refused.
+func (f Failure) refuses() bool {
+	switch f { //nolint:exhaustive // of the others it is not known
+	case ReadOnly, Loading, ClusterDown, Misconfigured, NotPermitted, Busy:
+		return true
+	}
+	return false
+}
+
 // blamesServer reports whether a failure says that the server cannot be relied on
 // just now.
 func (f Failure) blamesServer() bool {
 	return f != "" && f != GivenUp && f != Closed && f != Suspended && f != Overloaded && f != Full
 }
 
-// explain says why a call failed, and whose time was up if it was for that. The
-// client reports it in several ways.
-func (r *Redis) explain(asked, bounded context.Context, err error) error {
+// batchError returns the error of a call that a lane has failed. ctx is that of the batch; it is
+// nil if the call was not sent.
+func (r *Redis) batchError(ctx *batch.Context, err error) error {
+	fail := unsent
+	if ctx != nil && ctx.Sent() || r.obscure() {
+		fail = failed
+	}
+	switch {
+	case errors.Is(err, batch.ErrClosed):
+		return errClosed
+	case errors.Is(err, batch.ErrSuspended):
+		return errSuspended
+	case errors.Is(err, batch.ErrFull):
+		return unsent(Overloaded, "core: %d calls wait for redis already", r.maxWaiting)
+	case errors.Is(err, batch.ErrOverdue):
+		return unsent(Overloaded, "core: the call has waited in this process for %v", r.patience)
+	case errors.Is(err, batch.ErrUnconnected):
+		return fail(Unreachable, "core: no connection to redis within %v: %w", r.patience, context.DeadlineExceeded)
+	case errors.Is(err, batch.ErrTimedOut):
+		return r.timedOut(context.DeadlineExceeded)
+	}
+	if panicked, ok := errors.AsType[batch.Panic](err); ok {
+		return fail(Other, "core: the redis client or a hook of it panicked: %v", panicked.Cause)
+	}
+	return unsent(GivenUp, "core: the call was given up: %w", err)
+}
+
+// obscure reports whether it cannot be known what the client has sent: it is of a kind that is not
+// known.
+func (r *Redis) obscure() bool {
+	return r.topology.single == nil && !r.topology.sharded()
+}
+
+// outcomeOf says what an error says about the server.
+func outcomeOf(err error) batch.Outcome {
+	if FailureOf(err).blamesServer() {
+		return batch.Failed
+	}
+	return batch.Unknown
+}
+
+// explain says why a batch failed. The client reports in several ways that its time was up.
+func (r *Redis) explain(ctx *batch.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case !ctx.Sent() && !r.obscure():
+		return r.explainUnsent(err)
+	case isTimeout(err):
+		return r.timedOut(err)
+	}
+	kind := kindOf(err)
+	return &failure{kind, kind.refuses(), fmt.Errorf("core: redis: %w", err)}
+}
+
+// explainUnsent says why there was no connection to send a batch on.
+func (r *Redis) explainUnsent(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return unsent(Overloaded, "core: all connections of the redis client are in use: %w", err)
+	case isTimeout(err):
+		return unsent(Unreachable, "core: no connection to redis in time: %w", err)
+	}
+	return unsent(kindOf(err), "core: redis: %w", err)
+}
+
+// unlessTimeIsUp returns the error of a call, or that its caller's time was up, if it was.
+func (r *Redis) unlessTimeIsUp(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return &failure{GivenUp, errors.Is(err, ErrNotDone), fmt.Errorf("core: the call was given up: %w (%w)", context.Cause(ctx), err)}
+}
+
+// explainCall says why a call outside of a batch failed, and whose time was up if it was for that.
+func (r *Redis) explainCall(asked, bounded context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case asked.Err() != nil:
-		return failed(GivenUp, "core: the question was given up: %w", context.Cause(asked))
-	case errors.Is(err, context.DeadlineExceeded):
-		return failed(TimedOut, "core: redis has not answered within %v: %w", r.budget, err)
+		return failed(GivenUp, "core: the call was given up: %w", context.Cause(asked))
 	case bounded.Err() != nil || isTimeout(err):
-		return failed(TimedOut, "core: redis has not answered within %v: %w: %w", r.budget, context.DeadlineExceeded, err)
+		return r.timedOut(err)
 	}
 	return failed(kindOf(err), "core: redis: %w", err)
 }
 
-// isTimeout reports whether a socket's deadline has passed, which it may do a
-// moment before the context's.
+// timedOut returns the error of a call to which Redis has not answered in time.
+func (r *Redis) timedOut(err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
+	return failed(TimedOut, "core: redis has not answered within %v: %w", r.budget, err)
+}
+
+// isTimeout reports whether the deadline of a context has passed, or that of a socket, which it
+// may do a moment before.
 func isTimeout(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
-	return ok && timeout.Timeout()
+	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
+
+var (
+	errClosed    = &failure{kind: Closed, undone: true, err: errors.New("core: the store is closed")}
+	errSuspended = &failure{kind: Suspended, undone: true, err: errors.New("core: redis has failed several times in a row and is not asked for a while")}
+)

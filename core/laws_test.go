@@ -22,7 +22,7 @@ func TestRedisKeepsTheLawsInCompany(t *testing.T) {
 	server := redistest.Shared(t)
 	before := server.Calls(t, "evalsha")
 	asked := &atomic.Int64{}
-	storetest.Run(t, inCompany(newRedis(t, core.WithFlights(1)), asked))
+	storetest.Run(t, inCompany(newRedis(t, core.WithInFlight(1)), asked))
 	if calls := server.Calls(t, "evalsha") - before; int64(calls) > asked.Load()*3/4 {
 		t.Errorf("%d questions took %d calls: few have shared one", asked.Load(), calls)
 	}
@@ -95,5 +95,5 @@ func (c *company) among(ask func() error) error {
 // reference for both.
 func TestMemoryRedisAndTheModelAgree(t *testing.T) {
 	t.Parallel()
-	storetest.Agree(t, newMemory, newRedis(t), inCompany(newRedis(t, core.WithFlights(1)), new(atomic.Int64)))
+	storetest.Agree(t, newMemory, newRedis(t), inCompany(newRedis(t, core.WithInFlight(1)), new(atomic.Int64)))
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
+
+	"github.com/weir-go/ratelimit/core/internal/queue"
 )
 
 // Limiter answers whether something may happen now. It is a [Store] with the
@@ -15,10 +18,11 @@ import (
 // sense (an empty key, a negative cost, a limit that is not valid) are errors
 // that change nothing and talk to nobody.
 type Limiter struct {
-	store Store
-	trace Trace
-	lines lines
-	turns turns
+	store   Store
+	trace   Trace
+	waiters *queue.Queues[queueKey, waitQuestion, *Reservation, Decision]
+	turns   queue.Turns[turnKey, Moment]
+	returns returns
 }
 
 // New returns a Limiter on a store. It talks to nobody. A nil store panics.
@@ -27,6 +31,8 @@ func New(store Store, options ...LimiterOption) *Limiter {
 		panic("core: New needs a Store: use core.NewRedis or core.NewMemory")
 	}
 	l := &Limiter{store: store}
+	l.waiters = waitersOf(l)
+	l.returns.logger = slog.Default
 	for _, option := range options {
 		option.applyLimiter(l)
 	}
@@ -147,5 +153,9 @@ func (l *Limiter) Reset(ctx context.Context, key string, limits ...Limit) error 
 func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 
 // Close gives back what [Open] opened. A client or a store that you made is
-// yours to close. Questions asked after Close are errors.
-func (l *Limiter) Close() error { return l.store.Close() }
+// yours to close. What those who waited have left behind is given back first, within two seconds.
+// Calls after Close are errors.
+func (l *Limiter) Close() error {
+	l.returns.drain()
+	return l.store.Close() //nolint:wrapcheck // it is the store's
+}

@@ -109,10 +109,10 @@ func (r *Redis) List(ctx context.Context, prefix, cursor string) (keys []Listed,
 	}
 	servers, err := r.scannable(ctx)
 	if err != nil {
-		return nil, "", r.explain(ctx, ctx, err)
+		return nil, "", r.explainCall(ctx, ctx, err)
 	}
 	address, at, ok := strings.Cut(cursor, " ")
-	place, _ := slices.BinarySearchFunc(servers, address, func(s server, address string) int { return strings.Compare(s.address, address) })
+	place, _ := slices.BinarySearchFunc(servers, address, func(s scanned, address string) int { return strings.Compare(s.address, address) })
 	position, malformed := strconv.ParseUint(at, 10, 64)
 	switch {
 	case cursor == "":
@@ -147,32 +147,27 @@ func (r *Redis) List(ctx context.Context, prefix, cursor string) (keys []Listed,
 	return keys, next, nil
 }
 
-// server is one that has keys.
-type server struct {
+// scanned is a server that has keys.
+type scanned struct {
 	address string
 	client  redis.UniversalClient
 }
 
 // scannable returns the servers that have keys, in the order of their addresses.
-func (r *Redis) scannable(ctx context.Context) ([]server, error) {
+func (r *Redis) scannable(ctx context.Context) ([]scanned, error) {
 	var mu sync.Mutex
-	var servers []server
-	add := func(_ context.Context, client *redis.Client) error {
+	var servers []scanned
+	add := func(_ context.Context, client redis.UniversalClient) error {
 		mu.Lock()
 		defer mu.Unlock()
-		servers = append(servers, server{client.Options().Addr, client})
+		servers = append(servers, scanned{client.(*redis.Client).Options().Addr, client}) //nolint:forcetypeassert // where there are several
 		return nil
 	}
-	var err error
-	switch client := r.client.(type) {
-	case *redis.ClusterClient:
-		err = client.ForEachMaster(ctx, add)
-	case *redis.Ring:
-		err = client.ForEachShard(ctx, add)
-	default:
-		return []server{{"redis", client}}, nil
+	if !r.topology.sharded() {
+		return []scanned{{"redis", r.topology.client}}, nil
 	}
-	slices.SortFunc(servers, func(a, b server) int { return strings.Compare(a.address, b.address) })
+	err := r.topology.each(ctx, add)
+	slices.SortFunc(servers, func(a, b scanned) int { return strings.Compare(a.address, b.address) })
 	return servers, err
 }
 

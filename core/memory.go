@@ -3,7 +3,6 @@ package core
 import (
 	"container/heap"
 	"context"
-	"errors"
 	"hash/maphash"
 	"math/rand/v2"
 	"slices"
@@ -90,8 +89,6 @@ func forwardClock() clock {
 	return func() int64 { return began + time.Since(start).Microseconds() }
 }
 
-var errClosed = &failure{Closed, errors.New("core: the store is closed")}
-
 // Decide implements [Store].
 func (m *Memory) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
 	return m.ask(ctx, checks, decisions, nil, false)
@@ -161,7 +158,7 @@ func (m *Memory) ready(ctx context.Context) error {
 		return errClosed
 	}
 	if err := ctx.Err(); err != nil {
-		return failed(GivenUp, "core: the question was given up: %w", context.Cause(ctx))
+		return unsent(GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	return nil
 }
@@ -250,7 +247,7 @@ func (m *Memory) makeRoom(group, asks []ask, now int64) error {
 			}
 		}
 		if len(s.entries)+added > s.bound && !s.giveUp(now, asks) {
-			return failed(Full, "core: the memory store is at its bound of %d keys, and found none to give up: they still refuse", m.maxKeys)
+			return unsent(Full, "core: the memory store is at its bound of %d keys, and found none to give up: they still refuse", m.maxKeys)
 		}
 	}
 	return nil

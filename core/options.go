@@ -54,9 +54,10 @@ func WithPrefix(prefix string) RedisOption {
 	return redisOption(func(r *Redis) { r.prefix = prefix })
 }
 
-// WithBudget sets how long a question may take, from asking to the answer,
-// waiting for a connection included. The default is 100ms. The budget holds
-// whatever the client's own timeouts are. One that is not positive panics.
+// WithBudget sets how long Redis may take to answer a call, from when it is sent. The default is
+// 100ms. The budget holds whatever the client's own timeouts are. What a call waits for in this
+// process, its turn or a connection, has a bound of its own: [WithQueue]. A budget that is not
+// positive panics.
 func WithBudget(budget time.Duration) RedisOption {
 	if budget <= 0 {
 		panic(fmt.Sprintf("core: budget %v is not positive", budget))
@@ -64,24 +65,27 @@ func WithBudget(budget time.Duration) RedisOption {
 	return redisOption(func(r *Redis) { r.budget = budget })
 }
 
-// WithFlights sets how many script calls may be under way to one server at once.
-// The default is 2. Questions that are asked meanwhile travel together in the next
-// call. More flights take more of the server's time for the same questions; with one,
-// a call that is slow holds up the next. Less than 1 panics.
-func WithFlights(n int) RedisOption {
+// WithInFlight sets how many script calls with checks may be under way to one server at once. The
+// default is 2. Checks that are asked meanwhile travel together in the next one. More in flight
+// take more of the server's time for the same checks; with one, a call that is slow holds up the
+// next. Less than 1 panics.
+func WithInFlight(n int) RedisOption {
 	if n < 1 {
-		panic(fmt.Sprintf("core: %d flights are less than 1", n))
+		panic(fmt.Sprintf("core: %d calls in flight are less than 1", n))
 	}
-	return redisOption(func(r *Redis) { r.mostFlights = n })
+	return redisOption(func(r *Redis) { r.inFlight = n })
 }
 
-// WithMaxWaiting bounds how many questions may wait for a call to one server. The
-// default is 16,384. One more is answered with an error at once. Less than 1 panics.
-func WithMaxWaiting(n int) RedisOption {
-	if n < 1 {
-		panic(fmt.Sprintf("core: a bound of %d questions is less than 1", n))
+// WithQueue bounds how many calls may wait in this process to be sent to one server, and for how
+// long each may. One more, or one that waits longer, fails with [Overloaded]; one that waits
+// longer because no connection can be had fails with [Unreachable]. The default is 65,536 and ten
+// times the budget: a server that answers within the budget has opened a connection by then. A
+// number less than 1, or a time that is not positive, panics.
+func WithQueue(most int, longest time.Duration) RedisOption {
+	if most < 1 || longest <= 0 {
+		panic(fmt.Sprintf("core: a queue of %d calls for %v makes no sense", most, longest))
 	}
-	return redisOption(func(r *Redis) { r.maxWaiting = n })
+	return redisOption(func(r *Redis) { r.maxWaiting, r.patience = most, longest })
 }
 
 // WithBreaker sets after how many failed calls in a row a server is not asked for a
@@ -113,16 +117,28 @@ func (t Trace) applyRedis(r *Redis)             { r.trace = r.trace.and(t) }
 func (t Trace) applyDenialCache(c *DenialCache) { c.trace = c.trace.and(t) }
 func (t Trace) applyLimiter(l *Limiter)         { l.trace = l.trace.and(t) }
 
-// WithLogger sets where a [Redis] store reports what its caller cannot see: keys
-// that were damaged and have been replaced, servers that are not asked for a while, and
-// a client whose options can do harm. No warning is repeated within ten seconds, and
-// none names a key. The default is [slog.Default] at the time of the report. A nil logger panics.
-func WithLogger(logger *slog.Logger) RedisOption {
+// LoggerOption is an option of all that logs: a [RedisOption] and a [LimiterOption].
+type LoggerOption interface {
+	RedisOption
+	LimiterOption
+}
+
+// WithLogger sets where a [Redis] store and a [Limiter] report what their callers cannot see: keys
+// that were damaged and have been replaced, servers that are not asked for a while, a client whose
+// options can do harm, and charges that could not be given back. No warning is repeated within ten
+// seconds, and none names a key. The default is [slog.Default] at the time of the report. A nil
+// logger panics.
+func WithLogger(logger *slog.Logger) LoggerOption {
 	if logger == nil {
 		panic("core: WithLogger needs a logger: use slog.New(slog.DiscardHandler) for none")
 	}
-	return redisOption(func(r *Redis) { r.logger = func() *slog.Logger { return logger } })
+	return loggerOption{func() *slog.Logger { return logger }}
 }
+
+type loggerOption struct{ logger func() *slog.Logger }
+
+func (o loggerOption) applyRedis(r *Redis)     { r.logger = o.logger }
+func (o loggerOption) applyLimiter(l *Limiter) { l.returns.logger = o.logger }
 
 // WithMaxKeys bounds how many keys a [Memory] store holds, each under each of its
 // limits. The default is 1,048,576. A bound less than 1 panics.

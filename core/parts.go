@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -72,7 +71,7 @@ func (r *Redis) askParts(ctx context.Context, groups [][]ask, moments []Moment) 
 	join(parts, groups)
 	if len(failures) > 0 {
 		slices.Sort(unanswered)
-		return &UnansweredError{Checks: unanswered, Err: errors.Join(failures...)}
+		return &UnansweredError{Checks: unanswered, Err: joined(failures)}
 	}
 	if moments != nil {
 		for _, p := range parts {

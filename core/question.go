@@ -52,6 +52,10 @@ type ask struct {
 	// passes. Of several checks on one state it is the last.
 	charge bool
 
+	// costs are the costs of a call that is asked several times with another cost each time, as far
+	// as it goes: the check's own is the first of them. Nil: they are all the same.
+	costs []int
+
 	usage usage
 	fits  bool // in what was observed
 	// What the memory store remembers between observing and writing.
@@ -130,6 +134,86 @@ func (q *question) free() {
 	clear(q.groups)
 	q.asks, q.groups = q.asks[:0], q.groups[:0]
 	questions.Put(q)
+}
+
+// meet reports whether two asks are about one state. Then what is asked cannot be asked several
+// times at once, since their costs add up.
+func meet(groups [][]ask) bool {
+	for _, group := range groups {
+		for i := range group {
+			for j := range group[:i] {
+				if sameState(group[i].check, group[j].check) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// advance makes what was observed before a group was asked several times what was observed before
+// one of these times: those that fit in front of it have been charged.
+func advance(group []ask, place int) {
+	times := place
+	for i := range group {
+		times = min(times, group[i].granted(place))
+	}
+	for i := range group {
+		a := &group[i]
+		l := &a.check.Limit
+		if events := a.costOf(times); a.charge && events > 0 {
+			a.usage = l.algorithm.arithmetic().charged(l, a.usage, events)
+		}
+		if a.costs != nil {
+			a.cost = a.costs[place]
+		}
+	}
+}
+
+// granted returns how many of the first times that an ask is asked fit in what was observed.
+func (a *ask) granted(times int) int {
+	l := &a.check.Limit
+	switch {
+	case a.cost == 0:
+	case !a.charge: // a condition, which takes nothing
+		if !l.algorithm.arithmetic().fits(l, a.usage, a.cost) {
+			return 0
+		}
+	case a.costs == nil:
+		return min(times, l.algorithm.arithmetic().remaining(l, a.usage)/a.cost)
+	default:
+		rest := l.algorithm.arithmetic().remaining(l, a.usage)
+		for i, cost := range a.costs[:times] {
+			if rest -= cost; rest < 0 {
+				return i
+			}
+		}
+	}
+	return times
+}
+
+// costOf returns what an ask costs in all, the first times that it is asked.
+func (a *ask) costOf(times int) (events int) {
+	if a.costs == nil {
+		return times * a.cost
+	}
+	for _, cost := range a.costs[:times] {
+		events += cost
+	}
+	return events
+}
+
+// copied returns groups that nobody else has, with copies of their checks.
+func copied(groups [][]ask) [][]ask {
+	own := make([][]ask, len(groups))
+	for i, group := range groups {
+		own[i] = slices.Clone(group)
+		for j := range own[i] {
+			check := *own[i][j].check
+			own[i][j].check = &check
+		}
+	}
+	return own
 }
 
 // passed works out whether each ask of a group fits in what was observed, and reports

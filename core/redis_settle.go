@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/batch"
 )
 
 // Settle implements [Store]. Settlements of several keys in a cluster or ring are
@@ -26,17 +28,32 @@ func (r *Redis) Settle(ctx context.Context, settlements []Settlement) error {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	var failures []error
+	var undone []int
 	for _, share := range byKey {
 		group.Go(func() {
 			err := r.settleServer(ctx, share)
+			if err == nil {
+				return
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			failures = append(failures, err)
+			if errors.Is(err, ErrNotDone) {
+				for _, c := range share {
+					undone = append(undone, c.of...)
+				}
+			}
 		})
 	}
 	group.Wait()
-	return errors.Join(failures...)
+	err := joined(failures)
+	if len(undone) > 0 && len(failures) < len(byKey) || len(undone) > 0 && !errors.Is(err, ErrNotDone) {
+		return &partlySettled{undone, joined(append(failures, errPartlySettled))}
+	}
+	return err
 }
+
+var errPartlySettled = errors.New("core: some of it was settled")
 
 // Reset implements [Store].
 func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
@@ -58,7 +75,7 @@ func (r *Redis) erase(ctx context.Context, key string, limit Limit) error {
 	name := r.key(&Check{Key: key, Limit: limit})
 	_, err := r.within(ctx, func(ctx context.Context) (string, error) {
 		command := redis.NewIntCmd(ctx, "del", name, name+pastSuffix)
-		_ = r.client.Process(ctx, command)
+		_ = r.topology.client.Process(ctx, command)
 		return "", command.Err()
 	})
 	return err
@@ -69,27 +86,33 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 	if len(list) == 0 {
 		return nil
 	}
-	var words request
-	for i := range list {
-		c := &list[i]
-		key := r.key(c.check)
-		words.keys = append(words.keys, key, key+pastSuffix)
-		words.arguments = appendCorrection(words.arguments, c)
-		words.of |= c.check.Limit.algorithm.set()
+	if ctx.Err() != nil {
+		return r.batchError(nil, context.Cause(ctx))
 	}
-	flights, err := r.flightsTo(ctx, list[0].check.Key)
+	s, err := r.serverOf(ctx, list[0].check.Key)
 	if err != nil {
 		return err
 	}
-	done := flights.breaker.begin()
-	if done == nil {
-		return errSuspended
+	call := s.settlements.NewCall()
+	q := &call.Question
+	for i := range list {
+		c := &list[i]
+		key := r.key(c.check)
+		q.keys = append(q.keys, key, key+pastSuffix)
+		q.arguments = appendCorrection(q.arguments, c)
+		q.of |= c.check.Limit.algorithm.set()
+		q.numbers++
+		q.weight++
 	}
-	script, call := r.call(nil, settle, []*request{&words})
-	_, err = r.within(ctx, func(ctx context.Context) (string, error) {
-		return r.run(ctx, script, call)
-	})
-	done(err)
+	err = s.settlements.Do(ctx, call)
+	if errors.Is(err, batch.ErrLeft) { // the call is left to those who send it
+		return failed(GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+	}
+	if err == nil {
+		err = call.Err
+	}
+	call.Question.empty()
+	s.settlements.Free(call)
 	return err
 }
 

@@ -5,50 +5,91 @@ import (
 	"strings"
 )
 
-// deliver hands each request of a batch its share of the reply, and returns the error
-// that they get: that of the call, or that the reply is none to these questions.
-func deliver(batch []*request, reply string, err error) error {
-	var at int64
-	if err == nil {
-		at, err = share(batch, reply)
+// scriptReply is what a server has replied to a batch.
+type scriptReply struct {
+	text    string
+	instant bool // the instant of the decision was asked for
+	err     error
+}
+
+// share gives each group its share of the answer to a task, and returns the error of the server:
+// that of the call, or that the reply is none to these requests.
+func (a scriptReply) share(does task, groups []*requestGroup) error {
+	text, refusal, refused := a.text, "", false
+	if does == settle {
+		text, refusal, refused = strings.Cut(text, "\n")
 	}
-	for _, request := range batch {
-		request.at, request.err = at, err
-		request.answered <- struct{}{}
+	numbers := numberReader{rest: text}
+	for _, g := range groups {
+		g.Answer.text = numbers.cut(g.Question().numbers)
+	}
+	at, ok := numbers.end(a.instant)
+	err := a.err
+	if err == nil && !ok {
+		err = garbled(text)
+	}
+	for _, g := range groups {
+		g.Answer.at, g.Err = at, err
+	}
+	if err == nil && refused {
+		return shareRefusal(groups, refusedBy(refusal))
 	}
 	return err
 }
 
-// share cuts a reply into the shares of a batch, and returns the instant of the
-// decision if the reply ends with it.
-func share(batch []*request, reply string) (at int64, err error) {
-	numbers, instant := numberReader{rest: reply}, false
-	for _, request := range batch {
-		request.reply = numbers.cut(request.numbers)
-		instant = instant || request.instant
+// shareRefusal gives the groups an error of whose corrections Redis has refused one, and returns
+// it if those are all.
+func shareRefusal(groups []*requestGroup, err error) error {
+	all := true
+	for _, g := range groups {
+		if strings.Contains(g.Answer.text, "1") {
+			g.Err = err
+		} else {
+			all = false
+		}
 	}
-	if instant {
-		at, _ = numbers.next()
+	if all {
+		return err
 	}
-	if numbers.wrong || numbers.rest != "" {
-		return 0, failed(Garbled, "core: redis replied %.100q, which is no answer to the question", reply)
-	}
-	return at, nil
+	return nil
 }
 
-// numberReader reads the whole numbers in a text that spaces separate. A "!" may
-// follow a number.
+func garbled(text string) error {
+	return failed(Garbled, "core: redis replied %.100q, which is no answer to the call", text)
+}
+
+// numberReader reads the whole numbers in a text that spaces separate. A mark may follow a number.
 type numberReader struct {
 	rest  string
 	wrong bool // there was something else, or nothing
 }
 
-func (n *numberReader) next() (number int64, marked bool) {
+// What marks a number in a reply.
+const (
+	unmarked = 0
+	// replaced says that the key held something that no limit could have left, and was replaced.
+	replaced = '!'
+	// renewed says that the key had no time to live, and has one now.
+	renewed = '+'
+)
+
+func (n *numberReader) next() (number int64, mark byte) {
 	text, rest, _ := strings.Cut(n.rest, " ")
-	text, marked = strings.CutSuffix(text, "!")
+	if last := len(text) - 1; last >= 0 && (text[last] == replaced || text[last] == renewed) {
+		text, mark = text[:last], text[last]
+	}
 	number, err := strconv.ParseInt(text, 10, 64)
 	n.rest, n.wrong = rest, n.wrong || err != nil || number < 0
-	return number, marked
+	return number, mark
+}
+
+// end reads the instant of a decision, if that is to be there, and reports whether all that was
+// read was right and nothing is left.
+func (n *numberReader) end(instant bool) (at int64, ok bool) {
+	if instant {
+		at, _ = n.next()
+	}
+	return at, !n.wrong && n.rest == ""
 }
 
 // cut returns the text of the next numbers, unread but for where it begins.

@@ -18,19 +18,21 @@ func FuzzReply(f *testing.F) {
 	f.Add("-9223372036854775808 9223372036854775807 9223372036854775808", uint8(0), uint8(1), false)
 	f.Add("  1", uint8(0), uint8(0), true)
 	f.Fuzz(func(t *testing.T, reply string, first, second uint8, instant bool) {
-		batch := []*request{{numbers: 1 + int(first%4)}, {numbers: 1 + int(second%4), instant: instant}}
-		if _, err := share(batch, reply); err != nil {
+		numbers := []int{1 + int(first%4), 1 + int(second%4)}
+		reader := numberReader{rest: reply}
+		shares := []string{reader.cut(numbers[0]), reader.cut(numbers[1])}
+		if _, ok := reader.end(instant); !ok {
 			return
 		}
 		var joined strings.Builder
-		for _, r := range batch {
-			joined.WriteString(r.reply + " ")
-			if n := strings.Count(r.reply, " ") + 1; n > r.numbers {
-				t.Errorf("%q of %q has %d numbers, want %d", r.reply, reply, n, r.numbers)
+		for i, share := range shares {
+			joined.WriteString(share + " ")
+			if n := strings.Count(share, " ") + 1; n > numbers[i] {
+				t.Errorf("%q of %q has %d numbers, want %d", share, reply, n, numbers[i])
 			}
 		}
 		if !strings.HasPrefix(reply, strings.TrimRight(joined.String(), " ")) { // what is missing shows when it is read
-			t.Errorf("%q and %q are not what %q starts with", batch[0].reply, batch[1].reply, reply)
+			t.Errorf("%q are not what %q starts with", shares, reply)
 		}
 		if rest := strings.Fields(strings.TrimPrefix(reply, joined.String())); len(reply) > joined.Len() && (len(rest) > 1 || len(rest) > 0 && !instant) {
 			t.Errorf("%q is left of %q, which is an answer to another question", rest, reply)
@@ -40,12 +42,14 @@ func FuzzReply(f *testing.F) {
 
 // A reply that says more than was asked is none: it may be the answer to another question.
 func TestRepliesOfTheWrongLength(t *testing.T) {
-	batch := func() []*request { return []*request{{numbers: 1}, {numbers: 2}} }
 	for reply, ok := range map[string]bool{
 		"1 2 3": true, "1 2! 3": true, "1 2 3 4": false, "1 2 3 ": true, "1 2 3  ": false, "1": false, "": false, "x 2 3": false,
 	} {
-		if _, err := share(batch(), reply); (err == nil) != ok || err != nil && FailureOf(err) != Garbled {
-			t.Errorf("%q: %v", reply, err)
+		reader := numberReader{rest: reply}
+		reader.cut(1)
+		reader.cut(2)
+		if _, got := reader.end(false); got != ok {
+			t.Errorf("%q: %v, want %v", reply, got, ok)
 		}
 	}
 }
@@ -67,7 +71,7 @@ func FuzzUsage(f *testing.F) {
 			}
 			for _, peek := range []bool{false, true} {
 				q := newQuestion([]Check{{Key: "key", Limit: limit, Cost: max(0, cost)}}, peek)
-				if err := store.observed(q.groups, strings.Join(words, " ")); err == nil {
+				if err := store.observed(q.groups, strings.Join(words, " "), int(uint16(a))); err == nil {
 					answer(q.groups[0], make([]Decision, 1), passed(q.groups[0]), peek)
 				}
 				q.free()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 )
 
 // Moment is when a check was charged, in the terms of the store that charged it:
@@ -37,7 +39,8 @@ type Settlement struct {
 // correction is a settlement as a store has to carry it out.
 type correction struct {
 	check  *Check
-	events int // to add, or to give back if below 0; no more than the capacity
+	of     []int // the settlements that it comes from, by their places
+	events int   // to add, or to give back if below 0; no more than the capacity
 	at     Moment
 	raise  bool // events are the least to be used
 	// firm says that a place in a shaped queue is given back even if others queue
@@ -79,7 +82,7 @@ next:
 	for i := range settlements {
 		s := &settlements[i]
 		most := s.Check.Limit.capacity
-		c := correction{check: &s.Check, at: s.At, raise: s.Raise}
+		c := correction{check: &s.Check, of: []int{i}, at: s.At, raise: s.Raise}
 		c.events = min(s.Cost, most)
 		if !s.Raise {
 			c.events -= min(s.Check.Cost, most)
@@ -90,6 +93,7 @@ next:
 		for j := range list {
 			if d := &list[j]; !c.raise && !d.raise && c.at == d.at && c.check.Limit == d.check.Limit && sameState(c.check, d.check) {
 				d.events = max(-most, min(d.events+c.events, most))
+				d.of = append(d.of, i)
 				continue next
 			}
 		}
@@ -180,26 +184,37 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	if err := validate(checks); err != nil {
 		return nil, err
 	}
-	r := &Reservation{
-		limiter:   l,
-		checks:    append([]Check(nil), checks...),
-		decisions: make([]Decision, len(checks)),
-		moments:   make([]Moment, len(checks)),
-	}
+	r := l.newReservation(checks)
+	r.asked = time.Now()
 	if err := l.store.Reserve(ctx, r.checks, r.decisions, r.moments); err != nil {
-		return nil, err
+		return nil, err //nolint:wrapcheck // it is the store's
 	}
+	r.answered = time.Now()
 	return r, nil
 }
 
-// Reservation is a question that was asked, with what it takes to settle it. It is
-// made by [Limiter.Reserve] and used by one goroutine at a time.
+// newReservation returns a reservation of checks that are still to be asked.
+func (l *Limiter) newReservation(checks []Check) *Reservation {
+	return &Reservation{
+		limiter:   l,
+		checks:    slices.Clone(checks),
+		decisions: make([]Decision, len(checks)),
+		moments:   make([]Moment, len(checks)),
+	}
+}
+
+// Reservation is a call that was asked, with what it takes to settle it. It is made by
+// [Limiter.Reserve] and used by one goroutine at a time.
 type Reservation struct {
 	limiter   *Limiter
 	checks    []Check
 	decisions []Decision
 	moments   []Moment
+	asked     time.Time // the decisions were made between this
+	answered  time.Time // and that
 	settled   bool
+	// done are the checks that have been settled, where a store has settled a part of them.
+	done []bool
 }
 
 // Allowed reports whether the question passed: every Decision is allowed but for
@@ -226,11 +241,15 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // A turn in the queue of a [Shaping] limit is given back only while nobody has queued
 // behind it, since the turns of others have been told.
 //
-// Checks that were not charged, because the question or a shadow was refused or because
-// they are Uncharged, are left alone, and if all costs are as they were reserved, the store is not asked. Another
-// number of costs than of checks, and a negative cost, are errors that change nothing.
-// Settle counts once, and further calls are errors: where the store has failed, the
-// settlement may have been carried out or not, and to repeat it could give back twice.
+// Checks that were not charged, because the call or a shadow was denied or because they are
+// Uncharged, are left alone, and if all costs are as they were reserved, the store is not asked.
+// Another number of costs than of checks, and a negative cost, are errors that change nothing.
+//
+// A reservation is settled once. It does not matter whether ctx has ended: the store is asked all
+// the same, within its own bounds. After an error that is [ErrNotDone], nothing was settled, and
+// Settle may be called again; what a cluster has settled in part is not settled twice. After any
+// other error the settlement may have been carried out, and further calls are errors, since to
+// repeat it could give back twice.
 //
 // What comes back never lets more pass than if the reservation had never been. A meter
 // may give back less: the level of a key is known when something is settled and not in
@@ -243,32 +262,57 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	if err != nil {
 		return err
 	}
-	r.settled = true // even if that fails, since it may have been done all the same
-	return r.limiter.settle(ctx, settlements)
+	err = r.limiter.settle(context.WithoutCancel(ctx), settlements.list)
+	r.note(settlements, err)
+	return err
+}
+
+// note notes what has become of settlements: what was not carried out may be settled again.
+func (r *Reservation) note(s settlements, err error) {
+	r.settled = !errors.Is(err, ErrNotDone)
+	if partly, ok := errors.AsType[*partlySettled](err); ok {
+		r.settled = false
+		if r.done == nil {
+			r.done = make([]bool, len(r.checks))
+		}
+		for i, check := range s.checks {
+			r.done[check] = r.done[check] || !slices.Contains(partly.undone, i)
+		}
+	}
 }
 
 var errSettled = errors.New("core: the reservation has been settled before")
 
+// settlements are those of some checks.
+type settlements struct {
+	list   []Settlement
+	checks []int // the places of the checks
+}
+
 // settlements returns what is to be settled where the checks have really cost so much.
-func (r *Reservation) settlements(costs []int) ([]Settlement, error) {
+func (r *Reservation) settlements(costs []int) (settlements, error) {
 	if len(costs) != len(r.checks) {
-		return nil, fmt.Errorf("core: %d costs settle %d checks", len(costs), len(r.checks))
+		return settlements{}, fmt.Errorf("core: %d costs settle %d checks", len(costs), len(r.checks))
 	}
 	if r.settled {
-		return nil, errSettled
+		return settlements{}, errSettled
 	}
 	allowed := r.Allowed()
-	settlements := make([]Settlement, 0, len(costs))
+	var s settlements
 	for i, cost := range costs {
 		if cost < 0 {
-			return nil, fmt.Errorf("core: real cost %d is negative", cost)
+			return settlements{}, fmt.Errorf("core: real cost %d is negative", cost)
 		}
 		c := &r.checks[i]
-		if !c.Uncharged && (c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed) {
-			settlements = append(settlements, Settlement{Check: *c, Cost: cost, At: r.moments[i]})
+		if r.done != nil && r.done[i] || c.Uncharged {
+			continue
+		}
+		if c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed {
+			s.list = append(s.list, Settlement{Check: *c, Cost: cost, At: r.moments[i]})
+			s.checks = append(s.checks, i)
 		}
 	}
-	return settlements, nil
+	return s, nil
 }
 
 // Cancel gives everything back: what was reserved has not happened.

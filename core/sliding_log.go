@@ -114,7 +114,7 @@ func (logged) charged(l *Limit, u usage, cost int) usage {
 	if u.used == 0 {
 		u.second = l.units.window
 	}
-	return usage{u.used + int64(cost), u.second, 0, l.units.window}
+	return usage{u.used + int64(cost), u.second, u.third, l.units.window}
 }
 
 func (logged) remaining(l *Limit, u usage) int     { return int(l.units.capacity - u.used) }

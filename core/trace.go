@@ -92,3 +92,16 @@ func (l *Limiter) tracedWait(ctx context.Context, key string, limit Limit, n int
 	l.trace.Wait(Wait{Limit: limit, Units: n, Elapsed: time.Since(start), Err: err})
 	return err
 }
+
+// BreakerState says whether a server is asked.
+type BreakerState string
+
+const (
+	// BreakerClosed means that it is. This is the normal state.
+	BreakerClosed BreakerState = "closed"
+	// BreakerOpen means that it has failed several times in a row. Calls fail at once, with
+	// [Suspended].
+	BreakerOpen BreakerState = "open"
+	// BreakerHalfOpen means that it is being tried with one call. All other calls fail at once.
+	BreakerHalfOpen BreakerState = "half-open"
+)

@@ -86,7 +86,7 @@ func hangsUpOn(t *testing.T, command string) (addr string, count *atomic.Int64) 
 					case command:
 						count.Add(1)
 						return
-					case "hello":
+					case "hello", "time":
 						_, _ = connection.Write([]byte("-ERR unknown command\r\n"))
 					case "client":
 						_, _ = connection.Write([]byte("+OK\r\n"))

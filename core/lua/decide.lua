@@ -1,32 +1,43 @@
--- Decides a list of questions, one after the other.
+-- Decides a list of calls, one after the other.
 --
 -- KEYS  a key for each check.
--- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost.
+-- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see check.lua.
 --       Then "at", if the instant of the decision is to be told.
 --
--- Returns whole numbers in a text, which is the cheapest reply. For each check,
--- what its key had used before the question: one or more, as many as its algorithm
--- says, and a "!" behind them if the key was damaged. The caller works out the rest
--- from them. Then the instant in microseconds, if it was asked for.
+-- Of a call that is asked several times as many are granted as fit, one after the other.
+--
+-- Returns whole numbers in a text, which is the cheapest reply. For each check, what its key had
+-- used before the call: one or more, as many as its algorithm says, and behind them a "!" if the
+-- key was damaged, or a "+" if it had no time to live and has one now. The caller works out the
+-- rest from them. Then the instant in microseconds, if it was asked for.
 
 local limits, checks, reply, number, argument = {}, {}, nil, 1, 1
 
 while number <= #KEYS do
-  -- Read and decide all checks of a question,
-  local first, passed, more = number, true, true
+  -- Read and decide all checks of a call,
+  local first, times, more = number, nil, true
   while more do
     --- limit
     --- check
-    if fits == nil then
-      fits = check.cost <= limit.capacity - check.used
+    times = times or count
+    if cost > 0 then
+      room = room or limit.capacity - check.used
+      if cost > room then
+        times = 0
+      elseif count > 1 and limit.charged then
+        local granted, rest = 0, room
+        if costs then
+          while granted < count and costs[granted + 1] <= rest do
+            granted = granted + 1
+            rest = rest - costs[granted]
+          end
+        else
+          granted = (room - room % cost) / cost
+        end
+        times = math.min(times, granted)
+      end
     end
-    if not fits and check.cost > 0 then
-      passed = false
-    end
-    if check.damaged then
-      seen = seen .. '!'
-    end
-    reply = reply and reply .. ' ' .. seen or seen
+    check.seen = seen
     checks[number] = check
     number, argument, more = number + 1, argument + 2, limit.more
   end
@@ -34,19 +45,32 @@ while number <= #KEYS do
   -- then write all.
   for i = first, number - 1 do
     local check = checks[i]
-    local limit, charge = check.limit, check.cost
-    if not passed then
+    local limit, charge, mark = check.limit, check.cost * times, ''
+    if check.costs then
       charge = 0
-    end
-    if limit.charged and (passed or check.repair or check.damaged) then
-      if check.damaged then
-        call('DEL', check.key)
-        check.former = -1
-      end
-      if charge + check.used + (check.previous or 0) > 0 then
-        --- write
+      for i = 1, times do
+        charge = charge + check.costs[i]
       end
     end
+    if check.damaged then
+      mark = '!'
+    end
+    if limit.charged then
+      if times > 0 or check.repair or check.damaged then
+        if check.damaged then
+          call('DEL', check.key)
+          check.former = -1
+        end
+        if charge + check.used + (check.previous or 0) > 0 then
+          --- write
+        end
+      elseif now % 16 == 0 and check.former >= 0 and call('PTTL', check.key) == -1 then
+        mark = '+'
+        call('PEXPIREAT', check.key, format('%d', (check.former - check.former % 1000000) / 1000 + grace))
+      end
+    end
+    local answer = check.seen .. mark
+    reply = reply and reply .. ' ' .. answer or answer
   end
 end
 

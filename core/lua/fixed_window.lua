@@ -2,9 +2,9 @@
 
 --- observe
 if limit.numbers == '' then
-  state = pcall('HMGET', check.key, 'count', 'start')
+  state = try('HMGET', check.key, 'count', 'start')
 else
-  state = pcall('HMGET', check.key, 'count', 'start', 'numbers')
+  state = try('HMGET', check.key, 'count', 'start', 'numbers')
 end
 check.left = 0
 if state[1] or state[2] then

@@ -3,7 +3,7 @@
 -- limit's numbers come last.
 
 --- observe
-state = pcall('GET', check.key)
+state = try('GET', check.key)
 if type(state) ~= 'table' then
   if state then
     found, level, at, numbers, absolute = true, 0, tonumber(state), '', true

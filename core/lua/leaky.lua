@@ -2,9 +2,9 @@
 
 --- observe
 if limit.numbers == '' then
-  state = pcall('HMGET', check.key, 'level', 'last_leak')
+  state = try('HMGET', check.key, 'level', 'last_leak')
 else
-  state = pcall('HMGET', check.key, 'level', 'last_leak', 'numbers')
+  state = try('HMGET', check.key, 'level', 'last_leak', 'numbers')
 end
 if state[1] or state[2] then
   found, level, at, numbers = true, tonumber(state[1]), tonumber(state[2]), state[3] or ''

@@ -6,15 +6,15 @@
 --
 --   functions  what is called in more than one place, if anything is.
 --   observe    sets check.used, and seen, which are the numbers for the caller as
---              text, and fits where capacity - used does not say it. It sets
---              check.former, the instant at which the state it found has recovered;
+--              text, and room, what still fits, where that is not capacity - used.
+--              count is how often the check is asked. It sets check.former, the instant at which the state it found has recovered;
 --              check.repair if that state could not be (it is from the future, or was
 --              left by other numbers of a named limit); and check.damaged if it makes
 --              no sense at all. It writes nothing. A meter leaves that to meter.lua.
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered.
 --
--- A check has key, limit and cost; a limit has capacity and all costs in its own
+-- A check has key, limit and cost, or costs; a limit has capacity and all costs in its own
 -- units, pace (what drains in a tick, or the ticks in a window), tick (its length
 -- in microseconds) and numbers (empty, or what a named limit has to leave for its
 -- successors to read).
@@ -22,5 +22,5 @@
 -- Numbers are whole and below 2^53, where Lua's arithmetic is exact, and they are
 -- handed on as text that says every digit, since tostring would not.
 
-local call, pcall, format = redis.call, redis.pcall, string.format
+local call, try, format = redis.call, redis.pcall, string.format
 local largest = 9007199254740991

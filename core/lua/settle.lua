@@ -11,10 +11,14 @@
 --       how: "raise" if the units are the least to be used, "firm" if a place in a queue
 --       is given back even if others queue behind it, "reset" if nothing is to be left of
 --       the key, or "settle".
+--
+-- Returns for each check a 0 if it was settled, or a 1 if Redis refused; then, in a line of its
+-- own, why it refused the first of these.
 
 local limits, argument, most_points = {}, 1, 16
 
-for number = 1, #KEYS, 2 do
+local function settle(number)
+  argument = (number - 1) / 2 * 5 + 1
   --- limit
   -- A named limit's numbers may have changed since the charge: those stand that the
   -- state has. Capacities of windows are no part of them, so what others have used is
@@ -32,10 +36,10 @@ for number = 1, #KEYS, 2 do
   if charged.numbers ~= '' then
     local text
     if algorithm == 'gcra' then
-      text = pcall('GET', KEYS[number])
+      text = try('GET', KEYS[number])
       text = type(text) == 'string' and string.match(text, '^%d+ %d+ (.*)$')
     else
-      text = pcall('HMGET', KEYS[number], 'numbers')[1]
+      text = try('HMGET', KEYS[number], 'numbers')[1]
     end
     if text and text ~= charged.numbers then
       local pattern = '^(%d+) ?(%d*) ?(%d*) ?(%d*)$'
@@ -62,17 +66,16 @@ for number = 1, #KEYS, 2 do
   end
   local units, after, at, how =
     check.cost, tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3]), ARGV[argument + 4]
-  argument = argument + 5
   local known, raise = at > 0, how == 'raise'
   local ticks = (now - now % limit.tick - at + at % limit.tick) / limit.tick -- since the charge
-  local charge, before = 0, check.previous
+  local charge, before, mark = 0, check.previous, nil
   local reset, noted = how == 'reset', nil
 
   -- How low the level may have come since the charge, where it is to be given back.
   local points, low = {}, largest
   local numbers, list
   if units < 0 or reset then
-    local text = pcall('GET', KEYS[number + 1])
+    local text = try('GET', KEYS[number + 1])
     if type(text) == 'string' then
       numbers, list = string.match(text, '^([^;]*);(.*)$')
       for instant, level in string.gmatch(list or '', '(%d+) (%d+)') do
@@ -229,7 +232,7 @@ for number = 1, #KEYS, 2 do
     local set = { KEYS[number + 1], limit.numbers .. ';' .. table.concat(text, ' '),
       'PXAT', format('%d', (full - full % 1000000) / 1000 + grace) }
     if reset then
-      pcall('SET', unpack(set)) -- a server that has no memory left can still reset
+      try('SET', unpack(set)) -- a server that has no memory left can still reset
     else
       call('SET', unpack(set))
     end
@@ -251,4 +254,17 @@ for number = 1, #KEYS, 2 do
   end
 end
 
-return ''
+local results, refusal = {}, nil
+for number = 1, #KEYS, 2 do
+  local settled, problem = pcall(settle, number)
+  if settled then
+    results[#results + 1] = '0'
+  else
+    results[#results + 1] = '1'
+    refusal = refusal or type(problem) == 'table' and problem.err or tostring(problem)
+  end
+end
+if refusal then
+  results[#results] = results[#results] .. '\n' .. refusal
+end
+return table.concat(results, ' ')

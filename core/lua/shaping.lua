@@ -3,11 +3,11 @@
 
 --- observe
 if limit.numbers ~= '' then
-  state = pcall('HMGET', check.key, 'next_free', 'left', 'numbers')
+  state = try('HMGET', check.key, 'next_free', 'left', 'numbers')
 elseif limit.pace > 1 then
-  state = pcall('HMGET', check.key, 'next_free', 'left')
+  state = try('HMGET', check.key, 'next_free', 'left')
 else
-  state = pcall('HMGET', check.key, 'next_free')
+  state = try('HMGET', check.key, 'next_free')
 end
 if state[1] or state[2] then
   found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true

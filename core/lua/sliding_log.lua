@@ -65,9 +65,9 @@ local function left_of(check, index)
   return at + window - now
 end
 
--- observe_log returns how long the oldest unit of a log still counts, how long the
--- check has to wait, and how long the newest unit still counts.
-local function observe_log(check, length)
+-- observe_log returns how long the oldest unit of a log still counts, how long the first check
+-- has to wait that does not fit, and how long the newest unit still counts.
+local function observe_log(check, length, count)
   local limit = check.limit
   local first = first_after(check, now - limit.pace, length)
   check.first = first
@@ -88,20 +88,36 @@ local function observe_log(check, length)
     check.future = length - math.max(first, first_after(check, now, length))
     check.repair = true
   end
-  local wait, missing = 0, check.used + check.cost - limit.capacity
-  if missing > 0 and check.cost <= limit.capacity then
-    wait = left_of(check, first + missing - 1)
+  local wait, granted, room, costs = 0, 0, limit.capacity - check.used, check.costs
+  local next = check.cost
+  if costs then
+    while granted < count and costs[granted + 1] <= room do
+      granted = granted + 1
+      room = room - costs[granted]
+    end
+    next = costs[granted + 1] or 0
+  elseif next > 0 then
+    granted = (room - room % next) / next
+    room = room - granted * next
+  end
+  if granted < count and next > room and next <= limit.capacity then
+    local missing = next - room
+    if missing > check.used then -- of those that are granted now
+      wait = limit.pace
+    else
+      wait = left_of(check, first + missing - 1)
+    end
   end
   return left_of(check, first), wait, left_of(check, length - 1)
 end
 
 --- observe
-state = pcall('LLEN', check.key)
+state = try('LLEN', check.key)
 check.first, check.future, check.newest = 0, 0, 0
 seen = '0 0 0 0'
 if type(state) ~= 'table' then
   if state > 0 then
-    local oldest, wait, newest = observe_log(check, state)
+    local oldest, wait, newest = observe_log(check, state, count)
     if check.damaged then
       check.used, check.first, check.future = 0, 0, 0
     else

@@ -4,9 +4,9 @@
 
 --- observe
 if limit.numbers == '' then
-  state = pcall('HMGET', check.key, 'current', 'previous', 'start')
+  state = try('HMGET', check.key, 'current', 'previous', 'start')
 else
-  state = pcall('HMGET', check.key, 'current', 'previous', 'start', 'numbers')
+  state = try('HMGET', check.key, 'current', 'previous', 'start', 'numbers')
 end
 local capacity, window, tick = limit.capacity, limit.pace, limit.tick
 local ticks = (now - now % tick) / tick
@@ -65,8 +65,8 @@ if state[1] or state[2] or state[3] then
 end
 check.used, check.previous, check.elapsed = current, previous, elapsed
 seen = format('%d %d %d', current, previous, elapsed)
-local room = capacity - current - check.cost
-fits = room >= 0 and previous * (limit.pace - elapsed) <= room * limit.pace
+local weighted = previous * (limit.pace - elapsed)
+room = capacity - current - (weighted + -weighted % limit.pace) / limit.pace
 
 --- store
 local start = now - now % limit.tick - check.elapsed * limit.tick

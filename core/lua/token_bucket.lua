@@ -2,9 +2,9 @@
 
 --- observe
 if limit.numbers == '' then
-  state = pcall('HMGET', check.key, 'tokens', 'last_refill')
+  state = try('HMGET', check.key, 'tokens', 'last_refill')
 else
-  state = pcall('HMGET', check.key, 'tokens', 'last_refill', 'numbers')
+  state = try('HMGET', check.key, 'tokens', 'last_refill', 'numbers')
 end
 if state[1] or state[2] then
   found, at, numbers = true, tonumber(state[2]), state[3] or ''

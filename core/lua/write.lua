@@ -1,9 +1,12 @@
--- Writes the state of a check, and renews its time to live if the recovery reaches
--- into another second; and one time in sixteen in any case, so that a key which has
--- been robbed of it gets it back.
+-- Writes the state of a check, and renews its time to live if the recovery reaches into another
+-- second. One time in sixteen it looks whether the key has been robbed of that.
 local full
 --- store
 full = full - full % 1000000
-if check.repair or now % 16 == 0 or full ~= check.former - check.former % 1000000 then
+local renew = check.repair or full ~= check.former - check.former % 1000000
+if not renew and now % 16 == 0 and call('PTTL', check.key) == -1 then
+  mark, renew = '+', true
+end
+if renew then
   call('PEXPIREAT', check.key, format('%d', full / 1000 + grace))
 end

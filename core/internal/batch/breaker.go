@@ -1,0 +1,152 @@
+package batch
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// State says whether calls to a server are made.
+type State int32
+
+const (
+	// Closed means that they are. This is the normal state.
+	Closed State = iota
+	// Open means that the server has failed several times in a row: no call is made.
+	Open
+	// HalfOpen means that one call, the trial, is under way. No other call is made.
+	HalfOpen
+)
+
+// Outcome says how a call has ended.
+type Outcome int
+
+const (
+	// Succeeded means that the server has answered.
+	Succeeded Outcome = iota
+	// Failed means that the server cannot be relied on just now.
+	Failed
+	// Unknown means that the call says nothing about the server: it was not sent, or its caller
+	// gave it up.
+	Unknown
+)
+
+// Breaker keeps calls from a server that has failed several times in a row: it opens for a
+// pause, then lets one call try the server, and closes when that call succeeds. A nil Breaker
+// lets every call through. It may be used by many goroutines at once.
+type Breaker struct {
+	most   int32 // failures in a row
+	pause  time.Duration
+	report func(State)
+
+	state    atomic.Int32
+	failures atomic.Int32
+	due      atomic.Int64 // when an open breaker lets a trial through, see sinceEpoch
+
+	mu        sync.Mutex
+	changes   []State // that are to be reported, in order
+	reporting bool    // somebody is at it
+}
+
+// NewBreaker returns a closed breaker that opens after a number of failures in a row, for the
+// pause give or take a quarter: processes that have lost the same server must not all come back
+// at the same moment. It returns nil for 0 failures. Each change of state is reported, in order.
+// The report must not panic.
+func NewBreaker(failures int, pause time.Duration, report func(State)) *Breaker {
+	if failures == 0 {
+		return nil
+	}
+	return &Breaker{most: int32(failures), pause: pause, report: report}
+}
+
+// Refuses reports whether a call would be refused now. It costs one atomic load while the
+// breaker is closed.
+func (b *Breaker) Refuses() bool {
+	return b != nil && b.state.Load() != int32(Closed) && !b.Due()
+}
+
+// Due reports whether the breaker is open and its pause is over: the next call is the trial.
+func (b *Breaker) Due() bool {
+	return b != nil && b.state.Load() == int32(Open) && sinceEpoch() >= b.due.Load()
+}
+
+// Admit reports whether a call may be made, and whether it is the trial of an open breaker. The
+// outcome of every call that it admits must be told to [Breaker.Ended].
+func (b *Breaker) Admit() (admitted, trial bool) {
+	switch {
+	case b == nil || b.state.Load() == int32(Closed):
+		return true, false
+	case b.Due() && b.change(Open, HalfOpen):
+		return true, true
+	}
+	return false, false
+}
+
+// Ended tells the breaker the outcome of a call that it has admitted. While the breaker is not
+// closed, only the trial counts: other calls have been under way since before.
+func (b *Breaker) Ended(trial bool, outcome Outcome) {
+	switch {
+	case b == nil:
+	case trial:
+		b.trialEnded(outcome)
+	case b.state.Load() != int32(Closed):
+	case outcome == Succeeded:
+		if b.failures.Load() != 0 {
+			b.failures.Store(0)
+		}
+	case outcome == Failed:
+		if b.failures.Add(1) < b.most {
+			return
+		}
+		b.postpone() // before it opens, so that no trial slips in
+		b.change(Closed, Open)
+	}
+}
+
+func (b *Breaker) trialEnded(outcome Outcome) {
+	next := Open
+	switch outcome {
+	case Succeeded:
+		next = Closed
+		b.failures.Store(0)
+	case Failed:
+		b.postpone()
+	case Unknown: // the next call is the trial
+	}
+	b.change(HalfOpen, next)
+}
+
+// change changes the state, if it is still what it was, and reports that. Changes are reported one
+// after the other, in order, by one of those who cause them; nobody else waits for it.
+func (b *Breaker) change(from, to State) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.state.CompareAndSwap(int32(from), int32(to)) {
+		return false
+	}
+	b.changes = append(b.changes, to)
+	if b.reporting {
+		return true
+	}
+	b.reporting = true
+	for len(b.changes) > 0 {
+		next := b.changes[0]
+		b.changes = b.changes[1:]
+		b.mu.Unlock()
+		b.report(next)
+		b.mu.Lock()
+	}
+	b.reporting = false
+	return true
+}
+
+// postpone puts the next trial off by the pause.
+func (b *Breaker) postpone() {
+	b.due.Store(sinceEpoch() + int64(b.pause*3/4+rand.N(b.pause/2+1)))
+}
+
+// epoch is an instant from which the monotonic clock is read.
+var epoch = time.Now()
+
+func sinceEpoch() int64 { return int64(time.Since(epoch)) }

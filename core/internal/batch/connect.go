@@ -1,0 +1,75 @@
+package batch
+
+import "context"
+
+// revive opens a connection to a server whose breaker is open, if there is none, and reports
+// whether that is under way: so nobody has to wait for a server that may still be gone. When
+// there is a connection, the next call is the breaker's trial.
+func (l *Lane[Q, A]) revive() bool {
+	if l.ready() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed && !l.connecting {
+		l.connecting, l.dialed = true, sinceEpoch()
+		go l.connect()
+	}
+	return true
+}
+
+func (l *Lane[Q, A]) ready() bool { return l.Ready == nil || l.Ready() }
+
+// connect opens a connection, and sends what waits for it. A connection that comes late is kept
+// for those who come later. If the breaker is due, this is its trial as far as it fails.
+func (l *Lane[Q, A]) connect() {
+	admitted, trial := l.Breaker.Admit()
+	err := l.open()
+	l.mu.Lock()
+	l.connecting = false
+	work := err == nil && !l.queue.empty() && l.inFlight < l.InFlight
+	failed := err != nil && l.inFlight == 0
+	if work {
+		l.inFlight++
+	}
+	if failed {
+		l.failAll(err)
+	}
+	l.end()
+	l.mu.Unlock()
+	if admitted {
+		outcome := Unknown // a connection alone does not make a server that answers
+		if failed {
+			outcome = l.Outcome(err)
+		}
+		l.Breaker.Ended(trial, outcome)
+	}
+	if work {
+		l.work()
+	}
+}
+
+// open calls Connect. If that panics, it has failed.
+func (l *Lane[Q, A]) open() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.ConnectTimeout)
+	defer cancel()
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = l.Fail(nil, Panic{cause})
+		}
+	}()
+	return l.Connect(ctx)
+}
+
+// failAll answers all calls that wait with an error. l is locked.
+func (l *Lane[Q, A]) failAll(err error) {
+	l.healthy = false
+	for g := l.queue.first; g != nil; g = l.queue.first {
+		for c := g.first; c != nil; {
+			next := c.next
+			l.take(c)
+			c.answer(err)
+			c = next
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package batch
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A batch is sent in time or not at all, and its budget begins then: once, and again if it has to
+// be sent again.
+func TestContext(t *testing.T) {
+	for name, told := range map[string]bool{"the client reads the deadline": false, "somebody is told": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				overdue := 0
+				begin := func() *Context {
+					overdue = 0
+					tell := func() { overdue++ }
+					if !told {
+						tell = nil
+					}
+					c := newContext(testBudget, tell)
+					c.begin(testPatience)
+					return c
+				}
+				left := func(c *Context) time.Duration {
+					deadline, _ := c.Deadline()
+					return time.Until(deadline)
+				}
+				send := func(c *Context) bool {
+					_, err := c.Mark("x").MarshalBinary()
+					return err == nil
+				}
+
+				c := begin() // that is sent late, and then again
+				time.Sleep(testPatience - 1)
+				for range 2 {
+					if !send(c) || !c.Sent() || left(c) != testBudget {
+						t.Errorf("sent %t, with %v left", c.Sent(), left(c))
+					}
+				}
+				time.Sleep(testBudget - 1)
+				if c.Err() != nil || c.Elapsed() != testBudget-1 {
+					t.Errorf("%v after %v", c.Err(), c.Elapsed())
+				}
+				c.SendAgain()
+				if c.Sent() || left(c) != testPatience {
+					t.Errorf("to be sent again: sent %t, with %v left", c.Sent(), left(c))
+				}
+				time.Sleep(testPatience / 2)
+				if !send(c) || left(c) != testBudget {
+					t.Errorf("sent again %t, with %v left", c.Sent(), left(c))
+				}
+				if !c.end() {
+					t.Error("it has not ended in time")
+				}
+
+				c = begin() // that is not sent in time
+				time.Sleep(testPatience)
+				synctest.Wait()
+				if c.Err() == nil || send(c) || c.Sent() || c.end() || told && overdue != 1 {
+					t.Errorf("%v, sent %t, told %d times", c.Err(), c.Sent(), overdue)
+				}
+				c.SendAgain()
+				if send(c) {
+					t.Error("sent after all")
+				}
+				<-c.Done()
+
+				c = begin() // that is not answered in time
+				send(c)
+				time.Sleep(testBudget)
+				synctest.Wait()
+				if told && (c.Err() == nil || overdue != 1) || left(c) != 0 {
+					t.Errorf("%v, told %d times, with %v left", c.Err(), overdue, left(c))
+				}
+				c.SendAgain() // the client has got an answer now
+				time.Sleep(2 * testPatience)
+				synctest.Wait()
+				if told && overdue != 1 {
+					t.Errorf("told %d times", overdue)
+				}
+			})
+		})
+	}
+}
+
+// What prints a mark sees the value for which it stands.
+func TestMark(t *testing.T) {
+	c := newContext(testBudget, nil)
+	for value, want := range map[any]string{"at": "at", 5: "5", int64(1 << 60): "1152921504606846976"} {
+		m := c.Mark(value)
+		text, err := m.MarshalBinary()
+		if m.String() != want || string(text) != want || err != nil {
+			t.Errorf("%v is %q and %q, %v", value, m, text, err)
+		}
+	}
+}

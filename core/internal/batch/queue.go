@@ -1,0 +1,102 @@
+package batch
+
+import "time"
+
+// enqueue puts a call into the queue: into the group that asks the same, if one waits. l is locked.
+func (l *Lane[Q, A]) enqueue(c *Call[Q, A], now int64) error {
+	switch {
+	case l.queue.calls >= l.MostWaiting:
+		return ErrFull
+	case l.connecting && l.inFlight == 0 && now-l.dialed >= int64(l.Patience):
+		return ErrUnconnected
+	}
+	c.status, c.since = waiting, now
+	var hash uint64
+	if l.Hash != nil {
+		hash = l.Hash(&c.Question)
+	}
+	if g := l.queue.byHash[hash]; g != nil && hash != 0 && l.Same(&g.first.Question, &c.Question) {
+		g.add(c)
+	} else {
+		g = l.newGroup(c, now)
+		g.hash = hash
+		l.queue.push(g)
+	}
+	l.queue.calls++
+	if !l.armed {
+		l.arm(now)
+	}
+	return nil
+}
+
+// newGroup returns a group of one call. l is locked.
+func (l *Lane[Q, A]) newGroup(c *Call[Q, A], now int64) *Group[Q, A] {
+	g := new(Group[Q, A])
+	if last := len(l.groups) - 1; last >= 0 {
+		g, l.groups = l.groups[last], l.groups[:last]
+	}
+	g.since = now
+	g.add(c)
+	return g
+}
+
+// take takes a call that waits out of the queue. l is locked.
+func (l *Lane[Q, A]) take(c *Call[Q, A]) {
+	g := c.group
+	g.remove(c)
+	c.status = idle
+	l.queue.calls--
+	if g.length == 0 {
+		l.queue.remove(g)
+		l.spareGroup(g)
+	}
+}
+
+func (l *Lane[Q, A]) spareGroup(g *Group[Q, A]) {
+	*g = Group[Q, A]{}
+	if len(l.groups) < l.Full {
+		l.groups = append(l.groups, g)
+	}
+}
+
+// arm has the expiry fire when the call that has waited longest has waited too long. l is locked.
+func (l *Lane[Q, A]) arm(now int64) {
+	l.armed = !l.queue.empty()
+	if l.armed {
+		l.expiry.Reset(max(0, l.Patience-time.Duration(now-l.queue.first.since)))
+	}
+}
+
+// expire answers the calls that have waited too long.
+func (l *Lane[Q, A]) expire() {
+	l.mu.Lock()
+	now := sinceEpoch()
+	overdue := func(since int64) bool { return now-since >= int64(l.Patience) }
+	err := ErrOverdue
+	if l.connecting && l.inFlight == 0 {
+		err = ErrUnconnected
+	}
+	expired := false
+	for g := l.queue.first; g != nil && overdue(g.since); g = l.queue.first {
+		for c := g.first; c != nil && overdue(c.since); c = g.first {
+			l.take(c)
+			c.answer(l.fail(err))
+			expired = true
+		}
+		if g.first != nil {
+			l.queue.postpone(g)
+		}
+	}
+	l.arm(now)
+	l.end()
+	l.mu.Unlock()
+	if expired && err == ErrUnconnected { //nolint:errorlint // it is one of two
+		l.Breaker.Ended(false, Failed)
+	}
+}
+
+// answer tells the caller of a call that it has failed.
+func (c *Call[Q, A]) answer(err error) {
+	c.Err = err
+	c.answered <- struct{}{}
+}

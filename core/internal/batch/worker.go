@@ -1,0 +1,217 @@
+package batch
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// sending is what a batch needs, to be used again.
+type sending[Q, A any] struct {
+	context *Context
+	batch   []*Group[Q, A]
+	weight  int
+	trial   bool // of the breaker
+
+	// answered is set by whoever answers the batch: the worker, or the clock if it is overdue.
+	answered atomic.Bool
+}
+
+// dispatch has a worker take the queue, if there is work for one more. l is locked.
+func (l *Lane[Q, A]) dispatch() {
+	switch {
+	case l.queue.empty() || l.inFlight >= l.InFlight:
+	case l.ready():
+		l.inFlight++
+		go l.work()
+	case !l.connecting:
+		l.connecting, l.dialed = true, sinceEpoch()
+		go l.connect()
+	}
+}
+
+// work sends one batch after the other, until nobody waits. The worker has been counted in.
+func (l *Lane[Q, A]) work() {
+	for again := true; again; {
+		l.mu.Lock()
+		s := l.newSending()
+		patience := l.board(s)
+		if len(s.batch) == 0 {
+			l.land(s)
+			l.sparing = append(l.sparing, s)
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		again = l.send(s, patience, true)
+	}
+}
+
+// newSending returns what a batch needs. l is locked.
+func (l *Lane[Q, A]) newSending() *sending[Q, A] {
+	if last := len(l.sparing) - 1; last >= 0 {
+		s := l.sparing[last]
+		l.sparing = l.sparing[:last]
+		return s
+	}
+	return new(sending[Q, A])
+}
+
+// board puts the groups that wait into a batch, as many as fit, and returns how long it may take
+// to be sent: the first call has waited for a part of its patience. l is locked.
+func (l *Lane[Q, A]) board(s *sending[Q, A]) (patience time.Duration) {
+	if first := l.queue.first; first != nil {
+		patience = max(l.Budget, l.Patience-time.Duration(sinceEpoch()-first.since))
+	}
+	for g := l.queue.first; g != nil; g = l.queue.first {
+		weight := l.Weight(&g.first.Question, g.length)
+		if s.weight > 0 && s.weight+weight > l.Full {
+			break
+		}
+		l.queue.remove(g)
+		l.queue.calls -= g.length
+		place := 0
+		for c := g.first; c != nil; c = c.next {
+			c.status, c.Place = sent, place
+			place++
+		}
+		s.batch, s.weight = append(s.batch, g), s.weight+weight
+	}
+	return patience
+}
+
+// send sends a batch, answers its calls, and counts it out. It reports whether a worker is to send
+// another one, for which it has been counted in again.
+func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool) (again bool) {
+	report := Report{Weight: s.weight}
+	for _, g := range s.batch {
+		report.Calls += g.length
+	}
+	s.answered.Store(false)
+	var admitted bool
+	admitted, s.trial = l.Breaker.Admit()
+	if admitted {
+		report.Err = l.carryOut(s, patience)
+		report.Elapsed = s.context.Elapsed()
+	} else {
+		report.Err = l.fail(ErrSuspended)
+		s.fail(report.Err)
+	}
+	if !s.answered.CompareAndSwap(false, true) {
+		return false // it was overdue: another worker has been counted in
+	}
+	outcome := Unknown
+	if admitted {
+		outcome = l.outcome(report.Err)
+		l.Breaker.Ended(s.trial, outcome)
+	}
+	spent := s.context != nil && !s.context.end() // the clock may be about to look at it
+	deliver(s.batch)
+	l.mu.Lock()
+	l.healthy = outcome == Succeeded
+	l.land(s)
+	if !spent {
+		l.sparing = append(l.sparing, s)
+	}
+	if again = worker && l.healthy && !l.queue.empty() && l.inFlight < l.InFlight; again {
+		l.inFlight++
+	} else {
+		l.dispatch()
+	}
+	l.mu.Unlock()
+	if admitted && l.Report != nil {
+		l.Report(report)
+	}
+	return again
+}
+
+// fail sets the error of all groups of a batch.
+func (s *sending[Q, A]) fail(err error) {
+	for _, g := range s.batch {
+		g.Err = err
+	}
+}
+
+func (l *Lane[Q, A]) outcome(err error) Outcome {
+	if err == nil {
+		return Succeeded
+	}
+	return l.Outcome(err)
+}
+
+// carryOut calls Send. If that panics, it is the error of all calls.
+func (l *Lane[Q, A]) carryOut(s *sending[Q, A], patience time.Duration) (err error) {
+	if s.context == nil {
+		s.context = newContext(l.Budget, l.overdue(s))
+	}
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = l.Fail(s.context, Panic{cause})
+			s.fail(err)
+		}
+	}()
+	s.context.begin(patience)
+	return l.Send(s.context, s.batch)
+}
+
+// Panic is the error of a Send or Connect that has panicked.
+type Panic struct{ Cause any }
+
+func (p Panic) Error() string { return "panicked" }
+
+// overdue returns what answers a batch whose client ignores deadlines, or nil if it heeds them.
+// What the client still has of the batch is left to it.
+func (l *Lane[Q, A]) overdue(s *sending[Q, A]) func() {
+	if l.Heeds {
+		return nil
+	}
+	return func() {
+		if !s.answered.CompareAndSwap(false, true) {
+			return
+		}
+		reason := ErrTimedOut
+		if !s.context.Sent() {
+			reason = ErrUnconnected
+		}
+		err := l.Fail(s.context, reason)
+		l.Breaker.Ended(s.trial, l.Outcome(err))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, g := range s.batch {
+			for c := g.first; c != nil; {
+				next := c.next
+				c.status = left
+				c.answer(err)
+				c = next
+			}
+		}
+		l.healthy = false
+		l.inFlight--
+		l.dispatch()
+		l.end()
+	}
+}
+
+// deliver hands each call the answer of its group.
+func deliver[Q, A any](batch []*Group[Q, A]) {
+	for _, g := range batch {
+		answer, err := g.Answer, g.Err
+		for c := g.first; c != nil; {
+			next := c.next // the call is its caller's again as soon as it is answered
+			c.group, c.previous, c.next = nil, nil, nil
+			c.Answer, c.Err = answer, err
+			c.answered <- struct{}{}
+			c = next
+		}
+	}
+}
+
+// land counts a batch out, and its worker. l is locked.
+func (l *Lane[Q, A]) land(s *sending[Q, A]) {
+	for _, g := range s.batch {
+		l.spareGroup(g)
+	}
+	clear(s.batch)
+	s.batch, s.weight = s.batch[:0], 0
+	l.inFlight--
+	l.end()
+}

@@ -1,0 +1,169 @@
+package queue
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Turns are the turns that are waited for in this process, of each key: the times at which those
+// who were admitted may go. Whoever leaves lets those behind them move up by a turn each, so that
+// it is the last turn that becomes free. T is what tells a turn from others. The zero value is ready
+// to use, by many goroutines at once.
+type Turns[K comparable, T any] struct {
+	mu    sync.Mutex
+	byKey map[K]*line[K, T]
+}
+
+// line is the turns of one key, and those who wait for them: as many of the one as of the other.
+// The first waiter gets the first turn, and so on.
+type line[K comparable, T any] struct {
+	key K
+
+	mu      sync.Mutex
+	gone    bool                // it has been forgotten
+	waiters indexed[*holder[T]] // by when their own turns were due
+	soonest indexed[*turn[T]]   // the turns, the first one first
+	latest  indexed[*turn[T]]   // the same, the last one first
+	timer   *time.Timer
+	count   int64 // of waiters so far
+}
+
+// holder is somebody who waits for a turn.
+type holder[T any] struct {
+	due   time.Time
+	count int64 // tells those apart whose turns are due at the same time
+	place int
+	came  chan T
+}
+
+type turn[T any] struct {
+	due             time.Time
+	what            T
+	soonest, latest int // places
+}
+
+// Wait waits for a turn that is due at some time. It returns the turn that the caller gets when that
+// has come, which is theirs or an earlier one; or false if ctx ends before, with the turn that
+// nobody takes: theirs, or the last one of those behind them.
+func (s *Turns[K, T]) Wait(ctx context.Context, key K, due time.Time, what T) (T, bool) {
+	l, h := s.join(key, due, what)
+	select {
+	case what = <-h.came:
+		return what, true
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer s.arm(l)
+	l.letGo() // a turn that comes in the same moment has come
+	if h.place == absent {
+		return <-h.came, true
+	}
+	l.waiters.remove(h.place)
+	free := l.latest.first()
+	l.remove(free)
+	return free.what, false
+}
+
+func (s *Turns[K, T]) join(key K, due time.Time, what T) (*line[K, T], *holder[T]) {
+	for {
+		l := s.lineOf(key)
+		if h := s.joinLine(l, due, what); h != nil {
+			return l, h
+		}
+	}
+}
+
+func (s *Turns[K, T]) lineOf(key K) *line[K, T] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.byKey[key]
+	if l == nil {
+		l = newLine[K, T](key)
+		l.timer = time.AfterFunc(longest, func() { s.come(l) })
+		if s.byKey == nil {
+			s.byKey = make(map[K]*line[K, T])
+		}
+		s.byKey[key] = l
+	}
+	return l
+}
+
+// joinLine adds a turn and who waits for it to a line. It returns nil if the line has been forgotten.
+func (s *Turns[K, T]) joinLine(l *line[K, T], due time.Time, what T) *holder[T] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gone {
+		return nil
+	}
+	l.count++
+	h := &holder[T]{due: due, count: l.count, came: make(chan T, 1)}
+	l.waiters.add(h)
+	t := &turn[T]{due: due, what: what}
+	l.soonest.add(t)
+	l.latest.add(t)
+	if l.soonest.first() == t {
+		s.arm(l)
+	}
+	return h
+}
+
+func newLine[K comparable, T any](key K) *line[K, T] {
+	l := &line[K, T]{key: key}
+	l.waiters.less = func(a, b *holder[T]) bool {
+		return a.due.Before(b.due) || a.due.Equal(b.due) && a.count < b.count
+	}
+	l.waiters.moved = func(h *holder[T], place int) { h.place = place }
+	l.soonest.less = func(a, b *turn[T]) bool { return a.due.Before(b.due) }
+	l.soonest.moved = func(t *turn[T], place int) { t.soonest = place }
+	l.latest.less = func(a, b *turn[T]) bool { return b.due.Before(a.due) }
+	l.latest.moved = func(t *turn[T], place int) { t.latest = place }
+	return l
+}
+
+// remove takes a turn out of the line.
+func (l *line[K, T]) remove(t *turn[T]) {
+	l.soonest.remove(t.soonest)
+	l.latest.remove(t.latest)
+}
+
+// arm has the line looked at when the next turn is due, or forgets it if there is none. l is locked.
+func (s *Turns[K, T]) arm(l *line[K, T]) {
+	if l.soonest.Len() > 0 {
+		l.timer.Reset(time.Until(l.soonest.first().due))
+		return
+	}
+	l.timer.Stop()
+	l.gone = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byKey[l.key] == l {
+		delete(s.byKey, l.key)
+	}
+}
+
+// come lets those go whose turns have come.
+func (s *Turns[K, T]) come(l *line[K, T]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.letGo()
+	s.arm(l)
+}
+
+// letGo lets those go whose turns have come. l is locked.
+func (l *line[K, T]) letGo() {
+	for l.soonest.Len() > 0 && time.Until(l.soonest.first().due) <= 0 {
+		t, h := l.soonest.first(), l.waiters.first()
+		l.remove(t)
+		l.waiters.remove(h.place)
+		h.came <- t.what
+	}
+}
+
+// Len returns for how many keys somebody waits.
+func (s *Turns[K, T]) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byKey)
+}

@@ -1,0 +1,174 @@
+package queue
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// askAlone asks for the waiter who came first, on their own goroutine, so that nobody else is
+// needed where there is room. If others wait then, or they have to, a worker goes on.
+func (q *queue[K, Q, G, D]) askAlone(ctx context.Context, w *waiter[Q, G]) {
+	answer := q.Ask(ctx, []Q{w.question})
+	q.mu.Lock()
+	if answer.Err != nil && ctx.Err() != nil {
+		answer.Err = q.GaveUp(ctx)
+	}
+	unused := q.answered([]*waiter[Q, G]{w}, answer)
+	if q.first != nil {
+		go q.work()
+	} else {
+		q.end()
+	}
+	q.mu.Unlock()
+	if len(unused) > 0 {
+		q.Return(unused)
+	}
+}
+
+// work asks for those who wait, until nobody does.
+func (q *queue[K, Q, G, D]) work() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.first != nil {
+		if wait := time.Until(q.next); wait > 0 {
+			q.mu.Unlock()
+			timer.Reset(wait)
+			select {
+			case <-timer.C:
+			case <-q.changed:
+			}
+			q.mu.Lock()
+			continue
+		}
+		group := q.group()
+		q.mu.Unlock()
+		answer := q.Ask(context.Background(), questions(group))
+		q.mu.Lock()
+		if unused := q.answered(group, answer); len(unused) > 0 {
+			q.mu.Unlock()
+			q.Return(unused)
+			q.mu.Lock()
+		}
+	}
+	q.end()
+}
+
+// end says that nobody asks any more, since nobody waits. q is locked.
+func (q *queue[K, Q, G, D]) end() {
+	q.asking, q.gone = false, true
+	q.forget(q)
+}
+
+// group returns the first who wait, and those behind them who can be asked for together with them.
+// Whoever is overdue and not among them is told so. q is locked.
+func (q *queue[K, Q, G, D]) group() []*waiter[Q, G] {
+	var group, overdue []*waiter[Q, G]
+	for w := q.first; w != nil && len(group) < q.Most && q.Together(q.first.question, w.question); w = w.behind {
+		w.asked = true
+		group = append(group, w)
+	}
+	for q.bounded.Len() > 0 && q.bounded.first().overdue {
+		w := q.bounded.first()
+		q.bounded.remove(w.place)
+		overdue = append(overdue, w)
+	}
+	for _, w := range overdue {
+		if w.asked {
+			q.bounded.add(w)
+		} else {
+			q.tell(w, outcome[G]{err: q.Deny(w.question, q.latest, q.next, nil)})
+		}
+	}
+	return group
+}
+
+// questions returns what a group asks.
+func questions[Q, G any](group []*waiter[Q, G]) []Q {
+	questions := make([]Q, len(group))
+	for i, w := range group {
+		questions[i] = w.question
+	}
+	return questions
+}
+
+// answered tells a group what has become of it, and returns the grants that nobody takes. Whoever
+// has left meanwhile is not told, and others who ask the same move up; whoever was not granted
+// anything waits on. q is locked.
+func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D]) (unused []G) {
+	unused = answer.Grants
+	blocked := false // who is not granted anything is not overtaken
+	for _, w := range group {
+		w.asked = false
+		if !w.waits {
+			continue
+		}
+		if answer.Err != nil {
+			q.tell(w, outcome[G]{err: answer.Err})
+			continue
+		}
+		place := slices.IndexFunc(unused, func(g G) bool { return q.Fits(g, w.question) })
+		blocked = blocked || place < 0
+		switch {
+		case blocked && w.overdue:
+			q.tell(w, outcome[G]{err: q.Deny(w.question, answer.Latest, answer.Next, nil)})
+		case blocked:
+		case !w.until.IsZero() && q.Late(unused[place], w.until):
+			q.tell(w, outcome[G]{err: q.Deny(w.question, answer.Latest, answer.Next, &unused[place])})
+		default:
+			q.tell(w, outcome[G]{grant: unused[place]})
+			if place == 0 { // as it nearly always is
+				unused = unused[1:]
+			} else {
+				unused = slices.Delete(unused, place, place+1)
+			}
+		}
+	}
+	if answer.Err != nil {
+		q.next, q.full = time.Time{}, false
+		return unused
+	}
+	q.latest, q.next, q.full, q.about = answer.Latest, answer.Next, answer.Full, nil
+	if len(answer.Grants) < len(group) {
+		q.about = group[len(answer.Grants)]
+		if answer.Never && q.about.waits {
+			q.tell(q.about, outcome[G]{err: q.Deny(q.about.question, q.latest, q.next, nil)})
+		}
+	}
+	q.headChanged()
+	q.denyLate()
+	return unused
+}
+
+// denyLate tells those who cannot be granted anything in time. q is locked.
+func (q *queue[K, Q, G, D]) denyLate() {
+	for q.known() && q.first != nil && q.first.late(q.next) {
+		w := q.first
+		q.tell(w, outcome[G]{err: q.Deny(w.question, q.latest, q.next, nil)})
+		q.headChanged()
+	}
+	if !q.known() {
+		return
+	}
+	for q.bounded.Len() > 0 && q.bounded.first().late(q.next) { // behind the first, nobody is granted anything before
+		w := q.bounded.first()
+		q.tell(w, outcome[G]{err: q.Deny(w.question, q.latest, q.next, nil)})
+	}
+	// Those who could not be told when they came are told now: each of them once.
+	ahead := q.ahead
+	for w := q.fresh; w != nil; w = w.behind {
+		ahead -= q.takes(w)
+	}
+	for w := q.fresh; w != nil; {
+		behind := w.behind
+		if at := q.earliest(ahead, w); w != q.first && w.late(at) {
+			q.tell(w, outcome[G]{err: q.Deny(w.question, q.latest, at, nil)})
+		} else {
+			ahead += q.takes(w)
+		}
+		w = behind
+	}
+	q.fresh = nil
+}

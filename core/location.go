@@ -1,0 +1,80 @@
+package core
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// location is whether a cluster's client knows yet which servers there are. The zero value is that
+// it does not.
+type location struct {
+	known atomic.Bool
+
+	mu       sync.Mutex
+	fetching *fetch // nil: nobody is at it
+}
+
+// fetch is an attempt to have the map of a cluster, which may outlast those who wait for it.
+type fetch struct {
+	began time.Time
+	done  chan struct{}
+	err   error // when done is closed
+}
+
+// locate returns the client of the server that has a hash tag. The map of a cluster is fetched
+// first, in a time of its own: a caller waits for it as for any connection.
+func (r *Redis) locate(ctx context.Context, tag string) (*redis.Client, error) {
+	if r.topology.cluster != nil && !r.location.known.Load() {
+		if err := r.waitForMap(ctx, tag); err != nil {
+			return nil, err
+		}
+	}
+	client, err := r.topology.serverOf(ctx, tag)
+	return client, r.explainUnsent(err)
+}
+
+// waitForMap returns when the map of the cluster is known, or with the reason why it is not.
+func (r *Redis) waitForMap(ctx context.Context, tag string) error {
+	f := r.fetchMap(tag) //nolint:contextcheck // what is fetched is not the caller's alone
+	patience := time.NewTimer(r.patience - time.Since(f.began))
+	defer patience.Stop()
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return unsent(GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+	case <-patience.C:
+		return unsent(Unreachable, "core: no connection to the redis cluster within %v: %w", r.patience, context.DeadlineExceeded)
+	}
+}
+
+// fetchMap begins to fetch the map of the cluster, unless somebody is at it.
+func (r *Redis) fetchMap(tag string) *fetch {
+	l := &r.location
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fetching != nil {
+		return l.fetching
+	}
+	f := &fetch{began: time.Now(), done: make(chan struct{})}
+	l.fetching = f
+	go func() { // ends with the client's own timeouts, or with connectTimeout
+		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+		defer cancel()
+		_, err := unlessPanicked(ctx, func(ctx context.Context) (string, error) {
+			_, err := r.topology.serverOf(ctx, tag)
+			return "", err //nolint:wrapcheck // explained below
+		})
+		f.err = r.explainUnsent(err)
+		l.known.Store(err == nil)
+		l.mu.Lock()
+		l.fetching = nil
+		l.mu.Unlock()
+		close(f.done)
+	}()
+	return f
+}

@@ -1,0 +1,209 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/batch"
+)
+
+// sendChecks has a server decide a batch of checks.
+func (r *Redis) sendChecks(ctx *batch.Context, s *server, groups []*requestGroup) error {
+	return r.send(ctx, s, decide, groups)
+}
+
+// sendSettlements has a server carry out a batch of corrections.
+func (r *Redis) sendSettlements(ctx *batch.Context, s *server, groups []*requestGroup) error {
+	return r.send(ctx, s, settle, groups)
+}
+
+// send sends a batch, as one script call where that is possible.
+func (r *Redis) send(ctx *batch.Context, s *server, does task, groups []*requestGroup) error {
+	if len(groups) > 1 && !r.packs() {
+		return r.sendPipelined(ctx, s, does, groups)
+	}
+	a := r.sendPacked(ctx, s, does, groups)
+	switch {
+	case len(groups) == 1:
+	case redis.HasErrorPrefix(a.err, "CROSSSLOT"): // a cluster behind a proxy
+		r.unpackable.Store(true)
+		return r.sendPipelined(ctx, s, does, groups)
+	case does == decide && a.err != nil && kindOf(a.err) == OutOfMemory: // nothing was charged, and a denial needs no memory
+		return r.sendPipelined(ctx, s, does, groups)
+	}
+	a.err = r.explain(ctx, a.err)
+	return a.share(does, groups)
+}
+
+// packs reports whether requests about different keys may share a script call.
+func (r *Redis) packs() bool { return r.topology.packs() && !r.unpackable.Load() }
+
+// scriptCall is the words of a script call, to be used again.
+type scriptCall struct{ words []any }
+
+var scriptCalls = sync.Pool{New: func() any { return new(scriptCall) }}
+
+func (c *scriptCall) free() {
+	clear(c.words)
+	c.words = c.words[:0]
+	scriptCalls.Put(c)
+}
+
+// sendPacked sends a batch as one script call.
+func (r *Redis) sendPacked(ctx *batch.Context, s *server, does task, groups []*requestGroup) (a scriptReply) {
+	c := scriptCalls.Get().(*scriptCall) //nolint:forcetypeassert // the pool holds nothing else
+	defer c.free()
+	var script *script
+	script, a.instant = r.appendCall(c, does, groups)
+	mark(ctx, c.words)
+	c.words[0], c.words[1] = "evalsha", script.hash
+	a.text, a.err = r.process(ctx, s, c.words)
+	if redis.HasErrorPrefix(a.err, "NOSCRIPT") { // at first, and after a restart, a flush or a failover
+		ctx.SendAgain()
+		c.words[0], c.words[1] = "eval", script.source
+		a.text, a.err = r.process(ctx, s, c.words)
+	}
+	return a
+}
+
+// mark has the context notice when a script call is sent.
+func mark(ctx *batch.Context, call []any) {
+	last := len(call) - 1
+	call[last] = ctx.Mark(call[last])
+}
+
+func (r *Redis) process(ctx *batch.Context, s *server, call []any) (string, error) {
+	command := redis.NewStringCmd(ctx, call...)
+	_ = r.caller(s).Process(ctx, command) // the command carries the error
+	if r.redirected(ctx, command.Err()) {
+		ctx.SendAgain()
+		command = redis.NewStringCmd(ctx, call...)
+		_ = r.topology.client.Process(ctx, command)
+	}
+	return command.Result()
+}
+
+// sendPipelined sends a batch as a script call for each request in one pipeline: in a cluster,
+// where keys cannot share a call.
+func (r *Redis) sendPipelined(ctx *batch.Context, s *server, does task, groups []*requestGroup) error {
+	ctx.SendAgain() // it may have been sent packed before
+	commands, scripts, answers := make([]*redis.StringCmd, len(groups)), make([]*script, len(groups)), make([]scriptReply, len(groups))
+	client := r.caller(s)
+	pipeline := client.Pipeline()
+	for i := range groups {
+		var c scriptCall
+		scripts[i], answers[i].instant = r.appendCall(&c, does, groups[i:i+1])
+		c.words[0], c.words[1] = "evalsha", scripts[i].hash
+		if i == 0 {
+			mark(ctx, c.words)
+		}
+		commands[i] = redis.NewStringCmd(ctx, c.words...)
+		_ = pipeline.Process(ctx, commands[i])
+	}
+	execute(ctx, pipeline, commands)
+	unknown, moved := client.Pipeline(), r.topology.client.Pipeline()
+	for i, command := range commands {
+		again := unknown
+		switch {
+		case r.redirected(ctx, command.Err()):
+			again = moved
+		case !redis.HasErrorPrefix(command.Err(), "NOSCRIPT"):
+			continue
+		}
+		call := command.Args()
+		call[0], call[1] = "eval", scripts[i].source
+		commands[i] = redis.NewStringCmd(ctx, call...)
+		_ = again.Process(ctx, commands[i])
+	}
+	execute(ctx, unknown, commands)
+	execute(ctx, moved, commands)
+	var failure error // of the node, if all have failed
+	answered := false
+	for i, command := range commands {
+		a := &answers[i]
+		a.text, a.err = command.Result()
+		a.err = r.explain(ctx, a.err)
+		failure = a.share(does, groups[i:i+1])
+		answered = answered || failure == nil
+	}
+	if answered {
+		return nil
+	}
+	return failure
+}
+
+// execute has a pipeline executed. If it has no connection, go-redis says so, but not to the
+// commands.
+func execute(ctx context.Context, pipeline redis.Pipeliner, commands []*redis.StringCmd) {
+	if pipeline.Len() == 0 {
+		return
+	}
+	_, err := pipeline.Exec(ctx)
+	if _, replied := errors.AsType[redis.Error](err); err == nil || replied {
+		return
+	}
+	for _, command := range commands {
+		if command.Err() == nil && command.Val() == "" { // no script replies nothing
+			command.SetErr(err)
+		}
+	}
+}
+
+// appendCall appends the words of a script call for a batch, with room for the first two, and
+// returns whether they ask for the instant of the decision.
+func (r *Redis) appendCall(c *scriptCall, does task, groups []*requestGroup) (s *script, instant bool) {
+	keys, of := 0, set(0)
+	instant = does == decide && !groups[0].Alone() // of a call whose caller leaves, what was charged is given back
+	for _, g := range groups {
+		q := g.Question()
+		keys += len(q.keys)
+		of |= q.of
+		instant = instant || q.instant
+	}
+	c.words = append(c.words, nil, nil, keys)
+	for _, g := range groups {
+		c.words = append(c.words, g.Question().keys...)
+	}
+	for _, g := range groups {
+		c.words = appendArguments(c.words, g)
+	}
+	if instant {
+		c.words = append(c.words, "at")
+	}
+	if r.clock != nil {
+		c.words = append(c.words, r.clock())
+	}
+	return r.script(does, of), instant
+}
+
+// appendArguments appends those of a group. If it is asked several times, how often follows each
+// cost.
+func appendArguments(into []any, g *requestGroup) []any {
+	start := len(into)
+	into = append(into, g.Question().arguments...)
+	if times := max(g.Len(), g.Question().times); times > 1 {
+		for i := start + 1; i < len(into); i += 2 {
+			if cost, ok := into[i].(int64); ok { // otherwise it is a list of them
+				into[i] = strconv.FormatInt(cost, 10) + " " + strconv.Itoa(times)
+			}
+		}
+	}
+	return into
+}
+
+// redirected reports whether a node has refused a call because the key is, or is about to be, on
+// another one, or because the node is gone. Then nothing was charged, and the cluster's client
+// finds the way. After any failure but that it learns anew who has which slots.
+func (r *Redis) redirected(ctx context.Context, err error) bool {
+	cluster := r.topology.cluster
+	if cluster == nil || err == nil || redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return false
+	}
+	cluster.ReloadState(ctx)
+	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN") ||
+		errors.Is(err, redis.ErrClosed) && !r.closed.Load()
+}

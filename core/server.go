@@ -1,0 +1,237 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/batch"
+)
+
+const (
+	defaultInFlight = 2
+	// inFlightSettlements is how many batches of settlements may be under way to one server.
+	inFlightSettlements = 1
+	defaultMaxWaiting   = 65_536
+	// fullBatch is how much a batch weighs at most: what Redis decides in about a millisecond,
+	// during which it does nothing else.
+	fullBatch = 256
+	// fullSettlements is the same for settlements, which take longer.
+	fullSettlements = 128
+	// queueBudgets is how many budgets a call may wait until it is sent, by default: a server that
+	// answers within the budget has opened a connection by then, which takes up to seven round
+	// trips.
+	queueBudgets = 10
+	// connectTimeout bounds how long a connection is being opened, if the client does not.
+	connectTimeout = 30 * time.Second
+)
+
+// server is one server as a store sees it: its checks and its settlements travel in lanes of their
+// own, and share a breaker.
+type server struct {
+	address     string                       // if it is known
+	client      atomic.Pointer[redis.Client] // nil: it is not known
+	breaker     *batch.Breaker
+	checks      *lane
+	settlements *lane
+	wanted      atomic.Bool // somebody has asked since the last sweep; see servers.sweep
+}
+
+// newServer returns a server whose client may be nil.
+func (r *Redis) newServer(client *redis.Client) *server {
+	s := new(server)
+	s.client.Store(client)
+	if client != nil {
+		s.address = client.Options().Addr
+	}
+	suspended := new(atomic.Bool)
+	s.breaker = batch.NewBreaker(r.breakerFailures, r.breakerPause, func(state batch.State) {
+		r.reportBreaker(s.address, state, suspended)
+	})
+	config := batch.Config[request, reply]{
+		Fail: r.batchError, Outcome: outcomeOf, Weight: weightOf,
+		Budget: r.budget, Patience: r.patience, InFlight: r.inFlight, MostWaiting: r.maxWaiting,
+		Heeds: r.heedsDeadline, Breaker: s.breaker,
+		Ready: s.ready, Connect: func(ctx context.Context) error { return r.connect(ctx, s) }, ConnectTimeout: connectTimeout,
+	}
+	checks, settlements := config, config
+	checks.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.sendChecks(ctx, s, groups) }
+	checks.Hash, checks.Same, checks.Full = hashOf, sameRequests, fullBatch
+	if r.trace.Call != nil {
+		checks.Report = func(report batch.Report) { r.reportCall(s, report) }
+	}
+	settlements.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.sendSettlements(ctx, s, groups) }
+	settlements.InFlight, settlements.Full = inFlightSettlements, fullSettlements
+	s.checks, s.settlements = batch.New(checks), batch.New(settlements)
+	return s
+}
+
+// ready reports whether the client has a connection that nobody uses.
+func (s *server) ready() bool {
+	client := s.client.Load()
+	return client == nil || client.PoolStats().IdleConns > 0
+}
+
+// idle reports whether nobody waits for the server and nothing is under way.
+func (s *server) idle() bool {
+	for _, l := range [...]*lane{s.checks, s.settlements} {
+		if waiting, inFlight := l.Load(); waiting+inFlight > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// close has both lanes end.
+func (s *server) close() {
+	var group sync.WaitGroup
+	group.Go(s.checks.Close)
+	group.Go(s.settlements.Close)
+	group.Wait()
+}
+
+// caller is a client as far as script calls need it.
+type caller interface {
+	Process(ctx context.Context, command redis.Cmder) error
+	Pipeline() redis.Pipeliner
+}
+
+// caller returns the client to send a batch with. In a cluster it is that of the node: the
+// cluster's own repeats a call when the connection breaks, whatever its MaxRetries, though the
+// call may have been charged.
+func (r *Redis) caller(s *server) caller {
+	if client := s.client.Load(); client != nil {
+		return client
+	}
+	return r.topology.client
+}
+
+// connect opens a connection to a server, which its pool keeps.
+func (r *Redis) connect(ctx context.Context, s *server) error {
+	connection := s.client.Load().Conn()
+	defer func() { _ = connection.Close() }()
+	err := touch(ctx, connection)
+	if err != nil && r.topology.cluster != nil {
+		r.topology.cluster.ReloadState(ctx) // another node may have its slots by now
+	}
+	return r.explainUnsent(err)
+}
+
+// touch has a connection opened: any reply will do. TIME needs no other permission than a check.
+func touch(ctx context.Context, connection *redis.Conn) error {
+	err := connection.Time(ctx).Err()
+	if _, replied := errors.AsType[redis.Error](err); replied {
+		return nil
+	}
+	return err //nolint:wrapcheck // its callers explain it
+}
+
+// reportCall traces a batch of checks.
+func (r *Redis) reportCall(s *server, report batch.Report) {
+	r.contain(func() {
+		r.trace.Call(Call{Server: s.address, Questions: report.Calls, Checks: report.Weight, Elapsed: report.Elapsed, Err: report.Err})
+	})
+}
+
+// reportBreaker traces a change of state. It is logged when a server is suspended and when it is
+// asked again; not each time that it is tried in between.
+func (r *Redis) reportBreaker(address string, state batch.State, suspended *atomic.Bool) {
+	r.contain(func() {
+		switch state {
+		case batch.Open:
+			if !suspended.Swap(true) {
+				r.logger().Info("core: redis keeps failing and is not asked for a while",
+					slog.String("server", address), slog.Duration("pause", r.breakerPause))
+			}
+		case batch.Closed:
+			suspended.Store(false)
+			r.logger().Info("core: redis answers again", slog.String("server", address))
+		case batch.HalfOpen:
+		}
+	})
+	if r.trace.Breaker != nil {
+		r.contain(func() { r.trace.Breaker(address, breakerStates[state]) })
+	}
+}
+
+var breakerStates = [...]BreakerState{batch.Closed: BreakerClosed, batch.Open: BreakerOpen, batch.HalfOpen: BreakerHalfOpen}
+
+// contain calls a hook or a logger of the user's. Its panic ends here and is logged: a store does
+// not stop working because somebody cannot hear of it.
+func (r *Redis) contain(hook func()) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			defer func() { _ = recover() }() // it may be the logger itself
+			r.warnings.hooks.log(r.logger(), "core: a trace or a logger panicked", slog.Any("cause", cause))
+		}
+	}()
+	hook()
+}
+
+// servers are those of a store with several of them, by their addresses.
+type servers struct {
+	byAddress sync.Map // of *server
+
+	mu    sync.Mutex
+	swept time.Time
+}
+
+// forgotten is for how long a server has not been asked when it may be forgotten.
+const forgotten = time.Minute
+
+// serverOf returns the server that a caller's key is on.
+func (r *Redis) serverOf(ctx context.Context, key string) (*server, error) {
+	if r.only != nil {
+		return r.only, nil
+	}
+	var scratch [256]byte
+	client, err := r.locate(ctx, string(appendSubject(scratch[:0], key)))
+	if err != nil {
+		return nil, err
+	}
+	return r.serverAt(client), nil
+}
+
+// serverAt returns one of several servers, by its client.
+func (r *Redis) serverAt(client *redis.Client) *server {
+	address := client.Options().Addr
+	found, ok := r.servers.byAddress.Load(address)
+	if !ok {
+		r.servers.sweep()
+		found, _ = r.servers.byAddress.LoadOrStore(address, r.newServer(client))
+		if r.closed.Load() { // since before it was to be found
+			found.(*server).close() //nolint:forcetypeassert // the map holds nothing else
+		}
+	}
+	s := found.(*server) //nolint:forcetypeassert // the map holds nothing else
+	if s.client.Load() != client {
+		s.client.Store(client)
+	}
+	if !s.wanted.Load() {
+		s.wanted.Store(true)
+	}
+	return s
+}
+
+// sweep forgets servers that have not been asked since the last sweep, a while ago: nodes come and
+// go, each with an address of its own.
+func (s *servers) sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.swept) < forgotten {
+		return
+	}
+	s.swept = time.Now()
+	s.byAddress.Range(func(address, found any) bool {
+		one := found.(*server) //nolint:forcetypeassert // the map holds nothing else
+		if !one.wanted.Swap(false) && one.idle() {
+			s.byAddress.Delete(address)
+		}
+		return true
+	})
+}

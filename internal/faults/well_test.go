@@ -1,0 +1,276 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/faultproxy"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// The laws of this file are about a server that is well: it answers every call within the budget.
+// Then every call is decided, and nothing passes that the limit denies.
+
+// wide is a budget of which a busy machine takes but a small part.
+const wide = time.Second
+
+// distant is a limiter on a server whose replies take a while.
+type distant struct {
+	limiter *core.Limiter
+	server  *redistest.Server
+	proxy   *faultproxy.Proxy
+}
+
+// far returns a limiter on a server whose replies take so long.
+func far(t *testing.T, latency time.Duration) distant {
+	t.Helper()
+	server := redistest.Start(t)
+	proxy := faultproxy.Start(t, server.Addr())
+	limiter, err := core.Open("redis://"+proxy.Addr(), core.WithBudget(wide), core.WithPrefix(redistest.Prefix(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = limiter.Close() })
+	if err := limiter.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d := distant{limiter, server, proxy}
+	d.move(latency)
+	return d
+}
+
+// move changes how long replies take.
+func (d distant) move(latency time.Duration) { d.proxy.Set(faultproxy.Fault{Latency: latency}) }
+
+// verdicts counts what callers were told.
+type verdicts struct {
+	allowed, denied, failed atomic.Int64
+	first                   sync.Once
+	err                     error
+}
+
+func (v *verdicts) ask(ctx context.Context, l *core.Limiter, key string, limit core.Limit) error {
+	d, err := l.Allow(ctx, key, limit)
+	switch {
+	case err != nil:
+		v.failed.Add(1)
+		v.first.Do(func() { v.err = err })
+	case d.Allowed:
+		v.allowed.Add(1)
+	default:
+		v.denied.Add(1)
+	}
+	return err
+}
+
+// A reply within the budget is a decision, whatever the call has waited for in this process.
+func TestRepliesWithinTheBudgetAreDecisions(t *testing.T) {
+	t.Parallel()
+	far := far(t, wide*3/4)
+	var v verdicts
+	var group sync.WaitGroup
+	for range 12 {
+		group.Go(func() {
+			for range 3 {
+				_ = v.ask(t.Context(), far.limiter, "key", core.FixedWindow(10, time.Hour))
+			}
+		})
+	}
+	group.Wait()
+	if v.failed.Load() > 0 || v.allowed.Load() != 10 || v.denied.Load() != 26 {
+		t.Errorf("%d allowed, %d denied and %d failed, want 10 and 26; %v", v.allowed.Load(), v.denied.Load(), v.failed.Load(), v.err)
+	}
+}
+
+// What a call waits for its turn in this process is not the server's time: a crowd that takes several
+// budgets is decided, in order.
+func TestCrowdAtADistantServer(t *testing.T) {
+	t.Parallel()
+	far := far(t, wide/5)
+	var v verdicts
+	var group sync.WaitGroup
+	const crowd = 4000
+	for i := range crowd {
+		group.Go(func() { _ = v.ask(t.Context(), far.limiter, strconv.Itoa(i%(crowd/2)), core.FixedWindow(1, time.Hour)) })
+	}
+	group.Wait()
+	if v.failed.Load() > 0 || v.allowed.Load() != crowd/2 {
+		t.Errorf("%d allowed, want %d; %d failed: %v", v.allowed.Load(), crowd/2, v.failed.Load(), v.err)
+	}
+}
+
+// When the connections to a distant server break, they are opened again, beside the calls: those
+// wait for it. Only what was under way is lost.
+func TestDistantServerComesBack(t *testing.T) {
+	t.Parallel()
+	const callers = 12
+	far := far(t, wide*4/10)
+	limit := core.FixedWindow(10, time.Hour)
+	admin := far.server.Client(t)
+	var v verdicts
+	for range 10 {
+		if err := v.ask(t.Context(), far.limiter, "key", limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := far.server.Calls(t, "hello")
+	if err := admin.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for range 4 {
+				_ = v.ask(t.Context(), far.limiter, "key", limit)
+			}
+		})
+	}
+	group.Wait()
+	if v.allowed.Load() != 10 || v.failed.Load() > callers {
+		t.Errorf("%d allowed, want 10; %d failed, want at most what was under way: %v", v.allowed.Load(), v.failed.Load(), v.err)
+	}
+	if err := v.ask(t.Context(), far.limiter, "key", limit); err != nil {
+		t.Errorf("in the end: %v", err)
+	}
+	if opened := far.server.Calls(t, "hello") - before; opened > 8 {
+		t.Errorf("%d connections were opened, want about as many as are used", opened)
+	}
+}
+
+// However many come at once, each is decided or told that it was too many; and none passes that the
+// limit denies.
+func TestCrowds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	limiter, err := core.Open(server.URL(), core.WithBudget(wide))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer limiter.Close()
+	if err := limiter.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const capacity = 2
+	for crowd, keys := range map[int]int{8000: 1, 8001: 1000, 20_000: 1, 8003: 1 << 40} {
+		t.Run(fmt.Sprintf("%d about %d keys", crowd, keys), func(t *testing.T) {
+			limit := core.Leaky(capacity, core.PerDay(1)).Named(fmt.Sprintf("crowd-%d", crowd))
+			counts := make([]verdicts, min(keys, crowd))
+			var group sync.WaitGroup
+			ready := make(chan struct{})
+			for i := range crowd {
+				place := i % len(counts)
+				key := strconv.Itoa(place)
+				if keys > crowd {
+					key = strconv.FormatUint(rand.Uint64(), 36)
+				}
+				group.Go(func() {
+					<-ready
+					_ = counts[place].ask(t.Context(), limiter, key, limit)
+				})
+			}
+			close(ready)
+			group.Wait()
+			answered := 0
+			for i := range counts {
+				v := &counts[i]
+				answered += int(v.allowed.Load() + v.denied.Load() + v.failed.Load())
+				asked := crowd / len(counts)
+				if i < crowd%len(counts) {
+					asked++
+				}
+				if v.failed.Load() > 0 || v.allowed.Load() != int64(min(capacity, asked)) {
+					t.Fatalf("of %d calls %d were allowed and %d failed: %v", asked, v.allowed.Load(), v.failed.Load(), v.err)
+				}
+			}
+			if answered != crowd {
+				t.Errorf("%d were answered", answered)
+			}
+		})
+	}
+}
+
+// However many settle at once, they share round trips: none is lost, and no check beside them waits
+// for them.
+func TestBurstOfSettlements(t *testing.T) {
+	t.Parallel()
+	far := far(t, 0)
+	const burst, keys = 4000, 40
+	limit := core.Leaky(burst, core.PerDay(1))
+	reservations := make([]*core.Reservation, burst)
+	for i := range reservations {
+		r, err := far.limiter.Reserve(t.Context(), core.Check{Key: fmt.Sprint("key:", i%keys), Limit: limit, Cost: 2})
+		if err != nil || !r.Allowed() {
+			t.Fatal(err)
+		}
+		reservations[i] = r
+	}
+	far.move(wide / 5)
+	var settled, neighbours verdicts
+	var group, beside sync.WaitGroup
+	done := make(chan struct{})
+	beside.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				_ = neighbours.ask(t.Context(), far.limiter, "neighbour", core.Leaky(1, core.PerSecond(1)))
+			}
+		}
+	})
+	for i, r := range reservations {
+		group.Go(func() {
+			if err := r.Settle(t.Context(), i%2); err != nil { // gives back 1 or 2
+				settled.failed.Add(1)
+				settled.first.Do(func() { settled.err = err })
+			}
+		})
+	}
+	group.Wait()
+	close(done)
+	beside.Wait()
+	if settled.failed.Load() > 0 || neighbours.failed.Load() > 0 {
+		t.Errorf("%d of %d settlements were lost (%v), and %d checks beside them failed (%v)",
+			settled.failed.Load(), burst, settled.err, neighbours.failed.Load(), neighbours.err)
+	}
+	far.move(0)
+	for key := range keys {
+		d, err := far.limiter.Peek(t.Context(), fmt.Sprint("key:", key), limit)
+		if want := burst - key%2*burst/keys; err != nil || d.Remaining != want {
+			t.Errorf("key %d: %d remain, %v, want %d", key, d.Remaining, err, want)
+		}
+	}
+}
+
+// Callers who charge as fast as they can do not suspend a server that is well.
+func TestManyWhoChargeSuspendNobody(t *testing.T) {
+	t.Parallel()
+	far := far(t, wide/20)
+	const callers, calls = 1024, 4
+	limit := core.FixedWindow(callers*calls, time.Hour)
+	var v verdicts
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for range calls {
+				if err := far.limiter.Charge(t.Context(), "key", limit, 1); err != nil {
+					v.failed.Add(1)
+					v.first.Do(func() { v.err = err })
+				}
+				_ = v.ask(t.Context(), far.limiter, "neighbour", core.Leaky(1, core.PerSecond(1)))
+			}
+		})
+	}
+	group.Wait()
+	d, err := far.limiter.Peek(t.Context(), "key", limit)
+	if err != nil || v.failed.Load() > 0 || d.Remaining != 0 {
+		t.Errorf("%d failed (%v), and %d are not charged; %v", v.failed.Load(), v.err, d.Remaining, err)
+	}
+}
