@@ -13,7 +13,7 @@
 // A refused request is returned as an [echo.HTTPError] that echo's error handler
 // renders as the problem document; an error handler of your own finds a
 // [Problem] in its Message. Where the answer is not that document (plain
-// text, gRPC, or Options.Denied), the middleware has written it, and returns nil.
+// text, gRPC, Connect, or Options.Refused), the middleware has written it, and returns nil.
 //
 // echo's own RealIP is not used, unless it is asked for by [ClientIP]: without an
 // IPExtractor, it believes whatever X-Forwarded-For says. Name the proxies to

@@ -1,10 +1,15 @@
 package ratelimit_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -61,7 +66,7 @@ func TestAnErrorHandlerIsGivenTheProblem(t *testing.T) {
 }
 
 func TestARefusalIsAnsweredOnce(t *testing.T) {
-	denied := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("denied\n")) })
+	hook := func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Refusal) { _, _ = w.Write([]byte("denied\n")) }
 	for name, c := range map[string]struct {
 		options ratelimit.Options
 		lines   []string
@@ -69,8 +74,8 @@ func TestARefusalIsAnsweredOnce(t *testing.T) {
 	}{
 		"problem": {native: true},
 		"text":    {lines: []string{"Accept: text/plain"}},
-		"denied":  {options: ratelimit.Options{Denied: denied}},
-		"silent":  {options: ratelimit.Options{Denied: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}},
+		"hook":    {options: ratelimit.Options{Refused: hook}},
+		"silent":  {options: ratelimit.Options{Refused: func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var returned error
@@ -249,6 +254,36 @@ func TestBeforeRoutingThereIsNoRoute(t *testing.T) {
 	}
 }
 
+func TestALimiterByRouteBeforeRoutingIsNoticed(t *testing.T) {
+	for place, warnings := range map[string]int{"Pre": 1, "Use": 0, "the route": 0} {
+		for _, settle := range []func(*http.Request, ratelimit.Served) int{nil, func(*http.Request, ratelimit.Served) int { return 1 }} {
+			var log bytes.Buffer
+			limit := ratelimit.New(memory(), ratelimit.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))},
+				ratelimit.Policy{Limit: core.Leaky(1000, core.PerSecond(1)), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route), Settle: settle})
+			e := echo.New()
+			var inside []ratelimit.Middleware
+			switch place {
+			case "Pre":
+				e.Pre(limit)
+			case "Use":
+				e.Use(limit)
+			default:
+				inside = append(inside, limit)
+			}
+			e.GET("/items/:id", ok, inside...)
+			for range 60 {
+				get(e, "/nowhere")
+				get(e, "/items/secret")
+			}
+			got := log.String()
+			if strings.Count(got, "\n") != warnings || strings.Contains(got, "secret") ||
+				warnings > 0 && (!strings.Contains(got, "level=WARN") || !strings.Contains(got, "found=/items/{id}") || !strings.Contains(got, "echo: Use, not Pre")) {
+				t.Errorf("%s: logged %q, want %d warnings", place, got, warnings)
+			}
+		}
+	}
+}
+
 func TestUserOutsideOfEchoIsNobody(t *testing.T) {
 	_, err := ratelimit.User("user")(httptest.NewRequest(http.MethodGet, "/", nil))
 	if !errors.Is(err, keyfuncs.ErrNoKey) {
@@ -289,5 +324,63 @@ func TestRoutesOfAHost(t *testing.T) {
 	}, "/files/a", "/nowhere")
 	if want := []string{"/files/{...}", keyfuncs.Unmatched}; !slices.Equal(got, want) {
 		t.Errorf("routes %q, want %q", got, want)
+	}
+}
+
+// A proxy that is a handler or a middleware of echo's, and returns its errors, has
+// MergeUpstream in front.
+func TestUpstreamOfAProxyOfEchosIsMerged(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("RateLimit", `"day";r=4;t=60`)
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	defer upstream.Close()
+	target, err := url.Parse(upstream.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := echo.New()
+	e.Use(
+		ratelimit.New(memory(), ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(9, time.Hour).Named("nine")}),
+		echo.WrapMiddleware(ratelimit.MergeUpstream),
+	)
+	e.GET("/:what", func(c echo.Context) error {
+		if c.Param("what") == "gone" {
+			return echo.NewHTTPError(http.StatusBadGateway, "gone")
+		}
+		proxy := httputil.NewSingleHostReverseProxy(target)
+		proxy.ServeHTTP(c.Response(), c.Request())
+		return nil
+	})
+	for path, want := range map[string]struct {
+		code   int
+		fields []string
+	}{
+		"/there": {http.StatusTeapot, []string{`"nine";r=8;t=3600, "day";r=4;t=60`}},
+		"/gone":  {http.StatusBadGateway, []string{`"nine";r=8;t=3600`}},
+	} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.RemoteAddr = fmt.Sprintf("203.0.113.%d:4711", len(path)) // each has a limit of its own
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		if got := w.Header()["Ratelimit"]; w.Code != want.code || !slices.Equal(got, want.fields) {
+			t.Errorf("%s: answered %d with RateLimit %q, want %d with %q", path, w.Code, got, want.code, want.fields)
+		}
+	}
+}
+
+// The place that the log tells is the program's, not the adapter's.
+func TestTwoEqualOneLinersAreNoticed(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	limiter := memory()
+	_, file, line, _ := runtime.Caller(0)
+	_ = ratelimit.Leaky(limiter, 10, core.PerSecond(1))
+	_ = ratelimit.Leaky(limiter, 10, core.PerSecond(1))
+	first, second := fmt.Sprintf("first=%s:%d", file, line+1), fmt.Sprintf("second=%s:%d", file, line+2)
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, first) || !strings.Contains(got, second) {
+		t.Errorf("logged %q, want one line with %s and %s", got, first, second)
 	}
 }

@@ -1,9 +1,13 @@
 package ratelimit_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +31,7 @@ func get(h http.Handler, path string) *httptest.ResponseRecorder {
 func TestARefusalAbortsAndLaterHandlersDoNotRun(t *testing.T) {
 	for name, options := range map[string]ratelimit.Options{
 		"problem": {},
-		"denied":  {Denied: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})},
+		"hook":    {Refused: func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}},
 	} {
 		var ran []string
 		aborted := false
@@ -195,4 +199,20 @@ func TestUserOutsideOfGinIsNobody(t *testing.T) {
 		}
 	}()
 	ratelimit.User("")
+}
+
+// The place that the log tells is the program's, not the adapter's.
+func TestTwoEqualOneLinersAreNoticed(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	limiter := memory()
+	_, file, line, _ := runtime.Caller(0)
+	_ = ratelimit.Leaky(limiter, 10, core.PerSecond(1))
+	_ = ratelimit.Leaky(limiter, 10, core.PerSecond(1))
+	first, second := fmt.Sprintf("first=%s:%d", file, line+1), fmt.Sprintf("second=%s:%d", file, line+2)
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, first) || !strings.Contains(got, second) {
+		t.Errorf("logged %q, want one line with %s and %s", got, first, second)
+	}
 }

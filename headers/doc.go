@@ -31,11 +31,12 @@
 // who waits as long as it is told is not refused again. A count is clamped to
 // 999,999,999,999,999, the largest Integer of RFC 9651.
 //
-// RateLimit-Policy gives the pace of a limit as q units in w whole seconds:
-// ten per 100ms is q=100;w=1, and five per 1.5s is q=10;w=3. The pace is scaled
-// but never rounded to another one; where it cannot be said in whole seconds, w
-// is left out and q is the capacity. A capacity that differs from q, as that of
-// a bucket may, is the vendor parameter weir-burst.
+// RateLimit-Policy gives the pace of a limit as q units in w whole seconds: ten per
+// 100ms is q=100;w=1, and five per 1.5s is q=10;w=3. The pace is scaled but never
+// rounded to another one; where it cannot be said in whole seconds, w is left out and q
+// is the capacity. What the units are, unless they are requests, is in qu: see [Policy]. A
+// capacity that differs from q, as that of a bucket may, is the vendor parameter
+// weir-burst.
 //
 // # Several limiters
 //

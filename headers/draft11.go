@@ -14,7 +14,11 @@ import (
 //	RateLimit: "burst";r=9;t=9, "daily";r=640;t=55296
 //
 // RateLimit-Policy describes each policy: q units in w seconds, and weir-burst
-// at once where that differs from q. RateLimit says what is left of it now:
+// at once where that differs from q. The unit is in qu, unless it is requests:
+//
+//	RateLimit-Policy: "traffic";q=1000000;qu="content-bytes";w=60
+//
+// RateLimit says what is left of it now:
 //
 //   - r is Remaining;
 //   - t is the time in which the client should use no more than r. While r is
@@ -27,8 +31,7 @@ import (
 // policy that would have let a refused request pass, a t that would be is left
 // out.
 //
-// A policy whose name is not printable ASCII is left out, as no field can carry
-// it.
+// A policy whose Name or Unit no field can carry is left out: see [Policy.Validate].
 var Draft11 Writer = draft11{}
 
 type draft11 struct{ partitions *partitions }
@@ -47,7 +50,7 @@ func (w draft11) Write(h http.Header, policies []Policy) {
 	var space [256]byte
 	quotas := space[:0]
 	for i := range policies {
-		if p := &policies[i]; isString(p.Name) {
+		if p := &policies[i]; p.Validate() == nil {
 			quotas = w.appendQuota(appendComma(quotas), p)
 		}
 	}
@@ -61,7 +64,7 @@ func (w draft11) write(h http.Header, policies []Policy, quotas string) {
 	retryAfter, refused := RetryAfter(policies)
 	for i := range policies {
 		p := &policies[i]
-		if !isString(p.Name) {
+		if p.Validate() != nil {
 			continue
 		}
 		limits = appendString(appendComma(limits), p.Name)
@@ -86,6 +89,9 @@ func (w draft11) appendQuota(b []byte, p *Policy) []byte {
 	q, window := quota(limit)
 	b = appendString(b, p.Name)
 	b = appendParameter(b, "q", q)
+	if p.Unit != "" {
+		b = appendString(append(b, ";qu="...), p.Unit)
+	}
 	if window != 0 {
 		b = appendParameter(b, "w", window)
 	}
@@ -139,7 +145,7 @@ func (w *preparedDraft11) Write(h http.Header, policies []Policy) {
 }
 
 func describedAlike(a, b Policy) bool {
-	return a.Name == b.Name && a.Decision.Limit == b.Decision.Limit
+	return a.Name == b.Name && a.Unit == b.Unit && a.Decision.Limit == b.Decision.Limit
 }
 
 // merge lists the policies of both, ours first.

@@ -1,10 +1,15 @@
 package headers_test
 
 import (
+	"maps"
 	"math"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/dunglas/httpsfv"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
@@ -70,12 +75,86 @@ func TestDraft11Bytes(t *testing.T) {
 			"RateLimit-Policy": `"b";q=100;w=60`,
 			"RateLimit":        `"b";r=99;t=60`,
 		}},
+		{"units", []headers.Policy{{Name: "a", Unit: "content-bytes", Decision: first}, {Name: "b", Unit: `"to\kens"`, Decision: opened}, {Name: "c", Decision: opened}}, fields{
+			"RateLimit-Policy": `"a";q=1;qu="content-bytes";w=1;weir-burst=10, "b";q=100;qu="\"to\\kens\"";w=60, "c";q=100;w=60`,
+			"RateLimit":        `"a";r=9;t=9, "b";r=99;t=60, "c";r=99;t=60`,
+		}},
+		{"a unit without a window", []headers.Policy{{Name: "a", Unit: "concurrent-requests", Decision: core.Decision{Allowed: true, Limit: endless, Remaining: 1}}}, fields{
+			"RateLimit-Policy": `"a";q=5;qu="concurrent-requests"`,
+			"RateLimit":        `"a";r=1;t=3153600000`,
+		}},
+		{"unit that no field can carry", []headers.Policy{{Name: "a", Unit: "Bäume", Decision: first}, named("b", opened)}, fields{
+			"RateLimit-Policy": `"b";q=100;w=60`,
+			"RateLimit":        `"b";r=99;t=60`,
+		}},
 		{"only names that no field can carry", []headers.Policy{named("\t", first)}, fields{}},
 		{"the zero Decision", policies(core.Decision{}), fields{
 			"RateLimit-Policy": `"a";q=0`,
 			"RateLimit":        `"a";r=0;t=1`,
 		}},
 	})
+}
+
+func TestValidateTellsWhatNoFieldCanCarry(t *testing.T) {
+	for _, c := range []struct {
+		policy headers.Policy
+		want   string
+	}{
+		{headers.Policy{}, ""},
+		{headers.Policy{Name: `we"ird\x`, Unit: "a few tokens"}, ""},
+		{headers.Policy{Name: "naïve"}, `headers: the name "naïve" is not printable ASCII`},
+		{headers.Policy{Name: "a", Unit: "a\nb"}, `headers: the unit "a\nb" is not printable ASCII`},
+	} {
+		got := ""
+		if err := c.policy.Validate(); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%+v: %q, want %q", c.policy, got, c.want)
+		}
+	}
+}
+
+// Whatever a Writer is made of, and whatever is merged with what it writes, a policy keeps
+// its unit; and no older dialect has a word for it.
+func TestUnitsAreKept(t *testing.T) {
+	list := policies(first, opened)
+	list[0].Unit, list[0].Key = "tokens", "user:42"
+	for name, w := range map[string]headers.Writer{
+		"Draft":            headers.Draft,
+		"DraftPartitioned": headers.DraftPartitioned(partitionSecret),
+		"Prepare":          headers.Prepare(headers.Draft, list),
+		"Join":             headers.Join(headers.Legacy, headers.Draft),
+		"Prepare and Join": headers.Prepare(headers.Join(headers.RateLimitedFor, headers.Draft), list),
+	} {
+		h := http.Header{}
+		w.Write(h, list)
+		upstream := http.Header{"Ratelimit-Policy": {`"a";q=5;w=60`}}
+		headers.Merge(w, h, upstream)
+		for what, h := range map[string]http.Header{"written": h, "merged": upstream} {
+			quotas, err := httpsfv.UnmarshalList(h.Values("RateLimit-Policy"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, quota := range quotas {
+				unit, ok := quota.(httpsfv.Item).Params.Get("qu")
+				if ok != (i == 0) || ok && unit != "tokens" {
+					t.Errorf("%s, %s: %q, want tokens for the first of them alone", name, what, h)
+				}
+			}
+			if strings.Contains(h.Get("RateLimit"), "qu=") {
+				t.Errorf("%s, %s: %q, want no unit in RateLimit", name, what, h)
+			}
+		}
+	}
+	for name, w := range map[string]headers.Writer{"Draft7": headers.Draft7, "Draft6": headers.Draft6, "Legacy": headers.Legacy} {
+		h, plain := http.Header{}, http.Header{}
+		w.Write(h, list)
+		w.Write(plain, policies(first, opened))
+		if !maps.EqualFunc(h, plain, slices.Equal) {
+			t.Errorf("%s: %q, want %q", name, h, plain)
+		}
+	}
 }
 
 func TestDraftIsTheNewestPublishedDraft(t *testing.T) {

@@ -19,7 +19,7 @@ func FuzzDraft11(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, name string, capacity, events int, period int64, allowed bool, remaining int, retry, next int64) {
 		d := decision(capacity, events, period, allowed, remaining, retry, next)
-		list := []headers.Policy{{Name: name, Decision: d, Key: name}, {Name: "other", Decision: first}}
+		list := []headers.Policy{{Name: name, Unit: name, Decision: d, Key: name}, {Name: "other", Decision: first}}
 		h := http.Header{}
 		headers.Draft11.Write(h, list)
 
@@ -67,6 +67,9 @@ func FuzzDraft11(f *testing.F) {
 		quota, limit := quotas[0].(httpsfv.Item), limits[0].(httpsfv.Item)
 		if quota.Value != name || limit.Value != name {
 			t.Errorf("name %q: %q", name, h)
+		}
+		if unit, ok := quota.Params.Get("qu"); ok != (name != "") || ok && unit != name {
+			t.Errorf("unit %q: %q", name, h)
 		}
 		checkQuota(t, quota, d.Limit)
 		checkLimit(t, limit, d)

@@ -47,6 +47,11 @@ func TestMerge(t *testing.T) {
 			[]string{ownPolicy + `, "day";q=5;w=86400`, ownLimit + `, "day";r=4;t=60`},
 		},
 		{
+			"each with its unit", headers.Draft11,
+			[]string{`RateLimit-Policy: "day";q=5;qu="content-bytes";w=86400`, `RateLimit: "day";r=4;t=60`},
+			[]string{ownPolicy + `, "day";q=5;qu="content-bytes";w=86400`, ownLimit + `, "day";r=4;t=60`},
+		},
+		{
 			"several lines, in another notation", headers.Draft11,
 			[]string{`RateLimit-Policy: "day"; q=5;  w=86400`, `RateLimit-Policy: hour;q=1;x;y=?0;z=-1.5;pk=:YQ==:;s="\"";t=a/b`, `RateLimit: hour;r=1 ,	"day";r=4`},
 			[]string{ownPolicy + `, "day";q=5;w=86400, "hour";q=1;x;y=?0;z=-1.5;pk=:YQ==:;s="\"";t=a/b`, ownLimit + `, "hour";r=1, "day";r=4`},
@@ -280,12 +285,12 @@ func TestWhereNothingWasWrittenUpstreamIsLeftAlone(t *testing.T) {
 }
 
 func TestWhatIsPreparedIsWrittenAlike(t *testing.T) {
-	other := policies(opened)
-	other[0].Name = "other"
+	other, tokens := policies(opened), policies(first, opened)
+	other[0].Name, tokens[1].Unit = "other", "tokens"
 	for name, w := range writers {
 		t.Run(name, func(t *testing.T) {
 			prepared := headers.Prepare(w, policies(first, opened))
-			for _, list := range [][]headers.Policy{policies(first, opened), policies(last, closed), policies(first), policies(opened, first), other, nil} {
+			for _, list := range [][]headers.Policy{policies(first, opened), policies(last, closed), policies(first), policies(opened, first), other, tokens, nil} {
 				synctest.Test(t, func(t *testing.T) {
 					want, got := http.Header{}, http.Header{}
 					w.Write(want, list)

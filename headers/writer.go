@@ -1,6 +1,7 @@
 package headers
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/weir-go/ratelimit/core"
@@ -12,12 +13,28 @@ type Policy struct {
 	// usually the limit's own name. It should be printable ASCII, and unique in
 	// the response without regard to case.
 	Name string
+	// Unit is what the policy counts: "" is requests. The draft registers "content-bytes"
+	// and "concurrent-requests"; any other printable ASCII will do, such as "tokens". Only
+	// the newer drafts tell it: see [Draft11].
+	Unit string
 	// Decision is what was decided. Its Limit says how the policy is described.
 	Decision core.Decision
 	// Key says whose traffic it was. It may name a person or an address, so a
 	// Writer must not let the client, or any cache on the way, see it: those of
 	// this package use it for [DraftPartitioned] alone.
 	Key string
+}
+
+// Validate returns an error if no field can carry the Name or the Unit, because it is not
+// printable ASCII.
+func (p *Policy) Validate() error {
+	if !isString(p.Name) {
+		return fmt.Errorf("headers: the name %q is not printable ASCII", p.Name)
+	}
+	if !isString(p.Unit) {
+		return fmt.Errorf("headers: the unit %q is not printable ASCII", p.Unit)
+	}
+	return nil
 }
 
 // A Writer tells the client what was decided. It must be safe for concurrent

@@ -25,7 +25,9 @@ const noAddress = "none"
 // reads no header and never fails.
 //
 // Behind a proxy the peer is the proxy, and all clients share one key; use [IP]
-// there. A peer that is no address, as on a unix socket, is "ip:none".
+// there. RemoteIP is the middleware's default, which warns when requests carry a
+// proxy's header; a policy that names RemoteIP means it, and is not warned. A peer that
+// is no address, as on a unix socket, is "ip:none".
 func RemoteIP(r *http.Request) (string, error) {
 	return addressKey("ip:", peerOf(r), defaultPrecision), nil
 }

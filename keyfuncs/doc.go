@@ -29,6 +29,7 @@
 //	IPv4 clients through a NAT64 translator     IP(NAT64())
 //	users who have signed in                    FirstOf(User(userID), RemoteIP)
 //	clients with an API key                     FirstOf(Header("X-API-Key"), RemoteIP)
+//	clients with a bearer token                 FirstOf(Bearer(), RemoteIP)
 //	one limit for everybody                     Global
 //
 // Behind a proxy, write IP(...) with your trust model where the table says
@@ -50,12 +51,12 @@
 // # Safety of keys
 //
 // A value from a request cannot imitate another namespace or another part of a
-// joined key: '%', '|' and '\' in it are percent-encoded. Headers and cookies are
-// secrets and appear only as hashes. Keys of users, paths and hosts are as long
+// joined key: '%', '|' and '\' in it are percent-encoded. Headers, bearer tokens and
+// cookies are secrets and appear only as hashes. Keys of users, paths and hosts are as long
 // as what the client sent; the stores of package core shorten them.
 //
-// Some keys are for the client to choose: a header that nobody verifies, a path
-// value, a host. A limit by such a key alone protects the thing that is named,
+// Some keys are for the client to choose: a header or a token that nobody verifies, a
+// path value, a host. A limit by such a key alone protects the thing that is named,
 // not the server from the client, who names another, and has the store keep all
 // of them. Put a limit by address around it: Layered, in package nethttp and those
 // of the frameworks, does that.

@@ -118,6 +118,22 @@ func ExampleHeader() {
 	// header:x-api-key:VCKlFU3Y9axYK_jdWN3x2A
 }
 
+func ExampleBearer() {
+	by := keyfuncs.FirstOf(keyfuncs.Bearer(), keyfuncs.RemoteIP)
+
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr = "203.0.113.9:4711"
+	show(by, r) // without a token, the address pays
+	r.Header.Set("Authorization", "Bearer mF_9.B5f-4.1JqM==")
+	show(by, r)
+	r.Header.Set("Authorization", "bearer   mF_9.B5f-4.1JqM==") // the same token
+	show(by, r)
+	// Output:
+	// ip:203.0.113.9
+	// bearer:wjxJ2W6CIy_Mgu66lG6Svw
+	// bearer:wjxJ2W6CIy_Mgu66lG6Svw
+}
+
 func ExampleRouteFromColons() {
 	fmt.Println(keyfuncs.RouteFromColons("/user/:id/*action"))
 	// Output: /user/{id}/{action...}

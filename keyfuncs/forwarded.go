@@ -14,6 +14,11 @@ import (
 // "unknown" or a name such as "_hidden", ends the search, and the peer pays. The
 // header is read from the right, so an open quote of the client's cannot swallow
 // what the proxies appended to it.
+//
+// RFC 7239 wants an IPv6 address in brackets and quotes: for="[2001:db8::1]". One
+// without them, such as for=2001:db8::1, is read as long as its last group cannot be a
+// port. In 2001:db8::1:80 it can, and the peer pays. Have the proxy write brackets, so
+// that no client is taken for the proxy.
 func Forwarded(prefixes ...string) Trust {
 	proxies := parsePrefixes("Forwarded", prefixes)
 	requirePrefixes("Forwarded", proxies)
@@ -123,23 +128,39 @@ func cutQuoted(text string) (value, after string, ok bool) {
 	return "", "", false
 }
 
-// parseNode reads an IPv4 address, or an IPv6 address in brackets, and drops the
-// port, which may be a name that hides it: "_p1". Nodes that hide the client,
-// "unknown" and "_name", are no addresses.
+// parseNode reads an IPv4 address or an IPv6 address in brackets, and drops the port,
+// which may be a name that hides it: "_p1". Nodes that hide the client, "unknown" and
+// "_name", are no addresses.
 func parseNode(node string) netip.Addr {
 	address, port := node, ""
-	if end := strings.IndexByte(node, ']'); end >= 0 {
-		address, port = node[:end+1], node[end+1:]
+	bracket := strings.IndexByte(node, ']')
+	firstColon, lastColon := strings.IndexByte(node, ':'), strings.LastIndexByte(node, ':')
+	switch {
+	case bracket >= 0:
+		address, port = node[:bracket+1], node[bracket+1:]
 		if address[0] != '[' {
 			return netip.Addr{}
 		}
-	} else if colon := strings.IndexByte(node, ':'); colon >= 0 {
-		address, port = node[:colon], node[colon:]
+	case firstColon != lastColon:
+		return parseWithoutBrackets(node, lastColon)
+	case lastColon >= 0:
+		address, port = node[:lastColon], node[lastColon:]
 	}
 	if port != "" && !isNodePort(port) {
 		return netip.Addr{}
 	}
 	return parseAddress(address)
+}
+
+// parseWithoutBrackets reads an IPv6 address without brackets, which RFC 7239 forbids and
+// some proxies send. "2001:db8::1:80" may be an address, or one with the port 80, and is
+// refused: if it were read as an address, and the proxy appends ports, the client would
+// choose its key by the port that it calls from.
+func parseWithoutBrackets(node string, lastColon int) netip.Addr {
+	if _, err := netip.ParseAddr(node[:lastColon]); err == nil && isNodePort(node[lastColon:]) {
+		return netip.Addr{}
+	}
+	return parseAddress(node)
 }
 
 // isNodePort reports whether text is ":" and up to five digits, or ":_" and a

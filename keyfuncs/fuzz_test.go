@@ -1,6 +1,9 @@
 package keyfuncs_test
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -77,7 +80,7 @@ func FuzzForwardedFor(f *testing.F) {
 func FuzzForwarded(f *testing.F) {
 	for _, header := range []string{
 		"", "for=1.1.1.1", `for="[2001:db8::1]:80";proto=https`, `for="`, `for="\`, `for=unknown, for=_x`, `host="a, b";for=1.1.1.1`,
-		"for=10.0.0.1\nfor=10.0.0.2", strings.Repeat(`"`, 5000), strings.Repeat(`\"`, 2500), strings.Repeat("for=10.0.0.1,", 40),
+		"for=10.0.0.1\nfor=10.0.0.2", "for=2001:db8::1", "for=2001:db8::1:80, for=::", strings.Repeat(`"`, 5000), strings.Repeat(`\"`, 2500), strings.Repeat("for=10.0.0.1,", 40),
 	} {
 		f.Add(header)
 	}
@@ -100,6 +103,67 @@ func FuzzForwarded(f *testing.F) {
 			r.Header["Forwarded"] = appended
 			expectKey(t, model, r, "ip:203.0.113.9")
 		}
+		for _, element := range []string{`for=2001:db8:1:2::9`, `proto=https;for="2001:db8:1:2::9"`, `for=2001:db8:1:2::9, for=10.0.0.7`} {
+			r.Header["Forwarded"] = append(slices.Clone(lines), element)
+			expectKey(t, model, r, "ip:2001:db8:1:2::/64")
+		}
+	})
+}
+
+// An IPv6 address without brackets is read as itself or not at all, and with a port
+// behind it never: a proxy that appends ports would let its clients choose their keys.
+func FuzzForwardedWithoutBrackets(f *testing.F) {
+	address := func(high, low uint64) netip.Addr {
+		return netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, high), low)))
+	}
+	for _, seed := range []string{"2001:db8::1", "2001:db8::1:80", "2001:db8:0:0:1:2:3:4", "2001:db8:1:2:3:4:5:6", "::ffff:1.2.3.4", "::", "::1", "1::"} {
+		bytes := netip.MustParseAddr(seed).As16()
+		f.Add(binary.BigEndian.Uint64(bytes[:8]), binary.BigEndian.Uint64(bytes[8:]), uint16(4711))
+	}
+	const peer = "10.0.0.5"
+	model := keyfuncs.IP(keyfuncs.Forwarded(peer))
+	f.Fuzz(func(t *testing.T, high, low uint64, port uint16) {
+		client := address(high, low)
+		if client.Unmap().IsUnspecified() || client.Unmap() == netip.MustParseAddr(peer) {
+			return // nobody, and the proxy itself
+		}
+		own := key(t, keyfuncs.RemoteIP, request(client.String()))
+		r := request(peer + ":1")
+		for _, text := range []string{client.String(), client.StringExpanded()} {
+			r.Header["Forwarded"] = []string{"for=6.6.6.6, for=" + text}
+			if got := key(t, model, r); got != own && got != "ip:"+peer {
+				t.Errorf("%s has the key %q, want its own, %q, or that of the peer", text, got, own)
+			}
+			if strings.Count(text, ":") == 7 {
+				expectKey(t, model, r, own)
+			}
+			r.Header["Forwarded"] = []string{fmt.Sprintf(`for=6.6.6.6, for="%s:%d"`, text, port)}
+			expectKey(t, model, r, "ip:"+peer)
+		}
+	})
+}
+
+// A token has one key: that of the plainest way to write it.
+func FuzzBearer(f *testing.F) {
+	for _, credentials := range []string{
+		"", "Bearer", "Bearer mF_9.B5f-4.1JqM==", " bearer\t\ttoken more", "Basic dXNlcjpwYXNz", "Bearer \x00", "Bearer\vtoken", "\u212Aearer x",
+	} {
+		f.Add(credentials)
+	}
+	by := keyfuncs.Bearer()
+	f.Fuzz(func(t *testing.T, credentials string) {
+		r := request("203.0.113.9:1")
+		r.Header["Authorization"] = []string{credentials}
+		got, err := by(r)
+		words := strings.FieldsFunc(credentials, func(c rune) bool { return c == ' ' || c == '\t' })
+		if len(words) < 2 || strings.ToLower(words[0]) != "bearer" {
+			if !errors.Is(err, keyfuncs.ErrNoKey) {
+				t.Errorf("%q: key %q, error %v, want ErrNoKey", credentials, got, err)
+			}
+			return
+		}
+		r.Header["Authorization"] = []string{"Bearer " + words[1]}
+		expectKey(t, by, r, got)
 	})
 }
 

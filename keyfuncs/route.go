@@ -47,9 +47,23 @@ func MatchedFrom(ctx context.Context) Matched {
 // and never the path itself. Requests that match no pattern share
 // "route:(unmatched)". It never fails.
 //
-// Under net/http, the pattern is known only after [http.ServeMux] has chosen the
-// handler. To a plain middleware around the whole mux all requests are unmatched;
-// wrap the handlers, or give the limiter the mux to ask.
+// Under net/http, the pattern is known only after the router has found the handler. A
+// limiter must wrap each handler, or the [http.ServeMux] itself, which it asks:
+//
+//	mux.Handle("GET /items/{id}", limit(item))      // each handler
+//	http.ListenAndServe(":8080", limit(mux))        // the mux itself, not a wrapper of it
+//
+// Under chi, it goes where chi knows the route: to With, or to Use in a Group. The Use of
+// a router runs before its routes are looked up, at the root as in a Route or a Mount;
+// there all its routes would be one. It takes chi 5.3: from 5.2.3 on, chi tells only the
+// innermost router's part of the pattern, and before, nothing.
+//
+//	r.With(limit).Get("/items/{id}", item)
+//	r.Group(func(r chi.Router) { r.Use(limit); r.Get("/items/{id}", item) })
+//
+// Under echo it goes to Use, not to Pre. Behind a router that tells nothing, neither by
+// [http.Request.Pattern] nor by [WithMatched], all requests are unmatched. The
+// middleware's logger is warned when a limiter stands where it cannot know the route.
 //
 // "GET /items" and "POST /items" are one route; join [Method] to part them.
 func Route(r *http.Request) (string, error) {
@@ -67,8 +81,7 @@ func Route(r *http.Request) (string, error) {
 // with "/items/{id}", PathValue("id") gives "path:id=7". A request whose pattern
 // has no such wildcard, or an empty value for it, gives [ErrNoKey].
 //
-// Under net/http the value is known behind the mux, and not to a limiter around
-// it, even if that is given the mux to ask.
+// A limiter has to stand where the route is known, as for [Route].
 //
 // The client chooses the value. The limit protects what is named by it, such as
 // one account from many clients. PathValue panics if name is empty.

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// HashOption changes how [Header] and [Cookie] hash their values: [Secret].
+// HashOption changes how [Header], [Bearer] and [Cookie] hash their values: [Secret].
 type HashOption func(*hasher)
 
 // leastSecret is the least number of bytes that makes a secret: as many as the
@@ -54,6 +54,42 @@ func Header(name string, options ...HashOption) Func {
 	}
 }
 
+// Bearer names requests by the hash of their bearer token, which RFC 6750 puts into
+// "Authorization: Bearer …": "bearer:" and 22 letters. The token itself appears nowhere.
+// A request without a bearer token gives [ErrNoKey].
+//
+// One token is one key, in whatever case the scheme is written and however much space
+// is around the token. A token ends at the next space. Of several Authorization lines
+// the first counts, as for [http.Header.Get].
+//
+// Nobody has verified the token. A client may make up a new one for every request unless
+// something in front of the limiter refuses wrong ones; until then, put a limit by
+// address around it, as Layered does in package nethttp and those of the frameworks. A
+// token that is renewed is a new key: to limit a user whatever the token, use [User]
+// behind the authentication. Bearer panics on a nil option.
+func Bearer(options ...HashOption) Func {
+	hash := newHasher("bearer", "", options)
+	return func(r *http.Request) (string, error) {
+		return hash.key([]string{bearerToken(r.Header.Get("Authorization"))})
+	}
+}
+
+// bearerToken returns the token in the value of an Authorization header, or "" if its
+// scheme is not Bearer.
+func bearerToken(credentials string) string {
+	const space = " \t"
+	credentials = strings.TrimLeft(credentials, space)
+	end := strings.IndexAny(credentials, space)
+	if end < 0 || !strings.EqualFold(credentials[:end], "Bearer") {
+		return ""
+	}
+	token := strings.TrimLeft(credentials[end:], space)
+	if end = strings.IndexAny(token, space); end >= 0 {
+		token = token[:end]
+	}
+	return token
+}
+
 // Cookie names requests by the hash of a cookie, such as a session:
 // "cookie:session:" and 22 letters. The value itself appears nowhere. A request
 // without the cookie, or with an empty one, gives [ErrNoKey].
@@ -74,7 +110,7 @@ func Cookie(name string, options ...HashOption) Func {
 	}
 }
 
-// hasher makes keys of secrets of one kind and name.
+// hasher makes keys of secrets of one kind, and of one name if the kind has names.
 type hasher struct {
 	prefix string // of the key: "header:x-api-key:"
 	domain []byte // hashed before the values, to keep kinds and names apart
@@ -82,11 +118,14 @@ type hasher struct {
 }
 
 func newHasher(kind, name string, options []HashOption) *hasher {
-	h := &hasher{prefix: kind + ":" + encode(name) + ":"}
+	h := &hasher{prefix: kind + ":"}
+	if name != "" {
+		h.prefix += encode(name) + ":"
+	}
 	h.domain = appendSized(appendSized(nil, kind), name)
 	for _, option := range options {
 		if option == nil {
-			panic(fmt.Sprintf("keyfuncs: %s %q: an option is nil", kind, name))
+			panic("keyfuncs: " + h.prefix + " an option is nil")
 		}
 		option(h)
 	}

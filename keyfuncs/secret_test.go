@@ -43,10 +43,11 @@ func TestHashesRevealNothingAndAreShort(t *testing.T) {
 	for name, f := range map[string]keyfuncs.Func{
 		"header":             keyfuncs.Header("Authorization"),
 		"header with secret": keyfuncs.Header("Authorization", keyfuncs.Secret(serverKey)),
+		"bearer":             keyfuncs.Bearer(),
 		"cookie":             keyfuncs.Cookie("session"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := key(t, f, request("203.0.113.9:1", "Authorization: "+value, "Cookie: session="+value))
+			got := key(t, f, request("203.0.113.9:1", "Authorization: Bearer "+value, "Cookie: session="+value))
 			if strings.Contains(got, "open") || len(got) > 64 {
 				t.Errorf("key %q, want a short hash", got)
 			}
@@ -55,7 +56,7 @@ func TestHashesRevealNothingAndAreShort(t *testing.T) {
 }
 
 func TestHashesOfOneValueDifferByKindNameAndSecret(t *testing.T) {
-	r := request("203.0.113.9:1", "A: v", "B: v", "Cookie: a=v; b=v; A=v")
+	r := request("203.0.113.9:1", "A: v", "B: v", "Bearer: v", "Authorization: Bearer v", "Cookie: a=v; b=v; A=v; bearer=v")
 	other := append([]byte("!"), serverKey...)
 	seen := map[string]string{}
 	for name, f := range map[string]keyfuncs.Func{
@@ -70,6 +71,12 @@ func TestHashesOfOneValueDifferByKindNameAndSecret(t *testing.T) {
 		"cookie a with other secret":  keyfuncs.Cookie("a", keyfuncs.Secret(other)),
 		"header b with secret":        keyfuncs.Header("b", keyfuncs.Secret(serverKey)),
 		"cookie b with other secret ": keyfuncs.Cookie("b", keyfuncs.Secret(other)),
+		"bearer":                      keyfuncs.Bearer(),
+		"bearer with secret":          keyfuncs.Bearer(keyfuncs.Secret(serverKey)),
+		"bearer with other secret":    keyfuncs.Bearer(keyfuncs.Secret(other)),
+		"header bearer":               keyfuncs.Header("Bearer"),
+		"header authorization":        keyfuncs.Header("Authorization"),
+		"cookie bearer":               keyfuncs.Cookie("bearer"),
 	} {
 		got := key(t, f, r)
 		hash := got[strings.LastIndexByte(got, ':')+1:]
@@ -134,6 +141,67 @@ func TestTheFirstCookieOfANameCounts(t *testing.T) {
 	expectKey(t, f, request("203.0.113.9:1", `Cookie: session="v"`), want)
 }
 
+func TestOneBearerTokenIsOneKeyHoweverItIsWritten(t *testing.T) {
+	f := keyfuncs.Bearer()
+	const want = "bearer:wjxJ2W6CIy_Mgu66lG6Svw"
+	for _, lines := range [][]string{
+		{"Bearer mF_9.B5f-4.1JqM=="},
+		{"bearer mF_9.B5f-4.1JqM=="},
+		{"BEARER mF_9.B5f-4.1JqM=="},
+		{"bEaReR mF_9.B5f-4.1JqM=="},
+		{"Bearer   mF_9.B5f-4.1JqM=="},
+		{"Bearer\tmF_9.B5f-4.1JqM=="},
+		{" \t Bearer \t mF_9.B5f-4.1JqM== \t"},
+		{"Bearer mF_9.B5f-4.1JqM== of no meaning"},
+		{"Bearer mF_9.B5f-4.1JqM==\tof no meaning"},
+		{"Bearer mF_9.B5f-4.1JqM==", "Bearer another"}, // the first counts, as for http.Header.Get
+	} {
+		r := request("203.0.113.9:1")
+		r.Header["Authorization"] = lines
+		expectKey(t, f, r, want)
+	}
+	for _, other := range []string{"Bearer MF_9.B5f-4.1JqM==", "Bearer mF_9.B5f-4.1JqM=", "Bearer bearer"} {
+		if got := key(t, f, request("203.0.113.9:1", "Authorization: "+other)); got == want {
+			t.Errorf("%q has the key of another token", other)
+		}
+	}
+	sum := sha256.Sum256([]byte(sized("bearer") + sized("") + sized("mF_9.B5f-4.1JqM==")))
+	expectKey(t, f, request("203.0.113.9:1", "Authorization: Bearer mF_9.B5f-4.1JqM=="), "bearer:"+letters(sum[:]))
+	mac := hmac.New(sha256.New, serverKey)
+	mac.Write([]byte(sized("bearer") + sized("") + sized("mF_9.B5f-4.1JqM==")))
+	secret := keyfuncs.Bearer(keyfuncs.Secret(serverKey))
+	expectKey(t, secret, request("203.0.113.9:1", "Authorization: bearer mF_9.B5f-4.1JqM=="), "bearer:"+letters(mac.Sum(nil)))
+}
+
+func TestWithoutABearerTokenThereIsNoKey(t *testing.T) {
+	for _, lines := range [][]string{
+		nil,
+		{""},
+		{"Bearer"},
+		{"Bearer "},
+		{"Bearer \t "},
+		{"Bearertoken"},
+		{"Bearer=token"},
+		{"Bearer:token"},
+		{"Bearer, token"},
+		{"token"},
+		{"Basic dXNlcjpwYXNz"},
+		{"Digest Bearer token"},
+		{`"Bearer" token`},
+		{"Bearer\u00a0token"},
+		{"Basic dXNlcjpwYXNz", "Bearer token"},
+	} {
+		r := request("203.0.113.9:1")
+		r.Header["Authorization"] = lines
+		if got, err := keyfuncs.Bearer()(r); !errors.Is(err, keyfuncs.ErrNoKey) || got != "" {
+			t.Errorf("lines %q: key %q, error %v, want ErrNoKey", lines, got, err)
+		}
+	}
+	if _, err := keyfuncs.Bearer()(&http.Request{}); !errors.Is(err, keyfuncs.ErrNoKey) {
+		t.Errorf("without a header map: error %v, want ErrNoKey", err)
+	}
+}
+
 func TestMissingOrEmptySecretsAreNoKeys(t *testing.T) {
 	for _, lines := range [][]string{
 		nil, {"A: "}, {"A:  \t"}, {"A: ", "A: "}, {"Cookie: "}, {"Cookie: a="}, {"Cookie: b=v"}, {`Cookie: a=""`},
@@ -163,6 +231,7 @@ func TestMisuseOfSecretsPanicsAtStartUp(t *testing.T) {
 		{"no cookie name", func() { keyfuncs.Cookie("") }, "Cookie"},
 		{"a bad cookie name", func() { keyfuncs.Cookie("a=b") }, `"a=b"`},
 		{"a nil option of Cookie", func() { keyfuncs.Cookie("a", nil) }, "nil"},
+		{"a nil option of Bearer", func() { keyfuncs.Bearer(nil) }, "bearer"},
 		{"no secret", func() { keyfuncs.Secret(nil) }, "0 bytes"},
 		{"a short secret", func() { keyfuncs.Secret([]byte("opensesame")) }, "10 bytes"},
 	} {

@@ -32,7 +32,7 @@ func (v *resolver) believe(name string, model func(netip.Addr, *http.Request) ne
 
 // IP names requests by the client's address as trusted proxies tell it:
 // "ip:203.0.113.9", "ip:2001:db8::/64". It never fails. Without a trust model
-// it is [RemoteIP], and believes no header.
+// it is [RemoteIP], which believes no header: behind a proxy, the proxy's address.
 //
 // Whenever the header is missing or its decisive entry is not an address, the
 // key is the TCP peer's. IP panics if it is given two trust models, or nil.

@@ -13,9 +13,10 @@
 // that depend on the request, header dialects, what happens when Redis is down.
 // [Layered] puts a limit by address around one by what the client can make up.
 //
-// It works with everything that takes a func(http.Handler) http.Handler, such as
-// chi's Use and With. Packages gin, echo and echo/v5 beside this one have the same names
-// for those frameworks, and [Guard] is what an adapter for another one needs.
+// It works with everything that takes a func(http.Handler) http.Handler, such as chi's
+// Use, and With where [keyfuncs.Route] is to be known. Packages gin, echo and echo/v5
+// beside this one have the same names for those frameworks, and [Guard] is what an
+// adapter for another one needs.
 //
 // # Which limits are one
 //
@@ -25,14 +26,27 @@
 // both. Give them names ([core.Limit.Named]), or add [keyfuncs.Route] to the key,
 // to keep them apart. A request that meets one limit twice is charged once.
 //
+// # What the log warns of
+//
+// [Options.Logger] is warned, once each, of three mistakes that nothing else shows:
+//
+//   - Requests come through a proxy, and a policy's key is the default one. All clients
+//     of the proxy share one limit. Name the proxies to [keyfuncs.IP], or, if clients
+//     connect directly, write [keyfuncs.RemoteIP] to say that the peer is meant.
+//   - [keyfuncs.Route] or [keyfuncs.PathValue] is asked before a router has found the
+//     route. Requests of different routes share one limit. Wrap the mux itself or each
+//     handler; in chi, use With, or Use in a Group.
+//   - Two lines of the program build a limit with the same numbers, the default key and
+//     no name on one [core.Limiter]. They count for each other. See above.
+//
 // # What the client gets
 //
 // Every response carries what [Options.Headers] writes, on success too. A refused
 // request gets 429 with Retry-After, Cache-Control: no-store, and a problem
 // document (RFC 9457) that names the violated policies, or a line of plain text
-// if it prefers that. A call of gRPC gets a status of gRPC: see
-// [Refusal.ServeHTTP]. Retry-After is missing only when no wait can help, because
-// the cost exceeds the capacity.
+// if it prefers that. A call of gRPC, gRPC-Web or Connect is answered in its protocol: see
+// [Refusal.ServeHTTP]. [Options.Refused] answers in your own words. Retry-After is missing
+// only when no wait can help, because the cost exceeds the capacity.
 //
 // The headers are set before the handler runs, so a handler that sets one of them
 // itself wins. Nested limiters, of the whole server, a group and a route, add up to
@@ -42,8 +56,8 @@
 //
 // The handler is given the [http.ResponseWriter] as it came, so that all it can do
 // is left to it: [http.ResponseController], Flush, Hijack, informational responses. Only
-// where a policy has [Policy.Settle] it is wrapped, by [Watch], and can still do all of
-// that.
+// where a policy has [Policy.Settle] it is wrapped, by [Watch], and in [MergeUpstream]; it
+// can still do all of that.
 //
 // # Calls to others
 //

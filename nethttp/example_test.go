@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -93,6 +94,33 @@ func ExampleNew() {
 	// RateLimit-Policy: "client";q=1;w=1;weir-burst=10, "everyone";q=1000;w=3600
 }
 
+// A service with a format of its own for errors answers refusals in it, too.
+func ExampleOptions_refused() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit := ratelimit.New(limiter, ratelimit.Options{
+		Refused: func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
+			if !refusal.Native(r) { // a remote procedure call, or a client that prefers plain text
+				refusal.ServeHTTP(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(refusal.Status)
+			fmt.Fprintf(w, `{"error": %q, "limits": %q}`, http.StatusText(refusal.Status), refusal.ViolatedPolicies)
+		},
+	}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Minute).Named("per-minute")})
+	handler := limit(http.HandlerFunc(item))
+
+	request(handler, "/")
+	answer := request(handler, "/")
+	body, _ := io.ReadAll(answer.Body)
+	fmt.Println(answer.Status, string(body))
+	// Output:
+	// 429 Too Many Requests {"error": "Too Many Requests", "limits": ["per-minute"]}
+}
+
 // API keys are the client's to make up, so there is a limit by address around the
 // one by API key. Whoever tries keys gets no further than his address, and leaves no
 // more behind.
@@ -136,9 +164,8 @@ func ExampleMergeUpstream() {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: upstream.Listener.Addr().String()})
 		},
-		ModifyResponse: ratelimit.MergeUpstream,
 	}
-	handler := ratelimit.Leaky(limiter, 10, core.PerSecond(1))(proxy)
+	handler := ratelimit.Leaky(limiter, 10, core.PerSecond(1))(ratelimit.MergeUpstream(proxy))
 
 	fmt.Println(request(handler, "/").Header["Ratelimit"])
 	// Output:

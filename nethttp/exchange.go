@@ -21,7 +21,6 @@ type exchange struct {
 	context.Context //nolint:containedctx // it is one, on top of that which the request came with
 
 	guard   *Guard
-	header  http.Header // of the response
 	matched keyfuncs.Matched
 	outer   *exchange // of the limiters in front, or nil
 	// outcomes are those of all limiters so far, the outermost first. It is nil until
@@ -30,6 +29,7 @@ type exchange struct {
 	// reservation is what may have to be settled, or nil.
 	reservation *reservation
 	raised      raised
+	routeAsked  routeAsked
 
 	room struct {
 		check   [1]core.Check
@@ -49,6 +49,7 @@ func (x *exchange) Value(key any) any {
 			return x
 		}
 	case keyfuncs.MatchedKey:
+		x.routeAsked.ask()
 		if x.matched != nil {
 			return x.matched
 		}
@@ -117,10 +118,9 @@ func (x *exchange) charged(check *core.Check, by *core.Limiter) (*exchange, int)
 	return nil, 0
 }
 
-// write writes the limits' headers.
-func (x *exchange) write(h http.Header) {
-	into := slices.Grow(x.room.report[:0], len(x.outcomes))
-	if policies := reported(x.outcomes, into); len(policies) > 0 {
+// write writes the limits' headers. The policies that they tell of take the given room.
+func (x *exchange) write(h http.Header, room []headers.Policy) {
+	if policies := reported(x.outcomes, slices.Grow(room, len(x.outcomes))); len(policies) > 0 {
 		x.guard.writer.Write(h, policies)
 	}
 }

@@ -28,7 +28,8 @@ import (
 //	next(w, request)
 //
 // Where a policy has Settle, it hands [Watch](w) to the next handler and calls
-// [Guard.Settle] when that has returned, or panicked.
+// [Guard.Settle] when that has returned, or panicked. [Guard.Returned] finds out whether
+// the limiter stands where it knows the route.
 //
 // A Guard may be used by many goroutines at once.
 type Guard struct {
@@ -40,6 +41,7 @@ type Guard struct {
 	writer   headers.Writer
 	fallback *core.Fallback // nil: no policy asks for it
 	log      *eventLog
+	place    *placement
 }
 
 // NewGuard returns a Guard. It talks to nobody. It panics with the reason if the
@@ -59,6 +61,8 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 	if options.OnError == unsaid {
 		options.OnError = FailOpen
 	}
+	warnOfEqual(l, &options, policies)
+	place := newPlacement(&options, policies)
 	policies = slices.Clone(policies)
 	for i := range policies {
 		if policies[i].By == nil {
@@ -72,6 +76,7 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 		names:    names(policies),
 		fields:   headers.Names(options.Headers),
 		log:      &eventLog{logger: options.Logger},
+		place:    place,
 	}
 	g.writer = headers.Prepare(options.Headers, g.described())
 	g.fallback = fallback
@@ -84,7 +89,7 @@ func (g *Guard) described() []headers.Policy {
 	var described []headers.Policy
 	for i := range g.policies {
 		if p := &g.policies[i]; !p.Shadow {
-			described = append(described, headers.Policy{Name: g.names[i], Decision: core.Decision{Limit: p.Limit}})
+			described = append(described, headers.Policy{Name: g.names[i], Unit: p.Unit, Decision: core.Decision{Limit: p.Limit}})
 		}
 	}
 	return described
@@ -116,11 +121,13 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	if !g.options.LimitPreflights && isPreflight(r) {
 		return r, nil
 	}
-	x := &exchange{Context: r.Context(), guard: g, header: h, matched: matched, outer: exchangeFrom(r.Context())}
+	x := &exchange{Context: r.Context(), guard: g, matched: matched, outer: exchangeFrom(r.Context())}
+	g.place.look(x, r)
 	r = r.WithContext(x)
 	ctx := r.Context()
 	event := Event{Request: r}
 	asked, err := g.question(r, x)
+	g.place.keysRead(x, r)
 	if err != nil {
 		event.Unanswered = asked.unanswered(nil)
 		return r, g.refuse(h, &event, http.StatusInternalServerError, err)
@@ -154,7 +161,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	}
 
 	x.decided(&asked, decisions)
-	x.write(h)
+	x.write(h, x.room.report[:0])
 	event.Outcomes = x.own()
 	for i := range event.Outcomes {
 		if refused(&event.Outcomes[i]) {
@@ -200,6 +207,7 @@ type question struct {
 // asker is what matters of a policy that asks.
 type asker struct {
 	name   string // what it is called
+	unit   string // what it counts
 	mode   ErrorMode
 	settle func(*http.Request, Served) int // nil: what is reserved is right
 }
@@ -231,7 +239,7 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 				}
 				continue
 			}
-			a := asker{name: g.names[i], mode: p.OnError, settle: p.Settle}
+			a := asker{name: g.names[i], unit: p.Unit, mode: p.OnError, settle: p.Settle}
 			if a.name == "" {
 				a.name = check.Limit.Name()
 			}
@@ -344,24 +352,22 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 // refuse reports an event and returns the answer to it, whose headers it writes.
 func (g *Guard) refuse(h http.Header, event *Event, status int, err error) *Refusal {
 	event.Status, event.Err = status, err
-	refusal := &Refusal{Status: status, denied: g.options.Denied}
+	refusal := &Refusal{Status: status, hook: g.options.Refused}
 	switch status {
 	case http.StatusTooManyRequests:
-		var violated []headers.Policy
 		for i := range event.Outcomes {
 			if o := &event.Outcomes[i]; refused(o) {
-				violated = append(violated, o.described())
-				refusal.violated = append(refusal.violated, o.Policy)
+				refusal.ViolatedPolicies = append(refusal.ViolatedPolicies, o.Policy)
+				refusal.RetryAfter = max(refusal.RetryAfter, o.Decision.RetryAfter, 1) // a wait, whatever a store may say
 			}
 		}
-		refusal.retryAfter, _ = headers.RetryAfter(violated)
 	case http.StatusServiceUnavailable:
 		for x, ok := event.Request.Context().(*exchange); ok && x != nil; x = x.outer {
 			for _, field := range x.guard.fields { // 503 tells of no quota
 				h.Del(field)
 			}
 		}
-		refusal.retryAfter = 1 + rand.Int64N(3) // spread the clients' return
+		refusal.RetryAfter = time.Duration(1+rand.Int64N(3)) * time.Second // spread the clients' return
 	}
 	refusal.writeHeaders(h)
 	g.report(event)

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,11 +154,12 @@ func TestCheckGivesAdaptersAllTheyNeed(t *testing.T) {
 	}
 }
 
-func TestADeniedHandlerMayStreamAndSendEarlyHints(t *testing.T) {
-	denied := map[string]struct {
-		handler http.HandlerFunc
-		status  int
-		body    string
+// The hook may do so behind a writer that leaves all that to http.ResponseController, too.
+func TestRefusedMayStreamHijackAndSendEarlyHints(t *testing.T) {
+	hooks := map[string]struct {
+		answer http.HandlerFunc
+		status int
+		body   string
 	}{
 		"Flush": {func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush()
@@ -179,16 +181,32 @@ func TestADeniedHandlerMayStreamAndSendEarlyHints(t *testing.T) {
 		"body alone": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "no")
 		}, 200, "no"},
+		"Hijack": {func(w http.ResponseWriter, _ *http.Request) {
+			connection, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer connection.Close()
+			_, _ = io.WriteString(connection, "HTTP/1.1 420 Enhance Your Calm\r\nConnection: close\r\n\r\n")
+		}, 420, ""},
 	}
-	for name, c := range denied {
+	for name, c := range hooks {
 		t.Run(name, func(t *testing.T) {
-			options := ratelimit.Options{Denied: c.handler}
+			options := ratelimit.Options{Refused: func(w http.ResponseWriter, r *http.Request, _ *ratelimit.Refusal) { c.answer(w, r) }}
 			limiter := ratelimit.New(memory(), options, ratelimit.Policy{Limit: core.Leaky(1, core.PerHour(1)), Cost: func(*http.Request) int { return 2 }})
 			var log strings.Builder // the server complains about a second answer
-			server := httptest.NewUnstartedServer(limiter(http.HandlerFunc(ok)))
+			h := limiter(http.HandlerFunc(ok))
+			var serving sync.WaitGroup // for a server does not wait for who has taken a connection
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				serving.Add(1)
+				defer serving.Done()
+				h.ServeHTTP(onlyUnwraps{w}, r)
+			}))
 			server.Config.ErrorLog = stdlog.New(&log, "", 0)
 			server.Start()
 			defer func() {
+				serving.Wait()
 				server.Close()
 				if log.Len() > 0 {
 					t.Errorf("the server says %q", log.String())

@@ -39,9 +39,10 @@ func Layers(address, user Policy) []Policy {
 	if address.Shadow {
 		panic("ratelimit: Layers: the limit by address is a shadow, which protects nothing")
 	}
-	if address.By == nil {
-		address.By = keyfuncs.RemoteIP
+	by := address.By
+	if by == nil {
+		by = keyfuncs.RemoteIP
 	}
-	user.By = keyfuncs.FirstOf(user.By, address.By)
+	user.By = keyfuncs.FirstOf(user.By, by)
 	return []Policy{address, user}
 }

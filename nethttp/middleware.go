@@ -15,8 +15,11 @@ type Middleware = func(http.Handler) http.Handler
 // round trip, and lets it through if all of them allow it; then all are charged,
 // and otherwise none. It panics where [NewGuard] does.
 //
+// Limits with the same numbers, the same key and no name are one limit, whichever
+// middlewares they are given to: see [core.Limit.Named].
+//
 // Around an [http.ServeMux], it asks the mux for the pattern that a request is
-// going to match, so that [keyfuncs.Route] works outside it, too.
+// going to match, so that [keyfuncs.Route] and [keyfuncs.PathValue] work outside it, too.
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	guard := NewGuard(l, options, policies...)
 	return func(next http.Handler) http.Handler {
@@ -29,9 +32,11 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 			}
 			if guard.Settles(request) {
 				guard.serve(w, request, next)
+				guard.Returned(request)
 				return
 			}
 			next.ServeHTTP(w, request)
+			guard.Returned(request)
 		})
 	}
 }
@@ -39,9 +44,17 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 // Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,
 // then as many as drain.
 //
-// Without by, each peer address has a limit of its own; several functions are
-// joined by [keyfuncs.Join]. A limit that makes no sense panics here, not when
-// requests come. The functions below work alike.
+// Without by, each peer address has a limit of its own: behind a proxy, that is the
+// proxy's, so name your proxies to [keyfuncs.IP] there. Several functions are joined by
+// [keyfuncs.Join].
+//
+// Two middlewares with the same numbers and the same key are one limit, and count for
+// each other, on whichever routes they are. To keep them apart, add [keyfuncs.Route] to
+// the key (keyfuncs.RemoteIP, keyfuncs.Route), or give their limits names: New(l,
+// Options{}, PolicyFor(core.Leaky(10, core.PerSecond(1)).Named("search"))).
+//
+// A limit that makes no sense panics here, not when requests come. The functions below
+// work alike.
 func Leaky(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {
 	return New(l, Options{}, PolicyFor(core.Leaky(capacity, drain), by...))
 }
@@ -90,34 +103,3 @@ func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
 	}
 	return policy
 }
-
-// patterns is the part of an [http.ServeMux] that finds the pattern of a request.
-type patterns interface {
-	Handler(*http.Request) (http.Handler, string)
-}
-
-// muxMatched tells the key functions what the mux that a limiter wraps is going
-// to match.
-type muxMatched struct {
-	mux patterns
-	r   *http.Request
-}
-
-// matchedBy returns what is known of the route of a request: nothing more than the
-// request itself says, unless the next handler is a mux.
-func matchedBy(mux patterns, r *http.Request) keyfuncs.Matched {
-	if mux == nil && r.Pattern == "" {
-		return nil // an outer router may know more
-	}
-	return muxMatched{mux, r}
-}
-
-func (m muxMatched) Route() string {
-	pattern := m.r.Pattern
-	if m.mux != nil {
-		_, pattern = m.mux.Handler(m.r)
-	}
-	return keyfuncs.RouteFromPattern(pattern)
-}
-
-func (m muxMatched) PathValue(name string) string { return m.r.PathValue(name) }

@@ -19,6 +19,8 @@ type Outcome struct {
 	// Key says whose traffic the request was taken for. It may name a person: think
 	// before you log it.
 	Key string
+	// Unit is what the policy counts: see [Policy].
+	Unit string
 	// Cost is how many units were asked for.
 	Cost int
 	// Shadow says that the policy only watched.
@@ -99,8 +101,8 @@ func DecisionFrom(ctx context.Context) []Outcome {
 
 func outcomes(asked *question, decisions []core.Decision, into []Outcome) []Outcome {
 	for i := range asked.checks {
-		c := &asked.checks[i]
-		into = append(into, Outcome{Policy: asked.askers[i].name, Key: c.Key, Cost: c.Cost, Shadow: c.Shadow, Decision: decisions[i]})
+		c, a := &asked.checks[i], &asked.askers[i]
+		into = append(into, Outcome{Policy: a.name, Key: c.Key, Unit: a.unit, Cost: c.Cost, Shadow: c.Shadow, Decision: decisions[i]})
 	}
 	return into
 }
@@ -120,7 +122,7 @@ func reported(outcomes []Outcome, into []headers.Policy) []headers.Policy {
 
 // described returns the outcome as headers describe it.
 func (o *Outcome) described() headers.Policy {
-	return headers.Policy{Name: o.Policy, Decision: o.Decision, Key: o.Key}
+	return headers.Policy{Name: o.Policy, Unit: o.Unit, Decision: o.Decision, Key: o.Key}
 }
 
 // delay returns how long an admitted request has to be held back.

@@ -27,7 +27,9 @@ type Policy struct {
 	LimitFor func(*http.Request) core.Limit
 
 	// By says whose traffic the request is. The default is [keyfuncs.RemoteIP], the
-	// TCP peer, which is the proxy if there is one: see [keyfuncs.IP]. A request
+	// TCP peer, which is the proxy if there is one: see [keyfuncs.IP]. If requests carry
+	// a header of a proxy's, Options.Logger is warned, unless RemoteIP is given here: that
+	// says that the peer is meant. A request
 	// that has no key of the kind ([keyfuncs.ErrNoKey]) is limited by its peer's
 	// address, as [keyfuncs.Anonymous] says; any other error is answered with 500.
 	By keyfuncs.Func
@@ -35,6 +37,13 @@ type Policy struct {
 	// Cost is how many units the request takes. The default is 1. With 0 it is let
 	// through and reported; a negative cost is answered with 500.
 	Cost func(*http.Request) int
+
+	// Unit is what the policy counts, for clients to read in RateLimit-Policy (qu): by
+	// default requests, and otherwise "content-bytes" or "concurrent-requests", which the
+	// draft registers, or a word of your own, such as "tokens". It changes nothing that is
+	// decided, and only [headers.Draft] and its like tell it. What is not printable ASCII
+	// panics. Of policies that are one limit, the one that comes first tells its unit.
+	Unit string
 
 	// Undelayed is how many requests of a [core.Shaping] limit's queue pass without delay,
 	// as nginx's "delay=" says: the first of a burst and so many behind it pass at once, and
@@ -88,12 +97,20 @@ type Options struct {
 	// Headers writes the limits' headers. The default is [headers.Draft].
 	Headers headers.Writer
 
-	// Denied answers a refused request in place of the problem document. Retry-After,
-	// Cache-Control and the limits' headers are set already and may be changed;
-	// [DecisionFrom] tells what was decided. If it writes nothing, the answer is
-	// an empty 429. It answers calls of gRPC, too, which need an answer of their own:
-	// see [Refusal.ServeHTTP].
-	Denied http.Handler
+	// Refused answers a request that may not go on, in place of the problem document,
+	// whatever the reason: the Refusal tells which one. Retry-After, Cache-Control and the
+	// limits' headers are set already and may be changed; [DecisionFrom] tells what was
+	// decided. The default is nil, which is [Refusal.ServeHTTP].
+	//
+	// If it neither writes nor takes the connection over, the answer is an empty one of the
+	// Refusal's Status. refusal.ServeHTTP(w, r) gives the usual answer, so that a hook can
+	// only add a header, say. The hook is asked about calls of gRPC and Connect as well,
+	// whose clients understand no other answer than the usual one; where that is anything
+	// else than the problem document, [Refusal.Native] is false.
+	//
+	// It is called by many goroutines at once, and not for a client that went away (499),
+	// who reads nothing.
+	Refused func(w http.ResponseWriter, r *http.Request, refusal *Refusal)
 
 	// LimitPreflights makes CORS preflights count, and be refused, like all other
 	// requests. The default is to do neither: a browser sends them without
@@ -126,8 +143,9 @@ type Options struct {
 
 	// Logger is told of refused requests, at level debug, and that questions could not be
 	// answered, at level warn and no more than once in ten seconds, with the number of those
-	// that it was not told. It is never told whose requests they are; but an error of a key
-	// function or a LimitFor of yours is logged as it is. The default is [slog.Default] at
+	// that it was not told, and once of mistakes that the package documentation lists. It is
+	// never told whose requests they are; but an error of a key function or a LimitFor of
+	// yours is logged as it is. The default is [slog.Default] at
 	// the time; slog.New(slog.DiscardHandler) logs nothing.
 	Logger *slog.Logger
 }
@@ -192,6 +210,9 @@ func checkPolicies(policies []Policy) error {
 		}
 		if p.Undelayed < 0 {
 			return fmt.Errorf("policy %d: %d undelayed requests are negative", i, p.Undelayed)
+		}
+		if err := (&headers.Policy{Unit: p.Unit}).Validate(); err != nil {
+			return fmt.Errorf("policy %d: %w", i, err)
 		}
 		limited := p.Limit != core.Limit{}
 		if limited == (p.LimitFor != nil) {

@@ -5,6 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
 )
 
 // statusClientClosedRequest is nginx's status for a client that went away before
@@ -14,13 +19,22 @@ const statusClientClosedRequest = 499
 // Refusal is the answer to a request that may not go on. It is an [http.Handler]
 // that writes it. Its headers have been written by [Guard.Check].
 type Refusal struct {
-	// Status is the status of the answer, as in [Event]. A call of gRPC is told by a
-	// status of gRPC that stands for it.
+	// Status says why: 429 if a policy denied the request, 503 if the store could not
+	// answer or the request could not be held until its turn, 500 if a policy could not say
+	// what to check, 499 if the client went away. It is the status of the answer, except
+	// for calls of gRPC and streams of Connect, which are answered by a code that stands
+	// for it: see [Refusal.ServeHTTP].
 	Status int
+	// ViolatedPolicies are the names of the policies that denied the request. It is nil
+	// unless Status is 429.
+	ViolatedPolicies []string
+	// RetryAfter is the time after which the client may try again. With 429 it is the
+	// longest RetryAfter of the violated policies, and [core.Never] if no wait can help. It
+	// is 0 where nothing is known. The field Retry-After says it in whole seconds, rounded
+	// up.
+	RetryAfter time.Duration
 
-	violated   []string // the names of the policies that refused
-	retryAfter int64    // in seconds; 0 if no wait is known to help
-	denied     http.Handler
+	hook func(http.ResponseWriter, *http.Request, *Refusal) // Options.Refused
 }
 
 // Problem is a problem document of RFC 9457, with the types that
@@ -48,7 +62,7 @@ func (f *Refusal) Problem() Problem {
 			Type:             "https://iana.org/assignments/http-problem-types#quota-exceeded",
 			Title:            "Request cannot be satisfied as assigned quota has been exceeded",
 			Status:           f.Status,
-			ViolatedPolicies: f.violated,
+			ViolatedPolicies: f.ViolatedPolicies,
 		}
 	case http.StatusServiceUnavailable:
 		return Problem{
@@ -63,35 +77,51 @@ func (f *Refusal) Problem() Problem {
 	}
 }
 
-// Native reports whether a framework may render [Refusal.Problem] by its own
-// error handler and still give the answer that ServeHTTP would: the options have
-// no Denied handler, and the request is no call of gRPC and does not prefer plain text. The media type
-// to give it is [ProblemType].
+// Native reports whether ServeHTTP answers with the problem document: there is no
+// [Options.Refused], the request is no call of gRPC, gRPC-Web or Connect, and the client
+// does not prefer plain text. A framework may then render [Refusal.Problem] by its own
+// error handler, with [ProblemType].
 func (f *Refusal) Native(r *http.Request) bool {
-	return f.deniedHandler() == nil && !isGRPC(r) && !prefersPlainText(r.Header.Values("Accept"))
+	protocol, _ := rpcOf(r)
+	return !f.hooked() && protocol == notRPC && !prefersPlainText(r.Header.Values("Accept"))
 }
 
-// ServeHTTP writes the answer: that of [Options.Denied] if the request was
-// refused and there is one, else a problem document, or plain text if the request
-// ranks that above JSON. The answer to a HEAD has no body.
+// ServeHTTP writes the answer: that of [Options.Refused] if there is one, else a problem
+// document, or plain text if the client ranks that above JSON. The answer to a HEAD has no
+// body.
 //
-// A call of gRPC or gRPC-Web is answered by grpc-status instead, with 200 and
-// without a body: RESOURCE_EXHAUSTED (8) for 429, UNAVAILABLE (14) for 503,
-// INTERNAL (13) for 500. It says in grpc-retry-pushback-ms what Retry-After says,
-// or -1 when no wait can help.
+// A remote procedure call is answered in its own protocol, with the same header fields,
+// because its clients take a bare 429 for a server that is unavailable:
+//
+//	                          answer
+//	gRPC (a POST over HTTP/2) 200, the outcome in grpc-status, no body
+//	gRPC-Web                  the same
+//	Connect, unary            Status, a JSON document with the error's code
+//	Connect, streaming        200, a stream that ends with the error
+//
+// The code is RESOURCE_EXHAUSTED for 429, UNAVAILABLE for 503, PERMISSION_DENIED for 403,
+// INTERNAL for 500. It comes with the detail google.rpc.RetryInfo, which is RetryAfter;
+// with gRPC and gRPC-Web there is grpc-retry-pushback-ms besides, which is -1 when no wait
+// can help.
 func (f *Refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if denied := f.deniedHandler(); denied != nil {
-		written := &writtenWriter{ResponseWriter: w}
-		denied.ServeHTTP(written, r)
-		if !written.written {
-			w.WriteHeader(f.Status)
-		}
+	if f.hooked() {
+		f.serveHook(w, r)
 		return
 	}
-	if mediaType, ok := grpcType(r); ok {
+	switch protocol, mediaType := rpcOf(r); protocol {
+	case grpcCall:
 		f.serveGRPC(w, mediaType)
-		return
+	case connectCall:
+		f.serveConnect(w)
+	case connectStream:
+		f.serveConnectStream(w, mediaType)
+	default:
+		f.serveProblem(w, r)
 	}
+}
+
+// serveProblem answers with the problem document, or its title.
+func (f *Refusal) serveProblem(w http.ResponseWriter, r *http.Request) {
 	plain := prefersPlainText(r.Header.Values("Accept"))
 	if plain {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -108,55 +138,61 @@ func (f *Refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (f *Refusal) deniedHandler() http.Handler {
-	if f.Status != http.StatusTooManyRequests {
-		return nil
+// hooked reports whether Options.Refused answers. A client that went away gets no answer
+// that is worth one.
+func (f *Refusal) hooked() bool { return f.hook != nil && f.Status != statusClientClosedRequest }
+
+// serveHook has Options.Refused answer, and answers with the bare status if it does not.
+// The refusal that it is given has no hook, so that its ServeHTTP is the usual answer.
+func (f *Refusal) serveHook(w http.ResponseWriter, r *http.Request) {
+	watched := watch(w)
+	usual := *f
+	usual.hook = nil
+	f.hook(watched, r, &usual)
+	if !watched.answered() {
+		w.WriteHeader(f.Status)
 	}
-	return f.denied
 }
 
 func (f *Refusal) text() string {
 	text := f.Problem().Title
-	if f.retryAfter > 0 {
-		text += fmt.Sprintf(", retry after %d s", f.retryAfter)
+	if seconds, ok := f.retryAfter(); ok {
+		text += fmt.Sprintf(", retry after %d s", seconds)
 	}
 	return text
 }
 
-// writeHeaders sets what every refusal has to say, and takes back what outer code
-// has said of a response that will not be.
+// retryAfter returns the value of the field Retry-After, or false if there is none.
+func (f *Refusal) retryAfter() (seconds int64, ok bool) {
+	if f.RetryAfter <= 0 {
+		return 0, false
+	}
+	return headers.RetryAfter([]headers.Policy{{Decision: core.Decision{RetryAfter: f.RetryAfter}}})
+}
+
+// writeHeaders sets what every refusal has to say, and removes what outer code has said
+// of a response that will not be sent.
 func (f *Refusal) writeHeaders(h http.Header) {
-	for _, name := range [...]string{"Etag", "Last-Modified", "Expires", "Age", "Content-Length", "Content-Type", "Retry-After"} {
-		delete(h, name)
+	for name := range h {
+		if describesPage(name) {
+			delete(h, name)
+		}
 	}
 	h.Set("Cache-Control", "no-store")
-	if f.retryAfter > 0 {
-		h.Set("Retry-After", strconv.FormatInt(f.retryAfter, 10))
+	if seconds, ok := f.retryAfter(); ok {
+		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}
 }
 
-// writtenWriter notices whether anything is written.
-type writtenWriter struct {
-	http.ResponseWriter
-
-	written bool
-}
-
-func (w *writtenWriter) WriteHeader(status int) {
-	w.written = w.written || status >= 200 // 1xx are not the answer
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *writtenWriter) Write(p []byte) (int, error) {
-	w.written = true
-	return w.ResponseWriter.Write(p)
-}
-
-// Unwrap lets [http.ResponseController] find the writer's other abilities.
-func (w *writtenWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// Flush makes the writer an [http.Flusher], which older handlers look for.
-func (w *writtenWriter) Flush() {
-	w.written = true
-	_ = http.NewResponseController(w.ResponseWriter).Flush()
+// describesPage reports whether a field describes the page that is refused, or tells a
+// cache to store it. RFC 9213 lets a cache heed a field of its own, such as
+// CDN-Cache-Control, in place of Cache-Control.
+func describesPage(field string) bool {
+	field = http.CanonicalHeaderKey(field)
+	switch field {
+	case "Etag", "Last-Modified", "Content-Length", "Content-Type", "Retry-After",
+		"Age", "Cache-Control", "Edge-Control", "Expires", "Surrogate-Control", "X-Accel-Expires":
+		return true
+	}
+	return strings.HasSuffix(field, "-Cache-Control")
 }

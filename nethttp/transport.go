@@ -93,23 +93,42 @@ func NewTransport(l *core.Limiter, limit core.Limit, options TransportOptions) *
 	return &Transport{limiter: l, options: options}
 }
 
-// RoundTrip implements [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper]. A request without a URL is an error.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL == nil {
+		return nil, notMade(r, errNoURL)
+	}
 	key, limit := t.options.By(r), t.options.LimitFor(r)
 	if key == "" || limit == (core.Limit{}) {
 		return t.options.Base.RoundTrip(r)
 	}
 	if err := t.wait(r, key, limit); err != nil {
-		if r.Body != nil {
-			_ = r.Body.Close() // as a RoundTripper has to
-		}
-		return nil, fmt.Errorf("ratelimit: the call was not made: %w", err)
+		return nil, notMade(r, err)
 	}
 	response, err := t.options.Base.RoundTrip(r)
 	if err == nil && (response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable) {
 		t.holdBack(r, key, response)
 	}
 	return response, err
+}
+
+// CloseIdleConnections closes the idle connections of the Base, as
+// [http.Client.CloseIdleConnections] does. It does nothing if the Base cannot do that.
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.options.Base.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+var errNoURL = errors.New("the request has no URL")
+
+// notMade returns why a call was not made. It closes the body of the request, as a
+// RoundTripper has to.
+func notMade(r *http.Request, err error) error {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return fmt.Errorf("ratelimit: the call was not made: %w", err)
 }
 
 // wait returns nil when a call may be made.

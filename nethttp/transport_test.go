@@ -205,6 +205,53 @@ func TestTransportByAFunction(t *testing.T) {
 	})
 }
 
+// idle is a base that has connections to close.
+type idle struct {
+	*partner
+
+	closed int
+}
+
+func (i *idle) CloseIdleConnections() { i.closed++ }
+
+func TestTransportClosesTheIdleConnectionsOfItsBase(t *testing.T) {
+	limit := core.Leaky(1, core.PerSecond(1))
+	base := &idle{partner: newPartner()}
+	inner := ratelimit.NewTransport(memory(), limit, ratelimit.TransportOptions{Base: base})
+	outer := ratelimit.NewTransport(memory(), limit, ratelimit.TransportOptions{Base: inner}) // one limit around another
+	(&http.Client{Transport: outer}).CloseIdleConnections()
+	if base.closed != 1 {
+		t.Errorf("the base was told %d times, want once", base.closed)
+	}
+	without := ratelimit.NewTransport(memory(), limit, ratelimit.TransportOptions{Base: newPartner()})
+	(&http.Client{Transport: without}).CloseIdleConnections() // which such a base cannot do
+}
+
+func TestTransportRefusesARequestWithoutAURL(t *testing.T) {
+	limit := core.Leaky(1, core.PerSecond(1))
+	for name, options := range map[string]ratelimit.TransportOptions{
+		"by the host":     {},
+		"by a function":   {By: func(r *http.Request) string { return r.URL.Host }},
+		"limited by none": {By: func(*http.Request) string { return "" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPartner()
+			options.Base = p
+			body := &closed{Reader: strings.NewReader("body")}
+			response, err := ratelimit.NewTransport(memory(), limit, options).RoundTrip(&http.Request{Method: http.MethodPost, Body: body})
+			if response != nil || err == nil || err.Error() != "ratelimit: the call was not made: the request has no URL" {
+				t.Errorf("%v, %v, want that it has no URL", response, err)
+			}
+			if !body.closed || len(p.called) > 0 {
+				t.Errorf("body closed %t, %d calls made, want a closed body and no call", body.closed, len(p.called))
+			}
+			if _, err := ratelimit.NewTransport(memory(), limit, options).RoundTrip(new(http.Request)); err == nil {
+				t.Error("no error without a body")
+			}
+		})
+	}
+}
+
 func TestTransportOnRedis(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	p := newPartner()

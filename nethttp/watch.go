@@ -22,7 +22,15 @@ type Watched interface {
 }
 
 // Watch returns a writer that notices what is written to another one.
-func Watch(w http.ResponseWriter) Watched {
+func Watch(w http.ResponseWriter) Watched { return watch(w) }
+
+// watcher is a Watched.
+type watcher interface {
+	Watched
+	answered() bool
+}
+
+func watch(w http.ResponseWriter) watcher {
 	watched := &watchedWriter{ResponseWriter: w}
 	if _, ok := wrapped[http.Hijacker](w); ok {
 		return &hijackWatched{watched}
@@ -76,6 +84,9 @@ func (w *watchedWriter) Served(panicked bool) Served {
 	}
 	return served
 }
+
+// answered reports whether a response has begun, or somebody has taken the connection over.
+func (w *watchedWriter) answered() bool { return w.status != 0 || w.hijacked }
 
 func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 

@@ -12,7 +12,7 @@
 //
 // A refused request is returned as a [ProblemError] that echo's error handler renders
 // as the problem document; an error handler of your own finds it by [errors.As].
-// Where the answer is not that document (plain text, gRPC, or Options.Denied), the
+// Where the answer is not that document (plain text, gRPC, Connect, or Options.Refused), the
 // middleware has written it, and returns nil.
 //
 // echo's own RealIP is not used, unless it is asked for by [ClientIP]. Name the

@@ -44,12 +44,18 @@ const (
 // New returns a middleware that asks all policies about each request, in one
 // round trip, and lets it through if all of them allow it; then all are charged,
 // and otherwise none. It panics with the reason if a policy makes no sense.
+//
+// Limits with the same numbers, the same key and no name are one limit, whichever
+// middlewares they are given to: see [core.Limit.Named].
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	guard := ratelimit.NewGuard(l, options, policies...)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
 			request, refusal := guard.Check(c.Response().Header(), c.Request(), matched{c})
 			c.SetRequest(request)
+			if refusal == nil {
+				defer guard.Returned(request)
+			}
 			switch {
 			case refusal == nil && guard.Settles(request):
 				return serve(c, guard, request, next)
@@ -119,9 +125,17 @@ func (e *ProblemError) MarshalJSON() ([]byte, error) { return json.Marshal(e.Pro
 // Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,
 // then as many as drain.
 //
-// Without by, each peer address has a limit of its own; several functions are
-// joined by [keyfuncs.Join]. A limit that makes no sense panics here, not when
-// requests come. The functions below work alike.
+// Without by, each peer address has a limit of its own: behind a proxy, that is the
+// proxy's, so name your proxies to [keyfuncs.IP] there. Several functions are joined by
+// [keyfuncs.Join].
+//
+// Two middlewares with the same numbers and the same key are one limit, and count for
+// each other, on whichever routes they are. To keep them apart, add [keyfuncs.Route] to
+// the key (keyfuncs.RemoteIP, keyfuncs.Route), or give their limits names: New(l,
+// Options{}, PolicyFor(core.Leaky(10, core.PerSecond(1)).Named("search"))).
+//
+// A limit that makes no sense panics here, not when requests come. The functions below
+// work alike.
 func Leaky(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {
 	return New(l, Options{}, PolicyFor(core.Leaky(capacity, drain), by...))
 }
@@ -184,12 +198,15 @@ func Compare(c *core.Comparison, candidate string, next func(Event)) func(Event)
 	return ratelimit.Compare(c, candidate, next)
 }
 
-// MergeUpstream makes one set of limit headers out of those of the limiters in
-// front of an [httputil.ReverseProxy], whose ModifyResponse it is, and those of the
-// upstream server's response; see package nethttp.
+// MergeUpstream makes one set of limit headers out of those of the limiters in front of a
+// reverse proxy and those of the upstream server's response; see package nethttp. Wrap the
+// proxy, or put it in front of echo's own, inside of the limiters:
 //
-// [httputil.ReverseProxy]: https://pkg.go.dev/net/http/httputil#ReverseProxy
-func MergeUpstream(response *http.Response) error { return ratelimit.MergeUpstream(response) }
+//	e.Any("/*", echo.WrapHandler(ratelimit.MergeUpstream(proxy)))
+//	e.Use(limit, echo.WrapMiddleware(ratelimit.MergeUpstream), middleware.Proxy(balancer))
+//
+// It panics if the proxy is nil.
+func MergeUpstream(proxy http.Handler) http.Handler { return ratelimit.MergeUpstream(proxy) }
 
 // User names the requests of a user, "user:42", by what earlier middleware has
 // put into the [echo.Context]: User("user_id") reads c.Get("user_id"), which must

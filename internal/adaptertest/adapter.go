@@ -22,7 +22,7 @@ type Adapter[M any] struct {
 	Leaky, Shaping, TokenBucket, GCRA      meter[M]
 	FixedWindow, SlidingWindow, SlidingLog window[M]
 	Layered                                func(*core.Limiter, ratelimit.Options, ratelimit.Policy, ratelimit.Policy) M
-	MergeUpstream                          func(*http.Response) error
+	MergeUpstream                          func(http.Handler) http.Handler
 
 	// ClientIP is the package's function of that name, by what the framework takes for
 	// the client's address, or nil if the framework has no such notion.
@@ -86,7 +86,7 @@ type suite struct {
 	meters   map[string]func(*core.Limiter, int, core.Rate, ...keyfuncs.Func) middleware
 	windows  map[string]func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) middleware
 	layered  func(*core.Limiter, ratelimit.Options, ratelimit.Policy, ratelimit.Policy) middleware
-	merge    func(*http.Response) error
+	merge    func(http.Handler) http.Handler
 	clientIP func(...keyfuncs.Trust) keyfuncs.Func
 	differs  map[string]string
 	user     keyfuncs.Func

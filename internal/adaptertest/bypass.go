@@ -53,6 +53,11 @@ func testBypass(t *testing.T, s *suite) {
 		{"white space around a secret, and the case of its name", "CVE-2025-6015 CVE-2025-55003", keyfuncs.Header("X-Api-Key"), []*http.Request{
 			ask(http.MethodGet, "/", "X-Api-Key: secret"), ask(http.MethodGet, "/", "x-api-key:  secret\t"), ask(http.MethodGet, "/", "X-API-KEY: secret "),
 		}},
+		{"the scheme of a bearer token, and the space around it", "CVE-2025-6015 CVE-2025-55003", keyfuncs.Bearer(), []*http.Request{
+			ask(http.MethodGet, "/", "Authorization: Bearer secret"), ask(http.MethodGet, "/", "Authorization: bearer secret"),
+			ask(http.MethodGet, "/", "authorization: BEARER \t secret "), ask(http.MethodGet, "/", "Authorization: Bearer secret again"),
+			ask(http.MethodGet, "/", "Authorization: Bearer secret", "Authorization: Bearer another"),
+		}},
 		{"no user", "", keyfuncs.User(func(*http.Request) string { return "" }), each(func(i int) *http.Request {
 			return ask(http.MethodGet, "/", fmt.Sprintf("Authorization: Bearer %d", i), fmt.Sprintf("Cookie: user=%d", i))
 		})},

@@ -14,6 +14,7 @@ type testCase struct {
 var cases = slices.Concat(
 	admissionCases,
 	refusalCases,
+	hookCases,
 	policyCases,
 	nestedCases,
 	failureCases,
@@ -24,7 +25,7 @@ var cases = slices.Concat(
 	routeCases,
 	writerCases,
 	wireCases,
-	grpcCases,
+	rpcCases,
 	upstreamCases,
 	shapingCases,
 	settleCases,

@@ -15,7 +15,7 @@ var keyCases = []testCase{
 	{"an address has one key in all its notations", testAddresses},
 	{"a proxy that is trusted by name is believed", testTrustedProxy},
 	{"the user is read from the framework's context", testUser},
-	{"a value of the path can be a key", testPathValue},
+	{"a value of the path can be a key, around the router and inside", testPathValue},
 	{"several functions are joined", testJoin},
 }
 
@@ -97,8 +97,6 @@ func testUser(t *testing.T, s *suite) {
 }
 
 func testPathValue(t *testing.T, s *suite) {
-	f := s.fixture(t)
-	h := f.inside(f.limited(ratelimit.Policy{Limit: ten(), By: keyfuncs.PathValue("id")}))
 	for path, want := range map[string]string{
 		"/items/7":     "path:id=7",
 		"/items/a%20b": "path:id=a b",
@@ -106,8 +104,12 @@ func testPathValue(t *testing.T, s *suite) {
 		"/items/%37":   "path:id=7",
 		"/":            "anonymous:203.0.113.9",
 	} {
-		expectStatus(t, path, h, ask(http.MethodGet, path), http.StatusOK)
-		f.expectKeys(want)
+		for _, place := range []func(*fixture, ...middleware) http.Handler{(*fixture).around, (*fixture).inside} {
+			f := s.fixture(t)
+			h := place(f, f.limited(ratelimit.Policy{Limit: ten(), By: keyfuncs.PathValue("id")}))
+			expectStatus(t, path, h, ask(http.MethodGet, path), http.StatusOK)
+			f.expectKeys(want)
+		}
 	}
 }
 

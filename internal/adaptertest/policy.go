@@ -20,6 +20,7 @@ var policyCases = []testCase{
 	{"a limit and its shadow are two", testShadowBeside},
 	{"Skip exempts from its policy alone", testSkip},
 	{"Cost charges so many units, and 0 lets through", testCost},
+	{"a policy says what it counts, wherever it stands", testUnit},
 	{"LimitFor gives each plan its limit, and none to who is not limited", testLimitFor},
 }
 
@@ -231,6 +232,38 @@ func testCost(t *testing.T, s *suite) {
 		}
 	}
 }
+
+func testUnit(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	tokens := ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.FixedWindow(1000, time.Minute).Named("tokens") }, Unit: "tokens", Cost: cost(40)}
+	h := f.serve(site{
+		around: []middleware{f.limited(
+			ratelimit.Policy{Limit: ten()},
+			ratelimit.Policy{Limit: core.FixedWindow(100, time.Hour).Named("traffic"), Unit: "content-bytes", Cost: cost(7)},
+		)},
+		inside:  []middleware{f.limited(tokens, ratelimit.Policy{Limit: core.FixedWindow(100, time.Hour).Named("traffic"), Unit: "forgotten", Cost: cost(7)})},
+		handler: f.handle,
+	})
+	want := `Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10, "traffic";q=100;qu="content-bytes";w=3600, "tokens";q=1000;qu="tokens";w=60
+`
+	expect(t, "served", get(h), `
+200
+Content-Type: text/plain; charset=utf-8
+Ratelimit: "leaky:10:1/s";r=9;t=9, "traffic";r=93;t=3600, "tokens";r=960;t=60
+`+want+`
+served
+`)
+	if o := f.events[1].Outcomes[0]; o.Unit != "tokens" || o.Cost != 40 {
+		t.Errorf("observed %+v, want 40 tokens", o)
+	}
+	tokens.Cost = cost(1001)
+	h = f.around(f.limited(tokens))
+	if got := answer(h, ask(http.MethodGet, "/")); got.StatusCode != http.StatusTooManyRequests || got.Header.Get("RateLimit-Policy") != `"tokens";q=1000;qu="tokens";w=60` {
+		t.Errorf("answered %d with %v, want 429 with the unit", got.StatusCode, got.Header)
+	}
+}
+
+func cost(n int) func(*http.Request) int { return func(*http.Request) int { return n } }
 
 func testLimitFor(t *testing.T, s *suite) {
 	f := s.fixture(t)

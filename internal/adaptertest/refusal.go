@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +19,8 @@ var refusalCases = []testCase{
 	{"a cost above the capacity gets no Retry-After", testNever},
 	{"a refusal is not stored, and takes back what was said of the page", testNoStore},
 	{"a refusal without a Retry-After and a Content-Type does not keep those of the page", testNothingKept},
+	{"no cache on the way is told to store a refusal", testTargetedCaches},
 	{"plain text only for who ranks it strictly above JSON", testAccept},
-	{"a Denied handler answers in place of the problem", testDenied},
-	{"a Denied handler that writes nothing answers 429", testDeniedSilent},
-	{"a Denied handler is for refusals alone", testDeniedOnly},
 	{"Headers picks the dialect", testDialect},
 }
 
@@ -139,7 +138,7 @@ Vary: Origin
 func testNothingKept(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	options := f.options()
-	options.Denied = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	options.Refused = func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}
 	never := ratelimit.Policy{Limit: one(), Cost: func(*http.Request) int { return 2 }}
 	h := f.serve(site{before: sayOfThePage, around: []middleware{f.new(f.limiter, options, never)}, handler: f.handle})
 	expect(t, "refused for good and in silence", get(h), `
@@ -152,6 +151,48 @@ Ratelimit-Policy: "one";q=1;w=60
 Vary: Origin
 
 `)
+}
+
+// Fields for some caches take the place of Cache-Control there (RFC 9213). None of
+// them stays on a refusal, whatever its status and however it is spelled.
+func testTargetedCaches(t *testing.T, s *suite) {
+	targeted := []string{
+		"CDN-Cache-Control", "Cloudflare-CDN-Cache-Control", "Vercel-CDN-Cache-Control", "Netlify-CDN-Cache-Control",
+		"X-Magento-Cache-Control", "Surrogate-Control", "Edge-Control", "X-Accel-Expires",
+	}
+	before := func(w http.ResponseWriter) {
+		for _, name := range targeted {
+			w.Header().Set(name, "max-age=3600")
+		}
+		w.Header()["cdn-cache-control"] = []string{"max-age=3600"}
+		w.Header().Set("Cache-Tag", "news")
+		w.Header().Set("X-Accel-Buffering", "no")
+	}
+	kept := func(h http.Header) (names []string) {
+		for name := range h {
+			if strings.Contains(strings.ToLower(name), "-control") || name == "X-Accel-Expires" {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	f := s.fixture(t)
+	closed := f.options()
+	closed.OnError = ratelimit.FailClosed
+	h := f.serve(site{before: before, around: []middleware{f.new(f.limiter, closed, ratelimit.Policy{Limit: one()})}, handler: f.handle})
+	if got := answer(h, ask(http.MethodGet, "/")).Header; len(kept(got)) != len(targeted)+1 {
+		t.Errorf("served with %v, want all that was set", got)
+	}
+	for _, want := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		got := answer(h, ask(http.MethodGet, "/"))
+		if names := kept(got.Header); got.StatusCode != want || !slices.Equal(names, []string{"Cache-Control"}) {
+			t.Errorf("answered %d, and %q are kept, want %d and Cache-Control alone", got.StatusCode, names, want)
+		}
+		if got.Header.Get("Cache-Tag") != "news" || got.Header.Get("X-Accel-Buffering") != "no" {
+			t.Errorf("answered %v, want what says nothing of storing kept", got.Header)
+		}
+		f.store.failure = errDown
+	}
 }
 
 func testAccept(t *testing.T, s *suite) {
@@ -183,70 +224,6 @@ Retry-After: 60
 		expect(t, accept, get(h, "Accept: "+accept), want)
 	}
 	expect(t, "no Accept", get(h), asProblem)
-}
-
-func testDenied(t *testing.T, s *suite) {
-	f := s.fixture(t)
-	options := f.options()
-	options.Denied = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		w.Header().Set("Retry-After", "99")
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = fmt.Fprintf(w, "<p>%s</p>", ratelimit.DecisionFrom(r.Context())[0].Policy)
-	})
-	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
-	expectStatus(t, "the first", h, ask(http.MethodGet, "/"), http.StatusOK)
-	for _, accept := range []string{"*/*", "text/plain"} {
-		expect(t, "the second", get(h, "Accept: "+accept), `
-503
-Cache-Control: no-store
-Content-Type: text/html
-Ratelimit: "one";r=0;t=60
-Ratelimit-Policy: "one";q=1;w=60
-Retry-After: 99
-
-<p>one</p>`)
-	}
-	f.expectRan(1)
-}
-
-func testDeniedSilent(t *testing.T, s *suite) {
-	silent := map[string]http.HandlerFunc{
-		"nothing":  func(http.ResponseWriter, *http.Request) {},
-		"a header": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Reason", "greed") },
-	}
-	for name, denied := range silent {
-		f := s.fixture(t)
-		options := f.options()
-		options.Denied = denied
-		h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
-		get(h)
-		reason := ""
-		if name == "a header" {
-			reason = "X-Reason: greed\n"
-		}
-		want := `
-429
-Cache-Control: no-store
-Ratelimit: "one";r=0;t=60
-Ratelimit-Policy: "one";q=1;w=60
-Retry-After: 60
-` + reason + "\n"
-		expect(t, name, get(h), want)
-		expect(t, name+", not found", send(h, ask(http.MethodGet, "/nowhere")), want)
-		expect(t, name+", HEAD", send(h, ask(http.MethodHead, "/items/7")), want)
-		f.expectRan(1)
-	}
-}
-
-func testDeniedOnly(t *testing.T, s *suite) {
-	f := s.fixture(t)
-	options := f.options()
-	options.OnError = ratelimit.FailClosed
-	options.Denied = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("Denied was called") })
-	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
-	f.store.failure = errDown
-	expectStatus(t, "the store is down", h, ask(http.MethodGet, "/"), http.StatusServiceUnavailable)
 }
 
 func testDialect(t *testing.T, s *suite) {

@@ -1,6 +1,8 @@
 package adaptertest
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 var routeCases = []testCase{
 	{"a route is the matched pattern, around the router and inside", testRoute},
 	{"what matches no route is limited, too, and is one route", testUnmatched},
+	{"a limiter by route in its place is no mistake", testRouteIsNoMistake},
 	{"an allowed answer of 404 and 405 is the framework's own, with limit headers", testUnmatchedAnswer},
 }
 
@@ -33,6 +36,25 @@ func testRoute(t *testing.T, s *suite) {
 			f.expectKeys(c.want)
 			expectStatus(t, c.path, f.inside(f.byRoute()), ask(method, c.path), http.StatusOK)
 			f.expectKeys(c.want)
+		}
+	}
+}
+
+func testRouteIsNoMistake(t *testing.T, s *suite) {
+	for name, place := range map[string]func(*fixture, ...middleware) http.Handler{
+		"around the router": (*fixture).around, "inside of it": (*fixture).inside,
+	} {
+		f := s.fixture(t)
+		var log bytes.Buffer
+		options := ratelimit.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		h := place(f, f.new(f.limiter, options, ratelimit.Policy{Limit: many(), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route)}))
+		for range 150 {
+			for _, path := range []string{"/nowhere", "/", "/items/7", "/files/a/b.txt"} {
+				send(h, ask(http.MethodGet, path))
+			}
+		}
+		if log.Len() > 0 {
+			t.Errorf("%s: logged %s", name, &log)
 		}
 	}
 }

@@ -38,16 +38,19 @@ func testMistakes(t *testing.T, s *suite) {
 		"one name":          {func() { s.new(l, ratelimit.Options{}, minute(1, "api"), minute(2, "api")) }, `policies 0 and 1 are both named "api"`},
 		"one name in case":  {func() { s.new(l, ratelimit.Options{}, minute(1, "api"), minute(2, "b"), minute(2, "API")) }, `policies 0 and 2 are both named "API"`},
 		"a bad mode of one": {func() { s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: ten(), OnError: -1}) }, "policy 0: OnError is ErrorMode(-1)"},
-		"replicas":          {func() { s.new(l, ratelimit.Options{Replicas: -1}, minute(1, "api")) }, "-1 replicas are less than none"},
-		"a bad mode":        {func() { s.new(l, ratelimit.Options{OnError: 7}, minute(1, "api")) }, "OnError is ErrorMode(7)"},
-		"a bad leaky":       {func() { s.meters["leaky"](l, 0, core.PerSecond(1)) }, "capacity 0"},
-		"a bad drain":       {func() { s.meters["leaky"](l, 1, core.PerSecond(0)) }, "rate of 0 events"},
-		"a bad shaping":     {func() { s.meters["shaping"](l, -1, core.PerSecond(1)) }, "capacity -1"},
-		"a bad bucket":      {func() { s.meters["token-bucket"](l, 1, core.Per(1, 0)) }, "period"},
-		"a bad gcra":        {func() { s.meters["gcra"](nil, 1, core.PerSecond(1)) }, "the limiter is nil"},
-		"a bad window":      {func() { s.windows["fixed-window"](l, 1, -time.Second) }, "period -1s"},
-		"a bad sliding":     {func() { s.windows["sliding-window"](l, 1, 0) }, "period 0s"},
-		"a bad log":         {func() { s.windows["sliding-log"](l, 0, time.Second) }, "capacity 0"},
+		"a bad unit": {func() {
+			s.new(l, ratelimit.Options{}, minute(1, "api"), ratelimit.Policy{Limit: ten(), Unit: "Bäume"})
+		}, `policy 1: headers: the unit "Bäume" is not printable ASCII`},
+		"replicas":      {func() { s.new(l, ratelimit.Options{Replicas: -1}, minute(1, "api")) }, "-1 replicas are less than none"},
+		"a bad mode":    {func() { s.new(l, ratelimit.Options{OnError: 7}, minute(1, "api")) }, "OnError is ErrorMode(7)"},
+		"a bad leaky":   {func() { s.meters["leaky"](l, 0, core.PerSecond(1)) }, "capacity 0"},
+		"a bad drain":   {func() { s.meters["leaky"](l, 1, core.PerSecond(0)) }, "rate of 0 events"},
+		"a bad shaping": {func() { s.meters["shaping"](l, -1, core.PerSecond(1)) }, "capacity -1"},
+		"a bad bucket":  {func() { s.meters["token-bucket"](l, 1, core.Per(1, 0)) }, "period"},
+		"a bad gcra":    {func() { s.meters["gcra"](nil, 1, core.PerSecond(1)) }, "the limiter is nil"},
+		"a bad window":  {func() { s.windows["fixed-window"](l, 1, -time.Second) }, "period -1s"},
+		"a bad sliding": {func() { s.windows["sliding-window"](l, 1, 0) }, "period 0s"},
+		"a bad log":     {func() { s.windows["sliding-log"](l, 0, time.Second) }, "capacity 0"},
 	} {
 		t.Run(name, func(t *testing.T) { expectPanic(t, c.build, "ratelimit: ", c.reason) })
 	}
@@ -74,6 +77,7 @@ func testNoMistakes(t *testing.T, s *suite) {
 	s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: one()}, ratelimit.Policy{Limit: one(), Shadow: true})
 	s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: ten()}, ratelimit.Policy{Limit: ten(), By: keyfuncs.Global})
 	s.new(l, ratelimit.Options{}, ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.Limit{} }})
+	s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: ten(), Unit: "a word of one's own"})
 }
 
 func testSilentStart(t *testing.T, s *suite) {

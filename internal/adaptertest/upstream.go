@@ -2,11 +2,13 @@ package adaptertest
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,22 +24,36 @@ var upstreamCases = []testCase{
 	{"behind a reverse proxy, an informational response does not cost the headers", testUpstreamInformational},
 	{"behind a reverse proxy, upstream's refusal is passed on", testUpstreamRefusal},
 	{"behind a reverse proxy, a connection is upgraded", testUpstreamUpgrade},
+	{"behind a reverse proxy, a connection is upgraded with upstream's limits, too", testUpstreamLimitedUpgrade},
+	{"behind a reverse proxy, what is streamed arrives piece by piece, with its trailers", testUpstreamStream},
+	{"behind a reverse proxy whose time is limited, our limits and upstream's are one set", testUpstreamTimeout},
+	{"behind a reverse proxy whose upstream is gone, ours are told", testUpstreamGone},
 	{"behind a reverse proxy, where no limiter has decided upstream's headers stay", testUpstreamAlone},
 }
 
 // proxied starts an upstream server with a handler, and a server of a site that
 // passes everything on to it, behind limiters.
 func (f *fixture) proxied(upstream http.Handler, around, inside []middleware) (server *httptest.Server) {
+	return f.proxiedBy(f.proxy(upstream), around, inside)
+}
+
+// proxiedBy starts a server of a site that passes everything on to a proxy, behind
+// limiters.
+func (f *fixture) proxiedBy(proxy http.Handler, around, inside []middleware) (server *httptest.Server) {
+	server = httptest.NewServer(f.serve(site{around: around, inside: inside, handler: proxy.ServeHTTP}))
+	f.t.Cleanup(server.Close)
+	return server
+}
+
+// proxy starts an upstream server with a handler and returns a reverse proxy to it.
+func (f *fixture) proxy(upstream http.Handler) http.Handler {
 	behind := httptest.NewServer(upstream)
 	f.t.Cleanup(behind.Close)
 	target, err := url.Parse(behind.URL)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, ModifyResponse: f.merge}
-	server = httptest.NewServer(f.serve(site{around: around, inside: inside, handler: proxy.ServeHTTP}))
-	f.t.Cleanup(server.Close)
-	return server
+	return f.merge(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }})
 }
 
 // read returns all that a client of a server sees of an item.
@@ -130,18 +146,9 @@ func testUpstreamInformational(t *testing.T, s *suite) {
 		w.WriteHeader(http.StatusEarlyHints)
 		f.handle(w, r)
 	})
-	behind := httptest.NewServer(upstream)
-	defer behind.Close()
-	target, err := url.Parse(behind.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, ModifyResponse: f.merge}
-	server := httptest.NewServer(f.serve(site{
-		around:  []middleware{f.limited(ratelimit.Policy{Limit: one()})},
-		handler: func(w http.ResponseWriter, r *http.Request) { proxy.ServeHTTP(innermost(w), r) },
-	}))
-	defer server.Close()
+	proxy := f.proxy(upstream)
+	server := f.proxiedBy(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { proxy.ServeHTTP(innermost(w), r) }),
+		[]middleware{f.limited(ratelimit.Policy{Limit: one()})}, nil)
 	expect(t, "after early hints", read(t, server), `
 200
 Content-Type: text/plain; charset=utf-8
@@ -185,6 +192,104 @@ func testUpstreamUpgrade(t *testing.T, s *suite) {
 	}
 }
 
+func testUpstreamLimitedUpgrade(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	limiter := ratelimit.New(core.New(core.NewMemory(core.WithClock(f.clock.now))), ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(9, time.Hour).Named("hour")})
+	server := f.proxied(limiter(shout(t)), []middleware{f.limited(ratelimit.Policy{Limit: one()})}, nil)
+	connection, reader, response := upgrade(t, server)
+	quotas, limits := response.Header["Ratelimit-Policy"], response.Header["Ratelimit"]
+	if response.StatusCode != http.StatusSwitchingProtocols || !slices.Equal(limits, []string{`"one";r=0;t=60, "hour";r=8;t=3600`}) || len(quotas) != 1 {
+		t.Errorf("answered %d with %q and %q, want 101 with one set of fields", response.StatusCode, limits, quotas)
+	}
+	_, _ = io.WriteString(connection, "hello\n")
+	if line, err := bufio.NewReader(reader).ReadString('\n'); line != "HELLO\n" || err != nil {
+		t.Errorf("read %q, %v, want HELLO", line, err)
+	}
+}
+
+func testUpstreamStream(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	read := make(chan struct{})
+	upstream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("RateLimit", `"day";r=4;t=60`)
+		w.Header().Set("Trailer", "X-Announced")
+		for range 3 {
+			_, _ = io.WriteString(w, "piece\n")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-read: // so nothing is sent before the client has what was
+			case <-r.Context().Done():
+				return
+			}
+		}
+		w.Header().Set("X-Announced", "yes")
+		w.Header().Set(http.TrailerPrefix+"X-Late", "yes")
+	})
+	server := f.proxied(upstream, []middleware{f.limited(ratelimit.Policy{Limit: one()})}, nil)
+	response, err := server.Client().Get(server.URL + "/items/7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if got := response.Header["Ratelimit"]; !slices.Equal(got, []string{`"one";r=0;t=60, "day";r=4;t=60`}) {
+		t.Errorf("RateLimit is %q, want both limits", got)
+	}
+	lines := bufio.NewReader(response.Body)
+	for range 3 {
+		if line, err := lines.ReadString('\n'); line != "piece\n" || err != nil {
+			t.Fatalf("read %q, %v, want a piece", line, err)
+		}
+		read <- struct{}{}
+	}
+	if _, err := lines.ReadByte(); !errors.Is(err, io.EOF) || response.Trailer.Get("X-Announced") != "yes" || response.Trailer.Get("X-Late") != "yes" {
+		t.Errorf("ends with %v and the trailer %v, want both fields", err, response.Trailer)
+	}
+}
+
+// http.TimeoutHandler gives the proxy a header of its own and copies it over the one that
+// our fields are in. Of ours nothing is left that upstream's have taken the place of.
+func testUpstreamTimeout(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	proxy := http.TimeoutHandler(f.proxy(f.limitedUpstream(headers.Draft, ratelimit.Policy{Limit: ten()})), time.Hour, "")
+	expect(t, "lists", read(t, f.proxiedBy(proxy, []middleware{f.limited(ratelimit.Policy{Limit: ten()})}, nil)), `
+200
+Content-Type: text/plain; charset=utf-8
+Ratelimit: "leaky:10:1/s";r=9;t=9, "leaky:10:1/s-2";r=9;t=9
+Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10, "leaky:10:1/s-2";q=1;w=1;weir-burst=10
+
+served
+`)
+
+	f = s.fixture(t)
+	proxy = http.TimeoutHandler(f.proxy(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-RateLimit-Remaining", "1")
+		f.handle(w, r)
+	})), time.Hour, "")
+	limiter := f.new(f.limiter, ratelimit.Options{Headers: headers.Legacy}, ratelimit.Policy{Limit: ten()})
+	expect(t, "single values", read(t, f.proxiedBy(proxy, []middleware{limiter}, nil)), `
+200
+Content-Type: text/plain; charset=utf-8
+X-Ratelimit-Remaining: 1
+
+served
+`)
+}
+
+func testUpstreamGone(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	proxy := f.merge(&httputil.ReverseProxy{
+		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "127.0.0.1:1"}) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	})
+	expect(t, "upstream is gone", read(t, f.proxiedBy(proxy, []middleware{f.limited(ratelimit.Policy{Limit: one()})}, nil)), `
+502
+Ratelimit: "one";r=0;t=60
+Ratelimit-Policy: "one";q=1;w=60
+
+`)
+}
+
 func testUpstreamAlone(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	f.store.failure = errDown
@@ -198,7 +303,4 @@ Ratelimit-Policy: "one";q=1;w=60
 
 served
 `)
-	if err := f.merge(&http.Response{}); err != nil {
-		t.Errorf("a response to no request: error %v, want none", err)
-	}
 }

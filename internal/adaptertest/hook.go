@@ -1,0 +1,289 @@
+package adaptertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+var hookCases = []testCase{
+	{"Refused answers in place of the problem", testHook},
+	{"Refused that writes nothing answers with the bare status", testHookSilent},
+	{"Refused is told what every refusal is about", testHookFacts},
+	{"Refused is told that no wait can help", testHookNever},
+	{"Refused can give the usual answer", testHookUsual},
+	{"Refused answers calls of gRPC, too", testHookGRPC},
+	{"Refused is not called for a client that went away", testHookGone},
+	{"Refused may take the connection over", testHookHijack},
+}
+
+// hook is Options.Refused.
+type hook = func(http.ResponseWriter, *http.Request, *ratelimit.Refusal)
+
+func silent(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}
+
+// hooked are the options of a fixture with a hook, that fail closed.
+func (f *fixture) hooked(h hook) ratelimit.Options {
+	options := f.options()
+	options.Refused, options.OnError = h, ratelimit.FailClosed
+	return options
+}
+
+func testHook(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	options := f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Retry-After", "99")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = fmt.Fprintf(w, "<p>%s %q</p>", ratelimit.DecisionFrom(r.Context())[0].Policy, refusal.ViolatedPolicies)
+	})
+	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	expectStatus(t, "the first", h, ask(http.MethodGet, "/"), http.StatusOK)
+	for _, accept := range []string{"*/*", "text/plain"} {
+		expect(t, "the second", get(h, "Accept: "+accept), `
+503
+Cache-Control: no-store
+Content-Type: text/html
+Ratelimit: "one";r=0;t=60
+Ratelimit-Policy: "one";q=1;w=60
+Retry-After: 99
+
+<p>one ["one"]</p>`)
+	}
+	f.expectRan(1)
+}
+
+func testHookSilent(t *testing.T, s *suite) {
+	for name, h := range map[string]hook{
+		"nothing": silent,
+		"a header": func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Refusal) {
+			w.Header().Set("X-Reason", "greed")
+		},
+	} {
+		f := s.fixture(t)
+		h := f.around(f.new(f.limiter, f.hooked(h), ratelimit.Policy{Limit: one()}))
+		get(h)
+		reason := ""
+		if name == "a header" {
+			reason = "X-Reason: greed\n"
+		}
+		want := `
+429
+Cache-Control: no-store
+Ratelimit: "one";r=0;t=60
+Ratelimit-Policy: "one";q=1;w=60
+Retry-After: 60
+` + reason + "\n"
+		expect(t, name, get(h), want)
+		expect(t, name+", not found", send(h, ask(http.MethodGet, "/nowhere")), want)
+		expect(t, name+", HEAD", send(h, ask(http.MethodHead, "/items/7")), want)
+		f.expectRan(1)
+	}
+}
+
+// errUnreadable is an error of a key function.
+var errUnreadable = errors.New("unreadable")
+
+// refusals has a site refuse a request in each way, and calls check with what the hook was
+// told and what the client was answered.
+func (s *suite) refusals(t *testing.T, h hook, check func(want int, told *ratelimit.Refusal, answered *http.Response)) {
+	t.Helper()
+	for want, policy := range map[int]ratelimit.Policy{
+		http.StatusTooManyRequests:    {Limit: one()},
+		http.StatusServiceUnavailable: {Limit: one()},
+		http.StatusInternalServerError: {Limit: one(), By: func(r *http.Request) (string, error) {
+			if r.Header.Get("X-Unreadable") != "" {
+				return "", errUnreadable
+			}
+			return "key", nil
+		}},
+	} {
+		f := s.fixture(t)
+		var told *ratelimit.Refusal
+		site := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
+			told = refusal
+			h(w, r, refusal)
+		}), policy))
+		expectStatus(t, "the first", site, ask(http.MethodGet, "/"), http.StatusOK)
+		if told != nil {
+			t.Fatalf("told of a refusal of an admitted request: %+v", told)
+		}
+		if want == http.StatusServiceUnavailable {
+			f.store.failure = errDown
+		}
+		r := ask(http.MethodGet, "/")
+		if want == http.StatusInternalServerError {
+			r.Header.Set("X-Unreadable", "yes")
+		}
+		answered := answer(site, r)
+		if told == nil {
+			t.Errorf("%d: the hook was not called", want)
+			continue
+		}
+		check(want, told, answered)
+		f.expectRan(1)
+	}
+}
+
+func testHookFacts(t *testing.T, s *suite) {
+	s.refusals(t, silent, func(want int, told *ratelimit.Refusal, answered *http.Response) {
+		if told.Status != want || answered.StatusCode != want || told.Problem().Status != want {
+			t.Errorf("told %+v with problem %+v, answered %d, want %d", told, told.Problem(), answered.StatusCode, want)
+		}
+		if body, err := io.ReadAll(answered.Body); len(body) != 0 || err != nil {
+			t.Errorf("%d: body %q, %v, want none", want, body, err)
+		}
+		var violated []string
+		least, most := time.Duration(0), time.Duration(0)
+		switch want {
+		case http.StatusTooManyRequests:
+			violated, least, most = []string{"one"}, time.Minute, time.Minute
+		case http.StatusServiceUnavailable:
+			least, most = time.Second, 3*time.Second
+		}
+		if !slices.Equal(told.ViolatedPolicies, violated) || !slices.Equal(told.Problem().ViolatedPolicies, violated) {
+			t.Errorf("%d: told %+v with problem %+v, want the violated policies %q", want, told, told.Problem(), violated)
+		}
+		field := ""
+		if most > 0 {
+			field = fmt.Sprint(told.RetryAfter.Seconds())
+		}
+		if told.RetryAfter < least || told.RetryAfter > most || answered.Header.Get("Retry-After") != field {
+			t.Errorf("%d: told %v and the client %q, want the same from %v to %v", want, told.RetryAfter, answered.Header.Get("Retry-After"), least, most)
+		}
+	})
+}
+
+// Of several violated policies the longest wait is told, as exactly as it is known; and
+// of what no wait can help, that.
+func testHookNever(t *testing.T, s *suite) {
+	slow := ratelimit.Policy{Limit: core.Leaky(1, core.Per(1, 1500*time.Millisecond)).Named("slow")}
+	fast := ratelimit.Policy{Limit: core.Leaky(1, core.PerSecond(1)).Named("fast")}
+	much := ratelimit.Policy{Limit: one(), Cost: func(*http.Request) int { return 2 }}
+	for _, c := range []struct {
+		policies []ratelimit.Policy
+		want     time.Duration
+		violated []string
+	}{
+		{[]ratelimit.Policy{slow, fast}, 1500 * time.Millisecond, []string{"slow", "fast"}},
+		{[]ratelimit.Policy{slow, much}, core.Never, []string{"one"}},
+	} {
+		f := s.fixture(t)
+		var told *ratelimit.Refusal
+		h := f.around(f.new(f.limiter, f.hooked(func(_ http.ResponseWriter, _ *http.Request, refusal *ratelimit.Refusal) { told = refusal }), c.policies...))
+		get(h)
+		if get(h); told == nil || told.RetryAfter != c.want || !slices.Equal(told.ViolatedPolicies, c.violated) {
+			t.Errorf("told %+v, want %v because of %q", told, c.want, c.violated)
+		}
+	}
+}
+
+func testHookUsual(t *testing.T, s *suite) {
+	for _, lines := range [][]string{nil, {"Accept: text/plain"}} {
+		f, plain := s.fixture(t), s.fixture(t)
+		hooked := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
+			if native := len(lines) == 0; refusal.Native(r) != native {
+				t.Errorf("%q: Native is %t, want %t", lines, !native, native)
+			}
+			w.Header().Set("X-Reason", "greed")
+			refusal.ServeHTTP(w, r)
+		}), ratelimit.Policy{Limit: one()}))
+		usual := plain.around(plain.limited(ratelimit.Policy{Limit: one()}))
+		get(hooked)
+		get(usual)
+		want := strings.Replace(get(usual, lines...), "Retry-After: 60\n", "Retry-After: 60\nX-Reason: greed\n", 1)
+		expect(t, "the usual answer", get(hooked, lines...), want)
+	}
+}
+
+func testHookGRPC(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
+		if refusal.Native(r) {
+			t.Error("Native is true, want it to be false")
+		}
+		w.WriteHeader(http.StatusTeapot)
+	}), ratelimit.Policy{Limit: one()}))
+	get(h)
+	expectStatus(t, "refused", h, call("application/grpc"), http.StatusTeapot)
+}
+
+func testHookGone(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	f.store.failure = context.Canceled
+	options := f.hooked(func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) { t.Error("the hook was called") })
+	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := answer(h, ask(http.MethodGet, "/").WithContext(ctx)).StatusCode; got != 499 {
+		t.Errorf("answered %d, want 499", got)
+	}
+}
+
+// Whoever takes the connection over has answered. net/http would complain of a status
+// that is written after that.
+func testHookHijack(t *testing.T, s *suite) {
+	for name, hijack := range map[string]func(http.ResponseWriter) (net.Conn, error){
+		"by itself": func(w http.ResponseWriter) (net.Conn, error) {
+			connection, _, err := w.(http.Hijacker).Hijack()
+			return connection, err
+		},
+		"by http.ResponseController": func(w http.ResponseWriter) (net.Conn, error) {
+			connection, _, err := http.NewResponseController(w).Hijack()
+			return connection, err
+		},
+		"by http.ResponseController of a writer around it": func(w http.ResponseWriter) (net.Conn, error) {
+			connection, _, err := http.NewResponseController(unwrapper{w}).Hijack()
+			return connection, err
+		},
+	} {
+		f := s.fixture(t)
+		var complaints strings.Builder
+		var serving sync.WaitGroup // for a server does not wait for who has taken a connection
+		site := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Refusal) {
+			connection, err := hijack(w)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			defer connection.Close()
+			_, _ = io.WriteString(connection, "HTTP/1.1 420 Enhance Your Calm\r\nConnection: close\r\n\r\n")
+		}), ratelimit.Policy{Limit: one()}))
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			serving.Add(1)
+			defer serving.Done()
+			site.ServeHTTP(w, r)
+		}))
+		server.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(&complaints, nil), slog.LevelError)
+		server.Start()
+		read(t, server)
+		response, err := server.Client().Get(server.URL + "/items/7")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		response.Body.Close()
+		serving.Wait()
+		server.Close()
+		if response.StatusCode != 420 || complaints.Len() != 0 {
+			t.Errorf("%s: answered %d, and the server says %q", name, response.StatusCode, complaints.String())
+		}
+	}
+}
+
+// unwrapper leaves everything but itself to http.ResponseController.
+type unwrapper struct{ http.ResponseWriter }
+
+func (w unwrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,17 @@
+// Package rpctest calls procedures through the middleware by the clients that people use,
+// grpc-go and connect-go, to see that they understand what a refused call is answered.
+//
+// It is a module of its own, so that they are no dependency of the library.
+package rpctest
+
+import (
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.ReleaseMode)
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,73 @@
+package ratelimit
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// patterns is the part of an [http.ServeMux] that finds the pattern of a request.
+type patterns interface {
+	Handler(*http.Request) (http.Handler, string)
+}
+
+// muxMatched tells the key functions what the mux that a limiter wraps is going
+// to match.
+type muxMatched struct {
+	mux patterns // nil: what the routers in front have matched
+	r   *http.Request
+}
+
+// matchedBy returns what is known of the route of a request: nothing more than the
+// request itself says, unless the next handler is a mux.
+func matchedBy(mux patterns, r *http.Request) keyfuncs.Matched {
+	if mux == nil && r.Pattern == "" {
+		return nil // an outer router may know more
+	}
+	return muxMatched{mux, r}
+}
+
+func (m muxMatched) Route() string { return keyfuncs.RouteFromPattern(m.pattern()) }
+
+func (m muxMatched) pattern() string {
+	if m.mux == nil {
+		return m.r.Pattern
+	}
+	_, pattern := m.mux.Handler(m.r)
+	return pattern
+}
+
+func (m muxMatched) PathValue(name string) string {
+	if value := m.r.PathValue(name); value != "" || m.mux == nil {
+		return value
+	}
+	return pathValue(m.pattern(), m.r.URL.EscapedPath(), name)
+}
+
+// pathValue returns what a wildcard of a pattern of [http.ServeMux] stands for in an
+// escaped path that the pattern matches. The mux itself tells that only to the handler.
+func pathValue(pattern, path, name string) string {
+	_, pattern, _ = strings.Cut(pattern, "/") // the method and the host are in front of it
+	path = strings.TrimPrefix(path, "/")
+	for pattern != "" {
+		var wildcard, segment string
+		wildcard, pattern, _ = strings.Cut(pattern, "/")
+		if wildcard == "{"+name+"...}" {
+			return unescaped(path)
+		}
+		segment, path, _ = strings.Cut(path, "/")
+		if wildcard == "{"+name+"}" {
+			return unescaped(segment)
+		}
+	}
+	return ""
+}
+
+func unescaped(text string) string {
+	if plain, err := url.PathUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}
