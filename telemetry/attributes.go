@@ -13,7 +13,6 @@ const (
 	algorithm    = attribute.Key("ratelimit.algorithm")
 	outcomeKey   = attribute.Key("ratelimit.outcome")
 	errorMode    = attribute.Key("ratelimit.error_mode")
-	operationKey = attribute.Key("ratelimit.operation")
 	direction    = attribute.Key("ratelimit.settlement.direction")
 	breakerState = attribute.Key("ratelimit.breaker.state")
 	// As the semantic conventions of OpenTelemetry have them.
@@ -30,9 +29,9 @@ type outcome int
 
 const (
 	allowed outcome = iota
-	refused
+	denied
 	shadowAllowed
-	shadowRefused
+	shadowDenied
 	degraded
 	errored
 	gaveUp
@@ -40,21 +39,10 @@ const (
 )
 
 func (o outcome) String() string {
-	return [...]string{"allowed", "refused", "shadow-allowed", "shadow-refused", "degraded", "error", "gave-up"}[o]
+	return [...]string{"allowed", "denied", "shadow-allowed", "shadow-denied", "degraded", "error", "gave-up"}[o]
 }
 
 func (o outcome) attribute() attribute.KeyValue { return outcomeKey.String(o.String()) }
-
-// operation is what a store is asked.
-type operation int
-
-const (
-	decide operation = iota
-	settle
-	operations int = iota
-)
-
-func (o operation) String() string { return [...]string{"decide", "settle"}[o] }
 
 // modes are what error modes are called in attributes.
 var modes = map[ratelimit.ErrorMode]string{
@@ -83,19 +71,26 @@ func withFailure(failure core.Failure, attributes ...attribute.KeyValue) []attri
 	return append(attributes, errorType.String(string(failure)))
 }
 
-// answered are the options of the durations of questions without a failure.
-var answered = func() (all [operations][outcomes][]metric.RecordOption) {
-	for does := range operations {
-		for became := range outcomes {
-			all[does][became] = recorded(operationKey.String(operation(does).String()), outcome(became).attribute())
-		}
+// failedBy returns the options of what has failed, or has not.
+func failedBy(failure core.Failure) []metric.RecordOption {
+	if failure == "" {
+		return nil
+	}
+	return recorded(withFailure(failure)...)
+}
+
+// answered are the options of the durations of checks without a failure.
+var answered = func() (all [outcomes][]metric.RecordOption) {
+	for i := range outcomes {
+		all[i] = recorded(outcome(i).attribute())
 	}
 	return all
 }()
 
-func questionOptions(does operation, what about) []metric.RecordOption {
+// checked returns the options of the duration of a request's checks.
+func checked(what about) []metric.RecordOption {
 	if what.failure == "" {
-		return answered[does][what.outcome]
+		return answered[what.outcome]
 	}
-	return recorded(withFailure(what.failure, operationKey.String(does.String()), what.outcome.attribute())...)
+	return recorded(withFailure(what.failure, what.outcome.attribute())...)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	tracesdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
@@ -33,27 +34,31 @@ func (i instant) Decide(_ context.Context, checks []core.Check, decisions []core
 // BenchmarkMiddleware is a request through the middleware, with telemetry off and on.
 func BenchmarkMiddleware(b *testing.B) {
 	never := tracesdk.NewTracerProvider(tracesdk.WithSampler(tracesdk.NeverSample()))
+	always := tracesdk.NewTracerProvider() // which exports to nobody
 	for _, outcome := range []struct {
 		name     string
 		decision core.Decision
 	}{
 		{"allowed", core.Decision{Allowed: true, Remaining: 9, NextAfter: time.Second, ResetAfter: time.Second}},
-		{"refused", core.Decision{RetryAfter: time.Second, NextAfter: time.Second, ResetAfter: time.Second}},
+		{"denied", core.Decision{RetryAfter: time.Second, NextAfter: time.Second, ResetAfter: time.Second}},
 	} {
+		reporting := func(options telemetry.Options) func(b *testing.B) func(ratelimit.Event) {
+			return func(b *testing.B) func(ratelimit.Event) {
+				b.Helper()
+				reporter, _ := newReporter(b, options)
+				return reporter.Observe
+			}
+		}
 		for _, telemetric := range []struct {
 			name    string
+			request trace.TracerProvider // that has made the request's span, or nil
 			observe func(b *testing.B) func(ratelimit.Event)
 		}{
-			{"off", func(*testing.B) func(ratelimit.Event) { return nil }},
-			{"metrics", func(b *testing.B) func(ratelimit.Event) {
-				reporter, _ := newReporter(b, telemetry.Options{})
-				return reporter.Observe
-			}},
-			{"unsampled-spans", func(b *testing.B) func(ratelimit.Event) {
-				reporter, _ := newReporter(b, telemetry.Options{TracerProvider: never})
-				return reporter.Observe
-			}},
-			{"offenders", func(*testing.B) func(ratelimit.Event) {
+			{"off", nil, func(*testing.B) func(ratelimit.Event) { return nil }},
+			{"metrics", nil, reporting(telemetry.Options{})},
+			{"unsampled-spans", never, reporting(telemetry.Options{TracerProvider: never})},
+			{"sampled-spans", always, reporting(telemetry.Options{TracerProvider: always})},
+			{"offenders", nil, func(*testing.B) func(ratelimit.Event) {
 				return telemetry.NewTopOffenders(telemetry.TopOffenderOptions{}).Observe
 			}},
 		} {
@@ -61,6 +66,11 @@ func BenchmarkMiddleware(b *testing.B) {
 				guard := ratelimit.NewGuard(core.New(instant{decision: outcome.decision}), ratelimit.Options{Observe: telemetric.observe(b)},
 					ratelimit.Policy{Limit: core.Leaky(10, core.PerSecond(1)).Named("api")})
 				h, r := make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil)
+				if telemetric.request != nil {
+					ctx, span := telemetric.request.Tracer("server").Start(b.Context(), "GET /")
+					defer span.End()
+					r = r.WithContext(ctx)
+				}
 				b.ReportAllocs()
 				for b.Loop() {
 					guard.Check(h, r, nil)
@@ -70,8 +80,8 @@ func BenchmarkMiddleware(b *testing.B) {
 	}
 }
 
-// BenchmarkStore is what a trace costs the store's own work: a repeated refusal, and what
-// is told of a call.
+// BenchmarkStore is what a trace costs the store's own work: a repeated denial, and what
+// is told of a batch.
 func BenchmarkStore(b *testing.B) {
 	limit := core.FixedWindow(1, time.Hour)
 	for _, name := range []string{"off", "metrics"} {
@@ -102,12 +112,12 @@ func BenchmarkStore(b *testing.B) {
 	})
 }
 
-// BenchmarkTopOffenders is a refusal that is counted: of a key that has a counter, and of
+// BenchmarkTopOffenders is a denial that is counted: of a key that has a counter, and of
 // keys that never come again and take one each.
 func BenchmarkTopOffenders(b *testing.B) {
 	events := make([]ratelimit.Event, 100_000)
 	for i := range events {
-		events[i] = refusal(fmt.Sprint("ip:", i))
+		events[i] = denial(fmt.Sprint("ip:", i))
 	}
 	for name, keys := range map[string]int{"known": 100, "new": len(events)} {
 		b.Run(name, func(b *testing.B) {

@@ -1,5 +1,5 @@
 // Package telemetry reports to [OpenTelemetry] what limiters decide and what that takes,
-// and finds the keys that are refused most.
+// and finds the keys that are denied most.
 //
 // One line switches it on for a middleware of net/http, gin or echo, and another for what
 // happens behind it:
@@ -9,49 +9,74 @@
 //	limit := ratelimit.New(limiter, ratelimit.Options{Observe: reporter.Observe}, policies...)
 //
 // It needs the API of OpenTelemetry alone; the SDK, with an exporter, is the program's to
-// choose. Without one, nothing is reported.
+// choose. Without one, nothing is reported. Metrics and spans go to the global
+// MeterProvider and TracerProvider, unless [Options] names others.
 //
 // # Metrics
 //
-//	ratelimit.decisions            counter, {decision}     policy, algorithm, outcome, error.type, error_mode
-//	ratelimit.near_limit           counter, {decision}     policy, algorithm
-//	ratelimit.question.duration    histogram, s            operation, outcome, error.type
-//	ratelimit.delay.duration       histogram, s            policy, algorithm
-//	ratelimit.wait.duration        histogram, s            policy, algorithm, outcome, error.type
-//	ratelimit.settlement.size      histogram, {unit}       policy, algorithm, direction, error.type
-//	ratelimit.denial_cache.hits    counter, {question}
-//	ratelimit.store.call.duration  histogram, s            error.type, server.address, server.port
-//	ratelimit.store.call.questions histogram, {question}   server.address, server.port
-//	ratelimit.store.call.checks    histogram, {check}      server.address, server.port
+//	ratelimit.decisions            counter, {decision}        policy, algorithm, outcome, error.type, error_mode
+//	ratelimit.near_limit           counter, {decision}        policy, algorithm
+//	ratelimit.check.duration       histogram, s               outcome, error.type
+//	ratelimit.delay.duration       histogram, s               policy, algorithm
+//	ratelimit.wait.duration        histogram, s               policy, algorithm, outcome, error.type
+//	ratelimit.settlement.duration  histogram, s               error.type
+//	ratelimit.settlement.size      histogram, {unit}          policy, algorithm, direction, error.type
+//	ratelimit.denial_cache.hits    counter, {call}
+//	ratelimit.store.batch.duration histogram, s               error.type, server.address, server.port
+//	ratelimit.store.batch.calls    histogram, {call}          server.address, server.port
+//	ratelimit.store.batch.checks   histogram, {check}         server.address, server.port
 //	ratelimit.store.servers        up-down counter, {server}  breaker.state, server.address, server.port
 //
-// decisions counts each policy's own verdict about each request, by its
-// ratelimit.outcome: allowed, refused, shadow-allowed and shadow-refused; degraded, if it
-// was this process that has let the request pass (see [ratelimit.Fallback]); and error, if
-// nothing was decided. Where the store has failed, error.type says how ([core.Failure]),
-// and ratelimit.error_mode by what it passed or was stopped: fail-open, fail-closed or
-// fallback. It is missing where the policy had no part in that: a shadow, and one that
-// would have let the request through which another has stopped. So what goes through
-// unasked is outcome error with error_mode fail-open, and what a fallback refuses is
-// outcome refused with error_mode fallback.
+// policy, algorithm, outcome, error_mode, breaker.state and direction are short for
+// ratelimit.policy and so on, direction for ratelimit.settlement.direction.
+//
+// decisions counts each policy's own verdict about each request, by its outcome:
+//
+//   - allowed and denied;
+//   - shadow-allowed and shadow-denied, of a shadow policy;
+//   - degraded: this process has let the request pass (see [ratelimit.Fallback]);
+//   - error: nothing was decided.
+//
+// Where the store has failed, error.type says how ([core.Failure]), and error_mode by what
+// the request passed or was stopped: fail-open, fail-closed or fallback. It is missing
+// where the policy had no part in that: a shadow, and one that would have let the request
+// through which another has stopped. So what goes through unchecked is outcome error with
+// error_mode fail-open, and what a fallback denies is outcome denied with error_mode
+// fallback.
 //
 // near_limit counts requests that have passed and have left less than [Options.NearLimit] of the
 // capacity.
 //
-// question.duration is how long requests have waited for their decisions, all policies
-// together: outcome is allowed, refused, degraded (it went through, but not because the
-// store said so) or error (it was not answered, or answered with 500 or 503).
-// ratelimit.operation is decide, or settle for what was corrected after the request.
-// delay.duration is how long [core.Shaping] holds admitted requests back, and
-// wait.duration how long requests, and callers of [core.Limiter.Wait], have really
-// waited, until they were allowed, refused because it would be too late, or gave-up.
-// settlement.size is how many units were returned, or charged in addition.
+// check.duration is how long requests have waited for the decisions of their checks, all
+// policies together: outcome is allowed, denied, degraded (the request went through, but
+// not because the store said so) or error (it was not answered, or answered with 500 or
+// 503). delay.duration is how long [core.Shaping] holds admitted requests back, and
+// wait.duration how long requests, and callers of [core.Limiter.Wait], have really waited,
+// until they were allowed, denied because it would be too late, or gave-up.
 //
-// The store's are told by [Reporter.Trace]. A call is a round trip to Redis, in which
-// questions travel together; server.address and server.port are told if
-// [Options.MostServers] allows it. store.servers counts the servers that were met, by
-// whether they are asked: ratelimit.breaker.state is closed (they are), open or half-open.
-// A server that has gone for good stays in its last state until the process ends.
+// settlement.duration is how long it took to correct what requests cost after they had
+// been served, and settlement.size how many units were returned, or charged in addition:
+// direction is returned or charged. A settlement that changes nothing asks nobody and is
+// not reported.
+//
+// The store's are told by [Reporter.Trace]. The checks that are asked together, such as
+// those of a request, are one call, and the calls that share a round trip to Redis are a
+// batch. denial_cache.hits counts calls that a [core.DenialCache] has answered.
+// server.address and server.port are told if [Options.MostServers] allows it.
+// store.servers counts the servers that were met, by whether they are asked: breaker.state
+// is closed (they are), open or half-open. A server that has gone for good stays in its
+// last state until the process ends.
+//
+// # Spans
+//
+// Within the span of a request that is sampled there are ratelimit.check, for the time of
+// its check.duration; ratelimit.wait, for the time that it is held for its turn; and
+// ratelimit.settle. They have ratelimit.outcome, ratelimit.policies,
+// ratelimit.violated_policies and error.type. A batch has no span, since it serves many
+// requests.
+//
+// The scope of metrics and spans is this package, at the version of the module that the
+// program was built with.
 //
 // # Cardinality
 //

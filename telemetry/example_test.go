@@ -7,9 +7,9 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
@@ -47,7 +47,7 @@ func Example() {
 	}
 	// Unordered output:
 	// allowed 2
-	// refused 3
+	// denied 3
 }
 
 // To hear of events yourself, too, tell the reporter from a function of your own.
@@ -58,19 +58,19 @@ func ExampleReporter_Observe() {
 		reporter.Observe(e)
 		offenders.Observe(e)
 		if e.Status == http.StatusTooManyRequests {
-			fmt.Println("refused by", e.Outcomes[0].Policy)
+			fmt.Println("denied by", e.Outcomes[0].Policy)
 		}
 	}}
 	limit := ratelimit.New(core.New(core.NewMemory()), options, ratelimit.Policy{Limit: core.FixedWindow(1, time.Minute)})
 	for range 2 {
 		limit(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	}
-	// Output: refused by fixed-window:1:1m
+	// Output: denied by fixed-window:1:1m
 }
 
-// Spans are off until a TracerProvider is given.
-func ExampleNew_spans() {
-	reporter := telemetry.New(telemetry.Options{TracerProvider: otel.GetTracerProvider()})
+// Metrics without spans, in a program that traces.
+func ExampleNew_withoutSpans() {
+	reporter := telemetry.New(telemetry.Options{TracerProvider: noop.NewTracerProvider()})
 	_ = ratelimit.Options{Observe: reporter.Observe}
 	// Output:
 }
@@ -85,7 +85,7 @@ func ExampleTopOffenders() {
 		limit(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
 	}
 	for _, o := range offenders.Top(10) {
-		fmt.Printf("%s %.1f by %s\n", o.Key, o.Refusals, o.Policy)
+		fmt.Printf("%s %.1f by %s\n", o.Key, o.Denials, o.Policy)
 	}
 	http.Handle("GET /offenders", offenders) // where only you can read it
 	// Output:

@@ -84,7 +84,7 @@ func TestFailOpenIsWhatHasGoneThrough(t *testing.T) {
 	}
 }
 
-// A client that is refused by one policy does not bring another one near its limit.
+// A client that is denied by one policy does not bring another one near its limit.
 func TestNearLimitIsOfWhatHasPassed(t *testing.T) {
 	passed, near := asked(t, core.NewMemory(), 100, "ratelimit.near_limit", attribute.String("ratelimit.policy", "big"),
 		ratelimit.Policy{Limit: core.Leaky(29, core.PerDay(1)).Named("small")},

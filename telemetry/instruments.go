@@ -7,11 +7,12 @@ import (
 
 // instruments are what is reported, under the names that the package documents.
 type instruments struct {
-	decisions, nearLimit, denialCacheHits     metric.Int64Counter
-	questionDuration                          metric.Float64Histogram
-	delayDuration, waitDuration, callDuration metric.Float64Histogram
-	settlementSize, callQuestions, callChecks metric.Int64Histogram
-	servers                                   metric.Int64UpDownCounter
+	decisions, nearLimit, denialCacheHits   metric.Int64Counter
+	checkDuration, settlementDuration       metric.Float64Histogram
+	delayDuration, waitDuration             metric.Float64Histogram
+	batchDuration                           metric.Float64Histogram
+	settlementSize, batchCalls, batchChecks metric.Int64Histogram
+	servers                                 metric.Int64UpDownCounter
 }
 
 // newInstruments makes the instruments. If one cannot be made as it is to be, which only
@@ -20,21 +21,22 @@ type instruments struct {
 func newInstruments(meter metric.Meter) instruments {
 	maker := maker{meter}
 	return instruments{
-		decisions:        maker.counter("ratelimit.decisions", "{decision}", "Decisions of policies about requests."),
-		nearLimit:        maker.counter("ratelimit.near_limit", "{decision}", "Allowed requests that have left little of a limit."),
-		denialCacheHits:  maker.counter("ratelimit.denial_cache.hits", "{question}", "Questions that were refused from memory."),
-		questionDuration: maker.durations("ratelimit.question.duration", "How long requests waited for their decisions.", seconds),
-		delayDuration:    maker.durations("ratelimit.delay.duration", "How long shaped requests are to be held back.", longSeconds),
-		waitDuration:     maker.durations("ratelimit.wait.duration", "How long requests and callers have waited for their turn.", longSeconds),
-		callDuration:     maker.durations("ratelimit.store.call.duration", "How long calls to Redis took.", seconds),
-		settlementSize:   maker.sizes("ratelimit.settlement.size", "{unit}", "Units that were returned or charged when requests had been served.", decades),
-		callQuestions:    maker.sizes("ratelimit.store.call.questions", "{question}", "Questions that travelled together in a call to Redis.", doubles),
-		callChecks:       maker.sizes("ratelimit.store.call.checks", "{check}", "Checks that travelled together in a call to Redis.", doubles),
-		servers:          maker.upDown("ratelimit.store.servers", "{server}", "Redis servers, by whether they are asked."),
+		decisions:          maker.counter("ratelimit.decisions", "{decision}", "Decisions of policies about requests."),
+		nearLimit:          maker.counter("ratelimit.near_limit", "{decision}", "Allowed requests that have left little of a limit."),
+		denialCacheHits:    maker.counter("ratelimit.denial_cache.hits", "{call}", "Calls that were denied from memory."),
+		checkDuration:      maker.durations("ratelimit.check.duration", "How long requests waited for the decisions of their checks.", seconds),
+		settlementDuration: maker.durations("ratelimit.settlement.duration", "How long settlements took that changed what requests cost.", seconds),
+		delayDuration:      maker.durations("ratelimit.delay.duration", "How long shaped requests are to be held back.", longSeconds),
+		waitDuration:       maker.durations("ratelimit.wait.duration", "How long requests and callers have waited for their turn.", longSeconds),
+		batchDuration:      maker.durations("ratelimit.store.batch.duration", "How long round trips to Redis took.", seconds),
+		settlementSize:     maker.sizes("ratelimit.settlement.size", "{unit}", "Units that were returned or charged when requests had been served.", decades),
+		batchCalls:         maker.sizes("ratelimit.store.batch.calls", "{call}", "Calls that shared a round trip to Redis.", doubles),
+		batchChecks:        maker.sizes("ratelimit.store.batch.checks", "{check}", "Checks that shared a round trip to Redis.", doubles),
+		servers:            maker.upDown("ratelimit.store.servers", "{server}", "Redis servers, by whether they are asked."),
 	}
 }
 
-// The bounds of histograms of what is counted: a call holds up to 128 checks; a unit may
+// The bounds of histograms of what is counted: a batch holds up to 128 checks; a unit may
 // be a request or a byte.
 var (
 	doubles = []float64{1, 2, 4, 8, 16, 32, 64, 128}

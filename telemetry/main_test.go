@@ -4,12 +4,15 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"reflect"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.uber.org/goleak"
@@ -42,13 +45,22 @@ func (m meter) collect(t testing.TB) []metricdata.Metrics {
 	}
 	var list []metricdata.Metrics
 	for _, scope := range all.ScopeMetrics {
-		if scope.Scope.Name != "github.com/weir-go/ratelimit/telemetry" {
-			t.Errorf("instruments of %q", scope.Scope.Name)
-		}
+		expectScope(t, scope.Scope)
 		list = append(list, scope.Metrics...)
 	}
 	slices.SortFunc(list, func(a, b metricdata.Metrics) int { return strings.Compare(a.Name, b.Name) })
 	return list
+}
+
+// expectScope wants what is reported to come from this package, at the version of the
+// module that the test was built with.
+func expectScope(t testing.TB, scope instrumentation.Scope) {
+	t.Helper()
+	build, _ := debug.ReadBuildInfo()
+	name, version := reflect.TypeFor[telemetry.Reporter]().PkgPath(), strings.TrimPrefix(build.Main.Version, "v")
+	if scope.Name != name || scope.Version != version || version == "" {
+		t.Errorf("the scope is %q at version %q, want %q at %q", scope.Name, scope.Version, name, version)
+	}
 }
 
 // points returns the lines of the instrument's points, each "attributes: value", sorted.

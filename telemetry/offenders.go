@@ -20,6 +20,9 @@ import (
 const (
 	defaultSize     = 1000
 	defaultHalfLife = 10 * time.Minute
+	// leastHashKey is the least number of bytes that make a HashKey: as many as the hash
+	// keeps.
+	leastHashKey = 16
 	// longestKept bounds the keys that are kept as they are. A longer one is known by its
 	// hash.
 	longestKept = 128
@@ -34,17 +37,19 @@ type TopOffenderOptions struct {
 	// a mistake that panics.
 	Size int
 
-	// HalfLife says what "lately" means: a refusal counts half after it, a quarter after two,
+	// HalfLife says what "lately" means: a denial counts half after it, a quarter after two,
 	// and so on. The default, 0, is ten minutes; less is a mistake that panics.
 	HalfLife time.Duration
 
 	// HashKey hides whose the keys are: they are shown as an HMAC-SHA-256 under it, in 128
-	// bits, so that who has it can look for one that he knows, and nobody else. Use 32 random
-	// bytes. The default, nil, shows keys as they are, with addresses and users.
+	// bits, so that only those who have it can look for a key that they know. Use 32 random
+	// bytes. The default, nil, shows keys as they are, with addresses and users. An empty
+	// HashKey that is not nil, as an unset variable gives it, and one of fewer than 16 bytes
+	// are mistakes that panic.
 	HashKey []byte
 }
 
-// TopOffenders finds the keys that were refused most lately, among however many there are.
+// TopOffenders finds the keys that were denied most lately, among however many there are.
 // Nothing is counted unless you ask for it:
 //
 //	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
@@ -52,11 +57,10 @@ type TopOffenderOptions struct {
 //	admin.Handle("GET /offenders", offenders)
 //
 // It counts in a fixed number of counters (Space-Saving, of counts that decay forward).
-// With m counters and n refusals lately, no key's count is too low; none is too high by
+// With m counters and n denials lately, no key's count is too low; none is too high by
 // more than n/m, and each says by how much at most; and every key with more than n/m
-// refusals is among them. So with 1,000 counters, whoever causes more than a thousandth of
-// all refusals is found, and counted as often as he was refused or at most a thousandth of
-// all refusals more.
+// denials is among them. So with 1,000 counters, a key with more than a thousandth of all
+// denials is found, and its count is too high by at most a thousandth of all denials.
 //
 // It is made by [NewTopOffenders], starts no goroutine, and may be used by many at once. It
 // knows of this process alone.
@@ -67,17 +71,17 @@ type TopOffenders struct {
 	sketch sketch
 }
 
-// Offender is a key that was refused lately.
+// Offender is a key that was denied lately.
 type Offender struct {
 	// Key is the limiter's key, such as "ip:203.0.113.9"; hashed if that was asked for. A
 	// key of more than 128 bytes is known by its SHA-256 only.
 	Key string `json:"key"`
-	// Refusals is how often it was refused, each refusal counting less as it ages. It may be
+	// Denials is how often it was denied, each denial counting less as it ages. It may be
 	// too high, by Error at most.
-	Refusals float64 `json:"refusals"`
-	// Error is by how much Refusals may be too high.
+	Denials float64 `json:"denials"`
+	// Error is by how much Denials may be too high.
 	Error float64 `json:"error"`
-	// Policy is the policy that has refused it last.
+	// Policy is the policy that has denied it last.
 	Policy string `json:"policy"`
 	// Last is when that was.
 	Last time.Time `json:"last"`
@@ -88,6 +92,9 @@ type Offender struct {
 func NewTopOffenders(options TopOffenderOptions) *TopOffenders {
 	if options.Size < 0 || options.HalfLife < 0 {
 		panic(fmt.Sprintf("telemetry: %d offenders with a half-life of %v make no sense", options.Size, options.HalfLife))
+	}
+	if options.HashKey != nil && len(options.HashKey) < leastHashKey {
+		panic(fmt.Sprintf("telemetry: HashKey of %d bytes, want at least %d, or nil to show keys as they are", len(options.HashKey), leastHashKey))
 	}
 	if options.Size == 0 {
 		options.Size = defaultSize
@@ -103,7 +110,7 @@ func NewTopOffenders(options TopOffenderOptions) *TopOffenders {
 	}
 }
 
-// Observe counts who is refused: it is the Options.Observe of a middleware, or is called
+// Observe counts who is denied: it is the Options.Observe of a middleware, or is called
 // by it. A request counts once for each of its keys, and shadow policies count for nobody.
 func (t *TopOffenders) Observe(e ratelimit.Event) {
 	if e.Settled || e.Status != http.StatusTooManyRequests {
@@ -136,12 +143,12 @@ func (t *TopOffenders) count(o *ratelimit.Outcome, now time.Time) {
 	}
 }
 
-// Top returns the keys that were refused most lately, at most n of them, the worst first.
+// Top returns the keys that were denied most lately, at most n of them, the worst first.
 func (t *TopOffenders) Top(n int) []Offender {
 	offenders := t.all()
 	slices.SortFunc(offenders, func(a, b Offender) int {
-		if a.Refusals != b.Refusals {
-			if a.Refusals > b.Refusals {
+		if a.Denials != b.Denials {
+			if a.Denials > b.Denials {
 				return -1
 			}
 			return 1
@@ -163,13 +170,13 @@ func (t *TopOffenders) all() []Offender {
 	offenders := make([]Offender, len(t.sketch.least))
 	for i, c := range t.sketch.least {
 		offenders[i] = Offender{
-			Key: c.key, Refusals: c.weight / growth, Error: c.error / growth, Policy: c.policy, Last: c.last,
+			Key: c.key, Denials: c.weight / growth, Error: c.error / growth, Policy: c.policy, Last: c.last,
 		}
 	}
 	return offenders
 }
 
-// Total returns how many refusals there were lately, each counting less as it ages.
+// Total returns how many denials there were lately, each counting less as it ages.
 func (t *TopOffenders) Total() float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,22 +186,21 @@ func (t *TopOffenders) Total() float64 {
 
 // hashed returns a key as it is shown.
 func (t *TopOffenders) hashed(key string) string {
-	if len(t.hashKey) == 0 {
+	if t.hashKey == nil {
 		return key
 	}
-	const shownBytes = 16
 	mac := hmac.New(sha256.New, t.hashKey)
 	_, _ = mac.Write([]byte(key)) // a hash takes everything
-	return "hmac:" + hex.EncodeToString(mac.Sum(nil)[:shownBytes])
+	return "hmac:" + hex.EncodeToString(mac.Sum(nil)[:leastHashKey])
 }
 
 // String prints the first 20 as a table.
 func (t *TopOffenders) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "refusals\terror\tlast\tpolicy\tkey")
+	_, _ = fmt.Fprintln(w, "denials\terror\tlast\tpolicy\tkey")
 	for _, o := range t.Top(shown) {
-		_, _ = fmt.Fprintf(w, "%.1f\t%.1f\t%s\t%s\t%q\n", o.Refusals, o.Error, o.Last.UTC().Format(time.RFC3339), o.Policy, o.Key)
+		_, _ = fmt.Fprintf(w, "%.1f\t%.1f\t%s\t%s\t%q\n", o.Denials, o.Error, o.Last.UTC().Format(time.RFC3339), o.Policy, o.Key)
 	}
 	_ = w.Flush() // into memory
 	return text.String()
@@ -203,14 +209,14 @@ func (t *TopOffenders) String() string {
 // report is what ServeHTTP answers.
 type report struct {
 	HalfLifeSeconds float64    `json:"half_life_seconds"`
-	Refusals        float64    `json:"refusals"` // of all keys
+	Denials         float64    `json:"denials"` // of all keys
 	Offenders       []Offender `json:"offenders"`
 }
 
 // ServeHTTP answers GET with the first 20 as JSON, or with as many as ?n= says:
 //
-//	{"half_life_seconds":600,"refusals":41.5,"offenders":[
-//	  {"key":"ip:203.0.113.9","refusals":40.2,"error":0,"policy":"api","last":"2026-11-21T10:00:00Z"}]}
+//	{"half_life_seconds":600,"denials":41.5,"offenders":[
+//	  {"key":"ip:203.0.113.9","denials":40.2,"error":0,"policy":"api","last":"2026-11-21T10:00:00Z"}]}
 //
 // It tells of your clients: mount it where only you can read it.
 func (t *TopOffenders) ServeHTTP(w http.ResponseWriter, r *http.Request) {

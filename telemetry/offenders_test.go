@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -19,8 +20,8 @@ import (
 	"github.com/weir-go/ratelimit/telemetry"
 )
 
-// refusal is the event of a request that is refused under some keys.
-func refusal(keys ...string) ratelimit.Event {
+// denial is the event of a request that is denied under some keys.
+func denial(keys ...string) ratelimit.Event {
 	e := ratelimit.Event{Status: http.StatusTooManyRequests}
 	for _, key := range keys {
 		e.Outcomes = append(e.Outcomes, ratelimit.Outcome{Policy: "p", Key: key, Cost: 1, Decision: core.Decision{RetryAfter: time.Second}})
@@ -46,7 +47,7 @@ func TestTopOffendersAreWithinTheirBounds(t *testing.T) {
 				time.Sleep(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 10, 5000}).Draw(r, "pause")) * time.Second)
 				key := fmt.Sprint("key", n*n/15) // some more often than others
 				all = append(all, occurrence{key, time.Now()})
-				offenders.Observe(refusal(key))
+				offenders.Observe(denial(key))
 			}
 			exact, total := make(map[string]float64), 0.0
 			for _, o := range all {
@@ -62,12 +63,12 @@ func TestTopOffendersAreWithinTheirBounds(t *testing.T) {
 			last := math.Inf(1)
 			for _, o := range offenders.Top(100) {
 				found[o.Key] = true
-				if o.Refusals > last {
-					r.Errorf("%s with %v comes after %v", o.Key, o.Refusals, last)
+				if o.Denials > last {
+					r.Errorf("%s with %v comes after %v", o.Key, o.Denials, last)
 				}
-				last = o.Refusals
-				if o.Refusals < exact[o.Key]-slack || o.Refusals-o.Error > exact[o.Key]+slack || o.Error > total/float64(size)+slack {
-					r.Errorf("%s is counted as %v ± %v of %v, and was there %v times", o.Key, o.Refusals, o.Error, total, exact[o.Key])
+				last = o.Denials
+				if o.Denials < exact[o.Key]-slack || o.Denials-o.Error > exact[o.Key]+slack || o.Error > total/float64(size)+slack {
+					r.Errorf("%s is counted as %v ± %v of %v, and was there %v times", o.Key, o.Denials, o.Error, total, exact[o.Key])
 				}
 			}
 			if len(found) > size {
@@ -86,38 +87,38 @@ func TestTopOffendersForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{Size: 5, HalfLife: time.Minute})
 		for range 100 {
-			offenders.Observe(refusal("early"))
+			offenders.Observe(denial("early"))
 		}
 		time.Sleep(4 * time.Minute)
 		for range 10 {
-			offenders.Observe(refusal("late"))
+			offenders.Observe(denial("late"))
 		}
 		top := offenders.Top(2)
-		if top[0].Key != "late" || top[0].Refusals != 10 || top[1].Key != "early" || top[1].Refusals != 6.25 {
+		if top[0].Key != "late" || top[0].Denials != 10 || top[1].Key != "early" || top[1].Denials != 6.25 {
 			t.Errorf("%+v, want 10 late ones, and a sixteenth of 100 early ones", top)
 		}
 		time.Sleep(10_000 * time.Minute)
-		offenders.Observe(refusal("now"))
-		if top := offenders.Top(10); len(top) != 1 || top[0].Key != "now" || top[0].Refusals != 1 {
+		offenders.Observe(denial("now"))
+		if top := offenders.Top(10); len(top) != 1 || top[0].Key != "now" || top[0].Denials != 1 {
 			t.Errorf("%+v, want one who is here now", top)
 		}
 	})
 }
 
-// Only who was refused is an offender, and once for each request.
+// Only a key that was denied is an offender, and once for each request.
 func TestWhoIsNoOffender(t *testing.T) {
 	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
 	allowed := ratelimit.Event{Outcomes: []ratelimit.Outcome{{Key: "good", Decision: core.Decision{Allowed: true}}}}
 	shadow := ratelimit.Event{Outcomes: []ratelimit.Outcome{{Key: "watched", Shadow: true}}}
-	mixed := refusal("bad", "bad")
+	mixed := denial("bad", "bad")
 	mixed.Outcomes = append(mixed.Outcomes, allowed.Outcomes[0], shadow.Outcomes[0])
-	settled := refusal("answered 429 by the handler itself")
+	settled := denial("answered 429 by the handler itself")
 	settled.Settled = true
 	for _, e := range []ratelimit.Event{allowed, shadow, mixed, settled} {
 		offenders.Observe(e)
 	}
-	if top := offenders.Top(10); len(top) != 1 || top[0].Key != "bad" || top[0].Refusals > 1 {
-		t.Errorf("%+v, want one refusal of one key", top)
+	if top := offenders.Top(10); len(top) != 1 || top[0].Key != "bad" || top[0].Denials > 1 {
+		t.Errorf("%+v, want one denial of one key", top)
 	}
 }
 
@@ -125,7 +126,7 @@ func TestTopOffendersAreHashedOnRequest(t *testing.T) {
 	long := strings.Repeat("k", 1_000_000)
 	shown := func(hashKey []byte) (keys []string) {
 		offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HashKey: hashKey})
-		offenders.Observe(refusal("ip:203.0.113.9"))
+		offenders.Observe(denial("ip:203.0.113.9"))
 		for _, o := range offenders.Top(1) {
 			keys = append(keys, o.Key)
 		}
@@ -136,12 +137,20 @@ func TestTopOffendersAreHashedOnRequest(t *testing.T) {
 		}
 		return keys
 	}
-	plain, one, again, two := shown(nil), shown([]byte("one")), shown([]byte("one")), shown([]byte("two"))
+	first, second := []byte("0123456789abcdef"), []byte("0123456789abcdeF")
+	plain, one, again, two := shown(nil), shown(first), shown(first), shown(second)
 	if plain[0] != "ip:203.0.113.9" || one[0] == two[0] || one[0] != again[0] || len(one[0]) != len("hmac:")+32 {
 		t.Errorf("%q, %q, %q and %q, want the key, and an HMAC by each hash key", plain, one, again, two)
 	}
+	hashKey := bytes.Clone(first)
+	copied := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HashKey: hashKey})
+	clear(hashKey)
+	copied.Observe(denial("ip:203.0.113.9"))
+	if top := copied.Top(1); top[0].Key != one[0] {
+		t.Errorf("%q, want %q whatever becomes of the caller's bytes", top[0].Key, one[0])
+	}
 	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
-	offenders.Observe(refusal(long))
+	offenders.Observe(denial(long))
 	if top := offenders.Top(1); len(top[0].Key) != len("sha256:")+64 {
 		t.Errorf("a long key is kept in %d bytes", len(top[0].Key))
 	}
@@ -151,7 +160,7 @@ func TestTopOffendersAreServed(t *testing.T) {
 	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HalfLife: time.Hour})
 	for i := range 30 {
 		for range i + 1 {
-			offenders.Observe(refusal(fmt.Sprint("key", i)))
+			offenders.Observe(denial(fmt.Sprint("key", i)))
 		}
 	}
 	for query, want := range map[string]int{"": 20, "?n=3": 3, "?n=1000": 30} {
@@ -159,14 +168,14 @@ func TestTopOffendersAreServed(t *testing.T) {
 		offenders.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+query, nil))
 		var body struct {
 			HalfLifeSeconds float64 `json:"half_life_seconds"`
-			Refusals        float64
+			Denials         float64
 			Offenders       []telemetry.Offender
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 			t.Fatal(err)
 		}
 		if len(body.Offenders) != want || body.Offenders[0].Key != "key29" || body.Offenders[0].Policy != "p" || body.Offenders[0].Last.IsZero() ||
-			body.HalfLifeSeconds != 3600 || body.Refusals < 464 || w.Header().Get("Cache-Control") != "no-store" ||
+			body.HalfLifeSeconds != 3600 || body.Denials < 464 || w.Header().Get("Cache-Control") != "no-store" ||
 			w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%q: %v %s", query, w.Header(), w.Body)
 		}
@@ -178,7 +187,7 @@ func TestTopOffendersAreServed(t *testing.T) {
 			t.Errorf("%s %q is answered with %d", method, query, w.Code)
 		}
 	}
-	if lines := strings.Split(offenders.String(), "\n"); len(lines) != 22 || !strings.HasPrefix(lines[0], "refusals") || !strings.Contains(lines[1], `"key29"`) {
+	if lines := strings.Split(offenders.String(), "\n"); len(lines) != 22 || !strings.HasPrefix(lines[0], "denials") || !strings.Contains(lines[1], `"key29"`) {
 		t.Errorf("printed %q, want a title and 20 offenders", lines)
 	}
 }
@@ -189,7 +198,7 @@ func TestTopOffendersMayBeUsedByMany(t *testing.T) {
 	for i := range 8 {
 		group.Go(func() {
 			for j := range 500 {
-				offenders.Observe(refusal(fmt.Sprint("key", i*j%37)))
+				offenders.Observe(denial(fmt.Sprint("key", i*j%37)))
 				if j%100 == 0 {
 					_ = offenders.String()
 				}

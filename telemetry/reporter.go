@@ -15,9 +15,6 @@ import (
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
-// scope is what instruments and spans are said to come from.
-const scope = "github.com/weir-go/ratelimit/telemetry"
-
 const (
 	defaultNearLimit    = 0.1
 	defaultMostPolicies = 100
@@ -29,9 +26,13 @@ type Options struct {
 	// may be set later.
 	MeterProvider metric.MeterProvider
 
-	// TracerProvider makes a span for each question of a middleware, for the time that a
-	// request is held for its turn, and for each settlement: children of the request's
-	// span. The default is nil: no spans. Use [otel.GetTracerProvider] for the global one.
+	// TracerProvider makes the spans: of a request's checks, of the time for which the
+	// request is held for its turn, and of its settlement. They are children of the
+	// request's span; a request without a span, or whose span is not sampled, has none.
+	// The default is [otel.GetTracerProvider], which may be set later. For no spans at
+	// all, give it [noop.NewTracerProvider].
+	//
+	// [noop.NewTracerProvider]: https://pkg.go.dev/go.opentelemetry.io/otel/trace/noop#NewTracerProvider
 	TracerProvider trace.TracerProvider
 
 	// NearLimit is the share of a limit's capacity of which an allowed request has to leave
@@ -53,7 +54,7 @@ type Options struct {
 // once. It starts none, and needs no end.
 type Reporter struct {
 	instruments instruments
-	tracer      trace.Tracer // nil: no spans
+	tracer      trace.Tracer
 	nearLimit   float64
 	policies    policies
 	servers     servers
@@ -72,22 +73,23 @@ func New(options Options) *Reporter {
 	if options.MeterProvider == nil {
 		options.MeterProvider = otel.GetMeterProvider()
 	}
+	if options.TracerProvider == nil {
+		options.TracerProvider = otel.GetTracerProvider()
+	}
 	if options.NearLimit == 0 {
 		options.NearLimit = defaultNearLimit
 	}
 	if options.MostPolicies == 0 {
 		options.MostPolicies = defaultMostPolicies
 	}
-	r := &Reporter{
-		instruments: newInstruments(options.MeterProvider.Meter(scope)),
+	version := moduleVersion()
+	return &Reporter{
+		instruments: newInstruments(options.MeterProvider.Meter(scope, metric.WithInstrumentationVersion(version))),
+		tracer:      options.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(version)),
 		nearLimit:   options.NearLimit,
 		policies:    policies{most: options.MostPolicies},
 		servers:     servers{most: options.MostServers},
 	}
-	if options.TracerProvider != nil {
-		r.tracer = options.TracerProvider.Tracer(scope)
-	}
-	return r
 }
 
 // Observe reports an event: it is the Options.Observe of a middleware. To be told of
@@ -107,22 +109,22 @@ func (r *Reporter) Observe(e ratelimit.Event) {
 		p := r.policies.of(u.Policy, u.Limit)
 		r.instruments.decisions.Add(ctx, 1, p.failed(errored, about.failure, applied(u, e.Status))...)
 	}
-	r.instruments.questionDuration.Record(ctx, e.Elapsed.Seconds(), questionOptions(decide, about)...)
+	r.instruments.checkDuration.Record(ctx, e.Elapsed.Seconds(), checked(about)...)
 	if e.Held > 0 {
 		r.held(ctx, &e)
 	}
-	if r.tracer != nil {
-		r.traceQuestion(ctx, &e, about)
+	if traced(ctx) {
+		r.traceCheck(ctx, &e, about)
 	}
 }
 
-// about is what became of a question.
+// about is what became of a request.
 type about struct {
 	outcome outcome
 	failure core.Failure // of the store, or ""
 }
 
-// verdict returns what became of a request's question.
+// verdict returns what the checks have made of a request.
 func verdict(e *ratelimit.Event) about {
 	var failure core.Failure
 	unheard := e.Err != nil && len(e.Outcomes) == 0 // its client has gone, or the store does not answer
@@ -131,7 +133,7 @@ func verdict(e *ratelimit.Event) about {
 	}
 	switch {
 	case e.Status == http.StatusTooManyRequests:
-		return about{refused, failure}
+		return about{denied, failure}
 	case failure == "": // even if it was then not held until its turn
 		return about{allowed, ""}
 	case e.Status == 0:
@@ -163,16 +165,16 @@ func (r *Reporter) decided(ctx context.Context, o *ratelimit.Outcome, failure co
 		r.instruments.decisions.Add(ctx, 1, p.failed(degraded, failure, ratelimit.Fallback)...)
 		return
 	case d.Degraded:
-		r.instruments.decisions.Add(ctx, 1, p.failed(refused, failure, ratelimit.Fallback)...)
+		r.instruments.decisions.Add(ctx, 1, p.failed(denied, failure, ratelimit.Fallback)...)
 		return
 	case o.Shadow && d.Allowed:
 		r.instruments.decisions.Add(ctx, 1, p.decided[shadowAllowed]...)
 		return
 	case o.Shadow:
-		r.instruments.decisions.Add(ctx, 1, p.decided[shadowRefused]...)
+		r.instruments.decisions.Add(ctx, 1, p.decided[shadowDenied]...)
 		return
 	case !d.Allowed:
-		r.instruments.decisions.Add(ctx, 1, p.decided[refused]...)
+		r.instruments.decisions.Add(ctx, 1, p.decided[denied]...)
 		return
 	}
 	r.instruments.decisions.Add(ctx, 1, p.decided[allowed]...)
@@ -228,20 +230,20 @@ func (r *Reporter) settled(e *ratelimit.Event) {
 	if !changed { // and the store was not asked
 		return
 	}
-	r.instruments.questionDuration.Record(ctx, e.Elapsed.Seconds(), questionOptions(settle, how)...)
-	if r.tracer != nil {
+	r.instruments.settlementDuration.Record(ctx, e.Elapsed.Seconds(), failedBy(how.failure)...)
+	if traced(ctx) {
 		r.traceSettlement(ctx, e, how)
 	}
 }
 
-// Trace returns what reports the work of stores and limiters, for [core.WithTrace]: calls
-// and breakers of Redis, refusals that a denial cache repeats, and waits. Give it to
+// Trace returns what reports the work of stores and limiters, for [core.WithTrace]: batches
+// and breakers of Redis, denials that a denial cache repeats, and waits. Give it to
 // [core.Open], or to each of [core.NewRedis], [core.CacheDenials] and [core.New]. It knows
 // nothing of requests, so that what it reports has no exemplars and no spans.
 func (r *Reporter) Trace() core.Trace {
 	background := context.Background()
 	return core.Trace{
-		Call: func(call core.Call) { r.called(background, &call) },
+		Call: func(call core.Call) { r.sent(background, &call) },
 		Breaker: func(address string, state core.BreakerState) {
 			r.servers.of(background, r.instruments.servers, address).turn(background, r.instruments.servers, state)
 		},
@@ -250,13 +252,13 @@ func (r *Reporter) Trace() core.Trace {
 	}
 }
 
-// called reports a call to Redis.
-func (r *Reporter) called(ctx context.Context, call *core.Call) {
-	s := r.servers.of(ctx, r.instruments.servers, call.Server)
-	r.instruments.callDuration.Record(ctx, call.Elapsed.Seconds(), s.called(core.FailureOf(call.Err))...)
-	r.instruments.callQuestions.Record(ctx, int64(call.Questions), s.measured...)
-	r.instruments.callChecks.Record(ctx, int64(call.Checks), s.measured...)
-	if call.Err == nil {
+// sent reports a batch, which was a round trip to Redis.
+func (r *Reporter) sent(ctx context.Context, batch *core.Call) {
+	s := r.servers.of(ctx, r.instruments.servers, batch.Server)
+	r.instruments.batchDuration.Record(ctx, batch.Elapsed.Seconds(), s.sent(core.FailureOf(batch.Err))...)
+	r.instruments.batchCalls.Record(ctx, int64(batch.Questions), s.measured...)
+	r.instruments.batchChecks.Record(ctx, int64(batch.Checks), s.measured...)
+	if batch.Err == nil {
 		s.answered(ctx, r.instruments.servers)
 	}
 }
@@ -265,7 +267,7 @@ func (r *Reporter) called(ctx context.Context, call *core.Call) {
 func (r *Reporter) waited(ctx context.Context, wait *core.Wait) {
 	how := about{outcome: allowed}
 	if _, limited := errors.AsType[*core.LimitedError](wait.Err); limited {
-		how.outcome = refused
+		how.outcome = denied
 	} else if failure := core.FailureOf(wait.Err); failure == core.GivenUp || failure == core.Other && endedContext(wait.Err) {
 		how.outcome = gaveUp
 	} else if failure != "" {
@@ -279,7 +281,7 @@ func endedContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// seconds are the bounds of histograms of questions, which take microseconds in memory,
+// seconds are the bounds of histograms of checks, which take microseconds in memory,
 // a fraction of a millisecond in Redis, and up to the budget when that is slow.
 var seconds = bounds(
 	time.Microsecond, 2500*time.Nanosecond, 5*time.Microsecond,

@@ -19,6 +19,10 @@ import (
 	"github.com/gin-gonic/gin"
 	echo4 "github.com/labstack/echo/v4"
 	echo5 "github.com/labstack/echo/v5"
+	"go.opentelemetry.io/otel"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	tracesdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/weir-go/ratelimit/core"
 	echolimit4 "github.com/weir-go/ratelimit/echo"
@@ -180,7 +184,7 @@ func TestEveryAdapterReports(t *testing.T) {
 			}
 			want := []string{
 				"ratelimit.algorithm=fixed-window,ratelimit.outcome=allowed,ratelimit.policy=two: 2",
-				"ratelimit.algorithm=fixed-window,ratelimit.outcome=refused,ratelimit.policy=two: 3",
+				"ratelimit.algorithm=fixed-window,ratelimit.outcome=denied,ratelimit.policy=two: 3",
 			}
 			if got := meter.points(t, "ratelimit.decisions"); !slices.Equal(got, want) {
 				t.Errorf("reported %q, want %q", got, want)
@@ -211,8 +215,8 @@ func TestTheStoreIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	poll(t, func() error { // a call is reported after its answers have been given
-		if got := meter.points(t, "ratelimit.store.call.checks"); len(got) != 1 || !strings.HasPrefix(got[0], ": count 2 sum 2 ") {
-			return fmt.Errorf("reported calls %q, want 2 without attributes", got)
+		if got := meter.points(t, "ratelimit.store.batch.checks"); len(got) != 1 || !strings.HasPrefix(got[0], ": count 2 sum 2 ") {
+			return fmt.Errorf("reported batches %q, want 2 without attributes", got)
 		}
 		return nil
 	})
@@ -286,7 +290,7 @@ func TestServersAreBounded(t *testing.T) {
 		"server.address=10.0.0.1,server.port=6379: count 1 sum 1 in [≤1]",
 		"server.address=other: count 1198 sum 1198 in [≤1]",
 	}
-	if got := meter.points(t, "ratelimit.store.call.questions"); !slices.Equal(got, want) {
+	if got := meter.points(t, "ratelimit.store.batch.calls"); !slices.Equal(got, want) {
 		t.Errorf("reported %q, want %q", got, want)
 	}
 	if got := meter.points(t, "ratelimit.store.servers"); !slices.Contains(got, "ratelimit.breaker.state=open,server.address=other: 998") {
@@ -343,6 +347,10 @@ func TestOptionsThatMakeNoSensePanic(t *testing.T) {
 		"no share": func() { telemetry.New(telemetry.Options{NearLimit: nan}) },
 		"policies": func() { telemetry.New(telemetry.Options{MostPolicies: -1}) },
 		"servers":  func() { telemetry.New(telemetry.Options{MostServers: -1}) },
+		"no hash key": func() {
+			telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HashKey: []byte(os.Getenv("NO_SUCH_VARIABLE"))})
+		},
+		"hash key": func() { telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HashKey: []byte("fifteen bytes..")}) },
 		"size":     func() { telemetry.NewTopOffenders(telemetry.TopOffenderOptions{Size: -1}) },
 		"halflife": func() { telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HalfLife: -1}) },
 	} {
@@ -354,6 +362,32 @@ func TestOptionsThatMakeNoSensePanic(t *testing.T) {
 			}()
 			build()
 		}()
+	}
+}
+
+// A program that has set up OpenTelemetry need not name its providers.
+func TestTheGlobalProvidersAreTheDefault(t *testing.T) {
+	reader, exporter := sdk.NewManualReader(), tracetest.NewInMemoryExporter()
+	tracers := tracesdk.NewTracerProvider(tracesdk.WithSyncer(exporter))
+	meters, tracersBefore := otel.GetMeterProvider(), otel.GetTracerProvider()
+	t.Cleanup(func() {
+		otel.SetMeterProvider(meters)
+		otel.SetTracerProvider(tracersBefore)
+	})
+	otel.SetMeterProvider(sdk.NewMeterProvider(sdk.WithReader(reader)))
+	otel.SetTracerProvider(tracers)
+
+	reporter := telemetry.New(telemetry.Options{})
+	guard := ratelimit.NewGuard(core.New(core.NewMemory()), ratelimit.Options{Observe: reporter.Observe},
+		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hourly")})
+	ctx, span := tracers.Tracer("server").Start(t.Context(), "GET /")
+	guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), nil)
+	span.End()
+	if got := (meter{reader}).points(t, "ratelimit.check.duration"); len(got) != 1 || !strings.HasPrefix(got[0], "ratelimit.outcome=allowed: count 1 ") {
+		t.Errorf("the global MeterProvider was told %q, want one check", got)
+	}
+	if spans := exporter.GetSpans(); len(spans) != 2 || spans[0].Name != "ratelimit.check" {
+		t.Errorf("the global TracerProvider was told %+v, want a check within the request", spans)
 	}
 }
 

@@ -129,8 +129,8 @@ func (s *server) in(state core.BreakerState) []metric.AddOption {
 	return added(append(slices.Clone(s.attributes), breakerState.String(string(state)))...)
 }
 
-// called returns the options of a call.
-func (s *server) called(failure core.Failure) []metric.RecordOption {
+// sent returns the options of the duration of a batch.
+func (s *server) sent(failure core.Failure) []metric.RecordOption {
 	if failure == "" {
 		return s.measured
 	}

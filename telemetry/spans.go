@@ -16,12 +16,18 @@ const (
 	violatedNames = attribute.Key("ratelimit.violated_policies")
 )
 
-// traceQuestion makes the spans of a question, and of the time for which the request was
-// held. Both are over.
-func (r *Reporter) traceQuestion(ctx context.Context, e *ratelimit.Event, what about) {
+// traced reports whether a request has a span to which others may be added.
+func traced(ctx context.Context) bool {
+	span := trace.SpanFromContext(ctx)
+	return span.IsRecording() || span.SpanContext().IsSampled()
+}
+
+// traceCheck makes the spans of a request's checks, and of the time for which the request
+// was held. Both are over.
+func (r *Reporter) traceCheck(ctx context.Context, e *ratelimit.Event, what about) {
 	now := time.Now()
 	decided := now.Add(-e.Held)
-	r.span(ctx, "ratelimit.decide", decided.Add(-e.Elapsed), decided, e, what)
+	r.span(ctx, "ratelimit.check", decided.Add(-e.Elapsed), decided, e, what)
 	if e.Held > 0 {
 		how := about{outcome: allowed}
 		if e.Status != 0 {

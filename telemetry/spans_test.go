@@ -14,6 +14,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	tracesdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
@@ -40,6 +42,7 @@ func traced(t *testing.T, l *core.Limiter, policies ...ratelimit.Policy) (*httpt
 		if span.Parent.SpanID() != request.SpanContext().SpanID() || span.SpanContext.TraceID() != request.SpanContext().TraceID() {
 			t.Errorf("%s is no child of the request's span", span.Name)
 		}
+		expectScope(t, span.InstrumentationScope)
 		if span.EndTime.Before(span.StartTime) {
 			t.Errorf("%s ends before it begins", span.Name)
 		}
@@ -61,15 +64,15 @@ func encoded(span *tracetest.SpanStub) string {
 	return set.Encoded(attribute.DefaultEncoder())
 }
 
-func TestSpansOfQuestions(t *testing.T) {
+func TestSpansOfChecks(t *testing.T) {
 	limit := core.FixedWindow(1, time.Hour).Named("hourly")
 	limiter := core.New(core.NewMemory())
 	for _, want := range []string{
 		`ratelimit.outcome=allowed,ratelimit.policies=["hourly"]`,
-		`ratelimit.outcome=refused,ratelimit.policies=["hourly"],ratelimit.violated_policies=["hourly"]`,
+		`ratelimit.outcome=denied,ratelimit.policies=["hourly"],ratelimit.violated_policies=["hourly"]`,
 	} {
 		_, spans := traced(t, limiter, ratelimit.Policy{Limit: limit})
-		if len(spans) != 1 || spans[0].Name != "ratelimit.decide" || encoded(&spans[0]) != want || spans[0].Status.Code != codes.Unset {
+		if len(spans) != 1 || spans[0].Name != "ratelimit.check" || encoded(&spans[0]) != want || spans[0].Status.Code != codes.Unset {
 			t.Errorf("%+v, want one with %s", spans, want)
 		}
 	}
@@ -98,7 +101,7 @@ func TestSpansOfWaitingAndSettling(t *testing.T) {
 		for i, want := range []struct {
 			name   string
 			lasted time.Duration
-		}{{"ratelimit.decide", 0}, {"ratelimit.wait", 2 * time.Second}, {"ratelimit.settle", 0}} {
+		}{{"ratelimit.check", 0}, {"ratelimit.wait", 2 * time.Second}, {"ratelimit.settle", 0}} {
 			if s := spans[i]; s.Name != want.name || s.EndTime.Sub(s.StartTime) != want.lasted {
 				t.Errorf("span %d is %s of %v, want %s of %v", i, s.Name, s.EndTime.Sub(s.StartTime), want.name, want.lasted)
 			}
@@ -109,17 +112,60 @@ func TestSpansOfWaitingAndSettling(t *testing.T) {
 	})
 }
 
-// Spans are off unless somebody asks for them.
-func TestNoSpansByDefault(t *testing.T) {
-	exporter := tracetest.NewInMemoryExporter()
-	provider := tracesdk.NewTracerProvider(tracesdk.WithSyncer(exporter))
-	reporter, _ := newReporter(t, telemetry.Options{})
-	ctx, span := provider.Tracer("server").Start(t.Context(), "GET /")
-	guard := ratelimit.NewGuard(core.New(core.NewMemory()), ratelimit.Options{Observe: reporter.Observe},
-		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)})
-	guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), nil)
-	span.End()
-	if n := len(exporter.GetSpans()); n != 1 {
-		t.Errorf("%d spans, want the server's own", n)
+// A span without the request's would tell of nothing that anybody looks for, and one that
+// is not sampled would be made for nobody.
+func TestNoSpansWithoutOneOfTheRequest(t *testing.T) {
+	recorder := tracetest.NewSpanRecorder()
+	provider := tracesdk.NewTracerProvider(tracesdk.WithSpanProcessor(recorder), tracesdk.WithSampler(tracesdk.AlwaysSample()))
+	unsampled := tracesdk.NewTracerProvider(tracesdk.WithSampler(tracesdk.NeverSample()))
+	recorded := tracesdk.NewTracerProvider(tracesdk.WithSpanProcessor(recorder), tracesdk.WithSampler(recordOnly{}))
+	remote := func(flags trace.TraceFlags) context.Context {
+		return trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: flags, Remote: true,
+		}))
+	}
+	request := func(ctx context.Context) *http.Request {
+		return httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
+	}
+	within := func(p trace.TracerProvider) context.Context {
+		ctx, span := p.Tracer("server").Start(t.Context(), "GET /")
+		t.Cleanup(func() { span.End() })
+		return ctx
+	}
+	for name, test := range map[string]struct {
+		request *http.Request
+		to      trace.TracerProvider
+		spans   int
+	}{
+		"no span":                        {request(t.Context()), provider, 0},
+		"a span":                         {request(within(provider)), provider, 1},
+		"a span, and a provider of none": {request(within(provider)), noop.NewTracerProvider(), 0},
+		"a span that is not sampled":     {request(within(unsampled)), provider, 0},
+		"a span that is recorded for this process alone": {request(within(recorded)), recorded, 1},
+		"a caller's span":                     {request(remote(trace.FlagsSampled)), provider, 1},
+		"a caller's span that is not sampled": {request(remote(0)), provider, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorder.Reset()
+			reporter, _ := newReporter(t, telemetry.Options{TracerProvider: test.to})
+			handler := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{Observe: reporter.Observe}, ratelimit.Policy{
+				Limit:  core.FixedWindow(2, time.Hour),
+				Settle: func(*http.Request, ratelimit.Served) int { return 2 },
+			})(http.NotFoundHandler())
+			handler.ServeHTTP(httptest.NewRecorder(), test.request)
+			spans := recorder.Ended()
+			if len(spans) != 2*test.spans {
+				t.Errorf("%+v, want %d of the check and as many of the settlement", spans, test.spans)
+			}
+		})
 	}
 }
+
+// recordOnly has spans recorded, for processors of this process, and none exported.
+type recordOnly struct{}
+
+func (recordOnly) ShouldSample(tracesdk.SamplingParameters) tracesdk.SamplingResult {
+	return tracesdk.SamplingResult{Decision: tracesdk.RecordOnly}
+}
+
+func (recordOnly) Description() string { return "record only" }
