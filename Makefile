@@ -12,9 +12,11 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/labstack/echo/v5 github.com/redis/go-redis/v9 \
 	go.opentelemetry.io/otel go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace \
 	go.opentelemetry.io/otel/sdk go.opentelemetry.io/otel/sdk/metric
-# Modules of their own, like bench.
+# Modules of their own, so that what they need is no dependency of the root module.
+MODULES = bench examples/chi examples/demo/browsertest examples/observability internal/rpctest
 BROWSERTEST = examples/demo/browsertest
-OBSERVABILITY = examples/observability
+# Runs a command in each of these modules.
+in_modules = @set -e; for module in $(MODULES); do echo "$$module: $(1)"; (cd $$module && $(1)); done
 
 .PHONY: help
 help: ## list the targets
@@ -23,9 +25,7 @@ help: ## list the targets
 .PHONY: test
 test: redis browser prometheus ## the whole suite, installing redis-server, Chromium and Prometheus where they are missing
 	$(GO) test -race -shuffle=on -count=1 ./...
-	cd bench && $(GO) test -race -shuffle=on -count=1 ./...
-	cd $(BROWSERTEST) && $(GO) test -race -shuffle=on -count=1 ./...
-	cd $(OBSERVABILITY) && $(GO) test -race -shuffle=on -count=1 ./...
+	$(call in_modules,$(GO) test -race -shuffle=on -count=1 ./...)
 
 .PHONY: test-latest
 test-latest: redis ## the suite against the newest gin, echo, go-redis and OpenTelemetry
@@ -58,24 +58,18 @@ fmt: ## check the formatting
 tidy: ## check go.mod, latest.mod and those of the other modules
 	$(GO) mod tidy -diff
 	$(GO) mod tidy -modfile=latest.mod -diff
-	cd bench && $(GO) mod tidy -diff
-	cd $(BROWSERTEST) && $(GO) mod tidy -diff
-	cd $(OBSERVABILITY) && $(GO) mod tidy -diff
+	$(call in_modules,$(GO) mod tidy -diff)
 	@sh .ci/same-requirements go.mod latest.mod
 
 .PHONY: vet
 vet: ## go vet
 	$(GO) vet ./...
-	cd bench && $(GO) vet ./...
-	cd $(BROWSERTEST) && $(GO) vet ./...
-	cd $(OBSERVABILITY) && $(GO) vet ./...
+	$(call in_modules,$(GO) vet ./...)
 
 .PHONY: lint
 lint: ## golangci-lint, built from source at a fixed version
 	$(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...
-	cd bench && $(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...
-	cd $(BROWSERTEST) && $(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...
-	cd $(OBSERVABILITY) && $(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...
+	$(call in_modules,$(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...)
 
 .PHONY: vuln
 vuln: ## known vulnerabilities in what is called

@@ -16,7 +16,6 @@ require (
 )
 
 require (
-	github.com/sony/gobreaker/v2 v2.4.0
 	go.opentelemetry.io/otel v1.44.0
 	go.opentelemetry.io/otel/metric v1.44.0
 	go.opentelemetry.io/otel/sdk v1.44.0

@@ -4,7 +4,8 @@
 //	go run ./examples/nethttp -redis redis://localhost:6379
 //	for i in $(seq 11); do curl -i localhost:8080/items/7; done
 //
-// With chi the same middleware goes to Use, and to With for a single route:
+// With chi the same middleware goes to Use, and to With for a single route; examples/chi
+// is a whole server.
 //
 //	router := chi.NewRouter()
 //	router.Use(limit)

@@ -1,5 +1,5 @@
 // Observability is a server whose limits can be watched: it serves its metrics to
-// Prometheus at /metrics, through OpenTelemetry, and the keys that are refused most at
+// Prometheus at /metrics, through OpenTelemetry, and the keys that are denied most at
 // /offenders. With -load it sends requests to itself.
 //
 //	go run . -redis redis://localhost:6379 -load 300
@@ -42,5 +42,5 @@ func run(addr, store string, perSecond int) error {
 	if perSecond > 0 {
 		group.Go(func() { s.load(ctx, "http://"+addr, perSecond) })
 	}
-	return serve.Run(addr, s.handler, "metrics are at /metrics, and who is refused most at /offenders")
+	return serve.Run(addr, s.handler, "metrics are at /metrics, and the keys that are denied most at /offenders")
 }

@@ -132,7 +132,7 @@ func TestDashboardUnderLoad(t *testing.T) {
 		}
 	}
 
-	const failOpen, asked = "Let through unasked", "Servers asked"
+	const failOpen, asked = "Let through unchecked", "Servers asked"
 	for title, want := range map[string]float64{failOpen: 0, asked: 1} {
 		if got := p.query(t, panels[title][0]); got[""] != want {
 			t.Errorf("%s: %v, want %v", title, got, want)
@@ -157,7 +157,7 @@ func TestDashboardUnderLoad(t *testing.T) {
 	}
 }
 
-// outage ends Redis and waits until that is to be seen: requests go through unasked, no
+// outage ends Redis and waits until that is to be seen: requests go through unchecked, no
 // server is asked, and the alert is on its way.
 func outage(t *testing.T, p watcher, store *redistest.Server, failOpen, asked, alert string) {
 	t.Helper()

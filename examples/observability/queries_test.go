@@ -218,7 +218,7 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 	all := exported(t, server.URL)
 	for _, wrong := range []string{
 		`ratelimit_decision_total`,
-		`ratelimit_decisions_total{ratelimit_outcome="denied"}`,
+		`ratelimit_decisions_total{ratelimit_outcome="refused"}`,
 		`sum by (policy) (ratelimit_decisions_total)`,
 	} {
 		if missing(t, wrong, all) == nil {

@@ -92,7 +92,7 @@ func TestOffendersAreServed(t *testing.T) {
 	server, _ := underLoad(t)
 	poll(t, func() string {
 		if _, body := get(t, server.URL+"/offenders"); !strings.Contains(body, `"policy":"api"`) {
-			return "nobody was refused: " + body
+			return "no key was denied: " + body
 		}
 		return ""
 	})
