@@ -267,10 +267,10 @@ func (r *Redis) askReply(ctx context.Context, groups [][]ask, wantInstant bool, 
 		r.giveBackLater(s, call, groups, times)
 		return toldReply{}, failed(GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	case err != nil:
-		s.free(call)
+		s.checks.Free(call)
 		return toldReply{}, err
 	}
-	defer s.free(call)
+	defer s.checks.Free(call)
 	if call.Err != nil {
 		return toldReply{}, r.unlessTimeIsUp(ctx, call.Err)
 	}
@@ -287,7 +287,7 @@ func (r *Redis) giveBackLater(s *server, call *requestCall, groups [][]ask, time
 	go func() { // ends within the patience and the budget
 		defer r.calls.end()
 		s.checks.Wait(call)
-		defer s.free(call)
+		defer s.checks.Free(call)
 		if call.Err != nil {
 			return
 		}
@@ -307,14 +307,9 @@ func (r *Redis) giveBackLater(s *server, call *requestCall, groups [][]ask, time
 	}()
 }
 
-// free gives a call of the checks' lane back.
-func (s *server) free(call *requestCall) {
-	call.Question.empty()
-	s.checks.Free(call)
-}
-
 // write puts groups into a request that asks them so many times.
 func (r *Redis) write(q *request, groups [][]ask, wantInstant bool, times int) {
+	q.empty()
 	q.instant, q.times, q.alike = wantInstant, times, times == 1 && !meet(groups)
 	for _, group := range groups {
 		for i := range group {

@@ -95,6 +95,7 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 	}
 	call := s.settlements.NewCall()
 	q := &call.Question
+	q.empty()
 	for i := range list {
 		c := &list[i]
 		key := r.key(c.check)
@@ -111,7 +112,6 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 	if err == nil {
 		err = call.Err
 	}
-	call.Question.empty()
 	s.settlements.Free(call)
 	return err
 }

@@ -37,24 +37,30 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 // order. ask is told which of them it is.
 func together(t *testing.T, r *Redis, g *gate, times int, ask func(i int)) {
 	t.Helper()
+	awaitLoad(t, r, 0) // a batch is counted out after its calls have been answered
 	g.opened = make(chan struct{})
 	var group sync.WaitGroup
 	defer group.Wait()
 	for i := range times {
 		group.Go(func() { ask(i) })
-		for deadline := time.Now().Add(time.Minute); ; {
-			waiting, inFlight := r.only.checks.Load()
-			if waiting+inFlight == i+1 {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Errorf("%d wait and %d are in flight, want %d", waiting, inFlight, i+1)
-				break
-			}
-			runtime.Gosched()
-		}
+		awaitLoad(t, r, i+1)
 	}
 	close(g.opened)
+}
+
+// awaitLoad returns when so many calls wait or are in flight.
+func awaitLoad(t *testing.T, r *Redis, want int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
+		waiting, inFlight := r.only.checks.Load()
+		if waiting+inFlight == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("%d wait and %d are in flight, want %d", waiting, inFlight, want)
+			return
+		}
+	}
 }
 
 // Calls that ask the same and wait together are decided as if they had come one after the other.

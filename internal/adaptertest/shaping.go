@@ -180,6 +180,7 @@ func testDraining(t *testing.T, s *suite) {
 		if counts[http.StatusOK] != 1 || counts[http.StatusServiceUnavailable] != 5 || time.Since(start) != 0 {
 			t.Errorf("statuses %v after %v, want 1 of 200 and 5 of 503 at once", counts, time.Since(start))
 		}
+		synctest.Wait() // what was charged is given back beside those who leave
 		f.expectUsed(limit, 1)
 	})
 }

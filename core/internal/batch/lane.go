@@ -109,8 +109,9 @@ func New[Q, A any](config Config[Q, A]) *Lane[Q, A] {
 	return l
 }
 
-// NewCall returns a call to fill in. It must be freed when [Lane.Do] has returned, whatever that
-// says; after ErrLeft, when [Lane.Wait] has returned.
+// NewCall returns a call to fill in: its question may be what another caller has asked. It must be
+// freed when [Lane.Do] has returned, whatever that says; after ErrLeft, when [Lane.Wait] has
+// returned.
 func (l *Lane[Q, A]) NewCall() *Call[Q, A] {
 	if c, ok := l.calls.Get().(*Call[Q, A]); ok {
 		return c
@@ -118,8 +119,8 @@ func (l *Lane[Q, A]) NewCall() *Call[Q, A] {
 	return &Call[Q, A]{answered: make(chan struct{}, 1)}
 }
 
-// Free gives a call back, and with it the room of its question. A call that an overdue batch may
-// still read is left to it.
+// Free gives a call back, and with it the room of its question, which is not touched: an overdue
+// batch may still read it, and keeps the call then.
 func (l *Lane[Q, A]) Free(c *Call[Q, A]) {
 	if c.status == left {
 		return
