@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -16,10 +17,11 @@ type Check struct {
 	Key string
 	// Limit is the limit to ask.
 	Limit Limit
-	// Cost is the number of units to charge. Zero charges nothing and is always
-	// allowed; a negative cost is an error. There is no default: a Check literal
-	// that leaves Cost out asks for nothing.
+	// Cost is the number of units to ask for. The default is 1; a negative cost is an error. To ask
+	// for nothing, set Mode to [Look].
 	Cost int
+	// Mode says what is done with the units. The default is [Charge].
+	Mode Mode
 	// Shadow makes the check a question of its own that travels with the others.
 	// It is decided and charged by its own verdict alone, in a state of its own;
 	// it neither refuses the other checks nor is spared when they are refused. If it
@@ -31,10 +33,53 @@ type Check struct {
 	// the others are released at the limit's pace. The default is 0, which delays all but
 	// the first.
 	Undelayed int
-	// Uncharged makes the check a condition: the question passes only if Cost fits, and
-	// nothing is charged for it. It may not ask about the same key and limit as another
-	// check of the question.
-	Uncharged bool
+}
+
+// Mode says what a [Check] does with its units.
+type Mode uint8
+
+const (
+	// Charge charges the units if the call passes.
+	Charge Mode = iota
+	// Condition lets the call pass only if the units fit, and charges nothing for them. A condition
+	// may not ask about the same key and limit as another check of the call.
+	Condition
+	// Look tells the numbers and is always allowed. It charges nothing and creates no key. The Cost
+	// of such a check is 0.
+	Look
+)
+
+func (m Mode) String() string {
+	switch m {
+	case Charge:
+		return "Charge"
+	case Condition:
+		return "Condition"
+	case Look:
+		return "Look"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// Units returns how many units a check asks for: its Cost, or 1 where that is 0, and none if it only
+// looks.
+func (c *Check) Units() int {
+	switch {
+	case c.Mode == Look:
+		return 0
+	case c.Cost == 0:
+		return 1
+	}
+	return c.Cost
+}
+
+// checkOf returns a check for n units, of which there may be none.
+func checkOf(key string, limit Limit, n int) Check {
+	c := Check{Key: key, Limit: limit, Cost: n}
+	if n == 0 {
+		c.Mode = Look
+	}
+	return c
 }
 
 // Decision is the answer to one [Check].

@@ -146,14 +146,14 @@ func (c *DenialCache) Peek(ctx context.Context, checks []Check, decisions []Deci
 func (c *DenialCache) repeat(checks []Check, decisions []Decision, now int64) bool {
 	for i := range checks {
 		check := &checks[i]
-		if check.Shadow || check.Cost == 0 || i > 0 && met(checks, i) {
+		if check.Shadow || check.Mode == Look || i > 0 && met(checks, i) {
 			return false
 		}
 		d, ok := c.denials.GetIfPresent(check.entryKey())
 		if !ok || now < d.sent || now >= d.repeatable || d.decision.Limit != check.Limit {
 			return false
 		}
-		if !d.repeat(check.Cost, now, &decisions[i]) {
+		if !d.repeat(check.Units(), now, &decisions[i]) {
 			return false
 		}
 	}
@@ -235,7 +235,7 @@ func passedAll(checks []Check, decisions []Decision) bool {
 func (c *DenialCache) noticeCharges(checks []Check) {
 	for i := range checks {
 		check := &checks[i]
-		if check.Cost == 0 {
+		if check.Mode == Look {
 			continue
 		}
 		c.changesOf(check.Key).count.Add(1)
@@ -251,19 +251,19 @@ func (c *DenialCache) remember(checks []Check, decisions []Decision, sent, chang
 	received := c.clock()
 	for i := range checks {
 		check, decision := &checks[i], &decisions[i]
-		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || check.Cost == 0 || met(checks, i) ||
+		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || check.Mode == Look || met(checks, i) ||
 			check.Limit.algorithm == slidingWindow && check.Limit.name != "" { // its RetryAfter may be an estimate
 			continue
 		}
 		// The numbers hold until Remaining grows, and the refusal until RetryAfter. The
 		// store counts both from the beginning of a tick.
 		lasts := min(decision.RetryAfter, decision.NextAfter, LongestStaleness).Microseconds()
-		d := &denial{*decision, check.Cost, sent, received, sent + lasts - (check.Limit.units.tick - 1)}
+		d := &denial{*decision, check.Units(), sent, received, sent + lasts - (check.Limit.units.tick - 1)}
 		key := check.entryKey()
 		if earlier, ok := c.denials.GetIfPresent(key); ok && earlier.cost < d.cost && sent < earlier.repeatable {
 			continue // answers more questions
 		}
-		if check.Cost > 1 {
+		if check.Units() > 1 {
 			c.dear.Store(true)
 		}
 		key.key = strings.Clone(key.key)

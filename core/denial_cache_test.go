@@ -304,7 +304,7 @@ func TestWhatCannotBeRepeated(t *testing.T) {
 		"one that passes":     {[]core.Check{check(a), check(free)}, true},
 		"with a shadow check": {[]core.Check{check(a), shadow}, true},
 		"the same twice":      {[]core.Check{check(a), check(a)}, true},
-		"at no cost":          {[]core.Check{{Key: "key", Limit: a}}, true},
+		"at no cost":          {[]core.Check{{Key: "key", Limit: a, Mode: core.Look}}, true},
 	} {
 		if asked := ask(test.checks...); asked != test.asked {
 			t.Errorf("%s: asked %t, want %t", name, asked, test.asked)

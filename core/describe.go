@@ -16,7 +16,7 @@ import (
 func (l *Limiter) Describe(ctx context.Context, key string, limits ...Limit) (string, error) {
 	checks := make([]Check, len(limits))
 	for i, limit := range limits {
-		checks[i] = Check{Key: key, Limit: limit}
+		checks[i] = checkOf(key, limit, 0)
 	}
 	decisions, err := l.PeekAll(ctx, checks...)
 	if err != nil {

@@ -59,7 +59,7 @@ func ExampleCheck_uncharged() {
 	for range 7 {
 		decisions, _ := limiter.AllowAll(ctx,
 			core.Check{Key: "importer", Limit: jobs, Cost: 1},
-			core.Check{Key: "importer", Limit: errs, Cost: 1, Uncharged: true})
+			core.Check{Key: "importer", Limit: errs, Mode: core.Condition})
 		if !decisions[1].Allowed {
 			fmt.Println("too many errors; jobs left:", decisions[0].Remaining)
 			return

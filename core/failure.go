@@ -14,8 +14,12 @@ import (
 )
 
 // Failure is why a question could not be answered, for metrics and for deciding what
-// to do: see [FailureOf]. Its text is short, and never names a key or a server.
+// to do: see [FailureOf]. Its text is short, and never names a key or a server. It is an error, so that
+// a [Store] of your own can wrap one, and [errors.Is] finds it.
 type Failure string
+
+// Error returns the text of the failure.
+func (f Failure) Error() string { return string(f) }
 
 const (
 	// TimedOut means that Redis has not answered within the budget. The question may have been
@@ -66,6 +70,9 @@ func FailureOf(err error) Failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.kind
 	}
+	if kind, ok := errors.AsType[Failure](err); ok {
+		return kind
+	}
 	return Other
 }
 
@@ -85,7 +92,9 @@ func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
 // Is implements what [errors.Is] asks.
-func (f *failure) Is(target error) bool { return f.undone && target == ErrNotDone } //nolint:errorlint // as Is has to
+func (f *failure) Is(target error) bool {
+	return f.undone && target == ErrNotDone || target == f.kind //nolint:errorlint // as Is has to
+}
 
 // failed returns an error of a kind.
 func failed(kind Failure, format string, values ...any) error {

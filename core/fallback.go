@@ -15,7 +15,7 @@ import (
 // be a little more than the limit, and less than what its traffic needs where that is
 // spread unevenly. The name stays. Fewer than 1 process is like 1.
 func (l Limit) Share(n int) Limit {
-	if n <= 1 || l.Validate() != nil {
+	if n <= 1 || l == Unlimited || l.Validate() != nil {
 		return l
 	}
 	capacity := (l.capacity-1)/n + 1
@@ -110,7 +110,7 @@ func (f *Fallback) ObserveSettled(r *Reservation, ago time.Duration, costs ...in
 		charged := now - ago.Microseconds()
 		then := sight{used: check.Limit.capacity - d.Remaining, at: charged, reset: charged + d.ResetAfter.Microseconds()}
 		left := then.usedAt(now, check.Limit.algorithm)
-		more := min(costs[i], check.Limit.capacity) - check.Cost
+		more := min(costs[i], check.Limit.capacity) - check.Units()
 		switch {
 		case more > 0 && left == 0 && then.used > 0 && check.Limit.algorithm.windowed():
 			// That window has closed.
@@ -145,11 +145,11 @@ func (f *Fallback) correct(check *Check, more int, now int64) {
 	if seen {
 		return
 	}
-	part := Settlement{Check: Check{Key: check.Key, Limit: check.Limit.Share(f.replicas)}}
+	share, part := check.Limit.Share(f.replicas), Settlement{}
 	if more > 0 {
-		part.Cost = (more-1)/f.replicas + 1
+		part.Check, part.Cost = checkOf(check.Key, share, 0), (more-1)/f.replicas+1
 	} else {
-		part.Check.Cost = -more / f.replicas
+		part.Check = checkOf(check.Key, share, -more/f.replicas)
 	}
 	_ = f.memory.Settle(context.Background(), []Settlement{part}) // a memory that is full has forgotten others, too
 }

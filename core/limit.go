@@ -11,8 +11,8 @@ import (
 // [SlidingLog] or [ParseLimit].
 //
 // The constructors never fail; a limit that makes no sense is reported by
-// Validate, and by every verb that is asked about it. The zero Limit is no limit
-// at all and is not valid.
+// Validate, and by every verb that is asked about it. The zero Limit is not valid;
+// to limit nobody, say [Unlimited].
 //
 // A limit's state belongs to a key and to the limit's identity. The identity of
 // an unnamed limit is its algorithm and numbers, so two limits with the same
@@ -53,6 +53,9 @@ const (
 // most 64 bytes long. The empty name makes the limit unnamed again. Names that begin
 // with "weir-" are this package's own: see [Limiter.HoldBack].
 func (l Limit) Named(name string) Limit {
+	if l == Unlimited {
+		return l
+	}
 	d := l.known().definition
 	d.name = name
 	return Limit{ruleOf(d)}
@@ -70,7 +73,7 @@ func (l Limit) Name() string {
 }
 
 // Given reports whether the limit's name was given by [Limit.Named].
-func (l Limit) Given() bool { return l.known().name != "" }
+func (l Limit) Given() bool { return l.known().name != "" && l != Unlimited }
 
 // Same reports whether two limits have one identity, and so share the state of a
 // key: the same algorithm and given name, or where they have no name the same
@@ -79,14 +82,15 @@ func (l Limit) Same(other Limit) bool { return l.known().identity() == other.kno
 
 // Algorithm returns the name of the limit's algorithm, as in its String: one of
 // "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window"
-// and "sliding-log", or "" for the zero Limit.
+// and "sliding-log", or "" for the zero Limit and [Unlimited].
 func (l Limit) Algorithm() string { return l.known().algorithm.String() }
 
-// Capacity returns how many units pass at once when the limit is fresh.
+// Capacity returns how many units pass at once when the limit is fresh: [math.MaxInt] under
+// [Unlimited].
 func (l Limit) Capacity() int { return l.known().capacity }
 
 // Rate returns the pace of the limit: the drain or refill of a bucket, or
-// capacity per window.
+// capacity per window. That of [Unlimited] is the zero Rate.
 func (l Limit) Rate() Rate { return l.known().rate }
 
 // Validate returns nil if the limit can be asked, and otherwise the reason why

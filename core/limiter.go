@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/weir-go/ratelimit/core/internal/queue"
@@ -54,6 +55,9 @@ func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (D
 	if err := validate(q.checks[:]); err != nil {
 		return Decision{}, err
 	}
+	if limit == Unlimited {
+		return unlimitedDecision(), nil
+	}
 	if err := l.store.Decide(ctx, q.checks[:], q.decisions[:]); err != nil {
 		return Decision{}, err
 	}
@@ -74,7 +78,10 @@ func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, er
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := l.store.Decide(ctx, checks, decisions); err != nil {
+	err := limitedPartOf(checks).ask(decisions, nil, func(checks []Check, decisions []Decision, _ []Moment) error {
+		return l.store.Decide(ctx, checks, decisions)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return decisions, nil
@@ -88,6 +95,9 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 	if err := validate(q.checks[:]); err != nil {
 		return Decision{}, err
 	}
+	if limit == Unlimited {
+		return unlimitedDecision(), nil
+	}
 	if err := l.store.Peek(ctx, q.checks[:], q.decisions[:]); err != nil {
 		return Decision{}, err
 	}
@@ -95,8 +105,7 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 }
 
 // PeekAll answers what each of several checks would be told now, in one round trip. It
-// charges nothing and leaves no trace. A Cost of 0 tells the numbers and is always
-// allowed.
+// charges nothing and leaves no trace. A check that is to [Look] is always allowed.
 func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, error) {
 	if len(checks) == 0 {
 		return nil, errors.New("core: a question needs at least one check")
@@ -105,7 +114,10 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := l.store.Peek(ctx, checks, decisions); err != nil {
+	err := limitedPartOf(checks).ask(decisions, nil, func(checks []Check, decisions []Decision, _ []Moment) error {
+		return l.store.Peek(ctx, checks, decisions)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return decisions, nil
@@ -123,7 +135,7 @@ var lones = sync.Pool{New: func() any { return new(lone) }}
 func newLone(key string, limit Limit, cost int) *lone {
 	q := lones.Get().(*lone) //nolint:forcetypeassert // the pool holds nothing else
 	c := &q.checks[0]
-	c.Key, c.Limit, c.Cost = key, limit, cost
+	*c = checkOf(key, limit, cost)
 	return q
 }
 
@@ -143,6 +155,10 @@ func (l *Limiter) Reset(ctx context.Context, key string, limits ...Limit) error 
 		if err := validate([]Check{{Key: key, Limit: limit}}); err != nil {
 			return err
 		}
+	}
+	limits = slices.DeleteFunc(slices.Clone(limits), func(limit Limit) bool { return limit == Unlimited })
+	if len(limits) == 0 {
+		return nil
 	}
 	return l.store.Reset(ctx, key, limits)
 }

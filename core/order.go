@@ -28,7 +28,7 @@ func countPassed(calls [][]Check, decisions [][]Decision) (granted int, denied b
 func firstCosts(calls [][]Check) []int {
 	costs := make([]int, len(calls))
 	for i := range calls {
-		costs[i] = calls[i][0].Cost
+		costs[i] = calls[i][0].Units()
 	}
 	return costs
 }

@@ -18,6 +18,12 @@ func validate(checks []Check) error {
 		if c.Cost < 0 {
 			return fmt.Errorf("core: cost %d is negative", c.Cost)
 		}
+		if c.Mode > Look {
+			return fmt.Errorf("core: the check's mode is %s, want Charge, Condition or Look", c.Mode)
+		}
+		if c.Mode == Look && c.Cost != 0 {
+			return fmt.Errorf("core: a check that only looks costs nothing, and has a cost of %d", c.Cost)
+		}
 		if c.Undelayed < 0 {
 			return fmt.Errorf("core: %d undelayed units are negative", c.Undelayed)
 		}
@@ -28,8 +34,8 @@ func validate(checks []Check) error {
 			if d := &checks[j]; sameState(c, d) && c.Limit.units != d.Limit.units {
 				return fmt.Errorf("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
 			}
-			if d := &checks[j]; (c.Uncharged || d.Uncharged) && sameState(c, d) {
-				return fmt.Errorf("core: checks %d and %d ask the same key about %s, and one is uncharged", j, i, c.Limit)
+			if d := &checks[j]; (c.Mode == Condition || d.Mode == Condition) && sameState(c, d) {
+				return fmt.Errorf("core: checks %d and %d ask the same key about %s, and one is a condition", j, i, c.Limit)
 			}
 		}
 	}
@@ -84,9 +90,9 @@ func newQuestion(checks []Check, peek bool) *question {
 		if c := &checks[i]; !c.Shadow {
 			a := newAsk(c, i, peek)
 			for j := range q.asks {
-				if before := &q.asks[j]; before.check.Cost > 0 && sameState(before.check, c) {
-					a.cost = min(a.cost+min(before.check.Cost, c.Limit.capacity+1), c.Limit.capacity+1)
-					before.charge = before.charge && c.Cost == 0
+				if before := &q.asks[j]; before.check.Units() > 0 && sameState(before.check, c) {
+					a.cost = min(a.cost+min(before.check.Units(), c.Limit.capacity+1), c.Limit.capacity+1)
+					before.charge = before.charge && c.Mode == Look
 				}
 			}
 			q.asks = append(q.asks, a)
@@ -105,7 +111,7 @@ func newQuestion(checks []Check, peek bool) *question {
 }
 
 func newAsk(c *Check, index int, peek bool) ask {
-	return ask{check: c, index: index, cost: min(c.Cost, c.Limit.capacity+1), charge: !peek && c.Cost > 0 && !c.Uncharged}
+	return ask{check: c, index: index, cost: min(c.Units(), c.Limit.capacity+1), charge: !peek && c.Mode == Charge}
 }
 
 // charged writes what was used after a group was decided into the moments of its
@@ -223,7 +229,7 @@ func passed(group []ask) bool {
 	for i := range group {
 		a := &group[i]
 		l := &a.check.Limit
-		a.fits = a.check.Cost == 0 || a.cost <= l.capacity && l.algorithm.arithmetic().fits(l, a.usage, a.cost)
+		a.fits = a.check.Mode == Look || a.cost <= l.capacity && l.algorithm.arithmetic().fits(l, a.usage, a.cost)
 		pass = pass && a.fits
 	}
 	return pass
@@ -251,14 +257,14 @@ func (a *ask) decide(charged, peek bool, d *Decision) {
 		d.RetryAfter = Never
 	case !d.Allowed:
 		d.RetryAfter = microseconds(arithmetic.wait(l, a.usage, a.cost))
-	case l.algorithm == shaping && a.check.Cost > 0 && (charged || peek): // served when what came before has been
-		before := arithmetic.charged(l, a.usage, a.cost-a.check.Cost)
+	case l.algorithm == shaping && a.check.Mode != Look && (charged || peek): // served when what came before has been
+		before := arithmetic.charged(l, a.usage, a.cost-a.check.Units())
 		if a.check.Undelayed > 0 {
 			before.used = max(0, before.used-weighed(int64(a.check.Undelayed), l))
 		}
 		d.Delay = microseconds(arithmetic.reset(l, before))
 	}
-	if charged && a.cost > 0 && !a.check.Uncharged {
+	if charged && a.cost > 0 && a.check.Mode != Condition {
 		after = arithmetic.charged(l, a.usage, a.cost)
 	}
 	d.Remaining = arithmetic.remaining(l, after)

@@ -179,7 +179,7 @@ func (r *Redis) reserveInOrder(ctx context.Context, calls [][]Check, decisions [
 		return 0, false, err
 	}
 	for i, checks := range calls {
-		first.check, first.cost = &calls[i][0], calls[0][0].Cost // advance changes the cost
+		first.check, first.cost = &calls[i][0], calls[0][0].Units() // advance changes the cost
 		if err := r.observed(q.groups, told.text, i); err != nil {
 			return 0, false, err
 		}

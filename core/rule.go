@@ -101,7 +101,7 @@ func newRule(d definition) *rule {
 // cannot be asked.
 func (d *definition) workOut() (units, error) {
 	if d.algorithm == none {
-		return units{}, errors.New("core: the zero Limit has no algorithm: use a constructor such as core.Leaky")
+		return units{}, errors.New("core: the zero Limit has no algorithm: use a constructor such as core.Leaky, or core.Unlimited")
 	}
 	if d.capacity < 1 {
 		return units{}, fmt.Errorf("core: %s: capacity %d is less than 1", d, d.capacity)

@@ -25,7 +25,7 @@ type Moment struct {
 
 // Settlement says what a check that was charged has really cost.
 type Settlement struct {
-	// Check is the check as it was charged: Cost is what was.
+	// Check is the check as it was charged: its [Check.Units] are what was.
 	Check Check
 	// Cost is what it really cost: less, or more, or nothing at all.
 	Cost int
@@ -85,9 +85,9 @@ next:
 		c := correction{check: &s.Check, of: []int{i}, at: s.At, raise: s.Raise}
 		c.events = min(s.Cost, most)
 		if !s.Raise {
-			c.events -= min(s.Check.Cost, most)
+			c.events -= min(s.Check.Units(), most)
 		}
-		if s.Check.Cost == 0 { // so it has opened no window
+		if s.Check.Mode == Look { // so it has opened no window
 			c.at = Moment{}
 		}
 		for j := range list {
@@ -139,7 +139,7 @@ func (s *state) blank() bool { return s.level == 0 && s.previous == 0 && len(s.i
 //
 // In another process a [DenialCache] may go on refusing for [LongestStaleness].
 func (l *Limiter) Refund(ctx context.Context, key string, limit Limit, n int) error {
-	return l.settleOne(ctx, Settlement{Check: Check{Key: key, Limit: limit, Cost: n}}, n)
+	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, n)}, n)
 }
 
 // Charge charges n units whatever is left: for what has happened already, a download
@@ -147,12 +147,15 @@ func (l *Limiter) Refund(ctx context.Context, key string, limit Limit, n int) er
 // what does not fit is forgiven, so that Remaining is never negative and nobody waits
 // longer than the limit takes to recover. A negative n is an error.
 func (l *Limiter) Charge(ctx context.Context, key string, limit Limit, n int) error {
-	return l.settleOne(ctx, Settlement{Check: Check{Key: key, Limit: limit}, Cost: n}, n)
+	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, 0), Cost: n}, n)
 }
 
 func (l *Limiter) settleOne(ctx context.Context, s Settlement, n int) error {
 	if n < 0 {
 		return fmt.Errorf("core: %d units are negative", n)
+	}
+	if s.Check.Limit == Unlimited {
+		return validate([]Check{s.Check})
 	}
 	return l.settle(ctx, []Settlement{s})
 }
@@ -186,8 +189,11 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	}
 	r := l.newReservation(checks)
 	r.asked = time.Now()
-	if err := l.store.Reserve(ctx, r.checks, r.decisions, r.moments); err != nil {
-		return nil, err //nolint:wrapcheck // it is the store's
+	err := limitedPartOf(r.checks).ask(r.decisions, r.moments, func(checks []Check, decisions []Decision, moments []Moment) error {
+		return l.store.Reserve(ctx, checks, decisions, moments)
+	})
+	if err != nil {
+		return nil, err
 	}
 	r.answered = time.Now()
 	return r, nil
@@ -242,7 +248,7 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // behind it, since the turns of others have been told.
 //
 // Checks that were not charged, because the call or a shadow was denied or because they are
-// Uncharged, are left alone, and if all costs are as they were reserved, the store is not asked.
+// conditions, are left alone, and if all costs are as they were reserved, the store is not asked.
 // Another number of costs than of checks, and a negative cost, are errors that change nothing.
 //
 // A reservation is settled once. It does not matter whether ctx has ended: the store is asked all
@@ -304,7 +310,7 @@ func (r *Reservation) settlements(costs []int) (settlements, error) {
 			return settlements{}, fmt.Errorf("core: real cost %d is negative", cost)
 		}
 		c := &r.checks[i]
-		if r.done != nil && r.done[i] || c.Uncharged {
+		if r.done != nil && r.done[i] || c.Mode == Condition || c.Limit == Unlimited {
 			continue
 		}
 		if c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed {

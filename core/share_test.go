@@ -143,7 +143,7 @@ func TestQuestionOverAClusterInDisguise(t *testing.T) {
 	limit := core.Leaky(50, core.PerHour(1))
 	admitted := hammer(t, func(caller, _ int) (core.Decision, error) {
 		d, err := limiter.AllowAll(t.Context(),
-			core.Check{Key: "address", Limit: limit.Named("address"), Cost: 0},
+			core.Check{Key: "address", Limit: limit.Named("address"), Mode: core.Look},
 			core.Check{Key: fmt.Sprint("user:", caller%8), Limit: limit, Cost: 1})
 		if err != nil {
 			return core.Decision{}, err

@@ -7,7 +7,7 @@ import "context"
 // any other must pass.
 //
 // A Store may be used by many goroutines at once. It is not given questions that
-// make no sense: a [Limiter] has validated them. What it is given is lent: it must not
+// make no sense, nor about [Unlimited]: a [Limiter] has seen to it. What it is given is lent: it must not
 // look at it, or write to it, after it has returned.
 type Store interface {
 	// Decide decides a list of checks at one instant and writes the answer to
@@ -16,7 +16,8 @@ type Store interface {
 	// If all checks fit, all are charged; otherwise none is, and nothing changes.
 	// Each Shadow check is a question of its own, decided after the others at the
 	// same instant, in a state of its own. Checks of the same key and limit add
-	// up in order. A check of cost 0 is always allowed and charges nothing.
+	// up in order. What each asks for is its [Check.Units], and its [Mode] says what is done
+	// with them.
 	//
 	// If it returns an error, the decisions mean nothing, and whether the question
 	// was charged may be unknown.

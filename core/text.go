@@ -18,9 +18,16 @@ const day = 24 * time.Hour
 //	sliding-window 1000, 1h
 //	login: fixed-window 5, 15m
 //
+//	unlimited
+//
 // The number after the algorithm is the capacity, then comes the rate of a
 // bucket or the length of a window. A given name stands in front.
-func (l Limit) String() string { return l.known().String() }
+func (l Limit) String() string {
+	if l == Unlimited {
+		return unlimitedName
+	}
+	return l.known().String()
+}
 
 func (d *definition) String() string {
 	b := make([]byte, 0, 48)
@@ -106,6 +113,9 @@ func parseLimit(text string) (Limit, error) {
 		}
 	} else {
 		name = ""
+	}
+	if rest == unlimitedName {
+		return Unlimited, nil
 	}
 	numbers, pace, found := strings.Cut(rest, ",")
 	fields := strings.Fields(numbers)

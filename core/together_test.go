@@ -92,7 +92,7 @@ func TestCallsThatAskTheSameAreDecidedInOrder(t *testing.T) {
 		case 1:
 			checks = append(checks, Check{Key: "a", Limit: other, Cost: 1, Shadow: true})
 		case 2:
-			checks = append(checks, Check{Key: "b", Limit: other, Cost: 1 + random.IntN(capacity), Uncharged: true})
+			checks = append(checks, Check{Key: "b", Limit: other, Cost: 1 + random.IntN(capacity), Mode: Condition})
 		case 3:
 			checks = append(checks, Check{Key: "a", Limit: limit, Cost: 1}) // which adds up
 		}

@@ -102,5 +102,5 @@ type turnKey struct {
 
 func (r *Reservation) turnKey(index int) turnKey {
 	c := &r.checks[index]
-	return turnKey{c.Key, c.Limit.identity(), c.Cost}
+	return turnKey{c.Key, c.Limit.identity(), c.Units()}
 }

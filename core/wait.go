@@ -64,10 +64,10 @@ func WithHoldBack() WaitOption {
 // says. Only after a time-out or a broken connection ([TimedOut], [Unreachable]) may the unit have
 // been charged, and nobody knows.
 //
-// Wait asks, sleeps until RetryAfter and asks again, never sooner. Those who wait for one key and
-// limit in this process are served in the order in which they came, and are asked for together, as
-// many as fit. Those who wait [WithHoldBack] have a queue of their own. Between processes the limit
-// decides.
+// Under [Unlimited] it returns at once. Otherwise it asks, sleeps until RetryAfter and asks again,
+// never sooner. Those who wait for one key and limit in this process are served in the order in which
+// they came, and are asked for together, as many as fit. Those who wait [WithHoldBack] have a queue of
+// their own. Between processes the limit decides.
 func (l *Limiter) Wait(ctx context.Context, key string, limit Limit, options ...WaitOption) error {
 	return l.WaitN(ctx, key, limit, 1, options...)
 }
@@ -91,6 +91,9 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 	}
 	if ctx.Err() != nil {
 		return gaveUp(ctx)
+	}
+	if limit == Unlimited {
+		return nil
 	}
 	if deadline, ok := ctx.Deadline(); ok && (w.until.IsZero() || deadline.Before(w.until)) {
 		w.until, w.question.cause = deadline, context.DeadlineExceeded
@@ -140,7 +143,7 @@ const LongestHoldBack = 24 * time.Hour
 // has said "retry after". Of several times, the one that ends last counts.
 func (l *Limiter) HoldBack(ctx context.Context, key string, d time.Duration) error {
 	milliseconds := divideUp(int64(min(max(0, d), LongestHoldBack)), int64(time.Millisecond))
-	return l.settle(ctx, []Settlement{{Check: Check{Key: key, Limit: heldBack}, Cost: int(milliseconds), Raise: true}})
+	return l.settle(ctx, []Settlement{{Check: checkOf(key, heldBack, 0), Cost: int(milliseconds), Raise: true}})
 }
 
 func gaveUp(ctx context.Context) error {
@@ -174,9 +177,9 @@ func (q *waitQuestion) queueKey() queueKey { return queueKey{q.key, q.limit.iden
 
 // checks returns the checks of one who waits: the limit, and perhaps that which holds back.
 func (q *waitQuestion) checks() []Check {
-	checks := []Check{{Key: q.key, Limit: q.limit, Cost: q.cost}}
+	checks := []Check{checkOf(q.key, q.limit, q.cost)}
 	if q.heeds {
-		checks = append(checks, Check{Key: q.key, Limit: heldBack, Cost: heldBack.capacity, Uncharged: true})
+		checks = append(checks, Check{Key: q.key, Limit: heldBack, Cost: heldBack.capacity, Mode: Condition})
 	}
 	return checks
 }
@@ -188,7 +191,7 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitQuestion, *Reservation, D
 		Return:   func(grants []*Reservation) { l.returns.add(grants...) },
 		Together: func(a, b waitQuestion) bool { return a.limit == b.limit },
 		Alike:    func(a, b waitQuestion) bool { return a.limit == b.limit && a.cost == b.cost },
-		Fits:     func(r *Reservation, q waitQuestion) bool { return r.checks[0].Cost == q.cost },
+		Fits:     func(r *Reservation, q waitQuestion) bool { return r.checks[0].Units() == q.cost },
 		Late: func(r *Reservation, until time.Time) bool {
 			delay := r.delay()
 			return delay > 0 && until.Before(r.asked.Add(delay))

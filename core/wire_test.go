@@ -138,7 +138,7 @@ func TestBreakerIgnoresSettlementsThatAreGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {
-		err := r.Settle(ctx, []Settlement{{Check: Check{Key: "key", Limit: limit}, Cost: 1}})
+		err := r.Settle(ctx, []Settlement{{Check: Check{Key: "key", Limit: limit}, Cost: 2}})
 		if FailureOf(err) != GivenUp || !errors.Is(err, ErrNotDone) {
 			t.Errorf("error %v, want %s", err, GivenUp)
 		}
@@ -152,7 +152,7 @@ func TestBreakerIgnoresSettlementsThatAreGivenUp(t *testing.T) {
 func TestBreakerCountsSettlements(t *testing.T) {
 	r := wired(t, func(redis.Cmder) (string, error) { return "", proto("LOADING") }, WithBreaker(2, time.Hour))
 	for _, want := range []Failure{Loading, Loading, Suspended} {
-		err := r.Settle(t.Context(), []Settlement{{Check: Check{Key: "key", Limit: Leaky(10, PerHour(1))}, Cost: 1}})
+		err := r.Settle(t.Context(), []Settlement{{Check: Check{Key: "key", Limit: Leaky(10, PerHour(1))}, Cost: 2}})
 		if FailureOf(err) != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
@@ -202,6 +202,7 @@ func TestWhoIsToldTheInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		close(hold)
+		var mu sync.Mutex
 		told := make(map[string]bool) // by the keys of a batch
 		client := clientAt(t, "192.0.2.1:6379", func(command redis.Cmder) (string, error) {
 			arguments := command.Args()
@@ -211,6 +212,8 @@ func TestWhoIsToldTheInstant(t *testing.T) {
 			for _, key := range arguments[3 : 3+keys] {
 				names = append(names, strings.FieldsFunc(key.(string), func(c rune) bool { return c == '{' || c == '}' })[1])
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			told[strings.Join(names, ", ")] = asString(arguments[len(arguments)-1]) == "at"
 			return strings.Repeat("0 ", keys)[:2*keys-1], nil
 		})

@@ -106,7 +106,7 @@ func (a *ask) listedCosts() string {
 // if the cost exceeds it. A check that costs nothing has nothing to fit.
 func (a *ask) unitsAsked() int64 {
 	l := &a.check.Limit
-	if a.check.Cost == 0 {
+	if a.check.Mode == Look {
 		return 0
 	}
 	if a.cost > l.capacity {

@@ -20,10 +20,10 @@ func newFallback(options Options, policies []Policy) (*core.Fallback, error) {
 	var fallback *core.Fallback
 	for i := range policies {
 		p := &policies[i]
-		if p.OnError != Fallback && (p.OnError != unsaid || options.OnError != Fallback) {
+		if p.OnError != Fallback && (p.OnError != unsaid || options.OnError != Fallback) && options.OnOverload != Fallback {
 			continue
 		}
-		if p.LimitFor == nil {
+		if p.LimitFor == nil && p.Limit != core.Unlimited {
 			if err := p.Limit.Share(replicas).Validate(); err != nil {
 				return nil, fmt.Errorf("policy %d: the share of %d processes: %w", i, replicas, err)
 			}
@@ -52,6 +52,9 @@ func (g *Guard) decideWithout(ctx context.Context, x *exchange, asked question, 
 	lost, rest, failure := question{}, asked, err
 	for {
 		more, answered := rest.split(failure)
+		if core.FailureOf(failure) == core.Overloaded {
+			asked.overloaded(more, g.options.OnOverload)
+		}
 		lost, rest = lost.and(more), answered
 		if lost.failsClosed() {
 			return without{status: http.StatusServiceUnavailable, err: err}
@@ -155,6 +158,16 @@ func (q question) split(err error) (lost, rest question) {
 // and returns two questions as one.
 func (q question) and(other question) question {
 	return question{checks: slices.Concat(q.checks, other.checks), askers: slices.Concat(q.askers, other.askers)}
+}
+
+// overloaded has a mode decide about a part of a question, in place of its policies' own.
+func (q question) overloaded(part question, mode ErrorMode) {
+	for i := range part.checks {
+		part.askers[i].mode = mode
+		if place := q.find(&part.checks[i]); place >= 0 {
+			q.askers[place].mode = mode
+		}
+	}
 }
 
 // failsClosed reports whether a policy that asks and has not been answered refuses.

@@ -18,7 +18,7 @@ import (
 func ExamplePolicy_limitFor() {
 	plan := func(n int) core.Limit { return core.FixedWindow(n, time.Hour).Named("plan") }
 	var plans atomic.Pointer[map[string]core.Limit]
-	plans.Store(&map[string]core.Limit{"ada": plan(10), "staff": {}}) // the zero Limit is none
+	plans.Store(&map[string]core.Limit{"ada": plan(10), "staff": core.Unlimited})
 
 	limiter, _ := core.Open("memory:")
 	defer limiter.Close()
@@ -40,7 +40,7 @@ func ExamplePolicy_limitFor() {
 		request(h, "/?user=ada")
 	}
 	ask("ada")
-	plans.Store(&map[string]core.Limit{"ada": plan(20), "staff": {}}) // she upgrades
+	plans.Store(&map[string]core.Limit{"ada": plan(20), "staff": core.Unlimited}) // she upgrades
 	ask("ada")
 	ask("bob")
 	ask("staff")

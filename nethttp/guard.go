@@ -61,6 +61,9 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 	if options.OnError == unsaid {
 		options.OnError = FailOpen
 	}
+	if options.OnOverload == unsaid {
+		options.OnOverload = FailClosed
+	}
 	warnOfEqual(l, &options, policies)
 	place := newPlacement(&options, policies)
 	policies = slices.Clone(policies)
@@ -88,7 +91,7 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 func (g *Guard) described() []headers.Policy {
 	var described []headers.Policy
 	for i := range g.policies {
-		if p := &g.policies[i]; !p.Shadow {
+		if p := &g.policies[i]; !p.Shadow && p.Limit != core.Unlimited {
 			described = append(described, headers.Policy{Name: g.names[i], Unit: p.Unit, Decision: core.Decision{Limit: p.Limit}})
 		}
 	}
@@ -229,7 +232,7 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 			if err != nil {
 				return g.unasked(i), fmt.Errorf("ratelimit: policy %d: %w", i, err)
 			}
-			if unlimited := (check.Limit == core.Limit{}); unlimited {
+			if check.Limit == core.Unlimited {
 				continue
 			}
 			if charged, place := x.outer.charged(&check, g.limiter); charged != nil {
@@ -296,6 +299,7 @@ func (a *asker) join(check *core.Check, other asker, theirs *core.Check) {
 		a.settle = func(r *http.Request, s Served) int { return max(own(r, s), others(r, s)) }
 	}
 	check.Cost = max(check.Cost, theirs.Cost)
+	check.Mode = min(check.Mode, theirs.Mode) // it is charged if one of them is
 	check.Undelayed = min(check.Undelayed, theirs.Undelayed)
 	a.mode = stricter(a.mode, other.mode)
 }
@@ -322,23 +326,28 @@ func stricter(a, b ErrorMode) ErrorMode {
 	return FailOpen
 }
 
-// check returns what a policy asks about a request, or the zero Check if it does
-// not limit it.
+// check returns what a policy asks about a request. If that is not limited, it has no key.
 func (p *Policy) check(r *http.Request) (core.Check, error) {
 	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow, Undelayed: p.Undelayed}
 	if p.LimitFor != nil {
 		check.Limit = p.LimitFor(r)
 		if check.Limit == (core.Limit{}) {
-			return core.Check{}, nil
+			return core.Check{}, errNoLimit
 		}
 		if err := check.Limit.Validate(); err != nil {
 			return core.Check{}, err
 		}
 	}
+	if check.Limit == core.Unlimited {
+		return check, nil
+	}
 	if p.Cost != nil {
 		check.Cost = p.Cost(r)
 		if check.Cost < 0 {
 			return core.Check{}, fmt.Errorf("cost %d is negative", check.Cost)
+		}
+		if check.Cost == 0 {
+			check.Mode = core.Look
 		}
 	}
 	var err error
@@ -348,6 +357,9 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	}
 	return check, err
 }
+
+// errNoLimit is the error of a LimitFor that has returned nothing: of a plan that is in no map, say.
+var errNoLimit = errors.New("LimitFor has returned the zero Limit: return a limit, or core.Unlimited for who has none")
 
 // refuse reports an event and returns the answer to it, whose headers it writes.
 func (g *Guard) refuse(h http.Header, event *Event, status int, err error) *Refusal {

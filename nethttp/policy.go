@@ -21,8 +21,9 @@ type Policy struct {
 	Limit core.Limit
 
 	// LimitFor picks a limit for each request, in place of Limit: by plan, by
-	// tenant. The zero Limit means that the request is not limited by this policy.
-	// A limit that is not valid is answered with 500. Give the limits of plans one
+	// tenant. [core.Unlimited] means that the request is not limited by this policy. The zero
+	// Limit, which a map returns for a plan that it does not have, and any other limit that is
+	// not valid, are answered with 500. Give the limits of plans one
 	// name, so that a client who changes plans keeps what it has used.
 	LimitFor func(*http.Request) core.Limit
 
@@ -131,6 +132,11 @@ type Options struct {
 	// say it themselves. The default is FailOpen.
 	OnError ErrorMode
 
+	// OnOverload says what happens when the store was not asked, since too many questions wait
+	// for it in this process already ([core.Overloaded]), for all policies. The default is
+	// FailClosed: the store is well, and a crowd must not pass because it is one.
+	OnOverload ErrorMode
+
 	// Replicas is how many processes share the limits, for the [Fallback] mode. The
 	// default is 1: each process keeps the whole limit by itself.
 	Replicas int
@@ -155,7 +161,7 @@ type Options struct {
 type ErrorMode int
 
 const (
-	// unsaid is FailOpen in Options, and that of the Options in a Policy.
+	// unsaid is the default in Options, and what they say in a Policy.
 	unsaid ErrorMode = iota
 	// FailOpen lets the request through, without limit headers: nothing is known
 	// that they could say.
@@ -191,6 +197,9 @@ func (o *Options) check() error {
 	if !o.OnError.known() {
 		return fmt.Errorf("OnError is %v, want FailOpen, FailClosed or Fallback", o.OnError)
 	}
+	if !o.OnOverload.known() {
+		return fmt.Errorf("OnOverload is %v, want FailOpen, FailClosed or Fallback", o.OnOverload)
+	}
 	if o.Replicas < 0 {
 		return fmt.Errorf("%d replicas are less than none", o.Replicas)
 	}
@@ -215,8 +224,13 @@ func checkPolicies(policies []Policy) error {
 			return fmt.Errorf("policy %d: %w", i, err)
 		}
 		limited := p.Limit != core.Limit{}
-		if limited == (p.LimitFor != nil) {
-			return fmt.Errorf("policy %d needs one of Limit and LimitFor", i)
+		switch {
+		case limited && p.LimitFor != nil:
+			return fmt.Errorf("policy %d has both a Limit (%s) and a LimitFor: leave one of them out", i, p.Limit)
+		case !limited && p.LimitFor == nil:
+			return fmt.Errorf("policy %d has no limit: set Limit or LimitFor", i)
+		case limited && p.Undelayed > 0 && p.Limit.Algorithm() != shapingName:
+			return fmt.Errorf("policy %d has %d undelayed requests, and %s delays none: use core.Shaping, or leave Undelayed out", i, p.Undelayed, p.Limit)
 		}
 		if !limited {
 			continue

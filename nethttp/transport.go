@@ -38,7 +38,7 @@ type TransportOptions struct {
 	By func(*http.Request) string
 
 	// LimitFor picks a limit for each call, in place of the one that NewTransport is
-	// given. The zero Limit means that the call is not limited.
+	// given. [core.Unlimited] means that the call is not limited; the zero Limit is an error of the call.
 	LimitFor func(*http.Request) core.Limit
 
 	// LongestWait bounds how long a call waits, on top of its context. The default, 0, is
@@ -67,8 +67,10 @@ func NewTransport(l *core.Limiter, limit core.Limit, options TransportOptions) *
 	switch {
 	case l == nil:
 		panic("ratelimit: the limiter is nil")
-	case (limit != core.Limit{}) == (options.LimitFor != nil):
-		panic("ratelimit: a transport needs one of a limit and LimitFor")
+	case limit != core.Limit{} && options.LimitFor != nil:
+		panic(fmt.Sprintf("ratelimit: a transport has both a limit (%s) and a LimitFor: give it the zero Limit, or leave LimitFor out", limit))
+	case limit == core.Limit{} && options.LimitFor == nil:
+		panic("ratelimit: a transport has no limit: give it one, or set LimitFor")
 	case options.OnError != unsaid && options.OnError != FailOpen && options.OnError != FailClosed:
 		panic(fmt.Sprintf("ratelimit: OnError is %v, want FailOpen or FailClosed", options.OnError))
 	}
@@ -99,7 +101,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, notMade(r, errNoURL)
 	}
 	key, limit := t.options.By(r), t.options.LimitFor(r)
-	if key == "" || limit == (core.Limit{}) {
+	if key == "" || limit == core.Unlimited {
 		return t.options.Base.RoundTrip(r)
 	}
 	if err := t.wait(r, key, limit); err != nil {

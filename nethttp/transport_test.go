@@ -188,7 +188,7 @@ func TestTransportByAFunction(t *testing.T) {
 			By:   func(r *http.Request) string { return r.URL.Query().Get("account") },
 			LimitFor: func(r *http.Request) core.Limit {
 				if r.URL.Path == "/free" {
-					return core.Limit{}
+					return core.Unlimited
 				}
 				return core.Leaky(1, core.PerSecond(1))
 			},

@@ -238,7 +238,7 @@ func (h *history) remember(checks []core.Check, decisions []core.Decision, momen
 				once++
 			}
 		}
-		if c.Cost == 0 || c.Uncharged || once > 1 || c.Shadow && !decisions[i].Allowed || !c.Shadow && !passed {
+		if c.Mode != core.Charge || once > 1 || c.Shadow && !decisions[i].Allowed || !c.Shadow && !passed {
 			continue
 		}
 		r := reserved{charge: charge{check: c, at: h.now, order: h.model.order}}
@@ -275,10 +275,11 @@ func (h *history) settle(t *rapid.T) {
 	count = len(chosen)
 	costs := make([]int, count)
 	for i, r := range chosen {
-		costs[i] = rapid.SampledFrom([]int{0, 1, r.charge.check.Cost / 2, r.charge.check.Cost, r.charge.check.Cost + 1, 2 * r.charge.check.Cost, math.MaxInt}).Draw(t, "real cost")
+		reserved := r.charge.check.Units()
+		costs[i] = rapid.SampledFrom([]int{0, 1, reserved / 2, reserved, reserved + 1, 2 * reserved, math.MaxInt}).Draw(t, "real cost")
 		t.Logf("at %v: settled %s of %v at %d", time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"),
 			questionString([]core.Check{r.charge.check}), time.UnixMicro(r.charge.at).UTC().Format("15:04:05.000000"), costs[i])
-		h.model.settle(r.charge, min(costs[i], r.charge.check.Limit.Capacity())-r.charge.check.Cost, false, h.now)
+		h.model.settle(r.charge, min(costs[i], r.charge.check.Limit.Capacity())-reserved, false, h.now)
 	}
 	for j, s := range h.stands {
 		settlements := make([]core.Settlement, count)
@@ -305,19 +306,19 @@ func (h *history) tick() {
 func (h *history) correct(t *rapid.T) {
 	h.tick()
 	key, l := rapid.SampledFrom(h.keys).Draw(t, "key"), rapid.SampledFrom(h.limits).Draw(t, "limit")
-	s := core.Settlement{Check: core.Check{Key: key, Limit: l}}
+	s := core.Settlement{Check: core.Check{Key: key, Limit: l, Mode: core.Look}}
 	n := drawCost(t, l, "units")
 	switch rapid.IntRange(0, 2).Draw(t, "verb") {
 	case 0:
-		s.Check.Cost = n
+		s.Check.Mode, s.Check.Cost = core.Charge, n
 	case 1:
 		s.Cost = n
 	default:
 		s.Cost, s.Raise = n, true
 	}
 	t.Logf("at %v: corrected %q under %s: %d instead of %d, raise %t",
-		time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"), key, l, s.Cost, s.Check.Cost, s.Raise)
-	h.model.settle(charge{check: s.Check}, s.Cost-s.Check.Cost, s.Raise, h.now)
+		time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"), key, l, s.Cost, s.Check.Units(), s.Raise)
+	h.model.settle(charge{check: s.Check}, s.Cost-s.Check.Units(), s.Raise, h.now)
 	for _, stand := range h.stands {
 		if err := stand.store.Settle(t.Context(), []core.Settlement{s}); err != nil {
 			t.Fatalf("%T: %v", stand.store, err)
@@ -334,11 +335,13 @@ func (h *history) drawQuestion(t *rapid.T) []core.Check {
 	}
 	for range count {
 		c := core.Check{Key: rapid.SampledFrom(h.keys).Draw(t, "key"), Limit: rapid.SampledFrom(h.limits).Draw(t, "limit")}
-		c.Cost = drawAnyCost(t, c.Limit)
+		c.Mode = rapid.SampledFrom([]core.Mode{core.Charge, core.Charge, core.Charge, core.Charge, core.Charge, core.Charge, core.Charge, core.Charge, core.Condition, core.Look}).Draw(t, "mode")
+		if c.Mode != core.Look {
+			c.Cost = drawAnyCost(t, c.Limit)
+		}
 		c.Shadow = rapid.IntRange(0, 5).Draw(t, "shadow") == 0
-		c.Uncharged = rapid.IntRange(0, 9).Draw(t, "uncharged") == 0
 		if !slices.ContainsFunc(checks, func(d core.Check) bool {
-			return (d.Limit != c.Limit || d.Uncharged || c.Uncharged) && identity(d) == identity(c)
+			return (d.Limit != c.Limit || d.Mode == core.Condition || c.Mode == core.Condition) && identity(d) == identity(c)
 		}) {
 			checks = append(checks, c)
 		}

@@ -170,12 +170,12 @@ func questionString(checks []core.Check) string {
 		if i > 0 {
 			b.WriteString(" and ")
 		}
-		fmt.Fprintf(&b, "%d of %q under %s", c.Cost, c.Key, c.Limit)
+		fmt.Fprintf(&b, "%d of %q under %s", c.Units(), c.Key, c.Limit)
 		if c.Shadow {
 			b.WriteString(" as a shadow")
 		}
-		if c.Uncharged {
-			b.WriteString(" uncharged")
+		if c.Mode != core.Charge {
+			fmt.Fprintf(&b, " (%s)", c.Mode)
 		}
 	}
 	return b.String()

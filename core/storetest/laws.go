@@ -51,6 +51,7 @@ var laws = []law{
 	{"Reset makes a key as good as new", nil, resetMakesNew},
 	{"admitted requests leave at an even pace", []string{"shaping"}, evenPace},
 	{"nobody else is asked to queue", append([]string{"leaky", "token-bucket", "gcra"}, everyAlgorithm[4:]...), nobodyQueues},
+	{"a check without a cost asks for one unit", nil, oneUnitByDefault},
 	{"a caller who has gone is told so and not charged", nil, goneCaller},
 }
 
@@ -561,7 +562,7 @@ func costOfNothing(t *testing.T, s *stand) {
 		}
 		s.allow(t, key, l, 1)
 	}
-	d := s.allowAll(t, core.Check{Key: key, Limit: l, Cost: 0}, core.Check{Key: key, Limit: l.Named("other"), Cost: 1})
+	d := s.allowAll(t, core.Check{Key: key, Limit: l, Mode: core.Look}, core.Check{Key: key, Limit: l.Named("other"), Cost: 1})
 	if !allAllowed(d) {
 		t.Errorf("nothing under a full limit has refused its neighbour: %+v", d)
 	}
@@ -574,9 +575,25 @@ func costOfNothing(t *testing.T, s *stand) {
 	s.wait(66 * time.Minute)
 	s.allow(t, key, plan(10), 1)
 	other := of("leaky", 5, time.Hour)
-	d = s.allowAll(t, core.Check{Key: key, Limit: plan(5), Cost: 0}, core.Check{Key: key, Limit: other, Cost: 1})
+	d = s.allowAll(t, core.Check{Key: key, Limit: plan(5), Mode: core.Look}, core.Check{Key: key, Limit: other, Cost: 1})
 	if !allAllowed(d) || s.allow(t, key, other, 0).Remaining != 4 {
 		t.Errorf("nothing under an overfull limit has refused its neighbour: %+v", d)
+	}
+}
+
+func oneUnitByDefault(t *testing.T, s *stand) {
+	l, key := of(s.algorithm, 2, time.Hour), s.key()
+	for i, want := range []bool{true, true, false} {
+		if d := s.allowAll(t, core.Check{Key: key, Limit: l})[0]; d.Allowed != want || d.Remaining != max(0, 1-i) {
+			t.Errorf("check %d: %+v, want allowed %t", i, answerOf(d), want)
+		}
+	}
+	condition := core.Check{Key: key, Limit: l, Mode: core.Condition}
+	if d := s.allowAll(t, condition)[0]; d.Allowed {
+		t.Errorf("a condition of one unit is met by a full limit: %+v", answerOf(d))
+	}
+	if d := s.allowAll(t, core.Check{Key: key, Limit: l, Mode: core.Look})[0]; !d.Allowed || d.Remaining != 0 {
+		t.Errorf("a look is told %+v", answerOf(d))
 	}
 }
 
@@ -584,10 +601,12 @@ func questionsWithoutSense(t *testing.T, s *stand) {
 	l, key := of(s.algorithm, 2, time.Hour), s.key()
 	ctx := t.Context()
 	for name, check := range map[string]core.Check{
-		"an empty key":    {Limit: l, Cost: 1},
-		"a negative cost": {Key: key, Limit: l, Cost: -1},
-		"a zero limit":    {Key: key, Cost: 1},
-		"a bad limit":     {Key: key, Limit: newLimit(s.algorithm, 0, core.PerSecond(1)), Cost: 1},
+		"an empty key":      {Limit: l, Cost: 1},
+		"a negative cost":   {Key: key, Limit: l, Cost: -1},
+		"a look that costs": {Key: key, Limit: l, Cost: 1, Mode: core.Look},
+		"an unknown mode":   {Key: key, Limit: l, Mode: core.Look + 1},
+		"a zero limit":      {Key: key, Cost: 1},
+		"a bad limit":       {Key: key, Limit: newLimit(s.algorithm, 0, core.PerSecond(1)), Cost: 1},
 	} {
 		if _, err := s.limiter.AllowAll(ctx, core.Check{Key: key, Limit: l, Cost: 1}, check); err == nil {
 			t.Errorf("%s is no error", name)

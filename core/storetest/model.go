@@ -130,9 +130,9 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 		f := found{identity: identity(c), numbers: numbersOf(c.Limit)}
 		f.state, f.repaired = m.state(f.identity, c.Limit).understood(f.numbers, now)
 		f.before = asked[f.identity]
-		f.total = add(f.before, c.Cost)
+		f.total = add(f.before, c.Units())
 		asked[f.identity] = f.total
-		f.allowed = c.Cost == 0 || f.room(f.state, now, f.total)
+		f.allowed = c.Mode == core.Look || f.room(f.state, now, f.total)
 		passed = passed && f.allowed
 		all[i] = f
 	}
@@ -145,13 +145,13 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 			d.RetryAfter = core.Never
 		case !f.allowed:
 			d.RetryAfter = f.first(now, func(at int64) bool { return f.room(f.state, at, f.total) })
-		case c.Cost > 0 && (passed || peek):
+		case c.Mode != core.Look && (passed || peek):
 			if c.Limit.Algorithm() == "shaping" {
 				queue := f.state.charged(f.numbers, now, f.before)
 				d.Delay = f.first(now, func(at int64) bool { return queue.used(f.numbers, at).Sign() == 0 })
 			}
 		}
-		if passed && !peek && f.total > 0 && !c.Uncharged {
+		if passed && !peek && f.total > 0 && c.Mode != core.Condition {
 			after = f.state.charged(f.numbers, now, f.total)
 		}
 		d.Remaining = f.remaining(after, now)
@@ -166,7 +166,7 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 	}
 	for i, index := range which {
 		switch f := all[i]; {
-		case checks[index].Cost == 0 || checks[index].Uncharged:
+		case checks[index].Mode != core.Charge:
 		case passed:
 			m.states[f.identity] = f.state.charged(f.numbers, now, f.total)
 		case f.repaired && f.state.used(f.numbers, now).Sign() > 0:

@@ -125,7 +125,7 @@ func (p *page) frame(ctx context.Context, v *visitor, told *toldSoFar) *frame {
 	v.Lock()
 	checks := make([]core.Check, len(v.cards))
 	for i, c := range v.cards {
-		checks[i] = core.Check{Key: v.key, Limit: c.limit} // of cost 0: it charges nothing, and leaves no trace
+		checks[i] = core.Check{Key: v.key, Limit: c.limit, Mode: core.Look}
 	}
 	busy := told.fill(f, v) // before the states, so that none is older than an answer
 	v.Unlock()

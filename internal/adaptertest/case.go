@@ -18,6 +18,7 @@ var cases = slices.Concat(
 	policyCases,
 	nestedCases,
 	failureCases,
+	overloadCases,
 	keyCases,
 	identityCases,
 	bypassCases,

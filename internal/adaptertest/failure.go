@@ -1,6 +1,7 @@
 package adaptertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -200,6 +201,7 @@ type partly struct {
 	core.Store
 
 	lost  map[string]bool
+	err   error  // why they are lost; nil: errDown
 	asked func() // before each question, unless it is nil
 }
 
@@ -216,7 +218,7 @@ func (p *partly) without(checks []core.Check) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	return &core.UnansweredError{Checks: lost, Err: errDown}
+	return &core.UnansweredError{Checks: lost, Err: cmp.Or(p.err, errDown)}
 }
 
 func (p *partly) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {

@@ -270,6 +270,7 @@ func testLimitFor(t *testing.T, s *suite) {
 	plans := map[string]core.Limit{
 		"silver": core.FixedWindow(2, time.Minute).Named("plan"),
 		"gold":   core.FixedWindow(5, time.Minute).Named("plan"),
+		"staff":  core.Unlimited,
 	}
 	h := f.around(f.limited(ratelimit.Policy{
 		LimitFor: func(r *http.Request) core.Limit { return plans[r.Header.Get("X-Plan")] },
@@ -297,7 +298,7 @@ served
 	f.expectAsked(4)
 	f.events = nil
 	for range 10 {
-		expect(t, "no plan", get(h), "200\n"+served+"\nserved\n")
+		expect(t, "staff", get(h, "X-Plan: staff"), "200\n"+served+"\nserved\n")
 	}
 	f.expectAsked(4)
 	if len(f.events) != 0 {

@@ -3,6 +3,7 @@ package adaptertest
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +18,8 @@ var shadowCases = []testCase{
 	{"a candidate is compared with what is enforced, in one round trip", testCandidate},
 	{"a shadow that could not be answered is no refusal", testUnansweredShadow},
 	{"limits come from a map that is swapped while requests run", testSwappedLimits},
-	{"the zero limit of LimitFor is unlimited, and asks nothing", testUnlimitedAsksNothing},
+	{"who is unlimited passes, and nothing is asked", testUnlimitedAsksNothing},
+	{"a plan that is in no map is not unlimited", testUnknownPlan},
 	{"a plan that changes in mid-flight keeps what was used", testPlanChange},
 }
 
@@ -127,12 +129,27 @@ func testSwappedLimits(t *testing.T, s *suite) {
 
 func testUnlimitedAsksNothing(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.Limit{} }}))
+	h := f.around(f.limited(
+		ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.Unlimited.Named("plan") }},
+		ratelimit.Policy{Limit: core.Unlimited},
+	))
 	for range 20 {
 		get(h)
 	}
 	f.expectRan(20)
 	f.expectAsked(0)
+}
+
+func testUnknownPlan(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	plans := map[string]core.Limit{"free": ten()}
+	h := f.around(f.limited(ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return plans["Free"] }}))
+	expectStatus(t, "a plan that is in no map", h, ask(http.MethodGet, "/"), http.StatusInternalServerError)
+	f.expectRan(0)
+	f.expectAsked(0)
+	if err := f.events[0].Err; err == nil || !strings.Contains(err.Error(), "core.Unlimited") {
+		t.Errorf("the error is %v, want one that says what to return", err)
+	}
 }
 
 func testPlanChange(t *testing.T, s *suite) {

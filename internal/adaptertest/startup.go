@@ -29,10 +29,10 @@ func testMistakes(t *testing.T, s *suite) {
 	}{
 		"no limiter":      {func() { s.new(nil, ratelimit.Options{}, ratelimit.Policy{Limit: ten()}) }, "the limiter is nil"},
 		"no policy":       {func() { s.new(l, ratelimit.Options{}) }, "no policy given"},
-		"an empty policy": {func() { s.new(l, ratelimit.Options{}, ratelimit.Policy{}) }, "policy 0 needs one of Limit and LimitFor"},
+		"an empty policy": {func() { s.new(l, ratelimit.Options{}, ratelimit.Policy{}) }, "policy 0 has no limit: set Limit or LimitFor"},
 		"two limits": {func() {
 			s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: ten()}, ratelimit.Policy{Limit: ten(), LimitFor: limitFor})
-		}, "policy 1 needs one of Limit and LimitFor"},
+		}, "policy 1 has both a Limit (leaky 10, 1/s) and a LimitFor: leave one of them out"},
 		"a bad limit":       {func() { s.new(l, ratelimit.Options{}, minute(0, "none")) }, "capacity 0"},
 		"a bad name":        {func() { s.new(l, ratelimit.Options{}, minute(1, "per minute")) }, `"per minute"`},
 		"one name":          {func() { s.new(l, ratelimit.Options{}, minute(1, "api"), minute(2, "api")) }, `policies 0 and 1 are both named "api"`},
@@ -76,7 +76,7 @@ func testNoMistakes(t *testing.T, s *suite) {
 	l := core.New(core.NewMemory())
 	s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: one()}, ratelimit.Policy{Limit: one(), Shadow: true})
 	s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: ten()}, ratelimit.Policy{Limit: ten(), By: keyfuncs.Global})
-	s.new(l, ratelimit.Options{}, ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.Limit{} }})
+	s.new(l, ratelimit.Options{}, ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.Unlimited }})
 	s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: ten(), Unit: "a word of one's own"})
 }
 

@@ -1,0 +1,59 @@
+package adaptertest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+var errOverloaded = fmt.Errorf("too many wait: %w", core.Overloaded)
+
+var overloadCases = []testCase{
+	{"a crowd that overloads this process is answered with 503, and is not let through", testOverloadIsClosed},
+	{"OnOverload decides when this process is overloaded, and OnError when the store fails", testOnOverload},
+	{"a part that was not asked for lack of room is up to OnOverload", testPartialOverload},
+}
+
+func testOverloadIsClosed(t *testing.T, s *suite) {
+	for _, onError := range []ratelimit.ErrorMode{0, ratelimit.FailOpen, ratelimit.Fallback} {
+		f := s.fixture(t)
+		f.store.failure = errOverloaded
+		options := f.options()
+		options.OnError = onError
+		h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+		expectStatus(t, fmt.Sprintf("overloaded, OnError %v", onError), h, ask(http.MethodGet, "/"), http.StatusServiceUnavailable)
+		f.expectRan(0)
+		if e := f.event(); !errors.Is(e.Err, core.Overloaded) || len(e.Unanswered) != 1 || e.Unanswered[0].Mode != ratelimit.FailClosed {
+			t.Errorf("observed %+v, want the failure and the mode FailClosed", e)
+		}
+	}
+}
+
+func testOnOverload(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	options := f.options()
+	options.OnOverload = ratelimit.Fallback
+	options.OnError = ratelimit.FailClosed
+	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	f.store.failure = errOverloaded
+	expectStatus(t, "overloaded, by this process", h, ask(http.MethodGet, "/"), http.StatusOK)
+	expectStatus(t, "overloaded, one too many", h, ask(http.MethodGet, "/"), http.StatusTooManyRequests)
+	f.store.failure = errDown
+	expectStatus(t, "down", h, ask(http.MethodGet, "/"), http.StatusServiceUnavailable)
+	f.expectRan(1)
+}
+
+func testPartialOverload(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	lost := one().Named("lost")
+	f.limiter = core.New(&partly{Store: core.NewMemory(), lost: map[string]bool{"lost": true}, err: errOverloaded})
+	h := f.around(f.limited(ratelimit.Policy{Limit: ten(), By: keyfuncs.Global}, ratelimit.Policy{Limit: lost}))
+	expectStatus(t, "half of it is overloaded", h, ask(http.MethodGet, "/"), http.StatusServiceUnavailable)
+	f.expectRan(0)
+	f.expectUsed(ten(), 0)
+}
