@@ -1,0 +1,197 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What is granted to somebody for whom it comes too late is given back, whoever has asked for it.
+func TestGrantThatComesTooLateIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bucket{capacity: 10, drip: time.Hour, trip: time.Second, last: time.Now()}
+		queues := b.queues(1000)
+		queues.Late = func(_ *unit, until time.Time) bool { return until.Before(time.Now().Add(time.Minute)) }
+		wait := func(d time.Duration) error {
+			_, err := queues.Wait(t.Context(), "key", want{1}, time.Now().Add(d))
+			return err
+		}
+		try := func() error {
+			_, err := queues.Try(t.Context(), "key", want{1})
+			return err
+		}
+		var late *denied
+		if err := wait(30 * time.Second); !errors.As(err, &late) { // asked for by itself
+			t.Errorf("who came alone is told %v", err)
+		}
+		if err := try(); !errors.As(err, &late) {
+			t.Errorf("who does not wait is told %v", err)
+		}
+		errs := make(chan error, 3)
+		for _, patience := range []time.Duration{time.Hour, 30 * time.Second, time.Hour} { // the last two are asked for together
+			go func() { errs <- wait(patience) }()
+			synctest.Wait()
+		}
+		denials := 0
+		for range cap(errs) {
+			if errors.As(<-errs, &late) {
+				denials++
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if denials != 1 || b.granted != 2 {
+			t.Errorf("%d were denied and %d units are held, want 1 and 2", denials, b.granted)
+		}
+	})
+}
+
+// Nobody joins a queue that everybody has left: it would be a second one of its key.
+func TestForgottenQueueIsNotJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bucket{capacity: 10, drip: time.Hour, last: time.Now()}
+		queues := b.queues(1000)
+		forgotten := queues.queueOf("key")
+		if _, err := queues.Wait(t.Context(), "key", want{1}, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		w := &waiter[want, *unit]{place: absent, told: make(chan outcome[*unit], 1)}
+		if joined, _, _ := forgotten.join(w); joined {
+			t.Error("joined a queue that has been forgotten")
+		}
+	})
+}
+
+// Who is never granted anything is told so when they are the first, and everybody else ends with their
+// contexts.
+func TestEverybodyEndsBehindOneWhoIsNeverGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bucket{capacity: 1, drip: 10 * time.Second, trip: time.Second, last: time.Now()}
+		queues := b.queues(1000)
+		ask := queues.Ask
+		queues.Ask = func(ctx context.Context, questions []want) Answer[*unit, time.Duration] {
+			a := ask(ctx, questions)
+			a.Never = a.Err == nil && len(a.Grants) < len(questions) && questions[len(a.Grants)].cost > b.capacity
+			return a
+		}
+		ended := make(chan error, 20)
+		never := make(chan error, 1)
+		for i := range cap(ended) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			go func() {
+				_, err := queues.Wait(ctx, "key", want{1 + i%2}, time.Time{})
+				ended <- err
+				if i == 1 {
+					never <- err
+				}
+			}()
+			synctest.Wait()
+		}
+		var late *denied
+		if err := <-never; !errors.As(err, &late) {
+			t.Errorf("who is never granted anything is told %v", err)
+		}
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		if len(ended) != cap(ended) || queues.Len() != 0 {
+			t.Errorf("%d of %d have ended a moment after their contexts, and %d queues are left", len(ended), cap(ended), queues.Len())
+		}
+	})
+}
+
+// asks are the waits of a test: each ends with an error, or nil.
+type asks struct {
+	queues *Queues[string, want, *unit, time.Duration]
+	errs   []chan error
+}
+
+func (a *asks) wait(ctx context.Context, cost int) {
+	ended := make(chan error, 1)
+	a.errs = append(a.errs, ended)
+	go func() {
+		grant, err := a.queues.Wait(ctx, "key", want{cost}, time.Time{})
+		if err == nil && grant.cost != cost {
+			err = fmt.Errorf("granted %d, wanted %d", grant.cost, cost)
+		}
+		ended <- err
+	}()
+	synctest.Wait()
+}
+
+// All for whom a failing question was asked are told of the failure, by that question.
+func TestAFailureIsForAllWhoWereAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bucket{capacity: 10, drip: time.Hour, trip: time.Second, last: time.Now()}
+		a := &asks{queues: b.queues(1000)}
+		for range 5 {
+			a.wait(t.Context(), 1)
+		}
+		time.Sleep(time.Second + time.Millisecond) // the first is granted, and the others are asked for
+		b.mu.Lock()
+		b.failing = errors.New("down")
+		b.mu.Unlock()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for i, ended := range a.errs {
+			select {
+			case err := <-ended:
+				if (err == nil) != (i == 0) {
+					t.Errorf("waiter %d: %v", i, err)
+				}
+			default:
+				t.Errorf("waiter %d has not been told", i)
+				b.mu.Lock()
+				b.failing = nil
+				b.mu.Unlock()
+			}
+		}
+	})
+}
+
+// What was granted to who has left goes to nobody who stands behind somebody whom it does not fit.
+func TestNobodyIsOvertakenByWhomAGrantFits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bucket{capacity: 2, drip: time.Hour, trip: time.Second, last: time.Now()}
+		a := &asks{queues: b.queues(1000)}
+		leaves, leave := context.WithCancel(t.Context())
+		a.wait(t.Context(), 1)
+		a.wait(leaves, 1)
+		a.wait(t.Context(), 2)
+		a.wait(t.Context(), 1)
+		time.Sleep(time.Second + time.Millisecond)
+		leave() // while the last three are asked for, for whom there is room for one
+		<-a.errs[1]
+		if err := <-a.errs[2]; err != nil {
+			t.Error(err)
+		}
+		select {
+		case err := <-a.errs[3]:
+			t.Errorf("the last has overtaken who wants more: %v", err)
+		default:
+		}
+		if err := <-a.errs[3]; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// When the first leaves, the next one is not held until the first would have been granted something.
+func TestWhoMovesUpWaitsForThemselvesOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bucket{capacity: 3, drip: time.Hour, level: 3 * time.Hour, last: time.Now()}
+		a := &asks{queues: b.queues(1000)}
+		leaves, leave := context.WithCancel(t.Context())
+		start := time.Now()
+		a.wait(leaves, 3)
+		a.wait(t.Context(), 1)
+		time.Sleep(90 * time.Minute)
+		leave()
+		if err := <-a.errs[1]; err != nil || time.Since(start) != 90*time.Minute {
+			t.Errorf("the second went after %v: %v", time.Since(start), err)
+		}
+	})
+}

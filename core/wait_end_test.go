@@ -1,0 +1,203 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Whatever the plans of those who wait for one key, every wait ends with its context, and whoever comes
+// later is served.
+func TestEveryWaitEndsWhereThePlanShrinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(&slow{Memory: NewMemory()})
+		defer l.Close()
+		plan := func(n int) Limit { return Leaky(n, PerSecond(1)).Named("plan") }
+		if _, err := l.AllowN(t.Context(), "key", plan(100), 100); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 40)
+		wait := func(limit Limit, n int) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			t.Cleanup(cancel)
+			go func() { ended <- l.WaitN(ctx, "key", limit, n) }()
+			synctest.Wait()
+		}
+		wait(plan(100), 1)
+		for range 19 {
+			wait(plan(10), 1)
+		}
+		for range 20 { // each of them, and two of them together, fit the plan of the first
+			wait(plan(10), 6)
+		}
+		time.Sleep(time.Hour + time.Second)
+		synctest.Wait()
+		if len(ended) != cap(ended) || l.waiters.Len() != 0 {
+			t.Fatalf("%d of %d have ended a moment after their contexts, and %d queues are left", len(ended), cap(ended), l.waiters.Len())
+		}
+		if err := l.Wait(t.Context(), "key", plan(10)); err != nil {
+			t.Errorf("who comes later: %v", err)
+		}
+	})
+}
+
+// Who does not heed a hold back is neither denied nor held by those who do.
+func TestHoldBackHoldsNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(&slow{Memory: NewMemory()})
+		defer l.Close()
+		limit := Leaky(10, PerSecond(1))
+		if err := l.HoldBack(t.Context(), "key", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		held := make(chan error, 1)
+		go func() { held <- l.Wait(t.Context(), "key", limit, WithHoldBack()) }()
+		time.Sleep(time.Minute)
+		start := time.Now()
+		for _, options := range [][]WaitOption{nil, {WithLongestWait(0)}, {WithLongestWait(time.Second)}} {
+			if err := l.Wait(t.Context(), "key", limit, options...); err != nil {
+				t.Errorf("with %d options: %v", len(options), err)
+			}
+		}
+		if took := time.Since(start); took != 3*roundTrip {
+			t.Errorf("three who do not heed it took %v, want a round trip each", took)
+		}
+		if err := <-held; err != nil || time.Since(start) < 59*time.Minute || time.Since(start) > 59*time.Minute+2*roundTrip {
+			t.Errorf("who heeds it went after %v: %v, want 59 minutes", time.Since(start), err)
+		}
+	})
+}
+
+// Nobody waits longer than their longest wait, but for what is being asked for them then.
+func TestLongestWaitIsABound(t *testing.T) {
+	const bound = 50 * roundTrip
+	for name, limit := range map[string]Limit{"shaping": Shaping(1000, Per(1, 20*roundTrip)), "leaky": Leaky(2, Per(1, 20*roundTrip))} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := New(&slow{Memory: NewMemory()})
+				defer l.Close()
+				start := time.Now()
+				var mu sync.Mutex
+				admitted := 0
+				var group sync.WaitGroup
+				for range 200 {
+					group.Go(func() {
+						err := l.Wait(t.Context(), "key", limit, WithLongestWait(bound))
+						if took := time.Since(start); took > bound+2*roundTrip {
+							t.Errorf("ended after %v, want %v and a round trip or two: %v", took, bound, err)
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						if err == nil {
+							admitted++
+						}
+					})
+				}
+				group.Wait()
+				if admitted < 3 {
+					t.Errorf("%d were admitted, want 3 or more", admitted)
+				}
+				time.Sleep(time.Second) // the turns of those who were told that it is too late are free again
+				if d, err := l.Allow(t.Context(), "key", limit); err != nil || !d.Allowed || d.Delay != 0 {
+					t.Errorf("afterwards: %+v, %v", d, err)
+				}
+			})
+		})
+	}
+}
+
+// A turn's delay counts from the decision: a longest wait that ends on the turn is long enough,
+// however long the answer travels.
+func TestTurnOnTheEndOfTheLongestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, limit := New(&slow{Memory: NewMemory()}), Shaping(2, PerSecond(1))
+		defer l.Close()
+		if err := l.Wait(t.Context(), "key", limit); err != nil { // decided half a round trip before it ends
+			t.Fatal(err)
+		}
+		start := time.Now()
+		bound := time.Second - roundTrip/2
+		if err := l.Wait(t.Context(), "key", limit, WithLongestWait(bound)); err != nil || time.Since(start) != bound {
+			t.Errorf("%v after %v, want the turn after %v", err, time.Since(start), bound)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second-2*roundTrip)
+		defer cancel()
+		var limited *LimitedError
+		if err := l.Wait(ctx, "key", limit); !errors.As(err, &limited) {
+			t.Errorf("a turn after the deadline: %v", err)
+		}
+	})
+}
+
+// panics is a store that panics in some calls.
+type panics struct {
+	*Memory
+
+	often int
+}
+
+func (s *panics) reserveInOrder(ctx context.Context, calls [][]Check, decisions [][]Decision, moments [][]Moment) (int, bool, error) {
+	if s.often > 0 {
+		s.often--
+		panic("a store of one's own")
+	}
+	return s.Memory.reserveInOrder(ctx, calls, decisions, moments)
+}
+
+// A store that panics fails those for whom it was asked, and nobody who comes later.
+func TestWaitOutlivesAStoreThatPanics(t *testing.T) {
+	l, limit := New(&panics{NewMemory(), 2}), Leaky(10, PerSecond(1))
+	defer l.Close()
+	for i, fails := range []bool{true, true, false} {
+		if err := l.Wait(t.Context(), "key", limit); (err != nil) != fails {
+			t.Errorf("wait %d: %v, want an error: %t", i, err, fails)
+		}
+	}
+}
+
+// deaf is a store whose settlements are not sent for a while.
+type deaf struct {
+	*slow
+
+	mu      sync.Mutex
+	refuses int // so many settlements
+}
+
+func (s *deaf) Settle(ctx context.Context, settlements []Settlement) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuses > 0 {
+		s.refuses--
+		return fmt.Errorf("not now: %w", ErrNotDone)
+	}
+	return s.Memory.Settle(ctx, settlements)
+}
+
+// What those who leave were granted is given back as soon as the store can be told, and before the
+// limiter is closed.
+func TestWhatIsLeftBehindIsGivenBackLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &deaf{slow: &slow{Memory: NewMemory()}, refuses: 5}
+		l := New(s, WithLogger(slog.New(slog.DiscardHandler)))
+		limit := Shaping(10, PerMinute(1))
+		for range 4 { // all but the first leave their turns
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			go func() { _ = l.Wait(ctx, "key", limit) }()
+			synctest.Wait()
+		}
+		time.Sleep(2 * time.Second)
+		d, err := l.Peek(t.Context(), "key", limit)
+		if err != nil || limit.Capacity()-d.Remaining > 1 {
+			t.Errorf("%+v, %v: want 1 used", d, err)
+		}
+		if err := l.Close(); err != nil || s.refuses != 0 {
+			t.Errorf("closed: %v, %d refusals left", err, s.refuses)
+		}
+	})
+}
