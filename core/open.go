@@ -28,14 +28,37 @@ import (
 // Sentinel URL the user and password are the sentinels'; those of the servers
 // are the parameters "username" and "password".
 //
-// The options are those of [NewRedis]. One that is a [LimiterOption], too, as that of
-// [WithTrace] is, goes for the Limiter as well, and in memory for that alone; the others
-// mean nothing to a Memory store.
+// The options are those of the store that the URL names, [RedisOption] or [MemoryOption], and
+// those of the Limiter, [LimiterOption]. One that is neither, such as [WithBudget] for memory:
+// or [WithMaxKeys] for Redis, is an error. [WithClock], [WithLogger] and [WithTrace] suit every
+// URL.
 //
 // The client heeds deadlines, and never repeats a question that may have been
 // charged, unless max_retries says so. In a cluster, go-redis also follows
 // redirections with what max_redirects allows. Close closes the client.
-func Open(rawURL string, options ...RedisOption) (*Limiter, error) {
+//
+// An error says what is wrong with the URL and never repeats a password.
+func Open(rawURL string, options ...OpenOption) (*Limiter, error) {
+	store, err := OpenStore(rawURL, options...)
+	if err != nil {
+		return nil, err
+	}
+	return New(store, optionsFor[LimiterOption](options)...), nil
+}
+
+// OpenStore returns the store that a URL names, for what stands between it and the Limiter:
+//
+//	store, err := core.OpenStore("redis://localhost:6379")
+//	if err != nil {
+//		return err
+//	}
+//	limiter := core.New(core.CacheDenials(store, 10_000))
+//	defer limiter.Close()
+//
+// The URL, the options and the errors are those of [Open]. An option of a Limiter alone is
+// taken, so that one list serves every URL, but a store has no use for it: give it to [New], too.
+// Close of the store, or of the Limiter on it, closes the client.
+func OpenStore(rawURL string, options ...OpenOption) (Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		// The error would repeat the URL, and the password in it.
@@ -46,31 +69,49 @@ func Open(rawURL string, options ...RedisOption) (*Limiter, error) {
 		if u.Host != "" || u.Path != "" || u.Opaque != "" || u.RawQuery != "" {
 			return nil, fmt.Errorf("core: nothing may follow %q in a store's URL", "memory:")
 		}
-		return New(NewMemory(), forLimiter(options)...), nil
+		if err := refuseOthers[MemoryOption](options, "is an option of Redis and does not apply to memory:"); err != nil {
+			return nil, err
+		}
+		return NewMemory(optionsFor[MemoryOption](options)...), nil
 	case "redis", "rediss", "unix":
 		if u.Opaque != "" || u.Scheme != "unix" && u.Host == "" {
 			return nil, fmt.Errorf("core: a store's URL names a host after %s://", u.Scheme)
+		}
+		if err := refuseOthers[RedisOption](options, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
+			return nil, err
 		}
 		client, err := dial(rawURL, u.Query())
 		if err != nil {
 			return nil, fmt.Errorf("core: the store's URL: %w", err)
 		}
-		store := newRedis(client, true, options)
+		store := newRedis(client, true, optionsFor[RedisOption](options))
 		store.owned = true
-		return New(store, forLimiter(options)...), nil
+		return store, nil
 	}
 	return nil, fmt.Errorf("core: a store's URL starts with memory:, redis://, rediss:// or unix://, not with %q", u.Scheme)
 }
 
-// forLimiter returns which of some options are a Limiter's, too.
-func forLimiter(options []RedisOption) []LimiterOption {
-	var own []LimiterOption
+// optionsFor returns those of some options that are of a kind.
+func optionsFor[Kind OpenOption](options []OpenOption) []Kind {
+	var own []Kind
 	for _, option := range options {
-		if of, ok := option.(LimiterOption); ok {
+		if of, ok := option.(Kind); ok {
 			own = append(own, of)
 		}
 	}
 	return own
+}
+
+// refuseOthers returns an error that names the first option that is neither of a kind nor a
+// Limiter's, if there is one.
+func refuseOthers[Kind OpenOption](options []OpenOption, why string) error {
+	for _, option := range options {
+		_, store := option.(Kind)
+		if _, limiter := option.(LimiterOption); !store && !limiter {
+			return fmt.Errorf("core: %s %s", option.madeBy(), why)
+		}
+	}
+	return nil
 }
 
 // dial returns the client that a Redis URL describes.

@@ -1,8 +1,12 @@
 package core_test
 
 import (
+	"crypto/rand"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/redistest"
@@ -100,5 +104,82 @@ func TestCloseLeavesYourClientOpen(t *testing.T) {
 	}
 	if err := client.Ping(t.Context()).Err(); err != nil {
 		t.Errorf("the client was closed: %v", err)
+	}
+}
+
+// The clock of a store in memory is the one that Open was given.
+func TestOpenGivesTheStoreItsOptions(t *testing.T) {
+	for _, url := range []string{"memory:", redistest.Shared(t).URL()} {
+		now := time.Unix(1_000_000_000, 0)
+		limiter, err := core.Open(url, core.WithClock(func() time.Time { return now }), core.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer limiter.Close()
+		key, limit := rand.Text(), core.FixedWindow(1, time.Hour)
+		allowed := func() bool {
+			t.Helper()
+			d, err := limiter.Allow(t.Context(), key, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Allowed
+		}
+		if !allowed() || allowed() {
+			t.Fatalf("%s: of a limit of 1, not exactly one passes", url)
+		}
+		if now = now.Add(time.Hour); !allowed() {
+			t.Errorf("%s: an hour later by the clock that was given, the window of an hour is still full", url)
+		}
+	}
+	limiter, err := core.Open("memory:", core.WithMaxKeys(7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFinding(t, limiter.Diagnose(t.Context()), "store", core.SeverityNotice, "at most 7")
+}
+
+func TestOpenRefusesOptionsOfOtherStores(t *testing.T) {
+	for _, test := range []struct {
+		url    string
+		option core.OpenOption
+		want   string
+	}{
+		{"memory:", core.WithBudget(time.Second), "core: WithBudget is an option of Redis and does not apply to memory:"},
+		{"memory:", core.WithPrefix("shop"), "core: WithPrefix is an option of Redis and does not apply to memory:"},
+		{"memory:", core.WithBreaker(0, 0), "core: WithBreaker is an option of Redis and does not apply to memory:"},
+		{"memory:", core.WithInFlight(1), "core: WithInFlight is an option of Redis and does not apply to memory:"},
+		{"memory:", core.WithQueue(1, time.Second), "core: WithQueue is an option of Redis and does not apply to memory:"},
+		{"redis://localhost", core.WithMaxKeys(7), "core: WithMaxKeys is an option of memory: and does not apply to redis://"},
+		{"unix:///run/redis.sock", core.WithMaxKeys(7), "core: WithMaxKeys is an option of memory: and does not apply to unix://"},
+	} {
+		// One that applies does not excuse the other.
+		if _, err := core.Open(test.url, core.WithTrace(core.Trace{}), test.option); err == nil || err.Error() != test.want {
+			t.Errorf("Open(%q): %v, want %q", test.url, err, test.want)
+		}
+		if _, err := core.OpenStore(test.url, test.option); err == nil || err.Error() != test.want {
+			t.Errorf("OpenStore(%q): %v, want %q", test.url, err, test.want)
+		}
+	}
+}
+
+func TestOpenStore(t *testing.T) {
+	memory, err := core.OpenStore("memory:", core.WithTrace(core.Trace{}), core.WithLogger(slog.Default()))
+	if _, ok := memory.(*core.Memory); !ok || err != nil {
+		t.Errorf("memory: is a %T, %v", memory, err)
+	}
+	store, err := core.OpenStore(redistest.Shared(t).URL(), core.WithTrace(core.Trace{}), core.WithLogger(slog.Default()))
+	if _, ok := store.(*core.Redis); !ok || err != nil {
+		t.Fatalf("redis: is a %T, %v", store, err)
+	}
+	limiter := core.New(core.CacheDenials(store, 10))
+	if err := errors.Join(limiter.Ping(t.Context()), limiter.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Ping(t.Context()); core.FailureOf(err) != core.Closed {
+		t.Errorf("the limiter was closed, and the store answers %v", err)
+	}
+	if store, err := core.OpenStore("http://localhost"); store != nil || err == nil {
+		t.Errorf("a URL that names no store opens %v, %v", store, err)
 	}
 }
