@@ -21,7 +21,7 @@ import (
 
 func main() {
 	addr := flag.String("addr", "localhost:8080", "address to listen on")
-	store := flag.String("redis", cmp.Or(os.Getenv("REDIS_URL"), memory), "URL of the store")
+	store := flag.String("redis", cmp.Or(os.Getenv("REDIS_URL"), "memory:"), "URL of the store")
 	load := flag.Int("load", 0, "requests a second to send to itself")
 	flag.Parse()
 	if err := run(*addr, *store, *load); err != nil {
