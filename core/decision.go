@@ -29,7 +29,7 @@ type Check struct {
 	// Undelayed is how many units of a [Shaping] limit's queue pass without a Delay, as
 	// nginx's "delay=" says: the first of a burst and so many behind it pass at once, and
 	// the others are released at the limit's pace. The default is 0, which delays all but
-	// the first.
+	// the first. With any other limit it is an error.
 	Undelayed int
 	// Uncharged makes the check a condition: the question passes only if Cost fits, and
 	// nothing is charged for it. It may not ask about the same key and limit as another
