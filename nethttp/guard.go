@@ -334,6 +334,9 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 		if err := check.Limit.Validate(); err != nil {
 			return core.Check{}, err
 		}
+		if !delays(check.Limit) {
+			check.Undelayed = 0
+		}
 	}
 	if p.Cost != nil {
 		check.Cost = p.Cost(r)

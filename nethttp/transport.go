@@ -67,8 +67,10 @@ func NewTransport(l *core.Limiter, limit core.Limit, options TransportOptions) *
 	switch {
 	case l == nil:
 		panic("ratelimit: the limiter is nil")
-	case (limit != core.Limit{}) == (options.LimitFor != nil):
-		panic("ratelimit: a transport needs one of a limit and LimitFor")
+	case limit != core.Limit{} && options.LimitFor != nil:
+		panic("ratelimit: a transport has both a limit and LimitFor: leave one out")
+	case limit == core.Limit{} && options.LimitFor == nil:
+		panic("ratelimit: a transport has neither a limit nor LimitFor: give one")
 	case options.OnError != unsaid && options.OnError != FailOpen && options.OnError != FailClosed:
 		panic(fmt.Sprintf("ratelimit: OnError is %v, want FailOpen or FailClosed", options.OnError))
 	}
