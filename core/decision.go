@@ -31,7 +31,7 @@ type Check struct {
 	// Undelayed is how many units of a [Shaping] limit's queue pass without a Delay, as
 	// nginx's "delay=" says: the first of a burst and so many behind it pass at once, and
 	// the others are released at the limit's pace. The default is 0, which delays all but
-	// the first.
+	// the first. With any other limit it is an error.
 	Undelayed int
 }
 

@@ -115,7 +115,7 @@ func (d Diagnosis) String() string {
 //	server       Redis 6.2 or newer, or Valkey
 //	role         a master, and of the kind that the client is for
 //	cluster      whether every slot has a server, and what the cluster thinks of itself
-//	memory       whether limits can be evicted, and how much room is left
+//	memory       whether limits can be evicted, whether there is a bound, and whether writes are refused
 //	persistence  whether a snapshot that failed stops writes
 //	clock        the server's against this machine's
 //	permissions  which commands and keys the user is refused

@@ -95,13 +95,14 @@ type examination struct {
 	noInfo error             // why it says nothing
 
 	mayDelete bool
+	full      bool // a write was refused for lack of memory
 	found     Diagnosis
 }
 
 // examine finds out about one server.
 func (r *Redis) examine(ctx context.Context, client redis.UniversalClient, server string) Diagnosis {
 	e := &examination{store: r, client: client, server: server}
-	e.probe = NewRedis(client, WithPrefix(r.prefix), WithBudget(diagnosisPatience), WithLogger(slog.New(slog.DiscardHandler)))
+	e.probe = NewRedis(client, WithPrefix(r.prefix), WithBudget(diagnosisPatience), WithBreaker(0, 0), WithLogger(slog.New(slog.DiscardHandler)))
 	e.probe.clock = r.clock
 	defer func() { _ = e.probe.Close() }() // the client is not its own
 	if err := e.introduce(ctx); err != nil {
@@ -126,6 +127,7 @@ func (r *Redis) examine(ctx context.Context, client redis.UniversalClient, serve
 	e.subject = subject
 	e.lookAtPermissions(ctx)
 	e.lookAtScripts(ctx)
+	e.lookAtFullness()
 	e.lookAtLatency(ctx)
 	return e.found
 }

@@ -78,6 +78,8 @@ func (e *examination) attempt(ctx context.Context, attempts []attempt, refused *
 	_, _ = pipeline.Exec(ctx) // the replies carry the errors
 	for i, reply := range replies {
 		switch err, name := reply.Err(), attempts[i].name; {
+		case redis.HasErrorPrefix(err, "OOM"):
+			e.full = true
 		case redis.HasErrorPrefix(err, "NOPERM") && strings.Contains(err.Error(), " key"):
 			refused.key = true
 		case redis.HasErrorPrefix(err, "NOPERM") && name != "":
@@ -163,6 +165,7 @@ func (e *examination) lookAtScripts(ctx context.Context) {
 	for _, limit := range limits {
 		if err := e.try(ctx, limit); err != nil {
 			failures, first = append(failures, limit.Algorithm()), cmp.Or(first, err)
+			e.full = e.full || FailureOf(err) == OutOfMemory
 		}
 	}
 	f := Finding{Name: "scripts", Severity: SeverityOK, Found: fmt.Sprintf("all of %d algorithms admit and refuse", len(limits))}

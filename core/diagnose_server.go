@@ -201,6 +201,9 @@ func (e *examination) lookAtMemory() {
 	}
 	switch {
 	case most == 0:
+		f.Severity = SeverityNotice
+		f.Meaning = "Redis grows until the machine has no memory left and ends it, and with it every count."
+		f.Advice = "Set maxmemory to what it may use, such as CONFIG SET maxmemory 256mb, and keep maxmemory-policy noeviction."
 	case strings.HasPrefix(policy, "allkeys-"):
 		f.Severity = SeverityProblem
 		f.Meaning = "When memory is short, Redis deletes limits like anything else: clients start over."
@@ -216,6 +219,20 @@ func (e *examination) lookAtMemory() {
 	}
 	e.add(f)
 	e.lookAtPersistence()
+}
+
+// lookAtFullness makes the finding about memory a problem if the server has refused to write for
+// lack of it, whatever INFO has said before: it was asked before the first attempt.
+func (e *examination) lookAtFullness() {
+	i := slices.IndexFunc(e.found, func(f Finding) bool { return f.Name == "memory" })
+	if !e.full || i < 0 {
+		return
+	}
+	f := &e.found[i]
+	f.Severity = SeverityProblem
+	f.Found += "; writes are refused (OOM)"
+	f.Meaning = "Redis takes no charges: every question is an error, and the error policy decides."
+	f.Advice = "Raise maxmemory, or find out what else fills it."
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }

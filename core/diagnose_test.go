@@ -195,8 +195,8 @@ func TestDiagnoseMemory(t *testing.T) {
 		severity     core.Severity
 		text         string
 	}{
-		{"0", "noeviction", core.SeverityOK, "no maxmemory"},
-		{"0", "allkeys-lru", core.SeverityOK, "no maxmemory"},
+		{"0", "noeviction", core.SeverityNotice, "no maxmemory. Redis grows until the machine has no memory left"},
+		{"0", "allkeys-lru", core.SeverityNotice, "Set maxmemory to what it may use, such as CONFIG SET maxmemory 256mb"},
 		{"1gb", "noeviction", core.SeverityOK, "1024.0 MB"},
 		{"1gb", "allkeys-lru", core.SeverityProblem, "like anything else"},
 		{"1gb", "allkeys-random", core.SeverityProblem, "like anything else"},
@@ -223,8 +223,36 @@ func TestDiagnoseMemory(t *testing.T) {
 		if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 			t.Fatal(err)
 		}
-		wantFinding(t, opened(t, server.URL()).Diagnose(t.Context()), "scripts", core.SeverityProblem, "memory is full")
+		d := opened(t, server.URL()).Diagnose(t.Context())
+		wantFinding(t, d, "memory", core.SeverityProblem, "writes are refused (OOM)")
+		wantFinding(t, d, "scripts", core.SeverityProblem, "memory is full")
 	})
+}
+
+// A server whose INFO leaves room may refuse the next write all the same.
+func TestDiagnoseRefusedWrites(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
+	client := server.Client(t)
+	for i := 0; ; i++ { // a full server counts no less than this
+		if err := client.Set(t.Context(), strconv.Itoa(i), strings.Repeat("x", 10_000), 0).Err(); redis.HasErrorPrefix(err, "OOM") {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	setUser(t, client, "limiter", aloneUser)
+	for name, url := range map[string]string{
+		"everybody":           server.URL(),
+		"a user without INFO": "redis://limiter:secret@" + server.Addr(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := opened(t, url).Diagnose(t.Context())
+			wantFinding(t, d, "memory", core.SeverityProblem, "writes are refused (OOM). Redis takes no charges")
+			if err := d.Err(); err == nil || !strings.Contains(err.Error(), "core: memory (") {
+				t.Errorf("Err is %v", err)
+			}
+		})
+	}
 }
 
 func usedMemory(t *testing.T, client *redis.Client) (n int) {

@@ -54,7 +54,7 @@ const (
 	Garbled Failure = "garbled"
 	// GivenUp means that the caller's context ended. It is no fault of the store.
 	GivenUp Failure = "given-up"
-	// Closed means that the store is closed.
+	// Closed means that the limiter, its store or your client is closed.
 	Closed Failure = "closed"
 	// Full means that a memory store found no key to give up.
 	Full Failure = "full"
@@ -341,6 +341,6 @@ func isTimeout(err error) bool {
 }
 
 var (
-	errClosed    = &failure{kind: Closed, undone: true, err: errors.New("core: the store is closed")}
+	errClosed    = &failure{kind: Closed, undone: true, err: errors.New("core: the limiter is closed, or its store")}
 	errSuspended = &failure{kind: Suspended, undone: true, err: errors.New("core: redis has failed several times in a row and is not asked for a while")}
 )

@@ -54,7 +54,7 @@ type sight struct {
 // bytes each, and holds as many while it decides. Fewer than 1 process or key panics.
 func NewFallback(replicas, size int, options ...FallbackOption) *Fallback {
 	if replicas < 1 || size < 1 {
-		panic(fmt.Sprintf("core: a fallback for one of %d processes and %d keys makes no sense", replicas, size))
+		panic(fmt.Sprintf("core: a fallback for one of %d processes and %d keys: give at least 1 of each", replicas, size))
 	}
 	f := &Fallback{
 		replicas: replicas,

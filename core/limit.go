@@ -51,7 +51,7 @@ const (
 // A name starts with a letter or '*' and goes on with letters, digits and
 // !#$%&'*+.^_`|~:/- so that it can stand in a header field as it is. It is at
 // most 64 bytes long. The empty name makes the limit unnamed again. Names that begin
-// with "weir-" are this package's own: see [Limiter.HoldBack].
+// with "weir-" are this package's own, and not valid: see [Limiter.HoldBack].
 func (l Limit) Named(name string) Limit {
 	if l == Unlimited {
 		return l

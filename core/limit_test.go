@@ -55,6 +55,8 @@ func TestValidate(t *testing.T) {
 		{core.Leaky(10, second).Named("9lives"), []string{`"9lives"`, "byte 0"}},
 		{core.Leaky(10, second).Named("é"), []string{"byte 0"}},
 		{core.Leaky(10, second).Named("a=b"), []string{`'='`}},
+		{core.Leaky(10, second).Named("weir-api"), []string{`"weir-api"`, `begins with "weir-"`, "choose another"}},
+		{core.GCRA(86_400_000, core.PerSecond(1000)).Named("weir-held-back"), []string{`"weir-held-back"`, "choose another"}},
 		{core.Leaky(10, second).Named(strings.Repeat("a", 65)), []string{"65 bytes", "64"}},
 	} {
 		err := test.limit.Validate()
@@ -146,6 +148,7 @@ func TestLimitTellsItsNumbers(t *testing.T) {
 
 func TestMisusePanicsAtStartUp(t *testing.T) {
 	for name, misuse := range map[string]func(){
+		"NewFallback(-1)":   func() { core.NewFallback(-1, 10) },
 		"New(nil)":          func() { core.New(nil) },
 		"NewRedis(nil)":     func() { core.NewRedis(nil) },
 		"WithClock(nil)":    func() { core.WithClock(nil) },

@@ -7,7 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -28,49 +32,182 @@ import (
 // Sentinel URL the user and password are the sentinels'; those of the servers
 // are the parameters "username" and "password".
 //
-// The options are those of [NewRedis]. One that is a [LimiterOption], too, as that of
-// [WithTrace] is, goes for the Limiter as well, and in memory for that alone; the others
-// mean nothing to a Memory store.
+// The options are those of the store that the URL names, [RedisOption] or [MemoryOption], and
+// those of the Limiter, [LimiterOption]. One that is neither, such as [WithBudget] for memory:
+// or [WithMaxKeys] for Redis, is an error. [WithClock], [WithLogger] and [WithTrace] suit every
+// URL.
 //
 // The client heeds deadlines, and never repeats a question that may have been
 // charged, unless max_retries says so. In a cluster, go-redis also follows
 // redirections with what max_redirects allows. Close closes the client.
-func Open(rawURL string, options ...RedisOption) (*Limiter, error) {
-	u, err := url.Parse(rawURL)
+//
+// An error says what is wrong with the URL and never repeats a password.
+func Open(rawURL string, options ...OpenOption) (*Limiter, error) {
+	store, err := OpenStore(rawURL, options...)
 	if err != nil {
-		// The error would repeat the URL, and the password in it.
-		return nil, errors.New("core: the store's URL is malformed: write /, ?, #, @ and : in a user or password as %2F, %3F, %23, %40 and %3A")
+		return nil, err
+	}
+	return New(store, optionsFor[LimiterOption](options)...), nil
+}
+
+// OpenStore returns the store that a URL names, for what stands between it and the Limiter:
+//
+//	store, err := core.OpenStore("redis://localhost:6379")
+//	if err != nil {
+//		return err
+//	}
+//	limiter := core.New(core.CacheDenials(store, 10_000))
+//	defer limiter.Close()
+//
+// The URL, the options and the errors are those of [Open]. An option of a Limiter alone is
+// taken, so that one list serves every URL, but a store has no use for it: give it to [New], too.
+// Close of the store, or of the Limiter on it, closes the client.
+func OpenStore(rawURL string, options ...OpenOption) (Store, error) {
+	u, err := parseURL(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("core: the store's URL %w", err)
 	}
 	switch u.Scheme {
 	case "memory":
-		if u.Host != "" || u.Path != "" || u.Opaque != "" || u.RawQuery != "" {
-			return nil, fmt.Errorf("core: nothing may follow %q in a store's URL", "memory:")
+		if err := refuseOthers[MemoryOption](options, "is an option of Redis and does not apply to memory:"); err != nil {
+			return nil, err
 		}
-		return New(NewMemory(), forLimiter(options)...), nil
-	case "redis", "rediss", "unix":
-		if u.Opaque != "" || u.Scheme != "unix" && u.Host == "" {
-			return nil, fmt.Errorf("core: a store's URL names a host after %s://", u.Scheme)
+		return NewMemory(optionsFor[MemoryOption](options)...), nil
+	default:
+		if err := refuseOthers[RedisOption](options, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
+			return nil, err
 		}
 		client, err := dial(rawURL, u.Query())
 		if err != nil {
 			return nil, fmt.Errorf("core: the store's URL: %w", err)
 		}
-		store := newRedis(client, true, options)
+		store := newRedis(client, true, optionsFor[RedisOption](options))
 		store.owned = true
-		return New(store, forLimiter(options)...), nil
+		return store, nil
 	}
-	return nil, fmt.Errorf("core: a store's URL starts with memory:, redis://, rediss:// or unix://, not with %q", u.Scheme)
 }
 
-// forLimiter returns which of some options are a Limiter's, too.
-func forLimiter(options []RedisOption) []LimiterOption {
-	var own []LimiterOption
+// parseURL reads a store's URL, and says what is wrong with it, as in "the store's URL is empty". It
+// repeats nothing that may be a password, or a part of one that is not escaped.
+func parseURL(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, errors.New(`is empty: write "memory:", or "redis://" and a host`)
+	}
+	first, _ := utf8.DecodeRuneInString(text)
+	if unicode.IsSpace(first) {
+		return nil, fmt.Errorf("begins with %q: remove the white space", first)
+	}
+	if last, _ := utf8.DecodeLastRuneInString(text); unicode.IsSpace(last) {
+		return nil, fmt.Errorf("ends with %q: remove the white space", last)
+	}
+	scheme, _, _ := strings.Cut(strings.ToLower(text), ":")
+	switch host, port, err := net.SplitHostPort(text); {
+	case strings.EqualFold(text, "memory"):
+		return nil, fmt.Errorf("is %q: write %q", text, "memory:")
+	case first == '/':
+		return nil, errors.New(`lacks a scheme: write "unix://" in front of a socket's path`)
+	case isScheme(scheme) || strings.Contains(text, "://"):
+	case err == nil && isHost(host) && isPort(port):
+		return nil, fmt.Errorf("is %q: write %q", text, "redis://"+text)
+	default:
+		return nil, errors.New(`lacks a scheme: write "redis://" in front of the host`)
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil: // which would repeat the URL, and the password in it
+		return nil, errMalformed
+	case !isScheme(u.Scheme):
+		return nil, fmt.Errorf("must start with memory:, redis:// (for Valkey, too), rediss:// or unix://, not with %q", u.Scheme+":")
+	case u.Scheme == "memory":
+		if len(text) > len("memory:") {
+			return nil, fmt.Errorf("has something behind %q: write %q alone", "memory:", "memory:")
+		}
+		return u, nil
+	}
+	return u, checkServer(u)
+}
+
+// errMalformed is about what is most often wrong with a URL that cannot be read.
+var errMalformed = errors.New("is malformed: a port is a number, and /, ?, #, @, : and % in a user or password are written %2F, %3F, %23, %40, %3A and %25")
+
+// checkServer says what is wrong with the URL of a server, if something is.
+func checkServer(u *url.URL) error {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil || u.Fragment != "" || u.Scheme != "unix" && strings.Contains(u.Path, "@") {
+		return errMalformed // a password that is not escaped has ended the host too soon
+	}
+	for name, values := range query {
+		if mayHaveAt := name == "addr" || strings.HasSuffix(name, "name") || strings.HasSuffix(name, "password"); mayHaveAt {
+			values = nil
+		}
+		if strings.Contains(name+strings.Join(values, ""), "@") {
+			return errMalformed // the same
+		}
+	}
+	switch {
+	case u.Scheme == "unix" && u.Host != "":
+		return errors.New("has a host between unix:// and the socket's path: write three slashes, as in unix:///run/redis.sock")
+	case u.Opaque != "" || u.Scheme == "unix" && u.Path == "":
+		return fmt.Errorf("lacks what follows %s://: write redis:// and a host, or unix:// and a socket's path", u.Scheme)
+	case u.Scheme != "unix" && u.Host == "":
+		return fmt.Errorf("names no host after %s://: write %q", u.Scheme, u.Scheme+"://localhost:6379")
+	case u.Port() != "" && !isPort(u.Port()):
+		if len(u.Port()) > len("65535") || u.Hostname() == "" { // it may be a password
+			return errors.New("has a port that is not from 1 to 65535")
+		}
+		return fmt.Errorf("has port %s: a port is from 1 to 65535", u.Port())
+	}
+	for _, address := range query["addr"] {
+		_, port, err := net.SplitHostPort(address)
+		switch {
+		case strings.Contains(address, "@"):
+			return errors.New("has a user or password in addr: they stand in front of the first host, for all servers")
+		case err == nil && !isPort(port):
+			return fmt.Errorf("has addr=%s: a port is from 1 to 65535", address)
+		}
+	}
+	return nil
+}
+
+func isScheme(name string) bool {
+	switch name {
+	case "memory", "redis", "rediss", "unix":
+		return true
+	}
+	return false
+}
+
+// isHost reports whether a text is a name or an address, and no user with a password.
+func isHost(text string) bool {
+	return text != "" && !strings.ContainsAny(text, "/?#@%=& ")
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}
+
+// optionsFor returns those of some options that are of a kind.
+func optionsFor[Kind OpenOption](options []OpenOption) []Kind {
+	var own []Kind
 	for _, option := range options {
-		if of, ok := option.(LimiterOption); ok {
+		if of, ok := option.(Kind); ok {
 			own = append(own, of)
 		}
 	}
 	return own
+}
+
+// refuseOthers returns an error that names the first option that is neither of a kind nor a
+// Limiter's, if there is one.
+func refuseOthers[Kind OpenOption](options []OpenOption, why string) error {
+	for _, option := range options {
+		_, store := option.(Kind)
+		if _, limiter := option.(LimiterOption); !store && !limiter {
+			return fmt.Errorf("core: %s %s", option.madeBy(), why)
+		}
+	}
+	return nil
 }
 
 // dial returns the client that a Redis URL describes.

@@ -1,8 +1,13 @@
 package core_test
 
 import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/redistest"
@@ -14,31 +19,54 @@ func TestOpen(t *testing.T) {
 		"redis://localhost:6379":          "",
 		"redis://localhost":               "",
 		"redis://user:secret@localhost/3": "",
-		"rediss://:secret@localhost:6380/0?pool_size=20&dial_timeout=1s":         "",
-		"unix:///run/redis.sock?db=1":                                            "",
-		"unix://user:secret@/run/redis.sock":                                     "",
-		"redis://localhost:7000?addr=localhost:7001&addr=localhost:7002":         "",
-		"redis://localhost:26379?master_name=main&addr=localhost:26380":          "",
-		"redis://localhost:6379?max_retries=2":                                   "",
-		"":                                                                       "starts with memory:",
-		"localhost:6379":                                                         "starts with memory:",
-		"http://user:secret@localhost":                                           "starts with memory:",
-		"memory://localhost":                                                     "nothing may follow",
-		"memory:large":                                                           "nothing may follow",
-		"redis:localhost:6379":                                                   "names a host",
-		"redis://":                                                               "names a host",
-		"redis://localhost?master_name=":                                         "master_name is empty",
-		"redis://:secret/0@localhost:6379":                                       "malformed",
-		"redis://user:secret#0@localhost:6379":                                   "malformed",
-		"redis://user:secret@localhost:port":                                     "malformed",
-		"redis://user:secret@local\x7fhost":                                      "malformed",
-		"redis://user:secret%zz@localhost":                                       "malformed",
-		"redis://user:secret@localhost/database":                                 "core:",
-		"redis://user:secret@localhost?pool_size=many":                           "core:",
-		"redis://user:secret@localhost?no_such_option=1":                         "core:",
-		"redis://user:secret@localhost?master_name=main&no_such_option=1":        "core:",
-		"redis://user:secret@localhost?addr=localhost:7001&no_such_option=1":     "core:",
-		"redis://localhost?master_name=main&password=secret&sentinel_timeout=\t": "malformed",
+		"rediss://:secret@localhost:6380/0?pool_size=20&dial_timeout=1s": "",
+		"unix:///run/redis.sock?db=1":                                    "",
+		"unix://user:secret@/run/redis.sock":                             "",
+		"redis://localhost:7000?addr=localhost:7001&addr=localhost:7002": "",
+		"redis://localhost:26379?master_name=main&addr=localhost:26380":  "",
+		"redis://localhost:6379?max_retries=2":                           "",
+		"":                                                               `is empty: write "memory:", or "redis://" and a host`,
+		"memory":                                                         `is "memory": write "memory:"`,
+		"memory://localhost":                                             `has something behind "memory:"`,
+		"memory:large":                                                   `has something behind "memory:"`,
+		"memory:?":                                                       `has something behind "memory:"`,
+		"127.0.0.1:6379":                                                 `is "127.0.0.1:6379": write "redis://127.0.0.1:6379"`,
+		"localhost:6379":                                                 `is "localhost:6379": write "redis://localhost:6379"`,
+		"[::1]:6379":                                                     `is "[::1]:6379": write "redis://[::1]:6379"`,
+		"localhost":                                                      `lacks a scheme: write "redis://"`,
+		"user:secret@localhost:6379":                                     `lacks a scheme: write "redis://"`,
+		":secret@localhost":                                              `lacks a scheme: write "redis://"`,
+		"/run/redis.sock":                                                `lacks a scheme: write "unix://"`,
+		"redis://localhost:6379 ":                                        `ends with ' '`,
+		"redis://:secret@localhost\n":                                    `ends with '\n'`,
+		" redis://localhost:6379":                                        `begins with ' '`,
+		"http://user:secret@localhost":                                   `must start with memory:, redis:// (for Valkey, too), rediss:// or unix://, not with "http:"`,
+		"valkey://localhost":                                             `not with "valkey:"`,
+		"redis:localhost:6379":                                           "lacks what follows redis://",
+		"redis:":                                                         "names no host",
+		"redis://":                                                       `names no host after redis://: write "redis://localhost:6379"`,
+		"rediss:///0":                                                    `names no host after rediss://: write "rediss://localhost:6379"`,
+		"unix://run/redis.sock":                                          "three slashes",
+		"unix://":                                                        "lacks what follows unix://",
+		"redis://user:secret@localhost:99999":                            "has port 99999: a port is from 1 to 65535",
+		"redis://user:12345678":                                          "has a port that is not from 1 to 65535",
+		"redis://:99999":                                                 "has a port that is not from 1 to 65535",
+		"redis://:secret":                                                "malformed",
+		"redis://localhost:0":                                            "has port 0: a port is from 1 to 65535",
+		"redis://localhost:7000?addr=h:70000":                            "has addr=h:70000: a port is from 1 to 65535",
+		"redis://localhost:7000?addr=me:secret@h:7001":                   "a user or password in addr",
+		"redis://localhost?master_name=":                                 "master_name is empty",
+		"redis://:secret/0@localhost:6379":                               "malformed",
+		"redis://user:secret#0@localhost:6379":                           "malformed",
+		"redis://user:secret@localhost:port":                             "malformed",
+		"redis://user:secret@local\x7fhost":                              "malformed",
+		"redis://user:secret%zz@localhost":                               "malformed",
+		"redis://user:secret@localhost/database":                         "core:",
+		"redis://user:secret@localhost?pool_size=many":                   "core:",
+		"redis://user:secret@localhost?no_such_option=1":                 "core:",
+		"redis://user:secret@localhost?master_name=main&no_such_option=1":         "core:",
+		"redis://user:secret@localhost?addr=localhost:7001&no_such_option=1":      "core:",
+		"redis://localhost?master_name=main&password=secret&sentinel_timeout=\t1": "malformed",
 	} {
 		limiter, err := core.Open(url)
 		switch {
@@ -55,6 +83,45 @@ func TestOpen(t *testing.T) {
 			t.Errorf("Open(%q): %v, want one with %q", url, err, problem)
 		case strings.Contains(err.Error(), "secret"):
 			t.Errorf("the error repeats the password: %v", err)
+		}
+	}
+}
+
+// Where a password is not escaped, the URL is taken apart in the wrong places: whatever part it ends up
+// in, no error repeats it.
+func TestOpenNeverRepeatsAPassword(t *testing.T) {
+	for _, password := range []string{"secret", "se/cret", "12/secret", "12#secret", "12?secret", "12?pool_size=secret", "secret=", "12?db=1&secret", "12;secret", "%secret", "se:cret", "12@secret", "1@1/secret", "12345678/0", " secret", "secret "} {
+		for _, form := range []string{
+			"redis://:%s@localhost:6379", "redis://user:%s@localhost/x/y", "rediss://user:%s@localhost:99999",
+			"unix://:%s@/run/redis.sock?x=y", "redis://localhost:1?addr=:%s@localhost:2", "user:%s@localhost", ":%s@localhost:99999",
+		} {
+			limiter, err := core.Open(fmt.Sprintf(form, password))
+			if err == nil {
+				_ = limiter.Close()
+			} else if text := err.Error(); strings.Contains(text, "cret") || strings.Contains(text, "12345678") {
+				t.Errorf("Open(%q): %v", fmt.Sprintf(form, password), err)
+			}
+		}
+	}
+}
+
+func TestCallsAfterCloseSayThatTheLimiterIsClosed(t *testing.T) {
+	for _, url := range []string{"memory:", redistest.Shared(t).URL()} {
+		limiter := opened(t, url)
+		if err := limiter.Close(); err != nil {
+			t.Fatal(err)
+		}
+		limit := core.Leaky(1, core.PerSecond(1))
+		_, allow := limiter.Allow(t.Context(), "key", limit)
+		_, peek := limiter.Peek(t.Context(), "key", limit)
+		_, reserve := limiter.Reserve(t.Context(), core.Check{Key: "key", Limit: limit, Cost: 1})
+		for verb, err := range map[string]error{
+			"Allow": allow, "Peek": peek, "Reserve": reserve, "Reset": limiter.Reset(t.Context(), "key", limit),
+			"Wait": limiter.Wait(t.Context(), "key", limit), "Ping": limiter.Ping(t.Context()),
+		} {
+			if err == nil || err.Error() != "core: the limiter is closed, or its store" || core.FailureOf(err) != core.Closed {
+				t.Errorf("%s on a closed limiter of %s: %v", verb, url, err)
+			}
 		}
 	}
 }
@@ -100,5 +167,82 @@ func TestCloseLeavesYourClientOpen(t *testing.T) {
 	}
 	if err := client.Ping(t.Context()).Err(); err != nil {
 		t.Errorf("the client was closed: %v", err)
+	}
+}
+
+// The clock of a store in memory is the one that Open was given.
+func TestOpenGivesTheStoreItsOptions(t *testing.T) {
+	for _, url := range []string{"memory:", redistest.Shared(t).URL()} {
+		now := time.Unix(1_000_000_000, 0)
+		limiter, err := core.Open(url, core.WithClock(func() time.Time { return now }), core.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer limiter.Close()
+		key, limit := rand.Text(), core.FixedWindow(1, time.Hour)
+		allowed := func() bool {
+			t.Helper()
+			d, err := limiter.Allow(t.Context(), key, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Allowed
+		}
+		if !allowed() || allowed() {
+			t.Fatalf("%s: of a limit of 1, not exactly one passes", url)
+		}
+		if now = now.Add(time.Hour); !allowed() {
+			t.Errorf("%s: an hour later by the clock that was given, the window of an hour is still full", url)
+		}
+	}
+	limiter, err := core.Open("memory:", core.WithMaxKeys(7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFinding(t, limiter.Diagnose(t.Context()), "store", core.SeverityNotice, "at most 7")
+}
+
+func TestOpenRefusesOptionsOfOtherStores(t *testing.T) {
+	for _, test := range []struct {
+		url    string
+		option core.OpenOption
+		want   string
+	}{
+		{"memory:", core.WithBudget(time.Second), "core: WithBudget is an option of Redis and does not apply to memory:"},
+		{"memory:", core.WithPrefix("shop"), "core: WithPrefix is an option of Redis and does not apply to memory:"},
+		{"memory:", core.WithBreaker(0, 0), "core: WithBreaker is an option of Redis and does not apply to memory:"},
+		{"memory:", core.WithInFlight(1), "core: WithInFlight is an option of Redis and does not apply to memory:"},
+		{"memory:", core.WithQueue(1, time.Second), "core: WithQueue is an option of Redis and does not apply to memory:"},
+		{"redis://localhost", core.WithMaxKeys(7), "core: WithMaxKeys is an option of memory: and does not apply to redis://"},
+		{"unix:///run/redis.sock", core.WithMaxKeys(7), "core: WithMaxKeys is an option of memory: and does not apply to unix://"},
+	} {
+		// One that applies does not excuse the other.
+		if _, err := core.Open(test.url, core.WithTrace(core.Trace{}), test.option); err == nil || err.Error() != test.want {
+			t.Errorf("Open(%q): %v, want %q", test.url, err, test.want)
+		}
+		if _, err := core.OpenStore(test.url, test.option); err == nil || err.Error() != test.want {
+			t.Errorf("OpenStore(%q): %v, want %q", test.url, err, test.want)
+		}
+	}
+}
+
+func TestOpenStore(t *testing.T) {
+	memory, err := core.OpenStore("memory:", core.WithTrace(core.Trace{}), core.WithLogger(slog.Default()))
+	if _, ok := memory.(*core.Memory); !ok || err != nil {
+		t.Errorf("memory: is a %T, %v", memory, err)
+	}
+	store, err := core.OpenStore(redistest.Shared(t).URL(), core.WithTrace(core.Trace{}), core.WithLogger(slog.Default()))
+	if _, ok := store.(*core.Redis); !ok || err != nil {
+		t.Fatalf("redis: is a %T, %v", store, err)
+	}
+	limiter := core.New(core.CacheDenials(store, 10))
+	if err := errors.Join(limiter.Ping(t.Context()), limiter.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Ping(t.Context()); core.FailureOf(err) != core.Closed {
+		t.Errorf("the limiter was closed, and the store answers %v", err)
+	}
+	if store, err := core.OpenStore("http://localhost"); store != nil || err == nil {
+		t.Errorf("a URL that names no store opens %v, %v", store, err)
 	}
 }

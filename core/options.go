@@ -8,14 +8,29 @@ import (
 	"time"
 )
 
+// OpenOption is an option of [Open] and [OpenStore]: each [RedisOption], [MemoryOption] and
+// [LimiterOption] is one.
+type OpenOption interface {
+	madeBy() string // the function that makes it, as in "WithClock"
+}
+
 // RedisOption changes how a [Redis] store works.
-type RedisOption interface{ applyRedis(*Redis) }
+type RedisOption interface {
+	OpenOption
+	applyRedis(*Redis)
+}
 
 // MemoryOption changes how a [Memory] store works.
-type MemoryOption interface{ applyMemory(*Memory) }
+type MemoryOption interface {
+	OpenOption
+	applyMemory(*Memory)
+}
 
 // LimiterOption changes how a [Limiter] works.
-type LimiterOption interface{ applyLimiter(*Limiter) }
+type LimiterOption interface {
+	OpenOption
+	applyLimiter(*Limiter)
+}
 
 // DenialCacheOption changes how a [DenialCache] works.
 type DenialCacheOption interface{ applyDenialCache(*DenialCache) }
@@ -35,13 +50,21 @@ type StoreOption interface {
 	FallbackOption
 }
 
-type redisOption func(*Redis)
+type redisOption struct {
+	name  string
+	apply func(*Redis)
+}
 
-func (o redisOption) applyRedis(r *Redis) { o(r) }
+func (o redisOption) madeBy() string      { return o.name }
+func (o redisOption) applyRedis(r *Redis) { o.apply(r) }
 
-type memoryOption func(*Memory)
+type memoryOption struct {
+	name  string
+	apply func(*Memory)
+}
 
-func (o memoryOption) applyMemory(m *Memory) { o(m) }
+func (o memoryOption) madeBy() string        { return o.name }
+func (o memoryOption) applyMemory(m *Memory) { o.apply(m) }
 
 // WithPrefix sets what every key in Redis starts with, which keeps several
 // applications on one server apart. The default is "ratelimit". An empty prefix,
@@ -51,7 +74,7 @@ func WithPrefix(prefix string) RedisOption {
 	if prefix == "" || strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }) {
 		panic(fmt.Sprintf("core: key prefix %q is empty or has a brace, white space or a control byte", prefix))
 	}
-	return redisOption(func(r *Redis) { r.prefix = prefix })
+	return redisOption{"WithPrefix", func(r *Redis) { r.prefix = prefix }}
 }
 
 // WithBudget sets how long Redis may take to answer a call, from when it is sent. The default is
@@ -62,7 +85,7 @@ func WithBudget(budget time.Duration) RedisOption {
 	if budget <= 0 {
 		panic(fmt.Sprintf("core: budget %v is not positive", budget))
 	}
-	return redisOption(func(r *Redis) { r.budget = budget })
+	return redisOption{"WithBudget", func(r *Redis) { r.budget = budget }}
 }
 
 // WithInFlight sets how many script calls with checks may be under way to one server at once. The
@@ -73,7 +96,7 @@ func WithInFlight(n int) RedisOption {
 	if n < 1 {
 		panic(fmt.Sprintf("core: %d calls in flight are less than 1", n))
 	}
-	return redisOption(func(r *Redis) { r.inFlight = n })
+	return redisOption{"WithInFlight", func(r *Redis) { r.inFlight = n }}
 }
 
 // WithQueue bounds how many calls may wait in this process to be sent to one server, and for how
@@ -85,7 +108,7 @@ func WithQueue(most int, longest time.Duration) RedisOption {
 	if most < 1 || longest <= 0 {
 		panic(fmt.Sprintf("core: a queue of %d calls for %v makes no sense", most, longest))
 	}
-	return redisOption(func(r *Redis) { r.maxWaiting, r.patience = most, longest })
+	return redisOption{"WithQueue", func(r *Redis) { r.maxWaiting, r.patience = most, longest }}
 }
 
 // WithBreaker sets after how many failed calls in a row a server is not asked for a
@@ -98,7 +121,7 @@ func WithBreaker(failures int, pause time.Duration) RedisOption {
 	if failures < 0 || failures > 0 && pause <= 0 {
 		panic(fmt.Sprintf("core: a breaker after %d failures for %v makes no sense", failures, pause))
 	}
-	return redisOption(func(r *Redis) { r.breakerFailures, r.breakerPause = failures, pause })
+	return redisOption{"WithBreaker", func(r *Redis) { r.breakerFailures, r.breakerPause = failures, pause }}
 }
 
 // TraceOption is an option of all that can be traced: a [RedisOption], a
@@ -112,6 +135,8 @@ type TraceOption interface {
 // WithTrace has a trace told of what is done. Give it to each part that it is to hear of,
 // and to one part as often as there are traces: all are told. The default is none.
 func WithTrace(t Trace) TraceOption { return t }
+
+func (Trace) madeBy() string { return "WithTrace" }
 
 func (t Trace) applyRedis(r *Redis)             { r.trace = r.trace.and(t) }
 func (t Trace) applyDenialCache(c *DenialCache) { c.trace = c.trace.and(t) }
@@ -137,6 +162,8 @@ func WithLogger(logger *slog.Logger) LoggerOption {
 
 type loggerOption struct{ logger func() *slog.Logger }
 
+func (loggerOption) madeBy() string { return "WithLogger" }
+
 func (o loggerOption) applyRedis(r *Redis)     { r.logger = o.logger }
 func (o loggerOption) applyLimiter(l *Limiter) { l.returns.logger = o.logger }
 
@@ -146,7 +173,7 @@ func WithMaxKeys(n int) MemoryOption {
 	if n < 1 {
 		panic(fmt.Sprintf("core: a bound of %d keys is less than 1", n))
 	}
-	return memoryOption(func(m *Memory) { m.maxKeys = n })
+	return memoryOption{"WithMaxKeys", func(m *Memory) { m.maxKeys = n }}
 }
 
 // WithClock replaces the store's clock in tests. In production it is never used:
@@ -162,6 +189,8 @@ func WithClock(now func() time.Time) StoreOption {
 
 // clock returns microseconds since 1970.
 type clock func() int64
+
+func (clock) madeBy() string { return "WithClock" }
 
 func (c clock) applyRedis(r *Redis)   { r.clock = c }
 func (c clock) applyMemory(m *Memory) { m.clock, m.slack = c, time.Hour.Microseconds() }

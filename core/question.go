@@ -30,6 +30,9 @@ func validate(checks []Check) error {
 		if err := c.Limit.Validate(); err != nil {
 			return err
 		}
+		if c.Undelayed > 0 && c.Limit.algorithm != shaping {
+			return fmt.Errorf("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
+		}
 		for j := range checks[:i] {
 			if d := &checks[j]; sameState(c, d) && c.Limit.units != d.Limit.units {
 				return fmt.Errorf("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)

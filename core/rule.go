@@ -15,7 +15,11 @@ type definition struct {
 	name      string
 	capacity  int
 	rate      Rate // of a window: capacity events per window
+	own       bool // a limit of this package's, whose name may begin with reserved
 }
+
+// reserved is what the names of this package's own limits begin with.
+const reserved = "weir-"
 
 // rule is a definition with all that follows from it. There is one for all equal
 // definitions, so a limit is copied and compared as a pointer. It never changes.
@@ -72,6 +76,13 @@ func ruleOf(d definition) *rule {
 	return r
 }
 
+// ownNamed is Named for a limit of this package's own.
+func (l Limit) ownNamed(name string) Limit {
+	d := l.known().definition
+	d.name, d.own = name, true
+	return Limit{ruleOf(d)}
+}
+
 // forgetRule forgets the rule of a definition, unless it has got another one.
 func forgetRule(d definition) {
 	rules.mu.Lock()
@@ -114,6 +125,9 @@ func (d *definition) workOut() (units, error) {
 	}
 	if err := checkName(d.name); err != nil {
 		return units{}, err
+	}
+	if strings.HasPrefix(d.name, reserved) && !d.own {
+		return units{}, fmt.Errorf("core: limit name %q begins with %q, as this package's own do: choose another name", d.name, reserved)
 	}
 	u, err := d.algorithm.arithmetic().units(d.capacity, d.rate)
 	if err != nil {

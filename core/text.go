@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -90,8 +91,8 @@ func appendDuration(b []byte, d time.Duration) []byte {
 
 // ParseLimit reads a limit in the form that [Limit.String] writes. White space
 // around the comma may be left out and elsewhere doubled, and durations may have any form
-// that [time.ParseDuration] takes, or a whole number of days ("7d"). The limit
-// is validated.
+// that [time.ParseDuration] takes, or a whole number of days ("7d"). A rate may also be per
+// "second", "minute", "hour" or "day". The limit is validated.
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err != nil {
@@ -126,15 +127,18 @@ func parseLimit(text string) (Limit, error) {
 	if !ok {
 		return Limit{}, fmt.Errorf("no algorithm is called %q: want one of %s", fields[0], algorithmNames())
 	}
-	capacity, err := strconv.Atoi(fields[1])
+	capacity, err := parseNumber("capacity", fields[1])
 	if err != nil {
-		return Limit{}, fmt.Errorf("capacity %q is not a whole number", fields[1])
+		return Limit{}, err
 	}
-	rate := Rate{Events: capacity}
-	if a.windowed() {
-		rate.Period, err = parseDuration(strings.TrimSpace(pace))
-	} else {
-		rate, err = parseRate(strings.TrimSpace(pace))
+	rate, pace := Rate{Events: capacity}, strings.TrimSpace(pace)
+	switch {
+	case !a.windowed():
+		rate, err = parseRate(pace)
+	case strings.Contains(pace, "/"):
+		err = fmt.Errorf("%s takes the length of its window, such as 1m, and not a rate such as %q", a, pace)
+	default:
+		rate.Period, err = parseDuration(pace)
 	}
 	if err != nil {
 		return Limit{}, err
@@ -142,17 +146,40 @@ func parseLimit(text string) (Limit, error) {
 	return newLimit(a, capacity, rate).Named(name), nil
 }
 
+// parseNumber reads a whole number. What it is called is for the error.
+func parseNumber(what, text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("%s %s is not from 1 to %d", what, text, min(math.MaxInt, most))
+	case err != nil:
+		return 0, fmt.Errorf("%s %q is not a whole number", what, text)
+	}
+	return n, nil
+}
+
+// fullUnits are the periods of a rate that may be written in full.
+var fullUnits = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": day}
+
 func parseRate(text string) (Rate, error) {
 	number, period, found := strings.Cut(text, "/")
-	events, err := strconv.Atoi(strings.TrimSpace(number))
-	if !found || err != nil {
+	number, period = strings.TrimSpace(number), strings.TrimSpace(period)
+	if !found || number == "" {
 		return Rate{}, fmt.Errorf("rate %q is not a whole number per period, as in %q or %q", text, "10/s", "5/2s")
 	}
-	period = strings.TrimSpace(period)
-	if period != "" && isLetter(period[0]) {
-		period = "1" + period
+	events, err := parseNumber("rate", number)
+	if err != nil {
+		return Rate{}, err
 	}
-	d, err := parseDuration(period)
+	d, inFull := fullUnits[period]
+	if !inFull {
+		d, err = parseDuration(period)
+	}
+	if err != nil && period != "" && isLetter(period[0]) { // s is short for 1s
+		if one, failure := parseDuration("1" + period); failure == nil {
+			d, err = one, nil
+		}
+	}
 	if err != nil {
 		return Rate{}, err
 	}
@@ -169,7 +196,7 @@ func parseDuration(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf("period %q is not a duration such as 1s, 250ms, 1h30m or 7d", text)
+		return 0, fmt.Errorf("period %q is not a duration such as 1s, 250ms, 1h30m or 7d, up to %dd", text, longest/day)
 	}
 	return d, nil
 }

@@ -45,6 +45,10 @@ func TestLimitText(t *testing.T) {
 		" leaky  10 ,1/s ":          "leaky 10, 1/s",
 		"leaky 10,1 / 1s":           "leaky 10, 1/s",
 		"leaky 10, 60/60s":          "leaky 10, 60/m",
+		"leaky 10, 1/second":        "leaky 10, 1/s",
+		"gcra 10, 20/minute":        "gcra 10, 20/m",
+		"shaping 10, 100 / hour":    "shaping 10, 100/h",
+		"token-bucket 10, 1000/day": "token-bucket 10, 1000/d",
 		"fixed-window 100,60s":      "fixed-window 100, 1m",
 		"fixed-window 100, 24h":     "fixed-window 100, 1d",
 		"fixed-window 100, 0.5s":    "fixed-window 100, 500ms",
@@ -67,9 +71,13 @@ func TestLimitText(t *testing.T) {
 		"leaky 10, 1":                     `rate "1"`,
 		"leaky 10, /s":                    `rate "/s"`,
 		"leaky 10, 1/":                    `period ""`,
-		"leaky 10, 1/fortnight":           `period "1fortnight"`,
+		"leaky 10, 1/fortnight":           `period "fortnight"`,
 		"leaky 10, 1/s, 2/m":              "period",
-		"fixed-window 10, 1/s":            `period "1/s"`,
+		"leaky 10, 1/2second":             `period "2second"`,
+		"1/second":                        "as in \"leaky 10, 1/s\"",
+		"fixed-window 10, 1/s":            `fixed-window takes the length of its window, such as 1m, and not a rate such as "1/s"`,
+		"fixed-window 10, 40000d":         "up to 36500",
+		"fixed-window 10, 99999999999h":   "up to 36500d",
 		"fixed-window 10, 1.5d":           `"1.5d"`,
 		"fixed-window 10, 99999999d":      `"99999999d"`,
 		": leaky 10, 1/s":                 "name before the colon is empty",
@@ -77,7 +85,9 @@ func TestLimitText(t *testing.T) {
 		"leaky 0, 1/s":                    "capacity 0",
 		"leaky 10, 0/s":                   "rate of 0",
 		"fixed-window 10, -1s":            "period -1s",
-		"leaky 99999999999999999999, 1/s": "not a whole number",
+		"leaky 99999999999999999999, 1/s": "capacity 99999999999999999999 is not from 1 to 9007199254740991",
+		"leaky 1, 99999999999999999999/s": "rate 99999999999999999999 is not from 1 to 9007199254740991",
+		"leaky 1, ten/s":                  `rate "ten" is not a whole number`,
 	} {
 		if l, err := core.ParseLimit(text); err == nil || !strings.Contains(err.Error(), want) || l != (core.Limit{}) {
 			t.Errorf("ParseLimit(%q) is %+v, %v, want an error with %q", text, l, err, want)
@@ -157,6 +167,10 @@ func TestLimitInJSON(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(`{"Login":"leaky"}`), &got); err == nil || got != want {
 		t.Errorf("after an error: %+v, %v, want what it was", got, err)
+	}
+	err = json.Unmarshal([]byte(`{"Login":"fixed-window 99999999999999999999, 1m"}`), &got)
+	if err == nil || !strings.Contains(err.Error(), "capacity 99999999999999999999 is not from 1 to") {
+		t.Errorf("a capacity beyond all numbers: %v", err)
 	}
 	if _, err := json.Marshal(configuration{}); err == nil {
 		t.Error("the zero limit can be marshalled")

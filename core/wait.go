@@ -132,8 +132,8 @@ func (l *Limiter) Do(ctx context.Context, key string, limit Limit, fn func(conte
 }
 
 // heldBack is the limit whose level is how long a key is held back, in milliseconds. Its
-// name is one that nobody gives to a limit of his own by accident.
-var heldBack = GCRA(int(LongestHoldBack/time.Millisecond), Per(1000, time.Second)).Named("weir-held-back")
+// name is reserved.
+var heldBack = GCRA(int(LongestHoldBack/time.Millisecond), Per(1000, time.Second)).ownNamed(reserved + "held-back")
 
 // LongestHoldBack bounds what [Limiter.HoldBack] believes.
 const LongestHoldBack = 24 * time.Hour

@@ -340,6 +340,10 @@ func TestFirstOfABurstAreNotDelayed(t *testing.T) {
 	if _, err := limiter.AllowAll(t.Context(), core.Check{Key: "key", Limit: limit, Cost: 1, Undelayed: -1}); err == nil {
 		t.Error("-1 undelayed units are no error")
 	}
+	leaky := core.Check{Key: "key", Limit: core.Leaky(6, core.PerSecond(2)), Cost: 1, Undelayed: 2}
+	if _, err := limiter.AllowAll(t.Context(), leaky); err == nil || !strings.Contains(err.Error(), "2 undelayed units of leaky 6, 2/s: only a Shaping limit delays") {
+		t.Errorf("undelayed units of a limit that delays nobody: %v", err)
+	}
 }
 
 func TestHoldBackHoldsAllWhoHeedIt(t *testing.T) {

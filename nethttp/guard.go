@@ -337,6 +337,9 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 		if err := check.Limit.Validate(); err != nil {
 			return core.Check{}, err
 		}
+		if !delays(check.Limit) {
+			check.Undelayed = 0
+		}
 	}
 	if check.Limit == core.Unlimited {
 		return check, nil

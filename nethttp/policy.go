@@ -49,8 +49,9 @@ type Policy struct {
 	// Undelayed is how many requests of a [core.Shaping] limit's queue pass without delay,
 	// as nginx's "delay=" says: the first of a burst and so many behind it pass at once, and
 	// the others are released at the limit's pace. ("nodelay" is [core.Leaky].) The default
-	// is 0, which delays all but the first; less is a mistake that panics. Units count if
-	// the policy has a Cost.
+	// is 0, which delays all but the first; less is a mistake that panics, and so is more for
+	// a Limit that is not a [core.Shaping] one. Of such a limit that LimitFor picks it means
+	// nothing. Units count if the policy has a Cost.
 	Undelayed int
 
 	// Settle says, when a request has been served, what it has really cost; Cost is then
@@ -201,10 +202,13 @@ func (o *Options) check() error {
 		return fmt.Errorf("OnOverload is %v, want FailOpen, FailClosed or Fallback", o.OnOverload)
 	}
 	if o.Replicas < 0 {
-		return fmt.Errorf("%d replicas are less than none", o.Replicas)
+		return fmt.Errorf("Replicas is %d: give the number of processes that share the limits, or 0 for one", o.Replicas)
 	}
 	return nil
 }
+
+// delays reports whether a limit makes requests wait for their turn.
+func delays(l core.Limit) bool { return l.Algorithm() == "shaping" }
 
 // checkPolicies returns the reason why policies make no sense, if they do not.
 func checkPolicies(policies []Policy) error {
@@ -229,14 +233,15 @@ func checkPolicies(policies []Policy) error {
 			return fmt.Errorf("policy %d has both a Limit (%s) and a LimitFor: leave one of them out", i, p.Limit)
 		case !limited && p.LimitFor == nil:
 			return fmt.Errorf("policy %d has no limit: set Limit or LimitFor", i)
-		case limited && p.Undelayed > 0 && p.Limit.Algorithm() != shapingName:
-			return fmt.Errorf("policy %d has %d undelayed requests, and %s delays none: use core.Shaping, or leave Undelayed out", i, p.Undelayed, p.Limit)
 		}
 		if !limited {
 			continue
 		}
 		if err := p.Limit.Validate(); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
+		}
+		if p.Undelayed > 0 && !delays(p.Limit) {
+			return fmt.Errorf("policy %d: Undelayed is %d, but %s delays nobody: use core.Shaping, or leave Undelayed out", i, p.Undelayed, p.Limit)
 		}
 		if p.Shadow || !p.Limit.Given() {
 			continue

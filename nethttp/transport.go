@@ -68,9 +68,9 @@ func NewTransport(l *core.Limiter, limit core.Limit, options TransportOptions) *
 	case l == nil:
 		panic("ratelimit: the limiter is nil")
 	case limit != core.Limit{} && options.LimitFor != nil:
-		panic(fmt.Sprintf("ratelimit: a transport has both a limit (%s) and a LimitFor: give it the zero Limit, or leave LimitFor out", limit))
+		panic("ratelimit: a transport has both a limit and LimitFor: leave one out")
 	case limit == core.Limit{} && options.LimitFor == nil:
-		panic("ratelimit: a transport has no limit: give it one, or set LimitFor")
+		panic("ratelimit: a transport has neither a limit nor LimitFor: give one")
 	case options.OnError != unsaid && options.OnError != FailOpen && options.OnError != FailClosed:
 		panic(fmt.Sprintf("ratelimit: OnError is %v, want FailOpen or FailClosed", options.OnError))
 	}

@@ -276,17 +276,20 @@ func TestTransportOnRedis(t *testing.T) {
 func TestTransportPanicsOnMisuse(t *testing.T) {
 	limit := core.Leaky(1, core.PerSecond(1))
 	for name, misuse := range map[string]func(){
-		"no limiter": func() { ratelimit.NewTransport(nil, limit, ratelimit.TransportOptions{}) },
-		"no limit":   func() { ratelimit.NewTransport(memory(), core.Limit{}, ratelimit.TransportOptions{}) },
-		"a bad limit": func() {
+		"the limiter is nil":           func() { ratelimit.NewTransport(nil, limit, ratelimit.TransportOptions{}) },
+		"neither a limit nor LimitFor": func() { ratelimit.NewTransport(memory(), core.Limit{}, ratelimit.TransportOptions{}) },
+		"both a limit and LimitFor": func() {
+			ratelimit.NewTransport(memory(), limit, ratelimit.TransportOptions{LimitFor: func(*http.Request) core.Limit { return limit }})
+		},
+		"capacity 0": func() {
 			ratelimit.NewTransport(memory(), core.Leaky(0, core.PerSecond(1)), ratelimit.TransportOptions{})
 		},
-		"a bad mode": func() { ratelimit.NewTransport(memory(), limit, ratelimit.TransportOptions{OnError: 7}) },
+		"OnError is ErrorMode(7)": func() { ratelimit.NewTransport(memory(), limit, ratelimit.TransportOptions{OnError: 7}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
+				if said, _ := recover().(string); !strings.HasPrefix(said, "ratelimit: ") || !strings.Contains(said, name) {
+					t.Errorf("panics with %q, want a reason", said)
 				}
 			}()
 			misuse()

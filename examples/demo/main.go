@@ -2,7 +2,7 @@
 // remembers, what it answers, and when the next request passes.
 //
 //	go run ./examples/demo                                  # then open http://localhost:8080
-//	go run ./examples/demo -redis redis://localhost:6379    # or REDIS_URL
+//	go run ./examples/demo -redis redis://localhost:6379    # or REDIS_URL, where there is a password
 //
 // Whoever opens the page is a visitor with keys of his own. All that he does becomes
 // real requests, which this program sends to itself over HTTP, through the
@@ -42,11 +42,11 @@ const (
 
 func main() {
 	addr := flag.String("addr", "localhost:8080", "address to listen on")
-	store := flag.String("redis", cmp.Or(os.Getenv("REDIS_URL"), inMemory), "URL of the store; REDIS_URL is its default")
+	store := serve.StoreFlag(flag.CommandLine, inMemory)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
-	if err := run(ctx, *addr, *store, os.Stdout); err != nil {
+	if err := run(ctx, *addr, store(), os.Stdout); err != nil {
 		log.Fatal("demo: ", err)
 	}
 }

@@ -1,7 +1,11 @@
 // Doctor examines the Redis that limits are to live on, and says in plain words what is
 // wrong and what to do about it. It exits with status 1 if there is a problem.
 //
-//	go run ./examples/doctor -redis redis://user:password@localhost:6379
+//	go run ./examples/doctor -redis redis://localhost:6379
+//	REDIS_URL=redis://user:password@localhost:6379 go run ./examples/doctor
+//
+// A URL with a password belongs in REDIS_URL: everybody on the machine can read the flags of a
+// process. Where both are given, the flag wins.
 //
 // It asks with the client that core.Open makes and the default prefix of keys. A program
 // that has others asks its own limiter: limiter.Diagnose(ctx).
@@ -17,16 +21,29 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/examples/internal/serve"
 )
 
 func main() {
-	store := flag.String("redis", "redis://localhost:6379", "URL of the store")
-	patience := flag.Duration("timeout", 10*time.Second, "how long it may take")
-	flag.Parse()
-	if err := run(os.Stdout, *store, *patience); err != nil {
+	if err := command(os.Stdout, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// command runs the doctor with the flags of a command line.
+func command(w io.Writer, args []string) error {
+	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
+	flags.SetOutput(w)
+	store := serve.StoreFlag(flags, "redis://localhost:6379")
+	patience := flags.Duration("timeout", 10*time.Second, "how long it may take")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil
+	case err != nil:
+		return err
+	}
+	return run(w, store(), *patience)
 }
 
 func run(w io.Writer, store string, patience time.Duration) error {

@@ -9,11 +9,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"log"
-	"os"
 	"sync"
 
 	"github.com/weir-go/ratelimit/examples/internal/serve"
@@ -21,10 +19,10 @@ import (
 
 func main() {
 	addr := flag.String("addr", "localhost:8080", "address to listen on")
-	store := flag.String("redis", cmp.Or(os.Getenv("REDIS_URL"), memory), "URL of the store")
+	store := serve.StoreFlag(flag.CommandLine, "memory:")
 	load := flag.Int("load", 0, "requests a second to send to itself")
 	flag.Parse()
-	if err := run(*addr, *store, *load); err != nil {
+	if err := run(*addr, store(), *load); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/redis/go-redis/v9"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
 
@@ -20,15 +18,11 @@ import (
 	"github.com/weir-go/ratelimit/telemetry"
 )
 
-// memory is the URL of a store in this process, which has no server to be reported.
-const memory = "memory:"
-
 // service is a small API, and what watches it.
 type service struct {
 	handler  http.Handler
 	limiter  *core.Limiter
 	provider *metric.MeterProvider
-	client   *redis.Client // nil: in memory
 }
 
 func newService(url string) (*service, error) {
@@ -39,7 +33,7 @@ func newService(url string) (*service, error) {
 	}
 	s := &service{provider: metric.NewMeterProvider(metric.WithReader(reader))}
 	reporter := telemetry.New(telemetry.Options{MeterProvider: s.provider, MostServers: 10})
-	if s.limiter, s.client, err = open(url, core.WithTrace(reporter.Trace())); err != nil {
+	if s.limiter, err = open(url, core.WithTrace(reporter.Trace())); err != nil {
 		return nil, err
 	}
 	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HalfLife: time.Minute})
@@ -70,25 +64,17 @@ func newService(url string) (*service, error) {
 	return s, nil
 }
 
-// open returns a limiter, whose every part is traced, and its client.
-func open(url string, trace core.TraceOption) (*core.Limiter, *redis.Client, error) {
-	if url == memory {
-		return core.New(core.CacheDenials(core.NewMemory(), 10_000, trace), trace), nil, nil
-	}
-	options, err := redis.ParseURL(url)
+// open returns a limiter whose every part is traced.
+func open(url string, trace core.TraceOption) (*core.Limiter, error) {
+	store, err := core.OpenStore(url, trace)
 	if err != nil {
-		return nil, nil, errors.New("the store's URL is malformed") // err would repeat it, and the password in it
+		return nil, err
 	}
-	options.MaxRetries, options.ContextTimeoutEnabled = -1, true
-	client := redis.NewClient(options)
-	return core.New(core.CacheDenials(core.NewRedis(client, trace), 10_000, trace), trace), client, nil
+	return core.New(core.CacheDenials(store, 10_000, trace), trace), nil
 }
 
 func (s *service) close() {
 	_ = s.limiter.Close()
-	if s.client != nil {
-		_ = s.client.Close()
-	}
 	_ = s.provider.Shutdown(context.Background())
 }
 

@@ -99,7 +99,7 @@ func TestOffendersAreServed(t *testing.T) {
 }
 
 func TestTheDefaultStoreNeedsNoServer(t *testing.T) {
-	s, err := newService(memory)
+	s, err := newService("memory:")
 	if err != nil {
 		t.Fatal(err)
 	}

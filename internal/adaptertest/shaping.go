@@ -153,6 +153,14 @@ func testUndelayed(t *testing.T, s *suite) {
 				t.Errorf("served after %v, want %v", got, want)
 			}
 		}
+
+		plan := ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.Leaky(1, core.PerSecond(1)) }, Undelayed: 2}
+		h = f.around(f.limited(plan))
+		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+			if got := answer(h, ask(http.MethodGet, "/")).StatusCode; got != want {
+				t.Errorf("under a plan that delays nobody: status %d, want %d", got, want)
+			}
+		}
 	})
 }
 

@@ -41,21 +41,32 @@ func testMistakes(t *testing.T, s *suite) {
 		"a bad unit": {func() {
 			s.new(l, ratelimit.Options{}, minute(1, "api"), ratelimit.Policy{Limit: ten(), Unit: "Bäume"})
 		}, `policy 1: headers: the unit "Bäume" is not printable ASCII`},
-		"replicas":      {func() { s.new(l, ratelimit.Options{Replicas: -1}, minute(1, "api")) }, "-1 replicas are less than none"},
-		"a bad mode":    {func() { s.new(l, ratelimit.Options{OnError: 7}, minute(1, "api")) }, "OnError is ErrorMode(7)"},
-		"a bad leaky":   {func() { s.meters["leaky"](l, 0, core.PerSecond(1)) }, "capacity 0"},
-		"a bad drain":   {func() { s.meters["leaky"](l, 1, core.PerSecond(0)) }, "rate of 0 events"},
-		"a bad shaping": {func() { s.meters["shaping"](l, -1, core.PerSecond(1)) }, "capacity -1"},
-		"a bad bucket":  {func() { s.meters["token-bucket"](l, 1, core.Per(1, 0)) }, "period"},
-		"a bad gcra":    {func() { s.meters["gcra"](nil, 1, core.PerSecond(1)) }, "the limiter is nil"},
-		"a bad window":  {func() { s.windows["fixed-window"](l, 1, -time.Second) }, "period -1s"},
-		"a bad sliding": {func() { s.windows["sliding-window"](l, 1, 0) }, "period 0s"},
-		"a bad log":     {func() { s.windows["sliding-log"](l, 0, time.Second) }, "capacity 0"},
+		"replicas": {func() { s.new(l, ratelimit.Options{Replicas: -1}, minute(1, "api")) }, "Replicas is -1: give the number of processes"},
+		"nobody delayed": {func() {
+			s.new(l, ratelimit.Options{}, minute(1, "api"), ratelimit.Policy{Limit: ten(), Undelayed: 3})
+		}, "policy 1: Undelayed is 3, but leaky 10, 1/s delays nobody: use core.Shaping"},
+		"a name of ours": {func() { s.new(l, ratelimit.Options{}, minute(1, "weir-api")) }, `policy 0: core: limit name "weir-api" begins with "weir-"`},
+		"a bad mode":     {func() { s.new(l, ratelimit.Options{OnError: 7}, minute(1, "api")) }, "OnError is ErrorMode(7)"},
+		"a bad leaky":    {func() { s.meters["leaky"](l, 0, core.PerSecond(1)) }, "capacity 0"},
+		"a bad drain":    {func() { s.meters["leaky"](l, 1, core.PerSecond(0)) }, "rate of 0 events"},
+		"a bad shaping":  {func() { s.meters["shaping"](l, -1, core.PerSecond(1)) }, "capacity -1"},
+		"a bad bucket":   {func() { s.meters["token-bucket"](l, 1, core.Per(1, 0)) }, "period"},
+		"a bad gcra":     {func() { s.meters["gcra"](nil, 1, core.PerSecond(1)) }, "the limiter is nil"},
+		"a bad window":   {func() { s.windows["fixed-window"](l, 1, -time.Second) }, "period -1s"},
+		"a bad sliding":  {func() { s.windows["sliding-window"](l, 1, 0) }, "period 0s"},
+		"a bad log":      {func() { s.windows["sliding-log"](l, 0, time.Second) }, "capacity 0"},
 	} {
 		t.Run(name, func(t *testing.T) { expectPanic(t, c.build, "ratelimit: ", c.reason) })
 	}
 	t.Run("a nil function", func(t *testing.T) {
 		expectPanic(t, func() { s.meters["leaky"](l, 1, core.PerSecond(1), nil) }, "keyfuncs: ", "nil")
+		for name, build := range map[string]func(){
+			"Join: function 1 of 1":    func() { keyfuncs.Join(nil) },
+			"FirstOf: function 2 of 2": func() { keyfuncs.FirstOf(keyfuncs.RemoteIP, nil) },
+			"Join: no function":        func() { keyfuncs.Join() },
+		} {
+			expectPanic(t, build, "keyfuncs: ", name)
+		}
 	})
 }
 
@@ -77,6 +88,7 @@ func testNoMistakes(t *testing.T, s *suite) {
 	s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: one()}, ratelimit.Policy{Limit: one(), Shadow: true})
 	s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: ten()}, ratelimit.Policy{Limit: ten(), By: keyfuncs.Global})
 	s.new(l, ratelimit.Options{}, ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.Unlimited }})
+	s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: core.Shaping(10, core.PerSecond(1)), Undelayed: 3})
 	s.new(l, ratelimit.Options{}, ratelimit.Policy{Limit: ten(), Unit: "a word of one's own"})
 }
 
