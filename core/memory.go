@@ -143,8 +143,13 @@ func (m *Memory) answer(groups [][]ask, asks []ask, decisions []Decision, moment
 	}
 	for _, group := range groups {
 		pass, err := m.decide(group, asks, decisions, now, peek)
-		if err != nil && !group[0].check.Shadow { // a shadow check goes uncharged
+		if err != nil && !group[0].check.Shadow {
 			return err
+		}
+		if err != nil { // nothing was charged, and the other checks do not depend on it
+			group[0].unanswered = true
+			group[0].decide(false, peek, &decisions[group[0].index])
+			continue
 		}
 		if moments != nil {
 			charged(group, pass, moments)
