@@ -165,7 +165,7 @@ func (f *Fallback) Decide(ctx context.Context, checks []Check, decisions []Decis
 	})
 }
 
-// Peek is Decide that charges nothing.
+// Peek is Decide that charges nothing: Remaining is what is left of the share now.
 func (f *Fallback) Peek(ctx context.Context, checks []Check, decisions []Decision) error {
 	return f.ask(ctx, checks, decisions, func(shares []Check, decided []Decision, _ []int) error {
 		return f.memory.Peek(ctx, shares, decided)

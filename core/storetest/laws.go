@@ -39,6 +39,7 @@ var laws = []law{
 	{"duplicate checks add up in order", nil, duplicatesAddUp},
 	{"a shadow check gates nothing and is gated by nothing", nil, shadowGatesNothing},
 	{"peek leaves no trace and tells what would be", nil, peekLeavesNoTrace},
+	{"peek's Remaining is what is left before a charge", nil, peekTellsWhatIsLeft},
 	{"a cost of 0 is always allowed and charges nothing", nil, costOfNothing},
 	{"questions without sense are errors that change nothing", nil, questionsWithoutSense},
 	{"a clock that steps back mints nothing and locks nobody out longer than the recovery", nil, clockStepsBack},
@@ -549,6 +550,28 @@ func peekLeavesNoTrace(t *testing.T, s *stand) {
 		}
 		s.clock.now.Store(now)
 	})
+}
+
+func peekTellsWhatIsLeft(t *testing.T, s *stand) {
+	l, key := of(s.algorithm, 3, time.Hour), s.key()
+	var before core.Decision // what the last charge has left
+	for left := 3; left >= 0; left-- {
+		for cost := range 5 { // also what costs nothing, and what would not pass
+			d := s.peekAt(t, 0, core.Check{Key: key, Limit: l, Cost: cost})[0]
+			if d.Remaining != left || d.Allowed != (cost <= left) {
+				t.Errorf("%d of 3 left, and a cost of %d peeked: %+v", left, cost, answerOf(d))
+			}
+			if d.NextAfter != before.NextAfter || d.ResetAfter != before.ResetAfter {
+				t.Errorf("a cost of %d peeked: %+v, want the waits of what is left: %+v", cost, answerOf(d), answerOf(before))
+			}
+		}
+		if d := s.allow(t, key, l, 1); left > 0 {
+			before = d
+			if !d.Allowed || d.Remaining != left-1 {
+				t.Errorf("%d of 3 left, and 1 charged: %+v, want %d remaining", left, answerOf(d), left-1)
+			}
+		}
+	}
 }
 
 func costOfNothing(t *testing.T, s *stand) {
