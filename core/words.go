@@ -74,7 +74,7 @@ func (r *rule) appendNumbers(b []byte) []byte {
 	case fixedWindow:
 		return appendSpaced(b, u.window)
 	case slidingWindow:
-		return appendSpaced(b, u.window, u.tick)
+		return appendSpaced(b, u.window, u.tick, u.capacity)
 	case slidingLog:
 		return b
 	}

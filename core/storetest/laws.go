@@ -49,6 +49,8 @@ var laws = []law{
 	{"a named limit keeps what was used", nil, namedKeepsUsed},
 	{"a named limit made smaller is clamped for good", nil, namedIsClamped},
 	{"a named limit made smaller is clamped for good, the previous window too", []string{"sliding-window"}, previousIsClamped},
+	{"a named limit with other numbers has as much used, or is full", nil, renumberedKeepsUsed},
+	{"what was used in the previous window fills a smaller capacity", []string{"sliding-window"}, previousFills},
 	{"Reset makes a key as good as new", nil, resetMakesNew},
 	{"admitted requests leave at an even pace", []string{"shaping"}, evenPace},
 	{"nobody else is asked to queue", append([]string{"leaky", "token-bucket", "gcra"}, everyAlgorithm[4:]...), nobodyQueues},
@@ -591,13 +593,14 @@ func costOfNothing(t *testing.T, s *stand) {
 	if s.algorithm != "sliding-window" {
 		return
 	}
-	// Made smaller, it may be more than full: 1 and nine tenths of 5, of 5.
-	plan := func(n int) core.Limit { return of(s.algorithm, n, time.Hour).Named("plan") }
-	s.allow(t, key, plan(10), 10)
-	s.wait(66 * time.Minute)
-	s.allow(t, key, plan(10), 1)
+	// Where the clock steps back, it may be more than full: 1 and nine tenths of 5, of 5.
+	plan := of(s.algorithm, 5, time.Hour).Named("plan")
+	s.allow(t, key, plan, 5)
+	s.wait(78 * time.Minute)
+	s.allow(t, key, plan, 1)
+	s.wait(-12 * time.Minute)
 	other := of("leaky", 5, time.Hour)
-	d = s.allowAll(t, core.Check{Key: key, Limit: plan(5), Cost: 0}, core.Check{Key: key, Limit: other, Cost: 1})
+	d = s.allowAll(t, core.Check{Key: key, Limit: plan, Cost: 0}, core.Check{Key: key, Limit: other, Cost: 1})
 	if !allAllowed(d) || s.allow(t, key, other, 0).Remaining != 4 {
 		t.Errorf("nothing under an overfull limit has refused its neighbour: %+v", d)
 	}
@@ -777,6 +780,50 @@ func previousIsClamped(t *testing.T, s *stand) {
 	}
 	if d := s.allow(t, key, plan(10), 0); d.Remaining != 6 { // 10 − 0.9·4 = 6.4
 		t.Errorf("back at 10, %d remain, want 6", d.Remaining)
+	}
+}
+
+// renumberedKeepsUsed changes the capacity of a limit that has been used at random. What is used is
+// what it was, to the last fraction; so as many are left as the new capacity has more than that.
+func renumberedKeepsUsed(t *testing.T, s *stand) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, key := drawLimit(t, s.algorithm).Named("plan"), s.key()
+		rate := l.Rate()
+		capacity := max(1, rapid.SampledFrom([]int{1, l.Capacity() / 300, l.Capacity() / 3, l.Capacity() - 1}).Draw(t, "smaller capacity"))
+		smaller := newLimit(s.algorithm, capacity, rate).Named("plan")
+		if smaller.Validate() != nil || tick(smaller) != tick(l) {
+			return
+		}
+		s.use(t, key, l)
+		before := s.peek(t, key, l)
+		want := max(0, before.Remaining-(l.Capacity()-capacity))
+		d := s.allow(t, key, smaller, want+1)
+		if d.Allowed || d.Remaining != want {
+			t.Fatalf("%d of %s remain, and then under %s: %+v, want %d", before.Remaining, l, smaller, answerOf(d), want)
+		}
+		// A denial has written what it was clamped to.
+		back := s.allow(t, key, l, 0)
+		if want := max(before.Remaining, l.Capacity()-capacity); back.Remaining != want {
+			t.Fatalf("%d of %s remain after it was %s, want %d", back.Remaining, l, smaller, want)
+		}
+	})
+}
+
+func previousFills(t *testing.T, s *stand) {
+	key := s.key()
+	plan := func(n int) core.Limit { return core.SlidingWindow(n, 3*time.Hour).Named("plan") }
+	s.clock.now.Store(start.Truncate(3 * time.Hour).UnixMicro())
+	s.allow(t, key, plan(9_001), 7_099)
+	s.wait(3*time.Hour + 144*time.Minute) // a fifth of them counts: 1,419.8
+	for range 6 {
+		if d := s.allow(t, key, plan(29), 1); d.Allowed || d.Remaining != 0 {
+			t.Fatalf("1,419.8 used, and of 29: %+v", answerOf(d))
+		}
+	}
+	for _, cost := range []int{1, 29} {
+		if d := s.allow(t, key, plan(29), cost); !s.passesAt(t, key, plan(29), cost, d.RetryAfter) {
+			t.Errorf("%d of 29 do not pass at their RetryAfter of %v, or pass before", cost, d.RetryAfter)
+		}
 	}
 }
 
