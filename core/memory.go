@@ -230,11 +230,20 @@ func (m *Memory) decide(group, asks []ask, decisions []Decision, now int64, peek
 		case pass:
 			cost = a.cost
 		case a.usage.used+a.usage.second == 0 || repairs&(1<<min(i, 63)) == 0:
+			a.keep(now + decisions[a.index].ResetAfter.Microseconds())
 			continue
 		}
 		m.write(a, now, cost, now+decisions[a.index].ResetAfter.Microseconds())
 	}
 	return pass, nil
+}
+
+// keep has a key stay until an instant at least, if it is there: denials count on in a log whose
+// window has become longer, as they have been told.
+func (a *ask) keep(until int64) {
+	if a.entry != nil {
+		a.entry.full = max(a.entry.full, until)
+	}
 }
 
 // makeRoom gives keys up where the charges of a group would add more than fit,

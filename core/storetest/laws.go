@@ -50,6 +50,7 @@ var laws = []law{
 	{"a named limit made smaller is clamped for good", nil, namedIsClamped},
 	{"a named limit made smaller is clamped for good, the previous window too", []string{"sliding-window"}, previousIsClamped},
 	{"a named limit with other numbers has as much used, or is full", nil, renumberedKeepsUsed},
+	{"a named limit made longer tells when the same request passes", exceptSliding, longerTellsWhen},
 	{"what was used in the previous window fills a smaller capacity", []string{"sliding-window"}, previousFills},
 	{"Reset makes a key as good as new", nil, resetMakesNew},
 	{"admitted requests leave at an even pace", []string{"shaping"}, evenPace},
@@ -807,6 +808,27 @@ func renumberedKeepsUsed(t *testing.T, s *stand) {
 			t.Fatalf("%d of %s remain after it was %s, want %d", back.Remaining, l, smaller, want)
 		}
 	})
+}
+
+// exceptSliding are the algorithms whose RetryAfter is exact when their window has become longer.
+var exceptSliding = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string) bool { return name == "sliding-window" })
+
+func longerTellsWhen(t *testing.T, s *stand) {
+	short, long := of(s.algorithm, 3, 60*time.Millisecond).Named("plan"), of(s.algorithm, 3, 24*time.Hour).Named("plan")
+	for _, cost := range []int{1, 2, 3} {
+		key := s.key()
+		for range 3 {
+			s.allow(t, key, short, 1)
+			s.wait(time.Millisecond)
+		}
+		d := s.allow(t, key, long, cost)
+		for d.Allowed { // what has drained
+			d = s.allow(t, key, long, cost)
+		}
+		if !s.passesAt(t, key, long, cost, d.RetryAfter) {
+			t.Errorf("%d of 3, all used: %+v, want them to pass then and not a tick before", cost, answerOf(d))
+		}
+	}
 }
 
 func previousFills(t *testing.T, s *stand) {
