@@ -99,8 +99,10 @@ type Decision struct {
 	Degraded bool
 	// Limit is the limit that was asked.
 	Limit Limit
-	// Remaining is how many whole units are left: after the charge if the question
-	// passed, and uncharged if it was refused. 0 ≤ Remaining ≤ capacity.
+	// Remaining is how many whole units are left: after the charge, if there was one, and
+	// as many as there are now if there was none, because the call was denied, was a Peek
+	// or cost nothing. NextAfter and ResetAfter are about the same instant. 0 ≤ Remaining
+	// ≤ capacity.
 	Remaining int
 	// RetryAfter is 0 if Allowed. Otherwise it is the exact wait after which the
 	// same check will pass if nobody else uses the key, or [Never].

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -40,6 +41,10 @@ type Fallback struct {
 	memory   *Memory
 	limiter  *Limiter // that makes reservations of shares
 	seen     *otter.Cache[entryKey, sight]
+
+	// deciding is held while the memory takes over what has been seen of a key, so that nobody
+	// meets a key of which that has been done in part. Those who only decide share it.
+	deciding sync.RWMutex
 }
 
 // sight is what has been seen of a key under a limit.
@@ -133,16 +138,12 @@ func (f *Fallback) ObserveCharged(key string, limit Limit, n int) {
 //
 //nolint:contextcheck,nolintlint // what has happened is not called off; seen where it is called
 func (f *Fallback) correct(check *Check, more int, now int64) {
-	seen := false
-	f.seen.ComputeIfPresent(check.entryKey(), func(s sight) (sight, otter.ComputeOp) {
-		seen = true
-		used := min(s.usedAt(now, check.Limit.algorithm)+more, check.Limit.capacity)
-		if used <= 0 {
-			return sight{}, otter.InvalidateOp
-		}
-		return s.corrected(used, now, &check.Limit), otter.WriteOp
-	})
-	if seen {
+	if f.correctSeen(check, more, now) {
+		return
+	}
+	f.deciding.RLock() // what was seen has been taken over by now, or has been forgotten
+	defer f.deciding.RUnlock()
+	if f.correctSeen(check, more, now) {
 		return
 	}
 	share, part := check.Limit.Share(f.replicas), Settlement{}
@@ -152,6 +153,19 @@ func (f *Fallback) correct(check *Check, more int, now int64) {
 		part.Check = checkOf(check.Key, share, -more/f.replicas)
 	}
 	_ = f.memory.Settle(context.Background(), []Settlement{part}) // a memory that is full has forgotten others, too
+}
+
+// correctSeen corrects what was seen last of a key, and reports whether anything was.
+func (f *Fallback) correctSeen(check *Check, more int, now int64) (seen bool) {
+	f.seen.ComputeIfPresent(check.entryKey(), func(s sight) (sight, otter.ComputeOp) {
+		seen = true
+		used := min(s.usedAt(now, check.Limit.algorithm)+more, check.Limit.capacity)
+		if used <= 0 {
+			return sight{}, otter.InvalidateOp
+		}
+		return s.corrected(used, now, &check.Limit), otter.WriteOp
+	})
+	return seen
 }
 
 // Decide decides checks as a [Store] does, each under this process's share of its
@@ -165,7 +179,7 @@ func (f *Fallback) Decide(ctx context.Context, checks []Check, decisions []Decis
 	})
 }
 
-// Peek is Decide that charges nothing.
+// Peek is Decide that charges nothing: Remaining is what is left of the share now.
 func (f *Fallback) Peek(ctx context.Context, checks []Check, decisions []Decision) error {
 	return f.ask(ctx, checks, decisions, func(shares []Check, decided []Decision, _ []int) error {
 		return f.memory.Peek(ctx, shares, decided)
@@ -195,16 +209,18 @@ func (f *Fallback) ask(ctx context.Context, checks []Check, decisions []Decision
 		if err := share.Limit.Validate(); err != nil {
 			return err
 		}
-		if err := f.begin(ctx, &checks[i], share.Limit); err != nil {
-			return err
-		}
 		shares, places = append(shares, share), append(places, i)
 	}
 	if len(shares) == 0 {
 		return nil
 	}
 	decided := make([]Decision, len(shares))
-	if err := decide(shares, decided, places); err != nil {
+	unlock, err := f.begin(ctx, checks, shares, places)
+	if err == nil {
+		err = decide(shares, decided, places)
+	}
+	unlock()
+	if err != nil {
 		return err
 	}
 	for i, place := range places {
@@ -250,18 +266,54 @@ func (s *shares) Settle(ctx context.Context, settlements []Settlement) error {
 		one.Check = s.of.share(one.Check)
 		own[i] = one
 	}
+	s.of.deciding.RLock()
+	defer s.of.deciding.RUnlock()
 	return s.Memory.Settle(ctx, own)
 }
 
-// begin starts a key from what has been seen last, if that is later than what this
-// process has decided about it itself.
-func (f *Fallback) begin(ctx context.Context, check *Check, share Limit) error {
-	seen, ok := f.seen.Invalidate(check.entryKey())
+// begin starts the keys of checks from what has been seen last of them, where that is later
+// than what this process has decided about them itself. Nobody else starts a key until unlock
+// is called.
+func (f *Fallback) begin(ctx context.Context, checks, shares []Check, places []int) (unlock func(), err error) {
+	f.deciding.RLock()
+	if !f.hasSeen(checks, places) {
+		return f.deciding.RUnlock, nil
+	}
+	f.deciding.RUnlock()
+	f.deciding.Lock()
+	for i, place := range places {
+		if err := f.takeOver(ctx, &checks[place], shares[i].Limit); err != nil {
+			return f.deciding.Unlock, err
+		}
+	}
+	return f.deciding.Unlock, nil
+}
+
+// hasSeen reports whether anything has been seen of a check that this process has not gone on from.
+func (f *Fallback) hasSeen(checks []Check, places []int) bool {
+	for _, place := range places {
+		if _, ok := f.seen.GetIfPresent(checks[place].entryKey()); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// takeOver starts a key in the memory from what has been seen of it, which is kept if that
+// fails. Nobody else decides meanwhile.
+func (f *Fallback) takeOver(ctx context.Context, check *Check, share Limit) (err error) {
+	key := check.entryKey()
+	seen, ok := f.seen.Invalidate(key)
 	if !ok {
 		return nil
 	}
-	limits := []Limit{share}
-	if err := f.memory.Reset(ctx, check.Key, limits); err != nil {
+	defer func() {
+		if err != nil {
+			key.key = strings.Clone(key.key)
+			f.seen.SetIfAbsent(key, seen) // unless a store has said more since
+		}
+	}()
+	if err := f.memory.Reset(ctx, check.Key, []Limit{share}); err != nil {
 		return err
 	}
 	used := seen.usedAt(f.clock(), share.algorithm)

@@ -3,7 +3,10 @@ package core_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,6 +95,91 @@ func passes(t *testing.T, fallback *core.Fallback, key string, limit core.Limit)
 			}
 			return n
 		}
+	}
+}
+
+// What was seen of a key and what is decided from it is one step: whoever comes in between waits.
+func TestFallbackStartsAKeyInOneStep(t *testing.T) {
+	for name, limit := range hourly {
+		t.Run(name, func(t *testing.T) {
+			var reads atomic.Int64
+			var starting func()
+			clock := core.WithClock(func() time.Time {
+				if reads.Add(1) == 3 && starting != nil {
+					starting()
+				}
+				return time.Unix(1_000_000, 0)
+			})
+			fallback := core.NewFallback(1, 100, clock)
+			check := []core.Check{{Key: "key", Limit: limit(10), Cost: 10}}
+			fallback.Observe(check, []core.Decision{{Limit: check[0].Limit, Remaining: 4, ResetAfter: time.Hour}})
+			var others sync.WaitGroup
+			var other [1]core.Decision
+			reads.Store(1)      // the next one is of a memory that has emptied the key, and keeps it locked
+			starting = func() { // while the first caller takes over what was seen
+				var answered atomic.Bool
+				others.Go(func() {
+					if err := fallback.Decide(t.Context(), check, other[:]); err != nil {
+						t.Error(err)
+					}
+					answered.Store(true)
+				})
+				for range 1000 {
+					if answered.Load() {
+						break
+					}
+					runtime.Gosched()
+				}
+			}
+			var d [1]core.Decision
+			if err := fallback.Decide(t.Context(), check, d[:]); err != nil {
+				t.Fatal(err)
+			}
+			others.Wait()
+			if d[0].Allowed || d[0].Remaining != 4 || other[0].Allowed || other[0].Remaining != 4 {
+				t.Errorf("10 where 4 of 10 remain: %+v and %+v, want both denied with 4 remaining", d[0], other[0])
+			}
+		})
+	}
+}
+
+// However many ask at once when the store has gone, and whatever is settled meanwhile, as many pass
+// as are left.
+func TestFallbackAdmitsWhatIsLeftToThoseWhoAskAtOnce(t *testing.T) {
+	for name, limit := range hourly {
+		t.Run(name, func(t *testing.T) {
+			limit := limit(10)
+			for range 200 {
+				limiter, fallback := core.New(core.NewMemory()), core.NewFallback(1, 100)
+				check := core.Check{Key: "key", Limit: limit, Cost: 6}
+				r, err := limiter.Reserve(t.Context(), check)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fallback.Observe([]core.Check{check}, r.Decisions())
+				var passed atomic.Int64
+				var callers sync.WaitGroup
+				for range 8 {
+					callers.Go(func() {
+						for range 3 {
+							var d [1]core.Decision
+							if err := fallback.Decide(t.Context(), []core.Check{{Key: "key", Limit: limit, Cost: 1}}, d[:]); err != nil {
+								t.Error(err)
+							}
+							if d[0].Allowed {
+								passed.Add(1)
+							}
+						}
+					})
+				}
+				callers.Go(func() { fallback.ObserveSettled(r, 0, 8) }) // 2 more
+				callers.Wait()
+				fewest, most := int64(2), int64(4) // the 2 more may come when all that was left has passed
+				if n := passed.Load(); n < fewest || n > most {
+					t.Fatalf("%d pass where 4 of 10 are left, and 2 of these are charged besides: want %d to %d", n, fewest, most)
+				}
+			}
+		})
 	}
 }
 

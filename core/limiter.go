@@ -88,7 +88,7 @@ func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, er
 }
 
 // Peek answers whether one unit would pass now. It charges nothing and leaves no
-// trace.
+// trace, so Remaining is what is left now: 10 of a fresh limit of 10, where Allow says 9.
 func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, error) {
 	q := newLone(key, limit, 1)
 	defer q.free()
@@ -104,8 +104,9 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 	return q.decisions[0], nil
 }
 
-// PeekAll answers what each of several checks would be told now, in one round trip. It
-// charges nothing and leaves no trace. A check that is to [Look] is always allowed.
+// PeekAll answers whether each of several checks would pass now, in one round trip. It
+// charges nothing and leaves no trace: as with [Limiter.Peek], Remaining is what is left
+// now. A check that is to [Look] tells the same numbers and is always allowed.
 func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, error) {
 	if len(checks) == 0 {
 		return nil, errors.New("core: a question needs at least one check")

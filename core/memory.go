@@ -143,8 +143,13 @@ func (m *Memory) answer(groups [][]ask, asks []ask, decisions []Decision, moment
 	}
 	for _, group := range groups {
 		pass, err := m.decide(group, asks, decisions, now, peek)
-		if err != nil && !group[0].check.Shadow { // a shadow check goes uncharged
+		if err != nil && !group[0].check.Shadow {
 			return err
+		}
+		if err != nil { // nothing was charged, and the other checks do not depend on it
+			group[0].unanswered = true
+			group[0].decide(false, peek, &decisions[group[0].index])
+			continue
 		}
 		if moments != nil {
 			charged(group, pass, moments)
@@ -225,11 +230,20 @@ func (m *Memory) decide(group, asks []ask, decisions []Decision, now int64, peek
 		case pass:
 			cost = a.cost
 		case a.usage.used+a.usage.second == 0 || repairs&(1<<min(i, 63)) == 0:
+			a.keep(now + decisions[a.index].ResetAfter.Microseconds())
 			continue
 		}
 		m.write(a, now, cost, now+decisions[a.index].ResetAfter.Microseconds())
 	}
 	return pass, nil
+}
+
+// keep has a key stay until an instant at least, if it is there: denials count on in a log whose
+// window has become longer, as they have been told.
+func (a *ask) keep(until int64) {
+	if a.entry != nil {
+		a.entry.full = max(a.entry.full, until)
+	}
 }
 
 // makeRoom gives keys up where the charges of a group would add more than fit,

@@ -270,6 +270,26 @@ func TestMemoryKeepsWhatIsUsedMost(t *testing.T) {
 	}
 }
 
+// A full store that has no room for a shadow check decides the others, and says that it has not
+// decided the shadow.
+func TestMemoryAnswersNoShadowThatItCannotStore(t *testing.T) {
+	limiter := core.New(core.NewMemory(core.WithMaxKeys(1), core.WithClock(func() time.Time { return time.Unix(1, 0) })))
+	l := core.Leaky(2, core.PerHour(1))
+	for remaining := 1; remaining >= 0; remaining-- {
+		r, err := limiter.Reserve(t.Context(),
+			core.Check{Key: "key", Limit: l, Cost: 1}, core.Check{Key: "key", Limit: l, Cost: 1, Shadow: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := r.Decisions()[0]; !d.Allowed || d.Degraded || d.Remaining != remaining {
+			t.Errorf("the check: %+v, want it allowed, with %d remaining", d, remaining)
+		}
+		if d, want := r.Decisions()[1], (core.Decision{Limit: l, Degraded: true}); d != want {
+			t.Errorf("its shadow: %+v, want %+v", d, want)
+		}
+	}
+}
+
 // A shadow check does not push out the key that its own question has charged.
 func TestMemoryShadowSparesItsQuestion(t *testing.T) {
 	limiter := core.New(core.NewMemory(core.WithMaxKeys(1)))

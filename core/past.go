@@ -29,13 +29,17 @@ type point struct {
 const mostPoints = 16
 
 // low returns the least that may have been used of a limit since a charge, or most if
-// nothing was given back since.
+// nothing was given back since. A log has no instants of before a reset, so that only those
+// of one microsecond have to be told apart.
 func (p *past) low(l *Limit, charged Moment, now int64) int64 {
 	if p == nil {
 		return most
 	}
 	for _, since := range p.points {
 		if since.at < charged.At || since.at == charged.At && since.order <= charged.Order {
+			continue
+		}
+		if l.algorithm == slidingLog && since.at != charged.At {
 			continue
 		}
 		last := p.points[len(p.points)-1]

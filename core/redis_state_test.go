@@ -257,6 +257,45 @@ func TestTimeToLiveIsRenewedInPassing(t *testing.T) {
 	t.Error("the key has no time to live after 1000 charges")
 }
 
+// A log that was left by a shorter window lives for as long as it counts in a longer one, whether
+// that denies or admits, and whatever is settled of what the shorter one has charged.
+func TestLogOfALongerWindowLivesOn(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	short, long := core.SlidingLog(3, 60*time.Millisecond).Named("plan"), core.SlidingLog(3, 24*time.Hour).Named("plan")
+	for _, test := range []struct {
+		name     string
+		used     int // of the shorter one
+		admitted bool
+		settled  bool
+	}{
+		{name: "a denial", used: 3},
+		{name: "a charge", used: 1, admitted: true},
+		{name: "a charge, and a settlement of what was charged before", used: 1, admitted: true, settled: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			prefix, now := redistest.Prefix(t), time.Unix(1_000_000, 0)
+			limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient),
+				core.WithClock(func() time.Time { return now })))
+			r, err := limiter.Reserve(t.Context(), core.Check{Key: "key", Limit: short, Cost: test.used})
+			if err != nil {
+				t.Fatal(err)
+			}
+			now = now.Add(time.Microsecond)
+			if d, err := limiter.Allow(t.Context(), "key", long); err != nil || d.Allowed != test.admitted {
+				t.Fatalf("%+v, %v, want allowed %t", d, err, test.admitted)
+			}
+			if test.settled {
+				if err := r.Cancel(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if ttl := client.PTTL(t.Context(), onlyKey(t, client, prefix)).Val(); ttl < 23*time.Hour {
+				t.Errorf("the key lives for %v, and what it holds counts for a day", ttl)
+			}
+		})
+	}
+}
+
 // Numbers without end are damage.
 func TestNumbersWithoutEnd(t *testing.T) {
 	client := redistest.Shared(t).Client(t)

@@ -62,12 +62,13 @@ type correction struct {
 func (c *correction) givesBack() bool { return c.events < 0 && c.at.At != 0 }
 
 // lowest returns the least that may have been used of a state since the charge. A charge
-// that lies in the future was made before the clock stepped back, nobody knows when.
+// that lies in the future was made before the clock stepped back, nobody knows when; a log
+// knows all the same whether it is there.
 func (c *correction) lowest(own *Limit, p *past, now int64) int64 {
 	switch {
 	case !c.givesBack():
 		return most
-	case c.at.At > now:
+	case c.at.At > now && own.algorithm != slidingLog:
 		return 0
 	}
 	return p.low(own, c.at, now)
@@ -262,7 +263,8 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // between, so that what others have charged and given back meanwhile counts as drained
 // where it may have been. Nothing is given back to a key that was [Limiter.Reset], or
 // that is under another plan by now than when others have given back, or if the store's
-// clock has stepped back behind the charge.
+// clock has stepped back behind the charge or behind the Reset. Only a [SlidingLog] knows
+// even then what is left of a charge.
 func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	settlements, err := r.settlements(costs)
 	if err != nil {

@@ -14,6 +14,9 @@ import (
 // each key, and never more, since refused requests are not remembered. n may be
 // at most a million. A window is a whole number of microseconds.
 //
+// When the window of a named limit is made longer, what is remembered counts on in it, and what
+// has left the shorter one may have been forgotten.
+//
 //	SlidingLog(5, 15*time.Minute) // logins
 func SlidingLog(n int, window time.Duration) Limit {
 	return newLimit(slidingLog, n, Rate{Events: n, Period: window})

@@ -16,7 +16,9 @@ import (
 // whole number of milliseconds, or of microseconds where n windows' worth of them
 // stays below 2^53.
 //
-// When the window of a named limit is made longer, refusals count on in the
+// When the capacity of a named limit is made smaller, what has been used fills it at most: the
+// count of the previous window may be more than the capacity, as long as its weighted part is not.
+// When the window is made longer, refusals count on in the
 // former one until the next admission, so that their RetryAfter is an estimate.
 //
 //	SlidingWindow(1000, time.Hour)
@@ -49,10 +51,19 @@ func (sliding) units(capacity int, rate Rate) (units, error) {
 
 func (a sliding) observe(l *Limit, s *state, now int64, _ int) (usage, bool) {
 	u, repair := a.counted(l, s, now)
-	if full := l.units.capacity; u.used > full || u.second > full {
-		u.used, u.second, repair = min(u.used, full), min(u.second, full), true
+	full := l.units.capacity
+	if s.empty() || s.ruling.limit.units == l.units && u.used <= full && u.second <= full {
+		return u, repair
 	}
-	return u, repair
+	// Counts of another capacity stand as far as what is used of them, by their weights, fits
+	// in this one.
+	used, window, left := min(u.used, full), l.units.window, l.units.window-u.third
+	second := u.second
+	if room := (full - used) * window; second*left > room {
+		second = room / left
+	}
+	repair = repair || used != u.used || second != u.second
+	return usage{used: used, second: second, third: u.third}, repair
 }
 
 // counted is observe, for a usage that may be more than the capacity.

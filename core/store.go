@@ -37,8 +37,9 @@ type Store interface {
 	// If it returns an error, some may have been settled.
 	Settle(ctx context.Context, settlements []Settlement) error
 
-	// Peek is Decide that charges nothing and leaves no trace: it says what Decide
-	// would answer to each check at this instant.
+	// Peek is Decide that charges nothing and leaves no trace. Allowed, RetryAfter and Delay
+	// are what Decide would answer at this instant; Remaining, NextAfter and ResetAfter are
+	// about what is left now, before a charge.
 	Peek(ctx context.Context, checks []Check, decisions []Decision) error
 
 	// Reset makes a key as good as new under the given limits. Settle gives nothing back

@@ -64,7 +64,8 @@ func (r *rule) appendPhrase(b []byte, p phrase) []byte {
 
 // appendNumbers appends what a named limit leaves beside its state, so that the
 // state can be understood after the numbers have changed. The state of an unnamed
-// limit has no need of it, and neither have the instants of a log.
+// limit has no need of it, and neither have the instants of a log: its numbers only say
+// that they may have changed.
 func (r *rule) appendNumbers(b []byte) []byte {
 	if r.name == "" {
 		return b
@@ -74,9 +75,9 @@ func (r *rule) appendNumbers(b []byte) []byte {
 	case fixedWindow:
 		return appendSpaced(b, u.window)
 	case slidingWindow:
-		return appendSpaced(b, u.window, u.tick)
+		return appendSpaced(b, u.window, u.tick, u.capacity)
 	case slidingLog:
-		return b
+		return appendSpaced(b, u.window)
 	}
 	return appendSpaced(b, u.capacity, u.weight, u.drain, u.tick)
 }

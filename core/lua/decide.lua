@@ -64,9 +64,15 @@ while number <= #KEYS do
         if charge + check.used + (check.previous or 0) > 0 then
           --- write
         end
-      elseif now % 16 == 0 and check.former >= 0 and call('PTTL', check.key) == -1 then
-        mark = '+'
-        call('PEXPIREAT', check.key, format('%d', (check.former - check.former % 1000000) / 1000 + grace))
+      elseif check.former >= 0 and (check.renumbered or now % 16 == 0) then
+        -- A denial only sees to it that the key lives for as long as it counts.
+        local lives = call('PTTL', check.key)
+        if lives == -1 then
+          mark = '+'
+        end
+        if lives == -1 or lives < (check.former - now) / 1000 then
+          call('PEXPIREAT', check.key, format('%d', (check.former - check.former % 1000000) / 1000 + grace))
+        end
       end
     end
     local answer = check.seen .. mark

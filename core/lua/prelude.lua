@@ -9,7 +9,8 @@
 --              text, and room, what still fits, where that is not capacity - used.
 --              count is how often the check is asked. It sets check.former, the instant at which the state it found has recovered;
 --              check.repair if that state could not be (it is from the future, or was
---              left by other numbers of a named limit); and check.damaged if it makes
+--              left by other numbers of a named limit); check.renumbered if the key may
+--              have got its time to live under other numbers; and check.damaged if it makes
 --              no sense at all. It writes nothing. A meter leaves that to meter.lua.
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered.

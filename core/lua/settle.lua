@@ -33,7 +33,7 @@ local function settle(number)
   if not meter then
     limit.capacity = largest
   end
-  if charged.numbers ~= '' then
+  if charged.numbers ~= '' and algorithm ~= 'sliding-log' then
     local text
     if algorithm == 'gcra' then
       text = try('GET', KEYS[number])
@@ -71,10 +71,12 @@ local function settle(number)
   local charge, before, mark = 0, check.previous, nil
   local reset, noted = how == 'reset', nil
 
-  -- How low the level may have come since the charge, where it is to be given back.
+  -- How low the level may have come since the charge, where it is to be given back. Of a log its
+  -- instants tell: those of before a reset are gone.
+  local log = algorithm == 'sliding-log'
   local points, low = {}, largest
   local numbers, list
-  if units < 0 or reset then
+  if (units < 0 or reset) and not log then
     local text = try('GET', KEYS[number + 1])
     if type(text) == 'string' then
       numbers, list = string.match(text, '^([^;]*);(.*)$')
@@ -88,7 +90,7 @@ local function settle(number)
   if last and last.low > 0 and numbers == limit.numbers and now >= last.at then
     open = math.max(0, last.low - (now - now % limit.tick - last.at + last.at % limit.tick) / limit.tick * limit.pace)
   end
-  if known and at > now then
+  if known and at > now and not log then
     low = 0 -- it was charged before the clock stepped back, nobody knows when
   elseif known then
     for _, point in ipairs(points) do
@@ -100,7 +102,7 @@ local function settle(number)
   end
 
   if reset then
-    if call('DEL', KEYS[number]) == 1 or last then
+    if call('DEL', KEYS[number]) == 1 and not log or last then
       noted = 0
     end
     charge, before, check.previous = 0, nil, nil
@@ -239,11 +241,13 @@ local function settle(number)
   end
   if reset then
     -- That is all.
-  elseif algorithm == 'sliding-log' then
+  elseif log then
     local newest = not check.damaged and tonumber(call('LINDEX', check.key, '-1'))
     if newest then
       local full = newest + limit.pace
-      call('PEXPIREAT', check.key, format('%d', (full - full % 1000000) / 1000 + grace))
+      if not check.renumbered or call('PTTL', check.key) < (full - now) / 1000 then
+        call('PEXPIREAT', check.key, format('%d', (full - full % 1000000) / 1000 + grace))
+      end
     end
   elseif charge ~= 0 or check.previous ~= before then
     if check.used + charge + (check.previous or 0) > 0 then

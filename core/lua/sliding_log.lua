@@ -114,6 +114,7 @@ end
 --- observe
 state = try('LLEN', check.key)
 check.first, check.future, check.newest = 0, 0, 0
+check.renumbered = limit.numbers ~= '' -- perhaps: the instants do not tell
 seen = '0 0 0 0'
 if type(state) ~= 'table' then
   if state > 0 then

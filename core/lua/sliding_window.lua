@@ -16,7 +16,7 @@ if state[1] or state[2] or state[3] then
   local start, former_numbers, then_elapsed = tonumber(state[3]), state[4] or '', elapsed
   current, previous = tonumber(state[1]), tonumber(state[2])
   if former_numbers ~= limit.numbers then
-    window, tick = string.match(former_numbers, '^(%d+) (%d+)$')
+    window, tick = string.match(former_numbers, '^(%d+) (%d+) %d+$')
     window, tick = tonumber(window), tonumber(tick)
     if window and window * tick > 0 and window <= largest and tick <= largest then
       ticks = (now - now % tick) / tick
@@ -39,8 +39,11 @@ if state[1] or state[2] or state[3] then
     elseif age >= window then
       current, previous = 0, current
     end
-    if former_numbers == limit.numbers then
-      check.former, check.stored = start + 2 * window * tick, previous
+    if window == limit.pace and tick == limit.tick then
+      check.former = start + 2 * window * tick
+      if former_numbers == limit.numbers then
+        check.stored = previous
+      end
     else
       -- Windows of another length: what is used moves into the current one. A
       -- refusal leaves it so only if that ends sooner. Else two lengths that take
@@ -53,14 +56,19 @@ if state[1] or state[2] or state[3] then
       end
       check.repair = check.repair or limit.pace * limit.tick < window * tick
     end
-  end
-  if current > capacity then
-    current = capacity
-    check.repair = true
-  end
-  if previous > capacity then
-    previous = capacity
-    check.repair = true
+    -- Counts of another capacity stand as far as what is used of them, by their weights, fits
+    -- in this one.
+    if former_numbers ~= limit.numbers or current > capacity or previous > capacity then
+      if current > capacity then
+        current = capacity
+        check.repair = true
+      end
+      local free, left = (capacity - current) * limit.pace, limit.pace - elapsed
+      if previous * left > free then
+        previous = (free - free % left) / left
+        check.repair = true
+      end
+    end
   end
 end
 check.used, check.previous, check.elapsed = current, previous, elapsed

@@ -39,6 +39,7 @@ var laws = []law{
 	{"duplicate checks add up in order", nil, duplicatesAddUp},
 	{"a shadow check gates nothing and is gated by nothing", nil, shadowGatesNothing},
 	{"peek leaves no trace and tells what would be", nil, peekLeavesNoTrace},
+	{"peek's Remaining is what is left before a charge", nil, peekTellsWhatIsLeft},
 	{"a cost of 0 is always allowed and charges nothing", nil, costOfNothing},
 	{"questions without sense are errors that change nothing", nil, questionsWithoutSense},
 	{"a clock that steps back mints nothing and locks nobody out longer than the recovery", nil, clockStepsBack},
@@ -48,6 +49,9 @@ var laws = []law{
 	{"a named limit keeps what was used", nil, namedKeepsUsed},
 	{"a named limit made smaller is clamped for good", nil, namedIsClamped},
 	{"a named limit made smaller is clamped for good, the previous window too", []string{"sliding-window"}, previousIsClamped},
+	{"a named limit with other numbers has as much used, or is full", nil, renumberedKeepsUsed},
+	{"a named limit made longer tells when the same request passes", exceptSliding, longerTellsWhen},
+	{"what was used in the previous window fills a smaller capacity", []string{"sliding-window"}, previousFills},
 	{"Reset makes a key as good as new", nil, resetMakesNew},
 	{"admitted requests leave at an even pace", []string{"shaping"}, evenPace},
 	{"nobody else is asked to queue", append([]string{"leaky", "token-bucket", "gcra"}, everyAlgorithm[4:]...), nobodyQueues},
@@ -552,6 +556,32 @@ func peekLeavesNoTrace(t *testing.T, s *stand) {
 	})
 }
 
+func peekTellsWhatIsLeft(t *testing.T, s *stand) {
+	l, key := of(s.algorithm, 3, time.Hour), s.key()
+	var before core.Decision // what the last charge has left
+	for left := 3; left >= 0; left-- {
+		for cost := range 5 { // also what costs nothing, and what would not pass
+			check := core.Check{Key: key, Limit: l, Cost: cost}
+			if cost == 0 {
+				check.Mode = core.Look
+			}
+			d := s.peekAt(t, 0, check)[0]
+			if d.Remaining != left || d.Allowed != (cost <= left) {
+				t.Errorf("%d of 3 left, and a cost of %d peeked: %+v", left, cost, answerOf(d))
+			}
+			if d.NextAfter != before.NextAfter || d.ResetAfter != before.ResetAfter {
+				t.Errorf("a cost of %d peeked: %+v, want the waits of what is left: %+v", cost, answerOf(d), answerOf(before))
+			}
+		}
+		if d := s.allow(t, key, l, 1); left > 0 {
+			before = d
+			if !d.Allowed || d.Remaining != left-1 {
+				t.Errorf("%d of 3 left, and 1 charged: %+v, want %d remaining", left, answerOf(d), left-1)
+			}
+		}
+	}
+}
+
 func costOfNothing(t *testing.T, s *stand) {
 	l, key := of(s.algorithm, 2, time.Hour), s.key()
 	for used := range 3 {
@@ -569,13 +599,14 @@ func costOfNothing(t *testing.T, s *stand) {
 	if s.algorithm != "sliding-window" {
 		return
 	}
-	// Made smaller, it may be more than full: 1 and nine tenths of 5, of 5.
-	plan := func(n int) core.Limit { return of(s.algorithm, n, time.Hour).Named("plan") }
-	s.allow(t, key, plan(10), 10)
-	s.wait(66 * time.Minute)
-	s.allow(t, key, plan(10), 1)
+	// Where the clock steps back, it may be more than full: 1 and nine tenths of 5, of 5.
+	plan := of(s.algorithm, 5, time.Hour).Named("plan")
+	s.allow(t, key, plan, 5)
+	s.wait(78 * time.Minute)
+	s.allow(t, key, plan, 1)
+	s.wait(-12 * time.Minute)
 	other := of("leaky", 5, time.Hour)
-	d = s.allowAll(t, core.Check{Key: key, Limit: plan(5), Mode: core.Look}, core.Check{Key: key, Limit: other, Cost: 1})
+	d = s.allowAll(t, core.Check{Key: key, Limit: plan, Mode: core.Look}, core.Check{Key: key, Limit: other, Cost: 1})
 	if !allAllowed(d) || s.allow(t, key, other, 0).Remaining != 4 {
 		t.Errorf("nothing under an overfull limit has refused its neighbour: %+v", d)
 	}
@@ -773,6 +804,71 @@ func previousIsClamped(t *testing.T, s *stand) {
 	}
 	if d := s.allow(t, key, plan(10), 0); d.Remaining != 6 { // 10 − 0.9·4 = 6.4
 		t.Errorf("back at 10, %d remain, want 6", d.Remaining)
+	}
+}
+
+// renumberedKeepsUsed changes the capacity of a limit that has been used at random. What is used is
+// what it was, to the last fraction; so as many are left as the new capacity has more than that.
+func renumberedKeepsUsed(t *testing.T, s *stand) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, key := drawLimit(t, s.algorithm).Named("plan"), s.key()
+		rate := l.Rate()
+		capacity := max(1, rapid.SampledFrom([]int{1, l.Capacity() / 300, l.Capacity() / 3, l.Capacity() - 1}).Draw(t, "smaller capacity"))
+		smaller := newLimit(s.algorithm, capacity, rate).Named("plan")
+		if smaller.Validate() != nil || tick(smaller) != tick(l) {
+			return
+		}
+		s.use(t, key, l)
+		before := s.peek(t, key, l)
+		want := max(0, before.Remaining-(l.Capacity()-capacity))
+		d := s.allow(t, key, smaller, want+1)
+		if d.Allowed || d.Remaining != want {
+			t.Fatalf("%d of %s remain, and then under %s: %+v, want %d", before.Remaining, l, smaller, answerOf(d), want)
+		}
+		// A denial has written what it was clamped to.
+		back := s.allow(t, key, l, 0)
+		if want := max(before.Remaining, l.Capacity()-capacity); back.Remaining != want {
+			t.Fatalf("%d of %s remain after it was %s, want %d", back.Remaining, l, smaller, want)
+		}
+	})
+}
+
+// exceptSliding are the algorithms whose RetryAfter is exact when their window has become longer.
+var exceptSliding = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string) bool { return name == "sliding-window" })
+
+func longerTellsWhen(t *testing.T, s *stand) {
+	short, long := of(s.algorithm, 3, 60*time.Millisecond).Named("plan"), of(s.algorithm, 3, 24*time.Hour).Named("plan")
+	for _, cost := range []int{1, 2, 3} {
+		key := s.key()
+		for range 3 {
+			s.allow(t, key, short, 1)
+			s.wait(time.Millisecond)
+		}
+		d := s.allow(t, key, long, cost)
+		for d.Allowed { // what has drained
+			d = s.allow(t, key, long, cost)
+		}
+		if !s.passesAt(t, key, long, cost, d.RetryAfter) {
+			t.Errorf("%d of 3, all used: %+v, want them to pass then and not a tick before", cost, answerOf(d))
+		}
+	}
+}
+
+func previousFills(t *testing.T, s *stand) {
+	key := s.key()
+	plan := func(n int) core.Limit { return core.SlidingWindow(n, 3*time.Hour).Named("plan") }
+	s.clock.now.Store(start.Truncate(3 * time.Hour).UnixMicro())
+	s.allow(t, key, plan(9_001), 7_099)
+	s.wait(3*time.Hour + 144*time.Minute) // a fifth of them counts: 1,419.8
+	for range 6 {
+		if d := s.allow(t, key, plan(29), 1); d.Allowed || d.Remaining != 0 {
+			t.Fatalf("1,419.8 used, and of 29: %+v", answerOf(d))
+		}
+	}
+	for _, cost := range []int{1, 29} {
+		if d := s.allow(t, key, plan(29), cost); !s.passesAt(t, key, plan(29), cost, d.RetryAfter) {
+			t.Errorf("%d of 29 do not pass at their RetryAfter of %v, or pass before", cost, d.RetryAfter)
+		}
 	}
 }
 

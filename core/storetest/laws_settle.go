@@ -21,6 +21,7 @@ var settling = []law{
 	{"reservations that overlap give back nothing that has drained", meters, overlappingGiveBacks},
 	{"reservations that overlap leave nothing when they are cancelled at once", nil, cancelledAtOnce},
 	{"nothing is given back to a key that was reset", nil, nothingBackAfterReset},
+	{"a log gives back what was charged, whatever its clock has done", []string{"sliding-log"}, logKnowsItsCharges},
 	{"an uncharged check is a condition and costs nothing", nil, unchargedIsACondition},
 	{"all limits of a question are settled together", mixed, settledTogether},
 	{"Refund gives back what Allow has taken and never fills above full", nil, refundIsExact},
@@ -287,6 +288,34 @@ func nothingBackAfterReset(t *testing.T, s *stand) {
 		settleAs(t, after, 0)
 		if d := s.allow(t, key, l, 0); d.Remaining != 5 {
 			t.Errorf("%s: 2 of 7 given back that were charged after a Reset: %d remain, want 5", l, d.Remaining)
+		}
+	}
+}
+
+func logKnowsItsCharges(t *testing.T, s *stand) {
+	l := of(s.algorithm, 10, time.Hour)
+	for name, cancel := range map[string]func(key string){
+		"charged after a Reset, on a clock that has stepped back": func(key string) {
+			s.allow(t, key, l, 3)
+			s.wait(time.Second)
+			if err := s.limiter.Reset(t.Context(), key, l); err != nil {
+				t.Fatal(err)
+			}
+			s.wait(-time.Minute)
+			r := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 2})
+			s.wait(time.Second)
+			settleAs(t, r, 0)
+		},
+		"charged before the clock stepped back": func(key string) {
+			r := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 2})
+			s.wait(-time.Minute)
+			settleAs(t, r, 0)
+		},
+	} {
+		key := s.key()
+		cancel(key)
+		if d := s.peek(t, key, l); d.Remaining != 10 || d.ResetAfter != 0 {
+			t.Errorf("2 of 10, %s, and cancelled: %+v, want none used", name, answerOf(d))
 		}
 	}
 }

@@ -395,8 +395,12 @@ func (s sliding) understood(l numbers, now int64) (state, bool) {
 		repaired = repaired || l.limit.Rate().Period < s.by.limit.Rate().Period // only a shorter window is kept
 	}
 	capacity := int64(l.limit.Capacity())
-	if taken.current > capacity || taken.previous > capacity {
-		taken.current, taken.previous = min(taken.current, capacity), min(taken.previous, capacity)
+	if (!s.by.same(l) || taken.current > capacity || taken.previous > capacity) && taken.used(l, now).Cmp(l.capacity) > 0 {
+		// What is used is clamped, in whole events of either window.
+		taken.current = min(taken.current, capacity)
+		weight := big.NewRat(l.window-ticks%l.window, l.window)
+		room := weight.Quo(big.NewRat(capacity-taken.current, 1), weight)
+		taken.previous = new(big.Int).Quo(room.Num(), room.Denom()).Int64()
 		repaired = true
 	}
 	return taken, repaired

@@ -72,7 +72,7 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 		found = newModel().state(id, c.check.Limit) // what it was left with means nothing
 	}
 	var low *big.Rat
-	if events < 0 && c.at != 0 {
+	if _, log := found.(logged); events < 0 && c.at != 0 && !log { // a log knows what was charged when
 		if c.at > now {
 			return // before the clock stepped back
 		}

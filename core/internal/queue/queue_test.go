@@ -195,3 +195,59 @@ func TestWhoMovesUpWaitsForThemselvesOnly(t *testing.T) {
 		}
 	})
 }
+
+// Who will be too late is told as soon as that is known: when the answer comes that says so.
+func TestWhoWillBeTooLateIsToldAtOnce(t *testing.T) {
+	t.Run("by their place", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := &bucket{capacity: 1, drip: time.Hour, trip: time.Second, last: time.Now()}
+			queues := b.queues(1000)
+			start := time.Now()
+			ended := make(chan error, 1)
+			for i := range 3 { // they come before anything is known: at once, in an hour and in two hours
+				until := time.Time{}
+				if i == 2 {
+					until = start.Add(90 * time.Minute)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+				defer cancel()
+				go func() {
+					if _, err := queues.Wait(ctx, "key", want{1}, until); i == 2 {
+						ended <- err
+					}
+				}()
+				synctest.Wait()
+			}
+			var late *denied
+			if err := <-ended; !errors.As(err, &late) || time.Since(start) > time.Minute {
+				t.Errorf("told after %v: %v", time.Since(start), err)
+			}
+		})
+	})
+	t.Run("since others took what there was", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := &bucket{capacity: 5, drip: time.Minute, level: 5 * time.Minute, trip: time.Second, last: time.Now()}
+			queues := b.queues(1000)
+			queues.Takes = func(want) time.Duration { return 0 } // as of a window
+			start := time.Now()
+			ended := make(chan error, 1)
+			for i, until := range []time.Time{{}, start.Add(2 * time.Minute)} {
+				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+				defer cancel()
+				go func() {
+					if _, err := queues.Wait(ctx, "key", want{1}, until); i == 1 {
+						ended <- err
+					}
+				}()
+				time.Sleep(2 * time.Second)
+			}
+			b.mu.Lock()
+			b.level = 5*time.Minute + 10*time.Minute // what others have taken in the meantime
+			b.mu.Unlock()
+			var late *denied
+			if err := <-ended; !errors.As(err, &late) || time.Since(start) > 70*time.Second {
+				t.Errorf("told after %v: %v", time.Since(start), err)
+			}
+		})
+	})
+}

@@ -158,7 +158,8 @@ func anyWaiters(t *rapid.T) {
 		trip: rapid.SampledFrom([]time.Duration{0, 2 * time.Millisecond, 40 * time.Millisecond, 3 * drip}).Draw(t, "round trip"),
 	}
 	calm := rapid.Bool().Draw(t, "calm") // nobody leaves, steals or fails, so that it is known who is admitted when
-	queues := b.queues(rapid.SampledFrom([]int{1, 3, 1000}).Draw(t, "together"))
+	most := rapid.SampledFrom([]int{1, 3, 1000}).Draw(t, "together")
+	queues := b.queues(most)
 	var mu sync.Mutex
 	var people []*person
 	var group sync.WaitGroup
@@ -216,6 +217,11 @@ func anyWaiters(t *rapid.T) {
 	synctest.Wait()
 	if n := queues.Len(); n != 0 {
 		t.Fatalf("%d queues are left", n)
+	}
+	for _, a := range b.asked {
+		if a.asked > most {
+			t.Errorf("%d were asked for together, want %d at most", a.asked, most)
+		}
 	}
 	held := 0
 	for i, p := range people {
