@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -157,8 +158,7 @@ func (l *load) ask(caller int, limiter *core.Limiter) {
 // mayBeCharged reports whether a question that has failed may have been charged all
 // the same.
 func mayBeCharged(err error) bool {
-	kind := core.FailureOf(err)
-	return kind != core.Suspended && kind != core.Overloaded && kind != core.Closed
+	return !errors.Is(err, core.ErrNotDone)
 }
 
 // awaitNormal returns when every caller has been answered several times in a row.

@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -39,8 +40,9 @@ var plans = [][]core.Limit{
 
 // ledger is what was told of one state in one phase.
 type ledger struct {
-	unknown int // units of questions that failed and may have been charged
-	refused int // the least that was refused, or 0
+	unknown  int  // units that may have been charged, or not given back
+	refused  int  // the least that was refused, or 0
+	returned bool // something was given back, so that what was refused may fit now
 }
 
 // told is a question that was admitted.
@@ -55,17 +57,22 @@ type soak struct {
 	reader    *core.Limiter   // not
 	reference *core.Limiter
 	now       atomic.Int64
-	limits    []core.Limit // of this phase
+	limits    []core.Limit    // of this phase
+	waits     context.Context //nolint:containedctx // of this phase
 
 	mu       sync.Mutex
 	ledgers  map[core.Check]*ledger // by what is asked, without the cost
 	admitted []told
 
-	asked, failed, passed int
+	fault     string // of this phase
+	givesBack bool   // in this phase there are settlements and waits, and callers leave
+	gaveBack  int64  // the instant of the latest of these phases
+
+	asked, failed, passed, settled, waited int
 }
 
-// A long life with all algorithms, keys, costs, cancellations and faults leaves
-// exactly the state that the questions which were admitted leave in a reference, and
+// A long life with all algorithms, keys, costs, settlements, waits, cancellations and faults
+// leaves exactly the state that what was admitted, and settled, leaves in a reference; and
 // goroutines and memory are as at the beginning.
 //
 // Time stands still in a phase and moves between two, so that the order of the
@@ -80,13 +87,13 @@ func TestSoak(t *testing.T) {
 	for end := time.Now().Add(*soakFor); phases < 4 || time.Now().Before(end); phases++ {
 		s.phase()
 		if t.Failed() {
-			t.Fatalf("in phase %d", phases)
+			t.Fatalf("in phase %d, with %q", phases, s.fault)
 		}
 		if phases == 2 { // all is warm
 			goroutines, heap = runtime.NumGoroutine(), heapInUse()
 		}
 	}
-	t.Logf("%d phases, %d questions, %d admitted, %d failed", phases, s.asked, s.passed, s.failed)
+	t.Logf("%d phases, %d calls, %d admitted, %d settled, %d waited, %d failed", phases, s.asked, s.passed, s.settled, s.waited, s.failed)
 	if *soakFor < time.Minute {
 		return // other tests run at the same time
 	}
@@ -127,7 +134,12 @@ func (s *soak) phase() {
 	if rand.N(8) == 0 {
 		step = -step / 4
 	}
-	s.now.Add(step.Microseconds())
+	// What was charged and given back has brought a state to its instant: the clock does not step back
+	// behind that, where the reference knows nothing of it.
+	s.now.Store(max(s.now.Load()+step.Microseconds(), s.gaveBack+1))
+	if s.givesBack = rand.N(3) > 0; s.givesBack {
+		s.gaveBack = s.now.Load()
+	}
 	s.limits = s.limits[:0]
 	for _, plan := range plans {
 		s.limits = append(s.limits, plan[rand.N(len(plan))])
@@ -135,7 +147,9 @@ func (s *soak) phase() {
 	s.ledgers, s.admitted = make(map[core.Check]*ledger), nil
 	s.settle()
 
-	stopped := make(chan struct{})
+	stopped := make(chan struct{}) // every wait ends then, too
+	waits, stop := context.WithCancel(s.t.Context())
+	s.waits = waits
 	var group sync.WaitGroup
 	for i := range callers {
 		group.Go(func() {
@@ -144,21 +158,24 @@ func (s *soak) phase() {
 				case <-stopped:
 					return
 				case <-time.After(rand.N(4 * time.Millisecond)):
-					s.ask(s.limiters[i%len(s.limiters)])
+					s.act(s.limiters[i%len(s.limiters)])
 				}
 			}
 		})
 	}
 	lasts := func(d time.Duration) { time.Sleep(rand.N(d)) } // and is no wait for anything
 	lasts(200 * time.Millisecond)
+	s.fault = "no fault"
 	if rand.N(4) > 0 {
 		fault := passing[rand.N(len(passing))]
+		s.fault = fault.name
 		fault.begin(s.t, s.site)
 		lasts(400 * time.Millisecond)
 		fault.end(s.t, s.site)
 	}
 	lasts(600 * time.Millisecond)
 	close(stopped)
+	stop()
 	group.Wait()
 	s.calm()
 	s.compare()
@@ -172,7 +189,7 @@ func (s *soak) settle() {
 	for subject := range subjects {
 		checks := s.states(subject)
 		for i := range checks {
-			checks[i].Cost = checks[i].Limit.Capacity() + 1
+			checks[i].Mode, checks[i].Cost = core.Charge, checks[i].Limit.Capacity()+1
 		}
 		for _, limiter := range []*core.Limiter{s.reader, s.reference} {
 			if _, err := limiter.AllowAll(s.t.Context(), checks...); err != nil {
@@ -187,18 +204,97 @@ func (s *soak) settle() {
 	}
 }
 
-// states returns what can be asked of a subject.
+// states returns what can be asked of a subject, and asks for nothing.
 func (s *soak) states(subject int) []core.Check {
 	checks := make([]core.Check, 0, 2*len(s.limits))
 	for _, limit := range s.limits {
 		for _, shadow := range [...]bool{false, true} {
-			checks = append(checks, core.Check{Key: fmt.Sprint("subject ", subject), Limit: limit, Shadow: shadow})
+			checks = append(checks, core.Check{Key: fmt.Sprint("subject ", subject), Limit: limit, Shadow: shadow, Mode: core.Look})
 		}
 	}
 	return checks
 }
 
-// ask asks a random question.
+// act does something at random.
+func (s *soak) act(limiter *core.Limiter) {
+	switch what := rand.N(10); {
+	case what < 2 && s.givesBack:
+		s.reserve(limiter)
+	case what < 3 && s.givesBack:
+		s.wait(limiter)
+	default:
+		s.ask(limiter)
+	}
+}
+
+// reserve reserves some units, and settles them at another cost. What is lost must have been sent.
+func (s *soak) reserve(limiter *core.Limiter) {
+	c := s.states(rand.N(subjects))[0]
+	c.Limit = s.limits[rand.N(len(s.limits))]
+	c.Mode, c.Cost = core.Charge, 1+rand.N(4)
+	r, err := limiter.Reserve(context.Background(), c)
+	if err != nil || !r.Allowed() {
+		var decisions []core.Decision
+		if err == nil {
+			decisions = r.Decisions()
+		}
+		s.note([]core.Check{c}, decisions, err)
+		return
+	}
+	runtime.Gosched()
+	cost := rand.N(c.Cost + 1)
+	err = r.Settle(context.Background(), cost)
+	for errors.Is(err, core.ErrNotDone) {
+		time.Sleep(rand.N(10 * time.Millisecond)) // and is no wait for anything: it was not sent
+		err = r.Settle(context.Background(), cost)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settled++
+	back, l := c.Cost-cost, s.ledger(c)
+	l.returned = true
+	if c.Cost = cost; cost > 0 {
+		s.admitted = append(s.admitted, told{c})
+	}
+	// A meter may give back less than what was reserved where others have given back meanwhile, and a
+	// queue if others stand behind. A key that was reset when the clock was ahead gives nothing back.
+	if err != nil || !windowed(c.Limit) || c.Key == s.states(0)[0].Key {
+		l.unknown += back
+	}
+}
+
+// windowed reports whether a limit counts exactly what is given back to it.
+func windowed(l core.Limit) bool {
+	return strings.HasSuffix(l.Algorithm(), "-window") || l.Algorithm() == "sliding-log"
+}
+
+// wait waits for a unit, for a while.
+func (s *soak) wait(limiter *core.Limiter) {
+	c := s.states(rand.N(subjects))[0]
+	c.Limit = s.limits[rand.N(len(s.limits))]
+	c.Mode, c.Cost = core.Charge, 1
+	ctx, cancel := context.WithTimeout(s.waits, time.Duration(1+rand.N(20))*time.Millisecond)
+	defer cancel()
+	if rand.N(2) == 0 {
+		time.AfterFunc(rand.N(5*time.Millisecond), cancel)
+	}
+	err := limiter.Wait(ctx, c.Key, c.Limit)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waited++
+	if err == nil {
+		s.admitted = append(s.admitted, told{c})
+		return
+	}
+	// What was granted to who has left is given back, unless a connection breaks meanwhile.
+	l := s.ledger(c)
+	l.returned = true
+	if _, limited := errors.AsType[*core.LimitedError](err); !limited && mayBeCharged(err) || !windowed(c.Limit) || c.Key == s.states(0)[0].Key {
+		l.unknown++
+	}
+}
+
+// ask asks about some keys at random.
 func (s *soak) ask(limiter *core.Limiter) {
 	var checks []core.Check
 	seen := make(map[core.Check]bool)
@@ -209,19 +305,22 @@ func (s *soak) ask(limiter *core.Limiter) {
 			continue
 		}
 		seen[c] = true
-		c.Cost = rand.N(4)
-		if rand.N(50) == 0 {
+		if c.Cost = rand.N(4); rand.N(50) == 0 {
 			c.Cost = rand.N(2 * c.Limit.Capacity())
+		}
+		if c.Cost > 0 {
+			c.Mode = core.Charge
 		}
 		checks = append(checks, c)
 	}
 	ctx := context.Background()
-	switch rand.N(20) {
-	case 0:
+	switch what := rand.N(20); {
+	case !s.givesBack: // as what is charged for a caller who leaves is
+	case what == 0:
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, rand.N(3*time.Millisecond))
 		defer cancel()
-	case 1:
+	case what == 1:
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		time.AfterFunc(rand.N(3*time.Millisecond), cancel)
@@ -267,7 +366,7 @@ func (s *soak) note(checks []core.Check, decisions []core.Decision, err error) {
 }
 
 func (s *soak) ledger(c core.Check) *ledger {
-	c.Cost = 0
+	c.Cost, c.Mode = 0, core.Look
 	if s.ledgers[c] == nil {
 		s.ledgers[c] = &ledger{}
 	}
@@ -278,8 +377,8 @@ func (s *soak) ledger(c core.Check) *ledger {
 // answered.
 func (s *soak) calm() {
 	s.t.Helper()
-	s.proxy.Reset()
 	await(s.t, "the server has done what it was asked", func() error {
+		s.proxy.Reset() // also what is opened beside the calls
 		list, err := s.admin.ClientList(s.t.Context()).Result()
 		if n := strings.Count(list, "\n"); err == nil && n > 2 { // the admin and the reader
 			err = fmt.Errorf("%d clients", n)
@@ -324,7 +423,10 @@ func (s *soak) compareState(c core.Check, have core.Decision) {
 	s.t.Helper()
 	l := s.ledger(c)
 	look := func(cost int) core.Decision {
-		c.Cost = cost
+		c.Cost, c.Mode = cost, core.Look
+		if cost > 0 {
+			c.Mode = core.Charge
+		}
 		decisions, err := s.reference.AllowAll(s.t.Context(), c)
 		if err != nil {
 			s.t.Fatal(err)
@@ -338,7 +440,7 @@ func (s *soak) compareState(c core.Check, have core.Decision) {
 	if want := look(0); have != want {
 		s.t.Errorf("%s under %s (shadow %t): %+v, want %+v or up to %d units more charged", c.Key, c.Limit, c.Shadow, have, want, l.unknown)
 	}
-	if l.refused > 0 && l.refused <= have.Remaining {
+	if l.refused > 0 && l.refused <= have.Remaining && !l.returned {
 		s.t.Errorf("%s under %s: %d were refused, and %d remain", c.Key, c.Limit, l.refused, have.Remaining)
 	}
 }
