@@ -261,28 +261,23 @@ func TestNewNumbersForgetRefusals(t *testing.T) {
 	}
 }
 
-// Numbers that come back find nothing that was denied under them before, whatever other keys have
-// been asked under which numbers meanwhile.
+// Numbers that come back find nothing that was denied under them before, also where other keys were
+// the first to be asked under the numbers in between.
 func TestNumbersThatComeBackForgetDenials(t *testing.T) {
-	limiter, _, _, _ := cached()
-	large, small := core.Leaky(10, core.PerHour(1)).Named("plan"), core.Leaky(5, core.PerHour(1)).Named("plan")
-	const keys = 3000 // more than the cache tells apart at a time
-	key := func(i int) string { return fmt.Sprint("key-", i) }
-	allow := func(i int, l core.Limit, n int, want bool) {
-		t.Helper()
-		if d, err := limiter.AllowN(t.Context(), key(i), l, n); err != nil || d.Allowed != want {
-			t.Errorf("%d of %s under %s: %+v, %v, want allowed %t", n, key(i), l, d, err, want)
+	limiter, _, _, now := cached()
+	slow, fast := core.Leaky(1, core.PerHour(1)).Named("plan"), core.Leaky(5, core.PerSecond(1)).Named("plan")
+	for _, step := range []struct {
+		limit   core.Limit
+		allowed bool
+		later   time.Duration
+	}{{slow, true, 0}, {slow, false, 0}, {fast, true, 5 * time.Second}, {slow, true, 0}} {
+		for i := range 1000 {
+			key := fmt.Sprint("key-", i)
+			if d, err := limiter.Allow(t.Context(), key, step.limit); err != nil || d.Allowed != step.allowed {
+				t.Fatalf("%s under %s: %+v, %v, want allowed %t", key, step.limit, d, err, step.allowed)
+			}
 		}
-	}
-	for i := range keys {
-		allow(i, large, 10, true)
-		allow(i, large, 1, false)
-	}
-	for i := range keys {
-		allow(i, small, 1, false) // clamps what is used to 5
-	}
-	for i := range keys {
-		allow(i, large, 1, true)
+		*now = now.Add(step.later)
 	}
 }
 
