@@ -397,7 +397,7 @@ func TestNoDenialOutlivesWhatOverlapsIt(t *testing.T) {
 				for cost := 1; cost <= 5; cost++ {
 					check := []core.Check{{Key: key, Limit: limit, Cost: cost}}
 					want := make([]core.Decision, 1)
-					if err := store.Store.Peek(t.Context(), check, want); err != nil {
+					if err := store.Peek(t.Context(), check, want); err != nil {
 						t.Fatal(err)
 					}
 					got, err := limiter.PeekAll(t.Context(), check...)
