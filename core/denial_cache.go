@@ -11,55 +11,60 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// LongestStaleness is how long a [DenialCache] repeats a refusal at most before it
+// LongestStaleness is how long a [DenialCache] repeats a denial at most before it
 // asks again: the longest time for which it does not notice that somebody else, in
-// another process, has reset a key, refunded a charge or raised a named limit.
+// another process, has reset a key, refunded a charge, raised a named limit, or given
+// back what a call over several keys of a cluster or ring had charged.
 const LongestStaleness = 10 * time.Second
 
-// DenialCache is a [Store] that remembers what another one has refused, and repeats
+// DenialCache is a [Store] that remembers what another one has denied, and repeats
 // it without asking, for as long as the answer cannot have changed. So a client that
-// hammers a key which is used up costs Redis one question in each retry period, and
+// hammers a key which is used up costs Redis one call in each retry period, and
 // this process a look into a map. It is made by [CacheDenials], and may be used by
 // many goroutines at once.
 //
-// Nothing is refused that the store would admit: a limit only ever fills up while
-// nobody resets or refunds, so what has been refused cannot pass before its RetryAfter
-// is over, which is counted from when the question was sent. A reset through this
-// store, or a named limit with other numbers, is noticed at once; one elsewhere, and a
-// server that has forgotten keys or whose clock has been set forward, after
-// [LongestStaleness].
+// Nothing is denied that the store would admit: a limit only ever fills up while
+// nobody resets or refunds, so what has been denied cannot pass before its RetryAfter
+// is over, which is counted from when the call was sent. A reset or a settlement through
+// this store, a named limit with other numbers, and what a [Redis] gives back of its own
+// calls are noticed at once; what happens elsewhere, and a server that has forgotten keys or
+// whose clock has been set forward, after [LongestStaleness]. A store of your own around a
+// Redis hides from the cache what that gives back: put the cache around the Redis.
 //
-// A question is answered from memory if it has been refused lately under each of its
-// limits, at the same cost, or at a lower one from which the wait follows exactly. Its
-// numbers are then those of the refusal, with the time that has gone by taken off; if
-// the cost was more than 1, other processes may have used what was left meanwhile, so
-// that the next RetryAfter is longer. Any other question goes to the store: a passing one, one
-// in which some limits refuse and others do not, one with shadow checks, and one about a
-// named sliding window, whose RetryAfter may be an estimate.
+// A check is answered from memory if it has been denied lately at the same cost, or at a
+// lower one from which the wait follows exactly. Its numbers are then those of the denial,
+// with the time that has gone by taken off; if the cost was more than 1, other processes
+// may have used what was left meanwhile, so that the next RetryAfter is longer. A call of
+// which each check is answered so does not go to the store. One that has a denied check and
+// others goes there with the others alone, which are answered and not charged; its shadow
+// checks are decided as always. Every other call goes to the store: a passing one, one that
+// asks about a key and limit twice, and one about a named sliding window, whose RetryAfter
+// may be an estimate.
 type DenialCache struct {
 	store    Store
 	clock    clock
 	denials  *otter.Cache[entryKey, *denial]
 	seed     maphash.Seed
-	changes  [256]changes // by key, several of which share one
-	dear     atomic.Bool  // there has been a refusal that left something for cheaper questions
+	changes  [1024]changes // by key and limit, several of which share one
+	dear     atomic.Bool   // there has been a denial that left something for cheaper calls
 	repeated atomic.Int64
 	trace    Trace
 }
 
-// changes counts what makes refusals worth nothing that are on their way: charges,
-// resets, and other numbers of a named limit.
+// changes counts what makes denials worth nothing that are on their way: charges,
+// resets, what is given back, and other numbers of a named limit.
 type changes struct {
 	count  atomic.Int64
-	latest atomic.Pointer[ruling] // of a named limit
+	latest atomic.Uint64 // a hash of the named limit that was asked last, and of its key
 }
 
-// changesOf returns the changes of a key.
-func (c *DenialCache) changesOf(key string) *changes {
-	return &c.changes[maphash.String(c.seed, key)%uint64(len(c.changes))]
+// changesOf returns the changes of the key of a check under its limit, whatever its numbers.
+func (c *DenialCache) changesOf(check *Check) *changes {
+	hash := maphash.Comparable(c.seed, entryKey{check.Key, check.ruling().identity})
+	return &c.changes[hash%uint64(len(c.changes))]
 }
 
-// denial is what is remembered of a refusal. It does not change.
+// denial is what is remembered of a denied check. It does not change.
 type denial struct {
 	decision Decision
 	cost     int
@@ -94,7 +99,17 @@ func CacheDenials(store Store, size int, options ...DenialCacheOption) *DenialCa
 	for _, option := range options {
 		option.applyDenialCache(c)
 	}
+	if giving, ok := store.(givingStore); ok {
+		giving.watchGiveBacks(c.noticeGivenBack)
+	}
 	return c
+}
+
+// givingStore is a store that gives back by itself what it has charged for a call that does not
+// pass, or whose caller has left. Meanwhile others may be denied what is given back.
+type givingStore interface {
+	// watchGiveBacks has a function called after each time, with what was to be given back.
+	watchGiveBacks(watch func(givenBack []correction))
 }
 
 // Repeated returns how many questions have been answered without the store.
@@ -102,66 +117,122 @@ func (c *DenialCache) Repeated() int64 { return c.repeated.Load() }
 
 // Decide implements [Store].
 func (c *DenialCache) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
-	return c.decide(ctx, checks, decisions, func() error { return c.store.Decide(ctx, checks, decisions) })
+	return c.decide(ctx, checks, decisions, nil, func() error { return c.store.Decide(ctx, checks, decisions) })
 }
 
 // decide repeats an answer, or has the store decide.
-func (c *DenialCache) decide(ctx context.Context, checks []Check, decisions []Decision, ask func() error) error {
+func (c *DenialCache) decide(ctx context.Context, checks []Check, decisions []Decision, moments []Moment, ask func() error) error {
 	if ctx.Err() != nil {
-		return failed(GivenUp, "core: the question was given up: %w", context.Cause(ctx))
+		return failed(GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	sent := c.clock()
-	if c.repeat(checks, decisions, sent) {
+	denied, all := c.repeat(checks, decisions, sent)
+	if all {
 		return nil
 	}
-	before := c.noticeNumbers(checks)
-	if err := ask(); err != nil {
+	if denied != 0 {
+		return c.decideRest(ctx, checks, decisions, moments, denied)
+	}
+	c.noticeNumbers(checks)
+	var scratch [8]int64
+	before := scratch[:0]
+	for i := range checks {
+		before = append(before, c.changesOf(&checks[i]).count.Load())
+	}
+	err := ask()
+	c.noticeNumbers(checks)                         // again, since others may have been asked under other numbers meanwhile
+	if err != nil || passedAll(checks, decisions) { // after an error it may have been charged
+		c.noticeCharges(checks)
 		return err
 	}
-	if passedAll(checks, decisions) {
-		c.noticeCharges(checks)
+	c.remember(checks, decisions, sent, before)
+	return nil
+}
+
+// decideRest has the store answer the checks of a call that are not known to be denied, where
+// others are. So the call is denied, and nothing is charged but shadow checks. What the store
+// answers is not remembered, since it mends no state of what it does not charge.
+func (c *DenialCache) decideRest(ctx context.Context, checks []Check, decisions []Decision, moments []Moment, denied uint64) (err error) {
+	rest, places := make([]Check, 0, len(checks)), make([]int, 0, len(checks))
+	for i, check := range checks {
+		if denied&(1<<i) == 0 {
+			if !check.Shadow && check.Mode == Charge {
+				check.Mode = Condition
+			}
+			rest, places = append(rest, check), append(places, i)
+		}
+	}
+	told := make([]Decision, len(rest))
+	if moments == nil {
+		err = c.store.Decide(ctx, rest, told)
 	} else {
-		c.remember(checks, decisions, sent, before)
+		charged := make([]Moment, len(rest))
+		err = c.store.Reserve(ctx, rest, told, charged)
+		for i, place := range places {
+			moments[place] = charged[i]
+		}
+	}
+	if err != nil {
+		return placed(err, places)
+	}
+	for i, place := range places {
+		if decisions[place] = told[i]; !checks[place].Shadow {
+			decisions[place].Delay = 0 // the call is denied
+		}
 	}
 	return nil
 }
 
-// Reserve implements [Store]. A refusal that is repeated has no moment, since nothing
+// Reserve implements [Store]. A denial that is repeated has no moment, since nothing
 // was charged.
 func (c *DenialCache) Reserve(ctx context.Context, checks []Check, decisions []Decision, moments []Moment) error {
 	clear(moments)
-	return c.decide(ctx, checks, decisions, func() error { return c.store.Reserve(ctx, checks, decisions, moments) })
+	return c.decide(ctx, checks, decisions, moments, func() error { return c.store.Reserve(ctx, checks, decisions, moments) })
 }
 
 // Peek implements [Store]. Its answers are not remembered: a state that could not be,
 // after the server's clock has been set back, is mended by Decide alone.
 func (c *DenialCache) Peek(ctx context.Context, checks []Check, decisions []Decision) error {
-	if c.repeat(checks, decisions, c.clock()) {
+	if _, all := c.repeat(checks, decisions, c.clock()); all {
 		return nil
 	}
 	return c.store.Peek(ctx, checks, decisions)
 }
 
-// repeat answers checks from memory, if it can answer all of them.
-func (c *DenialCache) repeat(checks []Check, decisions []Decision, now int64) bool {
+// mostRepeated is how many checks a call may have that is looked up: one for each bit of a set.
+const mostRepeated = 64
+
+// repeat answers the checks from memory that can be. It returns the set of these, and whether they
+// are all.
+func (c *DenialCache) repeat(checks []Check, decisions []Decision, now int64) (denied uint64, all bool) {
+	if len(checks) > mostRepeated {
+		return 0, false
+	}
+	all = true
 	for i := range checks {
 		check := &checks[i]
-		if check.Shadow || check.Mode == Look || i > 0 && met(checks, i) {
-			return false
+		if i > 0 && met(checks, i) {
+			return 0, false // their costs add up
 		}
-		d, ok := c.denials.GetIfPresent(check.entryKey())
-		if !ok || now < d.sent || now >= d.repeatable || d.decision.Limit != check.Limit {
-			return false
-		}
-		if !d.repeat(check.Units(), now, &decisions[i]) {
-			return false
+		if !check.Shadow && check.Mode != Look && c.repeatOne(check, &decisions[i], now) {
+			denied |= 1 << i
+		} else {
+			all = false
 		}
 	}
-	c.repeated.Add(1)
-	if c.trace.Repeated != nil {
-		c.trace.Repeated()
+	if all {
+		c.repeated.Add(1)
+		if c.trace.Repeated != nil {
+			c.trace.Repeated()
+		}
 	}
-	return true
+	return denied, all
+}
+
+// repeatOne answers a check from memory, if it can.
+func (c *DenialCache) repeatOne(check *Check, decision *Decision, now int64) bool {
+	d, ok := c.denials.GetIfPresent(check.entryKey())
+	return ok && now >= d.sent && now < d.repeatable && d.decision.Limit == check.Limit && d.repeat(check.Units(), now, decision)
 }
 
 // met reports whether a check is about the same state as an earlier one, with which
@@ -199,25 +270,23 @@ func (d *denial) repeat(cost int, now int64, decision *Decision) bool {
 	return true
 }
 
-// noticeNumbers forgets what was refused under other numbers of a named limit, since
-// the state is about to have those of these checks. It returns how many changes of
-// the keys there have been so far, in all.
-func (c *DenialCache) noticeNumbers(checks []Check) (changes int64) {
+// noticeNumbers forgets what was denied under other numbers of a named limit, since
+// the state is about to have those of these checks, or has them by now.
+func (c *DenialCache) noticeNumbers(checks []Check) {
 	for i := range checks {
 		check := &checks[i]
-		of := c.changesOf(check.Key)
-		if check.Limit.name != "" {
-			if r := check.ruling(); of.latest.Swap(r) != r {
-				of.count.Add(1)
-				key := check.entryKey()
-				if d, ok := c.denials.GetIfPresent(key); ok && d.decision.Limit != check.Limit {
-					c.denials.Invalidate(key)
-				}
-			}
+		if check.Limit.name == "" {
+			continue
 		}
-		changes += of.count.Load()
+		of, latest := c.changesOf(check), maphash.Comparable(c.seed, entryKey{check.Key, check.ruling()})
+		if of.latest.Swap(latest) != latest {
+			of.count.Add(1)
+		}
+		key := check.entryKey()
+		if d, ok := c.denials.GetIfPresent(key); ok && d.decision.Limit != check.Limit {
+			c.denials.Invalidate(key)
+		}
 	}
-	return changes
 }
 
 // passedAll reports whether a question was charged.
@@ -238,16 +307,29 @@ func (c *DenialCache) noticeCharges(checks []Check) {
 		if check.Mode == Look {
 			continue
 		}
-		c.changesOf(check.Key).count.Add(1)
+		c.changesOf(check).count.Add(1)
 		if c.dear.Load() {
 			c.denials.Invalidate(check.entryKey())
 		}
 	}
 }
 
-// remember keeps the refusals of an answer, unless something has changed since the
-// question was sent.
-func (c *DenialCache) remember(checks []Check, decisions []Decision, sent, changes int64) {
+// noticeGivenBack forgets what was denied while something was charged that has been given back.
+func (c *DenialCache) noticeGivenBack(givenBack []correction) {
+	for i := range givenBack {
+		c.forget(givenBack[i].check)
+	}
+}
+
+// forget forgets what was denied of a key under a limit, also where that is on its way.
+func (c *DenialCache) forget(check *Check) {
+	c.changesOf(check).count.Add(1)
+	c.denials.Invalidate(check.entryKey())
+}
+
+// remember keeps the denials of an answer, unless something has changed since there were so many
+// changes of the check.
+func (c *DenialCache) remember(checks []Check, decisions []Decision, sent int64, changes []int64) {
 	received := c.clock()
 	for i := range checks {
 		check, decision := &checks[i], &decisions[i]
@@ -268,54 +350,29 @@ func (c *DenialCache) remember(checks []Check, decisions []Decision, sent, chang
 		}
 		key.key = strings.Clone(key.key)
 		c.denials.Set(key, d)
-		if c.changesOfAll(checks) != changes {
+		if c.changesOf(check).count.Load() != changes[i] {
 			c.denials.Invalidate(key)
 		}
 	}
 }
 
-// changesOfAll returns how many changes of the keys there have been, in all.
-func (c *DenialCache) changesOfAll(checks []Check) (changes int64) {
-	for i := range checks {
-		changes += c.changesOf(checks[i].Key).count.Load()
-	}
-	return changes
-}
-
 // Reset implements [Store].
 func (c *DenialCache) Reset(ctx context.Context, key string, limits []Limit) error {
-	err := c.change([]string{key}, func() error { return c.store.Reset(ctx, key, limits) })
+	err := c.store.Reset(ctx, key, limits)
 	for _, limit := range limits {
-		c.denials.Invalidate((&Check{Key: key, Limit: limit}).entryKey())
+		c.forget(&Check{Key: key, Limit: limit})
 	}
 	return err
 }
 
-// Settle implements [Store]. What was refused before under one of the limits is
+// Settle implements [Store]. What was denied before under one of the limits is
 // forgotten.
 func (c *DenialCache) Settle(ctx context.Context, settlements []Settlement) error {
-	keys := make([]string, len(settlements))
+	err := c.store.Settle(ctx, settlements)
 	for i := range settlements {
-		keys[i] = settlements[i].Check.Key
-	}
-	err := c.change(keys, func() error { return c.store.Settle(ctx, settlements) })
-	for i := range settlements {
-		c.denials.Invalidate(settlements[i].Check.entryKey())
+		c.forget(&settlements[i].Check)
 	}
 	return err
-}
-
-// change has the store change states. Questions that are under way may be answered
-// before that or after it, so none of them is remembered.
-func (c *DenialCache) change(keys []string, change func() error) error {
-	count := func() {
-		for _, key := range keys {
-			c.changesOf(key).count.Add(1)
-		}
-	}
-	count()
-	defer count()
-	return change()
 }
 
 // Ping implements [Store].

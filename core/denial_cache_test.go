@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -255,6 +259,187 @@ func TestNewNumbersForgetRefusals(t *testing.T) {
 	if d, asked := mustAsk(t, limiter, store, large, 1); !asked || !d.Allowed || d.Remaining != 1 {
 		t.Errorf("with a larger plan: %+v, asked %t", d, asked)
 	}
+}
+
+// Numbers that come back find nothing that was denied under them before, also where other keys were
+// the first to be asked under the numbers in between.
+func TestNumbersThatComeBackForgetDenials(t *testing.T) {
+	limiter, _, _, now := cached()
+	slow, fast := core.Leaky(1, core.PerHour(1)).Named("plan"), core.Leaky(5, core.PerSecond(1)).Named("plan")
+	for _, step := range []struct {
+		limit   core.Limit
+		allowed bool
+		later   time.Duration
+	}{{slow, true, 0}, {slow, false, 0}, {fast, true, 5 * time.Second}, {slow, true, 0}} {
+		for i := range 1000 {
+			key := fmt.Sprint("key-", i)
+			if d, err := limiter.Allow(t.Context(), key, step.limit); err != nil || d.Allowed != step.allowed {
+				t.Fatalf("%s under %s: %+v, %v, want allowed %t", key, step.limit, d, err, step.allowed)
+			}
+		}
+		*now = now.Add(step.later)
+	}
+}
+
+// A call of which one check is known to be denied charges nothing but its shadow checks, and tells
+// true numbers of the others.
+func TestKnownDenialSparesTheOtherChecks(t *testing.T) {
+	for name, limit := range hourly {
+		t.Run(name, func(t *testing.T) {
+			limiter, store, cache, _ := cached()
+			full, other := core.GCRA(1, core.PerHour(1)).Named("full"), limit(7)
+			for range 2 {
+				mustAsk(t, limiter, store, full, 1)
+			}
+			shadow := core.Check{Key: "key", Limit: other, Cost: 3, Shadow: true}
+			mustAsk(t, limiter, store, other, 2)
+			for i := range 2 {
+				r, err := limiter.Reserve(t.Context(), core.Check{Key: "key", Limit: other, Cost: 1}, core.Check{Key: "key", Limit: full, Cost: 1}, shadow)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d := r.Decisions()
+				if !d[0].Allowed || d[0].Remaining != 5 || d[0].Delay != 0 {
+					t.Errorf("the check that passes: %+v, want 5 of 7 remaining and no delay", d[0])
+				}
+				if d[1].Allowed || d[1].RetryAfter != time.Hour {
+					t.Errorf("the check that is known to be denied: %+v", d[1])
+				}
+				if !d[2].Allowed || d[2].Remaining != 4-3*i {
+					t.Errorf("its shadow check: %+v, want %d of 7 remaining", d[2], 4-3*i)
+				}
+				if i == 1 {
+					if err := r.Cancel(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			shadow.Cost = 4
+			if d, err := limiter.AllowAll(t.Context(), shadow); err != nil || !d[0].Allowed || d[0].Remaining != 0 {
+				t.Errorf("after 3 of 6 were given back to the shadow: %+v, %v", d, err)
+			}
+			if cache.Repeated() != 0 {
+				t.Errorf("%d calls were repeated that the store was asked about", cache.Repeated())
+			}
+		})
+	}
+}
+
+// However calls, resets and settlements overlap, what is remembered in the end is what the store
+// would answer.
+func TestNoDenialOutlivesWhatOverlapsIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+		clock := core.WithClock(func() time.Time { return now })
+		store := &stepwise{Store: core.NewMemory(clock), steps: make(chan chan struct{})}
+		limiter := core.New(core.CacheDenials(store, 1000, clock))
+		algorithm := rapid.SampledFrom(slices.Sorted(maps.Keys(hourly))).Draw(t, "algorithm")
+		limits := []core.Limit{hourly[algorithm](4).Named("plan"), hourly[algorithm](2).Named("plan"), hourly[algorithm](3)}
+		keys := []string{"a", "b"}
+		drawCheck := func() core.Check {
+			return core.Check{
+				Key: rapid.SampledFrom(keys).Draw(t, "key"), Limit: rapid.SampledFrom(limits).Draw(t, "limit"),
+				Cost: rapid.IntRange(1, 3).Draw(t, "cost"),
+			}
+		}
+		var underWay []chan struct{} // calls that have come to a step
+		calls := 0
+		step := func(i int) {
+			proceed := underWay[i]
+			underWay = slices.Delete(underWay, i, i+1)
+			close(proceed)
+			select {
+			case next := <-store.steps:
+				underWay = append(underWay, next)
+			case <-store.ended:
+				calls--
+			}
+		}
+		store.ended = make(chan struct{})
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			if n := len(underWay); n > 0 && rapid.Bool().Draw(t, "go on") {
+				step(rapid.IntRange(0, n-1).Draw(t, "which"))
+				continue
+			}
+			check := drawCheck()
+			kind := rapid.IntRange(0, 5).Draw(t, "kind")
+			calls++
+			go func() {
+				var err error
+				switch kind {
+				case 0:
+					err = limiter.Reset(context.Background(), check.Key, check.Limit)
+				case 1:
+					err = limiter.Refund(context.Background(), check.Key, check.Limit, check.Cost)
+				default:
+					_, err = limiter.AllowAll(context.Background(), check)
+				}
+				if err != nil {
+					panic(err)
+				}
+				store.ended <- struct{}{}
+			}()
+			select {
+			case next := <-store.steps:
+				underWay = append(underWay, next)
+			case <-store.ended: // from memory
+				calls--
+			}
+		}
+		for len(underWay) > 0 {
+			step(0)
+		}
+		if calls != 0 {
+			t.Fatalf("%d calls have not ended", calls)
+		}
+		for _, key := range keys {
+			for _, limit := range limits {
+				for cost := 1; cost <= 5; cost++ {
+					check := []core.Check{{Key: key, Limit: limit, Cost: cost}}
+					want := make([]core.Decision, 1)
+					if err := store.Peek(t.Context(), check, want); err != nil {
+						t.Fatal(err)
+					}
+					got, err := limiter.PeekAll(t.Context(), check...)
+					if err != nil || got[0] != want[0] {
+						t.Fatalf("%d of %s under %s: %+v from the cache, %v, and %+v from the store", cost, key, limit, got[0], err, want[0])
+					}
+				}
+			}
+		}
+	})
+}
+
+// stepwise is a store whose calls stop before they are decided and before they are answered.
+type stepwise struct {
+	core.Store
+
+	steps chan chan struct{}
+	ended chan struct{}
+}
+
+func (s *stepwise) stop() {
+	proceed := make(chan struct{})
+	s.steps <- proceed
+	<-proceed
+}
+
+func (s *stepwise) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+	s.stop()
+	defer s.stop()
+	return s.Store.Decide(ctx, checks, decisions)
+}
+
+func (s *stepwise) Settle(ctx context.Context, settlements []core.Settlement) error {
+	s.stop()
+	defer s.stop()
+	return s.Store.Settle(ctx, settlements)
+}
+
+func (s *stepwise) Reset(ctx context.Context, key string, limits []core.Limit) error {
+	s.stop()
+	defer s.stop()
+	return s.Store.Reset(ctx, key, limits)
 }
 
 // What others do to a key is noticed in time.

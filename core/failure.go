@@ -116,6 +116,19 @@ type UnansweredError struct {
 	Err error
 }
 
+// placed returns an error about some checks of a call as one about the call: places are theirs in it.
+func placed(err error, places []int) error {
+	unanswered, ok := errors.AsType[*UnansweredError](err)
+	if !ok {
+		return err
+	}
+	own := &UnansweredError{Checks: make([]int, len(unanswered.Checks)), Err: unanswered.Err}
+	for i, check := range unanswered.Checks {
+		own.Checks[i] = places[check]
+	}
+	return own
+}
+
 func (e *UnansweredError) Error() string { return e.Err.Error() }
 
 func (e *UnansweredError) Unwrap() error { return e.Err }

@@ -87,7 +87,7 @@ func (c *DenialCache) reserveInOrder(ctx context.Context, calls [][]Check, decis
 	store, ordered := c.store.(orderedStore)
 	asked := false
 	last := make([]Decision, len(calls[0])) // of the first that is denied, or the last
-	err = c.decide(ctx, calls[0], last, func() (err error) {
+	err = c.decide(ctx, calls[0], last, moments[0], func() (err error) {
 		asked = true
 		if ordered {
 			granted, denied, err = store.reserveInOrder(ctx, calls, decisions, moments)

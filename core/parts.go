@@ -121,8 +121,32 @@ func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) {
 	if len(charged) == 0 {
 		return
 	}
-	if err := r.settleServer(context.WithoutCancel(ctx), charged); err != nil {
+	err := r.settleServer(context.WithoutCancel(ctx), charged)
+	r.givenBack.tell(charged)
+	if err != nil {
 		r.warnings.charged.log(r.logger(), "core: a refused question stays charged on one of its servers", slog.Any("error", err))
+	}
+}
+
+// giveBacks are those who want to know what a store gives back by itself.
+type giveBacks struct {
+	mu       sync.Mutex
+	watchers []func(givenBack []correction)
+}
+
+// watchGiveBacks implements givingStore.
+func (r *Redis) watchGiveBacks(watch func(givenBack []correction)) {
+	r.givenBack.mu.Lock()
+	defer r.givenBack.mu.Unlock()
+	r.givenBack.watchers = append(r.givenBack.watchers, watch)
+}
+
+func (g *giveBacks) tell(givenBack []correction) {
+	g.mu.Lock()
+	watchers := g.watchers
+	g.mu.Unlock()
+	for _, watch := range watchers {
+		watch(givenBack)
 	}
 }
 

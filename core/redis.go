@@ -89,7 +89,8 @@ type Redis struct {
 	only                 *server // nil: there are several
 	servers              servers
 	location             location
-	calls                calls       // besides those in lanes
+	calls                calls // besides those in lanes
+	givenBack            giveBacks
 	unpackable           atomic.Bool // it has turned out that keys cannot share a call
 	closed               atomic.Bool
 }

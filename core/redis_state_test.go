@@ -257,6 +257,48 @@ func TestTimeToLiveIsRenewedInPassing(t *testing.T) {
 	t.Error("the key has no time to live after 1000 charges")
 }
 
+// A key that has been robbed of its time to live gets it back from denials, too, which change nothing
+// else. It is counted once.
+func TestDenialsRestoreTimeToLive(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	ctx := t.Context()
+	for name, limit := range hourly {
+		for _, l := range []core.Limit{limit(5), limit(5).Named("plan")} {
+			t.Run(name+" "+l.Name(), func(t *testing.T) {
+				prefix, now := redistest.Prefix(t), time.Now()
+				store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithLogger(discard),
+					core.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
+				limiter := core.New(store)
+				if d, err := limiter.AllowN(ctx, "key", l, 5); err != nil || !d.Allowed {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				key := onlyKey(t, client, prefix)
+				client.Persist(ctx, key)
+				before := client.Dump(ctx, key).Val()
+				for range 500 { // one in sixteen looks
+					if d, err := limiter.Allow(ctx, "key", l); err != nil || d.Allowed {
+						t.Fatalf("%+v, %v, want a denial", d, err)
+					}
+				}
+				d, err := limiter.Peek(ctx, "key", l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				// With a clock of its own, a store keeps keys for an hour longer.
+				if ttl := client.PTTL(ctx, key).Val(); ttl < d.ResetAfter || ttl > 2*d.ResetAfter+time.Hour+time.Minute {
+					t.Errorf("the key lives for %v after 500 denials, and recovers in %v", ttl, d.ResetAfter)
+				}
+				if store.Repaired() != 1 {
+					t.Errorf("%d keys counted as repaired, want 1", store.Repaired())
+				}
+				if client.Dump(ctx, key).Val() != before {
+					t.Error("the denials have changed the state")
+				}
+			})
+		}
+	}
+}
+
 // A log that was left by a shorter window lives for as long as it counts in a longer one, whether
 // that denies or admits, and whatever is settled of what the shorter one has charged.
 func TestLogOfALongerWindowLivesOn(t *testing.T) {

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"math"
 	"slices"
 )
@@ -61,7 +60,7 @@ func (p limitedPart) ask(decisions []Decision, moments []Moment, ask func([]Chec
 	}
 	told, at := make([]Decision, len(p.checks)), make([]Moment, len(p.checks))
 	if err := ask(p.checks, told, at); err != nil {
-		return p.placed(err)
+		return placed(err, p.places)
 	}
 	for i, place := range p.places {
 		decisions[place] = told[i]
@@ -70,17 +69,4 @@ func (p limitedPart) ask(decisions []Decision, moments []Moment, ask func([]Chec
 		}
 	}
 	return nil
-}
-
-// placed returns an error of the part as one of the call.
-func (p limitedPart) placed(err error) error {
-	unanswered, ok := errors.AsType[*UnansweredError](err)
-	if !ok {
-		return err
-	}
-	places := make([]int, len(unanswered.Checks))
-	for i, check := range unanswered.Checks {
-		places[i] = p.places[check]
-	}
-	return &UnansweredError{Checks: places, Err: unanswered.Err}
 }

@@ -1,0 +1,120 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/storetest"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// givingBack is a client's hook that holds what gives back charges, until it is released.
+type givingBack struct {
+	calls   atomic.Int64
+	release chan struct{} // nil: nothing is held
+}
+
+func (g *givingBack) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (g *givingBack) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		g.see(command)
+		return next(ctx, command)
+	}
+}
+
+func (g *givingBack) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		for _, command := range commands {
+			g.see(command)
+		}
+		return next(ctx, commands)
+	}
+}
+
+func (g *givingBack) see(command redis.Cmder) {
+	settles := func(argument any) bool {
+		key, ok := argument.(string)
+		return ok && strings.HasSuffix(key, "=past") // which only settlements read
+	}
+	if !slices.ContainsFunc(command.Args(), settles) {
+		return
+	}
+	g.calls.Add(1)
+	if g.release != nil {
+		<-g.release
+	}
+}
+
+// What a call over several keys charges and gives back, because another key denies it, denies
+// nobody from memory afterwards.
+func TestDenialCacheForgetsWhatAClusterGivesBack(t *testing.T) {
+	const innocents = 40
+	hook := &givingBack{release: make(chan struct{})}
+	client := redistest.StartCluster(t).Client(t, func(o *redis.ClusterOptions) {
+		o.NewClient = func(node *redis.Options) *redis.Client {
+			client := redis.NewClient(node)
+			client.AddHook(hook)
+			return client
+		}
+	})
+	cache := core.CacheDenials(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)), 1000)
+	limiter, l := core.New(cache), core.FixedWindow(1, time.Hour)
+	if _, err := limiter.Allow(t.Context(), "guilty", l); err != nil {
+		t.Fatal(err)
+	}
+	checks := []core.Check{{Key: "guilty", Limit: l, Cost: 1}}
+	for i := range innocents {
+		checks = append(checks, core.Check{Key: fmt.Sprint("innocent-", i), Limit: l, Cost: 1})
+	}
+	var several sync.WaitGroup
+	several.Go(func() {
+		if d, err := limiter.AllowAll(t.Context(), checks...); err != nil || d[0].Allowed || !d[1].Allowed {
+			t.Error(d, err)
+		}
+	})
+	for deadline := time.Now().Add(time.Minute); hook.calls.Load() == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	for _, check := range checks[1:] { // while they are charged
+		if d, err := limiter.Allow(t.Context(), check.Key, l); err != nil || d.Allowed {
+			t.Fatalf("%+v, %v, want a denial by the charge that is to be given back", d, err)
+		}
+	}
+	close(hook.release)
+	several.Wait()
+	for _, check := range checks[1:] {
+		if d, err := limiter.Allow(t.Context(), check.Key, l); err != nil || !d.Allowed {
+			t.Errorf("%s, which nobody has charged: %+v, %v", check.Key, d, err)
+		}
+	}
+	// The denial of the guilty one is known, so the others are neither charged nor given back.
+	before, repeated := hook.calls.Load(), cache.Repeated()
+	for range 4 {
+		d, err := limiter.AllowAll(t.Context(), checks[0], core.Check{Key: "another", Limit: l, Cost: 1})
+		if err != nil || d[0].Allowed || !d[1].Allowed || d[1].Remaining != 1 {
+			t.Errorf("%+v, %v, want one denied, and the other with its 1 left", d, err)
+		}
+	}
+	if calls := hook.calls.Load() - before; calls != 0 || cache.Repeated() != repeated {
+		t.Errorf("%d charges were given back of calls that are known to be denied", calls)
+	}
+}
+
+// The laws hold for answers that are repeated from memory in a cluster.
+func TestDenialCacheKeepsTheLawsInACluster(t *testing.T) {
+	client := redistest.StartCluster(t).Client(t)
+	storetest.Run(t, func(t *testing.T, now func() time.Time) core.Store {
+		store := core.NewRedis(client, core.WithClock(now), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Minute))
+		return core.CacheDenials(store, 1000, core.WithClock(now))
+	})
+}
