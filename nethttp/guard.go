@@ -140,9 +140,13 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	decisions, err := g.ask(ctx, x, &asked)
 	switch {
 	case err == nil:
-	case hungUp(ctx):
+	case givenUp(ctx, err) != 0:
 		event.Elapsed = time.Since(start)
-		return r, g.refuse(h, &event, statusClientClosedRequest, err)
+		status := givenUp(ctx, err)
+		if status != statusClientClosedRequest {
+			event.Unanswered = asked.unanswered(nil)
+		}
+		return r, g.refuse(h, &event, status, timeUp(ctx, err))
 	default:
 		left := g.decideWithout(ctx, x, asked, err)
 		if left.status != statusClientClosedRequest {
@@ -190,6 +194,27 @@ func (g *Guard) report(event *Event) {
 // hungUp reports whether the client has gone away. A deadline that passes is the
 // server's own.
 func hungUp(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
+// givenUp returns the status for a request that has no time left to be decided about, after
+// an error: 499 if the client has gone away, 503 if its deadline has passed, and otherwise
+// 0. No mode of a policy lets such a request through.
+func givenUp(ctx context.Context, err error) int {
+	switch {
+	case hungUp(ctx):
+		return statusClientClosedRequest
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), core.FailureOf(err) == core.GivenUp:
+		return http.StatusServiceUnavailable
+	}
+	return 0
+}
+
+// timeUp returns an error that tells of the request's deadline, if that has passed.
+func timeUp(ctx context.Context, err error) error {
+	if ended := ctx.Err(); errors.Is(ended, context.DeadlineExceeded) && !errors.Is(err, ended) {
+		return fmt.Errorf("ratelimit: the deadline of the request has passed: %w (%w)", ended, err)
+	}
+	return err
+}
 
 // isPreflight reports whether a request is a CORS preflight, which carries no
 // credentials and whose refusal a browser reports as a network error.

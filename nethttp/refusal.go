@@ -20,7 +20,7 @@ const statusClientClosedRequest = 499
 // that writes it. Its headers have been written by [Guard.Check].
 type Refusal struct {
 	// Status says why: 429 if a policy denied the request, 503 if the store could not
-	// answer or the request could not be held until its turn, 500 if a policy could not say
+	// answer, the request's deadline has passed or it could not be held until its turn, 500 if a policy could not say
 	// what to check, 499 if the client went away. It is the status of the answer, except
 	// for calls of gRPC and streams of Connect, which are answered by a code that stands
 	// for it: see [Refusal.ServeHTTP].
