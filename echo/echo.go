@@ -55,14 +55,9 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 		return func(c echo.Context) error {
 			request, refusal := guard.Check(c.Response().Header(), c.Request(), matched{c, known})
 			c.SetRequest(request)
-			if refusal == nil {
-				defer guard.Returned(request)
-			}
 			switch {
-			case refusal == nil && guard.Settles(request):
-				return serve(c, guard, request, next)
 			case refusal == nil:
-				return next(c)
+				return serve(c, guard, request, next)
 			case refusal.Native(request) && !indented(c):
 				c.Response().Header().Set(echo.HeaderContentType, ProblemType)
 				return echo.NewHTTPError(refusal.Status, refusal.Problem())
@@ -74,30 +69,37 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	}
 }
 
-// serve runs a handler, and settles what that has cost. An error that it returns is
-// rendered further out, by whom only the response tells, so it is settled when that
-// begins.
+// serve runs a handler. An error that it returns is answered further out, which the writer
+// notices that the handler is given, or, where an outer middleware has put its own writer
+// back, echo's response.
 func serve(c echo.Context, guard *Guard, request *http.Request, next echo.HandlerFunc) (err error) {
 	response := c.Response()
-	outside := response.Writer
-	watched := ratelimit.Watch(outside)
-	response.Writer = watched
-	returned := false
-	defer func() {
-		response.Writer = outside
-		served := watched.Served(!returned)
-		if err == nil || response.Committed || served.Hijacked {
-			guard.Settle(request, served)
-			return
-		}
-		response.Before(func() {
-			served.Status = response.Status
-			guard.Settle(request, served)
-		})
-	}()
-	err = next(c)
-	returned = true
+	guard.Serve(response.Writer, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+		response.Writer = w
+		defer func() {
+			if !response.Committed {
+				response.Before(func() { guard.Answered(request, response.Status) })
+			}
+		}()
+		err = next(c)
+		return statusOf(err)
+	})
 	return err
+}
+
+// statusOf returns the status with which echo answers an error, or 0 if there is none.
+func statusOf(err error) int {
+	if err == nil {
+		return 0
+	}
+	answered, ok := err.(*echo.HTTPError) //nolint:errorlint // echo does not look for a wrapped one, either
+	if !ok {
+		return http.StatusInternalServerError
+	}
+	if hidden, ok := answered.Internal.(*echo.HTTPError); ok { //nolint:errorlint // as above
+		answered = hidden
+	}
+	return answered.Code
 }
 
 // indented reports whether echo would write JSON in another form than others do.

@@ -66,8 +66,8 @@
 //
 // The handler is given the [http.ResponseWriter] as it came, so that all it can do
 // is left to it: [http.ResponseController], Flush, Hijack, informational responses. Only
-// where a policy has [Policy.Settle] it is wrapped, by [Watch], and in [MergeUpstream]; it
-// can still do all of that.
+// where a policy has [Policy.Settle] it is wrapped, and in [MergeUpstream]; it can still do
+// all of that.
 //
 // # Calls to others
 //

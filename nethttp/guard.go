@@ -22,14 +22,13 @@ import (
 //
 //	request, refusal := guard.Check(w.Header(), r, nil)
 //	if refusal != nil {
-//		refusal.ServeHTTP(w, r)
+//		refusal.ServeHTTP(w, request)
 //		return
 //	}
-//	next(w, request)
-//
-// Where a policy has Settle, it hands [Watch](w) to the next handler and calls
-// [Guard.Settle] when that has returned, or panicked. [Guard.Returned] finds out whether
-// the limiter stands where it knows the route.
+//	guard.Serve(w, request, func(w http.ResponseWriter, r *http.Request) int {
+//		next.ServeHTTP(w, r)
+//		return 0 // or the status of an error that the framework is going to answer
+//	})
 //
 // A Guard may be used by many goroutines at once.
 type Guard struct {
@@ -121,7 +120,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	if !g.options.LimitPreflights && isPreflight(r) {
 		return r, nil
 	}
-	x := &exchange{Context: r.Context(), guard: g, matched: matched, outer: exchangeFrom(r.Context())}
+	x := &exchange{Context: r.Context(), guard: g, given: r, matched: matched, outer: exchangeFrom(r.Context())}
 	g.place.look(x, r)
 	r = r.WithContext(x)
 	ctx := r.Context()

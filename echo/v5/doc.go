@@ -20,7 +20,9 @@
 //
 // A handler that returns an error has it rendered further out. Policy.Settle is then
 // told the status that the client gets, when that response begins, and not the bytes of
-// it. If nobody answers the error, what was reserved stays charged.
+// it. If a middleware swallows the error, or answers it where neither echo's response nor its
+// writer notices, Settle is told when the request ends: with Served.Unanswered, and the
+// error's own status.
 //
 // Use the middleware with Use, not with Pre: before routing there is no route.
 // Handlers find what was decided with [DecisionFrom], given the context of

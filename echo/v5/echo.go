@@ -53,14 +53,9 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 		return func(c *echo.Context) error {
 			request, refusal := guard.Check(c.Response().Header(), c.Request(), matched{c})
 			c.SetRequest(request)
-			if refusal == nil {
-				defer guard.Returned(request)
-			}
 			switch {
-			case refusal == nil && guard.Settles(request):
-				return serve(c, guard, request, next)
 			case refusal == nil:
-				return next(c)
+				return serve(c, guard, request, next)
 			case refusal.Native(request):
 				c.Response().Header().Set(echo.HeaderContentType, ProblemType)
 				return &ProblemError{refusal.Problem()}
@@ -72,41 +67,41 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	}
 }
 
-// serve runs a handler, and settles what that has cost. An error that it returns is
-// rendered further out, by whom only the response tells, so it is settled when that
-// begins; if echo's response is not to be found, by the error's own status.
+// serve runs a handler. An error that it returns is answered further out, which the writer
+// notices that the handler is given, or, where an outer middleware has put its own writer
+// back, echo's response.
 func serve(c *echo.Context, guard *Guard, request *http.Request, next echo.HandlerFunc) (err error) {
 	response, unwrapErr := echo.UnwrapResponse(c.Response())
 	if unwrapErr != nil { // something else has been put in its place
-		response = echo.NewResponse(c.Response(), c.Logger())
-		defer c.SetResponse(c.Response())
-		c.SetResponse(response)
+		guard.Serve(c.Response(), request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+			c.SetResponse(w)
+			err = next(c)
+			return statusOf(err)
+		})
+		return err
 	}
-	outside := response.ResponseWriter
-	watched := ratelimit.Watch(outside)
-	response.ResponseWriter = watched
-	returned := false
-	defer func() {
-		response.ResponseWriter = outside
-		served := watched.Served(!returned)
-		switch {
-		case err == nil || response.Committed || served.Hijacked:
-			guard.Settle(request, served)
-		case unwrapErr != nil:
-			if served.Status = echo.StatusCode(err); served.Status == 0 {
-				served.Status = http.StatusInternalServerError
+	guard.Serve(response.ResponseWriter, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+		response.ResponseWriter = w
+		defer func() {
+			if !response.Committed {
+				response.Before(func() { guard.Answered(request, response.Status) })
 			}
-			guard.Settle(request, served)
-		default:
-			response.Before(func() {
-				served.Status = response.Status
-				guard.Settle(request, served)
-			})
-		}
-	}()
-	err = next(c)
-	returned = true
+		}()
+		err = next(c)
+		return statusOf(err)
+	})
 	return err
+}
+
+// statusOf returns the status with which echo answers an error, or 0 if there is none.
+func statusOf(err error) int {
+	if err == nil {
+		return 0
+	}
+	if status := echo.StatusCode(err); status != 0 {
+		return status
+	}
+	return http.StatusInternalServerError
 }
 
 // ProblemError is the error that the middleware returns for a refused request.

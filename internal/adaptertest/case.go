@@ -29,6 +29,7 @@ var cases = slices.Concat(
 	upstreamCases,
 	shapingCases,
 	settleCases,
+	onceCases,
 	shadowCases,
 	startupCases,
 	redisCases,
