@@ -19,15 +19,19 @@ type Middleware = func(http.Handler) http.Handler
 // middlewares they are given to: see [core.Limit.Named].
 //
 // Around an [http.ServeMux], it asks the mux for the pattern that a request is
-// going to match, so that [keyfuncs.Route] and [keyfuncs.PathValue] work outside it, too.
-// When the handler has returned, the request that came in has the Pattern that was found
-// inside, for whoever counts by route outside. Path values cannot be handed out in the
-// same way.
+// going to match, so that [keyfuncs.Route] and [keyfuncs.PathValue] work outside it, too,
+// also where there are several limiters around the mux. When the handler has returned, the
+// request that came in has the Pattern that was found inside, for whoever counts by route
+// outside. Path values cannot be handed out in the same way.
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	guard := NewGuard(l, options, policies...)
 	return func(next http.Handler) http.Handler {
-		mux, _ := next.(patterns)
-		return &limited{guard: guard, next: next, mux: mux}
+		h := &limited{guard: guard, next: next}
+		if mux, ok := next.(patterns); ok {
+			h.mux = mux
+			return &limitedMux{h}
+		}
+		return h
 	}
 }
 

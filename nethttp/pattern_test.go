@@ -3,8 +3,11 @@ package ratelimit_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
@@ -46,5 +49,50 @@ func TestAPatternThatWasToldMeanwhileIsKept(t *testing.T) {
 	}))
 	if h.ServeHTTP(httptest.NewRecorder(), r); r.Pattern != "/told/{id}" {
 		t.Errorf("the pattern is %q, want the one that was told", r.Pattern)
+	}
+}
+
+func TestLimitersAroundLimitersAroundAMuxKnowTheRoute(t *testing.T) {
+	for depth := range 4 {
+		var keys []string
+		options := ratelimit.Options{Observe: func(e ratelimit.Event) {
+			if !e.Settled {
+				keys = append(keys, e.Outcomes[0].Key)
+			}
+		}}
+		outermost := ratelimit.New(memory(), options, by(keyfuncs.Route))
+		values := ratelimit.New(memory(), options, by(keyfuncs.PathValue("id")))
+		var h http.Handler = twoPatterns(fine)
+		for i := range depth {
+			policy := by()
+			if i%2 == 0 {
+				policy.Settle = func(*http.Request, ratelimit.Served) int { return 0 }
+			}
+			h = ratelimit.New(memory(), ratelimit.Options{}, policy)(h)
+		}
+		visit(outermost(values(h)), "/items/7", "/users/8")
+		if want := []string{"route:/items/{id}", "path:id=7", "route:/users/{id}", "path:id=8"}; !slices.Equal(keys, want) {
+			t.Errorf("with %d limiters between, the keys are %q, want %q", depth, keys, want)
+		}
+	}
+}
+
+// Whoever asks a limited mux for the handler of a request is not given a way around.
+func TestTheHandlerOfALimitedMuxIsLimited(t *testing.T) {
+	h := ratelimit.FixedWindow(memory(), 1, time.Hour)(twoPatterns(fine)).(interface { //nolint:forcetypeassert // the test wants it
+		Handler(r *http.Request) (http.Handler, string)
+	})
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		r := httptest.NewRequest(http.MethodGet, "/items/7", nil)
+		found, pattern := h.Handler(r)
+		w := httptest.NewRecorder()
+		if found.ServeHTTP(w, r); w.Code != want || pattern != "GET /items/{id}" {
+			t.Errorf("%q answers %d, want %d", pattern, w.Code, want)
+		}
+	}
+	if _, ok := ratelimit.FixedWindow(memory(), 1, time.Hour)(fine).(interface {
+		Handler(r *http.Request) (http.Handler, string)
+	}); ok {
+		t.Error("a limited handler that is no mux says that it knows patterns")
 	}
 }
