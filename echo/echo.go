@@ -2,9 +2,11 @@ package ratelimit
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -58,9 +60,8 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 			switch {
 			case refusal == nil:
 				return serve(c, guard, request, next)
-			case refusal.Native(request) && !indented(c):
-				c.Response().Header().Set(echo.HeaderContentType, ProblemType)
-				return echo.NewHTTPError(refusal.Status, refusal.Problem())
+			case refusal.Returnable(request):
+				return refused(c, refusal.Problem())
 			default:
 				refusal.ServeHTTP(c.Response(), request)
 				return nil
@@ -102,9 +103,29 @@ func statusOf(err error) int {
 	return answered.Code
 }
 
-// indented reports whether echo would write JSON in another form than others do.
-func indented(c echo.Context) bool {
-	return c.Echo().Debug || c.QueryParams().Has("pretty")
+// Document is the Message of the [echo.HTTPError] that the middleware returns for a refused
+// request: a [Problem], which echo's error handler renders.
+type Document struct {
+	Problem
+
+	rendered atomic.Bool // as JSON
+}
+
+// refused returns the error of a refused request. Where its document is rendered as it is,
+// the response has the media type of a problem.
+func refused(c echo.Context, problem Problem) error {
+	document, response, head := &Document{Problem: problem}, c.Response(), c.Request().Method == http.MethodHead
+	response.Before(func() { routed.SetType(response.Header(), document.rendered.Load(), head, ProblemType) })
+	return echo.NewHTTPError(problem.Status, document)
+}
+
+// String returns the problem's title, for logs.
+func (d *Document) String() string { return d.Title }
+
+// MarshalJSON returns the problem document.
+func (d *Document) MarshalJSON() ([]byte, error) {
+	d.rendered.Store(true)
+	return json.Marshal(d.Problem)
 }
 
 // Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -58,9 +60,9 @@ func TestAnErrorHandlerIsGivenTheProblem(t *testing.T) {
 		if !errors.As(err, &he) {
 			t.Fatalf("handled a %T, want an *echo.HTTPError", err)
 		}
-		problem, ok := he.Message.(engine.Problem)
+		problem, ok := he.Message.(*ratelimit.Document)
 		if !ok {
-			t.Fatalf("the message is a %T, want a Problem", he.Message)
+			t.Fatalf("the message is a %T, want a *Document", he.Message)
 		}
 		_ = c.String(he.Code, "no: "+strings.Join(problem.ViolatedPolicies, ","))
 	}
@@ -76,6 +78,33 @@ func TestAnErrorHandlerIsGivenTheProblem(t *testing.T) {
 	}
 }
 
+// However the client asks, and however echo renders, it is for the error handler to say
+// what the client reads.
+func TestAnErrorHandlerIsGivenEveryRefusal(t *testing.T) {
+	var problems []string
+	e := echo.New()
+	e.Debug = true
+	e.HTTPErrorHandler = func(err error, c echo.Context) {
+		var refused *echo.HTTPError
+		if !errors.As(err, &refused) {
+			t.Fatalf("handled a %T, want an *echo.HTTPError", err)
+		}
+		problem, _ := refused.Message.(*ratelimit.Document)
+		problems = append(problems, strings.Join(problem.ViolatedPolicies, ","))
+		_ = c.HTML(http.StatusTooManyRequests, "<h1>later</h1>")
+	}
+	e.Use(ratelimit.New(memory(), ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("one")}))
+	e.GET("/", ok)
+	get(e, "/")
+	for _, visit := range [][]string{{"/"}, {"/?pretty"}, {"/", "Accept: text/plain"}, {"/", "Accept: text/plain;q=1, */*;q=0.1"}} {
+		problems = nil
+		w := get(e, visit[0], visit[1:]...)
+		if !slices.Equal(problems, []string{"one"}) || w.Body.String() != "<h1>later</h1>" || w.Header().Get("Content-Type") != "text/html; charset=UTF-8" {
+			t.Errorf("%q: handled %q, answered %q, want the handler's answer in HTML", visit, problems, w.Body)
+		}
+	}
+}
+
 func TestARefusalIsAnsweredOnce(t *testing.T) {
 	hook := func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Refusal) { _, _ = w.Write([]byte("denied\n")) }
 	for name, c := range map[string]struct {
@@ -84,7 +113,7 @@ func TestARefusalIsAnsweredOnce(t *testing.T) {
 		native  bool
 	}{
 		"problem": {native: true},
-		"text":    {lines: []string{"Accept: text/plain"}},
+		"text":    {lines: []string{"Accept: text/plain"}, native: true},
 		"hook":    {options: ratelimit.Options{Refused: hook}},
 		"silent":  {options: ratelimit.Options{Refused: func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}}},
 	} {
@@ -130,10 +159,11 @@ func TestOuterMiddlewareSeesStatusAndSize(t *testing.T) {
 			return err
 		}
 	})
-	e.Use(ratelimit.FixedWindow(memory(), 1, time.Hour))
+	hook := func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) { refusal.ServeHTTP(w, r) }
+	e.Use(ratelimit.New(memory(), ratelimit.Options{Refused: hook}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)}))
 	e.GET("/", ok)
 	get(e, "/")
-	w := get(e, "/", "Accept: text/plain") // which the middleware writes itself
+	w := get(e, "/") // which the middleware writes itself
 	if status != w.Code || size != int64(w.Body.Len()) || status != http.StatusTooManyRequests || size == 0 {
 		t.Errorf("outer middleware saw %d of %d bytes, the client %d of %d", status, size, w.Code, w.Body.Len())
 	}
@@ -243,17 +273,21 @@ func TestWhatMatchesNothingInAGroupIsUnmatched(t *testing.T) {
 	}
 }
 
-func TestTheBodyIsTheSameWhereEchoWouldIndentIt(t *testing.T) {
-	for _, debug := range []bool{false, true} {
-		e := echo.New()
-		e.Debug = debug
-		e.Use(ratelimit.FixedWindow(memory(), 1, time.Hour))
-		e.GET("/", ok)
-		get(e, "/")
-		plain, pretty := get(e, "/"), get(e, "/?pretty")
-		if plain.Body.String() != pretty.Body.String() || strings.Count(plain.Body.String(), "\n") != 1 {
-			t.Errorf("debug %v: %q and %q, want one line twice", debug, plain.Body, pretty.Body)
+// echo indents its own errors in the same way.
+func TestTheDocumentIsIndentedWhereEchoIndents(t *testing.T) {
+	e := echo.New()
+	e.Use(ratelimit.FixedWindow(memory(), 1, time.Hour))
+	e.GET("/", ok)
+	get(e, "/")
+	var plain, pretty engine.Problem
+	for path, problem := range map[string]*engine.Problem{"/": &plain, "/?pretty": &pretty} {
+		w := get(e, path)
+		if err := json.Unmarshal(w.Body.Bytes(), problem); err != nil || w.Header().Get("Content-Type") != engine.ProblemType {
+			t.Errorf("%s: %v, %q", path, err, w.Header())
 		}
+	}
+	if plain.Status != http.StatusTooManyRequests || !reflect.DeepEqual(plain, pretty) {
+		t.Errorf("%+v and %+v, want the same problem", plain, pretty)
 	}
 }
 

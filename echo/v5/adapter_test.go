@@ -42,6 +42,7 @@ func TestAdapter(t *testing.T) {
 				return outside != adaptertest.Swallows && (outside != adaptertest.AnswersRaw || !restores)
 			},
 		},
+		AlwaysDocument: true,
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v5"
@@ -56,9 +57,8 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 			switch {
 			case refusal == nil:
 				return serve(c, guard, request, next)
-			case refusal.Native(request):
-				c.Response().Header().Set(echo.HeaderContentType, ProblemType)
-				return &ProblemError{refusal.Problem()}
+			case refusal.Returnable(request):
+				return refused(c, refusal.Problem())
 			default:
 				refusal.ServeHTTP(c.Response(), request)
 				return nil
@@ -107,15 +107,38 @@ func statusOf(err error) int {
 // ProblemError is the error that the middleware returns for a refused request.
 // echo's error handler renders it as the problem document; one of your own finds it
 // by [errors.As].
-type ProblemError struct{ Problem Problem }
+type ProblemError struct {
+	// Problem is the problem document.
+	Problem Problem
 
+	rendered atomic.Bool // as JSON
+}
+
+// refused returns the error of a refused request. Where that is rendered as it is, the
+// response has the media type of a problem.
+func refused(c *echo.Context, problem Problem) error {
+	err := &ProblemError{Problem: problem}
+	response, unwrapErr := echo.UnwrapResponse(c.Response())
+	if unwrapErr != nil { // something else has been put in its place, which tells of nothing
+		c.Response().Header().Set(echo.HeaderContentType, ProblemType)
+		return err
+	}
+	head := c.Request().Method == http.MethodHead
+	response.Before(func() { routed.SetType(response.Header(), err.rendered.Load(), head, ProblemType) })
+	return err
+}
+
+// Error implements error.
 func (e *ProblemError) Error() string { return "ratelimit: " + e.Problem.Title }
 
 // StatusCode makes it an [echo.HTTPStatusCoder].
 func (e *ProblemError) StatusCode() int { return e.Problem.Status }
 
 // MarshalJSON returns the problem document.
-func (e *ProblemError) MarshalJSON() ([]byte, error) { return json.Marshal(e.Problem) }
+func (e *ProblemError) MarshalJSON() ([]byte, error) {
+	e.rendered.Store(true)
+	return json.Marshal(e.Problem)
+}
 
 // Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,
 // then as many as drain.

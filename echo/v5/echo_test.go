@@ -71,6 +71,32 @@ func TestAnErrorHandlerIsGivenTheProblem(t *testing.T) {
 	}
 }
 
+// However the client asks, and however echo renders, it is for the error handler to say
+// what the client reads.
+func TestAnErrorHandlerIsGivenEveryRefusal(t *testing.T) {
+	var problems []string
+	e := echo.New()
+	e.HTTPErrorHandler = func(c *echo.Context, err error) {
+		var refused *ratelimit.ProblemError
+		if !errors.As(err, &refused) {
+			t.Fatalf("handled a %T, want a *ProblemError", err)
+		}
+		problem := refused.Problem
+		problems = append(problems, strings.Join(problem.ViolatedPolicies, ","))
+		_ = c.HTML(http.StatusTooManyRequests, "<h1>later</h1>")
+	}
+	e.Use(ratelimit.New(memory(), ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("one")}))
+	e.GET("/", ok)
+	get(e, "/")
+	for _, visit := range [][]string{{"/"}, {"/?pretty"}, {"/", "Accept: text/plain"}, {"/", "Accept: text/plain;q=1, */*;q=0.1"}} {
+		problems = nil
+		w := get(e, visit[0], visit[1:]...)
+		if !slices.Equal(problems, []string{"one"}) || w.Body.String() != "<h1>later</h1>" || w.Header().Get("Content-Type") != "text/html; charset=UTF-8" {
+			t.Errorf("%q: handled %q, answered %q, want the handler's answer in HTML", visit, problems, w.Body)
+		}
+	}
+}
+
 func TestARefusalIsAnsweredOnce(t *testing.T) {
 	hook := func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Refusal) { _, _ = w.Write([]byte("denied\n")) }
 	for name, c := range map[string]struct {
@@ -79,7 +105,7 @@ func TestARefusalIsAnsweredOnce(t *testing.T) {
 		native  bool
 	}{
 		"problem": {native: true},
-		"text":    {lines: []string{"Accept: text/plain"}},
+		"text":    {lines: []string{"Accept: text/plain"}, native: true},
 		"hook":    {options: ratelimit.Options{Refused: hook}},
 		"silent":  {options: ratelimit.Options{Refused: func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}}},
 	} {
@@ -130,10 +156,11 @@ func TestOuterMiddlewareSeesStatusAndSize(t *testing.T) {
 			return err
 		}
 	})
-	e.Use(ratelimit.FixedWindow(memory(), 1, time.Hour))
+	hook := func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) { refusal.ServeHTTP(w, r) }
+	e.Use(ratelimit.New(memory(), ratelimit.Options{Refused: hook}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)}))
 	e.GET("/", ok)
 	get(e, "/")
-	w := get(e, "/", "Accept: text/plain") // which the middleware writes itself
+	w := get(e, "/") // which the middleware writes itself
 	if status != w.Code || size != int64(w.Body.Len()) || status != http.StatusTooManyRequests || size == 0 {
 		t.Errorf("outer middleware saw %d of %d bytes, the client %d of %d", status, size, w.Code, w.Body.Len())
 	}

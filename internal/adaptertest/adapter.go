@@ -45,6 +45,10 @@ type Adapter[M any] struct {
 	Play func(Scene[M]) http.Handler
 	// Answered says what the limiter can see of the answers that others give.
 	Answered Answered
+
+	// AlwaysDocument says that the framework's error handler answers refusals, which
+	// always gives the problem document, never plain text.
+	AlwaysDocument bool
 }
 
 // Answered says what a limiter can see of answers that are given further out.
@@ -111,6 +115,8 @@ type suite struct {
 	serve    func(site) http.Handler
 	play     func(scene) http.Handler
 	answered Answered
+	// alwaysDocument is Adapter.AlwaysDocument.
+	alwaysDocument bool
 }
 
 // Run runs the suite.
@@ -158,7 +164,8 @@ func Run[M any](t *testing.T, adapter Adapter[M]) {
 				Error:    of.error,
 			})
 		},
-		answered: adapter.Answered,
+		answered:       adapter.Answered,
+		alwaysDocument: adapter.AlwaysDocument,
 	}
 	for _, c := range cases {
 		t.Run(c.claim, func(t *testing.T) { c.test(t, s) })

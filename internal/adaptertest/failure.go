@@ -94,14 +94,14 @@ func testFailClosed(t *testing.T, s *suite) {
 	r := answer(h, ask(http.MethodGet, "/", "Accept: text/plain"))
 	wait := r.Header.Get("Retry-After")
 	r.Header.Set("Retry-After", "?")
-	expect(t, "in words", text(r), `
+	expect(t, "in words", text(r), s.inWords(`
 503
 Cache-Control: no-store
 Content-Type: text/plain; charset=utf-8
 Retry-After: ?
 
 Request cannot be satisfied due to temporary server capacity constraints, retry after `+wait+` s
-`)
+`, unavailable))
 	f.expectRan(0)
 }
 
