@@ -79,7 +79,7 @@ func TestLimitersAroundLimitersAroundAMuxKnowTheRoute(t *testing.T) {
 
 // Whoever asks a limited mux for the handler of a request is not given a way around.
 func TestTheHandlerOfALimitedMuxIsLimited(t *testing.T) {
-	h := ratelimit.FixedWindow(memory(), 1, time.Hour)(twoPatterns(fine)).(interface { //nolint:forcetypeassert // the test wants it
+	h := ratelimit.FixedWindow(memory(), 1, time.Hour)(twoPatterns(fine)).(interface {
 		Handler(r *http.Request) (http.Handler, string)
 	})
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {

@@ -261,7 +261,7 @@ func (v *reserved) settles() bool {
 // If nobody would tell of that end, or it has come already, it does not wait.
 func (g *Guard) settle(x *exchange, r *http.Request, served Served) {
 	s := &x.reservation.settlement
-	if served.Unanswered && x.Context.Done() != nil && x.Context.Err() == nil {
+	if served.Unanswered && x.Done() != nil && x.Err() == nil {
 		r = detached(r)
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -314,7 +314,7 @@ func (g *Guard) Answered(r *http.Request, status int) {
 // settleUnanswered settles a request that has ended and was not seen to be answered. It
 // runs on a goroutine of its own, where a panic would end the program.
 func (g *Guard) settleUnanswered(x *exchange, r *http.Request) {
-	defer func() {
+	defer func() { //nolint:contextcheck // the request has it
 		if reason := recover(); reason != nil {
 			g.log.panicked(r.Context(), reason)
 		}

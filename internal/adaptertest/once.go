@@ -2,7 +2,7 @@ package adaptertest
 
 import (
 	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -128,7 +128,7 @@ type settlements struct {
 }
 
 // limiter is a limiter that is settled into it.
-func (s *settlements) limiter(new func(*core.Limiter, ratelimit.Options, ...ratelimit.Policy) middleware, limit core.Limit) middleware {
+func (s *settlements) limiter(of *suite) middleware {
 	options := ratelimit.Options{Observe: func(e ratelimit.Event) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *settlements) limiter(new func(*core.Limiter, ratelimit.Options, ...rate
 			s.events++
 		}
 	}}
-	return new(core.New(core.NewMemory()), options, ratelimit.Policy{Limit: limit, By: keyfuncs.Global, Settle: func(_ *http.Request, served ratelimit.Served) int {
+	return of.new(core.New(core.NewMemory()), options, ratelimit.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: func(_ *http.Request, served ratelimit.Served) int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.served = append(s.served, served)
@@ -151,8 +151,13 @@ func (s *settlements) told() ([]ratelimit.Served, int) {
 	return slices.Clone(s.served), s.events
 }
 
+// fataler is a test, or one case of a random one.
+type fataler interface {
+	Fatalf(format string, args ...any)
+}
+
 // await returns what was settled, as soon as it was.
-func (s *settlements) await(t interface{ Fatalf(string, ...any) }) ratelimit.Served {
+func (s *settlements) await(t fataler) ratelimit.Served {
 	for deadline := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
 		if served, events := s.told(); len(served) > 0 && events > 0 {
 			return served[0]
@@ -167,7 +172,7 @@ func (s *settlements) await(t interface{ Fatalf(string, ...any) }) ratelimit.Ser
 // the client saw, or 0 if it saw none.
 func (s *suite) visitScene(of scene) (status int, err error) {
 	server := httptest.NewUnstartedServer(s.play(of))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server.Start()
 	defer server.Close()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // which sends nothing again
@@ -194,7 +199,7 @@ func testSettledOnce(t *testing.T, s *suite) {
 		limiters := make([]*settlements, rapid.IntRange(1, 2).Draw(t, "limiters"))
 		for i := range limiters {
 			limiters[i] = new(settlements)
-			of.limiters = append(of.limiters, limiters[i].limiter(s.new, hundred()))
+			of.limiters = append(of.limiters, limiters[i].limiter(s))
 		}
 		t.Logf("the handler %s", act.name)
 		status, err := s.visitScene(of)
@@ -234,7 +239,7 @@ func testSettledByTheAnswer(t *testing.T, s *suite) {
 		var limiter settlements
 		told := make(chan int, 1)
 		status, err := s.visitScene(scene{
-			limiters: []middleware{limiter.limiter(s.new, hundred())},
+			limiters: []middleware{limiter.limiter(s)},
 			outside:  outside,
 			handler: func(_ http.ResponseWriter, r *http.Request) {
 				go func() { // when the request ends
