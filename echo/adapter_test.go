@@ -1,6 +1,8 @@
 package ratelimit_test
 
 import (
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -30,7 +32,76 @@ func TestAdapter(t *testing.T) {
 		User:          ratelimit.User("user"),
 		CatchAll:      "/files/{...}", // echo's wildcards have no name
 		Serve:         serve,
+		Play:          play,
+		Answered: adaptertest.Answered{
+			LeavesErrors: true,
+			Sees: func(outside adaptertest.Outside, restores, panicked bool) bool {
+				if panicked {
+					return outside == adaptertest.Recovers
+				}
+				return outside != adaptertest.Swallows && (outside != adaptertest.AnswersRaw || !restores)
+			},
+		},
+		AlwaysDocument: true,
 	})
+}
+
+func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
+	e := echo.New()
+	e.Logger.SetOutput(io.Discard) // it tells of what is written after a connection was taken over
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) (err error) {
+			defer func() {
+				reason := recover()
+				switch {
+				case reason == nil:
+				case scene.Outside != adaptertest.Recovers || reason == http.ErrAbortHandler: //nolint:errorlint // as net/http does
+					panic(reason)
+				default:
+					err = fmt.Errorf("panicked: %v", reason)
+				}
+			}()
+			if err = next(c); err == nil {
+				return nil
+			}
+			response := c.Response()
+			switch {
+			case scene.Outside == adaptertest.Swallows:
+				return nil
+			case response.Committed:
+			case scene.Outside == adaptertest.Answers:
+				return c.NoContent(http.StatusTeapot)
+			case scene.Outside == adaptertest.AnswersRaw:
+				http.Error(response.Writer, "answered", http.StatusTeapot)
+				return nil
+			}
+			return err
+		}
+	})
+	if scene.Restores {
+		e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c echo.Context) error {
+				response := c.Response()
+				before := response.Writer
+				response.Writer = adaptertest.Wrapper{ResponseWriter: before}
+				defer func() { response.Writer = before }()
+				return next(c)
+			}
+		})
+	}
+	e.Use(scene.Limiters...)
+	e.GET("/", func(c echo.Context) error {
+		if scene.Raw {
+			scene.Handler(c.Response().Writer, c.Request())
+		} else {
+			scene.Handler(c.Response(), c.Request())
+		}
+		if scene.Error != 0 {
+			return echo.NewHTTPError(scene.Error)
+		}
+		return nil
+	})
+	return e
 }
 
 func serve(site adaptertest.Site[ratelimit.Middleware]) http.Handler {

@@ -2,9 +2,11 @@ package ratelimit
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -55,17 +57,11 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 		return func(c echo.Context) error {
 			request, refusal := guard.Check(c.Response().Header(), c.Request(), matched{c, known})
 			c.SetRequest(request)
-			if refusal == nil {
-				defer guard.Returned(request)
-			}
 			switch {
-			case refusal == nil && guard.Settles(request):
-				return serve(c, guard, request, next)
 			case refusal == nil:
-				return next(c)
-			case refusal.Native(request) && !indented(c):
-				c.Response().Header().Set(echo.HeaderContentType, ProblemType)
-				return echo.NewHTTPError(refusal.Status, refusal.Problem())
+				return serve(c, guard, request, next)
+			case refusal.Returnable(request):
+				return refused(c, refusal.Problem())
 			default:
 				refusal.ServeHTTP(c.Response(), request)
 				return nil
@@ -74,35 +70,62 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	}
 }
 
-// serve runs a handler, and settles what that has cost. An error that it returns is
-// rendered further out, by whom only the response tells, so it is settled when that
-// begins.
+// serve runs a handler. An error that it returns is answered further out, which the writer
+// notices that the handler is given, or, where an outer middleware has put its own writer
+// back, echo's response.
 func serve(c echo.Context, guard *Guard, request *http.Request, next echo.HandlerFunc) (err error) {
 	response := c.Response()
-	outside := response.Writer
-	watched := ratelimit.Watch(outside)
-	response.Writer = watched
-	returned := false
-	defer func() {
-		response.Writer = outside
-		served := watched.Served(!returned)
-		if err == nil || response.Committed || served.Hijacked {
-			guard.Settle(request, served)
-			return
-		}
-		response.Before(func() {
-			served.Status = response.Status
-			guard.Settle(request, served)
-		})
-	}()
-	err = next(c)
-	returned = true
+	guard.Serve(response.Writer, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+		response.Writer = w
+		defer func() {
+			if !response.Committed {
+				response.Before(func() { guard.Answered(request, response.Status) })
+			}
+		}()
+		err = next(c)
+		return statusOf(err)
+	})
 	return err
 }
 
-// indented reports whether echo would write JSON in another form than others do.
-func indented(c echo.Context) bool {
-	return c.Echo().Debug || c.QueryParams().Has("pretty")
+// statusOf returns the status with which echo answers an error, or 0 if there is none.
+func statusOf(err error) int {
+	if err == nil {
+		return 0
+	}
+	answered, ok := err.(*echo.HTTPError) //nolint:errorlint // echo does not look for a wrapped one, either
+	if !ok {
+		return http.StatusInternalServerError
+	}
+	if hidden, ok := answered.Internal.(*echo.HTTPError); ok { //nolint:errorlint // as above
+		answered = hidden
+	}
+	return answered.Code
+}
+
+// Document is the Message of the [echo.HTTPError] that the middleware returns for a refused
+// request: a [Problem], which echo's error handler renders.
+type Document struct {
+	Problem
+
+	rendered atomic.Bool // as JSON
+}
+
+// refused returns the error of a refused request. Where its document is rendered as it is,
+// the response has the media type of a problem.
+func refused(c echo.Context, problem Problem) error {
+	document, response, head := &Document{Problem: problem}, c.Response(), c.Request().Method == http.MethodHead
+	response.Before(func() { routed.SetType(response.Header(), document.rendered.Load(), head, ProblemType) })
+	return echo.NewHTTPError(problem.Status, document)
+}
+
+// String returns the problem's title, for logs.
+func (d *Document) String() string { return d.Title }
+
+// MarshalJSON returns the problem document.
+func (d *Document) MarshalJSON() ([]byte, error) {
+	d.rendered.Store(true)
+	return json.Marshal(d.Problem)
 }
 
 // Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,

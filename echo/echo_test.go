@@ -2,6 +2,8 @@ package ratelimit_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -38,6 +41,16 @@ func get(h http.Handler, path string, lines ...string) *httptest.ResponseRecorde
 	return w
 }
 
+// visit is get, as a server does it: the context of the request ends after the request.
+func visit(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+	return w
+}
+
 func TestAnErrorHandlerIsGivenTheProblem(t *testing.T) {
 	var handled []error
 	e := echo.New()
@@ -47,9 +60,9 @@ func TestAnErrorHandlerIsGivenTheProblem(t *testing.T) {
 		if !errors.As(err, &he) {
 			t.Fatalf("handled a %T, want an *echo.HTTPError", err)
 		}
-		problem, ok := he.Message.(engine.Problem)
+		problem, ok := he.Message.(*ratelimit.Document)
 		if !ok {
-			t.Fatalf("the message is a %T, want a Problem", he.Message)
+			t.Fatalf("the message is a %T, want a *Document", he.Message)
 		}
 		_ = c.String(he.Code, "no: "+strings.Join(problem.ViolatedPolicies, ","))
 	}
@@ -65,6 +78,33 @@ func TestAnErrorHandlerIsGivenTheProblem(t *testing.T) {
 	}
 }
 
+// However the client asks, and however echo renders, it is for the error handler to say
+// what the client reads.
+func TestAnErrorHandlerIsGivenEveryRefusal(t *testing.T) {
+	var problems []string
+	e := echo.New()
+	e.Debug = true
+	e.HTTPErrorHandler = func(err error, c echo.Context) {
+		var refused *echo.HTTPError
+		if !errors.As(err, &refused) {
+			t.Fatalf("handled a %T, want an *echo.HTTPError", err)
+		}
+		problem, _ := refused.Message.(*ratelimit.Document)
+		problems = append(problems, strings.Join(problem.ViolatedPolicies, ","))
+		_ = c.HTML(http.StatusTooManyRequests, "<h1>later</h1>")
+	}
+	e.Use(ratelimit.New(memory(), ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("one")}))
+	e.GET("/", ok)
+	get(e, "/")
+	for _, visit := range [][]string{{"/"}, {"/?pretty"}, {"/", "Accept: text/plain"}, {"/", "Accept: text/plain;q=1, */*;q=0.1"}} {
+		problems = nil
+		w := get(e, visit[0], visit[1:]...)
+		if !slices.Equal(problems, []string{"one"}) || w.Body.String() != "<h1>later</h1>" || w.Header().Get("Content-Type") != "text/html; charset=UTF-8" {
+			t.Errorf("%q: handled %q, answered %q, want the handler's answer in HTML", visit, problems, w.Body)
+		}
+	}
+}
+
 func TestARefusalIsAnsweredOnce(t *testing.T) {
 	hook := func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Refusal) { _, _ = w.Write([]byte("denied\n")) }
 	for name, c := range map[string]struct {
@@ -73,7 +113,7 @@ func TestARefusalIsAnsweredOnce(t *testing.T) {
 		native  bool
 	}{
 		"problem": {native: true},
-		"text":    {lines: []string{"Accept: text/plain"}},
+		"text":    {lines: []string{"Accept: text/plain"}, native: true},
 		"hook":    {options: ratelimit.Options{Refused: hook}},
 		"silent":  {options: ratelimit.Options{Refused: func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}}},
 	} {
@@ -119,10 +159,11 @@ func TestOuterMiddlewareSeesStatusAndSize(t *testing.T) {
 			return err
 		}
 	})
-	e.Use(ratelimit.FixedWindow(memory(), 1, time.Hour))
+	hook := func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) { refusal.ServeHTTP(w, r) }
+	e.Use(ratelimit.New(memory(), ratelimit.Options{Refused: hook}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)}))
 	e.GET("/", ok)
 	get(e, "/")
-	w := get(e, "/", "Accept: text/plain") // which the middleware writes itself
+	w := get(e, "/") // which the middleware writes itself
 	if status != w.Code || size != int64(w.Body.Len()) || status != http.StatusTooManyRequests || size == 0 {
 		t.Errorf("outer middleware saw %d of %d bytes, the client %d of %d", status, size, w.Code, w.Body.Len())
 	}
@@ -146,7 +187,7 @@ func TestErrorsAreSettledByWhatTheClientGets(t *testing.T) {
 		"middleware in front that knows it": {err: wrong, outside: answers(http.StatusForbidden), want: http.StatusForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var settled []int
+			settled := make(chan int, 9)
 			e := echo.New()
 			if c.handler != nil {
 				e.HTTPErrorHandler = c.handler
@@ -156,16 +197,20 @@ func TestErrorsAreSettledByWhatTheClientGets(t *testing.T) {
 			}
 			limit := core.FixedWindow(5, time.Hour)
 			policy := ratelimit.Policy{Limit: limit, Settle: func(_ *http.Request, served ratelimit.Served) int {
-				settled = append(settled, served.Status)
+				settled <- served.Status
 				return 1
 			}}
 			inner := policy
 			inner.Limit = limit.Named("inner")
 			e.Use(ratelimit.New(memory(), ratelimit.Options{}, policy), ratelimit.New(memory(), ratelimit.Options{}, inner))
 			e.GET("/", func(echo.Context) error { return c.err })
-			w := get(e, "/")
-			if w.Code != c.want || !slices.Equal(settled, []int{c.want, c.want}) {
-				t.Errorf("answered %d, settled by %v, want %d", w.Code, settled, c.want)
+			if w := visit(t, e, "/"); w.Code != c.want {
+				t.Errorf("answered %d, want %d", w.Code, c.want)
+			}
+			for range 2 {
+				if got := <-settled; got != c.want {
+					t.Errorf("settled by %d, want %d", got, c.want)
+				}
 			}
 		})
 	}
@@ -228,17 +273,21 @@ func TestWhatMatchesNothingInAGroupIsUnmatched(t *testing.T) {
 	}
 }
 
-func TestTheBodyIsTheSameWhereEchoWouldIndentIt(t *testing.T) {
-	for _, debug := range []bool{false, true} {
-		e := echo.New()
-		e.Debug = debug
-		e.Use(ratelimit.FixedWindow(memory(), 1, time.Hour))
-		e.GET("/", ok)
-		get(e, "/")
-		plain, pretty := get(e, "/"), get(e, "/?pretty")
-		if plain.Body.String() != pretty.Body.String() || strings.Count(plain.Body.String(), "\n") != 1 {
-			t.Errorf("debug %v: %q and %q, want one line twice", debug, plain.Body, pretty.Body)
+// echo indents its own errors in the same way.
+func TestTheDocumentIsIndentedWhereEchoIndents(t *testing.T) {
+	e := echo.New()
+	e.Use(ratelimit.FixedWindow(memory(), 1, time.Hour))
+	e.GET("/", ok)
+	get(e, "/")
+	var plain, pretty engine.Problem
+	for path, problem := range map[string]*engine.Problem{"/": &plain, "/?pretty": &pretty} {
+		w := get(e, path)
+		if err := json.Unmarshal(w.Body.Bytes(), problem); err != nil || w.Header().Get("Content-Type") != engine.ProblemType {
+			t.Errorf("%s: %v, %q", path, err, w.Header())
 		}
+	}
+	if plain.Status != http.StatusTooManyRequests || !reflect.DeepEqual(plain, pretty) {
+		t.Errorf("%+v and %+v, want the same problem", plain, pretty)
 	}
 }
 

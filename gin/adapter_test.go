@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 
@@ -35,7 +36,60 @@ func TestAdapter(t *testing.T) {
 		User:     ratelimit.User("user"),
 		CatchAll: "/files/{rest...}",
 		Serve:    serve,
+		Play:     play,
+		Answered: adaptertest.Answered{
+			LeavesErrors: true,
+			SendsLater:   true,
+			Sees: func(outside adaptertest.Outside, restores, panicked bool) bool {
+				if panicked {
+					return outside == adaptertest.Recovers && !restores
+				}
+				return (outside == adaptertest.Answers || outside == adaptertest.AnswersRaw) && !restores
+			},
+		},
 	})
+}
+
+var errLeft = errors.New("left to be answered")
+
+func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
+	router := gin.New()
+	router.Use(func(c *gin.Context) {
+		defer func() {
+			reason := recover()
+			switch {
+			case reason == nil:
+			case scene.Outside != adaptertest.Recovers || reason == http.ErrAbortHandler: //nolint:errorlint // as net/http does
+				panic(reason)
+			default:
+				c.AbortWithStatus(http.StatusInternalServerError)
+			}
+		}()
+		c.Next()
+		switch {
+		case len(c.Errors) == 0 || c.Writer.Written():
+		case scene.Outside == adaptertest.Answers:
+			c.String(http.StatusTeapot, "answered")
+		case scene.Outside == adaptertest.AnswersRaw:
+			http.Error(c.Writer, "answered", http.StatusTeapot)
+		}
+	})
+	if scene.Restores {
+		router.Use(func(c *gin.Context) {
+			before := c.Writer
+			c.Writer = struct{ gin.ResponseWriter }{before}
+			defer func() { c.Writer = before }()
+			c.Next()
+		})
+	}
+	router.Use(scene.Limiters...)
+	router.GET("/", func(c *gin.Context) {
+		scene.Handler(c.Writer, c.Request)
+		if scene.Error != 0 {
+			_ = c.Error(errLeft)
+		}
+	})
+	return router
 }
 
 func serve(site adaptertest.Site[ratelimit.Middleware]) http.Handler {

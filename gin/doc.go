@@ -15,10 +15,11 @@
 // [ClientIP]: an engine that is not told which proxies to trust believes whatever
 // X-Forwarded-For says. Name the proxies to [keyfuncs.IP] instead.
 //
-// A handler that leaves an error in gin.Context's Errors, and neither a status nor a
-// body, has it answered further out. Policy.Settle is then told the status that the
-// client gets, when that is set, and not the bytes of it. If nobody answers the error,
-// what was reserved stays charged.
+// A handler that leaves an error in gin.Context's Errors, and writes nothing, may have it
+// answered further out. Policy.Settle is then told the status that the client gets, when
+// that is set, and not the bytes of it. If nobody answers, or a middleware further out does
+// that on a writer which it has put back in gin.Context's place, Settle is told when the
+// request ends: with Served.Unanswered, and the status that the handler has set, or 500.
 //
 // Handlers find what was decided with [DecisionFrom], given the context of
 // gin.Context's Request.

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"bufio"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -58,103 +59,88 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 			refusal.ServeHTTP(c.Writer, request)
 			return
 		}
-		if guard.Settles(request) {
-			serve(c, guard, request)
-		}
+		guard.Serve(c.Writer, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+			return serve(c, w)
+		})
 	}
 }
 
-// serve runs the handlers that follow, and settles what that has cost. If they leave an
-// error behind and no answer, somebody further out answers, by whom only the response
-// tells, so it is settled when that begins.
-func serve(c *gin.Context, guard *Guard, request *http.Request) {
+// serve runs the handlers that follow, with a writer that may notice the response. If they
+// leave an error behind and no answer, it returns the status that they have set, or 500:
+// somebody further out may answer it.
+func serve(c *gin.Context, w http.ResponseWriter) (unanswered int) {
+	if _, same := w.(gin.ResponseWriter); same { // there is nothing to notice
+		c.Next()
+		return 0
+	}
 	outside, before := c.Writer, len(c.Errors)
-	watched := &watched{ResponseWriter: outside}
-	c.Writer = watched
-	returned := false
-	defer func() {
-		served := watched.served(!returned)
-		if returned && len(c.Errors) > before && !watched.answered() {
-			watched.begins = func() {
-				served.Status = watched.Status()
-				guard.Settle(request, served)
-			}
-			return
-		}
-		c.Writer = outside
-		guard.Settle(request, served)
-	}()
+	noticed := &noticed{ResponseWriter: outside, below: w}
+	c.Writer = noticed
+	defer func() { noticed.left = true }()
 	c.Next()
-	returned = true
+	switch set := outside.Status() != http.StatusOK; { // gin itself sends a status that handlers have set
+	case len(c.Errors) == before && set:
+		noticed.begin()
+	case len(c.Errors) == before:
+	case set:
+		return outside.Status()
+	default:
+		return http.StatusInternalServerError
+	}
+	return 0
 }
 
-// watched notices whether the connection is taken over, and tells when the response
-// begins; gin notices the rest.
-type watched struct {
+// noticed is gin's writer, and tells the one below, which writes to it, when the response
+// begins, and with which status.
+type noticed struct {
 	gin.ResponseWriter
 
-	hijacked bool
-	begins   func() // is called once; may be nil
+	below http.ResponseWriter
+	begun bool
+	left  bool // the handlers have returned, and what sets a status is the answer
 }
 
-// answered reports whether handlers have said what the client gets: gin itself sends a
-// status that they have set.
-func (w *watched) answered() bool {
-	return w.hijacked || w.Written() || w.Status() != http.StatusOK
-}
-
-func (w *watched) begin() {
-	if begins := w.begins; begins != nil {
-		w.begins = nil
-		begins()
+func (w *noticed) begin() {
+	if !w.begun {
+		w.begun = true
+		w.below.WriteHeader(w.Status())
 	}
 }
 
-// WriteHeader is what sets the status, which may be sent by gin itself.
-func (w *watched) WriteHeader(status int) {
+// WriteHeader sets the status, which gin sends with the first byte.
+func (w *noticed) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
-	w.begin()
+	if w.left && w.Status() == status {
+		w.begin()
+	}
 }
 
-func (w *watched) WriteHeaderNow() {
+func (w *noticed) WriteHeaderNow() {
 	w.begin()
 	w.ResponseWriter.WriteHeaderNow()
 }
 
-func (w *watched) Write(p []byte) (int, error) {
+func (w *noticed) Write(p []byte) (int, error) {
 	w.begin()
-	return w.ResponseWriter.Write(p)
+	return w.below.Write(p)
 }
 
-func (w *watched) WriteString(s string) (int, error) {
+func (w *noticed) WriteString(s string) (int, error) {
 	w.begin()
-	return w.ResponseWriter.WriteString(s)
+	return io.WriteString(w.below, s)
 }
 
-func (w *watched) Flush() {
+func (w *noticed) Flush() {
 	w.begin()
 	w.ResponseWriter.Flush()
 }
 
-func (w *watched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	connection, buffer, err := w.ResponseWriter.Hijack()
-	w.hijacked = w.hijacked || err == nil
-	return connection, buffer, err
+func (w *noticed) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(w.below).Hijack()
 }
 
 // Unwrap lets [http.ResponseController] find the writer's other abilities.
-func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *watched) served(panicked bool) Served {
-	s := Served{Status: w.Status(), Bytes: max(0, int64(w.Size())), Panicked: panicked, Hijacked: w.hijacked}
-	switch {
-	case w.hijacked:
-		s.Status = http.StatusSwitchingProtocols
-	case panicked && !w.Written():
-		s.Status = http.StatusInternalServerError
-	}
-	return s
-}
+func (w *noticed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,
 // then as many as drain.

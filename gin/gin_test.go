@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -71,16 +72,26 @@ func TestOuterMiddlewareSeesStatusAndSize(t *testing.T) {
 	}
 }
 
-// Who leaves an error to be answered further out has what the client gets settled.
+// visit is get, as a server does it: the context of the request ends after the request.
+func visit(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+	return w
+}
+
+// Who leaves an error to be answered further out has what the client gets settled. If
+// nobody is seen to answer, that is 500, or the status that the handler has set.
 func TestErrorsAreSettledByWhatTheClientGets(t *testing.T) {
 	wrong := errors.New("wrong password")
 	leave := func(c *gin.Context) { _ = c.Error(wrong) }
 	for name, c := range map[string]struct {
-		handler   gin.HandlerFunc
-		answer    gin.HandlerFunc // further out
-		code      int
-		settled   int
-		unsettled bool
+		handler gin.HandlerFunc
+		answer  gin.HandlerFunc // further out
+		code    int
+		settled int
 	}{
 		"by a document":            {handler: leave, answer: func(c *gin.Context) { c.JSON(401, "no") }, code: 401, settled: 401},
 		"by a text":                {handler: leave, answer: func(c *gin.Context) { c.String(403, "no") }, code: 403, settled: 403},
@@ -91,16 +102,17 @@ func TestErrorsAreSettledByWhatTheClientGets(t *testing.T) {
 		"by bytes":                 {handler: leave, answer: func(c *gin.Context) { _, _ = c.Writer.Write([]byte("fine")) }, code: 200, settled: 200},
 		"by a flush":               {handler: leave, answer: func(c *gin.Context) { c.Writer.Flush() }, code: 200, settled: 200},
 		"by net/http":              {handler: leave, answer: func(c *gin.Context) { http.Error(c.Writer, "no", http.StatusUnauthorized) }, code: 401, settled: 401},
-		"by nobody":                {handler: leave, answer: func(*gin.Context) {}, code: 200, unsettled: true},
+		"by nobody":                {handler: leave, answer: func(*gin.Context) {}, code: 200, settled: 500},
+		"by another status":        {handler: func(c *gin.Context) { leave(c); c.Status(401) }, answer: func(c *gin.Context) { c.String(403, "no") }, code: 403, settled: 403},
 		"by the handler's status":  {handler: func(c *gin.Context) { leave(c); c.Status(401) }, answer: func(*gin.Context) {}, code: 401, settled: 401},
 		"by the handler itself":    {handler: func(c *gin.Context) { leave(c); c.String(401, "no") }, answer: func(*gin.Context) {}, code: 401, settled: 401},
 		"no error, and no answer":  {handler: func(*gin.Context) {}, answer: func(*gin.Context) {}, code: 200, settled: 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var settled []int
+			settled := make(chan int, 9)
 			limit := core.FixedWindow(5, time.Hour)
 			policy := ratelimit.Policy{Limit: limit, Settle: func(_ *http.Request, served ratelimit.Served) int {
-				settled = append(settled, served.Status)
+				settled <- served.Status
 				return 1
 			}}
 			inner := policy
@@ -115,14 +127,56 @@ func TestErrorsAreSettledByWhatTheClientGets(t *testing.T) {
 				ratelimit.New(memory(), ratelimit.Options{}, inner),
 			)
 			router.GET("/", c.handler)
-			want := []int{c.settled, c.settled}
-			if c.unsettled {
-				want = nil
+			if w := visit(t, router, "/"); w.Code != c.code {
+				t.Errorf("answered %d, want %d", w.Code, c.code)
 			}
-			if w := get(router, "/"); w.Code != c.code || !slices.Equal(settled, want) {
-				t.Errorf("answered %d, settled by %v, want %d and %v", w.Code, settled, c.code, want)
+			for range 2 {
+				if got := <-settled; got != c.settled {
+					t.Errorf("settled by %d, want %d", got, c.settled)
+				}
 			}
 		})
+	}
+}
+
+// gin uses its context for another request then.
+func TestTheRouteIsKnownWhenTheRequestHasEnded(t *testing.T) {
+	routes := make(chan string, 100)
+	router := gin.New()
+	router.Use(ratelimit.New(memory(), ratelimit.Options{}, ratelimit.Policy{
+		Limit: core.FixedWindow(1000, time.Hour),
+		Settle: func(r *http.Request, _ ratelimit.Served) int {
+			route, _ := keyfuncs.Route(r)
+			routes <- route
+			return 1
+		},
+	}))
+	router.GET("/items/:id", func(c *gin.Context) { _ = c.Error(errors.New("nobody answers")) })
+	router.GET("/other", func(*gin.Context) {})
+	for range 50 {
+		visit(t, router, "/items/7")
+		get(router, "/other")
+	}
+	count := make(map[string]int)
+	for range 100 {
+		count[<-routes]++
+	}
+	if count["route:/items/{id}"] != 50 || count["route:/other"] != 50 {
+		t.Errorf("settled %v, want 50 of each route", count)
+	}
+}
+
+// Without the end of a request to wait for, it is settled when the middleware returns.
+func TestAnErrorIsSettledAtOnceWhereNoRequestEnds(t *testing.T) {
+	settled := 0
+	router := gin.New()
+	router.Use(ratelimit.New(memory(), ratelimit.Options{}, ratelimit.Policy{
+		Limit:  core.FixedWindow(5, time.Hour),
+		Settle: func(_ *http.Request, served ratelimit.Served) int { settled = served.Status; return 1 },
+	}))
+	router.GET("/", func(c *gin.Context) { _ = c.Error(errors.New("nobody answers")) })
+	if get(router, "/"); settled != http.StatusInternalServerError {
+		t.Errorf("settled by %d, want 500", settled)
 	}
 }
 

@@ -30,6 +30,25 @@ func TestAdapter(t *testing.T) {
 		User:          keyfuncs.UserValue(func(r *http.Request) any { return r.Context().Value(userKey{}) }),
 		CatchAll:      "/files/{rest...}",
 		Serve:         serve,
+		Play:          play,
+		Answered:      adaptertest.Answered{Sees: func(adaptertest.Outside, bool, bool) bool { return false }},
+	})
+}
+
+func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
+	h := wrap(scene.Handler, scene.Limiters)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			reason := recover()
+			switch {
+			case reason == nil:
+			case scene.Outside != adaptertest.Recovers || reason == http.ErrAbortHandler: //nolint:errorlint // as net/http does
+				panic(reason)
+			default:
+				http.Error(w, "panicked", http.StatusInternalServerError)
+			}
+		}()
+		h.ServeHTTP(w, r)
 	})
 }
 

@@ -74,8 +74,8 @@ func (g *Guard) decideWithout(ctx context.Context, x *exchange, asked question, 
 		}
 		g.giveBack(ctx, decided)
 		err, failure = errors.Join(err, again), again // more is lost
-		if hungUp(ctx) {
-			return without{status: statusClientClosedRequest, err: err}
+		if status := givenUp(ctx, again); status != 0 {
+			return without{status: status, err: timeUp(ctx, err)}
 		}
 	}
 }

@@ -26,6 +26,16 @@
 // both. Give them names ([core.Limit.Named]), or add [keyfuncs.Route] to the key,
 // to keep them apart. A request that meets one limit twice is charged once.
 //
+// # One middleware, or several inside one another
+//
+// The policies of one middleware are decided together, in one round trip: all of them are
+// charged, or none. Middlewares inside one another are decided one after the other: what an
+// outer one has charged stays charged when an inner one denies the request. A client that
+// is denied by the limit of a route uses up the limit of the whole server meanwhile. So
+// give limits that belong together to one [New], and take [Policy].LimitFor and Skip for
+// what depends on the route. Where they have to stand apart, the outer policy can take back
+// its charge by [Policy].Settle, which is told the status of the inner denial.
+//
 // # What the log warns of
 //
 // [Options.Logger] is warned, once each, of three mistakes that nothing else shows:
@@ -56,8 +66,8 @@
 //
 // The handler is given the [http.ResponseWriter] as it came, so that all it can do
 // is left to it: [http.ResponseController], Flush, Hijack, informational responses. Only
-// where a policy has [Policy.Settle] it is wrapped, by [Watch], and in [MergeUpstream]; it
-// can still do all of that.
+// where a policy has [Policy.Settle] it is wrapped, and in [MergeUpstream]; it can still do
+// all of that.
 //
 // # Calls to others
 //

@@ -21,6 +21,7 @@ type exchange struct {
 	context.Context //nolint:containedctx // it is one, on top of that which the request came with
 
 	guard   *Guard
+	given   *http.Request // to Check
 	matched keyfuncs.Matched
 	outer   *exchange // of the limiters in front, or nil
 	// outcomes are those of all limiters so far, the outermost first. It is nil until

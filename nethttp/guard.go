@@ -22,14 +22,13 @@ import (
 //
 //	request, refusal := guard.Check(w.Header(), r, nil)
 //	if refusal != nil {
-//		refusal.ServeHTTP(w, r)
+//		refusal.ServeHTTP(w, request)
 //		return
 //	}
-//	next(w, request)
-//
-// Where a policy has Settle, it hands [Watch](w) to the next handler and calls
-// [Guard.Settle] when that has returned, or panicked. [Guard.Returned] finds out whether
-// the limiter stands where it knows the route.
+//	guard.Serve(w, request, func(w http.ResponseWriter, r *http.Request) int {
+//		next.ServeHTTP(w, r)
+//		return 0 // or the status of an error that the framework is going to answer
+//	})
 //
 // A Guard may be used by many goroutines at once.
 type Guard struct {
@@ -124,7 +123,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	if !g.options.LimitPreflights && isPreflight(r) {
 		return r, nil
 	}
-	x := &exchange{Context: r.Context(), guard: g, matched: matched, outer: exchangeFrom(r.Context())}
+	x := &exchange{Context: r.Context(), guard: g, given: r, matched: matched, outer: exchangeFrom(r.Context())}
 	g.place.look(x, r)
 	r = r.WithContext(x)
 	ctx := r.Context()
@@ -143,9 +142,13 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	decisions, err := g.ask(ctx, x, &asked)
 	switch {
 	case err == nil:
-	case hungUp(ctx):
+	case givenUp(ctx, err) != 0:
 		event.Elapsed = time.Since(start)
-		return r, g.refuse(h, &event, statusClientClosedRequest, err)
+		status := givenUp(ctx, err)
+		if status != statusClientClosedRequest {
+			event.Unanswered = asked.unanswered(nil)
+		}
+		return r, g.refuse(h, &event, status, timeUp(ctx, err))
 	default:
 		left := g.decideWithout(ctx, x, asked, err)
 		if left.status != statusClientClosedRequest {
@@ -193,6 +196,27 @@ func (g *Guard) report(event *Event) {
 // hungUp reports whether the client has gone away. A deadline that passes is the
 // server's own.
 func hungUp(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
+// givenUp returns the status for a request that has no time left to be decided about, after
+// an error: 499 if the client has gone away, 503 if its deadline has passed, and otherwise
+// 0. No mode of a policy lets such a request through.
+func givenUp(ctx context.Context, err error) int {
+	switch {
+	case hungUp(ctx):
+		return statusClientClosedRequest
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), core.FailureOf(err) == core.GivenUp:
+		return http.StatusServiceUnavailable
+	}
+	return 0
+}
+
+// timeUp returns an error that tells of the request's deadline, if that has passed.
+func timeUp(ctx context.Context, err error) error {
+	if ended := ctx.Err(); errors.Is(ended, context.DeadlineExceeded) && !errors.Is(err, ended) {
+		return fmt.Errorf("ratelimit: the deadline of the request has passed: %w (%w)", ended, err)
+	}
+	return err
+}
 
 // isPreflight reports whether a request is a CORS preflight, which carries no
 // credentials and whose refusal a browser reports as a network error.

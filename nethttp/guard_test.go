@@ -253,6 +253,33 @@ func TestTheContextOfALimitedRequestIsCancelled(t *testing.T) {
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
 }
 
+// What passes is charged, however short the time is that a request has.
+func TestNoErrorModeLetsARequestPassWhoseTimeIsUp(t *testing.T) {
+	for _, mode := range []ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailClosed, ratelimit.Fallback} {
+		limiter, two, ran := memory(), core.FixedWindow(2, time.Hour), 0
+		limit := ratelimit.New(limiter, ratelimit.Options{OnError: mode}, ratelimit.Policy{Limit: two, By: keyfuncs.Global})
+		h := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran++ }))
+		for range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), 1)
+			w := httptest.NewRecorder()
+			before := ran
+			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+			cancel()
+			if passed := ran > before; !passed && w.Code != http.StatusServiceUnavailable && w.Code != http.StatusTooManyRequests {
+				t.Errorf("%v: a request that did not pass is answered %d", mode, w.Code)
+			}
+		}
+		key, err := keyfuncs.Global(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, err := limiter.Peek(t.Context(), key, two)
+		if err != nil || ran != 2-left.Remaining {
+			t.Errorf("%v: %d of 50 ran, and %d are charged: %v", mode, ran, 2-left.Remaining, err)
+		}
+	}
+}
+
 func TestPoliciesCannotBeChangedFromOutside(t *testing.T) {
 	policies := []ratelimit.Policy{{Limit: core.FixedWindow(1, time.Hour)}}
 	h := ratelimit.New(memory(), ratelimit.Options{}, policies...)(http.HandlerFunc(ok))

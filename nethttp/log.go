@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -71,4 +72,15 @@ func (l *eventLog) warn(ctx context.Context, logger *slog.Logger, e *Event) {
 		attributes = append(attributes, slog.Int("status", e.Status), slog.Bool("let_through", e.Status == 0))
 	}
 	logger.LogAttrs(ctx, slog.LevelWarn, message, attributes...)
+}
+
+// panicked logs that a Settle function, or the observer, has panicked where nobody else
+// would tell of it.
+func (l *eventLog) panicked(ctx context.Context, reason any) {
+	logger := l.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	logger.LogAttrs(ctx, slog.LevelError, "ratelimit: settling what a request has cost has panicked",
+		slog.Any("panic", reason), slog.String("stack", string(debug.Stack())))
 }

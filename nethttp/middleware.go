@@ -19,26 +19,41 @@ type Middleware = func(http.Handler) http.Handler
 // middlewares they are given to: see [core.Limit.Named].
 //
 // Around an [http.ServeMux], it asks the mux for the pattern that a request is
-// going to match, so that [keyfuncs.Route] and [keyfuncs.PathValue] work outside it, too.
+// going to match, so that [keyfuncs.Route] and [keyfuncs.PathValue] work outside it, too,
+// also where there are several limiters around the mux. When the handler has returned, the
+// request that came in has the Pattern that was found inside, for whoever counts by route
+// outside. Path values cannot be handed out in the same way.
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	guard := NewGuard(l, options, policies...)
 	return func(next http.Handler) http.Handler {
-		mux, _ := next.(patterns)
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			request, refusal := guard.Check(w.Header(), r, matchedBy(mux, r))
-			if refusal != nil {
-				refusal.ServeHTTP(w, request)
-				return
-			}
-			if guard.Settles(request) {
-				guard.serve(w, request, next)
-				guard.Returned(request)
-				return
-			}
-			next.ServeHTTP(w, request)
-			guard.Returned(request)
-		})
+		h := &limited{guard: guard, next: next}
+		if mux, ok := next.(patterns); ok {
+			h.mux = mux
+			return &limitedMux{h}
+		}
+		return h
 	}
+}
+
+// limited is a handler with a limiter in front.
+type limited struct {
+	guard *Guard
+	next  http.Handler
+	mux   patterns // what next knows of patterns, or nil
+}
+
+func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	request, refusal := h.guard.Check(w.Header(), r, matchedBy(h.mux, r))
+	if refusal != nil {
+		refusal.ServeHTTP(w, request)
+		return
+	}
+	h.guard.Serve(w, request, h.serve)
+}
+
+func (h *limited) serve(w http.ResponseWriter, r *http.Request) (unanswered int) {
+	h.next.ServeHTTP(w, r)
+	return 0
 }
 
 // Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,

@@ -13,6 +13,17 @@ type patterns interface {
 	Handler(*http.Request) (http.Handler, string)
 }
 
+// limitedMux is a limited handler whose patterns are known, so that limiters around it know
+// them, too.
+type limitedMux struct{ *limited }
+
+// Handler returns the pattern that a request is going to match. The handler is this one: a
+// request that is given to it is limited.
+func (h *limitedMux) Handler(r *http.Request) (http.Handler, string) {
+	_, pattern := h.mux.Handler(r)
+	return h, pattern
+}
+
 // muxMatched tells the key functions what the mux that a limiter wraps is going
 // to match.
 type muxMatched struct {

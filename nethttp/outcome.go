@@ -38,16 +38,17 @@ type Event struct {
 	// those that were decided without the store are Degraded.
 	Outcomes []Outcome
 	// Unanswered are the policies about which nothing was decided, because the store has
-	// not answered, or because one of them could not say what to ask. It is nil as long as
-	// all is well.
+	// not answered, or not before the request's deadline, or because one of them could not
+	// say what to ask. It is nil as long as all is well.
 	Unanswered []Unanswered
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
 	// is answered with: 429 if it is refused, 503 if the store could not answer and
-	// the mode is FailClosed, or if a shaped request's deadline or the server's end comes
-	// first, 500 if a
-	// policy could not say what to ask, and 499 if the client went away meanwhile.
+	// the mode is FailClosed, or if the request's deadline has passed (in every mode), or if
+	// a shaped request's deadline or the server's end comes before its turn, 500 if a policy
+	// could not say what to ask, and 499 if the client went away meanwhile.
 	Status int
-	// Err is why the store has not answered, or nil; [core.FailureOf] tells its kind.
+	// Err is why the store has not answered, or nil; [core.FailureOf] tells its kind. It is
+	// a [context.DeadlineExceeded] if the request's own deadline has passed.
 	// With Status 0 the request went through all the same: because the mode is
 	// FailOpen, or Fallback and this process had nothing against it.
 	Err error

@@ -39,12 +39,10 @@ func (p *placement) keysRead(x *exchange, r *http.Request) {
 	}
 }
 
-// Returned is to be called by an adapter when the handler of a request that [Guard.Check]
-// has let through has returned. If the route of the request has become known only since
-// the key functions asked for it, Options.Logger is warned, once.
-func (g *Guard) Returned(r *http.Request) {
-	x, ok := r.Context().(*exchange)
-	if ok && x.guard == g && x.routeAsked.asked {
+// returned looks at a request whose handler has returned. If its route has become known
+// only since the key functions asked for it, that is a mistake.
+func (g *Guard) returned(x *exchange, r *http.Request) {
+	if x.routeAsked.asked {
 		g.place.route.returned(g.place.logger, x, r)
 	}
 }

@@ -60,10 +60,14 @@ type Policy struct {
 	// of the request, into the window that was charged: see [core.Reservation.Settle].
 	// Less than 0 counts as 0. The default leaves what was charged.
 	//
-	// It is called whenever the handler has run, also when that panicked, took the
+	// It is called exactly once when the handler has run, also when that panicked, took the
 	// connection over (then it is called when the handler returns, even if the connection
 	// lives on), streamed, or lost its client; not for requests that were refused by this
-	// middleware or let through unasked. A reservation whose process dies stays paid. A
+	// middleware or let through unasked. If the handler leaves an error or a panic for
+	// others to answer, it is called when that answer begins, or at the latest when the
+	// request ends. Then it runs on another goroutine, no more than the route is known of the
+	// framework's own context, and the body is closed. A reservation whose process dies stays
+	// paid. A
 	// response that is not flushed leaves the server after it has been settled, one round
 	// trip later if the cost has changed.
 	//
@@ -144,7 +148,8 @@ type Options struct {
 
 	// Observe is told what was decided about each request that a policy applied
 	// to, before the request goes on or is answered. It is called on the request's
-	// goroutine and must not block. The default is to tell nobody. Package telemetry has
+	// goroutine, but for what is settled when the request has ended, and must not block. The
+	// default is to tell nobody. Package telemetry has
 	// what reports it to OpenTelemetry.
 	Observe func(Event)
 

@@ -20,7 +20,7 @@ const statusClientClosedRequest = 499
 // that writes it. Its headers have been written by [Guard.Check].
 type Refusal struct {
 	// Status says why: 429 if a policy denied the request, 503 if the store could not
-	// answer or the request could not be held until its turn, 500 if a policy could not say
+	// answer, the request's deadline has passed or it could not be held until its turn, 500 if a policy could not say
 	// what to check, 499 if the client went away. It is the status of the answer, except
 	// for calls of gRPC and streams of Connect, which are answered by a code that stands
 	// for it: see [Refusal.ServeHTTP].
@@ -79,11 +79,18 @@ func (f *Refusal) Problem() Problem {
 
 // Native reports whether ServeHTTP answers with the problem document: there is no
 // [Options.Refused], the request is no call of gRPC, gRPC-Web or Connect, and the client
-// does not prefer plain text. A framework may then render [Refusal.Problem] by its own
-// error handler, with [ProblemType].
+// does not prefer plain text.
 func (f *Refusal) Native(r *http.Request) bool {
+	return f.Returnable(r) && !prefersPlainText(r.Header.Values("Accept"))
+}
+
+// Returnable reports whether a framework whose handlers return errors may return the
+// refusal as one, for its error handler to answer, with [Refusal.Problem] in it: there is no
+// [Options.Refused], and the request is no call of gRPC, gRPC-Web or Connect, whose clients
+// understand no other answer than that of ServeHTTP.
+func (f *Refusal) Returnable(r *http.Request) bool {
 	protocol, _ := rpcOf(r)
-	return !f.hooked() && protocol == notRPC && !prefersPlainText(r.Header.Values("Accept"))
+	return !f.hooked() && protocol == notRPC
 }
 
 // ServeHTTP writes the answer: that of [Options.Refused] if there is one, else a problem

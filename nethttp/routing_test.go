@@ -205,6 +205,9 @@ func TestRequestsThatNoPatternMatchesAreNoMistake(t *testing.T) {
 	log.expectNothing(t)
 }
 
+// nothing is a handler for Guard.Serve.
+func nothing(http.ResponseWriter, *http.Request) int { return 0 }
+
 // An adapter that has no router of its own to ask leaves it to the request.
 func TestAPatternIsEnoughForAGuard(t *testing.T) {
 	var log journal
@@ -216,16 +219,16 @@ func TestAPatternIsEnoughForAGuard(t *testing.T) {
 		if refusal != nil {
 			t.Fatalf("refused with %d", refusal.Status)
 		}
-		guard.Returned(request)
+		guard.Serve(httptest.NewRecorder(), request, nothing)
 	}
 	log.expectNothing(t)
-	guard.Returned(r) // which Check has not returned
+	guard.Serve(httptest.NewRecorder(), r, nothing) // which Check has not returned
 	log.expectNothing(t)
 
 	outside := httptest.NewRequest(http.MethodGet, "/items/7", nil)
 	request, _ := ratelimit.NewGuard(memory(), ratelimit.Options{}, by(keyfuncs.RemoteIP, keyfuncs.Route)).Check(make(http.Header), outside, nil)
 	request.Pattern = "GET /items/{id}"
-	guard.Returned(request) // which another Guard has returned
+	guard.Serve(httptest.NewRecorder(), request, nothing) // which another Guard has returned
 	log.expectNothing(t)
 }
 

@@ -10,24 +10,32 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
 // Served is what became of a request that was let through: what [Policy.Settle]
 // decides by.
 type Served struct {
-	// Status is the status of the response: 200 if the handler has not set one, 101
-	// if it has taken the connection over, and 500 if it panicked before it answered.
+	// Status is the status of the response: 200 if nobody has set one, and 101 if the
+	// handler has taken the connection over. If Unanswered is set, no response was seen: it
+	// is then the status of the error, or 500.
 	Status int
 	// Bytes is how much of the response's body the handler has written, whether the
-	// client has read it or not. What goes over a connection that was taken over is not
-	// counted.
+	// client has read it or not. It does not count what goes over a connection that was
+	// taken over, nor what others write who answer an error of the handler.
 	Bytes int64
 	// Cost is what the policy has reserved: what to return if that was right.
 	Cost int
-	// Panicked says that the handler has panicked, which goes on after this.
+	// Panicked says that the handler has panicked, or has called [runtime.Goexit], which
+	// goes on after this.
 	Panicked bool
 	// Hijacked says that the handler has taken the connection over.
 	Hijacked bool
+	// Unanswered says that the handler has left an error or a panic behind without an
+	// answer, and nobody was seen to answer it before the request ended. The client may
+	// have got an empty 200, a broken connection, or the answer of a middleware that went
+	// around the limiter.
+	Unanswered bool
 }
 
 // reservation is what a Guard has to settle about a request.
@@ -36,7 +44,19 @@ type reservation struct {
 	local  reserved  // by this process, about what the store has not answered
 	asked  time.Time // when the store was
 	// demands are those of policies whose limit a limiter in front has charged.
-	demands []demand
+	demands    []demand
+	settlement settlement
+}
+
+// settlement is how far a request is settled. That happens once, whoever asks for it.
+type settlement struct {
+	mu      sync.Mutex
+	settled bool
+	// waiting says that the handler has returned and left the answer to others. served is
+	// then what to settle by if nobody is seen to answer before the request ends.
+	waiting bool
+	served  Served
+	stop    func() bool // it no longer waits for the end of the request
 }
 
 // reserved is a reservation, or none.
@@ -224,11 +244,9 @@ func held(err error) error {
 	return nil
 }
 
-// Settles reports whether a request that [Guard.Check] has returned, and let through,
-// has something to settle when it has been served.
-func (g *Guard) Settles(r *http.Request) bool {
-	x, ok := r.Context().(*exchange)
-	return ok && x.guard == g && x.reservation != nil && (x.reservation.settles() || len(x.reservation.demands) > 0)
+// settles reports whether there is something to settle when the request has been served.
+func (x *exchange) settles() bool {
+	return x.reservation != nil && (x.reservation.settles() || len(x.reservation.demands) > 0)
 }
 
 // settles reports whether a policy says what was reserved has really cost.
@@ -238,17 +256,90 @@ func (v *reserved) settles() bool {
 	return slices.ContainsFunc(v.askers, func(a asker) bool { return a.settle != nil })
 }
 
-// Settle settles what a request has cost, by what the policies' Settle functions say.
-// r is the request that [Guard.Check] has returned. Call it once, when the handler has
-// returned or panicked; it does nothing if there is nothing to settle.
-//
-// It is one call to the store for all policies, and none if they have reserved what
-// is right. It goes through even if the client has gone away. Options.Observe is told.
-func (g *Guard) Settle(r *http.Request, served Served) {
-	if !g.Settles(r) {
+// settle settles what a request has cost, when its handler has returned or panicked. If
+// the answer is left to others, that waits until they give it, or until the request ends.
+// If nobody would tell of that end, or it has come already, it does not wait.
+func (g *Guard) settle(x *exchange, r *http.Request, served Served) {
+	s := &x.reservation.settlement
+	if served.Unanswered && x.Done() != nil && x.Err() == nil {
+		r = detached(r)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.settled && !s.waiting {
+			s.waiting, s.served = true, served
+			s.stop = context.AfterFunc(x.Context, func() { g.settleUnanswered(x, r) })
+		}
 		return
 	}
-	x := r.Context().(*exchange) //nolint:forcetypeassert // Settles has found it to be one
+	s.mu.Lock()
+	first := !s.settled
+	s.settled = true
+	if s.waiting {
+		s.stop()
+	}
+	s.mu.Unlock()
+	if first {
+		g.settleBy(x, r, served)
+	}
+}
+
+// answered returns what to settle by, if the answer was waited for.
+func (s *settlement) answered() (served Served, waited bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.settled || !s.waiting {
+		return Served{}, false
+	}
+	s.settled = true
+	s.stop()
+	return s.served, true
+}
+
+// Answered tells that the response to a request begins, with its status. The writer that
+// [Guard.Serve] gives to the handler notices that by itself, so an adapter needs this only
+// where a framework can answer past that writer and has a hook for it. It matters only
+// when the handler has left the answer to others, and then once. r is the request that
+// [Guard.Check] has returned. Informational responses do not count.
+func (g *Guard) Answered(r *http.Request, status int) {
+	x, ok := r.Context().(*exchange)
+	if !ok || x.guard != g || x.reservation == nil || !final(status) {
+		return
+	}
+	if served, waited := x.reservation.settlement.answered(); waited {
+		served.Status, served.Unanswered = status, false
+		g.settleBy(x, r, served)
+	}
+}
+
+// settleUnanswered settles a request that has ended and was not seen to be answered. It
+// runs on a goroutine of its own, where a panic would end the program.
+func (g *Guard) settleUnanswered(x *exchange, r *http.Request) {
+	defer func() { //nolint:contextcheck // the request has it
+		if reason := recover(); reason != nil {
+			g.log.panicked(r.Context(), reason)
+		}
+	}()
+	if served, waited := x.reservation.settlement.answered(); waited {
+		g.settleBy(x, r, served)
+	}
+}
+
+// detached returns a request that can be looked at when it has ended. A framework uses its
+// context for another request then, so no more than the route is kept of it.
+func detached(r *http.Request) *http.Request {
+	return r.WithContext(keyfuncs.WithMatched(r.Context(), onlyRoute(routeOf(r))))
+}
+
+// onlyRoute is what is known of the route of a request that has ended.
+type onlyRoute string
+
+func (o onlyRoute) Route() string         { return string(o) }
+func (onlyRoute) PathValue(string) string { return "" }
+
+// settleBy settles what a request has cost, by what the policies' Settle functions say. It
+// is one call to the store for all policies, and none if they have reserved what is
+// right. It goes through even if the client has gone away. Options.Observe is told.
+func (g *Guard) settleBy(x *exchange, r *http.Request, served Served) {
 	v := x.reservation
 	ctx := context.WithoutCancel(r.Context())
 	for _, d := range v.demands {
@@ -325,11 +416,56 @@ func (g *Guard) charge(ctx context.Context, o *Outcome, more int) error {
 	return g.limiter.Charge(ctx, o.Key, o.Decision.Limit, more)
 }
 
-// serve has a handler serve a request, and settles what that has cost.
-func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	watched := Watch(w)
+// Serve runs the handler of a request that [Guard.Check] has returned and let through, and
+// settles what the request has cost, once. Every adapter calls it, for every such request.
+//
+// next is called once, with r and the writer to hand to the handler. That is w itself, or,
+// where a policy has Settle, a writer around it that notices the response. It can do what w
+// can do, and it has to stay in use for whatever answers the request later on.
+//
+// next returns 0 if nothing is left to be answered. A framework whose handlers return
+// errors, which are answered further out, returns the status that the error is going to
+// have, or 500 if it has none. The request is then settled when the response begins, or
+// when the request ends. A panic is left to be answered in the same way, and goes on.
+//
+// After the handler, the request that was given to Check has the Pattern that an inner
+// router has found. If the key functions have asked for the route before it was known,
+// Options.Logger is warned, once.
+func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) (unanswered int)) {
+	x, ok := r.Context().(*exchange)
+	if !ok || x.guard != g { // Check has not asked about it
+		next(w, r)
+		return
+	}
+	defer x.tellPattern(r, r.Pattern)
+	if x.settles() {
+		g.serveWatched(x, w, r, next)
+	} else {
+		next(w, r)
+	}
+	g.returned(x, r)
+}
+
+// serveWatched runs a handler, and settles what that has cost.
+func (g *Guard) serveWatched(x *exchange, w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) int) {
+	watched := watchFor(w, func(status int) { g.Answered(r, status) })
+	unanswered := http.StatusInternalServerError // of a panic
 	returned := false
-	defer func() { g.Settle(r, watched.Served(!returned)) }()
-	next.ServeHTTP(watched, r)
+	defer func() {
+		served := watched.served(!returned)
+		if unanswered != 0 && !watched.answered() {
+			served.Status, served.Unanswered = unanswered, true
+		}
+		g.settle(x, r, served)
+	}()
+	unanswered = next(watched, r)
 	returned = true
+}
+
+// tellPattern tells the request that was given to Check what pattern a router further
+// inside has found, unless somebody else has told it.
+func (x *exchange) tellPattern(r *http.Request, before string) {
+	if r.Pattern != before && x.given.Pattern == before {
+		x.given.Pattern = r.Pattern
+	}
 }

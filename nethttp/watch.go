@@ -8,30 +8,25 @@ import (
 	"net/http"
 )
 
-// Watched is a response writer that notices what becomes of a request, for
-// [Guard.Settle]. It can do what the one below can: Flush, Hijack, Push, ReadFrom,
-// CloseNotify, and all that [http.ResponseController] finds by Unwrap. It can Hijack,
-// too, if that is found by Unwrap only, so that it is noticed. What somebody writes who
-// unwraps it himself is not.
-type Watched interface {
-	http.ResponseWriter
-	// Served returns what has been noticed until now.
-	Served(panicked bool) Served
-	// Unwrap returns the writer below.
-	Unwrap() http.ResponseWriter
-}
-
-// Watch returns a writer that notices what is written to another one.
-func Watch(w http.ResponseWriter) Watched { return watch(w) }
-
-// watcher is a Watched.
+// watcher is a response writer that notices what becomes of a request. It can do what the
+// one below can: Flush, Hijack, Push, ReadFrom, WriteString, CloseNotify, and all that
+// [http.ResponseController] finds by Unwrap. It can Hijack, too, if that is found by Unwrap
+// only, so that it is noticed. What somebody writes who unwraps it himself is not.
 type watcher interface {
-	Watched
+	http.ResponseWriter
+	// served returns what has been noticed until now.
+	served(panicked bool) Served
+	// answered reports whether a response has begun, or somebody has taken the connection
+	// over.
 	answered() bool
 }
 
-func watch(w http.ResponseWriter) watcher {
-	watched := &watchedWriter{ResponseWriter: w}
+// watch returns a writer that notices what is written to another one.
+func watch(w http.ResponseWriter) watcher { return watchFor(w, func(int) {}) }
+
+// watchFor is watch, and tells when the response begins, before it does.
+func watchFor(w http.ResponseWriter, begins func(status int)) watcher {
+	watched := &watchedWriter{ResponseWriter: w, begins: begins}
 	if _, ok := wrapped[http.Hijacker](w); ok {
 		return &hijackWatched{watched}
 	}
@@ -59,6 +54,7 @@ func wrapped[T any](w http.ResponseWriter) (found T, ok bool) {
 type watchedWriter struct {
 	http.ResponseWriter
 
+	begins   func(status int)
 	status   int
 	bytes    int64
 	hijacked bool
@@ -71,39 +67,41 @@ type pushWatched struct {
 	http.Pusher
 }
 
-func (w *watchedWriter) Served(panicked bool) Served {
+func (w *watchedWriter) served(panicked bool) Served {
 	served := Served{Status: w.status, Bytes: w.bytes, Panicked: panicked, Hijacked: w.hijacked}
-	switch {
-	case served.Status != 0:
-	case w.hijacked:
-		served.Status = http.StatusSwitchingProtocols
-	case panicked:
-		served.Status = http.StatusInternalServerError
-	default:
+	if served.Status == 0 {
 		served.Status = http.StatusOK
 	}
 	return served
 }
 
-// answered reports whether a response has begun, or somebody has taken the connection over.
-func (w *watchedWriter) answered() bool { return w.status != 0 || w.hijacked }
+func (w *watchedWriter) answered() bool { return w.status != 0 }
 
 func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *watchedWriter) WriteHeader(status int) {
-	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+	if final(status) {
 		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// begin notices that a response begins, if it has not before.
+// final reports whether a status is that of a response, not of an informational one.
+func final(status int) bool {
+	return status >= http.StatusOK || status == http.StatusSwitchingProtocols
+}
+
+// begin notices that a response begins, if it has not before. Nothing can be written to a
+// connection that was taken over.
 func (w *watchedWriter) begin(status int) {
-	if w.status == 0 {
+	if !w.answered() {
 		w.status = status
+		w.begins(status)
 	}
 }
 
+// Write begins the response even if there is nothing to write, or that fails, as it does
+// in net/http.
 func (w *watchedWriter) Write(p []byte) (int, error) {
 	w.begin(http.StatusOK)
 	n, err := w.ResponseWriter.Write(p)
@@ -111,15 +109,27 @@ func (w *watchedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom lets the writer below copy as it likes: from a file without a detour.
+// WriteString lets the writer below take the string as it is.
+func (w *watchedWriter) WriteString(s string) (int, error) {
+	w.begin(http.StatusOK)
+	n, err := io.WriteString(w.ResponseWriter, s)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// ReadFrom lets the writer below copy as it likes: from a file without a detour. If there
+// was nothing to copy, the response has not begun: somebody may still answer that reading
+// has failed.
 func (w *watchedWriter) ReadFrom(from io.Reader) (int64, error) {
 	below, ok := w.ResponseWriter.(io.ReaderFrom)
 	if !ok {
 		return io.Copy(struct{ io.Writer }{w}, from) // which has no ReadFrom
 	}
-	w.begin(http.StatusOK)
 	n, err := below.ReadFrom(from)
-	w.bytes += n
+	if n > 0 {
+		w.begin(http.StatusOK)
+		w.bytes += n
+	}
 	return n, err
 }
 
@@ -147,6 +157,9 @@ func (w *watchedWriter) CloseNotify() <-chan bool {
 
 func (w *hijackWatched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	connection, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	w.hijacked = w.hijacked || err == nil
+	if err == nil {
+		w.begin(http.StatusSwitchingProtocols)
+		w.hijacked = true
+	}
 	return connection, buffer, err
 }

@@ -2,7 +2,9 @@ package ratelimit_test
 
 import (
 	"context"
+	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -18,13 +20,29 @@ type onlyUnwraps struct{ http.ResponseWriter }
 
 func (w onlyUnwraps) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// settling is a limiter with a policy that settles.
+func settling(settle func(*http.Request, ratelimit.Served) int) ratelimit.Middleware {
+	return ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{}, ratelimit.Policy{
+		Limit:  core.FixedWindow(5, time.Hour),
+		Settle: settle,
+	})
+}
+
+// watched returns the writer that a handler is given where a policy settles.
+func watched(below http.ResponseWriter) (given http.ResponseWriter) {
+	limit := settling(func(*http.Request, ratelimit.Served) int { return 1 })
+	limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { given = w })).
+		ServeHTTP(below, httptest.NewRequest(http.MethodGet, "/", nil))
+	return given
+}
+
 // A connection that is taken over is noticed, wherever in the chain of writers the one
 // is that hands it over.
 func TestHijackIsNoticedThroughWriters(t *testing.T) {
 	for name, wrap := range map[string]func(http.ResponseWriter) http.ResponseWriter{
 		"none":                func(w http.ResponseWriter) http.ResponseWriter { return w },
 		"one that unwraps":    func(w http.ResponseWriter) http.ResponseWriter { return onlyUnwraps{w} },
-		"another one of ours": func(w http.ResponseWriter) http.ResponseWriter { return ratelimit.Watch(onlyUnwraps{w}) },
+		"another one of ours": func(w http.ResponseWriter) http.ResponseWriter { return watched(onlyUnwraps{w}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			settled := make(chan ratelimit.Served, 1)
@@ -57,7 +75,7 @@ func TestHijackIsNoticedThroughWriters(t *testing.T) {
 
 // A writer that cannot hand its connection over does not pretend to.
 func TestWatchedWriterHijacksOnlyIfItCan(t *testing.T) {
-	if _, ok := ratelimit.Watch(onlyUnwraps{httptest.NewRecorder()}).(http.Hijacker); ok {
+	if _, ok := watched(onlyUnwraps{httptest.NewRecorder()}).(http.Hijacker); ok {
 		t.Error("says that it can Hijack")
 	}
 }
@@ -97,10 +115,59 @@ func TestWatchedWriterNotifiesWhenTheClientGoesAway(t *testing.T) {
 }
 
 func TestWatchedWriterNotifiesNobodyWhereNoneCan(t *testing.T) {
-	watched := ratelimit.Watch(httptest.NewRecorder()).(http.CloseNotifier) //nolint:staticcheck // as they do
+	notifier := watched(httptest.NewRecorder()).(http.CloseNotifier) //nolint:staticcheck // as they do
 	select {
-	case <-watched.CloseNotify():
+	case <-notifier.CloseNotify():
 		t.Error("is told")
 	default:
+	}
+}
+
+// broken is a body that cannot be read.
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
+
+// A reverse proxy that cannot read a single byte answers 502 instead.
+func TestCopyingNothingDoesNotBeginTheResponse(t *testing.T) {
+	errRead := errors.New("upstream is gone")
+	settled := make(chan ratelimit.Served, 1)
+	limit := settling(func(_ *http.Request, served ratelimit.Served) int { settled <- served; return 1 })
+	server := httptest.NewServer(limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n, err := w.(io.ReaderFrom).ReadFrom(broken{errRead})
+		if n != 0 || !errors.Is(err, errRead) {
+			t.Errorf("copied %d bytes: %v", n, err)
+		}
+		w.WriteHeader(http.StatusBadGateway)
+	})))
+	defer server.Close()
+	response, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if served := <-settled; served.Status != http.StatusBadGateway || response.StatusCode != http.StatusBadGateway {
+		t.Errorf("the client got %d, and settled is %+v, want 502 twice", response.StatusCode, served)
+	}
+}
+
+// net/http begins the response with a write, even of nothing.
+func TestWritingNothingBeginsTheResponse(t *testing.T) {
+	settled := make(chan ratelimit.Served, 1)
+	limit := settling(func(_ *http.Request, served ratelimit.Served) int { settled <- served; return 1 })
+	server := httptest.NewUnstartedServer(limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(nil)
+		w.WriteHeader(http.StatusBadGateway) // which is too late
+	})))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Start()
+	defer server.Close()
+	response, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if served := <-settled; served.Status != response.StatusCode || response.StatusCode != http.StatusOK {
+		t.Errorf("the client got %d, and settled is %+v, want 200 twice", response.StatusCode, served)
 	}
 }

@@ -1,6 +1,8 @@
 package ratelimit_test
 
 import (
+	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -30,7 +32,85 @@ func TestAdapter(t *testing.T) {
 		User:          ratelimit.User("user"),
 		CatchAll:      "/files/{...}", // echo's wildcards have no name
 		Serve:         serve,
+		Play:          play,
+		Answered: adaptertest.Answered{
+			LeavesErrors: true,
+			Sees: func(outside adaptertest.Outside, restores, panicked bool) bool {
+				if panicked {
+					return outside == adaptertest.Recovers
+				}
+				return outside != adaptertest.Swallows && (outside != adaptertest.AnswersRaw || !restores)
+			},
+		},
+		AlwaysDocument: true,
 	})
+}
+
+func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
+	e := echo.New()
+	e.Logger = slog.New(slog.DiscardHandler) // it tells of what is written after a connection was taken over
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) (err error) {
+			defer func() {
+				reason := recover()
+				switch {
+				case reason == nil:
+				case scene.Outside != adaptertest.Recovers || reason == http.ErrAbortHandler: //nolint:errorlint // as net/http does
+					panic(reason)
+				default:
+					err = fmt.Errorf("panicked: %v", reason)
+				}
+			}()
+			if err = next(c); err == nil {
+				return nil
+			}
+			response := responseOf(c)
+			switch {
+			case scene.Outside == adaptertest.Swallows:
+				return nil
+			case response.Committed:
+			case scene.Outside == adaptertest.Answers:
+				return c.NoContent(http.StatusTeapot)
+			case scene.Outside == adaptertest.AnswersRaw:
+				http.Error(response.ResponseWriter, "answered", http.StatusTeapot)
+				return nil
+			}
+			return err
+		}
+	})
+	if scene.Restores {
+		e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c *echo.Context) error {
+				response := responseOf(c)
+				before := response.ResponseWriter
+				response.ResponseWriter = adaptertest.Wrapper{ResponseWriter: before}
+				defer func() { response.ResponseWriter = before }()
+				return next(c)
+			}
+		})
+	}
+	e.Use(scene.Limiters...)
+	e.GET("/", func(c *echo.Context) error {
+		if scene.Raw {
+			scene.Handler(responseOf(c).ResponseWriter, c.Request())
+		} else {
+			scene.Handler(c.Response(), c.Request())
+		}
+		if scene.Error != 0 {
+			return echo.NewHTTPError(scene.Error, "left")
+		}
+		return nil
+	})
+	return e
+}
+
+// responseOf returns echo's own response.
+func responseOf(c *echo.Context) *echo.Response {
+	response, err := echo.UnwrapResponse(c.Response())
+	if err != nil {
+		panic(err)
+	}
+	return response
 }
 
 func serve(site adaptertest.Site[ratelimit.Middleware]) http.Handler {

@@ -11,16 +11,19 @@
 // documentation says what the client gets, and which limits are one.
 //
 // A refused request is returned as a [ProblemError] that echo's error handler renders
-// as the problem document; an error handler of your own finds it by [errors.As].
-// Where the answer is not that document (plain text, gRPC, Connect, or Options.Refused), the
-// middleware has written it, and returns nil.
+// as the problem document, as it renders other errors: indented where echo indents, and as
+// JSON whatever the client prefers. An error handler of your own finds it by [errors.As].
+// Only where nothing but the usual answer is understood (gRPC and Connect), or
+// Options.Refused answers, the middleware has written the answer, and returns nil.
 //
 // echo's own RealIP is not used, unless it is asked for by [ClientIP]. Name the
 // proxies to [keyfuncs.IP] instead.
 //
 // A handler that returns an error has it rendered further out. Policy.Settle is then
 // told the status that the client gets, when that response begins, and not the bytes of
-// it. If nobody answers the error, what was reserved stays charged.
+// it. If a middleware swallows the error, or answers it where neither echo's response nor its
+// writer notices, Settle is told when the request ends: with Served.Unanswered, and the
+// error's own status.
 //
 // Use the middleware with Use, not with Pre: before routing there is no route.
 // Handlers find what was decided with [DecisionFrom], given the context of

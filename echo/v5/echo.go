@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v5"
@@ -53,17 +54,11 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 		return func(c *echo.Context) error {
 			request, refusal := guard.Check(c.Response().Header(), c.Request(), matched{c})
 			c.SetRequest(request)
-			if refusal == nil {
-				defer guard.Returned(request)
-			}
 			switch {
-			case refusal == nil && guard.Settles(request):
-				return serve(c, guard, request, next)
 			case refusal == nil:
-				return next(c)
-			case refusal.Native(request):
-				c.Response().Header().Set(echo.HeaderContentType, ProblemType)
-				return &ProblemError{refusal.Problem()}
+				return serve(c, guard, request, next)
+			case refusal.Returnable(request):
+				return refused(c, refusal.Problem())
 			default:
 				refusal.ServeHTTP(c.Response(), request)
 				return nil
@@ -72,55 +67,78 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	}
 }
 
-// serve runs a handler, and settles what that has cost. An error that it returns is
-// rendered further out, by whom only the response tells, so it is settled when that
-// begins; if echo's response is not to be found, by the error's own status.
+// serve runs a handler. An error that it returns is answered further out, which the writer
+// notices that the handler is given, or, where an outer middleware has put its own writer
+// back, echo's response.
 func serve(c *echo.Context, guard *Guard, request *http.Request, next echo.HandlerFunc) (err error) {
 	response, unwrapErr := echo.UnwrapResponse(c.Response())
 	if unwrapErr != nil { // something else has been put in its place
-		response = echo.NewResponse(c.Response(), c.Logger())
-		defer c.SetResponse(c.Response())
-		c.SetResponse(response)
+		guard.Serve(c.Response(), request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+			c.SetResponse(w)
+			err = next(c)
+			return statusOf(err)
+		})
+		return err
 	}
-	outside := response.ResponseWriter
-	watched := ratelimit.Watch(outside)
-	response.ResponseWriter = watched
-	returned := false
-	defer func() {
-		response.ResponseWriter = outside
-		served := watched.Served(!returned)
-		switch {
-		case err == nil || response.Committed || served.Hijacked:
-			guard.Settle(request, served)
-		case unwrapErr != nil:
-			if served.Status = echo.StatusCode(err); served.Status == 0 {
-				served.Status = http.StatusInternalServerError
+	guard.Serve(response.ResponseWriter, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+		response.ResponseWriter = w
+		defer func() {
+			if !response.Committed {
+				response.Before(func() { guard.Answered(request, response.Status) })
 			}
-			guard.Settle(request, served)
-		default:
-			response.Before(func() {
-				served.Status = response.Status
-				guard.Settle(request, served)
-			})
-		}
-	}()
-	err = next(c)
-	returned = true
+		}()
+		err = next(c)
+		return statusOf(err)
+	})
 	return err
+}
+
+// statusOf returns the status with which echo answers an error, or 0 if there is none.
+func statusOf(err error) int {
+	if err == nil {
+		return 0
+	}
+	if status := echo.StatusCode(err); status != 0 {
+		return status
+	}
+	return http.StatusInternalServerError
 }
 
 // ProblemError is the error that the middleware returns for a refused request.
 // echo's error handler renders it as the problem document; one of your own finds it
 // by [errors.As].
-type ProblemError struct{ Problem Problem }
+type ProblemError struct {
+	// Problem is the problem document.
+	Problem Problem
 
+	rendered atomic.Bool // as JSON
+}
+
+// refused returns the error of a refused request. Where that is rendered as it is, the
+// response has the media type of a problem.
+func refused(c *echo.Context, problem Problem) error {
+	err := &ProblemError{Problem: problem}
+	response, unwrapErr := echo.UnwrapResponse(c.Response())
+	if unwrapErr != nil { // something else has been put in its place, which tells of nothing
+		c.Response().Header().Set(echo.HeaderContentType, ProblemType)
+		return err
+	}
+	head := c.Request().Method == http.MethodHead
+	response.Before(func() { routed.SetType(response.Header(), err.rendered.Load(), head, ProblemType) })
+	return err
+}
+
+// Error implements error.
 func (e *ProblemError) Error() string { return "ratelimit: " + e.Problem.Title }
 
 // StatusCode makes it an [echo.HTTPStatusCoder].
 func (e *ProblemError) StatusCode() int { return e.Problem.Status }
 
 // MarshalJSON returns the problem document.
-func (e *ProblemError) MarshalJSON() ([]byte, error) { return json.Marshal(e.Problem) }
+func (e *ProblemError) MarshalJSON() ([]byte, error) {
+	e.rendered.Store(true)
+	return json.Marshal(e.Problem)
+}
 
 // Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,
 // then as many as drain.

@@ -40,6 +40,27 @@ type Adapter[M any] struct {
 
 	// Serve builds the handler of a site with the framework.
 	Serve func(Site[M]) http.Handler
+
+	// Play builds the handler of a scene with the framework.
+	Play func(Scene[M]) http.Handler
+	// Answered says what the limiter can see of the answers that others give.
+	Answered Answered
+
+	// AlwaysDocument says that the framework's error handler answers refusals, which
+	// always gives the problem document, never plain text.
+	AlwaysDocument bool
+}
+
+// Answered says what a limiter can see of answers that are given further out.
+type Answered struct {
+	// LeavesErrors says that handlers of the framework leave errors to be answered.
+	LeavesErrors bool
+	// SendsLater says that a status which a handler sets is sent later, so that others can
+	// still answer an error that it leaves behind.
+	SendsLater bool
+	// Sees reports whether the limiter sees an answer to an error, or to a panic, that a
+	// scene's handler has left behind.
+	Sees func(outside Outside, restores, panicked bool) bool
 }
 
 // Site is what an adapter's Serve has to build: GET and HEAD, OPTIONS of
@@ -92,6 +113,10 @@ type suite struct {
 	user     keyfuncs.Func
 	catchAll string
 	serve    func(site) http.Handler
+	play     func(scene) http.Handler
+	answered Answered
+	// alwaysDocument is Adapter.AlwaysDocument.
+	alwaysDocument bool
 }
 
 // Run runs the suite.
@@ -129,6 +154,18 @@ func Run[M any](t *testing.T, adapter Adapter[M]) {
 				Handler: of.handler,
 			})
 		},
+		play: func(of scene) http.Handler {
+			return adapter.Play(Scene[M]{
+				Limiters: restore[M](of.limiters),
+				Outside:  of.outside,
+				Restores: of.restores,
+				Handler:  of.handler,
+				Raw:      of.raw,
+				Error:    of.error,
+			})
+		},
+		answered:       adapter.Answered,
+		alwaysDocument: adapter.AlwaysDocument,
 	}
 	for _, c := range cases {
 		t.Run(c.claim, func(t *testing.T) { c.test(t, s) })

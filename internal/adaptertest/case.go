@@ -30,6 +30,7 @@ var cases = slices.Concat(
 	upstreamCases,
 	shapingCases,
 	settleCases,
+	onceCases,
 	shadowCases,
 	startupCases,
 	redisCases,

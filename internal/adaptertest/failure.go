@@ -29,7 +29,8 @@ var failureCases = []testCase{
 	{"a store that fails bit by bit is asked about what is left", testFailureBitByBit},
 	{"a client that goes away while a store fails in part does not reach the handler", testGoneInPartialFailure},
 	{"a client that went away is no failure of the store", testClientGone},
-	{"a deadline of the server's own that passes is a failure of the store", testDeadline},
+	{"a request whose deadline has passed is answered 503 and not let through, whatever the error mode", testDeadline},
+	{"a request whose deadline passes while a store fails in part is not let through", testDeadlineInPartialFailure},
 	{"a key that cannot be read answers 500, whatever the error mode", testKeyError},
 	{"a negative cost answers 500", testNegativeCost},
 	{"a limit for one request that makes no sense answers 500", testLimitForInvalid},
@@ -94,14 +95,14 @@ func testFailClosed(t *testing.T, s *suite) {
 	r := answer(h, ask(http.MethodGet, "/", "Accept: text/plain"))
 	wait := r.Header.Get("Retry-After")
 	r.Header.Set("Retry-After", "?")
-	expect(t, "in words", text(r), `
+	expect(t, "in words", text(r), s.inWords(`
 503
 Cache-Control: no-store
 Content-Type: text/plain; charset=utf-8
 Retry-After: ?
 
 Request cannot be satisfied due to temporary server capacity constraints, retry after `+wait+` s
-`)
+`, unavailable))
 	f.expectRan(0)
 }
 
@@ -375,18 +376,64 @@ func testClientGone(t *testing.T, s *suite) {
 }
 
 func testDeadline(t *testing.T, s *suite) {
-	for mode, status := range map[ratelimit.ErrorMode]int{ratelimit.FailOpen: http.StatusOK, ratelimit.FailClosed: http.StatusServiceUnavailable} {
-		f := s.fixture(t)
-		options := f.options()
-		options.OnError = mode
-		h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
-		ctx, cancel := context.WithTimeout(t.Context(), 0)
-		defer cancel()
-		expectStatus(t, mode.String(), h, ask(http.MethodGet, "/").WithContext(ctx), status)
-		if e := f.event(); !errors.Is(e.Err, context.DeadlineExceeded) {
-			t.Errorf("%v: observed %+v, want DeadlineExceeded", mode, e)
+	errCause := errors.New("the handler's time is up")
+	for _, mode := range []ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailClosed, ratelimit.Fallback} {
+		for name, expiring := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+			"now":  func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, 0) },
+			"soon": func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, 1) },
+			"with a cause": func(ctx context.Context) (context.Context, context.CancelFunc) {
+				return context.WithTimeoutCause(ctx, 0, errCause)
+			},
+		} {
+			for _, settle := range []func(*http.Request, ratelimit.Served) int{nil, says(1)} {
+				f := s.fixture(t)
+				options := f.options()
+				options.OnError = mode
+				two := core.FixedWindow(2, time.Hour)
+				h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: two, By: keyfuncs.Global, Settle: settle}))
+				for range 5 {
+					ctx, cancel := expiring(t.Context())
+					<-ctx.Done()
+					r := answer(h, ask(http.MethodGet, "/").WithContext(ctx))
+					r.Header.Set("Retry-After", "?")
+					expect(t, mode.String()+" "+name, text(r), unavailable)
+					e := f.event()
+					if !errors.Is(e.Err, context.DeadlineExceeded) || e.Status != http.StatusServiceUnavailable || len(e.Outcomes) != 0 || len(e.Unanswered) != 1 {
+						t.Errorf("%v, %s: observed %+v, want 503 and DeadlineExceeded", mode, name, e)
+					}
+					cancel()
+				}
+				f.expectRan(0)
+				f.expectUsed(two, 0)
+			}
 		}
 	}
+}
+
+func testDeadlineInPartialFailure(t *testing.T, s *suite) {
+	synctest.Test(t, func(t *testing.T) {
+		f := s.fixture(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		store := &partly{Store: f.store, lost: map[string]bool{"lost": true}}
+		again := false
+		store.asked = func() {
+			if again {
+				<-ctx.Done()
+			}
+			again = true
+		}
+		h := f.around(f.new(core.New(store), f.options(),
+			ratelimit.Policy{Limit: core.Leaky(1, core.PerHour(1)).Named("lost"), OnError: ratelimit.Fallback},
+			ratelimit.Policy{Limit: one()}))
+		expectStatus(t, "its time is up", h, ask(http.MethodGet, "/").WithContext(ctx), http.StatusServiceUnavailable)
+		f.expectRan(0)
+		if e := f.event(); e.Status != http.StatusServiceUnavailable || !errors.Is(e.Err, context.DeadlineExceeded) || len(e.Unanswered) != 2 {
+			t.Errorf("observed %+v, want 503 and DeadlineExceeded", e)
+		}
+		store.asked = nil
+		expectStatus(t, "the next client", h, ask(http.MethodGet, "/"), http.StatusOK)
+	})
 }
 
 // expectFault wants the only answer to be 500, and the reason observed.

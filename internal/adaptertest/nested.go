@@ -18,6 +18,8 @@ var nestedCases = []testCase{
 	{"a limit of the same numbers for another key is another one, with a name of its own", testDistinctNames},
 	{"an outer refusal leaves the inner limit alone", testOuterRefusal},
 	{"an inner refusal is told with the outer limit", testInnerRefusal},
+	{"what an outer limiter has charged stays charged when an inner one denies", testInnerRefusalStaysCharged},
+	{"the policies of one limiter are all charged, or none", testPoliciesOfOneLimiter},
 	{"an outer limiter that failed open leaves the inner one at work", testNestedFailOpen},
 	{"an inner limiter that fails closed takes back what the outer one has told", testNestedFailClosed},
 	{"a look that costs nothing does not stand in for the charge", testLookThenCharge},
@@ -182,6 +184,45 @@ Retry-After: 60
 	if got := statuses; got[0]+got[1]+got[2] != 0 || got[3] != http.StatusTooManyRequests {
 		t.Errorf("observed the statuses %v, want 0 0 0 429", got)
 	}
+}
+
+func testInnerRefusalStaysCharged(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	outer := ratelimit.Policy{Limit: hundred(), By: keyfuncs.Global}
+	inner := ratelimit.Policy{Limit: one(), By: keyfuncs.Global}
+	h := f.serve(site{around: []middleware{f.limited(outer)}, inside: []middleware{f.limited(inner)}, handler: f.handle})
+	for range 5 {
+		get(h)
+	}
+	f.expectRan(1)
+	f.expectUsed(one(), 1)
+	f.expectUsed(hundred(), 5)
+
+	f = s.fixture(t)
+	outer.Settle = func(_ *http.Request, served ratelimit.Served) int { // the way out, where they cannot be one
+		if served.Status == http.StatusTooManyRequests {
+			return 0
+		}
+		return served.Cost
+	}
+	h = f.serve(site{around: []middleware{f.limited(outer)}, inside: []middleware{f.limited(inner)}, handler: f.handle})
+	for range 5 {
+		get(h)
+	}
+	f.expectUsed(hundred(), 1)
+}
+
+func testPoliciesOfOneLimiter(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.limited(
+		ratelimit.Policy{Limit: hundred(), By: keyfuncs.Global},
+		ratelimit.Policy{Limit: one(), By: keyfuncs.Global}))
+	for range 5 {
+		get(h)
+	}
+	f.expectRan(1)
+	f.expectUsed(one(), 1)
+	f.expectUsed(hundred(), 1)
 }
 
 func testNestedFailOpen(t *testing.T, s *suite) {

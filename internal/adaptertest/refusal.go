@@ -54,16 +54,17 @@ Retry-After: %d
 func testNever(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.around(f.limited(ratelimit.Policy{Limit: ten(), Cost: func(*http.Request) int { return 11 }}))
-	expect(t, "eleven of ten", get(h), `
+	document := `
 429
 Cache-Control: no-store
 Content-Type: application/problem+json
 Ratelimit: "leaky:10:1/s";r=10
 Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10
 
-`+quotaExceeded+`["leaky:10:1/s"]}
-`)
-	expect(t, "eleven of ten in words", get(h, "Accept: text/plain"), `
+` + quotaExceeded + `["leaky:10:1/s"]}
+`
+	expect(t, "eleven of ten", get(h), document)
+	expect(t, "eleven of ten in words", get(h, "Accept: text/plain"), s.inWords(`
 429
 Cache-Control: no-store
 Content-Type: text/plain; charset=utf-8
@@ -71,7 +72,7 @@ Ratelimit: "leaky:10:1/s";r=10
 Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10
 
 Request cannot be satisfied as assigned quota has been exceeded
-`)
+`, document))
 	if d := f.events[0].Outcomes[0].Decision; d.RetryAfter != core.Never {
 		t.Errorf("RetryAfter %v, want Never", d.RetryAfter)
 	}
@@ -210,8 +211,8 @@ Retry-After: 60
 `
 	asProblem := fmt.Sprintf(head, "application/problem+json") + quotaExceeded + `["one"]}
 `
-	asText := fmt.Sprintf(head, "text/plain; charset=utf-8") + `Request cannot be satisfied as assigned quota has been exceeded, retry after 60 s
-`
+	asText := s.inWords(fmt.Sprintf(head, "text/plain; charset=utf-8")+`Request cannot be satisfied as assigned quota has been exceeded, retry after 60 s
+`, asProblem)
 	for accept, want := range map[string]string{
 		"*/*":                                    asProblem,
 		"application/json":                       asProblem,

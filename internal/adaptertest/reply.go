@@ -69,6 +69,15 @@ func expect(t *testing.T, what, got, want string) {
 	}
 }
 
+// inWords is the answer for who prefers plain text: in words, or the problem document if
+// the framework gives no other.
+func (s *suite) inWords(words, document string) string {
+	if s.alwaysDocument {
+		return document
+	}
+	return words
+}
+
 func indent(text string) string {
 	return "\t" + strings.ReplaceAll(text, "\n", "\n\t")
 }

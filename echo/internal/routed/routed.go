@@ -5,6 +5,7 @@ package routed
 import (
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
@@ -69,4 +70,14 @@ func ClientIP(options []keyfuncs.Trust) keyfuncs.Func {
 		return ""
 	})
 	return keyfuncs.IP(append([]keyfuncs.Trust{resolve}, options...)...)
+}
+
+// SetType sets the media type of the response to a refused request, just before it begins:
+// where its document was rendered as JSON, and for a HEAD, where nothing was. What an error
+// handler of the program's own renders has a type of its own.
+func SetType(h http.Header, rendered, head bool, mediaType string) {
+	set := h.Get("Content-Type")
+	if rendered && strings.HasPrefix(set, "application/json") || head && set == "" {
+		h.Set("Content-Type", mediaType)
+	}
 }
