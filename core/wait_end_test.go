@@ -15,7 +15,8 @@ import (
 // later is served.
 func TestEveryWaitEndsWhereThePlanShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(&slow{Memory: NewMemory()})
+		s := &slow{Memory: NewMemory()}
+		l := New(s)
 		defer l.Close()
 		plan := func(n int) Limit { return Leaky(n, PerSecond(1)).Named("plan") }
 		if _, err := l.AllowN(t.Context(), "key", plan(100), 100); err != nil {
@@ -42,6 +43,9 @@ func TestEveryWaitEndsWhereThePlanShrinks(t *testing.T) {
 		}
 		if err := l.Wait(t.Context(), "key", plan(10)); err != nil {
 			t.Errorf("who comes later: %v", err)
+		}
+		if s.mixed.Load() {
+			t.Error("different plans were asked for together")
 		}
 	})
 }
@@ -180,7 +184,7 @@ func (s *deaf) Settle(ctx context.Context, settlements []Settlement) error {
 
 // What those who leave were granted is given back as soon as the store can be told, and before the
 // limiter is closed.
-func TestWhatIsLeftBehindIsGivenBackLater(t *testing.T) {
+func TestTurnsThatAreLeftAreGivenBackLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &deaf{slow: &slow{Memory: NewMemory()}, refuses: 5}
 		l := New(s, WithLogger(slog.New(slog.DiscardHandler)))
@@ -199,5 +203,32 @@ func TestWhatIsLeftBehindIsGivenBackLater(t *testing.T) {
 		if err := l.Close(); err != nil || s.refuses != 0 {
 			t.Errorf("closed: %v, %d refusals left", err, s.refuses)
 		}
+	})
+}
+
+// A turn goes to the next one who needs as much of the queue, and to nobody who needs more.
+func TestTurnGoesToNobodyWhoNeedsMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, limit := New(NewMemory()), Shaping(10, PerSecond(1))
+		defer l.Close()
+		leaves, leave := context.WithCancel(t.Context())
+		start := time.Now()
+		var group sync.WaitGroup
+		for _, w := range []struct {
+			ctx  context.Context //nolint:containedctx // of one who waits
+			n    int
+			want time.Duration
+		}{{t.Context(), 1, 0}, {leaves, 1, time.Second / 2}, {t.Context(), 3, 2 * time.Second}, {t.Context(), 1, time.Second}} {
+			group.Go(func() {
+				err := l.WaitN(w.ctx, "key", limit, w.n)
+				if took := time.Since(start); took != w.want && w.ctx != leaves {
+					t.Errorf("%d went after %v, want %v: %v", w.n, took, w.want, err)
+				}
+			})
+			synctest.Wait()
+		}
+		time.Sleep(time.Second / 2)
+		leave()
+		group.Wait()
 	})
 }

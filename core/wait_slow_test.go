@@ -17,6 +17,7 @@ type slow struct {
 
 	asked atomic.Int64
 	most  atomic.Int64 // calls that were asked together
+	mixed atomic.Bool  // some of which were under different limits
 }
 
 const roundTrip = time.Millisecond
@@ -24,6 +25,11 @@ const roundTrip = time.Millisecond
 func (s *slow) reserveInOrder(ctx context.Context, calls [][]Check, decisions [][]Decision, moments [][]Moment) (int, bool, error) {
 	s.asked.Add(1)
 	s.most.Store(max(s.most.Load(), int64(len(calls))))
+	for _, checks := range calls {
+		if checks[0].Limit != calls[0][0].Limit {
+			s.mixed.Store(true)
+		}
+	}
 	time.Sleep(roundTrip / 2)
 	defer time.Sleep(roundTrip / 2)
 	return s.Memory.reserveInOrder(ctx, calls, decisions, moments)
