@@ -111,7 +111,7 @@ search: redis ## look for random histories on which a store and the exact model 
 
 .PHONY: soak
 soak: redis ## everything at once, with faults, for DURATION (10m), against an exact model
-	$(GO) test -race -count=1 -timeout 0 -v -run '^TestSoak$$' ./internal/faults -soak $(DURATION)
+	$(GO) test -race -count=1 -timeout 0 -v -run '^TestSoak' ./internal/faults -soak $(DURATION)
 
 .PHONY: cover
 cover: redis ## coverage of all packages together, in cover.out and cover.html
