@@ -199,7 +199,7 @@ func (o *Options) check() error {
 }
 
 // delays reports whether a limit makes requests wait for their turn.
-func delays(l core.Limit) bool { return l.Algorithm() == "shaping" }
+func delays(l core.Limit) bool { return l.Algorithm() == shapingName }
 
 // checkPolicies returns the reason why policies make no sense, if they do not.
 func checkPolicies(policies []Policy) error {
