@@ -140,6 +140,38 @@ func TestABurstIsListedAsItWasDecided(t *testing.T) {
 	}
 }
 
+// exposed lets a test speak in the place of the page's stream.
+const exposed = `
+	const Stream = window.EventSource;
+	window.EventSource = function (url) { return window.stream = new Stream(url); };`
+
+func TestALateAnswerIsListedWhereItWasDecided(t *testing.T) {
+	v := open(t, desktop)
+	if _, err := chromedp.Call(v.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: exposed}); err != nil {
+		t.Fatal(err)
+	}
+	v.do(chromedp.Navigate(address + "/"))
+	v.until(`document.querySelectorAll('article [data-verdict="passes"]').length >= 7`)
+	for i, told := range []string{
+		`"at": 2000000, "rank": 6, "status": 429, "retryAfter": 3000000`,
+		`"at": 2000000, "rank": 5, "status": 200, "remaining": 0`, // decided in the same call
+		`"at": 1000000, "rank": 1, "status": 200, "remaining": 4`,
+	} {
+		frame := fmt.Sprintf(`{"clock": 3000000, "cards": [], "runId": 0, "answers": [
+			{"number": %d, "algorithm": "gcra", "press": 1, "of": 3, "decided": true, "line": "", "headers": [], "body": "", %s}]}`, i+1, told)
+		v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`window.stream.dispatchEvent(new MessageEvent("message", {data: %q}))`, frame)))
+	}
+	if log := ask[string](v, `[...document.querySelectorAll("#gcra .log li")].map(li => li.children[0].textContent + " " + li.children[1].textContent).join()`); log != "2.000 s 429,2.000 s 200,1.000 s 200" {
+		t.Errorf("the log is %s", log)
+	}
+	if marks := ask[string](v, `[...document.querySelectorAll('.overview tr[data-algorithm="gcra"] .mark')].map(mark => mark.className).join()`); marks != "mark admitted,mark admitted,mark refused" {
+		t.Errorf("the marks are %s", marks)
+	}
+	if status := v.text(part("gcra", "status")); status != "429" {
+		t.Errorf("the last answer is %s", status)
+	}
+}
+
 func TestHowManyOfABurstPassedCanBeSeenAtAnyWidth(t *testing.T) {
 	const seen = `(() => {
 		const e = document.querySelector(%q), box = e.getBoundingClientRect();
@@ -198,11 +230,14 @@ func TestWhatPassesUncheckedIsNotShownAsAdmitted(t *testing.T) {
 		if !slices.Equal(states, slices.Repeat([]string{"unchecked unchecked"}, 10)) {
 			t.Errorf("%d pixels wide, the log shows %q", s.width, states)
 		}
-		if text := v.text(part("fixed-window", "burst")); text != "Last click: 0 of 10 passed, 10 let through unchecked" {
+		if text := v.text(part("fixed-window", "burst")); text != "Last click: 0 passed, 10 unchecked" {
 			t.Errorf("the card says %q", text)
 		}
-		if out := ask[[]string](v, wide); len(out) > 0 {
-			t.Errorf("%d pixels wide: %v", s.width, out)
+		for _, width := range []int64{320, s.width} {
+			v.do(chromedp.EmulateViewport(width, s.height))
+			if out := ask[[]string](v, wide); len(out) > 0 {
+				t.Errorf("%d pixels wide: %v", width, out)
+			}
 		}
 		if texts := ask[[]string](v, faint); len(texts) > 0 {
 			t.Errorf("%v", texts)
@@ -419,7 +454,7 @@ const wide = `(() => {
 		const text = e.getBoundingClientRect(), picture = e.closest("svg").getBoundingClientRect();
 		return text.width > 0 && (text.left < picture.left || text.right > picture.right || text.top < picture.top - 1 || text.bottom > picture.bottom + 1);
 	});
-	out.push(...[document.documentElement, ...document.querySelectorAll(".log ol, .answer pre, .facts p")].filter(e => e.scrollWidth > e.clientWidth));
+	out.push(...[document.documentElement, ...document.querySelectorAll(".log ol, .log h3, .answer pre, .facts p, .overview :is(td, th)")].filter(e => e.scrollWidth > e.clientWidth));
 	return [...out, ...clipped].map((e) => name(e) + " " + e.scrollWidth + "/" + e.clientWidth);
 })()`
 

@@ -114,7 +114,7 @@ export class Card {
     const { passed, unchecked } = this.burst;
     write(this.rowPart("burst"), unchecked ? "unchecked" : `${passed} of ${answer.of}`);
     this.rowPart("burst").dataset.unchecked = unchecked > 0;
-    write(this.part("burst"), `Last click: ${passed} of ${answer.of} passed${unchecked ? `, ${unchecked} let through unchecked` : ""}`);
+    write(this.part("burst"), `Last click: ${unchecked ? `${passed} passed, ${unchecked} unchecked` : `${passed} of ${answer.of} passed`}`);
   }
 
   // show shows an answer in full.
@@ -122,9 +122,9 @@ export class Card {
     const status = this.part("status");
     write(status, answer.status ? String(answer.status) : "none");
     status.dataset.status = outcome;
-    write(this.part("answer-remaining"), answer.decided ? String(answer.remaining) : "unknown");
-    write(this.part("retry"), answer.decided ? (answer.retryAfter > 0 ? seconds(answer.retryAfter, 3) : "0") : "unknown");
-    write(this.part("delay"), answer.decided ? (answer.delay > 0 ? seconds(answer.delay, 3) : "0") : "unknown");
+    write(this.part("answer-remaining"), answer.decided ? String(answer.remaining) : "–");
+    write(this.part("retry"), answer.decided ? (answer.retryAfter > 0 ? seconds(answer.retryAfter, 3) : "0") : "–");
+    write(this.part("delay"), answer.decided ? (answer.delay > 0 ? seconds(answer.delay, 3) : "0") : "–");
     write(this.part("headers"), [answer.line, ...(answer.headers ?? []).map(([name, value]) => `${name}: ${value}`), "", answer.body].join("\n").trim());
   }
 
