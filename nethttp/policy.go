@@ -193,7 +193,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("OnError is %v, want FailOpen, FailClosed or Fallback", o.OnError)
 	}
 	if o.Replicas < 0 {
-		return fmt.Errorf("Replicas is %d: give the number of processes that share the limits, or 0 for one", o.Replicas)
+		return fmt.Errorf("%d replicas are less than none: give the number of processes that share the limits, or 0 for one", o.Replicas)
 	}
 	return nil
 }

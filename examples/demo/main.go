@@ -53,7 +53,7 @@ func main() {
 
 // run serves the page until the context ends, and leaves nothing running.
 func run(ctx context.Context, addr, store string, out io.Writer) error {
-	counters, err := core.OpenStore(store)
+	counters, err := core.OpenStore(store) //nolint:contextcheck // its calls outlive this one
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func run(ctx context.Context, addr, store string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p := newPage(counters, describeStore(store), listener.Addr())
+	p := newPage(counters, describeStore(store), listener.Addr()) //nolint:contextcheck // as above
 	fmt.Fprintf(out, "open http://%s\nthe counters are in %s\n", listener.Addr(), p.store)
 	return p.serve(ctx, listener)
 }
