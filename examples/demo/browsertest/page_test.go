@@ -164,7 +164,7 @@ func TestALateAnswerIsListedWhereItWasDecided(t *testing.T) {
 	if log := ask[string](v, `[...document.querySelectorAll("#gcra .log li")].map(li => li.children[0].textContent + " " + li.children[1].textContent).join()`); log != "2.000 s 429,2.000 s 200,1.000 s 200" {
 		t.Errorf("the log is %s", log)
 	}
-	if marks := ask[string](v, `[...document.querySelectorAll('.overview tr[data-algorithm="gcra"] .mark')].map(mark => mark.className).join()`); marks != "mark admitted,mark admitted,mark refused" {
+	if marks := ask[string](v, `[...document.querySelectorAll('.overview tr[data-algorithm="gcra"] .mark')].map(mark => mark.classList[1]).join(" then ")`); marks != "admitted then admitted then refused" {
 		t.Errorf("the marks are %s", marks)
 	}
 	if status := v.text(part("gcra", "status")); status != "429" {
@@ -226,8 +226,8 @@ func TestWhatPassesUncheckedIsNotShownAsAdmitted(t *testing.T) {
 		if text := v.text(`[data-role="live-text"]`); text != "no decisions" {
 			t.Errorf("beside the lamp stands %q", text)
 		}
-		states := ask[[]string](v, `[...document.querySelectorAll("#fixed-window .log li")].map(li => li.dataset.status + " " + li.lastElementChild.textContent)`)
-		if !slices.Equal(states, slices.Repeat([]string{"unchecked unchecked"}, 10)) {
+		states := ask[[]string](v, `[...document.querySelectorAll("#fixed-window .log li")].map(li => li.dataset.status + ": " + li.lastElementChild.textContent)`)
+		if !slices.Equal(states, slices.Repeat([]string{"unchecked: unchecked"}, 10)) {
 			t.Errorf("%d pixels wide, the log shows %q", s.width, states)
 		}
 		if text := v.text(part("fixed-window", "burst")); text != "Last click: 0 passed, 10 unchecked" {
