@@ -207,13 +207,13 @@ func (o *Options) check() error {
 		return fmt.Errorf("OnOverload is %v, want FailOpen, FailClosed or Fallback", o.OnOverload)
 	}
 	if o.Replicas < 0 {
-		return fmt.Errorf("Replicas is %d: give the number of processes that share the limits, or 0 for one", o.Replicas)
+		return fmt.Errorf("%d replicas are less than none: give the number of processes that share the limits, or 0 for one", o.Replicas)
 	}
 	return nil
 }
 
 // delays reports whether a limit makes requests wait for their turn.
-func delays(l core.Limit) bool { return l.Algorithm() == "shaping" }
+func delays(l core.Limit) bool { return l.Algorithm() == shapingName }
 
 // checkPolicies returns the reason why policies make no sense, if they do not.
 func checkPolicies(policies []Policy) error {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -122,6 +123,31 @@ func TestAnswersAndPressesAreBounded(t *testing.T) {
 	}
 }
 
+func TestAnswersAreToldInTheOrderOfTheirDecisions(t *testing.T) {
+	v := newVisitor(t.Context(), 0)
+	limit := v.cards[0].limit
+	attempts, _, err := v.begin(v.cards[:1], 4, func(a *attempt) { a.counts = true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range attempts { // the last two together with the one before
+		a.instant = time.Duration(min(i, 1)) * time.Second
+		a.decided = &core.Decision{Limit: limit, Allowed: i < 3, Remaining: max(0, 2-i)}
+	}
+	for _, i := range []int{3, 1, 0, 2} {
+		v.finish(attempts[i], answer{Took: int64(i)})
+	}
+	var f frame
+	(&toldSoFar{versions: make([]int64, len(v.cards))}).fill(&f, v)
+	var got []int64
+	for _, a := range f.Answers {
+		got = append(got, a.Took)
+	}
+	if want := []int64{0, 1, 2, 3}; !slices.Equal(got, want) {
+		t.Errorf("told in the order %v, want %v", got, want)
+	}
+}
+
 func TestThePageAllowsNothingButItself(t *testing.T) {
 	c := inMemoryDemo(t).visit(t)
 	policy := c.get("/").Header.Get("Content-Security-Policy")
@@ -218,7 +244,7 @@ func TestAClientThatStopsSendingIsGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				listener := make(pipes)
-				startOn(t, listener, core.New(core.NewMemory()))
+				startOn(t, listener, core.NewMemory())
 				connection, err := listener.dial(t.Context(), "", "")
 				if err != nil {
 					t.Fatal(err)
@@ -238,7 +264,7 @@ func TestAClientThatStopsSendingIsGivenUp(t *testing.T) {
 func TestStreamsAndQueuesMayTakeLongerThanReadingARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := make(pipes)
-		d := startOn(t, listener, core.New(core.NewMemory()))
+		d := startOn(t, listener, core.NewMemory())
 		c := d.visitBy(t, &http.Transport{DialContext: listener.dial})
 		c.must("POST", "/limits/shaping", `{"capacity":"3","pace":"3/m"}`)
 		var waiting sync.WaitGroup
@@ -308,7 +334,7 @@ func (l *lines) wait(t *testing.T, prefix string) string {
 
 func TestAStoreThatDoesNotAnswerIsTold(t *testing.T) {
 	store := core.NewMemory()
-	c := start(t, core.New(store)).visit(t)
+	c := start(t, store).visit(t)
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +346,17 @@ func TestAStoreThatDoesNotAnswerIsTold(t *testing.T) {
 	if f.card("leaky").State != nil {
 		t.Errorf("a state that nobody has told: %+v", f.card("leaky").State)
 	}
-	if a := answers[0]; a.Status != http.StatusOK || a.Decided {
+	if a := answers[0]; a.Status != http.StatusOK || a.Decided || a.At != a.Sent {
 		t.Errorf("the middleware fails open, and answers %+v", a)
+	}
+	c.must("POST", "/comparison", `{"framework":"gin","pattern":"steady","capacity":"2","window":"1"}`)
+	f, _ = c.watch(t)(func(f *frame, _ []answer) bool { return f.Run != nil && f.Run.Done })
+	if f.Run.Problem != errUnchecked.Error() {
+		t.Errorf("the comparison says %q", f.Run.Problem)
+	}
+	for _, l := range f.Run.Lanes {
+		if l.Admitted != 0 || l.Refused != 0 || l.Most != 0 || l.Unchecked == 0 {
+			t.Errorf("of requests that nobody has decided: %+v", l)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 )
+
+var errUnchecked = errors.New("the store did not answer: requests were let through unchecked, and are not counted")
 
 // comparison is one pattern of traffic sent to all algorithms at once, each with
 // the same numbers. The visitor's lock guards what changes.
@@ -36,6 +39,8 @@ type point struct {
 	Passed   int64 `json:"passed"` // when it went on to the handler, if admitted
 	Status   int   `json:"status"`
 	Admitted bool  `json:"admitted"`
+	// Unchecked says that nobody has decided: the store did not answer, and the request went on.
+	Unchecked bool `json:"unchecked"`
 }
 
 // lane is what one algorithm has made of it so far.
@@ -43,6 +48,7 @@ type lane struct {
 	Algorithm string `json:"algorithm"`
 	Admitted  int    `json:"admitted"`
 	Refused   int    `json:"refused"`
+	Unchecked int    `json:"unchecked"` // let through, as the store did not answer
 	// Most is how many passed within one window's length, wherever that was most, and
 	// From is when that began.
 	Most int   `json:"most"`
@@ -169,11 +175,17 @@ func (v *visitor) conclude(run *comparison, a *attempt, result answer) {
 		at = a.at.Microseconds()
 	}
 	i := run.lane(a.card.Name)
-	made := point{Lane: i, At: max(0, at-run.started.Microseconds()), Status: result.Status, Admitted: result.Status == http.StatusOK}
+	made := point{Lane: i, At: max(0, at-run.started.Microseconds()), Status: result.Status}
+	made.Passed = made.At
 	l := &run.lanes[i]
-	switch {
-	case made.Admitted:
-		made.Passed = made.At + result.Delay
+	switch passed := result.Status == http.StatusOK; {
+	case passed && !result.Decided:
+		made.Unchecked = true
+		l.Unchecked++
+		run.problem = errUnchecked.Error()
+	case passed:
+		made.Admitted = true
+		made.Passed += result.Delay
 		l.Admitted++
 		l.pass(made.Passed, run.window.Microseconds())
 	case result.Status == http.StatusTooManyRequests:

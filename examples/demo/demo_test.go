@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,19 +28,19 @@ type demo struct {
 	url string
 }
 
-func start(t *testing.T, limiter *core.Limiter) *demo {
+func start(t *testing.T, store core.Store) *demo {
 	t.Helper()
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startOn(t, listener, limiter)
+	return startOn(t, listener, store)
 }
 
-func startOn(t *testing.T, listener net.Listener, limiter *core.Limiter) *demo {
+func startOn(t *testing.T, listener net.Listener, store core.Store) *demo {
 	t.Helper()
-	p := newPage(limiter, "a test", listener.Addr())
+	p := newPage(store, "a test", listener.Addr())
 	ctx, interrupt := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- p.serve(ctx, listener) }()
@@ -48,14 +49,14 @@ func startOn(t *testing.T, listener net.Listener, limiter *core.Limiter) *demo {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		limiter.Close()
+		store.Close()
 	})
 	return &demo{p, "http://" + listener.Addr().String()}
 }
 
 func inMemoryDemo(t *testing.T) *demo {
 	t.Helper()
-	return start(t, core.New(core.NewMemory()))
+	return start(t, core.NewMemory())
 }
 
 // client is a visitor's browser.
@@ -235,18 +236,18 @@ func TestEveryRequestGoesThroughTheChosenMiddleware(t *testing.T) {
 	}
 }
 
+// stores are where the counters can be.
+var stores = map[string]func(*testing.T) core.Store{
+	"memory": func(*testing.T) core.Store { return core.NewMemory() },
+	"redis": func(t *testing.T) core.Store {
+		return core.NewRedis(redistest.Shared(t).Client(t), core.WithBudget(patience)) // however busy the machine is
+	},
+}
+
 func TestStateIsWhatTheLimiterSays(t *testing.T) {
-	stores := map[string]func(*testing.T) *core.Limiter{
-		"memory": func(*testing.T) *core.Limiter { return core.New(core.NewMemory()) },
-		"redis": func(t *testing.T) *core.Limiter {
-			store := core.NewRedis(redistest.Shared(t).Client(t), core.WithBudget(patience)) // however busy the machine is
-			t.Cleanup(func() { store.Close() })
-			return core.New(store)
-		},
-	}
-	for name, limiter := range stores {
+	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {
-			c := start(t, limiter(t)).visit(t)
+			c := start(t, store(t)).visit(t)
 			c.slow()
 			c.must("POST", "/requests", `{"algorithm":"all","framework":"nethttp","count":2}`)
 			f, _ := c.watch(t)(func(f *frame, answers []answer) bool { return len(answers) == 2*len(algorithms) })
@@ -312,7 +313,39 @@ func TestOneCurlOfTheVisitorCountsToo(t *testing.T) {
 	}
 }
 
-func TestResetMakesAllCountersNew(t *testing.T) {
+// Whatever order the answers of a burst come in, they are listed as the limiter has decided: nothing
+// is admitted behind what was refused in the same window, and each leaves less than the one before.
+func TestABurstIsListedInTheOrderOfItsDecisions(t *testing.T) {
+	for name, store := range stores {
+		t.Run(name, func(t *testing.T) {
+			c := start(t, store(t)).visit(t)
+			c.slow()
+			for _, algorithm := range []string{"fixed-window", "sliding-log", "leaky"} {
+				watch := c.watch(t)
+				c.must("POST", "/requests", fmt.Sprintf(`{"algorithm":%q,"framework":"nethttp","count":10}`, algorithm))
+				of := func(answers []answer) []answer {
+					return slices.DeleteFunc(slices.Clone(answers), func(a answer) bool { return a.Algorithm != algorithm })
+				}
+				_, answers := watch(func(f *frame, answers []answer) bool {
+					if !slices.IsSortedFunc(f.Answers, inOrder) {
+						t.Errorf("a frame's answers are in no order: %+v", f.Answers)
+					}
+					return len(of(answers)) == 10
+				})
+				answers = of(answers)
+				slices.SortFunc(answers, inOrder)
+				for i, a := range answers {
+					admitted := i < 3
+					if a.Status == http.StatusOK != admitted || admitted && a.Remaining != 2-i || a.Press != answers[0].Press || a.Of != 10 {
+						t.Errorf("%s, answer %d in order: %+v", algorithm, i, a)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestResetRestoresLimitsAndCounters(t *testing.T) {
 	c := inMemoryDemo(t).visit(t)
 	c.slow()
 	watch := c.watch(t)
@@ -321,15 +354,21 @@ func TestResetMakesAllCountersNew(t *testing.T) {
 	c.must("POST", "/reset", "")
 	watch(func(f *frame, _ []answer) bool {
 		for _, card := range f.Cards {
-			if card.State == nil || card.State.Reset != 0 || card.State.Remaining != 3 || !card.State.Verified {
+			if card.State == nil || card.State.Reset != 0 || card.State.Remaining != 5 || !card.State.Verified {
 				return false
 			}
 		}
 		return true
 	})
+	whole, _ := c.watch(t)(func(*frame, []answer) bool { return true })
+	for _, a := range algorithms {
+		if limit := whole.card(a.Name).Limit; limit.Capacity != 5 || limit.Pace != a.StandardPace() {
+			t.Errorf("%s has the limit %+v, want that of the start", a.Name, limit)
+		}
+	}
 	c.must("POST", "/requests", `{"algorithm":"fixed-window","framework":"nethttp","count":1}`)
 	_, answers := watch(func(_ *frame, answers []answer) bool { return len(answers) == 4*len(algorithms)+1 })
-	if last := answers[len(answers)-1]; last.Status != http.StatusOK || last.Remaining != 2 {
+	if last := answers[len(answers)-1]; last.Status != http.StatusOK || last.Remaining != 4 {
 		t.Errorf("after the reset: %+v", last)
 	}
 }

@@ -53,14 +53,14 @@ func main() {
 
 // run serves the page until the context ends, and leaves nothing running.
 func run(ctx context.Context, addr, store string, out io.Writer) error {
-	limiter, err := core.Open(store)
+	counters, err := core.OpenStore(store) //nolint:contextcheck // its calls outlive this one
 	if err != nil {
 		return err
 	}
-	defer limiter.Close()
+	defer counters.Close()
 	pinging, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := limiter.Ping(pinging); err != nil {
+	if err := counters.Ping(pinging); err != nil {
 		return err
 	}
 	var config net.ListenConfig
@@ -68,7 +68,7 @@ func run(ctx context.Context, addr, store string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p := newPage(limiter, describeStore(store), listener.Addr())
+	p := newPage(counters, describeStore(store), listener.Addr()) //nolint:contextcheck // as above
 	fmt.Fprintf(out, "open http://%s\nthe counters are in %s\n", listener.Addr(), p.store)
 	return p.serve(ctx, listener)
 }

@@ -51,11 +51,13 @@ type page struct {
 	requests atomic.Int64   // under way
 }
 
-func newPage(limiter *core.Limiter, store string, address net.Addr) *page {
+// newPage returns a page whose counters are in a store, of which the visitors read where it is.
+func newPage(counters core.Store, store string, address net.Addr) *page {
 	p := &page{
-		limiter: limiter, store: store, start: time.Now(), traffic: newTraffic(address),
+		store: store, start: time.Now(), traffic: newTraffic(address),
 		visitors: visitors{most: mostVisitors, byID: make(map[string]*visitor)},
 	}
+	p.limiter = core.New(&instants{Store: counters, now: p.now})
 	p.open, p.end = context.WithCancel(context.Background())
 	return p
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +69,7 @@ type toldSoFar struct {
 	run      *comparison
 	points   int
 	done     bool
+	failed   bool // the store has not answered the last time
 	last     time.Duration
 }
 
@@ -137,6 +139,8 @@ func (p *page) frame(ctx context.Context, v *visitor, told *toldSoFar) *frame {
 	if err != nil {
 		f.Error = err.Error()
 	}
+	busy = busy || told.failed != (err != nil)
+	told.failed = err != nil
 
 	v.Lock()
 	defer v.Unlock()
@@ -178,6 +182,7 @@ func (t *toldSoFar) fill(f *frame, v *visitor) bool {
 			}
 		}
 	}
+	slices.SortFunc(f.Answers, inOrder)
 	changed = changed || len(f.Answers) > 0
 	t.answers = v.answers
 	run := v.run

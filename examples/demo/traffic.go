@@ -20,13 +20,17 @@ type answer struct {
 	Number     int64       `json:"number"`
 	Algorithm  string      `json:"algorithm"`
 	Framework  string      `json:"framework"`
-	Sent       int64       `json:"sent"` // on the page's clock
+	Press      int64       `json:"press"` // which click has sent it
+	Of         int         `json:"of"`    // how many that click has sent to the card
+	At         int64       `json:"at"`    // when it was decided, or else sent, on the page's clock
+	Rank       int         `json:"rank"`  // its place among those decided at one instant
+	Sent       int64       `json:"sent"`  // on the page's clock
 	Took       int64       `json:"took"`
 	Status     int         `json:"status"` // 0 if there was no response
 	Line       string      `json:"line"`   // the status line, or what went wrong
 	Headers    [][2]string `json:"headers"`
 	Body       string      `json:"body"`
-	Decided    bool        `json:"decided"` // the numbers below mean something
+	Decided    bool        `json:"decided"` // by the store: the numbers below mean something
 	Remaining  int         `json:"remaining"`
 	RetryAfter int64       `json:"retryAfter"`
 	Delay      int64       `json:"delay"`
@@ -140,8 +144,9 @@ func (v *visitor) end(a *attempt, result *answer) bool {
 		return false
 	}
 	delete(v.attempts, a.id)
+	result.Press, result.Of, result.At = a.press, a.of, result.Sent
 	if d := a.decided; d != nil {
-		result.Decided = true
+		result.Decided, result.At, result.Rank = true, a.instant.Microseconds(), rankOf(d)
 		result.Remaining, result.Delay = d.Remaining, d.Delay.Microseconds()
 		if d.RetryAfter != core.Never {
 			result.RetryAfter = d.RetryAfter.Microseconds()
@@ -191,7 +196,8 @@ func (p *page) send(v *visitor, cards []*card, count int, framework string) erro
 	if count < 1 || count > mostBurst {
 		return fmt.Errorf("count is %d, and must be from 1 to %d", count, mostBurst)
 	}
-	attempts, ctx, err := p.begin(v, cards, count, func(a *attempt) { a.counts = true })
+	press := v.click()
+	attempts, ctx, err := p.begin(v, cards, count, func(a *attempt) { a.counts, a.press, a.of = true, press, count })
 	if err != nil {
 		return err
 	}

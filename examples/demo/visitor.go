@@ -35,6 +35,7 @@ type visitor struct {
 	attempts map[string]*attempt
 	answers  int64              // how many there have been
 	presses  []press            // the visitor's own requests lately
+	clicks   int64              // how many there have been
 	run      *comparison        // the last one, or nil
 	streams  int                // open
 	seen     time.Duration      // on the page's clock
@@ -62,8 +63,11 @@ type attempt struct {
 	limit   core.Limit
 	key     string
 	id      string
+	press   int64          // which click it belongs to; 0: none of the cards'
+	of      int            // how many requests that click has sent to the card
 	decided *core.Decision // nil as long as the store has not answered
-	at      time.Duration  // when it was decided
+	at      time.Duration  // when it was decided, by the page's clock
+	instant time.Duration  // the same by the store's, as far as the page's is behind it
 	counts  bool           // whether the card's picture is about it
 }
 
@@ -102,8 +106,9 @@ func (v *visitor) limits() []core.Limit {
 	return limits
 }
 
-// forget makes the cards as new, and gives up the requests that still wait. Their
-// answers are nobody's any more. It returns the limits to reset.
+// forget makes the cards as they were at first, with their limits, and gives up the requests that
+// still wait. Their answers are nobody's any more. It returns the limits to reset: those that the
+// cards had, and those that they have now.
 func (v *visitor) forget(ctx context.Context) []core.Limit {
 	v.Lock()
 	defer v.Unlock()
@@ -111,11 +116,12 @@ func (v *visitor) forget(ctx context.Context) []core.Limit {
 	v.fresh, v.renew = context.WithCancel(ctx)
 	clear(v.attempts)
 	v.run = nil
+	limits := v.limits()
 	for _, c := range v.cards {
-		c.kept, c.answers, c.waiting = record{}, nil, 0
+		c.limit, c.kept, c.answers, c.waiting = c.standard(), record{}, nil, 0
 		c.version++
 	}
-	return v.limits()
+	return append(limits, v.limits()...)
 }
 
 // change gives a card another limit, which starts afresh.
@@ -124,6 +130,14 @@ func (v *visitor) change(c *card, limit core.Limit) {
 	defer v.Unlock()
 	c.limit, c.kept, c.answers = limit, record{}, nil
 	c.version++
+}
+
+// click counts a click on a button of the cards, and returns its number.
+func (v *visitor) click() int64 {
+	v.Lock()
+	defer v.Unlock()
+	v.clicks++
+	return v.clicks
 }
 
 // remember takes down a press, to be sent again by a comparison.

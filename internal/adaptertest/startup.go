@@ -41,7 +41,7 @@ func testMistakes(t *testing.T, s *suite) {
 		"a bad unit": {func() {
 			s.new(l, ratelimit.Options{}, minute(1, "api"), ratelimit.Policy{Limit: ten(), Unit: "Bäume"})
 		}, `policy 1: headers: the unit "Bäume" is not printable ASCII`},
-		"replicas": {func() { s.new(l, ratelimit.Options{Replicas: -1}, minute(1, "api")) }, "Replicas is -1: give the number of processes"},
+		"replicas": {func() { s.new(l, ratelimit.Options{Replicas: -1}, minute(1, "api")) }, "-1 replicas are less than none: give the number of processes"},
 		"nobody delayed": {func() {
 			s.new(l, ratelimit.Options{}, minute(1, "api"), ratelimit.Policy{Limit: ten(), Undelayed: 3})
 		}, "policy 1: Undelayed is 3, but leaky 10, 1/s delays nobody: use core.Shaping"},

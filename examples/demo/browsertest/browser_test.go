@@ -30,6 +30,7 @@ const patience = 20 * time.Second
 
 // The demo and the browser that all tests share.
 var (
+	program string          // the demo's executable
 	address string          // of the demo
 	browser context.Context // nil if there is none
 )
@@ -55,7 +56,18 @@ func runTests(m *testing.M) (code int, err error) {
 		}
 		return m.Run(), nil // the tests skip themselves
 	}
-	demo, err := start()
+	dir, err := os.MkdirTemp("", "demo")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "demo")
+	build := exec.Command("go", "build", "-race", "-o", program, ".")
+	build.Dir = ".."
+	if output, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("building the demo: %w\n%s", err, output)
+	}
+	demo, err := start("memory:")
 	if err != nil {
 		return 1, err
 	}
@@ -93,28 +105,18 @@ func chromium() (string, error) {
 type process struct {
 	address string
 	command *exec.Cmd
-	dir     string
 }
 
-// start builds the demo and starts it on a free port.
-func start() (*process, error) {
-	dir, err := os.MkdirTemp("", "demo")
-	if err != nil {
-		return nil, err
-	}
-	p := &process{dir: dir, command: exec.Command(filepath.Join(dir, "demo"), "-addr", "localhost:0", "-redis", "memory:")}
-	build := exec.Command("go", "build", "-race", "-o", p.command.Path, ".")
-	build.Dir = ".."
-	if output, err := build.CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("building the demo: %w\n%s", err, output), os.RemoveAll(dir))
-	}
+// start starts a demo on a free port, with its counters in a store.
+func start(store string) (*process, error) {
+	p := &process{command: exec.Command(program, "-addr", "localhost:0", "-redis", store)}
 	p.command.Stderr = os.Stderr
 	output, err := p.command.StdoutPipe()
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, err
 	}
 	if err := p.command.Start(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, err
 	}
 	line, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil {
@@ -126,7 +128,6 @@ func start() (*process, error) {
 
 // interrupt ends the demo as Ctrl-C does. That it ends well is part of the test.
 func (p *process) interrupt() error {
-	defer os.RemoveAll(p.dir)
 	if err := p.command.Process.Signal(syscall.SIGINT); err != nil {
 		return err
 	}
@@ -154,9 +155,15 @@ type screen struct {
 
 var desktop = screen{1280, 900, "light", "no-preference"}
 
-// open opens the page, and waits until it is live. At the end of the test nothing
-// may have gone wrong in it, and no request may have gone anywhere else.
+// open opens the page of the demo that all tests share.
 func open(tb testing.TB, s screen) *visitor {
+	tb.Helper()
+	return openAt(tb, address, s)
+}
+
+// openAt opens a demo's page, and waits until it is live. At the end of the test nothing
+// may have gone wrong in it, and no request may have gone anywhere else.
+func openAt(tb testing.TB, address string, s screen) *visitor {
 	tb.Helper()
 	if browser == nil {
 		tb.Skip("there is no Chromium on the PATH: make browser installs one")

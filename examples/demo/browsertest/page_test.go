@@ -2,12 +2,15 @@ package browsertest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
 var (
@@ -52,15 +55,13 @@ func TestABurstIsRefusedUntilTheMomentThatIsTold(t *testing.T) {
 		if when := v.text(part(card, "when")); !strings.HasPrefix(when, "in ") {
 			t.Errorf("%s refuses, and says that the next request passes %s", card, when)
 		}
-		v.click(button("#"+card, 1)) // the last answer of a burst may be any of them
-		v.until(fmt.Sprintf(logged, card, 11))
 		if answer := v.text(part(card, "headers")); !strings.HasPrefix(answer, "HTTP/1.1 429 Too Many Requests\nRateLimit: ") ||
 			!strings.Contains(answer, "\nRetry-After: ") || !strings.Contains(answer, "violated-policies") {
 			t.Errorf("%s shows for an answer: %s", card, answer)
 		}
 		v.until(fmt.Sprintf(verdict, card, "passes"))
 		v.click(button("#"+card, 1))
-		v.until(fmt.Sprintf(logged, card, 12))
+		v.until(fmt.Sprintf(logged, card, 11))
 		if status, when := v.text(part(card, "status")), v.text(part(card, "retry")); status != "200" || when != "0" {
 			t.Errorf("at the moment that it told, %s answers %s, retry after %s", card, status, when)
 		}
@@ -94,6 +95,180 @@ func TestResetMakesAllCardsNew(t *testing.T) {
 		v.until(fmt.Sprintf(logged, card, 0))
 		v.until(fmt.Sprintf(`document.querySelector('%s').textContent === "5 of 5"`, part(card, "remaining")))
 		v.until(fmt.Sprintf(verdict, card, "passes"))
+	}
+}
+
+func TestResetRestoresWhatWasChanged(t *testing.T) {
+	v := open(t, desktop)
+	v.configure("leaky", "8", "4/s")
+	v.until(fmt.Sprintf(`document.querySelector('%s').textContent === "8 of 8"`, part("leaky", "remaining")))
+	v.fill(`.compare [name="capacity"]`, "7")
+	v.click(`.toolbar [data-role="reset"]`)
+	v.until(fmt.Sprintf(`document.querySelector('%s').textContent === "5 of 5"`, part("leaky", "remaining")))
+	v.until(`document.querySelector('.compare [name="capacity"]').value === "5"`)
+	if fields := ask[[]string](v, `[...document.querySelectorAll("#leaky input")].map(field => field.value)`); fields[0] != "5" || fields[1] != "1/s" {
+		t.Errorf("the fields of the card are %q", fields)
+	}
+	if code := v.text(part("leaky", "said")); code != "ratelimit.Leaky(limiter, 5, core.PerSecond(1))" {
+		t.Errorf("the code is %s", code)
+	}
+}
+
+// In whatever order the answers come, the newest decision is at the top.
+func TestABurstIsListedAsItWasDecided(t *testing.T) {
+	for _, s := range []screen{phone, desktop} {
+		v := open(t, s)
+		for _, card := range []string{"fixed-window", "gcra"} {
+			pace := map[bool]string{true: "3/m", false: "60s"}[card == "gcra"]
+			v.configure(card, "3", pace)
+			v.until(fmt.Sprintf(`document.querySelector('%s').textContent === "3 of 3"`, part(card, "remaining")))
+			v.click(button("#"+card, 10))
+			v.until(fmt.Sprintf(logged, card, 10))
+			lines := ask[[]string](v, fmt.Sprintf(`[...document.querySelectorAll('#%s .log li')].map(li => [...li.children].slice(1, 3).map(cell => cell.textContent).join(" "))`, card))
+			want := append(slices.Repeat([]string{"429 0 left"}, 7), "200 0 left", "200 1 left", "200 2 left")
+			if !slices.Equal(lines, want) {
+				t.Errorf("%d pixels wide, %s lists %q, want %q", s.width, card, lines, want)
+			}
+			marks := ask[string](v, fmt.Sprintf(`[...document.querySelectorAll('.overview tr[data-algorithm="%s"] .mark')].map(mark => mark.className[5]).join("")`, card))
+			if marks != "aaarrrrrrr" {
+				t.Errorf("%d pixels wide, the marks of %s are %s", s.width, card, marks)
+			}
+			if status := v.text(part(card, "status")); status != "429" {
+				t.Errorf("the last answer of %s is %s", card, status)
+			}
+		}
+	}
+}
+
+// exposed lets a test speak in the place of the page's stream.
+const exposed = `
+	const Stream = window.EventSource;
+	window.EventSource = function (url) { return window.stream = new Stream(url); };`
+
+func TestALateAnswerIsListedWhereItWasDecided(t *testing.T) {
+	v := open(t, desktop)
+	if _, err := chromedp.Call(v.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: exposed}); err != nil {
+		t.Fatal(err)
+	}
+	v.do(chromedp.Navigate(address + "/"))
+	v.until(`document.querySelectorAll('article [data-verdict="passes"]').length >= 7`)
+	for i, told := range []string{
+		`"at": 2000000, "rank": 6, "status": 429, "retryAfter": 3000000`,
+		`"at": 2000000, "rank": 5, "status": 200, "remaining": 0`, // decided in the same call
+		`"at": 1000000, "rank": 1, "status": 200, "remaining": 4`,
+	} {
+		frame := fmt.Sprintf(`{"clock": 3000000, "cards": [], "runId": 0, "answers": [
+			{"number": %d, "algorithm": "gcra", "press": 1, "of": 3, "decided": true, "line": "", "headers": [], "body": "", %s}]}`, i+1, told)
+		v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`window.stream.dispatchEvent(new MessageEvent("message", {data: %q}))`, frame)))
+	}
+	if log := ask[string](v, `[...document.querySelectorAll("#gcra .log li")].map(li => li.children[0].textContent + " " + li.children[1].textContent).join()`); log != "2.000 s 429,2.000 s 200,1.000 s 200" {
+		t.Errorf("the log is %s", log)
+	}
+	if marks := ask[string](v, `[...document.querySelectorAll('.overview tr[data-algorithm="gcra"] .mark')].map(mark => mark.classList[1]).join(" then ")`); marks != "admitted then admitted then refused" {
+		t.Errorf("the marks are %s", marks)
+	}
+	if status := v.text(part("gcra", "status")); status != "429" {
+		t.Errorf("the last answer is %s", status)
+	}
+}
+
+func TestHowManyOfABurstPassedCanBeSeenAtAnyWidth(t *testing.T) {
+	const seen = `(() => {
+		const e = document.querySelector(%q), box = e.getBoundingClientRect();
+		return box.width > 0 && box.height > 0 && box.right <= document.documentElement.clientWidth ? e.textContent : "";
+	})()`
+	for _, s := range []screen{phone, desktop} {
+		v := open(t, s)
+		v.configure("leaky", "4", "4/m")
+		v.until(fmt.Sprintf(`document.querySelector('%s').textContent === "4 of 4"`, part("leaky", "remaining")))
+		v.click(button("#leaky", 10))
+		v.until(fmt.Sprintf(logged, "leaky", 10))
+		if text := ask[string](v, fmt.Sprintf(seen, part("leaky", "burst"))); text != "Last click: 4 of 10 passed" {
+			t.Errorf("%d pixels wide, the card shows %q", s.width, text)
+		}
+		if text := ask[string](v, fmt.Sprintf(seen, `.overview tr[data-algorithm="leaky"] [data-role="burst"]`)); text != "4 of 10" {
+			t.Errorf("%d pixels wide, the overview shows %q", s.width, text)
+		}
+	}
+}
+
+func TestWhatPassesUncheckedIsNotShownAsAdmitted(t *testing.T) {
+	server := redistest.Start(t)
+	if browser == nil {
+		t.Skip("there is no Chromium on the PATH: make browser installs one")
+	}
+	demo, err := start(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := demo.interrupt(); err != nil {
+			t.Error(err)
+		}
+	})
+	const red = `(() => {
+		const probe = document.createElement("i");
+		probe.style.color = "var(--bad)";
+		document.body.append(probe);
+		const color = getComputedStyle(probe).color;
+		probe.remove();
+		return getComputedStyle(document.querySelector(".lamp")).backgroundColor === color;
+	})()`
+	for _, s := range []screen{phone, desktop} {
+		v := openAt(t, demo.address, s)
+		if ask[bool](v, red) {
+			t.Error("the lamp is red while all is well")
+		}
+		server.Pause(t)
+		v.click(button("#fixed-window", 10))
+		v.until(fmt.Sprintf(logged, "fixed-window", 10))
+		v.until(red)
+		if text := v.text(`[data-role="live-text"]`); text != "no decisions" {
+			t.Errorf("beside the lamp stands %q", text)
+		}
+		states := ask[[]string](v, `[...document.querySelectorAll("#fixed-window .log li")].map(li => li.dataset.status + ": " + li.lastElementChild.textContent)`)
+		if !slices.Equal(states, slices.Repeat([]string{"unchecked: unchecked"}, 10)) {
+			t.Errorf("%d pixels wide, the log shows %q", s.width, states)
+		}
+		if text := v.text(part("fixed-window", "burst")); text != "Last click: 0 passed, 10 unchecked" {
+			t.Errorf("the card says %q", text)
+		}
+		for _, width := range []int64{320, s.width} {
+			v.do(chromedp.EmulateViewport(width, s.height))
+			if out := ask[[]string](v, wide); len(out) > 0 {
+				t.Errorf("%d pixels wide: %v", width, out)
+			}
+		}
+		if texts := ask[[]string](v, faint); len(texts) > 0 {
+			t.Errorf("%v", texts)
+		}
+		server.Resume(t)
+		v.until(`document.querySelector('[data-role="live"]').dataset.live === "yes"`)
+		if ask[bool](v, red) {
+			t.Error("the lamp stays red")
+		}
+	}
+}
+
+// Who goes from landmark to landmark hears which card each one belongs to.
+func TestLandmarksHaveNamesOfTheirOwn(t *testing.T) {
+	v := open(t, desktop)
+	landmarks := ask[[]string](v, `[...document.querySelectorAll("main, body > header, body > footer, nav, aside, section, form, [role=region], [role=toolbar], [tabindex='0'][aria-label]")].map(e => {
+		const by = e.getAttribute("aria-labelledby");
+		return e.tagName.toLowerCase() + " " + (by ? document.getElementById(by).textContent : e.getAttribute("aria-label") ?? "");
+	})`)
+	if len(landmarks) < 4*len(names) {
+		t.Fatalf("there are only %q", landmarks)
+	}
+	found := make(map[string]bool)
+	for _, landmark := range landmarks {
+		if kind, name, _ := strings.Cut(landmark, " "); name == "" && kind != "main" && kind != "header" && kind != "footer" {
+			t.Errorf("a %s has no name", kind)
+		}
+		if found[landmark] {
+			t.Errorf("two landmarks are %q", landmark)
+		}
+		found[landmark] = true
 	}
 }
 
@@ -279,7 +454,7 @@ const wide = `(() => {
 		const text = e.getBoundingClientRect(), picture = e.closest("svg").getBoundingClientRect();
 		return text.width > 0 && (text.left < picture.left || text.right > picture.right || text.top < picture.top - 1 || text.bottom > picture.bottom + 1);
 	});
-	out.push(...[document.documentElement, ...document.querySelectorAll(".log ol, .answer pre, .facts p")].filter(e => e.scrollWidth > e.clientWidth));
+	out.push(...[document.documentElement, ...document.querySelectorAll(".log ol, .log h3, .answer pre, .facts p, .overview :is(td, th)")].filter(e => e.scrollWidth > e.clientWidth));
 	return [...out, ...clipped].map((e) => name(e) + " " + e.scrollWidth + "/" + e.clientWidth);
 })()`
 
@@ -315,10 +490,10 @@ func TestNothingStandsOutOfThePageAtAnyWidth(t *testing.T) {
 func TestNothingJumps(t *testing.T) {
 	for _, s := range []screen{desktop, phone, {800, 1000, "light", "no-preference"}} {
 		v := open(t, s)
-		// What is in a log moves down as the next line comes in above it, and is meant to.
+		// What is in a log, or a mark, makes room for what comes in beside it, and is meant to.
 		v.do(chromedp.Evaluate[chromedp.Void](`
 			window.shifts = [];
-			const logged = (source) => !source.node || (source.node.closest ? source.node : source.node.parentElement)?.closest(".log ol");
+			const logged = (source) => !source.node || (source.node.closest ? source.node : source.node.parentElement)?.closest(".log ol, .strip");
 			new PerformanceObserver((list) => window.shifts.push(...list.getEntries()
 				.filter((entry) => !entry.sources.every(logged))
 				.map((entry) => entry.value.toFixed(4) + " " + entry.sources.map((source) => source.node?.outerHTML?.slice(0, 80)).join())))

@@ -71,7 +71,8 @@ func TestScreenshots(t *testing.T) {
 	}
 }
 
-// small returns a picture in few bytes: with the 256 colors that it has most of.
+// small returns a picture in few bytes: with 256 colors, which are those that it has most of, and
+// the first that look like none of them.
 func small(t *testing.T, picture image.Image) []byte {
 	t.Helper()
 	bounds := picture.Bounds()
@@ -82,7 +83,14 @@ func small(t *testing.T, picture image.Image) []byte {
 		}
 	}
 	colors := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return counts[b] - counts[a] })
-	few := image.NewPaletted(bounds, colors[:min(256, len(colors))])
+	const frequent, most, alike = 200, 256, 1 << 26
+	palette := color.Palette(slices.Clone(colors[:min(frequent, len(colors))]))
+	for _, c := range colors[len(palette):] {
+		if len(palette) < most && distance(c, palette.Convert(c)) > alike {
+			palette = append(palette, c)
+		}
+	}
+	few := image.NewPaletted(bounds, palette)
 	draw.Draw(few, bounds, picture, bounds.Min, draw.Src)
 	var encoded bytes.Buffer
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
@@ -90,4 +98,15 @@ func small(t *testing.T, picture image.Image) []byte {
 		t.Fatal(err)
 	}
 	return encoded.Bytes()
+}
+
+// distance returns the square of how far apart two colors are.
+func distance(a, b color.Color) (sum int64) {
+	r, g, l, _ := a.RGBA()
+	x, y, z, _ := b.RGBA()
+	for _, pair := range [...][2]uint32{{r, x}, {g, y}, {l, z}} {
+		difference := int64(pair[0]) - int64(pair[1])
+		sum += difference * difference
+	}
+	return sum
 }

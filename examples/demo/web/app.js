@@ -46,7 +46,9 @@ for (const button of document.querySelectorAll('.lead [data-role="send"]')) {
   button.addEventListener("click", () => page.send("all", Number(button.dataset.count)));
 }
 part("reset").addEventListener("click", async () => {
-  if (!(await page.post("/reset"))) write(part("announce"), "All counters are reset");
+  if (await page.post("/reset")) return;
+  comparison.reset();
+  write(part("announce"), "All limits and counters are as they were at first");
 });
 
 // announce tells a screen reader what has been answered.
@@ -54,9 +56,12 @@ function announce(answers) {
   const byCard = Map.groupBy ? Map.groupBy(answers, (answer) => answer.algorithm) : new Map([[answers[0].algorithm, answers]]);
   const texts = [];
   for (const [algorithm, some] of byCard) {
-    const refused = some.filter((answer) => outcomeOf(answer) === "refused").length;
+    const count = (...outcomes) => some.filter((answer) => outcomes.includes(outcomeOf(answer))).length;
     const title = cards.get(algorithm).title;
-    texts.push(some.length === 1 ? `${title}: ${some[0].status}` : `${title}: ${some.length - refused} admitted, ${refused} refused`);
+    const unchecked = count("unchecked") ? `, ${count("unchecked")} let through unchecked` : "";
+    texts.push(some.length === 1
+      ? `${title}: ${some[0].status}${unchecked && ", let through unchecked"}`
+      : `${title}: ${count("admitted", "held")} admitted, ${count("refused")} refused${unchecked}`);
   }
   write(part("announce"), texts.join(". "));
 }
@@ -67,11 +72,14 @@ const reduced = matchMedia("(prefers-reduced-motion: reduce)");
 let drawn = -Infinity;
 
 function render(frame) {
-  const news = frame.answers || frame.run || frame.cards.some((card) => card.limit);
+  const news = frame.answers || frame.error || frame.run || frame.cards.some((card) => card.limit);
   if (reduced.matches && !news && performance.now() - drawn < 500) return;
   drawn = performance.now();
   write(part("clock"), (frame.clock / 1e6).toFixed(reduced.matches ? 1 : 2) + " s");
-  trouble("store", frame.error ? `the store does not answer: ${frame.error}` : "");
+  const unchecked = frame.answers?.some((answer) => outcomeOf(answer) === "unchecked");
+  trouble("store", frame.error ? `the store does not answer, and requests are let through unchecked: ${frame.error}` : "");
+  if (frame.error || unchecked) live("down", "no decisions");
+  else live("yes", "live");
   for (const card of frame.cards) cards.get(card.algorithm).render(card);
   for (const answer of frame.answers ?? []) cards.get(answer.algorithm).take(answer);
   if (frame.answers?.length) announce(frame.answers);
@@ -85,10 +93,7 @@ function live(state, text) {
 
 const stream = new EventSource("/stream");
 stream.addEventListener("open", () => live("yes", "live"));
-stream.addEventListener("message", (event) => {
-  live("yes", "live");
-  render(JSON.parse(event.data));
-});
+stream.addEventListener("message", (event) => render(JSON.parse(event.data)));
 stream.addEventListener("error", () => {
   if (stream.readyState === EventSource.CLOSED) live("no", "not live: close another tab, and load again");
   else live("connecting", "reconnecting");

@@ -48,6 +48,11 @@ export class Card {
   // begin starts afresh with a limit.
   begin(limit) {
     this.limit = limit;
+    this.newest = null;
+    this.burst = { press: 0 };
+    write(this.part("burst"), "");
+    write(this.rowPart("burst"), "–");
+    this.rowPart("burst").dataset.unchecked = false;
     this.form.elements.capacity.value = limit.capacity;
     this.form.elements.pace.value = limit.pace;
     this.complain(null);
@@ -83,52 +88,85 @@ export class Card {
     this.rowPart("meter").style.setProperty("--share", (state.remaining / this.limit.capacity).toFixed(3));
   }
 
-  // take shows the answer to a request.
+  // take shows the answer to a request: in the log in the order in which requests were decided,
+  // and as the last answer unless one that was decided later is shown there. One that was held
+  // back comes late, and is the last answer all the same.
   take(answer) {
     const outcome = outcomeOf(answer);
-    const status = this.part("status");
-    write(status, answer.status ? String(answer.status) : "none");
-    status.dataset.status = outcome;
-    write(this.part("answer-remaining"), answer.decided ? String(answer.remaining) : "unknown");
-    write(this.part("retry"), answer.decided ? (answer.retryAfter > 0 ? seconds(answer.retryAfter, 3) : "0") : "unknown");
-    write(this.part("delay"), answer.decided ? (answer.delay > 0 ? seconds(answer.delay, 3) : "0") : "unknown");
-    write(this.part("headers"), [answer.line, ...(answer.headers ?? []).map(([name, value]) => `${name}: ${value}`), "", answer.body].join("\n").trim());
-
-    const item = document.createElement("li");
-    item.dataset.status = outcome;
-    for (const text of [seconds(answer.sent, 3), answer.status || "none", `${answer.decided ? answer.remaining : "?"} left`, remark(answer)]) {
-      const cell = document.createElement("span");
-      cell.textContent = text;
-      item.append(cell);
-    }
-    const log = this.part("log");
-    log.prepend(item);
-    while (log.children.length > shownAnswers) log.lastElementChild.remove();
-
-    const strip = this.rowPart("strip");
-    const mark = document.createElement("span");
-    mark.className = `mark ${outcome}`;
-    mark.title = `${answer.status} at ${seconds(answer.sent, 3)}`;
-    strip.append(mark);
-    while (strip.children.length > stripLength) strip.firstElementChild.remove();
-
+    this.count(answer, outcome);
+    this.list(answer, outcome);
+    const newest = !this.newest || inOrder(this.newest, answer) < 0;
+    if (newest) this.newest = answer;
+    if (newest || outcome === "held") this.show(answer, outcome);
     if (outcome === "refused") {
       this.element.classList.remove("refusing");
       void this.element.offsetWidth; // begins the animation again
       this.element.classList.add("refusing");
     }
   }
+
+  // count tells how many of the last click's requests have passed.
+  count(answer, outcome) {
+    if (answer.press < this.burst.press) return;
+    if (answer.press > this.burst.press) this.burst = { press: answer.press, passed: 0, unchecked: 0 };
+    if (outcome === "admitted" || outcome === "held") this.burst.passed++;
+    if (outcome === "unchecked") this.burst.unchecked++;
+    const { passed, unchecked } = this.burst;
+    write(this.rowPart("burst"), unchecked ? "unchecked" : `${passed} of ${answer.of}`);
+    this.rowPart("burst").dataset.unchecked = unchecked > 0;
+    write(this.part("burst"), `Last click: ${unchecked ? `${passed} passed, ${unchecked} unchecked` : `${passed} of ${answer.of} passed`}`);
+  }
+
+  // show shows an answer in full.
+  show(answer, outcome) {
+    const status = this.part("status");
+    write(status, answer.status ? String(answer.status) : "none");
+    status.dataset.status = outcome;
+    write(this.part("answer-remaining"), answer.decided ? String(answer.remaining) : "–");
+    write(this.part("retry"), answer.decided ? (answer.retryAfter > 0 ? seconds(answer.retryAfter, 3) : "0") : "–");
+    write(this.part("delay"), answer.decided ? (answer.delay > 0 ? seconds(answer.delay, 3) : "0") : "–");
+    write(this.part("headers"), [answer.line, ...(answer.headers ?? []).map(([name, value]) => `${name}: ${value}`), "", answer.body].join("\n").trim());
+  }
+
+  // list puts an answer into the log, newest first, and a mark for it into the overview, newest last.
+  list(answer, outcome) {
+    const item = document.createElement("li");
+    item.dataset.status = outcome;
+    item.answer = answer;
+    for (const text of [seconds(answer.at, 3), answer.status || "none", `${answer.decided ? answer.remaining : "?"} left`, remark(answer)]) {
+      const cell = document.createElement("span");
+      cell.textContent = text;
+      item.append(cell);
+    }
+    const log = this.part("log");
+    log.insertBefore(item, [...log.children].find((other) => inOrder(other.answer, answer) < 0) ?? null);
+    while (log.children.length > shownAnswers) log.lastElementChild.remove();
+
+    const strip = this.rowPart("strip");
+    const mark = document.createElement("span");
+    mark.className = `mark ${outcome}`;
+    mark.title = `${answer.status} at ${seconds(answer.at, 3)}`;
+    mark.answer = answer;
+    strip.insertBefore(mark, [...strip.children].find((other) => inOrder(other.answer, answer) > 0) ?? null);
+    while (strip.children.length > stripLength) strip.firstElementChild.remove();
+  }
+}
+
+// inOrder compares two answers by when their requests were decided, as the server does.
+function inOrder(a, b) {
+  return a.at - b.at || a.rank - b.rank || a.number - b.number;
 }
 
 export function outcomeOf(answer) {
   if (answer.status === 429) return "refused";
   if (answer.status !== 200) return "failed";
+  if (!answer.decided) return "unchecked";
   return answer.delay > 0 ? "held" : "admitted";
 }
 
 function remark(answer) {
   if (answer.status === 0) return "gave up";
-  if (!answer.decided) return "not decided";
+  if (!answer.decided) return answer.status === 200 ? "unchecked" : "not decided";
   if (answer.status === 429) return `retry ${seconds(answer.retryAfter, 3)}`;
   if (answer.delay > 0) return `held ${seconds(answer.delay, 3)}`;
   return "at once";

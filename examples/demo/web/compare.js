@@ -27,6 +27,12 @@ export class Comparison {
     this.clear();
   }
 
+  // reset restores the fields.
+  reset() {
+    this.form.reset();
+    this.explain();
+  }
+
   explain() {
     this.say(this.form.elements.pattern.selectedOptions[0].dataset.about, "");
     for (const field of ["pattern", "capacity", "window"]) this.form.elements[field].setAttribute("aria-invalid", "false");
@@ -127,26 +133,28 @@ class Lane {
   }
 
   add(point) {
-    const at = point.admitted ? point.passed : point.at;
+    const at = point.passed;
     const index = Math.min(columns - 1, Math.floor((columns * at) / this.length));
     let column = this.columns.get(index);
     if (!column) {
       const x = (index * width) / columns + 1;
       column = {
-        admitted: 0, refused: 0,
+        admitted: 0, refused: 0, unchecked: 0,
         up: draw(this.bars, "rect", { class: "up", x, width: width / columns - 2, y: middle, height: 0 }),
+        open: draw(this.bars, "rect", { class: "open", x: x + 1, width: width / columns - 4, y: middle, height: 0 }),
         down: draw(this.bars, "rect", { class: "down", x, width: width / columns - 2, y: middle, height: 0 }),
       };
       this.columns.set(index, column);
     }
-    column[point.admitted ? "admitted" : "refused"]++;
-    this.tallest = Math.max(this.tallest, column.admitted, column.refused);
+    column[point.unchecked ? "unchecked" : point.admitted ? "admitted" : "refused"]++;
+    this.tallest = Math.max(this.tallest, column.admitted + column.unchecked, column.refused);
   }
 
   show(lane, run, tallest) {
     const unit = (height - middle - 2) / tallest;
     for (const column of this.columns.values()) {
       set(column.up, { y: middle - column.admitted * unit, height: column.admitted * unit });
+      set(column.open, { y: middle - (column.admitted + column.unchecked) * unit, height: column.unchecked * unit });
       set(column.down, { height: column.refused * unit });
     }
     const exceeded = lane.most > run.most;
@@ -156,7 +164,7 @@ class Lane {
     write(this.part("most").firstElementChild, String(lane.most));
     this.part("most").dataset.exceeded = exceeded;
     set(this.part("chart"), {
-      "aria-label": `${this.title}: ${lane.admitted} admitted, ${lane.refused} refused, at most ${lane.most} in ${length(run.window)}`,
+      "aria-label": `${this.title}: ${lane.admitted} admitted, ${lane.refused} refused, ${lane.unchecked ? `${lane.unchecked} let through unchecked, ` : ""}at most ${lane.most} in ${length(run.window)}`,
     });
   }
 

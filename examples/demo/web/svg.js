@@ -30,8 +30,8 @@ export function show(element, shown) {
 }
 
 // seconds writes microseconds as seconds with a number of decimals, rounded up, so
-// that nothing is over before it is.
-export function seconds(microseconds, decimals = 2) {
+// that nothing is over before it is. By default it has up to four digits.
+export function seconds(microseconds, decimals = microseconds < 100e6 ? 2 : 1) {
   const scale = 10 ** decimals;
   return (Math.ceil((microseconds / 1e6) * scale - 1e-9) / scale).toFixed(decimals) + " s";
 }
