@@ -265,6 +265,8 @@ func (r *Redis) batchError(ctx *batch.Context, err error) error {
 		return unsent(Overloaded, "core: %d calls wait for redis already", r.maxWaiting)
 	case errors.Is(err, batch.ErrOverdue):
 		return unsent(Overloaded, "core: the call has waited in this process for %v", r.patience)
+	case errors.Is(err, batch.ErrStalled):
+		return unsent(Unreachable, "core: redis does not answer, and too many calls wait for it")
 	case errors.Is(err, batch.ErrUnconnected):
 		return fail(Unreachable, "core: no connection to redis within %v: %w", r.patience, context.DeadlineExceeded)
 	case errors.Is(err, batch.ErrTimedOut):

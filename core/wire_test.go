@@ -225,6 +225,7 @@ func TestWhoIsToldTheInstant(t *testing.T) {
 			}
 		}
 		ask("by-a-worker")
+		synctest.Wait() // it is counted out after its calls have been answered
 		ask("alone")
 		moments := make([]Moment, 1)
 		if err := r.Reserve(t.Context(), check("wants-to-know"), make([]Decision, 1), moments); err != nil || moments[0].At != 1700000000000000 {

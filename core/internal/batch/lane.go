@@ -17,6 +17,9 @@ var (
 	ErrFull = errors.New("the queue is full")
 	// ErrOverdue means that a call has waited in the queue for as long as it may.
 	ErrOverdue = errors.New("the queue is too slow")
+	// ErrStalled means that there is no room, or has been none for as long as a call may wait, since
+	// the server has not answered the batch before.
+	ErrStalled = errors.New("the server does not answer those who came before")
 	// ErrUnconnected means that a call has waited for as long as it may, and there is still no
 	// connection.
 	ErrUnconnected = errors.New("there is no connection yet")

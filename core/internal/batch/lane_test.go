@@ -605,6 +605,32 @@ func TestTooManyWaiting(t *testing.T) {
 	}, func(c *Config[question, int]) { c.MostWaiting = 5 })
 }
 
+// Where the server has not answered the batch before, that there is no room is no overload of this
+// process.
+func TestTooManyWaitForAServerThatDoesNotAnswer(t *testing.T) {
+	forBothClients(t, func(t *testing.T, s *server) {
+		s.fail(1, errDown)
+		if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, errDown) {
+			t.Fatal(err)
+		}
+		release, first := s.fill(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		leaving := s.askMany(ctx, times(5)...)
+		if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, ErrStalled) {
+			t.Errorf("error %v, want ErrStalled", err)
+		}
+		cancel()
+		leaving()
+		release()
+		wantNone(t, first())
+		if s.Breaker.Refuses() {
+			t.Error("that there is no room counts against the server")
+		}
+	}, func(c *Config[question, int]) {
+		c.MostWaiting, c.Breaker = 5, NewBreaker(2, time.Hour, func(State) {})
+	})
+}
+
 func TestCloseDrains(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		release := s.hold()

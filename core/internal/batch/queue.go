@@ -5,6 +5,8 @@ import "time"
 // enqueue puts a call into the queue: into the group that asks the same, if one waits. l is locked.
 func (l *Lane[Q, A]) enqueue(c *Call[Q, A], now int64) error {
 	switch {
+	case l.queue.calls >= l.MostWaiting && !l.healthy:
+		return ErrStalled
 	case l.queue.calls >= l.MostWaiting:
 		return ErrFull
 	case l.connecting && l.inFlight == 0 && now-l.dialed >= int64(l.Patience):
@@ -73,8 +75,11 @@ func (l *Lane[Q, A]) expire() {
 	now := sinceEpoch()
 	overdue := func(since int64) bool { return now-since >= int64(l.Patience) }
 	err := ErrOverdue
-	if l.connecting && l.inFlight == 0 {
+	switch {
+	case l.connecting && l.inFlight == 0:
 		err = ErrUnconnected
+	case !l.healthy:
+		err = ErrStalled
 	}
 	expired := false
 	for g := l.queue.first; g != nil && overdue(g.since); g = l.queue.first {
