@@ -93,7 +93,7 @@ func (f *failure) Unwrap() error { return f.err }
 
 // Is implements what [errors.Is] asks.
 func (f *failure) Is(target error) bool {
-	return f.undone && target == ErrNotDone || target == f.kind //nolint:errorlint // as Is has to
+	return f.undone && target == ErrNotDone || target == f.kind
 }
 
 // failed returns an error of a kind.
@@ -133,18 +133,18 @@ func (e *UnansweredError) Error() string { return e.Err.Error() }
 
 func (e *UnansweredError) Unwrap() error { return e.Err }
 
-// partlySettled is the error of settlements of which some were certainly not carried out, and others
+// partlySettledError is the error of settlements of which some were certainly not carried out, and others
 // were, or may have been.
-type partlySettled struct {
+type partlySettledError struct {
 	undone []int // by their places
 	err    error
 }
 
-func (e *partlySettled) Error() string { return e.err.Error() }
-func (e *partlySettled) Unwrap() error { return e.err }
+func (e *partlySettledError) Error() string { return e.err.Error() }
+func (e *partlySettledError) Unwrap() error { return e.err }
 
 // of returns the error of some of the settlements, from the first one on.
-func (e *partlySettled) of(first, n int) error {
+func (e *partlySettledError) of(first, n int) error {
 	var undone []int
 	for _, place := range e.undone {
 		if place >= first && place < first+n {
@@ -157,7 +157,7 @@ func (e *partlySettled) of(first, n int) error {
 	case n:
 		return &failure{FailureOf(e.err), true, e.err}
 	}
-	return &partlySettled{undone, e.err}
+	return &partlySettledError{undone, e.err}
 }
 
 // joined joins errors of parts. It is [ErrNotDone] only if all of them are.
@@ -272,7 +272,7 @@ func (r *Redis) batchError(ctx *batch.Context, err error) error {
 	case errors.Is(err, batch.ErrTimedOut):
 		return r.timedOut(context.DeadlineExceeded)
 	}
-	if panicked, ok := errors.AsType[batch.Panic](err); ok {
+	if panicked, ok := errors.AsType[batch.PanicError](err); ok {
 		return fail(Other, "core: the redis client or a hook of it panicked: %v", panicked.Cause)
 	}
 	return unsent(GivenUp, "core: the call was given up: %w", err)

@@ -126,9 +126,7 @@ func (r *Redis) List(ctx context.Context, prefix, cursor string) (keys []Listed,
 		return nil, "", nil
 	}
 	command := redis.NewScanCmd(ctx, nil, "scan", position, "match", r.pattern(prefix), "count", pageSize)
-	_, err = r.within(ctx, func(ctx context.Context) (string, error) {
-		return "", servers[place].client.Process(ctx, command)
-	})
+	err = r.within(ctx, func(ctx context.Context) error { return servers[place].client.Process(ctx, command) })
 	if err != nil {
 		return nil, "", err
 	}

@@ -39,7 +39,7 @@ func (r *Redis) locate(ctx context.Context, tag string) (*redis.Client, error) {
 
 // waitForMap returns when the map of the cluster is known, or with the reason why it is not.
 func (r *Redis) waitForMap(ctx context.Context, tag string) error {
-	f := r.fetchMap(tag) //nolint:contextcheck // what is fetched is not the caller's alone
+	f := r.fetchMap(tag)
 	patience := time.NewTimer(r.patience - time.Since(f.began))
 	defer patience.Stop()
 	select {
@@ -65,12 +65,11 @@ func (r *Redis) fetchMap(tag string) *fetch {
 	go func() { // ends with the client's own timeouts, or with connectTimeout
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 		defer cancel()
-		_, err := unlessPanicked(ctx, func(ctx context.Context) (string, error) {
+		f.err = r.explainUnsent(unlessPanicked(ctx, func(ctx context.Context) error {
 			_, err := r.topology.serverOf(ctx, tag)
-			return "", err //nolint:wrapcheck // explained below
-		})
-		f.err = r.explainUnsent(err)
-		l.known.Store(err == nil)
+			return err
+		}))
+		l.known.Store(f.err == nil)
 		l.mu.Lock()
 		l.fetching = nil
 		l.mu.Unlock()

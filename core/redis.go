@@ -345,33 +345,25 @@ func (r *Redis) script(does task, of set) *script {
 }
 
 // within runs a call to Redis within the store's budget, whatever the client does.
-func (r *Redis) within(ctx context.Context, call func(context.Context) (string, error)) (string, error) {
+func (r *Redis) within(ctx context.Context, call func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
 	if r.heedsDeadline {
-		reply, err := unlessPanicked(bounded, call)
-		return reply, r.explainCall(ctx, bounded, err)
+		return r.explainCall(ctx, bounded, unlessPanicked(bounded, call))
 	}
-	type result struct {
-		reply string
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() { // ends with the client's own timeouts
-		reply, err := unlessPanicked(bounded, call)
-		done <- result{reply, err}
-	}()
+	done := make(chan error, 1)
+	go func() { done <- unlessPanicked(bounded, call) }() // ends with the client's own timeouts
 	select {
-	case answer := <-done:
-		return answer.reply, r.explainCall(ctx, bounded, answer.err)
+	case err := <-done:
+		return r.explainCall(ctx, bounded, err)
 	case <-bounded.Done():
-		return "", r.explainCall(ctx, bounded, bounded.Err())
+		return r.explainCall(ctx, bounded, bounded.Err())
 	}
 }
 
 // unlessPanicked runs a call to Redis, and makes an error of its panic: hooks of the client are not
 // ours.
-func unlessPanicked(ctx context.Context, call func(context.Context) (string, error)) (reply string, err error) {
+func unlessPanicked(ctx context.Context, call func(context.Context) error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = failed(Other, "core: the redis client or a hook of it panicked: %v", cause)

@@ -48,7 +48,7 @@ func (r *Redis) Settle(ctx context.Context, settlements []Settlement) error {
 	group.Wait()
 	err := joined(failures)
 	if len(undone) > 0 && len(failures) < len(byKey) || len(undone) > 0 && !errors.Is(err, ErrNotDone) {
-		return &partlySettled{undone, joined(append(failures, errPartlySettled))}
+		return &partlySettledError{undone, joined(append(failures, errPartlySettled))}
 	}
 	return err
 }
@@ -73,12 +73,9 @@ func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
 // erase deletes a key without a trace, which nobody will settle.
 func (r *Redis) erase(ctx context.Context, key string, limit Limit) error {
 	name := r.key(&Check{Key: key, Limit: limit})
-	_, err := r.within(ctx, func(ctx context.Context) (string, error) {
-		command := redis.NewIntCmd(ctx, "del", name, name+pastSuffix)
-		_ = r.topology.client.Process(ctx, command)
-		return "", command.Err()
+	return r.within(ctx, func(ctx context.Context) error {
+		return r.topology.client.Process(ctx, redis.NewIntCmd(ctx, "del", name, name+pastSuffix))
 	})
-	return err
 }
 
 // settleServer carries out corrections whose keys are on one server.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -35,8 +36,8 @@ type returns struct {
 func (s *returns) add(reservations ...*Reservation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := len(reservations) - 1; i >= 0; i-- {
-		s.pending = append(s.pending, reservations[i])
+	for _, r := range slices.Backward(reservations) {
+		s.pending = append(s.pending, r)
 	}
 	if !s.working && len(s.pending) > 0 {
 		s.working = true
@@ -101,7 +102,7 @@ func cancelAll(reservations []*Reservation) (left []*Reservation, err error) {
 	err = shares[0].r.limiter.settle(context.Background(), all)
 	for _, s := range shares {
 		own := err
-		if partly, ok := errors.AsType[*partlySettled](err); ok {
+		if partly, ok := errors.AsType[*partlySettledError](err); ok {
 			own = partly.of(s.first, len(s.own.list))
 		}
 		s.r.note(s.own, own)

@@ -135,14 +135,6 @@ func luaFile(name string) string {
 	return string(text)
 }
 
-// weight is what deciding an ask takes, in terms of an ordinary one.
-func (a *ask) weight() int {
-	if a.check.Limit.algorithm == slidingLog {
-		return 1 + a.cost/100 // writes an instant for each unit
-	}
-	return 1
-}
-
 // observed is how many numbers the script replies for a check of an algorithm.
 func (a algorithm) observed() int {
 	switch a {

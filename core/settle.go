@@ -278,7 +278,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 // note notes what has become of settlements: what was not carried out may be settled again.
 func (r *Reservation) note(s settlements, err error) {
 	r.settled = !errors.Is(err, ErrNotDone)
-	if partly, ok := errors.AsType[*partlySettled](err); ok {
+	if partly, ok := errors.AsType[*partlySettledError](err); ok {
 		r.settled = false
 		if r.done == nil {
 			r.done = make([]bool, len(r.checks))

@@ -114,7 +114,7 @@ func TestCallsThatAskTheSameAreDecidedInOrder(t *testing.T) {
 		ask := func(s Store, i int, into [][]Decision, at [][]Moment) {
 			into[i], at[i] = make([]Decision, len(checks)), make([]Moment, len(checks))
 			own := slices.Clone(checks)
-			err := error(nil)
+			var err error
 			if peek {
 				err = s.Peek(t.Context(), own, into[i])
 			} else {

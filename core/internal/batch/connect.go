@@ -55,7 +55,7 @@ func (l *Lane[Q, A]) open() (err error) {
 	defer cancel()
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = l.Fail(nil, Panic{cause})
+			err = l.Fail(nil, PanicError{cause})
 		}
 	}()
 	return l.Connect(ctx)

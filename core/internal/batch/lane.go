@@ -136,7 +136,7 @@ func (l *Lane[Q, A]) Free(c *Call[Q, A]) {
 // Do has a call answered. It returns an error if that cannot be, or if the caller's context ends
 // before; otherwise the call has its Answer or Err.
 func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
-	if l.Breaker.Refuses() || l.Breaker.Due() && l.revive() { //nolint:contextcheck // the next line says why
+	if l.Breaker.Refuses() || l.Breaker.Due() && l.revive() {
 		return l.fail(ErrSuspended)
 	}
 	now := sinceEpoch()
@@ -153,13 +153,13 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 		s.batch = append(s.batch, g)
 		s.weight = l.Weight(&c.Question, 1)
 		l.mu.Unlock()
-		l.send(s, patience, false) //nolint:contextcheck // a batch has a context of its own
+		l.send(s, patience, false)
 		<-c.answered
 		return nil
 	}
 	err := l.enqueue(c, now)
 	if err == nil {
-		l.dispatch() //nolint:contextcheck // as above
+		l.dispatch()
 	}
 	l.mu.Unlock()
 	if err != nil {

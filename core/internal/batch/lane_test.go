@@ -692,7 +692,7 @@ func TestClientThatPanics(t *testing.T) {
 		send := s.Send
 		for range 5 {
 			s.Send = func(*Context, []*Group[question, int]) error { panic("hook") }
-			var cause Panic
+			var cause PanicError
 			if err := s.ask(t.Context(), question{weight: 1}); !errors.As(err, &cause) || cause.Cause != "hook" {
 				t.Errorf("error %v, want the panic's", err)
 			}
@@ -706,7 +706,7 @@ func TestClientThatPanics(t *testing.T) {
 		s.connected, s.Connect = 0, func(context.Context) error { panic("hook") }
 		s.fail(1, errDown)
 		_ = s.ask(t.Context(), question{weight: 1}) // so that the next one waits for a connection
-		var cause Panic
+		var cause PanicError
 		if err := s.ask(t.Context(), question{weight: 1}); !errors.As(err, &cause) {
 			t.Errorf("error %v, want the panic's", err)
 		}

@@ -14,10 +14,9 @@ import (
 
 // history is what callers and the server have seen of each call, by its number.
 type history struct {
-	mu     sync.Mutex
-	sent   map[int]int // how often it was sent
-	heeds  bool
-	places map[string][]int // the order in which the calls of each name were sent
+	mu    sync.Mutex
+	sent  map[int]int // how often it was sent
+	heeds bool
 }
 
 // asked is a question with a number, so that it can be found again.

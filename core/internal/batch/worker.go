@@ -145,7 +145,7 @@ func (l *Lane[Q, A]) carryOut(s *sending[Q, A], patience time.Duration) (err err
 	}
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = l.Fail(s.context, Panic{cause})
+			err = l.Fail(s.context, PanicError{cause})
 			s.fail(err)
 		}
 	}()
@@ -153,10 +153,10 @@ func (l *Lane[Q, A]) carryOut(s *sending[Q, A], patience time.Duration) (err err
 	return l.Send(s.context, s.batch)
 }
 
-// Panic is the error of a Send or Connect that has panicked.
-type Panic struct{ Cause any }
+// PanicError is the error of a Send or Connect that has panicked.
+type PanicError struct{ Cause any }
 
-func (p Panic) Error() string { return "panicked" }
+func (p PanicError) Error() string { return "panicked" }
 
 // overdue returns what answers a batch whose client ignores deadlines, or nil if it heeds them.
 // What the client still has of the batch is left to it.

@@ -303,8 +303,7 @@ func wantAsPredicted(t *rapid.T, b *bucket, people []*person) {
 		}
 	}
 	for i, p := range people {
-		var late *denied
-		if !errors.As(p.err, &late) {
+		if _, late := errors.AsType[*denied](p.err); !late {
 			continue
 		}
 		// Had there been nobody behind, this one would have been admitted then:
