@@ -80,6 +80,8 @@ func (s *returns) work() {
 
 // cancelAll gives back what some reservations of one limiter have charged, in one call. With an
 // error, it returns those that can be given back later.
+//
+//nolint:contextcheck,nolintlint // what is left behind is given back whoever has left; seen where it is called
 func cancelAll(reservations []*Reservation) (left []*Reservation, err error) {
 	type share struct {
 		r     *Reservation

@@ -48,6 +48,8 @@ const mostBuilt = 1000
 // of the program has given to other middleware: they count for each other, which nothing
 // in the program says. The same line may build it as often as it likes: a program that
 // builds its handlers anew, such as a test, means the same limit.
+//
+//nolint:contextcheck,nolintlint // at start-up there is no request; seen where it is called
 func warnOfEqual(l *core.Limiter, o *Options, policies []Policy) {
 	var here string
 	for i := range policies {
