@@ -68,7 +68,7 @@ func run(ctx context.Context, addr, store string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p := newPage(counters, describeStore(store), listener.Addr()) //nolint:contextcheck // as above
+	p := newPage(counters, describeStore(store), listener.Addr())
 	fmt.Fprintf(out, "open http://%s\nthe counters are in %s\n", listener.Addr(), p.store)
 	return p.serve(ctx, listener)
 }
