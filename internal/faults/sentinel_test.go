@@ -1,6 +1,8 @@
 package faults_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -30,7 +32,14 @@ func TestSentinelFailover(t *testing.T) {
 	l := begin(t, budget, limiter(true), limiter(true, core.WithBreaker(0, 0)))
 	l.awaitNormal()
 	sentinel.Master().Stop(t)
-	l.awaitFailures(100)
+	replica := sentinel.Replica().Client(t)
+	await(t, "the replica has taken over", func() error { // questions fail meanwhile, or wait
+		info, err := replica.Info(t.Context(), "replication").Result()
+		if err == nil && !strings.Contains(info, "role:master") {
+			err = errors.New(info)
+		}
+		return err
+	})
 	l.awaitNormal()
 	sentinel.Master().Restart(t)
 	l.awaitAsked(outage)
