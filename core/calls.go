@@ -25,6 +25,16 @@ func (c *calls) begin() error {
 	return nil
 }
 
+// follow counts in what follows from a call that has begun before: also after close.
+func (c *calls) follow() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open++
+	if c.closed && c.ended == nil {
+		c.ended = make(chan struct{})
+	}
+}
+
 // end counts a call out.
 func (c *calls) end() {
 	c.mu.Lock()
@@ -32,6 +42,7 @@ func (c *calls) end() {
 	c.open--
 	if c.open == 0 && c.ended != nil {
 		close(c.ended)
+		c.ended = nil
 	}
 }
 

@@ -251,7 +251,7 @@ func (f Failure) blamesServer() bool {
 
 // batchError returns the error of a call that a lane has failed. ctx is that of the batch; it is
 // nil if the call was not sent.
-func (r *Redis) batchError(ctx *batch.Context, err error) error {
+func (r *Redis) batchError(ctx *batch.Context, s *server, err error) error {
 	fail := unsent
 	if ctx != nil && ctx.Sent() || r.obscure() {
 		fail = failed
@@ -265,6 +265,8 @@ func (r *Redis) batchError(ctx *batch.Context, err error) error {
 		return unsent(Overloaded, "core: %d calls wait for redis already", r.maxWaiting)
 	case errors.Is(err, batch.ErrOverdue):
 		return unsent(Overloaded, "core: the call has waited in this process for %v", r.patience)
+	case (errors.Is(err, batch.ErrStalled) || errors.Is(err, batch.ErrUnconnected)) && s != nil && s.busy(int(s.sending.Load())):
+		return fail(Overloaded, "core: others have held all connections of the redis client for %v", r.patience)
 	case errors.Is(err, batch.ErrStalled):
 		return unsent(Unreachable, "core: redis does not answer, and too many calls wait for it")
 	case errors.Is(err, batch.ErrUnconnected):
@@ -292,13 +294,23 @@ func outcomeOf(err error) batch.Outcome {
 	return batch.Unknown
 }
 
+// outcomeOfSettlement is outcomeOf for settlements: a server that refuses one may permit checks, which
+// find out by themselves.
+func outcomeOfSettlement(err error) batch.Outcome {
+	switch FailureOf(err) { //nolint:exhaustive // the others say that there was no answer, or nothing
+	case TimedOut, Unreachable:
+		return batch.Failed
+	}
+	return batch.Unknown
+}
+
 // explain says why a batch failed. The client reports in several ways that its time was up.
-func (r *Redis) explain(ctx *batch.Context, err error) error {
+func (r *Redis) explain(ctx *batch.Context, s *server, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case !ctx.Sent() && !r.obscure():
-		return r.explainUnsent(err)
+		return r.explainUnsent(s, int(s.sending.Load())-1, err)
 	case isTimeout(err):
 		return r.timedOut(err)
 	}
@@ -306,13 +318,16 @@ func (r *Redis) explain(ctx *batch.Context, err error) error {
 	return &failure{kind, kind.refuses(), fmt.Errorf("core: redis: %w", err)}
 }
 
-// explainUnsent says why there was no connection to send a batch on.
-func (r *Redis) explainUnsent(err error) error {
+// explainUnsent says why there was no connection to send a batch on, while so many others of this store
+// may have one.
+func (r *Redis) explainUnsent(s *server, others int, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		return unsent(Overloaded, "core: all connections of the redis client are in use: %w", err)
+	case isTimeout(err) && s != nil && s.busy(others):
+		return unsent(Overloaded, "core: others have held all connections of the redis client for %v: %w", r.patience, err)
 	case isTimeout(err):
 		return unsent(Unreachable, "core: no connection to redis in time: %w", err)
 	}

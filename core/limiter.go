@@ -164,9 +164,9 @@ func (l *Limiter) Reset(ctx context.Context, key string, limits ...Limit) error 
 	return l.store.Reset(ctx, key, limits)
 }
 
-// Ping reports whether the store can answer. On Redis it opens a connection and
-// loads the scripts, so that the first question does not pay for that out of its
-// budget: ask it at start-up and in a readiness probe. Only ctx bounds it.
+// Ping reports whether the store can answer. On Redis it opens as many
+// connections as are used at once and loads the scripts, so that nobody waits for that: ask it at
+// start-up and in a readiness probe. Only ctx bounds it.
 func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 
 // Close gives back what [Open] opened. A client or a store that you made is

@@ -34,7 +34,7 @@ func (r *Redis) locate(ctx context.Context, tag string) (*redis.Client, error) {
 		}
 	}
 	client, err := r.topology.serverOf(ctx, tag)
-	return client, r.explainUnsent(err)
+	return client, r.explainUnsent(nil, 0, err)
 }
 
 // waitForMap returns when the map of the cluster is known, or with the reason why it is not.
@@ -65,7 +65,7 @@ func (r *Redis) fetchMap(tag string) *fetch {
 	go func() { // ends with the client's own timeouts, or with connectTimeout
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 		defer cancel()
-		f.err = r.explainUnsent(unlessPanicked(ctx, func(ctx context.Context) error {
+		f.err = r.explainUnsent(nil, 0, unlessPanicked(ctx, func(ctx context.Context) error {
 			_, err := r.topology.serverOf(ctx, tag)
 			return err
 		}))

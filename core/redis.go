@@ -255,7 +255,7 @@ type toldReply struct {
 // askReply has the script decide groups whose keys are on one server, so many times.
 func (r *Redis) askReply(ctx context.Context, groups [][]ask, wantInstant bool, times int) (toldReply, error) {
 	if ctx.Err() != nil {
-		return toldReply{}, r.batchError(nil, context.Cause(ctx))
+		return toldReply{}, r.batchError(nil, nil, context.Cause(ctx))
 	}
 	s, err := r.serverOf(ctx, groups[0][0].check.Key)
 	if err != nil {
@@ -281,9 +281,7 @@ func (r *Redis) askReply(ctx context.Context, groups [][]ask, wantInstant bool, 
 // giveBackLater gives back what a call has charged whose caller has left, when it is answered. The
 // caller's checks are theirs again meanwhile.
 func (r *Redis) giveBackLater(s *server, call *requestCall, groups [][]ask, times int) {
-	if r.calls.begin() != nil {
-		return // the store is being closed
-	}
+	r.calls.follow()
 	own := copied(groups)
 	go func() { // ends within the patience and the budget
 		defer r.calls.end()

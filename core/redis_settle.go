@@ -84,7 +84,7 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 		return nil
 	}
 	if ctx.Err() != nil {
-		return r.batchError(nil, context.Cause(ctx))
+		return r.batchError(nil, nil, context.Cause(ctx))
 	}
 	s, err := r.serverOf(ctx, list[0].check.Key)
 	if err != nil {

@@ -13,11 +13,15 @@ import (
 
 // sendChecks has a server decide a batch of checks.
 func (r *Redis) sendChecks(ctx *batch.Context, s *server, groups []*requestGroup) error {
+	s.sending.Add(1)
+	defer s.sending.Add(-1)
 	return r.send(ctx, s, decide, groups)
 }
 
 // sendSettlements has a server carry out a batch of corrections.
 func (r *Redis) sendSettlements(ctx *batch.Context, s *server, groups []*requestGroup) error {
+	s.sending.Add(1)
+	defer s.sending.Add(-1)
 	return r.send(ctx, s, settle, groups)
 }
 
@@ -35,7 +39,7 @@ func (r *Redis) send(ctx *batch.Context, s *server, does task, groups []*request
 	case does == decide && a.err != nil && kindOf(a.err) == OutOfMemory: // nothing was charged, and a denial needs no memory
 		return r.sendPipelined(ctx, s, does, groups)
 	}
-	a.err = r.explain(ctx, a.err)
+	a.err = r.explain(ctx, s, a.err)
 	return a.share(does, groups)
 }
 
@@ -126,7 +130,7 @@ func (r *Redis) sendPipelined(ctx *batch.Context, s *server, does task, groups [
 	for i, command := range commands {
 		a := &answers[i]
 		a.text, a.err = command.Result()
-		a.err = r.explain(ctx, a.err)
+		a.err = r.explain(ctx, s, a.err)
 		failure = a.share(does, groups[i:i+1])
 		answered = answered || failure == nil
 	}

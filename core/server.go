@@ -39,7 +39,8 @@ type server struct {
 	breaker     *batch.Breaker
 	checks      *lane
 	settlements *lane
-	wanted      atomic.Bool // somebody has asked since the last sweep; see servers.sweep
+	sending     atomic.Int32 // batches that are being sent or answered
+	wanted      atomic.Bool  // somebody has asked since the last sweep; see servers.sweep
 }
 
 // newServer returns a server whose client may be nil.
@@ -54,7 +55,8 @@ func (r *Redis) newServer(client *redis.Client) *server {
 		r.reportBreaker(s.address, state, suspended)
 	})
 	config := batch.Config[request, reply]{
-		Fail: r.batchError, Outcome: outcomeOf, Weight: weightOf,
+		Fail:    func(ctx *batch.Context, err error) error { return r.batchError(ctx, s, err) },
+		Outcome: outcomeOf, Weight: weightOf,
 		Budget: r.budget, Patience: r.patience, InFlight: r.inFlight, MostWaiting: r.maxWaiting,
 		Heeds: r.heedsDeadline, Breaker: s.breaker,
 		Ready: s.ready, Connect: func(ctx context.Context) error { return r.connect(ctx, s) }, ConnectTimeout: connectTimeout,
@@ -66,6 +68,7 @@ func (r *Redis) newServer(client *redis.Client) *server {
 		checks.Report = func(report batch.Report) { r.reportCall(s, report) }
 	}
 	settlements.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.sendSettlements(ctx, s, groups) }
+	settlements.Outcome = outcomeOfSettlement
 	settlements.InFlight, settlements.Full = inFlightSettlements, fullSettlements
 	s.checks, s.settlements = batch.New(checks), batch.New(settlements)
 	return s
@@ -75,6 +78,17 @@ func (r *Redis) newServer(client *redis.Client) *server {
 func (s *server) ready() bool {
 	client := s.client.Load()
 	return client == nil || client.PoolStats().IdleConns > 0
+}
+
+// busy reports whether others hold connections of the client, which it shares with them, so that none
+// is left: mine is how many batches of this store may hold one.
+func (s *server) busy(mine int) bool {
+	client := s.client.Load()
+	if client == nil {
+		return false
+	}
+	size, stats := client.Options().PoolSize, client.PoolStats()
+	return stats.IdleConns == 0 && int(stats.TotalConns) >= size && mine < size
 }
 
 // idle reports whether nobody waits for the server and nothing is under way.
@@ -119,7 +133,7 @@ func (r *Redis) connect(ctx context.Context, s *server) error {
 	if err != nil && r.topology.cluster != nil {
 		r.topology.cluster.ReloadState(ctx) // another node may have its slots by now
 	}
-	return r.explainUnsent(err)
+	return r.explainUnsent(s, int(s.sending.Load()), err)
 }
 
 // touch has a connection opened: any reply will do. TIME needs no other permission than a check.

@@ -39,7 +39,7 @@ func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reaso
 	if !until.IsZero() && until.Before(due) {
 		// The decision was made at some time between asking and the answer.
 		if until.Before(r.asked.Add(delay)) {
-			r.limiter.returns.add(r)
+			r.giveBackLater()
 			return late(fmt.Errorf("core: the turn comes in %v, after the deadline: %w", delay, context.DeadlineExceeded))
 		}
 		due = until
@@ -89,8 +89,15 @@ func (r *Reservation) holdUntil(ctx context.Context, due time.Time) error {
 
 // leaveTurn has a turn given back that nobody takes, and returns the reason for leaving it.
 func (r *Reservation) leaveTurn(ctx context.Context) error {
-	r.limiter.returns.add(r)
+	r.giveBackLater()
 	return fmt.Errorf("core: gave up a turn: %w", context.Cause(ctx))
+}
+
+// giveBackLater has everything given back in the background. The reservation is settled then.
+func (r *Reservation) giveBackLater() {
+	own := *r // the caller may go on to settle theirs
+	r.settled = true
+	r.limiter.returns.add(&own)
 }
 
 // turnKey tells the turns of a queue that take equally long from others.

@@ -132,3 +132,34 @@ func TestShadowOnAServerThatIsDown(t *testing.T) {
 		t.Errorf("%+v, want the first allowed, and the second marked as not answered", decisions)
 	}
 }
+
+// Connections that other users of the client hold are missing in this process: that is no outage, and
+// all is well when they are free again.
+func TestConnectionsThatOthersHoldAreNoOutage(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t, func(o *redis.Options) { o.PoolSize = 2 })
+	l := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t))))
+	limit := core.Leaky(1, core.PerHour(1))
+	if _, err := l.Allow(t.Context(), "key", limit); err != nil {
+		t.Fatal(err)
+	}
+	held := []*redis.Conn{client.Conn(), client.Conn()}
+	for _, connection := range held {
+		if err := connection.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 8 { // more than opens a breaker
+		if _, err := l.Allow(t.Context(), "key", limit); !errors.Is(err, core.Overloaded) || !errors.Is(err, core.ErrNotDone) {
+			t.Errorf("error %v, want %s", err, core.Overloaded)
+		}
+	}
+	for _, connection := range held {
+		if err := connection.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d, err := l.Allow(t.Context(), "key", limit); err != nil || d.Allowed {
+		t.Errorf("afterwards: %+v, %v", d, err)
+	}
+}

@@ -56,8 +56,8 @@ func WithHoldBack() WaitOption {
 // Wait returns when one unit has been admitted and charged, for a [Shaping] limit when its turn has
 // come, or with an error: a [LimitedError] if that cannot be before the context's deadline (then it
 // does not wait at all) or the longest wait, the context's own error if that ends, or what keeps the
-// store from answering. It returns at the latest when the context ends, or when the longest wait does
-// and what is being asked for it then has been answered.
+// store from answering. It returns when the context ends, or the longest wait does; what is being asked
+// for it just then is answered first, within the store's budget.
 //
 // With an error nothing stays charged, as far as the store can tell: what is granted to a caller who
 // has left is given back in the background, the turn of a [Shaping] limit as [Reservation.Wait]

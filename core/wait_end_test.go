@@ -232,3 +232,83 @@ func TestTurnGoesToNobodyWhoNeedsMore(t *testing.T) {
 		group.Wait()
 	})
 }
+
+// A reservation whose wait has failed is given back once, whatever its owner does then.
+func TestReservationWhoseWaitHasFailedIsGivenBackOnce(t *testing.T) {
+	for range 50 {
+		l, limit, other := New(NewMemory()), Shaping(10, PerHour(1)), Leaky(1000, PerHour(1))
+		if _, err := l.AllowAll(t.Context(), Check{Key: "key", Limit: limit}, Check{Key: "key", Limit: other, Cost: 500}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := l.Reserve(t.Context(), Check{Key: "key", Limit: limit}, Check{Key: "key", Limit: other, Cost: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if err := r.Cancel(t.Context()); !errors.Is(err, errSettled) {
+			t.Errorf("cancelled again: %v", err)
+		}
+		l.returns.drain()
+		if n := used(t, l, other); n != 500 {
+			t.Fatalf("%d are used, want 500", n)
+		}
+	}
+}
+
+// Who waits under another plan of the same name is not held by what the plan of those before allows.
+func TestWaiterIsNotHeldByThePlanOfAnother(t *testing.T) {
+	for name, options := range map[string][]WaitOption{"with all the time": nil, "for a minute": {WithLongestWait(time.Minute)}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := New(&slow{Memory: NewMemory()})
+				defer l.Close()
+				var group sync.WaitGroup
+				group.Go(func() {
+					if err := l.Wait(t.Context(), "key", Leaky(1, PerHour(1)).Named("plan")); err != nil {
+						t.Error(err)
+					}
+				})
+				time.Sleep(roundTrip / 4) // that is being asked
+				start := time.Now()
+				err := l.Wait(t.Context(), "key", Leaky(100, PerSecond(100)).Named("plan"), options...)
+				if took := time.Since(start); err != nil || took > 3*roundTrip {
+					t.Errorf("%v after %v, want to be admitted at once", err, took)
+				}
+				group.Wait()
+			})
+		})
+	}
+}
+
+// Those who do not wait do not overtake one who waits for much.
+func TestNobodyOvertakesWithoutWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, limit := New(&slow{Memory: NewMemory()}), Leaky(5, Per(1, 100*roundTrip))
+		defer l.Close()
+		if _, err := l.AllowN(t.Context(), "key", limit, 5); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		admitted := make(chan error, 1)
+		go func() { admitted <- l.WaitN(t.Context(), "key", limit, 5) }()
+		time.Sleep(10 * roundTrip)
+		for {
+			select {
+			case err := <-admitted:
+				if took := time.Since(start); err != nil || took > 502*roundTrip {
+					t.Errorf("%v after %v, want %v", err, took, 500*roundTrip)
+				}
+				return
+			default:
+			}
+			if err := l.Wait(t.Context(), "key", limit, WithLongestWait(0)); err == nil && len(admitted) == 0 && time.Since(start) < 500*roundTrip {
+				t.Fatalf("overtaken after %v", time.Since(start))
+			}
+			time.Sleep(roundTrip / 2)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -148,10 +149,18 @@ func TestBreakerIgnoresSettlementsThatAreGivenUp(t *testing.T) {
 	}
 }
 
-// A settlement that fails counts against the server.
+// A settlement that is not answered counts against the server; one that is refused does not, since
+// checks may be permitted.
 func TestBreakerCountsSettlements(t *testing.T) {
-	r := wired(t, func(redis.Cmder) (string, error) { return "", proto("LOADING") }, WithBreaker(2, time.Hour))
-	for _, want := range []Failure{Loading, Loading, Suspended} {
+	refuses := true
+	r := wired(t, func(redis.Cmder) (string, error) {
+		if refuses {
+			return "", proto("NOPERM")
+		}
+		return "", io.EOF
+	}, WithBreaker(2, time.Hour))
+	for i, want := range []Failure{NotPermitted, NotPermitted, NotPermitted, Unreachable, Unreachable, Suspended} {
+		refuses = i < 3
 		err := r.Settle(t.Context(), []Settlement{{Check: Check{Key: "key", Limit: Leaky(10, PerHour(1))}, Cost: 2}})
 		if FailureOf(err) != want {
 			t.Errorf("error %v, want %s", err, want)

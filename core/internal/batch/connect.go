@@ -12,10 +12,18 @@ func (l *Lane[Q, A]) revive() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed && !l.connecting {
-		l.connecting, l.dialed = true, sinceEpoch()
-		go l.connect()
+		l.dial()
 	}
 	return true
+}
+
+// dial begins to open a connection. l is locked.
+func (l *Lane[Q, A]) dial() {
+	l.connecting = true
+	if !l.unreached {
+		l.dialed = sinceEpoch()
+	}
+	go l.connect()
 }
 
 func (l *Lane[Q, A]) ready() bool { return l.Ready == nil || l.Ready() }
@@ -26,7 +34,7 @@ func (l *Lane[Q, A]) connect() {
 	admitted, trial := l.Breaker.Admit()
 	err := l.open()
 	l.mu.Lock()
-	l.connecting = false
+	l.connecting, l.unreached = false, err != nil && l.Outcome(err) == Failed
 	work := err == nil && !l.queue.empty() && l.inFlight < l.InFlight
 	failed := err != nil && l.inFlight == 0
 	if work {

@@ -95,7 +95,9 @@ type Lane[Q, A any] struct {
 	inFlight   int
 	healthy    bool  // the latest batch was answered
 	connecting bool  // a connection is being opened, since then:
-	dialed     int64 // see sinceEpoch
+	unreached  bool  // the latest attempt has failed
+	dialed     int64 // see sinceEpoch; of several attempts that fail, the first
+	heard      int64 // when the server last answered, or was asked when nothing was under way
 	expiry     *time.Timer
 	armed      bool // the expiry will fire
 	sparing    []*sending[Q, A]
@@ -145,6 +147,9 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 		l.mu.Unlock()
 		return l.fail(ErrClosed)
 	}
+	if l.inFlight == 0 && !l.connecting && l.queue.empty() && !l.unreached {
+		l.heard = now
+	}
 	if patience, ok := l.alone(ctx); ok {
 		l.inFlight++
 		s := l.newSending()
@@ -163,9 +168,6 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 	}
 	l.mu.Unlock()
 	if err != nil {
-		if err == ErrUnconnected { //nolint:errorlint // enqueue returns it as it is
-			l.Breaker.Ended(false, Failed)
-		}
 		return l.fail(err)
 	}
 	return l.await(ctx, c)

@@ -605,30 +605,68 @@ func TestTooManyWaiting(t *testing.T) {
 	}, func(c *Config[question, int]) { c.MostWaiting = 5 })
 }
 
-// Where the server has not answered the batch before, that there is no room is no overload of this
-// process.
+// Where the server has not answered anything for as long as a call may wait, that there is no room is no
+// overload of this process; and otherwise it is, also when a batch has just failed.
 func TestTooManyWaitForAServerThatDoesNotAnswer(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
-		s.fail(1, errDown)
-		if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, errDown) {
-			t.Fatal(err)
+		for _, want := range []error{ErrFull, ErrStalled} {
+			s.fail(1, errDown)
+			if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, errDown) {
+				t.Fatal(err)
+			}
+			release, _ := s.fill(t.Context())
+			ctx, cancel := context.WithCancel(t.Context())
+			leaving := s.askMany(ctx, times(5)...)
+			if want == ErrStalled { //nolint:errorlint // it is one of two
+				s.mu.Lock()
+				s.Lane.mu.Lock()
+				s.heard -= int64(testPatience)
+				s.Lane.mu.Unlock()
+				s.mu.Unlock()
+			}
+			if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, want) {
+				t.Errorf("error %v, want %v", err, want)
+			}
+			cancel()
+			leaving()
+			release()
+			synctest.Wait()
 		}
-		release, first := s.fill(t.Context())
-		ctx, cancel := context.WithCancel(t.Context())
-		leaving := s.askMany(ctx, times(5)...)
-		if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, ErrStalled) {
-			t.Errorf("error %v, want ErrStalled", err)
-		}
-		cancel()
-		leaving()
-		release()
-		wantNone(t, first())
 		if s.Breaker.Refuses() {
 			t.Error("that there is no room counts against the server")
 		}
 	}, func(c *Config[question, int]) {
-		c.MostWaiting, c.Breaker = 5, NewBreaker(2, time.Hour, func(State) {})
+		c.MostWaiting, c.Breaker = 5, NewBreaker(3, time.Hour, func(State) {})
 	})
+}
+
+// When connections break under a crowd, those who have waited too long are told that this process is
+// overloaded: the server has answered all the time.
+func TestBrokenConnectionUnderACrowdIsNoOutage(t *testing.T) {
+	forBothClients(t, func(t *testing.T, s *server) {
+		s.delay = testBudget * 8 / 10
+		if err := s.ask(t.Context(), question{weight: 1}); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(testPatience*9/10, func() { s.fail(2, errDown) })
+		overdue, broken := 0, 0
+		for _, err := range s.askMany(t.Context(), times(1000)...)() {
+			switch {
+			case errors.Is(err, ErrOverdue):
+				overdue++
+			case errors.Is(err, errDown):
+				broken++
+			default:
+				t.Fatalf("error %v", err)
+			}
+		}
+		if overdue == 0 || broken == 0 || broken > 2*testFull {
+			t.Errorf("%d were too late and %d were under way when it broke", overdue, broken)
+		}
+		if s.Breaker.Refuses() {
+			t.Error("the breaker is open")
+		}
+	}, func(c *Config[question, int]) { c.Breaker = NewBreaker(5, time.Hour, func(State) {}) })
 }
 
 func TestCloseDrains(t *testing.T) {

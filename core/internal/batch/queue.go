@@ -5,11 +5,11 @@ import "time"
 // enqueue puts a call into the queue: into the group that asks the same, if one waits. l is locked.
 func (l *Lane[Q, A]) enqueue(c *Call[Q, A], now int64) error {
 	switch {
-	case l.queue.calls >= l.MostWaiting && !l.healthy:
+	case l.queue.calls >= l.MostWaiting && l.silent(now):
 		return ErrStalled
 	case l.queue.calls >= l.MostWaiting:
 		return ErrFull
-	case l.connecting && l.inFlight == 0 && now-l.dialed >= int64(l.Patience):
+	case l.unconnected(now):
 		return ErrUnconnected
 	}
 	c.status, c.since = waiting, now
@@ -76,17 +76,15 @@ func (l *Lane[Q, A]) expire() {
 	overdue := func(since int64) bool { return now-since >= int64(l.Patience) }
 	err := ErrOverdue
 	switch {
-	case l.connecting && l.inFlight == 0:
+	case l.unconnected(now):
 		err = ErrUnconnected
-	case !l.healthy:
+	case l.silent(now):
 		err = ErrStalled
 	}
-	expired := false
 	for g := l.queue.first; g != nil && overdue(g.since); g = l.queue.first {
 		for c := g.first; c != nil && overdue(c.since); c = g.first {
 			l.take(c)
 			c.answer(l.fail(err))
-			expired = true
 		}
 		if g.first != nil {
 			l.queue.postpone(g)
@@ -95,10 +93,17 @@ func (l *Lane[Q, A]) expire() {
 	l.arm(now)
 	l.end()
 	l.mu.Unlock()
-	if expired && err == ErrUnconnected { //nolint:errorlint // it is one of two
-		l.Breaker.Ended(false, Failed)
-	}
 }
+
+// unconnected reports whether a connection has been waited for as long as a call may wait, and there is
+// still none. l is locked.
+func (l *Lane[Q, A]) unconnected(now int64) bool {
+	return l.connecting && l.inFlight == 0 && now-l.dialed >= int64(l.Patience) && !l.ready()
+}
+
+// silent reports whether the server has not answered anything for as long as a call may wait. l is
+// locked.
+func (l *Lane[Q, A]) silent(now int64) bool { return now-l.heard >= int64(l.Patience) }
 
 // answer tells the caller of a call that it has failed.
 func (c *Call[Q, A]) answer(err error) {

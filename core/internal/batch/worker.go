@@ -24,8 +24,7 @@ func (l *Lane[Q, A]) dispatch() {
 		l.inFlight++
 		go l.work()
 	case !l.connecting:
-		l.connecting, l.dialed = true, sinceEpoch()
-		go l.connect()
+		l.dial()
 	}
 }
 
@@ -107,7 +106,9 @@ func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool)
 	spent := s.context != nil && !s.context.end() // the clock may be about to look at it
 	deliver(s.batch)
 	l.mu.Lock()
-	l.healthy = outcome == Succeeded
+	if l.healthy = outcome == Succeeded; l.healthy {
+		l.heard, l.unreached = sinceEpoch(), false
+	}
 	l.land(s)
 	if !spent {
 		l.sparing = append(l.sparing, s)

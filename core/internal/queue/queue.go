@@ -88,10 +88,11 @@ func (s *Queues[K, Q, G, D]) Wait(ctx context.Context, key K, q Q, until time.Ti
 }
 
 // Try is Wait for who does not wait: they are told at once what is known, or asked for by themselves.
+// Behind somebody for whom there was no room there is none.
 func (s *Queues[K, Q, G, D]) Try(ctx context.Context, key K, q Q) (grant G, err error) {
 	w := &waiter[Q, G]{question: q, until: time.Now()}
 	if queue := s.find(key); queue != nil {
-		if err := queue.knownLate(w); err != nil {
+		if err := queue.refuses(w); err != nil {
 			return grant, err
 		}
 	}
@@ -181,7 +182,8 @@ type queue[K comparable, Q, G, D any] struct {
 
 	latest D
 	next   time.Time     // nothing is granted before, as far as is known
-	about  *waiter[Q, G] // whose question that is about; nil: about any
+	about  *waiter[Q, G] // whose question that is about; nil: about none
+	alike  bool          // about that question alone, and otherwise about all that can be asked with it
 	full   bool          // see Answer
 	// ahead is what all who wait take, in microseconds. fresh is the first of those who came when
 	// next was not known, so that nobody could tell them that it will be too late.
@@ -224,9 +226,14 @@ func (q *queue[K, Q, G, D]) denial(w *waiter[Q, G]) error {
 	return nil
 }
 
-func (q *queue[K, Q, G, D]) knownLate(w *waiter[Q, G]) error {
+// refuses returns an error if a waiter who does not wait would overtake one who does, or is known to be
+// too late.
+func (q *queue[K, Q, G, D]) refuses(w *waiter[Q, G]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.first != nil && q.first == q.about && q.alike {
+		return q.Deny(w.question, q.latest, q.earliest(q.ahead, w), nil)
+	}
 	return q.denial(w)
 }
 
@@ -366,7 +373,14 @@ func (q *queue[K, Q, G, D]) depart(w *waiter[Q, G]) {
 // headChanged forgets when to ask if that was about another question than the first one's. q is
 // locked.
 func (q *queue[K, Q, G, D]) headChanged() {
-	if q.first != nil && q.about != nil && !q.Alike(q.first.question, q.about.question) {
+	if q.first == nil || q.about == nil {
+		return
+	}
+	same := q.Together
+	if q.alike {
+		same = q.Alike
+	}
+	if !same(q.about.question, q.first.question) {
 		q.next = time.Time{}
 	}
 }

@@ -130,9 +130,10 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 		q.next, q.full = time.Time{}, false
 		return unused
 	}
-	q.latest, q.next, q.full, q.about = answer.Latest, answer.Next, answer.Full, nil
+	q.latest, q.next, q.full = answer.Latest, answer.Next, answer.Full
+	q.about, q.alike = group[len(group)-1], false
 	if len(answer.Grants) < len(group) {
-		q.about = group[len(answer.Grants)]
+		q.about, q.alike = group[len(answer.Grants)], true
 		if answer.Never && q.about.waits {
 			q.tell(q.about, outcome[G]{err: q.Deny(q.about.question, q.latest, q.next, nil)})
 		}
