@@ -84,7 +84,7 @@ func (f *Fallback) Observe(checks []Check, decisions []Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
-		if check.Shadow || d.Degraded || check.Limit.Validate() != nil {
+		if check.Shadow || d.Degraded || check.Limit == Unlimited || check.Limit.Validate() != nil {
 			continue
 		}
 		key := check.entryKey()
@@ -101,7 +101,8 @@ func (f *Fallback) Observe(checks []Check, decisions []Decision) {
 // ObserveSettled tells what a reservation has really cost that a store was asked for so
 // long ago, and that Observe was told of: the same costs as [Reservation.Settle], whose
 // success does not matter here. A check of which less was used than is given back has
-// no more to give, as with the store.
+// no more to give, as with the store. Conditions are left alone, since nothing
+// of them is settled.
 func (f *Fallback) ObserveSettled(r *Reservation, ago time.Duration, costs ...int) {
 	if !r.Allowed() {
 		return
@@ -109,7 +110,7 @@ func (f *Fallback) ObserveSettled(r *Reservation, ago time.Duration, costs ...in
 	now := f.clock()
 	for i := range min(len(costs), len(r.checks)) {
 		check, d := &r.checks[i], &r.decisions[i]
-		if check.Shadow {
+		if check.Shadow || check.Mode == Condition || check.Limit == Unlimited {
 			continue
 		}
 		charged := now - ago.Microseconds()
@@ -128,7 +129,7 @@ func (f *Fallback) ObserveSettled(r *Reservation, ago time.Duration, costs ...in
 // ObserveCharged tells what a key was charged besides: [Limiter.Charge]. While the
 // fallback decides about the key, its part of that is charged here.
 func (f *Fallback) ObserveCharged(key string, limit Limit, n int) {
-	if n > 0 && limit.Validate() == nil {
+	if n > 0 && limit != Unlimited && limit.Validate() == nil {
 		f.correct(&Check{Key: key, Limit: limit}, min(n, limit.capacity), f.clock())
 	}
 }
@@ -172,17 +173,24 @@ func (f *Fallback) correctSeen(check *Check, more int, now int64) (seen bool) {
 // limit. The decisions are marked as Degraded, and are about the limits that were
 // asked, but their numbers are the share's. A cost that exceeds the share, but not the
 // limit, passes when the share is full. Shadow checks are not decided, and have nothing
-// but their Limit.
+// but their Limit. [Unlimited] allows everything, and is not marked.
 func (f *Fallback) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
-	return f.ask(ctx, checks, decisions, func(shares []Check, decided []Decision, _ []int) error {
-		return f.memory.Decide(ctx, shares, decided)
-	})
+	return f.askLimited(ctx, checks, decisions, f.memory.Decide)
 }
 
 // Peek is Decide that charges nothing: Remaining is what is left of the share now.
 func (f *Fallback) Peek(ctx context.Context, checks []Check, decisions []Decision) error {
-	return f.ask(ctx, checks, decisions, func(shares []Check, decided []Decision, _ []int) error {
-		return f.memory.Peek(ctx, shares, decided)
+	return f.askLimited(ctx, checks, decisions, f.memory.Peek)
+}
+
+// askLimited has the shares of checks decided by a verb of the memory, but for those under Unlimited.
+func (f *Fallback) askLimited(ctx context.Context, checks []Check, decisions []Decision,
+	verb func(context.Context, []Check, []Decision) error,
+) error {
+	return limitedPartOf(checks).ask(decisions, nil, func(checks []Check, decisions []Decision, _ []Moment) error {
+		return f.ask(ctx, checks, decisions, func(shares []Check, decided []Decision, _ []int) error {
+			return verb(ctx, shares, decided)
+		})
 	})
 }
 

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -370,6 +371,59 @@ func TestFallbackLeavesShadowChecksAlone(t *testing.T) {
 	decisions := []core.Decision{{Allowed: true}}
 	if err := fallback.Decide(t.Context(), checks, decisions); err != nil || decisions[0] != (core.Decision{Limit: limit, Degraded: true}) {
 		t.Errorf("%+v, %v", decisions, err)
+	}
+}
+
+func TestFallbackAllowsTheUnlimited(t *testing.T) {
+	fallback, limiter := core.NewFallback(2, 10), core.New(core.NewMemory())
+	limit := core.Leaky(10, core.PerHour(1))
+	checks := []core.Check{{Key: "key", Limit: core.Unlimited}, {Key: "key", Limit: limit}}
+	r, err := limiter.Reserve(t.Context(), checks...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fallback.Observe(checks, r.Decisions())
+	fallback.ObserveSettled(r, 0, 5, 3)
+	fallback.ObserveCharged("key", core.Unlimited, 5)
+	for name, verb := range map[string]func(context.Context, []core.Check, []core.Decision) error{"Peek": fallback.Peek, "Decide": fallback.Decide} {
+		decisions := make([]core.Decision, 2)
+		if err := verb(t.Context(), checks, decisions); err != nil {
+			t.Fatal(name, err)
+		}
+		if d := decisions[0]; !d.Allowed || d.Limit != core.Unlimited || d.Remaining != math.MaxInt {
+			t.Errorf("%s: %+v, want all that there is", name, d)
+		}
+		if d := decisions[1]; !d.Allowed || d.Limit != limit || !d.Degraded {
+			t.Errorf("%s: %+v, want that the other check passes here", name, d)
+		}
+		alone := make([]core.Decision, 1)
+		if err := verb(t.Context(), checks[:1], alone); err != nil || !alone[0].Allowed {
+			t.Errorf("%s alone: %+v, %v", name, alone, err)
+		}
+	}
+}
+
+// A condition is not settled, neither by the store nor here.
+func TestFallbackSettlesNoConditions(t *testing.T) {
+	limiter, fallback := core.New(core.NewMemory()), core.NewFallback(1, 10)
+	limit := core.Leaky(10, core.PerHour(1))
+	allow := ask(t, limiter)
+	allow("key", limit, 8)
+	checks := []core.Check{{Key: "key", Limit: limit, Cost: 2, Mode: core.Condition}}
+	for _, cost := range []int{0, 1, 4} {
+		r, err := limiter.Reserve(t.Context(), checks...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fallback.Observe(checks, r.Decisions())
+		if err := r.Settle(t.Context(), cost); err != nil {
+			t.Fatal(err)
+		}
+		fallback.ObserveSettled(r, 0, cost)
+		store, decisions := allow("key", limit, 0), make([]core.Decision, 1)
+		if err := fallback.Peek(t.Context(), []core.Check{{Key: "key", Limit: limit}}, decisions); err != nil || decisions[0].Remaining != store.Remaining {
+			t.Errorf("settled at %d: %d left, %v, want %d as in the store", cost, decisions[0].Remaining, err, store.Remaining)
+		}
 	}
 }
 

@@ -382,7 +382,7 @@ func (m *Memory) Reset(ctx context.Context, key string, limits []Limit) error {
 	return nil
 }
 
-// Settle implements [Store].
+// Settle implements [Store]. It settles everything or, where it finds no room, nothing.
 func (m *Memory) Settle(ctx context.Context, settlements []Settlement) error {
 	if err := m.ready(ctx); err != nil {
 		return err
@@ -395,16 +395,31 @@ func (m *Memory) Settle(ctx context.Context, settlements []Settlement) error {
 	}
 	defer m.unlock(m.lock(asks))
 	now := m.clock()
+	if err := m.makeRoom(m.added(asks, list), asks, now); err != nil {
+		return err
+	}
 	for i := range asks {
-		if err := m.settle(&asks[i], &list[i], now); err != nil {
-			return err
-		}
+		m.settle(&asks[i], &list[i], now)
 	}
 	return nil
 }
 
-// settle carries out a correction on the state of an ask, whose shard is locked.
-func (m *Memory) settle(a *ask, c *correction, now int64) error {
+// added returns those asks whose corrections add a key, once for each key. The shards are locked.
+func (m *Memory) added(asks []ask, list []correction) []ask {
+	var added []ask
+	for i := range asks {
+		key := asks[i].check.entryKey()
+		if list[i].events <= 0 || m.shards[asks[i].shard].entries[key] != nil ||
+			slices.ContainsFunc(added, func(a ask) bool { return a.check.entryKey() == key }) {
+			continue
+		}
+		added = append(added, asks[i])
+	}
+	return added
+}
+
+// settle carries out a correction on the state of an ask, whose shard is locked and has room.
+func (m *Memory) settle(a *ask, c *correction, now int64) {
 	s, arithmetic := &m.shards[a.shard], a.check.Limit.algorithm.arithmetic()
 	var changed state
 	if a.entry = s.entries[a.check.entryKey()]; a.entry != nil && !a.entry.state.recovered(now) {
@@ -412,27 +427,23 @@ func (m *Memory) settle(a *ask, c *correction, now int64) error {
 	}
 	key, own := a.check.entryKey(), changed.limitOf(&a.check.Limit)
 	if c.low = c.lowest(own, s.settled.past(key, c.at), now); c.low == 0 {
-		return nil // nothing is left of it
+		return // nothing is left of it
 	}
 	if !arithmetic.settle(&a.check.Limit, &changed, now, c) {
-		return nil
+		return
 	}
 	if c.noted {
 		s.settled.note(key, now, own, changed.level)
 	}
 	if changed.blank() {
 		s.remove(a.entry)
-		return nil
+		return
 	}
 	if changed.empty() {
 		changed.ruling = a.check.ruling()
 	}
 	e := a.entry
 	if e == nil {
-		alone := []ask{*a}
-		if err := m.makeRoom(alone, alone, now); err != nil {
-			return err
-		}
 		key.key = strings.Clone(key.key)
 		e = &entry{key: key.key}
 		s.entries[key] = e
@@ -448,7 +459,6 @@ func (m *Memory) settle(a *ask, c *correction, now int64) error {
 		e.due = e.full
 		heap.Fix(&s.leaving, e.place)
 	}
-	return nil
 }
 
 // Len returns how many keys the store holds, each counted under each of its

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -367,4 +368,36 @@ func TestMemoryHoldsExactlyItsBound(t *testing.T) {
 	if n := store.Len(); n != 2049 {
 		t.Errorf("%d keys, want 2049", n)
 	}
+}
+
+// At the bound, settlements of several keys are all carried out or none, so that they can be tried again.
+func TestMemoryWithoutRoomSettlesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := core.New(core.NewMemory(core.WithMaxKeys(2)))
+		allow := ask(t, limiter)
+		slow, fast := core.Leaky(10, core.PerDay(1)), core.Leaky(10, core.PerSecond(1))
+		r, err := limiter.Reserve(t.Context(), core.Check{Key: "slow", Limit: slow, Cost: 5}, core.Check{Key: "fast", Limit: fast, Cost: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		allow("slow", slow, 4)
+		time.Sleep(time.Minute)
+		allow("other", slow, 10) // in the place of fast, which is as good as new
+		err = r.Settle(t.Context(), 6, 10)
+		if core.FailureOf(err) != core.Full || !errors.Is(err, core.ErrNotDone) {
+			t.Errorf("%v, want that the store is full and nothing was done", err)
+		}
+		if d := allow("slow", slow, 0); d.Remaining != 1 {
+			t.Errorf("%d left of the key that has room, want 1 as before", d.Remaining)
+		}
+		if err := limiter.Reset(t.Context(), "other", slow); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Settle(t.Context(), 6, 10); err != nil {
+			t.Fatal(err)
+		}
+		if slow, fast := allow("slow", slow, 0), allow("fast", fast, 0); slow.Remaining != 0 || fast.Remaining != 1 {
+			t.Errorf("%d and %d left once there is room, want 0 and 1", slow.Remaining, fast.Remaining)
+		}
+	})
 }

@@ -218,6 +218,9 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 			return nil, errors.New("master_name is empty")
 		}
 		options, err := redis.ParseFailoverURL(rawURL)
+		if err == nil {
+			err = checkPool(options.PoolSize)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -227,6 +230,9 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 		return redis.NewFailoverClient(options), nil
 	case query.Has("addr"):
 		options, err := redis.ParseClusterURL(rawURL)
+		if err == nil {
+			err = checkPool(options.PoolSize)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -236,6 +242,9 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 		return redis.NewClusterClient(options), nil
 	}
 	options, err := redis.ParseURL(rawURL)
+	if err == nil {
+		err = checkPool(options.PoolSize)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -243,6 +252,17 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 	options.MaxRetries = retries(options.MaxRetries)
 	options.Dialer = dialer(options.TLSConfig, options.DialTimeout)
 	return redis.NewClient(options), nil
+}
+
+// mostConnections bounds the connections of a client, which makes room for all of them at once.
+const mostConnections = 1 << 20
+
+// checkPool says what is wrong with a size of a pool, with which the client would panic.
+func checkPool(size int) error {
+	if size < 0 || size > mostConnections {
+		return fmt.Errorf("pool_size=%d: want 1 to %d, or 0 for the default", size, mostConnections)
+	}
+	return nil
 }
 
 // dialer returns what dials for TLS. The client's own shakes hands without looking at

@@ -38,10 +38,10 @@ func (r *Redis) Settle(ctx context.Context, settlements []Settlement) error {
 			mu.Lock()
 			defer mu.Unlock()
 			failures = append(failures, err)
-			if errors.Is(err, ErrNotDone) {
-				for _, c := range share {
-					undone = append(undone, c.of...)
-				}
+			if partly, ok := errors.AsType[*partlySettledError](err); ok {
+				undone = append(undone, partly.undone...)
+			} else if errors.Is(err, ErrNotDone) {
+				undone = append(undone, placesOf(share)...)
 			}
 		})
 	}
@@ -51,6 +51,14 @@ func (r *Redis) Settle(ctx context.Context, settlements []Settlement) error {
 		return &partlySettledError{undone, joined(append(failures, errPartlySettled))}
 	}
 	return err
+}
+
+// placesOf returns the places of the settlements that corrections come from.
+func placesOf(list []correction) (places []int) {
+	for i := range list {
+		places = append(places, list[i].of...)
+	}
+	return places
 }
 
 var errPartlySettled = errors.New("core: some of it was settled")
@@ -110,6 +118,16 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 		err = call.Err
 	}
 	s.settlements.Free(call)
+	if partly, ok := errors.AsType[*partlySettledError](err); ok { // it may be shared, and counts corrections
+		undone := make([]int, 0, len(partly.undone))
+		for _, place := range partly.undone {
+			undone = append(undone, list[place].of...)
+		}
+		if len(undone) == 0 { // a reset, or what the store gives back by itself
+			return partly.err
+		}
+		return &partlySettledError{undone, partly.err}
+	}
 	return err
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 )
@@ -38,20 +39,42 @@ func (a scriptReply) share(does task, groups []*requestGroup) error {
 }
 
 // shareRefusal gives the groups an error of whose corrections Redis has refused one, and returns
-// it if those are all.
+// it if those are all. A group of which some were carried out is told the places of the others.
 func shareRefusal(groups []*requestGroup, err error) error {
 	all := true
 	for _, g := range groups {
-		if strings.Contains(g.Answer.text, "1") {
-			g.Err = err
-		} else {
+		switch refused := refusedPlaces(g.Answer.text); len(refused) {
+		case 0:
 			all = false
+		case g.Question().numbers:
+			g.Err = err
+		default:
+			g.Err = refusedInPart(refused, err)
 		}
 	}
 	if all {
 		return err
 	}
 	return nil
+}
+
+// refusedPlaces returns the places of the ones in a reply about corrections.
+func refusedPlaces(text string) (places []int) {
+	for i, number := range strings.Split(text, " ") {
+		if number == "1" {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// refusedInPart returns the error of corrections of which Redis has refused some.
+func refusedInPart(refused []int, err error) error {
+	failures := joined([]error{err, errPartlySettled})
+	if !errors.Is(err, ErrNotDone) { // so it is not known either what has become of those
+		return failures
+	}
+	return &partlySettledError{refused, failures}
 }
 
 func garbled(text string) error {

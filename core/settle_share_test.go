@@ -168,3 +168,37 @@ func TestSettlementInParts(t *testing.T) {
 		t.Errorf("%d of the two keys have 9 left, want 1", alive)
 	}
 }
+
+// Where Redis has refused a part of a settlement, the rest can be settled, and no part twice.
+func TestSettlementThatIsRefusedInPart(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	setUser(t, admin, "limiter", without(aloneUser, "lrem"))
+	client := server.Client(t, func(o *redis.Options) { o.Username, o.Password = "limiter", "secret" })
+	limiter := core.New(core.NewRedis(client, core.WithBudget(patient), core.WithLogger(discard)))
+	leaky, log := core.Leaky(100, core.PerHour(1)), core.SlidingLog(10, time.Hour)
+	allow := ask(t, limiter)
+	allow("key", leaky, 50)
+	r, err := limiter.Reserve(t.Context(), core.Check{Key: "key", Limit: leaky, Cost: 10}, core.Check{Key: "key", Limit: log, Cost: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := func() [2]int { return [2]int{allow("key", leaky, 0).Remaining, allow("key", log, 0).Remaining} }
+	err = r.Settle(t.Context(), 0, 4)
+	if err == nil || errors.Is(err, core.ErrNotDone) || core.FailureOf(err) != core.NotPermitted {
+		t.Errorf("error %v, want that it is not permitted, and not that nothing was done", err)
+	}
+	if got := left(); got != [2]int{50, 5} {
+		t.Errorf("%d left, want 50 and 5: one part is settled", got)
+	}
+	setUser(t, admin, "limiter", aloneUser)
+	if err := r.Settle(t.Context(), 0, 4); err != nil {
+		t.Errorf("the rest: %v", err)
+	}
+	if got := left(); got != [2]int{50, 6} {
+		t.Errorf("%d left, want 50 and 6: each part is settled once", got)
+	}
+	if err := r.Settle(t.Context(), 0, 4); err == nil || errors.Is(err, core.ErrNotDone) {
+		t.Errorf("settled again: %v", err)
+	}
+}
