@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -107,8 +108,9 @@ func unsent(kind Failure, format string, values ...any) error {
 }
 
 // UnansweredError is the error of a question of which Redis has answered a part: in a
-// cluster or ring, whose servers fail one by one. Nothing was charged for the checks
-// that were answered; what the others, and shadow checks, have been charged is unknown.
+// cluster or ring, whose servers fail one by one. What the checks that were answered have
+// been charged was given back, unless that failed, too; what the others have been charged is
+// unknown, and shadow checks stay charged. Only if it is [ErrNotDone] nothing was charged.
 type UnansweredError struct {
 	// Checks are the indexes of the checks that were not answered.
 	Checks []int
@@ -162,13 +164,23 @@ func (e *partlySettledError) of(first, n int) error {
 
 // joined joins errors of parts. It is [ErrNotDone] only if all of them are.
 func joined(failures []error) error {
-	err := errors.Join(failures...)
-	for _, one := range failures {
-		if !errors.Is(one, ErrNotDone) && errors.Is(err, ErrNotDone) {
-			return &failure{kind: FailureOf(err), err: errors.New(err.Error())}
+	if !slices.ContainsFunc(failures, func(one error) bool { return !errors.Is(one, ErrNotDone) }) {
+		return errors.Join(failures...)
+	}
+	return perhapsDone(failures...)
+}
+
+// perhapsDone joins errors of a call of which something was done, so that it is not [ErrNotDone]. What
+// kinds they are of stays known.
+func perhapsDone(failures ...error) error {
+	own := make([]error, len(failures))
+	for i, one := range failures {
+		own[i] = one
+		if errors.Is(one, ErrNotDone) {
+			own[i] = &failure{kind: FailureOf(one), err: errors.New(one.Error())}
 		}
 	}
-	return err
+	return errors.Join(own...)
 }
 
 // codes are the first words of Redis' own errors.

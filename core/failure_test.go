@@ -20,3 +20,16 @@ func TestFailureOf(t *testing.T) {
 		}
 	}
 }
+
+// Of several failures all kinds are known, and nothing was done only if that is so of each of them.
+func TestJoinedFailures(t *testing.T) {
+	sent, overloaded := failed(Unreachable, "it broke"), unsent(Overloaded, "too many")
+	for _, err := range []error{joined([]error{sent, overloaded}), joined([]error{overloaded, sent}), perhapsDone(overloaded, unsent(Unreachable, "none"))} {
+		if errors.Is(err, ErrNotDone) || !errors.Is(err, Overloaded) || !errors.Is(err, Unreachable) {
+			t.Errorf("%v, want both kinds, and not that nothing was done", err)
+		}
+	}
+	if err := joined([]error{overloaded, overloaded}); !errors.Is(err, ErrNotDone) {
+		t.Errorf("%v, want that nothing was done", err)
+	}
+}

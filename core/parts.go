@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -13,8 +14,9 @@ type part struct {
 	groups [][]ask
 	gated  bool // the first group is a share of the question's gated checks
 
-	at  int64 // when it was decided
-	err error
+	at   int64 // when it was decided
+	err  error
+	kept bool // what was charged could not be given back
 }
 
 // severalKeys reports whether checks are about more than one key.
@@ -64,14 +66,18 @@ func (r *Redis) askParts(ctx context.Context, groups [][]ask, moments []Moment) 
 	if refused {
 		inParallel(parts, func(p *part) {
 			if p.err == nil && p.gated && passed(p.groups[0]) {
-				r.giveBack(ctx, p.groups[0], p.at)
+				p.kept = !r.giveBack(ctx, p.groups[0], p.at)
 			}
 		})
 	}
 	join(parts, groups)
 	if len(failures) > 0 {
 		slices.Sort(unanswered)
-		return &UnansweredError{Checks: unanswered, Err: joined(failures)}
+		err := joined(failures)
+		if slices.ContainsFunc(parts, (*part).charged) {
+			err = perhapsDone(failures...)
+		}
+		return &UnansweredError{Checks: unanswered, Err: err}
 	}
 	if moments != nil {
 		for _, p := range parts {
@@ -79,6 +85,21 @@ func (r *Redis) askParts(ctx context.Context, groups [][]ask, moments []Moment) 
 		}
 	}
 	return nil
+}
+
+// charged reports whether a part of a question that fails has been charged all the same, or may have
+// been: a shadow check that passed, or what could not be given back.
+func (p *part) charged() bool {
+	if p.err != nil {
+		return !errors.Is(p.err, ErrNotDone)
+	}
+	shadows := p.groups
+	if p.gated {
+		shadows = shadows[1:]
+	}
+	return p.kept || slices.ContainsFunc(shadows, func(group []ask) bool {
+		return passed(group) && slices.ContainsFunc(group, func(a ask) bool { return a.charge })
+	})
 }
 
 // leaveUnanswered gives up a part that consists of shadow checks: the question
@@ -110,8 +131,8 @@ func inParallel(parts []*part, do func(*part)) {
 }
 
 // giveBack undoes the charges of a group, even if nobody waits for the answer any
-// more. If that fails, the group stays charged.
-func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) {
+// more. If that fails, it returns false, and the group stays charged.
+func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) (given bool) {
 	charged := make([]correction, 0, len(group))
 	for i := range group {
 		if a := &group[i]; a.charge {
@@ -119,13 +140,14 @@ func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) {
 		}
 	}
 	if len(charged) == 0 {
-		return
+		return true
 	}
 	err := r.settleServer(context.WithoutCancel(ctx), charged)
 	r.givenBack.tell(charged)
 	if err != nil {
 		r.warnings.charged.log(r.logger(), "core: a refused question stays charged on one of its servers", slog.Any("error", err))
 	}
+	return err == nil
 }
 
 // giveBacks are those who want to know what a store gives back by itself.

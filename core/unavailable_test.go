@@ -98,33 +98,63 @@ func hangsUpOn(t *testing.T, command string) (addr string, count *atomic.Int64) 
 	return listener.Addr().String(), count
 }
 
-// A shadow check on a server that is down does not stop the question.
-func TestShadowOnAServerThatIsDown(t *testing.T) {
-	up, down := redistest.Start(t), redistest.Start(t)
+// upAndDown returns a limiter on a ring of two servers, and a key of each. One of them goes down when
+// stop is called.
+func upAndDown(t *testing.T, limit core.Limit) (limiter *core.Limiter, up, down string, stop func()) {
+	t.Helper()
+	servers := [2]*redistest.Server{redistest.Start(t), redistest.Start(t)}
 	ring := redis.NewRing(&redis.RingOptions{
-		Addrs:      map[string]string{"up": up.Addr(), "down": down.Addr()},
+		Addrs:      map[string]string{"up": servers[0].Addr(), "down": servers[1].Addr()},
 		MaxRetries: -1, HeartbeatFrequency: time.Hour,
+		NewClient: func(o *redis.Options) *redis.Client {
+			o.ContextTimeoutEnabled = true
+			return redis.NewClient(o)
+		},
 	})
 	t.Cleanup(func() { _ = ring.Close() })
-	limiter := core.New(core.NewRedis(ring, core.WithBudget(patient)))
-	limit := core.Leaky(5, core.PerHour(1))
+	limiter = core.New(core.NewRedis(ring, core.WithBudget(patient), core.WithLogger(discard), core.WithBreaker(0, 0)))
 	// Which key is on which server is seen by who has it.
-	keys := map[*redistest.Server]string{}
-	for i := 0; len(keys) < 2; i++ {
+	var keys [2]string
+	for i := 0; keys[0] == "" || keys[1] == ""; i++ {
 		key := fmt.Sprint("key-", i)
 		if _, err := limiter.Allow(t.Context(), key, limit); err != nil {
 			t.Fatal(err)
 		}
-		for _, server := range []*redistest.Server{up, down} {
+		for place, server := range servers {
 			if n := server.Client(t).Exists(t.Context(), "ratelimit:{"+key+"}:"+limit.Name()).Val(); n == 1 {
-				keys[server] = key
+				keys[place] = key
 			}
 		}
 	}
-	down.Stop(t)
+	return limiter, keys[0], keys[1], func() { servers[1].Stop(t) }
+}
+
+// Who may try again has charged nothing, not even to a shadow check.
+func TestCallThatChargedAShadowIsDoneInPart(t *testing.T) {
+	limit := core.Leaky(5, core.PerHour(1))
+	limiter, up, down, stop := upAndDown(t, limit)
+	stop()
+	for cost, notDone := range map[int]bool{1: false, 6: true} { // 6 are more than the limit admits
+		_, err := limiter.AllowAll(t.Context(),
+			core.Check{Key: up, Limit: limit}, core.Check{Key: down, Limit: limit}, core.Check{Key: up, Limit: limit, Shadow: true, Cost: cost})
+		unanswered, ok := errors.AsType[*core.UnansweredError](err)
+		if !ok || len(unanswered.Checks) != 1 || unanswered.Checks[0] != 1 || core.FailureOf(err) != core.Unreachable {
+			t.Errorf("error %v, want that the second check was not answered", err)
+		}
+		if errors.Is(err, core.ErrNotDone) != notDone {
+			t.Errorf("a shadow of %d: that nothing was done is %v, want %v: %v", cost, !notDone, notDone, err)
+		}
+	}
+}
+
+// A shadow check on a server that is down does not stop the question.
+func TestShadowOnAServerThatIsDown(t *testing.T) {
+	limit := core.Leaky(5, core.PerHour(1))
+	limiter, up, down, stop := upAndDown(t, limit)
+	stop()
 	decisions, err := limiter.AllowAll(t.Context(),
-		core.Check{Key: keys[up], Limit: limit, Cost: 1},
-		core.Check{Key: keys[down], Limit: limit, Cost: 1, Shadow: true})
+		core.Check{Key: up, Limit: limit, Cost: 1},
+		core.Check{Key: down, Limit: limit, Cost: 1, Shadow: true})
 	if err != nil {
 		t.Fatal(err)
 	}

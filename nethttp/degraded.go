@@ -52,14 +52,18 @@ func (g *Guard) decideWithout(ctx context.Context, x *exchange, asked question, 
 	lost, rest, failure := question{}, asked, err
 	for {
 		more, answered := rest.split(failure)
-		if core.FailureOf(failure) == core.Overloaded {
-			asked.overloaded(more, g.options.OnOverload)
+		if errors.Is(failure, core.Overloaded) {
+			asked.overloaded(more, g.options.OnOverload, nothingElse(failure))
 		}
 		lost, rest = lost.and(more), answered
 		if lost.failsClosed() {
 			return without{status: http.StatusServiceUnavailable, err: err}
 		}
-		decided := g.fallBack(ctx, lost)
+		decided, full := g.fallBack(ctx, lost)
+		if full != nil {
+			asked.failClosed(lost)
+			return without{status: http.StatusServiceUnavailable, err: errors.Join(err, full)}
+		}
 		if len(rest.checks) == 0 || !decided.allowed() {
 			x.reserve(decided)
 			return without{question: decided.question, decisions: decided.decisions(), err: err}
@@ -97,8 +101,9 @@ func (d decided) decisions() []core.Decision {
 }
 
 // fallBack decides in this process about the checks of a question whose policies say
-// so. The others go unmentioned.
-func (g *Guard) fallBack(ctx context.Context, lost question) decided {
+// so. The others go unmentioned. With an error nothing was decided, and the policies concerned
+// fail closed: so many keys are in use that one more could pass as often as it likes.
+func (g *Guard) fallBack(ctx context.Context, lost question) (decided, error) {
 	var own question
 	for i := range lost.checks {
 		if lost.askers[i].mode == Fallback {
@@ -106,13 +111,13 @@ func (g *Guard) fallBack(ctx context.Context, lost question) decided {
 		}
 	}
 	if len(own.checks) == 0 {
-		return decided{}
+		return decided{}, nil
 	}
 	of, err := g.fallback.Reserve(context.WithoutCancel(ctx), own.checks...)
 	if err != nil {
-		return decided{} // what cannot be decided at all goes through
+		return decided{}, fmt.Errorf("ratelimit: this process cannot decide by itself: %w", err)
 	}
-	return decided{own, of}
+	return decided{own, of}, nil
 }
 
 // giveBack gives back what this process has charged by itself, since the request does
@@ -160,14 +165,44 @@ func (q question) and(other question) question {
 	return question{checks: slices.Concat(q.checks, other.checks), askers: slices.Concat(q.askers, other.askers)}
 }
 
-// overloaded has a mode decide about a part of a question, in place of its policies' own.
-func (q question) overloaded(part question, mode ErrorMode) {
+// overloaded has a mode decide about a part of a question, in place of its policies' own. Where other
+// servers failed otherwise, it is not known which of the policies those are: of both modes the stricter
+// one decides.
+func (q question) overloaded(part question, mode ErrorMode, nothingElse bool) {
 	for i := range part.checks {
-		part.askers[i].mode = mode
+		own := &part.askers[i].mode
+		if nothingElse {
+			*own = mode
+		} else {
+			*own = stricter(*own, mode)
+		}
 		if place := q.find(&part.checks[i]); place >= 0 {
-			q.askers[place].mode = mode
+			q.askers[place].mode = *own
 		}
 	}
+}
+
+// failClosed has those policies of a part of a question fail closed that this process was to decide about.
+func (q question) failClosed(part question) {
+	for i := range part.checks {
+		if place := q.find(&part.checks[i]); part.askers[i].mode == Fallback && place >= 0 {
+			q.askers[place].mode = FailClosed
+		}
+	}
+}
+
+// nothingElse reports whether all that an error is made of is that this process is overloaded.
+func nothingElse(err error) bool {
+	if several, ok := errors.AsType[severalErrors](err); ok {
+		return !slices.ContainsFunc(several.Unwrap(), func(one error) bool { return !errors.Is(one, core.Overloaded) })
+	}
+	return true
+}
+
+// severalErrors is what [errors.Join] returns.
+type severalErrors interface {
+	error
+	Unwrap() []error
 }
 
 // failsClosed reports whether a policy that asks and has not been answered refuses.

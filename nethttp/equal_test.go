@@ -52,6 +52,10 @@ func TestLimitsThatAreNotOneAreNoMistake(t *testing.T) {
 			ratelimit.New(l, o, ratelimit.PolicyFor(leaky))
 			ratelimit.New(l, o, ratelimit.PolicyFor(core.GCRA(10, core.PerSecond(1))))
 		},
+		"no limit": func(l *core.Limiter, o ratelimit.Options) {
+			ratelimit.New(l, o, ratelimit.PolicyFor(core.Unlimited))
+			ratelimit.New(l, o, ratelimit.PolicyFor(core.Unlimited))
+		},
 		"another limiter": func(l *core.Limiter, o ratelimit.Options) {
 			ratelimit.New(l, o, ratelimit.PolicyFor(leaky))
 			ratelimit.New(memory(), o, ratelimit.PolicyFor(leaky))

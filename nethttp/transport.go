@@ -54,6 +54,12 @@ type TransportOptions struct {
 	// all the same (FailOpen, the default), or fails with that error (FailClosed).
 	OnError ErrorMode
 
+	// OnOverload says what happens when the store was not asked, since too many questions wait
+	// for it in this process already ([core.Overloaded]). The default is FailClosed, whatever
+	// OnError says: the store is well, and a crowd must not pass because it is one. The other
+	// one is FailOpen.
+	OnOverload ErrorMode
+
 	// Observe is told each error of the store. The default is to ignore it.
 	Observe func(*http.Request, error)
 }
@@ -61,8 +67,8 @@ type TransportOptions struct {
 const defaultHoldBack = time.Minute
 
 // NewTransport returns a Transport. It talks to nobody. It panics with the reason if the
-// limiter is nil, or if the limit is not valid: with LimitFor it has to be the zero
-// Limit.
+// limiter is nil, if the limit is not valid (with LimitFor it has to be the zero Limit),
+// or if OnError or OnOverload is a mode that a Transport does not have.
 func NewTransport(l *core.Limiter, limit core.Limit, options TransportOptions) *Transport {
 	switch {
 	case l == nil:
@@ -73,6 +79,8 @@ func NewTransport(l *core.Limiter, limit core.Limit, options TransportOptions) *
 		panic("ratelimit: a transport has neither a limit nor LimitFor: give one")
 	case options.OnError != unsaid && options.OnError != FailOpen && options.OnError != FailClosed:
 		panic(fmt.Sprintf("ratelimit: OnError is %v, want FailOpen or FailClosed", options.OnError))
+	case options.OnOverload != unsaid && options.OnOverload != FailOpen && options.OnOverload != FailClosed:
+		panic(fmt.Sprintf("ratelimit: OnOverload is %v, want FailOpen or FailClosed", options.OnOverload))
 	}
 	if options.LimitFor == nil {
 		if err := limit.Validate(); err != nil {
@@ -147,7 +155,11 @@ func (t *Transport) wait(r *http.Request, key string, limit core.Limit) error {
 		return err
 	}
 	t.options.Observe(r, err)
-	if t.options.OnError != FailClosed {
+	open := t.options.OnError != FailClosed
+	if errors.Is(err, core.Overloaded) {
+		open = t.options.OnOverload == FailOpen
+	}
+	if open {
 		return nil
 	}
 	return err

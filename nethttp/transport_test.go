@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -180,6 +181,40 @@ func TestTransportWhenTheStoreIsDown(t *testing.T) {
 	}
 }
 
+// crowded is a store that was not asked, since too many wait for it.
+type crowded struct{ core.Store }
+
+func (crowded) Reserve(context.Context, []core.Check, []core.Decision, []core.Moment) error {
+	return fmt.Errorf("too many wait: %w", core.Overloaded)
+}
+
+// The store is well, so that a crowd does not pass because it is one.
+func TestTransportWhenThisProcessIsOverloaded(t *testing.T) {
+	for name, c := range map[string]struct {
+		options ratelimit.TransportOptions
+		made    int
+	}{
+		"by default":                        {ratelimit.TransportOptions{}, 0},
+		"OnError: FailOpen":                 {ratelimit.TransportOptions{OnError: ratelimit.FailOpen}, 0},
+		"OnOverload: FailOpen":              {ratelimit.TransportOptions{OnOverload: ratelimit.FailOpen}, 1},
+		"OnOverload: FailOpen all the same": {ratelimit.TransportOptions{OnError: ratelimit.FailClosed, OnOverload: ratelimit.FailOpen}, 1},
+		"OnOverload: FailClosed":            {ratelimit.TransportOptions{OnOverload: ratelimit.FailClosed}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, observed := newPartner(), 0
+			c.options.Base, c.options.Observe = p, func(*http.Request, error) { observed++ }
+			transport := ratelimit.NewTransport(core.New(crowded{}), core.Leaky(1, core.PerSecond(1)), c.options)
+			_, err := call(t.Context(), transport, "https://api.example/")
+			if len(p.called) != c.made || (err == nil) != (c.made == 1) || err != nil && !errors.Is(err, core.Overloaded) {
+				t.Errorf("%d calls made, %v, want %d", len(p.called), err, c.made)
+			}
+			if observed != 1 {
+				t.Errorf("%d errors observed, want 1", observed)
+			}
+		})
+	}
+}
+
 func TestTransportByAFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartner()
@@ -285,6 +320,9 @@ func TestTransportPanicsOnMisuse(t *testing.T) {
 			ratelimit.NewTransport(memory(), core.Leaky(0, core.PerSecond(1)), ratelimit.TransportOptions{})
 		},
 		"OnError is ErrorMode(7)": func() { ratelimit.NewTransport(memory(), limit, ratelimit.TransportOptions{OnError: 7}) },
+		"OnOverload is Fallback": func() {
+			ratelimit.NewTransport(memory(), limit, ratelimit.TransportOptions{OnOverload: ratelimit.Fallback})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

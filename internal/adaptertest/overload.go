@@ -17,6 +17,7 @@ var overloadCases = []testCase{
 	{"a crowd that overloads this process is answered with 503, and is not let through", testOverloadIsClosed},
 	{"OnOverload decides when this process is overloaded, and OnError when the store fails", testOnOverload},
 	{"a part that was not asked for lack of room is up to OnOverload", testPartialOverload},
+	{"of servers of which one is down and one is overloaded, the stricter of OnError and OnOverload decides", testOverloadBesideAnOutage},
 }
 
 func testOverloadIsClosed(t *testing.T, s *suite) {
@@ -56,4 +57,26 @@ func testPartialOverload(t *testing.T, s *suite) {
 	expectStatus(t, "half of it is overloaded", h, ask(http.MethodGet, "/"), http.StatusServiceUnavailable)
 	f.expectRan(0)
 	f.expectUsed(ten(), 0)
+}
+
+func testOverloadBesideAnOutage(t *testing.T, s *suite) {
+	for _, c := range []struct {
+		onError, onOverload ratelimit.ErrorMode
+		want                int
+	}{
+		{0, 0, http.StatusServiceUnavailable},
+		{ratelimit.Fallback, ratelimit.FailClosed, http.StatusServiceUnavailable},
+		{ratelimit.FailClosed, ratelimit.FailOpen, http.StatusServiceUnavailable},
+		{ratelimit.FailOpen, ratelimit.FailOpen, http.StatusOK},
+	} {
+		for _, failure := range []error{errors.Join(errDown, errOverloaded), errors.Join(errOverloaded, errDown)} {
+			f := s.fixture(t)
+			options := f.options()
+			options.OnError, options.OnOverload = c.onError, c.onOverload
+			f.limiter = core.New(&partly{Store: core.NewMemory(), lost: map[string]bool{"one": true, "other": true}, err: failure})
+			h := f.around(f.new(f.limiter, options,
+				ratelimit.Policy{Limit: one().Named("one"), By: keyfuncs.Global}, ratelimit.Policy{Limit: one().Named("other")}))
+			expectStatus(t, fmt.Sprintf("OnError %v, OnOverload %v, after %q", c.onError, c.onOverload, failure), h, ask(http.MethodGet, "/"), c.want)
+		}
+	}
 }
