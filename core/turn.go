@@ -47,11 +47,14 @@ func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reaso
 	if queues > 1 { // a turn in several queues cannot be handed on
 		return r.holdUntil(ctx, due)
 	}
-	turn, ok := r.limiter.turns.Wait(ctx, r.turnKey(index), due, r.moments[index])
-	r.moments[index] = turn
-	if !ok {
-		return r.leaveTurn(ctx)
+	turn, came := r.limiter.turns.Wait(ctx, r.turnKey(index), due, r.moments[index], func(last Moment) {
+		r.moments[index] = last
+		r.giveBackLater()
+	})
+	if !came {
+		return gaveUpTurn(ctx)
 	}
+	r.moments[index] = turn
 	return nil
 }
 
@@ -83,13 +86,12 @@ func (r *Reservation) holdUntil(ctx context.Context, due time.Time) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return r.leaveTurn(ctx)
+		r.giveBackLater()
+		return gaveUpTurn(ctx)
 	}
 }
 
-// leaveTurn has a turn given back that nobody takes, and returns the reason for leaving it.
-func (r *Reservation) leaveTurn(ctx context.Context) error {
-	r.giveBackLater()
+func gaveUpTurn(ctx context.Context) error {
 	return fmt.Errorf("core: gave up a turn: %w", context.Cause(ctx))
 }
 

@@ -44,9 +44,10 @@ type turn[T any] struct {
 }
 
 // Wait waits for a turn that is due at some time. It returns the turn that the caller gets when that
-// has come, which is theirs or an earlier one; or false if ctx ends before, with the turn that
-// nobody takes: theirs, or the last one of those behind them.
-func (s *Turns[K, T]) Wait(ctx context.Context, key K, due time.Time, what T) (T, bool) {
+// has come, which is theirs or an earlier one; or false if ctx ends before. Then free is told of the
+// turn that nobody takes: theirs, or the last one of those behind them. It is told of one turn of a key
+// after the other, the last one first, and must not wait for anything.
+func (s *Turns[K, T]) Wait(ctx context.Context, key K, due time.Time, what T, free func(T)) (turn T, came bool) {
 	l, h := s.join(key, due, what)
 	select {
 	case what = <-h.came:
@@ -61,9 +62,10 @@ func (s *Turns[K, T]) Wait(ctx context.Context, key K, due time.Time, what T) (T
 		return <-h.came, true
 	}
 	l.waiters.remove(h.place)
-	free := l.latest.first()
-	l.remove(free)
-	return free.what, false
+	last := l.latest.first()
+	l.remove(last)
+	free(last.what)
+	return turn, false
 }
 
 func (s *Turns[K, T]) join(key K, due time.Time, what T) (*line[K, T], *holder[T]) {

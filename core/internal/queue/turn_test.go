@@ -56,7 +56,11 @@ func anyTurns(t *rapid.T) {
 				o := &one{cancel: cancel, number: number}
 				all = append(all, o)
 				group.Go(func() {
-					got, went := turns.Wait(ctx, "key", due(number), number)
+					freed := 0
+					got, went := turns.Wait(ctx, "key", due(number), number, func(last int) { freed = last })
+					if !went {
+						got = freed
+					}
 					mu.Lock()
 					defer mu.Unlock()
 					o.ended, o.got, o.went = time.Now(), got, went
@@ -137,7 +141,7 @@ func TestTurnInTheMomentOfLeaving(t *testing.T) {
 		for range 50 {
 			var turns Turns[string, int]
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, went := turns.Wait(ctx, "key", time.Now().Add(time.Second), 1); !went {
+			if _, went := turns.Wait(ctx, "key", time.Now().Add(time.Second), 1, func(int) {}); !went {
 				t.Error("left, though the turn had come")
 			}
 			cancel()
