@@ -139,7 +139,8 @@ type Options struct {
 
 	// OnOverload says what happens when the store was not asked, since too many questions wait
 	// for it in this process already ([core.Overloaded]), for all policies. The default is
-	// FailClosed: the store is well, and a crowd must not pass because it is one.
+	// FailClosed: the store is well, and a crowd must not pass because it is one. Where another
+	// server of a cluster or ring has failed besides, the stricter of OnOverload and OnError decides.
 	OnOverload ErrorMode
 
 	// Replicas is how many processes share the limits, for the [Fallback] mode. The
@@ -178,7 +179,8 @@ const (
 	// Fallback decides in this process, under its share of the limit
 	// (Options.Replicas), from what it has seen last of the key, real costs included: see
 	// [core.Fallback]. A refusal is a 429 with a Retry-After; limit headers are left out. It
-	// costs each request one entry in a cache.
+	// costs each request one entry in a cache. Where this process has no room for one more key, it
+	// fails closed.
 	Fallback
 )
 
