@@ -25,7 +25,10 @@ func TestTableNamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources := map[string]source{"": read(t, "."), "core": read(t, "../../core"), "batch": read(t, "../../core/internal/batch"), "adapter suite": read(t, "../adaptertest")}
+	sources := map[string]source{
+		"": read(t, "."), "core": read(t, "../../core"), "batch": read(t, "../../core/internal/batch"), "nethttp": read(t, "../../nethttp"),
+		"adapter suite": read(t, "../adaptertest"),
+	}
 	rows := 0
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
