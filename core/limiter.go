@@ -19,11 +19,11 @@ import (
 // sense (an empty key, a negative cost, a limit that is not valid) are errors
 // that change nothing and talk to nobody.
 type Limiter struct {
-	store   Store
-	trace   Trace
-	waiters *queue.Queues[queueKey, waitQuestion, *Reservation, Decision]
-	turns   queue.Turns[turnKey, Moment]
-	returns returns
+	store      Store
+	trace      Trace
+	waiters    *queue.Queues[queueKey, waitQuestion, *Reservation, Decision]
+	turns      queue.Turns[turnKey, Moment]
+	background background
 }
 
 // New returns a Limiter on a store. It talks to nobody. A nil store panics.
@@ -33,7 +33,7 @@ func New(store Store, options ...LimiterOption) *Limiter {
 	}
 	l := &Limiter{store: store}
 	l.waiters = waitersOf(l)
-	l.returns.logger = slog.Default
+	l.background.logger = slog.Default
 	for _, option := range options {
 		option.applyLimiter(l)
 	}
@@ -170,9 +170,9 @@ func (l *Limiter) Reset(ctx context.Context, key string, limits ...Limit) error 
 func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 
 // Close gives back what [Open] opened. A client or a store that you made is
-// yours to close. What those who waited have left behind is given back first, within two seconds.
+// yours to close. What is still to be settled in the background is settled first, within two seconds.
 // Calls after Close are errors.
 func (l *Limiter) Close() error {
-	l.returns.drain()
+	l.background.drain()
 	return l.store.Close() //nolint:wrapcheck // it is the store's
 }

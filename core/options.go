@@ -165,7 +165,7 @@ type loggerOption struct{ logger func() *slog.Logger }
 func (loggerOption) madeBy() string { return "WithLogger" }
 
 func (o loggerOption) applyRedis(r *Redis)     { r.logger = o.logger }
-func (o loggerOption) applyLimiter(l *Limiter) { l.returns.logger = o.logger }
+func (o loggerOption) applyLimiter(l *Limiter) { l.background.logger = o.logger }
 
 // WithMaxKeys bounds how many keys a [Memory] store holds, each under each of its
 // limits. The default is 1,048,576. A bound less than 1 panics.

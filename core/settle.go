@@ -275,6 +275,24 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	return err
 }
 
+// SettleLater is [Reservation.Settle] for who does not wait for the outcome: the reservation is settled
+// in the background, and counts as settled at once. While the store has certainly not carried it out
+// ([ErrNotDone]), it is tried again for two seconds, so that a server that is away for a moment loses
+// nothing. What could not be settled by then is logged, and stays charged as it was reserved.
+// [Limiter.Close] waits for settlements in the background, for two seconds.
+//
+// Another number of costs than of checks, a negative cost, and a reservation that was settled before are
+// errors that change nothing.
+func (r *Reservation) SettleLater(costs ...int) error {
+	if _, err := r.settlements(costs); err != nil {
+		return err
+	}
+	own := *r // the caller keeps theirs, which is settled
+	r.settled = true
+	r.limiter.background.settle(laterSettlement{of: &own, costs: slices.Clone(costs)})
+	return nil
+}
+
 // note notes what has become of settlements: what was not carried out may be settled again.
 func (r *Reservation) note(s settlements, err error) {
 	r.settled = !errors.Is(err, ErrNotDone)

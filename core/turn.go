@@ -96,11 +96,7 @@ func gaveUpTurn(ctx context.Context) error {
 }
 
 // giveBackLater has everything given back in the background. The reservation is settled then.
-func (r *Reservation) giveBackLater() {
-	own := *r // the caller may go on to settle theirs
-	r.settled = true
-	r.limiter.returns.add(&own)
-}
+func (r *Reservation) giveBackLater() { _ = r.SettleLater(make([]int, len(r.checks))...) }
 
 // turnKey tells the turns of a queue that take equally long from others.
 type turnKey struct {

@@ -188,7 +188,7 @@ func (q *waitQuestion) checks() []Check {
 func waitersOf(l *Limiter) *queue.Queues[queueKey, waitQuestion, *Reservation, Decision] {
 	return queue.New(queue.Config[queueKey, waitQuestion, *Reservation, Decision]{
 		Ask:      l.askForWaiters,
-		Return:   func(grants []*Reservation) { l.returns.add(grants...) },
+		Return:   func(grants []*Reservation) { l.background.cancel(grants...) },
 		Together: func(a, b waitQuestion) bool { return a.limit == b.limit },
 		Alike:    func(a, b waitQuestion) bool { return a.limit == b.limit && a.cost == b.cost },
 		Fits:     func(r *Reservation, q waitQuestion) bool { return r.checks[0].Units() == q.cost },

@@ -54,7 +54,8 @@ type Event struct {
 	Err error
 	// Settled says that this is the second event of a request, which was served: with
 	// the real costs in Outcomes, the status of the response, and why they could not be
-	// settled in Err. Only policies with Settle have it.
+	// settled in Err. What is [core.ErrNotDone] is tried again for two seconds, of which
+	// no event tells. Only policies with Settle have it.
 	Settled bool
 	// Reserved are the outcomes as they were decided, with the costs that were charged
 	// then, if Settled is set. Each stands where it stands in Outcomes.

@@ -66,10 +66,11 @@ type Policy struct {
 	// middleware or let through unasked. If the handler leaves an error or a panic for
 	// others to answer, it is called when that answer begins, or at the latest when the
 	// request ends. Then it runs on another goroutine, no more than the route is known of the
-	// framework's own context, and the body is closed. A reservation whose process dies stays
-	// paid. A
-	// response that is not flushed leaves the server after it has been settled, one round
-	// trip later if the cost has changed.
+	// framework's own context, and the body is closed. A response that is not
+	// flushed leaves the server after it has been settled, one round trip later if the cost
+	// has changed. What the store has certainly not settled then is tried again in the
+	// background for two seconds: see [core.Reservation.SettleLater]. A reservation whose
+	// process dies stays paid.
 	//
 	// Where two policies of a request have one limit and one key, they are one limit, which
 	// is charged once: what the dearer Cost and the dearer Settle say, and a policy without
@@ -216,6 +217,8 @@ func (o *Options) check() error {
 
 // delays reports whether a limit makes requests wait for their turn.
 func delays(l core.Limit) bool { return l.Algorithm() == shapingName }
+
+var shapingName = core.Shaping(1, core.PerSecond(1)).Algorithm()
 
 // checkPolicies returns the reason why policies make no sense, if they do not.
 func checkPolicies(policies []Policy) error {

@@ -144,9 +144,7 @@ func (q *question) reserves() bool {
 }
 
 // shapes reports whether a check may have its request held.
-func shapes(c *core.Check) bool { return !c.Shadow && c.Limit.Algorithm() == shapingName }
-
-var shapingName = core.Shaping(1, core.PerSecond(1)).Algorithm()
+func shapes(c *core.Check) bool { return !c.Shadow && delays(c.Limit) }
 
 // ask asks a question, and remembers what there may be to settle.
 func (g *Guard) ask(ctx context.Context, x *exchange, asked *question) ([]core.Decision, error) {
@@ -384,7 +382,11 @@ func (v *reserved) settle(ctx context.Context, costs []int) error {
 	if v.of == nil {
 		return nil
 	}
-	return v.of.Settle(ctx, costs...)
+	err := v.of.Settle(ctx, costs...)
+	if err != nil && v.of.SettleLater(costs...) == nil { //nolint:contextcheck // it outlives the request
+		return fmt.Errorf("ratelimit: what was not settled is tried again: %w", err)
+	}
+	return err
 }
 
 // settleOutside has a limiter in front settle what it has charged, as a policy of this

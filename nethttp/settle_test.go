@@ -3,12 +3,16 @@ package ratelimit_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -118,6 +122,53 @@ func TestARequestIsSettledOnceByManyAtATime(t *testing.T) {
 			}
 		}
 	}
+}
+
+// away is a store that settles nothing for a while, as while its breaker is open.
+type away struct {
+	core.Store
+
+	tries atomic.Int32 // left until it is back
+}
+
+func (s *away) Settle(ctx context.Context, settlements []core.Settlement) error {
+	if s.tries.Add(-1) >= 0 {
+		return fmt.Errorf("%w: %w", core.Suspended, core.ErrNotDone)
+	}
+	return s.Store.Settle(ctx, settlements)
+}
+
+// What was certainly not settled when a request ends is settled as soon as the store is back; the
+// request does not wait for that.
+func TestASettlementThatWasNotSentIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &away{Store: core.NewMemory()}
+		store.tries.Store(5)
+		limiter, limit := core.New(store), core.FixedWindow(5, time.Hour)
+		defer limiter.Close()
+		var errs []error
+		guard := ratelimit.NewGuard(limiter, ratelimit.Options{Observe: func(e ratelimit.Event) {
+			if e.Settled {
+				errs = append(errs, e.Err)
+			}
+		}}, ratelimit.Policy{
+			Limit: limit, Cost: func(*http.Request) int { return 3 },
+			By:     func(*http.Request) (string, error) { return "key", nil },
+			Settle: func(*http.Request, ratelimit.Served) int { return 1 },
+		})
+		start := time.Now()
+		guard.Serve(httptest.NewRecorder(), checked(t, guard, t.Context()), func(http.ResponseWriter, *http.Request) int { return 0 })
+		if took := time.Since(start); took > 0 {
+			t.Errorf("the request was held for %v", took)
+		}
+		if len(errs) != 1 || !errors.Is(errs[0], core.ErrNotDone) || core.FailureOf(errs[0]) != core.Suspended {
+			t.Errorf("told of %v, want one error that says it is not done yet", errs)
+		}
+		time.Sleep(2 * time.Second)
+		if d, err := limiter.Peek(t.Context(), "key", limit); err != nil || d.Remaining != 4 {
+			t.Errorf("%d remain of 5, want 4: %v", d.Remaining, err)
+		}
+	})
 }
 
 // A context that has ended tells of no end, so nothing is left to wait for.
