@@ -33,9 +33,11 @@ func (l *Lane[Q, A]) enqueue(c *Call[Q, A], now int64) error {
 
 // newGroup returns a group of one call. l is locked.
 func (l *Lane[Q, A]) newGroup(c *Call[Q, A], now int64) *Group[Q, A] {
-	g := new(Group[Q, A])
+	var g *Group[Q, A]
 	if last := len(l.groups) - 1; last >= 0 {
 		g, l.groups = l.groups[last], l.groups[:last]
+	} else {
+		g = new(Group[Q, A])
 	}
 	g.since = now
 	g.add(c)
