@@ -16,6 +16,7 @@ type clientSettings struct {
 	retries   int
 	redirects int // of a cluster's
 	deadlines bool
+	looksOnce bool // its connections are go-redis' own, see [Dialer]
 	tls       *tls.Config
 	network   string
 	addresses []string
@@ -26,13 +27,13 @@ func settingsOf(rdb redis.UniversalClient) (s clientSettings, known bool) {
 	switch client := rdb.(type) {
 	case *redis.Client:
 		o := client.Options()
-		return clientSettings{o.MaxRetries, 0, o.ContextTimeoutEnabled, o.TLSConfig, o.Network, []string{o.Addr}}, true
+		return clientSettings{o.MaxRetries, 0, o.ContextTimeoutEnabled, defaultDialer(o.Dialer), o.TLSConfig, o.Network, []string{o.Addr}}, true
 	case *redis.ClusterClient:
 		o := client.Options()
-		return clientSettings{o.MaxRetries, o.MaxRedirects, o.ContextTimeoutEnabled, o.TLSConfig, "tcp", o.Addrs}, true
+		return clientSettings{o.MaxRetries, o.MaxRedirects, o.ContextTimeoutEnabled, defaultDialer(o.Dialer), o.TLSConfig, "tcp", o.Addrs}, true
 	case *redis.Ring:
 		o := client.Options()
-		return clientSettings{o.MaxRetries, 0, o.ContextTimeoutEnabled, o.TLSConfig, "tcp", slices.Collect(maps.Values(o.Addrs))}, true
+		return clientSettings{o.MaxRetries, 0, o.ContextTimeoutEnabled, defaultDialer(o.Dialer), o.TLSConfig, "tcp", slices.Collect(maps.Values(o.Addrs))}, true
 	}
 	return clientSettings{}, false
 }
@@ -48,7 +49,7 @@ func (r *Redis) diagnoseClient() Diagnosis {
 			Advice:  "Have it repeat nothing, and heed deadlines.",
 		}}
 	}
-	return Diagnosis{settings.diagnoseRetries(), settings.diagnoseDeadlines(), settings.diagnoseEncryption()}
+	return Diagnosis{settings.diagnoseRetries(), settings.diagnoseDeadlines(), settings.diagnoseDialer(), settings.diagnoseEncryption()}
 }
 
 func (s *clientSettings) diagnoseRetries() Finding {
@@ -74,6 +75,18 @@ func (s *clientSettings) diagnoseDeadlines() Finding {
 		Found:   "the client ignores deadlines (ContextTimeoutEnabled: false)",
 		Meaning: "The budget holds, but each question takes another goroutine, which stays while Redis does not answer.",
 		Advice:  "Set ContextTimeoutEnabled: true in the client's options.",
+	}
+}
+
+func (s *clientSettings) diagnoseDialer() Finding {
+	if !s.looksOnce {
+		return Finding{Name: "dialer", Severity: SeverityOK, Found: "the client was given a dialer"}
+	}
+	return Finding{
+		Name: "dialer", Severity: SeverityNotice,
+		Found:   "the client opens its connections itself (Dialer: nil)",
+		Meaning: "In a process that has more to do than it has processors for, an answer can be read too late and counts as none.",
+		Advice:  "Set Dialer: core.Dialer(nil) in the client's options, or core.Dialer(config) for TLS.",
 	}
 }
 

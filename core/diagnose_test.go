@@ -44,7 +44,7 @@ func names(d core.Diagnosis) map[string]string {
 }
 
 const (
-	ownChecks    = "retries deadlines encryption"
+	ownChecks    = "retries deadlines dialer encryption"
 	serverChecks = "server role memory persistence clock permissions scripts latency"
 	nodeChecks   = "server role cluster memory persistence clock permissions scripts latency"
 )

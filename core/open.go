@@ -1,15 +1,12 @@
 package core
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -263,23 +260,6 @@ func checkPool(size int) error {
 		return fmt.Errorf("pool_size=%d: want 1 to %d, or 0 for the default", size, mostConnections)
 	}
 	return nil
-}
-
-// dialer returns what dials for TLS. The client's own shakes hands without looking at
-// the deadline. Without TLS it is nil, and the client's own is used.
-func dialer(config *tls.Config, timeout time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
-	if config == nil {
-		return nil
-	}
-	if timeout <= 0 {
-		timeout = 5 * time.Second // as go-redis has it
-	}
-	d := &tls.Dialer{NetDialer: &net.Dialer{KeepAlive: 5 * time.Minute}, Config: config}
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		return d.DialContext(ctx, network, address) //nolint:wrapcheck // go-redis reads it
-	}
 }
 
 // retries returns what go-redis understands by a number of retries: to it, 0 means

@@ -66,6 +66,9 @@ import (
 //     another goroutine, which stays behind when the server does not answer until the
 //     client's own timeouts end it. So does one for TLS, since go-redis shakes hands
 //     without looking at the deadline.
+//   - Dialer: [Dialer](nil), or Dialer(config) for TLS. Without it, an answer that came in
+//     time may be read too late while thousands of goroutines want the processors, and counts
+//     as none.
 type Redis struct {
 	topology topology
 	prefix   string
@@ -146,6 +149,9 @@ func (r *Redis) warnOfClient() {
 	}
 	if known && !settings.deadlines {
 		r.logger().Warn("core: the redis client ignores deadlines, which makes each question slower: set ContextTimeoutEnabled")
+	}
+	if known && settings.looksOnce {
+		r.logger().Warn("core: the redis client may read answers too late when a crowd has taken the processors, which then count as none: set Dialer to core.Dialer(nil), or to core.Dialer(config) for TLS")
 	}
 }
 

@@ -352,18 +352,21 @@ func TestBudgetHoldsWhateverTheClientDoes(t *testing.T) {
 
 // What about a user's own client can do harm is said once.
 func TestWarningsAboutAClient(t *testing.T) {
-	const repeats, ignores = "set MaxRetries to -1", "set ContextTimeoutEnabled"
+	const repeats, ignores, late = "set MaxRetries to -1", "set ContextTimeoutEnabled", "set Dialer to core.Dialer(nil)"
 	address := redistest.Shared(t).Addr()
 	for name, c := range map[string]struct {
 		client redis.UniversalClient
 		want   []string
 	}{
-		"as it comes":            {redis.NewClient(&redis.Options{Addr: address}), []string{repeats, ignores}},
-		"that repeats":           {redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true}), []string{repeats}},
-		"that ignores deadlines": {redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1}), []string{ignores}},
-		"as it should be":        {redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1, ContextTimeoutEnabled: true}), nil},
-		"of a cluster":           {redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, MaxRetries: 2}), []string{repeats, ignores}},
-		"of a ring":              {redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": address}, MaxRetries: -1}), []string{ignores}},
+		"as it comes":            {redis.NewClient(&redis.Options{Addr: address}), []string{repeats, ignores, late}},
+		"that repeats":           {redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true}), []string{repeats, late}},
+		"that ignores deadlines": {redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1}), []string{ignores, late}},
+		"with its own dialer":    {redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1, ContextTimeoutEnabled: true}), []string{late}},
+		"as it should be": {redis.NewClient(&redis.Options{
+			Addr: address, MaxRetries: -1, ContextTimeoutEnabled: true, Dialer: core.Dialer(nil),
+		}), nil},
+		"of a cluster": {redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, MaxRetries: 2}), []string{repeats, ignores, late}},
+		"of a ring":    {redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": address}, MaxRetries: -1}), []string{ignores, late}},
 	} {
 		logger, words := report()
 		limiter := core.New(core.NewRedis(c.client, core.WithPrefix(redistest.Prefix(t)), core.WithLogger(logger), core.WithBudget(patient)))
@@ -371,7 +374,7 @@ func TestWarningsAboutAClient(t *testing.T) {
 			_, _ = limiter.Allow(t.Context(), "key", core.Leaky(5, core.PerHour(1)))
 		}
 		_ = c.client.Close()
-		for _, warning := range []string{repeats, ignores} {
+		for _, warning := range []string{repeats, ignores, late} {
 			want := 0
 			if slices.Contains(c.want, warning) {
 				want = 1

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"net"
 	"reflect"
 	"runtime"
 	"strings"
@@ -71,17 +72,34 @@ func (t topology) heedsDeadline() bool {
 			ownDialer(o.Dialer)
 	case t.cluster != nil:
 		o := t.cluster.Options()
-		return o.ContextTimeoutEnabled && o.TLSConfig == nil && o.OnConnect == nil && o.CredentialsProvider == nil && o.Dialer == nil
+		return o.ContextTimeoutEnabled && o.TLSConfig == nil && o.OnConnect == nil && o.CredentialsProvider == nil && ownDialer(o.Dialer)
 	case t.ring != nil:
 		o := t.ring.Options()
-		return o.ContextTimeoutEnabled && o.TLSConfig == nil && o.OnConnect == nil && o.Dialer == nil
+		return o.ContextTimeoutEnabled && o.TLSConfig == nil && o.OnConnect == nil && ownDialer(o.Dialer)
 	}
 	return false
 }
 
 // ownDialer reports whether a dialer is the client's own, which its options have when they were
-// given none. Its name is all that tells it from a user's.
-func ownDialer(dialer any) bool {
+// given none, or was made by [Dialer]: both heed deadlines.
+func ownDialer(dialer dialFunc) bool {
+	name := nameOf(dialer)
+	return dialer == nil || strings.Contains(name, "/go-redis/v9.") || strings.HasSuffix(name, ".(*opener).open-fm")
+}
+
+// defaultDialer reports whether a dialer is the one that the client has when it was given none.
+func defaultDialer(dialer dialFunc) bool {
+	name := nameOf(dialer)
+	return dialer == nil || strings.Contains(name, "/go-redis/v9.") && strings.Contains(name, "NewDialer.")
+}
+
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// nameOf returns the name of a dialer's function, which is all that tells one from another.
+func nameOf(dialer dialFunc) string {
 	function := runtime.FuncForPC(reflect.ValueOf(dialer).Pointer())
-	return function != nil && strings.Contains(function.Name(), "/go-redis/v9.")
+	if dialer == nil || function == nil {
+		return ""
+	}
+	return function.Name()
 }
