@@ -111,7 +111,7 @@ func (b *background) putBack(left []laterSettlement, err error) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	kept := slices.DeleteFunc(left, late)
-	b.pending = append(kept, slices.DeleteFunc(b.pending, late)...)
+	b.pending = slices.Concat(kept, slices.DeleteFunc(b.pending, late))
 	return len(kept)
 }
 

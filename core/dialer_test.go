@@ -46,7 +46,7 @@ func answering(t *testing.T, config *tls.Config) (address string, sent chan stru
 func TestDialerReadsWhatIsThere(t *testing.T) {
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
-	trusting := certified.Client().Transport.(*http.Transport).TLSClientConfig //nolint:forcetypeassert // it is one
+	trusting := certified.Client().Transport.(*http.Transport).TLSClientConfig
 	for name, c := range map[string]struct{ server, client *tls.Config }{
 		"plain": {},
 		"TLS":   {certified.TLS, trusting},

@@ -151,7 +151,7 @@ func (r *Redis) warnOfClient() {
 		r.logger().Warn("core: the redis client ignores deadlines, which makes each question slower: set ContextTimeoutEnabled")
 	}
 	if known && settings.looksOnce {
-		r.logger().Warn("core: the redis client may read answers too late when a crowd has taken the processors, which then count as none: set Dialer to core.Dialer(nil), or to core.Dialer(config) for TLS")
+		r.logger().Warn("core: in a crowd the redis client may read answers too late: set Dialer to core.Dialer(nil), or to core.Dialer(config) for TLS")
 	}
 }
 

@@ -383,7 +383,7 @@ func (v *reserved) settle(ctx context.Context, costs []int) error {
 		return nil
 	}
 	err := v.of.Settle(ctx, costs...)
-	if err != nil && v.of.SettleLater(costs...) == nil { //nolint:contextcheck // it outlives the request
+	if err != nil && v.of.SettleLater(costs...) == nil {
 		return fmt.Errorf("ratelimit: what was not settled is tried again: %w", err)
 	}
 	return err
