@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/internal/dial"
 )
 
 // clientSettings is what matters of a client's options.
@@ -27,13 +29,13 @@ func settingsOf(rdb redis.UniversalClient) (s clientSettings, known bool) {
 	switch client := rdb.(type) {
 	case *redis.Client:
 		o := client.Options()
-		return clientSettings{o.MaxRetries, 0, o.ContextTimeoutEnabled, defaultDialer(o.Dialer), o.TLSConfig, o.Network, []string{o.Addr}}, true
+		return clientSettings{o.MaxRetries, 0, o.ContextTimeoutEnabled, dial.Default(o.Dialer), o.TLSConfig, o.Network, []string{o.Addr}}, true
 	case *redis.ClusterClient:
 		o := client.Options()
-		return clientSettings{o.MaxRetries, o.MaxRedirects, o.ContextTimeoutEnabled, defaultDialer(o.Dialer), o.TLSConfig, "tcp", o.Addrs}, true
+		return clientSettings{o.MaxRetries, o.MaxRedirects, o.ContextTimeoutEnabled, dial.Default(o.Dialer), o.TLSConfig, "tcp", o.Addrs}, true
 	case *redis.Ring:
 		o := client.Options()
-		return clientSettings{o.MaxRetries, 0, o.ContextTimeoutEnabled, defaultDialer(o.Dialer), o.TLSConfig, "tcp", slices.Collect(maps.Values(o.Addrs))}, true
+		return clientSettings{o.MaxRetries, 0, o.ContextTimeoutEnabled, dial.Default(o.Dialer), o.TLSConfig, "tcp", slices.Collect(maps.Values(o.Addrs))}, true
 	}
 	return clientSettings{}, false
 }

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/internal/dial"
 )
 
 // Open returns a Limiter on the store that a URL names. It talks to nobody, so it
@@ -74,7 +76,7 @@ func OpenStore(rawURL string, options ...OpenOption) (Store, error) {
 		if err := refuseOthers[RedisOption](options, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
 			return nil, err
 		}
-		client, err := dial(rawURL, u.Query())
+		client, err := clientOf(rawURL, u.Query())
 		if err != nil {
 			return nil, fmt.Errorf("core: the store's URL: %w", err)
 		}
@@ -207,8 +209,8 @@ func refuseOthers[Kind OpenOption](options []OpenOption, why string) error {
 	return nil
 }
 
-// dial returns the client that a Redis URL describes.
-func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
+// clientOf returns the client that a Redis URL describes.
+func clientOf(rawURL string, query url.Values) (redis.UniversalClient, error) {
 	switch {
 	case query.Has("master_name"):
 		if query.Get("master_name") == "" {
@@ -223,7 +225,7 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 		}
 		options.ContextTimeoutEnabled = true
 		options.MaxRetries = retries(options.MaxRetries)
-		options.Dialer = dialer(options.TLSConfig, options.DialTimeout)
+		options.Dialer = dial.New(options.TLSConfig, options.DialTimeout)
 		return redis.NewFailoverClient(options), nil
 	case query.Has("addr"):
 		options, err := redis.ParseClusterURL(rawURL)
@@ -235,7 +237,7 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 		}
 		options.ContextTimeoutEnabled = true
 		options.MaxRetries = retries(options.MaxRetries)
-		options.Dialer = dialer(options.TLSConfig, options.DialTimeout)
+		options.Dialer = dial.New(options.TLSConfig, options.DialTimeout)
 		return redis.NewClusterClient(options), nil
 	}
 	options, err := redis.ParseURL(rawURL)
@@ -247,7 +249,7 @@ func dial(rawURL string, query url.Values) (redis.UniversalClient, error) {
 	}
 	options.ContextTimeoutEnabled = true
 	options.MaxRetries = retries(options.MaxRetries)
-	options.Dialer = dialer(options.TLSConfig, options.DialTimeout)
+	options.Dialer = dial.New(options.TLSConfig, options.DialTimeout)
 	return redis.NewClient(options), nil
 }
 

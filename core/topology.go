@@ -2,12 +2,10 @@ package core
 
 import (
 	"context"
-	"net"
-	"reflect"
-	"runtime"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/internal/dial"
 )
 
 // topology is how a client spreads keys over servers. At most one of single, cluster and ring is
@@ -82,24 +80,6 @@ func (t topology) heedsDeadline() bool {
 
 // ownDialer reports whether a dialer is the client's own, which its options have when they were
 // given none, or was made by [Dialer]: both heed deadlines.
-func ownDialer(dialer dialFunc) bool {
-	name := nameOf(dialer)
-	return dialer == nil || strings.Contains(name, "/go-redis/v9.") || strings.HasSuffix(name, ".(*opener).open-fm")
-}
-
-// defaultDialer reports whether a dialer is the one that the client has when it was given none.
-func defaultDialer(dialer dialFunc) bool {
-	name := nameOf(dialer)
-	return dialer == nil || strings.Contains(name, "/go-redis/v9.") && strings.Contains(name, "NewDialer.")
-}
-
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
-
-// nameOf returns the name of a dialer's function, which is all that tells one from another.
-func nameOf(dialer dialFunc) string {
-	function := runtime.FuncForPC(reflect.ValueOf(dialer).Pointer())
-	if dialer == nil || function == nil {
-		return ""
-	}
-	return function.Name()
+func ownDialer(dialer dial.Func) bool {
+	return dialer == nil || dial.Client(dialer) || dial.Made(dialer)
 }

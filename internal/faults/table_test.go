@@ -26,7 +26,7 @@ func TestTableNamesTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	sources := map[string]source{
-		"": read(t, "."), "core": read(t, "../../core"), "batch": read(t, "../../core/internal/batch"), "nethttp": read(t, "../../nethttp"),
+		"": read(t, "."), "core": read(t, "../../core"), "batch": read(t, "../../core/internal/batch"), "dial": read(t, "../dial"), "nethttp": read(t, "../../nethttp"),
 		"adapter suite": read(t, "../adaptertest"),
 	}
 	rows := 0

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/internal/dial"
 )
 
 const (
@@ -199,6 +201,9 @@ func (c *Cluster) Client(tb testing.TB, opts ...func(*redis.ClusterOptions)) *re
 	options := &redis.ClusterOptions{Addrs: c.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1}
 	for _, change := range opts {
 		change(options)
+	}
+	if options.Dialer == nil { // as core.Open has it
+		options.Dialer = dial.New(options.TLSConfig, options.DialTimeout)
 	}
 	client := redis.NewClusterClient(options)
 	tb.Cleanup(func() { closeClient(tb, client) })

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/internal/dial"
 )
 
 const masterName = "ratelimit"
@@ -121,6 +123,9 @@ func (s *Sentinel) Client(tb testing.TB, opts ...func(*redis.FailoverOptions)) *
 	}
 	for _, change := range opts {
 		change(options)
+	}
+	if options.Dialer == nil { // as core.Open has it
+		options.Dialer = dial.New(options.TLSConfig, options.DialTimeout)
 	}
 	client := redis.NewFailoverClient(options)
 	tb.Cleanup(func() { closeClient(tb, client) })

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/internal/dial"
 )
 
 // Server is one Redis server. Its methods may be used by several goroutines,
@@ -107,6 +109,9 @@ func (s *Server) Client(tb testing.TB, opts ...func(*redis.Options)) *redis.Clie
 	options.ContextTimeoutEnabled, options.MaxRetries = true, -1
 	for _, change := range opts {
 		change(options)
+	}
+	if options.Dialer == nil { // as core.Open has it
+		options.Dialer = dial.New(options.TLSConfig, options.DialTimeout)
 	}
 	client := redis.NewClient(options)
 	tb.Cleanup(func() { closeClient(tb, client) })

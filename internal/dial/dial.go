@@ -1,0 +1,124 @@
+// Package dial opens connections to Redis that read an answer which is there, however late their reader
+// gets a processor.
+package dial
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// defaultTimeout is that of go-redis.
+	defaultTimeout = 5 * time.Second
+	// lastLook is how long is waited for an answer when its deadline has passed, and it may be there.
+	lastLook = time.Millisecond
+)
+
+// Func opens a connection, as the Dialer of a go-redis client does.
+type Func = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// New returns what opens such connections, with TLS if config is not nil. A dial takes no longer than
+// the timeout; 0 is that of go-redis, 5 seconds.
+func New(config *tls.Config, timeout time.Duration) Func {
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	return (&opener{net.Dialer{Timeout: timeout, KeepAlive: 5 * time.Minute}, config}).open
+}
+
+// Made reports whether [New] has made a function.
+func Made(dialer Func) bool {
+	return strings.HasSuffix(nameOf(dialer), "/internal/dial.(*opener).open-fm")
+}
+
+// Default reports whether a function is the one that a go-redis client has when it was given none.
+func Default(dialer Func) bool {
+	return dialer == nil || Client(dialer) && strings.Contains(nameOf(dialer), "NewDialer.")
+}
+
+// Client reports whether a function is go-redis' own.
+func Client(dialer Func) bool { return strings.Contains(nameOf(dialer), "/go-redis/v9.") }
+
+// nameOf returns the name of a function, which is all that tells one from another.
+func nameOf(dialer Func) string {
+	function := runtime.FuncForPC(reflect.ValueOf(dialer).Pointer())
+	if dialer == nil || function == nil {
+		return ""
+	}
+	return function.Name()
+}
+
+// opener opens connections.
+type opener struct {
+	dialer net.Dialer
+	config *tls.Config // for TLS, or nil
+}
+
+// open is what New returns: Made knows it by the name of this method.
+func (o *opener) open(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.dialer.Timeout)
+	defer cancel()
+	dialed, err := o.dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // go-redis reads it
+	}
+	if o.config == nil {
+		return looking(dialed), nil
+	}
+	secured := tls.Client(looking(dialed), named(o.config, address))
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = dialed.Close()
+		return nil, err //nolint:wrapcheck // go-redis reads it
+	}
+	return secured, nil
+}
+
+// named returns a configuration that has the name of the server.
+func named(config *tls.Config, address string) *tls.Config {
+	if config.ServerName != "" {
+		return config
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	config = config.Clone()
+	config.ServerName = host
+	return config
+}
+
+// looking returns a connection that looks once more when a deadline has passed. It is a
+// [syscall.Conn] if conn is: go-redis looks there whether the peer has hung up.
+func looking(conn net.Conn) net.Conn {
+	if raw, ok := conn.(syscall.Conn); ok {
+		return socket{connection{conn}, raw}
+	}
+	return connection{conn}
+}
+
+type connection struct{ net.Conn }
+
+type socket struct {
+	connection
+	syscall.Conn
+}
+
+// Read reads what is there, whatever the deadline says.
+func (c connection) Read(into []byte) (int, error) {
+	n, err := c.Conn.Read(into)
+	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || c.SetReadDeadline(time.Now().Add(lastLook)) != nil {
+		return n, err //nolint:wrapcheck // it stands for the connection
+	}
+	if n, again := c.Conn.Read(into); n > 0 {
+		return n, again //nolint:wrapcheck // the same
+	}
+	return 0, err //nolint:wrapcheck // the same
+}
