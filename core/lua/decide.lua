@@ -11,7 +11,7 @@
 -- key was damaged, or a "+" if it had no time to live and has one now. The caller works out the
 -- rest from them. Then the instant in microseconds, if it was asked for.
 
-local limits, checks, reply, number, argument = {}, {}, nil, 1, 1
+local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
 
 while number <= #KEYS do
   -- Read and decide all checks of a call,
@@ -75,12 +75,11 @@ while number <= #KEYS do
         end
       end
     end
-    local answer = check.seen .. mark
-    reply = reply and reply .. ' ' .. answer or answer
+    reply[i] = check.seen .. mark
   end
 end
 
 if ARGV[argument] == 'at' then
-  reply = reply .. format(' %d', now)
+  reply[number] = format('%d', now)
 end
-return reply or ''
+return table.concat(reply, ' ')

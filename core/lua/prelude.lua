@@ -23,5 +23,5 @@
 -- Numbers are whole and below 2^53, where Lua's arithmetic is exact, and they are
 -- handed on as text that says every digit, since tostring would not.
 
-local call, try, format = redis.call, redis.pcall, string.format
+local call, try, format, tonumber, KEYS, ARGV = redis.call, redis.pcall, string.format, tonumber, KEYS, ARGV
 local largest = 9007199254740991
