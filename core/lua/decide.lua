@@ -48,8 +48,8 @@ while number <= #KEYS do
     local limit, charge, mark = check.limit, check.cost * times, ''
     if check.costs then
       charge = 0
-      for i = 1, times do
-        charge = charge + check.costs[i]
+      for place = 1, times do
+        charge = charge + check.costs[place]
       end
     end
     if check.damaged then

@@ -42,9 +42,9 @@ if check.left == 0 then
   check.left = limit.pace
 end
 full = now + check.left
-local count, start = format('%d', check.used + charge), format('%d', full - limit.pace)
+local admitted, opened = format('%d', check.used + charge), format('%d', full - limit.pace)
 if limit.numbers == '' then
-  call('HSET', check.key, 'count', count, 'start', start)
+  call('HSET', check.key, 'count', admitted, 'start', opened)
 else
-  call('HSET', check.key, 'count', count, 'start', start, 'numbers', limit.numbers)
+  call('HSET', check.key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
 end

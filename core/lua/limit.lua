@@ -6,11 +6,11 @@
 -- tick, and numbers.
 local limit = limits[ARGV[argument]]
 if not limit then
-  local mode, more, algorithm, capacity, pace, tick, numbers =
+  local mode, joined, algorithm, capacity, pace, tick, numbers =
     string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%d+) (%d+) (%d+) ?(.*)$')
   limit = {
     charged = mode == 'take',
-    more = more == '+',
+    more = joined == '+',
     algorithm = algorithm,
     capacity = tonumber(capacity),
     pace = tonumber(pace),

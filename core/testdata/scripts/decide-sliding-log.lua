@@ -1,0 +1,323 @@
+-- A script makes its functions and tables anew in every call, and a call is
+-- short: they would be a third of its time. So a script is one piece, put together
+-- from files. Where a line begins with three dashes and a name, the file of that
+-- name goes in. Three names stand for parts of the algorithms' files, which are what
+-- follows the name there:
+--
+--   functions  what is called in more than one place, if anything is.
+--   observe    sets check.used, and seen, which are the numbers for the caller as
+--              text, and room, what still fits, where that is not capacity - used.
+--              count is how often the check is asked. It sets check.former, the instant at which the state it found has recovered;
+--              check.repair if that state could not be (it is from the future, or was
+--              left by other numbers of a named limit); check.renumbered if the key may
+--              have got its time to live under other numbers; and check.damaged if it makes
+--              no sense at all. It writes nothing. A meter leaves that to meter.lua.
+--   store      writes the state with charge added to what is used, and sets full, the
+--              instant at which that will have recovered.
+--
+-- A check has key, limit and cost, or costs; a limit has capacity and all costs in its own
+-- units, pace (what drains in a tick, or the ticks in a window), tick (its length
+-- in microseconds) and numbers (empty, or what a named limit has to leave for its
+-- successors to read).
+--
+-- Numbers are whole and below 2^53, where Lua's arithmetic is exact, and they are
+-- handed on as text that says every digit, since tostring would not.
+
+local call, try, format, tonumber, KEYS, ARGV = redis.call, redis.pcall, string.format, tonumber, KEYS, ARGV
+local largest = 9007199254740991
+-- The clock is the server's, in whole microseconds, read once: every check of
+-- every question in this call is decided at the same instant.
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+-- How many milliseconds after the second in which it has recovered a key dies. A
+-- time to live only collects garbage; no decision depends on it.
+local grace = 2000
+-- instant returns the instant at an index of the log.
+local function instant(check, index)
+  local at = tonumber(call('LINDEX', check.key, index))
+  if at and at >= 0 and at % 1 == 0 and at <= largest then
+    return at
+  end
+  check.damaged = true
+end
+
+-- append_instants puts instants at the end of the log, as many at once as Lua can unpack.
+local function append_instants(check, instants)
+  for first = 1, #instants, 1000 do
+    call('RPUSH', check.key, unpack(instants, first, math.min(first + 999, #instants)))
+  end
+end
+
+-- first_after returns the index of the first instant after a moment, doubling the
+-- step from the head, where the expired ones are, and then halving it.
+local function first_after(check, moment, length)
+  local low, high, step = 0, 0, 1 -- all before low are not after, high is
+  while high < length do
+    local at = instant(check, high)
+    if not at then
+      return 0
+    end
+    if at > moment then
+      break
+    end
+    low, high, step = high + 1, high + step, step * 2
+  end
+  if high > length then
+    high = length
+  end
+  while low < high do
+    local middle = (low + high - (low + high) % 2) / 2
+    local at = instant(check, middle)
+    if not at then
+      return 0
+    end
+    if at > moment then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+
+-- left_of returns how long the instant at an index still counts. One from the
+-- future counts as from now.
+local function left_of(check, index)
+  local at, window = instant(check, index), check.limit.pace
+  if not at or at <= now - window then -- the log is not in order
+    check.damaged = true
+    return 0
+  end
+  if at > now then
+    at = now
+  end
+  return at + window - now
+end
+
+-- observe_log returns how long the oldest unit of a log still counts, how long the first check
+-- has to wait that does not fit, and how long the newest unit still counts.
+local function observe_log(check, length, count)
+  local limit = check.limit
+  local first = first_after(check, now - limit.pace, length)
+  check.first = first
+  if first == length or check.damaged then
+    return 0, 0, 0
+  end
+  if length - first > limit.capacity then
+    first = length - limit.capacity
+    check.first, check.repair = first, true
+  end
+  check.used = length - first
+  local newest = instant(check, -1)
+  if not newest then
+    return 0, 0, 0
+  end
+  check.former = newest + limit.pace
+  if newest > now then
+    check.future = length - math.max(first, first_after(check, now, length))
+    check.repair = true
+  end
+  local wait, granted, room, costs = 0, 0, limit.capacity - check.used, check.costs
+  local next = check.cost
+  if costs then
+    while granted < count and costs[granted + 1] <= room do
+      granted = granted + 1
+      room = room - costs[granted]
+    end
+    next = costs[granted + 1] or 0
+  elseif next > 0 then
+    granted = (room - room % next) / next
+    room = room - granted * next
+  end
+  if granted < count and next > room and next <= limit.capacity then
+    local missing = next - room
+    if missing > check.used then -- of those that are granted now
+      wait = limit.pace
+    else
+      wait = left_of(check, first + missing - 1)
+    end
+  end
+  return left_of(check, first), wait, left_of(check, length - 1)
+end
+
+-- Decides a list of calls, one after the other.
+--
+-- KEYS  a key for each check.
+-- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see check.lua.
+--       Then "at", if the instant of the decision is to be told.
+--
+-- Of a call that is asked several times as many are granted as fit, one after the other.
+--
+-- Returns whole numbers in a text, which is the cheapest reply. For each check, what its key had
+-- used before the call: one or more, as many as its algorithm says, and behind them a "!" if the
+-- key was damaged, or a "+" if it had no time to live and has one now. The caller works out the
+-- rest from them. Then the instant in microseconds, if it was asked for.
+
+local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
+
+while number <= #KEYS do
+  -- Read and decide all checks of a call,
+  local first, times, more = number, nil, true
+  while more do
+-- Reads the limit of a check from the arguments.
+--
+-- The checks of a call share their limits, so each is taken apart once. It is
+-- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
+-- the next check belongs to the same question, then algorithm, capacity, pace,
+-- tick, and numbers.
+local limit = limits[ARGV[argument]]
+if not limit then
+  local mode, joined, algorithm, capacity, pace, tick, numbers =
+    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%d+) (%d+) (%d+) ?(.*)$')
+  limit = {
+    charged = mode == 'take',
+    more = joined == '+',
+    algorithm = algorithm,
+    capacity = tonumber(capacity),
+    pace = tonumber(pace),
+    tick = tonumber(tick),
+    numbers = numbers,
+  }
+  limits[ARGV[argument]] = limit
+end
+-- Reads a check of a limit from the arguments, and what its key has used.
+--
+-- A call that is asked several times at once has how often behind each of its costs. One whose
+-- first check has another cost each time has all of these instead, with commas in between.
+local cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
+if not cost then
+  cost, count = string.match(ARGV[argument + 1], '^(%d+) (%d+)$')
+  cost, count = tonumber(cost), tonumber(count)
+  if not cost then
+    costs = {}
+    for each in string.gmatch(ARGV[argument + 1], '%d+') do
+      costs[#costs + 1] = tonumber(each)
+    end
+    cost, count = costs[1], #costs
+  end
+end
+local check = { key = KEYS[number], limit = limit, cost = cost, costs = costs, used = 0, former = -1 }
+local seen, room = '0', nil
+local state, found, level, at, numbers, absolute
+
+if limit.algorithm == 'sliding-log' then
+state = try('LLEN', check.key)
+check.first, check.future, check.newest = 0, 0, 0
+check.renumbered = limit.numbers ~= '' -- perhaps: the instants do not tell
+seen = '0 0 0 0'
+if type(state) ~= 'table' then
+  if state > 0 then
+    local oldest, wait, newest = observe_log(check, state, count)
+    if check.damaged then
+      check.used, check.first, check.future = 0, 0, 0
+    else
+      check.newest = newest
+      seen = format('%d %d %d %d', check.used, oldest, wait, newest)
+    end
+  end
+  state = nil
+end
+
+end
+
+-- A key of another type is damage, too. Any other error ends the script.
+if state and state.err then
+  if not string.find(state.err, 'WRONGTYPE', 1, true) then
+    error(state.err, 0)
+  end
+  check.damaged = true
+end
+    times = times or count
+    if cost > 0 then
+      room = room or limit.capacity - check.used
+      if cost > room then
+        times = 0
+      elseif count > 1 and limit.charged then
+        local granted, rest = 0, room
+        if costs then
+          while granted < count and costs[granted + 1] <= rest do
+            granted = granted + 1
+            rest = rest - costs[granted]
+          end
+        else
+          granted = (room - room % cost) / cost
+        end
+        times = math.min(times, granted)
+      end
+    end
+    check.seen = seen
+    checks[number] = check
+    number, argument, more = number + 1, argument + 2, limit.more
+  end
+
+  -- then write all.
+  for i = first, number - 1 do
+    local check = checks[i]
+    local limit, charge, mark = check.limit, check.cost * times, ''
+    if check.costs then
+      charge = 0
+      for place = 1, times do
+        charge = charge + check.costs[place]
+      end
+    end
+    if check.damaged then
+      mark = '!'
+    end
+    if limit.charged then
+      if times > 0 or check.repair or check.damaged then
+        if check.damaged then
+          call('DEL', check.key)
+          check.former = -1
+        end
+        if charge + check.used + (check.previous or 0) > 0 then
+-- Writes the state of a check, and renews its time to live if the recovery reaches into another
+-- second. It looks whether that is long enough one time in sixteen, since the key may have been
+-- robbed of it, and each time where it may have been set under other numbers.
+local full
+if limit.algorithm == 'sliding-log' then
+if check.first > 0 or check.future > 0 then
+  call('LTRIM', check.key, format('%d', check.first), format('%d', -1 - check.future))
+end
+local instants, at = {}, format('%d', now)
+for unit = 1, charge + check.future do
+  instants[unit] = at
+end
+append_instants(check, instants)
+full = now + limit.pace
+if charge == 0 then
+  full = now + check.newest
+end
+end
+full = full - full % 1000000
+local renew = check.repair or full ~= check.former - check.former % 1000000
+if not renew and (check.renumbered or now % 16 == 0) then
+  local lives = call('PTTL', check.key)
+  if lives == -1 then
+    mark = '+'
+  end
+  renew = lives < (full - now) / 1000
+end
+if renew then
+  call('PEXPIREAT', check.key, format('%d', full / 1000 + grace))
+end
+        end
+      elseif check.former >= 0 and (check.renumbered or now % 16 == 0) then
+        -- A denial only sees to it that the key lives for as long as it counts.
+        local lives = call('PTTL', check.key)
+        if lives == -1 then
+          mark = '+'
+        end
+        if lives == -1 or lives < (check.former - now) / 1000 then
+          call('PEXPIREAT', check.key, format('%d', (check.former - check.former % 1000000) / 1000 + grace))
+        end
+      end
+    end
+    reply[i] = check.seen .. mark
+  end
+end
+
+if ARGV[argument] == 'at' then
+  reply[number] = format('%d', now)
+end
+return table.concat(reply, ' ')

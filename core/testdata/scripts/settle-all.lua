@@ -1,0 +1,810 @@
+-- A script makes its functions and tables anew in every call, and a call is
+-- short: they would be a third of its time. So a script is one piece, put together
+-- from files. Where a line begins with three dashes and a name, the file of that
+-- name goes in. Three names stand for parts of the algorithms' files, which are what
+-- follows the name there:
+--
+--   functions  what is called in more than one place, if anything is.
+--   observe    sets check.used, and seen, which are the numbers for the caller as
+--              text, and room, what still fits, where that is not capacity - used.
+--              count is how often the check is asked. It sets check.former, the instant at which the state it found has recovered;
+--              check.repair if that state could not be (it is from the future, or was
+--              left by other numbers of a named limit); check.renumbered if the key may
+--              have got its time to live under other numbers; and check.damaged if it makes
+--              no sense at all. It writes nothing. A meter leaves that to meter.lua.
+--   store      writes the state with charge added to what is used, and sets full, the
+--              instant at which that will have recovered.
+--
+-- A check has key, limit and cost, or costs; a limit has capacity and all costs in its own
+-- units, pace (what drains in a tick, or the ticks in a window), tick (its length
+-- in microseconds) and numbers (empty, or what a named limit has to leave for its
+-- successors to read).
+--
+-- Numbers are whole and below 2^53, where Lua's arithmetic is exact, and they are
+-- handed on as text that says every digit, since tostring would not.
+
+local call, try, format, tonumber, KEYS, ARGV = redis.call, redis.pcall, string.format, tonumber, KEYS, ARGV
+local largest = 9007199254740991
+-- The clock is the server's, in whole microseconds, read once: every check of
+-- every question in this call is decided at the same instant.
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+-- How many milliseconds after the second in which it has recovered a key dies. A
+-- time to live only collects garbage; no decision depends on it.
+local grace = 2000
+-- instant returns the instant at an index of the log.
+local function instant(check, index)
+  local at = tonumber(call('LINDEX', check.key, index))
+  if at and at >= 0 and at % 1 == 0 and at <= largest then
+    return at
+  end
+  check.damaged = true
+end
+
+-- append_instants puts instants at the end of the log, as many at once as Lua can unpack.
+local function append_instants(check, instants)
+  for first = 1, #instants, 1000 do
+    call('RPUSH', check.key, unpack(instants, first, math.min(first + 999, #instants)))
+  end
+end
+
+-- first_after returns the index of the first instant after a moment, doubling the
+-- step from the head, where the expired ones are, and then halving it.
+local function first_after(check, moment, length)
+  local low, high, step = 0, 0, 1 -- all before low are not after, high is
+  while high < length do
+    local at = instant(check, high)
+    if not at then
+      return 0
+    end
+    if at > moment then
+      break
+    end
+    low, high, step = high + 1, high + step, step * 2
+  end
+  if high > length then
+    high = length
+  end
+  while low < high do
+    local middle = (low + high - (low + high) % 2) / 2
+    local at = instant(check, middle)
+    if not at then
+      return 0
+    end
+    if at > moment then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+
+-- left_of returns how long the instant at an index still counts. One from the
+-- future counts as from now.
+local function left_of(check, index)
+  local at, window = instant(check, index), check.limit.pace
+  if not at or at <= now - window then -- the log is not in order
+    check.damaged = true
+    return 0
+  end
+  if at > now then
+    at = now
+  end
+  return at + window - now
+end
+
+-- observe_log returns how long the oldest unit of a log still counts, how long the first check
+-- has to wait that does not fit, and how long the newest unit still counts.
+local function observe_log(check, length, count)
+  local limit = check.limit
+  local first = first_after(check, now - limit.pace, length)
+  check.first = first
+  if first == length or check.damaged then
+    return 0, 0, 0
+  end
+  if length - first > limit.capacity then
+    first = length - limit.capacity
+    check.first, check.repair = first, true
+  end
+  check.used = length - first
+  local newest = instant(check, -1)
+  if not newest then
+    return 0, 0, 0
+  end
+  check.former = newest + limit.pace
+  if newest > now then
+    check.future = length - math.max(first, first_after(check, now, length))
+    check.repair = true
+  end
+  local wait, granted, room, costs = 0, 0, limit.capacity - check.used, check.costs
+  local next = check.cost
+  if costs then
+    while granted < count and costs[granted + 1] <= room do
+      granted = granted + 1
+      room = room - costs[granted]
+    end
+    next = costs[granted + 1] or 0
+  elseif next > 0 then
+    granted = (room - room % next) / next
+    room = room - granted * next
+  end
+  if granted < count and next > room and next <= limit.capacity then
+    local missing = next - room
+    if missing > check.used then -- of those that are granted now
+      wait = limit.pace
+    else
+      wait = left_of(check, first + missing - 1)
+    end
+  end
+  return left_of(check, first), wait, left_of(check, length - 1)
+end
+
+-- Settles what decisions have charged: gives back what was too much, and adds what was
+-- too little.
+--
+-- KEYS  for each check its key, and one for its past: how low the level of a meter may
+--       have come since something was charged, as far as settlements have seen it. That
+--       is a text of numbers (empty, or those of a named limit), a semicolon, and points:
+--       the instant at which something was given back, or the key was reset, and the
+--       least that was used from then on until the last point. See past.go.
+-- ARGV  for each check: its limit; the units to add or, below 0, to give back; what was
+--       used after the charge; the instant of the charge, or 0 if it is not known; and
+--       how: "raise" if the units are the least to be used, "firm" if a place in a queue
+--       is given back even if others queue behind it, "reset" if nothing is to be left of
+--       the key, or "settle".
+--
+-- Returns for each check a 0 if it was settled, or a 1 if Redis refused; then, in a line of its
+-- own, why it refused the first of these.
+
+local limits, argument, most_points = {}, 1, 16
+
+local function settle(number)
+  argument = (number - 1) / 2 * 5 + 1
+-- Reads the limit of a check from the arguments.
+--
+-- The checks of a call share their limits, so each is taken apart once. It is
+-- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
+-- the next check belongs to the same question, then algorithm, capacity, pace,
+-- tick, and numbers.
+local limit = limits[ARGV[argument]]
+if not limit then
+  local mode, joined, algorithm, capacity, pace, tick, numbers =
+    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%d+) (%d+) (%d+) ?(.*)$')
+  limit = {
+    charged = mode == 'take',
+    more = joined == '+',
+    algorithm = algorithm,
+    capacity = tonumber(capacity),
+    pace = tonumber(pace),
+    tick = tonumber(tick),
+    numbers = numbers,
+  }
+  limits[ARGV[argument]] = limit
+end
+  -- A named limit's numbers may have changed since the charge: those stand that the
+  -- state has. Capacities of windows are no part of them, so what others have used is
+  -- not cut down to this one's.
+  local charged, algorithm = limit, limit.algorithm
+  local meter = not (algorithm == 'fixed-window' or algorithm == 'sliding-window' or algorithm == 'sliding-log')
+  local weight, former = 1, 1
+  limit = {}
+  for name, value in pairs(charged) do
+    limit[name] = value
+  end
+  if not meter then
+    limit.capacity = largest
+  end
+  if charged.numbers ~= '' and algorithm ~= 'sliding-log' then
+    local text
+    if algorithm == 'gcra' then
+      text = try('GET', KEYS[number])
+      text = type(text) == 'string' and string.match(text, '^%d+ %d+ (.*)$')
+    else
+      text = try('HMGET', KEYS[number], 'numbers')[1]
+    end
+    if text and text ~= charged.numbers then
+      local pattern = '^(%d+) ?(%d*) ?(%d*) ?(%d*)$'
+      local first, second, third, fourth = string.match(text, pattern)
+      first, second, third, fourth = tonumber(first), tonumber(second), tonumber(third), tonumber(fourth)
+      if meter and first and second and third and fourth and first * second * third * fourth > 0 then
+        former = tonumber((select(2, string.match(charged.numbers, pattern))))
+        weight = second
+        limit.capacity, limit.pace, limit.tick, limit.numbers = first, third, fourth, text
+      elseif algorithm == 'fixed-window' and first and first > 0 then
+        limit.pace, limit.numbers = first, text
+      elseif algorithm == 'sliding-window' and first and second and first * second > 0 then
+        limit.pace, limit.tick, limit.numbers = first, second, text
+      end
+    end
+  end
+-- Reads a check of a limit from the arguments, and what its key has used.
+--
+-- A call that is asked several times at once has how often behind each of its costs. One whose
+-- first check has another cost each time has all of these instead, with commas in between.
+local cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
+if not cost then
+  cost, count = string.match(ARGV[argument + 1], '^(%d+) (%d+)$')
+  cost, count = tonumber(cost), tonumber(count)
+  if not cost then
+    costs = {}
+    for each in string.gmatch(ARGV[argument + 1], '%d+') do
+      costs[#costs + 1] = tonumber(each)
+    end
+    cost, count = costs[1], #costs
+  end
+end
+local check = { key = KEYS[number], limit = limit, cost = cost, costs = costs, used = 0, former = -1 }
+local seen, room = '0', nil
+local state, found, level, at, numbers, absolute
+
+if limit.algorithm == 'leaky' then
+if limit.numbers == '' then
+  state = try('HMGET', check.key, 'level', 'last_leak')
+else
+  state = try('HMGET', check.key, 'level', 'last_leak', 'numbers')
+end
+if state[1] or state[2] then
+  found, level, at, numbers = true, tonumber(state[1]), tonumber(state[2]), state[3] or ''
+end
+
+elseif limit.algorithm == 'shaping' then
+if limit.numbers ~= '' then
+  state = try('HMGET', check.key, 'next_free', 'left', 'numbers')
+elseif limit.pace > 1 then
+  state = try('HMGET', check.key, 'next_free', 'left')
+else
+  state = try('HMGET', check.key, 'next_free')
+end
+if state[1] or state[2] then
+  found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true
+end
+
+elseif limit.algorithm == 'token-bucket' then
+if limit.numbers == '' then
+  state = try('HMGET', check.key, 'tokens', 'last_refill')
+else
+  state = try('HMGET', check.key, 'tokens', 'last_refill', 'numbers')
+end
+if state[1] or state[2] then
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
+  local capacity, tokens = limit.capacity, tonumber(state[1])
+  if numbers ~= limit.numbers then
+    capacity = tonumber(string.match(numbers, '^%d+'))
+  end
+  level = capacity and tokens and tokens >= 0 and capacity - tokens
+end
+
+elseif limit.algorithm == 'gcra' then
+state = try('GET', check.key)
+if type(state) ~= 'table' then
+  if state then
+    found, level, at, numbers, absolute = true, 0, tonumber(state), '', true
+    if not at then
+      at, level, numbers = string.match(state, '^(%d+) (%d+) ?(.*)$')
+      level, at = tonumber(level), tonumber(at)
+    end
+  end
+  state = nil
+end
+
+elseif limit.algorithm == 'fixed-window' then
+if limit.numbers == '' then
+  state = try('HMGET', check.key, 'count', 'start')
+else
+  state = try('HMGET', check.key, 'count', 'start', 'numbers')
+end
+check.left = 0
+if state[1] or state[2] then
+  local count, start, window = tonumber(state[1]), tonumber(state[2]), limit.pace
+  if (state[3] or '') ~= limit.numbers then
+    window = tonumber(state[3])
+  end
+  if not (count and start and window and count > 0 and start >= 0 and window >= 0)
+    or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then
+    check.damaged = true
+  else
+    -- An open window closes when it was said to, whatever the length of the
+    -- next one, but never later than a full window from now.
+    local left = start + window - now
+    if left > limit.pace then
+      left = limit.pace
+      check.repair = true
+    end
+    if left > 0 then
+      check.left, check.used = left, count
+      if count > limit.capacity then
+        check.used = limit.capacity
+        check.repair = true
+      end
+      if not check.repair then
+        check.former = start + window
+      end
+    end
+  end
+end
+seen = format('%d %d', check.used, check.left)
+
+elseif limit.algorithm == 'sliding-window' then
+if limit.numbers == '' then
+  state = try('HMGET', check.key, 'current', 'previous', 'start')
+else
+  state = try('HMGET', check.key, 'current', 'previous', 'start', 'numbers')
+end
+local capacity, window, tick = limit.capacity, limit.pace, limit.tick
+local ticks = (now - now % tick) / tick
+local elapsed = ticks % window
+local current, previous = 0, 0
+if state[1] or state[2] or state[3] then
+  local start, former_numbers, then_elapsed = tonumber(state[3]), state[4] or '', elapsed
+  current, previous = tonumber(state[1]), tonumber(state[2])
+  if former_numbers ~= limit.numbers then
+    window, tick = string.match(former_numbers, '^(%d+) (%d+) %d+$')
+    window, tick = tonumber(window), tonumber(tick)
+    if window and window * tick > 0 and window <= largest and tick <= largest then
+      ticks = (now - now % tick) / tick
+      then_elapsed = ticks % window
+    else
+      check.damaged = true
+    end
+  end
+  if check.damaged or not (current and previous and start and current >= 0 and previous >= 0 and start >= 0)
+    or current % 1 + previous % 1 + start % 1 ~= 0
+    or current > largest or previous > largest or start > largest then
+    check.damaged, current, previous = true, 0, 0
+  else
+    -- The counts as they stand in the window of this instant.
+    local age = ticks - then_elapsed - start / tick
+    if age < 0 then
+      check.repair = true
+    elseif age >= 2 * window then
+      current, previous = 0, 0
+    elseif age >= window then
+      current, previous = 0, current
+    end
+    if window == limit.pace and tick == limit.tick then
+      check.former = start + 2 * window * tick
+      if former_numbers == limit.numbers then
+        check.stored = previous
+      end
+    else
+      -- Windows of another length: what is used moves into the current one. A
+      -- refusal leaves it so only if that ends sooner. Else two lengths that take
+      -- turns, as during a deployment, would put the end off for ever.
+      local weighted = previous * (window - then_elapsed)
+      local part = weighted % window
+      current, previous = current + (weighted - part) / window, 0
+      if part > 0 then
+        current = current + 1
+      end
+      check.repair = check.repair or limit.pace * limit.tick < window * tick
+    end
+    -- Counts of another capacity stand as far as what is used of them, by their weights, fits
+    -- in this one.
+    if former_numbers ~= limit.numbers or current > capacity or previous > capacity then
+      if current > capacity then
+        current = capacity
+        check.repair = true
+      end
+      local free, left = (capacity - current) * limit.pace, limit.pace - elapsed
+      if previous * left > free then
+        previous = (free - free % left) / left
+        check.repair = true
+      end
+    end
+  end
+end
+check.used, check.previous, check.elapsed = current, previous, elapsed
+seen = format('%d %d %d', current, previous, elapsed)
+local weighted = previous * (limit.pace - elapsed)
+room = capacity - current - (weighted + -weighted % limit.pace) / limit.pace
+
+elseif limit.algorithm == 'sliding-log' then
+state = try('LLEN', check.key)
+check.first, check.future, check.newest = 0, 0, 0
+check.renumbered = limit.numbers ~= '' -- perhaps: the instants do not tell
+seen = '0 0 0 0'
+if type(state) ~= 'table' then
+  if state > 0 then
+    local oldest, wait, newest = observe_log(check, state, count)
+    if check.damaged then
+      check.used, check.first, check.future = 0, 0, 0
+    else
+      check.newest = newest
+      seen = format('%d %d %d %d', check.used, oldest, wait, newest)
+    end
+  end
+  state = nil
+end
+
+end
+-- The arithmetic of a meter: a level that drains at a steady pace. A leaky bucket
+-- stores the level, a token bucket what is missing from full, GCRA and shaping
+-- the instant at which the level will have drained to less than one tick's worth.
+-- What they found, if they found anything, is the level at an instant and the
+-- numbers under which it was left. absolute says that a clock which steps back
+-- counts the time twice, as it must where only an instant is stored; else the
+-- level stands until the clock has moved on.
+
+if found then
+  local used, capacity, tick, pace = 0, limit.capacity, limit.tick, limit.pace
+  if not (level and at and level >= 0 and at >= 0 and level % 1 == 0 and at % 1 == 0)
+    or level > largest or at > largest then
+    check.damaged = true
+  elseif numbers == limit.numbers then
+    check.former = at + level / pace * tick
+    local elapsed = (now - now % tick - at) / tick
+    if elapsed < 0 and not absolute then
+      elapsed = 0
+      check.repair = true
+    end
+    used = level - elapsed * pace
+    if used < 0 then
+      used = 0
+    elseif used > capacity then
+      used = capacity
+      check.repair = true
+    end
+  else
+    -- A named limit whose numbers have changed. What was used drains with the former
+    -- ones until now, and becomes ceil(used · weight / former weight), exactly.
+    local full, former, drain, length = string.match(numbers, '^(%d+) (%d+) (%d+) (%d+)$')
+    full, former, drain, length = tonumber(full), tonumber(former), tonumber(drain), tonumber(length)
+    if limit.numbers == '' or not (full and former * drain * length > 0)
+      or full > largest or former > largest or drain > largest or length > largest then
+      check.damaged = true
+    else
+      check.repair = true
+      local elapsed = (now - now % length - at) / length
+      if elapsed < 0 and not absolute then
+        elapsed = 0
+      end
+      used = math.min(full, math.max(0, level - elapsed * drain))
+      local weight = tonumber(string.match(limit.numbers, '^%d+ (%d+)'))
+      local part = used % former
+      local events = (used - part) / former
+      -- ceil(part · weight / former) by long multiplication, from the highest bit of
+      -- weight down: the product itself may need more than 53 bits.
+      local result, rest, bit, left = 0, 0, 1, weight
+      while bit * 2 <= left do
+        bit = bit * 2
+      end
+      while bit >= 1 do
+        result, rest = result * 2, rest * 2
+        if rest >= former then
+          result, rest = result + 1, rest - former
+        end
+        if left >= bit then
+          left = left - bit
+          if rest >= former - part then
+            result, rest = result + 1, rest - (former - part)
+          else
+            rest = rest + part
+          end
+        end
+        bit = bit / 2
+      end
+      if rest > 0 then
+        result = result + 1
+      end
+      used = math.min(capacity, events * weight + result)
+    end
+  end
+  check.used, seen = used, format('%d', used)
+end
+
+-- A key of another type is damage, too. Any other error ends the script.
+if state and state.err then
+  if not string.find(state.err, 'WRONGTYPE', 1, true) then
+    error(state.err, 0)
+  end
+  check.damaged = true
+end
+  if check.used + (check.left or check.previous or 0) == 0 and limit.numbers ~= charged.numbers then
+    -- It has recovered, so that the numbers which it was left with mean nothing.
+    limit = charged
+    if check.elapsed then
+      check.elapsed = (now - now % limit.tick) / limit.tick % limit.pace
+    end
+  end
+  local units, after, at, how =
+    check.cost, tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3]), ARGV[argument + 4]
+  local known, raise = at > 0, how == 'raise'
+  local ticks = (now - now % limit.tick - at + at % limit.tick) / limit.tick -- since the charge
+  local charge, before, mark = 0, check.previous, nil
+  local reset, noted = how == 'reset', nil
+
+  -- How low the level may have come since the charge, where it is to be given back. Of a log its
+  -- instants tell: those of before a reset are gone.
+  local log = algorithm == 'sliding-log'
+  local points, low = {}, largest
+  local numbers, list
+  if (units < 0 or reset) and not log then
+    local text = try('GET', KEYS[number + 1])
+    if type(text) == 'string' then
+      numbers, list = string.match(text, '^([^;]*);(.*)$')
+      for instant, level in string.gmatch(list or '', '(%d+) (%d+)') do
+        points[#points + 1] = { at = tonumber(instant), low = tonumber(level) }
+      end
+    end
+  end
+  local last = points[#points]
+  local open = 0 -- what has certainly been used since the last point
+  if last and last.low > 0 and numbers == limit.numbers and now >= last.at then
+    open = math.max(0, last.low - (now - now % limit.tick - last.at + last.at % limit.tick) / limit.tick * limit.pace)
+  end
+  if known and at > now and not log then
+    low = 0 -- it was charged before the clock stepped back, nobody knows when
+  elseif known then
+    for _, point in ipairs(points) do
+      if point.at > at then
+        low = math.min(point.low, open)
+        break
+      end
+    end
+  end
+
+  if reset then
+    if call('DEL', KEYS[number]) == 1 and not log or last then
+      noted = 0
+    end
+    charge, before, check.previous = 0, nil, nil
+  elseif check.damaged then
+    -- The next question mends it.
+  elseif units < 0 and low == 0 then
+    -- Nothing is left of it.
+  elseif meter then
+    -- Of a charge a meter gets back what has not drained since: the rest would have
+    -- found it empty without the charge. If others have charged meanwhile, less may
+    -- have drained; then too little is given back.
+    local left = after - math.max(0, ticks) * limit.pace
+    if limit.numbers ~= charged.numbers then
+      -- It has drained under both numbers, for unknown times: under which more has.
+      local elsewhen = (now - now % charged.tick - at + at % charged.tick) / charged.tick
+      local then_left = math.max(0, after - math.max(0, elsewhen) * charged.pace)
+      left = math.min(limit.capacity, (after - after % former) / former * weight) - math.max(0, ticks) * limit.pace
+      left = math.min(left, (then_left - then_left % former) / former * weight)
+      units = units / former * weight
+    end
+    -- Of a charge that nobody came after nobody has to know.
+    local alone = known and low == largest and limit.numbers == charged.numbers and check.used == math.max(0, left)
+    left = math.min(left, low)
+    units = math.max(-limit.capacity, math.min(units, limit.capacity))
+    if raise then
+      charge = math.max(0, units - check.used)
+    elseif units > 0 then
+      charge = math.min(units, limit.capacity - check.used)
+    elseif not known then
+      charge = -math.min(check.used, -units)
+    elseif algorithm ~= 'shaping' or how == 'firm' or check.used <= math.max(0, left) then
+      charge = -math.max(0, math.min(check.used, -units, left))
+    end
+    if charge < 0 and not alone then
+      noted = check.used + charge
+    end
+  elseif algorithm == 'fixed-window' then
+    if not known or check.left > 0 and at >= now + check.left - limit.pace then -- its window is open
+      if raise then
+        units = math.max(0, units - check.used)
+      end
+      charge = math.max(-check.used, math.min(units, math.max(0, charged.capacity - check.used)))
+    end
+  elseif algorithm == 'sliding-window' then
+    local age = known and ticks - check.elapsed or 0
+    if age <= 0 then
+      local weighted = check.previous * (limit.pace - check.elapsed)
+      weighted = (weighted + (-weighted) % limit.pace) / limit.pace
+      if raise then
+        units = math.max(0, units - check.used - weighted)
+      end
+      if units > 0 then
+        units = math.max(0, math.min(units, charged.capacity - check.used - weighted))
+      end
+      charge = math.max(-check.used, units)
+      if not known then
+        check.previous = math.max(0, check.previous + units - charge)
+      end
+    elseif age <= limit.pace then
+      if raise then
+        units = math.max(0, units - check.previous)
+      end
+      units = math.min(units, math.max(0, charged.capacity - check.previous))
+      check.previous = math.max(0, check.previous + units)
+    end
+  elseif units < 0 then -- of a log
+    if known then
+      call('LREM', check.key, format('%d', units), format('%d', at))
+    else
+      call('LTRIM', check.key, '0', format('%d', units - 1))
+    end
+  else
+    if raise then
+      units = units - check.used
+    end
+    units = math.min(units, charged.capacity - check.used)
+    if not known then
+      at = now
+    end
+    if units > 0 and at > now - limit.pace then
+      if check.first > 0 then
+        call('LTRIM', check.key, format('%d', check.first), '-1')
+      end
+      -- The log is in order, so what was admitted later is put behind.
+      local place = first_after(check, at, check.used)
+      local later = call('LRANGE', check.key, format('%d', place), '-1')
+      if #later > 0 then
+        call('LTRIM', check.key, '0', format('%d', -1 - #later))
+      end
+      local instants, text = {}, format('%d', at)
+      for unit = 1, units + #later do
+        instants[unit] = later[unit - units] or text
+      end
+      append_instants(check, instants)
+    end
+  end
+
+  if noted then
+    local instant = now
+    if last then
+      if now < last.at then
+        instant, noted = last.at, 0
+      end
+      open = math.min(open, noted)
+      while #points > 0 and points[#points].low >= open do
+        points[#points] = nil
+      end
+      if open < noted then
+        points[#points + 1] = { at = last.at, low = open }
+      end
+    end
+    points[#points + 1] = { at = instant, low = noted }
+    if #points > most_points then
+      points[2].low = points[1].low
+      table.remove(points, 1)
+    end
+    local text, recovery = {}, 0
+    for i, point in ipairs(points) do
+      text[i] = format('%d %d', point.at, point.low)
+    end
+    for _, l in ipairs({ limit, charged }) do
+      local ticks = 2 * l.pace
+      if meter then
+        ticks = (l.capacity + (-l.capacity) % l.pace) / l.pace
+      end
+      recovery = math.max(recovery, ticks * l.tick)
+    end
+    local full = instant + recovery
+    local set = { KEYS[number + 1], limit.numbers .. ';' .. table.concat(text, ' '),
+      'PXAT', format('%d', (full - full % 1000000) / 1000 + grace) }
+    if reset then
+      try('SET', unpack(set)) -- a server that has no memory left can still reset
+    else
+      call('SET', unpack(set))
+    end
+  end
+  if reset then
+    -- That is all.
+  elseif log then
+    local newest = not check.damaged and tonumber(call('LINDEX', check.key, '-1'))
+    if newest then
+      local full = newest + limit.pace
+      if not check.renumbered or call('PTTL', check.key) < (full - now) / 1000 then
+        call('PEXPIREAT', check.key, format('%d', (full - full % 1000000) / 1000 + grace))
+      end
+    end
+  elseif charge ~= 0 or check.previous ~= before then
+    if check.used + charge + (check.previous or 0) > 0 then
+-- Writes the state of a check, and renews its time to live if the recovery reaches into another
+-- second. It looks whether that is long enough one time in sixteen, since the key may have been
+-- robbed of it, and each time where it may have been set under other numbers.
+local full
+if limit.algorithm == 'leaky' then
+local level, at = check.used + charge, now - now % limit.tick
+full = at + level / limit.pace * limit.tick
+if limit.numbers == '' then
+  call('HSET', check.key, 'level', format('%d', level), 'last_leak', format('%d', at))
+else
+  call('HSET', check.key, 'level', format('%d', level), 'last_leak', format('%d', at), 'numbers', limit.numbers)
+end
+elseif limit.algorithm == 'shaping' then
+local level, pace, tick = check.used + charge, limit.pace, limit.tick
+local left = level % pace
+local at = now - now % tick + (level - left) / pace * tick
+full = at + left / pace * tick
+if limit.numbers ~= '' then
+  call('HSET', check.key, 'next_free', format('%d', at), 'left', format('%d', left), 'numbers', limit.numbers)
+elseif pace > 1 then
+  call('HSET', check.key, 'next_free', format('%d', at), 'left', format('%d', left))
+else
+  call('HSET', check.key, 'next_free', format('%d', at))
+end
+elseif limit.algorithm == 'token-bucket' then
+local level, at = check.used + charge, now - now % limit.tick
+full = at + level / limit.pace * limit.tick
+local tokens = format('%d', limit.capacity - level)
+if limit.numbers == '' then
+  call('HSET', check.key, 'tokens', tokens, 'last_refill', format('%d', at))
+else
+  call('HSET', check.key, 'tokens', tokens, 'last_refill', format('%d', at), 'numbers', limit.numbers)
+end
+elseif limit.algorithm == 'gcra' then
+local level, pace, tick = check.used + charge, limit.pace, limit.tick
+local left = level % pace
+local at = now - now % tick + (level - left) / pace * tick
+full = at + left / pace * tick
+local text = format('%d', at)
+if limit.numbers ~= '' then
+  text = format('%s %d %s', text, left, limit.numbers)
+elseif pace > 1 then
+  text = format('%s %d', text, left)
+end
+call('SET', check.key, text, 'KEEPTTL')
+elseif limit.algorithm == 'fixed-window' then
+if check.left == 0 then
+  check.left = limit.pace
+end
+full = now + check.left
+local admitted, opened = format('%d', check.used + charge), format('%d', full - limit.pace)
+if limit.numbers == '' then
+  call('HSET', check.key, 'count', admitted, 'start', opened)
+else
+  call('HSET', check.key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
+end
+elseif limit.algorithm == 'sliding-window' then
+local start = now - now % limit.tick - check.elapsed * limit.tick
+full = start + 2 * limit.pace * limit.tick
+local current, previous = format('%d', check.used + charge), format('%d', check.previous)
+if full == check.former and check.previous == check.stored and not check.repair then -- the same window
+  call('HSET', check.key, 'current', current)
+elseif limit.numbers == '' then
+  call('HSET', check.key, 'current', current, 'previous', previous, 'start', format('%d', start))
+else
+  call('HSET', check.key, 'current', current, 'previous', previous, 'start', format('%d', start), 'numbers', limit.numbers)
+end
+elseif limit.algorithm == 'sliding-log' then
+if check.first > 0 or check.future > 0 then
+  call('LTRIM', check.key, format('%d', check.first), format('%d', -1 - check.future))
+end
+local instants, at = {}, format('%d', now)
+for unit = 1, charge + check.future do
+  instants[unit] = at
+end
+append_instants(check, instants)
+full = now + limit.pace
+if charge == 0 then
+  full = now + check.newest
+end
+end
+full = full - full % 1000000
+local renew = check.repair or full ~= check.former - check.former % 1000000
+if not renew and (check.renumbered or now % 16 == 0) then
+  local lives = call('PTTL', check.key)
+  if lives == -1 then
+    mark = '+'
+  end
+  renew = lives < (full - now) / 1000
+end
+if renew then
+  call('PEXPIREAT', check.key, format('%d', full / 1000 + grace))
+end
+    else
+      call('DEL', check.key)
+    end
+  end
+end
+
+local results, refusal = {}, nil
+for number = 1, #KEYS, 2 do
+  local settled, problem = pcall(settle, number)
+  if settled then
+    results[#results + 1] = '0'
+  else
+    results[#results + 1] = '1'
+    refusal = refusal or type(problem) == 'table' and problem.err or tostring(problem)
+  end
+end
+if refusal then
+  results[#results] = results[#results] .. '\n' .. refusal
+end
+return table.concat(results, ' ')
