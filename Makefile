@@ -110,7 +110,7 @@ search: redis ## look for random histories on which a store and the exact model 
 	$(GO) test -count=1 -timeout 60m ./core -run KeepsTheLaws -rapid.seed=0 -rapid.checks=$(CHECKS)
 
 .PHONY: soak
-soak: redis ## everything at once, with faults, for DURATION (10m), against an exact model
+soak: redis ## everything at once, with faults, for DURATION (10m), on a server and then on a cluster
 	$(GO) test -race -count=1 -timeout 0 -v -run '^TestSoak' ./internal/faults -soak $(DURATION)
 
 .PHONY: cover

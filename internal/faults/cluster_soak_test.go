@@ -27,7 +27,7 @@ type innocent struct {
 // callers who leave, with connections that break in between, leaves on each key what was admitted,
 // settled and not given back, and nothing else.
 func TestSoakOfACluster(t *testing.T) {
-	t.Parallel()
+	shareTheMachine(t)
 	s := newClusterSite(t, redistest.StartCluster(t))
 	calls, phases := 0, 0
 	for end := time.Now().Add(*soakFor); phases < 2 || time.Now().Before(end); phases++ {

@@ -79,7 +79,7 @@ type soak struct {
 // questions in one does not matter. The reference is the store in memory, which agrees
 // with Redis on everything, as package storetest proves of both with an exact model.
 func TestSoak(t *testing.T) {
-	t.Parallel()
+	shareTheMachine(t)
 	s := newSoak(t)
 	var goroutines int
 	var heap uint64
@@ -102,6 +102,15 @@ func TestSoak(t *testing.T) {
 	}
 	if n := heapInUse(); n > heap+16<<20 {
 		t.Errorf("%d bytes in use, after %d at the beginning", n, heap)
+	}
+}
+
+// shareTheMachine lets other tests run meanwhile, unless this is a long run, at whose end goroutines and
+// memory are counted.
+func shareTheMachine(t *testing.T) {
+	t.Helper()
+	if *soakFor < time.Minute {
+		t.Parallel()
 	}
 }
 
