@@ -23,7 +23,7 @@ func TestCloseDrainsWhatIsNoQuestion(t *testing.T) {
 			return r.Settle(ctx, []Settlement{{Check: Check{Key: "key", Limit: limit, Cost: 5}}})
 		}},
 		"a reset": {"reset", func(ctx context.Context, r *Redis) error { return r.Reset(ctx, "key", []Limit{limit}) }},
-		"what a refused question gives back": {"firm", func(ctx context.Context, r *Redis) error {
+		"what a refused question gives back": {"settle", func(ctx context.Context, r *Redis) error {
 			checks := []Check{{Key: "key", Limit: limit, Cost: 1}, {Key: "full", Limit: limit, Cost: 1}}
 			decisions := make([]Decision, 2)
 			err := r.Decide(ctx, checks, decisions)

@@ -137,10 +137,10 @@ func appendCorrection(arguments []any, c *correction) []any {
 	switch {
 	case c.raise:
 		how = "raise"
-	case c.firm:
-		how = "firm"
 	case c.reset:
 		how = "reset"
+	case !c.firm && c.check.Limit.algorithm == shaping:
+		how = "last"
 	}
 	units := int64(c.events) * c.check.Limit.units.weight // no more than the capacity's
 	return append(arguments, c.check.Limit.words.phrases[0], units, c.at.Used, c.at.At, how)

@@ -71,30 +71,43 @@ type assembly struct {
 	of set
 }
 
-// include appends a file, and what it includes. Three names stand for parts of the
-// algorithms' files.
+// include appends a file, and what it includes. Some names stand for parts of the
+// algorithms' files: see prelude.lua.
 func (a *assembly) include(name string) {
 	switch name {
 	case "functions":
 		for _, algorithm := range a.of.algorithms() {
 			a.append(section(algorithm, name))
 		}
-	case "observe", "store":
-		branch := "if"
-		for _, algorithm := range a.of.algorithms() {
-			a.append(branch + " limit.algorithm == '" + algorithm.String() + "' then\n")
-			a.append(section(algorithm, name))
-			branch = "elseif"
-		}
-		a.append("end\n")
+	case "observe", "store", "renumber", "adjust":
+		a.branch(name)
 	case "meter":
-		if a.of&allMeters == 0 {
-			return
+		if a.of&allMeters != 0 {
+			a.append(partOf(luaFile(name), "observe"))
 		}
-		fallthrough
 	default:
 		a.append(luaFile(name))
 	}
+}
+
+// branch appends a part of each algorithm's file, for the limits of that algorithm. Those that have
+// the same share one.
+func (a *assembly) branch(name string) {
+	var texts []string
+	asked := make(map[string][]string) // by the text
+	for _, algorithm := range a.of.algorithms() {
+		text := section(algorithm, name)
+		if asked[text] == nil {
+			texts = append(texts, text)
+		}
+		asked[text] = append(asked[text], "limit.algorithm == '"+algorithm.String()+"'")
+	}
+	branch := "if "
+	for _, text := range texts {
+		a.append(branch + strings.Join(asked[text], " or ") + " then\n" + text)
+		branch = "elseif "
+	}
+	a.append("end\n")
 }
 
 // append appends text, with what its lines include.
@@ -113,11 +126,20 @@ func partName(line string) (name string, ok bool) {
 	return strings.CutPrefix(strings.TrimSpace(line), "--- ")
 }
 
-// section returns what stands below a name in an algorithm's file, up to the next one.
+// section returns a part of an algorithm's file. What a meter's lacks is that of all meters.
 func section(a algorithm, name string) string {
+	text := partOf(luaFile(strings.ReplaceAll(a.String(), "-", "_")), name)
+	if text == "" && allMeters&a.set() != 0 && name != "functions" {
+		return partOf(luaFile("meter"), name)
+	}
+	return text
+}
+
+// partOf returns what stands below a name in a file, up to the next one.
+func partOf(file, name string) string {
 	var text strings.Builder
 	within := false
-	for line := range strings.Lines(luaFile(strings.ReplaceAll(a.String(), "-", "_"))) {
+	for line := range strings.Lines(file) {
 		if found, ok := partName(line); ok {
 			within = found == name
 		} else if within {

@@ -108,7 +108,7 @@ func (proto) RedisError()     {}
 func TestGiveBackForACallerWhoHasGone(t *testing.T) {
 	given := 0
 	r := wired(t, func(command redis.Cmder) (string, error) {
-		if word(command, "firm") {
+		if word(command, "settle") {
 			given++
 		}
 		return "0", nil

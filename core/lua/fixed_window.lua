@@ -48,3 +48,21 @@ if limit.numbers == '' then
 else
   call('HSET', check.key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
 end
+
+--- renumber
+limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
+if charged.numbers ~= '' then
+  local text = try('HMGET', KEYS[number], 'numbers')[1]
+  local window = tonumber(string.match(text or '', '^%d+$'))
+  if window and window > 0 then
+    limit.pace, limit.numbers = window, text
+  end
+end
+
+--- adjust
+if not known or check.left > 0 and at >= now + check.left - limit.pace then -- its window is open
+  if raise then
+    units = math.max(0, units - check.used)
+  end
+  charge = math.max(-check.used, math.min(units, math.max(0, charged.capacity - check.used)))
+end

@@ -6,6 +6,7 @@
 -- counts the time twice, as it must where only an instant is stored; else the
 -- level stands until the clock has moved on.
 
+--- observe
 if found then
   local used, capacity, tick, pace = 0, limit.capacity, limit.tick, limit.pace
   if not (level and at and level >= 0 and at >= 0 and level % 1 == 0 and at % 1 == 0)
@@ -71,4 +72,52 @@ if found then
     end
   end
   check.used, seen = used, format('%d', used)
+end
+
+--- renumber
+drains = true
+if charged.numbers ~= '' then
+  local pattern, text = '^(%d+) (%d+) (%d+) (%d+)$', try('HMGET', KEYS[number], 'numbers')
+  if text.err then -- it is no hash, but may be a string that ends with the numbers
+    text = try('GET', KEYS[number])
+    text = type(text) == 'string' and string.match(text, '^%d+ %d+ (.*)$')
+  else
+    text = text[1]
+  end
+  local full, event, drain, tick = string.match(text or '', pattern)
+  full, event, drain, tick = tonumber(full), tonumber(event), tonumber(drain), tonumber(tick)
+  if text ~= charged.numbers and full and full * event * drain * tick > 0 then
+    former, weight = tonumber((select(2, string.match(charged.numbers, pattern)))), event
+    limit.capacity, limit.pace, limit.tick, limit.numbers = full, drain, tick, text
+  end
+end
+
+--- adjust
+-- Of a charge a meter gets back what has not drained since: the rest would have
+-- found it empty without the charge. If others have charged meanwhile, less may
+-- have drained; then too little is given back.
+local left = after - math.max(0, ticks) * limit.pace
+if limit.numbers ~= charged.numbers then
+  -- It has drained under both numbers, for unknown times: under which more has.
+  local elsewhen = (now - now % charged.tick - at + at % charged.tick) / charged.tick
+  local then_left = math.max(0, after - math.max(0, elsewhen) * charged.pace)
+  left = math.min(limit.capacity, (after - after % former) / former * weight) - math.max(0, ticks) * limit.pace
+  left = math.min(left, (then_left - then_left % former) / former * weight)
+  units = units / former * weight
+end
+-- No later charge depends on this one: no note is needed.
+local alone = known and low == largest and limit.numbers == charged.numbers and check.used == math.max(0, left)
+left = math.min(left, low)
+units = math.max(-limit.capacity, math.min(units, limit.capacity))
+if raise then
+  charge = math.max(0, units - check.used)
+elseif units > 0 then
+  charge = math.min(units, limit.capacity - check.used)
+elseif not known then
+  charge = -math.min(check.used, -units)
+elseif how ~= 'last' or check.used <= math.max(0, left) then
+  charge = -math.max(0, math.min(check.used, -units, left))
+end
+if charge < 0 and not alone then
+  noted = check.used + charge
 end

@@ -142,3 +142,47 @@ full = now + limit.pace
 if charge == 0 then
   full = now + check.newest
 end
+
+--- renumber
+tells = true -- its instants say what is left of a charge
+limit.capacity = largest -- what others have used is not cut down to this one's
+
+--- adjust
+if units < 0 then
+  if known then
+    call('LREM', check.key, format('%d', units), format('%d', at))
+  else
+    call('LTRIM', check.key, '0', format('%d', units - 1))
+  end
+else
+  if raise then
+    units = units - check.used
+  end
+  units = math.min(units, charged.capacity - check.used)
+  if not known then
+    at = now
+  end
+  if units > 0 and at > now - limit.pace then
+    if check.first > 0 then
+      call('LTRIM', check.key, format('%d', check.first), '-1')
+    end
+    -- The log is in order, so what was admitted later is put behind.
+    local place = first_after(check, at, check.used)
+    local later = call('LRANGE', check.key, format('%d', place), '-1')
+    if #later > 0 then
+      call('LTRIM', check.key, '0', format('%d', -1 - #later))
+    end
+    local instants, text = {}, format('%d', at)
+    for unit = 1, units + #later do
+      instants[unit] = later[unit - units] or text
+    end
+    append_instants(check, instants)
+  end
+end
+local newest = tonumber(call('LINDEX', check.key, '-1'))
+if newest then
+  local full = newest + limit.pace
+  if not check.renumbered or call('PTTL', check.key) < (full - now) / 1000 then
+    call('PEXPIREAT', check.key, format('%d', (full - full % 1000000) / 1000 + grace))
+  end
+end

@@ -87,3 +87,37 @@ elseif limit.numbers == '' then
 else
   call('HSET', check.key, 'current', current, 'previous', previous, 'start', format('%d', start), 'numbers', limit.numbers)
 end
+
+--- renumber
+limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
+if charged.numbers ~= '' then
+  local text = try('HMGET', KEYS[number], 'numbers')[1]
+  local window, tick = string.match(text or '', '^(%d+) (%d+) %d+$')
+  window, tick = tonumber(window), tonumber(tick)
+  if window and window * tick > 0 then
+    limit.pace, limit.tick, limit.numbers = window, tick, text
+  end
+end
+
+--- adjust
+local age = known and ticks - check.elapsed or 0
+if age <= 0 then
+  local weighted = check.previous * (limit.pace - check.elapsed)
+  weighted = (weighted + (-weighted) % limit.pace) / limit.pace
+  if raise then
+    units = math.max(0, units - check.used - weighted)
+  end
+  if units > 0 then
+    units = math.max(0, math.min(units, charged.capacity - check.used - weighted))
+  end
+  charge = math.max(-check.used, units)
+  if not known then
+    check.previous = math.max(0, check.previous + units - charge)
+  end
+elseif age <= limit.pace then
+  if raise then
+    units = math.max(0, units - check.previous)
+  end
+  units = math.min(units, math.max(0, charged.capacity - check.previous))
+  check.previous = math.max(0, check.previous + units)
+end

@@ -1,8 +1,8 @@
 -- A script makes its functions and tables anew in every call, and a call is
 -- short: they would be a third of its time. So a script is one piece, put together
 -- from files. Where a line begins with three dashes and a name, the file of that
--- name goes in. Three names stand for parts of the algorithms' files, which are what
--- follows the name there:
+-- name goes in. Some names stand for parts of the algorithms' files, which are what
+-- follows the name there; what a meter's file lacks is in meter.lua:
 --
 --   functions  what is called in more than one place, if anything is.
 --   observe    sets check.used, and seen, which are the numbers for the caller as
@@ -14,6 +14,13 @@
 --              no sense at all. It writes nothing. A meter leaves that to meter.lua.
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered.
+--   renumber   of a settlement: gives the limit the numbers that the state was left with,
+--              if it is named and those differ, and for a meter former and weight, which an
+--              event had and has by these. It sets drains if what is used drains at a pace, and
+--              tells if the state itself says what is left of a charge.
+--   adjust     of a settlement: sets charge, which is to be added to what is used, and for
+--              a meter noted, the level that later settlements have to know of. A log it
+--              writes itself.
 --
 -- A check has key, limit and cost, or costs; a limit has capacity and all costs in its own
 -- units, pace (what drains in a tick, or the ticks in a window), tick (its length
@@ -109,14 +116,6 @@ if state[1] or state[2] then
 end
 
 end
--- The arithmetic of a meter: a level that drains at a steady pace. A leaky bucket
--- stores the level, a token bucket what is missing from full, GCRA and shaping
--- the instant at which the level will have drained to less than one tick's worth.
--- What they found, if they found anything, is the level at an instant and the
--- numbers under which it was left. absolute says that a clock which steps back
--- counts the time twice, as it must where only an instant is stored; else the
--- level stands until the clock has moved on.
-
 if found then
   local used, capacity, tick, pace = 0, limit.capacity, limit.tick, limit.pace
   if not (level and at and level >= 0 and at >= 0 and level % 1 == 0 and at % 1 == 0)
@@ -183,6 +182,7 @@ if found then
   end
   check.used, seen = used, format('%d', used)
 end
+
 
 -- A key of another type is damage, too. Any other error ends the script.
 if state and state.err then

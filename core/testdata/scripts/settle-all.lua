@@ -1,8 +1,8 @@
 -- A script makes its functions and tables anew in every call, and a call is
 -- short: they would be a third of its time. So a script is one piece, put together
 -- from files. Where a line begins with three dashes and a name, the file of that
--- name goes in. Three names stand for parts of the algorithms' files, which are what
--- follows the name there:
+-- name goes in. Some names stand for parts of the algorithms' files, which are what
+-- follows the name there; what a meter's file lacks is in meter.lua:
 --
 --   functions  what is called in more than one place, if anything is.
 --   observe    sets check.used, and seen, which are the numbers for the caller as
@@ -14,6 +14,13 @@
 --              no sense at all. It writes nothing. A meter leaves that to meter.lua.
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered.
+--   renumber   of a settlement: gives the limit the numbers that the state was left with,
+--              if it is named and those differ, and for a meter former and weight, which an
+--              event had and has by these. It sets drains if what is used drains at a pace, and
+--              tells if the state itself says what is left of a charge.
+--   adjust     of a settlement: sets charge, which is to be added to what is used, and for
+--              a meter noted, the level that later settlements have to know of. A log it
+--              writes itself.
 --
 -- A check has key, limit and cost, or costs; a limit has capacity and all costs in its own
 -- units, pace (what drains in a tick, or the ticks in a window), tick (its length
@@ -151,9 +158,9 @@ end
 --       least that was used from then on until the last point. See past.go.
 -- ARGV  for each check: its limit; the units to add or, below 0, to give back; what was
 --       used after the charge; the instant of the charge, or 0 if it is not known; and
---       how: "raise" if the units are the least to be used, "firm" if a place in a queue
---       is given back even if others queue behind it, "reset" if nothing is to be left of
---       the key, or "settle".
+--       how: "raise" if the units are the least to be used, "last" for a place in a queue,
+--       which is given back only while nobody queues behind it, "reset" if nothing is to
+--       be left of the key, or "settle".
 --
 -- Returns for each check a 0 if it was settled, or a 1 if Redis refused; then, in a line of its
 -- own, why it refused the first of these.
@@ -186,39 +193,55 @@ end
   -- A named limit's numbers may have changed since the charge: those stand that the
   -- state has. Capacities of windows are no part of them, so what others have used is
   -- not cut down to this one's.
-  local charged, algorithm = limit, limit.algorithm
-  local meter = not (algorithm == 'fixed-window' or algorithm == 'sliding-window' or algorithm == 'sliding-log')
-  local weight, former = 1, 1
+  local charged, drains, tells, weight, former = limit, false, false, 1, 1
   limit = {}
   for name, value in pairs(charged) do
     limit[name] = value
   end
-  if not meter then
-    limit.capacity = largest
+if limit.algorithm == 'leaky' or limit.algorithm == 'shaping' or limit.algorithm == 'token-bucket' or limit.algorithm == 'gcra' then
+drains = true
+if charged.numbers ~= '' then
+  local pattern, text = '^(%d+) (%d+) (%d+) (%d+)$', try('HMGET', KEYS[number], 'numbers')
+  if text.err then -- it is no hash, but may be a string that ends with the numbers
+    text = try('GET', KEYS[number])
+    text = type(text) == 'string' and string.match(text, '^%d+ %d+ (.*)$')
+  else
+    text = text[1]
   end
-  if charged.numbers ~= '' and algorithm ~= 'sliding-log' then
-    local text
-    if algorithm == 'gcra' then
-      text = try('GET', KEYS[number])
-      text = type(text) == 'string' and string.match(text, '^%d+ %d+ (.*)$')
-    else
-      text = try('HMGET', KEYS[number], 'numbers')[1]
-    end
-    if text and text ~= charged.numbers then
-      local pattern = '^(%d+) ?(%d*) ?(%d*) ?(%d*)$'
-      local first, second, third, fourth = string.match(text, pattern)
-      first, second, third, fourth = tonumber(first), tonumber(second), tonumber(third), tonumber(fourth)
-      if meter and first and second and third and fourth and first * second * third * fourth > 0 then
-        former = tonumber((select(2, string.match(charged.numbers, pattern))))
-        weight = second
-        limit.capacity, limit.pace, limit.tick, limit.numbers = first, third, fourth, text
-      elseif algorithm == 'fixed-window' and first and first > 0 then
-        limit.pace, limit.numbers = first, text
-      elseif algorithm == 'sliding-window' and first and second and first * second > 0 then
-        limit.pace, limit.tick, limit.numbers = first, second, text
-      end
-    end
+  local full, event, drain, tick = string.match(text or '', pattern)
+  full, event, drain, tick = tonumber(full), tonumber(event), tonumber(drain), tonumber(tick)
+  if text ~= charged.numbers and full and full * event * drain * tick > 0 then
+    former, weight = tonumber((select(2, string.match(charged.numbers, pattern)))), event
+    limit.capacity, limit.pace, limit.tick, limit.numbers = full, drain, tick, text
   end
+end
+
+elseif limit.algorithm == 'fixed-window' then
+limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
+if charged.numbers ~= '' then
+  local text = try('HMGET', KEYS[number], 'numbers')[1]
+  local window = tonumber(string.match(text or '', '^%d+$'))
+  if window and window > 0 then
+    limit.pace, limit.numbers = window, text
+  end
+end
+
+elseif limit.algorithm == 'sliding-window' then
+limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
+if charged.numbers ~= '' then
+  local text = try('HMGET', KEYS[number], 'numbers')[1]
+  local window, tick = string.match(text or '', '^(%d+) (%d+) %d+$')
+  window, tick = tonumber(window), tonumber(tick)
+  if window and window * tick > 0 then
+    limit.pace, limit.tick, limit.numbers = window, tick, text
+  end
+end
+
+elseif limit.algorithm == 'sliding-log' then
+tells = true -- its instants say what is left of a charge
+limit.capacity = largest -- what others have used is not cut down to this one's
+
+end
 -- Reads a check of a limit from the arguments, and what its key has used.
 --
 -- A call that is asked several times at once has how often behind each of its costs. One whose
@@ -419,14 +442,6 @@ if type(state) ~= 'table' then
 end
 
 end
--- The arithmetic of a meter: a level that drains at a steady pace. A leaky bucket
--- stores the level, a token bucket what is missing from full, GCRA and shaping
--- the instant at which the level will have drained to less than one tick's worth.
--- What they found, if they found anything, is the level at an instant and the
--- numbers under which it was left. absolute says that a clock which steps back
--- counts the time twice, as it must where only an instant is stored; else the
--- level stands until the clock has moved on.
-
 if found then
   local used, capacity, tick, pace = 0, limit.capacity, limit.tick, limit.pace
   if not (level and at and level >= 0 and at >= 0 and level % 1 == 0 and at % 1 == 0)
@@ -494,6 +509,7 @@ if found then
   check.used, seen = used, format('%d', used)
 end
 
+
 -- A key of another type is damage, too. Any other error ends the script.
 if state and state.err then
   if not string.find(state.err, 'WRONGTYPE', 1, true) then
@@ -517,10 +533,9 @@ end
 
   -- How low the level may have come since the charge, where it is to be given back. Of a log its
   -- instants tell: those of before a reset are gone.
-  local log = algorithm == 'sliding-log'
   local points, low = {}, largest
   local numbers, list
-  if (units < 0 or reset) and not log then
+  if (units < 0 or reset) and not tells then
     local text = try('GET', KEYS[number + 1])
     if type(text) == 'string' then
       numbers, list = string.match(text, '^([^;]*);(.*)$')
@@ -534,7 +549,7 @@ end
   if last and last.low > 0 and numbers == limit.numbers and now >= last.at then
     open = math.max(0, last.low - (now - now % limit.tick - last.at + last.at % limit.tick) / limit.tick * limit.pace)
   end
-  if known and at > now and not log then
+  if known and at > now and not tells then
     low = 0 -- it was charged before the clock stepped back, nobody knows when
   elseif known then
     for _, point in ipairs(points) do
@@ -546,7 +561,7 @@ end
   end
 
   if reset then
-    if call('DEL', KEYS[number]) == 1 and not log or last then
+    if call('DEL', KEYS[number]) == 1 and not tells or last then
       noted = 0
     end
     charge, before, check.previous = 0, nil, nil
@@ -554,94 +569,105 @@ end
     -- The next question mends it.
   elseif units < 0 and low == 0 then
     -- Nothing is left of it.
-  elseif meter then
-    -- Of a charge a meter gets back what has not drained since: the rest would have
-    -- found it empty without the charge. If others have charged meanwhile, less may
-    -- have drained; then too little is given back.
-    local left = after - math.max(0, ticks) * limit.pace
-    if limit.numbers ~= charged.numbers then
-      -- It has drained under both numbers, for unknown times: under which more has.
-      local elsewhen = (now - now % charged.tick - at + at % charged.tick) / charged.tick
-      local then_left = math.max(0, after - math.max(0, elsewhen) * charged.pace)
-      left = math.min(limit.capacity, (after - after % former) / former * weight) - math.max(0, ticks) * limit.pace
-      left = math.min(left, (then_left - then_left % former) / former * weight)
-      units = units / former * weight
-    end
-    -- Of a charge that nobody came after nobody has to know.
-    local alone = known and low == largest and limit.numbers == charged.numbers and check.used == math.max(0, left)
-    left = math.min(left, low)
-    units = math.max(-limit.capacity, math.min(units, limit.capacity))
-    if raise then
-      charge = math.max(0, units - check.used)
-    elseif units > 0 then
-      charge = math.min(units, limit.capacity - check.used)
-    elseif not known then
-      charge = -math.min(check.used, -units)
-    elseif algorithm ~= 'shaping' or how == 'firm' or check.used <= math.max(0, left) then
-      charge = -math.max(0, math.min(check.used, -units, left))
-    end
-    if charge < 0 and not alone then
-      noted = check.used + charge
-    end
-  elseif algorithm == 'fixed-window' then
-    if not known or check.left > 0 and at >= now + check.left - limit.pace then -- its window is open
-      if raise then
-        units = math.max(0, units - check.used)
-      end
-      charge = math.max(-check.used, math.min(units, math.max(0, charged.capacity - check.used)))
-    end
-  elseif algorithm == 'sliding-window' then
-    local age = known and ticks - check.elapsed or 0
-    if age <= 0 then
-      local weighted = check.previous * (limit.pace - check.elapsed)
-      weighted = (weighted + (-weighted) % limit.pace) / limit.pace
-      if raise then
-        units = math.max(0, units - check.used - weighted)
-      end
-      if units > 0 then
-        units = math.max(0, math.min(units, charged.capacity - check.used - weighted))
-      end
-      charge = math.max(-check.used, units)
-      if not known then
-        check.previous = math.max(0, check.previous + units - charge)
-      end
-    elseif age <= limit.pace then
-      if raise then
-        units = math.max(0, units - check.previous)
-      end
-      units = math.min(units, math.max(0, charged.capacity - check.previous))
-      check.previous = math.max(0, check.previous + units)
-    end
-  elseif units < 0 then -- of a log
-    if known then
-      call('LREM', check.key, format('%d', units), format('%d', at))
-    else
-      call('LTRIM', check.key, '0', format('%d', units - 1))
-    end
   else
-    if raise then
-      units = units - check.used
+if limit.algorithm == 'leaky' or limit.algorithm == 'shaping' or limit.algorithm == 'token-bucket' or limit.algorithm == 'gcra' then
+-- Of a charge a meter gets back what has not drained since: the rest would have
+-- found it empty without the charge. If others have charged meanwhile, less may
+-- have drained; then too little is given back.
+local left = after - math.max(0, ticks) * limit.pace
+if limit.numbers ~= charged.numbers then
+  -- It has drained under both numbers, for unknown times: under which more has.
+  local elsewhen = (now - now % charged.tick - at + at % charged.tick) / charged.tick
+  local then_left = math.max(0, after - math.max(0, elsewhen) * charged.pace)
+  left = math.min(limit.capacity, (after - after % former) / former * weight) - math.max(0, ticks) * limit.pace
+  left = math.min(left, (then_left - then_left % former) / former * weight)
+  units = units / former * weight
+end
+-- No later charge depends on this one: no note is needed.
+local alone = known and low == largest and limit.numbers == charged.numbers and check.used == math.max(0, left)
+left = math.min(left, low)
+units = math.max(-limit.capacity, math.min(units, limit.capacity))
+if raise then
+  charge = math.max(0, units - check.used)
+elseif units > 0 then
+  charge = math.min(units, limit.capacity - check.used)
+elseif not known then
+  charge = -math.min(check.used, -units)
+elseif how ~= 'last' or check.used <= math.max(0, left) then
+  charge = -math.max(0, math.min(check.used, -units, left))
+end
+if charge < 0 and not alone then
+  noted = check.used + charge
+end
+elseif limit.algorithm == 'fixed-window' then
+if not known or check.left > 0 and at >= now + check.left - limit.pace then -- its window is open
+  if raise then
+    units = math.max(0, units - check.used)
+  end
+  charge = math.max(-check.used, math.min(units, math.max(0, charged.capacity - check.used)))
+end
+elseif limit.algorithm == 'sliding-window' then
+local age = known and ticks - check.elapsed or 0
+if age <= 0 then
+  local weighted = check.previous * (limit.pace - check.elapsed)
+  weighted = (weighted + (-weighted) % limit.pace) / limit.pace
+  if raise then
+    units = math.max(0, units - check.used - weighted)
+  end
+  if units > 0 then
+    units = math.max(0, math.min(units, charged.capacity - check.used - weighted))
+  end
+  charge = math.max(-check.used, units)
+  if not known then
+    check.previous = math.max(0, check.previous + units - charge)
+  end
+elseif age <= limit.pace then
+  if raise then
+    units = math.max(0, units - check.previous)
+  end
+  units = math.min(units, math.max(0, charged.capacity - check.previous))
+  check.previous = math.max(0, check.previous + units)
+end
+elseif limit.algorithm == 'sliding-log' then
+if units < 0 then
+  if known then
+    call('LREM', check.key, format('%d', units), format('%d', at))
+  else
+    call('LTRIM', check.key, '0', format('%d', units - 1))
+  end
+else
+  if raise then
+    units = units - check.used
+  end
+  units = math.min(units, charged.capacity - check.used)
+  if not known then
+    at = now
+  end
+  if units > 0 and at > now - limit.pace then
+    if check.first > 0 then
+      call('LTRIM', check.key, format('%d', check.first), '-1')
     end
-    units = math.min(units, charged.capacity - check.used)
-    if not known then
-      at = now
+    -- The log is in order, so what was admitted later is put behind.
+    local place = first_after(check, at, check.used)
+    local later = call('LRANGE', check.key, format('%d', place), '-1')
+    if #later > 0 then
+      call('LTRIM', check.key, '0', format('%d', -1 - #later))
     end
-    if units > 0 and at > now - limit.pace then
-      if check.first > 0 then
-        call('LTRIM', check.key, format('%d', check.first), '-1')
-      end
-      -- The log is in order, so what was admitted later is put behind.
-      local place = first_after(check, at, check.used)
-      local later = call('LRANGE', check.key, format('%d', place), '-1')
-      if #later > 0 then
-        call('LTRIM', check.key, '0', format('%d', -1 - #later))
-      end
-      local instants, text = {}, format('%d', at)
-      for unit = 1, units + #later do
-        instants[unit] = later[unit - units] or text
-      end
-      append_instants(check, instants)
+    local instants, text = {}, format('%d', at)
+    for unit = 1, units + #later do
+      instants[unit] = later[unit - units] or text
     end
+    append_instants(check, instants)
+  end
+end
+local newest = tonumber(call('LINDEX', check.key, '-1'))
+if newest then
+  local full = newest + limit.pace
+  if not check.renumbered or call('PTTL', check.key) < (full - now) / 1000 then
+    call('PEXPIREAT', check.key, format('%d', (full - full % 1000000) / 1000 + grace))
+  end
+end
+end
   end
 
   if noted then
@@ -669,7 +695,7 @@ end
     end
     for _, l in ipairs({ limit, charged }) do
       local ticks = 2 * l.pace
-      if meter then
+      if drains then
         ticks = (l.capacity + (-l.capacity) % l.pace) / l.pace
       end
       recovery = math.max(recovery, ticks * l.tick)
@@ -685,14 +711,6 @@ end
   end
   if reset then
     -- That is all.
-  elseif log then
-    local newest = not check.damaged and tonumber(call('LINDEX', check.key, '-1'))
-    if newest then
-      local full = newest + limit.pace
-      if not check.renumbered or call('PTTL', check.key) < (full - now) / 1000 then
-        call('PEXPIREAT', check.key, format('%d', (full - full % 1000000) / 1000 + grace))
-      end
-    end
   elseif charge ~= 0 or check.previous ~= before then
     if check.used + charge + (check.previous or 0) > 0 then
 -- Writes the state of a check, and renews its time to live if the recovery reaches into another
@@ -751,6 +769,7 @@ if limit.numbers == '' then
 else
   call('HSET', check.key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
 end
+
 elseif limit.algorithm == 'sliding-window' then
 local start = now - now % limit.tick - check.elapsed * limit.tick
 full = start + 2 * limit.pace * limit.tick
@@ -762,6 +781,7 @@ elseif limit.numbers == '' then
 else
   call('HSET', check.key, 'current', current, 'previous', previous, 'start', format('%d', start), 'numbers', limit.numbers)
 end
+
 elseif limit.algorithm == 'sliding-log' then
 if check.first > 0 or check.future > 0 then
   call('LTRIM', check.key, format('%d', check.first), format('%d', -1 - check.future))
@@ -775,6 +795,7 @@ full = now + limit.pace
 if charge == 0 then
   full = now + check.newest
 end
+
 end
 full = full - full % 1000000
 local renew = check.repair or full ~= check.former - check.former % 1000000
