@@ -27,6 +27,7 @@ type Context struct {
 	passed atomic.Bool
 	done   chan struct{} // closed when the deadline has passed
 	timer  *time.Timer
+	fired  atomic.Bool // the timer has, in the moment of sending: it may still look at this
 	mark   Mark
 }
 
@@ -52,7 +53,14 @@ func (c *Context) begin(patience time.Duration) {
 }
 
 // end reports whether the timer has not fired, so that the context can begin again.
-func (c *Context) end() bool { return c.timer.Stop() }
+func (c *Context) end() bool { return c.timer.Stop() && !c.fired.Load() }
+
+// postpone has the timer fire later.
+func (c *Context) postpone(d time.Duration) {
+	if !c.timer.Reset(d) {
+		c.fired.Store(true)
+	}
+}
 
 // strike is what the timer does: at the end of the patience, and of the budget if somebody has to
 // be told.
@@ -83,7 +91,7 @@ func (c *Context) markSent() error {
 	}
 	c.deadline.Store(elapsed + int64(c.budget))
 	if c.overdue != nil {
-		c.timer.Reset(c.budget)
+		c.postpone(c.budget)
 	}
 	return nil
 }
@@ -98,7 +106,7 @@ func (c *Context) SendAgain() {
 		return
 	}
 	c.deadline.Store(int64(time.Since(c.began) + c.patience))
-	c.timer.Reset(c.patience)
+	c.postpone(c.patience)
 }
 
 // Elapsed returns how long ago the batch was sent, or begun if it was not sent.
