@@ -109,6 +109,10 @@ fuzz: redis ## every fuzz target for FUZZTIME (30s)
 search: redis ## look for random histories on which a store and the exact model disagree, other ones each time
 	$(GO) test -count=1 -timeout 60m ./core -run KeepsTheLaws -rapid.seed=0 -rapid.checks=$(CHECKS)
 
+.PHONY: mutants
+mutants: redis ## plant the faults of docs/mutants.md, one at a time, and see that the tests notice
+	$(GO) run ./internal/mutants
+
 .PHONY: soak
 soak: redis ## everything at once, with faults, for DURATION (10m), on a server and then on a cluster
 	$(GO) test -race -count=1 -timeout 0 -v -run '^TestSoak' ./internal/faults -soak $(DURATION)
