@@ -1,73 +1,48 @@
 package core
 
 import (
-	"crypto/tls"
 	"fmt"
-	"maps"
 	"net"
 	"slices"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/ratelimit/core/internal/topology"
 )
 
-// clientSettings is what matters of a client's options.
-type clientSettings struct {
-	retries   int
-	redirects int // of a cluster's
-	deadlines bool
-	looksOnce bool // its connections are go-redis' own, see [Dialer]
-	tls       *tls.Config
-	network   string
-	addresses []string
-}
-
-// settingsOf returns the settings of a client, if it is one that has them.
-func settingsOf(rdb redis.UniversalClient) (s clientSettings, known bool) {
-	switch client := rdb.(type) {
-	case *redis.Client:
-		o := client.Options()
-		return clientSettings{o.MaxRetries, 0, o.ContextTimeoutEnabled, defaultDialer(o.Dialer), o.TLSConfig, o.Network, []string{o.Addr}}, true
-	case *redis.ClusterClient:
-		o := client.Options()
-		return clientSettings{o.MaxRetries, o.MaxRedirects, o.ContextTimeoutEnabled, defaultDialer(o.Dialer), o.TLSConfig, "tcp", o.Addrs}, true
-	case *redis.Ring:
-		o := client.Options()
-		return clientSettings{o.MaxRetries, 0, o.ContextTimeoutEnabled, defaultDialer(o.Dialer), o.TLSConfig, "tcp", slices.Collect(maps.Values(o.Addrs))}, true
-	}
-	return clientSettings{}, false
-}
+// clientSettings are those of the client that is examined.
+type clientSettings topology.Settings
 
 // diagnoseClient finds out whether the store's client suits a limiter.
 func (r *Redis) diagnoseClient() Diagnosis {
-	settings, known := settingsOf(r.topology.client)
+	found, known := r.topology.Settings()
 	if !known {
 		return Diagnosis{{
 			Name: "client", Severity: SeverityNotice,
-			Found:   fmt.Sprintf("the options of a %T cannot be seen", r.topology.client),
+			Found:   fmt.Sprintf("the options of a %T cannot be seen", r.topology.Client),
 			Meaning: "If it repeats what timed out, requests may be charged twice.",
 			Advice:  "Have it repeat nothing, and heed deadlines.",
 		}}
 	}
+	settings := clientSettings(found)
 	return Diagnosis{settings.diagnoseRetries(), settings.diagnoseDeadlines(), settings.diagnoseDialer(), settings.diagnoseEncryption()}
 }
 
 func (s *clientSettings) diagnoseRetries() Finding {
 	f := Finding{Name: "retries", Severity: SeverityOK, Found: "the client repeats no question (MaxRetries: -1)"}
-	if s.retries > 0 {
+	if s.Retries > 0 {
 		f.Severity = SeverityProblem
-		f.Found = fmt.Sprintf("the client repeats a question up to %d times (MaxRetries)", s.retries)
+		f.Found = fmt.Sprintf("the client repeats a question up to %d times (MaxRetries)", s.Retries)
 		f.Meaning = "A question that timed out may have been charged, and is charged again: clients get less than their limit."
 		f.Advice = "Set MaxRetries: -1 in the client's options; in a URL, leave max_retries out."
-	} else if s.redirects > 0 {
-		f.Found += fmt.Sprintf(", and follows up to %d redirections", s.redirects)
+	} else if s.Redirects > 0 {
+		f.Found += fmt.Sprintf(", and follows up to %d redirections", s.Redirects)
 		f.Meaning = "A cluster's client counts a connection that breaks among them, so a question may be charged twice then."
 	}
 	return f
 }
 
 func (s *clientSettings) diagnoseDeadlines() Finding {
-	if s.deadlines {
+	if s.Deadlines {
 		return Finding{Name: "deadlines", Severity: SeverityOK, Found: "the client heeds deadlines (ContextTimeoutEnabled)"}
 	}
 	return Finding{
@@ -79,7 +54,7 @@ func (s *clientSettings) diagnoseDeadlines() Finding {
 }
 
 func (s *clientSettings) diagnoseDialer() Finding {
-	if !s.looksOnce {
+	if !s.NoDialer {
 		return Finding{Name: "dialer", Severity: SeverityOK, Found: "the client was given a dialer"}
 	}
 	return Finding{
@@ -93,15 +68,15 @@ func (s *clientSettings) diagnoseDialer() Finding {
 func (s *clientSettings) diagnoseEncryption() Finding {
 	f := Finding{Name: "encryption", Severity: SeverityOK, Found: "TLS"}
 	switch {
-	case s.tls != nil && s.tls.InsecureSkipVerify && s.tls.VerifyConnection == nil && s.tls.VerifyPeerCertificate == nil:
+	case s.TLS != nil && s.TLS.InsecureSkipVerify && s.TLS.VerifyConnection == nil && s.TLS.VerifyPeerCertificate == nil:
 		f.Severity = SeverityNotice
 		f.Found = "TLS, but the server's certificate is not verified (InsecureSkipVerify)"
 		f.Meaning = "Whoever stands in between can pretend to be Redis, learn the password and decide."
 		f.Advice = "Set RootCAs in the client's TLSConfig to the authority that issued the certificate."
-	case s.tls != nil:
-	case s.network == "unix":
+	case s.TLS != nil:
+	case s.Network == "unix":
 		f.Found = "none, over a Unix socket"
-	case !slices.ContainsFunc(s.addresses, isRemote):
+	case !slices.ContainsFunc(s.Addresses, isRemote):
 		f.Found = "none, within this machine"
 	default:
 		f.Severity = SeverityNotice

@@ -37,7 +37,7 @@ func (r *Redis) Diagnose(ctx context.Context) Diagnosis {
 		servers = append(servers, found)
 		return nil
 	}
-	switch client := r.topology.client.(type) {
+	switch client := r.topology.Client.(type) {
 	case *redis.ClusterClient:
 		if err := client.ForEachMaster(ctx, examine); err != nil {
 			own = append(own, connectionProblem(err))
@@ -138,7 +138,7 @@ func (e *examination) add(f Finding) {
 }
 
 func (r *Redis) isCluster() bool {
-	_, ok := r.topology.client.(*redis.ClusterClient)
+	_, ok := r.topology.Client.(*redis.ClusterClient)
 	return ok
 }
 
@@ -150,7 +150,7 @@ func (r *Redis) unusedSubject(ctx context.Context, server redis.UniversalClient)
 		subject := "doctor:" + rand.Text()
 		var on *redis.Client
 		var err error
-		switch client := r.topology.client.(type) {
+		switch client := r.topology.Client.(type) {
 		case *redis.ClusterClient:
 			on, err = client.MasterForKey(ctx, string(appendSubject(nil, subject)))
 		case *redis.Ring:

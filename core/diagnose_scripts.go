@@ -36,7 +36,7 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"ltrim", []any{"ltrim", key, 0, 0}},
 		{"lrem", []any{"lrem", key, 0, 1}},
 	}
-	switch e.store.topology.client.(type) {
+	switch e.store.topology.Client.(type) {
 	case *redis.ClusterClient:
 		// Asking is for the next command, so it is not the last.
 		attempts = append(attempts, attempt{"asking", []any{"asking"}}, attempt{"command", []any{"command", "count"}})

@@ -32,7 +32,7 @@ func Dialer(config *tls.Config) func(ctx context.Context, network, address strin
 }
 
 // dialer is Dialer with a time-out; 0 is the default.
-func dialer(config *tls.Config, timeout time.Duration) dialFunc {
+func dialer(config *tls.Config, timeout time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
 	if timeout <= 0 {
 		timeout = defaultDialTimeout
 	}
@@ -45,7 +45,7 @@ type opener struct {
 	config *tls.Config // for TLS, or nil
 }
 
-// open is what Dialer returns: that is known by the name of this method.
+// open is what Dialer returns. Package topology knows it by the name of this method.
 func (o *opener) open(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.dialer.Timeout)
 	defer cancel()

@@ -9,12 +9,16 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"reflect"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/topology"
 )
 
 // answering listens, and sends "+OK" to whoever connects, and then nothing. It closes sent when the
@@ -116,8 +120,8 @@ func TestDialerHeedsTheDeadline(t *testing.T) {
 func TestDialersAreTold(t *testing.T) {
 	own := func(context.Context, string, string) (net.Conn, error) { return nil, errors.ErrUnsupported }
 	for name, c := range map[string]struct {
-		dialer           dialFunc
-		heeds, looksOnce bool
+		dialer          func(ctx context.Context, network, address string) (net.Conn, error)
+		heeds, noDialer bool
 	}{
 		"none":         {nil, true, true},
 		"ours":         {Dialer(nil), true, false},
@@ -125,15 +129,15 @@ func TestDialersAreTold(t *testing.T) {
 		"the user's":   {own, false, false},
 	} {
 		client := redis.NewClient(&redis.Options{Addr: "localhost:1", ContextTimeoutEnabled: true, Dialer: c.dialer})
-		settings, _ := settingsOf(client)
-		if heeds := topologyOf(client).heedsDeadline(); heeds != c.heeds || settings.looksOnce != c.looksOnce {
-			t.Errorf("%s: heeds deadlines %t, looks once %t", name, heeds, settings.looksOnce)
+		settings, _ := topology.Of(client).Settings()
+		if heeds := topology.Of(client).HeedsDeadline(); heeds != c.heeds || settings.NoDialer != c.noDialer {
+			t.Errorf("%s: heeds deadlines %t, no dialer %t", name, heeds, settings.NoDialer)
 		}
 		_ = client.Close()
 		cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"localhost:1"}, ContextTimeoutEnabled: true, Dialer: c.dialer})
-		settings, _ = settingsOf(cluster)
-		if heeds := topologyOf(cluster).heedsDeadline(); heeds != c.heeds || settings.looksOnce != c.looksOnce {
-			t.Errorf("%s, of a cluster: heeds deadlines %t, looks once %t", name, heeds, settings.looksOnce)
+		settings, _ = topology.Of(cluster).Settings()
+		if heeds := topology.Of(cluster).HeedsDeadline(); heeds != c.heeds || settings.NoDialer != c.noDialer {
+			t.Errorf("%s, of a cluster: heeds deadlines %t, no dialer %t", name, heeds, settings.NoDialer)
 		}
 		_ = cluster.Close()
 	}
@@ -146,12 +150,12 @@ func TestDialersAreTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if settings, _ := settingsOf(client); settings.looksOnce {
+		if settings, _ := topology.Of(client).Settings(); settings.NoDialer {
 			t.Errorf("%s: connections are go-redis' own", given)
 		}
 		_ = client.Close()
 	}
-	if strings.Contains(nameOf(Dialer(nil)), "go-redis") {
+	if strings.Contains(runtime.FuncForPC(reflect.ValueOf(Dialer(nil)).Pointer()).Name(), "go-redis") {
 		t.Error("our dialer passes for go-redis' own")
 	}
 }

@@ -161,10 +161,10 @@ func (r *Redis) scannable(ctx context.Context) ([]scanned, error) {
 		servers = append(servers, scanned{client.(*redis.Client).Options().Addr, client}) //nolint:forcetypeassert // where there are several
 		return nil
 	}
-	if !r.topology.sharded() {
-		return []scanned{{"redis", r.topology.client}}, nil
+	if !r.topology.Sharded() {
+		return []scanned{{"redis", r.topology.Client}}, nil
 	}
-	err := r.topology.each(ctx, add)
+	err := r.topology.Each(ctx, add)
 	slices.SortFunc(servers, func(a, b scanned) int { return strings.Compare(a.address, b.address) })
 	return servers, err
 }

@@ -82,7 +82,7 @@ func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
 func (r *Redis) erase(ctx context.Context, key string, limit Limit) error {
 	name := r.key(&Check{Key: key, Limit: limit})
 	return r.within(ctx, func(ctx context.Context) error {
-		return r.topology.client.Process(ctx, redis.NewIntCmd(ctx, "del", name, name+pastSuffix))
+		return r.topology.Client.Process(ctx, redis.NewIntCmd(ctx, "del", name, name+pastSuffix))
 	})
 }
 

@@ -122,7 +122,7 @@ func (r *Redis) caller(s *server) caller {
 	if client := s.client.Load(); client != nil {
 		return client
 	}
-	return r.topology.client
+	return r.topology.Client
 }
 
 // connect opens a connection to a server, which its pool keeps.
@@ -130,8 +130,8 @@ func (r *Redis) connect(ctx context.Context, s *server) error {
 	connection := s.client.Load().Conn()
 	defer func() { _ = connection.Close() }()
 	err := touch(ctx, connection)
-	if err != nil && r.topology.cluster != nil {
-		r.topology.cluster.ReloadState(ctx) // another node may have its slots by now
+	if err != nil && r.topology.Cluster != nil {
+		r.topology.Cluster.ReloadState(ctx) // another node may have its slots by now
 	}
 	return r.explainUnsent(s, int(s.sending.Load()), err)
 }
