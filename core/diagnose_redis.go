@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // diagnosisPatience is how long a question may take that finds out how long questions
@@ -152,9 +154,9 @@ func (r *Redis) unusedSubject(ctx context.Context, server redis.UniversalClient)
 		var err error
 		switch client := r.topology.Client.(type) {
 		case *redis.ClusterClient:
-			on, err = client.MasterForKey(ctx, string(appendSubject(nil, subject)))
+			on, err = client.MasterForKey(ctx, string(keyspace.AppendSubject(nil, subject)))
 		case *redis.Ring:
-			on, err = client.GetShardClientForKey(string(appendSubject(nil, subject)))
+			on, err = client.GetShardClientForKey(string(keyspace.AppendSubject(nil, subject)))
 		default:
 			return subject, nil
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // attempt is a command that a limiter needs, tried on a key that is not there.
@@ -95,7 +97,7 @@ func (e *examination) attempt(ctx context.Context, attempts []attempt, refused *
 
 // lookAtPermissions tries every command that a limiter needs.
 func (e *examination) lookAtPermissions(ctx context.Context) {
-	key := e.probe.prefix + ":{" + string(appendSubject(nil, e.subject)) + "}:permissions"
+	key := string(keyspace.AppendTag(nil, e.probe.prefix, e.subject)) + "permissions"
 	attempts, refused := e.harmlessAttempts(key), refusals{}
 	err := e.attempt(ctx, attempts, &refused)
 	lacks := func(name string) bool {

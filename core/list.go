@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // Listed is a key that a store holds under one limit.
@@ -25,14 +26,6 @@ type Listed struct {
 	Shadow bool
 	// Hashed says that Key is "#" and a hash.
 	Hashed bool
-}
-
-// startsWith reports whether a key is listed under a prefix.
-func (l *Listed) startsWith(prefix string) bool {
-	if l.Hashed {
-		return prefix == "" || prefix == hashMark
-	}
-	return strings.HasPrefix(l.Key, prefix)
 }
 
 // Lister is a [Store] that can list its keys. [Redis], [Memory] and, where the store
@@ -87,9 +80,9 @@ func (m *Memory) List(ctx context.Context, prefix, cursor string) (keys []Listed
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, e := range s.entries {
-		listed := Listed{Limit: key.identity.limit.Name(), Algorithm: key.identity.limit.Algorithm(), Shadow: key.identity.shadow}
-		if listed.Key, listed.Hashed = callersKey(key.key); listed.startsWith(prefix) && e.full > now {
-			keys = append(keys, listed)
+		state := keyspace.State{Limit: key.identity.limit.Name(), Algorithm: key.identity.limit.Algorithm(), Shadow: key.identity.shadow}
+		if state.Key, state.Hashed = keyspace.Restore(key.key); state.StartsWith(prefix) && e.full > now {
+			keys = append(keys, Listed(state))
 		}
 	}
 	if place+1 < len(m.shards) {
@@ -125,15 +118,16 @@ func (r *Redis) List(ctx context.Context, prefix, cursor string) (keys []Listed,
 	if place == len(servers) {
 		return nil, "", nil
 	}
-	command := redis.NewScanCmd(ctx, nil, "scan", position, "match", r.pattern(prefix), "count", pageSize)
+	command := redis.NewScanCmd(ctx, nil, "scan", position, "match", keyspace.Pattern(r.prefix, prefix), "count", pageSize)
 	err = r.within(ctx, func(ctx context.Context) error { return servers[place].client.Process(ctx, command) })
 	if err != nil {
 		return nil, "", err
 	}
 	names, position := command.Val()
 	for _, name := range names {
-		if listed, ok := r.listed(name); ok && listed.startsWith(prefix) {
-			keys = append(keys, listed)
+		state, ok := keyspace.Parse(r.prefix, name)
+		if _, known := algorithmNamed(state.Algorithm); ok && known && state.StartsWith(prefix) {
+			keys = append(keys, Listed(state))
 		}
 	}
 	switch {
@@ -167,49 +161,4 @@ func (r *Redis) scannable(ctx context.Context) ([]scanned, error) {
 	err := r.topology.Each(ctx, add)
 	slices.SortFunc(servers, func(a, b scanned) int { return strings.Compare(a.address, b.address) })
 	return servers, err
-}
-
-// pattern returns what the Redis keys match whose subjects start with a prefix.
-func (r *Redis) pattern(prefix string) string {
-	literal := globEscaper.Replace(r.prefix + ":{")
-	if prefix == hashMark { // that of a hash, and escaped that of a key
-		return literal + "[#%]*"
-	}
-	var subject []byte
-	for i := range len(prefix) {
-		subject = appendEscaped(subject, prefix[i])
-	}
-	return literal + globEscaper.Replace(string(subject)) + "*"
-}
-
-var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
-
-// listed reads a Redis key, as appendKey has written it.
-func (r *Redis) listed(name string) (Listed, bool) {
-	rest, ours := strings.CutPrefix(name, r.prefix+":{")
-	subject, limit, found := strings.Cut(rest, "}:")
-	if !ours || !found {
-		return Listed{}, false
-	}
-	var l Listed
-	if strings.HasPrefix(subject, hashMark) {
-		l.Key, l.Hashed = subject, true
-	} else {
-		key, err := url.PathUnescape(subject) // %XX, as appendSubject writes it
-		if err != nil {
-			return Listed{}, false
-		}
-		l.Key = key
-	}
-	if strings.HasSuffix(limit, pastSuffix) {
-		return Listed{}, false
-	}
-	limit, l.Shadow = strings.CutSuffix(limit, "=shadow")
-	var given bool
-	if l.Algorithm, l.Limit, given = strings.Cut(limit, "="); !given {
-		l.Limit = limit
-		l.Algorithm, _, _ = strings.Cut(limit, ":")
-	}
-	_, known := algorithmNamed(l.Algorithm)
-	return l, known && l.Limit != ""
 }

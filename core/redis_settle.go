@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // Settle implements [Store]. Settlements of several keys in a cluster or ring are
@@ -82,7 +83,7 @@ func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
 func (r *Redis) erase(ctx context.Context, key string, limit Limit) error {
 	name := r.key(&Check{Key: key, Limit: limit})
 	return r.within(ctx, func(ctx context.Context) error {
-		return r.topology.Client.Process(ctx, redis.NewIntCmd(ctx, "del", name, name+pastSuffix))
+		return r.topology.Client.Process(ctx, redis.NewIntCmd(ctx, "del", name, name+keyspace.Past))
 	})
 }
 
@@ -104,7 +105,7 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 	for i := range list {
 		c := &list[i]
 		key := r.key(c.check)
-		q.keys = append(q.keys, key, key+pastSuffix)
+		q.keys = append(q.keys, key, key+keyspace.Past)
 		q.arguments = appendCorrection(q.arguments, c)
 		q.of |= c.check.Limit.algorithm.set()
 		q.numbers++

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 const (
@@ -204,7 +205,7 @@ func (r *Redis) serverOf(ctx context.Context, key string) (*server, error) {
 		return r.only, nil
 	}
 	var scratch [256]byte
-	client, err := r.locate(ctx, string(appendSubject(scratch[:0], key)))
+	client, err := r.locate(ctx, string(keyspace.AppendSubject(scratch[:0], key)))
 	if err != nil {
 		return nil, err
 	}
