@@ -240,7 +240,7 @@ func TestDiagnoseRefusedWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	setUser(t, client, "limiter", aloneUser)
+	redistest.SetUser(t, client, "limiter", redistest.AloneUser)
 	for name, url := range map[string]string{
 		"everybody":           server.URL(),
 		"a user without INFO": "redis://limiter:secret@" + server.Addr(),
@@ -500,7 +500,7 @@ func TestDiagnoseScripts(t *testing.T) {
 // A user of another prefix is told which keys are not his.
 func TestDiagnoseForeignPrefix(t *testing.T) {
 	server := redistest.Start(t)
-	setUser(t, server.Client(t), "limiter", aloneUser)
+	redistest.SetUser(t, server.Client(t), "limiter", redistest.AloneUser)
 	client := server.Client(t, func(o *redis.Options) { o.Username, o.Password, o.MaxRetries = "limiter", "secret", -1 })
 	d := core.NewRedis(client, core.WithPrefix("shop")).Diagnose(t.Context())
 	wantFinding(t, d, "permissions", core.SeverityProblem, "ACL SETUSER <the user> ~shop:*")
