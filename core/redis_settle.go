@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/weir-go/ratelimit/core/internal/batch"
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
@@ -77,14 +75,6 @@ func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
 		}
 	}
 	return r.settleServer(ctx, list)
-}
-
-// erase deletes a key without a trace, which nobody will settle.
-func (r *Redis) erase(ctx context.Context, key string, limit Limit) error {
-	name := r.key(&Check{Key: key, Limit: limit})
-	return r.within(ctx, func(ctx context.Context) error {
-		return r.topology.Client.Process(ctx, redis.NewIntCmd(ctx, "del", name, name+keyspace.Past))
-	})
 }
 
 // settleServer carries out corrections whose keys are on one server.
