@@ -79,5 +79,6 @@
 //
 // # Is it well set up?
 //
-// Package doctor looks, and says what to do.
+// Package doctor looks, and says what to do. Package admin lists keys, and says in words
+// how they stand.
 package core
