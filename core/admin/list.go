@@ -30,7 +30,8 @@ type Entry struct {
 	Hashed bool
 }
 
-// Lister is a [core.Store] of your own that can list its keys.
+// Lister is a [core.Store] of your own that can list its keys. One that wraps another store may
+// call [List] with a limiter on that.
 type Lister interface {
 	// List returns some of the keys that start with a prefix, and the cursor that goes
 	// on from there, or "" at the end. See the function [List].
@@ -44,8 +45,8 @@ type Lister interface {
 // twice; one that comes or goes meanwhile may be listed or not. On Redis the keys are found by
 // SCAN, on one server of a cluster or ring after the other, so nobody else waits for long. It
 // needs the permission for SCAN, which nothing else here does, and reads all keys of the
-// database to find those of the limiter: it is for administration, not for requests. Each page
-// is bounded by the store's budget. Keys that were hashed for their length are listed under the
+// database to find those of the limiter: it is for administration, not for requests. The
+// store's budget bounds each SCAN. Keys that were hashed for their length are listed under the
 // prefixes "" and "#" only.
 //
 // A cursor that is not from this list, and a store of your own that is no [Lister], are

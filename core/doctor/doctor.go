@@ -66,7 +66,8 @@ func Examine(ctx context.Context, limiter *core.Limiter) Report {
 	}
 }
 
-// Examiner is a [core.Store] of your own that can examine itself.
+// Examiner is a [core.Store] of your own that can examine itself. One that wraps another store
+// may call the function [Examine] with a limiter on that.
 type Examiner interface {
 	// Examine returns what the store has found out about itself, within ctx.
 	Examine(ctx context.Context) Report
