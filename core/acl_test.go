@@ -18,17 +18,6 @@ import (
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
-// The users that the documentation recommends, as ACL SETUSER takes them.
-const (
-	aloneUser = "reset on >secret ~ratelimit:* resetchannels +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl " +
-		"+llen +lindex +lrange +ltrim +rpush +lrem"
-	clusterUser = aloneUser + " +cluster|slots +asking +command"
-	ringUser    = aloneUser + " +ping"
-	// sentinelUser is one of the sentinels.
-	sentinelUser = "reset on >secret resetchannels &+switch-master &+replica-reconf-done " +
-		"+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe"
-)
-
 func TestDocumentedUsers(t *testing.T) {
 	for _, file := range []string{"../docs/redis-in-production.md", "doc.go"} {
 		text, err := os.ReadFile(file)
@@ -36,45 +25,12 @@ func TestDocumentedUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 		flat := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "//", "")), " ")
-		for _, user := range []string{aloneUser, clusterUser, ringUser, sentinelUser} {
+		for _, user := range []string{redistest.AloneUser, redistest.ClusterUser, redistest.RingUser, redistest.SentinelUser} {
 			if rest := strings.SplitAfter(flat, "ACL SETUSER limiter "+user+" "); len(rest) < 2 || strings.HasPrefix(rest[1], "+") {
 				t.Errorf("%s does not have the user %q", file, user)
 			}
 		}
 	}
-}
-
-// setUser makes a user on a server.
-func setUser(t *testing.T, client *redis.Client, name, rules string) {
-	t.Helper()
-	call := []any{"acl", "setuser", name}
-	for rule := range strings.FieldsSeq(rules) {
-		call = append(call, rule)
-	}
-	if err := client.Do(t.Context(), call...).Err(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// commandsOf returns the commands that a user may run.
-func commandsOf(user string) []string {
-	var commands []string
-	for rule := range strings.FieldsSeq(user) {
-		if command, ok := strings.CutPrefix(rule, "+"); ok {
-			commands = append(commands, command)
-		}
-	}
-	return commands
-}
-
-// without returns a user who may not run one of his commands.
-func without(user, command string) string {
-	return withoutRule(user, "+"+command)
-}
-
-// withoutRule returns a user who lacks one of his rules.
-func withoutRule(user, gone string) string {
-	return strings.Join(slices.DeleteFunc(strings.Fields(user), func(rule string) bool { return rule == gone }), " ")
 }
 
 // wantNothingRefused fails if a server has refused a command to anybody, in the
@@ -120,12 +76,6 @@ func conforming(t *testing.T, client redis.UniversalClient, servers ...*redistes
 	for _, server := range servers {
 		wantNothingRefused(t, server.Client(t))
 	}
-	t.Run("Diagnose", func(t *testing.T) {
-		diagnosis := core.NewRedis(client, allowedPrefix(), core.WithBudget(patient)).Diagnose(t.Context())
-		wantFinding(t, diagnosis, "permissions", core.SeverityOK, "all of")
-		wantFinding(t, diagnosis, "scripts", core.SeverityOK, "all of 7 algorithms")
-		wantFinding(t, diagnosis, "memory", core.SeverityNotice, "may not run INFO")
-	})
 }
 
 // useEverything makes a limiter use all that it ever uses of a server.
@@ -168,7 +118,7 @@ func TestLeastPrivilege(t *testing.T) {
 			o.Username, o.Password, o.MaxRetries, o.ContextTimeoutEnabled = name, "secret", -1, true
 		})
 	}
-	setUser(t, server.Client(t), "limiter", aloneUser)
+	redistest.SetUser(t, server.Client(t), "limiter", redistest.AloneUser)
 	client := as("limiter")
 	conforming(t, client, server)
 
@@ -180,28 +130,15 @@ func TestLeastPrivilege(t *testing.T) {
 		}
 	})
 
-	for _, command := range commandsOf(aloneUser) {
+	for _, command := range redistest.CommandsOf(redistest.AloneUser) {
 		t.Run("needs "+command, func(t *testing.T) {
-			setUser(t, server.Client(t), command, without(aloneUser, command))
+			redistest.SetUser(t, server.Client(t), command, redistest.Without(redistest.AloneUser, "+"+command))
 			server.Client(t).ScriptFlush(t.Context())
 			client := as(command)
 			if useEverything(t.Context(), client) == nil {
 				t.Errorf("all goes well without %s", command)
 			}
-			diagnosis := core.NewRedis(client, allowedPrefix(), core.WithBudget(patient)).Diagnose(t.Context())
-			wantFinding(t, diagnosis, "permissions", core.SeverityProblem, "+"+command)
 		})
-	}
-	wantNoKeys(t, server)
-}
-
-// wantNoKeys fails if there is a key on a server that a doctor has left.
-func wantNoKeys(t *testing.T, servers ...*redistest.Server) {
-	t.Helper()
-	for _, server := range servers {
-		if keys := server.Client(t).Keys(t.Context(), "*doctor*").Val(); len(keys) > 0 {
-			t.Errorf("%s has been left %q", server.Addr(), keys)
-		}
 	}
 }
 
@@ -213,9 +150,9 @@ func TestLeastPrivilegeInCluster(t *testing.T) {
 		})
 	}
 	for _, node := range cluster.Nodes() {
-		setUser(t, node.Client(t), "limiter", clusterUser)
-		for _, command := range commandsOf(clusterUser) {
-			setUser(t, node.Client(t), command, without(clusterUser, command))
+		redistest.SetUser(t, node.Client(t), "limiter", redistest.ClusterUser)
+		for _, command := range redistest.CommandsOf(redistest.ClusterUser) {
+			redistest.SetUser(t, node.Client(t), command, redistest.Without(redistest.ClusterUser, "+"+command))
 		}
 	}
 	client := as("limiter")
@@ -253,7 +190,6 @@ func TestLeastPrivilegeInCluster(t *testing.T) {
 		if refusals()-refused < len(hourly) {
 			t.Error("without it, go-redis does not ask again and again")
 		}
-		wantFinding(t, core.NewRedis(as("command"), core.WithBudget(patient)).Diagnose(t.Context()), "permissions", core.SeverityNotice, "+command")
 	})
 
 	t.Run("needs asking", func(t *testing.T) {
@@ -265,9 +201,7 @@ func TestLeastPrivilegeInCluster(t *testing.T) {
 				t.Errorf("as %s, while the slot moves: %v", name, err)
 			}
 		}
-		wantFinding(t, core.NewRedis(as("asking"), core.WithBudget(patient)).Diagnose(t.Context()), "permissions", core.SeverityProblem, "+asking")
 	})
-	wantNoKeys(t, cluster.Nodes()...)
 }
 
 // rejected returns how often a server has refused a command.
@@ -333,9 +267,9 @@ func TestLeastPrivilegeInRing(t *testing.T) {
 	addresses := map[string]string{}
 	for name, server := range servers {
 		addresses[name] = server.Addr()
-		setUser(t, server.Client(t), "limiter", ringUser)
-		setUser(t, server.Client(t), "ping", without(ringUser, "ping"))
-		setUser(t, server.Client(t), "lrem", without(ringUser, "lrem"))
+		redistest.SetUser(t, server.Client(t), "limiter", redistest.RingUser)
+		redistest.SetUser(t, server.Client(t), "ping", redistest.Without(redistest.RingUser, "+ping"))
+		redistest.SetUser(t, server.Client(t), "lrem", redistest.Without(redistest.RingUser, "+lrem"))
 	}
 	as := func(name string) *redis.Ring {
 		ring := redis.NewRing(&redis.RingOptions{
@@ -364,13 +298,12 @@ func TestLeastPrivilegeInRing(t *testing.T) {
 			case <-time.After(time.Millisecond):
 			}
 		}
-		wantFinding(t, core.NewRedis(ring).Diagnose(t.Context()), "ring", core.SeverityProblem, "PING")
 	})
 }
 
 func TestLeastPrivilegeOfSentinels(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
-	setUser(t, sentinel.Master().Client(t), "limiter", aloneUser)
+	redistest.SetUser(t, sentinel.Master().Client(t), "limiter", redistest.AloneUser)
 	admin := redis.NewClient(&redis.Options{Addr: sentinel.Addr()})
 	t.Cleanup(func() { _ = admin.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
@@ -388,7 +321,7 @@ func TestLeastPrivilegeOfSentinels(t *testing.T) {
 		return err
 	}
 
-	setUser(t, admin, "limiter", sentinelUser)
+	redistest.SetUser(t, admin, "limiter", redistest.SentinelUser)
 	if err := ask(t, "limiter"); err != nil {
 		t.Fatal(err)
 	}
@@ -399,13 +332,13 @@ func TestLeastPrivilegeOfSentinels(t *testing.T) {
 	}
 	wantNothingRefused(t, admin)
 
-	for rule := range strings.FieldsSeq(sentinelUser) {
+	for rule := range strings.FieldsSeq(redistest.SentinelUser) {
 		object, needed := rule[1:], rule[0] == '+' || rule[0] == '&'
 		if !needed {
 			continue
 		}
 		t.Run("needs "+object, func(t *testing.T) {
-			setUser(t, admin, "without", withoutRule(sentinelUser, rule))
+			redistest.SetUser(t, admin, "without", redistest.Without(redistest.SentinelUser, rule))
 			_ = ask(t, "without") // some of it happens later, in the background
 			for !slices.Contains(refusedBy(t, admin), object) {
 				if ctx.Err() != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weir-go/ratelimit/core/internal/topology"
 	"github.com/weir-go/ratelimit/internal/dial"
 )
 
@@ -26,15 +27,15 @@ func TestDialersAreTold(t *testing.T) {
 		"the user's":   {own, false, false},
 	} {
 		client := redis.NewClient(&redis.Options{Addr: "localhost:1", ContextTimeoutEnabled: true, Dialer: c.dialer})
-		settings, _ := settingsOf(client)
-		if heeds := topologyOf(client).heedsDeadline(); heeds != c.heeds || settings.looksOnce != c.looksOnce {
-			t.Errorf("%s: heeds deadlines %t, looks once %t", name, heeds, settings.looksOnce)
+		settings, _ := topology.Of(client).Settings()
+		if heeds := topology.Of(client).HeedsDeadline(); heeds != c.heeds || settings.NoDialer != c.looksOnce {
+			t.Errorf("%s: heeds deadlines %t, looks once %t", name, heeds, settings.NoDialer)
 		}
 		_ = client.Close()
 		cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"localhost:1"}, ContextTimeoutEnabled: true, Dialer: c.dialer})
-		settings, _ = settingsOf(cluster)
-		if heeds := topologyOf(cluster).heedsDeadline(); heeds != c.heeds || settings.looksOnce != c.looksOnce {
-			t.Errorf("%s, of a cluster: heeds deadlines %t, looks once %t", name, heeds, settings.looksOnce)
+		settings, _ = topology.Of(cluster).Settings()
+		if heeds := topology.Of(cluster).HeedsDeadline(); heeds != c.heeds || settings.NoDialer != c.looksOnce {
+			t.Errorf("%s, of a cluster: heeds deadlines %t, looks once %t", name, heeds, settings.NoDialer)
 		}
 		_ = cluster.Close()
 	}
@@ -47,7 +48,7 @@ func TestDialersAreTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if settings, _ := settingsOf(client); settings.looksOnce {
+		if settings, _ := topology.Of(client).Settings(); settings.NoDialer {
 			t.Errorf("%s: connections are go-redis' own", given)
 		}
 		_ = client.Close()

@@ -62,7 +62,7 @@
 // another routing to replicas, which is of no use to a limiter, +readonly. go-redis
 // introduces itself with CLIENT SETINFO and does not mind a refusal, but ACL LOG keeps
 // it: allow +client|setinfo (Redis 7.2 or newer), or set DisableIdentity. Where
-// [Limiter.Diagnose] should see more than a limiter has to, allow +info and, in a
+// package doctor should see more than a limiter has to, allow +info and, in a
 // cluster, +cluster|info.
 //
 // # Encryption
@@ -79,5 +79,6 @@
 //
 // # Is it well set up?
 //
-// [Limiter.Diagnose] looks, and says what to do.
+// Package doctor looks, and says what to do. Package admin lists keys, and says in words
+// how they stand.
 package core

@@ -103,24 +103,6 @@ func ExampleNewRedis_privateAuthority() {
 	// Output: redis.internal:6379 must show a certificate for redis.internal
 }
 
-// Before going live, or in the log at every start: what is wrong, and what to do.
-func ExampleLimiter_Diagnose() {
-	limiter, err := core.Open("memory:") // or "redis://localhost:6379"
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer limiter.Close()
-	diagnosis := limiter.Diagnose(context.Background())
-	fmt.Print(diagnosis)
-	fmt.Println("problems:", diagnosis.Err())
-	// Output:
-	// this process
-	//   notice    store        limits are in this process's memory: 0 keys, at most 1048576
-	//                          Every process counts for itself, and a restart forgets.
-	//                          -> For more than one process, use Redis: core.Open("redis://…").
-	// problems: <nil>
-}
-
 func ExampleParseLimit() {
 	limit, err := core.ParseLimit("login: sliding-log 5, 15m")
 	if err != nil {

@@ -295,7 +295,7 @@ func (r *Redis) batchError(ctx *batch.Context, s *server, err error) error {
 // obscure reports whether it cannot be known what the client has sent: it is of a kind that is not
 // known.
 func (r *Redis) obscure() bool {
-	return r.topology.single == nil && !r.topology.sharded()
+	return r.topology.Single == nil && !r.topology.Sharded()
 }
 
 // outcomeOf says what an error says about the server.

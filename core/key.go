@@ -1,102 +1,17 @@
 package core
 
-import (
-	"crypto/sha256"
-	"encoding/base64"
-)
+import "github.com/weir-go/ratelimit/core/internal/keyspace"
 
-// longestSubject bounds how much of a caller's key stands in a Redis key.
-const longestSubject = 96
-
-// appendKey appends the Redis key of a check:
-//
-//	ratelimit:{ip:203.0.113.9}:leaky:10:1/s
-//	ratelimit:{user:42}:fixed-window=login
-//	ratelimit:{user:42}:fixed-window=login=shadow
-//	ratelimit:{user:42}:fixed-window=login=past
-//
-// The subject in braces is the hash tag, so that all limits of one subject share
-// a slot in a cluster. After it comes the limit's derived name, or its algorithm
-// and its given name after an equals sign, which no name contains.
+// appendKey appends the Redis key of a check: see package keyspace.
 func appendKey(b []byte, prefix, key string, limit *Limit, shadow bool) []byte {
-	b = append(b, prefix...)
-	b = append(b, ":{"...)
-	b = appendSubject(b, key)
-	b = append(b, "}:"...)
+	b = keyspace.AppendTag(b, prefix, key)
 	if limit.name == "" {
 		b = limit.appendDerivedName(b)
 	} else {
-		b = append(b, limit.algorithm.String()...)
-		b = append(b, '=')
-		b = append(b, limit.name...)
+		b = keyspace.AppendNamed(b, limit.algorithm.String(), limit.name)
 	}
 	if shadow {
-		b = append(b, "=shadow"...)
+		b = append(b, keyspace.Shadow...)
 	}
 	return b
-}
-
-// pastSuffix follows a Redis key in that of its past, which only settlements and resets
-// write and read: see past.go.
-const pastSuffix = "=past"
-
-// appendSubject appends a caller's key so that no two keys look alike, no byte of
-// it means anything to Redis, and its length is bounded. Bytes other than ASCII
-// letters, digits and -._~:/@+,*|!$()=? are written %XX. What would then be longer
-// than longestSubject is written '#' and a hash of the key.
-func appendSubject(b []byte, key string) []byte {
-	start := len(b)
-	for i := range len(key) {
-		b = appendEscaped(b, key[i])
-		if len(b)-start > longestSubject {
-			return appendHash(b[:start], key)
-		}
-	}
-	return b
-}
-
-// hashMark stands in front of a hash.
-const hashMark = "#"
-
-// appendHash appends what stands for a key that is too long.
-func appendHash(b []byte, key string) []byte {
-	sum := sha256.Sum256([]byte(key))
-	return base64.RawURLEncoding.AppendEncode(append(b, hashMark...), sum[:])
-}
-
-// isLong reports whether appendSubject hashes a key.
-func isLong(key string) bool {
-	if len(key) <= longestSubject/escapedLength {
-		return false
-	}
-	length := len(key)
-	for i := 0; i < len(key) && length <= longestSubject; i++ {
-		if !isPlain(key[i]) {
-			length += escapedLength - 1
-		}
-	}
-	return length > longestSubject
-}
-
-// escapedLength is that of %XX.
-const escapedLength = 3
-
-// appendEscaped appends a byte of a caller's key, as itself or as %XX.
-func appendEscaped(b []byte, c byte) []byte {
-	if isPlain(c) {
-		return append(b, c)
-	}
-	const hexadecimal = "0123456789ABCDEF"
-	return append(b, '%', hexadecimal[c>>4], hexadecimal[c&15])
-}
-
-func isPlain(c byte) bool {
-	if isLetter(c) || '0' <= c && c <= '9' {
-		return true
-	}
-	switch c {
-	case '-', '.', '_', '~', ':', '/', '@', '+', ',', '*', '|', '!', '$', '(', ')', '=', '?':
-		return true
-	}
-	return false
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 var keyLimits = []Limit{
@@ -53,7 +55,7 @@ func FuzzKeys(f *testing.F) {
 
 func checkKey(t *testing.T, key, subject string) {
 	t.Helper()
-	tag := "{" + string(appendSubject(nil, subject)) + "}"
+	tag := "{" + string(keyspace.AppendSubject(nil, subject)) + "}"
 	if !strings.HasPrefix(key, "prefix:"+tag+":") || strings.Count(key, "{") != 1 || strings.Count(key, "}") != 1 {
 		t.Fatalf("the key %q of %q has not the one hash tag %q", key, subject, tag)
 	}

@@ -28,12 +28,12 @@ type fetch struct {
 // locate returns the client of the server that has a hash tag. The map of a cluster is fetched
 // first, in a time of its own: a caller waits for it as for any connection.
 func (r *Redis) locate(ctx context.Context, tag string) (*redis.Client, error) {
-	if r.topology.cluster != nil && !r.location.known.Load() {
+	if r.topology.Cluster != nil && !r.location.known.Load() {
 		if err := r.waitForMap(ctx, tag); err != nil {
 			return nil, err
 		}
 	}
-	client, err := r.topology.serverOf(ctx, tag)
+	client, err := r.topology.ServerOf(ctx, tag)
 	return client, r.explainUnsent(nil, 0, err)
 }
 
@@ -66,7 +66,7 @@ func (r *Redis) fetchMap(tag string) *fetch {
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 		defer cancel()
 		f.err = r.explainUnsent(nil, 0, unlessPanicked(ctx, func(ctx context.Context) error {
-			_, err := r.topology.serverOf(ctx, tag)
+			_, err := r.topology.ServerOf(ctx, tag)
 			return err
 		}))
 		l.known.Store(f.err == nil)

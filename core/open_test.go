@@ -111,7 +111,10 @@ func TestOpenNeverRepeatsAPassword(t *testing.T) {
 
 func TestCallsAfterCloseSayThatTheLimiterIsClosed(t *testing.T) {
 	for _, url := range []string{"memory:", redistest.Shared(t).URL()} {
-		limiter := opened(t, url)
+		limiter, err := core.Open(url)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := limiter.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -199,11 +202,19 @@ func TestOpenGivesTheStoreItsOptions(t *testing.T) {
 			t.Errorf("%s: an hour later by the clock that was given, the window of an hour is still full", url)
 		}
 	}
-	limiter, err := core.Open("memory:", core.WithMaxKeys(7))
+	store, err := core.OpenStore("memory:", core.WithMaxKeys(7))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFinding(t, limiter.Diagnose(t.Context()), "store", core.SeverityNotice, "at most 7")
+	limiter := core.New(store)
+	for range 8 {
+		if _, err := limiter.Allow(t.Context(), rand.Text(), core.FixedWindow(2, time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if memory, ok := store.(*core.Memory); !ok || memory.Len() != 7 {
+		t.Errorf("memory: is a %T that does not hold the 7 keys that it was given", store)
+	}
 }
 
 func TestOpenRefusesOptionsOfOtherStores(t *testing.T) {

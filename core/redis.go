@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
+	"github.com/weir-go/ratelimit/core/internal/topology"
 )
 
 // Redis is a [Store] on a Redis or Valkey server: the one for a fleet. A question
@@ -70,7 +71,7 @@ import (
 //     time may be read too late while thousands of goroutines want the processors, and counts
 //     as none.
 type Redis struct {
-	topology topology
+	topology topology.Topology
 	prefix   string
 	budget   time.Duration
 	patience time.Duration // how long a call may wait until it is sent; 0: queueBudgets
@@ -111,14 +112,14 @@ func NewRedis(rdb redis.UniversalClient, options ...RedisOption) *Redis {
 	if rdb == nil {
 		panic("core: NewRedis needs a client")
 	}
-	r := newRedis(rdb, topologyOf(rdb).heedsDeadline(), options)
+	r := newRedis(rdb, topology.Of(rdb).HeedsDeadline(), options)
 	r.warnOfClient()
 	return r
 }
 
 func newRedis(rdb redis.UniversalClient, heedsDeadline bool, options []RedisOption) *Redis {
 	r := &Redis{
-		topology:        topologyOf(rdb),
+		topology:        topology.Of(rdb),
 		prefix:          defaultPrefix,
 		budget:          defaultBudget,
 		logger:          slog.Default,
@@ -134,23 +135,23 @@ func newRedis(rdb redis.UniversalClient, heedsDeadline bool, options []RedisOpti
 	if r.patience == 0 {
 		r.patience = queueBudgets * r.budget
 	}
-	r.sharded.Store(r.topology.sharded())
-	if !r.topology.sharded() {
-		r.only = r.newServer(r.topology.single)
+	r.sharded.Store(r.topology.Sharded())
+	if !r.topology.Sharded() {
+		r.only = r.newServer(r.topology.Single)
 	}
 	return r
 }
 
 // warnOfClient logs what about a user's own client can do harm.
 func (r *Redis) warnOfClient() {
-	settings, known := settingsOf(r.topology.client)
-	if settings.retries > 0 {
+	settings, known := r.topology.Settings()
+	if settings.Retries > 0 {
 		r.logger().Warn("core: the redis client repeats what it has sent when the answer is late, so a request may be charged twice: set MaxRetries to -1")
 	}
-	if known && !settings.deadlines {
+	if known && !settings.Deadlines {
 		r.logger().Warn("core: the redis client ignores deadlines, which makes each question slower: set ContextTimeoutEnabled")
 	}
-	if known && settings.looksOnce {
+	if known && settings.NoDialer {
 		r.logger().Warn("core: in a crowd the redis client may read answers too late: set Dialer to core.Dialer(nil), or to core.Dialer(config) for TLS")
 	}
 }
@@ -170,7 +171,7 @@ func (r *Redis) Reserve(ctx context.Context, checks []Check, decisions []Decisio
 func (r *Redis) reserveInOrder(ctx context.Context, calls [][]Check, decisions [][]Decision, moments [][]Moment) (granted int, denied bool, err error) {
 	q := newQuestion(calls[0], false)
 	defer q.free()
-	if len(calls) == 1 || severalKeys(calls[0]) && r.topology.single == nil || meet(q.groups) {
+	if len(calls) == 1 || severalKeys(calls[0]) && r.topology.Single == nil || meet(q.groups) {
 		if err := r.Reserve(ctx, calls[0], decisions[0], moments[0]); err != nil {
 			return 0, false, err
 		}
@@ -430,7 +431,7 @@ func (r *Redis) Ping(ctx context.Context) error {
 	if r.closed.Load() {
 		return errClosed
 	}
-	return r.explainCall(ctx, ctx, r.topology.each(ctx, r.warm))
+	return r.explainCall(ctx, ctx, r.topology.Each(ctx, r.warm))
 }
 
 // warm has a server know the scripts, and opens the connections that calls use.
@@ -501,7 +502,7 @@ func (r *Redis) Close() error {
 	if !r.owned {
 		return nil
 	}
-	if err := r.topology.client.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
+	if err := r.topology.Client.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
 		return fmt.Errorf("core: %w", err)
 	}
 	return nil

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/weir-go/ratelimit/core/internal/batch"
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // Settle implements [Store]. Settlements of several keys in a cluster or ring are
@@ -78,14 +77,6 @@ func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
 	return r.settleServer(ctx, list)
 }
 
-// erase deletes a key without a trace, which nobody will settle.
-func (r *Redis) erase(ctx context.Context, key string, limit Limit) error {
-	name := r.key(&Check{Key: key, Limit: limit})
-	return r.within(ctx, func(ctx context.Context) error {
-		return r.topology.client.Process(ctx, redis.NewIntCmd(ctx, "del", name, name+pastSuffix))
-	})
-}
-
 // settleServer carries out corrections whose keys are on one server.
 func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 	if len(list) == 0 {
@@ -104,7 +95,7 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 	for i := range list {
 		c := &list[i]
 		key := r.key(c.check)
-		q.keys = append(q.keys, key, key+pastSuffix)
+		q.keys = append(q.keys, key, key+keyspace.Past)
 		q.arguments = appendCorrection(q.arguments, c)
 		q.of |= c.check.Limit.algorithm.set()
 		q.numbers++

@@ -44,7 +44,7 @@ func (r *Redis) send(ctx *batch.Context, s *server, does task, groups []*request
 }
 
 // packs reports whether requests about different keys may share a script call.
-func (r *Redis) packs() bool { return r.topology.packs() && !r.unpackable.Load() }
+func (r *Redis) packs() bool { return r.topology.Packs() && !r.unpackable.Load() }
 
 // scriptCall is the words of a script call, to be used again.
 type scriptCall struct{ words []any }
@@ -86,7 +86,7 @@ func (r *Redis) process(ctx *batch.Context, s *server, call []any) (string, erro
 	if r.redirected(ctx, command.Err()) {
 		ctx.SendAgain()
 		command = redis.NewStringCmd(ctx, call...)
-		_ = r.topology.client.Process(ctx, command)
+		_ = r.topology.Client.Process(ctx, command)
 	}
 	return command.Result()
 }
@@ -109,7 +109,7 @@ func (r *Redis) sendPipelined(ctx *batch.Context, s *server, does task, groups [
 		_ = pipeline.Process(ctx, commands[i])
 	}
 	execute(ctx, pipeline, commands)
-	unknown, moved := client.Pipeline(), r.topology.client.Pipeline()
+	unknown, moved := client.Pipeline(), r.topology.Client.Pipeline()
 	for i, command := range commands {
 		again := unknown
 		switch {
@@ -203,7 +203,7 @@ func appendArguments(into []any, g *requestGroup) []any {
 // another one, or because the node is gone. Then nothing was charged, and the cluster's client
 // finds the way. After any failure but that it learns anew who has which slots.
 func (r *Redis) redirected(ctx context.Context, err error) bool {
-	cluster := r.topology.cluster
+	cluster := r.topology.Cluster
 	if cluster == nil || err == nil || redis.HasErrorPrefix(err, "NOSCRIPT") {
 		return false
 	}

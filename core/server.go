@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 const (
@@ -122,7 +123,7 @@ func (r *Redis) caller(s *server) caller {
 	if client := s.client.Load(); client != nil {
 		return client
 	}
-	return r.topology.client
+	return r.topology.Client
 }
 
 // connect opens a connection to a server, which its pool keeps.
@@ -130,8 +131,8 @@ func (r *Redis) connect(ctx context.Context, s *server) error {
 	connection := s.client.Load().Conn()
 	defer func() { _ = connection.Close() }()
 	err := touch(ctx, connection)
-	if err != nil && r.topology.cluster != nil {
-		r.topology.cluster.ReloadState(ctx) // another node may have its slots by now
+	if err != nil && r.topology.Cluster != nil {
+		r.topology.Cluster.ReloadState(ctx) // another node may have its slots by now
 	}
 	return r.explainUnsent(s, int(s.sending.Load()), err)
 }
@@ -204,7 +205,7 @@ func (r *Redis) serverOf(ctx context.Context, key string) (*server, error) {
 		return r.only, nil
 	}
 	var scratch [256]byte
-	client, err := r.locate(ctx, string(appendSubject(scratch[:0], key)))
+	client, err := r.locate(ctx, string(keyspace.AppendSubject(scratch[:0], key)))
 	if err != nil {
 		return nil, err
 	}

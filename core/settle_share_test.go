@@ -173,7 +173,7 @@ func TestSettlementInParts(t *testing.T) {
 func TestSettlementThatIsRefusedInPart(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	setUser(t, admin, "limiter", without(aloneUser, "lrem"))
+	redistest.SetUser(t, admin, "limiter", redistest.Without(redistest.AloneUser, "+lrem"))
 	client := server.Client(t, func(o *redis.Options) { o.Username, o.Password = "limiter", "secret" })
 	limiter := core.New(core.NewRedis(client, core.WithBudget(patient), core.WithLogger(discard)))
 	leaky, log := core.Leaky(100, core.PerHour(1)), core.SlidingLog(10, time.Hour)
@@ -191,7 +191,7 @@ func TestSettlementThatIsRefusedInPart(t *testing.T) {
 	if got := left(); got != [2]int{50, 5} {
 		t.Errorf("%d left, want 50 and 5: one part is settled", got)
 	}
-	setUser(t, admin, "limiter", aloneUser)
+	redistest.SetUser(t, admin, "limiter", redistest.AloneUser)
 	if err := r.Settle(t.Context(), 0, 4); err != nil {
 		t.Errorf("the rest: %v", err)
 	}

@@ -2,8 +2,6 @@ package core_test
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"os"
 	"os/exec"
 	"runtime"
@@ -52,7 +50,6 @@ func TestPrivateAuthority(t *testing.T) {
 		if err := limiter.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "x509") {
 			t.Errorf("%v, want an error of the certificate", err)
 		}
-		wantFinding(t, limiter.Diagnose(t.Context()), "connection", core.SeverityProblem, "SSL_CERT_FILE")
 	})
 
 	t.Run("SSL_CERT_FILE names it", func(t *testing.T) {
@@ -67,7 +64,7 @@ func TestPrivateAuthority(t *testing.T) {
 	})
 
 	client := redis.NewClient(&redis.Options{
-		Addr: server.TLSAddr(), TLSConfig: trusting(t, server.Authority()), MaxRetries: -1, ContextTimeoutEnabled: true,
+		Addr: server.TLSAddr(), TLSConfig: server.Trusted(t), MaxRetries: -1, ContextTimeoutEnabled: true,
 	})
 	t.Cleanup(func() { _ = client.Close() })
 
@@ -76,43 +73,4 @@ func TestPrivateAuthority(t *testing.T) {
 			t.Error(err)
 		}
 	})
-
-	t.Run("Diagnose is content", func(t *testing.T) {
-		diagnosis := core.NewRedis(client).Diagnose(t.Context())
-		if err := diagnosis.Err(); err != nil {
-			t.Error(err)
-		}
-		wantFinding(t, diagnosis, "encryption", core.SeverityOK, "TLS")
-	})
-
-	t.Run("Diagnose warns of a client that believes anybody", func(t *testing.T) {
-		gullible := redis.NewClient(&redis.Options{
-			Addr: server.TLSAddr(), TLSConfig: &tls.Config{InsecureSkipVerify: true}, MaxRetries: -1, ContextTimeoutEnabled: true,
-		})
-		defer gullible.Close()
-		wantFinding(t, core.NewRedis(gullible).Diagnose(t.Context()), "encryption", core.SeverityNotice, "not verified")
-	})
-
-	t.Run("Diagnose of a client that does not speak TLS", func(t *testing.T) {
-		limiter, err := core.Open("redis://" + server.TLSAddr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer limiter.Close()
-		wantFinding(t, limiter.Diagnose(t.Context()), "connection", core.SeverityProblem, "rediss://")
-	})
-}
-
-// trusting returns a configuration that believes the authority in a file.
-func trusting(t *testing.T, file string) *tls.Config {
-	t.Helper()
-	authority, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authority) {
-		t.Fatalf("%s holds no certificate", file)
-	}
-	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }

@@ -8,7 +8,7 @@
 // process. Where both are given, the flag wins.
 //
 // It asks with the client that core.Open makes and the default prefix of keys. A program
-// that has others asks its own limiter: limiter.Diagnose(ctx).
+// that has others examines its own limiter: doctor.Examine(ctx, limiter).
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/doctor"
 	"github.com/weir-go/ratelimit/examples/internal/serve"
 )
 
@@ -54,9 +55,9 @@ func run(w io.Writer, store string, patience time.Duration) error {
 	defer limiter.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	diagnosis := limiter.Diagnose(ctx)
-	fmt.Fprint(w, diagnosis)
-	if diagnosis.Err() != nil { // what it says has been printed
+	report := doctor.Examine(ctx, limiter)
+	fmt.Fprint(w, report)
+	if report.Err() != nil { // what it says has been printed
 		return errors.New("there is a problem")
 	}
 	return nil

@@ -23,7 +23,9 @@ const module = "github.com/weir-go/ratelimit/"
 
 // imports are the packages that a fragment may use without importing them.
 var imports = map[string]string{
+	"admin":     module + "core/admin",
 	"core":      module + "core",
+	"doctor":    module + "core/doctor",
 	"headers":   module + "headers",
 	"keyfuncs":  module + "keyfuncs",
 	"ratelimit": module + "nethttp",

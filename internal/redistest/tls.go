@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -63,6 +64,20 @@ func (s *TLSServer) TLSURL() string { return "rediss://" + s.secured }
 // Authority returns the path of the certificate, in PEM, of the authority that issued
 // the server's.
 func (s *TLSServer) Authority() string { return s.authority }
+
+// Trusted returns a configuration of a client that believes the server's authority.
+func (s *TLSServer) Trusted(tb testing.TB) *tls.Config {
+	tb.Helper()
+	authority, err := os.ReadFile(s.authority)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authority) {
+		tb.Fatalf("%s holds no certificate", s.authority)
+	}
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}
 
 // issue makes an authority and a certificate of it for a server, and writes them into
 // a directory: authority.pem, server.pem and server.key.

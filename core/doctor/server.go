@@ -1,4 +1,4 @@
-package core
+package doctor
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// introduce makes the server say who it is. HELLO is allowed to everybody; INFO is
-// not, and no error.
+// introduce makes the server say who it is. Every user may run HELLO. INFO may be refused,
+// which is no error.
 func (e *examination) introduce(ctx context.Context) error {
 	hello, err := e.client.Do(ctx, "hello").Result()
 	if hasHello := err == nil || !isServersAnswer(err) || !strings.HasPrefix(err.Error(), "ERR "); err != nil && hasHello {
@@ -46,7 +46,7 @@ func (e *examination) introduce(ctx context.Context) error {
 	return nil
 }
 
-// isServersAnswer reports whether an error is the server's word, and no fault of the
+// isServersAnswer reports whether an error is an answer of the server, and no fault of the
 // connection.
 func isServersAnswer(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
@@ -61,7 +61,7 @@ func (e *examination) lookAtServer() {
 	if valkey := e.info["valkey_version"]; valkey != "" || e.about["server"] == "valkey" {
 		name, version = "Valkey", cmp.Or(valkey, e.about["version"])
 	}
-	f := Finding{Name: "server", Severity: SeverityOK, Found: name + " " + version}
+	f := Finding{Name: "server", Severity: OK, Found: name + " " + version}
 	if protocol := e.about["proto"]; protocol != "" {
 		f.Found += ", RESP" + protocol
 	}
@@ -71,21 +71,21 @@ func (e *examination) lookAtServer() {
 	y, errMinor := strconv.Atoi(minor)
 	switch {
 	case errMajor != nil || errMinor != nil:
-		f.Severity = SeverityNotice
+		f.Severity = Notice
 		f.Found = "a server that does not tell its version"
 		f.Advice = "Make sure that it is Redis 6.2 or newer, or Valkey."
 	case name == "Redis" && (x < oldestMajor || x == oldestMajor && y < oldestMinor):
-		f.Severity = SeverityProblem
+		f.Severity = Problem
 		f.Meaning = "It lacks commands that the scripts use."
 		f.Advice = "Use Redis 6.2 or newer, or Valkey."
 	}
 	e.add(f)
 }
 
-// lookAtRole reports whether the server can be expected to decide questions.
+// lookAtRole reports whether the server can be expected to decide checks.
 func (e *examination) lookAtRole() (serves bool) {
 	mode, role := e.about["mode"], e.about["role"]
-	f := Finding{Name: "role", Severity: SeverityOK, Found: role}
+	f := Finding{Name: "role", Severity: OK, Found: role}
 	if mode != "" && mode != "standalone" {
 		f.Found += " in " + mode + " mode"
 	}
@@ -95,37 +95,37 @@ func (e *examination) lookAtRole() (serves bool) {
 	_, alone := e.client.(*redis.Client)
 	switch {
 	case mode == "sentinel" || role == "sentinel":
-		f.Severity, f.Found = SeverityProblem, "a sentinel"
+		f.Severity, f.Found = Problem, "a sentinel"
 		f.Meaning = "It watches servers, and keeps no limits itself."
 		f.Advice = "Add ?master_name= to the URL, or use redis.NewFailoverClient."
 	case role == "slave" || role == "replica":
-		f.Severity, f.Found = SeverityProblem, "a replica"
-		f.Meaning = "It takes no charges: every question is an error."
+		f.Severity, f.Found = Problem, "a replica"
+		f.Meaning = "It takes no charges: every call is an error."
 		f.Advice = "Connect to the master; with Sentinel, by master_name."
-	case mode == "cluster" && alone && !e.store.isCluster():
-		f.Severity, f.Found = SeverityProblem, "a node of a cluster"
+	case mode == "cluster" && alone && !e.ofCluster():
+		f.Severity, f.Found = Problem, "a node of a cluster"
 		f.Meaning = "The client is one for a lone server: it gets errors for the keys of other nodes."
 		f.Advice = "Name a second node in the URL with ?addr=, or use redis.NewClusterClient."
 	case role == "":
-		f.Severity, f.Found = SeverityNotice, "the server does not tell"
+		f.Severity, f.Found = Notice, "the server does not tell"
 		f.Advice = "Make sure that it is no replica."
-	case e.server == "the sentinels' master" && e.info["connected_slaves"] == "0":
-		f.Severity = SeverityNotice
+	case e.server == sentinelsMaster && e.info["connected_slaves"] == "0":
+		f.Severity = Notice
 		f.Found += " without a replica"
-		f.Meaning = "There is nothing that the sentinels could replace it by."
+		f.Meaning = "The sentinels have nothing to replace it by."
 		f.Advice = "Add a replica, or look why it does not follow."
 	}
 	e.add(f)
-	return f.Severity != SeverityProblem
+	return f.Severity != Problem
 }
 
 const allSlots = 16384
 
 func (e *examination) lookAtCluster(ctx context.Context) {
-	f := Finding{Name: "cluster", Severity: SeverityOK}
+	f := Finding{Name: "cluster", Severity: OK}
 	ranges, err := e.client.ClusterSlots(ctx).Result()
 	if err != nil {
-		f.Severity, f.Found = SeverityProblem, err.Error()
+		f.Severity, f.Found = Problem, err.Error()
 		f.Meaning, f.Advice = explainFailure(err)
 		e.add(f)
 		return
@@ -147,15 +147,15 @@ func (e *examination) lookAtCluster(ctx context.Context) {
 	}
 	switch {
 	case covered < allSlots:
-		f.Severity = SeverityProblem
-		f.Meaning = "Questions about keys in the other slots are errors, or, by default, all questions."
+		f.Severity = Problem
+		f.Meaning = "Calls about keys in the other slots are errors, or, by default, all calls."
 		f.Advice = "redis-cli --cluster fix, or start the missing nodes."
 	case err != nil:
-		f.Severity = SeverityNotice
+		f.Severity = Notice
 		f.Found += ", state not seen: " + refusal("CLUSTER INFO", err)
 		f.Advice = "Let an administrator look, or allow +cluster|info."
 	case state != "ok":
-		f.Severity = SeverityProblem
+		f.Severity = Problem
 		f.Found += ", state " + state
 		f.Meaning = "The node misses others, and does not serve."
 		f.Advice = "Look at CLUSTER NODES: start the nodes that fail, or promote their replicas."
@@ -181,7 +181,7 @@ func (e *examination) lookAtMemory() {
 	policy := e.info["maxmemory_policy"]
 	if policy == "" {
 		e.add(Finding{
-			Name: "memory", Severity: SeverityNotice,
+			Name: "memory", Severity: Notice,
 			Found:   "not seen: " + refusal("INFO", e.noInfo),
 			Meaning: "Whether limits can be evicted, and whether a failed snapshot stops writes, remains unknown.",
 			Advice:  "Let an administrator look that maxmemory-policy is noeviction, or allow +info.",
@@ -190,7 +190,7 @@ func (e *examination) lookAtMemory() {
 	}
 	used, _ := strconv.ParseInt(e.info["used_memory"], 10, 64)
 	most, _ := strconv.ParseInt(e.info["maxmemory"], 10, 64)
-	f := Finding{Name: "memory", Severity: SeverityOK, Found: policy}
+	f := Finding{Name: "memory", Severity: OK, Found: policy}
 	if most == 0 {
 		f.Found = fmt.Sprintf("%s, %s used, no maxmemory", policy, megabytes(used))
 	} else {
@@ -201,19 +201,19 @@ func (e *examination) lookAtMemory() {
 	}
 	switch {
 	case most == 0:
-		f.Severity = SeverityNotice
+		f.Severity = Notice
 		f.Meaning = "Redis grows until the machine has no memory left and ends it, and with it every count."
 		f.Advice = "Set maxmemory to what it may use, such as CONFIG SET maxmemory 256mb, and keep maxmemory-policy noeviction."
 	case strings.HasPrefix(policy, "allkeys-"):
-		f.Severity = SeverityProblem
+		f.Severity = Problem
 		f.Meaning = "When memory is short, Redis deletes limits like anything else: clients start over."
 		f.Advice = "Give the limits a server of their own with maxmemory-policy noeviction."
 	case strings.HasPrefix(policy, "volatile-"):
-		f.Severity = SeverityProblem
+		f.Severity = Problem
 		f.Meaning = "When memory is short, Redis deletes what has a time to live, and every limit has: clients start over."
 		f.Advice = "Give the limits a server of their own with maxmemory-policy noeviction."
 	case used >= most-most/10:
-		f.Severity = SeverityNotice
+		f.Severity = Notice
 		f.Meaning = "When it is full, Redis takes no charges, and the error policy decides."
 		f.Advice = "Raise maxmemory, or find out what else fills it."
 	}
@@ -229,20 +229,20 @@ func (e *examination) lookAtFullness() {
 		return
 	}
 	f := &e.found[i]
-	f.Severity = SeverityProblem
+	f.Severity = Problem
 	f.Found += "; writes are refused (OOM)"
-	f.Meaning = "Redis takes no charges: every question is an error, and the error policy decides."
+	f.Meaning = "Redis takes no charges: every call is an error, and the error policy decides."
 	f.Advice = "Raise maxmemory, or find out what else fills it."
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }
 
 func (e *examination) lookAtPersistence() {
-	f := Finding{Name: "persistence", Severity: SeverityOK, Found: "limits need none: without it, counts start anew after a restart"}
+	f := Finding{Name: "persistence", Severity: OK, Found: "limits need none: without it, counts start anew after a restart"}
 	if e.info["rdb_last_bgsave_status"] == "err" || e.info["aof_last_write_status"] == "err" {
-		f.Severity = SeverityNotice
+		f.Severity = Notice
 		f.Found = "the last snapshot or append failed"
-		f.Meaning = "By default Redis takes no writes then (MISCONF), and every question is an error."
+		f.Meaning = "By default Redis takes no writes then (MISCONF), and every call is an error."
 		f.Advice = "Repair its disk, or set stop-writes-on-bgsave-error no: limits need no snapshots."
 	}
 	e.add(f)
@@ -262,7 +262,7 @@ func (e *examination) lookAtClock(ctx context.Context) {
 		took := time.Since(sent)
 		if err != nil {
 			e.add(Finding{
-				Name: "clock", Severity: SeverityNotice, Found: "not seen: " + refusal("TIME", err),
+				Name: "clock", Severity: Notice, Found: "not seen: " + refusal("TIME", err),
 				Meaning: "The scripts read it, too.", Advice: "Allow +time.",
 			})
 			return
@@ -271,10 +271,10 @@ func (e *examination) lookAtClock(ctx context.Context) {
 			ahead, doubt = server.Sub(sent.Add(took/2)), took/2
 		}
 	}
-	f := Finding{Name: "clock", Severity: SeverityOK}
+	f := Finding{Name: "clock", Severity: OK}
 	f.Found = fmt.Sprintf("agrees with this machine's within %v", round(ahead.Abs()+doubt))
 	if ahead.Abs() > largestSkew+doubt {
-		f.Severity = SeverityNotice
+		f.Severity = Notice
 		f.Found = fmt.Sprintf("%v %s this machine's, give or take %v", round(ahead.Abs()), aheadOrBehind(ahead), round(doubt))
 		f.Meaning = "Limits run on the server's clock alone and are right; but when another server takes over, its clock decides."
 		f.Advice = "Synchronise the clocks of all servers (NTP)."

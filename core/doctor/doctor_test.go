@@ -1,4 +1,4 @@
-package core_test
+package doctor_test
 
 import (
 	"bufio"
@@ -19,12 +19,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/doctor"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
-// wantFinding fails unless a diagnosis has a finding of a name and a severity that has
+// wantFinding fails unless a report has a finding of a name and a severity that has
 // a text in it.
-func wantFinding(t *testing.T, d core.Diagnosis, name string, severity core.Severity, text string) {
+func wantFinding(t *testing.T, d doctor.Report, name string, severity doctor.Severity, text string) {
 	t.Helper()
 	for _, f := range d {
 		if f.Name == name && f.Severity == severity && strings.Contains(f.String(), text) {
@@ -34,14 +35,17 @@ func wantFinding(t *testing.T, d core.Diagnosis, name string, severity core.Seve
 	t.Errorf("no %s about %s with %q in\n%s", severity, name, text, d)
 }
 
-// names returns what a diagnosis is about, for each server.
-func names(d core.Diagnosis) map[string]string {
+// names returns what a report is about, for each server.
+func names(d doctor.Report) map[string]string {
 	byServer := make(map[string]string)
 	for _, f := range d {
 		byServer[f.Server] = strings.TrimSpace(byServer[f.Server] + " " + f.Name)
 	}
 	return byServer
 }
+
+// patient is a budget that a busy machine cannot exceed.
+const patient = 30 * time.Second
 
 const (
 	ownChecks    = "retries deadlines dialer encryption"
@@ -59,20 +63,20 @@ func opened(t *testing.T, url string) *core.Limiter {
 	return limiter
 }
 
-// wantHealthy fails if a diagnosis has a problem.
-func wantHealthy(t *testing.T, d core.Diagnosis) {
+// wantHealthy fails if a report has a problem.
+func wantHealthy(t *testing.T, d doctor.Report) {
 	t.Helper()
 	for _, f := range d {
 		// A machine that is busy with other tests may be late.
-		if f.Severity == core.SeverityProblem && f.Name != "latency" {
+		if f.Severity == doctor.Problem && f.Name != "latency" {
 			t.Errorf("%s", f)
 		}
 	}
 }
 
-func TestDiagnoseOneServer(t *testing.T) {
+func TestExamineOneServer(t *testing.T) {
 	server := redistest.Start(t)
-	d := opened(t, server.URL()).Diagnose(t.Context())
+	d := doctor.Examine(t.Context(), opened(t, server.URL()))
 	wantHealthy(t, d)
 	if got := names(d); len(got) != 2 || got[""] != ownChecks || got[server.Addr()] != serverChecks {
 		t.Errorf("checked %q", got)
@@ -82,12 +86,12 @@ func TestDiagnoseOneServer(t *testing.T) {
 	}
 }
 
-func TestDiagnoseCluster(t *testing.T) {
+func TestExamineCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	limiter := opened(t, cluster.URL())
-	d := limiter.Diagnose(t.Context())
+	d := doctor.Examine(t.Context(), limiter)
 	wantHealthy(t, d)
-	wantFinding(t, d, "cluster", core.SeverityOK, "16384 of 16384 slots on 3 masters, state ok")
+	wantFinding(t, d, "cluster", doctor.OK, "16384 of 16384 slots on 3 masters, state ok")
 	for _, node := range cluster.Nodes() {
 		if got := names(d)[node.Addr()]; got != nodeChecks {
 			t.Errorf("checked %q of %s", got, node.Addr())
@@ -98,14 +102,14 @@ func TestDiagnoseCluster(t *testing.T) {
 	}
 
 	t.Run("with a client for one server", func(t *testing.T) {
-		wantFinding(t, opened(t, cluster.Nodes()[0].URL()).Diagnose(t.Context()), "role", core.SeverityProblem, "redis.NewClusterClient")
+		wantFinding(t, doctor.Examine(t.Context(), opened(t, cluster.Nodes()[0].URL())), "role", doctor.Problem, "redis.NewClusterClient")
 	})
 	t.Run("with a slot that nobody has", func(t *testing.T) {
 		node := cluster.Nodes()[0].Client(t)
 		if err := node.Do(t.Context(), "cluster", "delslots", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		wantFinding(t, limiter.Diagnose(t.Context()), "cluster", core.SeverityProblem, "16383 of 16384 slots")
+		wantFinding(t, doctor.Examine(t.Context(), limiter), "cluster", doctor.Problem, "16383 of 16384 slots")
 		if err := node.Do(t.Context(), "cluster", "addslots", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -113,8 +117,8 @@ func TestDiagnoseCluster(t *testing.T) {
 	t.Run("with a node that is down", func(t *testing.T) {
 		lost := cluster.Nodes()[2]
 		lost.Stop(t)
-		d := limiter.Diagnose(t.Context())
-		wantFinding(t, d, "connection", core.SeverityProblem, lost.Addr())
+		d := doctor.Examine(t.Context(), limiter)
+		wantFinding(t, d, "connection", doctor.Problem, lost.Addr())
 		if got := names(d)[cluster.Nodes()[0].Addr()]; got != nodeChecks {
 			t.Errorf("checked %q of a node that is up", got)
 		}
@@ -123,23 +127,23 @@ func TestDiagnoseCluster(t *testing.T) {
 		for _, node := range cluster.Nodes()[:2] {
 			node.Stop(t)
 		}
-		wantFinding(t, opened(t, cluster.URL()).Diagnose(t.Context()), "connection", core.SeverityProblem, "connection refused")
+		wantFinding(t, doctor.Examine(t.Context(), opened(t, cluster.URL())), "connection", doctor.Problem, "connection refused")
 	})
 }
 
-func TestDiagnoseSentinel(t *testing.T) {
+func TestExamineSentinel(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
-	d := opened(t, "redis://"+sentinel.Addr()+"?master_name="+sentinel.MasterName()).Diagnose(t.Context())
+	d := doctor.Examine(t.Context(), opened(t, "redis://"+sentinel.Addr()+"?master_name="+sentinel.MasterName()))
 	wantHealthy(t, d)
-	wantFinding(t, d, "role", core.SeverityOK, "master, replicas: 1")
+	wantFinding(t, d, "role", doctor.OK, "master, replicas: 1")
 	if got := names(d)["the sentinels' master"]; got != serverChecks {
 		t.Errorf("checked %q", got)
 	}
 
-	d = opened(t, sentinel.Replica().URL()).Diagnose(t.Context())
-	wantFinding(t, d, "role", core.SeverityProblem, "a replica")
-	d = opened(t, "redis://"+sentinel.Addr()).Diagnose(t.Context())
-	wantFinding(t, d, "role", core.SeverityProblem, "master_name")
+	d = doctor.Examine(t.Context(), opened(t, sentinel.Replica().URL()))
+	wantFinding(t, d, "role", doctor.Problem, "a replica")
+	d = doctor.Examine(t.Context(), opened(t, "redis://"+sentinel.Addr()))
+	wantFinding(t, d, "role", doctor.Problem, "master_name")
 
 	sentinel.Replica().Stop(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
@@ -150,21 +154,21 @@ func TestDiagnoseSentinel(t *testing.T) {
 			t.Fatal("the master still counts its replica")
 		}
 	}
-	d = opened(t, "redis://"+sentinel.Addr()+"?master_name="+sentinel.MasterName()).Diagnose(t.Context())
-	wantFinding(t, d, "role", core.SeverityNotice, "without a replica")
+	d = doctor.Examine(t.Context(), opened(t, "redis://"+sentinel.Addr()+"?master_name="+sentinel.MasterName()))
+	wantFinding(t, d, "role", doctor.Notice, "without a replica")
 }
 
-func TestDiagnoseRing(t *testing.T) {
+func TestExamineRing(t *testing.T) {
 	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
 	ring := redis.NewRing(&redis.RingOptions{
 		Addrs:      map[string]string{"a": servers[0].Addr(), "b": servers[1].Addr()},
 		MaxRetries: -1, ContextTimeoutEnabled: true, HeartbeatFrequency: 10 * time.Millisecond,
 	})
 	t.Cleanup(func() { _ = ring.Close() })
-	store := core.NewRedis(ring)
-	d := store.Diagnose(t.Context())
+	limiter := core.New(core.NewRedis(ring))
+	d := doctor.Examine(t.Context(), limiter)
 	wantHealthy(t, d)
-	wantFinding(t, d, "ring", core.SeverityOK, "all of 2 shards")
+	wantFinding(t, d, "ring", doctor.OK, "all of 2 shards")
 	for _, server := range servers {
 		if got := names(d)[server.Addr()]; got != serverChecks {
 			t.Errorf("checked %q of %s", got, server.Addr())
@@ -183,26 +187,26 @@ func TestDiagnoseRing(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	wantFinding(t, store.Diagnose(t.Context()), "ring", core.SeverityProblem, "1 of 2 shards are down: "+servers[1].Addr())
+	wantFinding(t, doctor.Examine(t.Context(), limiter), "ring", doctor.Problem, "1 of 2 shards are down: "+servers[1].Addr())
 }
 
 // What a server is set to decides whether limits hold.
-func TestDiagnoseMemory(t *testing.T) {
+func TestExamineMemory(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	for _, test := range []struct {
 		most, policy string
-		severity     core.Severity
+		severity     doctor.Severity
 		text         string
 	}{
-		{"0", "noeviction", core.SeverityNotice, "no maxmemory. Redis grows until the machine has no memory left"},
-		{"0", "allkeys-lru", core.SeverityNotice, "Set maxmemory to what it may use, such as CONFIG SET maxmemory 256mb"},
-		{"1gb", "noeviction", core.SeverityOK, "1024.0 MB"},
-		{"1gb", "allkeys-lru", core.SeverityProblem, "like anything else"},
-		{"1gb", "allkeys-random", core.SeverityProblem, "like anything else"},
-		{"1gb", "volatile-ttl", core.SeverityProblem, "time to live"},
-		{"1gb", "volatile-lfu", core.SeverityProblem, "time to live"},
-		{"2mb", "noeviction", core.SeverityNotice, "When it is full"},
+		{"0", "noeviction", doctor.Notice, "no maxmemory. Redis grows until the machine has no memory left"},
+		{"0", "allkeys-lru", doctor.Notice, "Set maxmemory to what it may use, such as CONFIG SET maxmemory 256mb"},
+		{"1gb", "noeviction", doctor.OK, "1024.0 MB"},
+		{"1gb", "allkeys-lru", doctor.Problem, "like anything else"},
+		{"1gb", "allkeys-random", doctor.Problem, "like anything else"},
+		{"1gb", "volatile-ttl", doctor.Problem, "time to live"},
+		{"1gb", "volatile-lfu", doctor.Problem, "time to live"},
+		{"2mb", "noeviction", doctor.Notice, "When it is full"},
 	} {
 		t.Run(test.policy+" "+test.most, func(t *testing.T) {
 			for name, value := range map[string]string{"maxmemory": test.most, "maxmemory-policy": test.policy} {
@@ -215,7 +219,7 @@ func TestDiagnoseMemory(t *testing.T) {
 					client.Set(t.Context(), strconv.Itoa(i), strings.Repeat("x", 10_000), 0)
 				}
 			}
-			wantFinding(t, opened(t, server.URL()).Diagnose(t.Context()), "memory", test.severity, test.text)
+			wantFinding(t, doctor.Examine(t.Context(), opened(t, server.URL())), "memory", test.severity, test.text)
 		})
 	}
 
@@ -223,14 +227,14 @@ func TestDiagnoseMemory(t *testing.T) {
 		if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 			t.Fatal(err)
 		}
-		d := opened(t, server.URL()).Diagnose(t.Context())
-		wantFinding(t, d, "memory", core.SeverityProblem, "writes are refused (OOM)")
-		wantFinding(t, d, "scripts", core.SeverityProblem, "memory is full")
+		d := doctor.Examine(t.Context(), opened(t, server.URL()))
+		wantFinding(t, d, "memory", doctor.Problem, "writes are refused (OOM)")
+		wantFinding(t, d, "scripts", doctor.Problem, "memory is full")
 	})
 }
 
 // A server whose INFO leaves room may refuse the next write all the same.
-func TestDiagnoseRefusedWrites(t *testing.T) {
+func TestExamineRefusedWrites(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
 	client := server.Client(t)
 	for i := 0; ; i++ { // a full server counts no less than this
@@ -240,15 +244,15 @@ func TestDiagnoseRefusedWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	setUser(t, client, "limiter", aloneUser)
+	redistest.SetUser(t, client, "limiter", redistest.AloneUser)
 	for name, url := range map[string]string{
 		"everybody":           server.URL(),
 		"a user without INFO": "redis://limiter:secret@" + server.Addr(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := opened(t, url).Diagnose(t.Context())
-			wantFinding(t, d, "memory", core.SeverityProblem, "writes are refused (OOM). Redis takes no charges")
-			if err := d.Err(); err == nil || !strings.Contains(err.Error(), "core: memory (") {
+			d := doctor.Examine(t.Context(), opened(t, url))
+			wantFinding(t, d, "memory", doctor.Problem, "writes are refused (OOM). Redis takes no charges")
+			if err := d.Err(); err == nil || !strings.Contains(err.Error(), "doctor: memory (") {
 				t.Errorf("Err is %v", err)
 			}
 		})
@@ -265,7 +269,7 @@ func usedMemory(t *testing.T, client *redis.Client) (n int) {
 }
 
 // Evicted keys are counted.
-func TestDiagnoseEvictedKeys(t *testing.T) {
+func TestExamineEvictedKeys(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random")
 	client := server.Client(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
@@ -275,10 +279,10 @@ func TestDiagnoseEvictedKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantFinding(t, opened(t, server.URL()).Diagnose(ctx), "memory", core.SeverityProblem, "keys evicted so far: ")
+	wantFinding(t, doctor.Examine(ctx, opened(t, server.URL())), "memory", doctor.Problem, "keys evicted so far: ")
 }
 
-func TestDiagnoseFailedSnapshot(t *testing.T) {
+func TestExamineFailedSnapshot(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
@@ -297,13 +301,13 @@ func TestDiagnoseFailedSnapshot(t *testing.T) {
 			t.Fatal("the snapshot has not failed")
 		}
 	}
-	d := opened(t, server.URL()).Diagnose(ctx)
-	wantFinding(t, d, "persistence", core.SeverityNotice, "MISCONF")
-	wantFinding(t, d, "scripts", core.SeverityProblem, "could not save a snapshot")
+	d := doctor.Examine(ctx, opened(t, server.URL()))
+	wantFinding(t, d, "persistence", doctor.Notice, "MISCONF")
+	wantFinding(t, d, "scripts", doctor.Problem, "could not save a snapshot")
 }
 
 // What cannot be talked to is explained, and nothing else is asked.
-func TestDiagnoseConnection(t *testing.T) {
+func TestExamineConnection(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "right")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -316,7 +320,7 @@ func TestDiagnoseConnection(t *testing.T) {
 		server.URL():                                                      "wants a password",
 		"redis://:wr0ng@" + server.Addr():                                 "does not know this user",
 		"redis://me:wr0ng@" + server.Addr():                               "does not know this user",
-		"redis://" + gone.Addr():                                          "Nobody listens",
+		"redis://" + gone.Addr():                                          "Nothing listens",
 		"redis://" + listener.Addr().String():                             "does not answer in time",
 		"redis://no-such-host.invalid":                                    "connection",
 		"redis://" + server.Addr() + "?addr=" + server.Addr():             "connection",
@@ -327,8 +331,8 @@ func TestDiagnoseConnection(t *testing.T) {
 			limiter := opened(t, url)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			d := limiter.Diagnose(ctx)
-			wantFinding(t, d, "connection", core.SeverityProblem, want)
+			d := doctor.Examine(ctx, limiter)
+			wantFinding(t, d, "connection", doctor.Problem, want)
 			for _, f := range d {
 				if f.Server != "" && f.Name != "connection" {
 					t.Errorf("of a server that does not answer: %s", f)
@@ -340,7 +344,7 @@ func TestDiagnoseConnection(t *testing.T) {
 		})
 	}
 	t.Run("with the right password", func(t *testing.T) {
-		d := opened(t, "redis://:right@"+server.Addr()).Diagnose(t.Context())
+		d := doctor.Examine(t.Context(), opened(t, "redis://:right@"+server.Addr()))
 		wantHealthy(t, d)
 		if strings.Contains(d.String(), "right") {
 			t.Errorf("a password is in %s", d)
@@ -348,24 +352,24 @@ func TestDiagnoseConnection(t *testing.T) {
 	})
 }
 
-func TestDiagnoseClient(t *testing.T) {
+func TestExamineClient(t *testing.T) {
 	server := redistest.Shared(t)
 	for name, test := range map[string]struct {
 		change   func(*redis.Options)
-		severity core.Severity
+		severity doctor.Severity
 		text     string
 	}{
-		"retries by default":     {func(o *redis.Options) { o.MaxRetries = 0 }, core.SeverityProblem, "up to 3 times"},
-		"retries":                {func(o *redis.Options) { o.MaxRetries = 1 }, core.SeverityProblem, "up to 1 times"},
-		"no retries":             {func(o *redis.Options) { o.MaxRetries = -1 }, core.SeverityOK, "repeats no question"},
-		"no deadlines":           {func(o *redis.Options) { o.ContextTimeoutEnabled = false }, core.SeverityNotice, "ContextTimeoutEnabled: true"},
-		"deadlines":              {func(o *redis.Options) { o.ContextTimeoutEnabled = true }, core.SeverityOK, "heeds deadlines"},
-		"an older protocol":      {func(o *redis.Options) { o.Protocol = 2 }, core.SeverityOK, "RESP2"},
-		"the protocol of today":  {func(*redis.Options) {}, core.SeverityOK, "RESP3"},
-		"a connection from here": {func(*redis.Options) {}, core.SeverityOK, "none, within this machine"},
+		"retries by default":     {func(o *redis.Options) { o.MaxRetries = 0 }, doctor.Problem, "up to 3 times"},
+		"retries":                {func(o *redis.Options) { o.MaxRetries = 1 }, doctor.Problem, "up to 1 times"},
+		"no retries":             {func(o *redis.Options) { o.MaxRetries = -1 }, doctor.OK, "repeats no call"},
+		"no deadlines":           {func(o *redis.Options) { o.ContextTimeoutEnabled = false }, doctor.Notice, "ContextTimeoutEnabled: true"},
+		"deadlines":              {func(o *redis.Options) { o.ContextTimeoutEnabled = true }, doctor.OK, "heeds deadlines"},
+		"an older protocol":      {func(o *redis.Options) { o.Protocol = 2 }, doctor.OK, "RESP2"},
+		"the protocol of today":  {func(*redis.Options) {}, doctor.OK, "RESP3"},
+		"a connection from here": {func(*redis.Options) {}, doctor.OK, "none, within this machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := core.NewRedis(server.Client(t, test.change), core.WithPrefix(redistest.Prefix(t)[:20])).Diagnose(t.Context())
+			d := doctor.Examine(t.Context(), core.New(core.NewRedis(server.Client(t, test.change), core.WithPrefix(redistest.Prefix(t)[:20]))))
 			found := false
 			for _, f := range d {
 				found = found || f.Severity == test.severity && strings.Contains(f.String(), test.text)
@@ -377,8 +381,8 @@ func TestDiagnoseClient(t *testing.T) {
 	}
 
 	t.Run("of a kind that is not known", func(t *testing.T) {
-		d := core.NewRedis(wrapped{server.Client(t)}).Diagnose(t.Context())
-		wantFinding(t, d, "client", core.SeverityNotice, "core_test.wrapped cannot be seen")
+		d := doctor.Examine(t.Context(), core.New(core.NewRedis(wrapped{server.Client(t)})))
+		wantFinding(t, d, "client", doctor.Notice, "doctor_test.wrapped cannot be seen")
 		wantHealthy(t, d)
 		if got := names(d)["the server"]; got != serverChecks {
 			t.Errorf("checked %q", got)
@@ -387,52 +391,52 @@ func TestDiagnoseClient(t *testing.T) {
 	t.Run("across a network without TLS", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // nobody is there
-		wantFinding(t, opened(t, "redis://192.0.2.1:6379").Diagnose(ctx), "encryption", core.SeverityNotice, "rediss://")
+		wantFinding(t, doctor.Examine(ctx, opened(t, "redis://192.0.2.1:6379")), "encryption", doctor.Notice, "rediss://")
 	})
 	t.Run("over a Unix socket", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		wantFinding(t, opened(t, "unix:///run/no-such.sock").Diagnose(ctx), "encryption", core.SeverityOK, "Unix socket")
+		wantFinding(t, doctor.Examine(ctx, opened(t, "unix:///run/no-such.sock")), "encryption", doctor.OK, "Unix socket")
 	})
 }
 
-// wrapped is a client that core does not know.
+// wrapped is a client of an unknown kind.
 type wrapped struct{ redis.UniversalClient }
 
 // A server that is not known to suit is named.
-func TestDiagnoseVersion(t *testing.T) {
+func TestExamineVersion(t *testing.T) {
 	for version, test := range map[string]struct {
-		severity core.Severity
+		severity doctor.Severity
 		text     string
 	}{
-		"7.0.15": {core.SeverityOK, "Redis 7.0.15"},
-		"6.2.0":  {core.SeverityOK, "Redis 6.2.0"},
-		"10.0.1": {core.SeverityOK, "Redis 10.0.1"},
-		"6.0.16": {core.SeverityProblem, "6.2 or newer"},
-		"5.0.7":  {core.SeverityProblem, "6.2 or newer"},
-		"":       {core.SeverityNotice, "does not tell"},
+		"7.0.15": {doctor.OK, "Redis 7.0.15"},
+		"6.2.0":  {doctor.OK, "Redis 6.2.0"},
+		"10.0.1": {doctor.OK, "Redis 10.0.1"},
+		"6.0.16": {doctor.Problem, "6.2 or newer"},
+		"5.0.7":  {doctor.Problem, "6.2 or newer"},
+		"":       {doctor.Notice, "does not tell"},
 	} {
 		t.Run(version, func(t *testing.T) {
 			addr := says(t, map[string]string{
 				"hello": fmt.Sprintf("%%2\r\n$7\r\nversion\r\n$%d\r\n%s\r\n$6\r\nserver\r\n$5\r\nredis\r\n", len(version), version),
 			})
-			wantFinding(t, opened(t, "redis://"+addr).Diagnose(t.Context()), "server", test.severity, test.text)
+			wantFinding(t, doctor.Examine(t.Context(), opened(t, "redis://"+addr)), "server", test.severity, test.text)
 		})
 	}
 	t.Run("Valkey", func(t *testing.T) {
 		addr := says(t, map[string]string{
 			"hello": "%2\r\n$7\r\nversion\r\n$5\r\n8.1.3\r\n$6\r\nserver\r\n$6\r\nvalkey\r\n",
 		})
-		wantFinding(t, opened(t, "redis://"+addr).Diagnose(t.Context()), "server", core.SeverityOK, "Valkey 8.1.3")
+		wantFinding(t, doctor.Examine(t.Context(), opened(t, "redis://"+addr)), "server", doctor.OK, "Valkey 8.1.3")
 	})
 	t.Run("Valkey in its INFO", func(t *testing.T) {
 		info := "redis_version:7.2.4\r\nvalkey_version:8.0.1\r\nserver_mode:standalone\r\nrole:master\r\n"
 		addr := says(t, map[string]string{"info": fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)})
-		wantFinding(t, opened(t, "redis://"+addr).Diagnose(t.Context()), "server", core.SeverityOK, "Valkey 8.0.1")
+		wantFinding(t, doctor.Examine(t.Context(), opened(t, "redis://"+addr)), "server", doctor.OK, "Valkey 8.0.1")
 	})
 	t.Run("one that decides otherwise", func(t *testing.T) {
 		server := miniredis.RunT(t)
-		d := opened(t, "redis://"+server.Addr()).Diagnose(t.Context())
+		d := doctor.Examine(t.Context(), opened(t, "redis://"+server.Addr()))
 		if len(d) == 0 || len(server.Keys()) > 0 {
 			t.Errorf("%s\nleft %q", d, server.Keys())
 		}
@@ -440,7 +444,7 @@ func TestDiagnoseVersion(t *testing.T) {
 }
 
 // A clock that is wrong is noticed; limits do not depend on it.
-func TestDiagnoseClock(t *testing.T) {
+func TestExamineClock(t *testing.T) {
 	for name, test := range map[string]struct {
 		ahead time.Duration
 		want  string
@@ -451,12 +455,12 @@ func TestDiagnoseClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seconds := strconv.FormatInt(time.Now().Add(test.ahead).Unix(), 10)
 			addr := says(t, map[string]string{"time": fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$1\r\n0\r\n", len(seconds), seconds)})
-			wantFinding(t, opened(t, "redis://"+addr).Diagnose(t.Context()), "clock", core.SeverityNotice, test.want)
+			wantFinding(t, doctor.Examine(t.Context(), opened(t, "redis://"+addr)), "clock", doctor.Notice, test.want)
 		})
 	}
 }
 
-// says serves Redis' protocol as far as a diagnosis needs it, with the replies given
+// says serves Redis' protocol as far as an examination needs it, with the replies given
 // for some commands, and errors for the others.
 func says(t *testing.T, replies map[string]string) (addr string) {
 	t.Helper()
@@ -474,13 +478,13 @@ func says(t *testing.T, replies map[string]string) (addr string) {
 	})
 }
 
-func TestDiagnoseLatency(t *testing.T) {
-	store := core.NewRedis(redistest.Shared(t).Client(t), core.WithBudget(time.Nanosecond))
-	wantFinding(t, store.Diagnose(t.Context()), "latency", core.SeverityProblem, "the budget is 1ns")
+func TestExamineLatency(t *testing.T) {
+	limiter := core.New(core.NewRedis(redistest.Shared(t).Client(t), core.WithBudget(time.Nanosecond)))
+	wantFinding(t, doctor.Examine(t.Context(), limiter), "latency", doctor.Problem, "the budget is 1ns")
 }
 
 // Scripts that do not decide as they should are a problem, even if they run.
-func TestDiagnoseScripts(t *testing.T) {
+func TestExamineScripts(t *testing.T) {
 	for name, test := range map[string]struct{ reply, want string }{
 		"admits all":     {"$1\r\n0\r\n", "request 2 is allowed: true"},
 		"refuses all":    {"$10\r\n9999999999\r\n", "request 1 is allowed: false"},
@@ -489,46 +493,46 @@ func TestDiagnoseScripts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := says(t, map[string]string{"evalsha": test.reply, "del": ":0\r\n", "pexpireat": ":0\r\n"})
-			d := opened(t, "redis://"+addr).Diagnose(t.Context())
-			wantFinding(t, d, "scripts", core.SeverityProblem, test.want)
-			wantFinding(t, d, "permissions", core.SeverityProblem, "the server does not know")
-			wantFinding(t, d, "memory", core.SeverityNotice, "not seen: ERR unknown command")
+			d := doctor.Examine(t.Context(), opened(t, "redis://"+addr))
+			wantFinding(t, d, "scripts", doctor.Problem, test.want)
+			wantFinding(t, d, "permissions", doctor.Problem, "the server does not know")
+			wantFinding(t, d, "memory", doctor.Notice, "not seen: ERR unknown command")
 		})
 	}
 }
 
-// A user of another prefix is told which keys are not his.
-func TestDiagnoseForeignPrefix(t *testing.T) {
+// A user of another prefix is told which keys they may not touch.
+func TestExamineForeignPrefix(t *testing.T) {
 	server := redistest.Start(t)
-	setUser(t, server.Client(t), "limiter", aloneUser)
+	redistest.SetUser(t, server.Client(t), "limiter", redistest.AloneUser)
 	client := server.Client(t, func(o *redis.Options) { o.Username, o.Password, o.MaxRetries = "limiter", "secret", -1 })
-	d := core.NewRedis(client, core.WithPrefix("shop")).Diagnose(t.Context())
-	wantFinding(t, d, "permissions", core.SeverityProblem, "ACL SETUSER <the user> ~shop:*")
-	wantFinding(t, d, "scripts", core.SeverityProblem, "NOPERM")
+	d := doctor.Examine(t.Context(), core.New(core.NewRedis(client, core.WithPrefix("shop"))))
+	wantFinding(t, d, "permissions", doctor.Problem, "ACL SETUSER <the user> ~shop:*")
+	wantFinding(t, d, "scripts", doctor.Problem, "NOPERM")
 }
 
-func TestDiagnoseMemoryStore(t *testing.T) {
+func TestExamineMemoryStore(t *testing.T) {
 	limiter := opened(t, "memory:")
 	if _, err := limiter.Allow(t.Context(), "key", core.Leaky(2, core.PerHour(1))); err != nil {
 		t.Fatal(err)
 	}
-	wantFinding(t, limiter.Diagnose(t.Context()), "store", core.SeverityNotice, "memory: 1 keys")
-	wantFinding(t, core.New(core.CacheDenials(core.NewMemory(), 10)).Diagnose(t.Context()), "store", core.SeverityNotice, "memory: 0 keys")
+	wantFinding(t, doctor.Examine(t.Context(), limiter), "store", doctor.Notice, "memory: 1 keys")
+	wantFinding(t, doctor.Examine(t.Context(), core.New(core.CacheDenials(core.NewMemory(), 10))), "store", doctor.Notice, "memory: 0 keys")
 	_ = limiter.Close()
-	wantFinding(t, limiter.Diagnose(t.Context()), "store", core.SeverityProblem, "closed")
+	wantFinding(t, doctor.Examine(t.Context(), limiter), "store", doctor.Problem, "closed")
 }
 
-func TestDiagnoseAfterClose(t *testing.T) {
+func TestExamineAfterClose(t *testing.T) {
 	limiter := opened(t, redistest.Shared(t).URL())
 	_ = limiter.Close()
-	wantFinding(t, limiter.Diagnose(t.Context()), "store", core.SeverityProblem, "closed")
+	wantFinding(t, doctor.Examine(t.Context(), limiter), "store", doctor.Problem, "closed")
 }
 
-// Another store is asked for its own diagnosis, or else pinged.
-func TestDiagnoseOtherStores(t *testing.T) {
-	wantFinding(t, core.New(silent{}).Diagnose(t.Context()), "store", core.SeverityNotice, "core_test.silent answers")
-	wantFinding(t, core.New(silent{err: errors.New("asleep")}).Diagnose(t.Context()), "store", core.SeverityProblem, "asleep")
-	wantFinding(t, core.New(outspoken{}).Diagnose(t.Context()), "mood", core.SeverityOK, "splendid")
+// Another store is asked to examine itself, or else pinged.
+func TestExamineOtherStores(t *testing.T) {
+	wantFinding(t, doctor.Examine(t.Context(), core.New(silent{})), "store", doctor.Notice, "doctor_test.silent answers")
+	wantFinding(t, doctor.Examine(t.Context(), core.New(silent{err: errors.New("asleep")})), "store", doctor.Problem, "asleep")
+	wantFinding(t, doctor.Examine(t.Context(), core.New(outspoken{})), "mood", doctor.OK, "splendid")
 }
 
 type silent struct {
@@ -541,18 +545,18 @@ func (s silent) Ping(context.Context) error { return s.err }
 
 type outspoken struct{ core.Store }
 
-func (outspoken) Diagnose(context.Context) core.Diagnosis {
-	return core.Diagnosis{{Name: "mood", Severity: core.SeverityOK, Found: "splendid"}}
+func (outspoken) Examine(context.Context) doctor.Report {
+	return doctor.Report{{Name: "mood", Severity: doctor.OK, Found: "splendid"}}
 }
 
-// A diagnosis that is given up leaves nothing behind.
-func TestDiagnoseGivenUp(t *testing.T) {
+// An examination that is given up leaves nothing behind.
+func TestExamineGivenUp(t *testing.T) {
 	server := redistest.Start(t)
 	for n := range 60 { // after each of the first calls
 		ctx, cancel := context.WithCancel(t.Context())
 		client := server.Client(t)
 		client.AddHook(&givingUp{after: n, cancel: cancel})
-		_ = core.NewRedis(client).Diagnose(ctx)
+		_ = doctor.Examine(ctx, core.New(core.NewRedis(client)))
 		cancel()
 	}
 	if keys := server.Client(t).Keys(t.Context(), "*").Val(); len(keys) > 0 {
@@ -589,12 +593,12 @@ func (g *givingUp) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-func TestDiagnosisAsText(t *testing.T) {
-	d := core.Diagnosis{
-		{Name: "retries", Severity: core.SeverityOK, Found: "none"},
-		{Name: "role", Server: "a:1", Severity: core.SeverityProblem, Found: "a replica", Meaning: "It is one.", Advice: "Leave."},
-		{Name: "clock", Server: "a:1", Severity: core.SeverityNotice, Found: "late", Meaning: "By an hour."},
-		{Name: "scripts", Server: "b:1", Severity: core.SeverityProblem, Found: "none"},
+func TestReportAsText(t *testing.T) {
+	d := doctor.Report{
+		{Name: "retries", Severity: doctor.OK, Found: "none"},
+		{Name: "role", Server: "a:1", Severity: doctor.Problem, Found: "a replica", Meaning: "It is one.", Advice: "Leave."},
+		{Name: "clock", Server: "a:1", Severity: doctor.Notice, Found: "late", Meaning: "By an hour."},
+		{Name: "scripts", Server: "b:1", Severity: doctor.Problem, Found: "none"},
 	}
 	const text = `this process
   ok        retries      none
@@ -613,7 +617,7 @@ b:1
 	if got, want := d[1].String(), "problem: role (a:1): a replica. It is one. Leave"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := d.Err().Error(), "core: role (a:1): a replica. It is one. Leave\ncore: scripts (b:1): none"; got != want {
+	if got, want := d.Err().Error(), "doctor: role (a:1): a replica. It is one. Leave\ndoctor: scripts (b:1): none"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if err := d[2:3].Err(); err != nil {

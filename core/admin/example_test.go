@@ -1,4 +1,4 @@
-package core_test
+package admin_test
 
 import (
 	"context"
@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/admin"
 )
 
-func ExampleLimiter_Describe() {
+func Example() {
 	limiter, _ := core.Open("memory:")
 	defer limiter.Close()
 	ctx := context.Background()
@@ -16,12 +17,12 @@ func ExampleLimiter_Describe() {
 	_, _ = limiter.AllowN(ctx, "user:42", limit, 7)
 
 	for cursor := ""; ; {
-		keys, next, err := limiter.List(ctx, "user:", cursor)
+		keys, next, err := admin.List(ctx, limiter, "user:", cursor)
 		if err != nil {
 			return
 		}
 		for _, key := range keys {
-			words, _ := limiter.Describe(ctx, key.Key, limit)
+			words, _ := admin.Describe(ctx, limiter, key.Key, limit)
 			fmt.Println(key.Key, words)
 		}
 		if cursor = next; cursor == "" {

@@ -1,9 +1,10 @@
-package core_test
+package admin_test
 
 import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,15 +13,21 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/admin"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
+func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
+
+// patient is a budget that a busy machine cannot exceed.
+const patient = 30 * time.Second
+
 // listAll returns all that is listed, each once, and how many pages there were.
-func listAll(t *testing.T, l *core.Limiter, prefix string) (listed map[core.Listed]bool, pages int) {
+func listAll(t *testing.T, l *core.Limiter, prefix string) (listed map[admin.Entry]bool, pages int) {
 	t.Helper()
-	listed = make(map[core.Listed]bool)
+	listed = make(map[admin.Entry]bool)
 	for cursor := ""; ; pages++ {
-		keys, next, err := l.List(t.Context(), prefix, cursor)
+		keys, next, err := admin.List(t.Context(), l, prefix, cursor)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,12 +60,12 @@ func TestListOnEveryStore(t *testing.T) {
 			if err := server.Set(ctx, "something:else", "1", 0).Err(); err != nil {
 				t.Fatal(err)
 			}
-			want := make(map[core.Listed]bool)
+			want := make(map[admin.Entry]bool)
 			allow := func(check core.Check) {
 				if _, err := l.AllowAll(ctx, check); err != nil {
 					t.Fatal(err)
 				}
-				want[core.Listed{Key: check.Key, Limit: check.Limit.Name(), Algorithm: check.Limit.Algorithm(), Shadow: check.Shadow}] = true
+				want[admin.Entry{Key: check.Key, Limit: check.Limit.Name(), Algorithm: check.Limit.Algorithm(), Shadow: check.Shadow}] = true
 			}
 			for i := range 600 {
 				allow(core.Check{Key: fmt.Sprint("user:", i), Limit: core.Leaky(10, core.PerHour(1)), Cost: 1})
@@ -72,14 +79,14 @@ func TestListOnEveryStore(t *testing.T) {
 			if !maps.Equal(got, want) {
 				t.Errorf("listed %d in %d pages, want %d", len(got), pages, len(want))
 			}
-			maps.DeleteFunc(want, func(k core.Listed, _ bool) bool { return !strings.HasPrefix(k.Key, "user:7") })
+			maps.DeleteFunc(want, func(k admin.Entry, _ bool) bool { return !strings.HasPrefix(k.Key, "user:7") })
 			if got, _ := listAll(t, l, "user:7"); !maps.Equal(got, want) {
 				t.Errorf("listed %v, want %v", slices.Collect(maps.Keys(got)), slices.Collect(maps.Keys(want)))
 			}
 			if got, _ := listAll(t, l, "user:7*"); len(got) != 2 {
 				t.Errorf("listed %v under user:7*, want that key with its two limits", got)
 			}
-			if _, _, err := l.List(ctx, "", "nonsense"); err == nil {
+			if _, _, err := admin.List(ctx, l, "", "nonsense"); err == nil {
 				t.Error("a cursor of nonsense is no error")
 			}
 		})
@@ -101,7 +108,7 @@ func TestStoresListLongKeysAlike(t *testing.T) {
 	for prefix, want := range map[string]struct{ plain, hashed int }{
 		"": {6, 4}, "#": {3, 4}, "##": {1, 0}, "#5": {1, 0}, "#A": {1, 0}, "a": {2, 0}, "%": {1, 0}, "#" + strings.Repeat("A", 43): {1, 0},
 	} {
-		listed := make(map[string]map[core.Listed]bool)
+		listed := make(map[string]map[admin.Entry]bool)
 		for name, store := range stores {
 			l := core.New(store)
 			for _, key := range keys {
@@ -151,8 +158,63 @@ func TestPastsAreNotListed(t *testing.T) {
 type plain struct{ core.Store }
 
 func TestListOfAStoreThatCannot(t *testing.T) {
-	if _, _, err := core.New(plain{core.NewMemory()}).List(t.Context(), "", ""); err == nil {
+	if _, _, err := admin.List(t.Context(), core.New(plain{core.NewMemory()}), "", ""); err == nil {
 		t.Error("no error")
+	}
+}
+
+// orderly is a store that lists its keys by itself.
+type orderly struct{ core.Store }
+
+func (orderly) List(_ context.Context, prefix, _ string) (keys []admin.Entry, next string, err error) {
+	return []admin.Entry{{Key: prefix}}, "", nil
+}
+
+func TestListOfAStoreOfYourOwn(t *testing.T) {
+	for _, store := range []core.Store{orderly{}, core.CacheDenials(orderly{}, 10)} {
+		keys, _, err := admin.List(t.Context(), core.New(store), "user:", "")
+		if err != nil || len(keys) != 1 || keys[0].Key != "user:" {
+			t.Errorf("%T lists %v, %v", store, keys, err)
+		}
+	}
+}
+
+func TestListOfAClosedStore(t *testing.T) {
+	for _, url := range []string{"memory:", redistest.Shared(t).URL()} {
+		l, err := core.Open(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
+		if _, _, err := admin.List(t.Context(), l, "", ""); core.FailureOf(err) != core.Closed {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// panicking is a hook of a client.
+type panicking struct{}
+
+func (panicking) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (panicking) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(context.Context, redis.Cmder) error { panic("hook") }
+}
+
+func (panicking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A hook of the client that panics fails the call, in whatever goroutine.
+func TestHookThatPanicsFailsTheList(t *testing.T) {
+	for _, heeds := range []bool{true, false} {
+		client := redis.NewClient(&redis.Options{Addr: "192.0.2.1:6379", ContextTimeoutEnabled: heeds})
+		client.AddHook(panicking{})
+		t.Cleanup(func() { _ = client.Close() })
+		_, _, err := admin.List(t.Context(), core.New(core.NewRedis(client)), "", "")
+		if err == nil || !strings.Contains(err.Error(), "panicked: hook") {
+			t.Errorf("%v, want the panic's error", err)
+		}
 	}
 }
 
@@ -176,7 +238,7 @@ func TestDescribe(t *testing.T) {
 				}
 			}
 			now = now.Add(680 * time.Millisecond)
-			got, err := l.Describe(ctx, "key", append(limits, core.Leaky(3, core.PerSecond(1)))...)
+			got, err := admin.Describe(ctx, l, "key", append(limits, core.Leaky(3, core.PerSecond(1)))...)
 			want := `leaky:10:1/s: 8 of 10, next drip in 320 ms
 token-bucket:10:10/m: 8 of 10, next token in 5.4 s
 shaping:10:1/h: 8 of 10, next turn in 1h0m0s
@@ -187,7 +249,7 @@ leaky:3:1/s: 0 of 3`
 			if err != nil || got != want {
 				t.Errorf("%v, described\n%s\nwant\n%s", err, got, want)
 			}
-			if _, err := l.Describe(ctx, "key"); err == nil {
+			if _, err := admin.Describe(ctx, l, "key"); err == nil {
 				t.Error("no limits are no error")
 			}
 		})

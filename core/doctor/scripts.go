@@ -1,4 +1,4 @@
-package core
+package doctor
 
 import (
 	"cmp"
@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // attempt is a command that a limiter needs, tried on a key that is not there.
@@ -17,12 +20,16 @@ type attempt struct {
 	words []any
 }
 
+// harmless is a script that does nothing.
+var harmless = redis.NewScript(harmlessSource)
+
+const harmlessSource = "return 1"
+
 // harmlessAttempts are the commands that change nothing where there is no key.
 func (e *examination) harmlessAttempts(key string) []attempt {
-	script := e.probe.script(decide, leaky.set())
 	attempts := []attempt{
-		{"evalsha", []any{"evalsha", script.hash, 0}}, // without keys it decides nothing
-		{"eval", []any{"eval", script.source, 0}},
+		{"evalsha", []any{"evalsha", harmless.Hash(), 0}},
+		{"eval", []any{"eval", harmlessSource, 0}},
 		{"time", []any{"time"}},
 		{"get", []any{"get", key}},
 		{"set", []any{"set", key, 1, "xx", "keepttl"}},
@@ -36,18 +43,18 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"ltrim", []any{"ltrim", key, 0, 0}},
 		{"lrem", []any{"lrem", key, 0, 1}},
 	}
-	switch e.store.topology.client.(type) {
-	case *redis.ClusterClient:
+	switch {
+	case e.store.Topology.Cluster != nil:
 		// Asking is for the next command, so it is not the last.
 		attempts = append(attempts, attempt{"asking", []any{"asking"}}, attempt{"command", []any{"command", "count"}})
-	case *redis.Ring:
+	case e.store.Topology.Ring != nil:
 		attempts = append(attempts, attempt{"ping", []any{"ping"}})
 	}
 	return attempts
 }
 
-// writingAttempts are the commands that make a key. It is deleted in the same breath,
-// and would vanish by itself.
+// writingAttempts are the commands that make a key, and those that delete it at once. It would
+// also expire by itself.
 func writingAttempts(key string, soon int64) []attempt {
 	return []attempt{
 		{"hset", []any{"hset", key, "field", 1}},
@@ -95,7 +102,7 @@ func (e *examination) attempt(ctx context.Context, attempts []attempt, refused *
 
 // lookAtPermissions tries every command that a limiter needs.
 func (e *examination) lookAtPermissions(ctx context.Context) {
-	key := e.probe.prefix + ":{" + string(appendSubject(nil, e.subject)) + "}:permissions"
+	key := e.tag() + "permissions"
 	attempts, refused := e.harmlessAttempts(key), refusals{}
 	err := e.attempt(ctx, attempts, &refused)
 	lacks := func(name string) bool {
@@ -111,14 +118,14 @@ func (e *examination) lookAtPermissions(ctx context.Context) {
 }
 
 func (e *examination) judgePermissions(attempts []attempt, refused refusals, err error) Finding {
-	f := Finding{Name: "permissions", Severity: SeverityProblem}
-	pattern := "~" + e.store.prefix + ":*"
+	f := Finding{Name: "permissions", Severity: Problem}
+	pattern := "~" + e.store.Prefix + ":*"
 	switch {
 	case err != nil:
 		f.Found = err.Error()
 		f.Meaning, f.Advice = explainFailure(err)
 	case !refused.any():
-		f.Severity = SeverityOK
+		f.Severity = OK
 		count := 0
 		for _, a := range attempts {
 			if a.name != "" {
@@ -127,32 +134,32 @@ func (e *examination) judgePermissions(attempts []attempt, refused refusals, err
 		}
 		f.Found = fmt.Sprintf("all of %d commands, on keys %s", count, pattern)
 	case refused.key:
-		f.Found = fmt.Sprintf("the user may not touch keys that start with %q", e.store.prefix+":")
-		f.Meaning = "Every question is an error."
+		f.Found = fmt.Sprintf("the user may not touch keys that start with %q", e.store.Prefix+":")
+		f.Meaning = "Every call is an error."
 		f.Advice = "As an administrator: ACL SETUSER <the user> " + pattern
 	case len(refused.unknown) > 0:
 		f.Found = "the server does not know " + strings.ToUpper(strings.Join(refused.unknown, ", "))
-		f.Meaning = "Some questions are errors, or leave something undone."
+		f.Meaning = "Some calls are errors, or leave something undone."
 		f.Advice = "Use Redis 6.2 or newer, or Valkey, with no command renamed or disabled."
 	case slices.Equal(refused.commands, []string{"command"}):
-		f.Severity = SeverityNotice
+		f.Severity = Notice
 		f.Found = "the user may not run COMMAND"
-		f.Meaning = "Newer versions of go-redis ask for it in a cluster, and if that is refused, again with every question."
+		f.Meaning = "Newer versions of go-redis ask for it in a cluster, and if that is refused, again with every call."
 		f.Advice = "As an administrator: ACL SETUSER <the user> +command"
 	default:
 		f.Found = "the user may not run " + strings.ToUpper(strings.Join(refused.commands, ", "))
-		f.Meaning = "Some questions are errors, or leave something undone."
+		f.Meaning = "Some calls are errors, or leave something undone."
 		f.Advice = "As an administrator: ACL SETUSER <the user> +" + strings.Join(refused.commands, " +")
 	}
 	return f
 }
 
 // trialLimits are a limit of each algorithm that admits one unit, and forgets it soon.
-func trialLimits() []Limit {
-	slow := PerMinute(1)
-	return []Limit{
-		Leaky(1, slow), Shaping(1, slow), TokenBucket(1, slow), GCRA(1, slow),
-		FixedWindow(1, time.Minute), SlidingWindow(1, time.Minute), SlidingLog(1, time.Minute),
+func trialLimits() []core.Limit {
+	slow := core.PerMinute(1)
+	return []core.Limit{
+		core.Leaky(1, slow), core.Shaping(1, slow), core.TokenBucket(1, slow), core.GCRA(1, slow),
+		core.FixedWindow(1, time.Minute), core.SlidingWindow(1, time.Minute), core.SlidingLog(1, time.Minute),
 	}
 }
 
@@ -165,13 +172,13 @@ func (e *examination) lookAtScripts(ctx context.Context) {
 	for _, limit := range limits {
 		if err := e.try(ctx, limit); err != nil {
 			failures, first = append(failures, limit.Algorithm()), cmp.Or(first, err)
-			e.full = e.full || FailureOf(err) == OutOfMemory
+			e.full = e.full || core.FailureOf(err) == core.OutOfMemory
 		}
 	}
-	f := Finding{Name: "scripts", Severity: SeverityOK, Found: fmt.Sprintf("all of %d algorithms admit and refuse", len(limits))}
+	f := Finding{Name: "scripts", Severity: OK, Found: fmt.Sprintf("all of %d algorithms admit and refuse", len(limits))}
 	switch {
 	case first != nil:
-		f.Severity = SeverityProblem
+		f.Severity = Problem
 		f.Found = fmt.Sprintf("%d of %d algorithms fail (%s): %.200s", len(failures), len(limits), strings.Join(failures, ", "),
 			strings.TrimPrefix(first.Error(), "core: "))
 		f.Meaning, f.Advice = explainFailure(first)
@@ -179,17 +186,16 @@ func (e *examination) lookAtScripts(ctx context.Context) {
 			f.Meaning, f.Advice = "The user may not run a command of the script.", "See permissions."
 		}
 	case !e.mayDelete:
-		f.Severity = SeverityNotice
+		f.Severity = Notice
 		f.Found = fmt.Sprintf("all of %d algorithms answer; nothing was charged, since it could not be deleted again", len(limits))
 	}
 	e.add(f)
 }
 
-// try asks one algorithm, on its own key, which it leaves as it was.
-func (e *examination) try(ctx context.Context, limit Limit) (err error) {
-	limiter := New(e.probe)
+// try asks one algorithm, on a key of its own, and deletes that.
+func (e *examination) try(ctx context.Context, limit core.Limit) (err error) {
 	if !e.mayDelete {
-		_, err := limiter.Peek(ctx, e.subject, limit)
+		_, err := e.limiter.Peek(ctx, e.subject, limit)
 		return err
 	}
 	if ctx.Err() != nil {
@@ -197,31 +203,39 @@ func (e *examination) try(ctx context.Context, limit Limit) (err error) {
 	}
 	ctx = context.WithoutCancel(ctx) // a charge that is given up could arrive after that
 	defer func() {
-		if failure := e.probe.erase(ctx, e.subject, limit); err == nil {
+		if failure := e.erase(ctx, limit); err == nil {
 			err = failure
 		}
 	}()
 	for i, want := range [...]bool{true, false} {
-		d, err := limiter.Allow(ctx, e.subject, limit)
+		d, err := e.limiter.Allow(ctx, e.subject, limit)
 		if err != nil {
 			return err
 		}
 		if d.Allowed != want || d.Remaining != 0 || (d.RetryAfter > 0) == want {
-			return fmt.Errorf("core: of a limit of 1, request %d is allowed: %t, with %d left and %v to wait", i+1, d.Allowed, d.Remaining, d.RetryAfter)
+			return fmt.Errorf("of a limit of 1, request %d is allowed: %t, with %d left and %v to wait", i+1, d.Allowed, d.Remaining, d.RetryAfter)
 		}
 	}
 	return nil
 }
 
-// lookAtLatency asks some questions one after the other.
+// erase deletes the state of the subject under a limit.
+func (e *examination) erase(ctx context.Context, limit core.Limit) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	name := e.tag() + limit.Name()
+	return e.client.Del(ctx, name, name+keyspace.Past).Err()
+}
+
+// lookAtLatency makes some calls one after the other.
 func (e *examination) lookAtLatency(ctx context.Context) {
 	const most, enough = 20, time.Second
-	limiter, limit := New(e.probe), trialLimits()[0]
+	limit := trialLimits()[0]
 	var took []time.Duration
 	for start := time.Now(); len(took) < most && time.Since(start) < enough; {
 		sent := time.Now()
-		if _, err := limiter.Peek(ctx, e.subject, limit); err != nil {
-			f := Finding{Name: "latency", Severity: SeverityProblem, Found: strings.TrimPrefix(err.Error(), "core: ")}
+		if _, err := e.limiter.Peek(ctx, e.subject, limit); err != nil {
+			f := Finding{Name: "latency", Severity: Problem, Found: strings.TrimPrefix(err.Error(), "core: ")}
 			f.Meaning, f.Advice = explainFailure(err)
 			e.add(f)
 			return
@@ -229,20 +243,20 @@ func (e *examination) lookAtLatency(ctx context.Context) {
 		took = append(took, time.Since(sent))
 	}
 	slices.Sort(took)
-	median, slowest, budget := took[len(took)/2], took[len(took)-1], e.store.budget
-	f := Finding{Name: "latency", Severity: SeverityOK}
-	f.Found = fmt.Sprintf("median %v, slowest %v of %d questions; the budget is %v", round(median), round(slowest), len(took), budget)
+	median, slowest, budget := took[len(took)/2], took[len(took)-1], e.store.Budget
+	f := Finding{Name: "latency", Severity: OK}
+	f.Found = fmt.Sprintf("median %v, slowest %v of %d calls; the budget is %v", round(median), round(slowest), len(took), budget)
 	const closer = "Bring the server closer, find out what holds it up (SLOWLOG GET), or raise the budget with core.WithBudget."
 	switch {
 	case median > budget:
-		f.Severity = SeverityProblem
-		f.Meaning, f.Advice = "Most questions exceed the budget, and the error policy decides.", closer
+		f.Severity = Problem
+		f.Meaning, f.Advice = "Most calls exceed the budget, and the error policy decides.", closer
 	case slowest > budget:
-		f.Severity = SeverityNotice
-		f.Meaning, f.Advice = "Some questions exceed the budget, and the error policy decides.", closer
+		f.Severity = Notice
+		f.Meaning, f.Advice = "Some calls exceed the budget, and the error policy decides.", closer
 	case median > budget/2:
-		f.Severity = SeverityNotice
-		f.Meaning, f.Advice = "There is little room for a busy moment before questions exceed the budget.", closer
+		f.Severity = Notice
+		f.Meaning, f.Advice = "There is little room for a busy moment before calls exceed the budget.", closer
 	}
 	e.add(f)
 }

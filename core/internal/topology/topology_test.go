@@ -1,4 +1,4 @@
-package core
+package topology_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/topology"
 )
 
 // Whether a client may be relied on to heed deadlines is seen by its options.
@@ -24,7 +26,7 @@ func TestWhoHeedsDeadlines(t *testing.T) {
 		"over a Unix socket": {redis.Options{ContextTimeoutEnabled: true, Network: "unix", Addr: "/nowhere"}, true},
 	} {
 		client := redis.NewClient(&c.options)
-		if got := topologyOf(client).heedsDeadline(); got != c.want {
+		if got := topology.Of(client).HeedsDeadline(); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 		_ = client.Close()

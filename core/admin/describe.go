@@ -1,0 +1,68 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// Describe says in words how a key stands with some limits, of which there must be at
+// least one: a line for each, such as
+//
+//	leaky:10:1/s: 7 of 10, next drip in 320 ms
+//
+// if 7 of 10 are used. It charges nothing and leaves no trace; it is one round trip. Its errors
+// are those of [core.Limiter.PeekAll]. It may be called by many goroutines at once.
+func Describe(ctx context.Context, limiter *core.Limiter, key string, limits ...core.Limit) (string, error) {
+	checks := make([]core.Check, len(limits))
+	for i, limit := range limits {
+		checks[i] = core.Check{Key: key, Limit: limit, Mode: core.Look}
+	}
+	decisions, err := limiter.PeekAll(ctx, checks...)
+	if err != nil {
+		return "", err
+	}
+	lines := make([]string, len(limits))
+	for i := range decisions {
+		lines[i] = limits[i].Name() + ": " + DescribeDecision(decisions[i])
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// DescribeDecision says in words what a decision tells: "7 of 10, next drip in 320 ms", if 7
+// of 10 are used.
+func DescribeDecision(d core.Decision) string {
+	text := fmt.Sprintf("%d of %d", d.Limit.Capacity()-d.Remaining, d.Limit.Capacity())
+	if d.NextAfter > 0 {
+		event, ok := events[d.Limit.Algorithm()]
+		if !ok {
+			event = "next"
+		}
+		text += ", " + event + " in " + inWords(d.NextAfter)
+	}
+	return text
+}
+
+// events are what happens when Remaining grows, where an algorithm has a word for it.
+var events = map[string]string{
+	"leaky": "next drip", "shaping": "next turn", "token-bucket": "next token", "fixed-window": "window ends",
+}
+
+// inWords writes a time as people say it: to the millisecond below a second, to the
+// tenth of a second below a minute, then as a Duration does, all rounded up.
+func inWords(d time.Duration) string {
+	switch {
+	case d <= 999*time.Millisecond:
+		return fmt.Sprintf("%d ms", roundUp(d, time.Millisecond).Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", roundUp(d, 100*time.Millisecond).Seconds())
+	default:
+		return roundUp(d, time.Second).String()
+	}
+}
+
+// roundUp returns the shortest time that is a number of units and not shorter than d.
+func roundUp(d, unit time.Duration) time.Duration { return (d + unit - 1).Truncate(unit) }

@@ -1,0 +1,100 @@
+// Package doctor examines whether a limiter's Redis, and the client that talks to it, are well set up.
+//
+// It is for a look before going live, for a command line such as examples/doctor, or for the
+// log at start-up:
+//
+//	if err := doctor.Examine(ctx, limiter).Err(); err != nil {
+//		slog.Warn("the rate limiter will not work as it should", "error", err)
+//	}
+//
+// A limiter takes the place of a URL or a client, since it has the prefix of the keys and the
+// budget, too: core.Open(url), or core.New(core.NewRedis(client)).
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/internal/console"
+)
+
+// Examine examines what a limiter depends on, and says in plain words what is wrong and what
+// to do about it. What cannot be examined is a finding, too, so there is no error.
+//
+// On [core.Redis] each server is examined: every master of a cluster, every shard of a ring,
+// the master that the sentinels name. The findings are
+//
+//	retries      whether the client repeats calls, which may have been charged
+//	deadlines    whether it ends a call when its context does
+//	dialer       whether it can read an answer too late
+//	encryption   whether others can read along, or pretend to be Redis
+//	ring         whether all shards are up
+//	connection   why a server does not answer; nothing else is found out about it
+//	server       Redis 6.2 or newer, or Valkey
+//	role         a master, and of the kind that the client is for
+//	cluster      whether every slot has a server, and what the cluster thinks of itself
+//	memory       whether limits can be evicted, whether there is a bound, and whether writes are refused
+//	persistence  whether a snapshot that failed stops writes
+//	clock        the server's against this machine's
+//	permissions  which commands and keys the user is refused
+//	scripts      whether each algorithm decides as it should, tried on a key of its own
+//	latency      how long a call takes, beside the budget
+//
+// and "client" for a client whose options cannot be seen, and "store" for any other store. In
+// front of a cache of denials, the store behind it is examined. What the user may not look at
+// (a limiter needs neither INFO nor CLUSTER INFO) is a notice that says so.
+//
+// Nothing is charged to anybody, and no key is left behind. For a moment there are keys whose
+// subject starts with "doctor:"; if the server is lost in that moment, they vanish by
+// themselves within two minutes. Examine sends some 60 commands to each server, so it does not
+// belong in a readiness probe: that is what [core.Limiter.Ping] is for. Only ctx bounds it. The
+// trial of an algorithm that has begun ends all the same, and a client that ignores deadlines may
+// take as much longer as its own timeouts allow.
+//
+// A store of your own is asked to examine itself if it is an [Examiner], and pinged otherwise.
+//
+// Examine may be called by many goroutines at once. A nil limiter panics.
+func Examine(ctx context.Context, limiter *core.Limiter) Report {
+	switch store := console.Of(limiter); {
+	case store.Redis != nil:
+		return examineRedis(ctx, store.Redis)
+	case store.Memory != nil:
+		return examineMemory(ctx, store.Own.(*core.Memory), store.Memory.MaxKeys) //nolint:forcetypeassert // as the other field says
+	default:
+		return examineOther(ctx, store.Own.(core.Store)) //nolint:forcetypeassert // a limiter stands on nothing else
+	}
+}
+
+// Examiner is a [core.Store] of your own that can examine itself. One that wraps another store
+// may call the function [Examine] with a limiter on that.
+type Examiner interface {
+	// Examine returns what the store has found out about itself, within ctx.
+	Examine(ctx context.Context) Report
+}
+
+// undecided is what it means that a store does not answer.
+const undecided = "No check can be decided."
+
+func examineMemory(ctx context.Context, store *core.Memory, maxKeys int) Report {
+	if err := store.Ping(ctx); err != nil {
+		return Report{{Name: "store", Severity: Problem, Found: err.Error(), Meaning: undecided}}
+	}
+	return Report{{
+		Name: "store", Severity: Notice,
+		Found:   fmt.Sprintf("limits are in this process's memory: %d keys, at most %d", store.Len(), maxKeys),
+		Meaning: "Every process counts for itself, and a restart forgets.",
+		Advice:  "For more than one process, use Redis: core.Open(\"redis://…\").",
+	}}
+}
+
+func examineOther(ctx context.Context, store core.Store) Report {
+	if store, ok := store.(Examiner); ok {
+		return store.Examine(ctx)
+	}
+	f := Finding{Name: "store", Severity: Notice, Found: fmt.Sprintf("%T answers", store), Meaning: "It has nothing more to say about itself."}
+	if err := store.Ping(ctx); err != nil {
+		f.Severity, f.Found, f.Meaning = Problem, fmt.Sprintf("%T does not answer: %v", store, err), undecided
+	}
+	return Report{f}
+}

@@ -1,0 +1,46 @@
+// Package console shows packages doctor and admin what core keeps to itself about a limiter's store.
+package console
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
+	"github.com/weir-go/ratelimit/core/internal/topology"
+)
+
+// Of returns what is behind a limiter, which is a *core.Limiter. Package core sets it.
+var Of func(limiter any) Store
+
+// Store is what is behind a limiter.
+type Store struct {
+	// Own is the [core.Store], without the caches in front of it.
+	Own any
+	// Redis and Memory are set if it is one.
+	Redis  *Redis
+	Memory *Memory
+}
+
+// Redis is a [core.Redis].
+type Redis struct {
+	Topology topology.Topology
+	Prefix   string
+	Budget   time.Duration
+	// Closed is why the store cannot be used any more, or nil.
+	Closed error
+	// Read reads the name of a key, as [keyspace.Parse] does. It knows the algorithms.
+	Read func(name string) (state keyspace.State, ok bool)
+	// Bound runs a call to Redis within the budget, and explains its error.
+	Bound func(ctx context.Context, call func(context.Context) error) error
+	// Explain returns the error that core makes of one of the client.
+	Explain func(ctx context.Context, err error) error
+}
+
+// Memory is a [core.Memory].
+type Memory struct {
+	MaxKeys int
+	// Pages is how many pages its keys are on.
+	Pages int
+	// Page returns the states on a page.
+	Page func(ctx context.Context, page int) ([]keyspace.State, error)
+}

@@ -1,0 +1,108 @@
+// Package keyspace writes and reads the names of the keys in which states are kept.
+//
+// A Redis key is a prefix, a subject in braces, and a limit:
+//
+//	ratelimit:{ip:203.0.113.9}:leaky:10:1/s
+//	ratelimit:{user:42}:fixed-window=login
+//	ratelimit:{user:42}:fixed-window=login=shadow
+//	ratelimit:{user:42}:fixed-window=login=past
+//
+// The subject stands for the caller's key. In braces it is the hash tag, so that all limits
+// of one subject share a slot in a cluster. After it comes the limit's derived name, or its
+// algorithm and its given name after an equals sign, which no name contains.
+package keyspace
+
+import (
+	"net/url"
+	"strings"
+)
+
+const (
+	// Shadow follows the Redis key of a shadow check.
+	Shadow = "=shadow"
+	// Past follows a Redis key in that of its past, which only settlements and resets write
+	// and read.
+	Past = "=past"
+)
+
+// AppendTag appends the part of a Redis key that all limits of a caller's key share.
+func AppendTag(b []byte, prefix, key string) []byte {
+	b = append(b, prefix...)
+	b = append(b, opening...)
+	b = AppendSubject(b, key)
+	return append(b, closing...)
+}
+
+// What stands around a subject.
+const opening, closing = ":{", "}:"
+
+// AppendNamed appends the part of a Redis key that tells a named limit.
+func AppendNamed(b []byte, algorithm, name string) []byte {
+	b = append(b, algorithm...)
+	b = append(b, given)
+	return append(b, name...)
+}
+
+// given stands in front of a given name.
+const given = '='
+
+// State is what a key says about the state that is kept in it.
+type State struct {
+	// Key is the caller's key, or "#" and a hash if it is Hashed.
+	Key string
+	// Limit is the name of the limit, and Algorithm that of its algorithm.
+	Limit, Algorithm string
+	// Shadow says that it is the state of a shadow check.
+	Shadow bool
+	// Hashed says that the caller's key is known by its hash only.
+	Hashed bool
+}
+
+// StartsWith reports whether the caller's key starts with a prefix. A hash starts with
+// "" and "#" only.
+func (s *State) StartsWith(prefix string) bool {
+	if s.Hashed {
+		return prefix == "" || prefix == hashMark
+	}
+	return strings.HasPrefix(s.Key, prefix)
+}
+
+// Parse reads a Redis key. It returns false for one that keeps no state, and for most that
+// others have written. Whether there is such an algorithm is not known here.
+func Parse(prefix, name string) (s State, ok bool) {
+	rest, ours := strings.CutPrefix(name, prefix+opening)
+	subject, limit, found := strings.Cut(rest, closing)
+	if !ours || !found || strings.HasSuffix(limit, Past) {
+		return State{}, false
+	}
+	if s.Key, s.Hashed = subject, strings.HasPrefix(subject, hashMark); !s.Hashed {
+		key, err := url.PathUnescape(subject) // %XX, as AppendSubject writes it
+		if err != nil {
+			return State{}, false
+		}
+		s.Key = key
+	}
+	limit, s.Shadow = strings.CutSuffix(limit, Shadow)
+	var named bool
+	if s.Algorithm, s.Limit, named = strings.Cut(limit, string(given)); !named {
+		s.Limit = limit
+		s.Algorithm, _, _ = strings.Cut(limit, ":")
+	}
+	return s, s.Limit != ""
+}
+
+// Pattern returns what SCAN is to match to find the Redis keys of the caller's keys that
+// start with a text. It finds some others, too.
+func Pattern(prefix, start string) string {
+	literal := globEscaper.Replace(prefix + opening)
+	if start == hashMark { // that of a hash, and escaped that of a key
+		return literal + "[#%]*"
+	}
+	var subject []byte
+	for i := range len(start) {
+		subject = appendEscaped(subject, start[i])
+	}
+	return literal + globEscaper.Replace(string(subject)) + "*"
+}
+
+var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
