@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Describe says in words how a key stands with some limits, of which there must be at
@@ -34,25 +36,9 @@ func (l *Limiter) Describe(ctx context.Context, key string, limits ...Limit) (st
 func (d Decision) Describe() string {
 	text := fmt.Sprintf("%d of %d", d.Limit.Capacity()-d.Remaining, d.Limit.Capacity())
 	if d.NextAfter > 0 {
-		text += ", " + d.Limit.algorithm.event() + " in " + inWords(d.NextAfter)
+		text += ", " + d.Limit.spec.Algorithm.Next() + " in " + inWords(d.NextAfter)
 	}
 	return text
-}
-
-// event is what happens when Remaining grows.
-func (a algorithm) event() string {
-	switch a {
-	case leaky:
-		return "next drip"
-	case shaping:
-		return "next turn"
-	case tokenBucket:
-		return "next token"
-	case fixedWindow:
-		return "window ends"
-	default:
-		return "next"
-	}
 }
 
 // inWords writes a time as people say it: to the millisecond below a second, to the
@@ -60,10 +46,10 @@ func (a algorithm) event() string {
 func inWords(d time.Duration) string {
 	switch {
 	case d <= 999*time.Millisecond:
-		return fmt.Sprintf("%d ms", divideUp(int64(d), int64(time.Millisecond)))
+		return fmt.Sprintf("%d ms", exact.DivideUp(int64(d), int64(time.Millisecond)))
 	case d < time.Minute:
-		return fmt.Sprintf("%.1f s", float64(divideUp(int64(d), int64(100*time.Millisecond)))/10)
+		return fmt.Sprintf("%.1f s", float64(exact.DivideUp(int64(d), int64(100*time.Millisecond)))/10)
 	default:
-		return (time.Duration(divideUp(int64(d), int64(time.Second))) * time.Second).String()
+		return (time.Duration(exact.DivideUp(int64(d), int64(time.Second))) * time.Second).String()
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // attempt is a command that a limiter needs, tried on a key that is not there.
@@ -19,7 +21,7 @@ type attempt struct {
 
 // harmlessAttempts are the commands that change nothing where there is no key.
 func (e *examination) harmlessAttempts(key string) []attempt {
-	script := e.probe.script(decide, leaky.set())
+	script := e.probe.script(decide, setOf(exact.Leaky))
 	attempts := []attempt{
 		{"evalsha", []any{"evalsha", script.hash, 0}}, // without keys it decides nothing
 		{"eval", []any{"eval", script.source, 0}},

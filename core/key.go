@@ -3,6 +3,9 @@ package core
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"strings"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // longestSubject bounds how much of a caller's key stands in a Redis key.
@@ -18,26 +21,20 @@ const longestSubject = 96
 // The subject in braces is the hash tag, so that all limits of one subject share
 // a slot in a cluster. After it comes the limit's derived name, or its algorithm
 // and its given name after an equals sign, which no name contains.
-func appendKey(b []byte, prefix, key string, limit *Limit, shadow bool) []byte {
+func appendKey(b []byte, prefix, key string, spec *exact.Spec) []byte {
 	b = append(b, prefix...)
 	b = append(b, ":{"...)
 	b = appendSubject(b, key)
 	b = append(b, "}:"...)
-	if limit.name == "" {
-		b = limit.appendDerivedName(b)
-	} else {
-		b = append(b, limit.algorithm.String()...)
-		b = append(b, '=')
-		b = append(b, limit.name...)
-	}
-	if shadow {
+	b = spec.AppendIdentity(b)
+	if spec.IsShadow() {
 		b = append(b, "=shadow"...)
 	}
 	return b
 }
 
 // pastSuffix follows a Redis key in that of its past, which only settlements and resets
-// write and read: see past.go.
+// write and read: see [exact.Pasts].
 const pastSuffix = "=past"
 
 // appendSubject appends a caller's key so that no two keys look alike, no byte of
@@ -91,7 +88,7 @@ func appendEscaped(b []byte, c byte) []byte {
 }
 
 func isPlain(c byte) bool {
-	if isLetter(c) || '0' <= c && c <= '9' {
+	if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
 		return true
 	}
 	switch c {
@@ -99,4 +96,38 @@ func isPlain(c byte) bool {
 		return true
 	}
 	return false
+}
+
+// shortKey returns a key to keep in memory for a caller's: itself, or a hash where it
+// would be hashed in a Redis key, too. One that looks like a hash gets a mark more, which
+// no hash has, so that no two keys meet.
+func shortKey(key string) string {
+	switch {
+	case isLong(key):
+		return string(appendHash(nil, key))
+	case strings.HasPrefix(key, hashMark):
+		return hashMark + key
+	}
+	return key
+}
+
+// callersKey returns the key that shortKey was given, or what stands for it.
+func callersKey(short string) (key string, hashed bool) {
+	if key, marked := strings.CutPrefix(short, hashMark+hashMark); marked {
+		return hashMark + key, false
+	}
+	return short, strings.HasPrefix(short, hashMark)
+}
+
+// spec returns the spec under which a check counts.
+func (c *Check) spec() *exact.Spec {
+	if c.Shadow {
+		return c.Limit.spec.Shadow()
+	}
+	return c.Limit.spec
+}
+
+// stateKey returns that of the state which a check is about.
+func (c *Check) stateKey() exact.Key {
+	return exact.Key{Subject: shortKey(c.Key), Identity: c.spec().Identity()}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Listed is a key that a store holds under one limit.
@@ -87,8 +89,8 @@ func (m *Memory) List(ctx context.Context, prefix, cursor string) (keys []Listed
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, e := range s.entries {
-		listed := Listed{Limit: key.identity.limit.Name(), Algorithm: key.identity.limit.Algorithm(), Shadow: key.identity.shadow}
-		if listed.Key, listed.Hashed = callersKey(key.key); listed.startsWith(prefix) && e.full > now {
+		listed := Listed{Limit: key.Identity.Label(), Algorithm: key.Identity.Algorithm.String(), Shadow: key.Identity.IsShadow()}
+		if listed.Key, listed.Hashed = callersKey(key.Subject); listed.startsWith(prefix) && e.full > now {
 			keys = append(keys, listed)
 		}
 	}
@@ -210,6 +212,6 @@ func (r *Redis) listed(name string) (Listed, bool) {
 		l.Limit = limit
 		l.Algorithm, _, _ = strings.Cut(limit, ":")
 	}
-	_, known := algorithmNamed(l.Algorithm)
+	_, known := exact.AlgorithmNamed(l.Algorithm)
 	return l, known && l.Limit != ""
 }

@@ -106,7 +106,7 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 		key := r.key(c.check)
 		q.keys = append(q.keys, key, key+pastSuffix)
 		q.arguments = appendCorrection(q.arguments, c)
-		q.of |= c.check.Limit.algorithm.set()
+		q.of |= setOf(c.check.Limit.spec.Algorithm)
 		q.numbers++
 		q.weight++
 	}
@@ -135,13 +135,13 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 func appendCorrection(arguments []any, c *correction) []any {
 	how := "settle"
 	switch {
-	case c.raise:
+	case c.Raise:
 		how = "raise"
-	case c.firm:
+	case c.Firm:
 		how = "firm"
 	case c.reset:
 		how = "reset"
 	}
-	units := int64(c.events) * c.check.Limit.units.weight // no more than the capacity's
-	return append(arguments, c.check.Limit.words.phrases[0], units, c.at.Used, c.at.At, how)
+	spec := c.check.Limit.spec
+	return append(arguments, spec.LimitArgument(false, false), spec.Weigh(c.Events), c.At.Used, c.At.At, how)
 }
