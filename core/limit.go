@@ -19,15 +19,18 @@ import (
 // numbers, asked about the same key, are one limit wherever they stand. The
 // identity of a named limit is its name and algorithm alone.
 type Limit struct {
-	spec *exact.Spec // the same one in all equal limits; nil in the zero Limit
+	spec *exact.Spec // the same one in all equal limits, see specOf; nil in the zero Limit
 }
 
 // limitOf returns the limit that some Params make.
 func limitOf(p exact.Params) Limit {
-	if p == (exact.Params{}) {
+	switch p {
+	case exact.Params{}:
 		return Limit{}
+	case exact.Unlimited.Params:
+		return Unlimited
 	}
-	return Limit{exact.SpecOf(p)}
+	return Limit{specOf(p)}
 }
 
 // known returns the limit's spec, where it may be the zero Limit.
@@ -121,11 +124,11 @@ func (l Limit) String() string { return l.known().String() }
 // that [time.ParseDuration] takes, or a whole number of days ("7d"). A rate may also be per
 // "second", "minute", "hour" or "day". The limit is validated.
 func ParseLimit(text string) (Limit, error) {
-	s, err := exact.Parse(text)
+	p, err := exact.Parse(text)
 	if err != nil {
 		return Limit{}, fmt.Errorf("core: limit %q: %w", text, err)
 	}
-	l := Limit{s}
+	l := limitOf(p)
 	if err := l.Validate(); err != nil {
 		return Limit{}, err
 	}

@@ -68,7 +68,10 @@ func (a Algorithm) Logs() bool { return table[a].logs }
 // All returns the algorithms, in order.
 func All() iter.Seq[Algorithm] {
 	return func(yield func(Algorithm) bool) {
-		for a := None + 1; a < end && yield(a); a++ { //nolint:revive // yield ends the loop
+		for a := None + 1; a < end; a++ {
+			if !yield(a) {
+				return
+			}
 		}
 	}
 }

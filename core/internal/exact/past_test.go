@@ -11,7 +11,7 @@ import (
 // points it has had to leave out.
 func TestPastIsNeverTooHigh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := SpecOf(Params{Algorithm: Leaky, Capacity: 1000, Events: 1_000_000, Period: time.Second}) // a unit in a microsecond
+		s := NewSpec(Params{Algorithm: Leaky, Capacity: 1000, Events: 1_000_000, Period: time.Second}, nil) // a unit in a microsecond
 		type charge struct {
 			at     Charge
 			lowest int64 // that the level has been since

@@ -4,12 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 )
 
 // Params are what a limit is made of, as the user says it. They are comparable.
@@ -36,9 +33,17 @@ const (
 	longestName = 64
 )
 
-// Spec is a limit in whole numbers, with all that follows from them. There is one Spec for all
-// equal [Params], so a limit is copied and compared as a pointer. A Spec never changes, and any
-// number of goroutines may use it at once. [SpecOf] makes it.
+// Identity returns the Params that stand for all those which share the states of a key: of a named
+// limit its algorithm and name, and otherwise the Params themselves.
+func (p Params) Identity() Params {
+	if p.Name == "" {
+		return p
+	}
+	return Params{Algorithm: p.Algorithm, Name: p.Name}
+}
+
+// Spec is a limit in whole numbers, with all that follows from them. It never changes, and any
+// number of goroutines may use it at once. [NewSpec] makes it.
 type Spec struct {
 	Params
 	Units
@@ -53,69 +58,28 @@ type Spec struct {
 
 var errNoAlgorithm = errors.New("the zero Limit has no algorithm: use a constructor such as core.Leaky, or core.Unlimited")
 
-// Zero is the Spec of the zero Params. It is not valid.
-var Zero = withoutAlgorithm(Params{}, errNoAlgorithm)
+// Zero is a Spec of the zero Params. It is not valid.
+var Zero = NewSpec(Params{}, nil)
 
 const unlimitedName = "unlimited"
 
 // Unlimited is the Spec of a limit that admits everything. It has no algorithm, so it must not be
 // asked. Its capacity is [math.MaxInt].
-var Unlimited = withoutAlgorithm(Params{Name: unlimitedName, Capacity: math.MaxInt}, nil)
+var Unlimited = newUnlimited()
 
-func withoutAlgorithm(p Params, problem error) *Spec {
-	s := &Spec{Params: p, problem: problem}
-	s.identity = s
+func newUnlimited() *Spec {
+	s := NewSpec(Params{Name: unlimitedName, Capacity: math.MaxInt}, nil)
+	s.problem = nil
 	return s
 }
 
-// specs are those that are in use.
-var specs struct {
-	mu sync.RWMutex
-	of map[Params]weak.Pointer[Spec]
-}
-
-// SpecOf returns the Spec of some Params. It is the same one for equal Params, as long as anybody
-// uses it. If the Params make no sense, [Spec.Problem] says why.
-func SpecOf(p Params) *Spec {
-	if p == (Params{}) {
-		return Zero
-	}
-	specs.mu.RLock()
-	s := specs.of[p].Value()
-	specs.mu.RUnlock()
-	if s != nil {
-		return s
-	}
-	p.Name = strings.Clone(p.Name) // it may be a part of a whole request
-	s = newSpec(p)
-	specs.mu.Lock()
-	defer specs.mu.Unlock()
-	if first := specs.of[p].Value(); first != nil {
-		return first
-	}
-	if specs.of == nil {
-		specs.of = make(map[Params]weak.Pointer[Spec])
-	}
-	specs.of[p] = weak.Make(s)
-	runtime.AddCleanup(s, forgetSpec, p)
-	return s
-}
-
-// forgetSpec forgets the Spec of some Params, unless they have got another one.
-func forgetSpec(p Params) {
-	specs.mu.Lock()
-	defer specs.mu.Unlock()
-	if specs.of[p].Value() == nil {
-		delete(specs.of, p)
-	}
-}
-
-func newSpec(p Params) *Spec {
-	s := &Spec{Params: p, arithmetic: table[p.Algorithm].arithmetic}
+// NewSpec returns the Spec of some Params. identity is the Spec of [Params.Identity], or nil if
+// those are the Params themselves. If the Params make no sense, [Spec.Problem] says why.
+func NewSpec(p Params, identity *Spec) *Spec {
+	s := &Spec{Params: p, arithmetic: table[p.Algorithm].arithmetic, identity: identity}
 	s.Units, s.problem = p.units()
-	s.identity = s
-	if nameOnly := (Params{Algorithm: p.Algorithm, Name: p.Name}); p.Name != "" && p != nameOnly {
-		s.identity = SpecOf(nameOnly)
+	if identity == nil {
+		s.identity = s
 	}
 	if s.problem == nil {
 		s.arguments = newArguments(s)

@@ -101,36 +101,35 @@ func appendDuration(b []byte, d time.Duration) []byte {
 	return append(b, strings.Replace(s, "µs", "us", 1)...)
 }
 
-// Parse reads a limit in the form that [Spec.String] writes: a name and a colon if there is one, then
-// the algorithm, the capacity, a comma, and the rate or the length of the window, as in
-// "login: leaky 10, 5/2s". White space around the comma may be left out and elsewhere doubled. The
-// Spec may not be valid: see [Spec.Problem].
-func Parse(text string) (*Spec, error) {
+// Parse reads a limit in the form that [Spec.String] writes. White space around the comma may be left
+// out and elsewhere doubled. The Params may make no sense; those of "unlimited" are those of
+// [Unlimited].
+func Parse(text string) (Params, error) {
 	rest := strings.TrimSpace(text)
 	name, named, found := strings.Cut(rest, ": ") // a name may contain a colon, but no space
 	if found {
 		rest = named
 		if name == "" {
-			return nil, errors.New("the name before the colon is empty")
+			return Params{}, errors.New("the name before the colon is empty")
 		}
 	} else {
 		name = ""
 	}
 	if rest == unlimitedName {
-		return Unlimited, nil
+		return Unlimited.Params, nil
 	}
 	numbers, pace, found := strings.Cut(rest, ",")
 	fields := strings.Fields(numbers)
 	if !found || len(fields) != 2 {
-		return nil, fmt.Errorf("want an algorithm, a capacity, a comma and a rate or a window, as in %q or %q", "leaky 10, 1/s", "fixed-window 100, 1m")
+		return Params{}, fmt.Errorf("want an algorithm, a capacity, a comma and a rate or a window, as in %q or %q", "leaky 10, 1/s", "fixed-window 100, 1m")
 	}
 	algorithm, ok := AlgorithmNamed(fields[0])
 	if !ok {
-		return nil, fmt.Errorf("no algorithm is called %q: want one of %s", fields[0], algorithmNames())
+		return Params{}, fmt.Errorf("no algorithm is called %q: want one of %s", fields[0], algorithmNames())
 	}
 	capacity, err := parseNumber("capacity", fields[1])
 	if err != nil {
-		return nil, err
+		return Params{}, err
 	}
 	p, pace := Params{Algorithm: algorithm, Name: name, Capacity: capacity, Events: capacity}, strings.TrimSpace(pace)
 	switch {
@@ -142,9 +141,9 @@ func Parse(text string) (*Spec, error) {
 		p.Period, err = parseDuration(pace)
 	}
 	if err != nil {
-		return nil, err
+		return Params{}, err
 	}
-	return SpecOf(p), nil
+	return p, nil
 }
 
 // parseNumber reads a whole number. What it is called is for the error.
