@@ -5,14 +5,6 @@ import (
 	"strings"
 )
 
-// Key tells a state from all others.
-type Key struct {
-	// Subject is whose state it is: the caller's key, or what stands for it.
-	Subject string
-	// Identity is the [Spec.Identity] under which it is.
-	Identity *Spec
-}
-
 // past is how low the level of a meter may have come since something was charged, as
 // far as settlements have seen it. A refund lets others be charged with what was refunded, so that
 // less is left of an earlier charge than what has not drained.

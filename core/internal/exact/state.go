@@ -53,6 +53,14 @@ func (st *State) instants() []int64 {
 	return *st.log
 }
 
+// Key tells a state from all others.
+type Key struct {
+	// Subject is whose state it is: the caller's key, or what stands for it.
+	Subject string
+	// Identity is the [Spec.Identity] under which it is.
+	Identity *Spec
+}
+
 // Usage is what a key has used of a limit at one instant, before the charge of the check that
 // observes it. A script replies with these numbers, in this order. Each algorithm uses as many of
 // them as it needs ([Algorithm.Observed]), and its file says what they mean. (Go passes a structure
