@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weir-go/ratelimit/core/internal/console"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
@@ -31,7 +32,7 @@ func (r *Redis) shown() *console.Redis {
 		Topology: r.topology, Prefix: r.prefix, Budget: r.budget, Bound: r.within,
 		Read: func(name string) (keyspace.State, bool) {
 			state, ok := keyspace.Parse(r.prefix, name)
-			_, known := algorithmNamed(state.Algorithm)
+			_, known := exact.AlgorithmNamed(state.Algorithm)
 			return state, ok && known
 		},
 		Explain: func(ctx context.Context, err error) error { return r.explainCall(ctx, ctx, err) },
@@ -55,9 +56,8 @@ func (m *Memory) page(ctx context.Context, place int) (states []keyspace.State, 
 		if e.full <= now {
 			continue
 		}
-		limit := key.identity.limit
-		state := keyspace.State{Limit: limit.Name(), Algorithm: limit.Algorithm(), Shadow: key.identity.shadow}
-		state.Key, state.Hashed = keyspace.Restore(key.key)
+		state := keyspace.State{Limit: key.Identity.Label(), Algorithm: key.Identity.Algorithm.String(), Shadow: key.Identity.IsShadow()}
+		state.Key, state.Hashed = keyspace.Restore(key.Subject)
 		states = append(states, state)
 	}
 	return states, nil

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // LongestStaleness is how long a [DenialCache] repeats a denial at most before it
@@ -43,7 +45,7 @@ const LongestStaleness = 10 * time.Second
 type DenialCache struct {
 	store    Store
 	clock    clock
-	denials  *otter.Cache[entryKey, *denial]
+	denials  *otter.Cache[exact.Key, *denial]
 	seed     maphash.Seed
 	changes  [1024]changes // by key and limit, several of which share one
 	dear     atomic.Bool   // there has been a denial that left something for cheaper calls
@@ -60,7 +62,7 @@ type changes struct {
 
 // changesOf returns the changes of the key of a check under its limit, whatever its numbers.
 func (c *DenialCache) changesOf(check *Check) *changes {
-	hash := maphash.Comparable(c.seed, entryKey{check.Key, check.ruling().identity})
+	hash := maphash.Comparable(c.seed, exact.Key{Subject: check.Key, Identity: check.spec().Identity()})
 	return &c.changes[hash%uint64(len(c.changes))]
 }
 
@@ -91,7 +93,7 @@ func CacheDenials(store Store, size int, options ...DenialCacheOption) *DenialCa
 		store: store,
 		clock: forwardClock(),
 		seed:  maphash.MakeSeed(),
-		denials: otter.Must(&otter.Options[entryKey, *denial]{
+		denials: otter.Must(&otter.Options[exact.Key, *denial]{
 			MaximumSize: size,
 			Executor:    func(task func()) { task() },
 		}),
@@ -231,7 +233,7 @@ func (c *DenialCache) repeat(checks []Check, decisions []Decision, now int64) (d
 
 // repeatOne answers a check from memory, if it can.
 func (c *DenialCache) repeatOne(check *Check, decision *Decision, now int64) bool {
-	d, ok := c.denials.GetIfPresent(check.entryKey())
+	d, ok := c.denials.GetIfPresent(check.stateKey())
 	return ok && now >= d.sent && now < d.repeatable && d.decision.Limit == check.Limit && d.repeat(check.Units(), now, decision)
 }
 
@@ -252,18 +254,17 @@ func (d *denial) repeat(cost int, now int64, decision *Decision) bool {
 		return false
 	}
 	*decision = d.decision
-	tick := d.decision.Limit.units.tick // waits are whole ticks
+	spec := d.decision.Limit.spec
+	tick := spec.Tick // waits are whole ticks
 	gone := microseconds(max(0, now-now%tick-d.received+d.received%tick))
-	switch l := &d.decision.Limit; {
-	case cost > l.capacity:
+	if cost > spec.Capacity {
 		decision.RetryAfter = Never
-	case cost == d.cost || l.algorithm == fixedWindow:
-		decision.RetryAfter -= gone
-	case l.units.window == 0 && int64(cost-d.cost)*l.units.weight%l.units.drain == 0:
-		more := int64(cost-d.cost) * l.units.weight / l.units.drain * l.units.tick
-		decision.RetryAfter += microseconds(more) - gone
-	default:
-		return false
+	} else {
+		longer, known := spec.Longer(d.cost, cost)
+		if !known {
+			return false
+		}
+		decision.RetryAfter += microseconds(longer) - gone
 	}
 	decision.NextAfter -= gone
 	decision.ResetAfter -= gone
@@ -275,14 +276,14 @@ func (d *denial) repeat(cost int, now int64, decision *Decision) bool {
 func (c *DenialCache) noticeNumbers(checks []Check) {
 	for i := range checks {
 		check := &checks[i]
-		if check.Limit.name == "" {
+		if !check.Limit.Given() {
 			continue
 		}
-		of, latest := c.changesOf(check), maphash.Comparable(c.seed, entryKey{check.Key, check.ruling()})
+		of, latest := c.changesOf(check), maphash.Comparable(c.seed, exact.Key{Subject: check.Key, Identity: check.spec()})
 		if of.latest.Swap(latest) != latest {
 			of.count.Add(1)
 		}
-		key := check.entryKey()
+		key := check.stateKey()
 		if d, ok := c.denials.GetIfPresent(key); ok && d.decision.Limit != check.Limit {
 			c.denials.Invalidate(key)
 		}
@@ -309,7 +310,7 @@ func (c *DenialCache) noticeCharges(checks []Check) {
 		}
 		c.changesOf(check).count.Add(1)
 		if c.dear.Load() {
-			c.denials.Invalidate(check.entryKey())
+			c.denials.Invalidate(check.stateKey())
 		}
 	}
 }
@@ -324,7 +325,7 @@ func (c *DenialCache) noticeGivenBack(givenBack []correction) {
 // forget forgets what was denied of a key under a limit, also where that is on its way.
 func (c *DenialCache) forget(check *Check) {
 	c.changesOf(check).count.Add(1)
-	c.denials.Invalidate(check.entryKey())
+	c.denials.Invalidate(check.stateKey())
 }
 
 // remember keeps the denials of an answer, unless something has changed since there were so many
@@ -334,21 +335,21 @@ func (c *DenialCache) remember(checks []Check, decisions []Decision, sent int64,
 	for i := range checks {
 		check, decision := &checks[i], &decisions[i]
 		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || check.Mode == Look || met(checks, i) ||
-			check.Limit.algorithm == slidingWindow && check.Limit.name != "" { // its RetryAfter may be an estimate
+			check.Limit.spec.Estimates() { // its RetryAfter may be an estimate
 			continue
 		}
 		// The numbers hold until Remaining grows, and the refusal until RetryAfter. The
 		// store counts both from the beginning of a tick.
 		lasts := min(decision.RetryAfter, decision.NextAfter, LongestStaleness).Microseconds()
-		d := &denial{*decision, check.Units(), sent, received, sent + lasts - (check.Limit.units.tick - 1)}
-		key := check.entryKey()
+		d := &denial{*decision, check.Units(), sent, received, sent + lasts - (check.Limit.spec.Tick - 1)}
+		key := check.stateKey()
 		if earlier, ok := c.denials.GetIfPresent(key); ok && earlier.cost < d.cost && sent < earlier.repeatable {
 			continue // answers more questions
 		}
 		if check.Units() > 1 {
 			c.dear.Store(true)
 		}
-		key.key = strings.Clone(key.key)
+		key.Subject = strings.Clone(key.Subject)
 		c.denials.Set(key, d)
 		if c.changesOf(check).count.Load() != changes[i] {
 			c.denials.Invalidate(key)

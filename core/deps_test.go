@@ -7,7 +7,8 @@ import (
 )
 
 // Arrows point one way: core knows no HTTP, and nothing below the adapters knows a
-// framework. Who does not use telemetry links none of it, and who does chooses the SDK.
+// framework. The arithmetic knows no store. Who does not use telemetry links none of it, and who does
+// chooses the SDK.
 func TestImports(t *testing.T) {
 	const module = "github.com/weir-go/ratelimit/"
 	for _, test := range []struct {
@@ -15,6 +16,7 @@ func TestImports(t *testing.T) {
 		forbid []string
 	}{
 		{[]string{"core"}, []string{"net/http", module + "nethttp", module + "keyfuncs", module + "headers", module + "gin", module + "echo"}},
+		{[]string{"core/internal/exact"}, []string{"context", "net", "github.com/redis"}},
 		{[]string{"core", "keyfuncs", "headers", "nethttp", "telemetry"}, []string{
 			"github.com/gin-gonic/", "github.com/labstack/", "testing", "pgregory.net/rapid", module + "internal/redistest",
 			"go.opentelemetry.io/otel/sdk",

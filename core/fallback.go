@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Share returns the limit that one of n processes keeps when they cannot agree: a part
@@ -19,16 +21,16 @@ func (l Limit) Share(n int) Limit {
 	if n <= 1 || l == Unlimited || l.Validate() != nil {
 		return l
 	}
-	capacity := (l.capacity-1)/n + 1
-	rate := Rate{Events: capacity, Period: l.rate.Period}
-	if !l.algorithm.windowed() {
-		high, period := bits.Mul64(uint64(l.rate.Period), uint64(n))
-		if high != 0 || period > uint64(longest) {
-			period = uint64(longest)
+	capacity := (l.spec.Capacity-1)/n + 1
+	rate := Rate{Events: capacity, Period: l.spec.Period}
+	if !l.spec.Algorithm.Windowed() {
+		high, period := bits.Mul64(uint64(l.spec.Period), uint64(n))
+		if high != 0 || period > uint64(exact.Longest) {
+			period = uint64(exact.Longest)
 		}
-		rate = Rate{Events: l.rate.Events, Period: time.Duration(period)}
+		rate = Rate{Events: l.spec.Events, Period: time.Duration(period)}
 	}
-	return newLimit(l.algorithm, capacity, rate).Named(l.name)
+	return newLimit(l.spec.Algorithm, capacity, rate).Named(l.spec.Name)
 }
 
 // Fallback decides in this process while a store cannot: each process keeps its share
@@ -40,7 +42,7 @@ type Fallback struct {
 	clock    clock
 	memory   *Memory
 	limiter  *Limiter // that makes reservations of shares
-	seen     *otter.Cache[entryKey, sight]
+	seen     *otter.Cache[exact.Key, sight]
 
 	// deciding is held while the memory takes over what has been seen of a key, so that nobody
 	// meets a key of which that has been done in part. Those who only decide share it.
@@ -64,7 +66,7 @@ func NewFallback(replicas, size int, options ...FallbackOption) *Fallback {
 	f := &Fallback{
 		replicas: replicas,
 		clock:    forwardClock(),
-		seen: otter.Must(&otter.Options[entryKey, sight]{
+		seen: otter.Must(&otter.Options[exact.Key, sight]{
 			MaximumSize: size,
 			Executor:    func(task func()) { task() },
 		}),
@@ -87,13 +89,13 @@ func (f *Fallback) Observe(checks []Check, decisions []Decision) {
 		if check.Shadow || d.Degraded || check.Limit == Unlimited || check.Limit.Validate() != nil {
 			continue
 		}
-		key := check.entryKey()
-		used := check.Limit.capacity - d.Remaining
+		key := check.stateKey()
+		used := check.Limit.Capacity() - d.Remaining
 		if used == 0 {
 			f.seen.Invalidate(key)
 			continue
 		}
-		key.key = strings.Clone(key.key)
+		key.Subject = strings.Clone(key.Subject)
 		f.seen.Set(key, sight{used: used, at: now, reset: now + d.ResetAfter.Microseconds()})
 	}
 }
@@ -114,11 +116,11 @@ func (f *Fallback) ObserveSettled(r *Reservation, ago time.Duration, costs ...in
 			continue
 		}
 		charged := now - ago.Microseconds()
-		then := sight{used: check.Limit.capacity - d.Remaining, at: charged, reset: charged + d.ResetAfter.Microseconds()}
-		left := then.usedAt(now, check.Limit.algorithm)
-		more := min(costs[i], check.Limit.capacity) - check.Units()
+		then := sight{used: check.Limit.Capacity() - d.Remaining, at: charged, reset: charged + d.ResetAfter.Microseconds()}
+		left := then.usedAt(now, check.Limit.spec.Algorithm)
+		more := min(costs[i], check.Limit.Capacity()) - check.Units()
 		switch {
-		case more > 0 && left == 0 && then.used > 0 && check.Limit.algorithm.windowed():
+		case more > 0 && left == 0 && then.used > 0 && check.Limit.spec.Algorithm.Windowed():
 			// That window has closed.
 		case more != 0:
 			f.correct(check, max(more, -left), now)
@@ -130,7 +132,7 @@ func (f *Fallback) ObserveSettled(r *Reservation, ago time.Duration, costs ...in
 // fallback decides about the key, its part of that is charged here.
 func (f *Fallback) ObserveCharged(key string, limit Limit, n int) {
 	if n > 0 && limit != Unlimited && limit.Validate() == nil {
-		f.correct(&Check{Key: key, Limit: limit}, min(n, limit.capacity), f.clock())
+		f.correct(&Check{Key: key, Limit: limit}, min(n, limit.Capacity()), f.clock())
 	}
 }
 
@@ -158,9 +160,9 @@ func (f *Fallback) correct(check *Check, more int, now int64) {
 
 // correctSeen corrects what was seen last of a key, and reports whether anything was.
 func (f *Fallback) correctSeen(check *Check, more int, now int64) (seen bool) {
-	f.seen.ComputeIfPresent(check.entryKey(), func(s sight) (sight, otter.ComputeOp) {
+	f.seen.ComputeIfPresent(check.stateKey(), func(s sight) (sight, otter.ComputeOp) {
 		seen = true
-		used := min(s.usedAt(now, check.Limit.algorithm)+more, check.Limit.capacity)
+		used := min(s.usedAt(now, check.Limit.spec.Algorithm)+more, check.Limit.Capacity())
 		if used <= 0 {
 			return sight{}, otter.InvalidateOp
 		}
@@ -242,8 +244,8 @@ func (f *Fallback) ask(ctx context.Context, checks []Check, decisions []Decision
 // it.
 func (f *Fallback) share(check Check) Check {
 	share := check.Limit.Share(f.replicas)
-	if check.Cost <= check.Limit.capacity {
-		check.Cost = min(check.Cost, share.capacity)
+	if check.Cost <= check.Limit.Capacity() {
+		check.Cost = min(check.Cost, share.Capacity())
 	}
 	check.Limit = share
 	return check
@@ -300,7 +302,7 @@ func (f *Fallback) begin(ctx context.Context, checks, shares []Check, places []i
 // hasSeen reports whether anything has been seen of a check that this process has not gone on from.
 func (f *Fallback) hasSeen(checks []Check, places []int) bool {
 	for _, place := range places {
-		if _, ok := f.seen.GetIfPresent(checks[place].entryKey()); ok {
+		if _, ok := f.seen.GetIfPresent(checks[place].stateKey()); ok {
 			return true
 		}
 	}
@@ -310,36 +312,36 @@ func (f *Fallback) hasSeen(checks []Check, places []int) bool {
 // takeOver starts a key in the memory from what has been seen of it, which is kept if that
 // fails. Nobody else decides meanwhile.
 func (f *Fallback) takeOver(ctx context.Context, check *Check, share Limit) (err error) {
-	key := check.entryKey()
+	key := check.stateKey()
 	seen, ok := f.seen.Invalidate(key)
 	if !ok {
 		return nil
 	}
 	defer func() {
 		if err != nil {
-			key.key = strings.Clone(key.key)
+			key.Subject = strings.Clone(key.Subject)
 			f.seen.SetIfAbsent(key, seen) // unless a store has said more since
 		}
 	}()
 	if err := f.memory.Reset(ctx, check.Key, []Limit{share}); err != nil {
 		return err
 	}
-	used := seen.usedAt(f.clock(), share.algorithm)
+	used := seen.usedAt(f.clock(), share.spec.Algorithm)
 	if used == 0 {
 		return nil
 	}
-	cost := min((used-1)/f.replicas+1, share.capacity)
+	cost := min((used-1)/f.replicas+1, share.Capacity())
 	return f.memory.Decide(ctx, []Check{{Key: check.Key, Limit: share, Cost: cost}}, make([]Decision, 1))
 }
 
 // usedAt returns what is still used at a later moment, rounded up. A meter drains
 // evenly; of a window it is not known, so all of it counts until its end.
-func (s *sight) usedAt(now int64, a algorithm) int {
+func (s *sight) usedAt(now int64, a exact.Algorithm) int {
 	left := s.reset - now
 	switch {
 	case left <= 0:
 		return 0
-	case a.windowed() || now <= s.at:
+	case a.Windowed() || now <= s.at:
 		return s.used
 	}
 	high, low := bits.Mul64(uint64(s.used), uint64(left))
@@ -354,9 +356,8 @@ func (s *sight) usedAt(now int64, a algorithm) int {
 // at its pace from there; a window closes when it was to.
 func (s *sight) corrected(used int, now int64, l *Limit) sight {
 	reset := s.reset
-	if !l.algorithm.windowed() {
-		arithmetic := l.algorithm.arithmetic()
-		reset = now + arithmetic.reset(l, arithmetic.charged(l, usage{}, used))
+	if !l.spec.Algorithm.Windowed() {
+		reset = now + l.spec.Reset(l.spec.Charged(exact.Usage{}, used))
 	}
 	return sight{used: used, at: now, reset: reset}
 }

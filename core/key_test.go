@@ -40,7 +40,7 @@ func FuzzKeys(f *testing.F) {
 		for _, subject := range []string{one, two} {
 			for i := range keyLimits {
 				for _, shadow := range []bool{false, true} {
-					key := string(appendKey(nil, "prefix", subject, &keyLimits[i], shadow))
+					key := string(appendKey(nil, "prefix", subject, (&Check{Limit: keyLimits[i], Shadow: shadow}).spec()))
 					what := subject + "\x00" + keyLimits[i].String() + map[bool]string{true: " shadow"}[shadow]
 					if other, taken := seen[key]; taken && other != what {
 						t.Fatalf("%q and %q have the key %q", other, what, key)
@@ -76,7 +76,7 @@ func TestKeyOfALongSubject(t *testing.T) {
 		"user:a b":                   "ratelimit:{user:a%20b}:leaky:10:1/s",
 		strings.Repeat("secret", 30): "ratelimit:{#rlEu5rHv3cg1bwL3m-Z419gpqWXkOWtfjCZh7EI5XAU}:leaky:10:1/s",
 	} {
-		if got := string(appendKey(nil, "ratelimit", subject, &limit, false)); got != want {
+		if got := string(appendKey(nil, "ratelimit", subject, limit.spec)); got != want {
 			t.Errorf("the key of %q is %q, want %q", subject, got, want)
 		}
 	}

@@ -2,8 +2,8 @@ package core
 
 import (
 	"fmt"
-	"math/bits"
-	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Limit is an algorithm with its numbers: an immutable, comparable value, made
@@ -19,30 +19,27 @@ import (
 // numbers, asked about the same key, are one limit wherever they stand. The
 // identity of a named limit is its name and algorithm alone.
 type Limit struct {
-	*rule // the same one in all equal limits; nil in the zero Limit
+	spec *exact.Spec // the same one in all equal limits, see specOf; nil in the zero Limit
 }
 
-// units are the whole numbers in which a limit counts.
-type units struct {
-	tick     int64 // microseconds in a tick of this limit's clock: 1 or 1000
-	weight   int64 // units that one event weighs; 1 for windows
-	drain    int64 // units that drain each tick; 0 for windows
-	capacity int64 // units when full: events times weight
-	window   int64 // ticks in a window; 0 for meters
+// limitOf returns the limit that some Params make.
+func limitOf(p exact.Params) Limit {
+	switch p {
+	case exact.Params{}:
+		return Limit{}
+	case exact.Unlimited.Params:
+		return Unlimited
+	}
+	return Limit{specOf(p)}
 }
 
-const (
-	// most is the largest whole number that every script handles exactly.
-	most = 1<<53 - 1
-	// longest bounds windows and the time a meter takes to recover, so that
-	// instants stay below most microseconds.
-	longest = 100 * 365 * 24 * time.Hour
-	// mostLogged bounds a sliding log, which remembers every unit it admits.
-	mostLogged = 1_000_000
-	// longestName bounds the name of a limit, which becomes part of a key and of
-	// a header.
-	longestName = 64
-)
+// known returns the limit's spec, where it may be the zero Limit.
+func (l Limit) known() *exact.Spec {
+	if l.spec == nil {
+		return exact.Zero
+	}
+	return l.spec
+}
 
 // Named returns the limit under a name of its own. It then keeps its state when
 // its numbers change: a client who has used 7 of 10 has used 7 of 20 after an
@@ -56,106 +53,104 @@ func (l Limit) Named(name string) Limit {
 	if l == Unlimited {
 		return l
 	}
-	d := l.known().definition
-	d.name = name
-	return Limit{ruleOf(d)}
+	p := l.known().Params
+	p.Name = name
+	return limitOf(p)
+}
+
+// ownNamed is Named for a limit of this package's own, whose name may be reserved.
+func (l Limit) ownNamed(name string) Limit {
+	p := l.known().Params
+	p.Name, p.Own = name, true
+	return limitOf(p)
 }
 
 // Name returns the limit's given name, or one derived from its algorithm and
 // numbers, such as "leaky:10:1/s". A derived name, too, can stand in a header
 // field as it is.
-func (l Limit) Name() string {
-	r := l.known()
-	if r.name != "" {
-		return r.name
-	}
-	return string(r.appendDerivedName(nil))
-}
+func (l Limit) Name() string { return l.known().Label() }
 
 // Given reports whether the limit's name was given by [Limit.Named].
-func (l Limit) Given() bool { return l.known().name != "" && l != Unlimited }
+func (l Limit) Given() bool { return l.known().Name != "" && l != Unlimited }
 
 // Same reports whether two limits have one identity, and so share the state of a
 // key: the same algorithm and given name, or where they have no name the same
 // numbers.
-func (l Limit) Same(other Limit) bool { return l.known().identity() == other.known().identity() }
+func (l Limit) Same(other Limit) bool { return l.known().Identity() == other.known().Identity() }
 
 // Algorithm returns the name of the limit's algorithm, as in its String: one of
 // "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window"
 // and "sliding-log", or "" for the zero Limit and [Unlimited].
-func (l Limit) Algorithm() string { return l.known().algorithm.String() }
+func (l Limit) Algorithm() string { return l.known().Algorithm.String() }
 
 // Capacity returns how many units pass at once when the limit is fresh: [math.MaxInt] under
 // [Unlimited].
-func (l Limit) Capacity() int { return l.known().capacity }
+func (l Limit) Capacity() int { return l.known().Capacity }
 
 // Rate returns the pace of the limit: the drain or refill of a bucket, or
 // capacity per window. That of [Unlimited] is the zero Rate.
-func (l Limit) Rate() Rate { return l.known().rate }
+func (l Limit) Rate() Rate {
+	s := l.known()
+	return Rate{Events: s.Events, Period: s.Period}
+}
 
 // Validate returns nil if the limit can be asked, and otherwise the reason why
 // it cannot.
-func (l Limit) Validate() error { return l.known().problem }
-
-// newLimit returns a limit. Nothing is reported here: the constructors are used in
-// package-level variables and in literals.
-func newLimit(a algorithm, capacity int, rate Rate) Limit {
-	return Limit{ruleOf(definition{algorithm: a, capacity: capacity, rate: rate})}
+func (l Limit) Validate() error {
+	if l.spec != nil && l.spec.Problem() == nil {
+		return nil
+	}
+	return l.problem()
 }
 
-// checkName reports whether a given name is both a Token and a String of
-// RFC 9651, as the RateLimit header fields of today and tomorrow need it.
-func checkName(name string) error {
-	if len(name) > longestName {
-		return fmt.Errorf("core: limit name of %d bytes is longer than %d", len(name), longestName)
+// problem is Validate of a limit that is not valid. It is apart so that a valid one costs no call.
+func (l Limit) problem() error { return fmt.Errorf("core: %w", l.known().Problem()) }
+
+// String returns the limit in its canonical form, which [ParseLimit] reads back:
+//
+//	leaky 10, 1/s
+//	token-bucket 100, 5/2s
+//	sliding-window 1000, 1h
+//	login: fixed-window 5, 15m
+//
+//	unlimited
+//
+// The number after the algorithm is the capacity, then comes the rate of a
+// bucket or the length of a window. A given name stands in front.
+func (l Limit) String() string { return l.known().String() }
+
+// ParseLimit reads a limit in the form that [Limit.String] writes. White space
+// around the comma may be left out and elsewhere doubled, and durations may have any form
+// that [time.ParseDuration] takes, or a whole number of days ("7d"). A rate may also be per
+// "second", "minute", "hour" or "day". The limit is validated.
+func ParseLimit(text string) (Limit, error) {
+	p, err := exact.Parse(text)
+	if err != nil {
+		return Limit{}, fmt.Errorf("core: limit %q: %w", text, err)
 	}
-	for i := range len(name) {
-		if c := name[i]; !isNameByte(c) || i == 0 && !isLetter(c) && c != '*' {
-			return fmt.Errorf("core: limit name %q has %q at byte %d: use a letter first, then letters, digits and !#$%%&'*+.^_`|~:/-", name, c, i)
-		}
+	l := limitOf(p)
+	if err := l.Validate(); err != nil {
+		return Limit{}, err
 	}
+	return l, nil
+}
+
+// MarshalText implements [encoding.TextMarshaler] with the canonical form. A
+// limit that is not valid is an error.
+func (l Limit) MarshalText() ([]byte, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	return []byte(l.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler] with [ParseLimit]. On an
+// error the limit is left as it was.
+func (l *Limit) UnmarshalText(text []byte) error {
+	parsed, err := ParseLimit(string(text))
+	if err != nil {
+		return err
+	}
+	*l = parsed
 	return nil
-}
-
-func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
-
-func isNameByte(c byte) bool {
-	if isLetter(c) || '0' <= c && c <= '9' {
-		return true
-	}
-	switch c {
-	case '!', '#', '$', '%', '&', '\'', '*', '+', '.', '^', '_', '`', '|', '~', ':', '/', '-':
-		return true
-	}
-	return false
-}
-
-// multiply returns a·b, or false if the product exceeds most.
-func multiply(a, b int64) (int64, bool) {
-	high, low := bits.Mul64(uint64(a), uint64(b))
-	return int64(low), high == 0 && low <= most
-}
-
-// ticks returns how many whole ticks an instant is from 1970. Nearly every tick is one
-// microsecond, and divisions are slow.
-func (u *units) ticks(microseconds int64) int64 {
-	if u.tick == 1 {
-		return microseconds
-	}
-	return microseconds / u.tick
-}
-
-// divideUp returns a/b rounded up.
-func divideUp(a, b int64) int64 {
-	if b == 1 { // as often as not, and divisions are slow
-		return a
-	}
-	return (a + b - 1) / b
-}
-
-func greatestCommonDivisor(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

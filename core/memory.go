@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Memory is a [Store] inside this process: for servers that run alone, for tests,
@@ -36,21 +38,21 @@ type Memory struct {
 // shard holds a part of the keys under a lock of its own.
 type shard struct {
 	mu      sync.Mutex
-	entries map[entryKey]*entry
+	entries map[exact.Key]*entry
 	leaving departures
 	bound   int // of entries
-	settled settled
+	pasts   exact.Pasts
 
 	_ [128 - 8 - 8 - 24 - 8 - 48]byte // no cache line has two shards
 }
 
 // entry is a state on its way out.
 type entry struct {
-	key   string
-	state state
-	full  int64 // when the state is as good as new
-	due   int64 // when to look whether it is: what full was, or before
-	place int   // in the shard's departures
+	subject string // of the state's key
+	state   exact.State
+	full    int64 // when the state is as good as new
+	due     int64 // when to look whether it is: what full was, or before
+	place   int   // in the shard's departures
 }
 
 const (
@@ -75,8 +77,8 @@ func NewMemory(options ...MemoryOption) *Memory {
 	m.shards = make([]shard, max(1, min(mostShards, m.maxKeys/leastShardKeys)))
 	for i := range m.shards {
 		m.shards[i].bound = (m.maxKeys + i) / len(m.shards) // in all, maxKeys
-		m.shards[i].entries = make(map[entryKey]*entry)
-		m.shards[i].settled = settled{bound: m.shards[i].bound, slack: m.slack}
+		m.shards[i].entries = make(map[exact.Key]*entry)
+		m.shards[i].pasts = exact.NewPasts(m.shards[i].bound, m.slack)
 	}
 	return m
 }
@@ -138,7 +140,7 @@ func (m *Memory) answer(groups [][]ask, asks []ask, decisions []Decision, moment
 	if moments != nil {
 		for i := range asks {
 			a := &asks[i]
-			moments[a.index] = Moment{At: now, Order: m.shards[a.shard].settled.order}
+			moments[a.index] = Moment{At: now, Order: m.shards[a.shard].pasts.Order()}
 		}
 	}
 	for _, group := range groups {
@@ -193,7 +195,7 @@ func (m *Memory) place(key string) int {
 }
 
 // fresh is the state of a key that is not there. Nobody writes it.
-var fresh state
+var fresh exact.State
 
 // decide observes, answers and then writes the states of a group, as the scripts do, and
 // reports whether it passes. The keys of all asks of the question are spared when room
@@ -206,12 +208,11 @@ func (m *Memory) decide(group, asks []ask, decisions []Decision, now int64, peek
 	for i := range group {
 		a := &group[i]
 		seen := &fresh
-		if a.entry = m.shards[a.shard].entries[a.check.entryKey()]; a.entry != nil {
+		if a.entry = m.shards[a.shard].entries[a.check.stateKey()]; a.entry != nil {
 			seen = &a.entry.state
 		}
-		l := &a.check.Limit
 		var repair bool
-		if a.usage, repair = l.algorithm.arithmetic().observe(l, seen, now, a.cost); repair {
+		if a.usage, repair = a.check.Limit.spec.Observe(seen, now, a.cost); repair {
 			repairs |= 1 << min(i, 63)
 		}
 	}
@@ -229,7 +230,7 @@ func (m *Memory) decide(group, asks []ask, decisions []Decision, now int64, peek
 			continue
 		case pass:
 			cost = a.cost
-		case a.usage.used+a.usage.second == 0 || repairs&(1<<min(i, 63)) == 0:
+		case a.usage.Unused() || repairs&(1<<min(i, 63)) == 0:
 			a.keep(now + decisions[a.index].ResetAfter.Microseconds())
 			continue
 		}
@@ -270,16 +271,15 @@ func (m *Memory) makeRoom(group, asks []ask, now int64) error {
 // write stores a state as of now with cost charged, from which it will have recovered
 // at full. The shard is locked.
 func (m *Memory) write(a *ask, now int64, cost int, full int64) {
-	s, l := &m.shards[a.shard], &a.check.Limit
+	s := &m.shards[a.shard]
 	e, added := a.entry, a.entry == nil
 	if added {
-		key := a.check.entryKey()
-		key.key = strings.Clone(key.key) // it may be a part of a whole request
-		e = &entry{key: key.key}
+		key := a.check.stateKey()
+		key.Subject = strings.Clone(key.Subject) // it may be a part of a whole request
+		e = &entry{subject: key.Subject}
 		s.entries[key] = e
 	}
-	l.algorithm.arithmetic().store(l, &e.state, a.usage, now, cost)
-	e.state.ruling = a.check.ruling()
+	a.check.spec().Store(&e.state, a.usage, now, cost)
 	e.full = full
 	switch {
 	case added:
@@ -344,18 +344,22 @@ func (s *shard) giveUp(now int64, spared []ask) bool {
 
 // givesWay reports whether a key may be given up.
 func (e *entry) givesWay(now int64, spared []ask) bool {
-	l, key := &e.state.ruling.limit, entryKey{e.key, e.state.ruling.identity}
-	if slices.ContainsFunc(spared, func(a ask) bool { return a.check.entryKey() == key }) {
+	key, spec := e.key(), e.state.Spec()
+	if slices.ContainsFunc(spared, func(a ask) bool { return a.check.stateKey() == key }) {
 		return false
 	}
-	arithmetic := l.algorithm.arithmetic()
-	u, _ := arithmetic.observe(l, &e.state, now, 1)
-	return arithmetic.fits(l, u, 1)
+	u, _ := spec.Observe(&e.state, now, 1)
+	return spec.Fits(u, 1)
+}
+
+// key returns that of an entry's state.
+func (e *entry) key() exact.Key {
+	return exact.Key{Subject: e.subject, Identity: e.state.Spec().Identity()}
 }
 
 func (s *shard) remove(e *entry) {
 	heap.Remove(&s.leaving, e.place)
-	delete(s.entries, entryKey{e.key, e.state.ruling.identity})
+	delete(s.entries, e.key())
 }
 
 // Reset implements [Store].
@@ -370,12 +374,12 @@ func (m *Memory) Reset(ctx context.Context, key string, limits []Limit) error {
 	for _, l := range limits {
 		for _, shadow := range [...]bool{false, true} {
 			c := Check{Key: key, Limit: l, Shadow: shadow}
-			k := c.entryKey()
+			k := c.stateKey()
 			if e := s.entries[k]; e != nil {
-				s.settled.reset(k, now, &l, &e.state.ruling.limit)
+				s.pasts.Reset(k, now, l.spec, e.state.Spec())
 				s.remove(e)
-			} else if s.settled.past(k, Moment{}) != nil {
-				s.settled.reset(k, now, &l)
+			} else if s.pasts.Has(k) {
+				s.pasts.Reset(k, now, l.spec)
 			}
 		}
 	}
@@ -408,9 +412,9 @@ func (m *Memory) Settle(ctx context.Context, settlements []Settlement) error {
 func (m *Memory) added(asks []ask, list []correction) []ask {
 	var added []ask
 	for i := range asks {
-		key := asks[i].check.entryKey()
-		if list[i].events <= 0 || m.shards[asks[i].shard].entries[key] != nil ||
-			slices.ContainsFunc(added, func(a ask) bool { return a.check.entryKey() == key }) {
+		key := asks[i].check.stateKey()
+		if list[i].Events <= 0 || m.shards[asks[i].shard].entries[key] != nil ||
+			slices.ContainsFunc(added, func(a ask) bool { return a.check.stateKey() == key }) {
 			continue
 		}
 		added = append(added, asks[i])
@@ -420,39 +424,31 @@ func (m *Memory) added(asks []ask, list []correction) []ask {
 
 // settle carries out a correction on the state of an ask, whose shard is locked and has room.
 func (m *Memory) settle(a *ask, c *correction, now int64) {
-	s, arithmetic := &m.shards[a.shard], a.check.Limit.algorithm.arithmetic()
-	var changed state
-	if a.entry = s.entries[a.check.entryKey()]; a.entry != nil && !a.entry.state.recovered(now) {
-		changed = a.entry.state
+	s, key := &m.shards[a.shard], a.check.stateKey()
+	e := s.entries[key]
+	var before exact.State
+	if e != nil {
+		before = e.state
 	}
-	key, own := a.check.entryKey(), changed.limitOf(&a.check.Limit)
-	if c.low = c.lowest(own, s.settled.past(key, c.at), now); c.low == 0 {
-		return // nothing is left of it
-	}
-	if !arithmetic.settle(&a.check.Limit, &changed, now, c) {
+	after, changed := s.pasts.Settle(key, a.check.spec(), before, &c.Correction, now)
+	if !changed {
 		return
 	}
-	if c.noted {
-		s.settled.note(key, now, own, changed.level)
-	}
-	if changed.blank() {
-		s.remove(a.entry)
+	if after.Blank() {
+		s.remove(e)
 		return
 	}
-	if changed.empty() {
-		changed.ruling = a.check.ruling()
-	}
-	e := a.entry
-	if e == nil {
-		key.key = strings.Clone(key.key)
-		e = &entry{key: key.key}
+	added := e == nil
+	if added {
+		key.Subject = strings.Clone(key.Subject)
+		e = &entry{subject: key.Subject}
 		s.entries[key] = e
 	}
-	e.state = changed
-	l := &e.state.ruling.limit
-	u, _ := arithmetic.observe(l, &e.state, now, 0)
-	e.full = now + arithmetic.reset(l, u)
-	if a.entry == nil {
+	e.state = after
+	spec := after.Spec()
+	u, _ := spec.Observe(&e.state, now, 0)
+	e.full = now + spec.Reset(u)
+	if added {
 		e.due = e.full
 		heap.Push(&s.leaving, e)
 	} else if e.full < e.due {
@@ -485,7 +481,7 @@ func (m *Memory) Close() error {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
-		s.entries, s.leaving, s.settled = make(map[entryKey]*entry), nil, settled{bound: s.bound, slack: m.slack}
+		s.entries, s.leaving, s.pasts = make(map[exact.Key]*entry), nil, exact.NewPasts(s.bound, m.slack)
 		s.mu.Unlock()
 	}
 	return nil

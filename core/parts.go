@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // part is the share of a question that is about one key, and so on one server of
@@ -136,7 +138,10 @@ func (r *Redis) giveBack(ctx context.Context, group []ask, at int64) (given bool
 	charged := make([]correction, 0, len(group))
 	for i := range group {
 		if a := &group[i]; a.charge {
-			charged = append(charged, correction{check: a.check, events: -a.cost, at: Moment{At: at, Used: a.after()}, firm: true})
+			charged = append(charged, correction{
+				Correction: exact.Correction{Events: -a.cost, At: exact.Charge{At: at, Used: a.after()}, Firm: true},
+				check:      a.check,
+			})
 		}
 	}
 	if len(charged) == 0 {

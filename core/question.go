@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // validate returns the reason why a list of checks makes no sense, if it does not.
@@ -30,11 +33,11 @@ func validate(checks []Check) error {
 		if err := c.Limit.Validate(); err != nil {
 			return err
 		}
-		if c.Undelayed > 0 && c.Limit.algorithm != shaping {
+		if c.Undelayed > 0 && !c.Limit.spec.Algorithm.Delays() {
 			return fmt.Errorf("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
 		}
 		for j := range checks[:i] {
-			if d := &checks[j]; sameState(c, d) && c.Limit.units != d.Limit.units {
+			if d := &checks[j]; sameState(c, d) && c.Limit.spec.Units != d.Limit.spec.Units {
 				return fmt.Errorf("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
 			}
 			if d := &checks[j]; (c.Mode == Condition || d.Mode == Condition) && sameState(c, d) {
@@ -47,7 +50,7 @@ func validate(checks []Check) error {
 
 // sameState reports whether two checks are answered from one state.
 func sameState(a, b *Check) bool {
-	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.identity() == b.Limit.identity()
+	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.spec.Identity() == b.Limit.spec.Identity()
 }
 
 // ask is a check made ready for a store: what to observe, and then what was.
@@ -65,7 +68,7 @@ type ask struct {
 	// as it goes: the check's own is the first of them. Nil: they are all the same.
 	costs []int
 
-	usage usage
+	usage exact.Usage
 	fits  bool // in what was observed
 	// What the memory store remembers between observing and writing.
 	entry *entry
@@ -94,7 +97,7 @@ func newQuestion(checks []Check, peek bool) *question {
 			a := newAsk(c, i, peek)
 			for j := range q.asks {
 				if before := &q.asks[j]; before.check.Units() > 0 && sameState(before.check, c) {
-					a.cost = min(a.cost+min(before.check.Units(), c.Limit.capacity+1), c.Limit.capacity+1)
+					a.cost = min(a.cost+min(before.check.Units(), c.Limit.spec.Capacity+1), c.Limit.spec.Capacity+1)
 					before.charge = before.charge && c.Mode == Look
 				}
 			}
@@ -114,7 +117,7 @@ func newQuestion(checks []Check, peek bool) *question {
 }
 
 func newAsk(c *Check, index int, peek bool) ask {
-	return ask{check: c, index: index, cost: min(c.Units(), c.Limit.capacity+1), charge: !peek && c.Mode == Charge}
+	return ask{check: c, index: index, cost: min(c.Units(), c.Limit.spec.Capacity+1), charge: !peek && c.Mode == Charge}
 }
 
 // charged writes what was used after a group was decided into the moments of its
@@ -123,7 +126,7 @@ func charged(group []ask, pass bool, moments []Moment) {
 	for i := range group {
 		a := &group[i]
 		m := &moments[a.index]
-		m.Used = a.usage.used
+		m.Used = a.usage.Used
 		for j := range group { // the last of several asks on one state has charged them all
 			if b := &group[j]; pass && b.charge && sameState(a.check, b.check) {
 				m.Used = b.after()
@@ -134,7 +137,7 @@ func charged(group []ask, pass bool, moments []Moment) {
 
 // after returns what is used of a meter after the charge of an ask, in units.
 func (a *ask) after() int64 {
-	return a.usage.used + int64(a.cost)*a.check.Limit.units.weight
+	return a.usage.Used + a.check.Limit.spec.Weigh(a.cost)
 }
 
 // free gives back a question that nobody looks at any more.
@@ -169,9 +172,8 @@ func advance(group []ask, place int) {
 	}
 	for i := range group {
 		a := &group[i]
-		l := &a.check.Limit
 		if events := a.costOf(times); a.charge && events > 0 {
-			a.usage = l.algorithm.arithmetic().charged(l, a.usage, events)
+			a.usage = a.check.Limit.spec.Charged(a.usage, events)
 		}
 		if a.costs != nil {
 			a.cost = a.costs[place]
@@ -181,17 +183,17 @@ func advance(group []ask, place int) {
 
 // granted returns how many of the first times that an ask is asked fit in what was observed.
 func (a *ask) granted(times int) int {
-	l := &a.check.Limit
+	spec := a.check.Limit.spec
 	switch {
 	case a.cost == 0:
 	case !a.charge: // a condition, which takes nothing
-		if !l.algorithm.arithmetic().fits(l, a.usage, a.cost) {
+		if !spec.Fits(a.usage, a.cost) {
 			return 0
 		}
 	case a.costs == nil:
-		return min(times, l.algorithm.arithmetic().remaining(l, a.usage)/a.cost)
+		return min(times, spec.Remaining(a.usage)/a.cost)
 	default:
-		rest := l.algorithm.arithmetic().remaining(l, a.usage)
+		rest := spec.Remaining(a.usage)
 		for i, cost := range a.costs[:times] {
 			if rest -= cost; rest < 0 {
 				return i
@@ -231,8 +233,8 @@ func passed(group []ask) bool {
 	pass := true
 	for i := range group {
 		a := &group[i]
-		l := &a.check.Limit
-		a.fits = a.check.Mode == Look || a.cost <= l.capacity && l.algorithm.arithmetic().fits(l, a.usage, a.cost)
+		spec := a.check.Limit.spec
+		a.fits = a.check.Mode == Look || a.cost <= spec.Capacity && spec.Fits(a.usage, a.cost)
 		pass = pass && a.fits
 	}
 	return pass
@@ -247,32 +249,66 @@ func answer(group []ask, decisions []Decision, pass, peek bool) {
 
 // decide writes the decision of an ask.
 func (a *ask) decide(charged, peek bool, d *Decision) {
-	l := &a.check.Limit
-	*d = Decision{Limit: *l, Degraded: a.unanswered}
+	spec := a.check.Limit.spec
+	*d = Decision{Limit: a.check.Limit, Degraded: a.unanswered}
 	if a.unanswered {
 		return
 	}
 	d.Allowed = a.fits
-	arithmetic := l.algorithm.arithmetic()
 	after := a.usage
 	switch {
-	case !d.Allowed && a.cost > l.capacity:
+	case !d.Allowed && a.cost > spec.Capacity:
 		d.RetryAfter = Never
 	case !d.Allowed:
-		d.RetryAfter = microseconds(arithmetic.wait(l, a.usage, a.cost))
-	case l.algorithm == shaping && a.check.Mode != Look && (charged || peek): // served when what came before has been
-		before := arithmetic.charged(l, a.usage, a.cost-a.check.Units())
-		if a.check.Undelayed > 0 {
-			before.used = max(0, before.used-weighed(int64(a.check.Undelayed), l))
-		}
-		d.Delay = microseconds(arithmetic.reset(l, before))
+		d.RetryAfter = microseconds(spec.Wait(a.usage, a.cost))
+	case spec.Algorithm.Delays() && a.check.Mode != Look && (charged || peek): // served when what came before has been
+		before := spec.Charged(a.usage, a.cost-a.check.Units())
+		d.Delay = microseconds(spec.Delay(before, a.check.Undelayed))
 	}
 	if charged && a.cost > 0 && a.check.Mode != Condition {
-		after = arithmetic.charged(l, a.usage, a.cost)
+		after = spec.Charged(a.usage, a.cost)
 	}
-	d.Remaining = arithmetic.remaining(l, after)
-	d.NextAfter = microseconds(arithmetic.next(l, after, d.Remaining))
-	d.ResetAfter = microseconds(arithmetic.reset(l, after))
+	d.Remaining = spec.Remaining(after)
+	d.NextAfter = microseconds(spec.Next(after, d.Remaining))
+	d.ResetAfter = microseconds(spec.Reset(after))
 }
 
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// appendCheck appends what check.lua expects to be told of an ask.
+func appendCheck(arguments []any, a *ask, more bool) []any {
+	spec := a.check.Limit.spec
+	limit := spec.LimitArgument(a.charge, more)
+	if a.costs != nil {
+		return append(arguments, limit, a.listedCosts())
+	}
+	if units := a.unitsAsked(); units != spec.Weight {
+		return append(arguments, limit, units)
+	}
+	return append(arguments, limit, spec.UnitArgument())
+}
+
+// listedCosts returns the costs in the limit's units, with commas in between.
+func (a *ask) listedCosts() string {
+	b := make([]byte, 0, 16*len(a.costs))
+	for i, cost := range a.costs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, a.check.Limit.spec.Weigh(cost), 10)
+	}
+	return string(b)
+}
+
+// unitsAsked returns the cost in the limit's units, or one more than the capacity
+// if the cost exceeds it. A check that costs nothing has nothing to fit.
+func (a *ask) unitsAsked() int64 {
+	spec := a.check.Limit.spec
+	if a.check.Mode == Look {
+		return 0
+	}
+	if a.cost > spec.Capacity {
+		return spec.Full + 1
+	}
+	return spec.Weigh(a.cost)
+}

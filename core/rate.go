@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
+)
 
 // Rate is a number of events per period, such as ten per second.
 //
@@ -30,4 +34,4 @@ func PerDay(n int) Rate { return Rate{Events: n, Period: 24 * time.Hour} }
 func Per(n int, d time.Duration) Rate { return Rate{Events: n, Period: d} }
 
 // String returns the rate in its canonical form: "10/s", "100/h", "5/2s".
-func (r Rate) String() string { return string(r.append(nil)) }
+func (r Rate) String() string { return string(exact.AppendRate(nil, r.Events, r.Period)) }

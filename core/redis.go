@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/topology"
 )
 
@@ -321,11 +322,11 @@ func (r *Redis) write(q *request, groups [][]ask, wantInstant bool, times int) {
 		for i := range group {
 			a := &group[i]
 			q.keys = append(q.keys, r.key(a.check))
-			q.arguments = appendWords(q.arguments, a, i < len(group)-1)
-			q.of |= a.check.Limit.algorithm.set()
-			q.numbers += a.check.Limit.algorithm.observed()
+			q.arguments = appendCheck(q.arguments, a, i < len(group)-1)
+			q.of |= setOf(a.check.Limit.spec.Algorithm)
+			q.numbers += a.check.Limit.spec.Algorithm.Observed()
 			q.weight++
-			if a.charge && a.check.Limit.algorithm == slidingLog {
+			if a.charge && a.check.Limit.spec.Algorithm.Logs() {
 				q.logged += a.costOf(times)
 			}
 		}
@@ -335,7 +336,7 @@ func (r *Redis) write(q *request, groups [][]ask, wantInstant bool, times int) {
 // key returns the Redis key of a check.
 func (r *Redis) key(c *Check) string {
 	var scratch [256]byte
-	return string(appendKey(scratch[:0], r.prefix, c.Key, &c.Limit, c.Shadow))
+	return string(appendKey(scratch[:0], r.prefix, c.Key, c.spec()))
 }
 
 // script returns the script of a task for a set of algorithms, assembled once.
@@ -385,10 +386,10 @@ func (r *Redis) observed(groups [][]ask, text string, place int) error {
 		for i := range group {
 			a, mark := &group[i], byte(unmarked)
 			var seen [4]int64
-			for j := range a.check.Limit.algorithm.observed() {
+			for j := range a.check.Limit.spec.Algorithm.Observed() {
 				seen[j], mark = numbers.next()
 			}
-			a.usage = usage{seen[0], seen[1], seen[2], seen[3]}
+			a.usage = exact.Usage{Used: seen[0], Second: seen[1], Third: seen[2], Fourth: seen[3]}
 			if mark != unmarked && place == 0 {
 				r.reportRepair(a, mark)
 			}
@@ -463,8 +464,8 @@ func (r *Redis) warm(ctx context.Context, server redis.UniversalClient) error {
 // load makes a server load the scripts of the single algorithms and of every mix that this store
 // has been asked about. Without keys a script decides nothing.
 func (r *Redis) load(ctx context.Context, client redis.Cmdable) error {
-	for a := none + 1; a < algorithms; a++ {
-		r.script(decide, a.set())
+	for a := range exact.All() {
+		r.script(decide, setOf(a))
 	}
 	pipeline := client.Pipeline()
 	var known []*script

@@ -97,7 +97,7 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 		key := r.key(c.check)
 		q.keys = append(q.keys, key, key+keyspace.Past)
 		q.arguments = appendCorrection(q.arguments, c)
-		q.of |= c.check.Limit.algorithm.set()
+		q.of |= setOf(c.check.Limit.spec.Algorithm)
 		q.numbers++
 		q.weight++
 	}
@@ -126,13 +126,13 @@ func (r *Redis) settleServer(ctx context.Context, list []correction) error {
 func appendCorrection(arguments []any, c *correction) []any {
 	how := "settle"
 	switch {
-	case c.raise:
+	case c.Raise:
 		how = "raise"
 	case c.reset:
 		how = "reset"
-	case !c.firm && c.check.Limit.algorithm == shaping:
+	case !c.Firm && c.check.Limit.spec.Algorithm.Delays():
 		how = "last"
 	}
-	units := int64(c.events) * c.check.Limit.units.weight // no more than the capacity's
-	return append(arguments, c.check.Limit.words.phrases[0], units, c.at.Used, c.at.At, how)
+	spec := c.check.Limit.spec
+	return append(arguments, spec.LimitArgument(false, false), spec.Weigh(c.Events), c.At.Used, c.At.At, how)
 }

@@ -66,7 +66,7 @@ func FuzzUsage(f *testing.F) {
 			FixedWindow(10, time.Minute), SlidingWindow(10, time.Minute), SlidingLog(10, time.Minute),
 		} {
 			words := make([]string, 0, 4)
-			for _, n := range []int64{a, b, c, d}[:limit.algorithm.observed()] {
+			for _, n := range []int64{a, b, c, d}[:limit.spec.Algorithm.Observed()] {
 				words = append(words, strconv.FormatInt(n, 10))
 			}
 			for _, peek := range []bool{false, true} {

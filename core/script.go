@@ -4,7 +4,10 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"slices"
 	"strings"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 //go:embed lua/*.lua
@@ -19,23 +22,21 @@ type script struct {
 // set is a set of algorithms, a bit for each.
 type set uint8
 
-func (a algorithm) set() set { return 1 << (a - 1) }
+func setOf(a exact.Algorithm) set { return 1 << (a - 1) }
 
 // algorithms returns the members of a set, in order.
-func (s set) algorithms() []algorithm {
-	var members []algorithm
-	for a := none + 1; a < algorithms; a++ {
-		if s&a.set() != 0 {
+func (s set) algorithms() []exact.Algorithm {
+	var members []exact.Algorithm
+	for a := range exact.All() {
+		if s&setOf(a) != 0 {
 			members = append(members, a)
 		}
 	}
 	return members
 }
 
-const (
-	allSets   = 1 << (algorithms - 1)
-	allMeters = 1<<(leaky-1) | 1<<(shaping-1) | 1<<(tokenBucket-1) | 1<<(gcra-1)
-)
+// allSets is how many sets there are.
+const allSets = 1 << exact.Count
 
 // task is what a script does with the algorithms it has.
 type task uint8
@@ -82,7 +83,7 @@ func (a *assembly) include(name string) {
 	case "observe", "store", "renumber", "adjust":
 		a.branch(name)
 	case "meter":
-		if a.of&allMeters != 0 {
+		if slices.ContainsFunc(a.of.algorithms(), func(a exact.Algorithm) bool { return !a.Windowed() }) {
 			a.append(partOf(luaFile(name), "observe"))
 		}
 	default:
@@ -127,9 +128,9 @@ func partName(line string) (name string, ok bool) {
 }
 
 // section returns a part of an algorithm's file. What a meter's lacks is that of all meters.
-func section(a algorithm, name string) string {
+func section(a exact.Algorithm, name string) string {
 	text := partOf(luaFile(strings.ReplaceAll(a.String(), "-", "_")), name)
-	if text == "" && allMeters&a.set() != 0 && name != "functions" {
+	if text == "" && !a.Windowed() && name != "functions" {
 		return partOf(luaFile("meter"), name)
 	}
 	return text
@@ -155,18 +156,4 @@ func luaFile(name string) string {
 		panic("core: " + err.Error()) // a file that go:embed has not found
 	}
 	return string(text)
-}
-
-// observed is how many numbers the script replies for a check of an algorithm.
-func (a algorithm) observed() int {
-	switch a {
-	case fixedWindow:
-		return 2
-	case slidingWindow:
-		return 3
-	case slidingLog:
-		return 4
-	default:
-		return 1
-	}
 }

@@ -19,7 +19,7 @@ func TestScriptsStandInFiles(t *testing.T) {
 		scripts[does.file()+"-all.lua"] = newScript(allSets-1, false, does).source
 	}
 	for _, a := range set(allSets - 1).algorithms() {
-		scripts["decide-"+a.String()+".lua"] = newScript(a.set(), false, decide).source
+		scripts["decide-"+a.String()+".lua"] = newScript(setOf(a), false, decide).source
 	}
 	const directory = "testdata/scripts"
 	if *rewriteScripts {

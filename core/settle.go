@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Moment is when a check was charged, in the terms of the store that charged it:
@@ -38,40 +40,12 @@ type Settlement struct {
 
 // correction is a settlement as a store has to carry it out.
 type correction struct {
-	check  *Check
-	of     []int // the settlements that it comes from, by their places
-	events int   // to add, or to give back if below 0; no more than the capacity
-	at     Moment
-	raise  bool // events are the least to be used
-	// firm says that a place in a shaped queue is given back even if others queue
-	// behind it, because nobody will take its turn.
-	firm bool
-	// reset gives back everything, and keeps what was charged before from being given
-	// back later.
+	exact.Correction
+
+	check *Check
+	of    []int // the settlements that it comes from, by their places
+	// reset refunds everything, and keeps what was charged before from being refunded later.
 	reset bool
-
-	// low is the least that may have been used since the charge, as far as that is known,
-	// in units of the limit that the state has: no more than that is left of it.
-	low int64
-	// noted says, once the correction is carried out, that others may have been charged
-	// since, who have to know of it.
-	noted bool
-}
-
-// givesBack reports whether a correction gives back what was charged at a known moment.
-func (c *correction) givesBack() bool { return c.events < 0 && c.at.At != 0 }
-
-// lowest returns the least that may have been used of a state since the charge. A charge
-// that lies in the future was made before the clock stepped back, nobody knows when; a log
-// knows all the same whether it is there.
-func (c *correction) lowest(own *Limit, p *past, now int64) int64 {
-	switch {
-	case !c.givesBack():
-		return most
-	case c.at.At > now && own.algorithm != slidingLog:
-		return 0
-	}
-	return p.low(own, c.at, now)
 }
 
 // corrections returns what settlements come to. Those of one question about one state,
@@ -82,18 +56,18 @@ func corrections(settlements []Settlement) []correction {
 next:
 	for i := range settlements {
 		s := &settlements[i]
-		most := s.Check.Limit.capacity
-		c := correction{check: &s.Check, of: []int{i}, at: s.At, raise: s.Raise}
-		c.events = min(s.Cost, most)
+		most := s.Check.Limit.Capacity()
+		c := correction{Correction: exact.Correction{At: exact.Charge(s.At), Raise: s.Raise}, check: &s.Check, of: []int{i}}
+		c.Events = min(s.Cost, most)
 		if !s.Raise {
-			c.events -= min(s.Check.Units(), most)
+			c.Events -= min(s.Check.Units(), most)
 		}
 		if s.Check.Mode == Look { // so it has opened no window
-			c.at = Moment{}
+			c.At = exact.Charge{}
 		}
 		for j := range list {
-			if d := &list[j]; !c.raise && !d.raise && c.at == d.at && c.check.Limit == d.check.Limit && sameState(c.check, d.check) {
-				d.events = max(-most, min(d.events+c.events, most))
+			if d := &list[j]; !c.Raise && !d.Raise && c.At == d.At && c.check.Limit == d.check.Limit && sameState(c.check, d.check) {
+				d.Events = max(-most, min(d.Events+c.Events, most))
 				d.of = append(d.of, i)
 				continue next
 			}
@@ -102,32 +76,12 @@ next:
 	}
 	kept := list[:0]
 	for _, c := range list {
-		if c.events != 0 {
+		if c.Events != 0 {
 			kept = append(kept, c)
 		}
 	}
 	return kept
 }
-
-// limitOf returns the limit whose numbers a state has: those may have changed since
-// the charge that is settled.
-func (s *state) limitOf(asked *Limit) *Limit {
-	if s.empty() {
-		return asked
-	}
-	return &s.ruling.limit
-}
-
-// recovered reports whether nothing is used of a state, so that the numbers with which
-// it was left mean nothing any more. A log has none, but for the instants.
-func (s *state) recovered(now int64) bool {
-	l := &s.ruling.limit
-	u, _ := l.algorithm.arithmetic().observe(l, s, now, 0)
-	return l.algorithm != slidingLog && l.algorithm.arithmetic().reset(l, u) == 0
-}
-
-// blank reports whether a state is as good as none.
-func (s *state) blank() bool { return s.level == 0 && s.previous == 0 && len(s.instants()) == 0 }
 
 // Refund gives back n units of what a key has used under a limit: a call that was
 // charged and then failed, a goodwill gesture. It never fills a limit above full: what

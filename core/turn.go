@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Wait returns when the turn has come of what was reserved under [Shaping] limits, and at once if
@@ -101,11 +103,11 @@ func (r *Reservation) giveBackLater() { _ = r.SettleLater(make([]int, len(r.chec
 // turnKey tells the turns of a queue that take equally long from others.
 type turnKey struct {
 	key   string
-	limit *ruling // its identity
+	limit *exact.Spec // its identity
 	cost  int
 }
 
 func (r *Reservation) turnKey(index int) turnKey {
 	c := &r.checks[index]
-	return turnKey{c.Key, c.Limit.identity(), c.Units()}
+	return turnKey{c.Key, c.Limit.spec.Identity(), c.Units()}
 }

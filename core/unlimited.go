@@ -3,6 +3,8 @@ package core
 import (
 	"math"
 	"slices"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Unlimited is the limit of those who have none: a plan without a limit, a tenant who is exempt. Every
@@ -12,15 +14,7 @@ import (
 //
 // It has to be said: the zero Limit, which is what a map returns for a key that it does not have, is an
 // error. Unlimited must not be changed.
-var Unlimited = Limit{newUnlimitedRule()}
-
-const unlimitedName = "unlimited"
-
-func newUnlimitedRule() *rule {
-	r := newRule(definition{name: unlimitedName})
-	r.problem, r.capacity = nil, math.MaxInt
-	return r
-}
+var Unlimited = Limit{exact.Unlimited}
 
 // unlimitedDecision is the answer to every check under Unlimited.
 func unlimitedDecision() Decision {

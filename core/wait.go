@@ -3,9 +3,9 @@ package core
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/queue"
 )
 
@@ -115,7 +115,7 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 	if err != nil {
 		return err //nolint:wrapcheck // it is one of this package's
 	}
-	if r.checks[0].Limit.algorithm != shaping {
+	if !r.checks[0].Limit.spec.Algorithm.Delays() {
 		return nil
 	}
 	return r.wait(ctx, w.until, func(error) error { return w.question.deny(r.decisions[0], time.Time{}, &r) })
@@ -133,7 +133,7 @@ func (l *Limiter) Do(ctx context.Context, key string, limit Limit, fn func(conte
 
 // heldBack is the limit whose level is how long a key is held back, in milliseconds. Its
 // name is reserved.
-var heldBack = GCRA(int(LongestHoldBack/time.Millisecond), Per(1000, time.Second)).ownNamed(reserved + "held-back")
+var heldBack = GCRA(int(LongestHoldBack/time.Millisecond), Per(1000, time.Second)).ownNamed(exact.Reserved + "held-back")
 
 // LongestHoldBack bounds what [Limiter.HoldBack] believes.
 const LongestHoldBack = 24 * time.Hour
@@ -142,7 +142,7 @@ const LongestHoldBack = 24 * time.Hour
 // time, rounded up to milliseconds and at most [LongestHoldBack]: because the other side
 // has said "retry after". Of several times, the one that ends last counts.
 func (l *Limiter) HoldBack(ctx context.Context, key string, d time.Duration) error {
-	milliseconds := divideUp(int64(min(max(0, d), LongestHoldBack)), int64(time.Millisecond))
+	milliseconds := exact.DivideUp(int64(min(max(0, d), LongestHoldBack)), int64(time.Millisecond))
 	return l.settle(ctx, []Settlement{{Check: checkOf(key, heldBack, 0), Cost: int(milliseconds), Raise: true}})
 }
 
@@ -169,17 +169,17 @@ type waitQuestion struct {
 // queueKey tells a queue of those who wait from others.
 type queueKey struct {
 	key   string
-	limit *ruling // its identity
+	limit *exact.Spec // its identity
 	heeds bool
 }
 
-func (q *waitQuestion) queueKey() queueKey { return queueKey{q.key, q.limit.identity(), q.heeds} }
+func (q *waitQuestion) queueKey() queueKey { return queueKey{q.key, q.limit.spec.Identity(), q.heeds} }
 
 // checks returns the checks of one who waits: the limit, and perhaps that which holds back.
 func (q *waitQuestion) checks() []Check {
 	checks := []Check{checkOf(q.key, q.limit, q.cost)}
 	if q.heeds {
-		checks = append(checks, Check{Key: q.key, Limit: heldBack, Cost: heldBack.capacity, Mode: Condition})
+		checks = append(checks, Check{Key: q.key, Limit: heldBack, Cost: heldBack.Capacity(), Mode: Condition})
 	}
 	return checks
 }
@@ -196,7 +196,7 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitQuestion, *Reservation, D
 			delay := r.delay()
 			return delay > 0 && until.Before(r.asked.Add(delay))
 		},
-		Takes: func(q waitQuestion) time.Duration { return least(&q.limit, q.cost) },
+		Takes: func(q waitQuestion) time.Duration { return microseconds(q.limit.spec.Spacing(q.cost)) },
 		Deny: func(q waitQuestion, latest Decision, at time.Time, r **Reservation) error {
 			return q.deny(latest, at, r)
 		},
@@ -251,14 +251,4 @@ func (q *waitQuestion) deny(latest Decision, at time.Time, late **Reservation) e
 		latest.RetryAfter = max(0, time.Until(at))
 	}
 	return &LimitedError{Decision: latest, cause: q.cause}
-}
-
-// least returns the shortest time that a cost takes after another one has left no room.
-func least(l *Limit, cost int) time.Duration {
-	u := &l.units
-	if u.drain == 0 { // a window may have room for many at once
-		return 0
-	}
-	ticks := min(int64(cost)*u.weight/u.drain, math.MaxInt64/u.tick/int64(time.Microsecond))
-	return microseconds(ticks * u.tick)
 }

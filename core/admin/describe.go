@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Describe says in words how a key stands with some limits, of which there must be at
@@ -37,18 +38,10 @@ func Describe(ctx context.Context, limiter *core.Limiter, key string, limits ...
 func DescribeDecision(d core.Decision) string {
 	text := fmt.Sprintf("%d of %d", d.Limit.Capacity()-d.Remaining, d.Limit.Capacity())
 	if d.NextAfter > 0 {
-		event, ok := events[d.Limit.Algorithm()]
-		if !ok {
-			event = "next"
-		}
-		text += ", " + event + " in " + inWords(d.NextAfter)
+		algorithm, _ := exact.AlgorithmNamed(d.Limit.Algorithm())
+		text += ", " + algorithm.Next() + " in " + inWords(d.NextAfter)
 	}
 	return text
-}
-
-// events are what happens when Remaining grows, where an algorithm has a word for it.
-var events = map[string]string{
-	"leaky": "next drip", "shaping": "next turn", "token-bucket": "next token", "fixed-window": "window ends",
 }
 
 // inWords writes a time as people say it: to the millisecond below a second, to the

@@ -36,13 +36,6 @@ func AppendTag(b []byte, prefix, key string) []byte {
 // What stands around a subject.
 const opening, closing = ":{", "}:"
 
-// AppendNamed appends the part of a Redis key that tells a named limit.
-func AppendNamed(b []byte, algorithm, name string) []byte {
-	b = append(b, algorithm...)
-	b = append(b, given)
-	return append(b, name...)
-}
-
 // given stands in front of a given name.
 const given = '='
 

@@ -16,7 +16,7 @@ func TestKeysAreReadBack(t *testing.T) {
 				if derived := strings.HasPrefix(limit, algorithm); derived {
 					name = append(name, limit...)
 				} else {
-					name = keyspace.AppendNamed(name, algorithm, limit)
+					name = append(name, algorithm+"="+limit...)
 				}
 				name = append(name, end...)
 				got, ok := keyspace.Parse("app", string(name))

@@ -155,7 +155,7 @@ end
 --       have come since something was charged, as far as settlements have seen it. That
 --       is a text of numbers (empty, or those of a named limit), a semicolon, and points:
 --       the instant at which something was given back, or the key was reset, and the
---       least that was used from then on until the last point. See past.go.
+--       least that was used from then on until the last point. See internal/exact/past.go.
 -- ARGV  for each check: its limit; the units to add or, below 0, to give back; what was
 --       used after the charge; the instant of the charge, or 0 if it is not known; and
 --       how: "raise" if the units are the least to be used, "last" for a place in a queue,

@@ -3,24 +3,25 @@ package core
 import (
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
 
-// knownRules returns how many limits are remembered whose names begin so.
-func knownRules(prefix string) int {
-	rules.mu.RLock()
-	defer rules.mu.RUnlock()
+// knownSpecs returns how many limits are remembered whose names begin so.
+func knownSpecs(prefix string) int {
+	specs.mu.RLock()
+	defer specs.mu.RUnlock()
 	count := 0
-	for d := range rules.of {
-		if len(d.name) >= len(prefix) && d.name[:len(prefix)] == prefix {
+	for p := range specs.of {
+		if strings.HasPrefix(p.Name, prefix) {
 			count++
 		}
 	}
 	return count
 }
 
-func TestLimitsOfOneDefinitionAreOne(t *testing.T) {
+func TestEqualLimitsHaveOneSpec(t *testing.T) {
 	made := make([]Limit, 8)
 	done := make(chan struct{})
 	for i := range made {
@@ -48,18 +49,21 @@ func TestLimitsOfOneDefinitionAreOne(t *testing.T) {
 // Limits are made up for tenants that come and go.
 func TestLimitsThatNobodyUsesAreForgotten(t *testing.T) {
 	const made = 1000
-	kept := FixedWindow(1, time.Minute).Named("tenant-kept")
+	kept := FixedWindow(1, time.Minute).Named("tenant-kept").spec.Shadow() // which keeps the spec itself
 	for i := range made {
-		FixedWindow(2, time.Minute).Named("tenant-" + strconv.Itoa(i))
+		FixedWindow(2, time.Minute).Named("tenant-" + strconv.Itoa(i)).spec.Shadow()
 	}
 	deadline := time.Now().Add(10 * time.Second)
-	for knownRules("tenant-") > 2 { // the one that is kept, and its namesake
+	for knownSpecs("tenant-") > 2 { // the one that is kept, and its identity
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d limits are remembered", knownRules("tenant-"), made)
+			t.Fatalf("%d of %d limits are remembered", knownSpecs("tenant-"), made)
 		}
 		runtime.GC()
 	}
-	if again := FixedWindow(1, time.Minute).Named("tenant-kept"); again != kept {
+	if again := FixedWindow(1, time.Minute).Named("tenant-kept").spec.Shadow(); again != kept {
 		t.Errorf("%v and %v are two", again, kept)
+	}
+	if other := FixedWindow(3, time.Minute).Named("tenant-kept").spec.Shadow(); other.Identity() != kept.Identity() {
+		t.Errorf("the shadows of %v and %v have two identities", other, kept)
 	}
 }

@@ -1,0 +1,145 @@
+package exact
+
+import (
+	"iter"
+	"strings"
+)
+
+// Algorithm says how a limit counts.
+type Algorithm uint8
+
+// The algorithms. The zero value is none of them.
+const (
+	None Algorithm = iota
+	Leaky
+	Shaping
+	TokenBucket
+	GCRA
+	FixedWindow
+	SlidingWindow
+	SlidingLog
+	end
+)
+
+// Count is how many algorithms there are. They are numbered from 1 to Count.
+const Count = int(end) - 1
+
+// table is what is known of each algorithm outside of its own files.
+var table = [end]struct {
+	name       string
+	arithmetic arithmetic
+	observed   int    // how many numbers of a Usage it needs
+	next       string // what happens when Remaining grows
+	windowed   bool   // it counts events per window; otherwise it is a meter
+	delays     bool   // it delays what it admits
+	logs       bool   // it keeps an instant for each event that it admits
+	estimates  bool   // after a named limit's numbers have changed, a wait is an estimate
+}{
+	Leaky:         {name: "leaky", arithmetic: meter{}, observed: 1, next: "next drip"},
+	Shaping:       {name: "shaping", arithmetic: meter{absolute: true}, observed: 1, next: "next turn", delays: true},
+	TokenBucket:   {name: "token-bucket", arithmetic: meter{}, observed: 1, next: "next token"},
+	GCRA:          {name: "gcra", arithmetic: meter{absolute: true}, observed: 1, next: "next"},
+	FixedWindow:   {name: "fixed-window", arithmetic: fixed{}, observed: 2, next: "window ends", windowed: true},
+	SlidingWindow: {name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, estimates: true},
+	SlidingLog:    {name: "sliding-log", arithmetic: logged{}, observed: 4, next: "next", windowed: true, logs: true},
+}
+
+// String returns the name of the algorithm, which is part of every key: "token-bucket". With
+// underscores it is the name of the script's file. It is "" for None.
+func (a Algorithm) String() string { return table[a].name }
+
+// Observed returns how many numbers of a [Usage] the algorithm needs: those that its script replies.
+func (a Algorithm) Observed() int { return table[a].observed }
+
+// Next says in two words what happens when Remaining grows: "next drip".
+func (a Algorithm) Next() string { return table[a].next }
+
+// Windowed reports whether a limit is written as events per window, and counts them. Otherwise it is
+// a meter: it is written as a capacity and a rate, and its level drains.
+func (a Algorithm) Windowed() bool { return table[a].windowed }
+
+// Delays reports whether the algorithm delays what it admits: see [Spec.Delay].
+func (a Algorithm) Delays() bool { return table[a].delays }
+
+// Logs reports whether the algorithm keeps an instant for each event that it admits, so that its
+// states grow, and tell by themselves what is left of a charge.
+func (a Algorithm) Logs() bool { return table[a].logs }
+
+// All returns the algorithms, in order.
+func All() iter.Seq[Algorithm] {
+	return func(yield func(Algorithm) bool) {
+		for a := None + 1; a < end; a++ {
+			if !yield(a) {
+				return
+			}
+		}
+	}
+}
+
+// AlgorithmNamed returns the algorithm with a name, and whether there is one.
+func AlgorithmNamed(name string) (a Algorithm, ok bool) {
+	for a := range All() {
+		if table[a].name == name {
+			return a, true
+		}
+	}
+	return None, false
+}
+
+func algorithmNames() string {
+	names := make([]string, 0, Count)
+	for a := range All() {
+		names = append(names, a.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// arithmetic is what an algorithm's file supplies: pure functions of numbers.
+type arithmetic interface {
+	counting
+	states
+	usages
+}
+
+// counting is how an algorithm counts in whole numbers.
+type counting interface {
+	// units returns the whole numbers in which a limit counts, or the reason why
+	// they cannot be counted exactly.
+	units(p *Params) (Units, error)
+	// numbers returns what a named limit leaves beside its state, so that the state can be
+	// understood after the numbers have changed.
+	numbers(u *Units) []int64
+}
+
+// states is what an algorithm reads from a state and writes into it.
+type states interface {
+	// observe returns what a state has used of a limit at an instant, and whether the state has to
+	// be repaired: it is from the future, or was left by other numbers of a named limit. The log
+	// needs the cost, to find out how long the check has to wait.
+	observe(s *Spec, st *State, now int64, cost int) (u Usage, repair bool)
+	// store writes the state of a usage, with cost events charged, as of now: all of it
+	// but the spec.
+	store(s *Spec, st *State, u Usage, now int64, cost int)
+	// settle carries out a correction and reports whether it changed the state. The spec is the
+	// one that was charged; the state may have other numbers.
+	settle(s *Spec, st *State, now int64, c *Correction) (changed bool)
+}
+
+// usages is what follows from a usage.
+type usages interface {
+	// fits reports whether cost events, at least one, may pass.
+	fits(s *Spec, u Usage, cost int) bool
+	// wait returns how long it takes until cost events fit that do not fit now.
+	wait(s *Spec, u Usage, cost int) int64
+	// longer returns how much longer a denied cost waits than a smaller one that is denied at the
+	// same instant, and whether that follows from the spec alone.
+	longer(s *Spec, cost, larger int) (wait int64, known bool)
+	// charged returns the usage after cost events that fit.
+	charged(s *Spec, u Usage, cost int) Usage
+	// remaining returns how many whole events still fit.
+	remaining(s *Spec, u Usage) int
+	// next returns the wait until more than what remains fits, when something is used.
+	next(s *Spec, u Usage, remaining int) int64
+	// reset returns the wait until nothing is used.
+	reset(s *Spec, u Usage) int64
+}

@@ -1,0 +1,88 @@
+package exact
+
+import "time"
+
+// fixed is the arithmetic of a fixed window.
+//
+// Its Usage is the events counted and the microseconds until the window closes,
+// both 0 while none is open.
+type fixed struct{}
+
+func (fixed) units(p *Params) (Units, error) {
+	return windowUnits(p, time.Microsecond)
+}
+
+func (fixed) numbers(u *Units) []int64 { return []int64{u.Window} }
+
+func (f fixed) observe(s *Spec, st *State, now int64, _ int) (Usage, bool) {
+	u, told := f.opened(s, st, now)
+	used := min(u.Used, s.Full)
+	return Usage{Used: used, Second: u.Second}, u.Second != told || used != u.Used
+}
+
+// opened returns the Usage of an open window, which may be more than the capacity, and the wait
+// after which the window was to close.
+func (fixed) opened(s *Spec, st *State, now int64) (u Usage, told int64) {
+	if st.spec == nil {
+		return Usage{}, 0
+	}
+	// An open window closes when it was said to, whatever the length of the next
+	// one, but never later than a full window from now.
+	told = st.at + st.spec.Window - now
+	if told <= 0 {
+		return Usage{}, 0
+	}
+	return Usage{Used: st.level, Second: min(told, s.Window)}, told
+}
+
+func (fixed) store(s *Spec, st *State, u Usage, now int64, cost int) {
+	left := u.Second
+	if left == 0 {
+		left = s.Window
+	}
+	st.level, st.at = u.Used+int64(cost), now+left-s.Window
+}
+
+func (f fixed) settle(s *Spec, st *State, now int64, c *Correction) bool {
+	own := st.numbersOf(s)
+	u, _ := f.opened(own, st, now) // others may have used more, under other numbers
+	opened := now + u.Second - own.Window
+	if c.At.At != 0 && (u.Second == 0 || c.At.At < opened) {
+		return false // that window has closed
+	}
+	change := countChange(s, u.Used, c)
+	if change == 0 {
+		return false
+	}
+	f.store(own, st, Usage{Used: u.Used + change, Second: u.Second}, now, 0)
+	return true
+}
+
+// countChange returns by how much a correction changes a count.
+func countChange(s *Spec, count int64, c *Correction) int64 {
+	events := int64(c.Events)
+	if c.Raise {
+		events = max(0, events-count)
+	}
+	return max(-count, min(events, max(0, s.Full-count)))
+}
+
+func (fixed) fits(s *Spec, u Usage, cost int) bool {
+	return int64(cost) <= s.Full-u.Used
+}
+
+func (fixed) wait(_ *Spec, u Usage, _ int) int64 { return u.Second }
+
+func (fixed) longer(*Spec, int, int) (int64, bool) { return 0, true }
+
+func (fixed) charged(s *Spec, u Usage, cost int) Usage {
+	if u.Second == 0 {
+		u.Second = s.Window
+	}
+	u.Used += int64(cost)
+	return u
+}
+
+func (fixed) remaining(s *Spec, u Usage) int     { return int(s.Full - u.Used) }
+func (fixed) next(_ *Spec, u Usage, _ int) int64 { return u.Second }
+func (fixed) reset(_ *Spec, u Usage) int64       { return u.Second }

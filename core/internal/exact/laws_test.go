@@ -1,0 +1,151 @@
+package exact
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// drawSpec draws a valid spec that counts in microseconds.
+func drawSpec(t *rapid.T) *Spec {
+	s := rapid.Custom(func(t *rapid.T) *Spec {
+		p := Params{
+			Algorithm: Algorithm(rapid.IntRange(1, Count).Draw(t, "algorithm")),
+			Capacity:  rapid.IntRange(1, 20).Draw(t, "capacity"),
+			Events:    rapid.IntRange(1, 20).Draw(t, "events"),
+			Period:    time.Duration(rapid.IntRange(1, 2000).Draw(t, "period")) * time.Microsecond,
+		}
+		if p.Algorithm.Windowed() {
+			p.Events = p.Capacity
+		}
+		return NewSpec(p, nil)
+	}).Filter(func(s *Spec) bool { return s.Problem() == nil && s.Tick == 1 }).Draw(t, "spec")
+	t.Logf("%v", s)
+	return s
+}
+
+// drawTrace calls step with what is observed of a state at random instants. What step does not charge
+// itself is charged after it, if it fits.
+func drawTrace(t *rapid.T, s *Spec, step func(st *State, u Usage, now int64, cost int) (charged bool)) {
+	var st State
+	now := int64(1_800_000_000_000_000) + rapid.Int64Range(0, 5000).Draw(t, "start")
+	for range rapid.IntRange(1, 30).Draw(t, "steps") {
+		now += rapid.Int64Range(0, s.Period.Microseconds()*2/int64(s.Events)+1).Draw(t, "later")
+		cost := rapid.IntRange(1, s.Capacity).Draw(t, "cost")
+		u, repair := s.Observe(&st, now, cost)
+		if repair {
+			t.Fatalf("%+v has to be repaired", st)
+		}
+		if charged := step(&st, u, now, cost); !charged && s.Fits(u, cost) {
+			s.Store(&st, u, now, cost)
+		}
+	}
+}
+
+func TestWhatRemainsFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSpec(t)
+		drawTrace(t, s, func(_ *State, u Usage, _ int64, cost int) bool {
+			remaining := s.Remaining(u)
+			if remaining < 0 || remaining > s.Capacity {
+				t.Fatalf("%d of %d remain", remaining, s.Capacity)
+			}
+			if fits := s.Fits(u, cost); fits != (cost <= remaining) {
+				t.Fatalf("%d fit: %t, and %d remain", cost, fits, remaining)
+			}
+			return false
+		})
+	})
+}
+
+func TestWaitsAreExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSpec(t)
+		drawTrace(t, s, func(st *State, u Usage, now int64, cost int) bool {
+			at := func(wait int64) Usage {
+				later, _ := s.Observe(st, now+wait, cost)
+				return later
+			}
+			remaining := s.Remaining(u)
+			if !s.Fits(u, cost) {
+				if wait := s.Wait(u, cost); !s.Fits(at(wait), cost) || s.Fits(at(wait-1), cost) {
+					t.Fatalf("%d do not fit after exactly %d µs: %+v", cost, wait, u)
+				}
+			}
+			if next := s.Next(u, remaining); (next == 0) != u.Unused() ||
+				next > 0 && (s.Remaining(at(next)) <= remaining || s.Remaining(at(next-1)) > remaining) {
+				t.Fatalf("%d remain, and not more after exactly %d µs: %+v", remaining, next, u)
+			}
+			if reset := s.Reset(u); (reset == 0) != u.Unused() || reset > 0 && (!at(reset).Unused() || at(reset-1).Unused()) {
+				t.Fatalf("it is not unused after exactly %d µs: %+v", reset, u)
+			}
+			return false
+		})
+	})
+}
+
+func TestLargerCostsWaitLonger(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSpec(t)
+		drawTrace(t, s, func(st *State, u Usage, now int64, cost int) bool {
+			larger := rapid.IntRange(cost, s.Capacity).Draw(t, "larger")
+			longer, known := s.Longer(cost, larger)
+			if s.Fits(u, cost) || !known {
+				return false
+			}
+			other, _ := s.Observe(st, now, larger)
+			if got := s.Wait(other, larger) - s.Wait(u, cost); got != longer {
+				t.Fatalf("%d wait %d µs longer than %d, want %d", larger, got, cost, longer)
+			}
+			return false
+		})
+	})
+}
+
+func TestWhatIsStoredIsObserved(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSpec(t)
+		drawTrace(t, s, func(st *State, u Usage, now int64, cost int) bool {
+			if !s.Fits(u, cost) {
+				return false
+			}
+			charged := s.Charged(u, cost)
+			s.Store(st, u, now, cost)
+			seen, _ := s.Observe(st, now, 0)
+			remaining := s.Remaining(charged)
+			if s.Remaining(seen) != remaining || s.Next(seen, remaining) != s.Next(charged, remaining) || s.Reset(seen) != s.Reset(charged) {
+				t.Fatalf("%+v is observed, want %+v", seen, charged)
+			}
+			return true
+		})
+	})
+}
+
+// A charge that is refunded at once was never there.
+func TestRefundsRestore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSpec(t)
+		pasts, key := NewPasts(10, 0), Key{Subject: "key", Identity: s}
+		drawTrace(t, s, func(st *State, u Usage, now int64, cost int) bool {
+			if !s.Fits(u, cost) {
+				return false
+			}
+			s.Store(st, u, now, cost)
+			charge := Charge{At: now, Used: u.Used + s.Weigh(cost), Order: pasts.Order()}
+			after, changed := pasts.Settle(key, s, *st, &Correction{Events: -cost, At: charge}, now)
+			if !changed {
+				t.Fatalf("%d are not refunded of %+v", cost, charge)
+			}
+			seen, _ := s.Observe(&after, now, cost)
+			if s.Remaining(seen) != s.Remaining(u) || !u.Unused() && s.Reset(seen) != s.Reset(u) {
+				t.Fatalf("%+v is used after the refund, want %+v", seen, u)
+			}
+			if again, changed := pasts.Settle(key, s, after, &Correction{Events: -cost, At: charge}, now); changed && u.Unused() {
+				t.Fatalf("%+v is left after a second refund", again)
+			}
+			*st = after
+			return true
+		})
+	})
+}

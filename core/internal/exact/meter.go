@@ -1,0 +1,169 @@
+package exact
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+)
+
+// meter is the arithmetic of a level that drains at a steady pace and must not
+// rise above the capacity. Leaky, shaping, token bucket and GCRA share it.
+//
+// Its Usage is one number, the units used.
+type meter struct {
+	// absolute says that only the instant is stored at which the level will have
+	// drained, as in GCRA and shaping. A clock that steps back then adds the step to
+	// the level, where otherwise the level stands until the clock has moved on.
+	absolute bool
+}
+
+func (meter) units(p *Params) (Units, error) {
+	for _, tick := range [...]time.Duration{time.Microsecond, time.Millisecond} {
+		// p.Events per p.Period are events·tick per period in each tick.
+		drain, ok := multiply(int64(p.Events), int64(tick))
+		if !ok {
+			continue
+		}
+		weight := int64(p.Period)
+		divisor := greatestCommonDivisor(weight, drain)
+		weight, drain = weight/divisor, drain/divisor
+		full, ok := multiply(int64(p.Capacity), weight)
+		if !ok || weight > most {
+			continue
+		}
+		perTick := tick.Microseconds()
+		if DivideUp(full, drain) > Longest.Microseconds()/perTick {
+			return Units{}, fmt.Errorf("takes more than %d years to recover", Longest/(365*day))
+		}
+		return Units{Tick: perTick, Weight: weight, Drain: drain, Full: full}, nil
+	}
+	return Units{}, fmt.Errorf("capacity %d at this rate cannot be counted in whole numbers below 2^53, not even in milliseconds: "+
+		"take a smaller capacity, or a rate whose period is a rounder number", p.Capacity)
+}
+
+func (meter) numbers(u *Units) []int64 { return []int64{u.Full, u.Weight, u.Drain, u.Tick} }
+
+func (m meter) observe(s *Spec, st *State, now int64, _ int) (Usage, bool) {
+	if st.spec == nil {
+		return Usage{}, false
+	}
+	used, repair := m.drained(st, now)
+	if st.spec.Units != s.Units {
+		used = rescaled(used, s.Weight, st.spec.Weight)
+		repair = true
+	}
+	if used > s.Full {
+		used = s.Full
+	}
+	return Usage{Used: used}, repair
+}
+
+// drained returns the units of a state that are left at an instant, and whether
+// they are another number than the state should ever come to.
+func (m meter) drained(st *State, now int64) (level int64, repair bool) {
+	u := &st.spec.Units
+	elapsed := u.ticks(now) - u.ticks(st.at)
+	if elapsed < 0 && !m.absolute {
+		return st.level, true
+	}
+	drained, ok := multiply(max(elapsed, -elapsed), u.Drain)
+	switch {
+	case elapsed < 0 && (!ok || drained > u.Full-st.level):
+		return u.Full, true
+	case elapsed < 0:
+		return st.level + drained, false
+	case !ok || drained > st.level:
+		return 0, false
+	}
+	return st.level - drained, false
+}
+
+// rescaled returns ceil(level · weight / former), or most if that is less.
+func rescaled(level, weight, former int64) int64 {
+	high, low := bits.Mul64(uint64(level), uint64(weight))
+	low, carry := bits.Add64(low, uint64(former-1), 0)
+	high += carry
+	if high >= uint64(former) {
+		return most
+	}
+	quotient, _ := bits.Div64(high, low, uint64(former))
+	return int64(min(quotient, most))
+}
+
+func (meter) store(s *Spec, st *State, u Usage, now int64, cost int) {
+	st.level, st.at = u.Used+int64(cost)*s.Weight, s.ticks(now)*s.Tick
+}
+
+func (m meter) settle(s *Spec, st *State, now int64, c *Correction) bool {
+	own := st.numbersOf(s)
+	u, _ := m.observe(own, st, now, 0)
+	change := meterChange(s, own, u.Used, now, c)
+	if change == 0 {
+		return false
+	}
+	m.store(own, st, Usage{Used: u.Used + change}, now, 0)
+	// If nobody was charged after this charge, nobody has to know.
+	alone := c.At.At != 0 && c.low == most && own.Units == s.Units && u.Used == s.left(c.At.Used, now, c.At.At)
+	c.noted = change < 0 && !alone
+	return true
+}
+
+// meterChange returns the units by which a correction changes a meter. Its own spec may have
+// other numbers by now than the one that was charged.
+func meterChange(s, own *Spec, used, now int64, c *Correction) int64 {
+	events := int64(c.Events)
+	switch {
+	case c.Raise:
+		return max(0, own.weighed(events)-used)
+	case events > 0:
+		return min(own.weighed(events), own.Full-used)
+	}
+	back := min(used, own.weighed(-events))
+	if c.At.At == 0 {
+		return -back
+	}
+	left := own.left(c.At.Used, now, c.At.At)
+	if own.Units != s.Units {
+		// It has drained under both numbers, for unknown times: under which more has.
+		left = min(own.weighed(s.left(c.At.Used, now, c.At.At)/s.Weight),
+			own.left(own.weighed(c.At.Used/s.Weight), now, c.At.At))
+	}
+	left = min(left, c.low)
+	if own.Algorithm.Delays() && used > left && !c.Firm {
+		return 0 // others have queued behind it
+	}
+	return -min(back, left)
+}
+
+func (meter) fits(s *Spec, u Usage, cost int) bool {
+	return int64(cost)*s.Weight <= s.Full-u.Used
+}
+
+func (meter) wait(s *Spec, u Usage, cost int) int64 {
+	excess := u.Used + int64(cost)*s.Weight - s.Full
+	return DivideUp(excess, s.Drain) * s.Tick
+}
+
+func (meter) longer(s *Spec, cost, larger int) (int64, bool) {
+	more := int64(larger-cost) * s.Weight
+	return more / s.Drain * s.Tick, more%s.Drain == 0
+}
+
+func (meter) charged(s *Spec, u Usage, cost int) Usage {
+	return Usage{Used: u.Used + int64(cost)*s.Weight}
+}
+
+func (meter) remaining(s *Spec, u Usage) int {
+	return int((s.Full - u.Used) / s.Weight)
+}
+
+func (m meter) next(s *Spec, u Usage, remaining int) int64 {
+	if u.Used == 0 {
+		return 0
+	}
+	return m.wait(s, u, remaining+1)
+}
+
+func (meter) reset(s *Spec, u Usage) int64 {
+	return DivideUp(u.Used, s.Drain) * s.Tick
+}

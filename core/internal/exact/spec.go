@@ -1,0 +1,237 @@
+package exact
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Params are what a limit is made of, as the user says it. They are comparable.
+type Params struct {
+	// Algorithm is how the limit counts.
+	Algorithm Algorithm
+	// Name is the limit's given name. A limit without a name has "".
+	Name string
+	// Capacity is how many events pass at once when the limit is fresh.
+	Capacity int
+	// Events pass in each Period: the rate of a meter. Those of a window are the Capacity.
+	Events int
+	// Period is the period of the rate, or the length of the window.
+	Period time.Duration
+	// Own says that the limit is made by this library, so that its name may begin with [Reserved].
+	Own bool
+}
+
+const (
+	// Reserved is what the names of this library's own limits begin with.
+	Reserved = "weir-"
+	// longestName bounds the name of a limit, which becomes part of a key and of
+	// a header.
+	longestName = 64
+)
+
+// Identity returns the Params that stand for all those which share the states of a key: of a named
+// limit its algorithm and name, and otherwise the Params themselves.
+func (p Params) Identity() Params {
+	if p.Name == "" {
+		return p
+	}
+	return Params{Algorithm: p.Algorithm, Name: p.Name}
+}
+
+// Spec is a limit in whole numbers, with all that follows from them. It never changes, and any
+// number of goroutines may use it at once. [NewSpec] makes it.
+type Spec struct {
+	Params
+	Units
+
+	problem    error // why it cannot be asked
+	arithmetic arithmetic
+	identity   *Spec
+	shadow     atomic.Pointer[Spec] // nil: it has not been needed yet
+	shadowOf   *Spec                // nil: it is no shadow
+	arguments  arguments
+}
+
+var errNoAlgorithm = errors.New("the zero Limit has no algorithm: use a constructor such as core.Leaky, or core.Unlimited")
+
+// Zero is a Spec of the zero Params. It is not valid.
+var Zero = NewSpec(Params{}, nil)
+
+const unlimitedName = "unlimited"
+
+// Unlimited is the Spec of a limit that admits everything. It has no algorithm, so it must not be
+// asked. Its capacity is [math.MaxInt].
+var Unlimited = newUnlimited()
+
+func newUnlimited() *Spec {
+	s := NewSpec(Params{Name: unlimitedName, Capacity: math.MaxInt}, nil)
+	s.problem = nil
+	return s
+}
+
+// NewSpec returns the Spec of some Params. identity is the Spec of [Params.Identity], or nil if
+// those are the Params themselves. If the Params make no sense, [Spec.Problem] says why.
+func NewSpec(p Params, identity *Spec) *Spec {
+	s := &Spec{Params: p, arithmetic: table[p.Algorithm].arithmetic, identity: identity}
+	s.Units, s.problem = p.units()
+	if identity == nil {
+		s.identity = s
+	}
+	if s.problem == nil {
+		s.arguments = newArguments(s)
+	}
+	return s
+}
+
+// units returns the whole numbers in which a limit counts, or the reason why it cannot be asked.
+func (p *Params) units() (Units, error) {
+	if p.Algorithm == None {
+		return Units{}, errNoAlgorithm
+	}
+	if p.Capacity < 1 {
+		return Units{}, fmt.Errorf("%s: capacity %d is less than 1", p, p.Capacity)
+	}
+	if p.Events < 1 {
+		return Units{}, fmt.Errorf("%s: rate of %d events is less than 1", p, p.Events)
+	}
+	if p.Period <= 0 {
+		return Units{}, fmt.Errorf("%s: period %v is not positive", p, p.Period)
+	}
+	if err := checkName(p.Name); err != nil {
+		return Units{}, err
+	}
+	if strings.HasPrefix(p.Name, Reserved) && !p.Own {
+		return Units{}, fmt.Errorf("limit name %q begins with %q, as this package's own do: choose another name", p.Name, Reserved)
+	}
+	u, err := table[p.Algorithm].arithmetic.units(p)
+	if err != nil {
+		return Units{}, fmt.Errorf("%s: %w", p, err)
+	}
+	return u, nil
+}
+
+// checkName reports whether a given name is both a Token and a String of
+// RFC 9651, as the RateLimit header fields of today and tomorrow need it.
+func checkName(name string) error {
+	if len(name) > longestName {
+		return fmt.Errorf("limit name of %d bytes is longer than %d", len(name), longestName)
+	}
+	for i := range len(name) {
+		if c := name[i]; !isNameByte(c) || i == 0 && !isLetter(c) && c != '*' {
+			return fmt.Errorf("limit name %q has %q at byte %d: use a letter first, then letters, digits and !#$%%&'*+.^_`|~:/-", name, c, i)
+		}
+	}
+	return nil
+}
+
+func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+
+func isNameByte(c byte) bool {
+	if isLetter(c) || '0' <= c && c <= '9' {
+		return true
+	}
+	switch c {
+	case '!', '#', '$', '%', '&', '\'', '*', '+', '.', '^', '_', '`', '|', '~', ':', '/', '-':
+		return true
+	}
+	return false
+}
+
+// Problem returns nil if the spec can be asked, and otherwise the reason why it cannot.
+func (s *Spec) Problem() error { return s.problem }
+
+// Identity returns the Spec that stands for all those which share their states: for a named limit
+// the one of its name and algorithm, and otherwise the spec itself.
+func (s *Spec) Identity() *Spec { return s.identity }
+
+// Shadow returns the Spec under which the shadow checks of a limit count, in states of their own. It
+// has the same numbers and another [Spec.Identity]. A shadow's shadow is itself.
+func (s *Spec) Shadow() *Spec {
+	if s.shadowOf != nil {
+		return s
+	}
+	if shadow := s.shadow.Load(); shadow != nil {
+		return shadow
+	}
+	shadow := &Spec{Params: s.Params, Units: s.Units, problem: s.problem, arithmetic: s.arithmetic, shadowOf: s, arguments: s.arguments}
+	if shadow.identity = shadow; s.identity != s {
+		shadow.identity = s.identity.Shadow()
+	}
+	if s.shadow.CompareAndSwap(nil, shadow) {
+		return shadow
+	}
+	return s.shadow.Load()
+}
+
+// IsShadow reports whether the Spec was returned by [Spec.Shadow].
+func (s *Spec) IsShadow() bool { return s.shadowOf != nil }
+
+// Observe returns what a state has used at an instant, and whether the state has to be repaired: it
+// is from the future, or was left by other numbers of a named limit. cost is what the check asks
+// for: the Usage of a log tells how long to wait for it.
+func (s *Spec) Observe(st *State, now int64, cost int) (u Usage, repair bool) {
+	return s.arithmetic.observe(s, st, now, cost)
+}
+
+// Store writes into a state what an observation of it has found, with cost events charged.
+func (s *Spec) Store(st *State, u Usage, now int64, cost int) {
+	s.arithmetic.store(s, st, u, now, cost)
+	st.spec = s
+}
+
+// Fits reports whether cost events may pass. They are at least one, and no more than the capacity.
+func (s *Spec) Fits(u Usage, cost int) bool { return s.arithmetic.fits(s, u, cost) }
+
+// Wait returns how long it takes until cost events fit that do not fit now.
+func (s *Spec) Wait(u Usage, cost int) int64 { return s.arithmetic.wait(s, u, cost) }
+
+// Longer returns how much longer a denied cost waits than a smaller or equal one that is denied at
+// the same instant, and whether that follows from the spec alone.
+func (s *Spec) Longer(cost, larger int) (wait int64, known bool) {
+	if cost == larger {
+		return 0, true
+	}
+	return s.arithmetic.longer(s, cost, larger)
+}
+
+// Estimates reports whether the waits under the spec may be estimates, because the numbers of a
+// named limit may have changed.
+func (s *Spec) Estimates() bool { return s.Name != "" && table[s.Algorithm].estimates }
+
+// Charged returns the usage after cost events that fit.
+func (s *Spec) Charged(u Usage, cost int) Usage { return s.arithmetic.charged(s, u, cost) }
+
+// Remaining returns how many whole events still fit.
+func (s *Spec) Remaining(u Usage) int { return s.arithmetic.remaining(s, u) }
+
+// Next returns the wait until more than the events that remain fit, or 0 if nothing is used.
+func (s *Spec) Next(u Usage, remaining int) int64 { return s.arithmetic.next(s, u, remaining) }
+
+// Reset returns the wait until nothing is used.
+func (s *Spec) Reset(u Usage) int64 { return s.arithmetic.reset(s, u) }
+
+// Delay returns how long a check is delayed that finds a usage before it in the queue, of which so
+// many events delay nobody. It is for algorithms that delay ([Algorithm.Delays]).
+func (s *Spec) Delay(before Usage, undelayed int) int64 {
+	if undelayed > 0 {
+		before.Used = max(0, before.Used-s.weighed(int64(undelayed)))
+	}
+	return s.Reset(before)
+}
+
+// Spacing returns the shortest time that a cost takes after another one has left no room for it. It
+// is 0 for a window, which may have room for many at once.
+func (s *Spec) Spacing(cost int) int64 {
+	if s.Drain == 0 {
+		return 0
+	}
+	ticks := min(s.Weigh(cost)/s.Drain, math.MaxInt64/s.Tick/int64(time.Microsecond))
+	return ticks * s.Tick
+}
+
+// Weigh returns what events weigh in units. They are no more than the capacity, or one more.
+func (s *Spec) Weigh(events int) int64 { return int64(events) * s.Weight }

@@ -1,0 +1,50 @@
+package exact
+
+import (
+	"testing"
+	"time"
+)
+
+func TestShadows(t *testing.T) {
+	s := NewSpec(Params{Algorithm: GCRA, Capacity: 7, Events: 3, Period: time.Hour}, nil)
+	shadow := s.Shadow()
+	switch {
+	case s.IsShadow() || !shadow.IsShadow():
+		t.Error("a spec is its shadow")
+	case shadow.Shadow() != shadow || s.Shadow() != shadow:
+		t.Error("a spec has several shadows")
+	case shadow.Identity() != shadow || s.Identity() != s:
+		t.Error("the identity of an unnamed spec is another one")
+	case shadow.Units != s.Units || shadow.Params != s.Params || shadow.Problem() != nil:
+		t.Errorf("%+v has the shadow %+v", s.Units, shadow.Units)
+	}
+}
+
+// The shadows of limits that share their states share theirs.
+func TestShadowsOfNamedLimits(t *testing.T) {
+	params := Params{Algorithm: GCRA, Name: "plan", Capacity: 7, Events: 3, Period: time.Hour}
+	identity := NewSpec(params.Identity(), nil)
+	s := NewSpec(params, identity)
+	params.Capacity = 8
+	other := NewSpec(params, identity)
+	if s.Identity() != other.Identity() || s.Shadow().Identity() != other.Shadow().Identity() {
+		t.Error("two numbers of a named limit share no states")
+	}
+	if s.Shadow().Identity() == s.Identity() {
+		t.Error("a shadow shares the states of its limit")
+	}
+}
+
+func TestAlgorithmsHaveNames(t *testing.T) {
+	for a := range All() {
+		if found, ok := AlgorithmNamed(a.String()); !ok || found != a {
+			t.Errorf("%d is called %q, which is the name of %d", a, a, found)
+		}
+		if a.Observed() < 1 || a.Next() == "" {
+			t.Errorf("the table says of %s that it observes %d numbers, and %q comes next", a, a.Observed(), a.Next())
+		}
+	}
+	if a, ok := AlgorithmNamed(""); ok {
+		t.Errorf("%d has no name", a)
+	}
+}

@@ -1,0 +1,202 @@
+package exact
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// String returns the limit in its canonical form, which [Parse] reads back: "login: leaky 10, 5/2s",
+// "fixed-window 5, 15m", or "unlimited".
+func (s *Spec) String() string {
+	if s == Unlimited {
+		return unlimitedName
+	}
+	return s.Params.String()
+}
+
+// String returns the limit that the Params make, in its canonical form.
+func (p *Params) String() string {
+	b := make([]byte, 0, 48)
+	if p.Name != "" {
+		b = append(b, p.Name...)
+		b = append(b, ": "...)
+	}
+	b = append(b, p.Algorithm.String()...)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, int64(p.Capacity), 10)
+	b = append(b, ", "...)
+	return string(p.appendPace(b))
+}
+
+// Label returns the given name, or one derived from the algorithm and the numbers, such as
+// "leaky:10:1/s".
+func (s *Spec) Label() string {
+	if s.Name != "" {
+		return s.Name
+	}
+	return string(s.appendDerivedName(nil))
+}
+
+// AppendIdentity appends what tells the limit from all with another [Spec.Identity]: the derived
+// name, or the algorithm and the given name after an equals sign, which no name contains. Whether
+// it is a shadow is not in it.
+func (s *Spec) AppendIdentity(b []byte) []byte {
+	if s.Name == "" {
+		return s.appendDerivedName(b)
+	}
+	b = append(b, s.Algorithm.String()...)
+	b = append(b, '=')
+	return append(b, s.Name...)
+}
+
+// appendDerivedName appends the name of an unnamed limit: its canonical form
+// with colons where that has spaces and commas, since neither can stand in a
+// Token.
+func (p *Params) appendDerivedName(b []byte) []byte {
+	b = append(b, p.Algorithm.String()...)
+	b = append(b, ':')
+	b = strconv.AppendInt(b, int64(p.Capacity), 10)
+	b = append(b, ':')
+	return p.appendPace(b)
+}
+
+func (p *Params) appendPace(b []byte) []byte {
+	if p.Algorithm.Windowed() {
+		return appendDuration(b, p.Period)
+	}
+	return AppendRate(b, p.Events, p.Period)
+}
+
+// AppendRate appends a rate in its canonical form: "10/s", "100/h", "5/2s".
+func AppendRate(b []byte, events int, period time.Duration) []byte {
+	b = strconv.AppendInt(b, int64(events), 10)
+	b = append(b, '/')
+	start := len(b)
+	b = appendDuration(b, period)
+	if unit := b[start+1:]; b[start] == '1' && len(unit) > 0 && isLetter(unit[0]) && !bytes.ContainsAny(unit, "0123456789") {
+		b = append(b[:start], unit...) // 1/1s is written 1/s
+	}
+	return b
+}
+
+// appendDuration appends d as time.Duration prints it, with days, without
+// trailing zero parts, and in ASCII: 1m, 36h, 365d, 1h30m, 250ms, 3us.
+func appendDuration(b []byte, d time.Duration) []byte {
+	if d > 0 && d%day == 0 {
+		b = strconv.AppendInt(b, int64(d/day), 10)
+		return append(b, 'd')
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-len("0s")]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-len("0m")]
+	}
+	return append(b, strings.Replace(s, "µs", "us", 1)...)
+}
+
+// Parse reads a limit in the form that [Spec.String] writes. White space around the comma may be left
+// out and elsewhere doubled. The Params may make no sense; those of "unlimited" are those of
+// [Unlimited].
+func Parse(text string) (Params, error) {
+	rest := strings.TrimSpace(text)
+	name, named, found := strings.Cut(rest, ": ") // a name may contain a colon, but no space
+	if found {
+		rest = named
+		if name == "" {
+			return Params{}, errors.New("the name before the colon is empty")
+		}
+	} else {
+		name = ""
+	}
+	if rest == unlimitedName {
+		return Unlimited.Params, nil
+	}
+	numbers, pace, found := strings.Cut(rest, ",")
+	fields := strings.Fields(numbers)
+	if !found || len(fields) != 2 {
+		return Params{}, fmt.Errorf("want an algorithm, a capacity, a comma and a rate or a window, as in %q or %q", "leaky 10, 1/s", "fixed-window 100, 1m")
+	}
+	algorithm, ok := AlgorithmNamed(fields[0])
+	if !ok {
+		return Params{}, fmt.Errorf("no algorithm is called %q: want one of %s", fields[0], algorithmNames())
+	}
+	capacity, err := parseNumber("capacity", fields[1])
+	if err != nil {
+		return Params{}, err
+	}
+	p, pace := Params{Algorithm: algorithm, Name: name, Capacity: capacity, Events: capacity}, strings.TrimSpace(pace)
+	switch {
+	case !algorithm.Windowed():
+		p.Events, p.Period, err = parseRate(pace)
+	case strings.Contains(pace, "/"):
+		err = fmt.Errorf("%s takes the length of its window, such as 1m, and not a rate such as %q", algorithm, pace)
+	default:
+		p.Period, err = parseDuration(pace)
+	}
+	if err != nil {
+		return Params{}, err
+	}
+	return p, nil
+}
+
+// parseNumber reads a whole number. What it is called is for the error.
+func parseNumber(what, text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("%s %s is not from 1 to %d", what, text, min(math.MaxInt, most))
+	case err != nil:
+		return 0, fmt.Errorf("%s %q is not a whole number", what, text)
+	}
+	return n, nil
+}
+
+// fullUnits are the periods of a rate that may be written in full.
+var fullUnits = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": day}
+
+func parseRate(text string) (events int, d time.Duration, err error) {
+	number, period, found := strings.Cut(text, "/")
+	number, period = strings.TrimSpace(number), strings.TrimSpace(period)
+	if !found || number == "" {
+		return 0, 0, fmt.Errorf("rate %q is not a whole number per period, as in %q or %q", text, "10/s", "5/2s")
+	}
+	events, err = parseNumber("rate", number)
+	if err != nil {
+		return 0, 0, err
+	}
+	d, inFull := fullUnits[period]
+	if !inFull {
+		d, err = parseDuration(period)
+	}
+	if err != nil && period != "" && isLetter(period[0]) { // s is short for 1s
+		if one, failure := parseDuration("1" + period); failure == nil {
+			d, err = one, nil
+		}
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	return events, d, nil
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	if number, found := strings.CutSuffix(text, "d"); found {
+		days, err := strconv.ParseInt(number, 10, 32)
+		if err != nil || time.Duration(days) > Longest/day {
+			return 0, fmt.Errorf("period %q is not a whole number of days up to %d", text, Longest/day)
+		}
+		return time.Duration(days) * day, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("period %q is not a duration such as 1s, 250ms, 1h30m or 7d, up to %dd", text, Longest/day)
+	}
+	return d, nil
+}
