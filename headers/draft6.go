@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/dunglas/httpsfv"
+
 	"github.com/weir-go/ratelimit/core"
 )
 
@@ -99,27 +101,41 @@ func remainingOfDraft6(h http.Header) (int64, bool) {
 
 // itemCount returns the count in a field that is an Item.
 func itemCount(lines []string) (int64, bool) {
-	item, ok := parseItem(lines)
-	n, isCount := parseCount(item)
-	return n, ok && isCount
+	if isTooLong(lines) {
+		return 0, false
+	}
+	item, err := httpsfv.UnmarshalItem(lines)
+	n, isCount := count(item.Value)
+	return n, err == nil && isCount
 }
 
 // joinQuotaPolicies makes one list of several, in which each quota comes once and has
 // its window. A list that is malformed is left out.
 func joinQuotaPolicies(fields ...[]string) []byte {
-	var b []byte
+	var joined []byte
 	var taken []int64
 	for _, lines := range fields {
-		list, _ := parseList(lines, isNumberStart)
-		for _, m := range list {
-			q, ok := parseCount(m.name)
-			w, isWindow := parseCount(m.parameter("w"))
-			if !ok || !isWindow || w == 0 || slices.Contains(taken, q) {
+		list, ok := parseList(lines)
+		if !ok || slices.ContainsFunc(list, isNoNumber) {
+			continue
+		}
+		for _, item := range list {
+			q, isCount := count(item.Value)
+			w, isWindow := parameter(item.Params, "w")
+			if !isCount || !isWindow || w == 0 || slices.Contains(taken, q) {
 				continue
 			}
 			taken = append(taken, q)
-			b = append(appendInteger(appendComma(b), q), m.parameters...)
+			joined = appendItem(joined, q, item.Params)
 		}
 	}
-	return b
+	return joined
+}
+
+func isNoNumber(item httpsfv.Item) bool {
+	switch item.Value.(type) {
+	case int64, float64:
+		return false
+	}
+	return true
 }

@@ -3,6 +3,8 @@ package headers
 import (
 	"net/http"
 	"strings"
+
+	"github.com/dunglas/httpsfv"
 )
 
 // Draft7 writes the fields of draft-ietf-httpapi-ratelimit-headers-07, the only
@@ -56,12 +58,20 @@ func (draft7) merge(own, upstream http.Header) bool {
 }
 
 // remainingOfDraft7 returns the member "remaining" of a Dictionary that has all three.
-func remainingOfDraft7(h http.Header) (int64, bool) {
-	members, ok := parseDictionary(h[rateLimit])
-	for _, key := range []string{"limit", "reset"} {
-		_, isCount := parseCount(members[key])
-		ok = ok && isCount
+func remainingOfDraft7(h http.Header) (remaining int64, ok bool) {
+	if isTooLong(h[rateLimit]) {
+		return 0, false
 	}
-	remaining, isCount := parseCount(members["remaining"])
-	return remaining, ok && isCount
+	members, err := httpsfv.UnmarshalDictionary(h[rateLimit])
+	if err != nil {
+		return 0, false
+	}
+	for _, key := range []string{"limit", "reset", "remaining"} {
+		member, _ := members.Get(key)
+		item, _ := member.(httpsfv.Item)
+		if remaining, ok = count(item.Value); !ok {
+			return 0, false
+		}
+	}
+	return remaining, true
 }

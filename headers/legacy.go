@@ -2,6 +2,7 @@ package headers
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -105,9 +106,8 @@ func plainCount(lines []string) (int64, bool) {
 	if len(lines) != 1 {
 		return 0, false
 	}
-	text := strings.Trim(lines[0], " \t")
-	n, ok := parseCount(text)
-	return n, ok && lenOf(text, isDigit) == len(text)
+	n, err := strconv.ParseUint(strings.Trim(lines[0], " \t"), 10, 64) // which takes no sign
+	return int64(n), err == nil && n <= largest
 }
 
 // epochUp returns t as a Unix time in whole seconds, rounded up.

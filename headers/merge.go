@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dunglas/httpsfv"
 )
 
 // Merge makes one set of fields out of own, which is what w has written about a
@@ -88,10 +90,20 @@ func remainingIn(h http.Header, count func(lines []string) (int64, bool), remain
 	return count(h[remaining])
 }
 
+// policy is a member of a List of policies: a name, which is a String or a Token, with
+// parameters.
+type policy struct {
+	name       string
+	parameters *httpsfv.Params
+}
+
 // mergeLists lists the policies of own and then those of upstream, in fields that
 // are Lists of names with parameters. It returns false where nothing of ours was
-// written.
+// written, or where upstream has none of the fields.
 func mergeLists(own, upstream http.Header, names ...string) bool {
+	if !slices.ContainsFunc(names, func(name string) bool { return len(upstream[name]) != 0 }) {
+		return false // and there is nothing to parse
+	}
 	ours, ok := parseLists(own, names)
 	if !ok {
 		return false
@@ -104,37 +116,34 @@ func mergeLists(own, upstream http.Header, names ...string) bool {
 	renamed := make(map[string]string) // by their names in lower case
 	taken := func(name string) bool { return has(ours, name) || has(theirs, name) }
 	for i, name := range names {
-		var b []byte
-		for _, m := range ours[i] {
-			b = m.appendTo(appendComma(b), m.name)
-		}
+		merged := []byte(strings.Join(own[name], ", "))
 		told := make(map[string]bool)
-		for _, m := range theirs[i] {
-			id := strings.ToLower(m.name)
+		for _, p := range theirs[i] {
+			id := strings.ToLower(p.name)
 			if told[id] {
 				continue
 			}
 			told[id] = true
 			if renamed[id] == "" {
-				renamed[id] = m.name
-				if has(ours, m.name) {
-					renamed[id] = DistinctName(m.name, taken)
+				renamed[id] = p.name
+				if has(ours, p.name) {
+					renamed[id] = DistinctName(p.name, taken)
 				}
 			}
-			b = m.appendTo(appendComma(b), renamed[id])
+			merged = appendItem(merged, renamed[id], p.parameters)
 		}
-		set(upstream, name, b)
+		set(upstream, name, merged)
 	}
 	return true
 }
 
 // parseLists reads fields of a header. It returns false if all are missing or any is
 // malformed.
-func parseLists(h http.Header, names []string) ([][]member, bool) {
-	lists := make([][]member, 0, len(names))
+func parseLists(h http.Header, names []string) ([][]policy, bool) {
+	lists := make([][]policy, 0, len(names))
 	there := false
 	for _, name := range names {
-		list, ok := parseList(h[name], isNameStart)
+		list, ok := parsePolicies(h[name])
 		if !ok {
 			return nil, false
 		}
@@ -144,8 +153,29 @@ func parseLists(h http.Header, names []string) ([][]member, bool) {
 	return lists, there
 }
 
+// parsePolicies reads the lines of a List of names with parameters. It returns false if
+// they are malformed, or if a member is anything else.
+func parsePolicies(lines []string) ([]policy, bool) {
+	items, ok := parseList(lines)
+	if !ok {
+		return nil, false
+	}
+	list := make([]policy, 0, len(items))
+	for _, item := range items {
+		switch name := item.Value.(type) {
+		case string:
+			list = append(list, policy{name, item.Params})
+		case httpsfv.Token:
+			list = append(list, policy{string(name), item.Params})
+		default:
+			return nil, false
+		}
+	}
+	return list, true
+}
+
 // has reports whether a policy of a name is listed. Names have no case.
-func has(lists [][]member, name string) bool {
+func has(lists [][]policy, name string) bool {
 	for _, list := range lists {
 		for i := range list {
 			if strings.EqualFold(list[i].name, name) {

@@ -92,6 +92,23 @@ func TestMerge(t *testing.T) {
 		{"what is malformed does not spoil ours", headers.Draft11, []string{`RateLimit: "b";r=4,`, `RateLimit-Policy: "b";q=5`}, []string{ownPolicy, ownLimit}},
 		{"nor another dialect", headers.Draft11, []string{`RateLimit: limit=10, remaining=5, reset=1`, `RateLimit-Policy: 10;w=1`}, []string{ownPolicy, ownLimit}},
 		{"nor inner lists", headers.Draft11, []string{`RateLimit: ("b");r=4`, `RateLimit-Policy: "b";q=5`}, []string{ownPolicy, ownLimit}},
+		{
+			"values come out in their canonical notation", headers.Draft11,
+			[]string{`RateLimit: "day";r=04;x=1.500;y=?1;z=:YR==:;said=%"%61"`},
+			[]string{ownPolicy, ownLimit + `, "day";r=4;x=1.5;y;z=:YQ==:;said=%"a"`},
+		},
+		{
+			"of a parameter that comes twice the last value stays", headers.Draft11,
+			[]string{`RateLimit: "day";r=4;x=1;r=5`},
+			[]string{ownPolicy, ownLimit + `, "day";r=5;x=1`},
+		},
+		{
+			"the largest numbers stay as they are", headers.Draft11,
+			[]string{`RateLimit: "day";r=999999999999999;x=-999999999999999;y=999999999999.999;z=@999999999999999`},
+			[]string{ownPolicy, ownLimit + `, "day";r=999999999999999;x=-999999999999999;y=999999999999.999;z=@999999999999999`},
+		},
+		{"larger ones are malformed", headers.Draft11, []string{`RateLimit: "day";r=9999999999999999`}, []string{ownPolicy, ownLimit}},
+		{"nor too much", headers.Draft11, []string{`RateLimit: "b";r=4;x="` + strings.Repeat("x", 16<<10) + `"`}, []string{ownPolicy, ownLimit}},
 		{"nor too many", headers.Draft11, []string{`RateLimit: ` + strings.Repeat(`"b";r=4, `, 64) + `"b";r=4`}, []string{ownPolicy, ownLimit}},
 
 		{"legacy: ours is tighter", headers.Legacy, []string{"X-RateLimit-Limit: 50", "X-RateLimit-Remaining: 10", "X-RateLimit-Reset: 7", "X-RateLimit-Used: 40"}, legacy},
@@ -141,6 +158,7 @@ func TestMerge(t *testing.T) {
 			[]string{`RateLimit: limit=50, remaining=8, reset=7`, `RateLimit-Policy: (((`},
 			[]string{`Ratelimit: limit=50, remaining=8, reset=7`},
 		},
+		{"draft 7: too much", headers.Draft7, []string{"RateLimit: limit=50, remaining=0, reset=5" + strings.Repeat(", x", 16<<10)}, draft7},
 		{
 			"draft 6: upstream is tighter", headers.Draft6,
 			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 8", "RateLimit-Reset: 7", "RateLimit-Policy: 50;w=60"},
@@ -194,6 +212,7 @@ func TestMerge(t *testing.T) {
 			[]string{"RateLimit-Limit: 50;x", "RateLimit-Remaining: 8;y=1", "RateLimit-Reset: 7"},
 			[]string{"Ratelimit-Limit: 50;x", "Ratelimit-Remaining: 8;y=1", "Ratelimit-Reset: 7", "Ratelimit-Policy: 1;w=1;weir-burst=10"},
 		},
+		{"draft 6: too much", headers.Draft6, []string{"RateLimit-Limit: 50", "RateLimit-Remaining: 0" + strings.Repeat(";x", 16<<10), "RateLimit-Reset: 7"}, draft6},
 		{"draft 6: a sign", headers.Draft6, []string{"RateLimit-Limit: 50", "RateLimit-Remaining: +0", "RateLimit-Reset: 7"}, draft6},
 		{"draft 6: a list", headers.Draft6, []string{"RateLimit-Limit: 50", "RateLimit-Remaining: 0, 0", "RateLimit-Reset: 7"}, draft6},
 		{"draft 6: a limit that is no number", headers.Draft6, []string{"RateLimit-Limit: abc", "RateLimit-Remaining: 0", "RateLimit-Reset: 7"}, draft6},
