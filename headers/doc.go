@@ -45,8 +45,8 @@
 // one's tells of fewer policies: [Draft6] inside of [Draft] leaves RateLimit without the
 // descriptions of its policies.
 //
-// A reverse proxy may have limits, and so may the servers behind it. [Merge] makes
-// one set of what both say.
+// A reverse proxy may have limits, and so may the servers behind it. MergeUpstream of the
+// adapters makes one set of fields out of both.
 //
 // # Field names
 //

@@ -36,6 +36,9 @@ var Draft11 Writer = draft11{}
 
 type draft11 struct{ partitions *partitions }
 
+// Dialect tells package internal/dialect how the fields are merged.
+func (draft11) Dialect() string { return "draft 11" }
+
 const (
 	rateLimit       = "Ratelimit"
 	rateLimitPolicy = "Ratelimit-Policy"
@@ -116,9 +119,9 @@ func appendBurst(b []byte, limit core.Limit, q int64) []byte {
 	return appendParameter(b, burst, capacity)
 }
 
-// prepare works out RateLimit-Policy, which does not change as long as the
-// policies are these.
-func (w draft11) prepare(policies []Policy) Writer {
+// Prepare works out RateLimit-Policy, which does not change as long as the policies are
+// these. Package internal/dialect calls it.
+func (w draft11) Prepare(policies []Policy) Writer {
 	if w.partitions != nil {
 		return w
 	}
@@ -146,9 +149,4 @@ func (w *preparedDraft11) Write(h http.Header, policies []Policy) {
 
 func describedAlike(a, b Policy) bool {
 	return a.Name == b.Name && a.Unit == b.Unit && a.Decision.Limit == b.Decision.Limit
-}
-
-// merge lists the policies of both, ours first.
-func (w draft11) merge(own, upstream http.Header) bool {
-	return mergeLists(own, upstream, rateLimit, rateLimitPolicy)
 }

@@ -2,9 +2,6 @@ package headers
 
 import (
 	"net/http"
-	"slices"
-
-	"github.com/dunglas/httpsfv"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -25,6 +22,9 @@ import (
 var Draft6 Writer = draft6{}
 
 type draft6 struct{}
+
+// Dialect tells package internal/dialect how the fields are merged.
+func (draft6) Dialect() string { return "draft 6" }
 
 const (
 	draft6Limit     = "Ratelimit-Limit"
@@ -78,64 +78,4 @@ func appendQuotaPolicy(b []byte, limit core.Limit, q, w int64) []byte {
 	b = appendInteger(b, q)
 	b = appendParameter(b, "w", w)
 	return appendBurst(b, limit, q)
-}
-
-func (draft6) merge(own, upstream http.Header) bool {
-	tighter, ok := isUpstreamTighter(own, upstream, remainingOfDraft6)
-	if !ok {
-		return false
-	}
-	first, second := own[rateLimitPolicy], upstream[rateLimitPolicy]
-	if tighter {
-		first, second = second, first
-	} else {
-		replace(own, upstream, draft6Remaining, draft6Limit, draft6Reset)
-	}
-	set(upstream, rateLimitPolicy, joinQuotaPolicies(first, second))
-	return true
-}
-
-func remainingOfDraft6(h http.Header) (int64, bool) {
-	return remainingIn(h, itemCount, draft6Remaining, draft6Limit, draft6Reset)
-}
-
-// itemCount returns the count in a field that is an Item.
-func itemCount(lines []string) (int64, bool) {
-	if isTooLong(lines) {
-		return 0, false
-	}
-	item, err := httpsfv.UnmarshalItem(lines)
-	n, isCount := count(item.Value)
-	return n, err == nil && isCount
-}
-
-// joinQuotaPolicies makes one list of several, in which each quota comes once and has
-// its window. A list that is malformed is left out.
-func joinQuotaPolicies(fields ...[]string) []byte {
-	var joined []byte
-	var taken []int64
-	for _, lines := range fields {
-		list, ok := parseList(lines)
-		if !ok || slices.ContainsFunc(list, isNoNumber) {
-			continue
-		}
-		for _, item := range list {
-			q, isCount := count(item.Value)
-			w, isWindow := parameter(item.Params, "w")
-			if !isCount || !isWindow || w == 0 || slices.Contains(taken, q) {
-				continue
-			}
-			taken = append(taken, q)
-			joined = appendItem(joined, q, item.Params)
-		}
-	}
-	return joined
-}
-
-func isNoNumber(item httpsfv.Item) bool {
-	switch item.Value.(type) {
-	case int64, float64:
-		return false
-	}
-	return true
 }

@@ -2,9 +2,6 @@ package headers
 
 import (
 	"net/http"
-	"strings"
-
-	"github.com/dunglas/httpsfv"
 )
 
 // Draft7 writes the fields of draft-ietf-httpapi-ratelimit-headers-07, the only
@@ -21,6 +18,9 @@ import (
 var Draft7 Writer = draft7{}
 
 type draft7 struct{}
+
+// Dialect tells package internal/dialect how the fields are merged.
+func (draft7) Dialect() string { return "draft 7" }
 
 func (draft7) Write(h http.Header, policies []Policy) {
 	if len(policies) == 0 {
@@ -42,36 +42,4 @@ func (draft7) Write(h http.Header, policies []Policy) {
 		b = appendQuotaPolicy(b, d.Limit, q, w)
 	}
 	set(h, rateLimitPolicy, b)
-}
-
-func (draft7) merge(own, upstream http.Header) bool {
-	tighter, ok := isUpstreamTighter(own, upstream, remainingOfDraft7)
-	switch {
-	case tighter:
-		// Clients that know one line only are to see all of it.
-		upstream[rateLimit] = []string{strings.Join(upstream[rateLimit], ", ")}
-		set(upstream, rateLimitPolicy, joinQuotaPolicies(upstream[rateLimitPolicy]))
-	case ok:
-		replace(own, upstream, rateLimit, rateLimitPolicy)
-	}
-	return ok
-}
-
-// remainingOfDraft7 returns the member "remaining" of a Dictionary that has all three.
-func remainingOfDraft7(h http.Header) (remaining int64, ok bool) {
-	if isTooLong(h[rateLimit]) {
-		return 0, false
-	}
-	members, err := httpsfv.UnmarshalDictionary(h[rateLimit])
-	if err != nil {
-		return 0, false
-	}
-	for _, key := range []string{"limit", "reset", "remaining"} {
-		member, _ := members.Get(key)
-		item, _ := member.(httpsfv.Item)
-		if remaining, ok = count(item.Value); !ok {
-			return 0, false
-		}
-	}
-	return remaining, true
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
 // FuzzDraft11 holds that, whatever the numbers and names are, the fields parse,
@@ -59,7 +60,7 @@ func FuzzDraft11(f *testing.F) {
 		if _, err := httpsfv.UnmarshalList(partitioned.Values("RateLimit")); err != nil {
 			t.Errorf("with partition keys %q: %v", partitioned, err)
 		}
-		headers.Prepare(headers.Draft11, list).Write(prepared, list)
+		dialect.Prepare(headers.Draft11, list).Write(prepared, list)
 		if prepared.Get("RateLimit") != h.Get("RateLimit") || prepared.Get("RateLimit-Policy") != h.Get("RateLimit-Policy") {
 			t.Errorf("prepared %q, want %q", prepared, h)
 		}

@@ -31,13 +31,9 @@ func Join(writers ...Writer) Writer {
 
 type joined struct{ writers []Writer } // none of which is joined
 
-func (j *joined) prepare(policies []Policy) Writer {
-	prepared := make([]Writer, 0, len(j.writers))
-	for _, w := range j.writers {
-		prepared = append(prepared, Prepare(w, policies))
-	}
-	return &joined{prepared}
-}
+// JoinedWriters returns the writers for package internal/dialect, which must not change
+// the slice.
+func (j *joined) JoinedWriters() []Writer { return j.writers }
 
 func (j *joined) Write(h http.Header, policies []Policy) {
 	for _, w := range j.writers {

@@ -2,8 +2,6 @@ package headers
 
 import (
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -53,6 +51,9 @@ type legacy struct {
 	details bool // with Used and Resource
 }
 
+// Dialect tells package internal/dialect how the fields are merged.
+func (legacy) Dialect() string { return "legacy" }
+
 func (l legacy) Write(h http.Header, policies []Policy) {
 	if len(policies) == 0 {
 		return
@@ -84,30 +85,6 @@ func (l legacy) Write(h http.Header, policies []Policy) {
 		resource = ""
 	}
 	set(h, legacyResource, []byte(resource))
-}
-
-func (legacy) merge(own, upstream http.Header) bool {
-	tighter, ok := isUpstreamTighter(own, upstream, remainingOfLegacy)
-	if ok && !tighter {
-		replace(own, upstream, legacyRemaining, legacyLimit, legacyReset, legacyUsed, legacyResource)
-	}
-	return ok
-}
-
-func remainingOfLegacy(h http.Header) (int64, bool) {
-	if len(h[legacyResource]) > 1 {
-		return 0, false
-	}
-	return remainingIn(h, plainCount, legacyRemaining, legacyLimit, legacyReset, legacyUsed)
-}
-
-// plainCount returns the count in a field that holds nothing but its digits.
-func plainCount(lines []string) (int64, bool) {
-	if len(lines) != 1 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(strings.Trim(lines[0], " \t"), 10, 64) // which takes no sign
-	return int64(n), err == nil && n <= largest
 }
 
 // epochUp returns t as a Unix time in whole seconds, rounded up.

@@ -12,6 +12,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
 var partitionSecret = []byte("0123456789abcdef")
@@ -72,7 +73,7 @@ func TestPartitionKeysAreNotReversible(t *testing.T) {
 }
 
 func TestPartitionKeysTellKeysApart(t *testing.T) {
-	w := headers.Prepare(headers.Draft11Partitioned(partitionSecret), policies(first))
+	w := dialect.Prepare(headers.Draft11Partitioned(partitionSecret), policies(first))
 	seen := map[string]string{}
 	for _, key := range []string{"ip:203.0.113.9", "ip:203.0.113.10", "user:203.0.113.9"} {
 		h := written(w, key)

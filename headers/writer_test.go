@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
 const largest = 999_999_999_999_999
@@ -117,7 +118,7 @@ var writers = map[string]headers.Writer{
 	"LegacyEpoch":    headers.LegacyEpoch,
 	"GitHub":         headers.GitHub,
 	"RateLimitedFor": headers.RateLimitedFor,
-	"Prepared":       headers.Prepare(headers.Draft11, policies(first)),
+	"Prepared":       dialect.Prepare(headers.Draft11, policies(first)),
 	"None":           headers.None,
 	"Join":           headers.Join(headers.Draft, headers.Legacy, headers.RateLimitedFor),
 }

@@ -1,8 +1,13 @@
-package headers
+package dialect
 
 import (
+	"net/http"
+
 	"github.com/dunglas/httpsfv"
 )
+
+// largest is the largest Integer of RFC 9651.
+const largest = 999_999_999_999_999
 
 // Bounds on the fields of other servers. A field beyond them counts as malformed.
 const (
@@ -62,5 +67,17 @@ func appendItem(list []byte, value any, parameters *httpsfv.Params) []byte {
 	if err != nil {
 		return list
 	}
-	return append(appendComma(list), text...)
+	if len(list) != 0 {
+		list = append(list, ", "...)
+	}
+	return append(list, text...)
+}
+
+// setList gives the field the list as its value, or removes the field if the list is
+// empty.
+func setList(h http.Header, name string, list []byte) {
+	delete(h, name)
+	if len(list) != 0 {
+		h[name] = []string{string(list)}
+	}
 }

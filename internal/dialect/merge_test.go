@@ -1,4 +1,4 @@
-package headers_test
+package dialect_test
 
 import (
 	"maps"
@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/dunglas/httpsfv"
 
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
 // lines is a header of an upstream server, with lines as "Name: value".
@@ -260,7 +260,7 @@ func TestMerge(t *testing.T) {
 			own, upstream := http.Header{}, lines(c.upstream...)
 			c.w.Write(own, policies(first))
 			before := own.Clone()
-			headers.Merge(c.w, own, upstream)
+			dialect.Merge(c.w, own, upstream)
 			if want := lines(c.want...); !maps.EqualFunc(upstream, want, slices.Equal) {
 				t.Errorf("fields\n got %q\nwant %q", upstream, want)
 			}
@@ -295,29 +295,9 @@ func TestWhereNothingWasWrittenUpstreamIsLeftAlone(t *testing.T) {
 			upstream := http.Header{}
 			w.Write(upstream, policies(full))
 			before := upstream.Clone()
-			headers.Merge(w, http.Header{}, upstream)
+			dialect.Merge(w, http.Header{}, upstream)
 			if !maps.EqualFunc(upstream, before, slices.Equal) {
 				t.Errorf("upstream's are now %q, were %q", upstream, before)
-			}
-		})
-	}
-}
-
-func TestWhatIsPreparedIsWrittenAlike(t *testing.T) {
-	other, tokens := policies(opened), policies(first, opened)
-	other[0].Name, tokens[1].Unit = "other", "tokens"
-	for name, w := range writers {
-		t.Run(name, func(t *testing.T) {
-			prepared := headers.Prepare(w, policies(first, opened))
-			for _, list := range [][]headers.Policy{policies(first, opened), policies(last, closed), policies(first), policies(opened, first), other, tokens, nil} {
-				synctest.Test(t, func(t *testing.T) {
-					want, got := http.Header{}, http.Header{}
-					w.Write(want, list)
-					prepared.Write(got, list)
-					if !maps.EqualFunc(got, want, slices.Equal) {
-						t.Errorf("prepared %q, want %q", got, want)
-					}
-				})
 			}
 		})
 	}
@@ -364,7 +344,7 @@ func FuzzMerge(f *testing.F) {
 func mergedInto(upstream http.Header, w headers.Writer) http.Header {
 	own, merged := http.Header{}, upstream.Clone()
 	w.Write(own, policies(first))
-	headers.Merge(w, own, merged)
+	dialect.Merge(w, own, merged)
 	return merged
 }
 
@@ -387,6 +367,13 @@ func mergedNames(t *testing.T, lines []string) map[string]bool {
 		t.Errorf("%q does not begin with ours", lines)
 	}
 	return names
+}
+
+// parameter returns an Integer that is a parameter of an Item.
+func parameter(item httpsfv.Item, key string) (int64, bool) {
+	value, _ := item.Params.Get(key)
+	n, ok := value.(int64)
+	return n, ok
 }
 
 // mergedQuotas holds that a list has ours, none twice and the window of each.
