@@ -116,8 +116,8 @@ func TestValidateTellsWhatNoFieldCanCarry(t *testing.T) {
 	}
 }
 
-// Whatever a Writer is made of, and whatever is merged with what it writes, a policy keeps
-// its unit; and no older dialect has a word for it.
+// A policy keeps its unit in prepared, joined and merged fields. The older dialects do not
+// write it.
 func TestUnitsAreKept(t *testing.T) {
 	list := policies(first, opened)
 	list[0].Unit, list[0].Key = "tokens", "user:42"

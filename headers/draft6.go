@@ -14,11 +14,11 @@ import (
 //	RateLimit-Reset: 1
 //	RateLimit-Policy: 1;w=1;weir-burst=10, 1000;w=86400
 //
-// The first three are about the tightest policy, with the numbers of [Draft7].
-// RateLimit-Policy lists all policies, less those that it has no way to tell:
-// where the pace is not a matter of whole seconds, and where another policy has
-// the same quota, which this draft forbids. Of those, the tightest or else the
-// first one stays.
+// The first three describe the tightest policy, with the numbers of [Draft7].
+// RateLimit-Policy lists all policies but two kinds: those whose rate does not fit whole
+// seconds, and those whose quota another policy has, since this draft forbids equal quotas.
+// Of policies with one quota the tightest policy of the response is listed, or else the
+// first one.
 var Draft6 Writer = draft6{}
 
 type draft6 struct{}
@@ -56,8 +56,8 @@ func (draft6) Write(h http.Header, policies []Policy) {
 	set(h, rateLimitPolicy, b)
 }
 
-// isQuotaTaken reports whether q, the quota of policies[i], is to be reported of
-// another policy: of the tightest one, or of one that comes before.
+// isQuotaTaken reports whether the list has q, the quota of policies[i], from another policy:
+// the tightest one, or one that comes before.
 func isQuotaTaken(q int64, i int, policies []Policy, tight *Policy) bool {
 	if &policies[i] == tight {
 		return false

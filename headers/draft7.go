@@ -10,11 +10,11 @@ import (
 //	RateLimit-Policy: 1;w=1;weir-burst=10
 //	RateLimit: limit=10, remaining=9, reset=1
 //
-// There is room for one policy, which is the tightest. Its limit is the
-// capacity, so that remaining never exceeds it. On a refusal, reset is the
-// Retry-After, as this draft asks; otherwise, and where no wait can help, it is
-// the time until the key is as good as new. RateLimit-Policy is absent when the
-// pace cannot be said in whole seconds, since w is required here.
+// There is room for one policy, which is the tightest. Its limit is the capacity, so that
+// remaining never exceeds it. If the request was denied, reset is the Retry-After in
+// seconds, as this draft asks. Otherwise, and if no wait can help, it is the time until the
+// key has its full capacity again. RateLimit-Policy is absent if the rate does not fit
+// whole seconds, since this draft requires w.
 var Draft7 Writer = draft7{}
 
 type draft7 struct{}

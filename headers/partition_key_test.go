@@ -49,8 +49,7 @@ func TestPartitionKeysAreOnRequestOnly(t *testing.T) {
 	}
 }
 
-// Neither the address nor anything that can be worked out from it without the
-// secret is in the field, so trying all addresses finds nothing.
+// A partition key depends on the secret, so trying all addresses does not find the key.
 func TestPartitionKeysAreNotReversible(t *testing.T) {
 	const key = "ip:203.0.113.9"
 	w := headers.DraftPartitioned(partitionSecret)
