@@ -63,7 +63,7 @@ func (w draft11) Write(h http.Header, policies []Policy) {
 func (w draft11) write(h http.Header, policies []Policy, quotas string) {
 	var space [256]byte
 	limits := space[:0]
-	retryAfter, refused := RetryAfter(policies)
+	retryAfter, denied := RetryAfter(policies)
 	for i := range policies {
 		p := &policies[i]
 		if p.Validate() != nil {
@@ -71,7 +71,7 @@ func (w draft11) write(h http.Header, policies []Policy, quotas string) {
 		}
 		limits = appendString(appendComma(limits), p.Name)
 		limits = appendParameter(limits, "r", int64(p.Decision.Remaining))
-		if t, ok := effectiveWindow(&p.Decision); ok && (!refused || t <= retryAfter) {
+		if t, ok := effectiveWindow(&p.Decision); ok && (!denied || t <= retryAfter) {
 			limits = appendParameter(limits, "t", t)
 		}
 		limits = w.partitions.appendTo(limits, p.Key)
