@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
 func BenchmarkWrite(b *testing.B) {
@@ -16,8 +17,8 @@ func BenchmarkWrite(b *testing.B) {
 		{"Draft11/one", headers.Draft11, policies(first)},
 		{"Draft11/three", headers.Draft11, policies(first, opened, closing)},
 		{"Draft11/refused", headers.Draft11, policies(full)},
-		{"Prepared/one", headers.Prepare(headers.Draft11, policies(first)), policies(first)},
-		{"Prepared/three", headers.Prepare(headers.Draft11, policies(first, opened, closing)), policies(first, opened, closing)},
+		{"Prepared/one", dialect.Prepare(headers.Draft11, policies(first)), policies(first)},
+		{"Prepared/three", dialect.Prepare(headers.Draft11, policies(first, opened, closing)), policies(first, opened, closing)},
 		{"Partitioned/one", headers.DraftPartitioned(partitionSecret), policies(first)},
 		{"Draft7/one", headers.Draft7, policies(first)},
 		{"Draft6/three", headers.Draft6, policies(first, opened, closing)},

@@ -13,33 +13,35 @@ import (
 //	RateLimit-Policy: "burst";q=1;w=1;weir-burst=10, "daily";q=1000;w=86400
 //	RateLimit: "burst";r=9;t=9, "daily";r=640;t=55296
 //
-// RateLimit-Policy describes each policy: q units in w seconds, and weir-burst
-// at once where that differs from q. The unit is in qu, unless it is requests:
+// RateLimit-Policy describes each policy: q units in w seconds, and at most weir-burst
+// at once, where that differs from q. The parameter qu is the unit, unless that is requests:
 //
 //	RateLimit-Policy: "traffic";q=1000000;qu="content-bytes";w=60
 //
 // RateLimit says what is left of it now:
 //
-//   - r is Remaining;
-//   - t is the time in which the client should use no more than r. While r is
-//     being given out no faster than the policy's pace, nobody is refused, so t
-//     is r divided by that pace, and no less than the time until there is one
-//     more. Of a policy that refused the request, t is the time after which it
-//     would pass; it is absent when no wait can help.
+//   - r is Remaining.
+//   - t is the time in seconds in which the client should use no more than r. A client
+//     that uses r at the rate of the policy is not denied, so t is r divided by that
+//     rate, and at least the time until one more unit is free. For a policy that has
+//     denied the request, t is the time after which the request would pass. It is absent
+//     if no wait can help.
 //
-// No t is longer than the Retry-After of the response, as the draft asks. Of a
-// policy that would have let a refused request pass, a t that would be is left
-// out.
+// No t is longer than the Retry-After of the response, as the draft asks. When a request
+// is denied, a policy that would have let it pass has no t if that would be longer.
 //
 // A policy whose Name or Unit no field can carry is left out: see [Policy.Validate].
 var Draft11 Writer = draft11{}
 
 type draft11 struct{ partitions *partitions }
 
+// Dialect tells package internal/dialect how the fields are merged.
+func (draft11) Dialect() string { return "draft 11" }
+
 const (
 	rateLimit       = "Ratelimit"
 	rateLimitPolicy = "Ratelimit-Policy"
-	// burst is the parameter for a capacity that differs from the quota.
+	// burst is the parameter for a capacity that differs from q.
 	burst = "weir-burst"
 )
 
@@ -57,11 +59,11 @@ func (w draft11) Write(h http.Header, policies []Policy) {
 	w.write(h, policies, string(quotas))
 }
 
-// write sets both fields, of which RateLimit-Policy is known.
+// write sets both fields. The caller knows RateLimit-Policy.
 func (w draft11) write(h http.Header, policies []Policy, quotas string) {
 	var space [256]byte
 	limits := space[:0]
-	retryAfter, refused := RetryAfter(policies)
+	retryAfter, denied := RetryAfter(policies)
 	for i := range policies {
 		p := &policies[i]
 		if p.Validate() != nil {
@@ -69,7 +71,7 @@ func (w draft11) write(h http.Header, policies []Policy, quotas string) {
 		}
 		limits = appendString(appendComma(limits), p.Name)
 		limits = appendParameter(limits, "r", int64(p.Decision.Remaining))
-		if t, ok := effectiveWindow(&p.Decision); ok && (!refused || t <= retryAfter) {
+		if t, ok := effectiveWindow(&p.Decision); ok && (!denied || t <= retryAfter) {
 			limits = appendParameter(limits, "t", t)
 		}
 		limits = w.partitions.appendTo(limits, p.Key)
@@ -83,7 +85,7 @@ func (w draft11) write(h http.Header, policies []Policy, quotas string) {
 	h[rateLimit], h[rateLimitPolicy] = values[0:1:1], values[1:2:2]
 }
 
-// appendQuota appends the description of a policy, which is an Item of a List.
+// appendQuota appends the description of a policy, as a member of a List.
 func (w draft11) appendQuota(b []byte, p *Policy) []byte {
 	limit := p.Decision.Limit
 	q, window := quota(limit)
@@ -98,8 +100,8 @@ func (w draft11) appendQuota(b []byte, p *Policy) []byte {
 	return w.partitions.appendTo(appendBurst(b, limit, q), p.Key)
 }
 
-// effectiveWindow returns the seconds in which the client should use no more
-// than what is left, or false if they cannot be told.
+// effectiveWindow returns the seconds in which the client should use no more than what
+// is left, or false if no wait can help.
 func effectiveWindow(d *core.Decision) (seconds int64, ok bool) {
 	if !d.Allowed {
 		return secondsUp(wait(d)), d.RetryAfter != core.Never
@@ -107,7 +109,7 @@ func effectiveWindow(d *core.Decision) (seconds int64, ok bool) {
 	return max(secondsUp(d.NextAfter), secondsFor(d.Remaining, d.Limit)), true
 }
 
-// appendBurst appends the capacity of the limit, if it differs from q.
+// appendBurst appends the capacity of the limit if it differs from q.
 func appendBurst(b []byte, limit core.Limit, q int64) []byte {
 	capacity := clamp(int64(limit.Capacity()))
 	if capacity == q {
@@ -116,9 +118,9 @@ func appendBurst(b []byte, limit core.Limit, q int64) []byte {
 	return appendParameter(b, burst, capacity)
 }
 
-// prepare works out RateLimit-Policy, which does not change as long as the
-// policies are these.
-func (w draft11) prepare(policies []Policy) Writer {
+// Prepare works out RateLimit-Policy once for responses about these policies. Package
+// internal/dialect calls it.
+func (w draft11) Prepare(policies []Policy) Writer {
 	if w.partitions != nil {
 		return w
 	}
@@ -130,8 +132,8 @@ func (w draft11) prepare(policies []Policy) Writer {
 type preparedDraft11 struct {
 	draft11
 
-	policies []Policy // that the quotas are of
-	quotas   string
+	policies []Policy
+	quotas   string // of these policies
 }
 
 func (w *preparedDraft11) Write(h http.Header, policies []Policy) {
@@ -146,9 +148,4 @@ func (w *preparedDraft11) Write(h http.Header, policies []Policy) {
 
 func describedAlike(a, b Policy) bool {
 	return a.Name == b.Name && a.Unit == b.Unit && a.Decision.Limit == b.Decision.Limit
-}
-
-// merge lists the policies of both, ours first.
-func (w draft11) merge(own, upstream http.Header) bool {
-	return mergeLists(own, upstream, rateLimit, rateLimitPolicy)
 }

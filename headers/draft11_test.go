@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
 func TestDraft11Bytes(t *testing.T) {
@@ -115,22 +116,22 @@ func TestValidateTellsWhatNoFieldCanCarry(t *testing.T) {
 	}
 }
 
-// Whatever a Writer is made of, and whatever is merged with what it writes, a policy keeps
-// its unit; and no older dialect has a word for it.
+// A policy keeps its unit in prepared, joined and merged fields. The older dialects do not
+// write it.
 func TestUnitsAreKept(t *testing.T) {
 	list := policies(first, opened)
 	list[0].Unit, list[0].Key = "tokens", "user:42"
 	for name, w := range map[string]headers.Writer{
 		"Draft":            headers.Draft,
 		"DraftPartitioned": headers.DraftPartitioned(partitionSecret),
-		"Prepare":          headers.Prepare(headers.Draft, list),
+		"Prepare":          dialect.Prepare(headers.Draft, list),
 		"Join":             headers.Join(headers.Legacy, headers.Draft),
-		"Prepare and Join": headers.Prepare(headers.Join(headers.RateLimitedFor, headers.Draft), list),
+		"Prepare and Join": dialect.Prepare(headers.Join(headers.RateLimitedFor, headers.Draft), list),
 	} {
 		h := http.Header{}
 		w.Write(h, list)
 		upstream := http.Header{"Ratelimit-Policy": {`"a";q=5;w=60`}}
-		headers.Merge(w, h, upstream)
+		dialect.Merge(w, h, upstream)
 		for what, h := range map[string]http.Header{"written": h, "merged": upstream} {
 			quotas, err := httpsfv.UnmarshalList(h.Values("RateLimit-Policy"))
 			if err != nil {

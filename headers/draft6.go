@@ -2,7 +2,6 @@ package headers
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -15,14 +14,17 @@ import (
 //	RateLimit-Reset: 1
 //	RateLimit-Policy: 1;w=1;weir-burst=10, 1000;w=86400
 //
-// The first three are about the tightest policy, with the numbers of [Draft7].
-// RateLimit-Policy lists all policies, less those that it has no way to tell:
-// where the pace is not a matter of whole seconds, and where another policy has
-// the same quota, which this draft forbids. Of those, the tightest or else the
-// first one stays.
+// The first three describe the tightest policy, with the numbers of [Draft7].
+// RateLimit-Policy lists all policies but two kinds: those whose rate does not fit whole
+// seconds, and those whose quota another policy has, since this draft forbids equal quotas.
+// Of policies with one quota the tightest policy of the response is listed, or else the
+// first one.
 var Draft6 Writer = draft6{}
 
 type draft6 struct{}
+
+// Dialect tells package internal/dialect how the fields are merged.
+func (draft6) Dialect() string { return "draft 6" }
 
 const (
 	draft6Limit     = "Ratelimit-Limit"
@@ -54,8 +56,8 @@ func (draft6) Write(h http.Header, policies []Policy) {
 	set(h, rateLimitPolicy, b)
 }
 
-// isQuotaTaken reports whether q, the quota of policies[i], is to be reported of
-// another policy: of the tightest one, or of one that comes before.
+// isQuotaTaken reports whether the list has q, the quota of policies[i], from another policy:
+// the tightest one, or one that comes before.
 func isQuotaTaken(q int64, i int, policies []Policy, tight *Policy) bool {
 	if &policies[i] == tight {
 		return false
@@ -76,50 +78,4 @@ func appendQuotaPolicy(b []byte, limit core.Limit, q, w int64) []byte {
 	b = appendInteger(b, q)
 	b = appendParameter(b, "w", w)
 	return appendBurst(b, limit, q)
-}
-
-func (draft6) merge(own, upstream http.Header) bool {
-	tighter, ok := isUpstreamTighter(own, upstream, remainingOfDraft6)
-	if !ok {
-		return false
-	}
-	first, second := own[rateLimitPolicy], upstream[rateLimitPolicy]
-	if tighter {
-		first, second = second, first
-	} else {
-		replace(own, upstream, draft6Remaining, draft6Limit, draft6Reset)
-	}
-	set(upstream, rateLimitPolicy, joinQuotaPolicies(first, second))
-	return true
-}
-
-func remainingOfDraft6(h http.Header) (int64, bool) {
-	return remainingIn(h, itemCount, draft6Remaining, draft6Limit, draft6Reset)
-}
-
-// itemCount returns the count in a field that is an Item.
-func itemCount(lines []string) (int64, bool) {
-	item, ok := parseItem(lines)
-	n, isCount := parseCount(item)
-	return n, ok && isCount
-}
-
-// joinQuotaPolicies makes one list of several, in which each quota comes once and has
-// its window. A list that is malformed is left out.
-func joinQuotaPolicies(fields ...[]string) []byte {
-	var b []byte
-	var taken []int64
-	for _, lines := range fields {
-		list, _ := parseList(lines, isNumberStart)
-		for _, m := range list {
-			q, ok := parseCount(m.name)
-			w, isWindow := parseCount(m.parameter("w"))
-			if !ok || !isWindow || w == 0 || slices.Contains(taken, q) {
-				continue
-			}
-			taken = append(taken, q)
-			b = append(appendInteger(appendComma(b), q), m.parameters...)
-		}
-	}
-	return b
 }

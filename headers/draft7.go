@@ -2,7 +2,6 @@ package headers
 
 import (
 	"net/http"
-	"strings"
 )
 
 // Draft7 writes the fields of draft-ietf-httpapi-ratelimit-headers-07, the only
@@ -11,14 +10,17 @@ import (
 //	RateLimit-Policy: 1;w=1;weir-burst=10
 //	RateLimit: limit=10, remaining=9, reset=1
 //
-// There is room for one policy, which is the tightest. Its limit is the
-// capacity, so that remaining never exceeds it. On a refusal, reset is the
-// Retry-After, as this draft asks; otherwise, and where no wait can help, it is
-// the time until the key is as good as new. RateLimit-Policy is absent when the
-// pace cannot be said in whole seconds, since w is required here.
+// There is room for one policy, which is the tightest. Its limit is the capacity, so that
+// remaining never exceeds it. If the request was denied, reset is the Retry-After in
+// seconds, as this draft asks. Otherwise, and if no wait can help, it is the time until the
+// key has its full capacity again. RateLimit-Policy is absent if the rate does not fit
+// whole seconds, since this draft requires w.
 var Draft7 Writer = draft7{}
 
 type draft7 struct{}
+
+// Dialect tells package internal/dialect how the fields are merged.
+func (draft7) Dialect() string { return "draft 7" }
 
 func (draft7) Write(h http.Header, policies []Policy) {
 	if len(policies) == 0 {
@@ -40,28 +42,4 @@ func (draft7) Write(h http.Header, policies []Policy) {
 		b = appendQuotaPolicy(b, d.Limit, q, w)
 	}
 	set(h, rateLimitPolicy, b)
-}
-
-func (draft7) merge(own, upstream http.Header) bool {
-	tighter, ok := isUpstreamTighter(own, upstream, remainingOfDraft7)
-	switch {
-	case tighter:
-		// Clients that know one line only are to see all of it.
-		upstream[rateLimit] = []string{strings.Join(upstream[rateLimit], ", ")}
-		set(upstream, rateLimitPolicy, joinQuotaPolicies(upstream[rateLimitPolicy]))
-	case ok:
-		replace(own, upstream, rateLimit, rateLimitPolicy)
-	}
-	return ok
-}
-
-// remainingOfDraft7 returns the member "remaining" of a Dictionary that has all three.
-func remainingOfDraft7(h http.Header) (int64, bool) {
-	members, ok := parseDictionary(h[rateLimit])
-	for _, key := range []string{"limit", "reset"} {
-		_, isCount := parseCount(members[key])
-		ok = ok && isCount
-	}
-	remaining, isCount := parseCount(members["remaining"])
-	return remaining, ok && isCount
 }

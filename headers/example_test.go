@@ -63,7 +63,7 @@ func ExampleNames() {
 	// Access-Control-Expose-Headers: Ratelimit, Ratelimit-Policy, Retry-After
 }
 
-// The key of a user, which says nothing of the user to whoever lacks the secret.
+// The partition key of a user. Without the secret it does not tell who that is.
 func ExampleDraftPartitioned() {
 	secret := []byte("0123456789abcdef") // yours is random, and the same on every server
 	h := http.Header{}

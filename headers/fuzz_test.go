@@ -11,10 +11,11 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
-// FuzzDraft11 holds that, whatever the numbers and names are, the fields parse,
-// the pace in them is the limit's own, and nobody is told to wait too little.
+// FuzzDraft11 holds for all numbers and names that the fields parse, that the rate in them is
+// the limit's own, and that no client is told too short a wait.
 func FuzzDraft11(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, name string, capacity, events int, period int64, allowed bool, remaining int, retry, next int64) {
@@ -59,7 +60,7 @@ func FuzzDraft11(f *testing.F) {
 		if _, err := httpsfv.UnmarshalList(partitioned.Values("RateLimit")); err != nil {
 			t.Errorf("with partition keys %q: %v", partitioned, err)
 		}
-		headers.Prepare(headers.Draft11, list).Write(prepared, list)
+		dialect.Prepare(headers.Draft11, list).Write(prepared, list)
 		if prepared.Get("RateLimit") != h.Get("RateLimit") || prepared.Get("RateLimit-Policy") != h.Get("RateLimit-Policy") {
 			t.Errorf("prepared %q, want %q", prepared, h)
 		}
@@ -76,8 +77,8 @@ func FuzzDraft11(f *testing.F) {
 	})
 }
 
-// FuzzOlderDialects holds that their fields parse, and that draft 6 never lists
-// two policies with the same quota.
+// FuzzOlderDialects holds that the fields of drafts 6 and 7 parse, and that draft 6 never
+// lists two policies with the same quota.
 func FuzzOlderDialects(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, name string, capacity, events int, period int64, allowed bool, remaining int, retry, next int64) {
@@ -221,7 +222,7 @@ func pace(limit core.Limit) (*big.Rat, bool) {
 	return perNanosecond.Mul(perNanosecond, big.NewRat(int64(time.Second), 1)), true
 }
 
-// seconds returns d in whole seconds, rounded up, by way of another arithmetic.
+// seconds returns d in whole seconds, rounded up. Its arithmetic is not that of the package.
 func seconds(d time.Duration) *big.Int {
 	whole, rest := new(big.Int).DivMod(big.NewInt(int64(d)), big.NewInt(int64(time.Second)), new(big.Int))
 	if rest.Sign() != 0 {

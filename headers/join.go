@@ -5,9 +5,9 @@ import (
 	"net/http"
 )
 
-// Join returns a Writer that writes what all the writers write, in their order.
-// Where two write the same field, as [Draft] and [Draft7] do, the later one
-// wins. Joining nothing is [None]. Join panics if a writer is nil.
+// Join returns a Writer that writes the fields of all the writers, in their order. Where two
+// write the same field, as [Draft] and [Draft7] do, the later one wins. Without writers
+// it returns [None]. It copies the list, and panics if a writer is nil.
 func Join(writers ...Writer) Writer {
 	var all []Writer
 	for i, w := range writers {
@@ -31,13 +31,9 @@ func Join(writers ...Writer) Writer {
 
 type joined struct{ writers []Writer } // none of which is joined
 
-func (j *joined) prepare(policies []Policy) Writer {
-	prepared := make([]Writer, 0, len(j.writers))
-	for _, w := range j.writers {
-		prepared = append(prepared, Prepare(w, policies))
-	}
-	return &joined{prepared}
-}
+// JoinedWriters returns the writers to package internal/dialect, which must not change the
+// slice.
+func (j *joined) JoinedWriters() []Writer { return j.writers }
 
 func (j *joined) Write(h http.Header, policies []Policy) {
 	for _, w := range j.writers {

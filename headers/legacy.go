@@ -2,28 +2,26 @@ package headers
 
 import (
 	"net/http"
-	"strings"
 	"time"
 )
 
-// Legacy writes the fields that came before any draft, about the tightest
+// Legacy writes the fields that are older than any draft. They describe the tightest
 // policy:
 //
 //	X-RateLimit-Limit: 10
 //	X-RateLimit-Remaining: 9
 //	X-RateLimit-Reset: 1
 //
-// Limit is the capacity. Reset is in seconds from now, rounded up: on a refusal
-// the Retry-After; otherwise, and where no wait can help, the time until the key
-// is as good as new.
+// Limit is the capacity. Reset is in seconds from now, rounded up. If the request was
+// denied, it is the Retry-After. Otherwise, and if no wait can help, it is the time until the
+// key has its full capacity again.
 //
-// No standard says what Reset is, and services differ: see [LegacyEpoch]. The fields
-// that [GitHub] has besides are removed, as they would tell of another policy.
+// No standard says what Reset is, and services differ: see [LegacyEpoch]. Legacy removes
+// the two more fields of [GitHub], since they would describe another policy.
 var Legacy Writer = legacy{}
 
-// LegacyEpoch writes the fields of [Legacy] with Reset as a Unix time, in
-// seconds and rounded up. Clients then depend on their clock and on this
-// server's.
+// LegacyEpoch writes the fields of [Legacy] with Reset as a Unix time, in seconds and
+// rounded up. It is only as good as the clocks of the client and of this server.
 var LegacyEpoch Writer = legacy{epoch: true}
 
 // GitHub writes the fields of [LegacyEpoch] and two more, as the API of GitHub
@@ -35,8 +33,8 @@ var LegacyEpoch Writer = legacy{epoch: true}
 //	x-ratelimit-used: 13
 //	x-ratelimit-resource: core
 //
-// Used is what is missing from the capacity. Resource is the name of the policy;
-// it is absent if the name is empty or not printable ASCII.
+// Used is the capacity less Remaining. Resource is the name of the policy. It is absent if
+// the name is empty or not printable ASCII.
 var GitHub Writer = legacy{epoch: true, details: true}
 
 const (
@@ -48,9 +46,12 @@ const (
 )
 
 type legacy struct {
-	epoch   bool // Reset is an instant
-	details bool // with Used and Resource
+	epoch   bool // Reset is a Unix time
+	details bool // Used and Resource are written
 }
+
+// Dialect tells package internal/dialect how the fields are merged.
+func (legacy) Dialect() string { return "legacy" }
 
 func (l legacy) Write(h http.Header, policies []Policy) {
 	if len(policies) == 0 {
@@ -72,7 +73,7 @@ func (l legacy) Write(h http.Header, policies []Policy) {
 	values[2] = string(appendInteger(number[:0], seconds))
 	h[legacyLimit], h[legacyRemaining], h[legacyReset] = values[0:1:1], values[1:2:2], values[2:3:3]
 	if !l.details {
-		// A limiter in front may have written them, about another policy.
+		// A limiter in front may have written them about another policy.
 		delete(h, legacyUsed)
 		delete(h, legacyResource)
 		return
@@ -83,31 +84,6 @@ func (l legacy) Write(h http.Header, policies []Policy) {
 		resource = ""
 	}
 	set(h, legacyResource, []byte(resource))
-}
-
-func (legacy) merge(own, upstream http.Header) bool {
-	tighter, ok := isUpstreamTighter(own, upstream, remainingOfLegacy)
-	if ok && !tighter {
-		replace(own, upstream, legacyRemaining, legacyLimit, legacyReset, legacyUsed, legacyResource)
-	}
-	return ok
-}
-
-func remainingOfLegacy(h http.Header) (int64, bool) {
-	if len(h[legacyResource]) > 1 {
-		return 0, false
-	}
-	return remainingIn(h, plainCount, legacyRemaining, legacyLimit, legacyReset, legacyUsed)
-}
-
-// plainCount returns the count in a field that holds nothing but its digits.
-func plainCount(lines []string) (int64, bool) {
-	if len(lines) != 1 {
-		return 0, false
-	}
-	text := strings.Trim(lines[0], " \t")
-	n, ok := parseCount(text)
-	return n, ok && lenOf(text, isDigit) == len(text)
 }
 
 // epochUp returns t as a Unix time in whole seconds, rounded up.

@@ -9,17 +9,14 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// Names returns the names of the fields that a refused client may be sent:
-// those that w writes, and Retry-After. They are sorted and in the canonical
-// form of net/http.
+// Names returns the names of the fields of a denial: those that w writes, and Retry-After.
+// They are sorted and in the canonical form of net/http.
 //
-// Browsers hide these fields from scripts of another origin, unless the server
-// lists them in Access-Control-Expose-Headers. Names is for that list, which is
-// usually an option of the CORS middleware, and meant to be called once, at
-// start-up. It panics if w is nil.
+// Browsers hide these fields from scripts of another origin unless the server lists them in
+// Access-Control-Expose-Headers, which is usually an option of the CORS middleware. Call
+// Names once, at start-up. It panics if w is nil.
 //
-// A Writer needs no method for this: Names shows it an example of a refusal and
-// looks at what it writes.
+// Names has w write an example of a denial, so a Writer needs no method for this.
 func Names(w Writer) []string {
 	if w == nil {
 		panic("headers: Names: the writer is nil")

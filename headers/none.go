@@ -2,8 +2,7 @@ package headers
 
 import "net/http"
 
-// None writes nothing. A refusal still carries Retry-After, which is not a
-// Writer's business.
+// None writes nothing. A denial still carries Retry-After, which no Writer writes.
 var None Writer = none{}
 
 type none struct{}

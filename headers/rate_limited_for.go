@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// RateLimitedFor writes X-Rate-Limited-For on a refusal: the seconds, with a
-// fraction, until the request would pass. It is for clients that can wait more
-// finely than the whole seconds of Retry-After let them:
+// RateLimitedFor writes X-Rate-Limited-For on a denial: the seconds, with a fraction, until
+// the request would pass. It is for clients that can wait for less than the whole
+// seconds of Retry-After:
 //
 //	X-Rate-Limited-For: 0.779
 //
-// The number is rounded up to a millisecond, so that it is never too short, and
-// has no zeros at its end. The field is absent if the request was not refused,
-// or if no wait can help.
+// The number is rounded up to a millisecond, so that it is never too short, and has no
+// zeros at its end. The field is absent if the request was not denied, or if no wait can
+// help.
 var RateLimitedFor Writer = rateLimitedFor{}
 
 type rateLimitedFor struct{}

@@ -6,13 +6,12 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// RetryAfter returns the value of the Retry-After field: the whole seconds,
-// rounded up and at least 1, after which the request would pass all policies.
-// That is the longest RetryAfter of those that refused it.
+// RetryAfter returns the value of the Retry-After field: the whole seconds, rounded up and
+// at least 1, after which the request would pass all policies. That is the longest
+// RetryAfter of the policies that denied it.
 //
-// It returns false if no policy refused the request, or if one of them refused
-// it for good ([core.Never]), since no wait can help then. There must be no
-// Retry-After in either case.
+// It returns false if no policy denied the request, or if no wait can help ([core.Never]).
+// The response must have no Retry-After then.
 func RetryAfter(policies []Policy) (seconds int64, ok bool) {
 	d, ok := longestWait(policies)
 	if !ok {
@@ -21,8 +20,8 @@ func RetryAfter(policies []Policy) (seconds int64, ok bool) {
 	return secondsUp(d), true
 }
 
-// longestWait returns the time after which the request would pass all policies,
-// or false if none refused it or no wait can help.
+// longestWait returns the time after which the request would pass all policies, or false
+// if none denied it or no wait can help.
 func longestWait(policies []Policy) (time.Duration, bool) {
 	var longest time.Duration
 	for i := range policies {
@@ -33,27 +32,18 @@ func longestWait(policies []Policy) (time.Duration, bool) {
 	return longest, longest != 0 && longest != core.Never
 }
 
-// wait returns the RetryAfter of a refusal. It is not 0, whatever a store may
-// say, so that rounding it up gives the client some time to wait.
-func wait(refusal *core.Decision) time.Duration {
-	return max(refusal.RetryAfter, 1)
+// wait returns the RetryAfter of a denial. It is at least a nanosecond, even if a store says
+// 0, so that it is a second at least once it is rounded up.
+func wait(denial *core.Decision) time.Duration {
+	return max(denial.RetryAfter, 1)
 }
 
-// reset returns the time that a single Reset stands for. After a refusal, it is
-// the time to try again, as the drafts ask for it to be the same as Retry-After.
-// Otherwise, and where no wait can help, it is the time until the key is as good
-// as new.
+// reset returns the value of a Reset field. After a denial it is the RetryAfter, since the
+// drafts ask for Reset and Retry-After to be the same. Otherwise, and if no wait can
+// help, it is the time until the key has its full capacity again.
 func reset(d *core.Decision) time.Duration {
 	if !d.Allowed && d.RetryAfter != core.Never {
 		return wait(d)
 	}
 	return d.ResetAfter
-}
-
-// secondsUp returns d in whole seconds, rounded up, and 0 if d is negative.
-func secondsUp(d time.Duration) int64 {
-	if d <= 0 {
-		return 0
-	}
-	return int64((d-1)/time.Second) + 1
 }

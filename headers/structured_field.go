@@ -5,12 +5,13 @@ import (
 	"strconv"
 )
 
-// The serialisation of RFC 9651, as far as it is needed here.
+// The functions of this file serialise structured fields (RFC 9651). They append to the
+// caller's buffer, since they run for every response.
 
 // largest is the largest Integer.
 const largest = 999_999_999_999_999
 
-// clamp returns the count n, brought into the range of an Integer that counts.
+// clamp returns n, or the nearest Integer that is a count.
 func clamp(n int64) int64 { return min(max(n, 0), largest) }
 
 // isString reports whether s can be a String, which is printable ASCII.
@@ -23,7 +24,7 @@ func isString(s string) bool {
 	return true
 }
 
-// appendString appends s, of which isString must hold, as a String.
+// appendString appends s as a String. isString(s) must hold.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := range len(s) {
@@ -35,12 +36,12 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendInteger appends the count n as an Integer, clamped to its range.
+// appendInteger appends the count n as an Integer, clamped.
 func appendInteger(b []byte, n int64) []byte {
 	return strconv.AppendInt(b, clamp(n), 10)
 }
 
-// appendParameter appends a Parameter that is an Integer.
+// appendParameter appends a parameter that is an Integer.
 func appendParameter(b []byte, key string, n int64) []byte {
 	b = append(b, ';')
 	b = append(b, key...)
@@ -53,8 +54,7 @@ func appendBytes(b, value []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(b, ':'), value), ':')
 }
 
-// appendComma appends what stands before a member of a List, unless it is the
-// first one.
+// appendComma appends the separator before a member of a List, unless that is the first.
 func appendComma(b []byte) []byte {
 	if len(b) == 0 {
 		return b

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/ratelimit/headers"
 )
 
-// A canonical field is one that comes out of a parser and a serialiser as it
-// went in.
+// A field is canonical if parsing it and serialising it again does not change it. The
+// parser is in the tests only: package headers does not use it.
 func TestDraftsAreCanonicalStructuredFields(t *testing.T) {
 	list := []headers.Policy{
 		{Name: `we"ird\x`, Decision: full},

@@ -1,14 +1,11 @@
 package headers
 
-import (
-	"cmp"
-)
+import "cmp"
 
-// tightest returns the policy that the client will feel first, for fields that
-// have room for one only. A refusal is tighter than any admission. Of refusals
-// it is the one with the longest wait; of admissions, the one with the least
-// left, and of those, the one that takes longest to recover. The first wins a
-// tie. The policies must not be empty.
+// tightest returns the policy for fields that have room for one only: the one that limits
+// the client most. A denial is tighter than any admission. Of two denials, the one with the
+// longer wait is tighter. Of two admissions, it is the one with less remaining, or else the
+// one that takes longer to recover. The first policy wins a tie. The list must not be empty.
 func tightest(policies []Policy) *Policy {
 	best := &policies[0]
 	for i := 1; i < len(policies); i++ {

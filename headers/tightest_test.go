@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/ratelimit/headers"
 )
 
-// The tightest policy is seen through Legacy, which tells it by its capacity.
+// Legacy writes the capacity of the tightest policy, which shows which one that is.
 func TestTightestPolicyIsReported(t *testing.T) {
 	limit := func(capacity int) core.Limit { return core.TokenBucket(capacity, core.PerSecond(1)) }
 	admit := func(capacity, remaining int, next, reset time.Duration) core.Decision {

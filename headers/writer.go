@@ -7,26 +7,26 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// Policy is what one policy decided about the request.
+// Policy is what one policy decided about a request.
 type Policy struct {
 	// Name tells the policies of a response apart, such as "per-minute". It is
-	// usually the limit's own name. It should be printable ASCII, and unique in
-	// the response without regard to case.
+	// usually the name of the limit. It should be printable ASCII, and unique in
+	// the response without regard to case. See [Policy.Validate].
 	Name string
-	// Unit is what the policy counts: "" is requests. The draft registers "content-bytes"
-	// and "concurrent-requests"; any other printable ASCII will do, such as "tokens". Only
-	// the newer drafts tell it: see [Draft11].
+	// Unit is what the policy counts. The default, "", is requests. The draft registers
+	// "content-bytes" and "concurrent-requests"; any other printable ASCII is allowed, such
+	// as "tokens". Only [Draft11] and [Draft11Partitioned] write it.
 	Unit string
-	// Decision is what was decided. Its Limit says how the policy is described.
+	// Decision is the answer to the check. Its Limit describes the policy.
 	Decision core.Decision
-	// Key says whose traffic it was. It may name a person or an address, so a
-	// Writer must not let the client, or any cache on the way, see it: those of
-	// this package use it for [DraftPartitioned] alone.
+	// Key is the key of the check, or "" if the Writer need not know it. It may name a
+	// person or an address, so a Writer must not send it to the client. The writers of
+	// this package use it for [DraftPartitioned] only.
 	Key string
 }
 
-// Validate returns an error if no field can carry the Name or the Unit, because it is not
-// printable ASCII.
+// Validate returns an error if the Name or the Unit is not printable ASCII, so that no field
+// can carry it.
 func (p *Policy) Validate() error {
 	if !isString(p.Name) {
 		return fmt.Errorf("headers: the name %q is not printable ASCII", p.Name)
@@ -37,23 +37,21 @@ func (p *Policy) Validate() error {
 	return nil
 }
 
-// A Writer tells the client what was decided. It must be safe for concurrent
-// use by several requests; those of this package are.
+// A Writer tells the client what was decided. It must be safe for concurrent use; the
+// writers of this package are.
 type Writer interface {
-	// Write sets the header fields for all the policies that decided about a
-	// request. When limiters are nested, it is called again with the longer list
-	// before the response begins: each call replaces what the one before wrote.
-	// Without policies, Write leaves h as it is. The slice is the caller's, so Write
-	// must not keep it.
+	// Write sets the header fields for all policies that have decided about a request,
+	// in the canonical form of net/http. When limiters are nested, it is called once more
+	// with a longer list before the response begins: each call replaces the fields of the
+	// call before. Without policies, Write leaves h as it is. It must not keep the slice.
 	Write(h http.Header, policies []Policy)
 }
 
-// Draft writes the fields of the newest published IETF draft, at present
-// [Draft11].
+// Draft writes the fields of the newest published IETF draft, at present [Draft11].
 var Draft = Draft11
 
-// set gives the field one value, or removes the field if the value is empty. The
-// name must be in canonical form.
+// set gives the field one value, or removes the field if the value is empty. The name
+// must be in canonical form.
 func set(h http.Header, name string, value []byte) {
 	if len(value) == 0 {
 		delete(h, name)

@@ -10,11 +10,12 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
 const largest = 999_999_999_999_999
 
-// The moments that the golden tables are about.
+// The decisions of the golden tables.
 var (
 	bucket = core.Leaky(10, core.PerSecond(1))
 	window = core.FixedWindow(100, time.Minute)
@@ -39,7 +40,7 @@ func policies(decisions ...core.Decision) []headers.Policy {
 	return all
 }
 
-// fields are what a Writer is expected to set, and nothing else.
+// fields are all that a Writer must set.
 type fields map[string]string
 
 func checkFields(t *testing.T, h http.Header, want fields) {
@@ -71,7 +72,8 @@ type golden struct {
 	want     fields
 }
 
-// checkGolden runs in synctest bubbles, where the Unix time is that of bubble.
+// checkGolden compares fields byte for byte, in synctest bubbles, where the Unix time is
+// bubble.
 func checkGolden(t *testing.T, w headers.Writer, table []golden) {
 	t.Helper()
 	for _, c := range table {
@@ -117,7 +119,7 @@ var writers = map[string]headers.Writer{
 	"LegacyEpoch":    headers.LegacyEpoch,
 	"GitHub":         headers.GitHub,
 	"RateLimitedFor": headers.RateLimitedFor,
-	"Prepared":       headers.Prepare(headers.Draft11, policies(first)),
+	"Prepared":       dialect.Prepare(headers.Draft11, policies(first)),
 	"None":           headers.None,
 	"Join":           headers.Join(headers.Draft, headers.Legacy, headers.RateLimitedFor),
 }

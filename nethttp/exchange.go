@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -85,7 +86,7 @@ func (x *exchange) decided(asked *question, decisions []core.Decision) {
 	x.outcomes = outcomes(asked, decisions, into)
 	for i := len(x.outcomes) - len(asked.checks); i < len(x.outcomes); i++ {
 		if o := &x.outcomes[i]; !o.Shadow && reports(x.outcomes[:i], o.Policy) {
-			o.Policy = headers.DistinctName(o.Policy, func(name string) bool { return reports(x.outcomes[:i], name) })
+			o.Policy = dialect.DistinctName(o.Policy, func(name string) bool { return reports(x.outcomes[:i], name) })
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -80,7 +81,7 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 		log:      &eventLog{logger: options.Logger},
 		place:    place,
 	}
-	g.writer = headers.Prepare(options.Headers, g.described())
+	g.writer = dialect.Prepare(options.Headers, g.described())
 	g.fallback = fallback
 	return g
 }
@@ -104,7 +105,7 @@ func names(policies []Policy) []string {
 	names := make([]string, len(policies))
 	for i := range policies {
 		if p := &policies[i]; p.LimitFor == nil && !p.Shadow {
-			names[i] = headers.DistinctName(p.Limit.Name(), func(name string) bool {
+			names[i] = dialect.DistinctName(p.Limit.Name(), func(name string) bool {
 				return slices.ContainsFunc(names[:i], func(other string) bool { return strings.EqualFold(other, name) })
 			})
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
 // Transport is an [http.RoundTripper] that keeps calls to somebody else's API within a
@@ -167,7 +167,7 @@ func (t *Transport) wait(r *http.Request, key string, limit core.Limit) error {
 
 // holdBack has everybody wait as long as an answer asks.
 func (t *Transport) holdBack(r *http.Request, key string, response *http.Response) {
-	wait := min(headers.WaitAsked(response.Header, time.Now()), t.options.LongestHoldBack)
+	wait := min(dialect.WaitAsked(response.Header, time.Now()), t.options.LongestHoldBack)
 	if wait <= 0 {
 		return
 	}

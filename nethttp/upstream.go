@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
 // MergeUpstream makes one set of limit headers out of those of the limiters in front of a
@@ -17,10 +18,14 @@ import (
 //	limit(ratelimit.MergeUpstream(&httputil.ReverseProxy{Rewrite: …}))
 //
 // Without it the proxy adds upstream's fields to ours, which makes two values of what may
-// have one, and two policies of one name. [headers.Merge] says what becomes of each
-// dialect: lists of policies become one list, single values are those of the tighter
-// limit. Of nested limiters with different dialects each field is merged as the innermost
-// does that writes it. The response to a request that no limiter has decided about is left
+// have one, and two policies of one name. With it, the lists of [headers.Draft] become one
+// list, ours first. A policy of upstream's whose name is taken gets a number after it, the
+// same one in both fields. The other dialects have room for one policy: all fields come from
+// the side that has less remaining. Only the policies that [headers.Draft6] lists are joined.
+// A malformed field of upstream's is dropped if the limiters write a field of that
+// name, and fields that they do not write stay. The fields of a Writer of your own replace
+// those of upstream. Where nested limiters speak different dialects, the innermost one that
+// writes a field decides how it is merged. The response to a request that no limiter has decided about is left
 // alone, and so is Retry-After, which is upstream's own.
 //
 // It takes our fields out of the header before the proxy runs and merges them when the
@@ -124,7 +129,7 @@ func (w *mergingWriter) merge() {
 	if w.begun {
 		w.leaveAdded(h)
 	}
-	headers.Merge(w.writer, w.own, h)
+	dialect.Merge(w.writer, w.own, h)
 	for name := range w.own {
 		w.own[name] = slices.Clone(h[name])
 	}

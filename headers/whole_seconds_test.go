@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/ratelimit/headers"
 )
 
-// endless has a pace that takes more seconds to be whole than an Integer holds.
+// endless has a rate that fits no number of whole seconds that an Integer holds.
 var endless = core.Leaky(5, core.Per(1, 100*365*24*time.Hour-time.Microsecond))
 
 func TestQuotaIsScaledAndNeverFalsified(t *testing.T) {

@@ -1,4 +1,4 @@
-package headers
+package dialect
 
 import (
 	"math"
@@ -25,17 +25,13 @@ func WaitAsked(h http.Header, now time.Time) time.Duration {
 			return max(0, at.Sub(now))
 		}
 	}
-	list, ok := parseList(h.Values("RateLimit"), isNameStart)
-	if !ok {
-		return 0
-	}
+	list, _ := parsePolicies(h.Values("RateLimit"))
 	var longest time.Duration
-	for i := range list {
-		if left, ok := parseCount(list[i].parameter("r")); !ok || left != 0 {
-			continue
-		}
-		if wait, ok := seconds(list[i].parameter("t")); ok {
-			longest = max(longest, wait)
+	for _, p := range list {
+		left, isCount := parameter(p.parameters, "r")
+		wait, isWait := parameter(p.parameters, "t")
+		if isCount && isWait && left == 0 {
+			longest = max(longest, inSeconds(wait))
 		}
 	}
 	return longest
@@ -43,31 +39,17 @@ func WaitAsked(h http.Header, now time.Time) time.Duration {
 
 // seconds reads a whole number of seconds that is not negative.
 func seconds(text string) (time.Duration, bool) {
-	if text == "" || lenOf(text, isDigit) != len(text) {
+	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false
 	}
-	const most = math.MaxInt64 / int64(time.Second)
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n > most {
-		n = most // so many digits
+	if err != nil {
+		n = math.MaxInt64 // so many digits
 	}
-	return time.Duration(n) * time.Second, true
+	return inSeconds(n), true
 }
 
-// parameter returns the bare item of a parameter, as it is serialised, or nothing if
-// there is none.
-func (m *member) parameter(key string) (value string) {
-	rest := m.parameters
-	for strings.HasPrefix(rest, ";") {
-		var name string
-		name, rest = cutKey(rest[1:])
-		item := "?1"
-		if strings.HasPrefix(rest, "=") {
-			item, rest, _ = cutBareItem(rest[1:])
-		}
-		if name == key {
-			value = item // the last one counts
-		}
-	}
-	return value
+// inSeconds returns a wait of n seconds, or the longest one that there is.
+func inSeconds(n int64) time.Duration {
+	return time.Duration(min(n, math.MaxInt64/int64(time.Second))) * time.Second
 }

@@ -7,12 +7,11 @@ import (
 	"slices"
 )
 
-// leastSecret is the least number of bytes that makes a secret: as many as a
-// partition key has.
+// leastSecret is the length of the shortest secret in bytes, and that of a partition key.
 const leastSecret = 16
 
-// DraftPartitioned returns a Writer for the fields of the newest published draft
-// with partition keys, at present [Draft11Partitioned].
+// DraftPartitioned returns a Writer for the newest published draft with partition keys, at
+// present [Draft11Partitioned].
 func DraftPartitioned(secret []byte) Writer { return Draft11Partitioned(secret) }
 
 // Draft11Partitioned returns [Draft11] with the parameter pk, which tells a client
@@ -21,13 +20,12 @@ func DraftPartitioned(secret []byte) Writer { return Draft11Partitioned(secret) 
 //	RateLimit-Policy: "burst";q=1;w=1;weir-burst=10;pk=:v5dJSr0QjeIijDWrwdIP/g==:
 //	RateLimit: "burst";r=9;t=9;pk=:v5dJSr0QjeIijDWrwdIP/g==:
 //
-// It is 16 bytes of an HMAC-SHA-256 of the key under the secret: the same for the
-// same key on every server that has the secret, and no help to whoever wants to
-// know the key, not even by trying all addresses there are.
+// It is 16 bytes of an HMAC-SHA-256 of the key under the secret. It is the same for the same
+// key on every server that has the secret. Without the secret nobody can find the key,
+// not even by trying all addresses.
 //
-// The secret is copied. All servers of a fleet need the same one, of at least 16
-// random bytes; with fewer it panics. Choose another one than
-// [keyfuncs.Secret]'s.
+// All servers of a fleet need the same secret of at least 16 random bytes. It must not be
+// that of [keyfuncs.Secret]. Draft11Partitioned copies it, and panics if it is shorter.
 //
 // [keyfuncs.Secret]: https://pkg.go.dev/github.com/weir-go/ratelimit/keyfuncs#Secret
 func Draft11Partitioned(secret []byte) Writer {
@@ -37,10 +35,10 @@ func Draft11Partitioned(secret []byte) Writer {
 	return draft11{&partitions{slices.Clone(secret)}}
 }
 
-// partitions names keys to clients. A nil *partitions does not.
+// partitions makes partition keys. A nil *partitions makes none.
 type partitions struct{ secret []byte }
 
-// appendTo appends the parameter for a key.
+// appendTo appends the parameter pk for a key.
 func (p *partitions) appendTo(b []byte, key string) []byte {
 	if p == nil || key == "" {
 		return b

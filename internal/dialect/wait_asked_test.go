@@ -1,11 +1,11 @@
-package headers_test
+package dialect_test
 
 import (
 	"net/http"
 	"testing"
 	"time"
 
-	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
 func TestWaitAsked(t *testing.T) {
@@ -28,7 +28,7 @@ func TestWaitAsked(t *testing.T) {
 		"a malformed RateLimit":          {http.Header{"Ratelimit": {`"a;r=0;t=5`}}, 0},
 		"more digits than there are":     {http.Header{"Retry-After": {"99999999999999999999"}}, 9223372036 * time.Second},
 	} {
-		if got := headers.WaitAsked(test.header, now); got != test.want {
+		if got := dialect.WaitAsked(test.header, now); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}

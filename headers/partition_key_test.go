@@ -12,6 +12,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
 var partitionSecret = []byte("0123456789abcdef")
@@ -48,8 +49,7 @@ func TestPartitionKeysAreOnRequestOnly(t *testing.T) {
 	}
 }
 
-// Neither the address nor anything that can be worked out from it without the
-// secret is in the field, so trying all addresses finds nothing.
+// A partition key depends on the secret, so trying all addresses does not find the key.
 func TestPartitionKeysAreNotReversible(t *testing.T) {
 	const key = "ip:203.0.113.9"
 	w := headers.DraftPartitioned(partitionSecret)
@@ -72,7 +72,7 @@ func TestPartitionKeysAreNotReversible(t *testing.T) {
 }
 
 func TestPartitionKeysTellKeysApart(t *testing.T) {
-	w := headers.Prepare(headers.Draft11Partitioned(partitionSecret), policies(first))
+	w := dialect.Prepare(headers.Draft11Partitioned(partitionSecret), policies(first))
 	seen := map[string]string{}
 	for _, key := range []string{"ip:203.0.113.9", "ip:203.0.113.10", "user:203.0.113.9"} {
 		h := written(w, key)

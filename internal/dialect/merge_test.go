@@ -1,4 +1,4 @@
-package headers_test
+package dialect_test
 
 import (
 	"maps"
@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/dunglas/httpsfv"
 
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
 // lines is a header of an upstream server, with lines as "Name: value".
@@ -92,6 +92,23 @@ func TestMerge(t *testing.T) {
 		{"what is malformed does not spoil ours", headers.Draft11, []string{`RateLimit: "b";r=4,`, `RateLimit-Policy: "b";q=5`}, []string{ownPolicy, ownLimit}},
 		{"nor another dialect", headers.Draft11, []string{`RateLimit: limit=10, remaining=5, reset=1`, `RateLimit-Policy: 10;w=1`}, []string{ownPolicy, ownLimit}},
 		{"nor inner lists", headers.Draft11, []string{`RateLimit: ("b");r=4`, `RateLimit-Policy: "b";q=5`}, []string{ownPolicy, ownLimit}},
+		{
+			"values come out in their canonical notation", headers.Draft11,
+			[]string{`RateLimit: "day";r=04;x=1.500;y=?1;z=:YR==:;said=%"%61"`},
+			[]string{ownPolicy, ownLimit + `, "day";r=4;x=1.5;y;z=:YQ==:;said=%"a"`},
+		},
+		{
+			"of a parameter that comes twice the last value stays", headers.Draft11,
+			[]string{`RateLimit: "day";r=4;x=1;r=5`},
+			[]string{ownPolicy, ownLimit + `, "day";r=5;x=1`},
+		},
+		{
+			"the largest numbers stay as they are", headers.Draft11,
+			[]string{`RateLimit: "day";r=999999999999999;x=-999999999999999;y=999999999999.999;z=@999999999999999`},
+			[]string{ownPolicy, ownLimit + `, "day";r=999999999999999;x=-999999999999999;y=999999999999.999;z=@999999999999999`},
+		},
+		{"larger ones are malformed", headers.Draft11, []string{`RateLimit: "day";r=9999999999999999`}, []string{ownPolicy, ownLimit}},
+		{"nor too much", headers.Draft11, []string{`RateLimit: "b";r=4;x="` + strings.Repeat("x", 16<<10) + `"`}, []string{ownPolicy, ownLimit}},
 		{"nor too many", headers.Draft11, []string{`RateLimit: ` + strings.Repeat(`"b";r=4, `, 64) + `"b";r=4`}, []string{ownPolicy, ownLimit}},
 
 		{"legacy: ours is tighter", headers.Legacy, []string{"X-RateLimit-Limit: 50", "X-RateLimit-Remaining: 10", "X-RateLimit-Reset: 7", "X-RateLimit-Used: 40"}, legacy},
@@ -141,6 +158,7 @@ func TestMerge(t *testing.T) {
 			[]string{`RateLimit: limit=50, remaining=8, reset=7`, `RateLimit-Policy: (((`},
 			[]string{`Ratelimit: limit=50, remaining=8, reset=7`},
 		},
+		{"draft 7: too much", headers.Draft7, []string{"RateLimit: limit=50, remaining=0, reset=5" + strings.Repeat(", x", 16<<10)}, draft7},
 		{
 			"draft 6: upstream is tighter", headers.Draft6,
 			[]string{"RateLimit-Limit: 50", "RateLimit-Remaining: 8", "RateLimit-Reset: 7", "RateLimit-Policy: 50;w=60"},
@@ -194,6 +212,7 @@ func TestMerge(t *testing.T) {
 			[]string{"RateLimit-Limit: 50;x", "RateLimit-Remaining: 8;y=1", "RateLimit-Reset: 7"},
 			[]string{"Ratelimit-Limit: 50;x", "Ratelimit-Remaining: 8;y=1", "Ratelimit-Reset: 7", "Ratelimit-Policy: 1;w=1;weir-burst=10"},
 		},
+		{"draft 6: too much", headers.Draft6, []string{"RateLimit-Limit: 50", "RateLimit-Remaining: 0" + strings.Repeat(";x", 16<<10), "RateLimit-Reset: 7"}, draft6},
 		{"draft 6: a sign", headers.Draft6, []string{"RateLimit-Limit: 50", "RateLimit-Remaining: +0", "RateLimit-Reset: 7"}, draft6},
 		{"draft 6: a list", headers.Draft6, []string{"RateLimit-Limit: 50", "RateLimit-Remaining: 0, 0", "RateLimit-Reset: 7"}, draft6},
 		{"draft 6: a limit that is no number", headers.Draft6, []string{"RateLimit-Limit: abc", "RateLimit-Remaining: 0", "RateLimit-Reset: 7"}, draft6},
@@ -241,7 +260,7 @@ func TestMerge(t *testing.T) {
 			own, upstream := http.Header{}, lines(c.upstream...)
 			c.w.Write(own, policies(first))
 			before := own.Clone()
-			headers.Merge(c.w, own, upstream)
+			dialect.Merge(c.w, own, upstream)
 			if want := lines(c.want...); !maps.EqualFunc(upstream, want, slices.Equal) {
 				t.Errorf("fields\n got %q\nwant %q", upstream, want)
 			}
@@ -276,29 +295,9 @@ func TestWhereNothingWasWrittenUpstreamIsLeftAlone(t *testing.T) {
 			upstream := http.Header{}
 			w.Write(upstream, policies(full))
 			before := upstream.Clone()
-			headers.Merge(w, http.Header{}, upstream)
+			dialect.Merge(w, http.Header{}, upstream)
 			if !maps.EqualFunc(upstream, before, slices.Equal) {
 				t.Errorf("upstream's are now %q, were %q", upstream, before)
-			}
-		})
-	}
-}
-
-func TestWhatIsPreparedIsWrittenAlike(t *testing.T) {
-	other, tokens := policies(opened), policies(first, opened)
-	other[0].Name, tokens[1].Unit = "other", "tokens"
-	for name, w := range writers {
-		t.Run(name, func(t *testing.T) {
-			prepared := headers.Prepare(w, policies(first, opened))
-			for _, list := range [][]headers.Policy{policies(first, opened), policies(last, closed), policies(first), policies(opened, first), other, tokens, nil} {
-				synctest.Test(t, func(t *testing.T) {
-					want, got := http.Header{}, http.Header{}
-					w.Write(want, list)
-					prepared.Write(got, list)
-					if !maps.EqualFunc(got, want, slices.Equal) {
-						t.Errorf("prepared %q, want %q", got, want)
-					}
-				})
 			}
 		})
 	}
@@ -345,7 +344,7 @@ func FuzzMerge(f *testing.F) {
 func mergedInto(upstream http.Header, w headers.Writer) http.Header {
 	own, merged := http.Header{}, upstream.Clone()
 	w.Write(own, policies(first))
-	headers.Merge(w, own, merged)
+	dialect.Merge(w, own, merged)
 	return merged
 }
 
@@ -368,6 +367,13 @@ func mergedNames(t *testing.T, lines []string) map[string]bool {
 		t.Errorf("%q does not begin with ours", lines)
 	}
 	return names
+}
+
+// parameter returns an Integer that is a parameter of an Item.
+func parameter(item httpsfv.Item, key string) (int64, bool) {
+	value, _ := item.Params.Get(key)
+	n, ok := value.(int64)
+	return n, ok
 }
 
 // mergedQuotas holds that a list has ours, none twice and the window of each.

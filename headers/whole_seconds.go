@@ -7,10 +7,9 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// quota returns the pace of the limit as q units in w whole seconds. It is
-// scaled to as few periods as make whole seconds: ten per 100ms are 100 in one
-// second. The pace is exact or not given at all: where no w fits, it returns the
-// capacity and 0.
+// quota returns the rate of the limit as q units in w whole seconds. It takes as few
+// periods as make up whole seconds: ten per 100ms are 100 in one second. It never rounds: if
+// no w fits, it returns the capacity and 0.
 func quota(limit core.Limit) (q, w int64) {
 	rate := limit.Rate()
 	events, period := int64(rate.Events), int64(rate.Period)
@@ -18,7 +17,7 @@ func quota(limit core.Limit) (q, w int64) {
 		if q, w, ok := scale(events, period); ok {
 			return q, w
 		}
-		// Whole periods make numbers too large; parts of one may not.
+		// The numbers of whole periods are too large. Those of a part of one may fit.
 		d := greatestCommonDivisor(events, period)
 		if q, w, ok := scale(events/d, period/d); ok {
 			return q, w
@@ -27,9 +26,8 @@ func quota(limit core.Limit) (q, w int64) {
 	return clamp(int64(limit.Capacity())), 0
 }
 
-// scale returns the events that pass in the fewest periods, of so many
-// nanoseconds each, that make up whole seconds; and those seconds. It returns
-// false if one of the numbers is too large for a field.
+// scale takes the fewest periods, in nanoseconds, that make up whole seconds. It returns the
+// events in them and those seconds, or false if a number is too large for a field.
 func scale(events, period int64) (q, w int64, ok bool) {
 	d := greatestCommonDivisor(period, int64(time.Second))
 	w = period / d
@@ -40,14 +38,14 @@ func scale(events, period int64) (q, w int64, ok bool) {
 	return int64(low), w, true
 }
 
-// secondsFor returns the whole seconds, rounded up, in which so many units come
-// back at the limit's pace.
+// secondsFor returns the whole seconds, rounded up, in which so many units come back at the
+// rate of the limit.
 func secondsFor(units int, limit core.Limit) int64 {
 	rate := limit.Rate()
 	if units <= 0 || rate.Events <= 0 || rate.Period <= 0 {
 		return 0
 	}
-	// The product may take 128 bits. Rounding up twice is rounding up once.
+	// The product may take 128 bits. Rounding up twice gives the same as rounding up once.
 	high, low := bits.Mul64(uint64(units), uint64(rate.Period))
 	high, low = divideUp(high, low, uint64(rate.Events))
 	high, low = divideUp(high, low, uint64(time.Second))
@@ -55,6 +53,14 @@ func secondsFor(units int, limit core.Limit) int64 {
 		return largest
 	}
 	return int64(low)
+}
+
+// secondsUp returns d in whole seconds, rounded up, and 0 if d is negative.
+func secondsUp(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64((d-1)/time.Second) + 1
 }
 
 // divideUp divides the 128 bits of high and low by d and rounds up.

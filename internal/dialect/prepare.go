@@ -1,0 +1,35 @@
+package dialect
+
+import "github.com/weir-go/ratelimit/headers"
+
+// preparer is a Writer whose fields do not all depend on the decisions.
+type preparer interface {
+	Prepare(policies []headers.Policy) headers.Writer
+}
+
+// joined is a Writer that [headers.Join] has made.
+type joined interface {
+	JoinedWriters() []headers.Writer
+}
+
+// Prepare returns a Writer that writes what w does, and is faster for responses about
+// exactly these policies, in this order: it has worked out already what their decisions
+// do not change, which is RateLimit-Policy in [headers.Draft11]. Two policies are the same
+// if they have the same Name, Unit and Limit. A response about other policies is
+// written as by w.
+//
+// Prepare is meant to be called once, at start-up. A Writer that has nothing to prepare is
+// returned as it is.
+func Prepare(w headers.Writer, policies []headers.Policy) headers.Writer {
+	switch w := w.(type) {
+	case preparer:
+		return w.Prepare(policies)
+	case joined:
+		var prepared []headers.Writer
+		for _, writer := range w.JoinedWriters() {
+			prepared = append(prepared, Prepare(writer, policies))
+		}
+		return headers.Join(prepared...)
+	}
+	return w
+}

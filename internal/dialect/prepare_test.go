@@ -1,0 +1,83 @@
+package dialect_test
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
+)
+
+var (
+	bucket = core.Leaky(10, core.PerSecond(1))
+	window = core.FixedWindow(100, time.Minute)
+
+	first = core.Decision{Allowed: true, Limit: bucket, Remaining: 9, NextAfter: time.Second, ResetAfter: time.Second}
+	last  = core.Decision{Allowed: true, Limit: bucket, Remaining: 0, NextAfter: time.Second, ResetAfter: 10 * time.Second}
+	full  = core.Decision{Limit: bucket, RetryAfter: 500 * time.Millisecond, NextAfter: 500 * time.Millisecond, ResetAfter: 9500 * time.Millisecond}
+
+	opened = core.Decision{Allowed: true, Limit: window, Remaining: 99, NextAfter: time.Minute, ResetAfter: time.Minute}
+	closed = core.Decision{Limit: window, RetryAfter: 18 * time.Second, NextAfter: 18 * time.Second, ResetAfter: 18 * time.Second}
+)
+
+// policies are what decided. They are called a, b, and so on.
+func policies(decisions ...core.Decision) []headers.Policy {
+	all := make([]headers.Policy, len(decisions))
+	for i, d := range decisions {
+		all[i] = headers.Policy{Name: string(rune('a' + i)), Decision: d}
+	}
+	return all
+}
+
+var writers = map[string]headers.Writer{
+	"Draft11":        headers.Draft11,
+	"Partitioned":    headers.DraftPartitioned([]byte("0123456789abcdef")),
+	"Draft7":         headers.Draft7,
+	"Draft6":         headers.Draft6,
+	"Legacy":         headers.Legacy,
+	"LegacyEpoch":    headers.LegacyEpoch,
+	"GitHub":         headers.GitHub,
+	"RateLimitedFor": headers.RateLimitedFor,
+	"Prepared":       dialect.Prepare(headers.Draft11, policies(first)),
+	"None":           headers.None,
+	"Join":           headers.Join(headers.Draft, headers.Legacy, headers.RateLimitedFor),
+}
+
+func TestWhatIsPreparedIsWrittenAlike(t *testing.T) {
+	other, tokens := policies(opened), policies(first, opened)
+	other[0].Name, tokens[1].Unit = "other", "tokens"
+	for name, w := range writers {
+		t.Run(name, func(t *testing.T) {
+			prepared := dialect.Prepare(w, policies(first, opened))
+			for _, list := range [][]headers.Policy{policies(first, opened), policies(last, closed), policies(first), policies(opened, first), other, tokens, nil} {
+				synctest.Test(t, func(t *testing.T) {
+					want, got := http.Header{}, http.Header{}
+					w.Write(want, list)
+					prepared.Write(got, list)
+					if !maps.EqualFunc(got, want, slices.Equal) {
+						t.Errorf("prepared %q, want %q", got, want)
+					}
+				})
+			}
+		})
+	}
+}
+
+// The same responses take less work once a Writer is prepared, also within Join.
+func TestWhatIsPreparedTakesNoMoreMemory(t *testing.T) {
+	for name, w := range writers {
+		list := policies(first, opened)
+		h, prepared := http.Header{}, dialect.Prepare(w, list)
+		before := testing.AllocsPerRun(100, func() { w.Write(h, list) })
+		after := testing.AllocsPerRun(100, func() { prepared.Write(h, list) })
+		less := name == "Draft11" || name == "Prepared" || name == "Join"
+		if after > before || less && after >= before {
+			t.Errorf("%s: %v allocations, %v once it is prepared", name, before, after)
+		}
+	}
+}
