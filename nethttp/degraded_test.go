@@ -28,10 +28,12 @@ func TestFullFallbackFailsClosed(t *testing.T) {
 		options := Options{OnError: Fallback, OnOverload: Fallback, Observe: func(e Event) { observed = e }}
 		g := NewGuard(core.New(lost{err: err}), options, Policy{Limit: core.Leaky(1, core.PerDay(1)), By: byPath})
 		g.fallback = core.NewFallback(1, 1)
-		handler := &limited{guard: g, next: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 		status := func(path string) int {
 			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			request, refusal := g.Check(w.Header(), httptest.NewRequest(http.MethodGet, path, nil), nil)
+			if refusal != nil {
+				refusal.ServeHTTP(w, request)
+			}
 			return w.Code
 		}
 		if got := fmt.Sprint(status("/known"), status("/known"), status("/new"), status("/new"), status("/known")); got != "200 429 503 503 429" {

@@ -116,11 +116,13 @@ func TestAnOutageIsLoggedByTheDefaultLogger(t *testing.T) {
 
 func TestAFailedSettlementIsLogged(t *testing.T) {
 	l, log := logger(slog.LevelInfo)
-	handler := New(core.New(unsettled{core.NewMemory()}), Options{Logger: l}, Policy{
+	guard := NewGuard(core.New(unsettled{core.NewMemory()}), Options{Logger: l}, Policy{
 		Limit:  core.FixedWindow(9, time.Minute),
 		Settle: func(*http.Request, Served) int { return 0 },
-	})(http.NotFoundHandler())
-	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	})
+	w := httptest.NewRecorder()
+	request, _ := guard.Check(w.Header(), httptest.NewRequest(http.MethodGet, "/", nil), nil)
+	guard.Serve(w, request, func(http.ResponseWriter, *http.Request) int { return 0 })
 	expectLines(t, log, map[string]any{
 		"level": "WARN", "msg": "ratelimit: what a request has cost could not be settled",
 		"failure": "other", "error": "the store is down", "unlogged": 0,

@@ -108,13 +108,26 @@ func SlidingLog(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Fun
 	return New(l, Options{}, PolicyFor(core.SlidingLog(n, window), by...))
 }
 
-// PolicyFor returns the policy that the functions named after the algorithms use:
-// a limit by the join of some key functions, or by the peer's address if there
-// are none.
-func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
-	policy := Policy{Limit: limit}
-	if len(by) > 0 {
-		policy.By = keyfuncs.Join(by...)
-	}
-	return policy
+// Layered returns a middleware with a limit for each address, and inside of it one
+// for each user, API key or whatever else user.By reads from the request:
+//
+//	ratelimit.Layered(limiter, ratelimit.Options{},
+//		ratelimit.PolicyFor(core.Leaky(100, core.PerSecond(20)).Named("address")),
+//		ratelimit.PolicyFor(core.TokenBucket(20, core.PerSecond(5)).Named("user"), keyfuncs.Header("X-API-Key")))
+//
+// A limit by something that the client chooses does not limit the client, who
+// chooses something else for each request, and has the store keep all of it. The
+// address is what he cannot choose. Both are asked in one question, which leaves
+// nothing behind if the address is refused: a client makes no more keys than his
+// address may make requests.
+//
+// address.By is [keyfuncs.RemoteIP] by default; name your proxies to [keyfuncs.IP].
+// A request without a key of user.By's kind has its address for one, as address.By
+// reads it. Give the address what several users behind one address need.
+//
+// It panics where [New] does, if user.By is nil, and if the limit by address is
+// a Shadow, which protects nothing. Do not exempt from it by Skip, or by a Cost of
+// 0, what you would not exempt altogether.
+func Layered(l *core.Limiter, options Options, address, user Policy) Middleware {
+	return New(l, options, Layers(address, user)...)
 }

@@ -99,6 +99,17 @@ type Policy struct {
 	OnError ErrorMode
 }
 
+// PolicyFor returns the policy that the functions named after the algorithms use:
+// a limit by the join of some key functions, or by the peer's address if there
+// are none.
+func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
+	policy := Policy{Limit: limit}
+	if len(by) > 0 {
+		policy.By = keyfuncs.Join(by...)
+	}
+	return policy
+}
+
 // Options say how a middleware answers. The zero value is ready to use.
 type Options struct {
 	// Headers writes the limits' headers. The default is [headers.Draft].

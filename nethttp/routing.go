@@ -62,9 +62,6 @@ func (w *routeWatch) keysRead(logger *slog.Logger, x *exchange, r *http.Request)
 // has returned.
 func (w *routeWatch) returned(logger *slog.Logger, x *exchange, r *http.Request) {
 	asked, found := x.routeAsked.route, routeOf(r)
-	if m, ok := x.matched.(muxMatched); ok && m.mux == nil { // it knows what the routers in front have told
-		found = routeOf(&http.Request{Pattern: r.Pattern})
-	}
 	if found != asked && found != keyfuncs.Unmatched && w.stop() {
 		warn(r.Context(), logger, tooEarly, slog.String("asked", asked), slog.String("found", found), slog.String("write", writeInstead))
 	}

@@ -439,12 +439,14 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next func(http.Res
 		next(w, r)
 		return
 	}
-	defer x.tellPattern(r, r.Pattern)
+	before := r.Pattern
+	defer x.tellPattern(r, before) // also after a panic
 	if x.settles() {
 		g.serveWatched(x, w, r, next)
 	} else {
 		next(w, r)
 	}
+	x.tellPattern(r, before) // the adapter's Matched may look there
 	g.returned(x, r)
 }
 
