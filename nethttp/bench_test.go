@@ -31,7 +31,7 @@ func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
 
 func BenchmarkMiddleware(b *testing.B) {
-	handler := http.HandlerFunc(ok)
+	handler := fine
 	b.Run("none", func(b *testing.B) { benchmark(b, handler) })
 	for name, store := range map[string]core.Store{"instant": instant{}, "memory": core.NewMemory()} {
 		for _, n := range []int{1, 3} {

@@ -1,0 +1,475 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// Served is what became of a request that was let through: what [Policy.Settle]
+// decides by.
+type Served struct {
+	// Status is the status of the response: 200 if nobody has set one, and 101 if the
+	// handler has taken the connection over. If Unanswered is set, no response was seen: it
+	// is then the status of the error, or 500.
+	Status int
+	// Bytes is how much of the response's body the handler has written, whether the
+	// client has read it or not. It does not count what goes over a connection that was
+	// taken over, nor what others write who answer an error of the handler.
+	Bytes int64
+	// Cost is what the policy has reserved: what to return if that was right.
+	Cost int
+	// Panicked says that the handler has panicked, or has called [runtime.Goexit], which
+	// goes on after this.
+	Panicked bool
+	// Hijacked says that the handler has taken the connection over.
+	Hijacked bool
+	// Unanswered says that the handler has left an error or a panic behind without an
+	// answer, and nobody was seen to answer it before the request ended. The client may
+	// have got an empty 200, a broken connection, or the answer of a middleware that went
+	// around the limiter.
+	Unanswered bool
+}
+
+// reservation is what a Guard has to settle about a request.
+type reservation struct {
+	stored reserved  // by the store, whose outcomes come first
+	local  reserved  // by this process, about what the store has not answered
+	asked  time.Time // when the store was
+	// demands are those of policies whose limit a limiter in front has charged.
+	demands    []demand
+	settlement settlement
+}
+
+// settlement is how far a request is settled. That happens once, whoever asks for it.
+type settlement struct {
+	mu      sync.Mutex
+	settled bool
+	// waiting says that the handler has returned and left the answer to others. served is
+	// then what to settle by if nobody is seen to answer before the request ends.
+	waiting bool
+	served  Served
+	stop    func() bool // it no longer waits for the end of the request
+}
+
+// reserved is a reservation, or none.
+type reserved struct {
+	of     *core.Reservation
+	askers []asker // of its checks
+}
+
+// reserving returns what there may be to settle of a request, to be added to.
+func (x *exchange) reserving() *reservation {
+	if x.reservation == nil {
+		x.reservation = new(reservation)
+	}
+	return x.reservation
+}
+
+// demand is that of a policy whose limit a limiter in front has charged: it has a say in
+// what the request has really cost.
+type demand struct {
+	of     *exchange // that has charged it
+	place  int       // among its own outcomes
+	settle func(*http.Request, Served) int
+}
+
+// raised is what limiters further inside have raised the costs to of those who have
+// charged. The zero value is nothing.
+type raised struct {
+	mu sync.Mutex // a handler that has timed out may be served still
+	// costs are the least costs of the outcomes, and when they have been settled, what
+	// they have cost. Nil is nothing raised.
+	costs   []int
+	settled bool
+}
+
+// raise has a check that was charged cost so much at the least, and returns how much
+// has to be charged now: nothing if it is still to be settled.
+func (x *exchange) raise(place, cost int) (more int) {
+	own, v := x.own(), x.reservation
+	x.raised.mu.Lock()
+	defer x.raised.mu.Unlock()
+	if x.raised.costs == nil {
+		x.raised.costs = make([]int, len(own))
+	}
+	least := &x.raised.costs[place]
+	later := !x.raised.settled && v != nil && v.settles() && v.holds(place, len(own))
+	charged := *least
+	if !later && !x.raised.settled {
+		charged = max(charged, own[place].Cost)
+	}
+	*least = max(*least, cost)
+	if later {
+		return 0
+	}
+	return max(0, cost-charged)
+}
+
+// settledAt raises what the outcomes have really cost, and returns it.
+func (r *raised) settledAt(outcomes []Outcome) []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, least := range r.costs {
+		outcomes[i].Cost = max(outcomes[i].Cost, least)
+	}
+	costs := make([]int, len(outcomes))
+	for i := range outcomes {
+		costs[i] = outcomes[i].Cost
+	}
+	r.costs, r.settled = slices.Clone(costs), true
+	return costs
+}
+
+// holds reports whether one of some outcomes is that of a check which was reserved.
+func (v *reservation) holds(place, outcomes int) bool {
+	return place < len(v.stored.askers) || place >= outcomes-len(v.local.askers)
+}
+
+// reserves reports whether a question has to be remembered after it was answered.
+func (q *question) reserves() bool {
+	for i := range q.checks {
+		if q.askers[i].settle != nil || shapes(&q.checks[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// shapes reports whether a check may have its request held.
+func shapes(c *core.Check) bool { return !c.Shadow && delays(c.Limit) }
+
+// ask asks a question, and remembers what there may be to settle.
+func (g *Guard) ask(ctx context.Context, x *exchange, asked *question) ([]core.Decision, error) {
+	if !asked.reserves() {
+		decisions, err := g.limiter.AllowAll(ctx, asked.checks...)
+		g.saw(asked, decisions, err)
+		return decisions, err
+	}
+	began := time.Now()
+	of, err := g.limiter.Reserve(ctx, asked.checks...)
+	if err != nil {
+		return nil, err
+	}
+	g.saw(asked, of.Decisions(), nil)
+	v := x.reserving()
+	v.stored, v.asked = reserved{of, asked.askers}, began
+	return of.Decisions(), nil
+}
+
+// saw lets the fallback know what the store has decided.
+func (g *Guard) saw(asked *question, decisions []core.Decision, err error) {
+	if g.fallback != nil && err == nil {
+		g.fallback.Observe(asked.checks, decisions)
+	}
+}
+
+// sawSettled lets the fallback know what a request has really cost.
+func (g *Guard) sawSettled(v *reservation, costs []int) {
+	if g.fallback != nil && v.stored.of != nil {
+		g.fallback.ObserveSettled(v.stored.of, time.Since(v.asked), costs...)
+	}
+}
+
+// reserve remembers what there may be to settle of what this process has decided by
+// itself.
+func (x *exchange) reserve(d decided) {
+	if d.of != nil && d.reserves() {
+		x.reserving().local = reserved{d.of, d.askers}
+	}
+}
+
+// errDraining is why a request is held no longer when the server goes down.
+var errDraining = errors.New("the server is shutting down")
+
+// hold holds an admitted request until its turn, and returns how long that took. If it
+// does not come, everything that it was charged is given back.
+func (g *Guard) hold(ctx context.Context, x *exchange) (time.Duration, error) {
+	if x.reservation == nil || delay(x.own()) == 0 {
+		return 0, nil
+	}
+	start := time.Now()
+	err := g.holdUntil(ctx, x)
+	return time.Since(start), err
+}
+
+func (g *Guard) holdUntil(ctx context.Context, x *exchange) error {
+	if g.options.Draining == nil {
+		return held(g.wait(ctx, x.reservation))
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.options.Draining, func() { cancel(errDraining) })() //nolint:contextcheck // it is the server's
+	return held(g.wait(ctx, x.reservation))
+}
+
+// wait returns when the turn has come of all that was reserved. In the rare case that
+// there is a queue in this process and one in the store, it stands in both in turn.
+func (g *Guard) wait(ctx context.Context, v *reservation) error {
+	if v.local.of != nil {
+		if err := v.local.of.Wait(ctx); err != nil {
+			if v.stored.of != nil {
+				err = errors.Join(err, v.stored.of.Cancel(context.WithoutCancel(ctx)))
+				g.sawSettled(v, make([]int, len(v.stored.askers)))
+			}
+			return err
+		}
+	}
+	if v.stored.of == nil {
+		return nil
+	}
+	err := v.stored.of.Wait(ctx)
+	if err != nil {
+		g.sawSettled(v, make([]int, len(v.stored.askers)))
+		if v.local.of != nil {
+			_ = v.local.of.Cancel(context.WithoutCancel(ctx)) // which is not asked of a server
+		}
+	}
+	return err
+}
+
+func held(err error) error {
+	if err != nil {
+		return fmt.Errorf("ratelimit: %w", err)
+	}
+	return nil
+}
+
+// settles reports whether there is something to settle when the request has been served.
+func (x *exchange) settles() bool {
+	return x.reservation != nil && (x.reservation.settles() || len(x.reservation.demands) > 0)
+}
+
+// settles reports whether a policy says what was reserved has really cost.
+func (v *reservation) settles() bool { return v.stored.settles() || v.local.settles() }
+
+func (v *reserved) settles() bool {
+	return slices.ContainsFunc(v.askers, func(a asker) bool { return a.settle != nil })
+}
+
+// settle settles what a request has cost, when its handler has returned or panicked. If
+// the answer is left to others, that waits until they give it, or until the request ends.
+// If nobody would tell of that end, or it has come already, it does not wait.
+func (g *Guard) settle(x *exchange, r *http.Request, served Served) {
+	s := &x.reservation.settlement
+	if served.Unanswered && x.Done() != nil && x.Err() == nil {
+		r = detached(r)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.settled && !s.waiting {
+			s.waiting, s.served = true, served
+			s.stop = context.AfterFunc(x.Context, func() { g.settleUnanswered(x, r) })
+		}
+		return
+	}
+	s.mu.Lock()
+	first := !s.settled
+	s.settled = true
+	if s.waiting {
+		s.stop()
+	}
+	s.mu.Unlock()
+	if first {
+		g.settleBy(x, r, served)
+	}
+}
+
+// answered returns what to settle by, if the answer was waited for.
+func (s *settlement) answered() (served Served, waited bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.settled || !s.waiting {
+		return Served{}, false
+	}
+	s.settled = true
+	s.stop()
+	return s.served, true
+}
+
+// Answered tells that the response to a request begins, with its status. The writer that
+// [Guard.Serve] gives to the handler notices that by itself, so an adapter needs this only
+// where a framework can answer past that writer and has a hook for it. It matters only
+// when the handler has left the answer to others, and then once. r is the request that
+// [Guard.Check] has returned. Informational responses do not count.
+func (g *Guard) Answered(r *http.Request, status int) {
+	x, ok := r.Context().(*exchange)
+	if !ok || x.guard != g || x.reservation == nil || !final(status) {
+		return
+	}
+	if served, waited := x.reservation.settlement.answered(); waited {
+		served.Status, served.Unanswered = status, false
+		g.settleBy(x, r, served)
+	}
+}
+
+// settleUnanswered settles a request that has ended and was not seen to be answered. It
+// runs on a goroutine of its own, where a panic would end the program.
+func (g *Guard) settleUnanswered(x *exchange, r *http.Request) {
+	defer func() { //nolint:contextcheck // the request has it
+		if reason := recover(); reason != nil {
+			g.log.panicked(r.Context(), reason)
+		}
+	}()
+	if served, waited := x.reservation.settlement.answered(); waited {
+		g.settleBy(x, r, served)
+	}
+}
+
+// detached returns a request that can be looked at when it has ended. A framework uses its
+// context for another request then, so no more than the route is kept of it.
+func detached(r *http.Request) *http.Request {
+	return r.WithContext(keyfuncs.WithMatched(r.Context(), onlyRoute(routeOf(r))))
+}
+
+// onlyRoute is what is known of the route of a request that has ended.
+type onlyRoute string
+
+func (o onlyRoute) Route() string         { return string(o) }
+func (onlyRoute) PathValue(string) string { return "" }
+
+// settleBy settles what a request has cost, by what the policies' Settle functions say. It
+// is one call to the store for all policies, and none if they have reserved what is
+// right. It goes through even if the client has gone away. Options.Observe is told.
+func (g *Guard) settleBy(x *exchange, r *http.Request, served Served) {
+	v := x.reservation
+	ctx := context.WithoutCancel(r.Context())
+	for _, d := range v.demands {
+		g.settleOutside(ctx, r, d, served)
+	}
+	if !v.settles() {
+		return
+	}
+	outcomes := append([]Outcome(nil), x.own()...)
+	costs := x.realCosts(r, outcomes, served)
+	stored, local := costs[:len(v.stored.askers)], costs[len(costs)-len(v.local.askers):]
+	start := time.Now()
+	g.sawSettled(v, stored)
+	err := errors.Join(v.stored.settle(ctx, stored), v.local.settle(ctx, local))
+	g.report(&Event{ //nolint:contextcheck // the request has it
+		Request: r, Outcomes: outcomes, Reserved: x.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+	})
+}
+
+// realCosts returns what has really been the cost of each outcome, which it writes to
+// the outcomes, too.
+func (x *exchange) realCosts(r *http.Request, outcomes []Outcome, served Served) []int {
+	v := x.reservation
+	v.stored.settled(r, outcomes[:len(v.stored.askers)], served)
+	v.local.settled(r, outcomes[len(outcomes)-len(v.local.askers):], served)
+	return x.raised.settledAt(outcomes)
+}
+
+// settled writes what the checks have really cost, as their policies say, into their
+// outcomes.
+func (v *reserved) settled(r *http.Request, outcomes []Outcome, served Served) {
+	for i := range v.askers {
+		o, settle := &outcomes[i], v.askers[i].settle
+		if settle != nil && o.Decision.Allowed {
+			served.Cost = o.Cost
+			o.Cost = max(0, settle(r, served))
+		}
+	}
+}
+
+func (v *reserved) settle(ctx context.Context, costs []int) error {
+	if v.of == nil {
+		return nil
+	}
+	err := v.of.Settle(ctx, costs...)
+	if err != nil && v.of.SettleLater(costs...) == nil {
+		return fmt.Errorf("ratelimit: what was not settled is tried again: %w", err)
+	}
+	return err
+}
+
+// settleOutside has a limiter in front settle what it has charged, as a policy of this
+// one demands. If that is still to be settled, the one in front tells of it.
+func (g *Guard) settleOutside(ctx context.Context, r *http.Request, d demand, served Served) {
+	reserved := d.of.own()[d.place : d.place+1]
+	charged := reserved[0]
+	charged.Cost = max(0, d.settle(r, served))
+	more := d.of.raise(d.place, charged.Cost)
+	if more == 0 || charged.Shadow {
+		return
+	}
+	start := time.Now()
+	err := d.of.guard.charge(ctx, &charged, more)
+	g.report(&Event{ //nolint:contextcheck // the request has it
+		Request: r, Outcomes: []Outcome{charged}, Reserved: reserved,
+		Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+	})
+}
+
+// charge charges the key of an outcome some more: where that was decided.
+func (g *Guard) charge(ctx context.Context, o *Outcome, more int) error {
+	if g.fallback != nil {
+		g.fallback.ObserveCharged(o.Key, o.Decision.Limit, more)
+	}
+	if o.Decision.Degraded {
+		return nil
+	}
+	return g.limiter.Charge(ctx, o.Key, o.Decision.Limit, more)
+}
+
+// Serve runs the handler of a request that [Guard.Check] has returned and let through, and
+// settles what the request has cost, once. Every adapter calls it, for every such request.
+//
+// next is called once, with r and the writer to hand to the handler. That is w itself, or,
+// where a policy has Settle, a writer around it that notices the response. It can do what w
+// can do, and it has to stay in use for whatever answers the request later on.
+//
+// next returns 0 if nothing is left to be answered. A framework whose handlers return
+// errors, which are answered further out, returns the status that the error is going to
+// have, or 500 if it has none. The request is then settled when the response begins, or
+// when the request ends. A panic is left to be answered in the same way, and goes on.
+//
+// After the handler, the request that was given to Check has the Pattern that an inner
+// router has found. If the key functions have asked for the route before it was known,
+// Options.Logger is warned, once.
+func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) (unanswered int)) {
+	x, ok := r.Context().(*exchange)
+	if !ok || x.guard != g { // Check has not asked about it
+		next(w, r)
+		return
+	}
+	before := r.Pattern
+	defer x.tellPattern(r, before) // also after a panic
+	if x.settles() {
+		g.serveWatched(x, w, r, next)
+	} else {
+		next(w, r)
+	}
+	x.tellPattern(r, before) // the adapter's Matched may look there
+	g.returned(x, r)
+}
+
+// serveWatched runs a handler, and settles what that has cost.
+func (g *Guard) serveWatched(x *exchange, w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) int) {
+	watched := watchFor(w, func(status int) { g.Answered(r, status) })
+	unanswered := http.StatusInternalServerError // of a panic
+	returned := false
+	defer func() {
+		served := watched.served(!returned)
+		if unanswered != 0 && !watched.answered() {
+			served.Status, served.Unanswered = unanswered, true
+		}
+		g.settle(x, r, served)
+	}()
+	unanswered = next(watched, r)
+	returned = true
+}
+
+// tellPattern tells the request that was given to Check what pattern a router further
+// inside has found, unless somebody else has told it.
+func (x *exchange) tellPattern(r *http.Request, before string) {
+	if r.Pattern != before && x.given.Pattern == before {
+		x.given.Pattern = r.Pattern
+	}
+}
