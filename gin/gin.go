@@ -12,35 +12,34 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 // Middleware puts a limiter in front of the handlers that follow it.
 type Middleware = gin.HandlerFunc
 
-// These are the types of package nethttp.
+// These are the types of package guard.
 type (
-	Policy     = ratelimit.Policy
-	Options    = ratelimit.Options
-	ErrorMode  = ratelimit.ErrorMode
-	Event      = ratelimit.Event
-	Outcome    = ratelimit.Outcome
-	Unanswered = ratelimit.Unanswered
-	Guard      = ratelimit.Guard
-	Refusal    = ratelimit.Refusal
-	Problem    = ratelimit.Problem
-	Served     = ratelimit.Served
+	Policy     = guard.Policy
+	Options    = guard.Options
+	ErrorMode  = guard.ErrorMode
+	Event      = guard.Event
+	Outcome    = guard.Outcome
+	Unanswered = guard.Unanswered
+	Refusal    = guard.Refusal
+	Problem    = guard.Problem
+	Served     = guard.Served
 )
 
 // ProblemType is the media type of a [Problem].
-const ProblemType = ratelimit.ProblemType
+const ProblemType = guard.ProblemType
 
 // What happens to a request when the store cannot answer; see package nethttp.
 const (
-	FailOpen   = ratelimit.FailOpen
-	FailClosed = ratelimit.FailClosed
-	Fallback   = ratelimit.Fallback
+	FailOpen   = guard.FailOpen
+	FailClosed = guard.FailClosed
+	Fallback   = guard.Fallback
 )
 
 // New returns a middleware that asks all policies about each request, in one
@@ -50,16 +49,16 @@ const (
 // Limits with the same numbers, the same key and no name are one limit, whichever
 // middlewares they are given to: see [core.Limit.Named].
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
-	guard := ratelimit.NewGuard(l, options, policies...)
+	g := guard.Must(guard.New(l, options, policies...))
 	return func(c *gin.Context) {
-		request, refusal := guard.Check(c.Writer.Header(), c.Request, matched{c})
+		request, refusal := g.Check(c.Writer.Header(), c.Request, matched{c})
 		c.Request = request
 		if refusal != nil {
 			c.Abort()
 			refusal.ServeHTTP(c.Writer, request)
 			return
 		}
-		guard.Serve(c.Writer, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+		g.Serve(c.Writer, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
 			return serve(c, w)
 		})
 	}
@@ -199,23 +198,23 @@ func SlidingLog(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Fun
 // choose: he makes no more keys than his address may make requests. See package
 // nethttp.
 func Layered(l *core.Limiter, options Options, address, user Policy) Middleware {
-	return New(l, options, ratelimit.Layers(address, user)...)
+	return New(l, options, guard.Layers(address, user)...)
 }
 
 // PolicyFor returns a policy for a limit by the join of some key functions, or by
 // the peer's address if there are none.
 func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
-	return ratelimit.PolicyFor(limit, by...)
+	return guard.PolicyFor(limit, by...)
 }
 
 // DecisionFrom returns what the limiters in front of a handler have decided about
 // its request, given the context of that request; see package nethttp.
-func DecisionFrom(ctx context.Context) []Outcome { return ratelimit.DecisionFrom(ctx) }
+func DecisionFrom(ctx context.Context) []Outcome { return guard.DecisionFrom(ctx) }
 
 // Compare returns an Options.Observe that counts how the verdicts of a shadow policy
 // compare with what is enforced; see package nethttp.
 func Compare(c *core.Comparison, candidate string, next func(Event)) func(Event) {
-	return ratelimit.Compare(c, candidate, next)
+	return guard.Compare(c, candidate, next)
 }
 
 // MergeUpstream makes one set of limit headers out of those of the limiters in front of a
@@ -225,7 +224,7 @@ func Compare(c *core.Comparison, candidate string, next func(Event)) func(Event)
 //	router.Any("/*path", gin.WrapH(ratelimit.MergeUpstream(proxy)))
 //
 // It panics if the proxy is nil.
-func MergeUpstream(proxy http.Handler) http.Handler { return ratelimit.MergeUpstream(proxy) }
+func MergeUpstream(proxy http.Handler) http.Handler { return guard.MergeUpstream(proxy) }
 
 // User names the requests of a user, "user:42", by what earlier middleware has
 // put into the [gin.Context]: User("user_id") reads c.Get("user_id"), which must

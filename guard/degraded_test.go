@@ -26,7 +26,7 @@ func TestFullFallbackFailsClosed(t *testing.T) {
 	for _, err := range []error{core.Overloaded, core.Unreachable} {
 		observed := Event{}
 		options := Options{OnError: Fallback, OnOverload: Fallback, Observe: func(e Event) { observed = e }}
-		g := NewGuard(core.New(lost{err: err}), options, Policy{Limit: core.Leaky(1, core.PerDay(1)), By: byPath})
+		g := Must(New(core.New(lost{err: err}), options, Policy{Limit: core.Leaky(1, core.PerDay(1)), By: byPath}))
 		g.fallback = core.NewFallback(1, 1)
 		status := func(path string) int {
 			w := httptest.NewRecorder()

@@ -14,7 +14,7 @@ func TestWhatIsRememberedOfALimiterGoesWithIt(t *testing.T) {
 	id := func() weak.Pointer[core.Limiter] {
 		limiter := core.New(core.NewMemory())
 		for n := range mostBuilt + 100 {
-			_ = NewGuard(limiter, Options{}, PolicyFor(core.Leaky(n+1, core.PerSecond(1))))
+			_ = Must(New(limiter, Options{}, PolicyFor(core.Leaky(n+1, core.PerSecond(1)))))
 		}
 		id := weak.Make(limiter)
 		if n := len(builtOf(id).places); n != mostBuilt {

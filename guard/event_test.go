@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -26,18 +27,18 @@ func (silent) Decide(context.Context, []core.Check, []core.Decision) error { ret
 // they do then; those that this process decides by itself are outcomes.
 func TestEventNamesWhoWasNotAnswered(t *testing.T) {
 	one := func(name string) core.Limit { return core.FixedWindow(1, time.Hour).Named(name) }
-	var events []ratelimit.Event
-	options := ratelimit.Options{Observe: func(e ratelimit.Event) { events = append(events, e) }}
-	policies := []ratelimit.Policy{
+	var events []guard.Event
+	options := guard.Options{Observe: func(e guard.Event) { events = append(events, e) }}
+	policies := []guard.Policy{
 		{Limit: one("open")},
 		{Limit: one("shadow"), Shadow: true},
-		{Limit: one("own"), OnError: ratelimit.Fallback},
+		{Limit: one("own"), OnError: guard.Fallback},
 	}
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
-	check := func(policies []ratelimit.Policy) ratelimit.Event {
+	check := func(policies []guard.Policy) guard.Event {
 		t.Helper()
 		events = nil
-		ratelimit.NewGuard(core.New(silent{}), options, policies...).Check(make(http.Header), request, nil)
+		guard.Must(guard.New(core.New(silent{}), options, policies...)).Check(make(http.Header), request, nil)
 		if len(events) != 1 {
 			t.Fatalf("%d events, want 1", len(events))
 		}
@@ -45,32 +46,32 @@ func TestEventNamesWhoWasNotAnswered(t *testing.T) {
 	}
 
 	e := check(policies)
-	want := []ratelimit.Unanswered{
-		{Policy: "open", Limit: one("open"), Mode: ratelimit.FailOpen},
-		{Policy: "shadow", Limit: one("shadow"), Mode: ratelimit.FailOpen, Shadow: true},
+	want := []guard.Unanswered{
+		{Policy: "open", Limit: one("open"), Mode: guard.FailOpen},
+		{Policy: "shadow", Limit: one("shadow"), Mode: guard.FailOpen, Shadow: true},
 	}
 	if !slices.Equal(e.Unanswered, want) || len(e.Outcomes) != 1 || e.Outcomes[0].Policy != "own" || !e.Degraded() || e.Status != 0 {
 		t.Errorf("%+v, want two unanswered and one outcome", e)
 	}
 
-	e = check(append(policies, ratelimit.Policy{Limit: one("closed"), OnError: ratelimit.FailClosed}))
-	if len(e.Unanswered) != 4 || e.Unanswered[2].Mode != ratelimit.FailClosed || !e.Degraded() || e.Status != http.StatusServiceUnavailable {
+	e = check(append(policies, guard.Policy{Limit: one("closed"), OnError: guard.FailClosed}))
+	if len(e.Unanswered) != 4 || e.Unanswered[2].Mode != guard.FailClosed || !e.Degraded() || e.Status != http.StatusServiceUnavailable {
 		t.Errorf("%+v, want nobody answered", e)
 	}
 
-	e = check(append(policies, ratelimit.Policy{
+	e = check(append(policies, guard.Policy{
 		Limit: one("broken"), By: func(*http.Request) (string, error) { return "", errDown },
 	}))
-	if !slices.Equal(e.Unanswered, []ratelimit.Unanswered{{Policy: "broken", Limit: one("broken")}}) || e.Status != http.StatusInternalServerError {
+	if !slices.Equal(e.Unanswered, []guard.Unanswered{{Policy: "broken", Limit: one("broken")}}) || e.Status != http.StatusInternalServerError {
 		t.Errorf("%+v, want the policy that could not say what to ask", e)
 	}
 }
 
 func TestEventTellsNothingUnusualWhenAllIsWell(t *testing.T) {
-	var event ratelimit.Event
-	guard := ratelimit.NewGuard(core.New(core.NewMemory()), ratelimit.Options{Observe: func(e ratelimit.Event) { event = e }},
-		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour), By: keyfuncs.Global})
-	guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil)
+	var event guard.Event
+	g := guard.Must(guard.New(core.New(core.NewMemory()), guard.Options{Observe: func(e guard.Event) { event = e }},
+		guard.Policy{Limit: core.FixedWindow(1, time.Hour), By: keyfuncs.Global}))
+	g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil)
 	if event.Degraded() || event.Unanswered != nil || event.Reserved != nil || event.Held != 0 || len(event.Outcomes) != 1 {
 		t.Errorf("%+v", event)
 	}
@@ -78,7 +79,7 @@ func TestEventTellsNothingUnusualWhenAllIsWell(t *testing.T) {
 
 // A shadow that alone was not answered spoils nothing, and is marked by itself.
 func TestAShadowAloneDegradesNoEvent(t *testing.T) {
-	e := ratelimit.Event{Outcomes: []ratelimit.Outcome{
+	e := guard.Event{Outcomes: []guard.Outcome{
 		{Decision: core.Decision{Allowed: true}}, {Shadow: true, Decision: core.Decision{Degraded: true}},
 	}}
 	if e.Degraded() {
@@ -91,12 +92,12 @@ func TestAShadowAloneDegradesNoEvent(t *testing.T) {
 }
 
 func TestEventTellsWhatWasReserved(t *testing.T) {
-	var events []ratelimit.Event
-	limit := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{Observe: func(e ratelimit.Event) { events = append(events, e) }},
-		ratelimit.Policy{
+	var events []guard.Event
+	limit := ratelimit.New(core.New(core.NewMemory()), guard.Options{Observe: func(e guard.Event) { events = append(events, e) }},
+		guard.Policy{
 			Limit:  core.FixedWindow(100, time.Hour),
 			Cost:   func(*http.Request) int { return 30 },
-			Settle: func(*http.Request, ratelimit.Served) int { return 7 },
+			Settle: func(*http.Request, guard.Served) int { return 7 },
 		})
 	limit(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	if len(events) != 2 || !events[1].Settled || events[1].Outcomes[0].Cost != 7 || events[1].Reserved[0].Cost != 30 || events[1].Degraded() {
@@ -107,16 +108,16 @@ func TestEventTellsWhatWasReserved(t *testing.T) {
 func TestEventTellsHowLongARequestWasHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held []time.Duration
-		guard := ratelimit.NewGuard(core.New(core.NewMemory()),
-			ratelimit.Options{Observe: func(e ratelimit.Event) { held = append(held, e.Held) }},
-			ratelimit.Policy{Limit: core.Shaping(5, core.Per(1, 3*time.Second))})
+		g := guard.Must(guard.New(core.New(core.NewMemory()),
+			guard.Options{Observe: func(e guard.Event) { held = append(held, e.Held) }},
+			guard.Policy{Limit: core.Shaping(5, core.Per(1, 3*time.Second))}))
 		request := httptest.NewRequest(http.MethodGet, "/", nil)
 		for range 2 {
-			guard.Check(make(http.Header), request, nil)
+			g.Check(make(http.Header), request, nil)
 		}
 		leaving, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		guard.Check(make(http.Header), request.WithContext(leaving), nil)
+		g.Check(make(http.Header), request.WithContext(leaving), nil)
 		if !slices.Equal(held, []time.Duration{0, 3 * time.Second, time.Second}) {
 			t.Errorf("held for %v, want not at all, until its turn, and until it left", held)
 		}

@@ -20,12 +20,12 @@ import (
 // says whether the request may go on. An adapter for another framework translates
 // that into the framework's idiom:
 //
-//	request, refusal := guard.Check(w.Header(), r, nil)
+//	request, refusal := g.Check(w.Header(), r, nil)
 //	if refusal != nil {
 //		refusal.ServeHTTP(w, request)
 //		return
 //	}
-//	guard.Serve(w, request, func(w http.ResponseWriter, r *http.Request) int {
+//	g.Serve(w, request, func(w http.ResponseWriter, r *http.Request) int {
 //		next.ServeHTTP(w, r)
 //		return 0 // or the status of an error that the framework is going to answer
 //	})
@@ -43,16 +43,19 @@ type Guard struct {
 	place    *placement
 }
 
-// NewGuard returns a Guard. It talks to nobody. It panics with the reason if the
-// limiter is nil, if there is no policy, if one has an invalid limit, or both or
-// neither of Limit and LimitFor, and if two have one name.
-func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
-	if l == nil {
-		panic("ratelimit: the limiter is nil")
+// New returns a Guard that has the limiter decide about all policies of a request
+// together. It talks to nobody.
+//
+// It returns the reason as an error if the limiter is nil, if there is no policy, if one
+// has an invalid limit, or both or neither of Limit and LimitFor, if two have one name,
+// and if a mode, a number or a unit makes no sense.
+func New(limiter *core.Limiter, options Options, policies ...Policy) (*Guard, error) {
+	if limiter == nil {
+		return nil, errors.New("ratelimit: the limiter is nil")
 	}
 	fallback, err := newFallback(options, policies)
 	if err := errors.Join(options.check(), checkPolicies(policies), err); err != nil {
-		panic("ratelimit: " + err.Error())
+		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
 	if options.Headers == nil {
 		options.Headers = headers.Draft
@@ -63,7 +66,7 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 	if options.OnOverload == unsaid {
 		options.OnOverload = FailClosed
 	}
-	warnOfEqual(l, &options, policies)
+	warnOfEqual(limiter, &options, policies)
 	place := newPlacement(&options, policies)
 	policies = slices.Clone(policies)
 	for i := range policies {
@@ -72,7 +75,7 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 		}
 	}
 	g := &Guard{
-		limiter:  l,
+		limiter:  limiter,
 		options:  options,
 		policies: policies,
 		names:    names(policies),
@@ -82,6 +85,17 @@ func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
 	}
 	g.writer = headers.Prepare(options.Headers, g.described())
 	g.fallback = fallback
+	return g, nil
+}
+
+// Must returns the Guard that [New] has returned, and panics with the message of its error
+// if there is one. It is for programs and adapters that build a Guard when they start:
+//
+//	g := guard.Must(guard.New(limiter, guard.Options{}, policies...))
+func Must(g *Guard, err error) *Guard {
+	if err != nil {
+		panic(err.Error())
+	}
 	return g
 }
 

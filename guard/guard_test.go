@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -30,11 +31,11 @@ func get(h http.Handler, url string) *http.Response {
 }
 
 func TestManyPoliciesKeepTheirOrder(t *testing.T) {
-	var policies []ratelimit.Policy
+	var policies []guard.Policy
 	var want, shadows []string
 	for i := range 30 {
 		name := fmt.Sprintf("p%d", i)
-		policies = append(policies, ratelimit.Policy{Limit: core.FixedWindow(9, time.Hour).Named(name), Shadow: i%3 == 0})
+		policies = append(policies, guard.Policy{Limit: core.FixedWindow(9, time.Hour).Named(name), Shadow: i%3 == 0})
 		if i%3 == 0 {
 			shadows = append(shadows, name)
 		} else {
@@ -43,7 +44,7 @@ func TestManyPoliciesKeepTheirOrder(t *testing.T) {
 	}
 	want = append(want, shadows...)
 	var got []string
-	options := ratelimit.Options{Observe: func(e ratelimit.Event) {
+	options := guard.Options{Observe: func(e guard.Event) {
 		for _, o := range e.Outcomes {
 			got = append(got, o.Policy)
 		}
@@ -54,17 +55,33 @@ func TestManyPoliciesKeepTheirOrder(t *testing.T) {
 	}
 }
 
+// Programs that read policies from a file want to go on with those that they have.
+func TestNewReturnsWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		limiter *core.Limiter
+		policy  guard.Policy
+		want    string
+	}{
+		{nil, guard.Policy{Limit: core.Leaky(1, core.PerSecond(1))}, "ratelimit: the limiter is nil"},
+		{memory(), guard.Policy{}, "ratelimit: policy 0 has no limit: set Limit or LimitFor"},
+	} {
+		if g, err := guard.New(c.limiter, guard.Options{}, c.policy); g != nil || err == nil || err.Error() != c.want {
+			t.Errorf("New returns %v and %v, want the error %q", g, err, c.want)
+		}
+	}
+}
+
 func TestCheckGivesAdaptersAllTheyNeed(t *testing.T) {
-	guard := ratelimit.NewGuard(memory(), ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("one")})
+	g := guard.Must(guard.New(memory(), guard.Options{}, guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("one")}))
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 
 	header := make(http.Header)
-	request, refusal := guard.Check(header, r, nil)
-	if refusal != nil || header.Get("RateLimit") == "" || len(ratelimit.DecisionFrom(request.Context())) != 1 {
+	request, refusal := g.Check(header, r, nil)
+	if refusal != nil || header.Get("RateLimit") == "" || len(guard.DecisionFrom(request.Context())) != 1 {
 		t.Fatalf("refusal %+v, header %v: want an admission with headers and a decision", refusal, header)
 	}
 
-	_, refusal = guard.Check(header, r, nil)
+	_, refusal = g.Check(header, r, nil)
 	if refusal == nil || refusal.Status != http.StatusTooManyRequests || header.Get("Retry-After") != "3600" {
 		t.Fatalf("refusal %+v, header %v: want 429 for an hour", refusal, header)
 	}
@@ -119,8 +136,8 @@ func TestRefusedMayStreamHijackAndSendEarlyHints(t *testing.T) {
 	}
 	for name, c := range hooks {
 		t.Run(name, func(t *testing.T) {
-			options := ratelimit.Options{Refused: func(w http.ResponseWriter, r *http.Request, _ *ratelimit.Refusal) { c.answer(w, r) }}
-			limiter := ratelimit.New(memory(), options, ratelimit.Policy{Limit: core.Leaky(1, core.PerHour(1)), Cost: func(*http.Request) int { return 2 }})
+			options := guard.Options{Refused: func(w http.ResponseWriter, r *http.Request, _ *guard.Refusal) { c.answer(w, r) }}
+			limiter := ratelimit.New(memory(), options, guard.Policy{Limit: core.Leaky(1, core.PerHour(1)), Cost: func(*http.Request) int { return 2 }})
 			var log strings.Builder // the server complains about a second answer
 			h := limiter(http.HandlerFunc(ok))
 			var serving sync.WaitGroup // for a server does not wait for who has taken a connection
@@ -181,9 +198,9 @@ func TestTheContextOfALimitedRequestIsCancelled(t *testing.T) {
 
 // What passes is charged, however short the time is that a request has.
 func TestNoErrorModeLetsARequestPassWhoseTimeIsUp(t *testing.T) {
-	for _, mode := range []ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailClosed, ratelimit.Fallback} {
+	for _, mode := range []guard.ErrorMode{guard.FailOpen, guard.FailClosed, guard.Fallback} {
 		limiter, two, ran := memory(), core.FixedWindow(2, time.Hour), 0
-		limit := ratelimit.New(limiter, ratelimit.Options{OnError: mode}, ratelimit.Policy{Limit: two, By: keyfuncs.Global})
+		limit := ratelimit.New(limiter, guard.Options{OnError: mode}, guard.Policy{Limit: two, By: keyfuncs.Global})
 		h := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran++ }))
 		for range 50 {
 			ctx, cancel := context.WithTimeout(t.Context(), 1)
@@ -207,8 +224,8 @@ func TestNoErrorModeLetsARequestPassWhoseTimeIsUp(t *testing.T) {
 }
 
 func TestPoliciesCannotBeChangedFromOutside(t *testing.T) {
-	policies := []ratelimit.Policy{{Limit: core.FixedWindow(1, time.Hour)}}
-	h := ratelimit.New(memory(), ratelimit.Options{}, policies...)(http.HandlerFunc(ok))
+	policies := []guard.Policy{{Limit: core.FixedWindow(1, time.Hour)}}
+	h := ratelimit.New(memory(), guard.Options{}, policies...)(http.HandlerFunc(ok))
 	policies[0].Limit = core.FixedWindow(100, time.Hour)
 	get(h, "/")
 	if got := get(h, "/").StatusCode; got != http.StatusTooManyRequests {
@@ -220,7 +237,7 @@ func TestPoliciesCannotBeChangedFromOutside(t *testing.T) {
 }
 
 func TestErrorModesHaveNames(t *testing.T) {
-	for mode, want := range map[ratelimit.ErrorMode]string{ratelimit.FailOpen: "FailOpen", ratelimit.FailClosed: "FailClosed", ratelimit.Fallback: "Fallback", 0: "unsaid", 7: "ErrorMode(7)"} {
+	for mode, want := range map[guard.ErrorMode]string{guard.FailOpen: "FailOpen", guard.FailClosed: "FailClosed", guard.Fallback: "Fallback", 0: "unsaid", 7: "ErrorMode(7)"} {
 		if got := mode.String(); got != want {
 			t.Errorf("mode %d is %q, want %q", int(mode), got, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -26,8 +27,8 @@ var fine = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 func TestTwoStoresAreTwoLimits(t *testing.T) {
 	local, fleet := core.New(core.NewMemory()), core.New(core.NewMemory())
 	limit := core.Leaky(5, core.PerHour(1))
-	h := ratelimit.New(local, ratelimit.Options{}, ratelimit.PolicyFor(limit))(
-		ratelimit.New(fleet, ratelimit.Options{}, ratelimit.PolicyFor(limit))(fine))
+	h := ratelimit.New(local, guard.Options{}, guard.PolicyFor(limit))(
+		ratelimit.New(fleet, guard.Options{}, guard.PolicyFor(limit))(fine))
 	statuses(h, 3, "/")
 	for name, limiter := range map[string]*core.Limiter{"local": local, "fleet": fleet} {
 		if d, err := limiter.Peek(t.Context(), "ip:192.0.2.1", limit); err != nil || d.Remaining != 2 {
@@ -40,8 +41,8 @@ func TestTwoStoresAreTwoLimits(t *testing.T) {
 func TestLookingIsNotPaying(t *testing.T) {
 	limiter := core.New(core.NewMemory())
 	limit := core.Leaky(2, core.PerHour(1))
-	h := ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{Limit: limit, Cost: func(*http.Request) int { return 0 }})(
-		ratelimit.New(limiter, ratelimit.Options{}, ratelimit.PolicyFor(limit))(fine))
+	h := ratelimit.New(limiter, guard.Options{}, guard.Policy{Limit: limit, Cost: func(*http.Request) int { return 0 }})(
+		ratelimit.New(limiter, guard.Options{}, guard.PolicyFor(limit))(fine))
 	if got := statuses(h, 5, "/"); got[http.StatusOK] != 2 || got[http.StatusTooManyRequests] != 3 {
 		t.Errorf("statuses %v, want 2 of 200 and 3 of 429", got)
 	}
@@ -51,14 +52,14 @@ func TestLookingIsNotPaying(t *testing.T) {
 func TestAPolicyHasOneName(t *testing.T) {
 	limit := core.Leaky(5, core.PerSecond(1))
 	var seen []string
-	h := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{
-		Observe: func(e ratelimit.Event) {
+	h := ratelimit.New(core.New(core.NewMemory()), guard.Options{
+		Observe: func(e guard.Event) {
 			for _, o := range e.Outcomes {
 				seen = append(seen, o.Key+" "+o.Policy)
 			}
 		},
-	}, ratelimit.Policy{Limit: limit, Skip: func(r *http.Request) bool { return r.URL.Path == "/b" }},
-		ratelimit.Policy{Limit: limit, By: keyfuncs.Global})(fine)
+	}, guard.Policy{Limit: limit, Skip: func(r *http.Request) bool { return r.URL.Path == "/b" }},
+		guard.Policy{Limit: limit, By: keyfuncs.Global})(fine)
 	statuses(h, 1, "/a")
 	statuses(h, 1, "/b")
 	want := []string{"ip:192.0.2.1 leaky:5:1/s", "global leaky:5:1/s-2", "global leaky:5:1/s-2"}

@@ -73,10 +73,10 @@ func TestAnOutageIsLoggedAtFirstAndThenOnceInAWhile(t *testing.T) {
 		l, log := logger(slog.LevelInfo)
 		request := httptest.NewRequest(http.MethodGet, "/", nil)
 		observed := 0 // whoever observes has the log all the same
-		guard := NewGuard(core.New(failing{}), Options{Logger: l, Observe: func(Event) { observed++ }},
-			Policy{Limit: core.FixedWindow(1, time.Minute)})
+		g := Must(New(core.New(failing{}), Options{Logger: l, Observe: func(Event) { observed++ }},
+			Policy{Limit: core.FixedWindow(1, time.Minute)}))
 		ask := func() {
-			if _, refusal := guard.Check(make(http.Header), request, nil); refusal != nil {
+			if _, refusal := g.Check(make(http.Header), request, nil); refusal != nil {
 				t.Errorf("refused with %d, want to fail open", refusal.Status)
 			}
 		}
@@ -105,10 +105,10 @@ func TestAnOutageIsLoggedAtFirstAndThenOnceInAWhile(t *testing.T) {
 func TestAnOutageIsLoggedByTheDefaultLogger(t *testing.T) {
 	l, log := logger(slog.LevelInfo)
 	before := slog.Default()
-	guard := NewGuard(core.New(failing{}), Options{}, Policy{Limit: core.FixedWindow(1, time.Minute)})
+	g := Must(New(core.New(failing{}), Options{}, Policy{Limit: core.FixedWindow(1, time.Minute)}))
 	slog.SetDefault(l)
 	defer slog.SetDefault(before)
-	guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil)
+	g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil)
 	if got := lines(t, log); len(got) != 1 {
 		t.Errorf("logged %v, want one line", got)
 	}
@@ -116,13 +116,13 @@ func TestAnOutageIsLoggedByTheDefaultLogger(t *testing.T) {
 
 func TestAFailedSettlementIsLogged(t *testing.T) {
 	l, log := logger(slog.LevelInfo)
-	guard := NewGuard(core.New(unsettled{core.NewMemory()}), Options{Logger: l}, Policy{
+	g := Must(New(core.New(unsettled{core.NewMemory()}), Options{Logger: l}, Policy{
 		Limit:  core.FixedWindow(9, time.Minute),
 		Settle: func(*http.Request, Served) int { return 0 },
-	})
+	}))
 	w := httptest.NewRecorder()
-	request, _ := guard.Check(w.Header(), httptest.NewRequest(http.MethodGet, "/", nil), nil)
-	guard.Serve(w, request, func(http.ResponseWriter, *http.Request) int { return 0 })
+	request, _ := g.Check(w.Header(), httptest.NewRequest(http.MethodGet, "/", nil), nil)
+	g.Serve(w, request, func(http.ResponseWriter, *http.Request) int { return 0 })
 	expectLines(t, log, map[string]any{
 		"level": "WARN", "msg": "ratelimit: what a request has cost could not be settled",
 		"failure": "other", "error": "the store is down", "unlogged": 0,
@@ -134,11 +134,11 @@ func TestRefusalsAreLoggedForWhoDebugs(t *testing.T) {
 	request.RemoteAddr = "203.0.113.9:1234"
 	for level, want := range map[slog.Level]int{slog.LevelDebug: 1, slog.LevelInfo: 0} {
 		l, log := logger(level)
-		guard := NewGuard(core.New(core.NewMemory()), Options{Logger: l},
+		g := Must(New(core.New(core.NewMemory()), Options{Logger: l},
 			Policy{Limit: core.FixedWindow(1, time.Hour).Named("hourly")},
-			Policy{Limit: core.FixedWindow(9, time.Minute), By: keyfuncs.Header("Authorization")})
+			Policy{Limit: core.FixedWindow(9, time.Minute), By: keyfuncs.Header("Authorization")}))
 		for range 2 {
-			guard.Check(make(http.Header), request, nil)
+			g.Check(make(http.Header), request, nil)
 		}
 		for _, told := range []string{"203.0.113.9", "s3cret", "secret"} {
 			if strings.Contains(log.String(), told) {
@@ -167,11 +167,11 @@ func TestWhatTheLogIsNotTold(t *testing.T) {
 	late, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	shaping := core.Shaping(5, core.Per(1, time.Hour))
-	guard := NewGuard(core.New(core.NewMemory()), Options{Logger: l}, Policy{Limit: shaping})
+	g := Must(New(core.New(core.NewMemory()), Options{Logger: l}, Policy{Limit: shaping}))
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	var statuses []int
 	for _, ctx := range []context.Context{t.Context(), gone, late} {
-		_, refusal := guard.Check(make(http.Header), request.WithContext(ctx), nil)
+		_, refusal := g.Check(make(http.Header), request.WithContext(ctx), nil)
 		if refusal != nil {
 			statuses = append(statuses, refusal.Status)
 		}

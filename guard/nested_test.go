@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -19,13 +20,13 @@ var shared = core.FixedWindow(100, 24*time.Hour).Named("shared")
 
 // nested has one request served behind two middlewares with the shared limit and key,
 // and returns how much that has used, and the events.
-func nested(t *testing.T, outer, inner ratelimit.Policy) (used int, events []ratelimit.Event) {
+func nested(t *testing.T, outer, inner guard.Policy) (used int, events []guard.Event) {
 	t.Helper()
 	limiter := core.New(core.NewMemory())
 	h := http.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	for _, p := range []ratelimit.Policy{inner, outer} {
+	for _, p := range []guard.Policy{inner, outer} {
 		p.Limit, p.By = shared, keyfuncs.Global
-		h = ratelimit.New(limiter, ratelimit.Options{Observe: func(e ratelimit.Event) { events = append(events, e) }}, p)(h)
+		h = ratelimit.New(limiter, guard.Options{Observe: func(e guard.Event) { events = append(events, e) }}, p)(h)
 	}
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	d, err := limiter.Peek(t.Context(), events[0].Outcomes[0].Key, shared)
@@ -37,26 +38,26 @@ func nested(t *testing.T, outer, inner ratelimit.Policy) (used int, events []rat
 
 func costs(n int) func(*http.Request) int { return func(*http.Request) int { return n } }
 
-func settles(n int) func(*http.Request, ratelimit.Served) int {
-	return func(*http.Request, ratelimit.Served) int { return n }
+func settles(n int) func(*http.Request, guard.Served) int {
+	return func(*http.Request, guard.Served) int { return n }
 }
 
-func settlesAsReserved(_ *http.Request, s ratelimit.Served) int { return s.Cost }
+func settlesAsReserved(_ *http.Request, s guard.Served) int { return s.Cost }
 
 // Whoever is further inside has a say in what a limit is charged that was met in front.
 func TestNestedPoliciesChargeWhatIsDearest(t *testing.T) {
 	for name, c := range map[string]struct {
-		outer, inner ratelimit.Policy
+		outer, inner guard.Policy
 		want         int
 		told         bool
 	}{
-		"the same cost":                      {ratelimit.Policy{}, ratelimit.Policy{}, 1, false},
-		"a dearer cost inside":               {ratelimit.Policy{}, ratelimit.Policy{Cost: costs(40)}, 40, true},
-		"a dearer cost in front":             {ratelimit.Policy{Cost: costs(40)}, ratelimit.Policy{Cost: costs(2)}, 40, false},
-		"a dearer cost inside that is right": {ratelimit.Policy{}, ratelimit.Policy{Cost: costs(40), Settle: settlesAsReserved}, 40, true},
-		"a settlement inside":                {ratelimit.Policy{}, ratelimit.Policy{Settle: settles(30)}, 30, true},
-		"a cheaper settlement inside":        {ratelimit.Policy{Cost: costs(5)}, ratelimit.Policy{Settle: settles(3)}, 5, false},
-		"settlements in both":                {ratelimit.Policy{Settle: settles(20)}, ratelimit.Policy{Settle: settles(30)}, 30, true},
+		"the same cost":                      {guard.Policy{}, guard.Policy{}, 1, false},
+		"a dearer cost inside":               {guard.Policy{}, guard.Policy{Cost: costs(40)}, 40, true},
+		"a dearer cost in front":             {guard.Policy{Cost: costs(40)}, guard.Policy{Cost: costs(2)}, 40, false},
+		"a dearer cost inside that is right": {guard.Policy{}, guard.Policy{Cost: costs(40), Settle: settlesAsReserved}, 40, true},
+		"a settlement inside":                {guard.Policy{}, guard.Policy{Settle: settles(30)}, 30, true},
+		"a cheaper settlement inside":        {guard.Policy{Cost: costs(5)}, guard.Policy{Settle: settles(3)}, 5, false},
+		"settlements in both":                {guard.Policy{Settle: settles(20)}, guard.Policy{Settle: settles(30)}, 30, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			used, events := nested(t, c.outer, c.inner)
@@ -81,9 +82,9 @@ func TestJoinedPoliciesSettleTheirOwnCost(t *testing.T) {
 	limiter := core.New(core.NewMemory())
 	limitFor := func(*http.Request) core.Limit { return shared }
 	var key string
-	h := ratelimit.New(limiter, ratelimit.Options{Observe: func(e ratelimit.Event) { key = e.Outcomes[0].Key }},
-		ratelimit.Policy{LimitFor: limitFor, By: keyfuncs.Global, Cost: costs(1), Settle: settlesAsReserved},
-		ratelimit.Policy{LimitFor: limitFor, By: keyfuncs.Global, Cost: costs(50), Settle: settles(2)},
+	h := ratelimit.New(limiter, guard.Options{Observe: func(e guard.Event) { key = e.Outcomes[0].Key }},
+		guard.Policy{LimitFor: limitFor, By: keyfuncs.Global, Cost: costs(1), Settle: settlesAsReserved},
+		guard.Policy{LimitFor: limitFor, By: keyfuncs.Global, Cost: costs(50), Settle: settles(2)},
 	)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	if d, err := limiter.Peek(t.Context(), key, shared); err != nil || d.Remaining != 98 {
@@ -109,9 +110,9 @@ func (o *outage) Decide(ctx context.Context, checks []core.Check, decisions []co
 func TestFallbackKnowsWhatNestedPoliciesCharge(t *testing.T) {
 	store := &outage{Store: core.NewMemory()}
 	limiter := core.New(store)
-	limit := func(settle func(*http.Request, ratelimit.Served) int) func(http.Handler) http.Handler {
-		return ratelimit.New(limiter, ratelimit.Options{OnError: ratelimit.Fallback},
-			ratelimit.Policy{Limit: shared, By: keyfuncs.Global, Settle: settle})
+	limit := func(settle func(*http.Request, guard.Served) int) func(http.Handler) http.Handler {
+		return ratelimit.New(limiter, guard.Options{OnError: guard.Fallback},
+			guard.Policy{Limit: shared, By: keyfuncs.Global, Settle: settle})
 	}
 	page := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	outer := limit(nil)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -28,8 +29,8 @@ func (j *journal) Write(line []byte) (int, error) {
 }
 
 // options are the default options with the journal as the logger.
-func (j *journal) options() ratelimit.Options {
-	return ratelimit.Options{Logger: slog.New(slog.NewJSONHandler(j, nil))}
+func (j *journal) options() guard.Options {
+	return guard.Options{Logger: slog.New(slog.NewJSONHandler(j, nil))}
 }
 
 // take returns what has been logged since it was last asked.
@@ -116,7 +117,7 @@ func TestAProxyIsNoticedWhereTheKeyIsThePeer(t *testing.T) {
 		name, _, _ := strings.Cut(test.line, ":")
 		t.Run(name, func(t *testing.T) {
 			var log journal
-			h := ratelimit.New(memory(), log.options(), ratelimit.PolicyFor(core.Leaky(100, core.PerSecond(1)).Named("api")))(fine)
+			h := ratelimit.New(memory(), log.options(), guard.PolicyFor(core.Leaky(100, core.PerSecond(1)).Named("api")))(fine)
 			serveOnce(h, forwarded())
 			log.expectNothing(t)
 			for range 3 {
@@ -129,7 +130,7 @@ func TestAProxyIsNoticedWhereTheKeyIsThePeer(t *testing.T) {
 
 func TestAProxyIsNoticedOnceHoweverManyAsk(t *testing.T) {
 	var log journal
-	h := ratelimit.New(memory(), log.options(), ratelimit.PolicyFor(core.Leaky(10_000, core.PerSecond(1))))(fine)
+	h := ratelimit.New(memory(), log.options(), guard.PolicyFor(core.Leaky(10_000, core.PerSecond(1))))(fine)
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
@@ -146,20 +147,20 @@ func TestAProxyIsNoticedOnceHoweverManyAsk(t *testing.T) {
 func TestWhoseKeyMayBeThePeers(t *testing.T) {
 	limit := core.Leaky(100, core.PerSecond(1))
 	proxies := keyfuncs.IP(keyfuncs.TrustedProxies("192.0.2.0/24"))
-	user := ratelimit.Policy{Limit: core.GCRA(100, core.PerSecond(1)), By: keyfuncs.Header("X-Api-Key")}
+	user := guard.Policy{Limit: core.GCRA(100, core.PerSecond(1)), By: keyfuncs.Header("X-Api-Key")}
 	for name, test := range map[string]struct {
-		policies []ratelimit.Policy
+		policies []guard.Policy
 		warned   bool
 	}{
-		"the default":                         {[]ratelimit.Policy{{Limit: limit}}, true},
-		"the default, by a shadow":            {[]ratelimit.Policy{{Limit: limit, Shadow: true}}, true},
-		"the default, by a limit per request": {[]ratelimit.Policy{{LimitFor: func(*http.Request) core.Limit { return limit }}}, true},
-		"the default, beside another key":     {[]ratelimit.Policy{user, {Limit: limit}}, true},
-		"the default of a layer":              {ratelimit.Layers(ratelimit.Policy{Limit: limit}, user), true},
-		"the peer, as somebody has written":   {[]ratelimit.Policy{{Limit: limit, By: keyfuncs.RemoteIP}}, false},
-		"a trust model":                       {[]ratelimit.Policy{{Limit: limit, By: proxies}}, false},
-		"a trust model of a layer":            {ratelimit.Layers(ratelimit.Policy{Limit: limit, By: proxies}, user), false},
-		"another key":                         {[]ratelimit.Policy{user}, false},
+		"the default":                         {[]guard.Policy{{Limit: limit}}, true},
+		"the default, by a shadow":            {[]guard.Policy{{Limit: limit, Shadow: true}}, true},
+		"the default, by a limit per request": {[]guard.Policy{{LimitFor: func(*http.Request) core.Limit { return limit }}}, true},
+		"the default, beside another key":     {[]guard.Policy{user, {Limit: limit}}, true},
+		"the default of a layer":              {guard.Layers(guard.Policy{Limit: limit}, user), true},
+		"the peer, as somebody has written":   {[]guard.Policy{{Limit: limit, By: keyfuncs.RemoteIP}}, false},
+		"a trust model":                       {[]guard.Policy{{Limit: limit, By: proxies}}, false},
+		"a trust model of a layer":            {guard.Layers(guard.Policy{Limit: limit, By: proxies}, user), false},
+		"another key":                         {[]guard.Policy{user}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log journal
@@ -176,14 +177,14 @@ func TestWhoseKeyMayBeThePeers(t *testing.T) {
 // Nobody looks for ever whether there is a proxy where clients connect directly.
 func TestAProxyIsLookedForOnlyForAWhile(t *testing.T) {
 	var log journal
-	h := ratelimit.New(memory(), log.options(), ratelimit.PolicyFor(core.Leaky(100_000, core.PerSecond(1))))(fine)
+	h := ratelimit.New(memory(), log.options(), guard.PolicyFor(core.Leaky(100_000, core.PerSecond(1))))(fine)
 	for range 9_999 {
 		serveOnce(h, forwarded())
 	}
 	serveOnce(h, forwarded("X-Forwarded-For: 203.0.113.9"))
 	log.expectWarning(t, "X-Forwarded-For")
 
-	h = ratelimit.New(memory(), log.options(), ratelimit.PolicyFor(core.Leaky(100_000, core.PerSecond(1))))(fine)
+	h = ratelimit.New(memory(), log.options(), guard.PolicyFor(core.Leaky(100_000, core.PerSecond(1))))(fine)
 	for range 10_000 {
 		serveOnce(h, forwarded())
 	}

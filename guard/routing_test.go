@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -75,8 +76,8 @@ func visit(h http.Handler, paths ...string) {
 }
 
 // by returns a policy that nobody exceeds.
-func by(funcs ...keyfuncs.Func) ratelimit.Policy {
-	return ratelimit.PolicyFor(core.Leaky(1000, core.PerSecond(1)), funcs...)
+func by(funcs ...keyfuncs.Func) guard.Policy {
+	return guard.PolicyFor(core.Leaky(1000, core.PerSecond(1)), funcs...)
 }
 
 // mostUntold is after how many requests without a route that is noticed.
@@ -85,11 +86,11 @@ const mostUntold = 100
 func TestARouteThatIsAskedForTooEarlyIsNoticed(t *testing.T) {
 	byRoute := by(keyfuncs.RemoteIP, keyfuncs.Route)
 	settled := byRoute
-	settled.Settle = func(*http.Request, ratelimit.Served) int { return 0 }
+	settled.Settle = func(*http.Request, guard.Served) int { return 0 }
 	underUse := func(limit ratelimit.Middleware) http.Handler { return &chiRouter{limit, twoRoutes(fine)} }
 	aroundWrapper := func(limit ratelimit.Middleware) http.Handler { return limit(hiding(twoPatterns(fine))) }
 	for name, test := range map[string]struct {
-		policy ratelimit.Policy
+		policy guard.Policy
 		site   site
 		asked  string
 	}{
@@ -122,7 +123,7 @@ func TestARouteThatIsKnownInTimeIsNoMistake(t *testing.T) {
 	byRoute, byAddress := by(keyfuncs.RemoteIP, keyfuncs.Route), by(keyfuncs.RemoteIP)
 	underUse := func(limit ratelimit.Middleware) http.Handler { return &chiRouter{limit, twoRoutes(fine)} }
 	for name, test := range map[string]struct {
-		policy ratelimit.Policy
+		policy guard.Policy
 		site   site
 	}{
 		"a mux":                    {byRoute, func(limit ratelimit.Middleware) http.Handler { return limit(twoPatterns(fine)) }},
@@ -136,12 +137,12 @@ func TestARouteThatIsKnownInTimeIsNoMistake(t *testing.T) {
 			return limit(hiding(twoPatterns(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = keyfuncs.Route(r) }))))
 		}},
 		"a limiter further inside that asks for it": {byAddress, func(limit ratelimit.Middleware) http.Handler {
-			return limit(hiding(twoPatterns(ratelimit.New(memory(), ratelimit.Options{}, byRoute)(fine))))
+			return limit(hiding(twoPatterns(ratelimit.New(memory(), guard.Options{}, byRoute)(fine))))
 		}},
 		"a limiter further outside that asks for it": {byAddress, func(limit ratelimit.Middleware) http.Handler {
-			return ratelimit.New(memory(), ratelimit.Options{}, byRoute)(twoPatterns(limit(fine)))
+			return ratelimit.New(memory(), guard.Options{}, byRoute)(twoPatterns(limit(fine)))
 		}},
-		"a limiter that denies": {ratelimit.Policy{
+		"a limiter that denies": {guard.Policy{
 			Limit: core.FixedWindow(1, time.Minute), By: byRoute.By, Cost: func(*http.Request) int { return 2 },
 		}, underUse},
 	} {
@@ -211,24 +212,24 @@ func nothing(http.ResponseWriter, *http.Request) int { return 0 }
 // An adapter that has no router of its own to ask leaves it to the request.
 func TestAPatternIsEnoughForAGuard(t *testing.T) {
 	var log journal
-	guard := ratelimit.NewGuard(memory(), log.options(), by(keyfuncs.RemoteIP, keyfuncs.Route))
+	g := guard.Must(guard.New(memory(), log.options(), by(keyfuncs.RemoteIP, keyfuncs.Route)))
 	r := httptest.NewRequest(http.MethodGet, "/items/7", nil)
 	r.Pattern = "GET /items/{id}"
 	for range 2 * mostUntold {
-		request, refusal := guard.Check(make(http.Header), r, nil)
+		request, refusal := g.Check(make(http.Header), r, nil)
 		if refusal != nil {
 			t.Fatalf("refused with %d", refusal.Status)
 		}
-		guard.Serve(httptest.NewRecorder(), request, nothing)
+		g.Serve(httptest.NewRecorder(), request, nothing)
 	}
 	log.expectNothing(t)
-	guard.Serve(httptest.NewRecorder(), r, nothing) // which Check has not returned
+	g.Serve(httptest.NewRecorder(), r, nothing) // which Check has not returned
 	log.expectNothing(t)
 
 	outside := httptest.NewRequest(http.MethodGet, "/items/7", nil)
-	request, _ := ratelimit.NewGuard(memory(), ratelimit.Options{}, by(keyfuncs.RemoteIP, keyfuncs.Route)).Check(make(http.Header), outside, nil)
+	request, _ := guard.Must(guard.New(memory(), guard.Options{}, by(keyfuncs.RemoteIP, keyfuncs.Route))).Check(make(http.Header), outside, nil)
 	request.Pattern = "GET /items/{id}"
-	guard.Serve(httptest.NewRecorder(), request, nothing) // which another Guard has returned
+	g.Serve(httptest.NewRecorder(), request, nothing) // which another Guard has returned
 	log.expectNothing(t)
 }
 
@@ -253,10 +254,10 @@ func TestAHandlerMayAskForTheRouteAsItLikes(t *testing.T) {
 // Where a limiter stands well, the route is soon no longer asked for twice.
 func TestRoutesAreComparedOnlyForAWhile(t *testing.T) {
 	asked := 0
-	guard := ratelimit.NewGuard(memory(), ratelimit.Options{}, ratelimit.Policy{Limit: core.Leaky(100_000, core.PerSecond(1)), By: keyfuncs.Route})
+	g := guard.Must(guard.New(memory(), guard.Options{}, guard.Policy{Limit: core.Leaky(100_000, core.PerSecond(1)), By: keyfuncs.Route}))
 	request := func() int {
 		asked = 0
-		if _, refusal := guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), counting{&asked}); refusal != nil {
+		if _, refusal := g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), counting{&asked}); refusal != nil {
 			t.Fatalf("refused with %d", refusal.Status)
 		}
 		return asked

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 // watchedContext is a context that counts who waits for its end.
@@ -40,18 +40,18 @@ func (c *watchedContext) AfterFunc(f func()) (stop func() bool) {
 }
 
 // settlingGuard is a guard that settles into a channel.
-func settlingGuard(options ratelimit.Options) (*ratelimit.Guard, chan ratelimit.Served) {
-	settled := make(chan ratelimit.Served, 9)
-	return ratelimit.NewGuard(memory(), options, ratelimit.Policy{
+func settlingGuard(options guard.Options) (*guard.Guard, chan guard.Served) {
+	settled := make(chan guard.Served, 9)
+	return guard.Must(guard.New(memory(), options, guard.Policy{
 		Limit:  core.FixedWindow(5, time.Hour),
-		Settle: func(_ *http.Request, served ratelimit.Served) int { settled <- served; return 1 },
-	}), settled
+		Settle: func(_ *http.Request, served guard.Served) int { settled <- served; return 1 },
+	})), settled
 }
 
 // checked returns a request that a guard has let through.
-func checked(t *testing.T, guard *ratelimit.Guard, ctx context.Context) *http.Request { //nolint:revive // the test comes first
+func checked(t *testing.T, g *guard.Guard, ctx context.Context) *http.Request { //nolint:revive // the test comes first
 	t.Helper()
-	r, refusal := guard.Check(make(http.Header), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), nil)
+	r, refusal := g.Check(make(http.Header), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), nil)
 	if refusal != nil {
 		t.Fatalf("refused with %d", refusal.Status)
 	}
@@ -59,21 +59,21 @@ func checked(t *testing.T, guard *ratelimit.Guard, ctx context.Context) *http.Re
 }
 
 func TestASettledRequestIsNotWaitedForAnyLonger(t *testing.T) {
-	guard, settled := settlingGuard(ratelimit.Options{})
+	g, settled := settlingGuard(guard.Options{})
 	ended, end := context.WithCancel(t.Context())
 	ctx := &watchedContext{Context: ended}
-	r := checked(t, guard, ctx)
-	guard.Answered(r, http.StatusTeapot) // the handler has not run
-	guard.Serve(httptest.NewRecorder(), r, func(http.ResponseWriter, *http.Request) int {
-		guard.Answered(r, http.StatusTeapot) // nor left anything to be answered
+	r := checked(t, g, ctx)
+	g.Answered(r, http.StatusTeapot) // the handler has not run
+	g.Serve(httptest.NewRecorder(), r, func(http.ResponseWriter, *http.Request) int {
+		g.Answered(r, http.StatusTeapot) // nor left anything to be answered
 		return http.StatusUnauthorized
 	})
 	if ctx.waiting != 1 || len(settled) != 0 {
 		t.Fatalf("%d wait for the end of the request, and %d are settled, want 1 and 0", ctx.waiting, len(settled))
 	}
-	guard.Answered(r, http.StatusEarlyHints) // which is no answer
-	guard.Answered(r, http.StatusForbidden)
-	guard.Answered(r, http.StatusTeapot)
+	g.Answered(r, http.StatusEarlyHints) // which is no answer
+	g.Answered(r, http.StatusForbidden)
+	g.Answered(r, http.StatusTeapot)
 	end()
 	if ctx.waiting != 0 || len(settled) != 1 {
 		t.Errorf("%d wait for the end of the request, and %d are settled, want 0 and 1", ctx.waiting, len(settled))
@@ -87,25 +87,25 @@ func TestASettledRequestIsNotWaitedForAnyLonger(t *testing.T) {
 func TestARequestIsSettledOnceByManyAtATime(t *testing.T) {
 	var settled sync.Map
 	for i := range 200 {
-		var once []ratelimit.Served
+		var once []guard.Served
 		var mu sync.Mutex
-		guard := ratelimit.NewGuard(memory(), ratelimit.Options{}, ratelimit.Policy{
+		g := guard.Must(guard.New(memory(), guard.Options{}, guard.Policy{
 			Limit: core.FixedWindow(5, time.Hour),
-			Settle: func(_ *http.Request, served ratelimit.Served) int {
+			Settle: func(_ *http.Request, served guard.Served) int {
 				mu.Lock()
 				defer mu.Unlock()
 				once = append(once, served)
 				settled.Store(i, len(once))
 				return 1
 			},
-		})
+		}))
 		ctx, end := context.WithCancel(t.Context())
-		r := checked(t, guard, ctx)
-		guard.Serve(httptest.NewRecorder(), r, func(http.ResponseWriter, *http.Request) int { return http.StatusUnauthorized })
+		r := checked(t, g, ctx)
+		g.Serve(httptest.NewRecorder(), r, func(http.ResponseWriter, *http.Request) int { return http.StatusUnauthorized })
 		var all sync.WaitGroup
 		all.Go(end)
 		for range 3 {
-			all.Go(func() { guard.Answered(r, http.StatusForbidden) })
+			all.Go(func() { g.Answered(r, http.StatusForbidden) })
 		}
 		all.Wait()
 	}
@@ -147,17 +147,17 @@ func TestASettlementThatWasNotSentIsTriedAgain(t *testing.T) {
 		limiter, limit := core.New(store), core.FixedWindow(5, time.Hour)
 		defer limiter.Close()
 		var errs []error
-		guard := ratelimit.NewGuard(limiter, ratelimit.Options{Observe: func(e ratelimit.Event) {
+		g := guard.Must(guard.New(limiter, guard.Options{Observe: func(e guard.Event) {
 			if e.Settled {
 				errs = append(errs, e.Err)
 			}
-		}}, ratelimit.Policy{
+		}}, guard.Policy{
 			Limit: limit, Cost: func(*http.Request) int { return 3 },
 			By:     func(*http.Request) (string, error) { return "key", nil },
-			Settle: func(*http.Request, ratelimit.Served) int { return 1 },
-		})
+			Settle: func(*http.Request, guard.Served) int { return 1 },
+		}))
 		start := time.Now()
-		guard.Serve(httptest.NewRecorder(), checked(t, guard, t.Context()), func(http.ResponseWriter, *http.Request) int { return 0 })
+		g.Serve(httptest.NewRecorder(), checked(t, g, t.Context()), func(http.ResponseWriter, *http.Request) int { return 0 })
 		if took := time.Since(start); took > 0 {
 			t.Errorf("the request was held for %v", took)
 		}
@@ -173,10 +173,10 @@ func TestASettlementThatWasNotSentIsTriedAgain(t *testing.T) {
 
 // A context that has ended tells of no end, so nothing is left to wait for.
 func TestARequestThatHasEndedIsSettledAtOnce(t *testing.T) {
-	guard, settled := settlingGuard(ratelimit.Options{})
+	g, settled := settlingGuard(guard.Options{})
 	ctx, end := context.WithCancel(t.Context())
-	r := checked(t, guard, ctx)
-	guard.Serve(httptest.NewRecorder(), r, func(http.ResponseWriter, *http.Request) int {
+	r := checked(t, g, ctx)
+	g.Serve(httptest.NewRecorder(), r, func(http.ResponseWriter, *http.Request) int {
 		end()
 		return http.StatusUnauthorized
 	})
@@ -191,12 +191,12 @@ func TestARequestThatHasEndedIsSettledAtOnce(t *testing.T) {
 // A panic on a goroutine of its own would end the program.
 func TestASettleThatPanicsWhenTheRequestHasEndedIsLogged(t *testing.T) {
 	logged := make(chan string, 1)
-	guard := ratelimit.NewGuard(memory(), ratelimit.Options{Logger: slog.New(slog.NewTextHandler(lines(logged), nil))}, ratelimit.Policy{
+	g := guard.Must(guard.New(memory(), guard.Options{Logger: slog.New(slog.NewTextHandler(lines(logged), nil))}, guard.Policy{
 		Limit:  core.FixedWindow(5, time.Hour),
-		Settle: func(*http.Request, ratelimit.Served) int { panic("on purpose") },
-	})
+		Settle: func(*http.Request, guard.Served) int { panic("on purpose") },
+	}))
 	ctx, end := context.WithCancel(t.Context())
-	guard.Serve(httptest.NewRecorder(), checked(t, guard, ctx), func(http.ResponseWriter, *http.Request) int { return http.StatusUnauthorized })
+	g.Serve(httptest.NewRecorder(), checked(t, g, ctx), func(http.ResponseWriter, *http.Request) int { return http.StatusUnauthorized })
 	end()
 	if got := <-logged; !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "on purpose") {
 		t.Errorf("logged %q, want the panic", got)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/headers"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -87,7 +88,7 @@ func TestNestedLimitersAndUpstreamAreOneSet(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			proxy := ratelimit.MergeUpstream(to(c.upstream))
+			proxy := guard.MergeUpstream(to(c.upstream))
 			for where, arrange := range map[string]func(outer, inner ratelimit.Middleware) http.Handler{
 				"nothing between them":        func(outer, inner ratelimit.Middleware) http.Handler { return outer(inner(proxy)) },
 				"a header of the proxy's own": func(outer, inner ratelimit.Middleware) http.Handler { return outer(inner(patient(proxy))) },
@@ -96,8 +97,8 @@ func TestNestedLimitersAndUpstreamAreOneSet(t *testing.T) {
 			} {
 				limiter := memory()
 				h := arrange(
-					ratelimit.New(limiter, ratelimit.Options{Headers: c.outer}, ratelimit.Policy{Limit: core.Leaky(1000, core.PerSecond(1)).Named("outer")}),
-					ratelimit.New(limiter, ratelimit.Options{Headers: c.inner}, ratelimit.Policy{Limit: core.Leaky(100, core.PerSecond(1)).Named("inner")}),
+					ratelimit.New(limiter, guard.Options{Headers: c.outer}, guard.Policy{Limit: core.Leaky(1000, core.PerSecond(1)).Named("outer")}),
+					ratelimit.New(limiter, guard.Options{Headers: c.inner}, guard.Policy{Limit: core.Leaky(100, core.PerSecond(1)).Named("inner")}),
 				)
 				got, want := get(h, "/").Header, upstream(c.want).header()
 				maps.DeleteFunc(got, func(_ string, values []string) bool { return len(values) == 0 }) // which are not sent
@@ -134,13 +135,13 @@ const (
 
 // proxied is a reverse proxy to upstream behind a limit.
 func proxied(upstream http.RoundTripper) http.Handler {
-	return behindOne(ratelimit.MergeUpstream(to(upstream)))
+	return behindOne(guard.MergeUpstream(to(upstream)))
 }
 
 func behindOne(h http.Handler) http.Handler {
 	now := time.Now()
 	limiter := core.New(core.NewMemory(core.WithClock(func() time.Time { return now })))
-	return ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Minute).Named("one")})(h)
+	return ratelimit.New(limiter, guard.Options{}, guard.Policy{Limit: core.FixedWindow(1, time.Minute).Named("one")})(h)
 }
 
 var day = upstream{`RateLimit: "day";r=4;t=60`}
@@ -154,7 +155,7 @@ func TestAProxyWhoseTimeIsUpDoesNotRace(t *testing.T) {
 		return day.RoundTrip(r)
 	})
 	for range 40 {
-		proxy := ratelimit.MergeUpstream(to(late))
+		proxy := guard.MergeUpstream(to(late))
 		serving.Add(1)
 		h := behindOne(http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer serving.Done()
@@ -196,7 +197,7 @@ func TestFieldsAreMergedWhenTheResponseBegins(t *testing.T) {
 		"a connection that was taken": upgradeByHand,
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(behindOne(ratelimit.MergeUpstream(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			server := httptest.NewServer(behindOne(guard.MergeUpstream(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if got := w.Header()["Ratelimit"]; got != nil {
 					t.Errorf("the proxy is given RateLimit %q, want none", got)
 				}
@@ -272,7 +273,7 @@ func TestAProxyCanDoWhatTheWriterCan(t *testing.T) {
 		"one that pushes":             {pushes{httptest.NewRecorder()}, abilities{push: true, flush: true, readFrom: true}},
 	} {
 		var got abilities
-		behindOne(ratelimit.MergeUpstream(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		behindOne(guard.MergeUpstream(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, got.hijack = w.(http.Hijacker)
 			_, got.push = w.(http.Pusher)
 			_, got.readFrom = w.(io.ReaderFrom)
@@ -307,7 +308,7 @@ func (c copies) ReadFrom(from io.Reader) (int64, error) {
 func TestAProxyCopiesAsTheWriterDoes(t *testing.T) {
 	copied := false
 	w := copies{httptest.NewRecorder(), &copied}
-	behindOne(ratelimit.MergeUpstream(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	behindOne(guard.MergeUpstream(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader("text")})
 	}))).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if got := w.Header()["Ratelimit"]; !copied || w.Body.String() != "text" || !slices.Equal(got, []string{oursAlone}) {
@@ -321,5 +322,5 @@ func TestMergeUpstreamWantsAProxy(t *testing.T) {
 			t.Errorf("panic %v, want the reason", got)
 		}
 	}()
-	ratelimit.MergeUpstream(nil)
+	guard.MergeUpstream(nil)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
@@ -21,8 +22,8 @@ type onlyUnwraps struct{ http.ResponseWriter }
 func (w onlyUnwraps) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // settling is a limiter with a policy that settles.
-func settling(settle func(*http.Request, ratelimit.Served) int) ratelimit.Middleware {
-	return ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{}, ratelimit.Policy{
+func settling(settle func(*http.Request, guard.Served) int) ratelimit.Middleware {
+	return ratelimit.New(core.New(core.NewMemory()), guard.Options{}, guard.Policy{
 		Limit:  core.FixedWindow(5, time.Hour),
 		Settle: settle,
 	})
@@ -30,7 +31,7 @@ func settling(settle func(*http.Request, ratelimit.Served) int) ratelimit.Middle
 
 // watched returns the writer that a handler is given where a policy settles.
 func watched(below http.ResponseWriter) (given http.ResponseWriter) {
-	limit := settling(func(*http.Request, ratelimit.Served) int { return 1 })
+	limit := settling(func(*http.Request, guard.Served) int { return 1 })
 	limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { given = w })).
 		ServeHTTP(below, httptest.NewRequest(http.MethodGet, "/", nil))
 	return given
@@ -45,10 +46,10 @@ func TestHijackIsNoticedThroughWriters(t *testing.T) {
 		"another one of ours": func(w http.ResponseWriter) http.ResponseWriter { return watched(onlyUnwraps{w}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			settled := make(chan ratelimit.Served, 1)
-			limit := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{}, ratelimit.Policy{
+			settled := make(chan guard.Served, 1)
+			limit := ratelimit.New(core.New(core.NewMemory()), guard.Options{}, guard.Policy{
 				Limit:  core.FixedWindow(5, time.Hour),
-				Settle: func(_ *http.Request, served ratelimit.Served) int { settled <- served; return 1 },
+				Settle: func(_ *http.Request, served guard.Served) int { settled <- served; return 1 },
 			})
 			handler := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				connection, _, err := http.NewResponseController(w).Hijack()
@@ -83,9 +84,9 @@ func TestWatchedWriterHijacksOnlyIfItCan(t *testing.T) {
 // Frameworks ask for this one without asking whether it is there.
 func TestWatchedWriterNotifiesWhenTheClientGoesAway(t *testing.T) {
 	told := make(chan bool, 1)
-	limit := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{}, ratelimit.Policy{
+	limit := ratelimit.New(core.New(core.NewMemory()), guard.Options{}, guard.Policy{
 		Limit:  core.FixedWindow(5, time.Hour),
-		Settle: func(*http.Request, ratelimit.Served) int { return 1 },
+		Settle: func(*http.Request, guard.Served) int { return 1 },
 	})
 	ctx, leave := context.WithCancel(t.Context())
 	handler := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -131,8 +132,8 @@ func (b broken) Read([]byte) (int, error) { return 0, b.err }
 // A reverse proxy that cannot read a single byte answers 502 instead.
 func TestCopyingNothingDoesNotBeginTheResponse(t *testing.T) {
 	errRead := errors.New("upstream is gone")
-	settled := make(chan ratelimit.Served, 1)
-	limit := settling(func(_ *http.Request, served ratelimit.Served) int { settled <- served; return 1 })
+	settled := make(chan guard.Served, 1)
+	limit := settling(func(_ *http.Request, served guard.Served) int { settled <- served; return 1 })
 	server := httptest.NewServer(limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n, err := w.(io.ReaderFrom).ReadFrom(broken{errRead})
 		if n != 0 || !errors.Is(err, errRead) {
@@ -153,8 +154,8 @@ func TestCopyingNothingDoesNotBeginTheResponse(t *testing.T) {
 
 // net/http begins the response with a write, even of nothing.
 func TestWritingNothingBeginsTheResponse(t *testing.T) {
-	settled := make(chan ratelimit.Served, 1)
-	limit := settling(func(_ *http.Request, served ratelimit.Served) int { settled <- served; return 1 })
+	settled := make(chan guard.Served, 1)
+	limit := settling(func(_ *http.Request, served guard.Served) int { settled <- served; return 1 })
 	server := httptest.NewUnstartedServer(limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(nil)
 		w.WriteHeader(http.StatusBadGateway) // which is too late

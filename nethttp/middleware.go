@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -13,7 +14,7 @@ type Middleware = func(http.Handler) http.Handler
 
 // New returns a middleware that asks all policies about each request, in one
 // round trip, and lets it through if all of them allow it; then all are charged,
-// and otherwise none. It panics where [NewGuard] does.
+// and otherwise none. It panics with the reason if a policy makes no sense.
 //
 // Limits with the same numbers, the same key and no name are one limit, whichever
 // middlewares they are given to: see [core.Limit.Named].
@@ -24,9 +25,9 @@ type Middleware = func(http.Handler) http.Handler
 // request that came in has the Pattern that was found inside, for whoever counts by route
 // outside. Path values cannot be handed out in the same way.
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
-	guard := NewGuard(l, options, policies...)
+	g := guard.Must(guard.New(l, options, policies...))
 	return func(next http.Handler) http.Handler {
-		h := &limited{guard: guard, next: next}
+		h := &limited{guard: g, next: next}
 		if mux, ok := next.(patterns); ok {
 			h.mux = mux
 			return &limitedMux{h}
@@ -37,7 +38,7 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 
 // limited is a handler with a limiter in front.
 type limited struct {
-	guard *Guard
+	guard *guard.Guard
 	next  http.Handler
 	mux   patterns // what next knows of patterns, or nil
 }

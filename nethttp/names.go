@@ -17,7 +17,6 @@ type (
 	Event      = guard.Event
 	Outcome    = guard.Outcome
 	Unanswered = guard.Unanswered
-	Guard      = guard.Guard
 	Refusal    = guard.Refusal
 	Problem    = guard.Problem
 	Served     = guard.Served
@@ -32,11 +31,6 @@ const (
 	FailClosed = guard.FailClosed
 	Fallback   = guard.Fallback
 )
-
-// NewGuard is that of package guard.
-func NewGuard(l *core.Limiter, options Options, policies ...Policy) *Guard {
-	return guard.NewGuard(l, options, policies...)
-}
 
 // Layers is that of package guard.
 func Layers(address, user Policy) []Policy { return guard.Layers(address, user) }

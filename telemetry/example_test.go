@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 	"github.com/weir-go/ratelimit/telemetry"
 )
@@ -26,8 +27,8 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	limit := ratelimit.New(limiter, ratelimit.Options{Observe: reporter.Observe},
-		ratelimit.Policy{Limit: core.Leaky(2, core.PerMinute(1)).Named("api")})
+	limit := ratelimit.New(limiter, guard.Options{Observe: reporter.Observe},
+		guard.Policy{Limit: core.Leaky(2, core.PerMinute(1)).Named("api")})
 	handler := limit(http.NotFoundHandler())
 	for range 5 {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
@@ -54,14 +55,14 @@ func Example() {
 func ExampleReporter_Observe() {
 	reporter := telemetry.New(telemetry.Options{})
 	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
-	options := ratelimit.Options{Observe: func(e ratelimit.Event) {
+	options := guard.Options{Observe: func(e guard.Event) {
 		reporter.Observe(e)
 		offenders.Observe(e)
 		if e.Status == http.StatusTooManyRequests {
 			fmt.Println("denied by", e.Outcomes[0].Policy)
 		}
 	}}
-	limit := ratelimit.New(core.New(core.NewMemory()), options, ratelimit.Policy{Limit: core.FixedWindow(1, time.Minute)})
+	limit := ratelimit.New(core.New(core.NewMemory()), options, guard.Policy{Limit: core.FixedWindow(1, time.Minute)})
 	for range 2 {
 		limit(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	}
@@ -71,14 +72,14 @@ func ExampleReporter_Observe() {
 // Metrics without spans, in a program that traces.
 func ExampleNew_withoutSpans() {
 	reporter := telemetry.New(telemetry.Options{TracerProvider: noop.NewTracerProvider()})
-	_ = ratelimit.Options{Observe: reporter.Observe}
+	_ = guard.Options{Observe: reporter.Observe}
 	// Output:
 }
 
 func ExampleTopOffenders() {
 	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
-	limit := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{Observe: offenders.Observe},
-		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hourly")})
+	limit := ratelimit.New(core.New(core.NewMemory()), guard.Options{Observe: offenders.Observe},
+		guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hourly")})
 	for _, client := range []string{"203.0.113.9", "203.0.113.9", "203.0.113.9", "198.51.100.7", "198.51.100.7"} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = client + ":1234"

@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 const (
@@ -112,14 +112,14 @@ func NewTopOffenders(options TopOffenderOptions) *TopOffenders {
 
 // Observe counts who is denied: it is the Options.Observe of a middleware, or is called
 // by it. A request counts once for each of its keys, and shadow policies count for nobody.
-func (t *TopOffenders) Observe(e ratelimit.Event) {
+func (t *TopOffenders) Observe(e guard.Event) {
 	if e.Settled || e.Status != http.StatusTooManyRequests {
 		return
 	}
 	now := time.Now()
 	for i := range e.Outcomes {
 		o := &e.Outcomes[i]
-		if o.Shadow || o.Decision.Allowed || slices.ContainsFunc(e.Outcomes[:i], func(before ratelimit.Outcome) bool {
+		if o.Shadow || o.Decision.Allowed || slices.ContainsFunc(e.Outcomes[:i], func(before guard.Outcome) bool {
 			return before.Key == o.Key && !before.Shadow && !before.Decision.Allowed
 		}) {
 			continue
@@ -128,7 +128,7 @@ func (t *TopOffenders) Observe(e ratelimit.Event) {
 	}
 }
 
-func (t *TopOffenders) count(o *ratelimit.Outcome, now time.Time) {
+func (t *TopOffenders) count(o *guard.Outcome, now time.Time) {
 	key := o.Key
 	if len(key) > longestKept {
 		sum := sha256.Sum256([]byte(key))

@@ -16,15 +16,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weir-go/ratelimit/core"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/telemetry"
 )
 
 // denial is the event of a request that is denied under some keys.
-func denial(keys ...string) ratelimit.Event {
-	e := ratelimit.Event{Status: http.StatusTooManyRequests}
+func denial(keys ...string) guard.Event {
+	e := guard.Event{Status: http.StatusTooManyRequests}
 	for _, key := range keys {
-		e.Outcomes = append(e.Outcomes, ratelimit.Outcome{Policy: "p", Key: key, Cost: 1, Decision: core.Decision{RetryAfter: time.Second}})
+		e.Outcomes = append(e.Outcomes, guard.Outcome{Policy: "p", Key: key, Cost: 1, Decision: core.Decision{RetryAfter: time.Second}})
 	}
 	return e
 }
@@ -108,13 +108,13 @@ func TestTopOffendersForget(t *testing.T) {
 // Only a key that was denied is an offender, and once for each request.
 func TestWhoIsNoOffender(t *testing.T) {
 	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
-	allowed := ratelimit.Event{Outcomes: []ratelimit.Outcome{{Key: "good", Decision: core.Decision{Allowed: true}}}}
-	shadow := ratelimit.Event{Outcomes: []ratelimit.Outcome{{Key: "watched", Shadow: true}}}
+	allowed := guard.Event{Outcomes: []guard.Outcome{{Key: "good", Decision: core.Decision{Allowed: true}}}}
+	shadow := guard.Event{Outcomes: []guard.Outcome{{Key: "watched", Shadow: true}}}
 	mixed := denial("bad", "bad")
 	mixed.Outcomes = append(mixed.Outcomes, allowed.Outcomes[0], shadow.Outcomes[0])
 	settled := denial("answered 429 by the handler itself")
 	settled.Settled = true
-	for _, e := range []ratelimit.Event{allowed, shadow, mixed, settled} {
+	for _, e := range []guard.Event{allowed, shadow, mixed, settled} {
 		offenders.Observe(e)
 	}
 	if top := offenders.Top(10); len(top) != 1 || top[0].Key != "bad" || top[0].Denials > 1 {

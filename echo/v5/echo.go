@@ -11,35 +11,34 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/echo/internal/routed"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 // Middleware puts a limiter in front of the handlers that it wraps.
 type Middleware = echo.MiddlewareFunc
 
-// These are the types of package nethttp.
+// These are the types of package guard.
 type (
-	Policy     = ratelimit.Policy
-	Options    = ratelimit.Options
-	ErrorMode  = ratelimit.ErrorMode
-	Event      = ratelimit.Event
-	Outcome    = ratelimit.Outcome
-	Unanswered = ratelimit.Unanswered
-	Guard      = ratelimit.Guard
-	Refusal    = ratelimit.Refusal
-	Problem    = ratelimit.Problem
-	Served     = ratelimit.Served
+	Policy     = guard.Policy
+	Options    = guard.Options
+	ErrorMode  = guard.ErrorMode
+	Event      = guard.Event
+	Outcome    = guard.Outcome
+	Unanswered = guard.Unanswered
+	Refusal    = guard.Refusal
+	Problem    = guard.Problem
+	Served     = guard.Served
 )
 
 // ProblemType is the media type of a [Problem].
-const ProblemType = ratelimit.ProblemType
+const ProblemType = guard.ProblemType
 
 // What happens to a request when the store cannot answer; see package nethttp.
 const (
-	FailOpen   = ratelimit.FailOpen
-	FailClosed = ratelimit.FailClosed
-	Fallback   = ratelimit.Fallback
+	FailOpen   = guard.FailOpen
+	FailClosed = guard.FailClosed
+	Fallback   = guard.Fallback
 )
 
 // New returns a middleware that asks all policies about each request, in one
@@ -49,14 +48,14 @@ const (
 // Limits with the same numbers, the same key and no name are one limit, whichever
 // middlewares they are given to: see [core.Limit.Named].
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
-	guard := ratelimit.NewGuard(l, options, policies...)
+	g := guard.Must(guard.New(l, options, policies...))
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
-			request, refusal := guard.Check(c.Response().Header(), c.Request(), matched{c})
+			request, refusal := g.Check(c.Response().Header(), c.Request(), matched{c})
 			c.SetRequest(request)
 			switch {
 			case refusal == nil:
-				return serve(c, guard, request, next)
+				return serve(c, g, request, next)
 			case refusal.Returnable(request):
 				return refused(c, refusal.Problem())
 			default:
@@ -70,21 +69,21 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 // serve runs a handler. An error that it returns is answered further out, which the writer
 // notices that the handler is given, or, where an outer middleware has put its own writer
 // back, echo's response.
-func serve(c *echo.Context, guard *Guard, request *http.Request, next echo.HandlerFunc) (err error) {
+func serve(c *echo.Context, g *guard.Guard, request *http.Request, next echo.HandlerFunc) (err error) {
 	response, unwrapErr := echo.UnwrapResponse(c.Response())
 	if unwrapErr != nil { // something else has been put in its place
-		guard.Serve(c.Response(), request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+		g.Serve(c.Response(), request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
 			c.SetResponse(w)
 			err = next(c)
 			return statusOf(err)
 		})
 		return err
 	}
-	guard.Serve(response.ResponseWriter, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+	g.Serve(response.ResponseWriter, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
 		response.ResponseWriter = w
 		defer func() {
 			if !response.Committed {
-				response.Before(func() { guard.Answered(request, response.Status) })
+				response.Before(func() { g.Answered(request, response.Status) })
 			}
 		}()
 		err = next(c)
@@ -197,23 +196,23 @@ func SlidingLog(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Fun
 // choose: he makes no more keys than his address may make requests. See package
 // nethttp.
 func Layered(l *core.Limiter, options Options, address, user Policy) Middleware {
-	return New(l, options, ratelimit.Layers(address, user)...)
+	return New(l, options, guard.Layers(address, user)...)
 }
 
 // PolicyFor returns a policy for a limit by the join of some key functions, or by
 // the peer's address if there are none.
 func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
-	return ratelimit.PolicyFor(limit, by...)
+	return guard.PolicyFor(limit, by...)
 }
 
 // DecisionFrom returns what the limiters in front of a handler have decided about
 // its request, given the context of that request; see package nethttp.
-func DecisionFrom(ctx context.Context) []Outcome { return ratelimit.DecisionFrom(ctx) }
+func DecisionFrom(ctx context.Context) []Outcome { return guard.DecisionFrom(ctx) }
 
 // Compare returns an Options.Observe that counts how the verdicts of a shadow policy
 // compare with what is enforced; see package nethttp.
 func Compare(c *core.Comparison, candidate string, next func(Event)) func(Event) {
-	return ratelimit.Compare(c, candidate, next)
+	return guard.Compare(c, candidate, next)
 }
 
 // MergeUpstream makes one set of limit headers out of those of the limiters in front of a
@@ -224,7 +223,7 @@ func Compare(c *core.Comparison, candidate string, next func(Event)) func(Event)
 //	e.Use(limit, echo.WrapMiddleware(ratelimit.MergeUpstream), middleware.Proxy(balancer))
 //
 // It panics if the proxy is nil.
-func MergeUpstream(proxy http.Handler) http.Handler { return ratelimit.MergeUpstream(proxy) }
+func MergeUpstream(proxy http.Handler) http.Handler { return guard.MergeUpstream(proxy) }
 
 // User names the requests of a user, "user:42", by what earlier middleware has
 // put into the [echo.Context]: User("user_id") reads c.Get("user_id"), which must

@@ -1,4 +1,4 @@
-package ratelimit_test
+package guard_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -35,12 +36,12 @@ func BenchmarkMiddleware(b *testing.B) {
 	b.Run("none", func(b *testing.B) { benchmark(b, handler) })
 	for name, store := range map[string]core.Store{"instant": instant{}, "memory": core.NewMemory()} {
 		for _, n := range []int{1, 3} {
-			policies := []ratelimit.Policy{
+			policies := []guard.Policy{
 				{Limit: core.Leaky(1_000_000_000, core.PerSecond(1_000_000))},
 				{Limit: core.TokenBucket(1_000_000_000, core.PerSecond(1_000_000)), By: keyfuncs.Global},
 				{Limit: core.FixedWindow(1_000_000_000, time.Hour), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Method)},
 			}[:n]
-			limiter := ratelimit.New(core.New(store), ratelimit.Options{}, policies...)
+			limiter := ratelimit.New(core.New(store), guard.Options{}, policies...)
 			b.Run(fmt.Sprintf("%s/policies=%d", name, n), func(b *testing.B) { benchmark(b, limiter(handler)) })
 		}
 	}
@@ -53,13 +54,13 @@ func BenchmarkGuard(b *testing.B) {
 		if name == "refused" {
 			store = core.NewMemory()
 		}
-		guard := ratelimit.NewGuard(core.New(store), ratelimit.Options{}, ratelimit.Policy{Limit: limit})
+		g := guard.Must(guard.New(core.New(store), guard.Options{}, guard.Policy{Limit: limit}))
 		b.Run(name, func(b *testing.B) {
 			h, r := make(http.Header), httptest.NewRequest(http.MethodGet, "/items/7", nil)
-			guard.Check(h, r, nil)
+			g.Check(h, r, nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				guard.Check(h, r, nil)
+				g.Check(h, r, nil)
 			}
 		})
 	}
