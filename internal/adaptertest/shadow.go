@@ -26,14 +26,14 @@ var shadowCases = []testCase{
 func testCandidate(t *testing.T, s *suite) {
 	for name, test := range map[string]struct {
 		candidate core.Limit
-		want      core.Counts
+		want      guard.ComparisonCounts
 	}{
-		"stricter": {core.FixedWindow(2, time.Hour).Named("candidate"), core.Counts{BothAllow: 2, OnlyCandidateRefuses: 2, BothRefuse: 3}},
-		"looser":   {core.FixedWindow(6, time.Hour).Named("candidate"), core.Counts{BothAllow: 4, OnlyEnforcedRefuses: 2, BothRefuse: 1}},
+		"stricter": {core.FixedWindow(2, time.Hour).Named("candidate"), guard.ComparisonCounts{BothAllow: 2, OnlyCandidateRefuses: 2, BothRefuse: 3}},
+		"looser":   {core.FixedWindow(6, time.Hour).Named("candidate"), guard.ComparisonCounts{BothAllow: 4, OnlyEnforcedRefuses: 2, BothRefuse: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := s.fixture(t)
-			var comparison core.Comparison
+			var comparison guard.Comparison
 			options := guard.Options{Observe: guard.Compare(&comparison, "candidate", f.options().Observe)}
 			h := f.around(f.new(f.limiter, options,
 				guard.Policy{Limit: core.FixedWindow(4, time.Hour)},
@@ -69,7 +69,7 @@ func (s *shadeless) Decide(ctx context.Context, checks []core.Check, decisions [
 
 func testUnansweredShadow(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	var comparison core.Comparison
+	var comparison guard.Comparison
 	options := guard.Options{Observe: guard.Compare(&comparison, "candidate", f.options().Observe)}
 	h := f.around(f.new(core.New(&shadeless{f.store}), options,
 		guard.Policy{Limit: one()}, guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("candidate"), Shadow: true}))
@@ -78,7 +78,7 @@ func testUnansweredShadow(t *testing.T, s *suite) {
 		t.Errorf("observed %+v, want the shadow marked as degraded", o)
 	}
 	get(h)
-	if got := comparison.Counts(); got != (core.Counts{}) {
+	if got := comparison.Counts(); got != (guard.ComparisonCounts{}) {
 		t.Errorf("%s, want nothing counted", got)
 	}
 	f.expectRan(1)
