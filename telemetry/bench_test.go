@@ -2,7 +2,6 @@ package telemetry_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/telemetry"
+	"github.com/weir-go/ratelimit/telemetry/offenders"
 )
 
 // instant answers at once, so that what is left is what the middleware and telemetry cost.
@@ -59,7 +59,7 @@ func BenchmarkMiddleware(b *testing.B) {
 			{"unsampled-spans", never, reporting(telemetry.Options{TracerProvider: never})},
 			{"sampled-spans", always, reporting(telemetry.Options{TracerProvider: always})},
 			{"offenders", nil, func(*testing.B) func(guard.Event) {
-				return telemetry.NewTopOffenders(telemetry.TopOffenderOptions{}).Observe
+				return offenders.New(offenders.Options{}).Observe
 			}},
 		} {
 			b.Run(outcome.name+"/"+telemetric.name, func(b *testing.B) {
@@ -110,22 +110,4 @@ func BenchmarkStore(b *testing.B) {
 			trace.Call(call)
 		}
 	})
-}
-
-// BenchmarkTopOffenders is a denial that is counted: of a key that has a counter, and of
-// keys that never come again and take one each.
-func BenchmarkTopOffenders(b *testing.B) {
-	events := make([]guard.Event, 100_000)
-	for i := range events {
-		events[i] = denial(fmt.Sprint("ip:", i))
-	}
-	for name, keys := range map[string]int{"known": 100, "new": len(events)} {
-		b.Run(name, func(b *testing.B) {
-			offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				offenders.Observe(events[i%keys])
-			}
-		})
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/ratelimit/guard"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 	"github.com/weir-go/ratelimit/telemetry"
+	"github.com/weir-go/ratelimit/telemetry/offenders"
 )
 
 // One reporter tells OpenTelemetry of all middleware and of the store.
@@ -54,10 +55,10 @@ func Example() {
 // To hear of events yourself, too, tell the reporter from a function of your own.
 func ExampleReporter_Observe() {
 	reporter := telemetry.New(telemetry.Options{})
-	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
+	tracker := offenders.New(offenders.Options{})
 	options := guard.Options{Observe: func(e guard.Event) {
 		reporter.Observe(e)
-		offenders.Observe(e)
+		tracker.Observe(e)
 		if e.Status == http.StatusTooManyRequests {
 			fmt.Println("denied by", e.Outcomes[0].Policy)
 		}
@@ -74,22 +75,4 @@ func ExampleNew_withoutSpans() {
 	reporter := telemetry.New(telemetry.Options{TracerProvider: noop.NewTracerProvider()})
 	_ = guard.Options{Observe: reporter.Observe}
 	// Output:
-}
-
-func ExampleTopOffenders() {
-	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
-	limit := ratelimit.New(core.New(core.NewMemory()), guard.Options{Observe: offenders.Observe},
-		guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hourly")})
-	for _, client := range []string{"203.0.113.9", "203.0.113.9", "203.0.113.9", "198.51.100.7", "198.51.100.7"} {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.RemoteAddr = client + ":1234"
-		limit(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
-	}
-	for _, o := range offenders.Top(10) {
-		fmt.Printf("%s %.1f by %s\n", o.Key, o.Denials, o.Policy)
-	}
-	http.Handle("GET /offenders", offenders) // where only you can read it
-	// Output:
-	// ip:203.0.113.9 2.0 by hourly
-	// ip:198.51.100.7 1.0 by hourly
 }

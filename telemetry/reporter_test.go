@@ -348,12 +348,6 @@ func TestOptionsThatMakeNoSensePanic(t *testing.T) {
 		"no share": func() { telemetry.New(telemetry.Options{NearLimit: nan}) },
 		"policies": func() { telemetry.New(telemetry.Options{MostPolicies: -1}) },
 		"servers":  func() { telemetry.New(telemetry.Options{MostServers: -1}) },
-		"no hash key": func() {
-			telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HashKey: []byte(os.Getenv("NO_SUCH_VARIABLE"))})
-		},
-		"hash key": func() { telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HashKey: []byte("fifteen bytes..")}) },
-		"size":     func() { telemetry.NewTopOffenders(telemetry.TopOffenderOptions{Size: -1}) },
-		"halflife": func() { telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HalfLife: -1}) },
 	} {
 		func() {
 			defer func() {

@@ -1,4 +1,4 @@
-package telemetry
+package offenders
 
 import (
 	"container/heap"

@@ -1,4 +1,4 @@
-package telemetry_test
+package offenders_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +18,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
-	"github.com/weir-go/ratelimit/telemetry"
+	"github.com/weir-go/ratelimit/telemetry/offenders"
 )
 
 // denial is the event of a request that is denied under some keys.
@@ -32,12 +33,12 @@ func denial(keys ...string) guard.Event {
 // Against an exact count of everything that decays alike: no count is too low, none is too
 // high by more than it says, nor by more than the n-th part of all, and whoever has more
 // than that is found.
-func TestTopOffendersAreWithinTheirBounds(t *testing.T) {
+func TestOffendersAreWithinTheirBounds(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		synctest.Test(t, func(*testing.T) {
 			size := rapid.IntRange(1, 8).Draw(r, "size")
 			halfLife := time.Duration(rapid.IntRange(1, 100).Draw(r, "half-life")) * time.Second
-			offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{Size: size, HalfLife: halfLife})
+			tracker := offenders.New(offenders.Options{Size: size, HalfLife: halfLife})
 			type occurrence struct {
 				key string
 				at  time.Time
@@ -47,7 +48,7 @@ func TestTopOffendersAreWithinTheirBounds(t *testing.T) {
 				time.Sleep(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 10, 5000}).Draw(r, "pause")) * time.Second)
 				key := fmt.Sprint("key", n*n/15) // some more often than others
 				all = append(all, occurrence{key, time.Now()})
-				offenders.Observe(denial(key))
+				tracker.Observe(denial(key))
 			}
 			exact, total := make(map[string]float64), 0.0
 			for _, o := range all {
@@ -56,12 +57,12 @@ func TestTopOffendersAreWithinTheirBounds(t *testing.T) {
 				total += worth
 			}
 			const slack = 1e-6 // of floating point, and of what is worth nothing any more
-			if got := offenders.Total(); math.Abs(got-total) > slack {
+			if got := tracker.Total(); math.Abs(got-total) > slack {
 				r.Errorf("a total of %v, want %v", got, total)
 			}
 			found := make(map[string]bool)
 			last := math.Inf(1)
-			for _, o := range offenders.Top(100) {
+			for _, o := range tracker.Top(100) {
 				found[o.Key] = true
 				if o.Denials > last {
 					r.Errorf("%s with %v comes after %v", o.Key, o.Denials, last)
@@ -83,23 +84,23 @@ func TestTopOffendersAreWithinTheirBounds(t *testing.T) {
 	})
 }
 
-func TestTopOffendersForget(t *testing.T) {
+func TestOffendersForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{Size: 5, HalfLife: time.Minute})
+		tracker := offenders.New(offenders.Options{Size: 5, HalfLife: time.Minute})
 		for range 100 {
-			offenders.Observe(denial("early"))
+			tracker.Observe(denial("early"))
 		}
 		time.Sleep(4 * time.Minute)
 		for range 10 {
-			offenders.Observe(denial("late"))
+			tracker.Observe(denial("late"))
 		}
-		top := offenders.Top(2)
+		top := tracker.Top(2)
 		if top[0].Key != "late" || top[0].Denials != 10 || top[1].Key != "early" || top[1].Denials != 6.25 {
 			t.Errorf("%+v, want 10 late ones, and a sixteenth of 100 early ones", top)
 		}
 		time.Sleep(10_000 * time.Minute)
-		offenders.Observe(denial("now"))
-		if top := offenders.Top(10); len(top) != 1 || top[0].Key != "now" || top[0].Denials != 1 {
+		tracker.Observe(denial("now"))
+		if top := tracker.Top(10); len(top) != 1 || top[0].Key != "now" || top[0].Denials != 1 {
 			t.Errorf("%+v, want one who is here now", top)
 		}
 	})
@@ -107,7 +108,7 @@ func TestTopOffendersForget(t *testing.T) {
 
 // Only a key that was denied is an offender, and once for each request.
 func TestWhoIsNoOffender(t *testing.T) {
-	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
+	tracker := offenders.New(offenders.Options{})
 	allowed := guard.Event{Outcomes: []guard.Outcome{{Key: "good", Decision: core.Decision{Allowed: true}}}}
 	shadow := guard.Event{Outcomes: []guard.Outcome{{Key: "watched", Shadow: true}}}
 	mixed := denial("bad", "bad")
@@ -115,24 +116,24 @@ func TestWhoIsNoOffender(t *testing.T) {
 	settled := denial("answered 429 by the handler itself")
 	settled.Settled = true
 	for _, e := range []guard.Event{allowed, shadow, mixed, settled} {
-		offenders.Observe(e)
+		tracker.Observe(e)
 	}
-	if top := offenders.Top(10); len(top) != 1 || top[0].Key != "bad" || top[0].Denials > 1 {
+	if top := tracker.Top(10); len(top) != 1 || top[0].Key != "bad" || top[0].Denials > 1 {
 		t.Errorf("%+v, want one denial of one key", top)
 	}
 }
 
-func TestTopOffendersAreHashedOnRequest(t *testing.T) {
+func TestOffendersAreHashedOnRequest(t *testing.T) {
 	long := strings.Repeat("k", 1_000_000)
 	shown := func(hashKey []byte) (keys []string) {
-		offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HashKey: hashKey})
-		offenders.Observe(denial("ip:203.0.113.9"))
-		for _, o := range offenders.Top(1) {
+		tracker := offenders.New(offenders.Options{HashKey: hashKey})
+		tracker.Observe(denial("ip:203.0.113.9"))
+		for _, o := range tracker.Top(1) {
 			keys = append(keys, o.Key)
 		}
 		w := httptest.NewRecorder()
-		offenders.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		if text := offenders.String() + w.Body.String(); strings.Contains(text, "203.0.113.9") == (hashKey != nil) {
+		tracker.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if text := tracker.String() + w.Body.String(); strings.Contains(text, "203.0.113.9") == (hashKey != nil) {
 			t.Errorf("with the hash key %q it shows %s", hashKey, text)
 		}
 		return keys
@@ -143,33 +144,33 @@ func TestTopOffendersAreHashedOnRequest(t *testing.T) {
 		t.Errorf("%q, %q, %q and %q, want the key, and an HMAC by each hash key", plain, one, again, two)
 	}
 	hashKey := bytes.Clone(first)
-	copied := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HashKey: hashKey})
+	copied := offenders.New(offenders.Options{HashKey: hashKey})
 	clear(hashKey)
 	copied.Observe(denial("ip:203.0.113.9"))
 	if top := copied.Top(1); top[0].Key != one[0] {
 		t.Errorf("%q, want %q whatever becomes of the caller's bytes", top[0].Key, one[0])
 	}
-	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
-	offenders.Observe(denial(long))
-	if top := offenders.Top(1); len(top[0].Key) != len("sha256:")+64 {
+	tracker := offenders.New(offenders.Options{})
+	tracker.Observe(denial(long))
+	if top := tracker.Top(1); len(top[0].Key) != len("sha256:")+64 {
 		t.Errorf("a long key is kept in %d bytes", len(top[0].Key))
 	}
 }
 
-func TestTopOffendersAreServed(t *testing.T) {
-	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HalfLife: time.Hour})
+func TestOffendersAreServed(t *testing.T) {
+	tracker := offenders.New(offenders.Options{HalfLife: time.Hour})
 	for i := range 30 {
 		for range i + 1 {
-			offenders.Observe(denial(fmt.Sprint("key", i)))
+			tracker.Observe(denial(fmt.Sprint("key", i)))
 		}
 	}
 	for query, want := range map[string]int{"": 20, "?n=3": 3, "?n=1000": 30} {
 		w := httptest.NewRecorder()
-		offenders.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+query, nil))
+		tracker.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+query, nil))
 		var body struct {
 			HalfLifeSeconds float64 `json:"half_life_seconds"`
 			Denials         float64
-			Offenders       []telemetry.Offender
+			Offenders       []offenders.Offender
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 			t.Fatal(err)
@@ -182,31 +183,49 @@ func TestTopOffendersAreServed(t *testing.T) {
 	}
 	for method, query := range map[string]string{http.MethodPost: "", http.MethodGet: "?n=none"} {
 		w := httptest.NewRecorder()
-		offenders.ServeHTTP(w, httptest.NewRequest(method, "/"+query, nil))
+		tracker.ServeHTTP(w, httptest.NewRequest(method, "/"+query, nil))
 		if w.Code < 400 || w.Code >= 500 {
 			t.Errorf("%s %q is answered with %d", method, query, w.Code)
 		}
 	}
-	if lines := strings.Split(offenders.String(), "\n"); len(lines) != 22 || !strings.HasPrefix(lines[0], "denials") || !strings.Contains(lines[1], `"key29"`) {
+	if lines := strings.Split(tracker.String(), "\n"); len(lines) != 22 || !strings.HasPrefix(lines[0], "denials") || !strings.Contains(lines[1], `"key29"`) {
 		t.Errorf("printed %q, want a title and 20 offenders", lines)
 	}
 }
 
-func TestTopOffendersMayBeUsedByMany(t *testing.T) {
-	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{Size: 10, HalfLife: 1000 * time.Hour})
+func TestOffendersMayBeUsedByMany(t *testing.T) {
+	tracker := offenders.New(offenders.Options{Size: 10, HalfLife: 1000 * time.Hour})
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
 			for j := range 500 {
-				offenders.Observe(denial(fmt.Sprint("key", i*j%37)))
+				tracker.Observe(denial(fmt.Sprint("key", i*j%37)))
 				if j%100 == 0 {
-					_ = offenders.String()
+					_ = tracker.String()
 				}
 			}
 		})
 	}
 	group.Wait()
-	if total := offenders.Total(); math.Abs(total-4000) > 1 {
+	if total := tracker.Total(); math.Abs(total-4000) > 1 {
 		t.Errorf("a total of %v, want 4000", total)
+	}
+}
+
+func TestOptionsThatMakeNoSensePanic(t *testing.T) {
+	for name, options := range map[string]offenders.Options{
+		"no hash key": {HashKey: []byte(os.Getenv("NO_SUCH_VARIABLE"))},
+		"hash key":    {HashKey: []byte("fifteen bytes..")},
+		"size":        {Size: -1},
+		"halflife":    {HalfLife: -1},
+	} {
+		func() {
+			defer func() {
+				if reason, _ := recover().(string); !strings.HasPrefix(reason, "offenders: ") {
+					t.Errorf("%s: %q, want a panic with the reason", name, reason)
+				}
+			}()
+			offenders.New(options)
+		}()
 	}
 }

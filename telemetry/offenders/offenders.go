@@ -1,4 +1,6 @@
-package telemetry
+// Package offenders finds the keys that were denied most lately, in bounded memory. It needs
+// no OpenTelemetry.
+package offenders
 
 import (
 	"crypto/hmac"
@@ -30,10 +32,10 @@ const (
 	shown = 20
 )
 
-// TopOffenderOptions say how a [TopOffenders] counts. The zero value is ready to use.
-type TopOffenderOptions struct {
+// Options say how a [Tracker] counts. The zero value is ready to use.
+type Options struct {
 	// Size is how many keys are counted at once, at about 400 bytes each. The more there
-	// are, the less the counts can err: see [TopOffenders]. The default, 0, is 1000; less is
+	// are, the less the counts can err: see [Tracker]. The default, 0, is 1000; less is
 	// a mistake that panics.
 	Size int
 
@@ -49,12 +51,12 @@ type TopOffenderOptions struct {
 	HashKey []byte
 }
 
-// TopOffenders finds the keys that were denied most lately, among however many there are.
+// Tracker finds the keys that were denied most lately, among however many there are.
 // Nothing is counted unless you ask for it:
 //
-//	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
-//	limit := ratelimit.New(limiter, ratelimit.Options{Observe: offenders.Observe}, policies...)
-//	admin.Handle("GET /offenders", offenders)
+//	tracker := offenders.New(offenders.Options{})
+//	limit := ratelimit.New(limiter, ratelimit.Options{Observe: tracker.Observe}, policies...)
+//	admin.Handle("GET /offenders", tracker)
 //
 // It counts in a fixed number of counters (Space-Saving, of counts that decay forward).
 // With m counters and n denials lately, no key's count is too low; none is too high by
@@ -62,9 +64,9 @@ type TopOffenderOptions struct {
 // denials is among them. So with 1,000 counters, a key with more than a thousandth of all
 // denials is found, and its count is too high by at most a thousandth of all denials.
 //
-// It is made by [NewTopOffenders], starts no goroutine, and may be used by many at once. It
+// It is made by [New], starts no goroutine, and may be used by many at once. It
 // knows of this process alone.
-type TopOffenders struct {
+type Tracker struct {
 	hashKey []byte
 
 	mu     sync.Mutex
@@ -87,14 +89,14 @@ type Offender struct {
 	Last time.Time `json:"last"`
 }
 
-// NewTopOffenders returns a TopOffenders. It panics with the reason if an option makes no
+// New returns a Tracker. It panics with the reason if an option makes no
 // sense.
-func NewTopOffenders(options TopOffenderOptions) *TopOffenders {
+func New(options Options) *Tracker {
 	if options.Size < 0 || options.HalfLife < 0 {
-		panic(fmt.Sprintf("telemetry: %d offenders with a half-life of %v make no sense", options.Size, options.HalfLife))
+		panic(fmt.Sprintf("offenders: %d offenders with a half-life of %v make no sense", options.Size, options.HalfLife))
 	}
 	if options.HashKey != nil && len(options.HashKey) < leastHashKey {
-		panic(fmt.Sprintf("telemetry: HashKey of %d bytes, want at least %d, or nil to show keys as they are", len(options.HashKey), leastHashKey))
+		panic(fmt.Sprintf("offenders: HashKey of %d bytes, want at least %d, or nil to show keys as they are", len(options.HashKey), leastHashKey))
 	}
 	if options.Size == 0 {
 		options.Size = defaultSize
@@ -102,7 +104,7 @@ func NewTopOffenders(options TopOffenderOptions) *TopOffenders {
 	if options.HalfLife == 0 {
 		options.HalfLife = defaultHalfLife
 	}
-	return &TopOffenders{
+	return &Tracker{
 		hashKey: slices.Clone(options.HashKey),
 		sketch: sketch{
 			halfLife: options.HalfLife, landmark: time.Now(), most: options.Size, byKey: make(map[string]*counter),
@@ -112,7 +114,7 @@ func NewTopOffenders(options TopOffenderOptions) *TopOffenders {
 
 // Observe counts who is denied: it is the Options.Observe of a middleware, or is called
 // by it. A request counts once for each of its keys, and shadow policies count for nobody.
-func (t *TopOffenders) Observe(e guard.Event) {
+func (t *Tracker) Observe(e guard.Event) {
 	if e.Settled || e.Status != http.StatusTooManyRequests {
 		return
 	}
@@ -128,7 +130,7 @@ func (t *TopOffenders) Observe(e guard.Event) {
 	}
 }
 
-func (t *TopOffenders) count(o *guard.Outcome, now time.Time) {
+func (t *Tracker) count(o *guard.Outcome, now time.Time) {
 	key := o.Key
 	if len(key) > longestKept {
 		sum := sha256.Sum256([]byte(key))
@@ -144,7 +146,7 @@ func (t *TopOffenders) count(o *guard.Outcome, now time.Time) {
 }
 
 // Top returns the keys that were denied most lately, at most n of them, the worst first.
-func (t *TopOffenders) Top(n int) []Offender {
+func (t *Tracker) Top(n int) []Offender {
 	offenders := t.all()
 	slices.SortFunc(offenders, func(a, b Offender) int {
 		if a.Denials != b.Denials {
@@ -163,7 +165,7 @@ func (t *TopOffenders) Top(n int) []Offender {
 }
 
 // all returns all that is counted, in no order.
-func (t *TopOffenders) all() []Offender {
+func (t *Tracker) all() []Offender {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	growth := t.sketch.growth(time.Now())
@@ -177,7 +179,7 @@ func (t *TopOffenders) all() []Offender {
 }
 
 // Total returns how many denials there were lately, each counting less as it ages.
-func (t *TopOffenders) Total() float64 {
+func (t *Tracker) Total() float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	growth := t.sketch.growth(time.Now())
@@ -185,7 +187,7 @@ func (t *TopOffenders) Total() float64 {
 }
 
 // hashed returns a key as it is shown.
-func (t *TopOffenders) hashed(key string) string {
+func (t *Tracker) hashed(key string) string {
 	if t.hashKey == nil {
 		return key
 	}
@@ -195,7 +197,7 @@ func (t *TopOffenders) hashed(key string) string {
 }
 
 // String prints the first 20 as a table.
-func (t *TopOffenders) String() string {
+func (t *Tracker) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "denials\terror\tlast\tpolicy\tkey")
@@ -219,7 +221,7 @@ type report struct {
 //	  {"key":"ip:203.0.113.9","denials":40.2,"error":0,"policy":"api","last":"2026-11-21T10:00:00Z"}]}
 //
 // It tells of your clients: mount it where only you can read it.
-func (t *TopOffenders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (t *Tracker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
