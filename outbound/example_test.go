@@ -11,13 +11,13 @@ import (
 )
 
 // A client of a partner's API that allows fifty calls a second to the whole fleet.
-func ExampleNewTransport() {
+func ExampleNew() {
 	partner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer partner.Close()
 	limiter, _ := core.Open("memory:") // or "redis://…", for the whole fleet
 	defer limiter.Close()
 	client := &http.Client{
-		Transport: outbound.NewTransport(limiter, core.Shaping(100, core.PerSecond(50)), outbound.TransportOptions{
+		Transport: outbound.New(limiter, core.Shaping(100, core.PerSecond(50)), outbound.Options{
 			LongestWait: 10 * time.Second,
 		}),
 	}

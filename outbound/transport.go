@@ -1,3 +1,6 @@
+// Package outbound keeps calls to somebody else's API within a limit, for the whole fleet:
+//
+//	client := &http.Client{Transport: outbound.New(limiter, core.Shaping(100, core.PerSecond(5)), outbound.Options{})}
 package outbound
 
 import (
@@ -9,14 +12,13 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/headers"
 )
 
 // Transport is an [http.RoundTripper] that keeps calls to somebody else's API within a
 // limit, for the whole fleet: each call waits, within its request's context, until the
 // limit of its key admits it, or with a [core.Shaping] limit until its turn. It is made
-// by [NewTransport], and may be used by many goroutines at once.
+// by [New], and may be used by many goroutines at once.
 //
 // An answer of 429 or 503 that says when to come again, by Retry-After or RateLimit,
 // holds the key back for everybody in the fleet who uses a Transport on it. The answer
@@ -26,11 +28,11 @@ import (
 // error of an [http.Client] wraps it. It has not been sent, and costs nothing.
 type Transport struct {
 	limiter *core.Limiter
-	options TransportOptions
+	options Options
 }
 
-// TransportOptions say how a [Transport] works. The zero value is ready to use.
-type TransportOptions struct {
+// Options say how a [Transport] works. The zero value is ready to use.
+type Options struct {
 	// Base makes the calls. The default is [http.DefaultTransport].
 	Base http.RoundTripper
 
@@ -38,7 +40,7 @@ type TransportOptions struct {
 	// if it has one: "host:api.example.com". Calls with an empty key are not limited.
 	By func(*http.Request) string
 
-	// LimitFor picks a limit for each call, in place of the one that NewTransport is
+	// LimitFor picks a limit for each call, in place of the one that New is
 	// given. [core.Unlimited] means that the call is not limited; the zero Limit is an error of the call.
 	LimitFor func(*http.Request) core.Limit
 
@@ -53,39 +55,66 @@ type TransportOptions struct {
 
 	// OnError says what happens when the store cannot answer: whether the call is made
 	// all the same (FailOpen, the default), or fails with that error (FailClosed).
-	OnError guard.ErrorMode
+	OnError ErrorMode
 
-	// OnOverload says what happens when the store was not asked, since too many questions wait
+	// OnOverload says what happens when the store was not asked, since too many calls wait
 	// for it in this process already ([core.Overloaded]). The default is FailClosed, whatever
 	// OnError says: the store is well, and a crowd must not pass because it is one. The other
 	// one is FailOpen.
-	OnOverload guard.ErrorMode
+	OnOverload ErrorMode
 
 	// Observe is told each error of the store. The default is to ignore it.
 	Observe func(*http.Request, error)
 }
 
+// ErrorMode says what happens to a call when the store cannot answer.
+type ErrorMode int
+
+const (
+	// unsaid is the zero value: the default of the option.
+	unsaid ErrorMode = iota
+	// FailOpen makes the call all the same.
+	FailOpen
+	// FailClosed fails the call with the error of the store.
+	FailClosed
+)
+
+// String returns the name of the mode.
+func (m ErrorMode) String() string {
+	switch m {
+	case unsaid:
+		return "unsaid"
+	case FailOpen:
+		return "FailOpen"
+	case FailClosed:
+		return "FailClosed"
+	}
+	return fmt.Sprintf("ErrorMode(%d)", int(m))
+}
+
+func (m ErrorMode) known() bool { return m >= unsaid && m <= FailClosed }
+
 const defaultHoldBack = time.Minute
 
-// NewTransport returns a Transport. It talks to nobody. It panics with the reason if the
+// New returns a Transport. It talks to nobody. It panics with the reason if the
 // limiter is nil, if the limit is not valid (with LimitFor it has to be the zero Limit),
 // or if OnError or OnOverload is a mode that a Transport does not have.
-func NewTransport(l *core.Limiter, limit core.Limit, options TransportOptions) *Transport {
+func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 	switch {
 	case l == nil:
-		panic("ratelimit: the limiter is nil")
+		panic("outbound: the limiter is nil")
 	case limit != core.Limit{} && options.LimitFor != nil:
-		panic("ratelimit: a transport has both a limit and LimitFor: leave one out")
+		panic("outbound: a transport has both a limit and LimitFor: leave one out")
 	case limit == core.Limit{} && options.LimitFor == nil:
-		panic("ratelimit: a transport has neither a limit nor LimitFor: give one")
-	case options.OnError != 0 && options.OnError != guard.FailOpen && options.OnError != guard.FailClosed:
-		panic(fmt.Sprintf("ratelimit: OnError is %v, want FailOpen or FailClosed", options.OnError))
-	case options.OnOverload != 0 && options.OnOverload != guard.FailOpen && options.OnOverload != guard.FailClosed:
-		panic(fmt.Sprintf("ratelimit: OnOverload is %v, want FailOpen or FailClosed", options.OnOverload))
+		panic("outbound: a transport has neither a limit nor LimitFor: give one")
+	case !options.OnError.known():
+		panic(fmt.Sprintf("outbound: OnError is %v, want FailOpen or FailClosed", options.OnError))
+	case !options.OnOverload.known():
+		panic(fmt.Sprintf("outbound: OnOverload is %v, want FailOpen or FailClosed", options.OnOverload))
 	}
 	if options.LimitFor == nil {
 		if err := limit.Validate(); err != nil {
-			panic("ratelimit: " + err.Error())
+			panic("outbound: " + err.Error())
 		}
 		options.LimitFor = func(*http.Request) core.Limit { return limit }
 	}
@@ -139,7 +168,7 @@ func notMade(r *http.Request, err error) error {
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}
-	return fmt.Errorf("ratelimit: the call was not made: %w", err)
+	return fmt.Errorf("outbound: the call was not made: %w", err)
 }
 
 // wait returns nil when a call may be made.
@@ -156,9 +185,9 @@ func (t *Transport) wait(r *http.Request, key string, limit core.Limit) error {
 		return err
 	}
 	t.options.Observe(r, err)
-	open := t.options.OnError != guard.FailClosed
+	open := t.options.OnError != FailClosed
 	if errors.Is(err, core.Overloaded) {
-		open = t.options.OnOverload == guard.FailOpen
+		open = t.options.OnOverload == FailOpen
 	}
 	if open {
 		return nil

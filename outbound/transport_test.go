@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/internal/redistest"
 	"github.com/weir-go/ratelimit/outbound"
 )
@@ -73,7 +72,7 @@ func TestTransportKeepsCallsToAHostWithinALimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPartner()
-				transport := outbound.NewTransport(memory(), limit, outbound.TransportOptions{Base: p})
+				transport := outbound.New(memory(), limit, outbound.Options{Base: p})
 				for _, url := range []string{"https://api.example/a", "https://API.example/b", "https://other.example/", "https://api.example/c"} {
 					if status, err := call(t.Context(), transport, url); status != http.StatusOK {
 						t.Errorf("%s: %d, %v", url, status, err)
@@ -108,8 +107,8 @@ func TestTransportHoldsTheKeyBackForEverybody(t *testing.T) {
 					return http.StatusOK, http.Header{}
 				}
 				limit := core.Leaky(10, core.PerSecond(10))
-				one := outbound.NewTransport(core.New(store), limit, outbound.TransportOptions{Base: p})
-				other := outbound.NewTransport(core.New(store), limit, outbound.TransportOptions{Base: p}) // as if in another process
+				one := outbound.New(core.New(store), limit, outbound.Options{Base: p})
+				other := outbound.New(core.New(store), limit, outbound.Options{Base: p}) // as if in another process
 				if status, err := call(t.Context(), one, "https://api.example/"); status != test.status {
 					t.Errorf("%d, %v, want the partner's own %d", status, err, test.status)
 				}
@@ -126,7 +125,7 @@ func TestTransportFailsAtOnceWhatCannotBeMadeInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartner()
 		limit := core.Leaky(1, core.PerSecond(1))
-		transport := outbound.NewTransport(memory(), limit, outbound.TransportOptions{Base: p, LongestWait: -1})
+		transport := outbound.New(memory(), limit, outbound.Options{Base: p, LongestWait: -1})
 		_, _ = call(t.Context(), transport, "https://api.example/")
 		body := &closed{Reader: strings.NewReader("body")}
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.example/", body)
@@ -137,7 +136,7 @@ func TestTransportFailsAtOnceWhatCannotBeMadeInTime(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		patient := outbound.NewTransport(memory(), limit, outbound.TransportOptions{Base: p})
+		patient := outbound.New(memory(), limit, outbound.Options{Base: p})
 		_, _ = call(ctx, patient, "https://api.example/")
 		if _, err := call(ctx, patient, "https://api.example/"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v, want DeadlineExceeded", err)
@@ -169,8 +168,8 @@ func (down) Reserve(context.Context, []core.Check, []core.Decision, []core.Momen
 func TestTransportWhenTheStoreIsDown(t *testing.T) {
 	p := newPartner()
 	observed := 0
-	for mode, want := range map[guard.ErrorMode]error{guard.FailOpen: nil, guard.FailClosed: errStoreDown} {
-		transport := outbound.NewTransport(core.New(down{}), core.Leaky(1, core.PerSecond(1)), outbound.TransportOptions{
+	for mode, want := range map[outbound.ErrorMode]error{outbound.FailOpen: nil, outbound.FailClosed: errStoreDown} {
+		transport := outbound.New(core.New(down{}), core.Leaky(1, core.PerSecond(1)), outbound.Options{
 			Base: p, OnError: mode, Observe: func(*http.Request, error) { observed++ },
 		})
 		if _, err := call(t.Context(), transport, "https://api.example/"); !errors.Is(err, want) {
@@ -192,19 +191,19 @@ func (crowded) Reserve(context.Context, []core.Check, []core.Decision, []core.Mo
 // The store is well, so that a crowd does not pass because it is one.
 func TestTransportWhenThisProcessIsOverloaded(t *testing.T) {
 	for name, c := range map[string]struct {
-		options outbound.TransportOptions
+		options outbound.Options
 		made    int
 	}{
-		"by default":                        {outbound.TransportOptions{}, 0},
-		"OnError: FailOpen":                 {outbound.TransportOptions{OnError: guard.FailOpen}, 0},
-		"OnOverload: FailOpen":              {outbound.TransportOptions{OnOverload: guard.FailOpen}, 1},
-		"OnOverload: FailOpen all the same": {outbound.TransportOptions{OnError: guard.FailClosed, OnOverload: guard.FailOpen}, 1},
-		"OnOverload: FailClosed":            {outbound.TransportOptions{OnOverload: guard.FailClosed}, 0},
+		"by default":                        {outbound.Options{}, 0},
+		"OnError: FailOpen":                 {outbound.Options{OnError: outbound.FailOpen}, 0},
+		"OnOverload: FailOpen":              {outbound.Options{OnOverload: outbound.FailOpen}, 1},
+		"OnOverload: FailOpen all the same": {outbound.Options{OnError: outbound.FailClosed, OnOverload: outbound.FailOpen}, 1},
+		"OnOverload: FailClosed":            {outbound.Options{OnOverload: outbound.FailClosed}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, observed := newPartner(), 0
 			c.options.Base, c.options.Observe = p, func(*http.Request, error) { observed++ }
-			transport := outbound.NewTransport(core.New(crowded{}), core.Leaky(1, core.PerSecond(1)), c.options)
+			transport := outbound.New(core.New(crowded{}), core.Leaky(1, core.PerSecond(1)), c.options)
 			_, err := call(t.Context(), transport, "https://api.example/")
 			if len(p.called) != c.made || (err == nil) != (c.made == 1) || err != nil && !errors.Is(err, core.Overloaded) {
 				t.Errorf("%d calls made, %v, want %d", len(p.called), err, c.made)
@@ -219,7 +218,7 @@ func TestTransportWhenThisProcessIsOverloaded(t *testing.T) {
 func TestTransportByAFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartner()
-		transport := outbound.NewTransport(memory(), core.Limit{}, outbound.TransportOptions{
+		transport := outbound.New(memory(), core.Limit{}, outbound.Options{
 			Base: p,
 			By:   func(r *http.Request) string { return r.URL.Query().Get("account") },
 			LimitFor: func(r *http.Request) core.Limit {
@@ -253,19 +252,19 @@ func (i *idle) CloseIdleConnections() { i.closed++ }
 func TestTransportClosesTheIdleConnectionsOfItsBase(t *testing.T) {
 	limit := core.Leaky(1, core.PerSecond(1))
 	base := &idle{partner: newPartner()}
-	inner := outbound.NewTransport(memory(), limit, outbound.TransportOptions{Base: base})
-	outer := outbound.NewTransport(memory(), limit, outbound.TransportOptions{Base: inner}) // one limit around another
+	inner := outbound.New(memory(), limit, outbound.Options{Base: base})
+	outer := outbound.New(memory(), limit, outbound.Options{Base: inner}) // one limit around another
 	(&http.Client{Transport: outer}).CloseIdleConnections()
 	if base.closed != 1 {
 		t.Errorf("the base was told %d times, want once", base.closed)
 	}
-	without := outbound.NewTransport(memory(), limit, outbound.TransportOptions{Base: newPartner()})
+	without := outbound.New(memory(), limit, outbound.Options{Base: newPartner()})
 	(&http.Client{Transport: without}).CloseIdleConnections() // which such a base cannot do
 }
 
 func TestTransportRefusesARequestWithoutAURL(t *testing.T) {
 	limit := core.Leaky(1, core.PerSecond(1))
-	for name, options := range map[string]outbound.TransportOptions{
+	for name, options := range map[string]outbound.Options{
 		"by the host":     {},
 		"by a function":   {By: func(r *http.Request) string { return r.URL.Host }},
 		"limited by none": {By: func(*http.Request) string { return "" }},
@@ -274,14 +273,14 @@ func TestTransportRefusesARequestWithoutAURL(t *testing.T) {
 			p := newPartner()
 			options.Base = p
 			body := &closed{Reader: strings.NewReader("body")}
-			response, err := outbound.NewTransport(memory(), limit, options).RoundTrip(&http.Request{Method: http.MethodPost, Body: body})
-			if response != nil || err == nil || err.Error() != "ratelimit: the call was not made: the request has no URL" {
+			response, err := outbound.New(memory(), limit, options).RoundTrip(&http.Request{Method: http.MethodPost, Body: body})
+			if response != nil || err == nil || err.Error() != "outbound: the call was not made: the request has no URL" {
 				t.Errorf("%v, %v, want that it has no URL", response, err)
 			}
 			if !body.closed || len(p.called) > 0 {
 				t.Errorf("body closed %t, %d calls made, want a closed body and no call", body.closed, len(p.called))
 			}
-			if _, err := outbound.NewTransport(memory(), limit, options).RoundTrip(new(http.Request)); err == nil {
+			if _, err := outbound.New(memory(), limit, options).RoundTrip(new(http.Request)); err == nil {
 				t.Error("no error without a body")
 			}
 		})
@@ -294,7 +293,7 @@ func TestTransportOnRedis(t *testing.T) {
 	var group sync.WaitGroup
 	for range 3 { // as if in three processes
 		limiter := core.New(core.NewRedis(client, core.WithBudget(time.Minute)))
-		transport := outbound.NewTransport(limiter, core.Leaky(1, core.Per(1, 20*time.Millisecond)), outbound.TransportOptions{Base: p})
+		transport := outbound.New(limiter, core.Leaky(1, core.Per(1, 20*time.Millisecond)), outbound.Options{Base: p})
 		for range 3 {
 			group.Go(func() {
 				if _, err := call(t.Context(), transport, "https://api.example/"); err != nil {
@@ -312,22 +311,22 @@ func TestTransportOnRedis(t *testing.T) {
 func TestTransportPanicsOnMisuse(t *testing.T) {
 	limit := core.Leaky(1, core.PerSecond(1))
 	for name, misuse := range map[string]func(){
-		"the limiter is nil":           func() { outbound.NewTransport(nil, limit, outbound.TransportOptions{}) },
-		"neither a limit nor LimitFor": func() { outbound.NewTransport(memory(), core.Limit{}, outbound.TransportOptions{}) },
+		"the limiter is nil":           func() { outbound.New(nil, limit, outbound.Options{}) },
+		"neither a limit nor LimitFor": func() { outbound.New(memory(), core.Limit{}, outbound.Options{}) },
 		"both a limit and LimitFor": func() {
-			outbound.NewTransport(memory(), limit, outbound.TransportOptions{LimitFor: func(*http.Request) core.Limit { return limit }})
+			outbound.New(memory(), limit, outbound.Options{LimitFor: func(*http.Request) core.Limit { return limit }})
 		},
 		"capacity 0": func() {
-			outbound.NewTransport(memory(), core.Leaky(0, core.PerSecond(1)), outbound.TransportOptions{})
+			outbound.New(memory(), core.Leaky(0, core.PerSecond(1)), outbound.Options{})
 		},
-		"OnError is ErrorMode(7)": func() { outbound.NewTransport(memory(), limit, outbound.TransportOptions{OnError: 7}) },
-		"OnOverload is Fallback": func() {
-			outbound.NewTransport(memory(), limit, outbound.TransportOptions{OnOverload: guard.Fallback})
+		"OnError is ErrorMode(7)": func() { outbound.New(memory(), limit, outbound.Options{OnError: 7}) },
+		"OnOverload is ErrorMode(3)": func() {
+			outbound.New(memory(), limit, outbound.Options{OnOverload: 3})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
-				if said, _ := recover().(string); !strings.HasPrefix(said, "ratelimit: ") || !strings.Contains(said, name) {
+				if said, _ := recover().(string); !strings.HasPrefix(said, "outbound: ") || !strings.Contains(said, name) {
 					t.Errorf("panics with %q, want a reason", said)
 				}
 			}()
