@@ -23,13 +23,13 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	if !g.options.LimitPreflights && isPreflight(r) {
 		return r, nil
 	}
-	x := &exchange{Context: r.Context(), guard: g, given: r, matched: matched, outer: exchangeFrom(r.Context())}
-	g.place.look(x, r)
-	r = r.WithContext(x)
+	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, outer: requestContextFrom(r.Context())}
+	g.place.look(rc, r)
+	r = r.WithContext(rc)
 	ctx := r.Context()
 	event := Event{Request: r}
-	asked, err := g.question(r, x)
-	g.place.keysRead(x, r)
+	asked, err := g.call(r, rc)
+	g.place.keysRead(rc, r)
 	if err != nil {
 		event.Unanswered = asked.unanswered(nil)
 		return r, g.refuse(h, &event, http.StatusInternalServerError, err)
@@ -39,7 +39,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	}
 
 	start := time.Now()
-	decisions, err := g.ask(ctx, x, &asked)
+	decisions, err := g.ask(ctx, rc, &asked)
 	switch {
 	case err == nil:
 	case givenUp(ctx, err) != 0:
@@ -50,15 +50,15 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 		}
 		return r, g.refuse(h, &event, status, timeUp(ctx, err))
 	default:
-		left := g.decideWithout(ctx, x, asked, err)
+		left := g.decideWithout(ctx, rc, asked, err)
 		if left.status != statusClientClosedRequest {
-			event.Unanswered = asked.unanswered(&left.question)
+			event.Unanswered = asked.unanswered(&left.call)
 		}
 		if left.status != 0 {
 			event.Elapsed = time.Since(start)
 			return r, g.refuse(h, &event, left.status, left.err)
 		}
-		asked, decisions, event.Err = left.question, left.decisions, left.err
+		asked, decisions, event.Err = left.call, left.decisions, left.err
 	}
 	event.Elapsed = time.Since(start)
 	if len(asked.checks) == 0 {
@@ -66,15 +66,15 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 		return r, nil
 	}
 
-	x.decided(&asked, decisions)
-	x.write(h, x.room.report[:0])
-	event.Outcomes = x.own()
+	rc.decided(&asked, decisions)
+	rc.write(h, rc.room.report[:0])
+	event.Outcomes = rc.own()
 	for i := range event.Outcomes {
 		if refused(&event.Outcomes[i]) {
 			return r, g.refuse(h, &event, http.StatusTooManyRequests, event.Err)
 		}
 	}
-	if event.Held, err = g.hold(ctx, x); err != nil {
+	if event.Held, err = g.hold(ctx, rc); err != nil {
 		status := http.StatusServiceUnavailable // its time is up before its turn, or the server's
 		if hungUp(ctx) {
 			status = statusClientClosedRequest
@@ -137,8 +137,8 @@ func (g *Guard) refuse(h http.Header, event *Event, status int, err error) *Refu
 			}
 		}
 	case http.StatusServiceUnavailable:
-		for x, ok := event.Request.Context().(*exchange); ok && x != nil; x = x.outer {
-			for _, field := range x.guard.fields { // 503 tells of no quota
+		for rc, ok := event.Request.Context().(*requestContext); ok && rc != nil; rc = rc.outer {
+			for _, field := range rc.guard.fields { // 503 tells of no quota
 				h.Del(field)
 			}
 		}

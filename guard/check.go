@@ -9,27 +9,27 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// question is what a Guard asks about a request: shadow checks last, and none that
-// was charged before.
-type question struct {
+// call is the checks of a request that are asked together: shadow checks last, and none
+// that was charged before. All of them are charged, or none.
+type call struct {
 	checks []core.Check
-	askers []asker
+	terms  []terms
 }
 
-// asker is what matters of a policy that asks.
-type asker struct {
+// terms are what a policy says about its check.
+type terms struct {
 	name   string // what it is called
 	unit   string // what it counts
 	mode   ErrorMode
 	settle func(*http.Request, Served) int // nil: what is reserved is right
 }
 
-// question returns what is to be asked about a request. With an error, it returns the
+// call returns the call to make about a request. With an error, it returns the
 // policy that could not say.
-func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
-	asked := question{checks: x.room.check[:0], askers: x.room.asker[:0]}
+func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
+	asked := call{checks: rc.room.check[:0], terms: rc.room.terms[:0]}
 	if n := len(g.policies); n > 1 {
-		asked = question{checks: make([]core.Check, 0, n), askers: make([]asker, 0, n)}
+		asked = call{checks: make([]core.Check, 0, n), terms: make([]terms, 0, n)}
 	}
 	for _, shadow := range [...]bool{false, true} {
 		for i := range g.policies {
@@ -44,14 +44,14 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 			if check.Limit == core.Unlimited {
 				continue
 			}
-			if charged, place := x.outer.charged(&check, g.limiter); charged != nil {
+			if charged, place := rc.outer.charged(&check, g.limiter); charged != nil {
 				if p.Settle != nil || check.Cost > charged.own()[place].Cost {
-					v := x.reserving()
+					v := rc.reserving()
 					v.demands = append(v.demands, demand{of: charged, place: place, settle: settling(p.Settle, check.Cost)})
 				}
 				continue
 			}
-			a := asker{name: g.names[i], unit: p.Unit, mode: p.OnError, settle: p.Settle}
+			a := terms{name: g.names[i], unit: p.Unit, mode: p.OnError, settle: p.Settle}
 			if a.name == "" {
 				a.name = check.Limit.Name()
 			}
@@ -59,30 +59,30 @@ func (g *Guard) question(r *http.Request, x *exchange) (question, error) {
 				a.mode = g.options.OnError
 			}
 			if same := asked.find(&check); same >= 0 { // one limit, charged once
-				asked.askers[same].join(&asked.checks[same], a, &check)
+				asked.terms[same].join(&asked.checks[same], a, &check)
 				continue
 			}
-			asked.checks, asked.askers = append(asked.checks, check), append(asked.askers, a)
+			asked.checks, asked.terms = append(asked.checks, check), append(asked.terms, a)
 		}
 	}
 	return asked, nil
 }
 
 // unasked returns a policy that could not say what to ask, as far as it is known.
-func (g *Guard) unasked(i int) question {
+func (g *Guard) unasked(i int) call {
 	p, name := &g.policies[i], g.names[i]
 	if name == "" && p.LimitFor == nil {
 		name = p.Limit.Name()
 	}
-	return question{checks: []core.Check{{Limit: p.Limit, Shadow: p.Shadow}}, askers: []asker{{name: name}}}
+	return call{checks: []core.Check{{Limit: p.Limit, Shadow: p.Shadow}}, terms: []terms{{name: name}}}
 }
 
 // unanswered returns who has asked, but for those of whose checks something was
 // decided.
-func (q *question) unanswered(decided *question) []Unanswered {
+func (q *call) unanswered(decided *call) []Unanswered {
 	var list []Unanswered
 	for i := range q.checks {
-		c, a := &q.checks[i], &q.askers[i]
+		c, a := &q.checks[i], &q.terms[i]
 		if decided == nil || decided.find(c) < 0 {
 			list = append(list, Unanswered{Policy: a.name, Limit: c.Limit, Shadow: c.Shadow, Mode: a.mode})
 		}
@@ -91,7 +91,7 @@ func (q *question) unanswered(decided *question) []Unanswered {
 }
 
 // find returns the place of the check of the same state that is asked already, or -1.
-func (q *question) find(check *core.Check) int {
+func (q *call) find(check *core.Check) int {
 	for i := range q.checks {
 		if c := &q.checks[i]; c.Key == check.Key && c.Shadow == check.Shadow && c.Limit.Same(check.Limit) {
 			return i
@@ -102,7 +102,7 @@ func (q *question) find(check *core.Check) int {
 
 // join has two policies ask with one check, as both want: it costs what the dearer one
 // says, before and after, and the stricter one decides when the store cannot.
-func (a *asker) join(check *core.Check, other asker, theirs *core.Check) {
+func (a *terms) join(check *core.Check, other terms, theirs *core.Check) {
 	if a.settle != nil || other.settle != nil {
 		own, others := settling(a.settle, check.Cost), settling(other.settle, theirs.Cost)
 		a.settle = func(r *http.Request, s Served) int { return max(own(r, s), others(r, s)) }

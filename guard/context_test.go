@@ -7,16 +7,16 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// decide returns the exchange of a Guard behind an outer one, whose policies have
+// decide returns the request context of a Guard behind an outer one, whose policies have
 // these names.
-func decide(t *testing.T, outer *exchange, names ...string) *exchange {
+func decide(t *testing.T, outer *requestContext, names ...string) *requestContext {
 	t.Helper()
-	x := &exchange{Context: t.Context(), guard: new(Guard), outer: outer}
-	askers := make([]asker, len(names))
+	x := &requestContext{Context: t.Context(), guard: new(Guard), outer: outer}
+	terms := make([]terms, len(names))
 	for i, name := range names {
-		askers[i].name = name
+		terms[i].name = name
 	}
-	x.decided(&question{checks: make([]core.Check, len(names)), askers: askers}, make([]core.Decision, len(names)))
+	x.decided(&call{checks: make([]core.Check, len(names)), terms: terms}, make([]core.Decision, len(names)))
 	return x
 }
 
@@ -29,7 +29,7 @@ func TestPoliciesReportedTogetherHaveDistinctNames(t *testing.T) {
 		{[]string{"a-2", "a", "a"}, []string{"a-2", "a", "a-3"}},
 		{[]string{"a", "a", "a-2"}, []string{"a", "a-2", "a-2-2"}},
 	} {
-		var nested *exchange
+		var nested *requestContext
 		for _, name := range c.names {
 			nested = decide(t, nested, name)
 		}
@@ -42,7 +42,7 @@ func TestPoliciesReportedTogetherHaveDistinctNames(t *testing.T) {
 	}
 }
 
-func policyNames(x *exchange) []string {
+func policyNames(x *requestContext) []string {
 	var names []string
 	for _, o := range x.outcomes {
 		names = append(names, o.Policy)
@@ -55,11 +55,11 @@ func TestAnExchangeInAContextDoesNotChange(t *testing.T) {
 	outer.outcomes = append(make([]Outcome, 0, 8), outer.outcomes...)
 	b, c := decide(t, outer, "b"), decide(t, outer, "c")
 	for _, x := range []struct {
-		*exchange
+		*requestContext
 
 		want []string
 	}{{outer, []string{"a"}}, {b, []string{"a", "b"}}, {c, []string{"a", "c"}}} {
-		if got := policyNames(x.exchange); !slices.Equal(got, x.want) {
+		if got := policyNames(x.requestContext); !slices.Equal(got, x.want) {
 			t.Errorf("an exchange became %q, want %q", got, x.want)
 		}
 	}

@@ -35,21 +35,21 @@ func newFallback(options Options, policies []Policy) (*core.Fallback, error) {
 	return fallback, nil
 }
 
-// without is what can be said about a question that the store has not answered, or
+// without is what can be said about a call that the store has not answered, or
 // not all of.
 type without struct {
-	question
+	call
 
 	decisions []core.Decision
 	status    int // what to refuse with, or 0; then nothing was decided
 	err       error
 }
 
-// decideWithout decides about a question as far as that goes after an error: what was
+// decideWithout decides about a call as far as that goes after an error: what was
 // lost in this process, where its policy says so, and the rest by the store. All of it is
 // charged or none: the part in this process first, which is easily given back.
-func (g *Guard) decideWithout(ctx context.Context, x *exchange, asked question, err error) without {
-	lost, rest, failure := question{}, asked, err
+func (g *Guard) decideWithout(ctx context.Context, rc *requestContext, asked call, err error) without {
+	lost, rest, failure := call{}, asked, err
 	for {
 		more, answered := rest.split(failure)
 		if errors.Is(failure, core.Overloaded) {
@@ -65,16 +65,16 @@ func (g *Guard) decideWithout(ctx context.Context, x *exchange, asked question, 
 			return without{status: http.StatusServiceUnavailable, err: errors.Join(err, full)}
 		}
 		if len(rest.checks) == 0 || !decided.allowed() {
-			x.reserve(decided)
-			return without{question: decided.question, decisions: decided.decisions(), err: err}
+			rc.reserve(decided)
+			return without{call: decided.call, decisions: decided.decisions(), err: err}
 		}
-		decisions, again := g.ask(ctx, x, &rest)
+		decisions, again := g.ask(ctx, rc, &rest)
 		switch {
 		case again == nil && allowed(rest.checks, decisions):
-			x.reserve(decided)
-			return without{question: rest.and(decided.question), decisions: slices.Concat(decisions, decided.decisions()), err: err}
+			rc.reserve(decided)
+			return without{call: rest.and(decided.call), decisions: slices.Concat(decisions, decided.decisions()), err: err}
 		case again == nil:
-			return without{question: rest.and(decided.question), decisions: slices.Concat(decisions, g.giveBack(ctx, decided)), err: err}
+			return without{call: rest.and(decided.call), decisions: slices.Concat(decisions, g.giveBack(ctx, decided)), err: err}
 		}
 		g.giveBack(ctx, decided)
 		err, failure = errors.Join(err, again), again // more is lost
@@ -84,9 +84,9 @@ func (g *Guard) decideWithout(ctx context.Context, x *exchange, asked question, 
 	}
 }
 
-// decided is a question that this process has decided by itself.
+// decided is a call that this process has decided by itself.
 type decided struct {
-	question
+	call
 
 	of *core.Reservation // nil: there was nothing to decide
 }
@@ -100,14 +100,14 @@ func (d decided) decisions() []core.Decision {
 	return d.of.Decisions()
 }
 
-// fallBack decides in this process about the checks of a question whose policies say
+// fallBack decides in this process about the checks of a call whose policies say
 // so. The others go unmentioned. With an error nothing was decided, and the policies concerned
 // fail closed: so many keys are in use that one more could pass as often as it likes.
-func (g *Guard) fallBack(ctx context.Context, lost question) (decided, error) {
-	var own question
+func (g *Guard) fallBack(ctx context.Context, lost call) (decided, error) {
+	var own call
 	for i := range lost.checks {
-		if lost.askers[i].mode == Fallback {
-			own.checks, own.askers = append(own.checks, lost.checks[i]), append(own.askers, lost.askers[i])
+		if lost.terms[i].mode == Fallback {
+			own.checks, own.terms = append(own.checks, lost.checks[i]), append(own.terms, lost.terms[i])
 		}
 	}
 	if len(own.checks) == 0 {
@@ -142,9 +142,9 @@ func allowed(checks []core.Check, decisions []core.Decision) bool {
 	return true
 }
 
-// split parts a question into what an error says was not answered, and the rest. Shadow
+// split parts a call into what an error says was not answered, and the rest. Shadow
 // checks are left out: whether they have been charged is unknown.
-func (q question) split(err error) (lost, rest question) {
+func (q call) split(err error) (lost, rest call) {
 	unanswered, ok := errors.AsType[*core.UnansweredError](err)
 	all := !ok || len(unanswered.Checks) == 0
 	for i := range q.checks {
@@ -155,38 +155,38 @@ func (q question) split(err error) (lost, rest question) {
 		if all || slices.Contains(unanswered.Checks, i) {
 			part = &lost
 		}
-		part.checks, part.askers = append(part.checks, q.checks[i]), append(part.askers, q.askers[i])
+		part.checks, part.terms = append(part.checks, q.checks[i]), append(part.terms, q.terms[i])
 	}
 	return lost, rest
 }
 
-// and returns two questions as one.
-func (q question) and(other question) question {
-	return question{checks: slices.Concat(q.checks, other.checks), askers: slices.Concat(q.askers, other.askers)}
+// and returns two calls as one.
+func (q call) and(other call) call {
+	return call{checks: slices.Concat(q.checks, other.checks), terms: slices.Concat(q.terms, other.terms)}
 }
 
-// overloaded has a mode decide about a part of a question, in place of its policies' own. Where other
+// overloaded has a mode decide about a part of a call, in place of its policies' own. Where other
 // servers failed otherwise, it is not known which of the policies those are: of both modes the stricter
 // one decides.
-func (q question) overloaded(part question, mode ErrorMode, nothingElse bool) {
+func (q call) overloaded(part call, mode ErrorMode, nothingElse bool) {
 	for i := range part.checks {
-		own := &part.askers[i].mode
+		own := &part.terms[i].mode
 		if nothingElse {
 			*own = mode
 		} else {
 			*own = stricter(*own, mode)
 		}
 		if place := q.find(&part.checks[i]); place >= 0 {
-			q.askers[place].mode = *own
+			q.terms[place].mode = *own
 		}
 	}
 }
 
-// failClosed has those policies of a part of a question fail closed that this process was to decide about.
-func (q question) failClosed(part question) {
+// failClosed has those policies of a part of a call fail closed that this process was to decide about.
+func (q call) failClosed(part call) {
 	for i := range part.checks {
-		if place := q.find(&part.checks[i]); part.askers[i].mode == Fallback && place >= 0 {
-			q.askers[place].mode = FailClosed
+		if place := q.find(&part.checks[i]); part.terms[i].mode == Fallback && place >= 0 {
+			q.terms[place].mode = FailClosed
 		}
 	}
 }
@@ -206,9 +206,9 @@ type severalErrors interface {
 }
 
 // failsClosed reports whether a policy that asks and has not been answered refuses.
-func (q question) failsClosed() bool {
-	for i := range q.askers {
-		if q.askers[i].mode == FailClosed {
+func (q call) failsClosed() bool {
+	for i := range q.terms {
+		if q.terms[i].mode == FailClosed {
 			return true
 		}
 	}

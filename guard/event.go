@@ -39,7 +39,7 @@ type Event struct {
 	// Reserved are the outcomes as they were decided, with the costs that were charged
 	// then, if Settled is set. Each stands where it stands in Outcomes.
 	Reserved []Outcome
-	// Elapsed is how long the question took, or to settle it.
+	// Elapsed is how long the call took, or to settle it.
 	Elapsed time.Duration
 	// Held is for how long the request was then held for its turn, under a [core.Shaping]
 	// limit.

@@ -12,7 +12,7 @@ import (
 )
 
 // Guard is the engine behind the middleware of every framework: it finds the keys
-// of a request, asks all its policies in one question, writes the headers, and
+// of a request, asks all its policies in one call, writes the headers, and
 // says whether the request may go on. An adapter for another framework translates
 // that into the framework's idiom:
 //

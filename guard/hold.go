@@ -12,23 +12,23 @@ var errDraining = errors.New("the server is shutting down")
 
 // hold holds an admitted request until its turn, and returns how long that took. If it
 // does not come, everything that it was charged is given back.
-func (g *Guard) hold(ctx context.Context, x *exchange) (time.Duration, error) {
-	if x.reservation == nil || delay(x.own()) == 0 {
+func (g *Guard) hold(ctx context.Context, rc *requestContext) (time.Duration, error) {
+	if rc.reservation == nil || delay(rc.own()) == 0 {
 		return 0, nil
 	}
 	start := time.Now()
-	err := g.holdUntil(ctx, x)
+	err := g.holdUntil(ctx, rc)
 	return time.Since(start), err
 }
 
-func (g *Guard) holdUntil(ctx context.Context, x *exchange) error {
+func (g *Guard) holdUntil(ctx context.Context, rc *requestContext) error {
 	if g.options.Draining == nil {
-		return held(g.wait(ctx, x.reservation))
+		return held(g.wait(ctx, rc.reservation))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(g.options.Draining, func() { cancel(errDraining) })() //nolint:contextcheck // it is the server's
-	return held(g.wait(ctx, x.reservation))
+	return held(g.wait(ctx, rc.reservation))
 }
 
 // wait returns when the turn has come of all that was reserved. In the rare case that
@@ -38,7 +38,7 @@ func (g *Guard) wait(ctx context.Context, v *reservation) error {
 		if err := v.local.of.Wait(ctx); err != nil {
 			if v.stored.of != nil {
 				err = errors.Join(err, v.stored.of.Cancel(context.WithoutCancel(ctx)))
-				g.sawSettled(v, make([]int, len(v.stored.askers)))
+				g.sawSettled(v, make([]int, len(v.stored.terms)))
 			}
 			return err
 		}
@@ -48,7 +48,7 @@ func (g *Guard) wait(ctx context.Context, v *reservation) error {
 	}
 	err := v.stored.of.Wait(ctx)
 	if err != nil {
-		g.sawSettled(v, make([]int, len(v.stored.askers)))
+		g.sawSettled(v, make([]int, len(v.stored.terms)))
 		if v.local.of != nil {
 			_ = v.local.of.Cancel(context.WithoutCancel(ctx)) // which is not asked of a server
 		}

@@ -48,7 +48,7 @@ type Options struct {
 	// say it themselves. The default is FailOpen.
 	OnError ErrorMode
 
-	// OnOverload says what happens when the store was not asked, since too many questions wait
+	// OnOverload says what happens when the store was not asked, since too many calls wait
 	// for it in this process already ([core.Overloaded]), for all policies. The default is
 	// FailClosed: the store is well, and a crowd must not pass because it is one. Where another
 	// server of a cluster or ring has failed besides, the stricter of OnOverload and OnError decides.
@@ -65,7 +65,7 @@ type Options struct {
 	// what reports it to OpenTelemetry.
 	Observe func(Event)
 
-	// Logger is told of refused requests, at level debug, and that questions could not be
+	// Logger is told of refused requests, at level debug, and that calls could not be
 	// answered, at level warn and no more than once in ten seconds, with the number of those
 	// that it was not told, and once of mistakes that the package documentation lists. It is
 	// never told whose requests they are; but an error of a key function or a LimitFor of

@@ -32,15 +32,15 @@ type Outcome struct {
 // result is nil if no limiter has, or if the store could not answer; it must not
 // be changed.
 func DecisionFrom(ctx context.Context) []Outcome {
-	if x := exchangeFrom(ctx); x != nil {
-		return x.outcomes
+	if rc := requestContextFrom(ctx); rc != nil {
+		return rc.outcomes
 	}
 	return nil
 }
 
-func outcomes(asked *question, decisions []core.Decision, into []Outcome) []Outcome {
+func outcomes(asked *call, decisions []core.Decision, into []Outcome) []Outcome {
 	for i := range asked.checks {
-		c, a := &asked.checks[i], &asked.askers[i]
+		c, a := &asked.checks[i], &asked.terms[i]
 		into = append(into, Outcome{Policy: a.name, Key: c.Key, Unit: a.unit, Cost: c.Cost, Shadow: c.Shadow, Decision: decisions[i]})
 	}
 	return into

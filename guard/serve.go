@@ -18,24 +18,24 @@ import "net/http"
 // router has found. If the key functions have asked for the route before it was known,
 // Options.Logger is warned, once.
 func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) (unanswered int)) {
-	x, ok := r.Context().(*exchange)
-	if !ok || x.guard != g { // Check has not asked about it
+	rc, ok := r.Context().(*requestContext)
+	if !ok || rc.guard != g { // Check has not asked about it
 		next(w, r)
 		return
 	}
 	before := r.Pattern
-	defer x.tellPattern(r, before) // also after a panic
-	if x.settles() {
-		g.serveWatched(x, w, r, next)
+	defer rc.tellPattern(r, before) // also after a panic
+	if rc.settles() {
+		g.serveWatched(rc, w, r, next)
 	} else {
 		next(w, r)
 	}
-	x.tellPattern(r, before) // the adapter's Matched may look there
-	g.returned(x, r)
+	rc.tellPattern(r, before) // the adapter's Matched may look there
+	g.returned(rc, r)
 }
 
 // serveWatched runs a handler, and settles what that has cost.
-func (g *Guard) serveWatched(x *exchange, w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) int) {
+func (g *Guard) serveWatched(rc *requestContext, w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) int) {
 	watched := watchFor(w, func(status int) { g.Answered(r, status) })
 	unanswered := http.StatusInternalServerError // of a panic
 	returned := false
@@ -44,7 +44,7 @@ func (g *Guard) serveWatched(x *exchange, w http.ResponseWriter, r *http.Request
 		if unanswered != 0 && !watched.answered() {
 			served.Status, served.Unanswered = unanswered, true
 		}
-		g.settle(x, r, served)
+		g.settle(rc, r, served)
 	}()
 	unanswered = next(watched, r)
 	returned = true
@@ -52,8 +52,8 @@ func (g *Guard) serveWatched(x *exchange, w http.ResponseWriter, r *http.Request
 
 // tellPattern tells the request that was given to Check what pattern a router further
 // inside has found, unless somebody else has told it.
-func (x *exchange) tellPattern(r *http.Request, before string) {
-	if r.Pattern != before && x.given.Pattern == before {
-		x.given.Pattern = r.Pattern
+func (rc *requestContext) tellPattern(r *http.Request, before string) {
+	if r.Pattern != before && rc.given.Pattern == before {
+		rc.given.Pattern = r.Pattern
 	}
 }

@@ -61,23 +61,23 @@ type settlement struct {
 
 // reserved is a reservation, or none.
 type reserved struct {
-	of     *core.Reservation
-	askers []asker // of its checks
+	of    *core.Reservation
+	terms []terms // of its checks
 }
 
 // reserving returns what there may be to settle of a request, to be added to.
-func (x *exchange) reserving() *reservation {
-	if x.reservation == nil {
-		x.reservation = new(reservation)
+func (rc *requestContext) reserving() *reservation {
+	if rc.reservation == nil {
+		rc.reservation = new(reservation)
 	}
-	return x.reservation
+	return rc.reservation
 }
 
 // demand is that of a policy whose limit a limiter in front has charged: it has a say in
 // what the request has really cost.
 type demand struct {
-	of     *exchange // that has charged it
-	place  int       // among its own outcomes
+	of     *requestContext // that has charged it
+	place  int             // among its own outcomes
 	settle func(*http.Request, Served) int
 }
 
@@ -93,17 +93,17 @@ type raised struct {
 
 // raise has a check that was charged cost so much at the least, and returns how much
 // has to be charged now: nothing if it is still to be settled.
-func (x *exchange) raise(place, cost int) (more int) {
-	own, v := x.own(), x.reservation
-	x.raised.mu.Lock()
-	defer x.raised.mu.Unlock()
-	if x.raised.costs == nil {
-		x.raised.costs = make([]int, len(own))
+func (rc *requestContext) raise(place, cost int) (more int) {
+	own, v := rc.own(), rc.reservation
+	rc.raised.mu.Lock()
+	defer rc.raised.mu.Unlock()
+	if rc.raised.costs == nil {
+		rc.raised.costs = make([]int, len(own))
 	}
-	least := &x.raised.costs[place]
-	later := !x.raised.settled && v != nil && v.settles() && v.holds(place, len(own))
+	least := &rc.raised.costs[place]
+	later := !rc.raised.settled && v != nil && v.settles() && v.holds(place, len(own))
 	charged := *least
-	if !later && !x.raised.settled {
+	if !later && !rc.raised.settled {
 		charged = max(charged, own[place].Cost)
 	}
 	*least = max(*least, cost)
@@ -130,13 +130,13 @@ func (r *raised) settledAt(outcomes []Outcome) []int {
 
 // holds reports whether one of some outcomes is that of a check which was reserved.
 func (v *reservation) holds(place, outcomes int) bool {
-	return place < len(v.stored.askers) || place >= outcomes-len(v.local.askers)
+	return place < len(v.stored.terms) || place >= outcomes-len(v.local.terms)
 }
 
-// reserves reports whether a question has to be remembered after it was answered.
-func (q *question) reserves() bool {
+// reserves reports whether a call has to be remembered after it was answered.
+func (q *call) reserves() bool {
 	for i := range q.checks {
-		if q.askers[i].settle != nil || shapes(&q.checks[i]) {
+		if q.terms[i].settle != nil || shapes(&q.checks[i]) {
 			return true
 		}
 	}
@@ -146,8 +146,8 @@ func (q *question) reserves() bool {
 // shapes reports whether a check may have its request held.
 func shapes(c *core.Check) bool { return !c.Shadow && delays(c.Limit) }
 
-// ask asks a question, and remembers what there may be to settle.
-func (g *Guard) ask(ctx context.Context, x *exchange, asked *question) ([]core.Decision, error) {
+// ask has the store decide about a call, and remembers what there may be to settle.
+func (g *Guard) ask(ctx context.Context, rc *requestContext, asked *call) ([]core.Decision, error) {
 	if !asked.reserves() {
 		decisions, err := g.limiter.AllowAll(ctx, asked.checks...)
 		g.saw(asked, decisions, err)
@@ -159,13 +159,13 @@ func (g *Guard) ask(ctx context.Context, x *exchange, asked *question) ([]core.D
 		return nil, err
 	}
 	g.saw(asked, of.Decisions(), nil)
-	v := x.reserving()
-	v.stored, v.asked = reserved{of, asked.askers}, began
+	v := rc.reserving()
+	v.stored, v.asked = reserved{of, asked.terms}, began
 	return of.Decisions(), nil
 }
 
 // saw lets the fallback know what the store has decided.
-func (g *Guard) saw(asked *question, decisions []core.Decision, err error) {
+func (g *Guard) saw(asked *call, decisions []core.Decision, err error) {
 	if g.fallback != nil && err == nil {
 		g.fallback.Observe(asked.checks, decisions)
 	}
@@ -180,36 +180,36 @@ func (g *Guard) sawSettled(v *reservation, costs []int) {
 
 // reserve remembers what there may be to settle of what this process has decided by
 // itself.
-func (x *exchange) reserve(d decided) {
+func (rc *requestContext) reserve(d decided) {
 	if d.of != nil && d.reserves() {
-		x.reserving().local = reserved{d.of, d.askers}
+		rc.reserving().local = reserved{d.of, d.terms}
 	}
 }
 
 // settles reports whether there is something to settle when the request has been served.
-func (x *exchange) settles() bool {
-	return x.reservation != nil && (x.reservation.settles() || len(x.reservation.demands) > 0)
+func (rc *requestContext) settles() bool {
+	return rc.reservation != nil && (rc.reservation.settles() || len(rc.reservation.demands) > 0)
 }
 
 // settles reports whether a policy says what was reserved has really cost.
 func (v *reservation) settles() bool { return v.stored.settles() || v.local.settles() }
 
 func (v *reserved) settles() bool {
-	return slices.ContainsFunc(v.askers, func(a asker) bool { return a.settle != nil })
+	return slices.ContainsFunc(v.terms, func(a terms) bool { return a.settle != nil })
 }
 
 // settle settles what a request has cost, when its handler has returned or panicked. If
 // the answer is left to others, that waits until they give it, or until the request ends.
 // If nobody would tell of that end, or it has come already, it does not wait.
-func (g *Guard) settle(x *exchange, r *http.Request, served Served) {
-	s := &x.reservation.settlement
-	if served.Unanswered && x.Done() != nil && x.Err() == nil {
+func (g *Guard) settle(rc *requestContext, r *http.Request, served Served) {
+	s := &rc.reservation.settlement
+	if served.Unanswered && rc.Done() != nil && rc.Err() == nil {
 		r = detached(r)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.settled && !s.waiting {
 			s.waiting, s.served = true, served
-			s.stop = context.AfterFunc(x.Context, func() { g.settleUnanswered(x, r) })
+			s.stop = context.AfterFunc(rc.Context, func() { g.settleUnanswered(rc, r) })
 		}
 		return
 	}
@@ -221,7 +221,7 @@ func (g *Guard) settle(x *exchange, r *http.Request, served Served) {
 	}
 	s.mu.Unlock()
 	if first {
-		g.settleBy(x, r, served)
+		g.settleBy(rc, r, served)
 	}
 }
 
@@ -243,26 +243,26 @@ func (s *settlement) answered() (served Served, waited bool) {
 // when the handler has left the answer to others, and then once. r is the request that
 // [Guard.Check] has returned. Informational responses do not count.
 func (g *Guard) Answered(r *http.Request, status int) {
-	x, ok := r.Context().(*exchange)
-	if !ok || x.guard != g || x.reservation == nil || !final(status) {
+	rc, ok := r.Context().(*requestContext)
+	if !ok || rc.guard != g || rc.reservation == nil || !final(status) {
 		return
 	}
-	if served, waited := x.reservation.settlement.answered(); waited {
+	if served, waited := rc.reservation.settlement.answered(); waited {
 		served.Status, served.Unanswered = status, false
-		g.settleBy(x, r, served)
+		g.settleBy(rc, r, served)
 	}
 }
 
 // settleUnanswered settles a request that has ended and was not seen to be answered. It
 // runs on a goroutine of its own, where a panic would end the program.
-func (g *Guard) settleUnanswered(x *exchange, r *http.Request) {
+func (g *Guard) settleUnanswered(rc *requestContext, r *http.Request) {
 	defer func() { //nolint:contextcheck // the request has it
 		if reason := recover(); reason != nil {
 			g.log.panicked(r.Context(), reason)
 		}
 	}()
-	if served, waited := x.reservation.settlement.answered(); waited {
-		g.settleBy(x, r, served)
+	if served, waited := rc.reservation.settlement.answered(); waited {
+		g.settleBy(rc, r, served)
 	}
 }
 
@@ -281,8 +281,8 @@ func (onlyRoute) PathValue(string) string { return "" }
 // settleBy settles what a request has cost, by what the policies' Settle functions say. It
 // is one call to the store for all policies, and none if they have reserved what is
 // right. It goes through even if the client has gone away. Options.Observe is told.
-func (g *Guard) settleBy(x *exchange, r *http.Request, served Served) {
-	v := x.reservation
+func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) {
+	v := rc.reservation
 	ctx := context.WithoutCancel(r.Context())
 	for _, d := range v.demands {
 		g.settleOutside(ctx, r, d, served)
@@ -290,31 +290,31 @@ func (g *Guard) settleBy(x *exchange, r *http.Request, served Served) {
 	if !v.settles() {
 		return
 	}
-	outcomes := append([]Outcome(nil), x.own()...)
-	costs := x.realCosts(r, outcomes, served)
-	stored, local := costs[:len(v.stored.askers)], costs[len(costs)-len(v.local.askers):]
+	outcomes := append([]Outcome(nil), rc.own()...)
+	costs := rc.realCosts(r, outcomes, served)
+	stored, local := costs[:len(v.stored.terms)], costs[len(costs)-len(v.local.terms):]
 	start := time.Now()
 	g.sawSettled(v, stored)
 	err := errors.Join(v.stored.settle(ctx, stored), v.local.settle(ctx, local))
 	g.report(&Event{ //nolint:contextcheck // the request has it
-		Request: r, Outcomes: outcomes, Reserved: x.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+		Request: r, Outcomes: outcomes, Reserved: rc.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
 	})
 }
 
 // realCosts returns what has really been the cost of each outcome, which it writes to
 // the outcomes, too.
-func (x *exchange) realCosts(r *http.Request, outcomes []Outcome, served Served) []int {
-	v := x.reservation
-	v.stored.settled(r, outcomes[:len(v.stored.askers)], served)
-	v.local.settled(r, outcomes[len(outcomes)-len(v.local.askers):], served)
-	return x.raised.settledAt(outcomes)
+func (rc *requestContext) realCosts(r *http.Request, outcomes []Outcome, served Served) []int {
+	v := rc.reservation
+	v.stored.settled(r, outcomes[:len(v.stored.terms)], served)
+	v.local.settled(r, outcomes[len(outcomes)-len(v.local.terms):], served)
+	return rc.raised.settledAt(outcomes)
 }
 
 // settled writes what the checks have really cost, as their policies say, into their
 // outcomes.
 func (v *reserved) settled(r *http.Request, outcomes []Outcome, served Served) {
-	for i := range v.askers {
-		o, settle := &outcomes[i], v.askers[i].settle
+	for i := range v.terms {
+		o, settle := &outcomes[i], v.terms[i].settle
 		if settle != nil && o.Decision.Allowed {
 			served.Cost = o.Cost
 			o.Cost = max(0, settle(r, served))

@@ -51,15 +51,15 @@ func MergeUpstream(proxy http.Handler) http.Handler {
 // written returns the fields that the limiters in front of a handler have written, the
 // names of those fields and of others that an inner one has removed, and the Writer that has.
 func written(ctx context.Context) (own http.Header, names map[string]bool, writer headers.Writer) {
-	var nested []*exchange
-	for x := exchangeFrom(ctx); x != nil; x = x.outer {
-		nested = append(nested, x)
+	var nested []*requestContext
+	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {
+		nested = append(nested, rc)
 	}
 	own, names = make(http.Header), make(map[string]bool)
 	writers := make([]headers.Writer, 0, len(nested))
-	for _, x := range slices.Backward(nested) {
-		x.write(own, nil)
-		writers = append(writers, x.guard.options.Headers)
+	for _, rc := range slices.Backward(nested) {
+		rc.write(own, nil)
+		writers = append(writers, rc.guard.options.Headers)
 		for name := range own {
 			names[name] = true
 		}

@@ -24,26 +24,26 @@ func newPlacement(o *Options, given []Policy) *placement {
 }
 
 // look looks at a request before its keys are read.
-func (p *placement) look(x *exchange, r *http.Request) {
+func (p *placement) look(rc *requestContext, r *http.Request) {
 	if p.proxy.running() {
 		p.proxy.look(p.logger, r)
 	}
-	x.routeAsked.watched = p.route.running()
+	rc.routeAsked.watched = p.route.running()
 }
 
 // keysRead looks at a request after its keys have been read.
-func (p *placement) keysRead(x *exchange, r *http.Request) {
-	x.routeAsked.watched = false
-	if x.routeAsked.asked {
-		p.route.keysRead(p.logger, x, r)
+func (p *placement) keysRead(rc *requestContext, r *http.Request) {
+	rc.routeAsked.watched = false
+	if rc.routeAsked.asked {
+		p.route.keysRead(p.logger, rc, r)
 	}
 }
 
 // returned looks at a request whose handler has returned. If its route has become known
 // only since the key functions asked for it, that is a mistake.
-func (g *Guard) returned(x *exchange, r *http.Request) {
-	if x.routeAsked.asked {
-		g.place.route.returned(g.place.logger, x, r)
+func (g *Guard) returned(rc *requestContext, r *http.Request) {
+	if rc.routeAsked.asked {
+		g.place.route.returned(g.place.logger, rc, r)
 	}
 }
 

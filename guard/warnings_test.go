@@ -9,7 +9,7 @@ import (
 // Looking after a limiter's place costs a request no allocation, while it looks and after.
 func TestLookingAfterThePlaceAllocatesNothing(t *testing.T) {
 	p := newPlacement(&Options{}, []Policy{{}})
-	x, r := new(exchange), httptest.NewRequest(http.MethodGet, "/", nil)
+	x, r := new(requestContext), httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("Accept", "*/*")
 	look := func() {
 		p.look(x, r)
