@@ -15,13 +15,15 @@ func TestImports(t *testing.T) {
 		of     []string
 		forbid []string
 	}{
-		{[]string{"core"}, []string{"net/http", module + "nethttp", module + "keyfuncs", module + "headers", module + "gin", module + "echo"}},
+		{[]string{"core"}, []string{
+			"net/http", module + "guard", module + "nethttp", module + "outbound", module + "keyfuncs", module + "headers", module + "gin", module + "echo",
+		}},
 		{[]string{"core/internal/exact"}, []string{"context", "net", "github.com/redis"}},
-		{[]string{"core", "keyfuncs", "headers", "nethttp", "telemetry"}, []string{
+		{[]string{"core", "keyfuncs", "headers", "guard", "nethttp", "outbound", "telemetry", "telemetry/offenders"}, []string{
 			"github.com/gin-gonic/", "github.com/labstack/", "testing", "pgregory.net/rapid", module + "internal/redistest",
 			"go.opentelemetry.io/otel/sdk",
 		}},
-		{[]string{"core", "keyfuncs", "headers", "nethttp", "gin", "echo", "echo/v5"}, []string{"go.opentelemetry.io/"}},
+		{[]string{"core", "keyfuncs", "headers", "guard", "nethttp", "outbound", "telemetry/offenders", "gin", "echo", "echo/v5"}, []string{"go.opentelemetry.io/"}},
 	} {
 		for _, name := range test.of {
 			out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+name).Output()

@@ -6,9 +6,9 @@
 //	e := echo.New()
 //	e.Use(ratelimit.Leaky(limiter, 10, core.PerSecond(1))) // 10 at once, then one a second, for each address
 //
-// It is package nethttp of this module in echo's idiom: the same names, and the
-// same status, headers, body, route and key for the same request. Its
-// documentation says what the client gets, and which limits are one.
+// It has the names of package nethttp of this module, and gives the same status, headers,
+// body, route and key for the same request. Package guard is the engine of both: its
+// documentation says which limits are one, what the log warns of, and what the client gets.
 //
 // A refused request is returned as an [echo.HTTPError] that echo's error handler
 // renders as the problem document, as it renders other errors: indented where echo indents,

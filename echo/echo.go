@@ -1,48 +1,16 @@
 package ratelimit
 
 import (
-	"context"
-	"encoding/json"
 	"net/http"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/echo/internal/routed"
-	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 // Middleware puts a limiter in front of the handlers that it wraps.
 type Middleware = echo.MiddlewareFunc
-
-// These are the types of package nethttp.
-type (
-	Policy     = ratelimit.Policy
-	Options    = ratelimit.Options
-	ErrorMode  = ratelimit.ErrorMode
-	Event      = ratelimit.Event
-	Outcome    = ratelimit.Outcome
-	Unanswered = ratelimit.Unanswered
-	Guard      = ratelimit.Guard
-	Refusal    = ratelimit.Refusal
-	Problem    = ratelimit.Problem
-	Served     = ratelimit.Served
-)
-
-// ProblemType is the media type of a [Problem].
-const ProblemType = ratelimit.ProblemType
-
-// What happens to a request when the store cannot answer; see package nethttp.
-const (
-	FailOpen   = ratelimit.FailOpen
-	FailClosed = ratelimit.FailClosed
-	Fallback   = ratelimit.Fallback
-)
 
 // New returns a middleware that asks all policies about each request, in one
 // round trip, and lets it through if all of them allow it; then all are charged,
@@ -51,15 +19,15 @@ const (
 // Limits with the same numbers, the same key and no name are one limit, whichever
 // middlewares they are given to: see [core.Limit.Named].
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
-	guard := ratelimit.NewGuard(l, options, policies...)
+	g := guard.Must(guard.New(l, options, policies...))
 	known := new(routes)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			request, refusal := guard.Check(c.Response().Header(), c.Request(), matched{c, known})
+			request, refusal := g.Check(c.Response().Header(), c.Request(), matched{c, known})
 			c.SetRequest(request)
 			switch {
 			case refusal == nil:
-				return serve(c, guard, request, next)
+				return serve(c, g, request, next)
 			case refusal.Returnable(request):
 				return refused(c, refusal.Problem())
 			default:
@@ -73,13 +41,13 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 // serve runs a handler. An error that it returns is answered further out, which the writer
 // notices that the handler is given, or, where an outer middleware has put its own writer
 // back, echo's response.
-func serve(c echo.Context, guard *Guard, request *http.Request, next echo.HandlerFunc) (err error) {
+func serve(c echo.Context, g *guard.Guard, request *http.Request, next echo.HandlerFunc) (err error) {
 	response := c.Response()
-	guard.Serve(response.Writer, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+	g.Serve(response.Writer, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
 		response.Writer = w
 		defer func() {
 			if !response.Committed {
-				response.Before(func() { guard.Answered(request, response.Status) })
+				response.Before(func() { g.Answered(request, response.Status) })
 			}
 		}()
 		err = next(c)
@@ -103,179 +71,12 @@ func statusOf(err error) int {
 	return answered.Code
 }
 
-// Document is the Message of the [echo.HTTPError] that the middleware returns for a refused
-// request: a [Problem], which echo's error handler renders.
-type Document struct {
-	Problem
-
-	rendered atomic.Bool // as JSON
-}
-
-// refused returns the error of a refused request. Where its document is rendered as it is,
-// the response has the media type of a problem.
-func refused(c echo.Context, problem Problem) error {
-	document, response, head := &Document{Problem: problem}, c.Response(), c.Request().Method == http.MethodHead
-	response.Before(func() { routed.SetType(response.Header(), document.rendered.Load(), head, ProblemType) })
-	return echo.NewHTTPError(problem.Status, document)
-}
-
-// String returns the problem's title, for logs.
-func (d *Document) String() string { return d.Title }
-
-// MarshalJSON returns the problem document.
-func (d *Document) MarshalJSON() ([]byte, error) {
-	d.rendered.Store(true)
-	return json.Marshal(d.Problem)
-}
-
-// Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,
-// then as many as drain.
-//
-// Without by, each peer address has a limit of its own: behind a proxy, that is the
-// proxy's, so name your proxies to [keyfuncs.IP] there. Several functions are joined by
-// [keyfuncs.Join].
-//
-// Two middlewares with the same numbers and the same key are one limit, and count for
-// each other, on whichever routes they are. To keep them apart, add [keyfuncs.Route] to
-// the key (keyfuncs.RemoteIP, keyfuncs.Route), or give their limits names: New(l,
-// Options{}, PolicyFor(core.Leaky(10, core.PerSecond(1)).Named("search"))).
-//
-// A limit that makes no sense panics here, not when requests come. The functions below
-// work alike.
-func Leaky(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.Leaky(capacity, drain), by...))
-}
-
-// Shaping returns a middleware with a [core.Shaping] limit: requests are held
-// and released at an even pace, and refused when capacity of them are waiting or
-// being served. A client that goes away while it waits frees its place: those behind it
-// on this server move up. See [core.Reservation.Wait], [Policy] for Undelayed and
-// [Options] for Draining.
-func Shaping(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.Shaping(capacity, drain), by...))
-}
-
-// TokenBucket returns a middleware with a [core.TokenBucket] limit.
-func TokenBucket(l *core.Limiter, capacity int, refill core.Rate, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.TokenBucket(capacity, refill), by...))
-}
-
-// GCRA returns a middleware with a [core.GCRA] limit.
-func GCRA(l *core.Limiter, burst int, rate core.Rate, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.GCRA(burst, rate), by...))
-}
-
-// FixedWindow returns a middleware with a [core.FixedWindow] limit.
-func FixedWindow(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.FixedWindow(n, window), by...))
-}
-
-// SlidingWindow returns a middleware with a [core.SlidingWindow] limit.
-func SlidingWindow(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.SlidingWindow(n, window), by...))
-}
-
-// SlidingLog returns a middleware with a [core.SlidingLog] limit.
-func SlidingLog(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.SlidingLog(n, window), by...))
-}
-
-// Layered returns a middleware with a limit for each address, and inside of it one
-// for each user, API key or whatever else user.By reads, which the client may
-// choose: he makes no more keys than his address may make requests. See package
-// nethttp.
-func Layered(l *core.Limiter, options Options, address, user Policy) Middleware {
-	return New(l, options, ratelimit.Layers(address, user)...)
-}
-
-// PolicyFor returns a policy for a limit by the join of some key functions, or by
-// the peer's address if there are none.
-func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
-	return ratelimit.PolicyFor(limit, by...)
-}
-
-// DecisionFrom returns what the limiters in front of a handler have decided about
-// its request, given the context of that request; see package nethttp.
-func DecisionFrom(ctx context.Context) []Outcome { return ratelimit.DecisionFrom(ctx) }
-
-// Compare returns an Options.Observe that counts how the verdicts of a shadow policy
-// compare with what is enforced; see package nethttp.
-func Compare(c *core.Comparison, candidate string, next func(Event)) func(Event) {
-	return ratelimit.Compare(c, candidate, next)
-}
-
 // MergeUpstream makes one set of limit headers out of those of the limiters in front of a
-// reverse proxy and those of the upstream server's response; see package nethttp. Wrap the
+// reverse proxy and those of the upstream server's response: see [guard.MergeUpstream]. Wrap the
 // proxy, or put it in front of echo's own, inside of the limiters:
 //
 //	e.Any("/*", echo.WrapHandler(ratelimit.MergeUpstream(proxy)))
 //	e.Use(limit, echo.WrapMiddleware(ratelimit.MergeUpstream), middleware.Proxy(balancer))
 //
 // It panics if the proxy is nil.
-func MergeUpstream(proxy http.Handler) http.Handler { return ratelimit.MergeUpstream(proxy) }
-
-// User names the requests of a user, "user:42", by what earlier middleware has
-// put into the [echo.Context]: User("user_id") reads c.Get("user_id"), which must
-// be a string, an integer or a [fmt.Stringer]; see [keyfuncs.UserValue]. A request
-// without it is limited by its peer's address. The limiter must run after the
-// authentication. It panics if key is empty.
-func User(key string) keyfuncs.Func { return routed.User(key) }
-
-// ClientIP names requests by what echo's IPExtractor takes for the client's address
-// ([echo.Context]'s RealIP), read again and brought into the notation of
-// [keyfuncs.IP], whose options for the lengths of prefixes it takes. Where the
-// extractor has no address to tell, the peer pays; and so it does in an echo
-// without an extractor, whose RealIP would believe everybody's X-Forwarded-For. It
-// panics if an option is a trust model.
-//
-// echo's own extractors believe all private, link-local and loopback addresses,
-// unless they are told otherwise.
-func ClientIP(options ...keyfuncs.Trust) keyfuncs.Func { return routed.ClientIP(options) }
-
-// matched tells the key functions what echo knows.
-type matched struct {
-	c      echo.Context
-	routes *routes
-}
-
-func (m matched) Route() string {
-	path := m.c.Path()
-	// For another method than it has, echo knows a path; so does a group with
-	// middleware for what it does not find.
-	found := m.c.Get(echo.ContextKeyHeaderAllow) == nil && (!strings.HasSuffix(path, "*") || m.routes.has(m.c, path))
-	return routed.Route(path, found)
-}
-
-func (m matched) PathValue(name string) string {
-	return routed.PathValue(m.c.Request(), m.c.Param(name))
-}
-
-func (m matched) Get(key string) any { return m.c.Get(key) }
-
-func (m matched) RealIP() string {
-	if m.c.Echo().IPExtractor == nil {
-		return ""
-	}
-	return m.c.RealIP()
-}
-
-// routes are the methods and paths of the handlers of each echo that the middleware
-// is used in, collected at its first request.
-type routes struct{ of sync.Map } // map[method and path]bool by *echo.Echo
-
-func (k *routes) has(c echo.Context, path string) bool {
-	known, collected := k.of.Load(c.Echo())
-	if !collected {
-		registered := c.Echo().Routes()
-		for _, router := range c.Echo().Routers() { // those of hosts
-			registered = append(registered, router.Routes()...)
-		}
-		all := make(map[[2]string]bool, len(registered))
-		for _, r := range registered {
-			all[[2]string{r.Method, r.Path}] = true
-		}
-		known, _ = k.of.LoadOrStore(c.Echo(), all)
-	}
-	all, _ := known.(map[[2]string]bool)
-	return all[[2]string{c.Request().Method, path}]
-}
+func MergeUpstream(proxy http.Handler) http.Handler { return guard.MergeUpstream(proxy) }

@@ -23,7 +23,6 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/echo"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	engine "github.com/weir-go/ratelimit/nethttp"
 )
 
 func memory() *core.Limiter { return core.New(core.NewMemory()) }
@@ -279,10 +278,10 @@ func TestTheDocumentIsIndentedWhereEchoIndents(t *testing.T) {
 	e.Use(ratelimit.FixedWindow(memory(), 1, time.Hour))
 	e.GET("/", ok)
 	get(e, "/")
-	var plain, pretty engine.Problem
-	for path, problem := range map[string]*engine.Problem{"/": &plain, "/?pretty": &pretty} {
+	var plain, pretty ratelimit.Problem
+	for path, problem := range map[string]*ratelimit.Problem{"/": &plain, "/?pretty": &pretty} {
 		w := get(e, path)
-		if err := json.Unmarshal(w.Body.Bytes(), problem); err != nil || w.Header().Get("Content-Type") != engine.ProblemType {
+		if err := json.Unmarshal(w.Body.Bytes(), problem); err != nil || w.Header().Get("Content-Type") != ratelimit.ProblemType {
 			t.Errorf("%s: %v, %q", path, err, w.Header())
 		}
 	}

@@ -6,10 +6,10 @@
 //	router := gin.New()
 //	router.Use(ratelimit.Leaky(limiter, 10, core.PerSecond(1))) // 10 at once, then one a second, for each address
 //
-// It is package nethttp of this module in gin's idiom: the same names, and the same
-// status, headers, body, route and key for the same request. A refused request
-// is aborted, so later handlers do not run. Its documentation says what the
-// client gets, and which limits are one.
+// It has the names of package nethttp of this module, and gives the same status, headers,
+// body, route and key for the same request. A refused request is aborted, so later handlers
+// do not run. Package guard is the engine of both: its documentation says which limits are
+// one, what the log warns of, and what the client gets.
 //
 // gin's own idea of the client's address is not used, unless it is asked for by
 // [ClientIP]: an engine that is not told which proxies to trust believes whatever

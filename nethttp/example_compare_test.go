@@ -14,7 +14,7 @@ import (
 func ExampleCompare() {
 	limiter, _ := core.Open("memory:")
 	defer limiter.Close()
-	var comparison core.Comparison
+	var comparison ratelimit.Comparison
 	limit := ratelimit.New(limiter, ratelimit.Options{Observe: ratelimit.Compare(&comparison, "candidate", nil)},
 		ratelimit.Policy{Limit: core.FixedWindow(4, time.Hour)},
 		ratelimit.Policy{Limit: core.FixedWindow(2, time.Hour).Named("candidate"), Shadow: true})

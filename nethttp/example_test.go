@@ -172,60 +172,6 @@ func ExampleMergeUpstream() {
 	// ["leaky:10:1/s";r=9;t=9, "fixed-window:1000:1h";r=999;t=3600]
 }
 
-// framework is a handler of a framework whose handlers return the status of an error, for
-// the framework to answer, or 0.
-type framework func(w http.ResponseWriter, r *http.Request) (failed int)
-
-func (f framework) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if failed := f(w, r); failed != 0 {
-		http.Error(w, http.StatusText(failed), failed)
-	}
-}
-
-// An adapter for a framework asks the Guard, and puts the answer into the
-// framework's words. The writer stays in use for whoever answers the error, as it has to
-// where a policy has Settle.
-func ExampleGuard() {
-	limiter, err := core.Open("memory:")
-	if err != nil {
-		log.Fatal(err)
-	}
-	guard := ratelimit.NewGuard(limiter, ratelimit.Options{}, ratelimit.Policy{
-		Limit: core.GCRA(2, core.PerMinute(1)),
-	})
-
-	adapter := func(next framework) framework {
-		return func(w http.ResponseWriter, r *http.Request) (failed int) {
-			r, refusal := guard.Check(w.Header(), r, nil)
-			if refusal != nil {
-				refusal.ServeHTTP(w, r)
-				return 0
-			}
-			guard.Serve(w, r, func(w http.ResponseWriter, r *http.Request) int {
-				failed = next(w, r)
-				return failed
-			})
-			return failed
-		}
-	}
-
-	limited := adapter(func(_ http.ResponseWriter, r *http.Request) int {
-		if r.URL.Path != "/" {
-			return http.StatusNotFound
-		}
-		return 0
-	})
-	for _, path := range []string{"/", "/nowhere", "/"} {
-		w := httptest.NewRecorder()
-		limited.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		fmt.Println(path, w.Code)
-	}
-	// Output:
-	// / 200
-	// /nowhere 404
-	// / 429
-}
-
 func ExampleDecisionFrom() {
 	limiter, err := core.Open("memory:")
 	if err != nil {

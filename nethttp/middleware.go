@@ -2,10 +2,9 @@ package ratelimit
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/keyfuncs"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 // Middleware puts a limiter in front of a handler.
@@ -13,7 +12,7 @@ type Middleware = func(http.Handler) http.Handler
 
 // New returns a middleware that asks all policies about each request, in one
 // round trip, and lets it through if all of them allow it; then all are charged,
-// and otherwise none. It panics where [NewGuard] does.
+// and otherwise none. It panics with the reason if a policy makes no sense.
 //
 // Limits with the same numbers, the same key and no name are one limit, whichever
 // middlewares they are given to: see [core.Limit.Named].
@@ -24,9 +23,9 @@ type Middleware = func(http.Handler) http.Handler
 // request that came in has the Pattern that was found inside, for whoever counts by route
 // outside. Path values cannot be handed out in the same way.
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
-	guard := NewGuard(l, options, policies...)
+	g := guard.Must(guard.New(l, options, policies...))
 	return func(next http.Handler) http.Handler {
-		h := &limited{guard: guard, next: next}
+		h := &limited{guard: g, next: next}
 		if mux, ok := next.(patterns); ok {
 			h.mux = mux
 			return &limitedMux{h}
@@ -37,7 +36,7 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 
 // limited is a handler with a limiter in front.
 type limited struct {
-	guard *Guard
+	guard *guard.Guard
 	next  http.Handler
 	mux   patterns // what next knows of patterns, or nil
 }
@@ -56,65 +55,10 @@ func (h *limited) serve(w http.ResponseWriter, r *http.Request) (unanswered int)
 	return 0
 }
 
-// Leaky returns a middleware with a [core.Leaky] limit: capacity requests at once,
-// then as many as drain.
+// MergeUpstream makes one set of limit headers out of those of the limiters in front of a
+// reverse proxy and those of the upstream server's response. Wrap the proxy:
 //
-// Without by, each peer address has a limit of its own: behind a proxy, that is the
-// proxy's, so name your proxies to [keyfuncs.IP] there. Several functions are joined by
-// [keyfuncs.Join].
+//	limit(ratelimit.MergeUpstream(&httputil.ReverseProxy{Rewrite: …}))
 //
-// Two middlewares with the same numbers and the same key are one limit, and count for
-// each other, on whichever routes they are. To keep them apart, add [keyfuncs.Route] to
-// the key (keyfuncs.RemoteIP, keyfuncs.Route), or give their limits names: New(l,
-// Options{}, PolicyFor(core.Leaky(10, core.PerSecond(1)).Named("search"))).
-//
-// A limit that makes no sense panics here, not when requests come. The functions below
-// work alike.
-func Leaky(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.Leaky(capacity, drain), by...))
-}
-
-// Shaping returns a middleware with a [core.Shaping] limit: requests are held
-// and released at an even pace, and refused when capacity of them are waiting or
-// being served. A client that goes away while it waits frees its place: those behind it
-// on this server move up. See [core.Reservation.Wait], [Policy] for Undelayed and
-// [Options] for Draining.
-func Shaping(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.Shaping(capacity, drain), by...))
-}
-
-// TokenBucket returns a middleware with a [core.TokenBucket] limit.
-func TokenBucket(l *core.Limiter, capacity int, refill core.Rate, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.TokenBucket(capacity, refill), by...))
-}
-
-// GCRA returns a middleware with a [core.GCRA] limit.
-func GCRA(l *core.Limiter, burst int, rate core.Rate, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.GCRA(burst, rate), by...))
-}
-
-// FixedWindow returns a middleware with a [core.FixedWindow] limit.
-func FixedWindow(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.FixedWindow(n, window), by...))
-}
-
-// SlidingWindow returns a middleware with a [core.SlidingWindow] limit.
-func SlidingWindow(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.SlidingWindow(n, window), by...))
-}
-
-// SlidingLog returns a middleware with a [core.SlidingLog] limit.
-func SlidingLog(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Func) Middleware {
-	return New(l, Options{}, PolicyFor(core.SlidingLog(n, window), by...))
-}
-
-// PolicyFor returns the policy that the functions named after the algorithms use:
-// a limit by the join of some key functions, or by the peer's address if there
-// are none.
-func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
-	policy := Policy{Limit: limit}
-	if len(by) > 0 {
-		policy.By = keyfuncs.Join(by...)
-	}
-	return policy
-}
+// [guard.MergeUpstream] says what becomes of each field. It panics if the proxy is nil.
+func MergeUpstream(proxy http.Handler) http.Handler { return guard.MergeUpstream(proxy) }

@@ -5,7 +5,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/weir-go/ratelimit/core"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 const (
@@ -45,8 +45,8 @@ func (o outcome) String() string {
 func (o outcome) attribute() attribute.KeyValue { return outcomeKey.String(o.String()) }
 
 // modes are what error modes are called in attributes.
-var modes = map[ratelimit.ErrorMode]string{
-	ratelimit.FailOpen: "fail-open", ratelimit.FailClosed: "fail-closed", ratelimit.Fallback: "fallback",
+var modes = map[guard.ErrorMode]string{
+	guard.FailOpen: "fail-open", guard.FailClosed: "fail-closed", guard.Fallback: "fallback",
 }
 
 // withAttributes returns the options of a measurement with some attributes. What is

@@ -2,7 +2,6 @@ package telemetry_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -12,8 +11,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/weir-go/ratelimit/core"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/telemetry"
+	"github.com/weir-go/ratelimit/telemetry/offenders"
 )
 
 // instant answers at once, so that what is left is what the middleware and telemetry cost.
@@ -42,8 +42,8 @@ func BenchmarkMiddleware(b *testing.B) {
 		{"allowed", core.Decision{Allowed: true, Remaining: 9, NextAfter: time.Second, ResetAfter: time.Second}},
 		{"denied", core.Decision{RetryAfter: time.Second, NextAfter: time.Second, ResetAfter: time.Second}},
 	} {
-		reporting := func(options telemetry.Options) func(b *testing.B) func(ratelimit.Event) {
-			return func(b *testing.B) func(ratelimit.Event) {
+		reporting := func(options telemetry.Options) func(b *testing.B) func(guard.Event) {
+			return func(b *testing.B) func(guard.Event) {
 				b.Helper()
 				reporter, _ := newReporter(b, options)
 				return reporter.Observe
@@ -52,19 +52,19 @@ func BenchmarkMiddleware(b *testing.B) {
 		for _, telemetric := range []struct {
 			name    string
 			request trace.TracerProvider // that has made the request's span, or nil
-			observe func(b *testing.B) func(ratelimit.Event)
+			observe func(b *testing.B) func(guard.Event)
 		}{
-			{"off", nil, func(*testing.B) func(ratelimit.Event) { return nil }},
+			{"off", nil, func(*testing.B) func(guard.Event) { return nil }},
 			{"metrics", nil, reporting(telemetry.Options{})},
 			{"unsampled-spans", never, reporting(telemetry.Options{TracerProvider: never})},
 			{"sampled-spans", always, reporting(telemetry.Options{TracerProvider: always})},
-			{"offenders", nil, func(*testing.B) func(ratelimit.Event) {
-				return telemetry.NewTopOffenders(telemetry.TopOffenderOptions{}).Observe
+			{"offenders", nil, func(*testing.B) func(guard.Event) {
+				return offenders.New(offenders.Options{}).Observe
 			}},
 		} {
 			b.Run(outcome.name+"/"+telemetric.name, func(b *testing.B) {
-				guard := ratelimit.NewGuard(core.New(instant{decision: outcome.decision}), ratelimit.Options{Observe: telemetric.observe(b)},
-					ratelimit.Policy{Limit: core.Leaky(10, core.PerSecond(1)).Named("api")})
+				g := guard.Must(guard.New(core.New(instant{decision: outcome.decision}), guard.Options{Observe: telemetric.observe(b)},
+					guard.Policy{Limit: core.Leaky(10, core.PerSecond(1)).Named("api")}))
 				h, r := make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil)
 				if telemetric.request != nil {
 					ctx, span := telemetric.request.Tracer("server").Start(b.Context(), "GET /")
@@ -73,7 +73,7 @@ func BenchmarkMiddleware(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					guard.Check(h, r, nil)
+					g.Check(h, r, nil)
 				}
 			})
 		}
@@ -110,22 +110,4 @@ func BenchmarkStore(b *testing.B) {
 			trace.Call(call)
 		}
 	})
-}
-
-// BenchmarkTopOffenders is a denial that is counted: of a key that has a counter, and of
-// keys that never come again and take one each.
-func BenchmarkTopOffenders(b *testing.B) {
-	events := make([]ratelimit.Event, 100_000)
-	for i := range events {
-		events[i] = denial(fmt.Sprint("ip:", i))
-	}
-	for name, keys := range map[string]int{"known": 100, "new": len(events)} {
-		b.Run(name, func(b *testing.B) {
-			offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				offenders.Observe(events[i%keys])
-			}
-		})
-	}
 }

@@ -1,5 +1,5 @@
-// Package telemetry reports to [OpenTelemetry] what limiters decide and what that takes,
-// and finds the keys that are denied most.
+// Package telemetry reports to [OpenTelemetry] what limiters decide and what that takes.
+// Package offenders beside it finds the keys that are denied most.
 //
 // One line switches it on for a middleware of net/http, gin or echo, and another for what
 // happens behind it:
@@ -34,7 +34,7 @@
 //
 //   - allowed and denied;
 //   - shadow-allowed and shadow-denied, of a shadow policy;
-//   - degraded: this process has let the request pass (see [ratelimit.Fallback]);
+//   - degraded: this process has let the request pass (see [guard.Fallback]);
 //   - error: nothing was decided.
 //
 // Where the store has failed, error.type says how ([core.Failure]), and error_mode by what

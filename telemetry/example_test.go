@@ -12,8 +12,10 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 	"github.com/weir-go/ratelimit/telemetry"
+	"github.com/weir-go/ratelimit/telemetry/offenders"
 )
 
 // One reporter tells OpenTelemetry of all middleware and of the store.
@@ -26,8 +28,8 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	limit := ratelimit.New(limiter, ratelimit.Options{Observe: reporter.Observe},
-		ratelimit.Policy{Limit: core.Leaky(2, core.PerMinute(1)).Named("api")})
+	limit := ratelimit.New(limiter, guard.Options{Observe: reporter.Observe},
+		guard.Policy{Limit: core.Leaky(2, core.PerMinute(1)).Named("api")})
 	handler := limit(http.NotFoundHandler())
 	for range 5 {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
@@ -53,15 +55,15 @@ func Example() {
 // To hear of events yourself, too, tell the reporter from a function of your own.
 func ExampleReporter_Observe() {
 	reporter := telemetry.New(telemetry.Options{})
-	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
-	options := ratelimit.Options{Observe: func(e ratelimit.Event) {
+	tracker := offenders.New(offenders.Options{})
+	options := guard.Options{Observe: func(e guard.Event) {
 		reporter.Observe(e)
-		offenders.Observe(e)
+		tracker.Observe(e)
 		if e.Status == http.StatusTooManyRequests {
 			fmt.Println("denied by", e.Outcomes[0].Policy)
 		}
 	}}
-	limit := ratelimit.New(core.New(core.NewMemory()), options, ratelimit.Policy{Limit: core.FixedWindow(1, time.Minute)})
+	limit := ratelimit.New(core.New(core.NewMemory()), options, guard.Policy{Limit: core.FixedWindow(1, time.Minute)})
 	for range 2 {
 		limit(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	}
@@ -71,24 +73,6 @@ func ExampleReporter_Observe() {
 // Metrics without spans, in a program that traces.
 func ExampleNew_withoutSpans() {
 	reporter := telemetry.New(telemetry.Options{TracerProvider: noop.NewTracerProvider()})
-	_ = ratelimit.Options{Observe: reporter.Observe}
+	_ = guard.Options{Observe: reporter.Observe}
 	// Output:
-}
-
-func ExampleTopOffenders() {
-	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{})
-	limit := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{Observe: offenders.Observe},
-		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hourly")})
-	for _, client := range []string{"203.0.113.9", "203.0.113.9", "203.0.113.9", "198.51.100.7", "198.51.100.7"} {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.RemoteAddr = client + ":1234"
-		limit(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
-	}
-	for _, o := range offenders.Top(10) {
-		fmt.Printf("%s %.1f by %s\n", o.Key, o.Denials, o.Policy)
-	}
-	http.Handle("GET /offenders", offenders) // where only you can read it
-	// Output:
-	// ip:203.0.113.9 2.0 by hourly
-	// ip:198.51.100.7 1.0 by hourly
 }

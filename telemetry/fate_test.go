@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 	"github.com/weir-go/ratelimit/telemetry"
@@ -26,14 +27,14 @@ func (gone) Decide(context.Context, []core.Check, []core.Decision) error { retur
 
 // asked has so many requests asked about, and returns how many passed, and what a counter
 // says of those with an attribute.
-func asked(t *testing.T, store core.Store, requests int, counter string, with attribute.KeyValue, policies ...ratelimit.Policy) (passed int, counted int64) {
+func asked(t *testing.T, store core.Store, requests int, counter string, with attribute.KeyValue, policies ...guard.Policy) (passed int, counted int64) {
 	t.Helper()
 	reader := metric.NewManualReader()
 	reporter := telemetry.New(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
 	for i := range policies {
 		policies[i].By = keyfuncs.Global
 	}
-	h := ratelimit.New(core.New(store), ratelimit.Options{Observe: reporter.Observe}, policies...)(
+	h := ratelimit.New(core.New(store), guard.Options{Observe: reporter.Observe}, policies...)(
 		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for range requests {
 		w := httptest.NewRecorder()
@@ -64,15 +65,15 @@ func asked(t *testing.T, store core.Store, requests int, counter string, with at
 func TestFailOpenIsWhatHasGoneThrough(t *testing.T) {
 	one := core.Leaky(1, core.PerHour(1))
 	for name, c := range map[string]struct {
-		policies []ratelimit.Policy
+		policies []guard.Policy
 		want     int64
 	}{
-		"by default": {[]ratelimit.Policy{{Limit: one.Named("a")}}, 3},
-		"a shadow beside a fallback": {[]ratelimit.Policy{
-			{Limit: one.Named("a"), OnError: ratelimit.Fallback}, {Limit: one.Named("candidate"), Shadow: true},
+		"by default": {[]guard.Policy{{Limit: one.Named("a")}}, 3},
+		"a shadow beside a fallback": {[]guard.Policy{
+			{Limit: one.Named("a"), OnError: guard.Fallback}, {Limit: one.Named("candidate"), Shadow: true},
 		}, 0},
-		"beside one that fails closed": {[]ratelimit.Policy{
-			{Limit: one.Named("a"), OnError: ratelimit.FailClosed}, {Limit: one.Named("b")},
+		"beside one that fails closed": {[]guard.Policy{
+			{Limit: one.Named("a"), OnError: guard.FailClosed}, {Limit: one.Named("b")},
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,8 +88,8 @@ func TestFailOpenIsWhatHasGoneThrough(t *testing.T) {
 // A client that is denied by one policy does not bring another one near its limit.
 func TestNearLimitIsOfWhatHasPassed(t *testing.T) {
 	passed, near := asked(t, core.NewMemory(), 100, "ratelimit.near_limit", attribute.String("ratelimit.policy", "big"),
-		ratelimit.Policy{Limit: core.Leaky(29, core.PerDay(1)).Named("small")},
-		ratelimit.Policy{Limit: core.FixedWindow(30, 24*time.Hour).Named("big")})
+		guard.Policy{Limit: core.Leaky(29, core.PerDay(1)).Named("small")},
+		guard.Policy{Limit: core.FixedWindow(30, 24*time.Hour).Named("big")})
 	if passed != 29 || near != 2 {
 		t.Errorf("%d have passed, and %d of them near the limit, want 29 and 2", passed, near)
 	}

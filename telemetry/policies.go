@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/weir-go/ratelimit/core"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 // policies are those that have been met, as far as they are told apart.
@@ -100,7 +100,7 @@ func (s *policies) add(id identity) *policy {
 }
 
 // failed returns the options of a decision that the store had no part in.
-func (p *policy) failed(what outcome, failure core.Failure, mode ratelimit.ErrorMode) []metric.AddOption {
+func (p *policy) failed(what outcome, failure core.Failure, mode guard.ErrorMode) []metric.AddOption {
 	attributes := withFailure(failure, p.name, p.algorithm, what.attribute())
 	if name := modes[mode]; name != "" {
 		attributes = append(attributes, errorMode.String(name))

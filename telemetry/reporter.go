@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/weir-go/ratelimit/core"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 const (
@@ -94,7 +94,7 @@ func New(options Options) *Reporter {
 
 // Observe reports an event: it is the Options.Observe of a middleware. To be told of
 // events yourself, too, call it from a function of your own.
-func (r *Reporter) Observe(e ratelimit.Event) {
+func (r *Reporter) Observe(e guard.Event) {
 	if e.Settled {
 		r.settled(&e)
 		return
@@ -125,7 +125,7 @@ type about struct {
 }
 
 // verdict returns what the checks have made of a request.
-func verdict(e *ratelimit.Event) about {
+func verdict(e *guard.Event) about {
 	var failure core.Failure
 	unheard := e.Err != nil && len(e.Outcomes) == 0 // its client has gone, or the store does not answer
 	if unheard || e.Degraded() {
@@ -145,8 +145,8 @@ func verdict(e *ratelimit.Event) about {
 // applied returns the error mode by which a policy that was not answered has let a
 // request pass, or stopped it. Where another one has stopped it, it has not failed open,
 // and a shadow does neither.
-func applied(u *ratelimit.Unanswered, status int) ratelimit.ErrorMode {
-	if u.Shadow || u.Mode == ratelimit.FailOpen && status != 0 {
+func applied(u *guard.Unanswered, status int) guard.ErrorMode {
+	if u.Shadow || u.Mode == guard.FailOpen && status != 0 {
 		return 0
 	}
 	return u.Mode
@@ -154,7 +154,7 @@ func applied(u *ratelimit.Unanswered, status int) ratelimit.ErrorMode {
 
 // decided reports what one policy has decided about a request, and where that has
 // passed all policies, how near the limit it was.
-func (r *Reporter) decided(ctx context.Context, o *ratelimit.Outcome, failure core.Failure, passed bool) {
+func (r *Reporter) decided(ctx context.Context, o *guard.Outcome, failure core.Failure, passed bool) {
 	d := &o.Decision
 	p := r.policies.of(o.Policy, d.Limit)
 	switch {
@@ -162,10 +162,10 @@ func (r *Reporter) decided(ctx context.Context, o *ratelimit.Outcome, failure co
 		r.instruments.decisions.Add(ctx, 1, p.decided[errored]...)
 		return
 	case d.Degraded && d.Allowed:
-		r.instruments.decisions.Add(ctx, 1, p.failed(degraded, failure, ratelimit.Fallback)...)
+		r.instruments.decisions.Add(ctx, 1, p.failed(degraded, failure, guard.Fallback)...)
 		return
 	case d.Degraded:
-		r.instruments.decisions.Add(ctx, 1, p.failed(denied, failure, ratelimit.Fallback)...)
+		r.instruments.decisions.Add(ctx, 1, p.failed(denied, failure, guard.Fallback)...)
 		return
 	case o.Shadow && d.Allowed:
 		r.instruments.decisions.Add(ctx, 1, p.decided[shadowAllowed]...)
@@ -190,8 +190,8 @@ func (r *Reporter) decided(ctx context.Context, o *ratelimit.Outcome, failure co
 }
 
 // held reports how long a request was held for its turn, by the policy that has said so.
-func (r *Reporter) held(ctx context.Context, e *ratelimit.Event) {
-	var longest *ratelimit.Outcome
+func (r *Reporter) held(ctx context.Context, e *guard.Event) {
+	var longest *guard.Outcome
 	for i := range e.Outcomes {
 		if o := &e.Outcomes[i]; !o.Shadow && (longest == nil || o.Decision.Delay > longest.Decision.Delay) {
 			longest = o
@@ -208,7 +208,7 @@ func (r *Reporter) held(ctx context.Context, e *ratelimit.Event) {
 }
 
 // settled reports what a request has cost after all.
-func (r *Reporter) settled(e *ratelimit.Event) {
+func (r *Reporter) settled(e *guard.Event) {
 	ctx, how := e.Request.Context(), about{allowed, core.FailureOf(e.Err)}
 	if e.Err != nil {
 		how.outcome = errored

@@ -28,6 +28,7 @@ import (
 	echolimit4 "github.com/weir-go/ratelimit/echo"
 	echolimit5 "github.com/weir-go/ratelimit/echo/v5"
 	ginlimit "github.com/weir-go/ratelimit/gin"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/internal/redistest"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
@@ -42,59 +43,59 @@ func (silent) Decide(context.Context, []core.Check, []core.Decision) error {
 }
 
 // events are of all the kinds that there are.
-func events() []ratelimit.Event {
+func events() []guard.Event {
 	leaky, queue := core.Leaky(10, core.PerSecond(1)), core.Shaping(5, core.PerSecond(1)).Named("queue")
-	outcome := func(limit core.Limit, d core.Decision) ratelimit.Outcome {
+	outcome := func(limit core.Limit, d core.Decision) guard.Outcome {
 		d.Limit = limit
-		return ratelimit.Outcome{Policy: limit.Name(), Key: "ip:203.0.113.9", Cost: 1, Decision: d}
+		return guard.Outcome{Policy: limit.Name(), Key: "ip:203.0.113.9", Cost: 1, Decision: d}
 	}
-	shadow := func(o ratelimit.Outcome) ratelimit.Outcome { o.Shadow = true; return o }
-	cost := func(o ratelimit.Outcome, n int) ratelimit.Outcome { o.Cost = n; return o }
+	shadow := func(o guard.Outcome) guard.Outcome { o.Shadow = true; return o }
+	cost := func(o guard.Outcome, n int) guard.Outcome { o.Cost = n; return o }
 	down := errors.New("the store of 203.0.113.9 is down")
 	bytes := core.FixedWindow(1<<30, time.Hour).Named("bytes")
-	return []ratelimit.Event{
-		{Outcomes: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true, Remaining: 9})}, Elapsed: 300 * time.Microsecond},
-		{Outcomes: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true, Remaining: 1})}, Elapsed: 2 * time.Microsecond},
-		{Outcomes: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true, Remaining: 0})}, Elapsed: 200 * time.Microsecond},
-		{Outcomes: []ratelimit.Outcome{cost(outcome(leaky, core.Decision{Allowed: true, Remaining: 0}), 0)}, Elapsed: time.Millisecond},
-		{Outcomes: []ratelimit.Outcome{
+	return []guard.Event{
+		{Outcomes: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true, Remaining: 9})}, Elapsed: 300 * time.Microsecond},
+		{Outcomes: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true, Remaining: 1})}, Elapsed: 2 * time.Microsecond},
+		{Outcomes: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true, Remaining: 0})}, Elapsed: 200 * time.Microsecond},
+		{Outcomes: []guard.Outcome{cost(outcome(leaky, core.Decision{Allowed: true, Remaining: 0}), 0)}, Elapsed: time.Millisecond},
+		{Outcomes: []guard.Outcome{
 			outcome(leaky, core.Decision{RetryAfter: time.Second}),
 			shadow(outcome(queue, core.Decision{Allowed: true, Delay: time.Second})),
 			shadow(outcome(bytes, core.Decision{RetryAfter: time.Second})),
 			shadow(outcome(bytes, core.Decision{Degraded: true})), // not answered
 		}, Status: 429, Elapsed: 400 * time.Microsecond},
-		{Outcomes: []ratelimit.Outcome{outcome(queue, core.Decision{Allowed: true})}, Elapsed: 300 * time.Microsecond},
-		{Outcomes: []ratelimit.Outcome{outcome(queue, core.Decision{Allowed: true, Delay: 3 * time.Second})}, Held: 3 * time.Second, Elapsed: 300 * time.Microsecond},
+		{Outcomes: []guard.Outcome{outcome(queue, core.Decision{Allowed: true})}, Elapsed: 300 * time.Microsecond},
+		{Outcomes: []guard.Outcome{outcome(queue, core.Decision{Allowed: true, Delay: 3 * time.Second})}, Held: 3 * time.Second, Elapsed: 300 * time.Microsecond},
 		{
-			Outcomes: []ratelimit.Outcome{outcome(queue, core.Decision{Allowed: true, Delay: 3 * time.Second})}, Held: time.Second,
+			Outcomes: []guard.Outcome{outcome(queue, core.Decision{Allowed: true, Delay: 3 * time.Second})}, Held: time.Second,
 			Status: 503, Err: context.DeadlineExceeded, Elapsed: 300 * time.Microsecond,
 		},
-		{Unanswered: []ratelimit.Unanswered{{Policy: leaky.Name(), Limit: leaky, Mode: ratelimit.FailOpen}}, Err: down, Elapsed: 100 * time.Millisecond},
+		{Unanswered: []guard.Unanswered{{Policy: leaky.Name(), Limit: leaky, Mode: guard.FailOpen}}, Err: down, Elapsed: 100 * time.Millisecond},
 		{
-			Unanswered: []ratelimit.Unanswered{{Policy: leaky.Name(), Limit: leaky, Mode: ratelimit.FailClosed}, {Policy: "queue", Limit: queue, Mode: ratelimit.Fallback}},
+			Unanswered: []guard.Unanswered{{Policy: leaky.Name(), Limit: leaky, Mode: guard.FailClosed}, {Policy: "queue", Limit: queue, Mode: guard.Fallback}},
 			Status:     503, Err: down, Elapsed: 3 * time.Microsecond,
 		},
 		{
-			Outcomes: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true, Degraded: true}), outcome(queue, core.Decision{Degraded: true, RetryAfter: time.Second})},
+			Outcomes: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true, Degraded: true}), outcome(queue, core.Decision{Degraded: true, RetryAfter: time.Second})},
 			Status:   429, Err: down, Elapsed: 3 * time.Microsecond,
 		},
-		{Outcomes: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true, Degraded: true})}, Err: down, Elapsed: 3 * time.Microsecond},
-		{Unanswered: []ratelimit.Unanswered{{}}, Status: 500, Err: errors.New("no key in secret-token")},
+		{Outcomes: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true, Degraded: true})}, Err: down, Elapsed: 3 * time.Microsecond},
+		{Unanswered: []guard.Unanswered{{}}, Status: 500, Err: errors.New("no key in secret-token")},
 		{Status: 499, Err: context.Canceled, Elapsed: 5 * time.Millisecond},
 		{
 			Settled: true, Status: 200, Elapsed: 300 * time.Microsecond,
-			Outcomes: []ratelimit.Outcome{cost(outcome(leaky, core.Decision{Allowed: true}), 0), cost(outcome(bytes, core.Decision{Allowed: true}), 5000)},
-			Reserved: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true}), outcome(bytes, core.Decision{Allowed: true})},
+			Outcomes: []guard.Outcome{cost(outcome(leaky, core.Decision{Allowed: true}), 0), cost(outcome(bytes, core.Decision{Allowed: true}), 5000)},
+			Reserved: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true}), outcome(bytes, core.Decision{Allowed: true})},
 		},
 		{
 			Settled: true, Status: 200, Elapsed: time.Microsecond, // nothing to settle
-			Outcomes: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true})},
-			Reserved: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true})},
+			Outcomes: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true})},
+			Reserved: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true})},
 		},
 		{
 			Settled: true, Status: 200, Err: down, Elapsed: 100 * time.Millisecond,
-			Outcomes: []ratelimit.Outcome{cost(outcome(leaky, core.Decision{Allowed: true}), 0)},
-			Reserved: []ratelimit.Outcome{outcome(leaky, core.Decision{Allowed: true})},
+			Outcomes: []guard.Outcome{cost(outcome(leaky, core.Decision{Allowed: true}), 0)},
+			Reserved: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true})},
 		},
 	}
 }
@@ -155,10 +156,10 @@ func TestInstruments(t *testing.T) {
 // One line switches it on, in every framework.
 func TestEveryAdapterReports(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
-	policy := ratelimit.Policy{Limit: core.FixedWindow(2, time.Hour).Named("two")}
+	policy := guard.Policy{Limit: core.FixedWindow(2, time.Hour).Named("two")}
 	for name, handler := range map[string]func(*core.Limiter, *telemetry.Reporter) http.Handler{
 		"net/http": func(l *core.Limiter, r *telemetry.Reporter) http.Handler {
-			return ratelimit.New(l, ratelimit.Options{Observe: r.Observe}, policy)(http.NotFoundHandler())
+			return ratelimit.New(l, guard.Options{Observe: r.Observe}, policy)(http.NotFoundHandler())
 		},
 		"gin": func(l *core.Limiter, r *telemetry.Reporter) http.Handler {
 			engine := gin.New()
@@ -207,8 +208,8 @@ func TestTheStoreIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer limiter.Close()
-	limit := ratelimit.New(limiter, ratelimit.Options{Observe: reporter.Observe},
-		ratelimit.Policy{Limit: core.FixedWindow(100, time.Hour).Named("hundred")})(http.NotFoundHandler())
+	limit := ratelimit.New(limiter, guard.Options{Observe: reporter.Observe},
+		guard.Policy{Limit: core.FixedWindow(100, time.Hour).Named("hundred")})(http.NotFoundHandler())
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	limit.ServeHTTP(httptest.NewRecorder(), request)
 	if err := limiter.Wait(t.Context(), "key", core.Leaky(1, core.PerSecond(1)).Named("waited")); err != nil {
@@ -256,17 +257,17 @@ func poll(t *testing.T, try func() error) {
 // However many names limits are given, and by whomever, the series are bounded.
 func TestPoliciesAreBounded(t *testing.T) {
 	reporter, meter := newReporter(t, telemetry.Options{MostPolicies: 3})
-	guard := ratelimit.NewGuard(core.New(core.NewMemory()), ratelimit.Options{Observe: reporter.Observe}, ratelimit.Policy{
+	g := guard.Must(guard.New(core.New(core.NewMemory()), guard.Options{Observe: reporter.Observe}, guard.Policy{
 		By: keyfuncs.Global,
 		LimitFor: func(r *http.Request) core.Limit {
 			return core.FixedWindow(1000, time.Hour).Named("tenant" + r.URL.Query().Get("tenant"))
 		},
-	})
+	}))
 	var group sync.WaitGroup
 	for i := range 50 {
 		group.Go(func() {
 			for range 4 {
-				guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, fmt.Sprint("/?tenant=", i), nil), nil)
+				g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, fmt.Sprint("/?tenant=", i), nil), nil)
 			}
 		})
 	}
@@ -323,10 +324,10 @@ func TestAServerThatComesBackIsAskedAgain(t *testing.T) {
 func TestWaitingInAQueueIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reporter, meter := newReporter(t, telemetry.Options{})
-		guard := ratelimit.NewGuard(core.New(core.NewMemory()), ratelimit.Options{Observe: reporter.Observe},
-			ratelimit.Policy{Limit: core.Shaping(5, core.Per(1, 2*time.Second)).Named("queue")})
+		g := guard.Must(guard.New(core.New(core.NewMemory()), guard.Options{Observe: reporter.Observe},
+			guard.Policy{Limit: core.Shaping(5, core.Per(1, 2*time.Second)).Named("queue")}))
 		for range 2 {
-			guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil)
+			g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil)
 		}
 		want := []string{"ratelimit.algorithm=shaping,ratelimit.outcome=allowed,ratelimit.policy=queue: count 1 sum 2 in [≤2.5]"}
 		if got := meter.points(t, "ratelimit.wait.duration"); !slices.Equal(got, want) {
@@ -347,12 +348,6 @@ func TestOptionsThatMakeNoSensePanic(t *testing.T) {
 		"no share": func() { telemetry.New(telemetry.Options{NearLimit: nan}) },
 		"policies": func() { telemetry.New(telemetry.Options{MostPolicies: -1}) },
 		"servers":  func() { telemetry.New(telemetry.Options{MostServers: -1}) },
-		"no hash key": func() {
-			telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HashKey: []byte(os.Getenv("NO_SUCH_VARIABLE"))})
-		},
-		"hash key": func() { telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HashKey: []byte("fifteen bytes..")}) },
-		"size":     func() { telemetry.NewTopOffenders(telemetry.TopOffenderOptions{Size: -1}) },
-		"halflife": func() { telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HalfLife: -1}) },
 	} {
 		func() {
 			defer func() {
@@ -378,10 +373,10 @@ func TestTheGlobalProvidersAreTheDefault(t *testing.T) {
 	otel.SetTracerProvider(tracers)
 
 	reporter := telemetry.New(telemetry.Options{})
-	guard := ratelimit.NewGuard(core.New(core.NewMemory()), ratelimit.Options{Observe: reporter.Observe},
-		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hourly")})
+	g := guard.Must(guard.New(core.New(core.NewMemory()), guard.Options{Observe: reporter.Observe},
+		guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hourly")}))
 	ctx, span := tracers.Tracer("server").Start(t.Context(), "GET /")
-	guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), nil)
+	g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), nil)
 	span.End()
 	if got := (meter{reader}).points(t, "ratelimit.check.duration"); len(got) != 1 || !strings.HasPrefix(got[0], "ratelimit.outcome=allowed: count 1 ") {
 		t.Errorf("the global MeterProvider was told %q, want one check", got)
@@ -394,9 +389,9 @@ func TestTheGlobalProvidersAreTheDefault(t *testing.T) {
 // Without an SDK, reporting does nothing, and harms nobody.
 func TestWithoutAnSDKNothingHappens(t *testing.T) {
 	reporter := telemetry.New(telemetry.Options{})
-	guard := ratelimit.NewGuard(core.New(silent{}), ratelimit.Options{Observe: reporter.Observe},
-		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)})
-	if _, refusal := guard.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil); refusal != nil {
+	g := guard.Must(guard.New(core.New(silent{}), guard.Options{Observe: reporter.Observe},
+		guard.Policy{Limit: core.FixedWindow(1, time.Hour)}))
+	if _, refusal := g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil); refusal != nil {
 		t.Errorf("refused with %d, want to fail open", refusal.Status)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 const (
@@ -24,7 +24,7 @@ func traced(ctx context.Context) bool {
 
 // traceCheck makes the spans of a request's checks, and of the time for which the request
 // was held. Both are over.
-func (r *Reporter) traceCheck(ctx context.Context, e *ratelimit.Event, what about) {
+func (r *Reporter) traceCheck(ctx context.Context, e *guard.Event, what about) {
 	now := time.Now()
 	decided := now.Add(-e.Held)
 	r.span(ctx, "ratelimit.check", decided.Add(-e.Elapsed), decided, e, what)
@@ -38,14 +38,14 @@ func (r *Reporter) traceCheck(ctx context.Context, e *ratelimit.Event, what abou
 }
 
 // traceSettlement makes the span of a settlement, which is over.
-func (r *Reporter) traceSettlement(ctx context.Context, e *ratelimit.Event, how about) {
+func (r *Reporter) traceSettlement(ctx context.Context, e *guard.Event, how about) {
 	now := time.Now()
 	r.span(ctx, "ratelimit.settle", now.Add(-e.Elapsed), now, e, how)
 }
 
 // span makes a span that is a child of the request's. It says what became of the request,
 // and never whose it is; nor has it the text of an error, which may say so.
-func (r *Reporter) span(ctx context.Context, name string, from, to time.Time, e *ratelimit.Event, what about) {
+func (r *Reporter) span(ctx context.Context, name string, from, to time.Time, e *guard.Event, what about) {
 	_, span := r.tracer.Start(ctx, name, trace.WithTimestamp(from))
 	defer span.End(trace.WithTimestamp(to))
 	if !span.IsRecording() {

@@ -18,17 +18,18 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 	"github.com/weir-go/ratelimit/telemetry"
 )
 
 // traced serves a request inside a span of its own, and returns the limiter's spans.
-func traced(t *testing.T, l *core.Limiter, policies ...ratelimit.Policy) (*httptest.ResponseRecorder, []tracetest.SpanStub) {
+func traced(t *testing.T, l *core.Limiter, policies ...guard.Policy) (*httptest.ResponseRecorder, []tracetest.SpanStub) {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()
 	provider := tracesdk.NewTracerProvider(tracesdk.WithSyncer(exporter))
 	reporter, _ := newReporter(t, telemetry.Options{TracerProvider: provider})
-	handler := ratelimit.New(l, ratelimit.Options{Observe: reporter.Observe}, policies...)(
+	handler := ratelimit.New(l, guard.Options{Observe: reporter.Observe}, policies...)(
 		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	ctx, request := provider.Tracer("server").Start(t.Context(), "GET /")
 	w := httptest.NewRecorder()
@@ -71,12 +72,12 @@ func TestSpansOfChecks(t *testing.T) {
 		`ratelimit.outcome=allowed,ratelimit.policies=["hourly"]`,
 		`ratelimit.outcome=denied,ratelimit.policies=["hourly"],ratelimit.violated_policies=["hourly"]`,
 	} {
-		_, spans := traced(t, limiter, ratelimit.Policy{Limit: limit})
+		_, spans := traced(t, limiter, guard.Policy{Limit: limit})
 		if len(spans) != 1 || spans[0].Name != "ratelimit.check" || encoded(&spans[0]) != want || spans[0].Status.Code != codes.Unset {
 			t.Errorf("%+v, want one with %s", spans, want)
 		}
 	}
-	_, spans := traced(t, core.New(silent{}), ratelimit.Policy{Limit: limit})
+	_, spans := traced(t, core.New(silent{}), guard.Policy{Limit: limit})
 	want := `error.type=other,ratelimit.outcome=degraded,ratelimit.policies=["hourly"]`
 	if len(spans) != 1 || encoded(&spans[0]) != want || spans[0].Status.Code != codes.Error || spans[0].Status.Description != "other" {
 		t.Errorf("%+v, want a failure with %s", spans, want)
@@ -85,10 +86,10 @@ func TestSpansOfChecks(t *testing.T) {
 
 func TestSpansOfWaitingAndSettling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		policy := ratelimit.Policy{
+		policy := guard.Policy{
 			Limit:  core.Shaping(5, core.Per(1, 2*time.Second)).Named("queue"),
 			Cost:   func(*http.Request) int { return 2 },
-			Settle: func(*http.Request, ratelimit.Served) int { return 1 },
+			Settle: func(*http.Request, guard.Served) int { return 1 },
 		}
 		limiter := core.New(core.NewMemory())
 		if _, err := limiter.Allow(context.Background(), "ip:192.0.2.1", policy.Limit); err != nil {
@@ -148,9 +149,9 @@ func TestNoSpansWithoutOneOfTheRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recorder.Reset()
 			reporter, _ := newReporter(t, telemetry.Options{TracerProvider: test.to})
-			handler := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{Observe: reporter.Observe}, ratelimit.Policy{
+			handler := ratelimit.New(core.New(core.NewMemory()), guard.Options{Observe: reporter.Observe}, guard.Policy{
 				Limit:  core.FixedWindow(2, time.Hour),
-				Settle: func(*http.Request, ratelimit.Served) int { return 2 },
+				Settle: func(*http.Request, guard.Served) int { return 2 },
 			})(http.NotFoundHandler())
 			handler.ServeHTTP(httptest.NewRecorder(), test.request)
 			spans := recorder.Ended()

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 	"github.com/weir-go/ratelimit/telemetry"
+	"github.com/weir-go/ratelimit/telemetry/offenders"
 )
 
 // service is a small API, and what watches it.
@@ -36,10 +37,10 @@ func newService(url string) (*service, error) {
 	if s.limiter, err = open(url, core.WithTrace(reporter.Trace())); err != nil {
 		return nil, err
 	}
-	offenders := telemetry.NewTopOffenders(telemetry.TopOffenderOptions{HalfLife: time.Minute})
+	tracker := offenders.New(offenders.Options{HalfLife: time.Minute})
 	options := ratelimit.Options{Observe: func(e ratelimit.Event) {
 		reporter.Observe(e)
-		offenders.Observe(e)
+		tracker.Observe(e)
 	}}
 
 	// A client that names itself makes the load; a real service would not believe it.
@@ -59,7 +60,7 @@ func newService(url string) (*service, error) {
 	mux.Handle("GET /reports", reports(text("a report\n")))
 	mux.Handle("GET /downloads", downloads(text(strings.Repeat("0123456789abcde\n", 256))))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.Handle("GET /offenders", offenders)
+	mux.Handle("GET /offenders", tracker)
 	s.handler = mux
 	return s, nil
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 type (
@@ -18,10 +18,10 @@ type (
 // Adapter is the package of one framework, whose middleware has the type M.
 type Adapter[M any] struct {
 	// New and the others are the package's functions of those names.
-	New                                    func(*core.Limiter, ratelimit.Options, ...ratelimit.Policy) M
+	New                                    func(*core.Limiter, guard.Options, ...guard.Policy) M
 	Leaky, Shaping, TokenBucket, GCRA      meter[M]
 	FixedWindow, SlidingWindow, SlidingLog window[M]
-	Layered                                func(*core.Limiter, ratelimit.Options, ratelimit.Policy, ratelimit.Policy) M
+	Layered                                func(*core.Limiter, guard.Options, guard.Policy, guard.Policy) M
 	MergeUpstream                          func(http.Handler) http.Handler
 
 	// ClientIP is the package's function of that name, by what the framework takes for
@@ -103,10 +103,10 @@ type site struct {
 
 // suite is an Adapter, for cases that need not know its M.
 type suite struct {
-	new      func(*core.Limiter, ratelimit.Options, ...ratelimit.Policy) middleware
+	new      func(*core.Limiter, guard.Options, ...guard.Policy) middleware
 	meters   map[string]func(*core.Limiter, int, core.Rate, ...keyfuncs.Func) middleware
 	windows  map[string]func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) middleware
-	layered  func(*core.Limiter, ratelimit.Options, ratelimit.Policy, ratelimit.Policy) middleware
+	layered  func(*core.Limiter, guard.Options, guard.Policy, guard.Policy) middleware
 	merge    func(http.Handler) http.Handler
 	clientIP func(...keyfuncs.Trust) keyfuncs.Func
 	differs  map[string]string
@@ -122,7 +122,7 @@ type suite struct {
 // Run runs the suite.
 func Run[M any](t *testing.T, adapter Adapter[M]) {
 	s := &suite{
-		new: func(l *core.Limiter, o ratelimit.Options, p ...ratelimit.Policy) middleware {
+		new: func(l *core.Limiter, o guard.Options, p ...guard.Policy) middleware {
 			return adapter.New(l, o, p...)
 		},
 		meters: map[string]func(*core.Limiter, int, core.Rate, ...keyfuncs.Func) middleware{
@@ -136,7 +136,7 @@ func Run[M any](t *testing.T, adapter Adapter[M]) {
 			"sliding-window": erase(adapter.SlidingWindow),
 			"sliding-log":    erase(adapter.SlidingLog),
 		},
-		layered: func(l *core.Limiter, o ratelimit.Options, address, user ratelimit.Policy) middleware {
+		layered: func(l *core.Limiter, o guard.Options, address, user guard.Policy) middleware {
 			return adapter.Layered(l, o, address, user)
 		},
 		merge:    adapter.MergeUpstream,

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var admissionCases = []testCase{
@@ -99,12 +99,12 @@ func testShortForms(t *testing.T, s *suite) {
 
 func testDecisionFrom(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	var got []ratelimit.Outcome
+	var got []guard.Outcome
 	h := f.serve(site{
-		around: []middleware{f.limited(ratelimit.Policy{Limit: ten()})},
-		inside: []middleware{f.limited(ratelimit.Policy{Limit: one()})},
+		around: []middleware{f.limited(guard.Policy{Limit: ten()})},
+		inside: []middleware{f.limited(guard.Policy{Limit: one()})},
 		handler: func(w http.ResponseWriter, r *http.Request) {
-			got = ratelimit.DecisionFrom(r.Context())
+			got = guard.DecisionFrom(r.Context())
 			f.handle(w, r)
 		},
 	})
@@ -113,14 +113,14 @@ func testDecisionFrom(t *testing.T, s *suite) {
 		got[1].Policy != "one" || got[1].Decision.Remaining != 0 || !got[1].Decision.Allowed {
 		t.Errorf("DecisionFrom said %+v, want 9 of ten and then 0 of one", got)
 	}
-	if got := ratelimit.DecisionFrom(t.Context()); got != nil {
+	if got := guard.DecisionFrom(t.Context()); got != nil {
 		t.Errorf("without a limiter, DecisionFrom said %+v, want nil", got)
 	}
 }
 
 func testHead(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+	h := f.around(f.limited(guard.Policy{Limit: one()}))
 	expectStatus(t, "HEAD", h, ask(http.MethodHead, "/items/7"), http.StatusOK)
 	refusal := get(h)
 	bodyless := send(h, ask(http.MethodHead, "/items/7"))
@@ -150,7 +150,7 @@ Retry-After: 60
 
 func testPreflight(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+	h := f.around(f.limited(guard.Policy{Limit: one()}))
 	preflight := func() *http.Request {
 		return ask(http.MethodOptions, "/items/7", "Origin: https://app.example", "Access-Control-Request-Method: GET")
 	}
@@ -169,7 +169,7 @@ func testPreflightLimited(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	options := f.options()
 	options.LimitPreflights = true
-	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 		preflight := ask(http.MethodOptions, "/items/7", "Origin: https://app.example", "Access-Control-Request-Method: GET")
 		expectStatus(t, "a preflight", h, preflight, want)
@@ -181,12 +181,12 @@ func testPreflightLimited(t *testing.T, s *suite) {
 func testOptions(t *testing.T, s *suite) {
 	for _, lines := range [][]string{nil, {"Origin: https://app.example"}, {"Access-Control-Request-Method: GET"}} {
 		f := s.fixture(t)
-		h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+		h := f.around(f.limited(guard.Policy{Limit: one()}))
 		expectStatus(t, "OPTIONS", h, ask(http.MethodOptions, "/items/7", lines...), http.StatusOK)
 		f.expectAsked(1)
 	}
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+	h := f.around(f.limited(guard.Policy{Limit: one()}))
 	expectStatus(t, "GET", h, ask(http.MethodGet, "/items/7", "Origin: https://app.example", "Access-Control-Request-Method: GET"), http.StatusOK)
 	f.expectAsked(1)
 }

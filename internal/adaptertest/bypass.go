@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var bypassCases = []testCase{
@@ -65,7 +65,7 @@ func testBypass(t *testing.T, s *suite) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			f := s.fixture(t)
-			h := f.around(f.limited(ratelimit.Policy{Limit: one(), By: row.by}))
+			h := f.around(f.limited(guard.Policy{Limit: one(), By: row.by}))
 			for i, r := range row.requests {
 				refused := answer(h, r).StatusCode == http.StatusTooManyRequests
 				if refused != (i > 0) {
@@ -98,7 +98,7 @@ func testBypass(t *testing.T, s *suite) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			f := s.fixture(t)
-			h := f.around(f.limited(ratelimit.Policy{Limit: one(), By: row.by}))
+			h := f.around(f.limited(guard.Policy{Limit: one(), By: row.by}))
 			for i, r := range row.requests {
 				expectStatus(t, fmt.Sprintf("request %d", i+1), h, r, http.StatusOK)
 			}
@@ -112,7 +112,7 @@ func testBypass(t *testing.T, s *suite) {
 // CVE-2024-21662: a bounded table of counters that overflows must not forget.
 func testFlood(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.new(f.limiter, ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(1, 3600e9)}))
+	h := f.around(f.new(f.limiter, guard.Options{}, guard.Policy{Limit: core.FixedWindow(1, 3600e9)}))
 	expectStatus(t, "the victim", h, ask(http.MethodGet, "/"), http.StatusOK)
 	for i := range 5000 {
 		r := ask(http.MethodGet, "/")

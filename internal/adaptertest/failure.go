@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var errDown = errors.New("the store is down")
@@ -41,9 +41,9 @@ func testFailOpen(t *testing.T, s *suite) {
 	f.store.failure = errDown
 	decided := false
 	h := f.serve(site{
-		around: []middleware{f.limited(ratelimit.Policy{Limit: one()})},
+		around: []middleware{f.limited(guard.Policy{Limit: one()})},
 		handler: func(w http.ResponseWriter, r *http.Request) {
-			decided = ratelimit.DecisionFrom(r.Context()) != nil
+			decided = guard.DecisionFrom(r.Context()) != nil
 			f.handle(w, r)
 		},
 	})
@@ -75,8 +75,8 @@ func testFailClosed(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	f.store.failure = errDown
 	options := f.options()
-	options.OnError = ratelimit.FailClosed
-	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	options.OnError = guard.FailClosed
+	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 	seen := make(map[string]bool)
 	for range 200 {
 		r := answer(h, ask(http.MethodGet, "/items/7"))
@@ -109,9 +109,9 @@ Request cannot be satisfied due to temporary server capacity constraints, retry 
 func testFallback(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	options := f.options()
-	options.OnError, options.Replicas = ratelimit.Fallback, 2
+	options.OnError, options.Replicas = guard.Fallback, 2
 	hourly := core.Leaky(10, core.PerHour(10)).Named("hourly")
-	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: hourly}))
+	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: hourly}))
 	for range 4 {
 		expectStatus(t, "the store is up", h, ask(http.MethodGet, "/"), http.StatusOK)
 		f.event()
@@ -150,11 +150,11 @@ Retry-After: ?
 func testFallbackSettled(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	options := f.options()
-	options.OnError = ratelimit.Fallback
+	options.OnError = guard.Fallback
 	h := f.serve(site{
-		around: []middleware{f.new(f.limiter, options, ratelimit.Policy{
+		around: []middleware{f.new(f.limiter, options, guard.Policy{
 			Limit: hundred(), Cost: func(*http.Request) int { return 60 },
-			Settle: func(_ *http.Request, served ratelimit.Served) int { return int(served.Bytes) },
+			Settle: func(_ *http.Request, served guard.Served) int { return int(served.Bytes) },
 		})},
 		handler: func(w http.ResponseWriter, _ *http.Request) {
 			f.ran++
@@ -178,8 +178,8 @@ func testFallbackShaping(t *testing.T, s *suite) {
 	synctest.Test(t, func(t *testing.T) {
 		f := s.fixture(t)
 		options := f.options()
-		options.OnError = ratelimit.Fallback
-		h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: core.Shaping(2, core.PerMinute(1)).Named("queue")}))
+		options.OnError = guard.Fallback
+		h := f.around(f.new(f.limiter, options, guard.Policy{Limit: core.Shaping(2, core.PerMinute(1)).Named("queue")}))
 		f.store.failure = errDown
 		get(h)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -239,21 +239,21 @@ func (p *partly) Reserve(ctx context.Context, checks []core.Check, decisions []c
 func testPartialFailure(t *testing.T, s *suite) {
 	for name, c := range map[string]struct {
 		lost   int
-		modes  [2]ratelimit.ErrorMode // of the two policies
-		status int                    // of the third request, where each policy admits 2
+		modes  [2]guard.ErrorMode // of the two policies
+		status int                // of the third request, where each policy admits 2
 		ran    int
 	}{
-		"the other policy is enforced":            {0, [2]ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailClosed}, 429, 2},
-		"the lost policy fails closed":            {1, [2]ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailClosed}, 503, 0},
-		"the lost policy falls back":              {1, [2]ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.Fallback}, 429, 2},
-		"the options say it for who says nothing": {0, [2]ratelimit.ErrorMode{0, 0}, 429, 2},
+		"the other policy is enforced":            {0, [2]guard.ErrorMode{guard.FailOpen, guard.FailClosed}, 429, 2},
+		"the lost policy fails closed":            {1, [2]guard.ErrorMode{guard.FailOpen, guard.FailClosed}, 503, 0},
+		"the lost policy falls back":              {1, [2]guard.ErrorMode{guard.FailOpen, guard.Fallback}, 429, 2},
+		"the options say it for who says nothing": {0, [2]guard.ErrorMode{0, 0}, 429, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := s.fixture(t)
 			limiter := core.New(&partly{Store: f.store, lost: map[string]bool{[]string{"a", "b"}[c.lost]: true}})
 			h := f.around(f.new(limiter, f.options(),
-				ratelimit.Policy{Limit: core.FixedWindow(2, time.Hour).Named("a"), OnError: c.modes[0]},
-				ratelimit.Policy{Limit: core.Leaky(2, core.PerHour(1)).Named("b"), OnError: c.modes[1]}))
+				guard.Policy{Limit: core.FixedWindow(2, time.Hour).Named("a"), OnError: c.modes[0]},
+				guard.Policy{Limit: core.Leaky(2, core.PerHour(1)).Named("b"), OnError: c.modes[1]}))
 			status := 0
 			for range 3 {
 				status = answer(h, ask(http.MethodGet, "/")).StatusCode
@@ -272,15 +272,15 @@ func testPartialFailure(t *testing.T, s *suite) {
 }
 
 func testPartialRefusal(t *testing.T, s *suite) {
-	for name, settle := range map[string]func(*http.Request, ratelimit.Served) int{
+	for name, settle := range map[string]func(*http.Request, guard.Served) int{
 		"asked":    nil,
-		"reserved": func(_ *http.Request, served ratelimit.Served) int { return served.Cost },
+		"reserved": func(_ *http.Request, served guard.Served) int { return served.Cost },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := s.fixture(t)
 			h := f.around(f.new(core.New(&partly{Store: f.store, lost: map[string]bool{"lost": true}}), f.options(),
-				ratelimit.Policy{Limit: core.Leaky(3, core.PerHour(1)).Named("lost"), OnError: ratelimit.Fallback, Settle: settle},
-				ratelimit.Policy{Limit: one(), Settle: settle}))
+				guard.Policy{Limit: core.Leaky(3, core.PerHour(1)).Named("lost"), OnError: guard.Fallback, Settle: settle},
+				guard.Policy{Limit: one(), Settle: settle}))
 			for i, want := range []struct{ status, remaining int }{{200, 2}, {429, 2}, {429, 2}, {200, 1}} {
 				if i == 3 {
 					f.clock.advance(time.Minute)
@@ -304,14 +304,14 @@ func testPartialRefusal(t *testing.T, s *suite) {
 
 func testFailureBitByBit(t *testing.T, s *suite) {
 	for name, c := range map[string]struct {
-		modes [2]ratelimit.ErrorMode // of what is lost first and of what is lost then
-		want  []int                  // statuses, where the first two admit 2 and the third admits 3
+		modes [2]guard.ErrorMode // of what is lost first and of what is lost then
+		want  []int              // statuses, where the first two admit 2 and the third admits 3
 	}{
-		"fail open":                  {[2]ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailOpen}, []int{200, 200, 200, 429}},
-		"fail closed":                {[2]ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailClosed}, []int{503, 503, 503, 503}},
-		"fall back":                  {[2]ratelimit.ErrorMode{ratelimit.Fallback, ratelimit.Fallback}, []int{200, 200, 429, 429}},
-		"fall back and fail open":    {[2]ratelimit.ErrorMode{ratelimit.Fallback, ratelimit.FailOpen}, []int{200, 200, 429, 429}},
-		"fall back, and fail closed": {[2]ratelimit.ErrorMode{ratelimit.Fallback, ratelimit.FailClosed}, []int{503, 503, 503, 503}},
+		"fail open":                  {[2]guard.ErrorMode{guard.FailOpen, guard.FailOpen}, []int{200, 200, 200, 429}},
+		"fail closed":                {[2]guard.ErrorMode{guard.FailOpen, guard.FailClosed}, []int{503, 503, 503, 503}},
+		"fall back":                  {[2]guard.ErrorMode{guard.Fallback, guard.Fallback}, []int{200, 200, 429, 429}},
+		"fall back and fail open":    {[2]guard.ErrorMode{guard.Fallback, guard.FailOpen}, []int{200, 200, 429, 429}},
+		"fall back, and fail closed": {[2]guard.ErrorMode{guard.Fallback, guard.FailClosed}, []int{503, 503, 503, 503}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := s.fixture(t)
@@ -322,9 +322,9 @@ func testFailureBitByBit(t *testing.T, s *suite) {
 				store.lost = map[string]bool{"first": true, "then": questions%3 != 1}
 			}
 			h := f.around(f.new(core.New(store), f.options(),
-				ratelimit.Policy{Limit: core.Leaky(2, core.PerHour(1)).Named("first"), OnError: c.modes[0]},
-				ratelimit.Policy{Limit: core.Leaky(2, core.PerHour(1)).Named("then"), OnError: c.modes[1]},
-				ratelimit.Policy{Limit: core.Leaky(3, core.PerHour(1)).Named("third")}))
+				guard.Policy{Limit: core.Leaky(2, core.PerHour(1)).Named("first"), OnError: c.modes[0]},
+				guard.Policy{Limit: core.Leaky(2, core.PerHour(1)).Named("then"), OnError: c.modes[1]},
+				guard.Policy{Limit: core.Leaky(3, core.PerHour(1)).Named("third")}))
 			for i, want := range c.want {
 				questions = 0
 				if got := answer(h, ask(http.MethodGet, "/")).StatusCode; got != want {
@@ -347,8 +347,8 @@ func testGoneInPartialFailure(t *testing.T, s *suite) {
 		again = true
 	}
 	h := f.around(f.new(core.New(store), f.options(),
-		ratelimit.Policy{Limit: core.Leaky(1, core.PerHour(1)).Named("lost"), OnError: ratelimit.Fallback},
-		ratelimit.Policy{Limit: one()}))
+		guard.Policy{Limit: core.Leaky(1, core.PerHour(1)).Named("lost"), OnError: guard.Fallback},
+		guard.Policy{Limit: one()}))
 	send(h, ask(http.MethodGet, "/").WithContext(ctx))
 	f.expectRan(0)
 	if e := f.event(); e.Status != 499 || !errors.Is(e.Err, context.Canceled) {
@@ -359,11 +359,11 @@ func testGoneInPartialFailure(t *testing.T, s *suite) {
 }
 
 func testClientGone(t *testing.T, s *suite) {
-	for _, mode := range []ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailClosed} {
+	for _, mode := range []guard.ErrorMode{guard.FailOpen, guard.FailClosed} {
 		f := s.fixture(t)
 		options := f.options()
 		options.OnError = mode
-		h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+		h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		send(h, ask(http.MethodGet, "/items/7").WithContext(ctx))
@@ -377,7 +377,7 @@ func testClientGone(t *testing.T, s *suite) {
 
 func testDeadline(t *testing.T, s *suite) {
 	errCause := errors.New("the handler's time is up")
-	for _, mode := range []ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailClosed, ratelimit.Fallback} {
+	for _, mode := range []guard.ErrorMode{guard.FailOpen, guard.FailClosed, guard.Fallback} {
 		for name, expiring := range map[string]func(context.Context) (context.Context, context.CancelFunc){
 			"now":  func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, 0) },
 			"soon": func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, 1) },
@@ -385,12 +385,12 @@ func testDeadline(t *testing.T, s *suite) {
 				return context.WithTimeoutCause(ctx, 0, errCause)
 			},
 		} {
-			for _, settle := range []func(*http.Request, ratelimit.Served) int{nil, says(1)} {
+			for _, settle := range []func(*http.Request, guard.Served) int{nil, says(1)} {
 				f := s.fixture(t)
 				options := f.options()
 				options.OnError = mode
 				two := core.FixedWindow(2, time.Hour)
-				h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: two, By: keyfuncs.Global, Settle: settle}))
+				h := f.around(f.new(f.limiter, options, guard.Policy{Limit: two, By: keyfuncs.Global, Settle: settle}))
 				for range 5 {
 					ctx, cancel := expiring(t.Context())
 					<-ctx.Done()
@@ -424,8 +424,8 @@ func testDeadlineInPartialFailure(t *testing.T, s *suite) {
 			again = true
 		}
 		h := f.around(f.new(core.New(store), f.options(),
-			ratelimit.Policy{Limit: core.Leaky(1, core.PerHour(1)).Named("lost"), OnError: ratelimit.Fallback},
-			ratelimit.Policy{Limit: one()}))
+			guard.Policy{Limit: core.Leaky(1, core.PerHour(1)).Named("lost"), OnError: guard.Fallback},
+			guard.Policy{Limit: one()}))
 		expectStatus(t, "its time is up", h, ask(http.MethodGet, "/").WithContext(ctx), http.StatusServiceUnavailable)
 		f.expectRan(0)
 		if e := f.event(); e.Status != http.StatusServiceUnavailable || !errors.Is(e.Err, context.DeadlineExceeded) || len(e.Unanswered) != 2 {
@@ -456,29 +456,29 @@ Content-Type: application/problem+json
 
 func testKeyError(t *testing.T, s *suite) {
 	errKey := errors.New("the session is unreadable")
-	for _, mode := range []ratelimit.ErrorMode{ratelimit.FailOpen, ratelimit.FailClosed} {
+	for _, mode := range []guard.ErrorMode{guard.FailOpen, guard.FailClosed} {
 		f := s.fixture(t)
 		options := f.options()
 		options.OnError = mode
 		h := f.around(f.new(f.limiter, options,
-			ratelimit.Policy{Limit: ten()},
-			ratelimit.Policy{Limit: one(), By: func(*http.Request) (string, error) { return "", errKey }},
+			guard.Policy{Limit: ten()},
+			guard.Policy{Limit: one(), By: func(*http.Request) (string, error) { return "", errKey }},
 		))
 		f.expectFault(h, "ratelimit: policy 1: the session is unreadable")
 	}
 	f := s.fixture(t)
 	joined := keyfuncs.Join(keyfuncs.RemoteIP, func(*http.Request) (string, error) { return "", errKey })
-	f.expectFault(f.around(f.limited(ratelimit.Policy{Limit: one(), By: joined})), errKey.Error())
+	f.expectFault(f.around(f.limited(guard.Policy{Limit: one(), By: joined})), errKey.Error())
 }
 
 func testNegativeCost(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: one(), Cost: func(*http.Request) int { return -1 }}))
+	h := f.around(f.limited(guard.Policy{Limit: one(), Cost: func(*http.Request) int { return -1 }}))
 	f.expectFault(h, "ratelimit: policy 0: cost -1 is negative")
 }
 
 func testLimitForInvalid(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.FixedWindow(0, time.Second) }}))
+	h := f.around(f.limited(guard.Policy{LimitFor: func(*http.Request) core.Limit { return core.FixedWindow(0, time.Second) }}))
 	f.expectFault(h, "ratelimit: policy 0: core: ")
 }

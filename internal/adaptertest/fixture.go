@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 // clock stands still until it is moved.
@@ -51,7 +51,7 @@ type fixture struct {
 	clock   *clock
 	store   *store
 	limiter *core.Limiter
-	events  []ratelimit.Event
+	events  []guard.Event
 	ran     int // how often the handler did
 }
 
@@ -62,12 +62,12 @@ func (s *suite) fixture(t *testing.T) *fixture {
 }
 
 // options are the default options, observed.
-func (f *fixture) options() ratelimit.Options {
-	return ratelimit.Options{Observe: func(e ratelimit.Event) { f.events = append(f.events, e) }}
+func (f *fixture) options() guard.Options {
+	return guard.Options{Observe: func(e guard.Event) { f.events = append(f.events, e) }}
 }
 
 // limited is a limiter of these policies, with default options, observed.
-func (f *fixture) limited(policies ...ratelimit.Policy) middleware {
+func (f *fixture) limited(policies ...guard.Policy) middleware {
 	return f.new(f.limiter, f.options(), policies...)
 }
 
@@ -105,7 +105,7 @@ func (f *fixture) expectAsked(want int) {
 }
 
 // event returns the only event since it was last called.
-func (f *fixture) event() ratelimit.Event {
+func (f *fixture) event() guard.Event {
 	f.t.Helper()
 	if len(f.events) != 1 {
 		f.t.Fatalf("%d events were observed, want 1: %+v", len(f.events), f.events)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 var hookCases = []testCase{
@@ -31,26 +31,26 @@ var hookCases = []testCase{
 }
 
 // hook is Options.Refused.
-type hook = func(http.ResponseWriter, *http.Request, *ratelimit.Refusal)
+type hook = func(http.ResponseWriter, *http.Request, *guard.Refusal)
 
-func silent(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}
+func silent(http.ResponseWriter, *http.Request, *guard.Refusal) {}
 
 // hooked are the options of a fixture with a hook, that fail closed.
-func (f *fixture) hooked(h hook) ratelimit.Options {
+func (f *fixture) hooked(h hook) guard.Options {
 	options := f.options()
-	options.Refused, options.OnError = h, ratelimit.FailClosed
+	options.Refused, options.OnError = h, guard.FailClosed
 	return options
 }
 
 func testHook(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	options := f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
+	options := f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *guard.Refusal) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set("Retry-After", "99")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = fmt.Fprintf(w, "<p>%s %q</p>", ratelimit.DecisionFrom(r.Context())[0].Policy, refusal.ViolatedPolicies)
+		_, _ = fmt.Fprintf(w, "<p>%s %q</p>", guard.DecisionFrom(r.Context())[0].Policy, refusal.ViolatedPolicies)
 	})
-	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 	expectStatus(t, "the first", h, ask(http.MethodGet, "/"), http.StatusOK)
 	for _, accept := range []string{"*/*", "text/plain"} {
 		expect(t, "the second", get(h, "Accept: "+accept), `
@@ -69,12 +69,12 @@ Retry-After: 99
 func testHookSilent(t *testing.T, s *suite) {
 	for name, h := range map[string]hook{
 		"nothing": silent,
-		"a header": func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Refusal) {
+		"a header": func(w http.ResponseWriter, _ *http.Request, _ *guard.Refusal) {
 			w.Header().Set("X-Reason", "greed")
 		},
 	} {
 		f := s.fixture(t)
-		h := f.around(f.new(f.limiter, f.hooked(h), ratelimit.Policy{Limit: one()}))
+		h := f.around(f.new(f.limiter, f.hooked(h), guard.Policy{Limit: one()}))
 		get(h)
 		reason := ""
 		if name == "a header" {
@@ -99,9 +99,9 @@ var errUnreadable = errors.New("unreadable")
 
 // refusals has a site refuse a request in each way, and calls check with what the hook was
 // told and what the client was answered.
-func (s *suite) refusals(t *testing.T, h hook, check func(want int, told *ratelimit.Refusal, answered *http.Response)) {
+func (s *suite) refusals(t *testing.T, h hook, check func(want int, told *guard.Refusal, answered *http.Response)) {
 	t.Helper()
-	for want, policy := range map[int]ratelimit.Policy{
+	for want, policy := range map[int]guard.Policy{
 		http.StatusTooManyRequests:    {Limit: one()},
 		http.StatusServiceUnavailable: {Limit: one()},
 		http.StatusInternalServerError: {Limit: one(), By: func(r *http.Request) (string, error) {
@@ -112,8 +112,8 @@ func (s *suite) refusals(t *testing.T, h hook, check func(want int, told *rateli
 		}},
 	} {
 		f := s.fixture(t)
-		var told *ratelimit.Refusal
-		site := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
+		var told *guard.Refusal
+		site := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *guard.Refusal) {
 			told = refusal
 			h(w, r, refusal)
 		}), policy))
@@ -139,7 +139,7 @@ func (s *suite) refusals(t *testing.T, h hook, check func(want int, told *rateli
 }
 
 func testHookFacts(t *testing.T, s *suite) {
-	s.refusals(t, silent, func(want int, told *ratelimit.Refusal, answered *http.Response) {
+	s.refusals(t, silent, func(want int, told *guard.Refusal, answered *http.Response) {
 		if told.Status != want || answered.StatusCode != want || told.Problem().Status != want {
 			t.Errorf("told %+v with problem %+v, answered %d, want %d", told, told.Problem(), answered.StatusCode, want)
 		}
@@ -170,20 +170,20 @@ func testHookFacts(t *testing.T, s *suite) {
 // Of several violated policies the longest wait is told, as exactly as it is known; and
 // of what no wait can help, that.
 func testHookNever(t *testing.T, s *suite) {
-	slow := ratelimit.Policy{Limit: core.Leaky(1, core.Per(1, 1500*time.Millisecond)).Named("slow")}
-	fast := ratelimit.Policy{Limit: core.Leaky(1, core.PerSecond(1)).Named("fast")}
-	much := ratelimit.Policy{Limit: one(), Cost: func(*http.Request) int { return 2 }}
+	slow := guard.Policy{Limit: core.Leaky(1, core.Per(1, 1500*time.Millisecond)).Named("slow")}
+	fast := guard.Policy{Limit: core.Leaky(1, core.PerSecond(1)).Named("fast")}
+	much := guard.Policy{Limit: one(), Cost: func(*http.Request) int { return 2 }}
 	for _, c := range []struct {
-		policies []ratelimit.Policy
+		policies []guard.Policy
 		want     time.Duration
 		violated []string
 	}{
-		{[]ratelimit.Policy{slow, fast}, 1500 * time.Millisecond, []string{"slow", "fast"}},
-		{[]ratelimit.Policy{slow, much}, core.Never, []string{"one"}},
+		{[]guard.Policy{slow, fast}, 1500 * time.Millisecond, []string{"slow", "fast"}},
+		{[]guard.Policy{slow, much}, core.Never, []string{"one"}},
 	} {
 		f := s.fixture(t)
-		var told *ratelimit.Refusal
-		h := f.around(f.new(f.limiter, f.hooked(func(_ http.ResponseWriter, _ *http.Request, refusal *ratelimit.Refusal) { told = refusal }), c.policies...))
+		var told *guard.Refusal
+		h := f.around(f.new(f.limiter, f.hooked(func(_ http.ResponseWriter, _ *http.Request, refusal *guard.Refusal) { told = refusal }), c.policies...))
 		get(h)
 		if get(h); told == nil || told.RetryAfter != c.want || !slices.Equal(told.ViolatedPolicies, c.violated) {
 			t.Errorf("told %+v, want %v because of %q", told, c.want, c.violated)
@@ -194,14 +194,14 @@ func testHookNever(t *testing.T, s *suite) {
 func testHookUsual(t *testing.T, s *suite) {
 	for _, lines := range [][]string{nil, {"Accept: text/plain"}} {
 		f, plain := s.fixture(t), s.fixture(t)
-		hooked := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
+		hooked := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *guard.Refusal) {
 			if native := len(lines) == 0; refusal.Native(r) != native {
 				t.Errorf("%q: Native is %t, want %t", lines, !native, native)
 			}
 			w.Header().Set("X-Reason", "greed")
 			refusal.ServeHTTP(w, r)
-		}), ratelimit.Policy{Limit: one()}))
-		usual := plain.around(plain.limited(ratelimit.Policy{Limit: one()}))
+		}), guard.Policy{Limit: one()}))
+		usual := plain.around(plain.limited(guard.Policy{Limit: one()}))
 		get(hooked)
 		get(usual)
 		if s.alwaysDocument && len(lines) > 0 {
@@ -215,12 +215,12 @@ func testHookUsual(t *testing.T, s *suite) {
 
 func testHookGRPC(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
+	h := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *guard.Refusal) {
 		if refusal.Native(r) {
 			t.Error("Native is true, want it to be false")
 		}
 		w.WriteHeader(http.StatusTeapot)
-	}), ratelimit.Policy{Limit: one()}))
+	}), guard.Policy{Limit: one()}))
 	get(h)
 	expectStatus(t, "refused", h, call("application/grpc"), http.StatusTeapot)
 }
@@ -228,8 +228,8 @@ func testHookGRPC(t *testing.T, s *suite) {
 func testHookGone(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	f.store.failure = context.Canceled
-	options := f.hooked(func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) { t.Error("the hook was called") })
-	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	options := f.hooked(func(http.ResponseWriter, *http.Request, *guard.Refusal) { t.Error("the hook was called") })
+	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got := answer(h, ask(http.MethodGet, "/").WithContext(ctx)).StatusCode; got != 499 {
@@ -257,7 +257,7 @@ func testHookHijack(t *testing.T, s *suite) {
 		f := s.fixture(t)
 		var complaints strings.Builder
 		var serving sync.WaitGroup // for a server does not wait for who has taken a connection
-		site := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Refusal) {
+		site := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, _ *http.Request, _ *guard.Refusal) {
 			connection, err := hijack(w)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -265,7 +265,7 @@ func testHookHijack(t *testing.T, s *suite) {
 			}
 			defer connection.Close()
 			_, _ = io.WriteString(connection, "HTTP/1.1 420 Enhance Your Calm\r\nConnection: close\r\n\r\n")
-		}), ratelimit.Policy{Limit: one()}))
+		}), guard.Policy{Limit: one()}))
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			serving.Add(1)
 			defer serving.Done()

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var identityCases = []testCase{
@@ -125,7 +125,7 @@ func testIdentity(t *testing.T, s *suite) {
 		{"Forwarded", keyfuncs.IP(keyfuncs.Forwarded("10.0.0.0/8")), func(row *identity) string { return row.forwarded }},
 	} {
 		f := s.fixture(t)
-		f.expectIdentities(f.around(f.limited(ratelimit.Policy{Limit: many(), By: model.by})), model.name, model.want)
+		f.expectIdentities(f.around(f.limited(guard.Policy{Limit: many(), By: model.by})), model.name, model.want)
 	}
 }
 
@@ -157,7 +157,7 @@ func testClientIP(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.serve(site{
 		proxies: []string{"10.0.0.0/8"},
-		around:  []middleware{f.limited(ratelimit.Policy{Limit: many(), By: s.clientIP()})},
+		around:  []middleware{f.limited(guard.Policy{Limit: many(), By: s.clientIP()})},
 		handler: f.handle,
 	})
 	f.expectIdentities(h, "ClientIP", func(row *identity) string {
@@ -169,7 +169,7 @@ func testClientIP(t *testing.T, s *suite) {
 
 	h = f.serve(site{
 		proxies: []string{"10.0.0.0/8"},
-		around:  []middleware{f.limited(ratelimit.Policy{Limit: ten(), By: s.clientIP(keyfuncs.IPv4Prefix(24))})},
+		around:  []middleware{f.limited(guard.Policy{Limit: ten(), By: s.clientIP(keyfuncs.IPv4Prefix(24))})},
 		handler: f.handle,
 	})
 	r := ask(http.MethodGet, "/", "X-Forwarded-For: 203.0.113.9")
@@ -183,7 +183,7 @@ func testClientIPTrustsNobody(t *testing.T, s *suite) {
 		t.Skip("no such notion")
 	}
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: ten(), By: s.clientIP()}))
+	h := f.around(f.limited(guard.Policy{Limit: ten(), By: s.clientIP()}))
 	get(h, "X-Forwarded-For: 6.6.6.6", "X-Real-Ip: 6.6.6.6")
 	f.expectKeys("ip:203.0.113.9")
 

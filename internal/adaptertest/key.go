@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var keyCases = []testCase{
@@ -21,7 +21,7 @@ var keyCases = []testCase{
 
 func testSpoofing(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: ten()}))
+	h := f.around(f.limited(guard.Policy{Limit: ten()}))
 	for _, line := range []string{
 		"X-Forwarded-For: 1.1.1.1", "X-Forwarded-For: 127.0.0.1", "X-Real-Ip: 1.1.1.2", "Forwarded: for=1.1.1.3", "True-Client-Ip: 1.1.1.4",
 		"Cf-Connecting-Ip: 1.1.1.5", "X-Client-Ip: 1.1.1.6", "X-Cluster-Client-Ip: 1.1.1.7", "Fastly-Client-Ip: 1.1.1.8", "X-Appengine-Remote-Addr: 1.1.1.9",
@@ -35,9 +35,9 @@ func testSpoofing(t *testing.T, s *suite) {
 func testNoKey(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.around(f.limited(
-		ratelimit.Policy{Limit: ten()},
-		ratelimit.Policy{Limit: ten(), By: keyfuncs.Header("X-Api-Key")},
-		ratelimit.Policy{Limit: core.GCRA(5, core.PerSecond(1)), By: func(*http.Request) (string, error) { return "", nil }},
+		guard.Policy{Limit: ten()},
+		guard.Policy{Limit: ten(), By: keyfuncs.Header("X-Api-Key")},
+		guard.Policy{Limit: core.GCRA(5, core.PerSecond(1)), By: func(*http.Request) (string, error) { return "", nil }},
 	))
 	expectStatus(t, "no key", h, ask(http.MethodGet, "/"), http.StatusOK)
 	f.expectKeys("ip:203.0.113.9", "anonymous:203.0.113.9", "anonymous:203.0.113.9")
@@ -45,7 +45,7 @@ func testNoKey(t *testing.T, s *suite) {
 
 func testAddresses(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: ten()}))
+	h := f.around(f.limited(guard.Policy{Limit: ten()}))
 	for remote, want := range map[string]string{
 		"203.0.113.9:1":                "ip:203.0.113.9",
 		"[::ffff:203.0.113.9]:2":       "ip:203.0.113.9",
@@ -80,7 +80,7 @@ func testUser(t *testing.T, s *suite) {
 	} {
 		for _, place := range []string{"around", "inside"} {
 			f := s.fixture(t)
-			limiters := []middleware{f.limited(ratelimit.Policy{Limit: ten(), By: s.user})}
+			limiters := []middleware{f.limited(guard.Policy{Limit: ten(), By: s.user})}
 			of := site{user: c.user, handler: f.handle}
 			if place == "around" {
 				of.around = limiters
@@ -92,7 +92,7 @@ func testUser(t *testing.T, s *suite) {
 		}
 	}
 	f := s.fixture(t)
-	h := f.serve(site{user: 4.2, around: []middleware{f.limited(ratelimit.Policy{Limit: ten(), By: s.user})}, handler: f.handle})
+	h := f.serve(site{user: 4.2, around: []middleware{f.limited(guard.Policy{Limit: ten(), By: s.user})}, handler: f.handle})
 	f.expectFault(h, "float64")
 }
 
@@ -106,7 +106,7 @@ func testPathValue(t *testing.T, s *suite) {
 	} {
 		for _, place := range []func(*fixture, ...middleware) http.Handler{(*fixture).around, (*fixture).inside} {
 			f := s.fixture(t)
-			h := place(f, f.limited(ratelimit.Policy{Limit: ten(), By: keyfuncs.PathValue("id")}))
+			h := place(f, f.limited(guard.Policy{Limit: ten(), By: keyfuncs.PathValue("id")}))
 			expectStatus(t, path, h, ask(http.MethodGet, path), http.StatusOK)
 			f.expectKeys(want)
 		}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/internal/redistest"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var layeredCases = []testCase{
@@ -19,9 +19,9 @@ var layeredCases = []testCase{
 	{"layers that protect nothing panic when they are made", testLayersMistakes},
 }
 
-func layers() (address, user ratelimit.Policy) {
-	return ratelimit.Policy{Limit: core.FixedWindow(5, time.Minute).Named("address")},
-		ratelimit.Policy{Limit: core.FixedWindow(2, time.Minute).Named("user"), By: keyfuncs.Header("X-Api-Key")}
+func layers() (address, user guard.Policy) {
+	return guard.Policy{Limit: core.FixedWindow(5, time.Minute).Named("address")},
+		guard.Policy{Limit: core.FixedWindow(2, time.Minute).Named("user"), By: keyfuncs.Header("X-Api-Key")}
 }
 
 func testMintedKeys(t *testing.T, s *suite) {
@@ -99,7 +99,7 @@ func testLayersMistakes(t *testing.T, s *suite) {
 	address, user := layers()
 	keyless, shadow := user, address
 	keyless.By, shadow.Shadow = nil, true
-	expectPanic(t, func() { s.layered(l, ratelimit.Options{}, address, keyless) }, "ratelimit: ", "By")
-	expectPanic(t, func() { s.layered(l, ratelimit.Options{}, shadow, user) }, "ratelimit: ", "shadow")
-	expectPanic(t, func() { s.layered(l, ratelimit.Options{}, address, ratelimit.Policy{By: user.By}) }, "ratelimit: ", "policy 1")
+	expectPanic(t, func() { s.layered(l, guard.Options{}, address, keyless) }, "ratelimit: ", "By")
+	expectPanic(t, func() { s.layered(l, guard.Options{}, shadow, user) }, "ratelimit: ", "shadow")
+	expectPanic(t, func() { s.layered(l, guard.Options{}, address, guard.Policy{By: user.By}) }, "ratelimit: ", "policy 1")
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/headers"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var nestedCases = []testCase{
@@ -30,8 +30,8 @@ var nestedCases = []testCase{
 func testNestedList(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.serve(site{
-		around:  []middleware{f.limited(ratelimit.Policy{Limit: ten()}), f.limited(ratelimit.Policy{Limit: core.FixedWindow(100, time.Hour).Named("hour"), By: keyfuncs.Global})},
-		inside:  []middleware{f.limited(ratelimit.Policy{Limit: one(), By: keyfuncs.Route})},
+		around:  []middleware{f.limited(guard.Policy{Limit: ten()}), f.limited(guard.Policy{Limit: core.FixedWindow(100, time.Hour).Named("hour"), By: keyfuncs.Global})},
+		inside:  []middleware{f.limited(guard.Policy{Limit: one(), By: keyfuncs.Route})},
 		handler: f.handle,
 	})
 	expect(t, "three limiters", get(h), `
@@ -57,10 +57,10 @@ func testNestedTightest(t *testing.T, s *suite) {
 	three := core.FixedWindow(3, time.Minute).Named("three")
 	for _, order := range [][2]core.Limit{{ten(), three}, {three, ten()}} {
 		f := s.fixture(t)
-		options := ratelimit.Options{Headers: headers.Legacy}
+		options := guard.Options{Headers: headers.Legacy}
 		h := f.serve(site{
-			around:  []middleware{f.new(f.limiter, options, ratelimit.Policy{Limit: order[0]})},
-			inside:  []middleware{f.new(f.limiter, options, ratelimit.Policy{Limit: order[1]})},
+			around:  []middleware{f.new(f.limiter, options, guard.Policy{Limit: order[0]})},
+			inside:  []middleware{f.new(f.limiter, options, guard.Policy{Limit: order[1]})},
 			handler: f.handle,
 		})
 		expect(t, "two limiters", get(h), `
@@ -78,8 +78,8 @@ served
 func testMetTwice(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.serve(site{
-		around:  []middleware{f.limited(ratelimit.Policy{Limit: ten()})},
-		inside:  []middleware{f.limited(ratelimit.Policy{Limit: ten()}), f.limited(ratelimit.Policy{Limit: ten()}, ratelimit.Policy{Limit: one()})},
+		around:  []middleware{f.limited(guard.Policy{Limit: ten()})},
+		inside:  []middleware{f.limited(guard.Policy{Limit: ten()}), f.limited(guard.Policy{Limit: ten()}, guard.Policy{Limit: one()})},
 		handler: f.handle,
 	})
 	want := `
@@ -97,7 +97,7 @@ served
 	}
 
 	f = s.fixture(t)
-	h = f.around(f.limited(ratelimit.Policy{Limit: ten()}, ratelimit.Policy{Limit: ten()}, ratelimit.Policy{Limit: one()}))
+	h = f.around(f.limited(guard.Policy{Limit: ten()}, guard.Policy{Limit: ten()}, guard.Policy{Limit: one()}))
 	expect(t, "three policies, two limits", get(h), want)
 	if got := f.store.questions[0]; len(got) != 2 {
 		t.Errorf("asked %+v, want two checks", got)
@@ -105,7 +105,7 @@ served
 
 	f = s.fixture(t)
 	silver, gold := core.FixedWindow(2, time.Minute).Named("plan"), core.FixedWindow(9, time.Minute).Named("plan")
-	h = f.around(f.limited(ratelimit.Policy{Limit: silver}), f.limited(ratelimit.Policy{Limit: gold}))
+	h = f.around(f.limited(guard.Policy{Limit: silver}), f.limited(guard.Policy{Limit: gold}))
 	expect(t, "one name", get(h), `
 200
 Content-Type: text/plain; charset=utf-8
@@ -120,12 +120,12 @@ func testDistinctNames(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.serve(site{
 		around: []middleware{f.limited(
-			ratelimit.Policy{Limit: ten()},
-			ratelimit.Policy{Limit: ten(), By: keyfuncs.Global},
+			guard.Policy{Limit: ten()},
+			guard.Policy{Limit: ten(), By: keyfuncs.Global},
 		)},
 		inside: []middleware{
-			f.limited(ratelimit.Policy{Limit: ten(), By: keyfuncs.Route}),
-			f.limited(ratelimit.Policy{Limit: core.FixedWindow(1, time.Minute).Named("LEAKY:10:1/S")}),
+			f.limited(guard.Policy{Limit: ten(), By: keyfuncs.Route}),
+			f.limited(guard.Policy{Limit: core.FixedWindow(1, time.Minute).Named("LEAKY:10:1/S")}),
 		},
 		handler: f.handle,
 	})
@@ -142,8 +142,8 @@ served
 func testOuterRefusal(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.serve(site{
-		around:  []middleware{f.limited(ratelimit.Policy{Limit: one()})},
-		inside:  []middleware{f.limited(ratelimit.Policy{Limit: ten()})},
+		around:  []middleware{f.limited(guard.Policy{Limit: one()})},
+		inside:  []middleware{f.limited(guard.Policy{Limit: ten()})},
 		handler: f.handle,
 	})
 	get(h)
@@ -164,8 +164,8 @@ Retry-After: 60
 func testInnerRefusal(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.serve(site{
-		around:  []middleware{f.limited(ratelimit.Policy{Limit: ten()})},
-		inside:  []middleware{f.limited(ratelimit.Policy{Limit: one()})},
+		around:  []middleware{f.limited(guard.Policy{Limit: ten()})},
+		inside:  []middleware{f.limited(guard.Policy{Limit: one()})},
 		handler: f.handle,
 	})
 	get(h)
@@ -188,8 +188,8 @@ Retry-After: 60
 
 func testInnerRefusalStaysCharged(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	outer := ratelimit.Policy{Limit: hundred(), By: keyfuncs.Global}
-	inner := ratelimit.Policy{Limit: one(), By: keyfuncs.Global}
+	outer := guard.Policy{Limit: hundred(), By: keyfuncs.Global}
+	inner := guard.Policy{Limit: one(), By: keyfuncs.Global}
 	h := f.serve(site{around: []middleware{f.limited(outer)}, inside: []middleware{f.limited(inner)}, handler: f.handle})
 	for range 5 {
 		get(h)
@@ -199,7 +199,7 @@ func testInnerRefusalStaysCharged(t *testing.T, s *suite) {
 	f.expectUsed(hundred(), 5)
 
 	f = s.fixture(t)
-	outer.Settle = func(_ *http.Request, served ratelimit.Served) int { // the way out, where they cannot be one
+	outer.Settle = func(_ *http.Request, served guard.Served) int { // the way out, where they cannot be one
 		if served.Status == http.StatusTooManyRequests {
 			return 0
 		}
@@ -215,8 +215,8 @@ func testInnerRefusalStaysCharged(t *testing.T, s *suite) {
 func testPoliciesOfOneLimiter(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.around(f.limited(
-		ratelimit.Policy{Limit: hundred(), By: keyfuncs.Global},
-		ratelimit.Policy{Limit: one(), By: keyfuncs.Global}))
+		guard.Policy{Limit: hundred(), By: keyfuncs.Global},
+		guard.Policy{Limit: one(), By: keyfuncs.Global}))
 	for range 5 {
 		get(h)
 	}
@@ -229,8 +229,8 @@ func testNestedFailOpen(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	down := core.New(&store{Store: f.store.Store, failure: errDown})
 	h := f.around(
-		f.new(down, f.options(), ratelimit.Policy{Limit: one()}),
-		f.limited(ratelimit.Policy{Limit: one()}),
+		f.new(down, f.options(), guard.Policy{Limit: one()}),
+		f.limited(guard.Policy{Limit: one()}),
 	)
 	expect(t, "one of two is down", get(h), `
 200
@@ -247,8 +247,8 @@ func testNestedFailClosed(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	down := core.New(&store{Store: f.store.Store, failure: errDown})
 	h := f.around(
-		f.limited(ratelimit.Policy{Limit: ten()}),
-		f.new(down, ratelimit.Options{OnError: ratelimit.FailClosed, Observe: f.options().Observe}, ratelimit.Policy{Limit: one()}),
+		f.limited(guard.Policy{Limit: ten()}),
+		f.new(down, guard.Options{OnError: guard.FailClosed, Observe: f.options().Observe}, guard.Policy{Limit: one()}),
 	)
 	r := answer(h, ask(http.MethodGet, "/"))
 	r.Header.Set("Retry-After", "?")
@@ -258,8 +258,8 @@ func testNestedFailClosed(t *testing.T, s *suite) {
 func testLookThenCharge(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.around(
-		f.limited(ratelimit.Policy{Limit: one(), Cost: func(*http.Request) int { return 0 }}),
-		f.limited(ratelimit.Policy{Limit: one()}),
+		f.limited(guard.Policy{Limit: one(), Cost: func(*http.Request) int { return 0 }}),
+		f.limited(guard.Policy{Limit: one()}),
 	)
 	expectStatus(t, "the first", h, ask(http.MethodGet, "/"), http.StatusOK)
 	expectStatus(t, "the second", h, ask(http.MethodGet, "/"), http.StatusTooManyRequests)
@@ -268,7 +268,7 @@ func testLookThenCharge(t *testing.T, s *suite) {
 
 func testTwoStores(t *testing.T, s *suite) {
 	f, other := s.fixture(t), s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: ten()}), other.limited(ratelimit.Policy{Limit: ten()}))
+	h := f.around(f.limited(guard.Policy{Limit: ten()}), other.limited(guard.Policy{Limit: ten()}))
 	get(h)
 	f.expectAsked(1)
 	other.expectAsked(1)
@@ -277,8 +277,8 @@ func testTwoStores(t *testing.T, s *suite) {
 func testStableNames(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.around(f.limited(
-		ratelimit.Policy{Limit: ten(), Skip: func(r *http.Request) bool { return r.Header.Get("X-Health") != "" }},
-		ratelimit.Policy{Limit: ten(), By: keyfuncs.Global},
+		guard.Policy{Limit: ten(), Skip: func(r *http.Request) bool { return r.Header.Get("X-Health") != "" }},
+		guard.Policy{Limit: ten(), By: keyfuncs.Global},
 	))
 	for _, line := range []string{"X-Other: yes", "X-Health: yes"} {
 		get(h, line)

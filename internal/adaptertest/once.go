@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var onceCases = []testCase{
@@ -123,20 +123,20 @@ func outlive(_ http.ResponseWriter, r *http.Request) {
 // settlements are what a limiter's policy was told to settle, and what was observed of it.
 type settlements struct {
 	mu     sync.Mutex
-	served []ratelimit.Served
+	served []guard.Served
 	events int
 }
 
 // limiter is a limiter that is settled into it.
 func (s *settlements) limiter(of *suite) middleware {
-	options := ratelimit.Options{Observe: func(e ratelimit.Event) {
+	options := guard.Options{Observe: func(e guard.Event) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if e.Settled {
 			s.events++
 		}
 	}}
-	return of.new(core.New(core.NewMemory()), options, ratelimit.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: func(_ *http.Request, served ratelimit.Served) int {
+	return of.new(core.New(core.NewMemory()), options, guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: func(_ *http.Request, served guard.Served) int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.served = append(s.served, served)
@@ -145,7 +145,7 @@ func (s *settlements) limiter(of *suite) middleware {
 }
 
 // told returns what the policy was told, and how often that was observed.
-func (s *settlements) told() ([]ratelimit.Served, int) {
+func (s *settlements) told() ([]guard.Served, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.served), s.events
@@ -157,7 +157,7 @@ type fataler interface {
 }
 
 // await returns what was settled, as soon as it was.
-func (s *settlements) await(t fataler) ratelimit.Served {
+func (s *settlements) await(t fataler) guard.Served {
 	for deadline := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
 		if served, events := s.told(); len(served) > 0 && events > 0 {
 			return served[0]

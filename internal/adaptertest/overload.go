@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var errOverloaded = fmt.Errorf("too many wait: %w", core.Overloaded)
@@ -21,15 +21,15 @@ var overloadCases = []testCase{
 }
 
 func testOverloadIsClosed(t *testing.T, s *suite) {
-	for _, onError := range []ratelimit.ErrorMode{0, ratelimit.FailOpen, ratelimit.Fallback} {
+	for _, onError := range []guard.ErrorMode{0, guard.FailOpen, guard.Fallback} {
 		f := s.fixture(t)
 		f.store.failure = errOverloaded
 		options := f.options()
 		options.OnError = onError
-		h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+		h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 		expectStatus(t, fmt.Sprintf("overloaded, OnError %v", onError), h, ask(http.MethodGet, "/"), http.StatusServiceUnavailable)
 		f.expectRan(0)
-		if e := f.event(); !errors.Is(e.Err, core.Overloaded) || len(e.Unanswered) != 1 || e.Unanswered[0].Mode != ratelimit.FailClosed {
+		if e := f.event(); !errors.Is(e.Err, core.Overloaded) || len(e.Unanswered) != 1 || e.Unanswered[0].Mode != guard.FailClosed {
 			t.Errorf("observed %+v, want the failure and the mode FailClosed", e)
 		}
 	}
@@ -38,9 +38,9 @@ func testOverloadIsClosed(t *testing.T, s *suite) {
 func testOnOverload(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	options := f.options()
-	options.OnOverload = ratelimit.Fallback
-	options.OnError = ratelimit.FailClosed
-	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	options.OnOverload = guard.Fallback
+	options.OnError = guard.FailClosed
+	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 	f.store.failure = errOverloaded
 	expectStatus(t, "overloaded, by this process", h, ask(http.MethodGet, "/"), http.StatusOK)
 	expectStatus(t, "overloaded, one too many", h, ask(http.MethodGet, "/"), http.StatusTooManyRequests)
@@ -53,7 +53,7 @@ func testPartialOverload(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	lost := one().Named("lost")
 	f.limiter = core.New(&partly{Store: core.NewMemory(), lost: map[string]bool{"lost": true}, err: errOverloaded})
-	h := f.around(f.limited(ratelimit.Policy{Limit: ten(), By: keyfuncs.Global}, ratelimit.Policy{Limit: lost}))
+	h := f.around(f.limited(guard.Policy{Limit: ten(), By: keyfuncs.Global}, guard.Policy{Limit: lost}))
 	expectStatus(t, "half of it is overloaded", h, ask(http.MethodGet, "/"), http.StatusServiceUnavailable)
 	f.expectRan(0)
 	f.expectUsed(ten(), 0)
@@ -61,13 +61,13 @@ func testPartialOverload(t *testing.T, s *suite) {
 
 func testOverloadBesideAnOutage(t *testing.T, s *suite) {
 	for _, c := range []struct {
-		onError, onOverload ratelimit.ErrorMode
+		onError, onOverload guard.ErrorMode
 		want                int
 	}{
 		{0, 0, http.StatusServiceUnavailable},
-		{ratelimit.Fallback, ratelimit.FailClosed, http.StatusServiceUnavailable},
-		{ratelimit.FailClosed, ratelimit.FailOpen, http.StatusServiceUnavailable},
-		{ratelimit.FailOpen, ratelimit.FailOpen, http.StatusOK},
+		{guard.Fallback, guard.FailClosed, http.StatusServiceUnavailable},
+		{guard.FailClosed, guard.FailOpen, http.StatusServiceUnavailable},
+		{guard.FailOpen, guard.FailOpen, http.StatusOK},
 	} {
 		for _, failure := range []error{errors.Join(errDown, errOverloaded), errors.Join(errOverloaded, errDown)} {
 			f := s.fixture(t)
@@ -75,7 +75,7 @@ func testOverloadBesideAnOutage(t *testing.T, s *suite) {
 			options.OnError, options.OnOverload = c.onError, c.onOverload
 			f.limiter = core.New(&partly{Store: core.NewMemory(), lost: map[string]bool{"one": true, "other": true}, err: failure})
 			h := f.around(f.new(f.limiter, options,
-				ratelimit.Policy{Limit: one().Named("one"), By: keyfuncs.Global}, ratelimit.Policy{Limit: one().Named("other")}))
+				guard.Policy{Limit: one().Named("one"), By: keyfuncs.Global}, guard.Policy{Limit: one().Named("other")}))
 			expectStatus(t, fmt.Sprintf("OnError %v, OnOverload %v, after %q", c.onError, c.onOverload, failure), h, ask(http.MethodGet, "/"), c.want)
 		}
 	}

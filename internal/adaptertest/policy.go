@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var policyCases = []testCase{
@@ -28,8 +28,8 @@ func testAllOrNothing(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	everyone := core.FixedWindow(2, time.Minute).Named("everyone")
 	h := f.around(f.limited(
-		ratelimit.Policy{Limit: ten()},
-		ratelimit.Policy{Limit: everyone, By: keyfuncs.Global},
+		guard.Policy{Limit: ten()},
+		guard.Policy{Limit: everyone, By: keyfuncs.Global},
 	))
 	expect(t, "the first", get(h), `
 200
@@ -64,9 +64,9 @@ Retry-After: 60
 func testSeveralViolated(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.around(f.limited(
-		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hour")},
-		ratelimit.Policy{Limit: one(), By: keyfuncs.Global},
-		ratelimit.Policy{Limit: ten()},
+		guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hour")},
+		guard.Policy{Limit: one(), By: keyfuncs.Global},
+		guard.Policy{Limit: ten()},
 	))
 	get(h)
 	expect(t, "refused by two of three", get(h), `
@@ -84,8 +84,8 @@ Retry-After: 3600
 func testShadow(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.around(f.limited(
-		ratelimit.Policy{Limit: one(), Shadow: true},
-		ratelimit.Policy{Limit: core.FixedWindow(2, time.Minute).Named("two")},
+		guard.Policy{Limit: one(), Shadow: true},
+		guard.Policy{Limit: core.FixedWindow(2, time.Minute).Named("two")},
 	))
 	for i, want := range []string{`
 200
@@ -126,7 +126,7 @@ Retry-After: 60
 
 func testShadowAlone(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: core.Shaping(1, core.PerMinute(1)), Shadow: true}))
+	h := f.around(f.limited(guard.Policy{Limit: core.Shaping(1, core.PerMinute(1)), Shadow: true}))
 	for _, allowed := range []bool{true, false, false} {
 		expect(t, "in a shadow", get(h), "200\n"+served+"\nserved\n")
 		if e := f.event(); e.Status != 0 || e.Outcomes[0].Decision.Allowed != allowed {
@@ -138,8 +138,8 @@ func testShadowAlone(t *testing.T, s *suite) {
 
 func testShadowName(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	tried := f.limited(ratelimit.Policy{Limit: one(), Shadow: true})
-	enforced := f.limited(ratelimit.Policy{Limit: one()})
+	tried := f.limited(guard.Policy{Limit: one(), Shadow: true})
+	enforced := f.limited(guard.Policy{Limit: one()})
 	for _, order := range [][]middleware{{tried, enforced}, {enforced, tried}} {
 		r := answer(f.around(order...), ask(http.MethodGet, "/"))
 		if got, want := r.Header.Get("Ratelimit-Policy"), `"one";q=1;w=60`; got != want {
@@ -151,8 +151,8 @@ func testShadowName(t *testing.T, s *suite) {
 func testShadowBeside(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.around(f.limited(
-		ratelimit.Policy{Limit: one(), Shadow: true},
-		ratelimit.Policy{Limit: one()},
+		guard.Policy{Limit: one(), Shadow: true},
+		guard.Policy{Limit: one()},
 	))
 	expect(t, "the first", get(h), `
 200
@@ -171,7 +171,7 @@ served
 	expectStatus(t, "the second", h, ask(http.MethodGet, "/"), http.StatusTooManyRequests)
 
 	f = s.fixture(t)
-	nested := f.around(f.limited(ratelimit.Policy{Limit: one(), Shadow: true}), f.limited(ratelimit.Policy{Limit: one()}))
+	nested := f.around(f.limited(guard.Policy{Limit: one(), Shadow: true}), f.limited(guard.Policy{Limit: one()}))
 	get(nested)
 	f.expectAsked(2)
 	expectStatus(t, "the second", nested, ask(http.MethodGet, "/"), http.StatusTooManyRequests)
@@ -180,7 +180,7 @@ served
 func testSkip(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	health := func(r *http.Request) bool { return r.Header.Get("X-Health") != "" }
-	h := f.around(f.limited(ratelimit.Policy{Limit: one(), Skip: health}, ratelimit.Policy{Limit: ten()}))
+	h := f.around(f.limited(guard.Policy{Limit: one(), Skip: health}, guard.Policy{Limit: ten()}))
 	for left := 9; left >= 7; left-- {
 		want := []string{`"leaky:10:1/s";r=9;t=9`, `"leaky:10:1/s";r=8;t=8`, `"leaky:10:1/s";r=7;t=7`}[9-left]
 		expect(t, "skips one of two", get(h, "X-Health: yes"), `
@@ -197,7 +197,7 @@ served
 
 	f = s.fixture(t)
 	unread := func(*http.Request) (string, error) { t.Error("the key of a skipped policy was read"); return "", nil }
-	h = f.around(f.limited(ratelimit.Policy{Limit: one(), Skip: health, By: unread}))
+	h = f.around(f.limited(guard.Policy{Limit: one(), Skip: health, By: unread}))
 	expect(t, "skips all", get(h, "X-Health: yes"), "200\n"+served+"\nserved\n")
 	f.expectAsked(0)
 	if len(f.events) != 0 {
@@ -208,7 +208,7 @@ served
 func testCost(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	cost := func(r *http.Request) int { return len(r.Header.Get("X-Size")) }
-	h := f.around(f.limited(ratelimit.Policy{Limit: ten(), Cost: cost}))
+	h := f.around(f.limited(guard.Policy{Limit: ten(), Cost: cost}))
 	for _, c := range []struct {
 		size        int
 		status      int
@@ -235,13 +235,13 @@ func testCost(t *testing.T, s *suite) {
 
 func testUnit(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	tokens := ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.FixedWindow(1000, time.Minute).Named("tokens") }, Unit: "tokens", Cost: cost(40)}
+	tokens := guard.Policy{LimitFor: func(*http.Request) core.Limit { return core.FixedWindow(1000, time.Minute).Named("tokens") }, Unit: "tokens", Cost: cost(40)}
 	h := f.serve(site{
 		around: []middleware{f.limited(
-			ratelimit.Policy{Limit: ten()},
-			ratelimit.Policy{Limit: core.FixedWindow(100, time.Hour).Named("traffic"), Unit: "content-bytes", Cost: cost(7)},
+			guard.Policy{Limit: ten()},
+			guard.Policy{Limit: core.FixedWindow(100, time.Hour).Named("traffic"), Unit: "content-bytes", Cost: cost(7)},
 		)},
-		inside:  []middleware{f.limited(tokens, ratelimit.Policy{Limit: core.FixedWindow(100, time.Hour).Named("traffic"), Unit: "forgotten", Cost: cost(7)})},
+		inside:  []middleware{f.limited(tokens, guard.Policy{Limit: core.FixedWindow(100, time.Hour).Named("traffic"), Unit: "forgotten", Cost: cost(7)})},
 		handler: f.handle,
 	})
 	want := `Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10, "traffic";q=100;qu="content-bytes";w=3600, "tokens";q=1000;qu="tokens";w=60
@@ -272,7 +272,7 @@ func testLimitFor(t *testing.T, s *suite) {
 		"gold":   core.FixedWindow(5, time.Minute).Named("plan"),
 		"staff":  core.Unlimited,
 	}
-	h := f.around(f.limited(ratelimit.Policy{
+	h := f.around(f.limited(guard.Policy{
 		LimitFor: func(r *http.Request) core.Limit { return plans[r.Header.Get("X-Plan")] },
 		By:       keyfuncs.Global,
 	}))

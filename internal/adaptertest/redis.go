@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/internal/redistest"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var redisCases = []testCase{
@@ -18,7 +18,7 @@ var redisCases = []testCase{
 func testRedisEleventh(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	f.limiter = redisLimiter(t, redistest.Start(t), f.clock)
-	expectEleventh(t, f.around(f.limited(ratelimit.Policy{Limit: ten()})), f.clock)
+	expectEleventh(t, f.around(f.limited(guard.Policy{Limit: ten()})), f.clock)
 	for _, e := range f.events {
 		if e.Err != nil {
 			t.Fatal(e.Err)
@@ -30,9 +30,9 @@ func testRedisRoundTrips(t *testing.T, s *suite) {
 	server, f := redistest.Start(t), s.fixture(t)
 	f.limiter = redisLimiter(t, server, f.clock)
 	h := f.around(f.limited(
-		ratelimit.Policy{Limit: ten()},
-		ratelimit.Policy{Limit: core.FixedWindow(3, time.Minute).Named("minute"), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route)},
-		ratelimit.Policy{Limit: core.GCRA(5, core.PerSecond(5)), By: keyfuncs.Global},
+		guard.Policy{Limit: ten()},
+		guard.Policy{Limit: core.FixedWindow(3, time.Minute).Named("minute"), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route)},
+		guard.Policy{Limit: core.GCRA(5, core.PerSecond(5)), By: keyfuncs.Global},
 	))
 	get(h)
 	evals, shas := server.Calls(t, "eval"), server.Calls(t, "evalsha")

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/headers"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var refusalCases = []testCase{
@@ -33,7 +33,7 @@ func testRetryAfter(t *testing.T, s *suite) {
 		{0, 2}, {499_999 * time.Microsecond, 2}, {500 * time.Millisecond, 1}, {1499 * time.Millisecond, 1}, {1_499_999 * time.Microsecond, 1},
 	} {
 		f := s.fixture(t)
-		h := f.around(f.limited(ratelimit.Policy{Limit: limit}))
+		h := f.around(f.limited(guard.Policy{Limit: limit}))
 		expectStatus(t, "the first", h, ask(http.MethodGet, "/"), http.StatusOK)
 		f.clock.advance(c.after)
 		expect(t, fmt.Sprintf("after %v", c.after), get(h), fmt.Sprintf(`
@@ -53,7 +53,7 @@ Retry-After: %d
 
 func testNever(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: ten(), Cost: func(*http.Request) int { return 11 }}))
+	h := f.around(f.limited(guard.Policy{Limit: ten(), Cost: func(*http.Request) int { return 11 }}))
 	document := `
 429
 Cache-Control: no-store
@@ -99,7 +99,7 @@ func testNoStore(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.serve(site{
 		before:  sayOfThePage,
-		around:  []middleware{f.limited(ratelimit.Policy{Limit: one()})},
+		around:  []middleware{f.limited(guard.Policy{Limit: one()})},
 		handler: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "png") },
 	})
 	expect(t, "served", get(h), `
@@ -139,8 +139,8 @@ Vary: Origin
 func testNothingKept(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	options := f.options()
-	options.Refused = func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}
-	never := ratelimit.Policy{Limit: one(), Cost: func(*http.Request) int { return 2 }}
+	options.Refused = func(http.ResponseWriter, *http.Request, *guard.Refusal) {}
+	never := guard.Policy{Limit: one(), Cost: func(*http.Request) int { return 2 }}
 	h := f.serve(site{before: sayOfThePage, around: []middleware{f.new(f.limiter, options, never)}, handler: f.handle})
 	expect(t, "refused for good and in silence", get(h), `
 429
@@ -179,8 +179,8 @@ func testTargetedCaches(t *testing.T, s *suite) {
 	}
 	f := s.fixture(t)
 	closed := f.options()
-	closed.OnError = ratelimit.FailClosed
-	h := f.serve(site{before: before, around: []middleware{f.new(f.limiter, closed, ratelimit.Policy{Limit: one()})}, handler: f.handle})
+	closed.OnError = guard.FailClosed
+	h := f.serve(site{before: before, around: []middleware{f.new(f.limiter, closed, guard.Policy{Limit: one()})}, handler: f.handle})
 	if got := answer(h, ask(http.MethodGet, "/")).Header; len(kept(got)) != len(targeted)+1 {
 		t.Errorf("served with %v, want all that was set", got)
 	}
@@ -198,7 +198,7 @@ func testTargetedCaches(t *testing.T, s *suite) {
 
 func testAccept(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+	h := f.around(f.limited(guard.Policy{Limit: one()}))
 	get(h)
 	head := `
 429
@@ -231,7 +231,7 @@ func testDialect(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	options := f.options()
 	options.Headers = headers.Join(headers.Legacy, headers.RateLimitedFor)
-	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: core.Leaky(1, core.Per(1, 1500*time.Millisecond)).Named("slow")}))
+	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: core.Leaky(1, core.Per(1, 1500*time.Millisecond)).Named("slow")}))
 	expect(t, "served", get(h), `
 200
 Content-Type: text/plain; charset=utf-8
@@ -255,7 +255,7 @@ X-Ratelimit-Reset: 1
 `+quotaExceeded+`["slow"]}
 `)
 	options.Headers = headers.None
-	h = f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	h = f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 	expect(t, "served without headers", get(h), "200\n"+served+"\nserved\n")
 	expect(t, "refused without headers", get(h), strings.Join([]string{"429", "Cache-Control: no-store", problem + "Retry-After: 60", "", quotaExceeded + `["one"]}`, ""}, "\n"))
 }

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var routeCases = []testCase{
@@ -18,7 +18,7 @@ var routeCases = []testCase{
 }
 
 func (f *fixture) byRoute() middleware {
-	return f.limited(ratelimit.Policy{Limit: ten(), By: keyfuncs.Route})
+	return f.limited(guard.Policy{Limit: ten(), By: keyfuncs.Route})
 }
 
 func testRoute(t *testing.T, s *suite) {
@@ -46,8 +46,8 @@ func testRouteIsNoMistake(t *testing.T, s *suite) {
 	} {
 		f := s.fixture(t)
 		var log bytes.Buffer
-		options := ratelimit.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
-		h := place(f, f.new(f.limiter, options, ratelimit.Policy{Limit: many(), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route)}))
+		options := guard.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		h := place(f, f.new(f.limiter, options, guard.Policy{Limit: many(), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route)}))
 		for range 150 {
 			for _, path := range []string{"/nowhere", "/", "/items/7", "/files/a/b.txt"} {
 				send(h, ask(http.MethodGet, path))
@@ -61,7 +61,7 @@ func testRouteIsNoMistake(t *testing.T, s *suite) {
 
 func testUnmatched(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: ten(), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route)}))
+	h := f.around(f.limited(guard.Policy{Limit: ten(), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route)}))
 	for _, c := range []struct {
 		method, path string
 		want         int

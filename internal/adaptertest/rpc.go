@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 // That real clients understand all this is tested in internal/rpctest, which has them.
@@ -42,7 +42,7 @@ func overHTTP1(r *http.Request) *http.Request {
 func (s *suite) refused(t *testing.T, r *http.Request) *http.Response {
 	t.Helper()
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+	h := f.around(f.limited(guard.Policy{Limit: one()}))
 	get(h)
 	f.event()
 	response := answer(h, r)
@@ -87,7 +87,7 @@ Retry-After: 60
 	}
 
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: ten(), Cost: func(*http.Request) int { return 11 }}))
+	h := f.around(f.limited(guard.Policy{Limit: ten(), Cost: func(*http.Request) int { return 11 }}))
 	expect(t, "no wait can help", send(h, call("application/grpc")), `
 200
 Cache-Control: no-store
@@ -126,7 +126,7 @@ Retry-After: 60
 	}
 
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: ten(), Cost: func(*http.Request) int { return 11 }}))
+	h := f.around(f.limited(guard.Policy{Limit: ten(), Cost: func(*http.Request) int { return 11 }}))
 	expect(t, "no wait can help", send(h, call("application/proto", connectVersion)), `
 429
 Cache-Control: no-store
@@ -186,7 +186,7 @@ func testNoRPC(t *testing.T, s *suite) {
 	} {
 		r.Header.Del("Accept")
 		response := s.refused(t, r)
-		if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusTooManyRequests || got != ratelimit.ProblemType || response.Header.Get("Grpc-Status") != "" {
+		if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusTooManyRequests || got != guard.ProblemType || response.Header.Get("Grpc-Status") != "" {
 			t.Errorf("%s: answered %d with %v, want 429 with a problem", name, response.StatusCode, response.Header)
 		}
 	}
@@ -196,8 +196,8 @@ func testRPCFaults(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	f.store.failure = errDown
 	options := f.options()
-	options.OnError = ratelimit.FailClosed
-	h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: one()}))
+	options.OnError = guard.FailClosed
+	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 	r := answer(h, call("application/grpc"))
 	if h := r.Header; r.StatusCode != http.StatusOK || h.Get("Grpc-Status") != "14" || h.Get("Grpc-Retry-Pushback-Ms") != h.Get("Retry-After")+"000" || h.Get("Ratelimit") != "" {
 		t.Errorf("answered %d with %v, want UNAVAILABLE and when to come back", r.StatusCode, h)
@@ -205,7 +205,7 @@ func testRPCFaults(t *testing.T, s *suite) {
 	expectError(t, answer(h, call("application/proto", connectVersion)), http.StatusServiceUnavailable, "unavailable")
 
 	f = s.fixture(t)
-	h = f.around(f.limited(ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.Leaky(0, core.PerSecond(1)) }}))
+	h = f.around(f.limited(guard.Policy{LimitFor: func(*http.Request) core.Limit { return core.Leaky(0, core.PerSecond(1)) }}))
 	r = answer(h, call("application/grpc"))
 	if h := r.Header; r.StatusCode != http.StatusOK || h.Get("Grpc-Status") != "13" || h.Get("Grpc-Message") != "Internal Server Error" ||
 		h.Get("Grpc-Retry-Pushback-Ms") != "" || h.Get("Grpc-Status-Details-Bin") != "" {
@@ -225,7 +225,7 @@ func expectError(t *testing.T, response *http.Response, status int, code string)
 
 func testRPCWait(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(ratelimit.Policy{Limit: core.Leaky(1, core.Per(1, 1500*time.Millisecond))}))
+	h := f.around(f.limited(guard.Policy{Limit: core.Leaky(1, core.Per(1, 1500*time.Millisecond))}))
 	get(h)
 	for after, want := range map[time.Duration]int{0: 1500, time.Microsecond: 1500, 499_999 * time.Microsecond: 1001, 1_499_999 * time.Microsecond: 1} {
 		f.clock.advance(after)
@@ -238,7 +238,7 @@ func testRPCWait(t *testing.T, s *suite) {
 
 func testGRPCOverTheWire(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	server := httptest.NewUnstartedServer(f.around(f.limited(ratelimit.Policy{Limit: one()})))
+	server := httptest.NewUnstartedServer(f.around(f.limited(guard.Policy{Limit: one()})))
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()

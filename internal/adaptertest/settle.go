@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var settleCases = []testCase{
@@ -56,9 +56,9 @@ func (s *store) Reserve(ctx context.Context, checks []core.Check, decisions []co
 func hundred() core.Limit { return core.FixedWindow(100, time.Hour).Named("hundred") }
 
 // settling is a site whose limiter settles by a function.
-func (f *fixture) settling(limit core.Limit, cost int, settle func(*http.Request, ratelimit.Served) int, handler http.HandlerFunc) http.Handler {
+func (f *fixture) settling(limit core.Limit, cost int, settle func(*http.Request, guard.Served) int, handler http.HandlerFunc) http.Handler {
 	return f.serve(site{
-		around: []middleware{f.limited(ratelimit.Policy{
+		around: []middleware{f.limited(guard.Policy{
 			Limit: limit, By: keyfuncs.Global, Settle: settle, Cost: func(*http.Request) int { return cost },
 		})},
 		handler: handler,
@@ -85,7 +85,7 @@ func testOnlyFailures(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	status := http.StatusOK
 	limit := core.SlidingLog(3, time.Hour).Named("login")
-	h := f.settling(limit, 1, func(_ *http.Request, served ratelimit.Served) int {
+	h := f.settling(limit, 1, func(_ *http.Request, served guard.Served) int {
 		if served.Status == http.StatusUnauthorized {
 			return 1
 		}
@@ -108,7 +108,7 @@ func testOnlyFailures(t *testing.T, s *suite) {
 
 func testBytes(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.settling(hundred(), 1, func(_ *http.Request, served ratelimit.Served) int { return int(served.Bytes) },
+	h := f.settling(hundred(), 1, func(_ *http.Request, served guard.Served) int { return int(served.Bytes) },
 		func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, strings.Repeat("a", 20))
 			_, _ = w.Write(make([]byte, 10))
@@ -127,7 +127,7 @@ func testBytes(t *testing.T, s *suite) {
 func testEstimate(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	var cost int
-	h := f.settling(hundred(), 10, func(_ *http.Request, served ratelimit.Served) int {
+	h := f.settling(hundred(), 10, func(_ *http.Request, served guard.Served) int {
 		if served.Cost != 10 {
 			t.Errorf("told that %d were reserved, want 10", served.Cost)
 		}
@@ -146,14 +146,14 @@ func testEstimate(t *testing.T, s *suite) {
 
 func testSettledInOneCall(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	cost := func(n int) func(*http.Request, ratelimit.Served) int {
-		return func(*http.Request, ratelimit.Served) int { return n }
+	cost := func(n int) func(*http.Request, guard.Served) int {
+		return func(*http.Request, guard.Served) int { return n }
 	}
 	h := f.around(f.limited(
-		ratelimit.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: cost(0)},
-		ratelimit.Policy{Limit: core.Leaky(5, core.PerHour(1)).Named("untouched"), By: keyfuncs.Global},
-		ratelimit.Policy{Limit: core.Leaky(50, core.PerHour(1)).Named("more"), By: keyfuncs.Global, Settle: cost(7)},
-		ratelimit.Policy{Limit: core.Leaky(50, core.PerHour(1)).Named("candidate"), By: keyfuncs.Global, Settle: cost(3), Shadow: true},
+		guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: cost(0)},
+		guard.Policy{Limit: core.Leaky(5, core.PerHour(1)).Named("untouched"), By: keyfuncs.Global},
+		guard.Policy{Limit: core.Leaky(50, core.PerHour(1)).Named("more"), By: keyfuncs.Global, Settle: cost(7)},
+		guard.Policy{Limit: core.Leaky(50, core.PerHour(1)).Named("candidate"), By: keyfuncs.Global, Settle: cost(3), Shadow: true},
 	))
 	get(h)
 	if want := [][]int{{0, 1, 7, 3}}; !slices.EqualFunc(f.store.settled, want, slices.Equal) {
@@ -172,14 +172,14 @@ func testSettledInOneCall(t *testing.T, s *suite) {
 func testSettledOutside(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	var statuses []int
-	outer := f.limited(ratelimit.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: func(_ *http.Request, served ratelimit.Served) int {
+	outer := f.limited(guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: func(_ *http.Request, served guard.Served) int {
 		statuses = append(statuses, served.Status)
 		if served.Status == http.StatusTooManyRequests {
 			return 0
 		}
 		return served.Cost
 	}})
-	inner := f.limited(ratelimit.Policy{Limit: one(), By: keyfuncs.Global})
+	inner := f.limited(guard.Policy{Limit: one(), By: keyfuncs.Global})
 	h := f.serve(site{around: []middleware{outer}, inside: []middleware{inner}, handler: f.handle})
 	get(h)
 	get(h)
@@ -199,8 +199,8 @@ func testSettledPanic(t *testing.T, s *suite) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := s.fixture(t)
-			var served ratelimit.Served
-			h := f.settling(hundred(), 10, func(_ *http.Request, of ratelimit.Served) int {
+			var served guard.Served
+			h := f.settling(hundred(), 10, func(_ *http.Request, of guard.Served) int {
 				served = of
 				return 2
 			}, func(w http.ResponseWriter, _ *http.Request) {
@@ -224,8 +224,8 @@ func testSettledPanic(t *testing.T, s *suite) {
 }
 
 // says is a Settle function that says always the same.
-func says(cost int) func(*http.Request, ratelimit.Served) int {
-	return func(*http.Request, ratelimit.Served) int { return cost }
+func says(cost int) func(*http.Request, guard.Served) int {
+	return func(*http.Request, guard.Served) int { return cost }
 }
 
 // unnamed admits a hundred units an hour, and may stand twice in one middleware.
@@ -234,19 +234,19 @@ func unnamed() core.Limit { return core.FixedWindow(100, time.Hour) }
 func testOneLimitSettledTwice(t *testing.T, s *suite) {
 	costs := func(cost int) func(*http.Request) int { return func(*http.Request) int { return cost } }
 	for _, test := range []struct {
-		one, other ratelimit.Policy
+		one, other guard.Policy
 		want       int
 	}{
-		{ratelimit.Policy{Settle: says(0)}, ratelimit.Policy{}, 1}, // who says nothing says what he has asked
-		{ratelimit.Policy{}, ratelimit.Policy{Settle: says(0)}, 1},
-		{ratelimit.Policy{}, ratelimit.Policy{Settle: says(7)}, 7},
-		{ratelimit.Policy{Settle: says(0)}, ratelimit.Policy{Settle: says(0)}, 0},
-		{ratelimit.Policy{Settle: says(2)}, ratelimit.Policy{Settle: says(5)}, 5},
-		{ratelimit.Policy{Settle: says(5), Cost: costs(9)}, ratelimit.Policy{Settle: says(2)}, 5},
-		{ratelimit.Policy{Settle: says(0)}, ratelimit.Policy{Cost: costs(4)}, 4},
+		{guard.Policy{Settle: says(0)}, guard.Policy{}, 1}, // who says nothing says what he has asked
+		{guard.Policy{}, guard.Policy{Settle: says(0)}, 1},
+		{guard.Policy{}, guard.Policy{Settle: says(7)}, 7},
+		{guard.Policy{Settle: says(0)}, guard.Policy{Settle: says(0)}, 0},
+		{guard.Policy{Settle: says(2)}, guard.Policy{Settle: says(5)}, 5},
+		{guard.Policy{Settle: says(5), Cost: costs(9)}, guard.Policy{Settle: says(2)}, 5},
+		{guard.Policy{Settle: says(0)}, guard.Policy{Cost: costs(4)}, 4},
 	} {
 		f := s.fixture(t)
-		for _, p := range []*ratelimit.Policy{&test.one, &test.other} {
+		for _, p := range []*guard.Policy{&test.one, &test.other} {
 			p.Limit, p.By = unnamed(), keyfuncs.Global
 		}
 		get(f.around(f.limited(test.one, test.other)))
@@ -257,7 +257,7 @@ func testOneLimitSettledTwice(t *testing.T, s *suite) {
 
 func testSettledFromInside(t *testing.T, s *suite) {
 	for _, test := range []struct {
-		outer, inner func(*http.Request, ratelimit.Served) int
+		outer, inner func(*http.Request, guard.Served) int
 		want         int
 	}{
 		{nil, says(0), 1}, // that in front says 1
@@ -268,7 +268,7 @@ func testSettledFromInside(t *testing.T, s *suite) {
 		{says(0), nil, 0},
 	} {
 		f := s.fixture(t)
-		policy := ratelimit.Policy{Limit: unnamed(), By: keyfuncs.Global, Settle: test.outer}
+		policy := guard.Policy{Limit: unnamed(), By: keyfuncs.Global, Settle: test.outer}
 		outer := f.limited(policy)
 		policy.Settle = test.inner
 		get(f.serve(site{around: []middleware{outer}, inside: []middleware{f.limited(policy)}, handler: f.handle}))
@@ -278,17 +278,17 @@ func testSettledFromInside(t *testing.T, s *suite) {
 }
 
 func testOneLimitWithTwoModes(t *testing.T, s *suite) {
-	for _, modes := range [][2]ratelimit.ErrorMode{
-		{ratelimit.FailOpen, ratelimit.FailClosed},
-		{ratelimit.FailClosed, ratelimit.FailOpen},
-		{ratelimit.Fallback, ratelimit.FailClosed},
-		{ratelimit.FailClosed, ratelimit.Fallback},
+	for _, modes := range [][2]guard.ErrorMode{
+		{guard.FailOpen, guard.FailClosed},
+		{guard.FailClosed, guard.FailOpen},
+		{guard.Fallback, guard.FailClosed},
+		{guard.FailClosed, guard.Fallback},
 	} {
 		f := s.fixture(t)
 		f.store.failure = errors.New("down")
 		h := f.around(f.limited(
-			ratelimit.Policy{Limit: unnamed(), By: keyfuncs.Global, OnError: modes[0]},
-			ratelimit.Policy{Limit: unnamed(), By: keyfuncs.Global, OnError: modes[1]}))
+			guard.Policy{Limit: unnamed(), By: keyfuncs.Global, OnError: modes[0]},
+			guard.Policy{Limit: unnamed(), By: keyfuncs.Global, OnError: modes[1]}))
 		if got := answer(h, ask(http.MethodGet, "/")).StatusCode; got != http.StatusServiceUnavailable {
 			t.Errorf("%v and %v answer %d while the store is down, want 503", modes[0], modes[1], got)
 		}
@@ -297,8 +297,8 @@ func testOneLimitWithTwoModes(t *testing.T, s *suite) {
 
 func testSettledHijack(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	settled := make(chan ratelimit.Served, 1)
-	server := httptest.NewServer(f.settling(hundred(), 10, func(_ *http.Request, served ratelimit.Served) int {
+	settled := make(chan guard.Served, 1)
+	server := httptest.NewServer(f.settling(hundred(), 10, func(_ *http.Request, served guard.Served) int {
 		settled <- served
 		return 3
 	}, func(w http.ResponseWriter, _ *http.Request) {
@@ -324,7 +324,7 @@ func testSettledHijack(t *testing.T, s *suite) {
 func testSettledStream(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	seen := make(chan struct{})
-	server := httptest.NewServer(f.settling(hundred(), 1, func(_ *http.Request, served ratelimit.Served) int { return int(served.Bytes) },
+	server := httptest.NewServer(f.settling(hundred(), 1, func(_ *http.Request, served guard.Served) int { return int(served.Bytes) },
 		func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "first\n")
 			w.(http.Flusher).Flush()
@@ -350,7 +350,7 @@ func testSettledStream(t *testing.T, s *suite) {
 func testSettledGone(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	h := f.settling(hundred(), 10, func(r *http.Request, served ratelimit.Served) int {
+	h := f.settling(hundred(), 10, func(r *http.Request, served guard.Served) int {
 		if !errors.Is(r.Context().Err(), context.Canceled) {
 			t.Errorf("the request's context tells %v", r.Context().Err())
 		}
@@ -365,7 +365,7 @@ func testSettledGone(t *testing.T, s *suite) {
 
 func testNotSettled(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.settling(core.FixedWindow(1, time.Hour), 1, func(*http.Request, ratelimit.Served) int {
+	h := f.settling(core.FixedWindow(1, time.Hour), 1, func(*http.Request, guard.Served) int {
 		t.Error("settled a request that was not charged")
 		return 0
 	}, f.handle)
@@ -375,7 +375,7 @@ func testNotSettled(t *testing.T, s *suite) {
 
 	f = s.fixture(t)
 	calls := 0
-	h = f.settling(core.FixedWindow(1, time.Hour), 1, func(*http.Request, ratelimit.Served) int {
+	h = f.settling(core.FixedWindow(1, time.Hour), 1, func(*http.Request, guard.Served) int {
 		calls++
 		return 1
 	}, f.handle)
@@ -388,7 +388,7 @@ func testNotSettled(t *testing.T, s *suite) {
 
 func testWatchedAbilities(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	server := httptest.NewServer(f.settling(hundred(), 1, func(_ *http.Request, served ratelimit.Served) int { return int(served.Bytes) },
+	server := httptest.NewServer(f.settling(hundred(), 1, func(_ *http.Request, served guard.Served) int { return int(served.Bytes) },
 		func(w http.ResponseWriter, _ *http.Request) {
 			control := http.NewResponseController(w)
 			for name, err := range map[string]error{

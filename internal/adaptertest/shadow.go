@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var shadowCases = []testCase{
@@ -26,19 +26,19 @@ var shadowCases = []testCase{
 func testCandidate(t *testing.T, s *suite) {
 	for name, test := range map[string]struct {
 		candidate core.Limit
-		want      core.Counts
+		want      guard.ComparisonCounts
 	}{
-		"stricter": {core.FixedWindow(2, time.Hour).Named("candidate"), core.Counts{BothAllow: 2, OnlyCandidateRefuses: 2, BothRefuse: 3}},
-		"looser":   {core.FixedWindow(6, time.Hour).Named("candidate"), core.Counts{BothAllow: 4, OnlyEnforcedRefuses: 2, BothRefuse: 1}},
+		"stricter": {core.FixedWindow(2, time.Hour).Named("candidate"), guard.ComparisonCounts{BothAllow: 2, OnlyCandidateRefuses: 2, BothRefuse: 3}},
+		"looser":   {core.FixedWindow(6, time.Hour).Named("candidate"), guard.ComparisonCounts{BothAllow: 4, OnlyEnforcedRefuses: 2, BothRefuse: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := s.fixture(t)
-			var comparison core.Comparison
-			options := ratelimit.Options{Observe: ratelimit.Compare(&comparison, "candidate", f.options().Observe)}
+			var comparison guard.Comparison
+			options := guard.Options{Observe: guard.Compare(&comparison, "candidate", f.options().Observe)}
 			h := f.around(f.new(f.limiter, options,
-				ratelimit.Policy{Limit: core.FixedWindow(4, time.Hour)},
-				ratelimit.Policy{Limit: test.candidate, Shadow: true},
-				ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("another"), Shadow: true}))
+				guard.Policy{Limit: core.FixedWindow(4, time.Hour)},
+				guard.Policy{Limit: test.candidate, Shadow: true},
+				guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("another"), Shadow: true}))
 			for range 7 {
 				get(h)
 			}
@@ -69,16 +69,16 @@ func (s *shadeless) Decide(ctx context.Context, checks []core.Check, decisions [
 
 func testUnansweredShadow(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	var comparison core.Comparison
-	options := ratelimit.Options{Observe: ratelimit.Compare(&comparison, "candidate", f.options().Observe)}
+	var comparison guard.Comparison
+	options := guard.Options{Observe: guard.Compare(&comparison, "candidate", f.options().Observe)}
 	h := f.around(f.new(core.New(&shadeless{f.store}), options,
-		ratelimit.Policy{Limit: one()}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("candidate"), Shadow: true}))
+		guard.Policy{Limit: one()}, guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("candidate"), Shadow: true}))
 	get(h)
 	if o := f.event().Outcomes; len(o) != 2 || o[0].Decision.Degraded || !o[1].Shadow || !o[1].Decision.Degraded {
 		t.Errorf("observed %+v, want the shadow marked as degraded", o)
 	}
 	get(h)
-	if got := comparison.Counts(); got != (core.Counts{}) {
+	if got := comparison.Counts(); got != (guard.ComparisonCounts{}) {
 		t.Errorf("%s, want nothing counted", got)
 	}
 	f.expectRan(1)
@@ -93,7 +93,7 @@ func testSwappedLimits(t *testing.T, s *suite) {
 	}
 	limits.Store(plans(60))
 	h := f.serve(site{
-		around: []middleware{f.new(f.limiter, ratelimit.Options{}, ratelimit.Policy{
+		around: []middleware{f.new(f.limiter, guard.Options{}, guard.Policy{
 			By:       keyfuncs.Global,
 			LimitFor: func(*http.Request) core.Limit { return (*limits.Load())["free"] },
 		})},
@@ -130,8 +130,8 @@ func testSwappedLimits(t *testing.T, s *suite) {
 func testUnlimitedAsksNothing(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.around(f.limited(
-		ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.Unlimited.Named("plan") }},
-		ratelimit.Policy{Limit: core.Unlimited},
+		guard.Policy{LimitFor: func(*http.Request) core.Limit { return core.Unlimited.Named("plan") }},
+		guard.Policy{Limit: core.Unlimited},
 	))
 	for range 20 {
 		get(h)
@@ -143,7 +143,7 @@ func testUnlimitedAsksNothing(t *testing.T, s *suite) {
 func testUnknownPlan(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	plans := map[string]core.Limit{"free": ten()}
-	h := f.around(f.limited(ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return plans["Free"] }}))
+	h := f.around(f.limited(guard.Policy{LimitFor: func(*http.Request) core.Limit { return plans["Free"] }}))
 	expectStatus(t, "a plan that is in no map", h, ask(http.MethodGet, "/"), http.StatusInternalServerError)
 	f.expectRan(0)
 	f.expectAsked(0)
@@ -158,9 +158,9 @@ func testPlanChange(t *testing.T, s *suite) {
 	limit := plan(10)
 	var held func()
 	h := f.serve(site{
-		around: []middleware{f.limited(ratelimit.Policy{
+		around: []middleware{f.limited(guard.Policy{
 			By: keyfuncs.Global, LimitFor: func(*http.Request) core.Limit { return limit },
-			Settle: func(_ *http.Request, served ratelimit.Served) int { return served.Cost - 1 },
+			Settle: func(_ *http.Request, served guard.Served) int { return served.Cost - 1 },
 		})},
 		handler: func(http.ResponseWriter, *http.Request) {
 			if held != nil {

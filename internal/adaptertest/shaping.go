@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 var errGone = errors.New("the client went away")
@@ -58,7 +58,7 @@ func testShaping(t *testing.T, s *suite) {
 // returns how long it was held and its answer.
 func (f *fixture) queued(ctx context.Context) (held time.Duration, response *http.Response) {
 	f.limiter = core.New(core.NewMemory()) // whose clock is the bubble's
-	h := f.around(f.limited(ratelimit.Policy{Limit: core.Shaping(3, core.PerMinute(1)).Named("queue")}))
+	h := f.around(f.limited(guard.Policy{Limit: core.Shaping(3, core.PerMinute(1)).Named("queue")}))
 	get(h)
 	f.event()
 	start := time.Now()
@@ -110,9 +110,9 @@ func testPlaceIsFreed(t *testing.T, s *suite) {
 		served := make(chan time.Duration, 5)
 		limiter := core.New(core.NewMemory())
 		h := s.serve(site{
-			around: []middleware{s.new(limiter, ratelimit.Options{},
-				ratelimit.Policy{Limit: core.Shaping(3, core.PerSecond(1))},
-				ratelimit.Policy{Limit: core.FixedWindow(100, time.Hour).Named("also"), By: keyfuncs.Global})},
+			around: []middleware{s.new(limiter, guard.Options{},
+				guard.Policy{Limit: core.Shaping(3, core.PerSecond(1))},
+				guard.Policy{Limit: core.FixedWindow(100, time.Hour).Named("also"), By: keyfuncs.Global})},
 			handler: func(http.ResponseWriter, *http.Request) { served <- time.Since(start) },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -145,7 +145,7 @@ func testUndelayed(t *testing.T, s *suite) {
 	synctest.Test(t, func(t *testing.T) {
 		f := s.fixture(t)
 		f.limiter = core.New(core.NewMemory())
-		h := f.around(f.limited(ratelimit.Policy{Limit: core.Shaping(5, core.PerSecond(1)), Undelayed: 2}))
+		h := f.around(f.limited(guard.Policy{Limit: core.Shaping(5, core.PerSecond(1)), Undelayed: 2}))
 		start := time.Now()
 		for _, want := range []time.Duration{0, 0, 0, time.Second, 2 * time.Second} {
 			get(h)
@@ -154,7 +154,7 @@ func testUndelayed(t *testing.T, s *suite) {
 			}
 		}
 
-		plan := ratelimit.Policy{LimitFor: func(*http.Request) core.Limit { return core.Leaky(1, core.PerSecond(1)) }, Undelayed: 2}
+		plan := guard.Policy{LimitFor: func(*http.Request) core.Limit { return core.Leaky(1, core.PerSecond(1)) }, Undelayed: 2}
 		h = f.around(f.limited(plan))
 		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 			if got := answer(h, ask(http.MethodGet, "/")).StatusCode; got != want {
@@ -169,9 +169,9 @@ func testDraining(t *testing.T, s *suite) {
 		f := s.fixture(t)
 		f.limiter = core.New(core.NewMemory())
 		draining, shutDown := context.WithCancel(t.Context())
-		options := ratelimit.Options{Draining: draining}
+		options := guard.Options{Draining: draining}
 		limit := core.Shaping(10, core.PerMinute(1))
-		h := f.around(f.new(f.limiter, options, ratelimit.Policy{Limit: limit, By: keyfuncs.Global}))
+		h := f.around(f.new(f.limiter, options, guard.Policy{Limit: limit, By: keyfuncs.Global}))
 		start := time.Now()
 		statuses := make(chan int, 6)
 		for range cap(statuses) - 1 {
@@ -196,7 +196,7 @@ func testDraining(t *testing.T, s *suite) {
 func testShadowHoldsNobody(t *testing.T, s *suite) {
 	synctest.Test(t, func(t *testing.T) {
 		f := s.fixture(t)
-		h := f.around(f.limited(ratelimit.Policy{Limit: core.Shaping(3, core.PerMinute(1)), Shadow: true}))
+		h := f.around(f.limited(guard.Policy{Limit: core.Shaping(3, core.PerMinute(1)), Shadow: true}))
 		start := time.Now()
 		get(h)
 		get(h)
@@ -221,7 +221,7 @@ func testElapsed(t *testing.T, s *suite) {
 	synctest.Test(t, func(t *testing.T) {
 		f := s.fixture(t)
 		f.limiter = core.New(slow{f.store})
-		h := f.around(f.limited(ratelimit.Policy{Limit: one()}))
+		h := f.around(f.limited(guard.Policy{Limit: one()}))
 		get(h)
 		get(h)
 		f.store.failure = errDown

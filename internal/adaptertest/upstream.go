@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/headers"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
@@ -70,19 +71,19 @@ func read(t *testing.T, server *httptest.Server) string {
 }
 
 // limitedUpstream is an upstream server that has limits of its own.
-func (f *fixture) limitedUpstream(writer headers.Writer, policies ...ratelimit.Policy) http.Handler {
+func (f *fixture) limitedUpstream(writer headers.Writer, policies ...guard.Policy) http.Handler {
 	limiter := core.New(core.NewMemory(core.WithClock(f.clock.now)))
-	return ratelimit.New(limiter, ratelimit.Options{Headers: writer}, policies...)(http.HandlerFunc(f.handle))
+	return ratelimit.New(limiter, guard.Options{Headers: writer}, policies...)(http.HandlerFunc(f.handle))
 }
 
 func testUpstream(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	upstream := f.limitedUpstream(headers.Draft,
-		ratelimit.Policy{Limit: ten()},
-		ratelimit.Policy{Limit: core.FixedWindow(100, time.Hour).Named("hour"), By: keyfuncs.Global},
+		guard.Policy{Limit: ten()},
+		guard.Policy{Limit: core.FixedWindow(100, time.Hour).Named("hour"), By: keyfuncs.Global},
 	)
-	around := []middleware{f.limited(ratelimit.Policy{Limit: ten()})}
-	inside := []middleware{f.limited(ratelimit.Policy{Limit: core.FixedWindow(5, time.Minute).Named("five")})}
+	around := []middleware{f.limited(guard.Policy{Limit: ten()})}
+	inside := []middleware{f.limited(guard.Policy{Limit: core.FixedWindow(5, time.Minute).Named("five")})}
 	expect(t, "lists", read(t, f.proxied(upstream, around, inside)), `
 200
 Content-Type: text/plain; charset=utf-8
@@ -92,10 +93,10 @@ Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10, "five";q=5;w=60, "leaky:
 served
 `)
 
-	tight, loose := ratelimit.Policy{Limit: core.FixedWindow(3, time.Minute)}, ratelimit.Policy{Limit: core.FixedWindow(9, time.Minute)}
-	for _, order := range [][2]ratelimit.Policy{{tight, loose}, {loose, tight}} {
+	tight, loose := guard.Policy{Limit: core.FixedWindow(3, time.Minute)}, guard.Policy{Limit: core.FixedWindow(9, time.Minute)}
+	for _, order := range [][2]guard.Policy{{tight, loose}, {loose, tight}} {
 		f := s.fixture(t)
-		options := ratelimit.Options{Headers: headers.Legacy}
+		options := guard.Options{Headers: headers.Legacy}
 		server := f.proxied(f.limitedUpstream(headers.Legacy, order[1]), []middleware{f.new(f.limiter, options, order[0])}, nil)
 		expect(t, "single values", read(t, server), `
 200
@@ -111,8 +112,8 @@ served
 
 func testUpstreamOtherDialect(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	around := []middleware{f.limited(ratelimit.Policy{Limit: ten()}), f.new(f.limiter, ratelimit.Options{Headers: headers.Legacy}, ratelimit.Policy{Limit: one()})}
-	server := f.proxied(f.limitedUpstream(headers.Draft7, ratelimit.Policy{Limit: ten()}), around, nil)
+	around := []middleware{f.limited(guard.Policy{Limit: ten()}), f.new(f.limiter, guard.Options{Headers: headers.Legacy}, guard.Policy{Limit: one()})}
+	server := f.proxied(f.limitedUpstream(headers.Draft7, guard.Policy{Limit: ten()}), around, nil)
 	expect(t, "draft 7", read(t, server), `
 200
 Content-Type: text/plain; charset=utf-8
@@ -126,7 +127,7 @@ served
 `)
 
 	f = s.fixture(t)
-	server = f.proxied(f.limitedUpstream(headers.Legacy, ratelimit.Policy{Limit: ten()}), []middleware{f.limited(ratelimit.Policy{Limit: one()})}, nil)
+	server = f.proxied(f.limitedUpstream(headers.Legacy, guard.Policy{Limit: ten()}), []middleware{f.limited(guard.Policy{Limit: one()})}, nil)
 	expect(t, "legacy", read(t, server), `
 200
 Content-Type: text/plain; charset=utf-8
@@ -148,7 +149,7 @@ func testUpstreamInformational(t *testing.T, s *suite) {
 	})
 	proxy := f.proxy(upstream)
 	server := f.proxiedBy(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { proxy.ServeHTTP(innermost(w), r) }),
-		[]middleware{f.limited(ratelimit.Policy{Limit: one()})}, nil)
+		[]middleware{f.limited(guard.Policy{Limit: one()})}, nil)
 	expect(t, "after early hints", read(t, server), `
 200
 Content-Type: text/plain; charset=utf-8
@@ -161,8 +162,8 @@ served
 
 func testUpstreamRefusal(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	upstream := f.limitedUpstream(headers.Draft, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hour")})
-	server := f.proxied(upstream, []middleware{f.limited(ratelimit.Policy{Limit: ten()})}, nil)
+	upstream := f.limitedUpstream(headers.Draft, guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hour")})
+	server := f.proxied(upstream, []middleware{f.limited(guard.Policy{Limit: ten()})}, nil)
 	read(t, server)
 	expect(t, "upstream refuses", read(t, server), `
 429
@@ -178,7 +179,7 @@ Retry-After: 3600
 
 func testUpstreamUpgrade(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	server := f.proxied(shout(t), []middleware{f.limited(ratelimit.Policy{Limit: one()})}, nil)
+	server := f.proxied(shout(t), []middleware{f.limited(guard.Policy{Limit: one()})}, nil)
 	connection, reader, response := upgrade(t, server)
 	if response.StatusCode != http.StatusSwitchingProtocols || response.Header.Get("Ratelimit") != `"one";r=0;t=60` {
 		t.Fatalf("answered %d with %v, want 101 with limit headers", response.StatusCode, response.Header)
@@ -194,8 +195,8 @@ func testUpstreamUpgrade(t *testing.T, s *suite) {
 
 func testUpstreamLimitedUpgrade(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	limiter := ratelimit.New(core.New(core.NewMemory(core.WithClock(f.clock.now))), ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(9, time.Hour).Named("hour")})
-	server := f.proxied(limiter(shout(t)), []middleware{f.limited(ratelimit.Policy{Limit: one()})}, nil)
+	limiter := ratelimit.New(core.New(core.NewMemory(core.WithClock(f.clock.now))), guard.Options{}, guard.Policy{Limit: core.FixedWindow(9, time.Hour).Named("hour")})
+	server := f.proxied(limiter(shout(t)), []middleware{f.limited(guard.Policy{Limit: one()})}, nil)
 	connection, reader, response := upgrade(t, server)
 	quotas, limits := response.Header["Ratelimit-Policy"], response.Header["Ratelimit"]
 	if response.StatusCode != http.StatusSwitchingProtocols || !slices.Equal(limits, []string{`"one";r=0;t=60, "hour";r=8;t=3600`}) || len(quotas) != 1 {
@@ -226,7 +227,7 @@ func testUpstreamStream(t *testing.T, s *suite) {
 		w.Header().Set("X-Announced", "yes")
 		w.Header().Set(http.TrailerPrefix+"X-Late", "yes")
 	})
-	server := f.proxied(upstream, []middleware{f.limited(ratelimit.Policy{Limit: one()})}, nil)
+	server := f.proxied(upstream, []middleware{f.limited(guard.Policy{Limit: one()})}, nil)
 	response, err := server.Client().Get(server.URL + "/items/7")
 	if err != nil {
 		t.Fatal(err)
@@ -251,8 +252,8 @@ func testUpstreamStream(t *testing.T, s *suite) {
 // our fields are in. Of ours nothing is left that upstream's have taken the place of.
 func testUpstreamTimeout(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	proxy := http.TimeoutHandler(f.proxy(f.limitedUpstream(headers.Draft, ratelimit.Policy{Limit: ten()})), time.Hour, "")
-	expect(t, "lists", read(t, f.proxiedBy(proxy, []middleware{f.limited(ratelimit.Policy{Limit: ten()})}, nil)), `
+	proxy := http.TimeoutHandler(f.proxy(f.limitedUpstream(headers.Draft, guard.Policy{Limit: ten()})), time.Hour, "")
+	expect(t, "lists", read(t, f.proxiedBy(proxy, []middleware{f.limited(guard.Policy{Limit: ten()})}, nil)), `
 200
 Content-Type: text/plain; charset=utf-8
 Ratelimit: "leaky:10:1/s";r=9;t=9, "leaky:10:1/s-2";r=9;t=9
@@ -266,7 +267,7 @@ served
 		w.Header().Set("X-RateLimit-Remaining", "1")
 		f.handle(w, r)
 	})), time.Hour, "")
-	limiter := f.new(f.limiter, ratelimit.Options{Headers: headers.Legacy}, ratelimit.Policy{Limit: ten()})
+	limiter := f.new(f.limiter, guard.Options{Headers: headers.Legacy}, guard.Policy{Limit: ten()})
 	expect(t, "single values", read(t, f.proxiedBy(proxy, []middleware{limiter}, nil)), `
 200
 Content-Type: text/plain; charset=utf-8
@@ -282,7 +283,7 @@ func testUpstreamGone(t *testing.T, s *suite) {
 		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "127.0.0.1:1"}) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	})
-	expect(t, "upstream is gone", read(t, f.proxiedBy(proxy, []middleware{f.limited(ratelimit.Policy{Limit: one()})}, nil)), `
+	expect(t, "upstream is gone", read(t, f.proxiedBy(proxy, []middleware{f.limited(guard.Policy{Limit: one()})}, nil)), `
 502
 Ratelimit: "one";r=0;t=60
 Ratelimit-Policy: "one";q=1;w=60
@@ -293,8 +294,8 @@ Ratelimit-Policy: "one";q=1;w=60
 func testUpstreamAlone(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	f.store.failure = errDown
-	upstream := f.limitedUpstream(headers.Draft, ratelimit.Policy{Limit: one()})
-	server := f.proxied(upstream, []middleware{f.limited(ratelimit.Policy{Limit: ten()})}, nil)
+	upstream := f.limitedUpstream(headers.Draft, guard.Policy{Limit: one()})
+	server := f.proxied(upstream, []middleware{f.limited(guard.Policy{Limit: ten()})}, nil)
 	expect(t, "failed open", read(t, server), `
 200
 Content-Type: text/plain; charset=utf-8

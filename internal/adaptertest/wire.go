@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 var wireCases = []testCase{
@@ -28,8 +28,8 @@ var wireCases = []testCase{
 // open starts a server of a site with a limit, over HTTP/2 if so asked.
 func (f *fixture) open(http2 bool, handler http.HandlerFunc) *httptest.Server {
 	server := httptest.NewUnstartedServer(f.serve(site{
-		around:  []middleware{f.limited(ratelimit.Policy{Limit: ten()})},
-		inside:  []middleware{f.limited(ratelimit.Policy{Limit: one()})},
+		around:  []middleware{f.limited(guard.Policy{Limit: ten()})},
+		inside:  []middleware{f.limited(guard.Policy{Limit: one()})},
 		handler: handler,
 	}))
 	server.EnableHTTP2 = http2
@@ -196,7 +196,7 @@ func testController(t *testing.T, s *suite) {
 		return said
 	}
 	f := s.fixture(t)
-	want, got := try(), try(f.limited(ratelimit.Policy{Limit: ten()}))
+	want, got := try(), try(f.limited(guard.Policy{Limit: ten()}))
 	f.expectAsked(1)
 	for name, err := range want {
 		if got[name] != err {
@@ -257,7 +257,7 @@ func testInformational(t *testing.T, s *suite) {
 func testHandlerWins(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.serve(site{
-		around: []middleware{f.limited(ratelimit.Policy{Limit: ten()})},
+		around: []middleware{f.limited(guard.Policy{Limit: ten()})},
 		handler: func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("RateLimit", `"own";r=1`)
 			w.Header().Del("RateLimit-Policy")

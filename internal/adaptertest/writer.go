@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 var writerCases = []testCase{
@@ -22,8 +22,8 @@ func testUnwrapped(t *testing.T, s *suite) {
 	var outside, handlers http.ResponseWriter
 	h := f.serve(site{
 		before:  func(w http.ResponseWriter) { outside = w },
-		around:  []middleware{f.limited(ratelimit.Policy{Limit: ten()})},
-		inside:  []middleware{f.limited(ratelimit.Policy{Limit: one()})},
+		around:  []middleware{f.limited(guard.Policy{Limit: ten()})},
+		inside:  []middleware{f.limited(guard.Policy{Limit: one()})},
 		handler: func(w http.ResponseWriter, _ *http.Request) { handlers = w },
 	})
 	get(h)
@@ -35,7 +35,7 @@ func testUnwrapped(t *testing.T, s *suite) {
 func testFlushAndHijack(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	server := httptest.NewServer(f.serve(site{
-		around: []middleware{f.limited(ratelimit.Policy{Limit: ten()})},
+		around: []middleware{f.limited(guard.Policy{Limit: ten()})},
 		handler: func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/" {
 				_, _ = io.WriteString(w, "first\n")
@@ -77,7 +77,7 @@ func testFlushAndHijack(t *testing.T, s *suite) {
 
 func testOverTheWire(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	server := httptest.NewServer(f.around(f.limited(ratelimit.Policy{Limit: one()})))
+	server := httptest.NewServer(f.around(f.limited(guard.Policy{Limit: one()})))
 	defer server.Close()
 	body := quotaExceeded + `["one"]}
 `

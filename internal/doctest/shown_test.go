@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -154,7 +155,7 @@ func TestRedisIsLoading(t *testing.T) {
 
 // sideBySide returns the old middleware, and counts how its verdicts compare with those of
 // the shadow policies in front of it.
-func sideBySide(old func(http.Handler) http.Handler, counted *core.Comparison) func(http.Handler) http.Handler {
+func sideBySide(old func(http.Handler) http.Handler, counted *ratelimit.Comparison) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			passed := false
@@ -172,7 +173,7 @@ func sideBySide(old func(http.Handler) http.Handler, counted *core.Comparison) f
 func TestSideBySide(t *testing.T) {
 	limiter := core.New(core.NewMemory())
 	old := ratelimit.FixedWindow(core.New(core.NewMemory()), 4, time.Hour)
-	var counted core.Comparison
+	var counted ratelimit.Comparison
 	shadow := ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{
 		Limit: core.FixedWindow(2, time.Hour).Named("api"), Shadow: true,
 	})
@@ -180,7 +181,7 @@ func TestSideBySide(t *testing.T) {
 	for range 5 {
 		get(handler, "203.0.113.9")
 	}
-	if got, want := counted.Counts(), (core.Counts{BothAllow: 2, OnlyCandidateRefuses: 2, BothRefuse: 1}); got != want {
+	if got, want := counted.Counts(), (guard.ComparisonCounts{BothAllow: 2, OnlyCandidateRefuses: 2, BothRefuse: 1}); got != want {
 		t.Errorf("counted %v, want %v", got, want)
 	}
 }

@@ -26,9 +26,12 @@ var imports = map[string]string{
 	"admin":     module + "core/admin",
 	"core":      module + "core",
 	"doctor":    module + "core/doctor",
+	"guard":     module + "guard",
 	"headers":   module + "headers",
 	"keyfuncs":  module + "keyfuncs",
 	"ratelimit": module + "nethttp",
+	"offenders": module + "telemetry/offenders",
+	"outbound":  module + "outbound",
 	"telemetry": module + "telemetry",
 
 	"miniredis": "github.com/alicebob/miniredis/v2",

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -28,13 +29,13 @@ import (
 func TestTenThousandRequestsAtAFrozenServer(t *testing.T) { //nolint:paralleltest // it counts goroutines
 	const requests = 10_000
 	for _, test := range []struct {
-		mode  ratelimit.ErrorMode
+		mode  guard.ErrorMode
 		heeds bool
 	}{
-		{ratelimit.FailOpen, true},
-		{ratelimit.FailOpen, false},
-		{ratelimit.FailClosed, true},
-		{ratelimit.Fallback, false},
+		{guard.FailOpen, true},
+		{guard.FailOpen, false},
+		{guard.FailClosed, true},
+		{guard.Fallback, false},
 	} {
 		mode, heeds := test.mode, test.heeds
 		t.Run(fmt.Sprintf("%v, client heeds deadlines %t", mode, heeds), func(t *testing.T) {
@@ -47,7 +48,7 @@ func TestTenThousandRequestsAtAFrozenServer(t *testing.T) { //nolint:paralleltes
 			limiter := core.New(core.NewRedis(client, core.WithLogger(discard)))
 			const share = 100
 			var failed, degraded atomic.Int64
-			h := ratelimit.New(limiter, ratelimit.Options{OnError: mode, Observe: func(e ratelimit.Event) {
+			h := ratelimit.New(limiter, guard.Options{OnError: mode, Observe: func(e guard.Event) {
 				if e.Err != nil {
 					failed.Add(1)
 				}
@@ -56,7 +57,7 @@ func TestTenThousandRequestsAtAFrozenServer(t *testing.T) { //nolint:paralleltes
 						degraded.Add(1)
 					}
 				}
-			}}, ratelimit.Policy{Limit: core.FixedWindow(share, time.Hour), By: keyfuncs.Global})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			}}, guard.Policy{Limit: core.FixedWindow(share, time.Hour), By: keyfuncs.Global})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 			if err := limiter.Ping(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -83,10 +84,10 @@ func TestTenThousandRequestsAtAFrozenServer(t *testing.T) { //nolint:paralleltes
 			if slowest > patience/3 { // which is no time for so many on a busy machine
 				t.Errorf("a request took %v, with a budget of %v", slowest, budget)
 			}
-			want := map[ratelimit.ErrorMode]map[int]int{
-				ratelimit.FailOpen:   {http.StatusOK: requests},
-				ratelimit.FailClosed: {http.StatusServiceUnavailable: requests},
-				ratelimit.Fallback:   {http.StatusOK: share, http.StatusTooManyRequests: requests - share},
+			want := map[guard.ErrorMode]map[int]int{
+				guard.FailOpen:   {http.StatusOK: requests},
+				guard.FailClosed: {http.StatusServiceUnavailable: requests},
+				guard.Fallback:   {http.StatusOK: share, http.StatusTooManyRequests: requests - share},
 			}[mode]
 			if fmt.Sprint(statuses) != fmt.Sprint(want) {
 				t.Errorf("answered %v, want %v", statuses, want)
@@ -94,7 +95,7 @@ func TestTenThousandRequestsAtAFrozenServer(t *testing.T) { //nolint:paralleltes
 			if n := failed.Load(); n != requests {
 				t.Errorf("observed %d failures, want %d", n, requests)
 			}
-			if n := degraded.Load(); mode == ratelimit.Fallback && n != requests || mode != ratelimit.Fallback && n != 0 {
+			if n := degraded.Load(); mode == guard.Fallback && n != requests || mode != guard.Fallback && n != 0 {
 				t.Errorf("observed %d degraded decisions", n)
 			}
 			if withHeaders > 0 {
@@ -149,7 +150,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ran := make(chan struct{}, 100)
 			by := func(*http.Request) (string, error) { return name, nil }
-			h := ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{Limit: limit, By: by})(
+			h := ratelimit.New(limiter, guard.Options{}, guard.Policy{Limit: limit, By: by})(
 				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					ran <- struct{}{}
 					handler(w, r)
@@ -203,13 +204,13 @@ func FuzzLyingClient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, value, method, target string) {
 		var key string
 		limiter := core.New(core.NewMemory())
-		observe := ratelimit.Options{Observe: func(e ratelimit.Event) {
+		observe := guard.Options{Observe: func(e guard.Event) {
 			if e.Err != nil {
 				t.Errorf("failed: %v", e.Err)
 			}
 			key = e.Outcomes[0].Key
 		}}
-		policies := []ratelimit.Policy{
+		policies := []guard.Policy{
 			{Limit: core.Leaky(1, core.PerHour(1)), By: keyfuncs.RemoteIP},
 			{Limit: core.GCRA(100, core.PerHour(1)), By: keyfuncs.Join(keyfuncs.Header("X-Api-Key"), keyfuncs.Cookie("a"), keyfuncs.Route, keyfuncs.Method, keyfuncs.Host)},
 		}

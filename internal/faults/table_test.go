@@ -26,8 +26,8 @@ func TestTableNamesTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	sources := map[string]source{
-		"": read(t, "."), "core": read(t, "../../core"), "batch": read(t, "../../core/internal/batch"), "dial": read(t, "../dial"), "nethttp": read(t, "../../nethttp"),
-		"adapter suite": read(t, "../adaptertest"),
+		"": read(t, "."), "core": read(t, "../../core"), "batch": read(t, "../../core/internal/batch"), "dial": read(t, "../dial"),
+		"guard": read(t, "../../guard"), "outbound": read(t, "../../outbound"), "adapter suite": read(t, "../adaptertest"),
 	}
 	rows := 0
 	for line := range strings.Lines(string(page)) {

@@ -1,0 +1,77 @@
+package ratelimit
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/weir-go/ratelimit/echo/internal/routed"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// User names the requests of a user, "user:42", by what earlier middleware has
+// put into the [echo.Context]: User("user_id") reads c.Get("user_id"), which must
+// be a string, an integer or a [fmt.Stringer]; see [keyfuncs.UserValue]. A request
+// without it is limited by its peer's address. The limiter must run after the
+// authentication. It panics if key is empty.
+func User(key string) keyfuncs.Func { return routed.User(key) }
+
+// ClientIP names requests by what echo's IPExtractor takes for the client's address
+// ([echo.Context]'s RealIP), read again and brought into the notation of
+// [keyfuncs.IP], whose options for the lengths of prefixes it takes. Where the
+// extractor has no address to tell, the peer pays; and so it does in an echo
+// without an extractor, whose RealIP would believe everybody's X-Forwarded-For. It
+// panics if an option is a trust model.
+//
+// echo's own extractors believe all private, link-local and loopback addresses,
+// unless they are told otherwise.
+func ClientIP(options ...keyfuncs.Trust) keyfuncs.Func { return routed.ClientIP(options) }
+
+// matched tells the key functions what echo knows.
+type matched struct {
+	c      echo.Context
+	routes *routes
+}
+
+func (m matched) Route() string {
+	path := m.c.Path()
+	// For another method than it has, echo knows a path; so does a group with
+	// middleware for what it does not find.
+	found := m.c.Get(echo.ContextKeyHeaderAllow) == nil && (!strings.HasSuffix(path, "*") || m.routes.has(m.c, path))
+	return routed.Route(path, found)
+}
+
+func (m matched) PathValue(name string) string {
+	return routed.PathValue(m.c.Request(), m.c.Param(name))
+}
+
+func (m matched) Get(key string) any { return m.c.Get(key) }
+
+func (m matched) RealIP() string {
+	if m.c.Echo().IPExtractor == nil {
+		return ""
+	}
+	return m.c.RealIP()
+}
+
+// routes are the methods and paths of the handlers of each echo that the middleware
+// is used in, collected at its first request.
+type routes struct{ of sync.Map } // map[method and path]bool by *echo.Echo
+
+func (k *routes) has(c echo.Context, path string) bool {
+	known, collected := k.of.Load(c.Echo())
+	if !collected {
+		registered := c.Echo().Routes()
+		for _, router := range c.Echo().Routers() { // those of hosts
+			registered = append(registered, router.Routes()...)
+		}
+		all := make(map[[2]string]bool, len(registered))
+		for _, r := range registered {
+			all[[2]string{r.Method, r.Path}] = true
+		}
+		known, _ = k.of.LoadOrStore(c.Echo(), all)
+	}
+	all, _ := known.(map[[2]string]bool)
+	return all[[2]string{c.Request().Method, path}]
+}

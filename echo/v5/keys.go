@@ -1,0 +1,43 @@
+package ratelimit
+
+import (
+	"github.com/labstack/echo/v5"
+
+	"github.com/weir-go/ratelimit/echo/internal/routed"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// User names the requests of a user, "user:42", by what earlier middleware has
+// put into the [echo.Context]: User("user_id") reads c.Get("user_id"), which must
+// be a string, an integer or a [fmt.Stringer]; see [keyfuncs.UserValue]. A request
+// without it is limited by its peer's address. The limiter must run after the
+// authentication. It panics if key is empty.
+func User(key string) keyfuncs.Func { return routed.User(key) }
+
+// ClientIP names requests by what echo's IPExtractor takes for the client's address
+// ([echo.Context.RealIP]), read again and brought into the notation of
+// [keyfuncs.IP], whose options for the lengths of prefixes it takes. Where the
+// extractor has no address to tell, the peer pays. It panics if an option is a trust
+// model.
+//
+// echo's own extractors believe all private, link-local and loopback addresses,
+// unless they are told otherwise, and LegacyIPExtractor believes everybody.
+func ClientIP(options ...keyfuncs.Trust) keyfuncs.Func { return routed.ClientIP(options) }
+
+// matched tells the key functions what echo knows.
+type matched struct{ c *echo.Context }
+
+func (m matched) Route() string {
+	// Without a route there is no method: before routing, and for 404 and 405. A
+	// group with middleware has a route of its own for what it does not find.
+	method := m.c.RouteInfo().Method
+	return routed.Route(m.c.Path(), method != "" && method != echo.RouteNotFound)
+}
+
+func (m matched) PathValue(name string) string {
+	return routed.PathValue(m.c.Request(), m.c.Param(name))
+}
+
+func (m matched) Get(key string) any { return m.c.Get(key) }
+
+func (m matched) RealIP() string { return m.c.RealIP() }

@@ -1,0 +1,75 @@
+package ratelimit
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// User names the requests of a user, "user:42", by what earlier middleware has
+// put into the [gin.Context]: User("user_id") reads c.Get("user_id"), which must
+// be a string, an integer or a [fmt.Stringer]; see [keyfuncs.UserValue]. A request
+// without it is limited by its peer's address. The limiter must run after the
+// authentication. It panics if key is empty.
+func User(key string) keyfuncs.Func {
+	if key == "" {
+		panic("ratelimit: User: the key is empty")
+	}
+	return keyfuncs.UserValue(func(r *http.Request) any {
+		m, ok := keyfuncs.MatchedFrom(r.Context()).(matched)
+		if !ok {
+			return nil
+		}
+		value, _ := m.c.Get(key)
+		return value
+	})
+}
+
+// ClientIP names requests by what gin takes for the client's address
+// ([gin.Context.ClientIP]), read again and brought into the notation of
+// [keyfuncs.IP], whose options for the lengths of prefixes it takes. Where gin has
+// no address to tell, the peer pays.
+//
+// Use it only after engine.SetTrustedProxies: an engine that has not been told its
+// proxies believes everybody's X-Forwarded-For, so that anybody can be anybody. gin
+// also falls through from a malformed X-Forwarded-For to X-Real-IP, which
+// [keyfuncs.TrustedProxies] never does. It panics if an option is a trust model.
+func ClientIP(options ...keyfuncs.Trust) keyfuncs.Func {
+	return keyfuncs.IP(append([]keyfuncs.Trust{keyfuncs.Resolver(func(r *http.Request) string {
+		m, ok := keyfuncs.MatchedFrom(r.Context()).(matched)
+		if !ok {
+			return ""
+		}
+		return clientIP(m.c) //nolint:contextcheck // gin keeps it in m.c
+	})}, options...)...)
+}
+
+// clientIP asks gin for the client's address. Older versions read but the first line
+// of a header, which is the client's own where a proxy adds a line, so it is shown
+// all of them in one.
+func clientIP(c *gin.Context) string {
+	request := c.Request
+	for name, lines := range request.Header {
+		if len(lines) < 2 {
+			continue
+		}
+		if c.Request == request {
+			c.Request = request.Clone(request.Context())
+			defer func() { c.Request = request }()
+		}
+		c.Request.Header[name] = []string{strings.Join(lines, ",")}
+	}
+	return c.ClientIP()
+}
+
+// matched tells the key functions what gin's router knows.
+type matched struct{ c *gin.Context }
+
+func (m matched) Route() string { return keyfuncs.RouteFromColons(m.c.FullPath()) }
+
+func (m matched) PathValue(name string) string {
+	return strings.TrimPrefix(m.c.Param(name), "/") // gin keeps the slash of a catch-all
+}

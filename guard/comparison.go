@@ -1,0 +1,94 @@
+package guard
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// Comparison counts how the verdicts of two limits about the same requests compare: of
+// one that is enforced, and of a candidate that runs beside it as a shadow
+// ([Policy].Shadow). The zero value is ready to use, by many goroutines at once. It must
+// not be copied.
+type Comparison struct {
+	bothAllow, onlyEnforcedRefuses, onlyCandidateRefuses, bothRefuse atomic.Uint64
+}
+
+// Count counts the verdicts about one request: whether each limit has let it pass.
+func (c *Comparison) Count(enforced, candidate bool) {
+	switch {
+	case enforced && candidate:
+		c.bothAllow.Add(1)
+	case candidate:
+		c.onlyEnforcedRefuses.Add(1)
+	case enforced:
+		c.onlyCandidateRefuses.Add(1)
+	default:
+		c.bothRefuse.Add(1)
+	}
+}
+
+// Counts returns how often each combination has occurred. While others count, the four
+// numbers are of about the same moment.
+func (c *Comparison) Counts() ComparisonCounts {
+	return ComparisonCounts{
+		BothAllow:            c.bothAllow.Load(),
+		OnlyEnforcedRefuses:  c.onlyEnforcedRefuses.Load(),
+		OnlyCandidateRefuses: c.onlyCandidateRefuses.Load(),
+		BothRefuse:           c.bothRefuse.Load(),
+	}
+}
+
+// ComparisonCounts say how often each combination of verdicts has occurred in a
+// [Comparison].
+type ComparisonCounts struct {
+	// BothAllow counts the requests that both limits let pass.
+	BothAllow uint64 `json:"both-allow"`
+	// OnlyEnforcedRefuses counts the requests that the candidate would let pass.
+	OnlyEnforcedRefuses uint64 `json:"only-enforced-refuses"`
+	// OnlyCandidateRefuses counts the requests that pass, and that the candidate would deny.
+	OnlyCandidateRefuses uint64 `json:"only-candidate-refuses"`
+	// BothRefuse counts the requests that both limits deny.
+	BothRefuse uint64 `json:"both-refuse"`
+}
+
+// String returns the four numbers in words, for logs.
+func (c ComparisonCounts) String() string {
+	return fmt.Sprintf("both allow %d, only the enforced refuses %d, only the candidate refuses %d, both refuse %d",
+		c.BothAllow, c.OnlyEnforcedRefuses, c.OnlyCandidateRefuses, c.BothRefuse)
+}
+
+// Compare returns an [Options.Observe] that counts into c how the verdict of a shadow
+// policy, which is named after its limit, compares with that of the policies that are
+// enforced. Requests about which one of the two has nothing to say are not counted. next
+// is told everything, too; it may be nil.
+//
+// Shadow and enforced policies are asked in the same round trip. A candidate with the
+// numbers of the enforced limit starts with a state of its own, so that the two differ
+// until it has filled.
+func Compare(c *Comparison, candidate string, next func(Event)) func(Event) {
+	return func(e Event) {
+		if !e.Settled {
+			count(c, candidate, e.Outcomes)
+		}
+		if next != nil {
+			next(e)
+		}
+	}
+}
+
+// count counts the verdicts of a request in which a policy of that name is a shadow.
+func count(c *Comparison, candidate string, outcomes []Outcome) {
+	enforced, allowed := false, true
+	var shadow *Outcome
+	for i := range outcomes {
+		switch o := &outcomes[i]; {
+		case !o.Shadow:
+			enforced, allowed = true, allowed && o.Decision.Allowed
+		case o.Policy == candidate:
+			shadow = o
+		}
+	}
+	if enforced && shadow != nil && !shadow.Decision.Degraded {
+		c.Count(allowed, shadow.Decision.Allowed)
+	}
+}

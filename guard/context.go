@@ -1,0 +1,128 @@
+package guard
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// requestContext is what one Guard knows about one request, and the context of that
+// request from then on. Those of the limiters in front are behind it. It does not
+// change once the request has been decided about.
+//
+// A request that meets a Guard takes one allocation for it: what a single policy
+// needs has its room in it.
+type requestContext struct {
+	context.Context //nolint:containedctx // it is one, on top of that which the request came with
+
+	guard   *Guard
+	given   *http.Request // to Check
+	matched keyfuncs.Matched
+	outer   *requestContext // of the limiters in front, or nil
+	// outcomes are those of all limiters so far, the outermost first. It is nil until
+	// the call is answered.
+	outcomes []Outcome
+	// reservation is what may have to be settled, or nil.
+	reservation *reservation
+	raised      raised
+	routeAsked  routeAsked
+
+	room struct {
+		check   [1]core.Check
+		terms   [1]terms
+		outcome [1]Outcome
+		report  [1]headers.Policy
+	}
+}
+
+type requestContextKey struct{}
+
+// Value is that of the context, with what the Guard knows.
+func (rc *requestContext) Value(key any) any {
+	switch key.(type) {
+	case requestContextKey:
+		if rc.outcomes != nil {
+			return rc
+		}
+	case keyfuncs.MatchedKey:
+		rc.routeAsked.ask()
+		if rc.matched != nil {
+			return rc.matched
+		}
+	}
+	return rc.Context.Value(key)
+}
+
+// String keeps whoever prints the context from printing keys.
+func (rc *requestContext) String() string { return "ratelimit.requestContext" }
+
+func requestContextFrom(ctx context.Context) *requestContext {
+	rc, _ := ctx.Value(requestContextKey{}).(*requestContext)
+	return rc
+}
+
+// own returns the outcomes that the request context's own Guard has decided.
+func (rc *requestContext) own() []Outcome {
+	if rc.outer == nil {
+		return rc.outcomes
+	}
+	return rc.outcomes[len(rc.outer.outcomes):]
+}
+
+// decided sets the outcomes: those of the limiters in front, and these. Policies
+// that are reported together get different names.
+func (rc *requestContext) decided(asked *call, decisions []core.Decision) {
+	into := rc.room.outcome[:0]
+	if rc.outer != nil {
+		into = slices.Clone(rc.outer.outcomes)
+	}
+	into = slices.Grow(into, len(asked.checks))
+	rc.outcomes = outcomes(asked, decisions, into)
+	for i := len(rc.outcomes) - len(asked.checks); i < len(rc.outcomes); i++ {
+		if o := &rc.outcomes[i]; !o.Shadow && reports(rc.outcomes[:i], o.Policy) {
+			o.Policy = dialect.DistinctName(o.Policy, func(name string) bool { return reports(rc.outcomes[:i], name) })
+		}
+	}
+}
+
+// reports says whether the client is told of a policy of some name. Header fields
+// compare names without regard to case.
+func reports(outcomes []Outcome, name string) bool {
+	for i := range outcomes {
+		if o := &outcomes[i]; !o.Shadow && strings.EqualFold(o.Policy, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// charged returns where a limiter has answered a check for this request before, and
+// charged what it costs: the request context, and the place among its own outcomes. It returns
+// nil if there is none.
+func (rc *requestContext) charged(check *core.Check, by *core.Limiter) (*requestContext, int) {
+	for ; rc != nil; rc = rc.outer {
+		if rc.guard.limiter != by {
+			continue
+		}
+		own := rc.own()
+		for i := range own {
+			if o := &own[i]; o.Cost > 0 && o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Same(check.Limit) {
+				return rc, i
+			}
+		}
+	}
+	return nil, 0
+}
+
+// write writes the limits' headers. The policies that they tell of take the given room.
+func (rc *requestContext) write(h http.Header, room []headers.Policy) {
+	if policies := reported(rc.outcomes, slices.Grow(room, len(rc.outcomes))); len(policies) > 0 {
+		rc.guard.writer.Write(h, policies)
+	}
+}

@@ -1,0 +1,69 @@
+// Package guard is the engine of every adapter. It turns a request into checks, asks a
+// [core.Limiter], and turns the decisions into headers and an answer. It knows the types of
+// net/http and no framework.
+//
+// Programs use an adapter, package nethttp, gin, echo or echo/v5 of this module, which has
+// the same names: what follows holds for all of them. Who writes an adapter for another
+// framework begins with [Guard].
+//
+// Errors, panics and log messages begin with "ratelimit:", the name under which programs
+// import an adapter.
+//
+// # Which limits are one
+//
+// A limit is its key, its algorithm and its numbers: that is all that the servers
+// of a fleet can agree on. Two middlewares with the same limit and the same key
+// are therefore one limit, wherever they stand, and requests to either count for
+// both. Give them names ([core.Limit.Named]), or add [keyfuncs.Route] to the key,
+// to keep them apart. A request that meets one limit twice is charged once.
+//
+// # One middleware, or several inside one another
+//
+// The policies of one middleware are decided together, in one round trip: all of them are
+// charged, or none. Middlewares inside one another are decided one after the other: what an
+// outer one has charged stays charged when an inner one denies the request. A client that
+// is denied by the limit of a route uses up the limit of the whole server meanwhile. So
+// give limits that belong together to one [Guard], and use [Policy].LimitFor and Skip for
+// what depends on the route. Where they have to stand apart, the outer policy can take back
+// its charge by [Policy].Settle, which is told the status of the inner denial.
+//
+// # What the log warns of
+//
+// [Options].Logger is warned, once each, of three mistakes that nothing else shows:
+//
+//   - Requests come through a proxy, and a policy's key is the default one. All clients
+//     of the proxy share one limit. Name the proxies to [keyfuncs.IP], or, if clients
+//     connect directly, write [keyfuncs.RemoteIP] to say that the peer is meant.
+//   - [keyfuncs.Route] or [keyfuncs.PathValue] is asked before a router has found the
+//     route. Requests of different routes share one limit. Wrap the mux itself or each
+//     handler; in chi, use With, or Use in a Group.
+//   - Two lines of the program build a limit with the same numbers, the default key and
+//     no name on one [core.Limiter]. They count for each other. See above.
+//
+// # What the client gets
+//
+// Every response carries what [Options].Headers writes, on success too. A refused
+// request gets 429 with Retry-After, Cache-Control: no-store, and a problem
+// document (RFC 9457) that names the violated policies, or a line of plain text
+// if the client prefers that. A call of gRPC, gRPC-Web or Connect is answered in its
+// protocol: see [Refusal.ServeHTTP]. [Options].Refused answers in your own words.
+// Retry-After is missing only when no wait can help, because the cost exceeds the capacity.
+//
+// The headers are set before the handler runs, so a handler that sets one of them
+// itself wins. Nested limiters, of the whole server, a group and a route, add up to
+// one list of policies, and single-valued fields tell of the tightest. Behind an
+// [httputil.ReverseProxy] whose upstream has limits, too, [MergeUpstream] makes one
+// set of both.
+//
+// The handler is given the [http.ResponseWriter] as it came, so it can do all that the
+// server allows: [http.ResponseController], Flush, Hijack, informational responses. Only
+// where a policy has [Policy].Settle it is wrapped, and in [MergeUpstream]; it can still do
+// all of that.
+//
+// HEAD counts as GET. A CORS preflight (OPTIONS with Origin and
+// Access-Control-Request-Method) is neither charged nor refused, unless
+// [Options].LimitPreflights is set. Put CORS middleware around the limiter, so that
+// refusals carry its headers, too, and give it [headers.Names] to expose.
+//
+// [httputil.ReverseProxy]: https://pkg.go.dev/net/http/httputil#ReverseProxy
+package guard

@@ -1,0 +1,70 @@
+package guard
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// Event tells [Options.Observe] about one request that met one middleware.
+type Event struct {
+	// Request is the request, as it came to the middleware.
+	Request *http.Request
+	// Outcomes are what the middleware's policies decided, in their order but with
+	// shadow policies last. Those that could not be decided are in Unanswered instead;
+	// those that were decided without the store are Degraded.
+	Outcomes []Outcome
+	// Unanswered are the policies about which nothing was decided, because the store has
+	// not answered, or not before the request's deadline, or because one of them could not
+	// say what to ask. It is nil as long as all is well.
+	Unanswered []Unanswered
+	// Status is 0 if the request goes on to the handler, and otherwise the status it
+	// is answered with: 429 if it is refused, 503 if the store could not answer and
+	// the mode is FailClosed, or if the request's deadline has passed (in every mode), or if
+	// a shaped request's deadline or the server's end comes before its turn, 500 if a policy
+	// could not say what to ask, and 499 if the client went away meanwhile.
+	Status int
+	// Err is why the store has not answered, or nil; [core.FailureOf] tells its kind. It is
+	// a [context.DeadlineExceeded] if the request's own deadline has passed.
+	// With Status 0 the request went through all the same: because the mode is
+	// FailOpen, or Fallback and this process had nothing against it.
+	Err error
+	// Settled says that this is the second event of a request, which was served: with
+	// the real costs in Outcomes, the status of the response, and why they could not be
+	// settled in Err. What is [core.ErrNotDone] is tried again for two seconds, of which
+	// no event tells. Only policies with Settle have it.
+	Settled bool
+	// Reserved are the outcomes as they were decided, with the costs that were charged
+	// then, if Settled is set. Each stands where it stands in Outcomes.
+	Reserved []Outcome
+	// Elapsed is how long the call took, or to settle it.
+	Elapsed time.Duration
+	// Held is for how long the request was then held for its turn, under a [core.Shaping]
+	// limit.
+	Held time.Duration
+}
+
+// Degraded reports whether the store has not answered, or not all that was asked; shadow
+// policies aside, which are marked alone if they alone were not.
+func (e *Event) Degraded() bool {
+	if e.Settled {
+		return false
+	}
+	return len(e.Unanswered) > 0 || slices.ContainsFunc(e.Outcomes, func(o Outcome) bool { return o.Decision.Degraded && !o.Shadow })
+}
+
+// Unanswered is a policy about which nothing was decided.
+type Unanswered struct {
+	// Policy is its name, as in [Outcome]; "" if that depends on a LimitFor that could not
+	// tell.
+	Policy string
+	// Limit is what was to be asked; the zero Limit where Policy is "".
+	Limit core.Limit
+	// Shadow says that the policy only watches.
+	Shadow bool
+	// Mode says what the policy does with requests when the store does not answer. It is
+	// 0 if it is the policy that could not say what to ask.
+	Mode ErrorMode
+}

@@ -1,0 +1,34 @@
+package guard
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// serveGRPC answers a call of gRPC or gRPC-Web as a server does that fails at once: with
+// 200, the outcome in the header, and no body ("Trailers-Only"). A client that is given a
+// bare 429 or 503 would take it for UNAVAILABLE, and most try that again at once.
+//
+// https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
+// https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
+func (f *Refusal) serveGRPC(w http.ResponseWriter, mediaType string) {
+	h, code, message := w.Header(), f.rpcCode().number, f.text()
+	h.Set("Content-Type", mediaType)
+	h.Set("Grpc-Status", strconv.Itoa(code))
+	h.Set("Grpc-Message", message) // plain ASCII without a percent sign, so it need not be encoded
+	if info := f.retryInfo(); info != nil {
+		h.Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(status(code, message, info)))
+	}
+	switch {
+	case f.RetryAfter == core.Never:
+		h.Set("Grpc-Retry-Pushback-Ms", "-1")
+	case f.RetryAfter > 0:
+		milliseconds := int64((f.RetryAfter-1)/time.Millisecond) + 1
+		h.Set("Grpc-Retry-Pushback-Ms", strconv.FormatInt(milliseconds, 10))
+	}
+	w.WriteHeader(http.StatusOK)
+}

@@ -1,0 +1,124 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// Guard is the engine behind the middleware of every framework: it finds the keys
+// of a request, asks all its policies in one call, writes the headers, and
+// says whether the request may go on. An adapter for another framework translates
+// that into the framework's idiom:
+//
+//	request, refusal := g.Check(w.Header(), r, nil)
+//	if refusal != nil {
+//		refusal.ServeHTTP(w, request)
+//		return
+//	}
+//	g.Serve(w, request, func(w http.ResponseWriter, r *http.Request) int {
+//		next.ServeHTTP(w, r)
+//		return 0 // or the status of an error that the framework is going to answer
+//	})
+//
+// A Guard may be used by many goroutines at once.
+type Guard struct {
+	limiter  *core.Limiter
+	options  Options
+	policies []Policy
+	names    []string // what the policies are called, or "" if that depends on the request
+	fields   []string // that options.Headers may write
+	writer   headers.Writer
+	fallback *core.Fallback // nil: no policy asks for it
+	log      *eventLog
+	place    *placement
+}
+
+// New returns a Guard that has the limiter decide about all policies of a request
+// together. It talks to nobody.
+//
+// It returns the reason as an error if the limiter is nil, if there is no policy, if one
+// has an invalid limit, or both or neither of Limit and LimitFor, if two have one name,
+// and if a mode, a number or a unit makes no sense.
+func New(limiter *core.Limiter, options Options, policies ...Policy) (*Guard, error) {
+	if limiter == nil {
+		return nil, errors.New("ratelimit: the limiter is nil")
+	}
+	fallback, err := newFallback(options, policies)
+	if err := errors.Join(options.check(), checkPolicies(policies), err); err != nil {
+		return nil, fmt.Errorf("ratelimit: %w", err)
+	}
+	if options.Headers == nil {
+		options.Headers = headers.Draft
+	}
+	if options.OnError == unsaid {
+		options.OnError = FailOpen
+	}
+	if options.OnOverload == unsaid {
+		options.OnOverload = FailClosed
+	}
+	warnOfEqual(limiter, &options, policies)
+	place := newPlacement(&options, policies)
+	policies = slices.Clone(policies)
+	for i := range policies {
+		if policies[i].By == nil {
+			policies[i].By = keyfuncs.RemoteIP
+		}
+	}
+	g := &Guard{
+		limiter:  limiter,
+		options:  options,
+		policies: policies,
+		names:    names(policies),
+		fields:   headers.Names(options.Headers),
+		log:      &eventLog{logger: options.Logger},
+		place:    place,
+	}
+	g.writer = dialect.Prepare(options.Headers, g.described())
+	g.fallback = fallback
+	return g, nil
+}
+
+// Must returns the Guard that [New] has returned, and panics with the message of its error
+// if there is one. It is for programs and adapters that build a Guard when they start:
+//
+//	g := guard.Must(guard.New(limiter, guard.Options{}, policies...))
+func Must(g *Guard, err error) *Guard {
+	if err != nil {
+		panic(err.Error())
+	}
+	return g
+}
+
+// described returns the policies as a client is told of them that meets this Guard
+// alone, and all of its policies.
+func (g *Guard) described() []headers.Policy {
+	var described []headers.Policy
+	for i := range g.policies {
+		if p := &g.policies[i]; !p.Shadow && p.Limit != core.Unlimited {
+			described = append(described, headers.Policy{Name: g.names[i], Unit: p.Unit, Decision: core.Decision{Limit: p.Limit}})
+		}
+	}
+	return described
+}
+
+// names returns what policies are called in headers: the names of their limits,
+// with numbers where they would be the same. A policy has the same name in every
+// response.
+func names(policies []Policy) []string {
+	names := make([]string, len(policies))
+	for i := range policies {
+		if p := &policies[i]; p.LimitFor == nil && !p.Shadow {
+			names[i] = dialect.DistinctName(p.Limit.Name(), func(name string) bool {
+				return slices.ContainsFunc(names[:i], func(other string) bool { return strings.EqualFold(other, name) })
+			})
+		}
+	}
+	return names
+}

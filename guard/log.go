@@ -1,0 +1,86 @@
+package guard
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// eventLog logs what is unusual about requests: for [Options.Logger]. It never names a
+// key, an address or what a request is about.
+type eventLog struct {
+	logger   *slog.Logger // nil: the default one, whichever that is then
+	next     atomic.Int64 // when it may warn again, in Unix nanoseconds
+	unlogged atomic.Int64 // warnings that it has kept for itself since the last one
+}
+
+// quiet is how long an eventLog does not warn after it has.
+const quiet = 10 * time.Second
+
+// event logs what is to be said of an event. Of most there is nothing.
+func (l *eventLog) event(e *Event) {
+	if e.Err != nil || e.Status == http.StatusTooManyRequests {
+		l.unusual(e)
+	}
+}
+
+func (l *eventLog) unusual(e *Event) {
+	ctx, logger := e.Request.Context(), l.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	if e.Degraded() || e.Settled && e.Err != nil {
+		l.warn(ctx, logger, e)
+	}
+	if e.Settled || e.Status != http.StatusTooManyRequests || !logger.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	var policies []string
+	var wait time.Duration
+	for i := range e.Outcomes {
+		if o := &e.Outcomes[i]; refused(o) {
+			policies, wait = append(policies, o.Policy), max(wait, o.Decision.RetryAfter)
+		}
+	}
+	attributes := []slog.Attr{slog.Any("policies", policies), slog.Bool("degraded", e.Degraded())}
+	if wait != core.Never {
+		attributes = append(attributes, slog.Duration("retry_after", wait))
+	}
+	logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: a request is refused", attributes...)
+}
+
+// warn logs that the store has failed, at first and then once in a while.
+func (l *eventLog) warn(ctx context.Context, logger *slog.Logger, e *Event) {
+	now, next := time.Now().UnixNano(), l.next.Load()
+	if now < next || !l.next.CompareAndSwap(next, now+int64(quiet)) {
+		l.unlogged.Add(1)
+		return
+	}
+	message := "ratelimit: a question could not be answered"
+	if e.Settled {
+		message = "ratelimit: what a request has cost could not be settled"
+	}
+	attributes := []slog.Attr{
+		slog.String("failure", string(core.FailureOf(e.Err))), slog.Any("error", e.Err), slog.Int64("unlogged", l.unlogged.Swap(0)),
+	}
+	if !e.Settled {
+		attributes = append(attributes, slog.Int("status", e.Status), slog.Bool("let_through", e.Status == 0))
+	}
+	logger.LogAttrs(ctx, slog.LevelWarn, message, attributes...)
+}
+
+// panicked logs that a Settle function, or the observer, has panicked where nobody else
+// would tell of it.
+func (l *eventLog) panicked(ctx context.Context, reason any) {
+	logger := l.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	logger.LogAttrs(ctx, slog.LevelError, "ratelimit: settling what a request has cost has panicked",
+		slog.Any("panic", reason), slog.String("stack", string(debug.Stack())))
+}

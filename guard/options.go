@@ -1,0 +1,89 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/weir-go/ratelimit/headers"
+)
+
+// Options say how a middleware answers. The zero value is ready to use.
+type Options struct {
+	// Headers writes the limits' headers. The default is [headers.Draft].
+	Headers headers.Writer
+
+	// Refused answers a request that may not go on, in place of the problem document,
+	// whatever the reason: the Refusal tells which one. Retry-After, Cache-Control and the
+	// limits' headers are set already and may be changed; [DecisionFrom] tells what was
+	// decided. The default is nil, which is [Refusal.ServeHTTP].
+	//
+	// If it neither writes nor takes the connection over, the answer is an empty one of the
+	// Refusal's Status. refusal.ServeHTTP(w, r) gives the usual answer, so that a hook can
+	// only add a header, say. The hook is asked about calls of gRPC and Connect as well,
+	// whose clients understand no other answer than the usual one; where that is anything
+	// else than the problem document, [Refusal.Native] is false.
+	//
+	// It is called by many goroutines at once, and not for a client that went away (499),
+	// who reads nothing.
+	Refused func(w http.ResponseWriter, r *http.Request, refusal *Refusal)
+
+	// LimitPreflights makes CORS preflights count, and be refused, like all other
+	// requests. The default is to do neither: a browser sends them without
+	// credentials, and reports a refusal of one as a network error. Turn it on for a
+	// limit by address, where preflights themselves cost something.
+	LimitPreflights bool
+
+	// Draining ends when the server begins to shut down, as the context of
+	// [signal.NotifyContext] does: requests that wait for their turn under a
+	// [core.Shaping] limit are then answered with 503 and give their places back, so that
+	// [http.Server.Shutdown] does not wait for a whole queue; so are those that would have
+	// to wait. Nil never ends.
+	//
+	// [signal.NotifyContext]: https://pkg.go.dev/os/signal#NotifyContext
+	Draining context.Context //nolint:containedctx // it belongs to the server, not to a call
+
+	// OnError says what happens when the store cannot answer, for policies that do not
+	// say it themselves. The default is FailOpen.
+	OnError ErrorMode
+
+	// OnOverload says what happens when the store was not asked, since too many calls wait
+	// for it in this process already ([core.Overloaded]), for all policies. The default is
+	// FailClosed: the store is well, and a crowd must not pass because it is one. Where another
+	// server of a cluster or ring has failed besides, the stricter of OnOverload and OnError decides.
+	OnOverload ErrorMode
+
+	// Replicas is how many processes share the limits, for the [Fallback] mode. The
+	// default is 1: each process keeps the whole limit by itself.
+	Replicas int
+
+	// Observe is told what was decided about each request that a policy applied
+	// to, before the request goes on or is answered. It is called on the request's
+	// goroutine, but for what is settled when the request has ended, and must not block. The
+	// default is to tell nobody. Package telemetry has
+	// what reports it to OpenTelemetry.
+	Observe func(Event)
+
+	// Logger is told of refused requests, at level debug, and that calls could not be
+	// answered, at level warn and no more than once in ten seconds, with the number of those
+	// that it was not told, and once of mistakes that the package documentation lists. It is
+	// never told whose requests they are; but an error of a key function or a LimitFor of
+	// yours is logged as it is. The default is [slog.Default] at
+	// the time; slog.New(slog.DiscardHandler) logs nothing.
+	Logger *slog.Logger
+}
+
+// check returns the reason why options make no sense, if they do not.
+func (o *Options) check() error {
+	if !o.OnError.known() {
+		return fmt.Errorf("OnError is %v, want FailOpen, FailClosed or Fallback", o.OnError)
+	}
+	if !o.OnOverload.known() {
+		return fmt.Errorf("OnOverload is %v, want FailOpen, FailClosed or Fallback", o.OnOverload)
+	}
+	if o.Replicas < 0 {
+		return fmt.Errorf("%d replicas are less than none: give the number of processes that share the limits, or 0 for one", o.Replicas)
+	}
+	return nil
+}

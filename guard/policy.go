@@ -1,0 +1,160 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// Policy is one limit and what it applies to. Its functions are called for every
+// request, by many goroutines at once.
+type Policy struct {
+	// Limit is the limit. Its name, given or derived, is the policy's name in
+	// headers and in problem documents.
+	Limit core.Limit
+
+	// LimitFor picks a limit for each request, in place of Limit: by plan, by
+	// tenant. [core.Unlimited] means that the request is not limited by this policy. The zero
+	// Limit, which a map returns for a plan that it does not have, and any other limit that is
+	// not valid, are answered with 500. Give the limits of plans one
+	// name, so that a client who changes plans keeps what it has used.
+	LimitFor func(*http.Request) core.Limit
+
+	// By says whose traffic the request is. The default is [keyfuncs.RemoteIP], the
+	// TCP peer, which is the proxy if there is one: see [keyfuncs.IP]. If requests carry
+	// a header of a proxy's, Options.Logger is warned, unless RemoteIP is given here: that
+	// says that the peer is meant. A request
+	// that has no key of the kind ([keyfuncs.ErrNoKey]) is limited by its peer's
+	// address, as [keyfuncs.Anonymous] says; any other error is answered with 500.
+	By keyfuncs.Func
+
+	// Cost is how many units the request takes. The default is 1. With 0 it is let
+	// through and reported; a negative cost is answered with 500.
+	Cost func(*http.Request) int
+
+	// Unit is what the policy counts, for clients to read in RateLimit-Policy (qu): by
+	// default requests, and otherwise "content-bytes" or "concurrent-requests", which the
+	// draft registers, or a word of your own, such as "tokens". It changes nothing that is
+	// decided, and only [headers.Draft] and its like tell it. What is not printable ASCII
+	// panics. Of policies that are one limit, the one that comes first tells its unit.
+	Unit string
+
+	// Undelayed is how many requests of a [core.Shaping] limit's queue pass without delay,
+	// as nginx's "delay=" says: the first of a burst and so many behind it pass at once, and
+	// the others are released at the limit's pace. ("nodelay" is [core.Leaky].) The default
+	// is 0, which delays all but the first; less is a mistake that panics, and so is more for
+	// a Limit that is not a [core.Shaping] one. Of such a limit that LimitFor picks it means
+	// nothing. Units count if the policy has a Cost.
+	Undelayed int
+
+	// Settle says, when a request has been served, what it has really cost; Cost is then
+	// an estimate that is reserved. It is given the request as the handler was, and what
+	// became of it. The difference is given back or charged in one call for all policies
+	// of the request, into the window that was charged: see [core.Reservation.Settle].
+	// Less than 0 counts as 0. The default leaves what was charged.
+	//
+	// It is called exactly once when the handler has run, also when that panicked, took the
+	// connection over (then it is called when the handler returns, even if the connection
+	// lives on), streamed, or lost its client; not for requests that were refused by this
+	// middleware or let through unasked. If the handler leaves an error or a panic for
+	// others to answer, it is called when that answer begins, or at the latest when the
+	// request ends. Then it runs on another goroutine, no more than the route is known of the
+	// framework's own context, and the body is closed. A response that is not
+	// flushed leaves the server after it has been settled, one round trip later if the cost
+	// has changed. What the store has certainly not settled then is tried again in the
+	// background for two seconds: see [core.Reservation.SettleLater]. A reservation whose
+	// process dies stays paid.
+	//
+	// Where two policies of a request have one limit and one key, they are one limit, which
+	// is charged once: what the dearer Cost and the dearer Settle say, and a policy without
+	// Settle says its Cost. A policy further inside, whose limit a middleware in front has
+	// charged, has its say in the same way, but gives nothing back of what that one says,
+	// and what is dearer there is charged when the request has been served. A Shadow
+	// that was met in front is charged so only if it has a Settle there.
+	//
+	// Reserve at least 1: who is to pay afterwards, and has a Cost of 0, is never
+	// refused.
+	Settle func(*http.Request, Served) int
+
+	// Skip exempts a request from this policy if it returns true. The default is to
+	// exempt none. Never decide by an address that a client can forge.
+	Skip func(*http.Request) bool
+
+	// Shadow makes the policy decide and report to Options.Observe, and nothing
+	// else: it refuses nobody, appears in no header, and does not hinder the other
+	// policies. Its state is its own, so that the limit starts fresh when Shadow is
+	// taken away.
+	Shadow bool
+
+	// OnError says what this policy does when the store cannot answer. The default is
+	// that of Options.OnError. Of two policies that are one limit the stricter one decides. In a cluster, whose servers fail one by one, the policies
+	// that can be decided are decided.
+	OnError ErrorMode
+}
+
+// PolicyFor returns the policy that the functions named after the algorithms use:
+// a limit by the join of some key functions, or by the peer's address if there
+// are none.
+func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
+	policy := Policy{Limit: limit}
+	if len(by) > 0 {
+		policy.By = keyfuncs.Join(by...)
+	}
+	return policy
+}
+
+// delays reports whether a limit makes requests wait for their turn.
+func delays(l core.Limit) bool { return l.Algorithm() == shapingName }
+
+var shapingName = core.Shaping(1, core.PerSecond(1)).Algorithm()
+
+// checkPolicies returns the reason why policies make no sense, if they do not.
+func checkPolicies(policies []Policy) error {
+	if len(policies) == 0 {
+		return errors.New("no policy given")
+	}
+	given := make(map[string]int) // the names that were given, to whom
+	for i := range policies {
+		p := &policies[i]
+		if !p.OnError.known() {
+			return fmt.Errorf("policy %d: OnError is %v, want FailOpen, FailClosed or Fallback", i, p.OnError)
+		}
+		if p.Undelayed < 0 {
+			return fmt.Errorf("policy %d: %d undelayed requests are negative", i, p.Undelayed)
+		}
+		if err := (&headers.Policy{Unit: p.Unit}).Validate(); err != nil {
+			return fmt.Errorf("policy %d: %w", i, err)
+		}
+		limited := p.Limit != core.Limit{}
+		switch {
+		case limited && p.LimitFor != nil:
+			return fmt.Errorf("policy %d has both a Limit (%s) and a LimitFor: leave one of them out", i, p.Limit)
+		case !limited && p.LimitFor == nil:
+			return fmt.Errorf("policy %d has no limit: set Limit or LimitFor", i)
+		}
+		if !limited {
+			continue
+		}
+		if err := p.Limit.Validate(); err != nil {
+			return fmt.Errorf("policy %d: %w", i, err)
+		}
+		if p.Undelayed > 0 && !delays(p.Limit) {
+			return fmt.Errorf("policy %d: Undelayed is %d, but %s delays nobody: use core.Shaping, or leave Undelayed out", i, p.Undelayed, p.Limit)
+		}
+		if p.Shadow || !p.Limit.Given() {
+			continue
+		}
+		// Header fields compare names without regard to case.
+		name := strings.ToLower(p.Limit.Name())
+		if j, taken := given[name]; taken {
+			return fmt.Errorf("policies %d and %d are both named %q", j, i, p.Limit.Name())
+		}
+		given[name] = i
+	}
+	return nil
+}

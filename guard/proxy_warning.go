@@ -1,0 +1,60 @@
+package guard
+
+import (
+	"log/slog"
+	"net/http"
+)
+
+// proxyWatch looks for signs of a proxy in front of a Guard that counts by the TCP peer
+// without having been told to. Behind a proxy, that is one limit for everybody.
+type proxyWatch struct {
+	countdown
+
+	policy string // that counts by the peer
+}
+
+// watch begins to look for a proxy if a policy's key is the default one.
+func (w *proxyWatch) watch(policies []Policy) {
+	for i := range policies {
+		if p := &policies[i]; p.By == nil {
+			w.policy = p.Limit.Name()
+			w.start()
+			return
+		}
+	}
+}
+
+// forwarding are the headers in which proxies say for whom they send a request, and what
+// believes them.
+var forwarding = [...]struct{ header, trust string }{
+	{"X-Forwarded-For", `TrustedProxies("10.0.0.0/8")`},
+	{"Forwarded", `Forwarded("10.0.0.0/8")`},
+	{"X-Real-Ip", `TrustedHeader("X-Real-IP", "10.0.0.0/8")`},
+	{"Cf-Connecting-Ip", `TrustedHeader("CF-Connecting-IP", "10.0.0.0/8")`},
+	{"True-Client-Ip", `TrustedHeader("True-Client-IP", "10.0.0.0/8")`},
+	{"Fastly-Client-Ip", `TrustedHeader("Fastly-Client-IP", "10.0.0.0/8")`},
+	{"Fly-Client-Ip", `TrustedHeader("Fly-Client-IP", "10.0.0.0/8")`},
+	{"X-Client-Ip", `TrustedHeader("X-Client-IP", "10.0.0.0/8")`},
+	{"X-Cluster-Client-Ip", `TrustedHeader("X-Cluster-Client-IP", "10.0.0.0/8")`},
+	{"X-Azure-Clientip", `TrustedHeader("X-Azure-ClientIP", "10.0.0.0/8")`},
+	{"X-Envoy-External-Address", `TrustedHeader("X-Envoy-External-Address", "10.0.0.0/8")`},
+}
+
+const behindProxy = "ratelimit: requests carry a header of a proxy's, and the default key is the TCP peer: behind a proxy, all clients share one limit"
+
+// look looks at a request.
+func (w *proxyWatch) look(logger *slog.Logger, r *http.Request) {
+	for i := range forwarding {
+		f := &forwarding[i]
+		if _, found := r.Header[f.header]; !found {
+			continue
+		}
+		if w.stop() {
+			warn(r.Context(), logger, behindProxy, slog.String("header", f.header), slog.String("policy", w.policy),
+				slog.String("behind_a_proxy_write", "keyfuncs.IP(keyfuncs."+f.trust+"), with the addresses of your proxies"),
+				slog.String("if_clients_connect_directly_write", "keyfuncs.RemoteIP"))
+		}
+		return
+	}
+	w.lookedAtOne()
+}

@@ -1,0 +1,205 @@
+package guard
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
+)
+
+// statusClientClosedRequest is nginx's status for a client that went away before
+// its answer. Nobody reads it but access logs.
+const statusClientClosedRequest = 499
+
+// Refusal is the answer to a request that may not go on. It is an [http.Handler]
+// that writes it. Its headers have been written by [Guard.Check].
+type Refusal struct {
+	// Status says why: 429 if a policy denied the request, 503 if the store could not
+	// answer, the request's deadline has passed or it could not be held until its turn, 500 if a policy could not say
+	// what to check, 499 if the client went away. It is the status of the answer, except
+	// for calls of gRPC and streams of Connect, which are answered by a code that stands
+	// for it: see [Refusal.ServeHTTP].
+	Status int
+	// ViolatedPolicies are the names of the policies that denied the request. It is nil
+	// unless Status is 429.
+	ViolatedPolicies []string
+	// RetryAfter is the time after which the client may try again. With 429 it is the
+	// longest RetryAfter of the violated policies, and [core.Never] if no wait can help. It
+	// is 0 where nothing is known. The field Retry-After says it in whole seconds, rounded
+	// up.
+	RetryAfter time.Duration
+
+	hook func(http.ResponseWriter, *http.Request, *Refusal) // Options.Refused
+}
+
+// Problem is a problem document of RFC 9457, with the types that
+// draft-ietf-httpapi-ratelimit-headers defines. It says nothing about keys,
+// addresses or the store.
+type Problem struct {
+	// Type is a URI that names the kind of problem.
+	Type string `json:"type"`
+	// Title says it in words. It is the same for all problems of a type.
+	Title string `json:"title"`
+	// Status is the status of the response.
+	Status int `json:"status"`
+	// ViolatedPolicies are the names of the policies that refused the request.
+	ViolatedPolicies []string `json:"violated-policies,omitempty"`
+}
+
+// ProblemType is the media type of a [Problem].
+const ProblemType = "application/problem+json"
+
+// Problem returns the problem document that the answer consists of.
+func (f *Refusal) Problem() Problem {
+	switch f.Status {
+	case http.StatusTooManyRequests:
+		return Problem{
+			Type:             "https://iana.org/assignments/http-problem-types#quota-exceeded",
+			Title:            "Request cannot be satisfied as assigned quota has been exceeded",
+			Status:           f.Status,
+			ViolatedPolicies: f.ViolatedPolicies,
+		}
+	case http.StatusServiceUnavailable:
+		return Problem{
+			Type:   "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+			Title:  "Request cannot be satisfied due to temporary server capacity constraints",
+			Status: f.Status,
+		}
+	case statusClientClosedRequest:
+		return Problem{Type: "about:blank", Title: "Client Closed Request", Status: f.Status}
+	default:
+		return Problem{Type: "about:blank", Title: http.StatusText(f.Status), Status: f.Status}
+	}
+}
+
+// Native reports whether ServeHTTP answers with the problem document: there is no
+// [Options.Refused], the request is no call of gRPC, gRPC-Web or Connect, and the client
+// does not prefer plain text.
+func (f *Refusal) Native(r *http.Request) bool {
+	return f.Returnable(r) && !prefersPlainText(r.Header.Values("Accept"))
+}
+
+// Returnable reports whether a framework whose handlers return errors may return the
+// refusal as one, for its error handler to answer, with [Refusal.Problem] in it: there is no
+// [Options.Refused], and the request is no call of gRPC, gRPC-Web or Connect, whose clients
+// understand no other answer than that of ServeHTTP.
+func (f *Refusal) Returnable(r *http.Request) bool {
+	protocol, _ := rpcOf(r)
+	return !f.hooked() && protocol == notRPC
+}
+
+// ServeHTTP writes the answer: that of [Options.Refused] if there is one, else a problem
+// document, or plain text if the client ranks that above JSON. The answer to a HEAD has no
+// body.
+//
+// A remote procedure call is answered in its own protocol, with the same header fields,
+// because its clients take a bare 429 for a server that is unavailable:
+//
+//	                          answer
+//	gRPC (a POST over HTTP/2) 200, the outcome in grpc-status, no body
+//	gRPC-Web                  the same
+//	Connect, unary            Status, a JSON document with the error's code
+//	Connect, streaming        200, a stream that ends with the error
+//
+// The code is RESOURCE_EXHAUSTED for 429, UNAVAILABLE for 503, PERMISSION_DENIED for 403,
+// INTERNAL for 500. It comes with the detail google.rpc.RetryInfo, which is RetryAfter;
+// with gRPC and gRPC-Web there is grpc-retry-pushback-ms besides, which is -1 when no wait
+// can help.
+func (f *Refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.hooked() {
+		f.serveHook(w, r)
+		return
+	}
+	switch protocol, mediaType := rpcOf(r); protocol {
+	case grpcCall:
+		f.serveGRPC(w, mediaType)
+	case connectCall:
+		f.serveConnect(w)
+	case connectStream:
+		f.serveConnectStream(w, mediaType)
+	default:
+		f.serveProblem(w, r)
+	}
+}
+
+// serveProblem answers with the problem document, or its title.
+func (f *Refusal) serveProblem(w http.ResponseWriter, r *http.Request) {
+	plain := prefersPlainText(r.Header.Values("Accept"))
+	if plain {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	} else {
+		w.Header().Set("Content-Type", ProblemType)
+	}
+	w.WriteHeader(f.Status)
+	switch {
+	case r.Method == http.MethodHead:
+	case plain:
+		_, _ = fmt.Fprintln(w, f.text()) // the client is gone if this fails
+	default:
+		_ = json.NewEncoder(w).Encode(f.Problem())
+	}
+}
+
+// hooked reports whether Options.Refused answers. A client that went away gets no answer
+// that is worth one.
+func (f *Refusal) hooked() bool { return f.hook != nil && f.Status != statusClientClosedRequest }
+
+// serveHook has Options.Refused answer, and answers with the bare status if it does not.
+// The refusal that it is given has no hook, so that its ServeHTTP is the usual answer.
+func (f *Refusal) serveHook(w http.ResponseWriter, r *http.Request) {
+	watched := watch(w)
+	usual := *f
+	usual.hook = nil
+	f.hook(watched, r, &usual)
+	if !watched.answered() {
+		w.WriteHeader(f.Status)
+	}
+}
+
+func (f *Refusal) text() string {
+	text := f.Problem().Title
+	if seconds, ok := f.retryAfter(); ok {
+		text += fmt.Sprintf(", retry after %d s", seconds)
+	}
+	return text
+}
+
+// retryAfter returns the value of the field Retry-After, or false if there is none.
+func (f *Refusal) retryAfter() (seconds int64, ok bool) {
+	if f.RetryAfter <= 0 {
+		return 0, false
+	}
+	return headers.RetryAfter([]headers.Policy{{Decision: core.Decision{RetryAfter: f.RetryAfter}}})
+}
+
+// writeHeaders sets what every refusal has to say, and removes what outer code has said
+// of a response that will not be sent.
+func (f *Refusal) writeHeaders(h http.Header) {
+	for name := range h {
+		if describesPage(name) {
+			delete(h, name)
+		}
+	}
+	h.Set("Cache-Control", "no-store")
+	if seconds, ok := f.retryAfter(); ok {
+		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
+	}
+}
+
+// describesPage reports whether a field describes the page that is refused, or tells a
+// cache to store it. RFC 9213 lets a cache heed a field of its own, such as
+// CDN-Cache-Control, in place of Cache-Control.
+func describesPage(field string) bool {
+	field = http.CanonicalHeaderKey(field)
+	switch field {
+	case "Etag", "Last-Modified", "Content-Length", "Content-Type", "Retry-After",
+		"Age", "Cache-Control", "Edge-Control", "Expires", "Surrogate-Control", "X-Accel-Expires":
+		return true
+	}
+	return strings.HasSuffix(field, "-Cache-Control")
+}

@@ -1,0 +1,363 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// Served is what became of a request that was let through: what [Policy.Settle]
+// decides by.
+type Served struct {
+	// Status is the status of the response: 200 if nobody has set one, and 101 if the
+	// handler has taken the connection over. If Unanswered is set, no response was seen: it
+	// is then the status of the error, or 500.
+	Status int
+	// Bytes is how much of the response's body the handler has written, whether the
+	// client has read it or not. It does not count what goes over a connection that was
+	// taken over, nor what others write who answer an error of the handler.
+	Bytes int64
+	// Cost is what the policy has reserved: what to return if that was right.
+	Cost int
+	// Panicked says that the handler has panicked, or has called [runtime.Goexit], which
+	// goes on after this.
+	Panicked bool
+	// Hijacked says that the handler has taken the connection over.
+	Hijacked bool
+	// Unanswered says that the handler has left an error or a panic behind without an
+	// answer, and nobody was seen to answer it before the request ended. The client may
+	// have got an empty 200, a broken connection, or the answer of a middleware that went
+	// around the limiter.
+	Unanswered bool
+}
+
+// reservation is what a Guard has to settle about a request.
+type reservation struct {
+	stored reserved  // by the store, whose outcomes come first
+	local  reserved  // by this process, about what the store has not answered
+	asked  time.Time // when the store was
+	// demands are those of policies whose limit a limiter in front has charged.
+	demands    []demand
+	settlement settlement
+}
+
+// settlement is how far a request is settled. That happens once, whoever asks for it.
+type settlement struct {
+	mu      sync.Mutex
+	settled bool
+	// waiting says that the handler has returned and left the answer to others. served is
+	// then what to settle by if nobody is seen to answer before the request ends.
+	waiting bool
+	served  Served
+	stop    func() bool // it no longer waits for the end of the request
+}
+
+// reserved is a reservation, or none.
+type reserved struct {
+	of    *core.Reservation
+	terms []terms // of its checks
+}
+
+// reserving returns what there may be to settle of a request, to be added to.
+func (rc *requestContext) reserving() *reservation {
+	if rc.reservation == nil {
+		rc.reservation = new(reservation)
+	}
+	return rc.reservation
+}
+
+// demand is that of a policy whose limit a limiter in front has charged: it has a say in
+// what the request has really cost.
+type demand struct {
+	of     *requestContext // that has charged it
+	place  int             // among its own outcomes
+	settle func(*http.Request, Served) int
+}
+
+// raised is what limiters further inside have raised the costs to of those who have
+// charged. The zero value is nothing.
+type raised struct {
+	mu sync.Mutex // a handler that has timed out may be served still
+	// costs are the least costs of the outcomes, and when they have been settled, what
+	// they have cost. Nil is nothing raised.
+	costs   []int
+	settled bool
+}
+
+// raise has a check that was charged cost so much at the least, and returns how much
+// has to be charged now: nothing if it is still to be settled.
+func (rc *requestContext) raise(place, cost int) (more int) {
+	own, v := rc.own(), rc.reservation
+	rc.raised.mu.Lock()
+	defer rc.raised.mu.Unlock()
+	if rc.raised.costs == nil {
+		rc.raised.costs = make([]int, len(own))
+	}
+	least := &rc.raised.costs[place]
+	later := !rc.raised.settled && v != nil && v.settles() && v.holds(place, len(own))
+	charged := *least
+	if !later && !rc.raised.settled {
+		charged = max(charged, own[place].Cost)
+	}
+	*least = max(*least, cost)
+	if later {
+		return 0
+	}
+	return max(0, cost-charged)
+}
+
+// settledAt raises what the outcomes have really cost, and returns it.
+func (r *raised) settledAt(outcomes []Outcome) []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, least := range r.costs {
+		outcomes[i].Cost = max(outcomes[i].Cost, least)
+	}
+	costs := make([]int, len(outcomes))
+	for i := range outcomes {
+		costs[i] = outcomes[i].Cost
+	}
+	r.costs, r.settled = slices.Clone(costs), true
+	return costs
+}
+
+// holds reports whether one of some outcomes is that of a check which was reserved.
+func (v *reservation) holds(place, outcomes int) bool {
+	return place < len(v.stored.terms) || place >= outcomes-len(v.local.terms)
+}
+
+// reserves reports whether a call has to be remembered after it was answered.
+func (q *call) reserves() bool {
+	for i := range q.checks {
+		if q.terms[i].settle != nil || shapes(&q.checks[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// shapes reports whether a check may have its request held.
+func shapes(c *core.Check) bool { return !c.Shadow && delays(c.Limit) }
+
+// ask has the store decide about a call, and remembers what there may be to settle.
+func (g *Guard) ask(ctx context.Context, rc *requestContext, asked *call) ([]core.Decision, error) {
+	if !asked.reserves() {
+		decisions, err := g.limiter.AllowAll(ctx, asked.checks...)
+		g.saw(asked, decisions, err)
+		return decisions, err
+	}
+	began := time.Now()
+	of, err := g.limiter.Reserve(ctx, asked.checks...)
+	if err != nil {
+		return nil, err
+	}
+	g.saw(asked, of.Decisions(), nil)
+	v := rc.reserving()
+	v.stored, v.asked = reserved{of, asked.terms}, began
+	return of.Decisions(), nil
+}
+
+// saw lets the fallback know what the store has decided.
+func (g *Guard) saw(asked *call, decisions []core.Decision, err error) {
+	if g.fallback != nil && err == nil {
+		g.fallback.Observe(asked.checks, decisions)
+	}
+}
+
+// sawSettled lets the fallback know what a request has really cost.
+func (g *Guard) sawSettled(v *reservation, costs []int) {
+	if g.fallback != nil && v.stored.of != nil {
+		g.fallback.ObserveSettled(v.stored.of, time.Since(v.asked), costs...)
+	}
+}
+
+// reserve remembers what there may be to settle of what this process has decided by
+// itself.
+func (rc *requestContext) reserve(d decided) {
+	if d.of != nil && d.reserves() {
+		rc.reserving().local = reserved{d.of, d.terms}
+	}
+}
+
+// settles reports whether there is something to settle when the request has been served.
+func (rc *requestContext) settles() bool {
+	return rc.reservation != nil && (rc.reservation.settles() || len(rc.reservation.demands) > 0)
+}
+
+// settles reports whether a policy says what was reserved has really cost.
+func (v *reservation) settles() bool { return v.stored.settles() || v.local.settles() }
+
+func (v *reserved) settles() bool {
+	return slices.ContainsFunc(v.terms, func(a terms) bool { return a.settle != nil })
+}
+
+// settle settles what a request has cost, when its handler has returned or panicked. If
+// the answer is left to others, that waits until they give it, or until the request ends.
+// If nobody would tell of that end, or it has come already, it does not wait.
+func (g *Guard) settle(rc *requestContext, r *http.Request, served Served) {
+	s := &rc.reservation.settlement
+	if served.Unanswered && rc.Done() != nil && rc.Err() == nil {
+		r = detached(r)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.settled && !s.waiting {
+			s.waiting, s.served = true, served
+			s.stop = context.AfterFunc(rc.Context, func() { g.settleUnanswered(rc, r) })
+		}
+		return
+	}
+	s.mu.Lock()
+	first := !s.settled
+	s.settled = true
+	if s.waiting {
+		s.stop()
+	}
+	s.mu.Unlock()
+	if first {
+		g.settleBy(rc, r, served)
+	}
+}
+
+// answered returns what to settle by, if the answer was waited for.
+func (s *settlement) answered() (served Served, waited bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.settled || !s.waiting {
+		return Served{}, false
+	}
+	s.settled = true
+	s.stop()
+	return s.served, true
+}
+
+// Answered tells that the response to a request begins, with its status. The writer that
+// [Guard.Serve] gives to the handler notices that by itself, so an adapter needs this only
+// where a framework can answer past that writer and has a hook for it. It matters only
+// when the handler has left the answer to others, and then once. r is the request that
+// [Guard.Check] has returned. Informational responses do not count.
+func (g *Guard) Answered(r *http.Request, status int) {
+	rc, ok := r.Context().(*requestContext)
+	if !ok || rc.guard != g || rc.reservation == nil || !final(status) {
+		return
+	}
+	if served, waited := rc.reservation.settlement.answered(); waited {
+		served.Status, served.Unanswered = status, false
+		g.settleBy(rc, r, served)
+	}
+}
+
+// settleUnanswered settles a request that has ended and was not seen to be answered. It
+// runs on a goroutine of its own, where a panic would end the program.
+func (g *Guard) settleUnanswered(rc *requestContext, r *http.Request) {
+	defer func() { //nolint:contextcheck // the request has it
+		if reason := recover(); reason != nil {
+			g.log.panicked(r.Context(), reason)
+		}
+	}()
+	if served, waited := rc.reservation.settlement.answered(); waited {
+		g.settleBy(rc, r, served)
+	}
+}
+
+// detached returns a request that can be looked at when it has ended. A framework uses its
+// context for another request then, so no more than the route is kept of it.
+func detached(r *http.Request) *http.Request {
+	return r.WithContext(keyfuncs.WithMatched(r.Context(), onlyRoute(routeOf(r))))
+}
+
+// onlyRoute is what is known of the route of a request that has ended.
+type onlyRoute string
+
+func (o onlyRoute) Route() string         { return string(o) }
+func (onlyRoute) PathValue(string) string { return "" }
+
+// settleBy settles what a request has cost, by what the policies' Settle functions say. It
+// is one call to the store for all policies, and none if they have reserved what is
+// right. It goes through even if the client has gone away. Options.Observe is told.
+func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) {
+	v := rc.reservation
+	ctx := context.WithoutCancel(r.Context())
+	for _, d := range v.demands {
+		g.settleOutside(ctx, r, d, served)
+	}
+	if !v.settles() {
+		return
+	}
+	outcomes := append([]Outcome(nil), rc.own()...)
+	costs := rc.realCosts(r, outcomes, served)
+	stored, local := costs[:len(v.stored.terms)], costs[len(costs)-len(v.local.terms):]
+	start := time.Now()
+	g.sawSettled(v, stored)
+	err := errors.Join(v.stored.settle(ctx, stored), v.local.settle(ctx, local))
+	g.report(&Event{ //nolint:contextcheck // the request has it
+		Request: r, Outcomes: outcomes, Reserved: rc.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+	})
+}
+
+// realCosts returns what has really been the cost of each outcome, which it writes to
+// the outcomes, too.
+func (rc *requestContext) realCosts(r *http.Request, outcomes []Outcome, served Served) []int {
+	v := rc.reservation
+	v.stored.settled(r, outcomes[:len(v.stored.terms)], served)
+	v.local.settled(r, outcomes[len(outcomes)-len(v.local.terms):], served)
+	return rc.raised.settledAt(outcomes)
+}
+
+// settled writes what the checks have really cost, as their policies say, into their
+// outcomes.
+func (v *reserved) settled(r *http.Request, outcomes []Outcome, served Served) {
+	for i := range v.terms {
+		o, settle := &outcomes[i], v.terms[i].settle
+		if settle != nil && o.Decision.Allowed {
+			served.Cost = o.Cost
+			o.Cost = max(0, settle(r, served))
+		}
+	}
+}
+
+func (v *reserved) settle(ctx context.Context, costs []int) error {
+	if v.of == nil {
+		return nil
+	}
+	err := v.of.Settle(ctx, costs...)
+	if err != nil && v.of.SettleLater(costs...) == nil {
+		return fmt.Errorf("ratelimit: what was not settled is tried again: %w", err)
+	}
+	return err
+}
+
+// settleOutside has a limiter in front settle what it has charged, as a policy of this
+// one demands. If that is still to be settled, the one in front tells of it.
+func (g *Guard) settleOutside(ctx context.Context, r *http.Request, d demand, served Served) {
+	reserved := d.of.own()[d.place : d.place+1]
+	charged := reserved[0]
+	charged.Cost = max(0, d.settle(r, served))
+	more := d.of.raise(d.place, charged.Cost)
+	if more == 0 || charged.Shadow {
+		return
+	}
+	start := time.Now()
+	err := d.of.guard.charge(ctx, &charged, more)
+	g.report(&Event{ //nolint:contextcheck // the request has it
+		Request: r, Outcomes: []Outcome{charged}, Reserved: reserved,
+		Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+	})
+}
+
+// charge charges the key of an outcome some more: where that was decided.
+func (g *Guard) charge(ctx context.Context, o *Outcome, more int) error {
+	if g.fallback != nil {
+		g.fallback.ObserveCharged(o.Key, o.Decision.Limit, more)
+	}
+	if o.Decision.Degraded {
+		return nil
+	}
+	return g.limiter.Charge(ctx, o.Key, o.Decision.Limit, more)
+}

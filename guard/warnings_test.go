@@ -1,0 +1,29 @@
+package guard
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// Looking after a limiter's place costs a request no allocation, while it looks and after.
+func TestLookingAfterThePlaceAllocatesNothing(t *testing.T) {
+	p := newPlacement(&Options{}, []Policy{{}})
+	x, r := new(requestContext), httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Accept", "*/*")
+	look := func() {
+		p.look(x, r)
+		p.keysRead(x, r)
+	}
+	for _, running := range []bool{true, false} {
+		if p.proxy.running() != running {
+			t.Fatalf("it looks for a proxy: %t, want %t", !running, running)
+		}
+		if n := testing.AllocsPerRun(100, look); n != 0 {
+			t.Errorf("%v allocations, want none; it looks for a proxy: %t", n, running)
+		}
+		for range lookedAt {
+			look()
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package ratelimit
+
+import (
+	"context"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// The names below are those of package guard, the engine, so that a program has to import
+// this package and core alone. All adapters have the same ones.
+
+// Policy is one limit and what it applies to: whose key is checked, what a request costs,
+// who is exempt, and what happens when the store cannot answer. Limit or LimitFor is
+// required; every other field has a default. The fields are described at [guard.Policy].
+type Policy = guard.Policy
+
+// Options say how a middleware answers: which headers it writes, what a refusal looks
+// like, what happens when the store cannot answer, and who is told. The zero value is
+// ready to use. The fields are described at [guard.Options].
+type Options = guard.Options
+
+// ErrorMode says what happens to a request when the store cannot answer: [FailOpen],
+// [FailClosed] or [Fallback]. The zero value means the default of the field that it is in.
+type ErrorMode = guard.ErrorMode
+
+const (
+	// FailOpen lets the request through, without limit headers. It is the default when
+	// the store cannot answer.
+	FailOpen = guard.FailOpen
+	// FailClosed answers 503 with a short Retry-After. It is the default when this process
+	// is overloaded: see Options.OnOverload.
+	FailClosed = guard.FailClosed
+	// Fallback decides in this process, under its share of the limit (Options.Replicas).
+	Fallback = guard.Fallback
+)
+
+// Event tells Options.Observe what was decided about one request that met one middleware:
+// the outcome of each policy, the status of the answer, why the store did not answer, and
+// how long that took. The fields are described at [guard.Event].
+type Event = guard.Event
+
+// Outcome is what one policy decided about one request: its name, the key, the cost, and
+// the [core.Decision].
+type Outcome = guard.Outcome
+
+// Unanswered is a policy about which nothing was decided, since the store did not answer
+// or the policy could not say what to check. An [Event] lists them.
+type Unanswered = guard.Unanswered
+
+// Refusal is the answer to a request that may not go on: why, by which policies, and when
+// the client may try again. Options.Refused is given one, and [guard.Refusal.ServeHTTP]
+// writes the usual answer.
+type Refusal = guard.Refusal
+
+// Problem is the problem document (RFC 9457) that a refused client gets. It names the
+// violated policies, and says nothing about keys, addresses or the store.
+type Problem = guard.Problem
+
+// ProblemType is the media type of a [Problem]: application/problem+json.
+const ProblemType = guard.ProblemType
+
+// Served is what became of a request that was let through: the status and the size of the
+// response, and whether the handler panicked. Policy.Settle decides by it what the request
+// has really cost.
+type Served = guard.Served
+
+// Comparison counts how the verdicts of a shadow policy compare with those of the policies
+// that are enforced: see [Compare]. The zero value is ready to use, by many goroutines at
+// once. It must not be copied.
+type Comparison = guard.Comparison
+
+// PolicyFor returns the policy that the functions named after the algorithms use: a limit
+// by the join of some key functions, or by the peer's address if there are none.
+func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy { return guard.PolicyFor(limit, by...) }
+
+// Layers returns the policies of [Layered], for [New] where there are more of them. It
+// panics if user.By is nil, and if address.Shadow is set.
+func Layers(address, user Policy) []Policy { return guard.Layers(address, user) }
+
+// DecisionFrom returns what the limiters in front of a handler have decided about its
+// request, the outermost first. It takes the context of the request. The result is nil if
+// no limiter has decided, or if the store could not answer. It must not be changed.
+func DecisionFrom(ctx context.Context) []Outcome { return guard.DecisionFrom(ctx) }
+
+// Compare returns an Options.Observe that counts into c how the verdict of a shadow policy
+// compares with that of the policies that are enforced. candidate is the name of the shadow
+// policy's limit. next is told every event, too; it may be nil.
+func Compare(c *Comparison, candidate string, next func(Event)) func(Event) {
+	return guard.Compare(c, candidate, next)
+}

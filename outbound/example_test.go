@@ -1,0 +1,34 @@
+package outbound_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/outbound"
+)
+
+// A client of a partner's API that allows fifty calls a second to the whole fleet.
+func ExampleNew() {
+	partner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer partner.Close()
+	limiter, _ := core.Open("memory:") // or "redis://…", for the whole fleet
+	defer limiter.Close()
+	client := &http.Client{
+		Transport: outbound.New(limiter, core.Shaping(100, core.PerSecond(50)), outbound.Options{
+			LongestWait: 10 * time.Second,
+		}),
+	}
+	start := time.Now()
+	for range 3 {
+		response, err := client.Get(partner.URL) // waits until it may be made
+		if err != nil {
+			return
+		}
+		response.Body.Close()
+	}
+	fmt.Println(time.Since(start) >= 40*time.Millisecond)
+	// Output: true
+}

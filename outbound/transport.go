@@ -1,0 +1,207 @@
+// Package outbound keeps calls to somebody else's API within a limit, for the whole fleet:
+//
+//	client := &http.Client{Transport: outbound.New(limiter, core.Shaping(100, core.PerSecond(5)), outbound.Options{})}
+package outbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/dialect"
+)
+
+// Transport is an [http.RoundTripper] that keeps calls to somebody else's API within a
+// limit, for the whole fleet: each call waits, within its request's context, until the
+// limit of its key admits it, or with a [core.Shaping] limit until its turn. It is made
+// by [New], and may be used by many goroutines at once.
+//
+// An answer of 429 or 503 that says when to come again, by Retry-After or RateLimit,
+// holds the key back for everybody in the fleet who uses a Transport on it. The answer
+// itself goes to the caller: nothing is sent again by itself.
+//
+// A call that cannot be made in time fails with a [core.LimitedError], at once; the
+// error of an [http.Client] wraps it. It has not been sent, and costs nothing.
+type Transport struct {
+	limiter *core.Limiter
+	options Options
+}
+
+// Options say how a [Transport] works. The zero value is ready to use.
+type Options struct {
+	// Base makes the calls. The default is [http.DefaultTransport].
+	Base http.RoundTripper
+
+	// By says what a call counts for. The default is the host of the URL with its port,
+	// if it has one: "host:api.example.com". Calls with an empty key are not limited.
+	By func(*http.Request) string
+
+	// LimitFor picks a limit for each call, in place of the one that New is
+	// given. [core.Unlimited] means that the call is not limited; the zero Limit is an error of the call.
+	LimitFor func(*http.Request) core.Limit
+
+	// LongestWait bounds how long a call waits, on top of its context. The default, 0, is
+	// as long as the context allows. Less than 0 waits not at all.
+	LongestWait time.Duration
+
+	// LongestHoldBack bounds for how long an answer is believed that says when to come
+	// again. The default is a minute; less than 0 ignores such answers. It is at most
+	// [core.LongestHoldBack].
+	LongestHoldBack time.Duration
+
+	// OnError says what happens when the store cannot answer: whether the call is made
+	// all the same (FailOpen, the default), or fails with that error (FailClosed).
+	OnError ErrorMode
+
+	// OnOverload says what happens when the store was not asked, since too many calls wait
+	// for it in this process already ([core.Overloaded]). The default is FailClosed, whatever
+	// OnError says: the store is well, and a crowd must not pass because it is one. The other
+	// one is FailOpen.
+	OnOverload ErrorMode
+
+	// Observe is told each error of the store. The default is to ignore it.
+	Observe func(*http.Request, error)
+}
+
+// ErrorMode says what happens to a call when the store cannot answer.
+type ErrorMode int
+
+const (
+	// unsaid is the zero value: the default of the option.
+	unsaid ErrorMode = iota
+	// FailOpen makes the call all the same.
+	FailOpen
+	// FailClosed fails the call with the error of the store.
+	FailClosed
+)
+
+// String returns the name of the mode.
+func (m ErrorMode) String() string {
+	switch m {
+	case unsaid:
+		return "unsaid"
+	case FailOpen:
+		return "FailOpen"
+	case FailClosed:
+		return "FailClosed"
+	}
+	return fmt.Sprintf("ErrorMode(%d)", int(m))
+}
+
+func (m ErrorMode) known() bool { return m >= unsaid && m <= FailClosed }
+
+const defaultHoldBack = time.Minute
+
+// New returns a Transport. It talks to nobody. It panics with the reason if the
+// limiter is nil, if the limit is not valid (with LimitFor it has to be the zero Limit),
+// or if OnError or OnOverload is a mode that a Transport does not have.
+func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
+	switch {
+	case l == nil:
+		panic("outbound: the limiter is nil")
+	case limit != core.Limit{} && options.LimitFor != nil:
+		panic("outbound: a transport has both a limit and LimitFor: leave one out")
+	case limit == core.Limit{} && options.LimitFor == nil:
+		panic("outbound: a transport has neither a limit nor LimitFor: give one")
+	case !options.OnError.known():
+		panic(fmt.Sprintf("outbound: OnError is %v, want FailOpen or FailClosed", options.OnError))
+	case !options.OnOverload.known():
+		panic(fmt.Sprintf("outbound: OnOverload is %v, want FailOpen or FailClosed", options.OnOverload))
+	}
+	if options.LimitFor == nil {
+		if err := limit.Validate(); err != nil {
+			panic("outbound: " + err.Error())
+		}
+		options.LimitFor = func(*http.Request) core.Limit { return limit }
+	}
+	if options.Base == nil {
+		options.Base = http.DefaultTransport
+	}
+	if options.By == nil {
+		options.By = func(r *http.Request) string { return "host:" + strings.ToLower(r.URL.Host) }
+	}
+	if options.LongestHoldBack == 0 {
+		options.LongestHoldBack = defaultHoldBack
+	}
+	if options.Observe == nil {
+		options.Observe = func(*http.Request, error) {}
+	}
+	return &Transport{limiter: l, options: options}
+}
+
+// RoundTrip implements [http.RoundTripper]. A request without a URL is an error.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL == nil {
+		return nil, notMade(r, errNoURL)
+	}
+	key, limit := t.options.By(r), t.options.LimitFor(r)
+	if key == "" || limit == core.Unlimited {
+		return t.options.Base.RoundTrip(r)
+	}
+	if err := t.wait(r, key, limit); err != nil {
+		return nil, notMade(r, err)
+	}
+	response, err := t.options.Base.RoundTrip(r)
+	if err == nil && (response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable) {
+		t.holdBack(r, key, response)
+	}
+	return response, err
+}
+
+// CloseIdleConnections closes the idle connections of the Base, as
+// [http.Client.CloseIdleConnections] does. It does nothing if the Base cannot do that.
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.options.Base.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+var errNoURL = errors.New("the request has no URL")
+
+// notMade returns why a call was not made. It closes the body of the request, as a
+// RoundTripper has to.
+func notMade(r *http.Request, err error) error {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return fmt.Errorf("outbound: the call was not made: %w", err)
+}
+
+// wait returns nil when a call may be made.
+func (t *Transport) wait(r *http.Request, key string, limit core.Limit) error {
+	waits := []core.WaitOption{core.WithHoldBack()}
+	if longest := t.options.LongestWait; longest != 0 {
+		waits = append(waits, core.WithLongestWait(max(0, longest)))
+	}
+	err := t.limiter.Wait(r.Context(), key, limit, waits...)
+	if err == nil || r.Context().Err() != nil {
+		return err
+	}
+	if _, limited := errors.AsType[*core.LimitedError](err); limited || limit.Validate() != nil {
+		return err
+	}
+	t.options.Observe(r, err)
+	open := t.options.OnError != FailClosed
+	if errors.Is(err, core.Overloaded) {
+		open = t.options.OnOverload == FailOpen
+	}
+	if open {
+		return nil
+	}
+	return err
+}
+
+// holdBack has everybody wait as long as an answer asks.
+func (t *Transport) holdBack(r *http.Request, key string, response *http.Response) {
+	wait := min(dialect.WaitAsked(response.Header, time.Now()), t.options.LongestHoldBack)
+	if wait <= 0 {
+		return
+	}
+	if err := t.limiter.HoldBack(context.WithoutCancel(r.Context()), key, wait); err != nil {
+		t.options.Observe(r, err)
+	}
+}
