@@ -52,7 +52,7 @@ func run(ctx context.Context, names []string) error {
 			outcome = "SURVIVES: " + err.Error()
 			survived++
 		}
-		fmt.Printf("%3d  %-36s %5.1fs  %s\n", i+1, m.file, time.Since(start).Seconds(), outcome)
+		_, _ = fmt.Fprintf(os.Stdout, "%3d  %-36s %5.1fs  %s\n", i+1, m.file, time.Since(start).Seconds(), outcome)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -60,7 +60,7 @@ func run(ctx context.Context, names []string) error {
 	if tried == 0 {
 		return errors.New("mutants: there are none of that name")
 	}
-	fmt.Printf("%d of %d mutants caught\n", tried-survived, tried)
+	_, _ = fmt.Fprintf(os.Stdout, "%d of %d mutants caught\n", tried-survived, tried)
 	if survived > 0 {
 		return fmt.Errorf("mutants: %d survive", survived)
 	}
@@ -147,7 +147,7 @@ func (m *mutant) try(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(filepath.Join(m.test[0], "testdata", "rapid")) }() // what failed is no example of the next fault
 	arguments := append([]string{"test", "-overlay", overlay, "-count=1", "-failfast", "-timeout=2m"}, m.test...)
-	output, err := exec.CommandContext(ctx, "go", arguments...).CombinedOutput()
+	output, err := exec.CommandContext(ctx, "go", arguments...).CombinedOutput() //nolint:gosec // the list is ours
 	switch {
 	case err == nil:
 		return errors.New("the tests pass: go test " + strings.Join(m.test, " "))

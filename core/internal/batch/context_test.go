@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,6 +95,7 @@ func TestContextIsNotUsedAgainWhileItsTimerLooks(t *testing.T) {
 			const patience = 10 * time.Microsecond
 			c.begin(patience)
 			for began := time.Now(); time.Since(began) < patience; { // the moment is the point
+				runtime.Gosched()
 			}
 			_, _ = c.Mark("x").MarshalBinary()
 			if i%2 == 0 {
