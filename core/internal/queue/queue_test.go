@@ -253,3 +253,37 @@ func TestWhoWillBeTooLateIsToldAtOnce(t *testing.T) {
 		})
 	})
 }
+
+// Whose time is up while they are asked for is told by the answer.
+func TestAnAnswerThatIsUnderWayDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bucket{capacity: 10, drip: time.Hour, trip: time.Second, last: time.Now()}
+		a := &asks{queues: b.queues(1000)}
+		start := time.Now()
+		a.wait(t.Context(), 1) // asked for by itself, for a second
+		_, err := a.queues.Wait(t.Context(), "key", want{1}, start.Add(1500*time.Millisecond))
+		if err != nil || time.Since(start) != 2*time.Second {
+			t.Errorf("told after %v: %v", time.Since(start), err)
+		}
+	})
+}
+
+// Who does not wait takes nothing from who waits for more, also while that one is asked for.
+func TestWhoDoesNotWaitDoesNotOvertake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bucket{capacity: 3, drip: time.Hour, level: 3 * time.Hour, trip: time.Second, last: time.Now()}
+		a := &asks{queues: b.queues(1000)}
+		start := time.Now()
+		a.wait(t.Context(), 3)
+		var late *denied
+		for _, at := range []time.Duration{90 * time.Minute, 3*time.Hour + time.Millisecond, 3*time.Hour + time.Second/2} {
+			time.Sleep(at - time.Since(start))
+			if _, err := a.queues.Try(t.Context(), "key", want{1}); !errors.As(err, &late) {
+				t.Errorf("who does not wait is told %v after %v", err, at)
+			}
+		}
+		if err := <-a.errs[0]; err != nil || time.Since(start) > 3*time.Hour+2*time.Second {
+			t.Errorf("who waits is told %v after %v", err, time.Since(start))
+		}
+	})
+}
