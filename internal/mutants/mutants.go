@@ -145,7 +145,11 @@ func (m *mutant) try(ctx context.Context) error {
 	if err := errors.Join(os.WriteFile(mutated, []byte(text), 0o600), os.WriteFile(overlay, replaced, 0o600)); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(filepath.Join(m.test[0], "testdata", "rapid")) }() // what failed is no example of the next fault
+	for _, argument := range m.test { // what fails now is no example for the next fault
+		if strings.HasPrefix(argument, "./") {
+			defer func() { _ = os.RemoveAll(filepath.Join(argument, "testdata", "rapid")) }()
+		}
+	}
 	arguments := append([]string{"test", "-overlay", overlay, "-count=1", "-failfast", "-timeout=2m"}, m.test...)
 	output, err := exec.CommandContext(ctx, "go", arguments...).CombinedOutput() //nolint:gosec // the list is ours
 	switch {
