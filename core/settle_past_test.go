@@ -1,0 +1,56 @@
+package core_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// What is given back is bounded by how low the level has come since the charge, which others may have
+// lowered by what they have given back; and it is nothing once the clock has stepped back behind the
+// charge.
+func TestGivesBackWhatIsCertainlyLeft(t *testing.T) {
+	start := time.UnixMicro(1_800_000_000_000_000)
+	var now time.Time
+	clock := core.WithClock(func() time.Time { return now })
+	redisStore := core.NewRedis(redistest.Shared(t).Client(t), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient), clock)
+	for name, store := range map[string]core.Store{"memory": core.NewMemory(clock), "redis": redisStore} {
+		limiter, limit := core.New(store), core.Leaky(10, core.PerSecond(1))
+		at := func(after time.Duration) { now = start.Add(after) }
+		reserve := func(key string, cost int) *core.Reservation {
+			r, err := limiter.Reserve(t.Context(), core.Check{Key: key, Limit: limit, Cost: cost})
+			if err != nil || !r.Allowed() {
+				t.Fatal(r, err)
+			}
+			return r
+		}
+		cancel := func(r *core.Reservation) {
+			if err := r.Cancel(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := func(key string, remaining int) {
+			if d, err := limiter.Peek(t.Context(), key, limit); err != nil || d.Remaining != remaining {
+				t.Errorf("%s, %s: %d are left, want %d: %v", name, key, d.Remaining, remaining, err)
+			}
+		}
+
+		at(0)
+		early, late := reserve("overlap", 3), reserve("overlap", 5)
+		at(time.Second)
+		cancel(early) // of which 2 are left
+		at(4 * time.Second)
+		want("overlap", 8)
+		reserve("overlap", 5)
+		cancel(late) // since it was charged, the level has been at 2
+		want("overlap", 5)
+
+		at(0)
+		r := reserve("step", 5)
+		at(-time.Minute)
+		cancel(r)
+		want("step", 5)
+	}
+}
