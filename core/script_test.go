@@ -11,15 +11,11 @@ import (
 var rewriteScripts = flag.Bool("rewrite-scripts", false, "write testdata/scripts")
 
 // The scripts stand in testdata/scripts as they are sent: whole, so that they can be read, checked by a
-// linter, and run by redis-cli --eval: those that decide for each algorithm alone, and those for all
-// algorithms together. go test ./core -run Scripts -rewrite-scripts writes them.
+// linter, and run by redis-cli --eval. Those for fewer algorithms leave out what is the others'. go test ./core -run Scripts -rewrite-scripts writes them.
 func TestScriptsStandInFiles(t *testing.T) {
 	scripts := make(map[string]string)
 	for does := range tasks {
-		scripts[does.file()+"-all.lua"] = newScript(allSets-1, false, does).source
-	}
-	for _, a := range set(allSets - 1).algorithms() {
-		scripts["decide-"+a.String()+".lua"] = newScript(setOf(a), false, decide).source
+		scripts[does.file()+".lua"] = newScript(allSets-1, false, does).source
 	}
 	const directory = "testdata/scripts"
 	if *rewriteScripts {

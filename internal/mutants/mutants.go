@@ -1,5 +1,5 @@
 // Command mutants plants the faults that docs/mutants.md lists, one at a time, and fails if the tests
-// that are named beside one do not notice it. No file is changed: the compiler is told to read another
+// that are named beside one do not notice it, or fail without it. No file is changed: the compiler is told to read another
 // one in its place.
 //
 //	go run ./internal/mutants           # all, for minutes
@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -41,11 +42,18 @@ func run(ctx context.Context, names []string) error {
 		return err
 	}
 	tried, survived := 0, 0
+	passed := make(map[string]bool) // the tests that pass without a fault
 	for i, m := range mutants {
 		if len(names) > 0 && !strings.Contains(m.file, names[0]) {
 			continue
 		}
 		tried++
+		if tests := strings.Join(m.test, " "); !passed[tests] {
+			if output, err := goTest(ctx, m.test); err != nil {
+				return fmt.Errorf("mutants: go test %s fails without a fault: %w\n%s", tests, err, output)
+			}
+			passed[tests] = true
+		}
 		start := time.Now()
 		outcome := "caught"
 		if err := m.try(ctx); err != nil {
@@ -150,8 +158,7 @@ func (m *mutant) try(ctx context.Context) error {
 			defer func() { _ = os.RemoveAll(filepath.Join(argument, "testdata", "rapid")) }()
 		}
 	}
-	arguments := append([]string{"test", "-overlay", overlay, "-count=1", "-failfast", "-timeout=2m"}, m.test...)
-	output, err := exec.CommandContext(ctx, "go", arguments...).CombinedOutput() //nolint:gosec // the list is ours
+	output, err := goTest(ctx, m.test, "-overlay", overlay)
 	switch {
 	case err == nil:
 		return errors.New("the tests pass: go test " + strings.Join(m.test, " "))
@@ -159,4 +166,10 @@ func (m *mutant) try(ctx context.Context) error {
 		return fmt.Errorf("it does not compile:\n%s", output)
 	}
 	return nil
+}
+
+// goTest runs tests, and returns what they print.
+func goTest(ctx context.Context, tests []string, flags ...string) (output []byte, err error) {
+	arguments := slices.Concat([]string{"test", "-count=1", "-failfast", "-timeout=2m"}, flags, tests)
+	return exec.CommandContext(ctx, "go", arguments...).CombinedOutput() //nolint:gosec,wrapcheck // the list is ours, and callers say which
 }
