@@ -17,6 +17,10 @@ import (
 // in a millisecond. Other connections give up then, and the checks count as not answered. With TLS it
 // shakes hands within the caller's deadline, which go-redis' own does not.
 //
+// The trap: go-redis leaves TLS to a client's Dialer, and does not look at its TLSConfig then. So give
+// Dialer that configuration. [NewRedis] panics where it can see that it was forgotten, before a password
+// is sent in the clear; it cannot see into a client that asks sentinels.
+//
 // What it returns may be used by many goroutines at once. A dial takes five seconds at most.
 func Dialer(config *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return dial.New(config, 0)

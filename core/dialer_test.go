@@ -2,7 +2,9 @@ package core
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
 	"net/url"
 	"testing"
@@ -13,6 +15,33 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/topology"
 	"github.com/weir-go/ratelimit/internal/dial"
 )
+
+// Nobody speaks to a server without TLS who has asked for it.
+func TestADialerThatForgetsTLSPanics(t *testing.T) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	for name, c := range map[string]struct {
+		config, given *tls.Config
+		panics        bool
+	}{
+		"no TLS": {nil, nil, false}, "TLS": {config, config, false}, "TLS that is forgotten": {config, nil, true},
+	} {
+		for kind, client := range map[string]redis.UniversalClient{
+			"a server":  redis.NewClient(&redis.Options{Addr: "localhost:1", TLSConfig: c.config, Dialer: Dialer(c.given)}),
+			"a cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"localhost:1"}, TLSConfig: c.config, Dialer: Dialer(c.given)}),
+			"a ring":    redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "localhost:1"}, TLSConfig: c.config, Dialer: Dialer(c.given)}),
+		} {
+			func() {
+				defer func() {
+					if panicked := recover() != nil; panicked != c.panics {
+						t.Errorf("%s to %s: panics %t, want %t", name, kind, panicked, c.panics)
+					}
+				}()
+				NewRedis(client, WithLogger(slog.New(slog.DiscardHandler)))
+			}()
+			_ = client.Close()
+		}
+	}
+}
 
 // A client with our dialer is known to heed deadlines, and one with a user's is not.
 func TestDialersAreTold(t *testing.T) {

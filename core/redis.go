@@ -108,10 +108,14 @@ const (
 	defaultBreakerPause    = 500 * time.Millisecond
 )
 
-// NewRedis returns a store on a client. It talks to nobody. A nil client panics.
+// NewRedis returns a store on a client. It talks to nobody. It panics if the client is nil, or has a
+// TLSConfig and a [Dialer] that was not given it.
 func NewRedis(rdb redis.UniversalClient, options ...RedisOption) *Redis {
 	if rdb == nil {
 		panic("core: NewRedis needs a client")
+	}
+	if settings, _ := topology.Of(rdb).Settings(); settings.TLS != nil && settings.Plain {
+		panic("core: the redis client has a TLSConfig that its Dialer does not use: write core.Dialer(config) instead of core.Dialer(nil)")
 	}
 	r := newRedis(rdb, topology.Of(rdb).HeedsDeadline(), options)
 	r.warnOfClient()

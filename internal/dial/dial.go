@@ -31,13 +31,23 @@ func New(config *tls.Config, timeout time.Duration) Func {
 	if timeout <= 0 {
 		timeout = defaultTimeout
 	}
-	return (&opener{net.Dialer{Timeout: timeout, KeepAlive: 5 * time.Minute}, config}).open
+	o := &opener{net.Dialer{Timeout: timeout, KeepAlive: 5 * time.Minute}, config}
+	if config == nil {
+		return o.openPlain
+	}
+	return o.openSecured
 }
 
 // Made reports whether [New] has made a function.
 func Made(dialer Func) bool {
-	return strings.HasSuffix(nameOf(dialer), "/internal/dial.(*opener).open-fm")
+	return Plain(dialer) || strings.HasSuffix(nameOf(dialer), ownName+"openSecured-fm")
 }
+
+// Plain reports whether [New] has made a function, for connections without TLS.
+func Plain(dialer Func) bool { return strings.HasSuffix(nameOf(dialer), ownName+"openPlain-fm") }
+
+// ownName is how the names of our functions end, but for that of the method.
+const ownName = "/internal/dial.(*opener)."
 
 // Default reports whether a function is the one that a go-redis client has when it was given none.
 func Default(dialer Func) bool {
@@ -62,18 +72,23 @@ type opener struct {
 	config *tls.Config // for TLS, or nil
 }
 
-// open is what New returns: Made knows it by the name of this method.
-func (o *opener) open(ctx context.Context, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.dialer.Timeout)
-	defer cancel()
+// openPlain and openSecured are what New returns: Made and Plain know them by their names.
+func (o *opener) openPlain(ctx context.Context, network, address string) (net.Conn, error) {
 	dialed, err := o.dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // go-redis reads it
 	}
-	if o.config == nil {
-		return looking(dialed), nil
+	return looking(dialed), nil
+}
+
+func (o *opener) openSecured(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.dialer.Timeout) // to shake hands, too
+	defer cancel()
+	dialed, err := o.openPlain(ctx, network, address)
+	if err != nil {
+		return nil, err
 	}
-	secured := tls.Client(looking(dialed), named(o.config, address))
+	secured := tls.Client(dialed, named(o.config, address))
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = dialed.Close()
 		return nil, err //nolint:wrapcheck // go-redis reads it

@@ -14,6 +14,7 @@ type Settings struct {
 	Redirects int  // how many redirections the client of a cluster follows
 	Deadlines bool // it is told to end a call when its context does
 	NoDialer  bool // it was given no dialer: its connections are go-redis' own
+	Plain     bool // its dialer is one of core.Dialer that does not speak TLS
 	TLS       *tls.Config
 	Network   string
 	Addresses []string
@@ -24,13 +25,13 @@ func (t Topology) Settings() (s Settings, known bool) {
 	switch {
 	case t.Single != nil:
 		o := t.Single.Options()
-		return Settings{o.MaxRetries, 0, o.ContextTimeoutEnabled, dial.Default(o.Dialer), o.TLSConfig, o.Network, []string{o.Addr}}, true
+		return Settings{o.MaxRetries, 0, o.ContextTimeoutEnabled, dial.Default(o.Dialer), dial.Plain(o.Dialer), o.TLSConfig, o.Network, []string{o.Addr}}, true
 	case t.Cluster != nil:
 		o := t.Cluster.Options()
-		return Settings{o.MaxRetries, o.MaxRedirects, o.ContextTimeoutEnabled, dial.Default(o.Dialer), o.TLSConfig, "tcp", o.Addrs}, true
+		return Settings{o.MaxRetries, o.MaxRedirects, o.ContextTimeoutEnabled, dial.Default(o.Dialer), dial.Plain(o.Dialer), o.TLSConfig, "tcp", o.Addrs}, true
 	case t.Ring != nil:
 		o := t.Ring.Options()
-		return Settings{o.MaxRetries, 0, o.ContextTimeoutEnabled, dial.Default(o.Dialer), o.TLSConfig, "tcp", slices.Collect(maps.Values(o.Addrs))}, true
+		return Settings{o.MaxRetries, 0, o.ContextTimeoutEnabled, dial.Default(o.Dialer), dial.Plain(o.Dialer), o.TLSConfig, "tcp", slices.Collect(maps.Values(o.Addrs))}, true
 	}
 	return Settings{}, false
 }
