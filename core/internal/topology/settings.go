@@ -31,7 +31,8 @@ func (t Topology) Settings() (s Settings, known bool) {
 		return Settings{o.MaxRetries, o.MaxRedirects, o.ContextTimeoutEnabled, dial.Default(o.Dialer), dial.Plain(o.Dialer), o.TLSConfig, "tcp", o.Addrs}, true
 	case t.Ring != nil:
 		o := t.Ring.Options()
-		return Settings{o.MaxRetries, 0, o.ContextTimeoutEnabled, dial.Default(o.Dialer), dial.Plain(o.Dialer), o.TLSConfig, "tcp", slices.Collect(maps.Values(o.Addrs))}, true
+		addresses := slices.Collect(maps.Values(o.Addrs))
+		return Settings{o.MaxRetries, 0, o.ContextTimeoutEnabled, dial.Default(o.Dialer), dial.Plain(o.Dialer), o.TLSConfig, "tcp", addresses}, true
 	}
 	return Settings{}, false
 }
