@@ -49,7 +49,7 @@ func TestOpenNeverRepeatsAQuestionUnlessTold(t *testing.T) {
 	for query, want := range map[string]int64{"": 1, "?max_retries=0": 1, "?max_retries=-1": 1, "?max_retries=2": 3} {
 		t.Run(query, func(t *testing.T) {
 			addr, asked := hangsUpOn(t, "evalsha")
-			limiter, err := core.Open("redis://" + addr + query)
+			limiter, err := core.Open("redis://"+addr+query, core.WithBudget(patient))
 			if err != nil {
 				t.Fatal(err)
 			}
