@@ -12,13 +12,13 @@ import (
 // instant is a store that admits at once, so that what is left is the middleware.
 type instant struct{ core.Store }
 
-func (instant) Decide(_ context.Context, checks []core.Check, decisions []core.Decision) error {
-	for i := range checks {
-		decisions[i] = core.Decision{
-			Allowed: true, Limit: checks[i].Limit, Remaining: 9, NextAfter: time.Second, ResetAfter: time.Second,
+func (instant) Decide(_ context.Context, calls []core.Call) (answered int, err error) {
+	for i, check := range calls[0].Checks {
+		calls[0].Decisions[i] = core.Decision{
+			Allowed: true, Limit: check.Limit, Remaining: 9, NextAfter: time.Second, ResetAfter: time.Second,
 		}
 	}
-	return nil
+	return 1, nil
 }
 
 func (instant) Close() error { return nil }

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/warning"
 )
 
 const (
@@ -24,7 +27,7 @@ const (
 // something to settle.
 type background struct {
 	logger   func() *slog.Logger
-	lost     warning
+	lost     warning.Warning
 	mu       sync.Mutex
 	pending  []laterSettlement
 	working  bool
@@ -142,8 +145,8 @@ func settleAll(list []laterSettlement) (left []laterSettlement, err error) {
 	err = shares[0].of.limiter.settle(context.Background(), all)
 	for _, s := range shares {
 		own := err
-		if partly, ok := errors.AsType[*partlySettledError](err); ok {
-			own = partly.of(s.first, len(s.own.list))
+		if partly, ok := errors.AsType[*failure.PartlySettled](err); ok {
+			own = partly.Part(s.first, len(s.own.list))
 		}
 		s.of.note(s.own, own)
 		if !s.of.settled {
@@ -156,7 +159,7 @@ func settleAll(list []laterSettlement) (left []laterSettlement, err error) {
 // reportLost logs that something was not settled.
 func (b *background) reportLost(err error) {
 	defer func() { _ = recover() }() // a logger that panics does not end the process
-	b.lost.log(b.logger(), "core: reservations could not be settled and stay charged as they are", slog.Any("error", err))
+	b.lost.Log(b.logger(), "core: reservations could not be settled and stay charged as they are", slog.Any("error", err))
 }
 
 // drain returns when there is nothing left to be settled, or after a while.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Never is the RetryAfter of a request that no wait can help, because its cost
@@ -42,7 +45,7 @@ const (
 	// Charge charges the units if the call passes.
 	Charge Mode = iota
 	// Condition lets the call pass only if the units fit, and charges nothing for them. A condition
-	// may not ask about the same key and limit as another check of the call.
+	// may not ask about the same key and limit as a check that is charged.
 	Condition
 	// Look tells the numbers and is always allowed. It charges nothing and creates no key. The Cost
 	// of such a check is 0.
@@ -71,6 +74,22 @@ func (c *Check) Units() int {
 		return 1
 	}
 	return c.Cost
+}
+
+// spec returns the spec under which a check counts.
+func (c *Check) spec() *exact.Spec {
+	if c.Shadow {
+		return c.Limit.spec.Shadow()
+	}
+	return c.Limit.spec
+}
+
+// stateKey returns that of the state which a check is about.
+func (c *Check) stateKey() exact.Key { return call.StateKey(c.Key, c.spec()) }
+
+// sameState reports whether two checks are answered from one state.
+func sameState(a, b *Check) bool {
+	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.spec.Identity() == b.Limit.spec.Identity()
 }
 
 // checkOf returns a check for n units, of which there may be none.

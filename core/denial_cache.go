@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // LongestStaleness is how long a [DenialCache] repeats a denial at most before it
@@ -61,8 +64,11 @@ type changes struct {
 }
 
 // changesOf returns the changes of the key of a check under its limit, whatever its numbers.
-func (c *DenialCache) changesOf(check *Check) *changes {
-	hash := maphash.Comparable(c.seed, exact.Key{Subject: check.Key, Identity: check.spec().Identity()})
+func (c *DenialCache) changesOf(check *Check) *changes { return c.changesTo(check.Key, check.spec()) }
+
+// changesTo returns the changes of a key under a spec, whatever its numbers.
+func (c *DenialCache) changesTo(key string, spec *exact.Spec) *changes {
+	hash := maphash.Comparable(c.seed, exact.Key{Subject: key, Identity: spec.Identity()})
 	return &c.changes[hash%uint64(len(c.changes))]
 }
 
@@ -111,52 +117,58 @@ func CacheDenials(store Store, size int, options ...DenialCacheOption) *DenialCa
 // pass, or whose caller has left. Meanwhile others may be denied what is given back.
 type givingStore interface {
 	// watchGiveBacks has a function called after each time, with what was to be given back.
-	watchGiveBacks(watch func(givenBack []correction))
+	watchGiveBacks(watch func(givenBack []call.Correction))
 }
 
 // Repeated returns how many questions have been answered without the store.
 func (c *DenialCache) Repeated() int64 { return c.repeated.Load() }
 
-// Decide implements [Store].
-func (c *DenialCache) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
-	return c.decide(ctx, checks, decisions, nil, func() error { return c.store.Decide(ctx, checks, decisions) })
-}
-
-// decide repeats an answer, or has the store decide.
-func (c *DenialCache) decide(ctx context.Context, checks []Check, decisions []Decision, moments []Moment, ask func() error) error {
+// Decide implements [Store]. A denial that is repeated has no receipt, since nothing was charged. What
+// is told of a call that charges nothing is not remembered: a state that could not be, after the server's
+// clock has been set back, is mended by a charge alone.
+func (c *DenialCache) Decide(ctx context.Context, calls []Call) (answered int, err error) {
 	if ctx.Err() != nil {
-		return failed(GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+		return 0, failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
-	sent := c.clock()
-	denied, all := c.repeat(checks, decisions, sent)
-	if all {
-		return nil
+	first, sent := &calls[0], c.clock()
+	denied, all := c.repeat(first.Checks, first.Decisions, sent)
+	switch {
+	case all:
+		clear(first.Receipts)
+		first.Granted = 0
+		return 1, nil
+	case !slices.ContainsFunc(first.Checks, func(c Check) bool { return c.Mode == Charge }):
+		return c.store.Decide(ctx, calls) //nolint:wrapcheck // it is the store's
+	case denied != 0:
+		return 1, c.decideRest(ctx, first, denied)
 	}
-	if denied != 0 {
-		return c.decideRest(ctx, checks, decisions, moments, denied)
-	}
-	c.noticeNumbers(checks)
+	c.noticeNumbers(first.Checks)
 	var scratch [8]int64
 	before := scratch[:0]
-	for i := range checks {
-		before = append(before, c.changesOf(&checks[i]).count.Load())
+	for i := range first.Checks {
+		before = append(before, c.changesOf(&first.Checks[i]).count.Load())
 	}
-	err := ask()
-	c.noticeNumbers(checks)                         // again, since others may have been asked under other numbers meanwhile
-	if err != nil || passedAll(checks, decisions) { // after an error it may have been charged
-		c.noticeCharges(checks)
-		return err
+	answered, err = c.store.Decide(ctx, calls)
+	c.noticeNumbers(first.Checks) // again, since others may have been asked under other numbers meanwhile
+	switch {
+	case err != nil: // it may have been charged
+		c.noticeCharges(first.Checks)
+	case answered > 1 || first.passed(): // and a denial of what has another cost is not remembered
+		c.noticeCharges(first.Checks)
+	default:
+		c.remember(first.Checks, first.Decisions, sent, before)
 	}
-	c.remember(checks, decisions, sent, before)
-	return nil
+	return answered, err //nolint:wrapcheck // it is the store's
 }
 
 // decideRest has the store answer the checks of a call that are not known to be denied, where
 // others are. So the call is denied, and nothing is charged but shadow checks. What the store
 // answers is not remembered, since it mends no state of what it does not charge.
-func (c *DenialCache) decideRest(ctx context.Context, checks []Check, decisions []Decision, moments []Moment, denied uint64) (err error) {
-	rest, places := make([]Check, 0, len(checks)), make([]int, 0, len(checks))
-	for i, check := range checks {
+func (c *DenialCache) decideRest(ctx context.Context, of *Call, denied uint64) error {
+	clear(of.Receipts)
+	of.Granted = 0
+	rest, places := make([]Check, 0, len(of.Checks)), make([]int, 0, len(of.Checks))
+	for i, check := range of.Checks {
 		if denied&(1<<i) == 0 {
 			if !check.Shadow && check.Mode == Charge {
 				check.Mode = Condition
@@ -164,41 +176,22 @@ func (c *DenialCache) decideRest(ctx context.Context, checks []Check, decisions 
 			rest, places = append(rest, check), append(places, i)
 		}
 	}
-	told := make([]Decision, len(rest))
-	if moments == nil {
-		err = c.store.Decide(ctx, rest, told)
-	} else {
-		charged := make([]Moment, len(rest))
-		err = c.store.Reserve(ctx, rest, told, charged)
-		for i, place := range places {
-			moments[place] = charged[i]
-		}
+	own := Call{Checks: rest, Decisions: make([]Decision, len(rest))}
+	if of.Receipts != nil {
+		own.Receipts = make([]Receipt, len(rest))
 	}
-	if err != nil {
+	if _, err := c.store.Decide(ctx, []Call{own}); err != nil {
 		return placed(err, places)
 	}
 	for i, place := range places {
-		if decisions[place] = told[i]; !checks[place].Shadow {
-			decisions[place].Delay = 0 // the call is denied
+		if of.Receipts != nil {
+			of.Receipts[place] = own.Receipts[i]
+		}
+		if of.Decisions[place] = own.Decisions[i]; !of.Checks[place].Shadow {
+			of.Decisions[place].Delay = 0 // the call is denied
 		}
 	}
 	return nil
-}
-
-// Reserve implements [Store]. A denial that is repeated has no moment, since nothing
-// was charged.
-func (c *DenialCache) Reserve(ctx context.Context, checks []Check, decisions []Decision, moments []Moment) error {
-	clear(moments)
-	return c.decide(ctx, checks, decisions, moments, func() error { return c.store.Reserve(ctx, checks, decisions, moments) })
-}
-
-// Peek implements [Store]. Its answers are not remembered: a state that could not be,
-// after the server's clock has been set back, is mended by Decide alone.
-func (c *DenialCache) Peek(ctx context.Context, checks []Check, decisions []Decision) error {
-	if _, all := c.repeat(checks, decisions, c.clock()); all {
-		return nil
-	}
-	return c.store.Peek(ctx, checks, decisions)
 }
 
 // mostRepeated is how many checks a call may have that is looked up: one for each bit of a set.
@@ -290,16 +283,6 @@ func (c *DenialCache) noticeNumbers(checks []Check) {
 	}
 }
 
-// passedAll reports whether a question was charged.
-func passedAll(checks []Check, decisions []Decision) bool {
-	for i := range decisions {
-		if !decisions[i].Allowed && !checks[i].Shadow {
-			return false
-		}
-	}
-	return true
-}
-
 // noticeCharges forgets what was refused to dearer questions before these checks were
 // charged: the refusals stand, but their numbers have changed.
 func (c *DenialCache) noticeCharges(checks []Check) {
@@ -316,16 +299,16 @@ func (c *DenialCache) noticeCharges(checks []Check) {
 }
 
 // noticeGivenBack forgets what was denied while something was charged that has been given back.
-func (c *DenialCache) noticeGivenBack(givenBack []correction) {
+func (c *DenialCache) noticeGivenBack(givenBack []call.Correction) {
 	for i := range givenBack {
-		c.forget(givenBack[i].check)
+		c.forget(givenBack[i].Key, givenBack[i].Spec)
 	}
 }
 
 // forget forgets what was denied of a key under a limit, also where that is on its way.
-func (c *DenialCache) forget(check *Check) {
-	c.changesOf(check).count.Add(1)
-	c.denials.Invalidate(check.stateKey())
+func (c *DenialCache) forget(key string, spec *exact.Spec) {
+	c.changesTo(key, spec).count.Add(1)
+	c.denials.Invalidate(call.StateKey(key, spec))
 }
 
 // remember keeps the denials of an answer, unless something has changed since there were so many
@@ -361,7 +344,7 @@ func (c *DenialCache) remember(checks []Check, decisions []Decision, sent int64,
 func (c *DenialCache) Reset(ctx context.Context, key string, limits []Limit) error {
 	err := c.store.Reset(ctx, key, limits)
 	for _, limit := range limits {
-		c.forget(&Check{Key: key, Limit: limit})
+		c.forget(key, limit.spec)
 	}
 	return err
 }
@@ -371,7 +354,7 @@ func (c *DenialCache) Reset(ctx context.Context, key string, limits []Limit) err
 func (c *DenialCache) Settle(ctx context.Context, settlements []Settlement) error {
 	err := c.store.Settle(ctx, settlements)
 	for i := range settlements {
-		c.forget(&settlements[i].Check)
+		c.forget(settlements[i].Check.Key, settlements[i].Check.spec())
 	}
 	return err
 }

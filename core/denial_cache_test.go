@@ -23,13 +23,13 @@ type counting struct {
 	before func() // the answer
 }
 
-func (c *counting) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+func (c *counting) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
 	c.asked++
-	err := c.Store.Decide(ctx, checks, decisions)
+	answered, err = c.Store.Decide(ctx, calls)
 	if c.before != nil {
 		c.before()
 	}
-	return err
+	return answered, err
 }
 
 // cached returns a limiter with a denial cache on a clock that can be turned.
@@ -396,8 +396,8 @@ func TestNoDenialOutlivesWhatOverlapsIt(t *testing.T) {
 			for _, limit := range limits {
 				for cost := 1; cost <= 5; cost++ {
 					check := []core.Check{{Key: key, Limit: limit, Cost: cost}}
-					want := make([]core.Decision, 1)
-					if err := store.Peek(t.Context(), check, want); err != nil {
+					want, err := core.New(store.Store).PeekAll(t.Context(), check...)
+					if err != nil {
 						t.Fatal(err)
 					}
 					got, err := limiter.PeekAll(t.Context(), check...)
@@ -424,10 +424,12 @@ func (s *stepwise) stop() {
 	<-proceed
 }
 
-func (s *stepwise) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
-	s.stop()
-	defer s.stop()
-	return s.Store.Decide(ctx, checks, decisions)
+func (s *stepwise) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
+	if calls[0].Checks[0].Mode == core.Charge {
+		s.stop()
+		defer s.stop()
+	}
+	return s.Store.Decide(ctx, calls)
 }
 
 func (s *stepwise) Settle(ctx context.Context, settlements []core.Settlement) error {
@@ -545,11 +547,11 @@ type sometimes struct {
 	err error
 }
 
-func (s *sometimes) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+func (s *sometimes) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
 	if s.err != nil {
-		return s.err
+		return 0, s.err
 	}
-	return s.Store.Decide(ctx, checks, decisions)
+	return s.Store.Decide(ctx, calls)
 }
 
 func TestDenialCacheMisuse(t *testing.T) {

@@ -41,6 +41,7 @@ type Fallback struct {
 	replicas int
 	clock    clock
 	memory   *Memory
+	shares   *shares
 	limiter  *Limiter // that makes reservations of shares
 	seen     *otter.Cache[exact.Key, sight]
 
@@ -77,7 +78,8 @@ func NewFallback(replicas, size int, options ...FallbackOption) *Fallback {
 		option.applyFallback(f)
 	}
 	f.memory = NewMemory(append(memory, WithMaxKeys(size))...)
-	f.limiter = New(&shares{f.memory, f})
+	f.shares = &shares{f.memory, f}
+	f.limiter = New(f.shares)
 	return f
 }
 
@@ -177,67 +179,18 @@ func (f *Fallback) correctSeen(check *Check, more int, now int64) (seen bool) {
 // limit, passes when the share is full. Shadow checks are not decided, and have nothing
 // but their Limit. [Unlimited] allows everything, and is not marked.
 func (f *Fallback) Decide(ctx context.Context, checks []Check, decisions []Decision) error {
-	return f.askLimited(ctx, checks, decisions, f.memory.Decide)
+	return limitedPartOf(checks).decide(ctx, f.shares, decisions, nil)
 }
 
 // Peek is Decide that charges nothing: Remaining is what is left of the share now.
 func (f *Fallback) Peek(ctx context.Context, checks []Check, decisions []Decision) error {
-	return f.askLimited(ctx, checks, decisions, f.memory.Peek)
-}
-
-// askLimited has the shares of checks decided by a verb of the memory, but for those under Unlimited.
-func (f *Fallback) askLimited(ctx context.Context, checks []Check, decisions []Decision,
-	verb func(context.Context, []Check, []Decision) error,
-) error {
-	return limitedPartOf(checks).ask(decisions, nil, func(checks []Check, decisions []Decision, _ []Moment) error {
-		return f.ask(ctx, checks, decisions, func(shares []Check, decided []Decision, _ []int) error {
-			return verb(ctx, shares, decided)
-		})
-	})
+	return limitedPartOf(conditions(checks)).decide(ctx, f.shares, decisions, nil)
 }
 
 // Reserve is Decide for what has a cost that is known only later, or that may not
 // happen after all: see [Limiter.Reserve]. What is settled is settled in this process.
 func (f *Fallback) Reserve(ctx context.Context, checks ...Check) (*Reservation, error) {
 	return f.limiter.Reserve(ctx, checks...)
-}
-
-// ask has the shares of checks decided, whose places among the checks are told, too.
-func (f *Fallback) ask(ctx context.Context, checks []Check, decisions []Decision,
-	decide func(shares []Check, decided []Decision, places []int) error,
-) error {
-	shares, places := make([]Check, 0, len(checks)), make([]int, 0, len(checks))
-	for i := range checks {
-		decisions[i] = Decision{Limit: checks[i].Limit, Degraded: true}
-		if checks[i].Shadow {
-			continue
-		}
-		if err := checks[i].Limit.Validate(); err != nil {
-			return err
-		}
-		share := f.share(checks[i])
-		if err := share.Limit.Validate(); err != nil {
-			return err
-		}
-		shares, places = append(shares, share), append(places, i)
-	}
-	if len(shares) == 0 {
-		return nil
-	}
-	decided := make([]Decision, len(shares))
-	unlock, err := f.begin(ctx, checks, shares, places)
-	if err == nil {
-		err = decide(shares, decided, places)
-	}
-	unlock()
-	if err != nil {
-		return err
-	}
-	for i, place := range places {
-		decided[i].Limit, decided[i].Degraded = checks[place].Limit, true
-		decisions[place] = decided[i]
-	}
-	return nil
 }
 
 // share returns a check about this process's share. A cost that exceeds it takes all of
@@ -251,23 +204,55 @@ func (f *Fallback) share(check Check) Check {
 	return check
 }
 
-// shares is the memory of a fallback as the store of a limiter that is asked about
-// limits and answers for its shares of them.
+// shares is the memory of a fallback as a store that is asked about limits and answers for its shares of
+// them.
 type shares struct {
 	*Memory
 
 	of *Fallback
 }
 
-func (s *shares) Reserve(ctx context.Context, checks []Check, decisions []Decision, moments []Moment) error {
-	return s.of.ask(ctx, checks, decisions, func(shares []Check, decided []Decision, places []int) error {
-		charged := make([]Moment, len(shares))
-		err := s.Memory.Reserve(ctx, shares, decided, charged)
-		for i, place := range places {
-			moments[place] = charged[i]
+// Decide decides the first of some calls.
+func (s *shares) Decide(ctx context.Context, calls []Call) (answered int, err error) {
+	asked, f := &calls[0], s.of
+	own, places := Call{Times: asked.Times}, make([]int, 0, len(asked.Checks))
+	for i, check := range asked.Checks {
+		asked.Decisions[i] = Decision{Limit: check.Limit, Degraded: true}
+		if check.Shadow {
+			continue
 		}
-		return err
-	})
+		if err := check.Limit.Validate(); err != nil {
+			return 0, err
+		}
+		share := f.share(check)
+		if err := share.Limit.Validate(); err != nil {
+			return 0, err
+		}
+		own.Checks, places = append(own.Checks, share), append(places, i)
+	}
+	if len(own.Checks) == 0 {
+		return 1, nil
+	}
+	own.Decisions, own.Receipts = make([]Decision, len(places)), make([]Receipt, len(places))
+	unlock, err := f.begin(ctx, asked.Checks, own.Checks, places)
+	lone := []Call{own}
+	if err == nil {
+		_, err = s.Memory.Decide(ctx, lone)
+	}
+	unlock()
+	if err != nil {
+		return 0, err
+	}
+	asked.Granted = lone[0].Granted
+	for i, place := range places {
+		d := own.Decisions[i]
+		d.Limit, d.Degraded = asked.Checks[place].Limit, true
+		asked.Decisions[place] = d
+		if asked.Receipts != nil {
+			asked.Receipts[place] = own.Receipts[i]
+		}
+	}
+	return 1, nil
 }
 
 func (s *shares) Settle(ctx context.Context, settlements []Settlement) error {
@@ -331,7 +316,7 @@ func (f *Fallback) takeOver(ctx context.Context, check *Check, share Limit) (err
 		return nil
 	}
 	cost := min((used-1)/f.replicas+1, share.Capacity())
-	return f.memory.Decide(ctx, []Check{{Key: check.Key, Limit: share, Cost: cost}}, make([]Decision, 1))
+	return decideAlone(ctx, f.memory, []Check{{Key: check.Key, Limit: share, Cost: cost}}, make([]Decision, 1), nil)
 }
 
 // usedAt returns what is still used at a later moment, rounded up. A meter drains

@@ -63,8 +63,8 @@ func TestFallbackStartsFromWhatWasSeen(t *testing.T) {
 			clock := core.WithClock(func() time.Time { return now })
 			store, fallback := core.NewMemory(clock), core.NewFallback(2, 100, clock)
 			check := []core.Check{{Key: "key", Limit: c.limit, Cost: 6}}
-			decision := make([]core.Decision, 1)
-			if err := store.Decide(t.Context(), check, decision); err != nil {
+			decision, err := core.New(store).AllowAll(t.Context(), check...)
+			if err != nil {
 				t.Fatal(err)
 			}
 			fallback.Observe(check, decision)

@@ -58,16 +58,12 @@ func inCompany(newStore storetest.Factory, asked *atomic.Int64) storetest.Factor
 	}
 }
 
-func (c *company) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
-	return c.among(func() error { return c.Store.Decide(ctx, checks, decisions) })
-}
-
-func (c *company) Reserve(ctx context.Context, checks []core.Check, decisions []core.Decision, moments []core.Moment) error {
-	return c.among(func() error { return c.Store.Reserve(ctx, checks, decisions, moments) })
-}
-
-func (c *company) Peek(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
-	return c.among(func() error { return c.Store.Peek(ctx, checks, decisions) })
+func (c *company) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
+	err = c.among(func() (err error) {
+		answered, err = c.Store.Decide(ctx, calls)
+		return err
+	})
+	return answered, err
 }
 
 func (c *company) among(ask func() error) error {
@@ -81,8 +77,7 @@ func (c *company) among(ask func() error) error {
 	failures := make([]error, len(others)+1)
 	for i := range others {
 		group.Go(func() {
-			var decision [1]core.Decision
-			failures[i] = c.Store.Decide(context.Background(), others[i:i+1], decision[:])
+			_, failures[i] = c.Store.Decide(context.Background(), []core.Call{{Checks: others[i : i+1], Decisions: make([]core.Decision, 1)}})
 		})
 	}
 	failures[len(others)] = ask()

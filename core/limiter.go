@@ -22,7 +22,7 @@ type Limiter struct {
 	store      Store
 	trace      Trace
 	waiters    *queue.Queues[queueKey, waitQuestion, *Reservation, Decision]
-	turns      queue.Turns[turnKey, Moment]
+	turns      queue.Turns[turnKey, Receipt]
 	background background
 }
 
@@ -58,10 +58,36 @@ func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (D
 	if limit == Unlimited {
 		return unlimitedDecision(), nil
 	}
-	if err := l.store.Decide(ctx, q.checks[:], q.decisions[:]); err != nil {
-		return Decision{}, err
+	if _, err := l.store.Decide(ctx, q.calls[:]); err != nil {
+		return Decision{}, err //nolint:wrapcheck // it is the store's
 	}
 	return q.decisions[0], nil
+}
+
+// AllowAtMost asks how many of n units may pass, and charges as many as fit: for a worker that takes up
+// to n jobs at once. It returns how many were granted, and a Decision that is about them all; if none
+// was, that is the denial of one unit. If n is 0, nothing is charged. A negative n is an error.
+func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n int) (granted int, d Decision, err error) {
+	if n <= 1 || limit == Unlimited {
+		d, err = l.AllowN(ctx, key, limit, n)
+		if err != nil || !d.Allowed {
+			return 0, d, err
+		}
+		return n, d, nil
+	}
+	q := newLone(key, limit, 1)
+	defer q.free()
+	if err := validate(q.checks[:]); err != nil {
+		return 0, Decision{}, err
+	}
+	q.calls[0].Times = min(n, limit.Capacity())
+	if _, err := l.store.Decide(ctx, q.calls[:]); err != nil {
+		return 0, Decision{}, err //nolint:wrapcheck // it is the store's
+	}
+	if d = q.decisions[0]; d.Allowed {
+		granted = max(1, q.calls[0].Granted)
+	}
+	return granted, d, nil
 }
 
 // AllowAll decides several checks at one instant: if all fit, all are charged;
@@ -78,10 +104,7 @@ func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, er
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	err := limitedPartOf(checks).ask(decisions, nil, func(checks []Check, decisions []Decision, _ []Moment) error {
-		return l.store.Decide(ctx, checks, decisions)
-	})
-	if err != nil {
+	if err := limitedPartOf(checks).decide(ctx, l.store, decisions, nil); err != nil {
 		return nil, err
 	}
 	return decisions, nil
@@ -98,8 +121,9 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 	if limit == Unlimited {
 		return unlimitedDecision(), nil
 	}
-	if err := l.store.Peek(ctx, q.checks[:], q.decisions[:]); err != nil {
-		return Decision{}, err
+	q.checks[0].Mode = Condition
+	if _, err := l.store.Decide(ctx, q.calls[:]); err != nil {
+		return Decision{}, err //nolint:wrapcheck // it is the store's
 	}
 	return q.decisions[0], nil
 }
@@ -115,18 +139,26 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	err := limitedPartOf(checks).ask(decisions, nil, func(checks []Check, decisions []Decision, _ []Moment) error {
-		return l.store.Peek(ctx, checks, decisions)
-	})
-	if err != nil {
+	if err := limitedPartOf(conditions(checks)).decide(ctx, l.store, decisions, nil); err != nil {
 		return nil, err
 	}
 	return decisions, nil
 }
 
-// lone is a question of one check. What a Store is given may be on the heap only,
-// so it is used again.
+// conditions returns checks that charge nothing and are told the same.
+func conditions(checks []Check) []Check {
+	checks = slices.Clone(checks)
+	for i := range checks {
+		if checks[i].Mode == Charge {
+			checks[i].Mode = Condition
+		}
+	}
+	return checks
+}
+
+// lone is a call of one check. What a Store is given may be on the heap only, so it is used again.
 type lone struct {
+	calls     [1]Call
 	checks    [1]Check
 	decisions [1]Decision
 }
@@ -135,8 +167,8 @@ var lones = sync.Pool{New: func() any { return new(lone) }}
 
 func newLone(key string, limit Limit, cost int) *lone {
 	q := lones.Get().(*lone) //nolint:forcetypeassert // the pool holds nothing else
-	c := &q.checks[0]
-	*c = checkOf(key, limit, cost)
+	q.checks[0] = checkOf(key, limit, cost)
+	q.calls[0] = Call{Checks: q.checks[:], Decisions: q.decisions[:]}
 	return q
 }
 

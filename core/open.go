@@ -80,9 +80,7 @@ func OpenStore(rawURL string, options ...OpenOption) (Store, error) {
 		if err != nil {
 			return nil, fmt.Errorf("core: the store's URL: %w", err)
 		}
-		store := newRedis(client, true, optionsFor[RedisOption](options))
-		store.owned = true
-		return store, nil
+		return newRedis(client, true, true, optionsFor[RedisOption](options)), nil
 	}
 }
 

@@ -74,7 +74,7 @@ func WithPrefix(prefix string) RedisOption {
 	if prefix == "" || strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }) {
 		panic(fmt.Sprintf("core: key prefix %q is empty or has a brace, white space or a control byte", prefix))
 	}
-	return redisOption{"WithPrefix", func(r *Redis) { r.prefix = prefix }}
+	return redisOption{"WithPrefix", func(r *Redis) { r.config.Prefix = prefix }}
 }
 
 // WithBudget sets how long Redis may take to answer a call, from when it is sent. The default is
@@ -85,7 +85,7 @@ func WithBudget(budget time.Duration) RedisOption {
 	if budget <= 0 {
 		panic(fmt.Sprintf("core: budget %v is not positive", budget))
 	}
-	return redisOption{"WithBudget", func(r *Redis) { r.budget = budget }}
+	return redisOption{"WithBudget", func(r *Redis) { r.config.Budget = budget }}
 }
 
 // WithInFlight sets how many script calls with checks may be under way to one server at once. The
@@ -96,7 +96,7 @@ func WithInFlight(n int) RedisOption {
 	if n < 1 {
 		panic(fmt.Sprintf("core: %d calls in flight are less than 1", n))
 	}
-	return redisOption{"WithInFlight", func(r *Redis) { r.inFlight = n }}
+	return redisOption{"WithInFlight", func(r *Redis) { r.config.InFlight = n }}
 }
 
 // WithQueue bounds how many calls may wait in this process to be sent to one server, and for how
@@ -108,7 +108,7 @@ func WithQueue(most int, longest time.Duration) RedisOption {
 	if most < 1 || longest <= 0 {
 		panic(fmt.Sprintf("core: a queue of %d calls for %v makes no sense", most, longest))
 	}
-	return redisOption{"WithQueue", func(r *Redis) { r.maxWaiting, r.patience = most, longest }}
+	return redisOption{"WithQueue", func(r *Redis) { r.config.MostWaiting, r.config.Patience = most, longest }}
 }
 
 // WithBreaker sets after how many failed calls in a row a server is not asked for a
@@ -121,7 +121,7 @@ func WithBreaker(failures int, pause time.Duration) RedisOption {
 	if failures < 0 || failures > 0 && pause <= 0 {
 		panic(fmt.Sprintf("core: a breaker after %d failures for %v makes no sense", failures, pause))
 	}
-	return redisOption{"WithBreaker", func(r *Redis) { r.breakerFailures, r.breakerPause = failures, pause }}
+	return redisOption{"WithBreaker", func(r *Redis) { r.config.BreakerFailures, r.config.BreakerPause = failures, pause }}
 }
 
 // TraceOption is an option of all that can be traced: a [RedisOption], a
@@ -164,7 +164,7 @@ type loggerOption struct{ logger func() *slog.Logger }
 
 func (loggerOption) madeBy() string { return "WithLogger" }
 
-func (o loggerOption) applyRedis(r *Redis)     { r.logger = o.logger }
+func (o loggerOption) applyRedis(r *Redis)     { r.config.Logger = o.logger }
 func (o loggerOption) applyLimiter(l *Limiter) { l.background.logger = o.logger }
 
 // WithMaxKeys bounds how many keys a [Memory] store holds, each under each of its
@@ -173,7 +173,7 @@ func WithMaxKeys(n int) MemoryOption {
 	if n < 1 {
 		panic(fmt.Sprintf("core: a bound of %d keys is less than 1", n))
 	}
-	return memoryOption{"WithMaxKeys", func(m *Memory) { m.maxKeys = n }}
+	return memoryOption{"WithMaxKeys", func(m *Memory) { m.config.MaxKeys = n }}
 }
 
 // WithClock replaces the store's clock in tests. In production it is never used:
@@ -192,8 +192,8 @@ type clock func() int64
 
 func (clock) madeBy() string { return "WithClock" }
 
-func (c clock) applyRedis(r *Redis)   { r.clock = c }
-func (c clock) applyMemory(m *Memory) { m.clock, m.slack = c, time.Hour.Microseconds() }
+func (c clock) applyRedis(r *Redis)   { r.config.Clock = c }
+func (c clock) applyMemory(m *Memory) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() }
 
 func (c clock) applyFallback(f *Fallback) { f.clock = c }
 

@@ -227,19 +227,19 @@ func TestErrorReplies(t *testing.T) {
 	}
 }
 
-// A trace is told of each call, and of what is wrong with it.
+// A trace is told of each batch, and of what is wrong with it.
 func TestTrace(t *testing.T) {
 	server := redistest.Start(t)
 	var mu sync.Mutex
-	var calls []core.Call
+	var batches []core.Batch
 	var states []core.BreakerState
 	client := server.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.MaxRetries = true, -1 })
 	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithLogger(discard),
 		core.WithBreaker(1, time.Hour), core.WithTrace(core.Trace{
-			Call: func(call core.Call) {
+			Batch: func(batch core.Batch) {
 				mu.Lock()
 				defer mu.Unlock()
-				calls = append(calls, call)
+				batches = append(batches, batch)
 			},
 			Breaker: func(at string, state core.BreakerState) {
 				mu.Lock()
@@ -265,9 +265,9 @@ func TestTrace(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(calls) != 2 || calls[0].Server != server.Addr() || calls[0].Questions != 1 || calls[0].Checks != 3 ||
-		calls[0].Err != nil || calls[0].Elapsed <= 0 || core.FailureOf(calls[1].Err) != failures[0] {
-		t.Errorf("calls %+v, want one that was answered and one that was not", calls)
+	if len(batches) != 2 || batches[0].Server != server.Addr() || batches[0].Calls != 1 || batches[0].Checks != 3 ||
+		batches[0].Err != nil || batches[0].Elapsed <= 0 || core.FailureOf(batches[1].Err) != failures[0] {
+		t.Errorf("batches %+v, want one that was answered and one that was not", batches)
 	}
 	if len(states) != 1 || states[0] != core.BreakerOpen {
 		t.Errorf("the breaker was %v, want it to open", states)

@@ -7,23 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/failure"
 )
-
-// Moment is when a check was charged, in the terms of the store that charged it:
-// what [Store.Reserve] says and [Store.Settle] needs to find the window that was
-// charged. The zero Moment is none: what it settles is settled as of now.
-type Moment struct {
-	// At is the instant of the charge on the store's clock, in microseconds since
-	// 1970.
-	At int64
-	// Used is how much was used of a meter (leaky, shaping, token bucket, GCRA) after
-	// the charge, in the units in which the limit counts.
-	Used int64
-	// Order tells what was charged before from what was charged after a settlement of
-	// the same microsecond, where a store does several things in one.
-	Order int64
-}
 
 // Settlement says what a check that was charged has really cost.
 type Settlement struct {
@@ -31,56 +16,11 @@ type Settlement struct {
 	Check Check
 	// Cost is what it really cost: less, or more, or nothing at all.
 	Cost int
-	// At is when it was charged.
-	At Moment
+	// Receipt is what the store has said of the charge.
+	Receipt Receipt
 	// Raise makes Cost the least that is to be used afterwards, whatever was charged:
 	// nothing is added if as much is used already.
 	Raise bool
-}
-
-// correction is a settlement as a store has to carry it out.
-type correction struct {
-	exact.Correction
-
-	check *Check
-	of    []int // the settlements that it comes from, by their places
-	// reset refunds everything, and keeps what was charged before from being refunded later.
-	reset bool
-}
-
-// corrections returns what settlements come to. Those of one question about one state,
-// which were charged together, are one correction, and what was charged rightly is
-// none.
-func corrections(settlements []Settlement) []correction {
-	list := make([]correction, 0, len(settlements))
-next:
-	for i := range settlements {
-		s := &settlements[i]
-		most := s.Check.Limit.Capacity()
-		c := correction{Correction: exact.Correction{At: exact.Charge(s.At), Raise: s.Raise}, check: &s.Check, of: []int{i}}
-		c.Events = min(s.Cost, most)
-		if !s.Raise {
-			c.Events -= min(s.Check.Units(), most)
-		}
-		if s.Check.Mode == Look { // so it has opened no window
-			c.At = exact.Charge{}
-		}
-		for j := range list {
-			if d := &list[j]; !c.Raise && !d.Raise && c.At == d.At && c.check.Limit == d.check.Limit && sameState(c.check, d.check) {
-				d.Events = max(-most, min(d.Events+c.Events, most))
-				d.of = append(d.of, i)
-				continue next
-			}
-		}
-		list = append(list, c)
-	}
-	kept := list[:0]
-	for _, c := range list {
-		if c.Events != 0 {
-			kept = append(kept, c)
-		}
-	}
-	return kept
 }
 
 // Refund gives back n units of what a key has used under a limit: a call that was
@@ -144,10 +84,7 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	}
 	r := l.newReservation(checks)
 	r.asked = time.Now()
-	err := limitedPartOf(r.checks).ask(r.decisions, r.moments, func(checks []Check, decisions []Decision, moments []Moment) error {
-		return l.store.Reserve(ctx, checks, decisions, moments)
-	})
-	if err != nil {
+	if err := limitedPartOf(r.checks).decide(ctx, l.store, r.decisions, r.receipts); err != nil {
 		return nil, err
 	}
 	r.answered = time.Now()
@@ -160,7 +97,7 @@ func (l *Limiter) newReservation(checks []Check) *Reservation {
 		limiter:   l,
 		checks:    slices.Clone(checks),
 		decisions: make([]Decision, len(checks)),
-		moments:   make([]Moment, len(checks)),
+		receipts:  make([]Receipt, len(checks)),
 	}
 }
 
@@ -170,7 +107,7 @@ type Reservation struct {
 	limiter   *Limiter
 	checks    []Check
 	decisions []Decision
-	moments   []Moment
+	receipts  []Receipt
 	asked     time.Time // the decisions were made between this
 	answered  time.Time // and that
 	settled   bool
@@ -180,14 +117,7 @@ type Reservation struct {
 
 // Allowed reports whether the question passed: every Decision is allowed but for
 // those of shadow checks.
-func (r *Reservation) Allowed() bool {
-	for i := range r.checks {
-		if !r.checks[i].Shadow && !r.decisions[i].Allowed {
-			return false
-		}
-	}
-	return true
-}
+func (r *Reservation) Allowed() bool { return passedAll(r.checks, r.decisions) }
 
 // Decisions returns the answers, one for each check. They must not be changed.
 func (r *Reservation) Decisions() []Decision { return r.decisions }
@@ -250,13 +180,13 @@ func (r *Reservation) SettleLater(costs ...int) error {
 // note notes what has become of settlements: what was not carried out may be settled again.
 func (r *Reservation) note(s settlements, err error) {
 	r.settled = !errors.Is(err, ErrNotDone)
-	if partly, ok := errors.AsType[*partlySettledError](err); ok {
+	if partly, ok := errors.AsType[*failure.PartlySettled](err); ok {
 		r.settled = false
 		if r.done == nil {
 			r.done = make([]bool, len(r.checks))
 		}
 		for i, check := range s.checks {
-			r.done[check] = r.done[check] || !slices.Contains(partly.undone, i)
+			r.done[check] = r.done[check] || !slices.Contains(partly.NotDone, i)
 		}
 	}
 }
@@ -288,7 +218,7 @@ func (r *Reservation) settlements(costs []int) (settlements, error) {
 			continue
 		}
 		if c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed {
-			s.list = append(s.list, Settlement{Check: *c, Cost: cost, At: r.moments[i]})
+			s.list = append(s.list, Settlement{Check: *c, Cost: cost, Receipt: r.receipts[i]})
 			s.checks = append(s.checks, i)
 		}
 	}

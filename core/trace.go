@@ -10,25 +10,26 @@ import (
 // the store, or ask, by many at once, and must not block. Those that are nil are not
 // called, and cost nothing.
 type Trace struct {
-	// Call is told of each call of a [Redis] store that has ended, but for those that
-	// settle, list, reset and ping.
-	Call func(Call)
+	// Batch is told of each batch of checks of a [Redis] store that has ended. Settlements, resets and
+	// what lists and pings are no checks.
+	Batch func(Batch)
 	// Breaker is told when a [Redis] store does not ask a server any more, tries it, and
 	// asks it again.
 	Breaker func(server string, state BreakerState)
-	// Repeated is told of each question that a [DenialCache] has answered without the
+	// Repeated is told of each call that a [DenialCache] has answered without the
 	// store.
 	Repeated func()
 	// Wait is told of each [Limiter.Wait], [Limiter.WaitN] and [Limiter.Do] that has waited, or given up.
 	Wait func(Wait)
 }
 
-// Call is one call to Redis: a script call, or in a cluster a pipeline of them.
-type Call struct {
+// Batch is calls that have shared a round trip to Redis: a script call, or in a cluster a pipeline of
+// them.
+type Batch struct {
 	// Server is the address, or "" where the client does not tell.
 	Server string
-	// Questions and Checks are how many have travelled in it.
-	Questions, Checks int
+	// Calls and Checks are how many were in it.
+	Calls, Checks int
 	// Elapsed is how long it took.
 	Elapsed time.Duration
 	// Err is why it failed, or nil; see [FailureOf].
@@ -49,7 +50,7 @@ type Wait struct {
 
 // and returns a trace that tells two.
 func (t Trace) and(other Trace) Trace {
-	and := Trace{Call: both(t.Call, other.Call), Breaker: t.Breaker, Repeated: t.Repeated, Wait: both(t.Wait, other.Wait)}
+	and := Trace{Batch: both(t.Batch, other.Batch), Breaker: t.Breaker, Repeated: t.Repeated, Wait: both(t.Wait, other.Wait)}
 	switch {
 	case t.Breaker == nil:
 		and.Breaker = other.Breaker

@@ -65,7 +65,7 @@ func TestEveryTraceIsTold(t *testing.T) {
 	var told record
 	trace := func(name string) core.RedisOption {
 		return core.WithTrace(core.Trace{
-			Call:    func(core.Call) { told.add(name + " call") },
+			Batch:   func(core.Batch) { told.add(name + " call") },
 			Breaker: func(string, core.BreakerState) { told.add(name + " breaker") },
 			Wait:    func(core.Wait) { told.add(name + " wait") },
 		})

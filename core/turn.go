@@ -49,14 +49,14 @@ func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reaso
 	if queues > 1 { // a turn in several queues cannot be handed on
 		return r.holdUntil(ctx, due)
 	}
-	turn, came := r.limiter.turns.Wait(ctx, r.turnKey(index), due, r.moments[index], func(last Moment) {
-		r.moments[index] = last
+	turn, came := r.limiter.turns.Wait(ctx, r.turnKey(index), due, r.receipts[index], func(last Receipt) {
+		r.receipts[index] = last
 		r.giveBackLater()
 	})
 	if !came {
 		return gaveUpTurn(ctx)
 	}
-	r.moments[index] = turn
+	r.receipts[index] = turn
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -40,11 +41,11 @@ func limitedPartOf(checks []Check) limitedPart {
 	return p
 }
 
-// ask asks a store about the part, if there is one, and writes the decisions of the whole call. What ask
-// writes into moments is written to the places of the checks, too.
-func (p limitedPart) ask(decisions []Decision, moments []Moment, ask func([]Check, []Decision, []Moment) error) error {
+// decide has a store decide the part, if there is one, and writes the decisions of the whole call, and
+// the receipts unless that is nil.
+func (p limitedPart) decide(ctx context.Context, store Store, decisions []Decision, receipts []Receipt) error {
 	if p.places == nil {
-		return ask(p.checks, decisions, moments)
+		return decideAlone(ctx, store, p.checks, decisions, receipts)
 	}
 	for i := range decisions {
 		decisions[i] = unlimitedDecision()
@@ -52,14 +53,14 @@ func (p limitedPart) ask(decisions []Decision, moments []Moment, ask func([]Chec
 	if len(p.checks) == 0 {
 		return nil
 	}
-	told, at := make([]Decision, len(p.checks)), make([]Moment, len(p.checks))
-	if err := ask(p.checks, told, at); err != nil {
+	told, own := make([]Decision, len(p.checks)), make([]Receipt, len(p.checks))
+	if err := decideAlone(ctx, store, p.checks, told, own); err != nil {
 		return placed(err, p.places)
 	}
 	for i, place := range p.places {
 		decisions[place] = told[i]
-		if moments != nil {
-			moments[place] = at[i]
+		if receipts != nil {
+			receipts[place] = own[i]
 		}
 	}
 	return nil

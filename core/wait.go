@@ -241,6 +241,29 @@ func (l *Limiter) askForWaiters(ctx context.Context, questions []waitQuestion) (
 	return a
 }
 
+// reserveInOrder asks calls, which differ in the cost of their first check, until one is denied. It
+// returns what was granted, and the denial if there is one. A store may answer fewer than it is asked.
+func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted []*Reservation, denied []Decision, err error) {
+	reservations, asked := make([]*Reservation, len(calls)), make([]Call, len(calls))
+	for i, checks := range calls {
+		r := l.newReservation(checks)
+		reservations[i], asked[i] = r, Call{Checks: r.checks, Decisions: r.decisions, Receipts: r.receipts}
+	}
+	began := time.Now()
+	answered, err := l.store.Decide(ctx, asked)
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // it is the store's
+	}
+	ended := time.Now()
+	for i, r := range reservations[:answered] {
+		if !asked[i].passed() {
+			return reservations[:i], r.decisions, nil
+		}
+		r.asked, r.answered = began, ended
+	}
+	return reservations[:answered], nil, nil
+}
+
 // deny returns the error of who is granted nothing before an instant, or a turn that comes too late.
 func (q *waitQuestion) deny(latest Decision, at time.Time, late **Reservation) error {
 	if late != nil {

@@ -145,12 +145,12 @@ type panics struct {
 	often int
 }
 
-func (s *panics) reserveInOrder(ctx context.Context, calls [][]Check, decisions [][]Decision, moments [][]Moment) (int, bool, error) {
+func (s *panics) Decide(ctx context.Context, calls []Call) (answered int, err error) {
 	if s.often > 0 {
 		s.often--
 		panic("a store of one's own")
 	}
-	return s.Memory.reserveInOrder(ctx, calls, decisions, moments)
+	return s.Memory.Decide(ctx, calls)
 }
 
 // A store that panics fails those for whom it was asked, and nobody who comes later.

@@ -22,17 +22,20 @@ type slow struct {
 
 const roundTrip = time.Millisecond
 
-func (s *slow) reserveInOrder(ctx context.Context, calls [][]Check, decisions [][]Decision, moments [][]Moment) (int, bool, error) {
+func (s *slow) Decide(ctx context.Context, calls []Call) (answered int, err error) {
+	if calls[0].Receipts == nil { // it is no reservation
+		return s.Memory.Decide(ctx, calls)
+	}
 	s.asked.Add(1)
 	s.most.Store(max(s.most.Load(), int64(len(calls))))
-	for _, checks := range calls {
-		if checks[0].Limit != calls[0][0].Limit {
+	for _, call := range calls {
+		if call.Checks[0].Limit != calls[0].Checks[0].Limit {
 			s.mixed.Store(true)
 		}
 	}
 	time.Sleep(roundTrip / 2)
 	defer time.Sleep(roundTrip / 2)
-	return s.Memory.reserveInOrder(ctx, calls, decisions, moments)
+	return s.Memory.Decide(ctx, calls)
 }
 
 func used(t *testing.T, l *Limiter, limit Limit) int {

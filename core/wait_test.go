@@ -26,15 +26,18 @@ func inBubble(t *testing.T, test func(t *testing.T, l *core.Limiter, asked *atom
 	})
 }
 
+// reserving counts reservations, and answers one call at a time, as a store may.
 type reserving struct {
 	core.Store
 
 	asked atomic.Int64
 }
 
-func (c *reserving) Reserve(ctx context.Context, checks []core.Check, decisions []core.Decision, moments []core.Moment) error {
-	c.asked.Add(1)
-	return c.Store.Reserve(ctx, checks, decisions, moments)
+func (c *reserving) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
+	if calls[0].Receipts != nil {
+		c.asked.Add(1)
+	}
+	return c.Store.Decide(ctx, calls[:1])
 }
 
 func limitedBy(t *testing.T, err error) core.Decision {
@@ -451,13 +454,15 @@ type slow struct {
 
 const roundTrip = time.Millisecond
 
-func (c *slow) Reserve(ctx context.Context, checks []core.Check, decisions []core.Decision, moments []core.Moment) error {
+func (c *slow) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
+	if calls[0].Receipts == nil {
+		return c.Store.Decide(ctx, calls)
+	}
 	c.asked.Add(1)
-	c.most.Store(max(c.most.Load(), int64(checks[0].Cost)))
+	c.most.Store(max(c.most.Load(), int64(calls[0].Checks[0].Cost)))
 	time.Sleep(roundTrip / 2)
-	err := c.Store.Reserve(ctx, checks, decisions, moments)
-	time.Sleep(roundTrip / 2)
-	return err
+	defer time.Sleep(roundTrip / 2)
+	return c.Store.Decide(ctx, calls[:1])
 }
 
 func nearlySorted(places []int) bool {

@@ -17,11 +17,11 @@ import (
 // instant answers at once, so that what is left is the Guard's own cost.
 type instant struct{ core.Store }
 
-func (instant) Decide(_ context.Context, checks []core.Check, decisions []core.Decision) error {
-	for i := range checks {
-		decisions[i] = core.Decision{Allowed: true, Limit: checks[i].Limit, Remaining: 9, NextAfter: time.Second, ResetAfter: time.Second}
+func (instant) Decide(_ context.Context, calls []core.Call) (answered int, err error) {
+	for i, check := range calls[0].Checks {
+		calls[0].Decisions[i] = core.Decision{Allowed: true, Limit: check.Limit, Remaining: 9, NextAfter: time.Second, ResetAfter: time.Second}
 	}
-	return nil
+	return 1, nil
 }
 
 // discard is a response writer that costs nothing.

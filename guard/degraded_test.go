@@ -18,7 +18,7 @@ type lost struct {
 	err error
 }
 
-func (l lost) Decide(context.Context, []core.Check, []core.Decision) error { return l.err }
+func (l lost) Decide(context.Context, []core.Call) (int, error) { return 0, l.err }
 
 // While the keys that this process knows all refuse, one more key could pass as often as it likes.
 func TestFullFallbackFailsClosed(t *testing.T) {

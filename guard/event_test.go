@@ -21,7 +21,7 @@ type silent struct{ core.Store }
 
 var errDown = errors.New("the store is down")
 
-func (silent) Decide(context.Context, []core.Check, []core.Decision) error { return errDown }
+func (silent) Decide(context.Context, []core.Call) (int, error) { return 0, errDown }
 
 // Of the policies that the store has not answered, an event says who they are and what
 // they do then; those that this process decides by itself are outcomes.

@@ -21,7 +21,7 @@ import (
 // failing is a store that does not answer.
 type failing struct{ core.Store }
 
-func (failing) Decide(context.Context, []core.Check, []core.Decision) error { return errDown }
+func (failing) Decide(context.Context, []core.Call) (int, error) { return 0, errDown }
 
 // unsettled is a store that answers, and settles nothing.
 type unsettled struct{ core.Store }

@@ -99,11 +99,11 @@ type outage struct {
 	down atomic.Bool
 }
 
-func (o *outage) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+func (o *outage) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
 	if o.down.Load() {
-		return errors.New("down")
+		return 0, errors.New("down")
 	}
-	return o.Store.Decide(ctx, checks, decisions)
+	return o.Store.Decide(ctx, calls)
 }
 
 // What is charged for a policy further inside is known to the fallback in front.

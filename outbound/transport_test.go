@@ -161,8 +161,8 @@ type down struct{ core.Store }
 
 var errStoreDown = errors.New("the store is down")
 
-func (down) Reserve(context.Context, []core.Check, []core.Decision, []core.Moment) error {
-	return errStoreDown
+func (down) Decide(context.Context, []core.Call) (answered int, err error) {
+	return 0, errStoreDown
 }
 
 func TestTransportWhenTheStoreIsDown(t *testing.T) {
@@ -184,8 +184,8 @@ func TestTransportWhenTheStoreIsDown(t *testing.T) {
 // crowded is a store that was not asked, since too many wait for it.
 type crowded struct{ core.Store }
 
-func (crowded) Reserve(context.Context, []core.Check, []core.Decision, []core.Moment) error {
-	return fmt.Errorf("too many wait: %w", core.Overloaded)
+func (crowded) Decide(context.Context, []core.Call) (answered int, err error) {
+	return 0, fmt.Errorf("too many wait: %w", core.Overloaded)
 }
 
 // The store is well, so that a crowd does not pass because it is one.

@@ -23,12 +23,12 @@ type instant struct {
 	decision core.Decision
 }
 
-func (i instant) Decide(_ context.Context, checks []core.Check, decisions []core.Decision) error {
-	for j := range checks {
-		decisions[j] = i.decision
-		decisions[j].Limit = checks[j].Limit
+func (i instant) Decide(_ context.Context, calls []core.Call) (answered int, err error) {
+	for j, check := range calls[0].Checks {
+		calls[0].Decisions[j] = i.decision
+		calls[0].Decisions[j].Limit = check.Limit
 	}
-	return nil
+	return 1, nil
 }
 
 // BenchmarkMiddleware is a request through the middleware, with telemetry off and on.
@@ -104,10 +104,10 @@ func BenchmarkStore(b *testing.B) {
 	b.Run("call", func(b *testing.B) {
 		reporter, _ := newReporter(b, telemetry.Options{})
 		trace := reporter.Trace()
-		call := core.Call{Server: "127.0.0.1:6379", Questions: 3, Checks: 5, Elapsed: 100 * time.Microsecond}
+		batch := core.Batch{Server: "127.0.0.1:6379", Calls: 3, Checks: 5, Elapsed: 100 * time.Microsecond}
 		b.ReportAllocs()
 		for b.Loop() {
-			trace.Call(call)
+			trace.Batch(batch)
 		}
 	})
 }

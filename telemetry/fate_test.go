@@ -23,7 +23,7 @@ type gone struct{ core.Store }
 
 var errGone = errors.New("gone")
 
-func (gone) Decide(context.Context, []core.Check, []core.Decision) error { return errGone }
+func (gone) Decide(context.Context, []core.Call) (int, error) { return 0, errGone }
 
 // asked has so many requests asked about, and returns how many passed, and what a counter
 // says of those with an attribute.

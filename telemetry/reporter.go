@@ -243,7 +243,7 @@ func (r *Reporter) settled(e *guard.Event) {
 func (r *Reporter) Trace() core.Trace {
 	background := context.Background()
 	return core.Trace{
-		Call: func(call core.Call) { r.sent(background, &call) },
+		Batch: func(batch core.Batch) { r.sent(background, &batch) },
 		Breaker: func(address string, state core.BreakerState) {
 			r.servers.of(background, r.instruments.servers, address).turn(background, r.instruments.servers, state)
 		},
@@ -253,10 +253,10 @@ func (r *Reporter) Trace() core.Trace {
 }
 
 // sent reports a batch, which was a round trip to Redis.
-func (r *Reporter) sent(ctx context.Context, batch *core.Call) {
+func (r *Reporter) sent(ctx context.Context, batch *core.Batch) {
 	s := r.servers.of(ctx, r.instruments.servers, batch.Server)
 	r.instruments.batchDuration.Record(ctx, batch.Elapsed.Seconds(), s.sent(core.FailureOf(batch.Err))...)
-	r.instruments.batchCalls.Record(ctx, int64(batch.Questions), s.measured...)
+	r.instruments.batchCalls.Record(ctx, int64(batch.Calls), s.measured...)
 	r.instruments.batchChecks.Record(ctx, int64(batch.Checks), s.measured...)
 	if batch.Err == nil {
 		s.answered(ctx, r.instruments.servers)

@@ -38,8 +38,8 @@ import (
 // silent is a store that does not answer.
 type silent struct{ core.Store }
 
-func (silent) Decide(context.Context, []core.Check, []core.Decision) error {
-	return errors.New("the store of 203.0.113.9 is down")
+func (silent) Decide(context.Context, []core.Call) (int, error) {
+	return 0, errors.New("the store of 203.0.113.9 is down")
 }
 
 // events are of all the kinds that there are.
@@ -112,9 +112,9 @@ func TestInstruments(t *testing.T) {
 		reporter.Observe(e)
 	}
 	trace := reporter.Trace()
-	trace.Call(core.Call{Server: "10.0.0.1:6379", Questions: 3, Checks: 5, Elapsed: 40 * time.Microsecond})
-	trace.Call(core.Call{Server: "10.0.0.1:6379", Questions: 1, Checks: 1, Elapsed: 100 * time.Millisecond, Err: errors.New("down")})
-	trace.Call(core.Call{Server: "/run/redis.sock", Questions: 200, Checks: 200, Elapsed: 2 * time.Second})
+	trace.Batch(core.Batch{Server: "10.0.0.1:6379", Calls: 3, Checks: 5, Elapsed: 40 * time.Microsecond})
+	trace.Batch(core.Batch{Server: "10.0.0.1:6379", Calls: 1, Checks: 1, Elapsed: 100 * time.Millisecond, Err: errors.New("down")})
+	trace.Batch(core.Batch{Server: "/run/redis.sock", Calls: 200, Checks: 200, Elapsed: 2 * time.Second})
 	trace.Breaker("10.0.0.1:6379", core.BreakerOpen)
 	trace.Repeated()
 	trace.Wait(core.Wait{Limit: core.Leaky(10, core.PerSecond(1)), Units: 1, Elapsed: 2 * time.Second})
@@ -283,7 +283,7 @@ func TestServersAreBounded(t *testing.T) {
 	reporter, meter := newReporter(t, telemetry.Options{MostServers: 2})
 	trace := reporter.Trace()
 	for i := range 1200 {
-		trace.Call(core.Call{Server: fmt.Sprintf("10.0.%d.%d:6379", i/256, i%256), Questions: 1})
+		trace.Batch(core.Batch{Server: fmt.Sprintf("10.0.%d.%d:6379", i/256, i%256), Calls: 1})
 		trace.Breaker(fmt.Sprintf("10.0.%d.%d:6379", i/256, i%256), core.BreakerOpen)
 	}
 	want := []string{
@@ -311,12 +311,12 @@ func TestAServerThatComesBackIsAskedAgain(t *testing.T) {
 				t.Errorf("reported %q, want that it is %s", got, state)
 			}
 		}
-		trace.Call(core.Call{Server: "10.0.0.1:6379"}) // which had begun before
+		trace.Batch(core.Batch{Server: "10.0.0.1:6379"}) // which had begun before
 		expect("open")
 		time.Sleep(2 * time.Minute)
-		trace.Call(core.Call{Server: "10.0.0.1:6379", Err: errors.New("down")})
+		trace.Batch(core.Batch{Server: "10.0.0.1:6379", Err: errors.New("down")})
 		expect("open")
-		trace.Call(core.Call{Server: "10.0.0.1:6379"})
+		trace.Batch(core.Batch{Server: "10.0.0.1:6379"})
 		expect("closed")
 	})
 }

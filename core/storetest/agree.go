@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"math"
 	"math/big"
 	"slices"
@@ -101,8 +100,8 @@ type history struct {
 // reserved is a check that was charged, as the model remembers it and as each store
 // does.
 type reserved struct {
-	charge  charge
-	moments []core.Moment
+	charge   charge
+	receipts []core.Receipt
 }
 
 // mostBack bounds the steps back of one history, since stores keep what they need
@@ -195,20 +194,19 @@ func (h *history) ask(t *rapid.T, peek bool) {
 	checks := h.drawQuestion(t)
 	want := h.model.decide(checks, h.now, peek)
 	t.Logf("at %v (peek %t): %s", time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"), peek, questionString(checks))
-	moments := make([][]core.Moment, len(h.stands))
+	receipts := make([][]core.Receipt, len(h.stands))
 	for i, s := range h.stands {
 		got := make([]core.Decision, len(checks))
-		ask := s.store.Decide
-		switch {
-		case peek:
-			ask = s.store.Peek
-		case h.now%2 == 0:
-			moments[i] = make([]core.Moment, len(checks))
-			ask = func(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
-				return s.store.Reserve(ctx, checks, decisions, moments[i])
-			}
+		if !peek && h.now%2 == 0 {
+			receipts[i] = make([]core.Receipt, len(checks))
 		}
-		if err := ask(t.Context(), checks, got); err != nil {
+		var err error
+		if peek {
+			got, err = s.limiter.PeekAll(t.Context(), checks...)
+		} else {
+			_, err = s.store.Decide(t.Context(), []core.Call{{Checks: checks, Decisions: got, Receipts: receipts[i]}})
+		}
+		if err != nil {
 			t.Fatalf("%T: %v", s.store, err)
 		}
 		for j := range want {
@@ -219,14 +217,14 @@ func (h *history) ask(t *rapid.T, peek bool) {
 		}
 	}
 	h.last = want[rapid.IntRange(0, len(want)-1).Draw(t, "waiting for")]
-	if !peek && moments[0] != nil {
-		h.remember(checks, want, moments)
+	if !peek && receipts[0] != nil {
+		h.remember(checks, want, receipts)
 	}
 }
 
 // remember keeps what was charged, to be settled later. Of several checks on one state
 // it keeps none: each settles what all of them have charged.
-func (h *history) remember(checks []core.Check, decisions []core.Decision, moments [][]core.Moment) {
+func (h *history) remember(checks []core.Check, decisions []core.Decision, receipts [][]core.Receipt) {
 	passed := true
 	for i, c := range checks {
 		passed = passed && (c.Shadow || decisions[i].Allowed)
@@ -246,8 +244,8 @@ func (h *history) remember(checks []core.Check, decisions []core.Decision, momen
 		if n.pace != nil {
 			r.charge.used = h.model.states[identity(c)].used(n, h.now)
 		}
-		for _, m := range moments {
-			r.moments = append(r.moments, m[i])
+		for _, own := range receipts {
+			r.receipts = append(r.receipts, own[i])
 		}
 		h.reserved = append(h.reserved, r)
 	}
@@ -284,7 +282,7 @@ func (h *history) settle(t *rapid.T) {
 	for j, s := range h.stands {
 		settlements := make([]core.Settlement, count)
 		for i, r := range chosen {
-			settlements[i] = core.Settlement{Check: r.charge.check, Cost: costs[i], At: r.moments[j]}
+			settlements[i] = core.Settlement{Check: r.charge.check, Cost: costs[i], Receipt: r.receipts[j]}
 		}
 		if err := s.store.Settle(t.Context(), settlements); err != nil {
 			t.Fatalf("%T: %v", s.store, err)

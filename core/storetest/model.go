@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -122,6 +123,7 @@ type found struct {
 }
 
 func (m *model) decideTogether(checks []core.Check, which []int, decisions []core.Decision, now int64, peek bool) {
+	peek = peek || !slices.ContainsFunc(which, func(i int) bool { return checks[i].Mode == core.Charge })
 	asked := make(map[string]int)
 	all := make([]found, len(which))
 	passed := true

@@ -126,9 +126,9 @@ func (s *stand) peekAt(t rapid.TB, wait time.Duration, checks ...core.Check) []c
 	t.Helper()
 	s.wait(wait)
 	defer s.wait(-wait)
-	d := make([]core.Decision, len(checks))
-	if err := s.store.Peek(tContext(t), checks, d); err != nil {
-		t.Fatalf("Peek(%s): %v", questionString(checks), err)
+	d, err := s.limiter.PeekAll(tContext(t), checks...)
+	if err != nil {
+		t.Fatalf("PeekAll(%s): %v", questionString(checks), err)
 	}
 	return d
 }

@@ -19,17 +19,15 @@ type instants struct {
 }
 
 // Decide implements [core.Store].
-func (s *instants) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
-	return s.Reserve(ctx, checks, decisions, make([]core.Moment, len(checks)))
-}
-
-// Reserve implements [core.Store].
-func (s *instants) Reserve(ctx context.Context, checks []core.Check, decisions []core.Decision, moments []core.Moment) error {
-	before := s.now()
-	if err := s.Store.Reserve(ctx, checks, decisions, moments); err != nil {
-		return err
+func (s *instants) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
+	first, before := &calls[0], s.now()
+	if first.Receipts == nil {
+		first.Receipts = make([]core.Receipt, len(first.Checks))
 	}
-	decided := time.Duration(moments[0].At) * time.Microsecond
+	if answered, err = s.Store.Decide(ctx, calls); err != nil {
+		return 0, err
+	}
+	decided := time.Duration(first.Receipts[0].At) * time.Microsecond
 	if s.behind.Load() == nil {
 		behind := decided - (before+s.now())/2
 		s.behind.CompareAndSwap(nil, &behind) // the first one stays, so that all are in the store's order
@@ -39,7 +37,7 @@ func (s *instants) Reserve(ctx context.Context, checks []core.Check, decisions [
 		a.instant = decided - *s.behind.Load()
 		a.visitor.Unlock()
 	}
-	return nil
+	return answered, nil
 }
 
 // inOrder compares two answers by when their requests were decided.

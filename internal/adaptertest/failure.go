@@ -222,18 +222,11 @@ func (p *partly) without(checks []core.Check) error {
 	return &core.UnansweredError{Checks: lost, Err: cmp.Or(p.err, errDown)}
 }
 
-func (p *partly) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
-	if err := p.without(checks); err != nil {
-		return err
+func (p *partly) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
+	if err := p.without(calls[0].Checks); err != nil {
+		return 0, err
 	}
-	return p.Store.Decide(ctx, checks, decisions)
-}
-
-func (p *partly) Reserve(ctx context.Context, checks []core.Check, decisions []core.Decision, moments []core.Moment) error {
-	if err := p.without(checks); err != nil {
-		return err
-	}
-	return p.Store.Reserve(ctx, checks, decisions, moments)
+	return p.Store.Decide(ctx, calls)
 }
 
 func testPartialFailure(t *testing.T, s *suite) {

@@ -35,12 +35,14 @@ type store struct {
 	settled   [][]int // what each call to settle was told, by check
 }
 
-func (s *store) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
-	s.questions = append(s.questions, slices.Clone(checks))
-	if s.failure != nil {
-		return s.failure
+func (s *store) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
+	if slices.ContainsFunc(calls[0].Checks, func(c core.Check) bool { return c.Mode != core.Condition }) { // it is no Peek
+		s.questions = append(s.questions, slices.Clone(calls[0].Checks))
 	}
-	return s.Store.Decide(ctx, checks, decisions)
+	if s.failure != nil {
+		return 0, s.failure
+	}
+	return s.Store.Decide(ctx, calls)
 }
 
 // fixture is what a case needs besides the adapter.

@@ -44,14 +44,6 @@ func (s *store) Settle(ctx context.Context, settlements []core.Settlement) error
 	return s.Store.Settle(ctx, settlements)
 }
 
-func (s *store) Reserve(ctx context.Context, checks []core.Check, decisions []core.Decision, moments []core.Moment) error {
-	s.questions = append(s.questions, slices.Clone(checks))
-	if s.failure != nil {
-		return s.failure
-	}
-	return s.Store.Reserve(ctx, checks, decisions, moments)
-}
-
 // hundred admits a hundred units an hour.
 func hundred() core.Limit { return core.FixedWindow(100, time.Hour).Named("hundred") }
 

@@ -57,14 +57,14 @@ func testCandidate(t *testing.T, s *suite) {
 // shadeless answers all but shadow checks, as a cluster does whose one server is down.
 type shadeless struct{ core.Store }
 
-func (s *shadeless) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
-	err := s.Store.Decide(ctx, checks, decisions)
-	for i := range checks {
-		if checks[i].Shadow {
-			decisions[i] = core.Decision{Limit: checks[i].Limit, Degraded: true}
+func (s *shadeless) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
+	answered, err = s.Store.Decide(ctx, calls)
+	for i, check := range calls[0].Checks {
+		if check.Shadow {
+			calls[0].Decisions[i] = core.Decision{Limit: check.Limit, Degraded: true}
 		}
 	}
-	return err
+	return answered, err
 }
 
 func testUnansweredShadow(t *testing.T, s *suite) {

@@ -212,9 +212,9 @@ func testShadowHoldsNobody(t *testing.T, s *suite) {
 // slow takes a while to answer.
 type slow struct{ core.Store }
 
-func (s slow) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
+func (s slow) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
 	time.Sleep(7 * time.Millisecond) // in a bubble, where time is what it is said to be
-	return s.Store.Decide(ctx, checks, decisions)
+	return s.Store.Decide(ctx, calls)
 }
 
 func testElapsed(t *testing.T, s *suite) {

@@ -108,12 +108,8 @@ func TestQuotaStartsAnewAfterADay(t *testing.T) {
 // down is a store that does not answer.
 type down struct{ *core.Memory }
 
-func (down) Decide(context.Context, []core.Check, []core.Decision) error {
-	return core.TimedOut
-}
-
-func (down) Reserve(context.Context, []core.Check, []core.Decision, []core.Moment) error {
-	return core.TimedOut
+func (down) Decide(context.Context, []core.Call) (answered int, err error) {
+	return 0, core.TimedOut
 }
 
 func TestOutage(t *testing.T) {

@@ -88,7 +88,7 @@ var frameworks = map[string]func(http.Handler, *core.Limiter, ratelimit.Options,
 // broken is a store that cannot answer.
 type broken struct{ core.Store }
 
-func (broken) Decide(context.Context, []core.Check, []core.Decision) error { return errors.New("down") }
+func (broken) Decide(context.Context, []core.Call) (int, error) { return 0, errors.New("down") }
 
 // one admits one call of each caller in a minute.
 func one() ratelimit.Policy {

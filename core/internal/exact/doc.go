@@ -9,15 +9,15 @@
 // afterwards.
 //
 // Instants are microseconds since 1970, and waits are microseconds. Costs are events, between 0 and
-// the capacity. All numbers stay below 2^53, where Lua's arithmetic is exact: the scripts in
-// core/lua do the same up to the Usage, and the functions here are the reference for them.
+// the capacity. All numbers stay below 2^53, where Lua's arithmetic is exact: the scripts of
+// package script do the same up to the Usage, and the functions here are the reference for them.
 //
 // A Spec never changes, so any number of goroutines may use it at once. States and Pasts belong to
 // one goroutine at a time.
 //
 // # The algorithms
 //
-// An algorithm is known in its file here, in its file in core/lua, and in the table in
+// An algorithm is known in its file here, in its file of package script, and in the table in
 // algorithm.go. Nothing else asks which algorithm a limit has: it asks the table what holds for
 // the algorithm.
 package exact

@@ -1,10 +1,13 @@
-package core
+package script
 
 import (
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Whatever a server replies, the questions of a batch get an error, or the numbers that
@@ -19,9 +22,9 @@ func FuzzReply(f *testing.F) {
 	f.Add("  1", uint8(0), uint8(0), true)
 	f.Fuzz(func(t *testing.T, reply string, first, second uint8, instant bool) {
 		numbers := []int{1 + int(first%4), 1 + int(second%4)}
-		reader := numberReader{rest: reply}
-		shares := []string{reader.cut(numbers[0]), reader.cut(numbers[1])}
-		if _, ok := reader.end(instant); !ok {
+		reader := NewReader(reply)
+		shares := []string{reader.Cut(numbers[0]), reader.Cut(numbers[1])}
+		if _, ok := reader.End(instant); !ok {
 			return
 		}
 		var joined strings.Builder
@@ -45,36 +48,34 @@ func TestRepliesOfTheWrongLength(t *testing.T) {
 	for reply, ok := range map[string]bool{
 		"1 2 3": true, "1 2! 3": true, "1 2 3 4": false, "1 2 3 ": true, "1 2 3  ": false, "1": false, "": false, "x 2 3": false,
 	} {
-		reader := numberReader{rest: reply}
-		reader.cut(1)
-		reader.cut(2)
-		if _, got := reader.end(false); got != ok {
+		reader := NewReader(reply)
+		reader.Cut(1)
+		reader.Cut(2)
+		if _, got := reader.End(false); got != ok {
 			t.Errorf("%q: %v, want %v", reply, got, ok)
 		}
 	}
 }
 
-// Whatever numbers a server replies, there is a decision, or an error.
+// Whatever numbers a server replies, there is an answer, or an error.
 func FuzzUsage(f *testing.F) {
 	f.Add(int64(0), int64(0), int64(0), int64(0), 1)
 	f.Add(int64(-1), int64(1)<<62, int64(-1)<<63, int64(1), 0)
 	f.Add(int64(1)<<53, int64(1)<<53, int64(1)<<53, int64(1)<<53, 10)
 	f.Fuzz(func(_ *testing.T, a, b, c, d int64, cost int) {
-		store := &Redis{}
-		for _, limit := range []Limit{
-			Leaky(10, PerSecond(1)), Shaping(10, Per(7, 3*time.Second)), TokenBucket(10, PerDay(1)), GCRA(10, PerSecond(700_000)),
-			FixedWindow(10, time.Minute), SlidingWindow(10, time.Minute), SlidingLog(10, time.Minute),
-		} {
+		for algorithm := range exact.All() {
+			spec := exact.NewSpec(exact.Params{Algorithm: algorithm, Capacity: 10, Events: 10, Period: 7 * time.Second}, nil)
 			words := make([]string, 0, 4)
-			for _, n := range []int64{a, b, c, d}[:limit.spec.Algorithm.Observed()] {
+			for _, n := range []int64{a, b, c, d}[:algorithm.Observed()] {
 				words = append(words, strconv.FormatInt(n, 10))
 			}
-			for _, peek := range []bool{false, true} {
-				q := newQuestion([]Check{{Key: "key", Limit: limit, Cost: max(0, cost)}}, peek)
-				if err := store.observed(q.groups, strings.Join(words, " "), int(uint16(a))); err == nil {
-					answer(q.groups[0], make([]Decision, 1), passed(q.groups[0]), peek)
+			for _, condition := range []bool{false, true} {
+				var asked call.Call
+				asked.Set([]call.Check{{Key: "key", Spec: spec, Units: max(0, cost), Condition: condition}})
+				ignore := func(*call.Check, Mark) {}
+				if err := Observe(asked.Groups, strings.Join(words, " "), int(uint16(a)), ignore); err == nil {
+					asked.Checks[0].Answer(call.Decide(asked.Groups[0]), condition)
 				}
-				q.free()
 			}
 		}
 	})

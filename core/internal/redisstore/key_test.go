@@ -1,18 +1,25 @@
-package core
+package redisstore
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
-var keyLimits = []Limit{
-	Leaky(10, PerSecond(1)), Leaky(1, PerSecond(1)), TokenBucket(10, PerSecond(1)), GCRA(10, PerSecond(1)),
-	Shaping(10, PerSecond(1)), FixedWindow(10, time.Second), SlidingWindow(10, time.Second), SlidingLog(10, time.Second),
-	Leaky(10, PerSecond(1)).Named("a"), Leaky(10, PerSecond(1)).Named("b"), FixedWindow(10, time.Second).Named("a"),
-	Leaky(10, PerSecond(1)).Named("leaky:10:1/s"), Leaky(10, PerSecond(1)).Named("shadow"),
+var keySpecs = []*exact.Spec{
+	spec(exact.Leaky, 10, 1, time.Second), spec(exact.Leaky, 1, 1, time.Second), spec(exact.TokenBucket, 10, 1, time.Second),
+	spec(exact.GCRA, 10, 1, time.Second), spec(exact.Shaping, 10, 1, time.Second), spec(exact.FixedWindow, 10, 10, time.Second),
+	spec(exact.SlidingWindow, 10, 10, time.Second), spec(exact.SlidingLog, 10, 10, time.Second),
+	named("a", exact.Leaky), named("b", exact.Leaky), named("a", exact.FixedWindow), named("leaky:10:1/s", exact.Leaky), named("shadow", exact.Leaky),
+}
+
+// named returns the spec of a limit with a name.
+func named(name string, algorithm exact.Algorithm) *exact.Spec {
+	p := exact.Params{Algorithm: algorithm, Name: name, Capacity: 10, Events: 10, Period: time.Second}
+	return exact.NewSpec(p, exact.NewSpec(p.Identity(), nil))
 }
 
 // Different subjects never make one key, whatever is in them, and a key has the
@@ -38,10 +45,10 @@ func FuzzKeys(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two string) {
 		seen := make(map[string]string)
 		for _, subject := range []string{one, two} {
-			for i := range keyLimits {
-				for _, shadow := range []bool{false, true} {
-					key := string(appendKey(nil, "prefix", subject, (&Check{Limit: keyLimits[i], Shadow: shadow}).spec()))
-					what := subject + "\x00" + keyLimits[i].String() + map[bool]string{true: " shadow"}[shadow]
+			for _, spec := range keySpecs {
+				for _, own := range []*exact.Spec{spec, spec.Shadow()} {
+					key := string(appendKey(nil, "prefix", subject, own))
+					what := subject + "\x00" + spec.String() + map[bool]string{true: " shadow"}[own.IsShadow()]
 					if other, taken := seen[key]; taken && other != what {
 						t.Fatalf("%q and %q have the key %q", other, what, key)
 					}
@@ -70,13 +77,12 @@ func checkKey(t *testing.T, key, subject string) {
 }
 
 func TestKeyOfALongSubject(t *testing.T) {
-	limit := Leaky(10, PerSecond(1))
 	for subject, want := range map[string]string{
 		"ip:203.0.113.9":             "ratelimit:{ip:203.0.113.9}:leaky:10:1/s",
 		"user:a b":                   "ratelimit:{user:a%20b}:leaky:10:1/s",
 		strings.Repeat("secret", 30): "ratelimit:{#rlEu5rHv3cg1bwL3m-Z419gpqWXkOWtfjCZh7EI5XAU}:leaky:10:1/s",
 	} {
-		if got := string(appendKey(nil, "ratelimit", subject, limit.spec)); got != want {
+		if got := string(appendKey(nil, "ratelimit", subject, keySpecs[0])); got != want {
 			t.Errorf("the key of %q is %q, want %q", subject, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package core
+package redisstore
 
 import (
 	"context"
@@ -9,26 +9,27 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // Close returns when all has ended that was begun before: no settlement, and no charge
 // that is given back, is cut off.
-func TestCloseDrainsWhatIsNoQuestion(t *testing.T) {
-	limit := Leaky(10, PerHour(1))
+func TestCloseDrainsWhatIsNoCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		held  string // what the server takes its time for
-		begin func(context.Context, *Redis) error
+		begin func(context.Context, *Store) error
 	}{
-		"a settlement": {"settle", func(ctx context.Context, r *Redis) error {
-			return r.Settle(ctx, []Settlement{{Check: Check{Key: "key", Limit: limit, Cost: 5}}})
+		"a settlement": {"settle", func(ctx context.Context, r *Store) error {
+			return r.Settle(ctx, correction("key", hourly, -5))
 		}},
-		"a reset": {"reset", func(ctx context.Context, r *Redis) error { return r.Reset(ctx, "key", []Limit{limit}) }},
-		"what a refused question gives back": {"settle", func(ctx context.Context, r *Redis) error {
-			checks := []Check{{Key: "key", Limit: limit, Cost: 1}, {Key: "full", Limit: limit, Cost: 1}}
-			decisions := make([]Decision, 2)
-			err := r.Decide(ctx, checks, decisions)
-			if err == nil && (!decisions[0].Allowed || decisions[1].Allowed) {
-				err = errors.New("want a refusal by the second limit")
+		"a reset": {"reset", func(ctx context.Context, r *Store) error { return r.Reset(ctx, "key", []*exact.Spec{hourly}) }},
+		"what a denied call gives back": {"settle", func(ctx context.Context, r *Store) error {
+			asked, err := decide(ctx, r, call.Check{Key: "key", Spec: hourly, Units: 1}, call.Check{Key: "full", Spec: hourly, Units: 1})
+			if err == nil && (!asked.Checks[0].Fits || asked.Checks[1].Fits) {
+				err = errors.New("want a denial by the second limit")
 			}
 			return err
 		}},
@@ -45,7 +46,7 @@ func TestCloseDrainsWhatIsNoQuestion(t *testing.T) {
 						return "0", nil
 					case command.Args()[2] == 2:
 						return "", errCrossSlot // as a cluster in disguise
-					case word(command, "ratelimit:{full}:"+limit.Name()):
+					case word(command, "ratelimit:{full}:"+hourly.Label()):
 						return "36000000000 1700000000000000", nil
 					}
 					return "0 1700000000000000", nil
@@ -63,7 +64,7 @@ func TestCloseDrainsWhatIsNoQuestion(t *testing.T) {
 					t.Error("Close has not waited")
 				default:
 				}
-				if err := c.begin(t.Context(), r); !errors.Is(err, errClosed) {
+				if err := c.begin(t.Context(), r); !errors.Is(err, failure.ErrClosed) {
 					t.Errorf("begun after Close: %v", err)
 				}
 				close(release)
@@ -109,10 +110,10 @@ func TestServerThatIsFoundAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := r.serverAt(clientAt(t, "10.0.0.1:6379", answer))
-	if err := s.checks.Do(t.Context(), s.checks.NewCall()); !errors.Is(err, errClosed) {
+	if err := s.checks.Do(t.Context(), s.checks.NewCall()); !errors.Is(err, failure.ErrClosed) {
 		t.Errorf("a check after Close: %v", err)
 	}
-	if err := s.settlements.Do(t.Context(), s.settlements.NewCall()); !errors.Is(err, errClosed) {
+	if err := s.settlements.Do(t.Context(), s.settlements.NewCall()); !errors.Is(err, failure.ErrClosed) {
 		t.Errorf("a settlement after Close: %v", err)
 	}
 }

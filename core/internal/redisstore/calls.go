@@ -1,11 +1,13 @@
-package core
+package redisstore
 
 import (
 	"sync"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// calls counts what a store has begun and not ended yet, besides flights: what takes
+// calls counts what a store has begun and not ended yet, besides batches: what takes
 // several of them, and what takes none. The zero value counts nothing.
 type calls struct {
 	mu     sync.Mutex
@@ -19,7 +21,7 @@ func (c *calls) begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return errClosed
+		return failure.ErrClosed
 	}
 	c.open++
 	return nil

@@ -1,4 +1,9 @@
-package core
+// Package script is the Lua that decides calls and carries out settlements in Redis: whole scripts, what
+// goes into one, and what comes back.
+//
+// A script is assembled from the files in lua for the algorithms that a batch uses. The whole ones stand
+// in testdata as they are sent. The arithmetic in them is that of package exact.
+package script
 
 import (
 	"crypto/sha1"
@@ -13,45 +18,48 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// script is the Lua that decides questions about some set of algorithms.
-type script struct {
-	source string
-	hash   string // what EVALSHA calls it
+// Script is the Lua of a task for some set of algorithms.
+type Script struct {
+	Source string
+	Hash   string // what EVALSHA calls it
 }
 
-// set is a set of algorithms, a bit for each.
-type set uint8
+// Set is a set of algorithms, a bit for each.
+type Set uint8
 
-func setOf(a exact.Algorithm) set { return 1 << (a - 1) }
+// SetOf returns the set that has one algorithm.
+func SetOf(a exact.Algorithm) Set { return 1 << (a - 1) }
 
 // algorithms returns the members of a set, in order.
-func (s set) algorithms() []exact.Algorithm {
+func (s Set) algorithms() []exact.Algorithm {
 	var members []exact.Algorithm
 	for a := range exact.All() {
-		if s&setOf(a) != 0 {
+		if s&SetOf(a) != 0 {
 			members = append(members, a)
 		}
 	}
 	return members
 }
 
-// allSets is how many sets there are.
-const allSets = 1 << exact.Count
+// Sets is how many sets there are.
+const Sets = 1 << exact.Count
 
-// task is what a script does with the algorithms it has.
-type task uint8
+// Task is what a script does with the algorithms that it has.
+type Task uint8
 
+// The tasks.
 const (
-	decide task = iota
-	settle
-	tasks // how many there are
+	Decide Task = iota // calls
+	Settle             // corrections
+	Tasks              // how many there are
 )
 
-func (t task) file() string { return [tasks]string{"decide", "settle"}[t] }
+func (t Task) file() string { return [Tasks]string{"decide", "settle"}[t] }
 
-// newScript assembles the script of a task for a set of algorithms. Values never
-// become part of it, so there are no more scripts than sets.
-func newScript(of set, injectedClock bool, does task) *script {
+// New assembles the script of a task for a set of algorithms. Values never become part of it, so there
+// are no more scripts than sets. With an injected clock, which is for tests, the last argument of a
+// call is the time.
+func New(of Set, injectedClock bool, does Task) *Script {
 	clock := "time"
 	if injectedClock {
 		clock = "clock"
@@ -62,14 +70,14 @@ func newScript(of set, injectedClock bool, does task) *script {
 	}
 	source := a.String()
 	sum := sha1.Sum([]byte(source)) // SHA-1 is how Redis names scripts
-	return &script{source: source, hash: hex.EncodeToString(sum[:])}
+	return &Script{Source: source, Hash: hex.EncodeToString(sum[:])}
 }
 
 // assembly is a script for a set of algorithms that is being put together.
 type assembly struct {
 	strings.Builder
 
-	of set
+	of Set
 }
 
 // include appends a file, and what it includes. Some names stand for parts of the
@@ -153,7 +161,7 @@ func partOf(file, name string) string {
 func luaFile(name string) string {
 	text, err := lua.ReadFile("lua/" + name + ".lua")
 	if err != nil {
-		panic("core: " + err.Error()) // a file that go:embed has not found
+		panic("script: " + err.Error()) // a file that go:embed has not found
 	}
 	return string(text)
 }

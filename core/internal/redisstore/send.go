@@ -1,32 +1,33 @@
-package core
+package redisstore
 
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
+	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
 // sendChecks has a server decide a batch of checks.
-func (r *Redis) sendChecks(ctx *batch.Context, s *server, groups []*requestGroup) error {
+func (r *Store) sendChecks(ctx *batch.Context, s *server, groups []*requestGroup) error {
 	s.sending.Add(1)
 	defer s.sending.Add(-1)
-	return r.send(ctx, s, decide, groups)
+	return r.send(ctx, s, script.Decide, groups)
 }
 
 // sendSettlements has a server carry out a batch of corrections.
-func (r *Redis) sendSettlements(ctx *batch.Context, s *server, groups []*requestGroup) error {
+func (r *Store) sendSettlements(ctx *batch.Context, s *server, groups []*requestGroup) error {
 	s.sending.Add(1)
 	defer s.sending.Add(-1)
-	return r.send(ctx, s, settle, groups)
+	return r.send(ctx, s, script.Settle, groups)
 }
 
 // send sends a batch, as one script call where that is possible.
-func (r *Redis) send(ctx *batch.Context, s *server, does task, groups []*requestGroup) error {
+func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*requestGroup) error {
 	if len(groups) > 1 && !r.packs() {
 		return r.sendPipelined(ctx, s, does, groups)
 	}
@@ -36,7 +37,7 @@ func (r *Redis) send(ctx *batch.Context, s *server, does task, groups []*request
 	case redis.HasErrorPrefix(a.err, "CROSSSLOT"): // a cluster behind a proxy
 		r.unpackable.Store(true)
 		return r.sendPipelined(ctx, s, does, groups)
-	case does == decide && a.err != nil && kindOf(a.err) == OutOfMemory: // nothing was charged, and a denial needs no memory
+	case does == script.Decide && a.err != nil && kindOf(a.err) == failure.OutOfMemory: // nothing was charged, and a denial needs no memory
 		return r.sendPipelined(ctx, s, does, groups)
 	}
 	a.err = r.explain(ctx, s, a.err)
@@ -44,7 +45,7 @@ func (r *Redis) send(ctx *batch.Context, s *server, does task, groups []*request
 }
 
 // packs reports whether requests about different keys may share a script call.
-func (r *Redis) packs() bool { return r.topology.Packs() && !r.unpackable.Load() }
+func (r *Store) packs() bool { return r.topology.Packs() && !r.unpackable.Load() }
 
 // scriptCall is the words of a script call, to be used again.
 type scriptCall struct{ words []any }
@@ -58,17 +59,17 @@ func (c *scriptCall) free() {
 }
 
 // sendPacked sends a batch as one script call.
-func (r *Redis) sendPacked(ctx *batch.Context, s *server, does task, groups []*requestGroup) (a scriptReply) {
+func (r *Store) sendPacked(ctx *batch.Context, s *server, does script.Task, groups []*requestGroup) (a scriptReply) {
 	c := scriptCalls.Get().(*scriptCall) //nolint:forcetypeassert // the pool holds nothing else
 	defer c.free()
-	var script *script
-	script, a.instant = r.appendCall(c, does, groups)
+	var called *script.Script
+	called, a.instant = r.appendCall(c, does, groups)
 	mark(ctx, c.words)
-	c.words[0], c.words[1] = "evalsha", script.hash
+	c.words[0], c.words[1] = "evalsha", called.Hash
 	a.text, a.err = r.process(ctx, s, c.words)
 	if redis.HasErrorPrefix(a.err, "NOSCRIPT") { // at first, and after a restart, a flush or a failover
 		ctx.SendAgain()
-		c.words[0], c.words[1] = "eval", script.source
+		c.words[0], c.words[1] = "eval", called.Source
 		a.text, a.err = r.process(ctx, s, c.words)
 	}
 	return a
@@ -80,7 +81,7 @@ func mark(ctx *batch.Context, call []any) {
 	call[last] = ctx.Mark(call[last])
 }
 
-func (r *Redis) process(ctx *batch.Context, s *server, call []any) (string, error) {
+func (r *Store) process(ctx *batch.Context, s *server, call []any) (string, error) {
 	command := redis.NewStringCmd(ctx, call...)
 	_ = r.caller(s).Process(ctx, command) // the command carries the error
 	if r.redirected(ctx, command.Err()) {
@@ -93,15 +94,15 @@ func (r *Redis) process(ctx *batch.Context, s *server, call []any) (string, erro
 
 // sendPipelined sends a batch as a script call for each request in one pipeline: in a cluster,
 // where keys cannot share a call.
-func (r *Redis) sendPipelined(ctx *batch.Context, s *server, does task, groups []*requestGroup) error {
+func (r *Store) sendPipelined(ctx *batch.Context, s *server, does script.Task, groups []*requestGroup) error {
 	ctx.SendAgain() // it may have been sent packed before
-	commands, scripts, answers := make([]*redis.StringCmd, len(groups)), make([]*script, len(groups)), make([]scriptReply, len(groups))
+	commands, scripts, answers := make([]*redis.StringCmd, len(groups)), make([]*script.Script, len(groups)), make([]scriptReply, len(groups))
 	client := r.caller(s)
 	pipeline := client.Pipeline()
 	for i := range groups {
 		var c scriptCall
 		scripts[i], answers[i].instant = r.appendCall(&c, does, groups[i:i+1])
-		c.words[0], c.words[1] = "evalsha", scripts[i].hash
+		c.words[0], c.words[1] = "evalsha", scripts[i].Hash
 		if i == 0 {
 			mark(ctx, c.words)
 		}
@@ -119,7 +120,7 @@ func (r *Redis) sendPipelined(ctx *batch.Context, s *server, does task, groups [
 			continue
 		}
 		call := command.Args()
-		call[0], call[1] = "eval", scripts[i].source
+		call[0], call[1] = "eval", scripts[i].Source
 		commands[i] = redis.NewStringCmd(ctx, call...)
 		_ = again.Process(ctx, commands[i])
 	}
@@ -159,50 +160,35 @@ func execute(ctx context.Context, pipeline redis.Pipeliner, commands []*redis.St
 
 // appendCall appends the words of a script call for a batch, with room for the first two, and
 // returns whether they ask for the instant of the decision.
-func (r *Redis) appendCall(c *scriptCall, does task, groups []*requestGroup) (s *script, instant bool) {
-	keys, of := 0, set(0)
-	instant = does == decide && !groups[0].Alone() // of a call whose caller leaves, what was charged is given back
+func (r *Store) appendCall(c *scriptCall, does script.Task, groups []*requestGroup) (s *script.Script, instant bool) {
+	keys, of := 0, script.Set(0)
+	instant = does == script.Decide && !groups[0].Alone() // of a call whose caller leaves, what was charged is given back
 	for _, g := range groups {
 		q := g.Question()
-		keys += len(q.keys)
-		of |= q.of
-		instant = instant || q.instant
+		keys += len(q.Keys)
+		of |= q.Of
+		instant = instant || q.Instant
 	}
 	c.words = append(c.words, nil, nil, keys)
 	for _, g := range groups {
-		c.words = append(c.words, g.Question().keys...)
+		c.words = append(c.words, g.Question().Keys...)
 	}
 	for _, g := range groups {
-		c.words = appendArguments(c.words, g)
+		c.words = g.Question().AppendArguments(c.words, g.Len())
 	}
 	if instant {
 		c.words = append(c.words, "at")
 	}
-	if r.clock != nil {
-		c.words = append(c.words, r.clock())
+	if r.Clock != nil {
+		c.words = append(c.words, r.Clock())
 	}
 	return r.script(does, of), instant
-}
-
-// appendArguments appends those of a group. If it is asked several times, how often follows each
-// cost.
-func appendArguments(into []any, g *requestGroup) []any {
-	start := len(into)
-	into = append(into, g.Question().arguments...)
-	if times := max(g.Len(), g.Question().times); times > 1 {
-		for i := start + 1; i < len(into); i += 2 {
-			if cost, ok := into[i].(int64); ok { // otherwise it is a list of them
-				into[i] = strconv.FormatInt(cost, 10) + " " + strconv.Itoa(times)
-			}
-		}
-	}
-	return into
 }
 
 // redirected reports whether a node has refused a call because the key is, or is about to be, on
 // another one, or because the node is gone. Then nothing was charged, and the cluster's client
 // finds the way. After any failure but that it learns anew who has which slots.
-func (r *Redis) redirected(ctx context.Context, err error) bool {
+func (r *Store) redirected(ctx context.Context, err error) bool {
 	cluster := r.topology.Cluster
 	if cluster == nil || err == nil || redis.HasErrorPrefix(err, "NOSCRIPT") {
 		return false

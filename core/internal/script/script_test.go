@@ -1,4 +1,4 @@
-package core
+package script
 
 import (
 	"flag"
@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-var rewriteScripts = flag.Bool("rewrite-scripts", false, "write testdata/scripts")
+var rewriteScripts = flag.Bool("rewrite-scripts", false, "write testdata")
 
-// The scripts stand in testdata/scripts as they are sent: whole, so that they can be read, checked by a
-// linter, and run by redis-cli --eval. Those for fewer algorithms leave out what is the others'. go test ./core -run Scripts -rewrite-scripts writes them.
+// The scripts stand in testdata as they are sent: whole, so that they can be read, checked by a
+// linter, and run by redis-cli --eval. Those for fewer algorithms leave out what is the others'. go test ./core/internal/script -rewrite-scripts writes them.
 func TestScriptsStandInFiles(t *testing.T) {
 	scripts := make(map[string]string)
-	for does := range tasks {
-		scripts[does.file()+".lua"] = newScript(allSets-1, false, does).source
+	for does := range Tasks {
+		scripts[does.file()+".lua"] = New(Sets-1, false, does).Source
 	}
-	const directory = "testdata/scripts"
+	const directory = "testdata"
 	if *rewriteScripts {
 		if err := os.MkdirAll(directory, 0o755); err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func TestScriptsStandInFiles(t *testing.T) {
 			continue
 		}
 		if got := strings.ReplaceAll(string(text), "\r\n", "\n"); got != source {
-			t.Errorf("%s is not what is sent: run go test ./core -run Scripts -rewrite-scripts", name)
+			t.Errorf("%s is not what is sent: run go test ./core/internal/script -rewrite-scripts", name)
 		}
 	}
 }

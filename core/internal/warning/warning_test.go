@@ -1,4 +1,4 @@
-package core
+package warning
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ func TestAWarningIsLoggedAtFirstAndThenOnceInAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		var w warning
+		var w Warning
 		expect := func(want string) {
 			t.Helper()
 			if got := log.String(); strings.Count(got, "\n") != strings.Count(want, "unlogged") || !strings.Contains(got, want) {
@@ -22,14 +22,14 @@ func TestAWarningIsLoggedAtFirstAndThenOnceInAWhile(t *testing.T) {
 			log.Reset()
 		}
 		for range 3 {
-			w.log(logger, "something is wrong", slog.String("limit", "api"))
+			w.Log(logger, "something is wrong", slog.String("limit", "api"))
 		}
 		expect(`level=WARN msg="something is wrong" limit=api unlogged=0`)
 		time.Sleep(quiet - 1)
-		w.log(logger, "something is wrong")
+		w.Log(logger, "something is wrong")
 		expect("")
 		time.Sleep(time.Nanosecond)
-		w.log(logger, "something is wrong")
+		w.Log(logger, "something is wrong")
 		expect("unlogged=3")
 	})
 }

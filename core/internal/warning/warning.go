@@ -1,4 +1,4 @@
-package core
+package warning
 
 import (
 	"log/slog"
@@ -9,14 +9,14 @@ import (
 // quiet is for how long a warning is not repeated.
 const quiet = 10 * time.Second
 
-// warning is one that there may be reason for with every question while something is
+// Warning is one that there may be reason for with every question while something is
 // wrong. It is logged at first, and then once in a while. The zero value is ready to use.
-type warning struct {
+type Warning struct {
 	next     atomic.Int64 // when it may be logged again, in Unix nanoseconds
 	unlogged atomic.Int64 // how often it was not since it was last
 }
 
-func (w *warning) log(logger *slog.Logger, message string, attributes ...any) {
+func (w *Warning) Log(logger *slog.Logger, message string, attributes ...any) {
 	now, next := time.Now().UnixNano(), w.next.Load()
 	if now < next || !w.next.CompareAndSwap(next, now+int64(quiet)) {
 		w.unlogged.Add(1)

@@ -1,4 +1,4 @@
-package core
+package redisstore
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // location is whether a cluster's client knows yet which servers there are. The zero value is that
@@ -27,7 +29,7 @@ type fetch struct {
 
 // locate returns the client of the server that has a hash tag. The map of a cluster is fetched
 // first, in a time of its own: a caller waits for it as for any connection.
-func (r *Redis) locate(ctx context.Context, tag string) (*redis.Client, error) {
+func (r *Store) locate(ctx context.Context, tag string) (*redis.Client, error) {
 	if r.topology.Cluster != nil && !r.location.known.Load() {
 		if err := r.waitForMap(ctx, tag); err != nil {
 			return nil, err
@@ -38,22 +40,22 @@ func (r *Redis) locate(ctx context.Context, tag string) (*redis.Client, error) {
 }
 
 // waitForMap returns when the map of the cluster is known, or with the reason why it is not.
-func (r *Redis) waitForMap(ctx context.Context, tag string) error {
+func (r *Store) waitForMap(ctx context.Context, tag string) error {
 	f := r.fetchMap(tag)
-	patience := time.NewTimer(r.patience - time.Since(f.began))
+	patience := time.NewTimer(r.Patience - time.Since(f.began))
 	defer patience.Stop()
 	select {
 	case <-f.done:
 		return f.err
 	case <-ctx.Done():
-		return unsent(GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+		return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	case <-patience.C:
-		return unsent(Unreachable, "core: no connection to the redis cluster within %v: %w", r.patience, context.DeadlineExceeded)
+		return failure.Unsent(failure.Unreachable, "core: no connection to the redis cluster within %v: %w", r.Patience, context.DeadlineExceeded)
 	}
 }
 
 // fetchMap begins to fetch the map of the cluster, unless somebody is at it.
-func (r *Redis) fetchMap(tag string) *fetch {
+func (r *Store) fetchMap(tag string) *fetch {
 	l := &r.location
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,4 +1,4 @@
-package core
+package redisstore
 
 import (
 	"context"
@@ -12,13 +12,12 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
+	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
 const (
-	defaultInFlight = 2
 	// inFlightSettlements is how many batches of settlements may be under way to one server.
 	inFlightSettlements = 1
-	defaultMaxWaiting   = 65_536
 	// fullBatch is how much a batch weighs at most: what Redis decides in about a millisecond,
 	// during which it does nothing else.
 	fullBatch = 256
@@ -30,6 +29,12 @@ const (
 	queueBudgets = 10
 	// connectTimeout bounds how long a connection is being opened, if the client does not.
 	connectTimeout = 30 * time.Second
+)
+
+type (
+	lane         = batch.Lane[script.Request, script.Reply]
+	requestCall  = batch.Call[script.Request, script.Reply]
+	requestGroup = batch.Group[script.Request, script.Reply]
 )
 
 // server is one server as a store sees it: its checks and its settlements travel in lanes of their
@@ -45,28 +50,28 @@ type server struct {
 }
 
 // newServer returns a server whose client may be nil.
-func (r *Redis) newServer(client *redis.Client) *server {
+func (r *Store) newServer(client *redis.Client) *server {
 	s := new(server)
 	s.client.Store(client)
 	if client != nil {
 		s.address = client.Options().Addr
 	}
 	suspended := new(atomic.Bool)
-	s.breaker = batch.NewBreaker(r.breakerFailures, r.breakerPause, func(state batch.State) {
+	s.breaker = batch.NewBreaker(r.BreakerFailures, r.BreakerPause, func(state batch.State) {
 		r.reportBreaker(s.address, state, suspended)
 	})
-	config := batch.Config[request, reply]{
+	config := batch.Config[script.Request, script.Reply]{
 		Fail:    func(ctx *batch.Context, err error) error { return r.batchError(ctx, s, err) },
-		Outcome: outcomeOf, Weight: weightOf,
-		Budget: r.budget, Patience: r.patience, InFlight: r.inFlight, MostWaiting: r.maxWaiting,
-		Heeds: r.heedsDeadline, Breaker: s.breaker,
+		Outcome: outcomeOf, Weight: (*script.Request).Weight,
+		Budget: r.Budget, Patience: r.Patience, InFlight: r.InFlight, MostWaiting: r.MostWaiting,
+		Heeds: r.HeedsDeadline, Breaker: s.breaker,
 		Ready: s.ready, Connect: func(ctx context.Context) error { return r.connect(ctx, s) }, ConnectTimeout: connectTimeout,
 	}
 	checks, settlements := config, config
 	checks.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.sendChecks(ctx, s, groups) }
-	checks.Hash, checks.Same, checks.Full = hashOf, sameRequests, fullBatch
-	if r.trace.Call != nil {
-		checks.Report = func(report batch.Report) { r.reportCall(s, report) }
+	checks.Hash, checks.Same, checks.Full = (*script.Request).Hash, script.Same, fullBatch
+	if r.Batch != nil {
+		checks.Report = func(report batch.Report) { r.reportBatch(s, report) }
 	}
 	settlements.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.sendSettlements(ctx, s, groups) }
 	settlements.Outcome = outcomeOfSettlement
@@ -119,7 +124,7 @@ type caller interface {
 // caller returns the client to send a batch with. In a cluster it is that of the node: the
 // cluster's own repeats a call when the connection breaks, whatever its MaxRetries, though the
 // call may have been charged.
-func (r *Redis) caller(s *server) caller {
+func (r *Store) caller(s *server) caller {
 	if client := s.client.Load(); client != nil {
 		return client
 	}
@@ -127,7 +132,7 @@ func (r *Redis) caller(s *server) caller {
 }
 
 // connect opens a connection to a server, which its pool keeps.
-func (r *Redis) connect(ctx context.Context, s *server) error {
+func (r *Store) connect(ctx context.Context, s *server) error {
 	connection := s.client.Load().Conn()
 	defer func() { _ = connection.Close() }()
 	err := touch(ctx, connection)
@@ -146,43 +151,39 @@ func touch(ctx context.Context, connection *redis.Conn) error {
 	return err //nolint:wrapcheck // its callers explain it
 }
 
-// reportCall traces a batch of checks.
-func (r *Redis) reportCall(s *server, report batch.Report) {
-	r.contain(func() {
-		r.trace.Call(Call{Server: s.address, Questions: report.Calls, Checks: report.Weight, Elapsed: report.Elapsed, Err: report.Err})
-	})
+// reportBatch tells of a batch of checks.
+func (r *Store) reportBatch(s *server, report batch.Report) {
+	r.contain(func() { r.Batch(s.address, report) })
 }
 
-// reportBreaker traces a change of state. It is logged when a server is suspended and when it is
+// reportBreaker tells of a change of state. It is logged when a server is suspended and when it is
 // asked again; not each time that it is tried in between.
-func (r *Redis) reportBreaker(address string, state batch.State, suspended *atomic.Bool) {
+func (r *Store) reportBreaker(address string, state batch.State, suspended *atomic.Bool) {
 	r.contain(func() {
 		switch state {
 		case batch.Open:
 			if !suspended.Swap(true) {
-				r.logger().Info("core: redis keeps failing and is not asked for a while",
-					slog.String("server", address), slog.Duration("pause", r.breakerPause))
+				r.Logger().Info("core: redis keeps failing and is not asked for a while",
+					slog.String("server", address), slog.Duration("pause", r.BreakerPause))
 			}
 		case batch.Closed:
 			suspended.Store(false)
-			r.logger().Info("core: redis answers again", slog.String("server", address))
+			r.Logger().Info("core: redis answers again", slog.String("server", address))
 		case batch.HalfOpen:
 		}
 	})
-	if r.trace.Breaker != nil {
-		r.contain(func() { r.trace.Breaker(address, breakerStates[state]) })
+	if r.Breaker != nil {
+		r.contain(func() { r.Breaker(address, state) })
 	}
 }
 
-var breakerStates = [...]BreakerState{batch.Closed: BreakerClosed, batch.Open: BreakerOpen, batch.HalfOpen: BreakerHalfOpen}
-
 // contain calls a hook or a logger of the user's. Its panic ends here and is logged: a store does
 // not stop working because somebody cannot hear of it.
-func (r *Redis) contain(hook func()) {
+func (r *Store) contain(hook func()) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			defer func() { _ = recover() }() // it may be the logger itself
-			r.warnings.hooks.log(r.logger(), "core: a trace or a logger panicked", slog.Any("cause", cause))
+			r.warnings.hooks.Log(r.Logger(), "core: a trace or a logger panicked", slog.Any("cause", cause))
 		}
 	}()
 	hook()
@@ -200,7 +201,7 @@ type servers struct {
 const forgotten = time.Minute
 
 // serverOf returns the server that a caller's key is on.
-func (r *Redis) serverOf(ctx context.Context, key string) (*server, error) {
+func (r *Store) serverOf(ctx context.Context, key string) (*server, error) {
 	if r.only != nil {
 		return r.only, nil
 	}
@@ -213,7 +214,7 @@ func (r *Redis) serverOf(ctx context.Context, key string) (*server, error) {
 }
 
 // serverAt returns one of several servers, by its client.
-func (r *Redis) serverAt(client *redis.Client) *server {
+func (r *Store) serverAt(client *redis.Client) *server {
 	address := client.Options().Addr
 	found, ok := r.servers.byAddress.Load(address)
 	if !ok {

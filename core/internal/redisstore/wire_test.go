@@ -1,4 +1,4 @@
-package core
+package redisstore
 
 import (
 	"context"
@@ -16,6 +16,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // wire is a server as a client's hook: it answers without a network.
@@ -58,7 +62,7 @@ func (w wire) answer(ctx context.Context, command redis.Cmder) error {
 const instant = "1700000000000000"
 
 // wired returns a store whose server is a function.
-func wired(t *testing.T, w wire, options ...RedisOption) *Redis {
+func wired(t *testing.T, w wire, change ...func(*Config)) *Store {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{
 		Addr:                  "192.0.2.1:6379", // an address, so that nobody looks up a name
@@ -69,21 +73,69 @@ func wired(t *testing.T, w wire, options ...RedisOption) *Redis {
 	})
 	client.AddHook(w)
 	t.Cleanup(func() { _ = client.Close() })
-	return NewRedis(client, append([]RedisOption{WithBudget(time.Hour), WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
+	return newStore(client, change...)
+}
+
+// newStore returns a store on a client, with time to answer.
+func newStore(client redis.UniversalClient, change ...func(*Config)) *Store {
+	config := Config{
+		Client: client, HeedsDeadline: true, Prefix: "ratelimit", Budget: time.Hour, InFlight: 2, MostWaiting: 1000,
+		Logger: func() *slog.Logger { return slog.New(slog.DiscardHandler) },
+	}
+	for _, one := range change {
+		one(&config)
+	}
+	return New(config)
+}
+
+// breaks has a server suspended for an hour when it has failed so often.
+func breaks(failures int) func(*Config) {
+	return func(c *Config) { c.BreakerFailures, c.BreakerPause = failures, time.Hour }
+}
+
+// spec returns that of a limit in tests.
+func spec(algorithm exact.Algorithm, capacity, events int, period time.Duration) *exact.Spec {
+	return exact.NewSpec(exact.Params{Algorithm: algorithm, Capacity: capacity, Events: events, Period: period}, nil)
+}
+
+// hourly is a leaky bucket of ten that drains one an hour.
+var hourly = spec(exact.Leaky, 10, 1, time.Hour)
+
+// callOf returns a call of some checks.
+func callOf(checks ...call.Check) *call.Call {
+	for i := range checks {
+		checks[i].Index = i
+	}
+	c := new(call.Call)
+	c.Set(checks)
+	return c
+}
+
+// decide decides a call of some checks.
+func decide(ctx context.Context, r *Store, checks ...call.Check) (*call.Call, error) {
+	c := callOf(checks...)
+	_, err := r.Decide(ctx, []*call.Call{c})
+	return c, err
+}
+
+// correction changes what a key was charged, whenever that was.
+func correction(key string, spec *exact.Spec, events int) []call.Correction {
+	return []call.Correction{{Correction: exact.Correction{Events: events}, Key: key, Spec: spec}}
 }
 
 // A hook of the client that panics fails what it was called for, in whatever goroutine.
 func TestHookThatPanicsFailsTheCall(t *testing.T) {
 	for _, heeds := range []bool{true, false} {
-		r := wired(t, func(redis.Cmder) (string, error) { panic("hook") })
-		r.heedsDeadline = heeds
-		l, limit := New(r), Leaky(10, PerSecond(1))
-		for name, call := range map[string]func() error{
-			"Allow":  func() error { _, err := l.Allow(t.Context(), "key", limit); return err },
-			"Refund": func() error { return l.Refund(t.Context(), "key", limit, 1) },
-			"Reset":  func() error { return l.Reset(t.Context(), "key", limit) },
+		r := wired(t, func(redis.Cmder) (string, error) { panic("hook") }, func(c *Config) { c.HeedsDeadline = heeds })
+		for name, do := range map[string]func() error{
+			"Decide": func() error {
+				_, err := decide(t.Context(), r, call.Check{Key: "key", Spec: hourly, Units: 1})
+				return err
+			},
+			"Settle": func() error { return r.Settle(t.Context(), correction("key", hourly, -1)) },
+			"Reset":  func() error { return r.Reset(t.Context(), "key", []*exact.Spec{hourly}) },
 		} {
-			if err := call(); err == nil || !strings.Contains(err.Error(), "panicked: hook") {
+			if err := do(); err == nil || !strings.Contains(err.Error(), "panicked: hook") {
 				t.Errorf("%s: %v, want the panic's error", name, err)
 			}
 		}
@@ -103,7 +155,7 @@ type proto string
 func (p proto) Error() string { return string(p) }
 func (proto) RedisError()     {}
 
-// What a refused question was charged is given back even if its caller has gone.
+// What a denied call was charged is given back even if its caller has gone.
 func TestGiveBackForACallerWhoHasGone(t *testing.T) {
 	given := 0
 	r := wired(t, func(command redis.Cmder) (string, error) {
@@ -115,9 +167,8 @@ func TestGiveBackForACallerWhoHasGone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var log warnings
-	r.logger = func() *slog.Logger { return slog.New(&log) }
-	q := newQuestion([]Check{{Key: "key", Limit: Leaky(10, PerHour(1)), Cost: 3}}, false)
-	r.giveBack(ctx, q.groups[0], time.Now().UnixMicro())
+	r.Logger = func() *slog.Logger { return slog.New(&log) }
+	r.giveBack(ctx, callOf(call.Check{Key: "key", Spec: hourly, Units: 3}).Groups[0])
 	if given != 1 || log != 0 {
 		t.Errorf("given back %d times with %d warnings, want once without", given, log)
 	}
@@ -133,17 +184,16 @@ func (n *warnings) WithGroup(string) slog.Handler             { return n }
 
 // That a caller gives a settlement up is no fault of the server.
 func TestBreakerIgnoresSettlementsThatAreGivenUp(t *testing.T) {
-	r := wired(t, func(redis.Cmder) (string, error) { return "0", nil }, WithBreaker(1, time.Hour))
-	limit := Leaky(10, PerHour(1))
+	r := wired(t, func(redis.Cmder) (string, error) { return "0", nil }, breaks(1))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {
-		err := r.Settle(ctx, []Settlement{{Check: Check{Key: "key", Limit: limit}, Cost: 2}})
-		if FailureOf(err) != GivenUp || !errors.Is(err, ErrNotDone) {
-			t.Errorf("error %v, want %s", err, GivenUp)
+		err := r.Settle(ctx, correction("key", hourly, 1))
+		if failure.Of(err) != failure.GivenUp || !errors.Is(err, failure.ErrNotDone) {
+			t.Errorf("error %v, want %s", err, failure.GivenUp)
 		}
 	}
-	if err := r.Decide(t.Context(), []Check{{Key: "key", Limit: limit, Cost: 1}}, make([]Decision, 1)); err != nil {
+	if _, err := decide(t.Context(), r, call.Check{Key: "key", Spec: hourly, Units: 1}); err != nil {
 		t.Error(err)
 	}
 }
@@ -157,11 +207,11 @@ func TestBreakerCountsSettlements(t *testing.T) {
 			return "", proto("NOPERM")
 		}
 		return "", io.EOF
-	}, WithBreaker(2, time.Hour))
-	for i, want := range []Failure{NotPermitted, NotPermitted, NotPermitted, Unreachable, Unreachable, Suspended} {
+	}, breaks(2))
+	for i, want := range []failure.Kind{failure.NotPermitted, failure.NotPermitted, failure.NotPermitted, failure.Unreachable, failure.Unreachable, failure.Suspended} {
 		refuses = i < 3
-		err := r.Settle(t.Context(), []Settlement{{Check: Check{Key: "key", Limit: Leaky(10, PerHour(1))}, Cost: 2}})
-		if FailureOf(err) != want {
+		err := r.Settle(t.Context(), correction("key", hourly, 1))
+		if failure.Of(err) != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
@@ -184,8 +234,8 @@ func TestClusterInDisguiseIsRemembered(t *testing.T) {
 			errs := make(chan error, 7)
 			for i := range cap(errs) {
 				go func() {
-					check := Check{Key: string(rune('a' + i)), Limit: Leaky(10, PerHour(1)), Cost: 1}
-					errs <- r.Decide(t.Context(), []Check{check}, make([]Decision, 1))
+					_, err := decide(t.Context(), r, call.Check{Key: string(rune('a' + i)), Spec: hourly, Units: 1})
+					errs <- err
 				}()
 				synctest.Wait()
 			}
@@ -225,19 +275,19 @@ func TestWhoIsToldTheInstant(t *testing.T) {
 			told[strings.Join(names, ", ")] = asString(arguments[len(arguments)-1]) == "at"
 			return strings.Repeat("0 ", keys)[:2*keys-1], nil
 		})
-		r := NewRedis(client, WithBudget(time.Hour))
-		check := func(key string) []Check { return []Check{{Key: key, Limit: Leaky(10, PerHour(1)), Cost: 1}} }
+		r := newStore(client)
 		ask := func(key string) {
-			if err := r.Decide(t.Context(), check(key), make([]Decision, 1)); err != nil {
+			if _, err := decide(t.Context(), r, call.Check{Key: key, Spec: hourly, Units: 1}); err != nil {
 				t.Error(err)
 			}
 		}
 		ask("by-a-worker")
 		synctest.Wait() // it is counted out after its calls have been answered
 		ask("alone")
-		moments := make([]Moment, 1)
-		if err := r.Reserve(t.Context(), check("wants-to-know"), make([]Decision, 1), moments); err != nil || moments[0].At != 1700000000000000 {
-			t.Fatalf("%v, %v", moments, err)
+		settled := callOf(call.Check{Key: "wants-to-know", Spec: hourly, Units: 1})
+		settled.Settled = true
+		if _, err := r.Decide(t.Context(), []*call.Call{settled}); err != nil || settled.Checks[0].Charged.At != 1700000000000000 {
+			t.Fatalf("%v, %v", settled.Checks[0].Charged, err)
 		}
 		hold = make(chan struct{})
 		var group sync.WaitGroup
@@ -265,7 +315,7 @@ func asString(argument any) string {
 
 // Why a call has failed is told by whose time was up.
 func TestExplain(t *testing.T) {
-	r := wired(t, func(redis.Cmder) (string, error) { return "", nil }, WithBudget(time.Second))
+	r := wired(t, func(redis.Cmder) (string, error) { return "", nil }, func(c *Config) { c.Budget = time.Second })
 	gone, leave := context.WithCancelCause(t.Context())
 	leave(errors.New("client gone"))
 	late, cancel := context.WithTimeout(t.Context(), 0)
@@ -274,24 +324,24 @@ func TestExplain(t *testing.T) {
 	for name, c := range map[string]struct {
 		asked, bounded context.Context //nolint:containedctx // it is what the case is about
 		err            error
-		kind           Failure
+		kind           failure.Kind
 		text           string
 	}{
-		"the caller has left":     {gone, gone, slow, GivenUp, "core: the call was given up: client gone"},
-		"the context's deadline":  {t.Context(), t.Context(), context.DeadlineExceeded, TimedOut, "core: redis has not answered within 1s: context deadline exceeded"},
-		"the socket's deadline":   {t.Context(), t.Context(), slow, TimedOut, "core: redis has not answered within 1s: context deadline exceeded: read: late"},
-		"an error after the time": {t.Context(), late, errors.New("odd"), TimedOut, "core: redis has not answered within 1s: context deadline exceeded: odd"},
-		"an error in time":        {t.Context(), t.Context(), errors.New("odd"), Other, "core: redis: odd"},
+		"the caller has left":     {gone, gone, slow, failure.GivenUp, "core: the call was given up: client gone"},
+		"the context's deadline":  {t.Context(), t.Context(), context.DeadlineExceeded, failure.TimedOut, "core: redis has not answered within 1s: context deadline exceeded"},
+		"the socket's deadline":   {t.Context(), t.Context(), slow, failure.TimedOut, "core: redis has not answered within 1s: context deadline exceeded: read: late"},
+		"an error after the time": {t.Context(), late, errors.New("odd"), failure.TimedOut, "core: redis has not answered within 1s: context deadline exceeded: odd"},
+		"an error in time":        {t.Context(), t.Context(), errors.New("odd"), failure.Other, "core: redis: odd"},
 	} {
-		err := r.explainCall(c.asked, c.bounded, c.err)
-		if FailureOf(err) != c.kind || err.Error() != c.text {
-			t.Errorf("%s: %s, %q, want %s, %q", name, FailureOf(err), err, c.kind, c.text)
+		err := r.Explain(c.asked, c.bounded, c.err)
+		if failure.Of(err) != c.kind || err.Error() != c.text {
+			t.Errorf("%s: %s, %q, want %s, %q", name, failure.Of(err), err, c.kind, c.text)
 		}
-		if (c.kind == TimedOut) != errors.Is(err, context.DeadlineExceeded) {
+		if (c.kind == failure.TimedOut) != errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v is, or is not, context.DeadlineExceeded", name, err)
 		}
 	}
-	if err := r.explainCall(gone, gone, nil); err != nil {
+	if err := r.Explain(gone, gone, nil); err != nil {
 		t.Errorf("an answer is explained as %v", err)
 	}
 }

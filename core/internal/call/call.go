@@ -1,0 +1,297 @@
+// Package call is a call as a store decides it: checks in groups, each of which passes as a whole or
+// not at all. A store says what it has observed of each check, and this package says what follows:
+// which groups pass, and what the caller is told.
+//
+// The package knows no store, no lock and no clock. A Call belongs to one goroutine at a time.
+package call
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
+)
+
+// Check is one check of a call: may Units pass under a Spec for a Key?
+type Check struct {
+	// Key is whose traffic it is, as the caller says it.
+	Key string
+	// Spec is the limit. A shadow check has the spec that shadows count under.
+	Spec *exact.Spec
+	// Units is what the check asks for. A check of 0 units only looks.
+	Units int
+	// Undelayed is how many units of a queue delay nobody: see [exact.Spec.Delay].
+	Undelayed int
+	// Condition says that the units have to fit and are not charged.
+	Condition bool
+
+	// Index is the place of the check in the call of the caller.
+	Index int
+	// Cost is what has to fit: the units of this check and of those before it on the same state, or
+	// one more than the capacity if that is less.
+	Cost int
+	// Charge says that the state is written with Cost charged if the group passes. Of several
+	// checks on one state it is the last.
+	Charge bool
+	// Costs are the costs of a call that is asked several times with another cost each time: Cost
+	// is the first of them. It is nil where the cost is the same each time.
+	Costs []int
+
+	// Usage is what a store has observed.
+	Usage exact.Usage
+	// Fits says whether Cost fits in that: see [Decide].
+	Fits bool
+	// Unanswered says that a store could not decide the check. Only a shadow check can be left
+	// without an answer, since the call does not depend on it.
+	Unanswered bool
+	// Charged is when the check was charged, for the settlement.
+	Charged exact.Charge
+}
+
+// StateKey returns the key of the state that the check is about.
+func (c *Check) StateKey() exact.Key { return StateKey(c.Key, c.Spec) }
+
+// StateKey returns the key of the state that a caller's key has under a spec.
+func StateKey(key string, spec *exact.Spec) exact.Key {
+	return exact.Key{Subject: keyspace.Shorten(key), Identity: spec.Identity()}
+}
+
+// Looks reports whether the check asks for nothing but the numbers.
+func (c *Check) Looks() bool { return c.Units == 0 }
+
+// Shadow reports whether the check is a shadow: a group of its own.
+func (c *Check) Shadow() bool { return c.Spec.IsShadow() }
+
+// SameState reports whether two checks are answered from one state.
+func SameState(a, b *Check) bool {
+	return a.Key == b.Key && a.Spec.Identity() == b.Spec.Identity()
+}
+
+// Call is a list of checks as a store has to decide them: in groups, one after the other. The checks
+// that depend on each other are one group and come first; each shadow check is a group of its own.
+type Call struct {
+	Checks []Check
+	Groups [][]Check // slices of Checks
+	// Times is how often the call is asked, at least once. As many are granted as fit, one after the
+	// other. Only a call without shadow checks, of which no two checks are about one state, is
+	// asked several times.
+	Times int
+	// Granted is how many of these times have been.
+	Granted int
+	// Settled says that the call may be settled, so that it matters when it was charged.
+	Settled bool
+}
+
+// Empty makes a call ready to be used again.
+func (c *Call) Empty() {
+	clear(c.Checks)
+	clear(c.Groups)
+	*c = Call{Checks: c.Checks[:0], Groups: c.Groups[:0], Times: 1}
+}
+
+// Set makes the call one of some checks, in which each has its place as Index. It says what has to fit,
+// and what is charged.
+func (c *Call) Set(checks []Check) {
+	c.Empty()
+	c.Checks = slices.Grow(c.Checks, len(checks)) // so that groups stay slices of it
+	for i := range checks {
+		if checks[i].Shadow() {
+			continue
+		}
+		c.Checks = append(c.Checks, checks[i].ready())
+		own := &c.Checks[len(c.Checks)-1]
+		for j := range c.Checks[:len(c.Checks)-1] {
+			before := &c.Checks[j]
+			if before.Units > 0 && SameState(before, own) {
+				own.Cost = min(own.Cost+min(before.Units, own.Spec.Capacity+1), own.Spec.Capacity+1)
+				before.Charge = before.Charge && own.Looks()
+			}
+		}
+	}
+	if len(c.Checks) > 0 {
+		c.Groups = append(c.Groups, c.Checks[:len(c.Checks):len(c.Checks)])
+	}
+	for i := range checks {
+		if checks[i].Shadow() {
+			c.Checks = append(c.Checks, checks[i].ready())
+			c.Groups = append(c.Groups, c.Checks[len(c.Checks)-1:])
+		}
+	}
+}
+
+// ready returns a check of which is said what has to fit, and whether it is charged.
+func (c Check) ready() Check {
+	c.Cost = min(c.Units, c.Spec.Capacity+1)
+	c.Charge = c.Units > 0 && !c.Condition
+	return c
+}
+
+// Alone makes a group of one check that stands alone.
+func Alone(check Check) [1]Check { return [1]Check{check.ready()} }
+
+// Passed reports whether the call passed: each check but for shadows fits.
+func (c *Call) Passed() bool {
+	for i := range c.Checks {
+		if !c.Checks[i].Fits && !c.Checks[i].Shadow() {
+			return false
+		}
+	}
+	return true
+}
+
+// Charges reports whether a check of a group is charged if it passes. Otherwise the group is asked for
+// the answers alone.
+func Charges(group []Check) bool {
+	return slices.ContainsFunc(group, func(c Check) bool { return c.Charge })
+}
+
+// Meet reports whether two checks are about one state. Then the call cannot be asked several times at
+// once, since their costs add up.
+func Meet(groups [][]Check) bool {
+	for _, group := range groups {
+		for i := range group {
+			for j := range group[:i] {
+				if SameState(&group[i], &group[j]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// Decide works out whether each check of a group fits in what was observed, and reports whether all
+// do. If they do, it notes what is used of each after the charge.
+func Decide(group []Check) (pass bool) {
+	pass = true
+	for i := range group {
+		c := &group[i]
+		c.Fits = c.Looks() || c.Cost <= c.Spec.Capacity && c.Spec.Fits(c.Usage, c.Cost)
+		pass = pass && c.Fits
+	}
+	for i := range group {
+		c := &group[i]
+		c.Charged.Used = c.Usage.Used
+		for j := range group { // the last of several checks on one state has charged them all
+			if last := &group[j]; pass && last.Charge && SameState(c, last) {
+				c.Charged.Used = last.used()
+			}
+		}
+	}
+	return pass
+}
+
+// used returns what is used of a meter after the charge of a check, in units.
+func (c *Check) used() int64 { return c.Usage.Used + c.Spec.Weigh(c.Cost) }
+
+// Advance makes what was observed before a group was asked several times what was observed before
+// the one at a place, from 0: those that fit in front of it have been charged.
+func Advance(group []Check, place int) {
+	times := Granted(group, place)
+	for i := range group {
+		c := &group[i]
+		if events := c.Events(times); c.Charge && events > 0 {
+			c.Usage = c.Spec.Charged(c.Usage, events)
+		}
+		if c.Costs != nil {
+			c.Cost = c.Costs[place]
+		}
+	}
+}
+
+// Granted returns how many of the first times that a group is asked fit in what was observed.
+func Granted(group []Check, times int) int {
+	for i := range group {
+		times = min(times, group[i].granted(times))
+	}
+	return times
+}
+
+func (c *Check) granted(times int) int {
+	switch {
+	case c.Cost == 0:
+	case !c.Charge: // a condition, which takes nothing
+		if !c.Spec.Fits(c.Usage, c.Cost) {
+			return 0
+		}
+	case c.Costs == nil:
+		return min(times, c.Spec.Remaining(c.Usage)/c.Cost)
+	default:
+		rest := c.Spec.Remaining(c.Usage)
+		for i, cost := range c.Costs[:times] {
+			if rest -= cost; rest < 0 {
+				return i
+			}
+		}
+	}
+	return times
+}
+
+// costOf returns what a check costs in all, the first times that it is asked.
+func (c *Check) Events(times int) (events int) {
+	if c.Costs == nil {
+		return times * c.Cost
+	}
+	for _, cost := range c.Costs[:times] {
+		events += cost
+	}
+	return events
+}
+
+// Multiply makes a group whose times were granted one that was asked once for all of them.
+func Multiply(group []Check, times int) {
+	for i := range group {
+		if c := &group[i]; c.Charge {
+			c.Cost *= times
+			c.Units *= times
+		}
+	}
+}
+
+// Copy returns groups that nobody else has.
+func Copy(groups [][]Check) [][]Check {
+	own := make([][]Check, len(groups))
+	for i, group := range groups {
+		own[i] = slices.Clone(group)
+	}
+	return own
+}
+
+// Answer is what the caller of a check is told. Waits are microseconds; [Never] is the Retry of a cost
+// that exceeds the capacity.
+type Answer struct {
+	Allowed                   bool
+	Remaining                 int
+	Retry, Next, Reset, Delay int64
+}
+
+// Never is the wait for what can never pass.
+const Never = math.MaxInt64
+
+// Answer returns what the caller of a check is told whose group was decided, and passed or not. peek
+// says that the group charges nothing: then a check is told its delay even if another does not fit.
+func (c *Check) Answer(pass, peek bool) (a Answer) {
+	a.Allowed = c.Fits
+	switch {
+	case !a.Allowed && c.Cost > c.Spec.Capacity:
+		a.Retry = Never
+	case !a.Allowed:
+		a.Retry = c.Spec.Wait(c.Usage, c.Cost)
+	case c.Spec.Algorithm.Delays() && !c.Looks() && (pass || peek): // served when what came before has been
+		a.Delay = c.Spec.Delay(c.Spec.Charged(c.Usage, c.Cost-c.Units), c.Undelayed)
+	}
+	after := c.After(pass && !peek)
+	a.Remaining = c.Spec.Remaining(after)
+	a.Next = c.Spec.Next(after, a.Remaining)
+	a.Reset = c.Spec.Reset(after)
+	return a
+}
+
+// After returns what is used after a group was decided that passed or not.
+func (c *Check) After(pass bool) exact.Usage {
+	if pass && c.Cost > 0 && !c.Condition {
+		return c.Spec.Charged(c.Usage, c.Cost)
+	}
+	return c.Usage
+}

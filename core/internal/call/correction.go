@@ -1,0 +1,50 @@
+package call
+
+import "github.com/weir-go/ratelimit/core/internal/exact"
+
+// Correction is a settlement as a store has to carry it out.
+type Correction struct {
+	exact.Correction
+
+	// Key and Spec are those of the check that is settled.
+	Key  string
+	Spec *exact.Spec
+	// Of are the settlements that it comes from, by their places.
+	Of []int
+	// Reset refunds everything, and keeps what was charged before from being refunded later.
+	Reset bool
+}
+
+// StateKey returns the key of the state that is corrected.
+func (c *Correction) StateKey() exact.Key { return StateKey(c.Key, c.Spec) }
+
+// Append appends a correction to others, or joins it with one of the same charge: what was charged
+// together is corrected together.
+func Append(list []Correction, c Correction) []Correction {
+	most := c.Spec.Capacity
+	for i := range list {
+		d := &list[i]
+		if !c.Raise && !d.Raise && c.At == d.At && c.Key == d.Key && c.Spec == d.Spec {
+			d.Events = max(-most, min(d.Events+c.Events, most))
+			d.Of = append(d.Of, c.Of...)
+			return list
+		}
+	}
+	return append(list, c)
+}
+
+// Reversal returns what undoes the charges of a group that passed.
+func Reversal(group []Check) []Correction {
+	list := make([]Correction, 0, len(group))
+	for i := range group {
+		if c := &group[i]; c.Charge {
+			at := c.Charged
+			at.Used = c.used()
+			list = append(list, Correction{
+				Correction: exact.Correction{Events: -c.Cost, At: at, Firm: true},
+				Key:        c.Key, Spec: c.Spec,
+			})
+		}
+	}
+	return list
+}

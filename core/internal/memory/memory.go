@@ -1,0 +1,355 @@
+// Package memory decides calls and carries out corrections on states inside this process.
+package memory
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"sync/atomic"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
+)
+
+// Config says how a store works. All fields but Slack are needed.
+type Config struct {
+	// MaxKeys bounds how many keys the store holds.
+	MaxKeys int
+	// Clock returns the time in microseconds since 1970.
+	Clock func() int64
+	// Slack is how many microseconds a key outlives its recovery.
+	Slack int64
+}
+
+// Store is a store in this process. It is made by [New], and may be used by many goroutines at once.
+type Store struct {
+	Config
+
+	seed   maphash.Seed
+	shards []shard
+	closed atomic.Bool
+}
+
+const (
+	mostShards = 64
+	// leastShardKeys keeps the shards of a small store large enough to fill evenly.
+	leastShardKeys = 1024
+)
+
+// New returns an empty store. It starts no goroutine.
+func New(config Config) *Store {
+	m := &Store{Config: config, seed: maphash.MakeSeed()}
+	m.shards = make([]shard, max(1, min(mostShards, m.MaxKeys/leastShardKeys)))
+	for i := range m.shards {
+		m.shards[i].bound = (m.MaxKeys + i) / len(m.shards) // in all, MaxKeys
+		m.shards[i].empty(m.Slack)
+	}
+	return m
+}
+
+// place is where the state of a check is.
+type place struct {
+	shard int
+	entry *entry // nil: there is none
+}
+
+// Decide decides some calls, one after the other, until one is denied. It returns how many it has
+// answered. A call that fails ends the list; its error is that of the first call alone.
+func (m *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, err error) {
+	for i, c := range calls {
+		if err := m.decide(ctx, c); err != nil {
+			if i > 0 {
+				return i, nil // what was granted is granted
+			}
+			return 0, err
+		}
+		if !c.Passed() {
+			return i + 1, nil
+		}
+	}
+	return len(calls), nil
+}
+
+func (m *Store) decide(ctx context.Context, c *call.Call) error {
+	if err := m.ready(ctx); err != nil {
+		return err
+	}
+	if len(c.Checks) == 1 { // it needs no order of locks, and no memory of its own
+		places := [1]place{{shard: m.shardOf(c.Checks[0].Key)}}
+		s := &m.shards[places[0].shard]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return m.answer(c, places[:])
+	}
+	places := make([]place, len(c.Checks))
+	for i := range places {
+		places[i].shard = m.shardOf(c.Checks[i].Key)
+	}
+	defer m.unlock(m.lock(places))
+	return m.answer(c, places)
+}
+
+// answer decides the groups of a call, whose shards are locked.
+func (m *Store) answer(c *call.Call, places []place) error {
+	now := m.Clock()
+	for i := range c.Checks {
+		c.Checks[i].Charged = exact.Charge{At: now, Order: m.shards[places[i].shard].pasts.Order()}
+	}
+	first := 0
+	for _, group := range c.Groups {
+		err := m.decideGroup(c, group, places[first:first+len(group)], now)
+		first += len(group)
+		if err == nil {
+			continue
+		}
+		if !group[0].Shadow() {
+			return err
+		}
+		group[0].Unanswered = true // nothing was charged, and the other checks do not depend on it
+	}
+	return nil
+}
+
+func (m *Store) ready(ctx context.Context) error {
+	if m.closed.Load() {
+		return failure.ErrClosed
+	}
+	if ctx.Err() != nil {
+		return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// lock locks the shards of places, in order, and returns which those are.
+func (m *Store) lock(places []place) (locked []int) {
+	locked = make([]int, len(places))
+	for i := range places {
+		locked[i] = places[i].shard
+	}
+	slices.Sort(locked)
+	locked = slices.Compact(locked)
+	for _, shard := range locked {
+		m.shards[shard].mu.Lock()
+	}
+	return locked
+}
+
+func (m *Store) unlock(locked []int) {
+	for _, shard := range locked {
+		m.shards[shard].mu.Unlock()
+	}
+}
+
+func (m *Store) shardOf(key string) int {
+	return int(maphash.String(m.seed, key) % uint64(len(m.shards)))
+}
+
+// fresh is the state of a key that is not there. Nobody writes it.
+var fresh exact.State
+
+// decideGroup observes, decides and then writes the states of a group, as the scripts do. The keys of
+// all checks of the call are spared when room has to be made. The shards are locked.
+func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, now int64) error {
+	for i := range group {
+		m.shards[places[i].shard].forget(now - m.Slack)
+	}
+	var repairs uint64 // a bit for each check, as far as there are bits
+	for i := range group {
+		check, seen := &group[i], &fresh
+		if places[i].entry = m.shards[places[i].shard].entries[check.StateKey()]; places[i].entry != nil {
+			seen = &places[i].entry.state
+		}
+		var repair bool
+		if check.Usage, repair = check.Spec.Observe(seen, now, check.Cost); repair {
+			repairs |= 1 << min(i, 63)
+		}
+	}
+	if c.Times > 1 {
+		c.Granted = call.Granted(group, c.Times)
+		call.Multiply(group, max(1, c.Granted))
+	}
+	pass := call.Decide(group)
+	if pass {
+		if err := m.makeRoom(group, places, c.Checks, now); err != nil {
+			return err
+		}
+	}
+	for i := range group {
+		check, entry := &group[i], places[i].entry
+		if !check.Charge {
+			continue
+		}
+		full, cost := now+check.Spec.Reset(check.After(pass)), 0
+		switch {
+		case pass:
+			cost = check.Cost
+		case check.Usage.Unused() || repairs&(1<<min(i, 63)) == 0:
+			if entry != nil { // denials count on in a log whose window has become longer
+				entry.full = max(entry.full, full)
+			}
+			continue
+		}
+		s := &m.shards[places[i].shard]
+		if entry == nil {
+			entry = s.add(check.StateKey())
+		}
+		check.Spec.Store(&entry.state, check.Usage, now, cost)
+		s.schedule(entry, full)
+	}
+	return nil
+}
+
+// makeRoom gives keys up where the charges of a group would add more than fit, but none that the call
+// asks about. It fails before anything has been written.
+func (m *Store) makeRoom(group []call.Check, places []place, spared []call.Check, now int64) error {
+	for i := range group {
+		if !group[i].Charge || places[i].entry != nil {
+			continue
+		}
+		s, added := &m.shards[places[i].shard], 1
+		for j := range group[:i] {
+			if group[j].Charge && places[j].entry == nil && places[j].shard == places[i].shard {
+				added++
+			}
+		}
+		if len(s.entries)+added > s.bound && !s.giveUp(now, spared) {
+			return failure.Unsent(failure.Full, "core: the memory store is at its bound of %d keys, and found none to give up: they still refuse", m.MaxKeys)
+		}
+	}
+	return nil
+}
+
+// Reset makes the state of a key as good as new under each of some specs.
+func (m *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) error {
+	if err := m.ready(ctx); err != nil {
+		return err
+	}
+	s := &m.shards[m.shardOf(key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := m.Clock()
+	for _, spec := range specs {
+		k := call.StateKey(key, spec)
+		if e := s.entries[k]; e != nil {
+			s.pasts.Reset(k, now, spec, e.state.Spec())
+			s.remove(e)
+		} else if s.pasts.Has(k) {
+			s.pasts.Reset(k, now, spec)
+		}
+	}
+	return nil
+}
+
+// Settle carries out corrections: all of them or, where it finds no room, none.
+func (m *Store) Settle(ctx context.Context, list []call.Correction) error {
+	if err := m.ready(ctx); err != nil {
+		return err
+	}
+	places := make([]place, len(list))
+	for i := range list {
+		places[i].shard = m.shardOf(list[i].Key)
+	}
+	defer m.unlock(m.lock(places))
+	now := m.Clock()
+	spared := make([]call.Check, len(list))
+	for i := range list {
+		spared[i] = call.Check{Key: list[i].Key, Spec: list[i].Spec, Charge: true}
+	}
+	added, in := m.added(list, spared, places)
+	if err := m.makeRoom(added, in, spared, now); err != nil {
+		return err
+	}
+	for i := range list {
+		m.shards[places[i].shard].settle(&list[i], now)
+	}
+	return nil
+}
+
+// added returns those of the checks of corrections whose keys are added, once for each key. The shards
+// are locked.
+func (m *Store) added(list []call.Correction, checks []call.Check, places []place) (added []call.Check, in []place) {
+	for i := range list {
+		key := list[i].StateKey()
+		if list[i].Events <= 0 || m.shards[places[i].shard].entries[key] != nil ||
+			slices.ContainsFunc(added, func(c call.Check) bool { return c.StateKey() == key }) {
+			continue
+		}
+		added, in = append(added, checks[i]), append(in, places[i])
+	}
+	return added, in
+}
+
+// settle carries out a correction. The shard is locked and has room.
+func (s *shard) settle(c *call.Correction, now int64) {
+	key := c.StateKey()
+	e := s.entries[key]
+	var before exact.State
+	if e != nil {
+		before = e.state
+	}
+	after, changed := s.pasts.Settle(key, c.Spec, before, &c.Correction, now)
+	switch {
+	case !changed:
+		return
+	case after.Blank():
+		s.remove(e)
+		return
+	case e == nil:
+		e = s.add(key)
+	}
+	e.state = after
+	spec := after.Spec()
+	u, _ := spec.Observe(&e.state, now, 0)
+	s.schedule(e, now+spec.Reset(u))
+}
+
+// Len returns how many keys the store holds, each counted under each of its limits.
+func (m *Store) Len() int {
+	n := 0
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		n += len(s.entries)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Pages returns how many pages the keys are on.
+func (m *Store) Pages() int { return len(m.shards) }
+
+// Page returns what the keys of the states on a page say.
+func (m *Store) Page(ctx context.Context, page int) (states []keyspace.State, err error) {
+	if err := m.ready(ctx); err != nil {
+		return nil, err
+	}
+	now := m.Clock()
+	s := &m.shards[page]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, e := range s.entries {
+		if e.full <= now {
+			continue
+		}
+		state := keyspace.State{Limit: key.Identity.Label(), Algorithm: key.Identity.Algorithm.String(), Shadow: key.Identity.IsShadow()}
+		state.Key, state.Hashed = keyspace.Restore(key.Subject)
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+// Ping returns an error only after Close.
+func (m *Store) Ping(ctx context.Context) error { return m.ready(ctx) }
+
+// Close forgets every key. Calls afterwards are errors.
+func (m *Store) Close() {
+	m.closed.Store(true)
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		s.empty(m.Slack)
+		s.mu.Unlock()
+	}
+}

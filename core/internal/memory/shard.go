@@ -1,0 +1,164 @@
+package memory
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+)
+
+// shard holds a part of the keys under a lock of its own.
+type shard struct {
+	mu      sync.Mutex
+	entries map[exact.Key]*entry
+	leaving departures
+	bound   int // of entries
+	pasts   exact.Pasts
+
+	_ [128 - 8 - 8 - 24 - 8 - 48]byte // no cache line has two shards
+}
+
+// entry is a state on its way out.
+type entry struct {
+	subject string // of the state's key
+	state   exact.State
+	full    int64 // when the state is as good as new
+	due     int64 // when to look whether it is: what full was, or before
+	place   int   // in the shard's departures; -1: it is not there yet
+}
+
+const (
+	// mostForgotten bounds how long a call is held up by keys that vanish. It adds one key for each
+	// check at most.
+	mostForgotten = 2
+	// mostSpared bounds the search for a key that can be given up, among the soonest and then among
+	// the others.
+	mostSpared = 64
+)
+
+// empty forgets every key.
+func (s *shard) empty(slack int64) {
+	s.entries, s.leaving, s.pasts = make(map[exact.Key]*entry), nil, exact.NewPasts(s.bound, slack)
+}
+
+// add adds an entry, which has to be scheduled.
+func (s *shard) add(key exact.Key) *entry {
+	key.Subject = strings.Clone(key.Subject) // it may be a part of a whole request
+	e := &entry{subject: key.Subject, place: -1}
+	s.entries[key] = e
+	return e
+}
+
+// schedule notes when the state of an entry will be as good as new. An entry that is used does not
+// move, unless a named limit has become shorter.
+func (s *shard) schedule(e *entry, full int64) {
+	e.full = full
+	switch {
+	case e.place < 0:
+		e.due = full
+		heap.Push(&s.leaving, e)
+	case full < e.due:
+		e.due = full
+		heap.Fix(&s.leaving, e.place)
+	}
+}
+
+// forget drops keys that were as good as new at an instant, some at a time. Keys
+// that have been used since they were last looked at are put where they belong now,
+// so that to use a key does not move it.
+func (s *shard) forget(now int64) {
+	for range mostForgotten {
+		if len(s.leaving) == 0 || s.leaving[0].due > now {
+			return
+		}
+		if e := s.leaving[0]; e.full > now {
+			e.due = e.full
+			heap.Fix(&s.leaving, 0)
+		} else {
+			s.remove(e)
+		}
+	}
+}
+
+// giveUp drops a key that still admits a unit, and reports whether it found one: of
+// those that it looks at first, the one that would vanish soonest. Departures are
+// ordered as a heap, so these are about the soonest of all; if they all refuse, it looks
+// at some others, and not for ever. The keys of the call at hand are spared.
+func (s *shard) giveUp(now int64, spared []call.Check) bool {
+	if len(s.leaving) == 0 {
+		return false
+	}
+	for range mostSpared { // keys that have been used since stand too far in front
+		e := s.leaving[0]
+		if e.due == e.full {
+			break
+		}
+		e.due = e.full
+		heap.Fix(&s.leaving, 0)
+	}
+	var soonest *entry
+	for _, e := range s.leaving[:min(len(s.leaving), mostSpared+len(spared))] {
+		if (soonest == nil || e.full < soonest.full) && e.givesWay(now, spared) {
+			soonest = e
+		}
+	}
+	for range mostSpared {
+		if soonest != nil {
+			s.remove(soonest)
+			return true
+		}
+		if e := s.leaving[rand.IntN(len(s.leaving))]; e.givesWay(now, spared) {
+			soonest = e
+		}
+	}
+	return false
+}
+
+// givesWay reports whether a key may be given up.
+func (e *entry) givesWay(now int64, spared []call.Check) bool {
+	key, spec := e.key(), e.state.Spec()
+	if slices.ContainsFunc(spared, func(c call.Check) bool { return c.StateKey() == key }) {
+		return false
+	}
+	u, _ := spec.Observe(&e.state, now, 1)
+	return spec.Fits(u, 1)
+}
+
+// key returns that of an entry's state.
+func (e *entry) key() exact.Key {
+	return exact.Key{Subject: e.subject, Identity: e.state.Spec().Identity()}
+}
+
+func (s *shard) remove(e *entry) {
+	heap.Remove(&s.leaving, e.place)
+	delete(s.entries, e.key())
+}
+
+// departures is a heap of entries, the one that is due soonest first.
+type departures []*entry
+
+func (d departures) Len() int           { return len(d) }
+func (d departures) Less(i, j int) bool { return d[i].due < d[j].due }
+
+func (d departures) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].place, d[j].place = i, j
+}
+
+func (d *departures) Push(x any) {
+	e := x.(*entry) //nolint:forcetypeassert // the heap holds nothing else
+	e.place = len(*d)
+	*d = append(*d, e)
+}
+
+func (d *departures) Pop() any {
+	last := len(*d) - 1
+	e := (*d)[last]
+	(*d)[last] = nil
+	*d = (*d)[:last]
+	return e
+}

@@ -1,0 +1,200 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/batch"
+	"github.com/weir-go/ratelimit/core/internal/failure"
+)
+
+// codes are the first words of Redis' own errors.
+var codes = map[string]failure.Kind{
+	"READONLY": failure.ReadOnly, "LOADING": failure.Loading,
+	"CLUSTERDOWN": failure.ClusterDown, "MASTERDOWN": failure.ClusterDown, "TRYAGAIN": failure.ClusterDown, "MOVED": failure.ClusterDown, "ASK": failure.ClusterDown,
+	"CROSSSLOT": failure.ClusterDown,
+	"OOM":       failure.OutOfMemory, "MISCONF": failure.Misconfigured, "NOREPLICAS": failure.Misconfigured,
+	"NOAUTH": failure.NotPermitted, "NOPERM": failure.NotPermitted, "WRONGPASS": failure.NotPermitted,
+	"BUSY": failure.Busy, "UNKILLABLE": failure.Busy,
+}
+
+// kindOf returns what kind of failure an error of the Redis client is.
+func kindOf(err error) failure.Kind {
+	if reply, ok := errors.AsType[redis.Error](err); ok {
+		if errors.Is(err, redis.Nil) {
+			return failure.Garbled
+		}
+		return kindOfReply(reply.Error())
+	}
+	if errors.Is(err, redis.ErrClosed) {
+		return failure.Closed
+	}
+	if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
+		return failure.Unreachable
+	}
+	// The client has no types for what follows.
+	switch text := err.Error(); {
+	case strings.HasPrefix(text, "redis: can't parse"), strings.HasPrefix(text, "redis: invalid"), strings.HasPrefix(text, "redis: unexpected"):
+		return failure.Garbled
+	case strings.Contains(text, "cannot load cluster"), strings.Contains(text, "cluster has no nodes"), strings.Contains(text, "all ring shards are down"):
+		return failure.Unreachable
+	case strings.Contains(text, "all sentinels"):
+		return failure.Unreachable
+	}
+	return failure.Other
+}
+
+// kindOfReply returns what kind of failure an error reply is. Before Redis 7, what a
+// command in a script has replied stands somewhere within, after a "-".
+func kindOfReply(text string) failure.Kind {
+	code, _, _ := strings.Cut(text, " ")
+	if kind, ok := codes[code]; ok {
+		return kind
+	}
+	for code, kind := range codes {
+		if strings.Contains(text, ": -"+code+" ") {
+			return kind
+		}
+	}
+	if strings.Contains(text, "The user executing the script can't") || strings.HasPrefix(text, "ERR invalid password") ||
+		strings.HasPrefix(text, "ERR AUTH") {
+		return failure.NotPermitted
+	}
+	return failure.Other
+}
+
+// refusedBy returns the error for an error reply of Redis.
+func refusedBy(reply string) error {
+	kind := kindOfReply(reply)
+	return &failure.Error{Kind: kind, NotDone: kind.Refuses(), Err: fmt.Errorf("core: redis: %s", reply)}
+}
+
+// batchError returns the error of a call that a lane has failed. ctx is that of the batch; it is
+// nil if the call was not sent.
+func (r *Store) batchError(ctx *batch.Context, s *server, err error) error {
+	fail := failure.Unsent
+	if ctx != nil && ctx.Sent() || r.obscure() {
+		fail = failure.Sent
+	}
+	switch {
+	case errors.Is(err, batch.ErrClosed):
+		return failure.ErrClosed
+	case errors.Is(err, batch.ErrSuspended):
+		return errSuspended
+	case errors.Is(err, batch.ErrFull):
+		return failure.Unsent(failure.Overloaded, "core: %d calls wait for redis already", r.MostWaiting)
+	case errors.Is(err, batch.ErrOverdue):
+		return failure.Unsent(failure.Overloaded, "core: the call has waited in this process for %v", r.Patience)
+	case (errors.Is(err, batch.ErrStalled) || errors.Is(err, batch.ErrUnconnected)) && s != nil && s.busy(int(s.sending.Load())):
+		return fail(failure.Overloaded, "core: others have held all connections of the redis client for %v", r.Patience)
+	case errors.Is(err, batch.ErrStalled):
+		return failure.Unsent(failure.Unreachable, "core: redis does not answer, and too many calls wait for it")
+	case errors.Is(err, batch.ErrUnconnected):
+		return fail(failure.Unreachable, "core: no connection to redis within %v: %w", r.Patience, context.DeadlineExceeded)
+	case errors.Is(err, batch.ErrTimedOut):
+		return r.timedOut(context.DeadlineExceeded)
+	}
+	if panicked, ok := errors.AsType[batch.PanicError](err); ok {
+		return fail(failure.Other, "core: the redis client or a hook of it panicked: %v", panicked.Cause)
+	}
+	return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", err)
+}
+
+// obscure reports whether it cannot be known what the client has sent: it is of a kind that is not
+// known.
+func (r *Store) obscure() bool {
+	return r.topology.Single == nil && !r.topology.Sharded()
+}
+
+// outcomeOf says what an error says about the server.
+func outcomeOf(err error) batch.Outcome {
+	if failure.Of(err).BlamesServer() {
+		return batch.Failed
+	}
+	return batch.Unknown
+}
+
+// outcomeOfSettlement is outcomeOf for settlements: a server that refuses one may permit checks, which
+// find out by themselves.
+func outcomeOfSettlement(err error) batch.Outcome {
+	switch failure.Of(err) { //nolint:exhaustive // the others say that there was no answer, or nothing
+	case failure.TimedOut, failure.Unreachable:
+		return batch.Failed
+	}
+	return batch.Unknown
+}
+
+// explain says why a batch failed. The client reports in several ways that its time was up.
+func (r *Store) explain(ctx *batch.Context, s *server, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case !ctx.Sent() && !r.obscure():
+		return r.explainUnsent(s, int(s.sending.Load())-1, err)
+	case isTimeout(err):
+		return r.timedOut(err)
+	}
+	kind := kindOf(err)
+	return &failure.Error{Kind: kind, NotDone: kind.Refuses(), Err: fmt.Errorf("core: redis: %w", err)}
+}
+
+// explainUnsent says why there was no connection to send a batch on, while so many others of this store
+// may have one.
+func (r *Store) explainUnsent(s *server, others int, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return failure.Unsent(failure.Overloaded, "core: all connections of the redis client are in use: %w", err)
+	case isTimeout(err) && s != nil && s.busy(others):
+		return failure.Unsent(failure.Overloaded, "core: others have held all connections of the redis client for %v: %w", r.Patience, err)
+	case isTimeout(err):
+		return failure.Unsent(failure.Unreachable, "core: no connection to redis in time: %w", err)
+	}
+	return failure.Unsent(kindOf(err), "core: redis: %w", err)
+}
+
+// unlessTimeIsUp returns the error of a call, or that its caller's time was up, if it was.
+func (r *Store) unlessTimeIsUp(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return &failure.Error{Kind: failure.GivenUp, NotDone: errors.Is(err, failure.ErrNotDone), Err: fmt.Errorf("core: the call was given up: %w (%w)", context.Cause(ctx), err)}
+}
+
+// Explain says why a call outside of a batch failed, and whose time was up if it was for that.
+func (r *Store) Explain(asked, bounded context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case asked.Err() != nil:
+		return failure.Sent(failure.GivenUp, "core: the call was given up: %w", context.Cause(asked))
+	case bounded.Err() != nil || isTimeout(err):
+		return r.timedOut(err)
+	}
+	return failure.Sent(kindOf(err), "core: redis: %w", err)
+}
+
+// timedOut returns the error of a call to which Redis has not answered in time.
+func (r *Store) timedOut(err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
+	return failure.Sent(failure.TimedOut, "core: redis has not answered within %v: %w", r.Budget, err)
+}
+
+// isTimeout reports whether the deadline of a context has passed, or that of a socket, which it
+// may do a moment before.
+func isTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded)
+}
+
+var errSuspended = failure.Unsent(failure.Suspended, "core: redis has failed several times in a row and is not asked for a while")

@@ -1,0 +1,188 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/failure"
+)
+
+// part is the share of a call that is about one key, and so on one server of a cluster or ring.
+type part struct {
+	groups [][]call.Check
+	gated  bool // the first group is a share of the checks that depend on each other
+
+	pass bool // the first group did
+	err  error
+	kept bool // what was charged could not be given back
+}
+
+// askParts decides a call whose keys may be on several servers: each part on its own, all at once, and
+// then, if one was denied or failed, it gives back what the others have charged.
+//
+// So it never admits more than the limits do, and the counts are exact again when the call is answered.
+// (A meter that others have charged meanwhile may be left too high by what drains in a round trip.) In
+// between, the charges of a call that will be denied can get another one denied. A part that failed may
+// or may not have been charged, and is left as it is.
+func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
+	if err := r.calls.begin(); err != nil {
+		return err
+	}
+	defer r.calls.end()
+	parts := split(groups)
+	inParallel(parts, func(p *part) {
+		if p.err = r.askServer(ctx, p.groups, true); p.err == nil {
+			p.pass = call.Decide(p.groups[0])
+		}
+	})
+
+	failures, denied := make([]error, 0, len(parts)), false
+	var unanswered []int
+	for _, p := range parts {
+		if p.err != nil && !p.gated {
+			p.leaveUnanswered(r)
+			continue
+		}
+		if p.err != nil {
+			failures = append(failures, p.err)
+			for i := range p.groups[0] {
+				unanswered = append(unanswered, p.groups[0][i].Index)
+			}
+		}
+		denied = denied || p.gated && !p.pass
+	}
+	if denied {
+		inParallel(parts, func(p *part) {
+			if p.gated && p.pass {
+				p.kept = !r.giveBack(ctx, p.groups[0])
+			}
+		})
+	}
+	join(parts, groups)
+	if len(failures) == 0 {
+		return nil
+	}
+	slices.Sort(unanswered)
+	err := failure.Join(failures)
+	if slices.ContainsFunc(parts, (*part).charged) {
+		err = failure.PerhapsDone(failures...)
+	}
+	return &failure.Unanswered{Checks: unanswered, Err: err}
+}
+
+// charged reports whether a part of a call that fails has been charged all the same, or may have been:
+// a shadow check that passed, or what could not be given back.
+func (p *part) charged() bool {
+	if p.err != nil {
+		return !errors.Is(p.err, failure.ErrNotDone)
+	}
+	shadows := p.groups
+	if p.gated {
+		shadows = shadows[1:]
+	}
+	return p.kept || slices.ContainsFunc(shadows, func(group []call.Check) bool {
+		return call.Decide(group) && call.Charges(group)
+	})
+}
+
+// leaveUnanswered gives up a part that consists of shadow checks: the call does not depend on it.
+func (p *part) leaveUnanswered(r *Store) {
+	r.warnings.shadows.Log(r.Logger(), "core: shadow checks could not be answered", slog.Any("error", p.err))
+	for _, group := range p.groups {
+		for i := range group {
+			group[i].Unanswered = true
+		}
+	}
+}
+
+func inParallel(parts []*part, do func(*part)) {
+	var group sync.WaitGroup
+	for _, p := range parts {
+		group.Go(func() { do(p) })
+	}
+	group.Wait()
+}
+
+// giveBack undoes the charges of a group that passed, even if nobody waits for the answer any more. If
+// that fails, it returns false, and the group stays charged.
+func (r *Store) giveBack(ctx context.Context, group []call.Check) (given bool) {
+	charged := call.Reversal(group)
+	if len(charged) == 0 {
+		return true
+	}
+	err := r.settleServer(context.WithoutCancel(ctx), charged)
+	r.givenBack.tell(charged)
+	if err != nil {
+		r.warnings.charged.Log(r.Logger(), "core: a denied call stays charged on one of its servers", slog.Any("error", err))
+	}
+	return err == nil
+}
+
+// watchers want to know what a store gives back by itself.
+type watchers struct {
+	mu  sync.Mutex
+	all []func(givenBack []call.Correction)
+}
+
+// WatchGiveBacks has a function called each time after the store has given back by itself what it had
+// charged for a call that does not pass, or whose caller has left.
+func (r *Store) WatchGiveBacks(watch func(givenBack []call.Correction)) {
+	r.givenBack.mu.Lock()
+	defer r.givenBack.mu.Unlock()
+	r.givenBack.all = append(r.givenBack.all, watch)
+}
+
+func (w *watchers) tell(givenBack []call.Correction) {
+	w.mu.Lock()
+	all := w.all
+	w.mu.Unlock()
+	for _, watch := range all {
+		watch(givenBack)
+	}
+}
+
+// split parts a call by key, in the order in which the keys come. The parts
+// hold copies of the checks.
+func split(groups [][]call.Check) []*part {
+	var parts []*part
+	byKey := make(map[string]*part)
+	for _, group := range groups {
+		fresh := make(map[*part]bool) // parts that have begun this group
+		for _, a := range group {
+			p := byKey[a.Key]
+			if p == nil {
+				p = &part{gated: !a.Shadow()}
+				byKey[a.Key] = p
+				parts = append(parts, p)
+			}
+			if !fresh[p] {
+				fresh[p] = true
+				p.groups = append(p.groups, nil)
+			}
+			last := len(p.groups) - 1
+			p.groups[last] = append(p.groups[last], a)
+		}
+	}
+	return parts
+}
+
+// join copies what the parts have observed to the checks that they are copies of.
+func join(parts []*part, groups [][]call.Check) {
+	copies := make(map[int]call.Check) // by the index of the check
+	for _, p := range parts {
+		for _, group := range p.groups {
+			for _, a := range group {
+				copies[a.Index] = a
+			}
+		}
+	}
+	for _, group := range groups {
+		for i := range group {
+			group[i] = copies[group[i].Index]
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package redisstore
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/script"
+)
+
+// scriptReply is what a server has replied to a batch.
+type scriptReply struct {
+	text    string
+	instant bool // the instant of the decision was asked for
+	err     error
+}
+
+// share gives each group its share of the answer to a task, and returns the error of the server:
+// that of the call, or that the reply is none to these requests.
+func (a scriptReply) share(does script.Task, groups []*requestGroup) error {
+	text, refusal, refused := a.text, "", false
+	if does == script.Settle {
+		text, refusal, refused = strings.Cut(text, "\n")
+	}
+	numbers := script.NewReader(text)
+	for _, g := range groups {
+		g.Answer.Text = numbers.Cut(g.Question().Numbers)
+	}
+	at, ok := numbers.End(a.instant)
+	err := a.err
+	if err == nil && !ok {
+		err = script.Garbled(text)
+	}
+	for _, g := range groups {
+		g.Answer.At, g.Err = at, err
+	}
+	if err == nil && refused {
+		return shareRefusal(groups, refusedBy(refusal))
+	}
+	return err
+}
+
+// shareRefusal gives the groups an error of whose corrections Redis has refused one, and returns
+// it if those are all. A group of which some were carried out is told the places of the others.
+func shareRefusal(groups []*requestGroup, err error) error {
+	all := true
+	for _, g := range groups {
+		switch refused := script.Failed(g.Answer.Text); len(refused) {
+		case 0:
+			all = false
+		case g.Question().Numbers:
+			g.Err = err
+		default:
+			g.Err = refusedInPart(refused, err)
+		}
+	}
+	if all {
+		return err
+	}
+	return nil
+}
+
+// refusedInPart returns the error of corrections of which Redis has refused some.
+func refusedInPart(refused []int, err error) error {
+	failures := failure.Join([]error{err, failure.ErrPartlySettled})
+	if !errors.Is(err, failure.ErrNotDone) { // so it is not known either what has become of those
+		return failures
+	}
+	return &failure.PartlySettled{NotDone: refused, Err: failures}
+}

@@ -1,0 +1,118 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/weir-go/ratelimit/core/internal/batch"
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
+)
+
+// Settle carries out corrections. Those of several keys in a cluster or ring are carried out on all
+// servers at once. Of those of which it is certain that they were not carried out while others were, a
+// [failure.PartlySettled] tells the settlements.
+func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
+	if err := r.calls.begin(); err != nil {
+		return err
+	}
+	defer r.calls.end()
+	byKey := make(map[string][]call.Correction)
+	for _, c := range list {
+		byKey[c.Key] = append(byKey[c.Key], c)
+	}
+	if len(byKey) == 1 || !r.sharded.Load() {
+		return r.settleServer(ctx, list)
+	}
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var failures []error
+	var undone []int
+	for _, share := range byKey {
+		group.Go(func() {
+			err := r.settleServer(ctx, share)
+			if err == nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			failures = append(failures, err)
+			if partly, ok := errors.AsType[*failure.PartlySettled](err); ok {
+				undone = append(undone, partly.NotDone...)
+			} else if errors.Is(err, failure.ErrNotDone) {
+				undone = append(undone, placesOf(share)...)
+			}
+		})
+	}
+	group.Wait()
+	err := failure.Join(failures)
+	if len(undone) > 0 && len(failures) < len(byKey) || len(undone) > 0 && !errors.Is(err, failure.ErrNotDone) {
+		return &failure.PartlySettled{NotDone: undone, Err: failure.Join(append(failures, failure.ErrPartlySettled))}
+	}
+	return err
+}
+
+// placesOf returns the places of the settlements that corrections come from.
+func placesOf(list []call.Correction) (places []int) {
+	for i := range list {
+		places = append(places, list[i].Of...)
+	}
+	return places
+}
+
+// Reset makes the state of a key as good as new under each of some specs.
+func (r *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) error {
+	if err := r.calls.begin(); err != nil {
+		return err
+	}
+	defer r.calls.end()
+	list := make([]call.Correction, len(specs))
+	for i, spec := range specs {
+		list[i] = call.Correction{Key: key, Spec: spec, Reset: true}
+	}
+	return r.settleServer(ctx, list)
+}
+
+// settleServer carries out corrections whose keys are on one server.
+func (r *Store) settleServer(ctx context.Context, list []call.Correction) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return r.batchError(nil, nil, context.Cause(ctx))
+	}
+	s, err := r.serverOf(ctx, list[0].Key)
+	if err != nil {
+		return err
+	}
+	c := s.settlements.NewCall()
+	c.Question.SetCorrections(list, r.keysOf)
+	err = s.settlements.Do(ctx, c)
+	if errors.Is(err, batch.ErrLeft) { // the call is left to those who send it
+		return failure.Sent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+	}
+	if err == nil {
+		err = c.Err
+	}
+	s.settlements.Free(c)
+	if partly, ok := errors.AsType[*failure.PartlySettled](err); ok { // it may be shared, and counts corrections
+		undone := make([]int, 0, len(partly.NotDone))
+		for _, place := range partly.NotDone {
+			undone = append(undone, list[place].Of...)
+		}
+		if len(undone) == 0 { // a reset, or what the store gives back by itself
+			return partly.Err
+		}
+		return &failure.PartlySettled{NotDone: undone, Err: partly.Err}
+	}
+	return err
+}
+
+// keysOf returns the Redis keys of the state that is corrected, and of its past.
+func (r *Store) keysOf(c *call.Correction) (state, past string) {
+	state = r.keyOf(c.Key, c.Spec)
+	return state, state + keyspace.Past
+}

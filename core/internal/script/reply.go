@@ -1,0 +1,117 @@
+package script
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/failure"
+)
+
+// Reply is what a script has replied to one request.
+type Reply struct {
+	Text string
+	At   int64 // the instant of the decision, if it was wanted
+}
+
+// Mark is what a script says of a key besides what was used.
+type Mark byte
+
+// The marks.
+const (
+	Unmarked Mark = 0
+	// Replaced says that the key held something that no limit could have left, and was replaced.
+	Replaced Mark = '!'
+	// Renewed says that the key had no time to live, and has one now.
+	Renewed Mark = '+'
+)
+
+// Garbled returns the error of a reply that is none to the request.
+func Garbled(text string) error {
+	return failure.Sent(failure.Garbled, "core: redis replied %.100q, which is no answer to the call", text)
+}
+
+// Observe reads what a reply has observed of the checks in groups. Of a call that was asked several
+// times this is the one at a place, from 0. marked is told of each check whose key is marked.
+func Observe(groups [][]call.Check, text string, place int, marked func(*call.Check, Mark)) error {
+	numbers := Reader{rest: text}
+	for _, group := range groups {
+		for i := range group {
+			c, mark := &group[i], Unmarked
+			var seen [4]int64
+			for j := range c.Spec.Algorithm.Observed() {
+				seen[j], mark = numbers.next()
+			}
+			c.Usage = exact.Usage{Used: seen[0], Second: seen[1], Third: seen[2], Fourth: seen[3]}
+			if mark != Unmarked && place == 0 {
+				marked(c, mark)
+			}
+		}
+		if place > 0 {
+			call.Advance(group, place)
+		}
+	}
+	if numbers.wrong {
+		return Garbled(text)
+	}
+	return nil
+}
+
+// Reader reads the whole numbers in a reply, which spaces separate. A mark may follow a number.
+type Reader struct {
+	rest  string
+	wrong bool // there was something else, or nothing
+}
+
+// NewReader returns a Reader of a reply.
+func NewReader(text string) Reader { return Reader{rest: text} }
+
+func (r *Reader) next() (number int64, mark Mark) {
+	text, rest, _ := strings.Cut(r.rest, " ")
+	if last := len(text) - 1; last >= 0 && (Mark(text[last]) == Replaced || Mark(text[last]) == Renewed) {
+		text, mark = text[:last], Mark(text[last])
+	}
+	number, err := strconv.ParseInt(text, 10, 64)
+	r.rest, r.wrong = rest, r.wrong || err != nil || number < 0
+	return number, mark
+}
+
+// End reads the instant of a decision, if that is to be there, and reports whether all that was read
+// was right and nothing is left.
+func (r *Reader) End(instant bool) (at int64, ok bool) {
+	if instant {
+		at, _ = r.next()
+	}
+	return at, !r.wrong && r.rest == ""
+}
+
+// Cut returns the text of the next numbers, unread but for where it begins.
+func (r *Reader) Cut(numbers int) string {
+	if r.rest == "" || r.rest[0] < '0' || r.rest[0] > '9' {
+		r.wrong = true
+	}
+	end := -1
+	for range numbers {
+		space := strings.IndexByte(r.rest[end+1:], ' ')
+		if space < 0 {
+			text := r.rest
+			r.rest = ""
+			return text // what is missing shows when it is read
+		}
+		end += 1 + space
+	}
+	text := r.rest[:end]
+	r.rest = r.rest[end+1:]
+	return text
+}
+
+// Failed returns the places of the corrections that a reply says were not carried out.
+func Failed(text string) (places []int) {
+	for i, number := range strings.Split(text, " ") {
+		if number == "1" {
+			places = append(places, i)
+		}
+	}
+	return places
+}

@@ -1,0 +1,171 @@
+package script
+
+import (
+	"hash/maphash"
+	"strconv"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+)
+
+// Request is a call, or a list of corrections, in the words of a script.
+type Request struct {
+	Keys      []any // strings
+	Arguments []any // for each check its limit and its cost, of a correction some more
+	Of        Set   // of the algorithms that the script needs
+	Numbers   int   // expected in the reply
+	Instant   bool  // the instant of the decision is wanted
+	Times     int   // how often it is asked
+
+	checks int // or corrections
+	logged int // units that a sliding log would have to remember, each time the call is asked
+	// alike says that the same request may be asked several times at once: no two of its checks
+	// are about one state.
+	alike bool
+}
+
+// empty makes a request ready to be used again.
+func (r *Request) empty() {
+	clear(r.Keys)
+	clear(r.Arguments)
+	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0]}
+}
+
+// SetChecks makes the request one to decide groups of checks so many times. key returns the Redis key
+// of a check.
+func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, key func(*call.Check) string) {
+	r.empty()
+	r.Instant, r.Times, r.alike = wantInstant, times, times == 1 && !call.Meet(groups)
+	for _, group := range groups {
+		for i := range group {
+			c := &group[i]
+			r.Keys = append(r.Keys, key(c))
+			r.Arguments = appendCheck(r.Arguments, c, i < len(group)-1)
+			r.Of |= SetOf(c.Spec.Algorithm)
+			r.Numbers += c.Spec.Algorithm.Observed()
+			r.checks++
+			if c.Charge && c.Spec.Algorithm.Logs() {
+				r.logged += c.Events(times)
+			}
+		}
+	}
+}
+
+// appendCheck appends what check.lua expects to be told of a check.
+func appendCheck(arguments []any, c *call.Check, more bool) []any {
+	limit := c.Spec.LimitArgument(c.Charge, more)
+	if c.Costs != nil {
+		return append(arguments, limit, listedCosts(c))
+	}
+	if units := weighed(c); units != c.Spec.Weight {
+		return append(arguments, limit, units)
+	}
+	return append(arguments, limit, c.Spec.UnitArgument())
+}
+
+// listedCosts returns the costs of a check in the limit's units, with commas in between.
+func listedCosts(c *call.Check) string {
+	b := make([]byte, 0, 16*len(c.Costs))
+	for i, cost := range c.Costs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, c.Spec.Weigh(cost), 10)
+	}
+	return string(b)
+}
+
+// weighed returns the cost of a check in the limit's units, or one more than the capacity if the cost
+// exceeds it. A check that looks has nothing to fit.
+func weighed(c *call.Check) int64 {
+	switch {
+	case c.Looks():
+		return 0
+	case c.Cost > c.Spec.Capacity:
+		return c.Spec.Full + 1
+	}
+	return c.Spec.Weigh(c.Cost)
+}
+
+// SetCorrections makes the request one to carry out corrections. keys returns the Redis keys of the
+// state of a correction and of its past.
+func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correction) (state, past string)) {
+	r.empty()
+	for i := range list {
+		c := &list[i]
+		state, past := keys(c)
+		r.Keys = append(r.Keys, state, past)
+		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false), c.Spec.Weigh(c.Events), c.At.Used, c.At.At, how(c))
+		r.Of |= SetOf(c.Spec.Algorithm)
+		r.Numbers++
+		r.checks++
+	}
+}
+
+// how returns the word of settle.lua for what is done.
+func how(c *call.Correction) string {
+	switch {
+	case c.Raise:
+		return "raise"
+	case c.Reset:
+		return "reset"
+	case !c.Firm && c.Spec.Algorithm.Delays():
+		return "last"
+	}
+	return "settle"
+}
+
+// AppendArguments appends the arguments of a request that is asked so many times: how often follows
+// each cost.
+func (r *Request) AppendArguments(into []any, times int) []any {
+	start := len(into)
+	into = append(into, r.Arguments...)
+	if times = max(times, r.Times); times > 1 {
+		for i := start + 1; i < len(into); i += 2 {
+			if cost, ok := into[i].(int64); ok { // otherwise it is a list of them
+				into[i] = strconv.FormatInt(cost, 10) + " " + strconv.Itoa(times)
+			}
+		}
+	}
+	return into
+}
+
+// Weight returns what a request that is asked so many times takes of a batch, in checks: a sliding log
+// writes an instant for each unit.
+func (r *Request) Weight(times int) int { return r.checks + r.logged*times/unitsPerWeight }
+
+// unitsPerWeight is how many instants of a log weigh as much as a check.
+const unitsPerWeight = 100
+
+var seed = maphash.MakeSeed()
+
+// Hash returns a number that is the same for requests which ask the same, and 0 for one that is never
+// asked together with another.
+func (r *Request) Hash() uint64 {
+	if !r.alike {
+		return 0
+	}
+	var hash uint64
+	for i := range r.Keys {
+		const prime = 0x100000001b3                                  // of the FNV hash, so that the order counts
+		hash = hash*prime ^ maphash.String(seed, r.Keys[i].(string)) //nolint:forcetypeassert // they are strings
+	}
+	return hash
+}
+
+// Same reports whether two requests ask the same.
+func Same(a, b *Request) bool {
+	if !b.alike || len(a.Keys) != len(b.Keys) || len(a.Arguments) != len(b.Arguments) {
+		return false
+	}
+	for i := range a.Keys {
+		if a.Keys[i] != b.Keys[i] {
+			return false
+		}
+	}
+	for i := range a.Arguments {
+		if a.Arguments[i] != b.Arguments[i] {
+			return false
+		}
+	}
+	return true
+}
