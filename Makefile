@@ -13,7 +13,7 @@ FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/lab
 	go.opentelemetry.io/otel go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace \
 	go.opentelemetry.io/otel/sdk go.opentelemetry.io/otel/sdk/metric
 # Modules of their own, so that what they need is no dependency of the root module.
-MODULES = bench examples/chi examples/demo/browsertest examples/observability internal/rpctest
+MODULES = bench examples/chi examples/demo/browsertest examples/observability examples/sqlstore internal/rpctest
 BROWSERTEST = examples/demo/browsertest
 # Runs a command in each of these modules.
 in_modules = @set -e; for module in $(MODULES); do echo "$$module: $(1)"; (cd $$module && $(1)); done

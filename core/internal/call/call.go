@@ -47,6 +47,8 @@ type Check struct {
 	Unanswered bool
 	// Charged is when the check was charged, for the settlement.
 	Charged exact.Charge
+
+	repair bool // the state has to be mended: see Resolve
 }
 
 // StateKey returns the key of the state that the check is about.

@@ -146,31 +146,21 @@ func (m *Store) shardOf(key string) int {
 	return int(maphash.String(m.seed, key) % uint64(len(m.shards)))
 }
 
-// fresh is the state of a key that is not there. Nobody writes it.
-var fresh exact.State
-
 // decideGroup observes, decides and then writes the states of a group, as the scripts do. The keys of
 // all checks of the call are spared when room has to be made. The shards are locked.
 func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, now int64) error {
 	for i := range group {
 		m.shards[places[i].shard].forget(now - m.Slack)
 	}
-	var repairs uint64 // a bit for each check, as far as there are bits
 	for i := range group {
-		check, seen := &group[i], &fresh
-		if places[i].entry = m.shards[places[i].shard].entries[check.StateKey()]; places[i].entry != nil {
-			seen = &places[i].entry.state
-		}
-		var repair bool
-		if check.Usage, repair = check.Spec.Observe(seen, now, check.Cost); repair {
-			repairs |= 1 << min(i, 63)
-		}
+		places[i].entry = m.shards[places[i].shard].entries[group[i].StateKey()]
 	}
-	if c.Times > 1 {
-		c.Granted = call.Granted(group, c.Times)
-		call.Multiply(group, max(1, c.Granted))
-	}
-	pass := call.Decide(group)
+	pass := c.Resolve(group, now, func(i int) *exact.State {
+		if places[i].entry == nil {
+			return nil
+		}
+		return &places[i].entry.state
+	})
 	if pass {
 		if err := m.makeRoom(group, places, c.Checks, now); err != nil {
 			return err
@@ -181,11 +171,8 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 		if !check.Charge {
 			continue
 		}
-		full, cost := now+check.Spec.Reset(check.After(pass)), 0
-		switch {
-		case pass:
-			cost = check.Cost
-		case check.Usage.Unused() || repairs&(1<<min(i, 63)) == 0:
+		full := check.Full(now, pass)
+		if !check.Writes(pass) {
 			if entry != nil { // denials count on in a log whose window has become longer
 				entry.full = max(entry.full, full)
 			}
@@ -195,7 +182,7 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 		if entry == nil {
 			entry = s.add(check.StateKey())
 		}
-		check.Spec.Store(&entry.state, check.Usage, now, cost)
+		check.Write(&entry.state, now, pass)
 		s.schedule(entry, full)
 	}
 	return nil

@@ -1,0 +1,43 @@
+package call
+
+import "github.com/weir-go/ratelimit/core/internal/exact"
+
+// Resolve notes what is used of each check of a group by its state at an instant, and decides the group:
+// as often as the call is asked. It is how a store decides whose states are in this process. state
+// returns that of the check at a place of the group, or nil if there is none.
+func (c *Call) Resolve(group []Check, now int64, state func(place int) *exact.State) (pass bool) {
+	for i := range group {
+		check, st := &group[i], state(i)
+		if st == nil {
+			st = &fresh
+		}
+		check.Usage, check.repair = check.Spec.Observe(st, now, check.Cost)
+	}
+	if c.Times > 1 {
+		c.Granted = Granted(group, c.Times)
+		Multiply(group, max(1, c.Granted))
+	}
+	return Decide(group)
+}
+
+// fresh is the state of a key that is not there. Nobody writes it.
+var fresh exact.State
+
+// Writes reports whether the state of a check is to be written, whose group was decided: with its cost
+// charged, or mended.
+func (c *Check) Writes(pass bool) bool {
+	return c.Charge && (pass || c.repair && !c.Usage.Unused())
+}
+
+// Write writes the state of a check whose group was decided.
+func (c *Check) Write(st *exact.State, now int64, pass bool) {
+	cost := 0
+	if pass {
+		cost = c.Cost
+	}
+	c.Spec.Store(st, c.Usage, now, cost)
+}
+
+// Full returns the instant at which the state of a check will be as good as new, whose group was
+// decided at an instant.
+func (c *Check) Full(now int64, pass bool) int64 { return now + c.Spec.Reset(c.After(pass)) }

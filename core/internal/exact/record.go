@@ -1,0 +1,193 @@
+package exact
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Record is all that a store keeps of a key under a spec: its state, and what settlements have to know
+// of earlier ones. The zero Record is that of a key never seen. [Record.Append] and [ReadRecord] write
+// and read it, for stores outside of this process.
+type Record struct {
+	State State
+
+	past  *past
+	order int64 // see Pasts.order
+}
+
+// Order returns the [Charge.Order] of what is charged now.
+func (r *Record) Order() int64 { return r.order }
+
+// only is the key of a record in Pasts of its own.
+var only Key
+
+// settling returns the Pasts that a record has, for a function that changes them.
+func (r *Record) settling(do func(*Pasts)) {
+	p := Pasts{order: r.order, bound: 1}
+	if r.past != nil {
+		p.of = map[Key]*past{only: r.past}
+	}
+	do(&p)
+	r.past, r.order = p.of[only], p.order
+}
+
+// Settle carries out a correction of what was charged under a spec: see [Pasts.Settle].
+func (r *Record) Settle(s *Spec, c *Correction, now int64) (changed bool) {
+	r.settling(func(p *Pasts) {
+		var after State
+		if after, changed = p.Settle(only, s, r.State, c, now); !changed {
+			return
+		}
+		if r.State = after; after.Blank() {
+			r.State = State{}
+		}
+	})
+	return changed
+}
+
+// Reset makes the record as good as new under a spec, and notes that nothing is refunded any more of
+// what was charged before.
+func (r *Record) Reset(s *Spec, now int64) (changed bool) {
+	if r.State.spec == nil && r.past == nil {
+		return false
+	}
+	specs := []*Spec{s}
+	if r.State.spec != nil {
+		specs = append(specs, r.State.spec)
+	}
+	r.settling(func(p *Pasts) { p.Reset(only, now, specs...) })
+	r.State = State{}
+	return true
+}
+
+// Until returns the instant from which on the record means nothing any more.
+func (r *Record) Until(now int64) (until int64) {
+	if s := r.State.spec; s != nil {
+		u, _ := s.Observe(&r.State, now, 0)
+		until = now + s.Reset(u)
+	}
+	if r.past != nil {
+		until = max(until, r.past.until)
+	}
+	return until
+}
+
+// written is a record as it is written.
+type written struct {
+	Limit    string       `json:"limit,omitempty"` // of the spec that wrote the state
+	At       int64        `json:"at,omitempty"`
+	Level    int64        `json:"level,omitempty"`
+	Previous int64        `json:"previous,omitempty"`
+	Log      []int64      `json:"log,omitempty"`
+	Past     *writtenPast `json:"past,omitempty"`
+	Order    int64        `json:"order,omitempty"`
+}
+
+type writtenPast struct {
+	Units  Units      `json:"units"`
+	Points [][3]int64 `json:"points"` // at, order and low
+	Until  int64      `json:"until"`
+}
+
+// Append appends the record as JSON.
+func (r *Record) Append(b []byte) []byte {
+	w := written{At: r.State.at, Level: r.State.level, Previous: r.State.previous, Log: r.State.instants(), Order: r.order}
+	if r.State.spec != nil {
+		w.Limit = r.State.spec.String()
+	}
+	if r.past != nil {
+		w.Past = &writtenPast{Units: r.past.units, Until: r.past.until}
+		for _, point := range r.past.points {
+			w.Past.Points = append(w.Past.Points, [3]int64{point.at, point.order, point.low})
+		}
+	}
+	text, err := json.Marshal(w)
+	if err != nil {
+		panic(fmt.Sprintf("exact: %v", err)) // it is made of numbers and a text
+	}
+	return append(b, text...)
+}
+
+var errDamaged = errors.New("exact: no record of this limit")
+
+// ReadRecord reads a record of a key under a spec. What is not one is an error.
+func ReadRecord(text []byte, s *Spec) (r Record, err error) {
+	var w written
+	if err := json.Unmarshal(text, &w); err != nil {
+		return Record{}, fmt.Errorf("exact: %w", err)
+	}
+	r.order = w.Order
+	if w.Limit != "" {
+		spec, err := writerOf(w.Limit, s)
+		if err != nil {
+			return Record{}, err
+		}
+		r.State = State{spec: spec, at: w.At, level: w.Level, previous: w.Previous}
+		if spec.Algorithm.Logs() {
+			r.State.log = &w.Log
+		}
+	}
+	if w.Past != nil {
+		if len(w.Past.Points) == 0 || len(w.Past.Points) > mostPoints {
+			return Record{}, errDamaged
+		}
+		r.past = &past{units: w.Past.Units, until: w.Past.Until}
+		for _, p := range w.Past.Points {
+			r.past.points = append(r.past.points, point{at: p[0], order: p[1], low: p[2]})
+		}
+	}
+	return r, w.check()
+}
+
+// writerOf returns the spec that wrote a state of a key under a spec: that one, or a named limit with
+// other numbers.
+func writerOf(limit string, s *Spec) (*Spec, error) {
+	if limit == s.String() {
+		return s, nil
+	}
+	p, err := Parse(limit)
+	if err != nil || p.Name == "" || p.Name != s.Name || p.Algorithm != s.Algorithm {
+		return nil, errDamaged
+	}
+	p.Own = s.Own
+	former := NewSpec(p, s.Identity())
+	if former.Problem() != nil {
+		return nil, errDamaged
+	}
+	if s.IsShadow() {
+		former = former.Shadow()
+	}
+	return former, nil
+}
+
+// check reports whether the numbers can be those of a record.
+func (w *written) check() error {
+	for _, n := range [...]int64{w.At, w.Level, w.Previous, w.Order} {
+		if n < 0 || n > most {
+			return errDamaged
+		}
+	}
+	last := int64(0)
+	for _, at := range w.Log {
+		if at < last || at > most {
+			return errDamaged
+		}
+		last = at
+	}
+	if w.Past == nil {
+		return nil
+	}
+	u := w.Past.Units
+	for _, n := range [...]int64{u.Tick - 1, u.Weight - 1, u.Drain, u.Full, u.Window, w.Past.Until} {
+		if n < 0 || n > 2*most {
+			return errDamaged
+		}
+	}
+	for _, p := range w.Past.Points {
+		if min(p[0], p[1], p[2]) < 0 || u.Drain == 0 && p[2] > 0 { // nothing drains of a window
+			return errDamaged
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package exact
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// What is written of a record is read back, whatever has become of it.
+func TestARecordIsReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSpec(t)
+		var kept, copied Record
+		now := int64(1_800_000_000_000_000)
+		var charges []Charge
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			now += rapid.Int64Range(1, s.Period.Microseconds()*2/int64(s.Events)+1).Draw(t, "later")
+			cost := rapid.IntRange(1, s.Capacity).Draw(t, "cost")
+			at := Charge{}
+			if len(charges) > 0 && rapid.Bool().Draw(t, "known") {
+				at = rapid.SampledFrom(charges).Draw(t, "charge")
+			}
+			for _, r := range []*Record{&kept, &copied} {
+				switch u, _ := s.Observe(&r.State, now, cost); {
+				case at.At != 0:
+					r.Settle(s, &Correction{Events: -cost, At: at}, now)
+				case s.Fits(u, cost):
+					s.Store(&r.State, u, now, cost)
+					if r == &kept {
+						charges = append(charges, Charge{At: now, Used: u.Used + s.Weigh(cost), Order: r.Order()})
+					}
+				default:
+					r.Reset(s, now)
+				}
+			}
+			text := copied.Append(nil)
+			read, err := ReadRecord(text, s)
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			copied = read
+			mine, _ := s.Observe(&kept.State, now, cost)
+			other, _ := s.Observe(&copied.State, now, cost)
+			if mine != other || kept.Order() != copied.Order() || kept.Until(now) != copied.Until(now) {
+				t.Fatalf("%s is read as %+v, want %+v", text, copied, kept)
+			}
+		}
+	})
+}
+
+// Whatever a row holds, it is a record or an error, and a record can be observed and corrected.
+func FuzzReadRecord(f *testing.F) {
+	f.Add([]byte(`{"limit":"leaky 10, 1/s","at":1800000000000000,"level":3000000}`), 0)
+	f.Add([]byte(`{"limit":"sliding-log 10, 1s","log":[1800000000000000]}`), 6)
+	f.Add([]byte(`{"past":{"units":{"Tick":1,"Weight":1,"Drain":0,"Full":10,"Window":1},"points":[[1,1,0]],"until":2}}`), 4)
+	f.Add([]byte(`{"limit":"a: fixed-window 9, 1s","at":1799999999999999,"level":9007199254740991}`), 4)
+	f.Fuzz(func(_ *testing.T, text []byte, algorithm int) {
+		p := Params{Algorithm: Algorithm(1 + uint(algorithm)%uint(Count)), Name: "a", Capacity: 10, Events: 10, Period: time.Second}
+		for _, name := range []string{"", "a"} {
+			var identity *Spec
+			if p.Name = name; name != "" {
+				identity = NewSpec(p.Identity(), nil)
+			}
+			s := NewSpec(p, identity)
+			r, err := ReadRecord(text, s)
+			if err != nil {
+				continue
+			}
+			const now = 1_800_000_000_000_000
+			u, _ := s.Observe(&r.State, now, 1)
+			if s.Fits(u, 1) {
+				s.Store(&r.State, u, now, 1)
+			}
+			r.Settle(s, &Correction{Events: -1, At: Charge{At: now - 1, Used: 1}}, now+1)
+			r.Until(now + 1)
+			_, _ = ReadRecord(r.Append(nil), s)
+		}
+	})
+}

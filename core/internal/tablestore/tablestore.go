@@ -1,0 +1,205 @@
+// Package tablestore decides calls and carries out corrections on the rows of a table that somebody else
+// keeps, by the arithmetic of package exact.
+package tablestore
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
+)
+
+// Row is what a table has under a key: see core.Row.
+type Row struct {
+	Value   []byte
+	Expires time.Time
+	Changed bool
+}
+
+// Update changes the rows of some keys in one transaction: see core.Table.
+type Update func(ctx context.Context, keys []string, change func(now time.Time, rows []Row)) error
+
+// Store is a store on a table. It may be used by many goroutines at once.
+type Store struct {
+	update Update
+	closed atomic.Bool
+}
+
+// New returns a store on a table.
+func New(update Update) *Store { return &Store{update: update} }
+
+// Decide decides some calls, one after the other, until one is denied. It returns how many it has
+// answered. They are about the same states.
+func (s *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, err error) {
+	keys := make([]string, 0, len(calls[0].Checks))
+	for i := range calls[0].Checks {
+		c := &calls[0].Checks[i]
+		keys = append(keys, rowKey(c.Key, c.Spec))
+	}
+	asked := make([][]call.Check, len(calls)) // a transaction that is repeated begins anew
+	for i, c := range calls {
+		asked[i] = slices.Clone(c.Checks)
+	}
+	err = s.change(ctx, keys, func(now int64, rows *rows) {
+		answered = 0
+		for i, c := range calls {
+			copy(c.Checks, asked[i])
+			decide(c, now, rows)
+			if answered++; !c.Passed() {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	return answered, nil
+}
+
+// decide decides a call by the rows of its keys.
+func decide(c *call.Call, now int64, rows *rows) {
+	for _, group := range c.Groups {
+		records := make([]*exact.Record, len(group))
+		for i := range group {
+			records[i] = rows.read(group[i].Key, group[i].Spec)
+			group[i].Charged = exact.Charge{At: now, Order: records[i].Order()}
+		}
+		pass := c.Resolve(group, now, func(i int) *exact.State { return &records[i].State })
+		for i := range group {
+			switch check := &group[i]; {
+			case check.Writes(pass):
+				check.Write(&records[i].State, now, pass)
+				rows.write(check.Key, check.Spec, now)
+			case check.Charge: // denials count on in a log whose window has become longer
+				rows.keep(check.Key, check.Spec, check.Full(now, pass))
+			}
+		}
+	}
+}
+
+// Settle carries out corrections, all of them or none.
+func (s *Store) Settle(ctx context.Context, list []call.Correction) error {
+	keys := make([]string, len(list))
+	for i := range list {
+		keys[i] = rowKey(list[i].Key, list[i].Spec)
+	}
+	return s.change(ctx, keys, func(now int64, rows *rows) {
+		for i := range list {
+			c := list[i].Correction // the arithmetic makes notes in it
+			if rows.read(list[i].Key, list[i].Spec).Settle(list[i].Spec, &c, now) {
+				rows.write(list[i].Key, list[i].Spec, now)
+			}
+		}
+	})
+}
+
+// Reset makes the state of a key as good as new under each of some specs.
+func (s *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) error {
+	keys := make([]string, len(specs))
+	for i, spec := range specs {
+		keys[i] = rowKey(key, spec)
+	}
+	return s.change(ctx, keys, func(now int64, rows *rows) {
+		for _, spec := range specs {
+			if rows.read(key, spec).Reset(spec, now) {
+				rows.write(key, spec, now)
+			}
+		}
+	})
+}
+
+// Ping reports whether the table can be read.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.change(ctx, []string{"{}:ping"}, func(int64, *rows) {})
+}
+
+// Close lets no more calls begin.
+func (s *Store) Close() { s.closed.Store(true) }
+
+// change changes the rows of some keys, which may be in any order and meet.
+func (s *Store) change(ctx context.Context, keys []string, change func(now int64, rows *rows)) error {
+	if s.closed.Load() {
+		return failure.ErrClosed
+	}
+	if ctx.Err() != nil {
+		return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	return s.update(ctx, keys, func(now time.Time, list []Row) {
+		own := rows{byKey: make(map[string]*row, len(list))}
+		for i := range list {
+			own.byKey[keys[i]] = &row{Row: &list[i]}
+		}
+		change(now.UnixMicro(), &own)
+		own.flush(now)
+	})
+}
+
+// rows are those of a transaction.
+type rows struct{ byKey map[string]*row }
+
+type row struct {
+	*Row
+
+	record  *exact.Record // nil: it has not been read
+	changed bool
+	until   int64 // in microseconds
+}
+
+// read returns the record in a row. What is none is as good as nothing.
+func (r *rows) read(key string, spec *exact.Spec) *exact.Record {
+	row := r.byKey[rowKey(key, spec)]
+	if row.record != nil {
+		return row.record
+	}
+	record, err := exact.ReadRecord(row.Value, spec)
+	if err != nil {
+		record = exact.Record{}
+	}
+	row.record, row.until = &record, row.Expires.UnixMicro()
+	return row.record
+}
+
+// write notes that a record has changed at an instant.
+func (r *rows) write(key string, spec *exact.Spec, now int64) {
+	row := r.byKey[rowKey(key, spec)]
+	row.changed, row.until = true, row.record.Until(now)
+}
+
+// keep has a row that is there kept until an instant at least.
+func (r *rows) keep(key string, spec *exact.Spec, until int64) {
+	if row := r.byKey[rowKey(key, spec)]; row.Value != nil && row.until < until {
+		row.changed, row.until = true, until
+	}
+}
+
+// grace is how long a row outlives what it says: nothing depends on when it is deleted.
+const grace = 2 * time.Second
+
+// flush writes the records that have changed into their rows.
+func (r *rows) flush(now time.Time) {
+	for _, row := range r.byKey {
+		if row.changed {
+			row.Row.Value = row.record.Append(nil)
+			row.Row.Expires = time.UnixMicro(max(row.until, now.UnixMicro())).Add(grace)
+			row.Row.Changed = true
+		}
+	}
+}
+
+// rowKey returns the key of the row that has the state of a caller's key under a spec:
+// "{user:42}:leaky:10:1/s".
+func rowKey(key string, spec *exact.Spec) string {
+	b := keyspace.AppendSubject([]byte{'{'}, key)
+	b = spec.AppendIdentity(append(b, "}:"...))
+	if spec.IsShadow() {
+		b = append(b, keyspace.Shadow...)
+	}
+	return string(b)
+}

@@ -1,0 +1,77 @@
+package core
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/tablestore"
+)
+
+// Table keeps rows that can be changed atomically: a table of a SQL database, a key-value store with
+// transactions. [NewTableStore] makes a [Store] of one. It may be used by many goroutines at once.
+type Table interface {
+	// Update has change look at the rows of some keys and change them, and writes those that it has
+	// changed, in one transaction: nobody else reads or writes one of these rows in between. The keys
+	// are sorted, and no two are equal, so that transactions which lock rows in this order never wait
+	// for each other in a circle. rows[i] is the row of keys[i]. now is the time of the table's
+	// clock: where processes share the table, it is the database's.
+	//
+	// Where the transaction has to be repeated, Update calls change again, with the rows as they are
+	// then. An error means that the call was not decided. If it is certain that nothing was written,
+	// it should wrap [ErrNotDone].
+	Update(ctx context.Context, keys []string, change func(now time.Time, rows []Row)) error
+}
+
+// Row is what a [Table] has under a key.
+type Row struct {
+	// Value is the JSON text that was written last, or nil if there is no row.
+	Value []byte
+	// Expires is the instant from which on the row means nothing, and may be deleted. No decision
+	// depends on when it is.
+	Expires time.Time
+	// Changed says that the row has to be written.
+	Changed bool
+}
+
+// NewTableStore returns a store on a table. It decides by the same arithmetic as [Memory], and each call
+// is one transaction, however many checks it has. Close does not close the table. A nil table panics.
+func NewTableStore(table Table) Store {
+	if table == nil {
+		panic("core: NewTableStore needs a table")
+	}
+	return &tableStore{tablestore.New(func(ctx context.Context, keys []string, change func(time.Time, []tablestore.Row)) error {
+		return table.Update(ctx, keys, func(now time.Time, rows []Row) {
+			own := make([]tablestore.Row, len(rows))
+			for i, row := range rows {
+				own[i] = tablestore.Row(row)
+			}
+			change(now, own)
+			for i, row := range own {
+				rows[i] = Row(row)
+			}
+		})
+	})}
+}
+
+type tableStore struct{ store *tablestore.Store }
+
+func (s *tableStore) Decide(ctx context.Context, calls []Call) (answered int, err error) {
+	return decideBy(ctx, s.store, calls)
+}
+
+func (s *tableStore) Settle(ctx context.Context, settlements []Settlement) error {
+	return s.store.Settle(ctx, corrections(settlements)) //nolint:wrapcheck // it is the table's
+}
+
+func (s *tableStore) Reset(ctx context.Context, key string, limits []Limit) error {
+	return s.store.Reset(ctx, key, specsOf(limits)) //nolint:wrapcheck // it is the table's
+}
+
+func (s *tableStore) Ping(ctx context.Context) error {
+	return s.store.Ping(ctx) //nolint:wrapcheck // it is the table's
+}
+
+func (s *tableStore) Close() error {
+	s.store.Close()
+	return nil
+}

@@ -1,0 +1,114 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/storetest"
+)
+
+// table is a table in this process, which has each transaction repeated now and then.
+type table struct {
+	mu   sync.Mutex
+	rows map[string]core.Row
+	now  func() time.Time
+	runs int
+	err  error
+}
+
+func (t *table) Update(_ context.Context, keys []string, change func(now time.Time, rows []core.Row)) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil {
+		return t.err
+	}
+	if !slices.IsSorted(keys) || len(slices.Compact(slices.Clone(keys))) != len(keys) {
+		return errors.New("the keys are not sorted, or not different")
+	}
+	t.runs++
+	for range 1 + t.runs%2 {
+		rows := make([]core.Row, len(keys))
+		for i, key := range keys {
+			rows[i] = t.rows[key]
+			rows[i].Value = slices.Clone(rows[i].Value)
+		}
+		change(t.now(), rows)
+		if t.runs%2 == 1 {
+			t.runs++
+			continue // it is rolled back, and begins anew
+		}
+		for i, key := range keys {
+			if rows[i].Changed {
+				t.rows[key] = core.Row{Value: rows[i].Value, Expires: rows[i].Expires}
+			}
+		}
+	}
+	return nil
+}
+
+func newTable(now func() time.Time) *table { return &table{rows: make(map[string]core.Row), now: now} }
+
+func TestTableStoreKeepsTheLaws(t *testing.T) {
+	storetest.Run(t, func(_ *testing.T, now func() time.Time) core.Store { return core.NewTableStore(newTable(now)) })
+}
+
+// A row that holds anything else is as good as none, and is mended by the next charge.
+func TestATableStoreHealsDamagedRows(t *testing.T) {
+	for _, damage := range []string{"", "x", "{}", `{"limit":"leaky 10, 1/h","level":-1}`, `{"limit":"gcra 10, 1/h","level":1}`, `{"past":{}}`} {
+		rows := newTable(time.Now)
+		limiter, limit := core.New(core.NewTableStore(rows)), core.Leaky(10, core.PerHour(1))
+		rows.rows["{key}:leaky:10:1/h"] = core.Row{Value: []byte(damage), Expires: time.Now().Add(time.Hour)}
+		for want := 9; want > 7; want-- {
+			if d, err := limiter.Allow(t.Context(), "key", limit); err != nil || d.Remaining != want {
+				t.Errorf("damaged by %q: %+v, %v, want %d to remain", damage, d, err, want)
+			}
+		}
+	}
+}
+
+// A row is kept for as long as its state counts, and little longer.
+func TestRowsOfATableExpire(t *testing.T) {
+	now := time.UnixMicro(1_800_000_000_000_000)
+	rows := newTable(func() time.Time { return now })
+	limiter := core.New(core.NewTableStore(rows))
+	for _, limit := range []core.Limit{
+		core.Leaky(10, core.PerHour(1)), core.GCRA(10, core.PerHour(1)), core.FixedWindow(10, time.Hour),
+		core.SlidingWindow(10, time.Hour), core.SlidingLog(10, time.Hour),
+	} {
+		d, err := limiter.AllowN(t.Context(), "key", limit, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expires := rows.rows["{key}:"+limit.Name()].Expires
+		if lives := expires.Sub(now); lives < d.ResetAfter || lives > 2*d.ResetAfter+2*time.Second {
+			t.Errorf("%s: the row lives for %v, and has recovered after %v", limit, lives, d.ResetAfter)
+		}
+	}
+}
+
+// The table's error is the caller's.
+func TestATableThatFails(t *testing.T) {
+	rows := newTable(time.Now)
+	rows.err = errors.Join(core.ErrNotDone, errors.New("the database is away"))
+	limiter, limit := core.New(core.NewTableStore(rows)), core.Leaky(10, core.PerHour(1))
+	_, err := limiter.Allow(t.Context(), "key", limit)
+	for verb, err := range map[string]error{
+		"Allow": err, "Refund": limiter.Refund(t.Context(), "key", limit, 1), "Reset": limiter.Reset(t.Context(), "key", limit),
+		"Ping": limiter.Ping(t.Context()),
+	} {
+		if !errors.Is(err, rows.err) || !errors.Is(err, core.ErrNotDone) {
+			t.Errorf("%s: %v, want %v", verb, err, rows.err)
+		}
+	}
+	if err := limiter.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := limiter.Allow(t.Context(), "key", limit); core.FailureOf(err) != core.Closed {
+		t.Errorf("after Close: %v", err)
+	}
+}
