@@ -1,11 +1,11 @@
-// Gin is a small server on gin. Each address gets 10 requests at once and then one a second,
+// Gin is a small server on gin. Each address gets 20 requests at once and then two a second,
 // and each user 3 orders a minute, whatever their address.
 //
 //	go run ./examples/gin                                     # counts in memory
 //	REDIS_URL=redis://localhost:6379 go run ./examples/gin    # counts for a whole fleet
 //
-//	for i in $(seq 11); do curl -i localhost:8080/items/7; done
 //	for i in $(seq 4); do curl -i -u alice:secret -X POST localhost:8080/orders; done
+//	for i in $(seq 21); do curl -i localhost:8080/items/7; done
 //
 // The user comes from gin.Context, where gin's own BasicAuth has put them, so the limit by user
 // stands behind it. ratelimit.User reads any other key of the context in the same way.
@@ -56,7 +56,7 @@ func main() {
 
 func newRouter(limiter *core.Limiter) http.Handler {
 	router := gin.Default()
-	router.Use(ratelimit.Leaky(limiter, 10, core.PerSecond(1)))
+	router.Use(ratelimit.Leaky(limiter, 20, core.PerSecond(2)))
 	router.GET("/items/:id", func(c *gin.Context) { c.String(http.StatusOK, "item %s\n", c.Param("id")) })
 
 	users := router.Group("/", gin.BasicAuth(gin.Accounts{"alice": "secret", "bob": "secret"}))

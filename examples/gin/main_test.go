@@ -37,13 +37,13 @@ func TestLimits(t *testing.T) {
 		t.Errorf("a user that there is not: %d %s", w.Code, w.Body)
 	}
 
-	for range 10 {
+	for range 20 {
 		if w := send(http.MethodGet, "/items/7", "", "192.0.2.3"); w.Code != http.StatusOK || w.Body.String() != "item 7\n" {
 			t.Fatalf("within the address's limit: %d %q", w.Code, w.Body)
 		}
 	}
 	w = send(http.MethodGet, "/items/7", "", "192.0.2.3")
-	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), `["leaky:10:1/s"]`) {
-		t.Errorf("the eleventh request of an address: %d %s %v", w.Code, w.Body, w.Header())
+	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), `["leaky:20:2/s"]`) {
+		t.Errorf("one request too many of an address: %d %s %v", w.Code, w.Body, w.Header())
 	}
 }
