@@ -31,18 +31,19 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
-	if err := run(ctx, *addr, cmp.Or(*store, os.Getenv("REDIS_URL"), "memory:"), *load); err != nil {
+	s, err := newService(cmp.Or(*store, os.Getenv("REDIS_URL"), "memory:"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = s.run(ctx, *addr, *load)
+	s.close()
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
 // run serves until the context ends, and then lets the requests in flight end.
-func run(ctx context.Context, addr, store string, perSecond int) error {
-	s, err := newService(store)
-	if err != nil {
-		return err
-	}
-	defer s.close()
+func (s *service) run(ctx context.Context, addr string, perSecond int) error {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {
