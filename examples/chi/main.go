@@ -1,9 +1,12 @@
-// Chi protects a small API built on chi: every address gets 10 requests at once and then
-// one a second on each route, and 5 logins in 15 minutes. It is a module of its own, so
-// that chi is nobody's dependency; run it from here.
+// Chi is a small server on chi: a limit by address for everything, one by address and route for
+// a group, and one by user for a single route. It is a module of its own, so that chi is nobody's
+// dependency; run it from here.
 //
-//	go run . -redis redis://localhost:6379
-//	for i in $(seq 11); do curl -i localhost:8080/items/7; done
+//	go run .                                     # counts in memory
+//	REDIS_URL=redis://localhost:6379 go run .    # counts for a whole fleet
+//
+//	for i in $(seq 11); do curl -i localhost:8080/items/$i; done
+//	for i in $(seq 4); do curl -i -u alice:secret -X POST localhost:8080/orders; done
 //
 // A limit by address goes to Use, like any middleware. A limit by route goes where chi
 // knows the route: to With, or to Use in a Group. The Use of a router runs before its
@@ -11,67 +14,70 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"flag"
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/examples/internal/serve"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 func main() {
-	addr := flag.String("addr", "localhost:8080", "address to listen on")
-	store := flag.String("redis", "memory:", "URL of the store")
-	flag.Parse()
-	if err := run(*addr, *store); err != nil {
+	limiter, err := core.Open(cmp.Or(os.Getenv("REDIS_URL"), "memory:"))
+	if err != nil {
 		log.Fatal(err)
 	}
-}
-
-func run(addr, store string) error {
-	limiter, err := core.Open(store)
-	if err != nil {
-		return err
+	server := &http.Server{
+		Addr:              cmp.Or(os.Getenv("ADDR"), "localhost:8080"),
+		Handler:           newRouter(limiter),
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       time.Minute,
 	}
-	defer limiter.Close()
-	if err := limiter.Ping(context.Background()); err != nil {
-		return err
-	}
-	return serve.Run(addr, newRouter(limiter),
-		"each address gets 10 requests at once on each route, then 1 a second, and 5 POST /login in 15 minutes")
+	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() {
+		log.Printf("listening on http://%s", server.Addr)
+		if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+			log.Fatal(err)
+		}
+	}()
+	<-interrupted.Done()
+	stop() // a second interrupt ends the process at once
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = server.Shutdown(ctx) // waits for the requests in flight
+	_ = limiter.Close()
 }
 
 func newRouter(limiter *core.Limiter) http.Handler {
 	all := ratelimit.Leaky(limiter, 100, core.PerSecond(20))
 	perRoute := ratelimit.Leaky(limiter, 10, core.PerSecond(1), keyfuncs.RemoteIP, keyfuncs.Route)
-	logins := ratelimit.SlidingLog(limiter, 5, 15*time.Minute)
+	perUser := ratelimit.TokenBucket(limiter, 3, core.PerMinute(3), keyfuncs.User(user))
+	authenticated := middleware.BasicAuth("orders", map[string]string{"alice": "secret", "bob": "secret"})
 
 	router := chi.NewRouter()
 	router.Use(all)
 	router.Group(func(r chi.Router) {
 		r.Use(perRoute)
-		r.Get("/items/{id}", item)
-		r.Get("/users/{id}", user)
+		r.Get("/items/{id}", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "item %s\n", r.PathValue("id")) })
+		r.Get("/users/{id}", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "user %s\n", r.PathValue("id")) })
 	})
-	router.With(logins).Post("/login", login)
+	router.With(authenticated, perUser).Post("/orders", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "thank you, %s\n", user(r)) })
 	return router
 }
 
-func item(w http.ResponseWriter, r *http.Request) {
-	fmt.Fprintf(w, "item %s\n", r.PathValue("id"))
-}
-
-func user(w http.ResponseWriter, r *http.Request) {
-	fmt.Fprintf(w, "user %s\n", r.PathValue("id"))
-}
-
-func login(w http.ResponseWriter, _ *http.Request) {
-	fmt.Fprintln(w, "welcome")
+// user tells who has signed in. It is asked behind authenticated alone.
+func user(r *http.Request) string {
+	name, _, _ := r.BasicAuth()
+	return name
 }

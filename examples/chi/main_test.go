@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -24,29 +25,38 @@ func memory() *core.Limiter { return core.New(core.NewMemory()) }
 
 func ok(http.ResponseWriter, *http.Request) {}
 
-func send(h http.Handler, method, path string) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+func send(h http.Handler, method, path, user string) *httptest.ResponseRecorder {
+	r, w := httptest.NewRequest(method, path, nil), httptest.NewRecorder()
+	if user != "" {
+		r.SetBasicAuth(user, "secret")
+	}
+	h.ServeHTTP(w, r)
 	return w
 }
 
-func TestEachRouteHasItsLimit(t *testing.T) {
-	router := newRouter(memory())
+func TestLimits(t *testing.T) {
+	now := time.Now()
+	router := newRouter(core.New(core.NewMemory(core.WithClock(func() time.Time { return now }))))
 	for _, route := range []struct {
-		method, path string
-		allowed      int
+		method, path, user, body, after string
+		allowed                         int
 	}{
-		{http.MethodGet, "/items/7", 10}, {http.MethodGet, "/users/7", 10}, {http.MethodPost, "/login", 5},
+		{http.MethodGet, "/items/7", "", "item 7\n", "1", 10},
+		{http.MethodGet, "/users/7", "", "user 7\n", "1", 10},
+		{http.MethodPost, "/orders", "alice", "thank you, alice\n", "20", 3},
+		{http.MethodPost, "/orders", "bob", "thank you, bob\n", "20", 3},
 	} {
-		for i := range route.allowed + 1 {
-			want := http.StatusOK
-			if i == route.allowed {
-				want = http.StatusTooManyRequests
-			}
-			if w := send(router, route.method, route.path); w.Code != want {
-				t.Errorf("request %d to %s is answered with %d, want %d", i+1, route.path, w.Code, want)
+		for i := range route.allowed {
+			if w := send(router, route.method, route.path, route.user); w.Code != http.StatusOK || w.Body.String() != route.body {
+				t.Errorf("request %d of %s to %s: %d %q", i+1, route.user, route.path, w.Code, w.Body)
 			}
 		}
+		if w := send(router, route.method, route.path, route.user); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != route.after {
+			t.Errorf("one more of %s to %s: %d %q %v", route.user, route.path, w.Code, w.Body, w.Header())
+		}
+	}
+	if w := send(router, http.MethodPost, "/orders", "mallory"); w.Code != http.StatusUnauthorized {
+		t.Errorf("a user that there is not: %d %q", w.Code, w.Body)
 	}
 }
 
@@ -134,7 +144,7 @@ func TestALimitByRouteNeedsChisRoute(t *testing.T) {
 			for range 40 {
 				routes = nil
 				for _, path := range []string{"/api/items/7", "/api/users/7", "/nowhere"} {
-					send(h, http.MethodGet, path)
+					send(h, http.MethodGet, path, "")
 				}
 				if !slices.Equal(routes, site.routes) {
 					t.Fatalf("routes %q, want %q", routes, site.routes)

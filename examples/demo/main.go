@@ -28,7 +28,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/examples/internal/serve"
 )
 
 const (
@@ -42,11 +41,11 @@ const (
 
 func main() {
 	addr := flag.String("addr", "localhost:8080", "address to listen on")
-	store := serve.StoreFlag(flag.CommandLine, inMemory)
+	store := flag.String("redis", "", "`URL` of the store (default REDIS_URL, or else memory:)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
-	if err := run(ctx, *addr, store(), os.Stdout); err != nil {
+	if err := run(ctx, *addr, cmp.Or(*store, os.Getenv("REDIS_URL"), inMemory), os.Stdout); err != nil {
 		log.Fatal("demo: ", err)
 	}
 }
@@ -76,7 +75,12 @@ func run(ctx context.Context, addr, store string, out io.Writer) error {
 // serve serves the page until the context ends, and leaves nothing running.
 func (p *page) serve(ctx context.Context, listener net.Listener) error {
 	defer p.close()
-	server := serve.Server(p.handler())
+	server := &http.Server{ // no WriteTimeout: it would cut streams and requests that wait for their turn
+		Handler:           p.handler(),
+		ReadHeaderTimeout: patience,
+		ReadTimeout:       2 * patience,
+		IdleTimeout:       time.Minute,
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {

@@ -12,6 +12,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -22,8 +23,9 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/doctor"
-	"github.com/weir-go/ratelimit/examples/internal/serve"
 )
+
+const lastResort = "redis://localhost:6379"
 
 func main() {
 	if err := command(os.Stdout, os.Args[1:]); err != nil {
@@ -36,7 +38,7 @@ func main() {
 func command(w io.Writer, args []string) error {
 	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
 	flags.SetOutput(w)
-	store := serve.StoreFlag(flags, "redis://localhost:6379")
+	store := flags.String("redis", "", "`URL` of the store (default REDIS_URL, or else "+lastResort+")")
 	patience := flags.Duration("timeout", 10*time.Second, "how long it may take")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -44,7 +46,7 @@ func command(w io.Writer, args []string) error {
 	case err != nil:
 		return err
 	}
-	return run(w, store(), *patience)
+	return run(w, cmp.Or(*store, os.Getenv("REDIS_URL"), lastResort), *patience)
 }
 
 func run(w io.Writer, store string, patience time.Duration) error {

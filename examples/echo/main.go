@@ -1,55 +1,89 @@
-// Echo protects a small API built on echo: every address gets 10 requests at once
-// and then one a second, and 5 logins in 15 minutes.
+// Echo is a small server on echo v4 with two groups: each address gets 10 requests at once and
+// then one a second below /catalog, and each user 3 a minute below /account. An error handler of
+// the server's own answers what the limits deny.
 //
-//	go run ./examples/echo -redis redis://localhost:6379
-//	for i in $(seq 11); do curl -i localhost:8080/items/7; done
+//	go run ./examples/echo                                     # counts in memory
+//	REDIS_URL=redis://localhost:6379 go run ./examples/echo    # counts for a whole fleet
+//
+//	for i in $(seq 11); do curl -i localhost:8080/catalog/items/7; done
+//	for i in $(seq 4); do curl -i -u alice:secret localhost:8080/account/orders; done
+//
+// The user comes from echo.Context, where the authentication has put them, so the group's limit
+// stands behind it.
 package main
 
 import (
+	"cmp"
 	"context"
-	"flag"
+	"crypto/subtle"
+	"errors"
 	"log"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/echo"
-	"github.com/weir-go/ratelimit/examples/internal/serve"
 )
 
 func main() {
-	addr := flag.String("addr", "localhost:8080", "address to listen on")
-	store := flag.String("redis", "memory:", "URL of the store")
-	flag.Parse()
-	if err := run(*addr, *store); err != nil {
+	limiter, err := core.Open(cmp.Or(os.Getenv("REDIS_URL"), "memory:"))
+	if err != nil {
 		log.Fatal(err)
 	}
+	e := newEcho(limiter)
+	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() {
+		if err := e.Start(cmp.Or(os.Getenv("ADDR"), "localhost:8080")); !errors.Is(err, http.ErrServerClosed) {
+			log.Fatal(err)
+		}
+	}()
+	<-interrupted.Done()
+	stop() // a second interrupt ends the process at once
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = e.Shutdown(ctx) // waits for the requests in flight
+	_ = limiter.Close()
 }
 
-func run(addr, store string) error {
-	limiter, err := core.Open(store)
-	if err != nil {
-		return err
-	}
-	defer limiter.Close()
-	if err := limiter.Ping(context.Background()); err != nil {
-		return err
-	}
-
+func newEcho(limiter *core.Limiter) *echo.Echo {
 	e := echo.New()
-	e.Use(ratelimit.Leaky(limiter, 10, core.PerSecond(1)))
-	e.GET("/items/:id", item)
-	e.POST("/login", login, ratelimit.SlidingLog(limiter, 5, 15*time.Minute))
-	return serve.Run(addr, e,
-		"each address gets 10 requests at once, then 1 a second, and 5 POST /login in 15 minutes")
+	e.Server.ReadHeaderTimeout, e.Server.IdleTimeout = 5*time.Second, time.Minute
+	e.HTTPErrorHandler = func(err error, c echo.Context) { answer(e, err, c) }
+
+	catalog := e.Group("/catalog", ratelimit.Leaky(limiter, 10, core.PerSecond(1)))
+	catalog.GET("/items/:id", func(c echo.Context) error { return c.String(http.StatusOK, "item "+c.Param("id")+"\n") })
+
+	account := e.Group("/account", authenticated, ratelimit.TokenBucket(limiter, 3, core.PerMinute(3), ratelimit.User("user")))
+	account.GET("/orders", func(c echo.Context) error { return c.String(http.StatusOK, "none yet\n") })
+	return e
 }
 
-func item(c echo.Context) error {
-	return c.String(http.StatusOK, "item "+c.Param("id")+"\n")
+// answer answers a denied request in the words of this server, and leaves all other errors to echo.
+// Retry-After and the limits' fields are set already.
+func answer(e *echo.Echo, err error, c echo.Context) {
+	var failure *echo.HTTPError
+	if errors.As(err, &failure) && !c.Response().Committed {
+		if denied, ok := failure.Message.(*ratelimit.Document); ok {
+			_ = c.JSON(failure.Code, map[string]any{"error": denied.Title, "limits": denied.ViolatedPolicies})
+			return
+		}
+	}
+	e.DefaultHTTPErrorHandler(err, c)
 }
 
-func login(c echo.Context) error {
-	return c.String(http.StatusOK, "welcome\n")
+// authenticated stands for your own authentication: every user has the password "secret".
+func authenticated(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		user, password, _ := c.Request().BasicAuth()
+		if subtle.ConstantTimeCompare([]byte(password), []byte("secret")) == 0 {
+			return echo.ErrUnauthorized
+		}
+		c.Set("user", user)
+		return next(c)
+	}
 }

@@ -1,55 +1,79 @@
-// Echov5 protects a small API built on echo v5: every address gets 10 requests at once
-// and then one a second, and 5 logins in 15 minutes.
+// Echov5 is a small server on echo v5. Each address gets 20 requests at once and then two a
+// second, and each user 10 units a minute: a search costs five of them, an item one.
 //
-//	go run ./examples/echov5 -redis redis://localhost:6379
-//	for i in $(seq 11); do curl -i localhost:8080/items/7; done
+//	go run ./examples/echov5                                     # counts in memory
+//	REDIS_URL=redis://localhost:6379 go run ./examples/echov5    # counts for a whole fleet
+//
+//	for i in $(seq 3); do curl -i -u alice:secret localhost:8080/search; done
+//	for i in $(seq 11); do curl -i -u bob:secret localhost:8080/items/7; done
+//
+// The server starts and stops by echo's StartConfig, and the limits log to echo's own logger.
 package main
 
 import (
+	"cmp"
 	"context"
-	"flag"
+	"crypto/subtle"
 	"log"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/labstack/echo/v5"
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/echo/v5"
-	"github.com/weir-go/ratelimit/examples/internal/serve"
 )
 
 func main() {
-	addr := flag.String("addr", "localhost:8080", "address to listen on")
-	store := flag.String("redis", "memory:", "URL of the store")
-	flag.Parse()
-	if err := run(*addr, *store); err != nil {
+	limiter, err := core.Open(cmp.Or(os.Getenv("REDIS_URL"), "memory:"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(interrupted, stop) // a second interrupt ends the process at once
+	server := echo.StartConfig{
+		Address:         cmp.Or(os.Getenv("ADDR"), "localhost:8080"),
+		GracefulTimeout: 10 * time.Second, // for the requests in flight
+	}
+	err = server.Start(interrupted, newEcho(limiter))
+	_ = limiter.Close()
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(addr, store string) error {
-	limiter, err := core.Open(store)
-	if err != nil {
-		return err
-	}
-	defer limiter.Close()
-	if err := limiter.Ping(context.Background()); err != nil {
-		return err
-	}
-
+func newEcho(limiter *core.Limiter) *echo.Echo {
 	e := echo.New()
-	e.Use(ratelimit.Leaky(limiter, 10, core.PerSecond(1)))
-	e.GET("/items/:id", item)
-	e.POST("/login", login, ratelimit.SlidingLog(limiter, 5, 15*time.Minute))
-	return serve.Run(addr, e,
-		"each address gets 10 requests at once, then 1 a second, and 5 POST /login in 15 minutes")
+	e.Use(ratelimit.Leaky(limiter, 20, core.PerSecond(2)), authenticated)
+	e.Use(ratelimit.New(limiter, ratelimit.Options{Logger: e.Logger}, ratelimit.Policy{
+		Limit: core.TokenBucket(10, core.PerMinute(10)).Named("units"),
+		By:    ratelimit.User("user"),
+		Cost:  cost,
+	}))
+	e.GET("/items/:id", func(c *echo.Context) error { return c.String(http.StatusOK, "item "+c.Param("id")+"\n") })
+	e.GET("/search", func(c *echo.Context) error { return c.String(http.StatusOK, "found\n") })
+	return e
 }
 
-func item(c *echo.Context) error {
-	return c.String(http.StatusOK, "item "+c.Param("id")+"\n")
+// cost says how many units a request takes.
+func cost(r *http.Request) int {
+	if r.URL.Path == "/search" {
+		return 5
+	}
+	return 1
 }
 
-func login(c *echo.Context) error {
-	return c.String(http.StatusOK, "welcome\n")
+// authenticated stands for your own authentication: every user has the password "secret".
+func authenticated(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		user, password, _ := c.Request().BasicAuth()
+		if subtle.ConstantTimeCompare([]byte(password), []byte("secret")) == 0 {
+			return echo.ErrUnauthorized
+		}
+		c.Set("user", user)
+		return next(c)
+	}
 }

@@ -1,57 +1,70 @@
-// Leaky is the classic, often called ten calls per ten seconds: a bucket of ten that
-// drains one a second, for each remote address, and word of when the next drip falls.
+// Leaky is the classic, often called ten calls per ten seconds: a bucket of ten that drains one
+// a second, for each remote address. It answers in words of its own, and tells in a header of
+// the Rack world, X-Rate-Limited-For, when the next drip falls.
 //
-//	go run ./examples/leaky
+//	go run ./examples/leaky                                     # counts in memory
+//	REDIS_URL=redis://localhost:6379 go run ./examples/leaky    # counts for a whole fleet
+//
 //	for i in $(seq 11); do curl -i localhost:9292/api; done
 package main
 
 import (
+	"cmp"
 	"context"
-	"flag"
+	"errors"
 	"io"
 	"log"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/examples/internal/serve"
 	"github.com/weir-go/ratelimit/headers"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 func main() {
-	addr := flag.String("addr", "localhost:9292", "address to listen on")
-	store := flag.String("redis", "memory:", "URL of the store")
-	flag.Parse()
-	if err := run(*addr, *store); err != nil {
+	limiter, err := core.Open(cmp.Or(os.Getenv("REDIS_URL"), "memory:"))
+	if err != nil {
 		log.Fatal(err)
 	}
+	server := &http.Server{
+		Addr:              cmp.Or(os.Getenv("ADDR"), "localhost:9292"),
+		Handler:           newHandler(limiter),
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       time.Minute,
+	}
+	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() {
+		log.Printf("listening on http://%s", server.Addr)
+		if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+			log.Fatal(err)
+		}
+	}()
+	<-interrupted.Done()
+	stop() // a second interrupt ends the process at once
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = server.Shutdown(ctx) // waits for the requests in flight
+	_ = limiter.Close()
 }
 
-func run(addr, store string) error {
-	limiter, err := core.Open(store)
-	if err != nil {
-		return err
-	}
-	defer limiter.Close()
-	if err := limiter.Ping(context.Background()); err != nil {
-		return err
-	}
-
-	limit := ratelimit.New(limiter, ratelimit.Options{
-		Headers: headers.RateLimitedFor,
-		Refused: rateLimited,
-	}, ratelimit.Policy{Limit: core.Leaky(10, core.Per(10, 10*time.Second))})
-
+func newHandler(limiter *core.Limiter) http.Handler {
+	limit := ratelimit.New(limiter, ratelimit.Options{Headers: headers.RateLimitedFor, Refused: rateLimited},
+		ratelimit.PolicyFor(core.Leaky(10, core.Per(10, 10*time.Second))))
 	mux := http.NewServeMux()
 	mux.Handle("GET /api", limit(http.HandlerFunc(api)))
-	return serve.Run(addr, mux, "GET /api takes 10 calls at once and then one a second from each address")
+	return mux
 }
 
 func api(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "Hello\n")
 }
 
+// rateLimited answers a denied request. What is no denial, such as a Redis that is down where
+// the policy fails closed, gets the usual answer.
 func rateLimited(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
 	if refusal.Status != http.StatusTooManyRequests {
 		refusal.ServeHTTP(w, r)

@@ -9,36 +9,70 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"flag"
+	"fmt"
 	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
 	"sync"
-
-	"github.com/weir-go/ratelimit/examples/internal/serve"
+	"syscall"
+	"time"
 )
 
 func main() {
 	addr := flag.String("addr", "localhost:8080", "address to listen on")
-	store := serve.StoreFlag(flag.CommandLine, "memory:")
+	store := flag.String("redis", "", "`URL` of the store (default REDIS_URL, or else memory:)")
 	load := flag.Int("load", 0, "requests a second to send to itself")
 	flag.Parse()
-	if err := run(*addr, store(), *load); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
+	s, err := newService(cmp.Or(*store, os.Getenv("REDIS_URL"), "memory:"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = s.run(ctx, *addr, *load)
+	s.close()
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(addr, store string, perSecond int) error {
-	s, err := newService(store)
+// run serves until the context ends, and then lets the requests in flight end.
+func (s *service) run(ctx context.Context, addr string, perSecond int) error {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	ctx, stop := context.WithCancel(context.Background())
+	server := &http.Server{Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	fmt.Printf("listening on http://%s\nmetrics are at /metrics, and the keys that are denied most at /offenders\n", listener.Addr())
+
+	loading, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer stop()
 	if perSecond > 0 {
-		group.Go(func() { s.load(ctx, "http://"+addr, perSecond) })
+		group.Go(func() { s.load(loading, "http://"+listener.Addr().String(), perSecond) })
 	}
-	return serve.Run(addr, s.handler, "metrics are at /metrics, and the keys that are denied most at /offenders")
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := server.Shutdown(ending); err != nil {
+		return err
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
