@@ -317,7 +317,8 @@ func (c *DenialCache) remember(checks []Check, decisions []Decision, sent int64,
 	received := c.clock()
 	for i := range checks {
 		check, decision := &checks[i], &decisions[i]
-		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || check.Mode == Look || met(checks, i) ||
+		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || met(checks, i) ||
+			check.Mode != Charge || // a denial mends a state only where it is charged, so that its wait may stand still
 			check.Limit.spec.Estimates() { // its RetryAfter may be an estimate
 			continue
 		}

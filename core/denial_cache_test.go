@@ -570,3 +570,27 @@ func TestDenialCacheMisuse(t *testing.T) {
 		}()
 	}
 }
+
+// A condition mends no state: after the clock has stepped back, its wait stands still until the clock
+// has caught up, so its denial is not repeated as if it counted down.
+func TestTheDenialOfAConditionIsNotRepeated(t *testing.T) {
+	limiter, store, _, now := cached()
+	plain, limit := core.New(store.Store), core.Shaping(2, core.Per(999_999, 365*24*time.Hour))
+	if d, err := limiter.AllowN(t.Context(), "key", limit, 2); err != nil || !d.Allowed {
+		t.Fatal(d, err)
+	}
+	*now = now.Add(-31 * time.Second)
+	condition := core.Check{Key: "key", Limit: limit, Mode: core.Condition}
+	other := core.Check{Key: "other", Limit: limit}
+	if d, err := limiter.AllowAll(t.Context(), condition, other); err != nil || d[0].Allowed {
+		t.Fatal(d, err)
+	}
+	*now = now.Add(999 * time.Microsecond)
+	got, err := limiter.AllowAll(t.Context(), condition, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := plain.Peek(t.Context(), "key", limit); err != nil || got[0].RetryAfter != want.RetryAfter {
+		t.Errorf("%+v from the cache, and %+v from the store, %v", got[0], want, err)
+	}
+}

@@ -63,7 +63,7 @@ func kindOfReply(text string) failure.Kind {
 			return kind
 		}
 	}
-	if strings.Contains(text, "The user executing the script can't") || strings.HasPrefix(text, "ERR invalid password") ||
+	if strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script") || strings.HasPrefix(text, "ERR invalid password") ||
 		strings.HasPrefix(text, "ERR AUTH") {
 		return failure.NotPermitted
 	}

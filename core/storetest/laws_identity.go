@@ -1,0 +1,220 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+func clockStepsBack(t *testing.T, s *stand) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, key := drawLimit(t, s.algorithm), s.key()
+		s.use(t, key, l)
+		charged := s.allow(t, key, l, drawCost(t, l, "cost"))
+		before := s.allow(t, key, l, 0)
+		recovery := s.recovery(t, l)
+		step := time.Duration(rapid.Int64Range(1, (10*time.Minute).Microseconds()).Draw(t, "step")) * time.Microsecond
+		if rapid.Bool().Draw(t, "small") {
+			step = min(step, max(time.Microsecond, (charged.ResetAfter/3).Truncate(time.Microsecond)))
+		}
+		s.wait(-step)
+		if d := s.allow(t, key, l, 0); d.Remaining > before.Remaining {
+			if s.algorithm != "sliding-window" || sameWindow(l, s.clock.now.Load(), step) {
+				t.Fatalf("stepping back %v has minted: %d remained, now %d", step, before.Remaining, d.Remaining)
+			}
+		}
+		d := s.allow(t, key, l, l.Capacity())
+		if d.RetryAfter > recovery {
+			t.Fatalf("after stepping back %v: locked out for %v, a full recovery is %v", step, d.RetryAfter, recovery)
+		}
+		s.wait(recovery)
+		if d := s.allow(t, key, l, l.Capacity()); d.RetryAfter > recovery {
+			t.Fatalf("a recovery after stepping back %v: %+v", step, answerOf(d))
+		}
+		s.wait(recovery)
+		if d := s.peek(t, key, l); !d.Allowed && d.RetryAfter > recovery {
+			t.Fatalf("two recoveries after stepping back %v: %+v", step, answerOf(d))
+		}
+	})
+}
+
+// sameWindow reports whether a step back ended in the window in which it began. In
+// another the counts are taken as that window's own: none of them is lost, but
+// those of the window before weigh what they weigh there.
+func sameWindow(l core.Limit, now int64, step time.Duration) bool {
+	n := numbersOf(l)
+	return n.floor(now)/n.window == n.floor(now+step.Microseconds())/n.window
+}
+
+// recovery returns how long a limit takes at most until it is as good as new.
+func (s *stand) recovery(t *rapid.T, l core.Limit) time.Duration {
+	if s.algorithm == "sliding-window" {
+		return 2 * l.Rate().Period
+	}
+	return s.allow(t, s.key(), l, l.Capacity()).ResetAfter
+}
+
+func keysAreApart(t *testing.T, s *stand) {
+	l := of(s.algorithm, 1, time.Hour)
+	base := s.key()
+	for _, key := range []string{base, base + " ", base + "\x00", base + ":", base + "}", "{" + base + "}", base + "%", base + "%3A", base + "é", base + "\xff", base + "=shadow", "#" + base} {
+		if d := s.allow(t, key, l, 1); !d.Allowed {
+			t.Errorf("the key %q has been charged by another", key)
+		}
+	}
+}
+
+func otherNumbers(t *testing.T, s *stand) {
+	key := s.key()
+	for _, l := range []core.Limit{
+		newLimit(s.algorithm, 1, core.PerHour(1)),
+		newLimit(s.algorithm, 2, core.PerHour(1)),
+		newLimit(s.algorithm, 1, core.PerMinute(1)),
+		newLimit(s.algorithm, 11, core.PerHour(1)),
+	} {
+		if d := s.allow(t, key, l, l.Capacity()); !d.Allowed {
+			t.Errorf("%s has been charged by another: %+v", l, answerOf(d))
+		}
+	}
+	l := newLimit(s.algorithm, 1, core.PerHour(1))
+	if d := s.allow(t, key, newLimit(s.algorithm, 1, core.Per(1, 60*time.Minute)), 1); d.Allowed {
+		t.Errorf("%s is not one limit with itself", l)
+	}
+}
+
+func otherNames(t *testing.T, s *stand) {
+	key := s.key()
+	l := of(s.algorithm, 1, time.Hour)
+	limits := []core.Limit{l, l.Named("a"), l.Named("b"), l.Named("A"), l.Named(l.Name()), l.Named("a:shadow")}
+	for _, algorithm := range everyAlgorithm {
+		if algorithm != s.algorithm {
+			limits = append(limits, of(algorithm, 1, time.Hour), of(algorithm, 1, time.Hour).Named("a"))
+		}
+	}
+	for _, l := range limits {
+		if d := s.allow(t, key, l, 1); !d.Allowed {
+			t.Errorf("%s has been charged by another: %+v", l, answerOf(d))
+		}
+	}
+}
+
+func namedKeepsUsed(t *testing.T, s *stand) {
+	key := s.key()
+	plan := func(n int) core.Limit { return of(s.algorithm, n, time.Hour).Named("plan") }
+	s.allow(t, key, plan(10), 7)
+	if d := s.allow(t, key, plan(20), 0); d.Remaining != 13 {
+		t.Errorf("7 of 10 used, and of 20 %d remain, want 13", d.Remaining)
+	}
+	if d := s.allow(t, key, plan(20), 13); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("13 more of 20: %+v", answerOf(d))
+	}
+	if d := s.allow(t, key, plan(20), 1); d.Allowed {
+		t.Errorf("21 of 20: %+v", answerOf(d))
+	}
+	if d := s.allow(t, key, plan(20), 20); !s.passesAt(t, key, plan(20), 20, d.RetryAfter) {
+		t.Errorf("refused at its RetryAfter of %v after the change", d.RetryAfter)
+	}
+}
+
+func (s *stand) passesAt(t *testing.T, key string, l core.Limit, n int, wait time.Duration) bool {
+	early := s.peekAt(t, wait-tick(l), core.Check{Key: key, Limit: l, Cost: n})[0]
+	return !early.Allowed && s.peekAt(t, wait, core.Check{Key: key, Limit: l, Cost: n})[0].Allowed
+}
+
+func namedIsClamped(t *testing.T, s *stand) {
+	key := s.key()
+	plan := func(n int) core.Limit { return of(s.algorithm, n, time.Hour).Named("plan") }
+	s.allow(t, key, plan(20), 15)
+	d := s.allow(t, key, plan(10), 1) // writes what it has been clamped to
+	if d.Allowed || d.Remaining != 0 {
+		t.Fatalf("15 of 20 used, and of 10: %+v", answerOf(d))
+	}
+	if !s.passesAt(t, key, plan(10), 1, d.RetryAfter) {
+		t.Errorf("refused at its RetryAfter of %v after the change", d.RetryAfter)
+	}
+	if d := s.allow(t, key, plan(20), 0); d.Remaining != 10 {
+		t.Errorf("back at 20, %d remain, want 10", d.Remaining)
+	}
+}
+
+func previousIsClamped(t *testing.T, s *stand) {
+	key := s.key()
+	plan := func(n int) core.Limit { return of(s.algorithm, n, time.Hour).Named("plan") }
+	s.allow(t, key, plan(10), 10)
+	s.wait(66 * time.Minute) // a tenth of the next window: nine tenths of the ten count
+	if d := s.allow(t, key, plan(4), 4); d.Allowed || d.Remaining != 0 {
+		t.Fatalf("ten in the previous window, and of 4: %+v", answerOf(d))
+	}
+	if d := s.allow(t, key, plan(10), 0); d.Remaining != 6 { // 10 − 0.9·4 = 6.4
+		t.Errorf("back at 10, %d remain, want 6", d.Remaining)
+	}
+}
+
+// renumberedKeepsUsed changes the capacity of a limit that has been used at random. What is used is
+// what it was, to the last fraction; so as many are left as the new capacity has more than that.
+func renumberedKeepsUsed(t *testing.T, s *stand) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, key := drawLimit(t, s.algorithm).Named("plan"), s.key()
+		rate := l.Rate()
+		capacity := max(1, rapid.SampledFrom([]int{1, l.Capacity() / 300, l.Capacity() / 3, l.Capacity() - 1}).Draw(t, "smaller capacity"))
+		smaller := newLimit(s.algorithm, capacity, rate).Named("plan")
+		if smaller.Validate() != nil || tick(smaller) != tick(l) {
+			return
+		}
+		s.use(t, key, l)
+		before := s.peek(t, key, l)
+		want := max(0, before.Remaining-(l.Capacity()-capacity))
+		d := s.allow(t, key, smaller, want+1)
+		if d.Allowed || d.Remaining != want {
+			t.Fatalf("%d of %s remain, and then under %s: %+v, want %d", before.Remaining, l, smaller, answerOf(d), want)
+		}
+		// A denial has written what it was clamped to.
+		back := s.allow(t, key, l, 0)
+		if want := max(before.Remaining, l.Capacity()-capacity); back.Remaining != want {
+			t.Fatalf("%d of %s remain after it was %s, want %d", back.Remaining, l, smaller, want)
+		}
+	})
+}
+
+// exceptSliding are the algorithms whose RetryAfter is exact when their window has become longer.
+var exceptSliding = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string) bool { return name == "sliding-window" })
+
+func longerTellsWhen(t *testing.T, s *stand) {
+	short, long := of(s.algorithm, 3, 60*time.Millisecond).Named("plan"), of(s.algorithm, 3, 24*time.Hour).Named("plan")
+	for _, cost := range []int{1, 2, 3} {
+		key := s.key()
+		for range 3 {
+			s.allow(t, key, short, 1)
+			s.wait(time.Millisecond)
+		}
+		d := s.allow(t, key, long, cost)
+		for d.Allowed { // what has drained
+			d = s.allow(t, key, long, cost)
+		}
+		if !s.passesAt(t, key, long, cost, d.RetryAfter) {
+			t.Errorf("%d of 3, all used: %+v, want them to pass then and not a tick before", cost, answerOf(d))
+		}
+	}
+}
+
+func previousFills(t *testing.T, s *stand) {
+	key := s.key()
+	plan := func(n int) core.Limit { return core.SlidingWindow(n, 3*time.Hour).Named("plan") }
+	s.clock.now.Store(start.Truncate(3 * time.Hour).UnixMicro())
+	s.allow(t, key, plan(9_001), 7_099)
+	s.wait(3*time.Hour + 144*time.Minute) // a fifth of them counts: 1,419.8
+	for range 6 {
+		if d := s.allow(t, key, plan(29), 1); d.Allowed || d.Remaining != 0 {
+			t.Fatalf("1,419.8 used, and of 29: %+v", answerOf(d))
+		}
+	}
+	for _, cost := range []int{1, 29} {
+		if d := s.allow(t, key, plan(29), cost); !s.passesAt(t, key, plan(29), cost, d.RetryAfter) {
+			t.Errorf("%d of 29 do not pass at their RetryAfter of %v, or pass before", cost, d.RetryAfter)
+		}
+	}
+}
