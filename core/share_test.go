@@ -116,7 +116,7 @@ func TestClusterInDisguise(t *testing.T) {
 
 // In a cluster, questions about keys of one node share a round trip.
 func TestQuestionsOfANodeShareARoundTrip(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.SharedCluster(t)
 	client := cluster.Client(t)
 	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
 	admitted := hammer(t, func(caller, turn int) (core.Decision, error) {
@@ -138,7 +138,7 @@ type disguised struct{ redis.UniversalClient }
 // A question about keys in several slots is asked in parts as soon as it is known that
 // there are slots.
 func TestQuestionOverAClusterInDisguise(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.SharedCluster(t)
 	limiter := core.New(core.NewRedis(disguised{cluster.Client(t)}, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
 	limit := core.Leaky(50, core.PerHour(1))
 	admitted := hammer(t, func(caller, _ int) (core.Decision, error) {

@@ -15,14 +15,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// remembered is a server that outlives its test: the shared one.
-var remembered *Server
+// remembered are servers that outlive their tests: the shared ones.
+var remembered []*Server
 
 // TestMain runs the tests and then looks for what they left behind.
 func TestMain(m *testing.M) {
 	code := Run(m)
-	if remembered != nil && remembered.process != nil {
-		if err := dead(remembered); err != nil {
+	for _, server := range remembered {
+		if server.process == nil {
+			continue // it is somebody else's
+		}
+		if err := dead(server); err != nil {
 			fmt.Fprintln(os.Stderr, "after Run:", err)
 			code = 1
 		}
@@ -248,11 +251,28 @@ func TestMissingServerSkipsAndFailsInCI(t *testing.T) {
 
 func TestSharedServerIsOne(t *testing.T) {
 	server := Shared(t)
-	remembered = server
+	remembered = append(remembered, server)
 	if again := Shared(t); again != server {
 		t.Errorf("Shared returned %s, then %s", server.Addr(), again.Addr())
 	}
 	roundTrip(t, server.Client(t), Prefix(t)+"key")
+}
+
+func TestSharedClusterIsOneAndCannotBeStopped(t *testing.T) {
+	var first *Cluster
+	t.Run("the first test", func(t *testing.T) { first = SharedCluster(t) })
+	if first == nil {
+		t.Skip("no cluster was started")
+	}
+	remembered = append(remembered, first.Nodes()...)
+	again := SharedCluster(t)
+	if again != first {
+		t.Errorf("SharedCluster returned %s, then %s", first.URL(), again.URL())
+	}
+	roundTrip(t, again.Client(t), Prefix(t)+"key")
+	if v := judge(t, again.Nodes()[0].Stop); !strings.Contains(v.failed, "use Start") {
+		t.Errorf("Stop failed with %q", v.failed)
+	}
 }
 
 func TestSharedServerCannotBeStopped(t *testing.T) {
