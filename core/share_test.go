@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/internal/repeatable"
 )
 
 // hammer asks from many goroutines at once, each several times, and returns how
@@ -187,6 +187,7 @@ func TestOutOfMemoryConcernsOnlyCharges(t *testing.T) {
 // what was somebody else's answer.
 func TestCallersWhoLeaveAtRandom(t *testing.T) {
 	client := redistest.Shared(t).Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.MaxRetries = true, -1 })
+	seeds := repeatable.Random(t)
 	for _, flights := range []int{1, 2} {
 		prefix := core.WithPrefix(redistest.Prefix(t))
 		store := core.NewRedis(client, prefix, core.WithBudget(patient), core.WithInFlight(flights))
@@ -195,9 +196,9 @@ func TestCallersWhoLeaveAtRandom(t *testing.T) {
 		var admitted, lost [8]atomic.Int64 // by key
 		var group sync.WaitGroup
 		for caller := range callers {
+			random := repeatable.Split(seeds)
 			group.Go(func() {
 				at := caller % len(admitted)
-				random := rand.New(rand.NewPCG(uint64(caller), uint64(flights)))
 				for range turns {
 					ctx, cancel := context.WithCancel(t.Context())
 					stop := time.AfterFunc(time.Duration(random.IntN(2000))*time.Microsecond, cancel)

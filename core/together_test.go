@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/internal/repeatable"
 )
 
 // gate holds the script calls of a client while it is closed.
@@ -65,7 +65,7 @@ func awaitLoad(t *testing.T, r *Redis, want int) {
 
 // Calls that ask the same and wait together are decided as if they had come one after the other.
 func TestCallsThatAskTheSameAreDecidedInOrder(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
+	random := repeatable.Random(t)
 	now := time.UnixMicro(1763683200_123_457)
 	clock := func() time.Time { return now }
 	g := &gate{}

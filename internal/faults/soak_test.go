@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/repeatable"
 )
 
 var soakFor = flag.Duration("soak", 5*time.Second, "how long TestSoak lasts")
@@ -64,9 +65,10 @@ type soak struct {
 	ledgers  map[core.Check]*ledger // by what is asked, without the cost
 	admitted []told
 
-	fault     string // of this phase
-	givesBack bool   // in this phase there are settlements and waits, and callers leave
-	gaveBack  int64  // the instant of the latest of these phases
+	plan      *rand.Rand // of the phases: what callers do in one depends on who is first
+	fault     string     // of this phase
+	givesBack bool       // in this phase there are settlements and waits, and callers leave
+	gaveBack  int64      // the instant of the latest of these phases
 
 	asked, failed, passed, settled, waited int
 }
@@ -123,7 +125,7 @@ func heapInUse() uint64 {
 
 func newSoak(t *testing.T) *soak {
 	t.Helper()
-	s := &soak{site: newSite(t, keepsAll...), t: t}
+	s := &soak{site: newSite(t, keepsAll...), t: t, plan: repeatable.Random(t)}
 	s.now.Store(instant.UnixMicro())
 	clock := core.WithClock(func() time.Time { return time.UnixMicro(s.now.Load()) })
 	s.limiters = []*core.Limiter{
@@ -139,19 +141,19 @@ func newSoak(t *testing.T) *soak {
 // phase asks for a while, with a fault in the middle, and then compares.
 func (s *soak) phase() {
 	s.t.Helper()
-	step := rand.N(2 * time.Minute)
-	if rand.N(8) == 0 {
+	step := time.Duration(s.plan.Int64N(int64(2 * time.Minute)))
+	if s.plan.IntN(8) == 0 {
 		step = -step / 4
 	}
 	// What was charged and given back has brought a state to its instant: the clock does not step back
 	// behind that, where the reference knows nothing of it.
 	s.now.Store(max(s.now.Load()+step.Microseconds(), s.gaveBack+1))
-	if s.givesBack = rand.N(3) > 0; s.givesBack {
+	if s.givesBack = s.plan.IntN(3) > 0; s.givesBack {
 		s.gaveBack = s.now.Load()
 	}
 	s.limits = s.limits[:0]
 	for _, plan := range plans {
-		s.limits = append(s.limits, plan[rand.N(len(plan))])
+		s.limits = append(s.limits, plan[s.plan.IntN(len(plan))])
 	}
 	s.ledgers, s.admitted = make(map[core.Check]*ledger), nil
 	s.settle()
@@ -172,11 +174,11 @@ func (s *soak) phase() {
 			}
 		})
 	}
-	lasts := func(d time.Duration) { time.Sleep(rand.N(d)) } // and is no wait for anything
+	lasts := func(d time.Duration) { time.Sleep(time.Duration(s.plan.Int64N(int64(d)))) } // and is no wait for anything
 	lasts(200 * time.Millisecond)
 	s.fault = "no fault"
-	if rand.N(4) > 0 {
-		fault := passing[rand.N(len(passing))]
+	if s.plan.IntN(4) > 0 {
+		fault := passing[s.plan.IntN(len(passing))]
 		s.fault = fault.name
 		fault.begin(s.t, s.site)
 		lasts(400 * time.Millisecond)
