@@ -7,7 +7,7 @@
 // outlives it, and ends with the test that started it. On Linux it ends even
 // when the test binary is killed.
 //
-// It needs redis-server, or valkey-server, on the PATH. Without one a test is
-// skipped, or fails where the environment says CI=true: a run that proves
-// nothing must not look like one that does.
+// It needs redis-server, or valkey-server, on the PATH, or the program that the environment variable
+// RATELIMIT_TEST_SERVER names. Without one a test is skipped, or fails where the environment says
+// CI=true: a run that proves nothing must not look like one that does.
 package redistest

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -90,9 +91,34 @@ func TestLaunchedServerServesUntilItIsEnded(t *testing.T) {
 }
 
 func TestLaunchWithoutAServerProgramIsAnError(t *testing.T) {
+	t.Setenv(serverProgram, "")
 	t.Setenv("PATH", t.TempDir())
 	if _, _, err := Launch(); !errors.Is(err, errNotInstalled) {
 		t.Errorf("Launch = %v, want %v", err, errNotInstalled)
+	}
+}
+
+func TestLaunchOfAProgramThatIsNamedAndMissingIsAnError(t *testing.T) {
+	t.Setenv(serverProgram, filepath.Join(t.TempDir(), "redis-server"))
+	_, _, err := Launch()
+	if err == nil || errors.Is(err, errNotInstalled) || !strings.Contains(err.Error(), serverProgram) {
+		t.Errorf("Launch = %v, want an error that names %s", err, serverProgram)
+	}
+}
+
+func TestLaunchStartsTheProgramThatIsNamed(t *testing.T) {
+	program, err := installed()
+	if err != nil {
+		giveUp(t, err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv(serverProgram, program)
+	_, end, err := Launch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -230,6 +256,7 @@ func judge(t *testing.T, part func(testing.TB)) *verdict {
 
 func TestMissingServerSkipsAndFailsInCI(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
+	t.Setenv(serverProgram, "")
 	starts := map[string]func(testing.TB){
 		"alone":    func(tb testing.TB) { tb.Helper(); Start(tb) },
 		"cluster":  func(tb testing.TB) { tb.Helper(); StartCluster(tb) },
