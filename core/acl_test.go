@@ -381,9 +381,12 @@ func TestLeastPrivilegeOfSentinels(t *testing.T) {
 		}
 		t.Run("needs "+object, func(t *testing.T) {
 			redistest.SetUser(t, admin, "without", redistest.Without(redistest.SentinelUser, rule))
-			_ = ask(t, "without") // some of it happens later, in the background
-			for !slices.Contains(refusedBy(t, admin), object) {
-				if ctx.Err() != nil {
+			_ = ask(t, "without")                     // some of it happens later, in the background
+			command, _, _ := strings.Cut(object, "|") // which is all that Redis 6.2 logs
+			for missed := false; !missed; {
+				refused := refusedBy(t, admin)
+				missed = slices.Contains(refused, object) || slices.Contains(refused, command)
+				if !missed && ctx.Err() != nil {
 					t.Fatalf("nothing is missed without %s", rule)
 				}
 			}

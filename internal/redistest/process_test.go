@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,14 @@ func TestLaunchStartsTheProgramThatIsNamed(t *testing.T) {
 	}
 	if err := end(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestMajorIsThatOfTheServer(t *testing.T) {
+	info := Start(t).Client(t).Info(t.Context(), "server").Val()
+	major := Major(t)
+	if !strings.Contains(info, fmt.Sprintf("_version:%d.", major)) {
+		t.Errorf("Major = %d, but the server says %q", major, info)
 	}
 }
 
