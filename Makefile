@@ -15,6 +15,9 @@ FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/lab
 # Modules of their own, so that what they need is no dependency of the root module.
 MODULES = bench examples/chi examples/demo/browsertest examples/observability examples/sqlstore internal/rpctest
 BROWSERTEST = examples/demo/browsertest
+# Packages whose tests depend on the server, and start neither a browser nor Prometheus.
+SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \
+	./internal/adaptertest ./internal/faults ./internal/redistest
 # Runs a command in each of these modules.
 in_modules = @set -e; for module in $(MODULES); do echo "$$module: $(1)"; (cd $$module && $(1)); done
 
@@ -31,6 +34,10 @@ test: redis browser prometheus ## the whole suite, installing redis-server, Chro
 test-latest: redis ## the suite against the newest gin, echo, go-redis and OpenTelemetry
 	$(GO) test -modfile=latest.mod -count=1 ./...
 
+.PHONY: test-servers
+test-servers: redis ## the packages that talk to Redis, on the server program that RATELIMIT_TEST_SERVER names
+	$(GO) test -race -shuffle=on -count=1 $(SERVER_PACKAGES)
+
 .PHONY: latest
 latest: ## move latest.mod to the newest gin, echo, go-redis and OpenTelemetry
 	cp go.mod latest.mod
@@ -40,7 +47,7 @@ latest: ## move latest.mod to the newest gin, echo, go-redis and OpenTelemetry
 
 .PHONY: redis
 redis: ## install redis-server where it is missing
-	@sh .ci/install redis-server 'macOS: brew install redis' redis-server valkey-server
+	@[ -n "$$RATELIMIT_TEST_SERVER" ] || sh .ci/install redis-server 'macOS: brew install redis' redis-server valkey-server
 
 .PHONY: browser
 browser: ## install Chromium where it is missing
@@ -106,8 +113,8 @@ fuzz: redis ## every fuzz target for FUZZTIME (30s)
 	done
 
 .PHONY: search
-search: redis ## look for random histories on which a store and the exact model disagree, other ones each time
-	$(GO) test -count=1 -timeout 60m ./core -run KeepsTheLaws -rapid.seed=0 -rapid.checks=$(CHECKS)
+search: redis ## look longer for random histories on which a store and the exact model disagree
+	$(GO) test -count=1 -timeout 60m ./core -run KeepsTheLaws -rapid.checks=$(CHECKS)
 
 .PHONY: mutants
 mutants: redis ## plant the faults of docs/mutants.md, one at a time, and see that the tests notice

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +16,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/core/storetest"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -45,36 +46,79 @@ func wantNothingRefused(t *testing.T, client *redis.Client) {
 // refusedBy returns what a server has refused: commands, keys and channels.
 func refusedBy(t *testing.T, client *redis.Client) (objects []string) {
 	t.Helper()
-	entries, err := client.ACLLog(t.Context(), 100).Result()
+	// The reply is read as it is: ACLLog of an older go-redis fails on what newer servers tell of a client.
+	entries, err := client.Do(t.Context(), "acl", "log", 100).Slice()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		if !strings.HasPrefix(entry.Object, "client") { // go-redis introduces itself, and does not mind
-			objects = append(objects, entry.Object)
+		object := objectOf(entry)
+		if object == "" {
+			t.Fatalf("an entry of ACL LOG names no object: %v", entry)
+		}
+		if !strings.HasPrefix(object, "client") { // go-redis introduces itself, and does not mind
+			objects = append(objects, object)
 		}
 	}
 	return objects
 }
 
+// objectOf returns what an entry of ACL LOG is about. An entry is a map, or in RESP2 a list of names and values.
+func objectOf(entry any) string {
+	switch fields := entry.(type) {
+	case map[any]any:
+		object, _ := fields["object"].(string)
+		return object
+	case []any:
+		if at := slices.Index(fields, any("object")); at >= 0 && at+1 < len(fields) {
+			object, _ := fields[at+1].(string)
+			return object
+		}
+	}
+	return ""
+}
+
 // allowedPrefix returns a prefix of keys that the users may touch.
 func allowedPrefix() core.RedisOption { return core.WithPrefix("ratelimit:" + rand.Text()) }
 
-// conforming runs the conformance suite as whoever a client is.
+// conforming uses everything as whoever a client is, and fails if a server refuses anything. The laws
+// send no other commands: see TestScriptsCallWhatTheUsersMay.
 func conforming(t *testing.T, client redis.UniversalClient, servers ...*redistest.Server) {
 	t.Helper()
-	t.Run("every law", func(t *testing.T) {
-		storetest.Run(t, func(_ *testing.T, now func() time.Time) core.Store {
-			return core.NewRedis(client, core.WithClock(now), allowedPrefix(), core.WithBudget(time.Minute))
-		})
-	})
-	t.Run("everything else", func(t *testing.T) {
-		if err := useEverything(t.Context(), client); err != nil {
-			t.Error(err)
-		}
-	})
+	if err := useEverything(t.Context(), client); err != nil {
+		t.Error(err)
+	}
+	if left := leftAfterRefusal(t, client); left != 3 {
+		t.Errorf("%d of 3 are left after a question that another key refused, want 3", left)
+	}
 	for _, server := range servers {
 		wantNothingRefused(t, server.Client(t))
+	}
+}
+
+// The documented users may run each command that a script calls, and no other but those that send scripts.
+func TestScriptsCallWhatTheUsersMay(t *testing.T) {
+	files, err := filepath.Glob("testdata/scripts/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	calls := regexp.MustCompile(`\b(?:call|try)\('([A-Z]+)'`)
+	called := []string{"eval", "evalsha"}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range calls.FindAllStringSubmatch(string(text), -1) {
+			called = append(called, strings.ToLower(call[1]))
+		}
+	}
+	slices.Sort(called)
+	called = slices.Compact(called)
+	allowed := redistest.CommandsOf(redistest.AloneUser)
+	slices.Sort(allowed)
+	if !slices.Equal(called, allowed) {
+		t.Errorf("the scripts call %q, and the users may run %q", called, allowed)
 	}
 }
 
@@ -165,10 +209,8 @@ func TestLeastPrivilegeInCluster(t *testing.T) {
 	})
 
 	t.Run("needs lrem", func(t *testing.T) {
-		for name, want := range map[string]int{"limiter": 3, "lrem": 2} {
-			if got := leftAfterRefusal(t, as(name)); got != want {
-				t.Errorf("as %s, %d of 3 are left after a question that another server refused, want %d", name, got, want)
-			}
+		if got := leftAfterRefusal(t, as("lrem")); got != 2 {
+			t.Errorf("%d of 3 are left after a question that another server refused, want 2", got)
 		}
 	})
 
@@ -281,11 +323,11 @@ func TestLeastPrivilegeInRing(t *testing.T) {
 	}
 	conforming(t, as("limiter"), servers["a"], servers["b"])
 
-	for name, want := range map[string]int{"limiter": 3, "lrem": 2} {
-		if got := leftAfterRefusal(t, as(name)); got != want {
-			t.Errorf("as %s, %d of 3 are left after a question that another server refused, want %d", name, got, want)
+	t.Run("needs lrem", func(t *testing.T) {
+		if got := leftAfterRefusal(t, as("lrem")); got != 2 {
+			t.Errorf("%d of 3 are left after a question that another server refused, want 2", got)
 		}
-	}
+	})
 
 	t.Run("needs ping", func(t *testing.T) {
 		ring := as("ping")
@@ -339,9 +381,12 @@ func TestLeastPrivilegeOfSentinels(t *testing.T) {
 		}
 		t.Run("needs "+object, func(t *testing.T) {
 			redistest.SetUser(t, admin, "without", redistest.Without(redistest.SentinelUser, rule))
-			_ = ask(t, "without") // some of it happens later, in the background
-			for !slices.Contains(refusedBy(t, admin), object) {
-				if ctx.Err() != nil {
+			_ = ask(t, "without")                     // some of it happens later, in the background
+			command, _, _ := strings.Cut(object, "|") // which is all that Redis 6.2 logs
+			for missed := false; !missed; {
+				refused := refusedBy(t, admin)
+				missed = slices.Contains(refused, object) || slices.Contains(refused, command)
+				if !missed && ctx.Err() != nil {
 					t.Fatalf("nothing is missed without %s", rule)
 				}
 			}

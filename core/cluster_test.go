@@ -12,13 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/core/storetest"
 	"github.com/weir-go/ratelimit/internal/faultproxy"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
 func TestCluster(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.SharedCluster(t)
 	client := cluster.Client(t)
 
 	t.Run("one subject's limits share a slot", func(t *testing.T) {
@@ -115,7 +114,7 @@ func TestCluster(t *testing.T) {
 	})
 
 	t.Run("keeps the laws", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T, now func() time.Time) core.Store {
+		fewer(t, func(t *testing.T, now func() time.Time) core.Store {
 			return core.NewRedis(redis.UniversalClient(client),
 				core.WithClock(now), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Minute))
 		})

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/core/storetest"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -60,7 +59,7 @@ func (g *givingBack) see(command redis.Cmder) {
 func TestDenialCacheForgetsWhatAClusterGivesBack(t *testing.T) {
 	const innocents = 40
 	hook := &givingBack{release: make(chan struct{})}
-	client := redistest.StartCluster(t).Client(t, func(o *redis.ClusterOptions) {
+	client := redistest.SharedCluster(t).Client(t, func(o *redis.ClusterOptions) {
 		o.NewClient = func(node *redis.Options) *redis.Client {
 			client := redis.NewClient(node)
 			client.AddHook(hook)
@@ -117,8 +116,8 @@ func TestDenialCacheForgetsWhatAClusterGivesBack(t *testing.T) {
 
 // The laws hold for answers that are repeated from memory in a cluster.
 func TestDenialCacheKeepsTheLawsInACluster(t *testing.T) {
-	client := redistest.StartCluster(t).Client(t)
-	storetest.Run(t, func(t *testing.T, now func() time.Time) core.Store {
+	client := redistest.SharedCluster(t).Client(t)
+	fewer(t, func(t *testing.T, now func() time.Time) core.Store {
 		store := core.NewRedis(client, core.WithClock(now), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Minute))
 		return core.CacheDenials(store, 1000, core.WithClock(now))
 	})

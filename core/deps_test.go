@@ -25,12 +25,21 @@ func TestImports(t *testing.T) {
 		}},
 		{[]string{"core", "keyfuncs", "headers", "guard", "nethttp", "outbound", "telemetry/offenders", "gin", "echo", "echo/v5"}, []string{"go.opentelemetry.io/"}},
 	} {
+		arguments := []string{"list", "-f", `{{.ImportPath}} {{join .Deps " "}}`}
 		for _, name := range test.of {
-			out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+name).Output()
-			if err != nil {
-				t.Fatalf("go list %s: %v", name, err)
-			}
-			for dependency := range strings.FieldsSeq(string(out)) {
+			arguments = append(arguments, module+name)
+		}
+		out, err := exec.CommandContext(t.Context(), "go", arguments...).Output()
+		if err != nil {
+			t.Fatalf("go %q: %v", arguments, err)
+		}
+		if n := strings.Count(string(out), "\n"); n != len(test.of) {
+			t.Fatalf("go %q lists %d packages", arguments, n)
+		}
+		for line := range strings.Lines(string(out)) {
+			all := strings.Fields(line)
+			name := strings.TrimPrefix(all[0], module)
+			for _, dependency := range all {
 				for _, forbidden := range test.forbid {
 					if dependency == forbidden || strings.HasPrefix(dependency, strings.TrimSuffix(forbidden, "/")+"/") {
 						t.Errorf("%s imports %s", name, dependency)

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"crypto/rand"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,7 @@ var hourly = map[string]func(capacity int) core.Limit{
 
 // In a cluster and in a ring, keys of one question live on several servers.
 func TestQuestionOverSeveralServers(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.SharedCluster(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{
 		"one": redistest.Start(t).Addr(),
 		"two": redistest.Start(t).Addr(),
@@ -37,14 +38,15 @@ func TestQuestionOverSeveralServers(t *testing.T) {
 	t.Cleanup(func() { _ = ring.Close() })
 	for name, client := range map[string]redis.UniversalClient{"cluster": cluster.Client(t), "ring": ring} {
 		t.Run(name, func(t *testing.T) {
-			limiter := core.New(core.NewRedis(client, core.WithBudget(patient)))
+			prefix := "ratelimit:" + rand.Text()
+			limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient)))
 			if err := limiter.Ping(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			for algorithm, limit := range hourly {
 				t.Run(algorithm, func(t *testing.T) {
 					t.Run("is charged as a whole or not at all", func(t *testing.T) { chargedAsAWhole(t, limiter, limit) })
-					t.Run("leaves no key when it is refused", func(t *testing.T) { leavesNoKey(t, limiter, client, limit) })
+					t.Run("leaves no key when it is refused", func(t *testing.T) { leavesNoKey(t, limiter, client, prefix, limit) })
 				})
 			}
 		})
@@ -95,7 +97,7 @@ func chargedAsAWhole(t *testing.T, limiter *core.Limiter, limit func(int) core.L
 	}
 }
 
-func leavesNoKey(t *testing.T, limiter *core.Limiter, client redis.UniversalClient, limit func(int) core.Limit) {
+func leavesNoKey(t *testing.T, limiter *core.Limiter, client redis.UniversalClient, prefix string, limit func(int) core.Limit) {
 	keys := []string{"fresh-1", "fresh-2", "fresh-3", "fresh-4", "refusing"}
 	checks := make([]core.Check, 0, len(keys))
 	for _, key := range keys {
@@ -116,7 +118,7 @@ func leavesNoKey(t *testing.T, limiter *core.Limiter, client redis.UniversalClie
 		}
 	}
 	for _, key := range keys {
-		name := "ratelimit:{" + key + "}:" + limit(7).Name()
+		name := prefix + ":{" + key + "}:" + limit(7).Name()
 		if n, err := client.Exists(context.WithoutCancel(t.Context()), name).Result(); err != nil || n != 0 {
 			t.Errorf("%s exists (%v)", name, err)
 		}
@@ -125,7 +127,7 @@ func leavesNoKey(t *testing.T, limiter *core.Limiter, client redis.UniversalClie
 
 // Where something was used before, a refused question leaves it as it was.
 func TestRefusedQuestionLeavesWhatWasUsed(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.SharedCluster(t)
 	for name, limit := range map[string]core.Limit{
 		"fixed window":   core.FixedWindow(10, time.Minute),
 		"sliding window": core.SlidingWindow(10, time.Minute),

@@ -17,7 +17,7 @@ import (
 // What a cluster charges for calls that another of their keys denies is given back, however many
 // there are at once.
 func TestBurstOfDeniedCallsLeavesNothingCharged(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.SharedCluster(t)
 	limiter := core.New(core.NewRedis(cluster.Client(t), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Second)))
 	if err := limiter.Ping(t.Context()); err != nil {
 		t.Fatal(err)

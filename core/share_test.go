@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/internal/repeatable"
 )
 
 // hammer asks from many goroutines at once, each several times, and returns how
@@ -116,7 +116,7 @@ func TestClusterInDisguise(t *testing.T) {
 
 // In a cluster, questions about keys of one node share a round trip.
 func TestQuestionsOfANodeShareARoundTrip(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.SharedCluster(t)
 	client := cluster.Client(t)
 	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
 	admitted := hammer(t, func(caller, turn int) (core.Decision, error) {
@@ -138,7 +138,7 @@ type disguised struct{ redis.UniversalClient }
 // A question about keys in several slots is asked in parts as soon as it is known that
 // there are slots.
 func TestQuestionOverAClusterInDisguise(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.SharedCluster(t)
 	limiter := core.New(core.NewRedis(disguised{cluster.Client(t)}, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
 	limit := core.Leaky(50, core.PerHour(1))
 	admitted := hammer(t, func(caller, _ int) (core.Decision, error) {
@@ -187,6 +187,7 @@ func TestOutOfMemoryConcernsOnlyCharges(t *testing.T) {
 // what was somebody else's answer.
 func TestCallersWhoLeaveAtRandom(t *testing.T) {
 	client := redistest.Shared(t).Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.MaxRetries = true, -1 })
+	seeds := repeatable.Random(t)
 	for _, flights := range []int{1, 2} {
 		prefix := core.WithPrefix(redistest.Prefix(t))
 		store := core.NewRedis(client, prefix, core.WithBudget(patient), core.WithInFlight(flights))
@@ -195,9 +196,9 @@ func TestCallersWhoLeaveAtRandom(t *testing.T) {
 		var admitted, lost [8]atomic.Int64 // by key
 		var group sync.WaitGroup
 		for caller := range callers {
+			random := repeatable.Split(seeds)
 			group.Go(func() {
 				at := caller % len(admitted)
-				random := rand.New(rand.NewPCG(uint64(caller), uint64(flights)))
 				for range turns {
 					ctx, cancel := context.WithCancel(t.Context())
 					stop := time.AfterFunc(time.Duration(random.IntN(2000))*time.Microsecond, cancel)

@@ -20,8 +20,10 @@ import (
 // A server that accepts and then says nothing holds nobody up for longer than the
 // budget, not even by the handshake of TLS.
 func TestBudgetHoldsForEveryURL(t *testing.T) {
+	t.Parallel() // a client that is closed waits for its last connection
 	for _, form := range []string{"redis://%s", "rediss://%s", "redis://%[1]s?addr=%[1]s", "rediss://%[1]s?addr=%[1]s", "redis://%s?master_name=main"} {
 		t.Run(form, func(t *testing.T) {
+			t.Parallel()
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)

@@ -398,7 +398,7 @@ func TestDoRunsWhatWasAdmitted(t *testing.T) {
 func TestWaitOnRedis(t *testing.T) {
 	for name, store := range map[string]core.Store{
 		"redis":   core.NewRedis(redistest.Shared(t).Client(t), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)),
-		"cluster": core.NewRedis(redistest.StartCluster(t).Client(t), core.WithBudget(patient)),
+		"cluster": core.NewRedis(redistest.SharedCluster(t).Client(t), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/faultproxy"
 	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/internal/repeatable"
 )
 
 // innocents is how many keys a cluster is asked about together with one that is used up.
@@ -29,10 +30,11 @@ type innocent struct {
 func TestSoakOfACluster(t *testing.T) {
 	shareTheMachine(t)
 	s := newClusterSite(t, redistest.StartCluster(t))
+	plan := repeatable.Random(t)
 	calls, phases := 0, 0
 	for end := time.Now().Add(*soakFor); phases < 2 || time.Now().Before(end); phases++ {
 		s.prefix = redistest.Prefix(t)
-		calls += s.soakPhase(t)
+		calls += s.soakPhase(t, plan.IntN(2) == 0)
 		if t.Failed() {
 			t.Fatalf("in phase %d", phases)
 		}
@@ -40,8 +42,9 @@ func TestSoakOfACluster(t *testing.T) {
 	t.Logf("%d phases, %d calls", phases, calls)
 }
 
-// soakPhase asks for a while and compares what is charged then. It returns how many calls there were.
-func (s *clusterSite) soakPhase(t *testing.T) (calls int) {
+// soakPhase asks for a while, in the middle of which connections may break, and compares what is
+// charged then. It returns how many calls there were.
+func (s *clusterSite) soakPhase(t *testing.T, breaks bool) (calls int) {
 	t.Helper()
 	reader := s.reader(t)
 	limiter := s.limiter(t, core.WithBudget(budget))
@@ -61,7 +64,6 @@ func (s *clusterSite) soakPhase(t *testing.T) (calls int) {
 		all[i].least += least
 		all[i].atMost += atMost
 	}
-	breaks := rand.N(2) == 0 // connections, in the middle
 	act := func() {
 		i := rand.N(innocents)
 		own := core.Check{Key: all[i].key, Limit: roomy, Cost: 1 + rand.N(3)}

@@ -70,7 +70,7 @@ func (s *clusterSite) reader(t *testing.T) *core.Limiter {
 // Whatever the network between a cluster and its client does, no charge is repeated.
 func TestNetworkOfACluster(t *testing.T) {
 	t.Parallel()
-	s := newClusterSite(t, redistest.StartCluster(t))
+	cluster := redistest.StartCluster(t)
 	for _, test := range []struct {
 		name  string
 		fault faultproxy.Fault
@@ -84,8 +84,8 @@ func TestNetworkOfACluster(t *testing.T) {
 		{"answers cut short", faultproxy.Fault{When: "evalsha", Truncate: 3}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := *s
-			s.prefix = redistest.Prefix(t)
+			t.Parallel()
+			s := newClusterSite(t, cluster)
 			l := begin(t, budget, s.limiter(t), s.limiter(t, core.WithBreaker(0, 0)))
 			l.awaitNormal()
 			s.set(test.fault)

@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/repeatable"
 )
 
 var soakFor = flag.Duration("soak", 5*time.Second, "how long TestSoak lasts")
@@ -38,16 +38,6 @@ var plans = [][]core.Limit{
 	{core.SlidingWindow(30, time.Minute).Named("share"), core.SlidingWindow(60, time.Minute).Named("share")},
 }
 
-// ledger is what was told of one state in one phase.
-type ledger struct {
-	unknown  int  // units that may have been charged, or not given back
-	refused  int  // the least that was refused, or 0
-	returned bool // something was given back, so that what was refused may fit now
-}
-
-// told is a question that was admitted.
-type told []core.Check
-
 // soak is the load, and the reference that it is compared with.
 type soak struct {
 	*site
@@ -64,9 +54,10 @@ type soak struct {
 	ledgers  map[core.Check]*ledger // by what is asked, without the cost
 	admitted []told
 
-	fault     string // of this phase
-	givesBack bool   // in this phase there are settlements and waits, and callers leave
-	gaveBack  int64  // the instant of the latest of these phases
+	plan      *rand.Rand // of the phases: what callers do in one depends on who is first
+	fault     string     // of this phase
+	givesBack bool       // in this phase there are settlements and waits, and callers leave
+	gaveBack  int64      // the instant of the latest of these phases
 
 	asked, failed, passed, settled, waited int
 }
@@ -123,7 +114,7 @@ func heapInUse() uint64 {
 
 func newSoak(t *testing.T) *soak {
 	t.Helper()
-	s := &soak{site: newSite(t, keepsAll...), t: t}
+	s := &soak{site: newSite(t, keepsAll...), t: t, plan: repeatable.Random(t)}
 	s.now.Store(instant.UnixMicro())
 	clock := core.WithClock(func() time.Time { return time.UnixMicro(s.now.Load()) })
 	s.limiters = []*core.Limiter{
@@ -139,19 +130,19 @@ func newSoak(t *testing.T) *soak {
 // phase asks for a while, with a fault in the middle, and then compares.
 func (s *soak) phase() {
 	s.t.Helper()
-	step := rand.N(2 * time.Minute)
-	if rand.N(8) == 0 {
+	step := time.Duration(s.plan.Int64N(int64(2 * time.Minute)))
+	if s.plan.IntN(8) == 0 {
 		step = -step / 4
 	}
 	// What was charged and given back has brought a state to its instant: the clock does not step back
 	// behind that, where the reference knows nothing of it.
 	s.now.Store(max(s.now.Load()+step.Microseconds(), s.gaveBack+1))
-	if s.givesBack = rand.N(3) > 0; s.givesBack {
+	if s.givesBack = s.plan.IntN(3) > 0; s.givesBack {
 		s.gaveBack = s.now.Load()
 	}
 	s.limits = s.limits[:0]
 	for _, plan := range plans {
-		s.limits = append(s.limits, plan[rand.N(len(plan))])
+		s.limits = append(s.limits, plan[s.plan.IntN(len(plan))])
 	}
 	s.ledgers, s.admitted = make(map[core.Check]*ledger), nil
 	s.settle()
@@ -172,11 +163,11 @@ func (s *soak) phase() {
 			}
 		})
 	}
-	lasts := func(d time.Duration) { time.Sleep(rand.N(d)) } // and is no wait for anything
+	lasts := func(d time.Duration) { time.Sleep(time.Duration(s.plan.Int64N(int64(d)))) } // and is no wait for anything
 	lasts(200 * time.Millisecond)
 	s.fault = "no fault"
-	if rand.N(4) > 0 {
-		fault := passing[rand.N(len(passing))]
+	if s.plan.IntN(4) > 0 {
+		fault := passing[s.plan.IntN(len(passing))]
 		s.fault = fault.name
 		fault.begin(s.t, s.site)
 		lasts(400 * time.Millisecond)
@@ -211,175 +202,6 @@ func (s *soak) settle() {
 			}
 		}
 	}
-}
-
-// states returns what can be asked of a subject, and asks for nothing.
-func (s *soak) states(subject int) []core.Check {
-	checks := make([]core.Check, 0, 2*len(s.limits))
-	for _, limit := range s.limits {
-		for _, shadow := range [...]bool{false, true} {
-			checks = append(checks, core.Check{Key: fmt.Sprint("subject ", subject), Limit: limit, Shadow: shadow, Mode: core.Look})
-		}
-	}
-	return checks
-}
-
-// act does something at random.
-func (s *soak) act(limiter *core.Limiter) {
-	switch what := rand.N(10); {
-	case what < 2 && s.givesBack:
-		s.reserve(limiter)
-	case what < 3 && s.givesBack:
-		s.wait(limiter)
-	default:
-		s.ask(limiter)
-	}
-}
-
-// reserve reserves some units, and settles them at another cost. What is lost must have been sent.
-func (s *soak) reserve(limiter *core.Limiter) {
-	c := s.states(rand.N(subjects))[0]
-	c.Limit = s.limits[rand.N(len(s.limits))]
-	c.Mode, c.Cost = core.Charge, 1+rand.N(4)
-	r, err := limiter.Reserve(context.Background(), c)
-	if err != nil || !r.Allowed() {
-		var decisions []core.Decision
-		if err == nil {
-			decisions = r.Decisions()
-		}
-		s.note([]core.Check{c}, decisions, err)
-		return
-	}
-	runtime.Gosched()
-	cost := rand.N(c.Cost + 1)
-	err = r.Settle(context.Background(), cost)
-	for errors.Is(err, core.ErrNotDone) {
-		time.Sleep(rand.N(10 * time.Millisecond)) // and is no wait for anything: it was not sent
-		err = r.Settle(context.Background(), cost)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.settled++
-	back, l := c.Cost-cost, s.ledger(c)
-	l.returned = true
-	if c.Cost = cost; cost > 0 {
-		s.admitted = append(s.admitted, told{c})
-	}
-	// A meter may give back less than what was reserved where others have given back meanwhile, and a
-	// queue if others stand behind. A key that was reset when the clock was ahead gives nothing back.
-	if err != nil || !windowed(c.Limit) || c.Key == s.states(0)[0].Key {
-		l.unknown += back
-	}
-}
-
-// windowed reports whether a limit counts exactly what is given back to it.
-func windowed(l core.Limit) bool {
-	return strings.HasSuffix(l.Algorithm(), "-window") || l.Algorithm() == "sliding-log"
-}
-
-// wait waits for a unit, for a while.
-func (s *soak) wait(limiter *core.Limiter) {
-	c := s.states(rand.N(subjects))[0]
-	c.Limit = s.limits[rand.N(len(s.limits))]
-	c.Mode, c.Cost = core.Charge, 1
-	ctx, cancel := context.WithTimeout(s.waits, time.Duration(1+rand.N(20))*time.Millisecond)
-	defer cancel()
-	if rand.N(2) == 0 {
-		time.AfterFunc(rand.N(5*time.Millisecond), cancel)
-	}
-	err := limiter.Wait(ctx, c.Key, c.Limit)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waited++
-	if err == nil {
-		s.admitted = append(s.admitted, told{c})
-		return
-	}
-	// What was granted to who has left is given back, unless a connection breaks meanwhile.
-	l := s.ledger(c)
-	l.returned = true
-	if _, limited := errors.AsType[*core.LimitedError](err); !limited && mayBeCharged(err) || !windowed(c.Limit) || c.Key == s.states(0)[0].Key {
-		l.unknown++
-	}
-}
-
-// ask asks about some keys at random.
-func (s *soak) ask(limiter *core.Limiter) {
-	var checks []core.Check
-	seen := make(map[core.Check]bool)
-	for range 1 + rand.N(3)*rand.N(2) {
-		states := s.states(rand.N(subjects))
-		c := states[rand.N(len(states))]
-		if seen[c] {
-			continue
-		}
-		seen[c] = true
-		if c.Cost = rand.N(4); rand.N(50) == 0 {
-			c.Cost = rand.N(2 * c.Limit.Capacity())
-		}
-		if c.Cost > 0 {
-			c.Mode = core.Charge
-		}
-		checks = append(checks, c)
-	}
-	ctx := context.Background()
-	switch what := rand.N(20); {
-	case !s.givesBack: // as what is charged for a caller who leaves is
-	case what == 0:
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, rand.N(3*time.Millisecond))
-		defer cancel()
-	case what == 1:
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		time.AfterFunc(rand.N(3*time.Millisecond), cancel)
-	}
-	decisions, err := limiter.AllowAll(ctx, checks...)
-	s.note(checks, decisions, err)
-}
-
-// note enters in the ledgers what was told.
-func (s *soak) note(checks []core.Check, decisions []core.Decision, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked++
-	if err != nil {
-		s.failed++
-		if mayBeCharged(err) {
-			for _, c := range checks {
-				s.ledger(c).unknown += c.Cost
-			}
-		}
-		return
-	}
-	var gated told
-	pass := true
-	for i, c := range checks {
-		switch allowed := decisions[i].Allowed; {
-		case !allowed:
-			if l := s.ledger(c); l.refused == 0 || c.Cost < l.refused {
-				l.refused = c.Cost
-			}
-			pass = pass && c.Shadow
-		case c.Shadow:
-			s.admitted = append(s.admitted, told{c})
-		}
-		if !c.Shadow {
-			gated = append(gated, c)
-		}
-	}
-	if pass && len(gated) > 0 {
-		s.admitted = append(s.admitted, gated)
-		s.passed++
-	}
-}
-
-func (s *soak) ledger(c core.Check) *ledger {
-	c.Cost, c.Mode = 0, core.Look
-	if s.ledgers[c] == nil {
-		s.ledgers[c] = &ledger{}
-	}
-	return s.ledgers[c]
 }
 
 // calm returns when nothing is on its way to the server any more, and all limiters are

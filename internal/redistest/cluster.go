@@ -32,7 +32,12 @@ type Cluster struct {
 // program it does as [Start] does.
 func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
-	return startCluster(tb)
+	return startCluster(tb, endsWith(tb))
+}
+
+// endsWith ends a node with a test.
+func endsWith(tb testing.TB) func(node *Server) {
+	return func(node *Server) { tb.Cleanup(func() { node.end(tb) }) }
 }
 
 // StartReplicatedCluster does as [StartCluster] does, and gives each master a replica
@@ -41,9 +46,9 @@ func StartCluster(tb testing.TB) *Cluster {
 func StartReplicatedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	arguments := []string{"--cluster-node-timeout", "2500", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
-	cluster := startCluster(tb, arguments...)
+	cluster := startCluster(tb, endsWith(tb), arguments...)
 	for range masters {
-		cluster.replicas = append(cluster.replicas, startNode(tb, arguments...))
+		cluster.replicas = append(cluster.replicas, startNode(tb, endsWith(tb), arguments...))
 	}
 	ctx, cancel := patiently(tb)
 	defer cancel()
@@ -92,11 +97,13 @@ func knowsReplicas(ctx context.Context, node *redis.Client) error {
 	return nil
 }
 
-func startCluster(tb testing.TB, arguments ...string) *Cluster {
+// startCluster starts a cluster, and hands each node to keep as soon as it runs: who keeps it
+// ends it.
+func startCluster(tb testing.TB, keep func(node *Server), arguments ...string) *Cluster {
 	tb.Helper()
 	cluster := &Cluster{}
 	for range masters {
-		cluster.nodes = append(cluster.nodes, startNode(tb, arguments...))
+		cluster.nodes = append(cluster.nodes, startNode(tb, keep, arguments...))
 	}
 	ctx, cancel := patiently(tb)
 	defer cancel()
@@ -115,7 +122,7 @@ func startCluster(tb testing.TB, arguments ...string) *Cluster {
 	return cluster
 }
 
-func startNode(tb testing.TB, arguments ...string) *Server {
+func startNode(tb testing.TB, keep func(node *Server), arguments ...string) *Server {
 	tb.Helper()
 	node, err := start(plan{
 		prepare: alone(append([]string{"--cluster-enabled", "yes", "--cluster-announce-ip", loopback}, arguments...)),
@@ -124,7 +131,7 @@ func startNode(tb testing.TB, arguments ...string) *Server {
 	if err != nil {
 		giveUp(tb, err)
 	}
-	tb.Cleanup(func() { node.end(tb) })
+	keep(node)
 	return node
 }
 

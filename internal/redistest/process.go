@@ -91,8 +91,23 @@ func tryLaunch(binary string, p plan) (*process, error) {
 	return s, nil
 }
 
-// installed returns the path of the server program.
+// serverProgram is the environment variable that names the server program, as its path or as it is
+// called on the PATH.
+const serverProgram = "RATELIMIT_TEST_SERVER"
+
+// installed returns the path of the server program. One that is asked for by name and missing
+// is an error and no reason to skip: another version must not be tested in its place.
 func installed() (string, error) {
+	if name := os.Getenv(serverProgram); name != "" {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return "", fmt.Errorf("redistest: the program that %s names: %w", serverProgram, err)
+		}
+		if path, err = filepath.Abs(path); err != nil { // servers run in directories of their own
+			return "", fmt.Errorf("redistest: %w", err)
+		}
+		return path, nil
+	}
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil

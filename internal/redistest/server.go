@@ -120,7 +120,7 @@ func (s *Server) Client(tb testing.TB, opts ...func(*redis.Options)) *redis.Clie
 
 // Calls returns how often clients, and scripts, have called a command since the
 // server started: the difference of two calls is what happened between them. The
-// command is in the form of INFO commandstats: "evalsha", or "script|load".
+// command is in the form of INFO commandstats: "evalsha", or "script|load" (before Redis 7: "script").
 //
 // It counts everybody's calls, so it proves little on a [Shared] server.
 func (s *Server) Calls(tb testing.TB, command string) int {

@@ -17,15 +17,20 @@ import (
 // [Shared], in the form that redis.ParseURL takes.
 const sharedURL = "RATELIMIT_TEST_REDIS_URL"
 
-// shared is the one server of this test binary. Its fields need the lock.
+// shared is the one server of this test binary, and its one cluster. Its fields need the lock.
 var shared struct {
 	sync.Mutex
 
-	owned  bool // Run will end it
+	owned  bool // Run will end them
 	asked  bool // there is a server, or an error
 	server *Server
 	err    error
+
+	nodes   []*Server // of the cluster, or of one that could not be started
+	cluster *Cluster
 }
+
+var errNotOwned = errors.New("redistest: a shared server needs a TestMain that calls Run")
 
 // lingering is longer than a client of Redis needs to notice that nobody wants its answer
 // any more: go-redis gives a connection or a reply up after 5 seconds.
@@ -74,6 +79,27 @@ func Shared(tb testing.TB) *Server {
 	return server
 }
 
+// SharedCluster returns the cluster that the tests of this binary share, started when the
+// first of them asks: a cluster takes two seconds to start. The rules are those of [Shared],
+// except that scripts may be flushed. It is always the binary's own.
+func SharedCluster(tb testing.TB) *Cluster {
+	tb.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	switch {
+	case !shared.owned:
+		tb.Fatal(errNotOwned)
+	case shared.cluster == nil && len(shared.nodes) > 0:
+		tb.Fatal("redistest: the shared cluster could not be started for an earlier test")
+	case shared.cluster == nil:
+		shared.cluster = startCluster(tb, func(node *Server) {
+			node.shared = true
+			shared.nodes = append(shared.nodes, node)
+		})
+	}
+	return shared.cluster
+}
+
 func claim() {
 	shared.Lock()
 	defer shared.Unlock()
@@ -83,20 +109,25 @@ func claim() {
 func release() error {
 	shared.Lock()
 	defer shared.Unlock()
-	server := shared.server
-	shared.owned, shared.asked, shared.server, shared.err = false, false, nil, nil
-	if server == nil || server.process == nil {
-		return nil
+	ended := shared.nodes
+	if shared.server != nil && shared.server.process != nil {
+		ended = append(ended, shared.server)
 	}
-	server.process.stop()
-	return server.process.remove()
+	shared.owned, shared.asked, shared.server, shared.err = false, false, nil, nil
+	shared.nodes, shared.cluster = nil, nil
+	failures := make([]error, 0, len(ended))
+	for _, server := range ended {
+		server.process.stop()
+		failures = append(failures, server.process.remove())
+	}
+	return errors.Join(failures...)
 }
 
 func sharedServer() (*Server, error) {
 	shared.Lock()
 	defer shared.Unlock()
 	if !shared.owned {
-		return nil, errors.New("redistest: Shared needs a TestMain that calls Run")
+		return nil, errNotOwned
 	}
 	if !shared.asked {
 		shared.asked = true

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/memory"
 	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/internal/repeatable"
 )
 
 // gate holds the script calls of a client while it is closed.
@@ -179,7 +180,7 @@ func expectSameLeft(t *testing.T, name string, all []both, checks []call.Check) 
 
 // Calls that ask the same and wait together are decided as if they had come one after the other.
 func TestCallsThatAskTheSameAreDecidedInOrder(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
+	random := repeatable.Random(t)
 	rig := newRig(t)
 	for round := range 150 {
 		of, other := drawSpecs(random, round)
@@ -252,7 +253,7 @@ func giveBackAll(t *testing.T, s both, c *call.Call) {
 // A call that is asked several times is granted as often as fits, and leaves the state that as many
 // calls leave.
 func TestACallOfSeveralTimesIsGrantedAsOftenAsFits(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
+	random := repeatable.Random(t)
 	rig := newRig(t)
 	for round := range 150 {
 		of, other := drawSpecs(random, round)

@@ -1,0 +1,139 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A caller who leaves while they wait is not asked for, and nobody else notices.
+func TestCallerWhoLeavesTheQueue(t *testing.T) {
+	forBothClients(t, func(t *testing.T, s *server) {
+		release, first := s.fill(t.Context())
+		ctx, cancel := context.WithCancelCause(t.Context())
+		leaving := s.askMany(ctx, question{"a", 1}, question{"", 1}, question{"b", 1})
+		staying := s.askMany(t.Context(), question{"a", 1}, question{"", 1})
+		cause := errors.New("client gone")
+		cancel(cause)
+		wantAll(t, leaving(), 3, cause) // at once: the batches are still under way
+		release()
+		wantNone(t, first(), staying())
+		if got := s.seen()[2]; !slices.Equal(got, seenBatch{"a:1", ":1"}) {
+			t.Errorf("the server was asked %v", got)
+		}
+	})
+}
+
+// A caller who leaves while their call is under way leaves at once, too. Somebody else may wait for
+// the answer.
+func TestCallerWhoLeavesABatch(t *testing.T) {
+	forBothClients(t, func(t *testing.T, s *server) {
+		release, first := s.fill(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		c := s.NewCall()
+		c.Question = question{"a", 1}
+		left := make(chan error, 1)
+		go func() { left <- s.Do(ctx, c) }()
+		synctest.Wait()
+		staying := s.askMany(t.Context(), question{"a", 1})
+		releaseSecond := s.hold()
+		release()
+		synctest.Wait()
+		cancel()
+		if err := <-left; !errors.Is(err, ErrLeft) {
+			t.Errorf("error %v, want ErrLeft", err)
+		}
+		releaseSecond()
+		s.Wait(c)
+		if c.Err != nil || c.Answer != 200 || c.Place != 0 {
+			t.Errorf("answer %d in place %d, %v", c.Answer, c.Place, c.Err)
+		}
+		s.Free(c)
+		wantNone(t, first(), staying())
+	})
+}
+
+// A caller whose own deadline is before the budget's does not send a batch that would keep them.
+func TestCallerWithLittleTime(t *testing.T) {
+	forBothClients(t, func(t *testing.T, s *server) {
+		release := s.hold()
+		ctx, cancel := context.WithTimeout(t.Context(), testBudget/10)
+		defer cancel()
+		began := time.Now()
+		if err := s.ask(ctx, question{weight: 1}); !errors.Is(err, ErrLeft) {
+			t.Errorf("error %v, want ErrLeft", err)
+		}
+		if took := time.Since(began); took != testBudget/10 {
+			t.Errorf("left after %v, want %v", took, testBudget/10)
+		}
+		release()
+	})
+}
+
+// A caller who sends a call alone has a deadline for that, too: if it comes before there is a
+// connection, nothing is sent.
+func TestDeadlineBeforeACallIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, true)
+		s.connected, s.opening = 0, time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), 2*testBudget)
+		defer cancel()
+		began := time.Now()
+		err := s.ask(ctx, question{weight: 1})
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 2*testBudget {
+			t.Errorf("%v after %v, want the deadline after %v", err, took, 2*testBudget)
+		}
+	})
+}
+
+// The budget is the server's time: it begins when a call is sent, whatever the call has waited for.
+func TestBudgetBeginsWithTheSending(t *testing.T) {
+	forBothClients(t, func(t *testing.T, s *server) {
+		s.delay = testBudget * 9 / 10 // every reply is within the budget
+		s.connected, s.opening = 0, 5*testBudget
+		errs := s.askMany(t.Context(), times(2+3*testFull)...)
+		wantNone(t, errs())
+	})
+}
+
+// After a failure no caller sends a batch, so that everybody can leave at once.
+func TestCallersCanLeaveWhileTheServerIsSick(t *testing.T) {
+	forBothClients(t, func(t *testing.T, s *server) {
+		s.fail(1, errDown)
+		if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, errDown) {
+			t.Fatal(err)
+		}
+		release := s.hold()
+		ctx, cancel := context.WithCancel(t.Context())
+		errs := s.askMany(ctx, times(1)...)
+		cancel()
+		began := time.Now()
+		if failed := errs(); len(failed) != 1 || time.Since(began) != 0 {
+			t.Errorf("%v after %v, want an error at once", failed, time.Since(began))
+		}
+		release()
+	})
+}
+
+// A batch whose clock strikes while it is being answered does not spoil the one after it.
+func TestAnswerInTheMomentOfTheDeadline(t *testing.T) {
+	forBothClients(t, func(t *testing.T, s *server) {
+		s.delay = testBudget
+		for range 200 {
+			if err := s.ask(t.Context(), question{weight: 1}); err != nil && !errors.Is(err, ErrTimedOut) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+		s.delay = 0
+		s.wantIdle(t)
+		for range 20 {
+			if err := s.ask(t.Context(), question{weight: 1}); err != nil {
+				t.Error(err)
+			}
+		}
+		s.wantIdle(t)
+	})
+}

@@ -1,0 +1,311 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	testBudget   = 100 * time.Millisecond
+	testPatience = time.Second
+	testFull     = 16
+)
+
+// question is what the tests ask.
+type question struct {
+	name   string // the same for questions that ask the same; "" for one that is asked alone
+	weight int
+}
+
+// seenBatch is one batch as a server has seen it: the names and lengths of its groups.
+type seenBatch []string
+
+// server is a server that answers as it is told, and a lane to it.
+type server struct {
+	*Lane[question, int]
+
+	mu        sync.Mutex
+	batches   []seenBatch
+	inFlight  int
+	most      int           // in flight at once
+	wait      chan struct{} // holds batches up while it is open
+	failures  map[int]error // of batches, by their place
+	delay     time.Duration // of each reply
+	connects  int
+	opening   time.Duration // how long it takes to open a connection
+	refusing  error         // of a connection that is opened
+	connected int           // connections that are open and unused; -1: as many as are wanted
+}
+
+var (
+	errDown  = errors.New("down")
+	errFault = errors.New("the caller's fault")
+)
+
+// tester is what a server needs of a test.
+type tester interface {
+	Helper()
+	Cleanup(f func())
+	Context() context.Context
+	Fatal(args ...any)
+}
+
+func newServer(t tester, heeds bool, change ...func(*Config[question, int])) *server {
+	t.Helper()
+	s := &server{failures: map[int]error{}, connected: -1}
+	config := Config[question, int]{
+		Send: s.send,
+		Fail: func(ctx *Context, err error) error {
+			if ctx == nil || !ctx.Sent() {
+				return fmt.Errorf("not sent: %w", err)
+			}
+			return fmt.Errorf("sent: %w", err)
+		},
+		Outcome: func(err error) Outcome {
+			if errors.Is(err, errDown) || errors.Is(err, ErrTimedOut) || errors.Is(err, ErrUnconnected) || errors.Is(err, context.DeadlineExceeded) {
+				return Failed
+			}
+			return Unknown
+		},
+		Weight: func(q *question, _ int) int { return q.weight },
+		Hash: func(q *question) (hash uint64) {
+			for _, c := range q.name {
+				hash = hash*31 + uint64(c)
+			}
+			return hash
+		},
+		Same:   func(a, b *question) bool { return a.name == b.name },
+		Budget: testBudget, Patience: testPatience, InFlight: 2, Full: testFull, MostWaiting: 1000, Heeds: heeds,
+		Ready: s.ready, Connect: s.connect, ConnectTimeout: time.Minute,
+	}
+	for _, c := range change {
+		c(&config)
+	}
+	s.Lane = New(config)
+	t.Cleanup(s.Close)
+	if err := s.ask(t.Context(), question{weight: 1}); err != nil { // so that the lane is healthy
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	s.batches, s.most = nil, 0
+	return s
+}
+
+// send answers a batch, as a client would: it takes a connection, sends, and waits for the reply.
+func (s *server) send(ctx *Context, batch []*Group[question, int]) error {
+	s.mu.Lock()
+	place := len(s.batches)
+	var names seenBatch
+	for _, g := range batch {
+		names = append(names, fmt.Sprintf("%s:%d", g.Question().name, g.Len()))
+	}
+	s.batches = append(s.batches, names)
+	s.inFlight++
+	s.most = max(s.most, s.inFlight)
+	wait, err, delay, opening := s.wait, s.failures[place], s.delay, time.Duration(0)
+	switch {
+	case s.connected == 0: // the pool has none, so it opens one
+		opening = s.opening
+	case s.connected > 0:
+		s.connected--
+	}
+	counted := s.connected >= 0
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.inFlight--
+		if counted && err == nil {
+			s.connected++
+		}
+	}()
+	if ended := s.pass(ctx, nil, opening); ended != nil {
+		err = ended
+	} else {
+		_, ended := ctx.Mark(int64(1)).MarshalBinary()
+		if ended == nil {
+			ended = s.pass(ctx, wait, delay)
+		}
+		if ended != nil {
+			err = ended
+		}
+	}
+	for i, g := range batch {
+		g.Answer, g.Err = place*100+i, err
+	}
+	return err
+}
+
+// pass lets time pass, until a channel is closed if there is one.
+func (s *server) pass(ctx *Context, wait chan struct{}, d time.Duration) error {
+	var until <-chan time.Time
+	if s.Heeds {
+		deadline, _ := ctx.Deadline()
+		until = time.After(time.Until(deadline))
+	}
+	for _, passed := range []func() <-chan struct{}{
+		func() <-chan struct{} { return wait },
+		func() <-chan struct{} {
+			done := make(chan struct{})
+			time.AfterFunc(d, func() { close(done) })
+			return done
+		},
+	} {
+		done := passed()
+		if done == nil {
+			continue
+		}
+		select {
+		case <-done:
+		case <-until:
+			return context.DeadlineExceeded
+		}
+	}
+	return nil
+}
+
+func (s *server) ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.connected != 0
+}
+
+func (s *server) connect(ctx context.Context) error {
+	s.mu.Lock()
+	s.connects++
+	opening, err := s.opening, s.refusing
+	s.mu.Unlock()
+	select {
+	case <-time.After(opening):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connected++
+	return nil
+}
+
+// ask asks a question, and returns the error of either kind.
+func (s *server) ask(ctx context.Context, q question) error {
+	c := s.NewCall()
+	c.Question = q
+	err := s.Do(ctx, c)
+	if errors.Is(err, ErrLeft) {
+		return err // and leaves the call behind
+	}
+	if err == nil {
+		err = c.Err
+	}
+	s.Free(c)
+	return err
+}
+
+// askMany asks questions at once, in order, and returns what collects their errors.
+func (s *server) askMany(ctx context.Context, questions ...question) (errs func() []error) {
+	answers := make([]error, len(questions))
+	var group sync.WaitGroup
+	for i, q := range questions {
+		group.Go(func() { answers[i] = s.ask(ctx, q) })
+		synctest.Wait()
+	}
+	return func() []error {
+		group.Wait()
+		return slices.DeleteFunc(answers, func(err error) bool { return err == nil })
+	}
+}
+
+// times returns n questions that are asked alone.
+func times(n int) []question { return slices.Repeat([]question{{weight: 1}}, n) }
+
+// hold keeps the batches that are sent from now on under way until release is called.
+func (s *server) hold() (release func()) {
+	wait := make(chan struct{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wait = wait
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.wait == wait {
+			s.wait = nil
+		}
+		close(wait)
+	}
+}
+
+// fill holds two batches under way, so that whoever asks next waits.
+func (s *server) fill(ctx context.Context) (release func(), errs func() []error) {
+	release = s.hold()
+	return release, s.askMany(ctx, times(2)...)
+}
+
+func (s *server) seen() []seenBatch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.batches)
+}
+
+func (s *server) fail(n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range n {
+		s.failures[len(s.batches)+i] = err
+	}
+}
+
+func (s *server) wantBatches(t *testing.T, want ...int) {
+	t.Helper()
+	var got []int
+	for _, batch := range s.seen() {
+		got = append(got, len(batch))
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("batches of %v groups, want %v", got, want)
+	}
+}
+
+func (s *server) wantIdle(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	if waiting, inFlight := s.Load(); waiting != 0 || inFlight != 0 {
+		t.Errorf("%d wait and %d are in flight, want none", waiting, inFlight)
+	}
+}
+
+func wantNone(t *testing.T, errs ...[]error) {
+	t.Helper()
+	if failed := slices.Concat(errs...); len(failed) > 0 {
+		t.Errorf("%d failed: %v", len(failed), failed[0])
+	}
+}
+
+func wantAll(t *testing.T, errs []error, n int, want error) {
+	t.Helper()
+	if len(errs) != n {
+		t.Errorf("%d failed, want %d", len(errs), n)
+	}
+	for _, err := range errs {
+		if !errors.Is(err, want) {
+			t.Fatalf("error %v, want %v", err, want)
+		}
+	}
+}
+
+// forBothClients runs a test with a client that heeds deadlines, and with one that does not.
+func forBothClients(t *testing.T, test func(t *testing.T, s *server), change ...func(*Config[question, int])) {
+	for name, heeds := range map[string]bool{"client heeds deadlines": true, "client ignores deadlines": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, newServer(t, heeds, change...)) })
+		})
+	}
+}
