@@ -23,15 +23,15 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	known := new(routes)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			request, refusal := g.Check(c.Response().Header(), c.Request(), matched{c, known})
+			request, denial := g.Check(c.Response().Header(), c.Request(), matched{c, known})
 			c.SetRequest(request)
 			switch {
-			case refusal == nil:
+			case denial == nil:
 				return serve(c, g, request, next)
-			case refusal.Returnable(request):
-				return refused(c, refusal.Problem())
+			case denial.Returnable(request):
+				return denied(c, denial.Problem())
 			default:
-				refusal.ServeHTTP(c.Response(), request)
+				denial.ServeHTTP(c.Response(), request)
 				return nil
 			}
 		}

@@ -79,16 +79,16 @@ func TestAnErrorHandlerIsGivenTheProblem(t *testing.T) {
 
 // However the client asks, and however echo renders, it is for the error handler to say
 // what the client reads.
-func TestAnErrorHandlerIsGivenEveryRefusal(t *testing.T) {
+func TestAnErrorHandlerIsGivenEveryDenial(t *testing.T) {
 	var problems []string
 	e := echo.New()
 	e.Debug = true
 	e.HTTPErrorHandler = func(err error, c echo.Context) {
-		var refused *echo.HTTPError
-		if !errors.As(err, &refused) {
+		var denied *echo.HTTPError
+		if !errors.As(err, &denied) {
 			t.Fatalf("handled a %T, want an *echo.HTTPError", err)
 		}
-		problem, _ := refused.Message.(*ratelimit.Document)
+		problem, _ := denied.Message.(*ratelimit.Document)
 		problems = append(problems, strings.Join(problem.ViolatedPolicies, ","))
 		_ = c.HTML(http.StatusTooManyRequests, "<h1>later</h1>")
 	}
@@ -104,8 +104,8 @@ func TestAnErrorHandlerIsGivenEveryRefusal(t *testing.T) {
 	}
 }
 
-func TestARefusalIsAnsweredOnce(t *testing.T) {
-	hook := func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Refusal) { _, _ = w.Write([]byte("denied\n")) }
+func TestADenialIsAnsweredOnce(t *testing.T) {
+	hook := func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Denial) { _, _ = w.Write([]byte("denied\n")) }
 	for name, c := range map[string]struct {
 		options ratelimit.Options
 		lines   []string
@@ -113,8 +113,8 @@ func TestARefusalIsAnsweredOnce(t *testing.T) {
 	}{
 		"problem": {native: true},
 		"text":    {lines: []string{"Accept: text/plain"}, native: true},
-		"hook":    {options: ratelimit.Options{Refused: hook}},
-		"silent":  {options: ratelimit.Options{Refused: func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}}},
+		"hook":    {options: ratelimit.Options{Denied: hook}},
+		"silent":  {options: ratelimit.Options{Denied: func(http.ResponseWriter, *http.Request, *ratelimit.Denial) {}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var returned error
@@ -158,8 +158,8 @@ func TestOuterMiddlewareSeesStatusAndSize(t *testing.T) {
 			return err
 		}
 	})
-	hook := func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) { refusal.ServeHTTP(w, r) }
-	e.Use(ratelimit.New(memory(), ratelimit.Options{Refused: hook}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)}))
+	hook := func(w http.ResponseWriter, r *http.Request, denial *ratelimit.Denial) { denial.ServeHTTP(w, r) }
+	e.Use(ratelimit.New(memory(), ratelimit.Options{Denied: hook}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)}))
 	e.GET("/", ok)
 	get(e, "/")
 	w := get(e, "/") // which the middleware writes itself

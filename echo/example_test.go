@@ -67,7 +67,7 @@ func ExampleSlidingLog() {
 	// /login 200
 }
 
-// Two policies are one question, in one round trip: a request passes if both
+// Two policies are one call, in one round trip: a request passes if both
 // allow it, and only then is it charged.
 func ExampleNew() {
 	limiter, err := core.Open("memory:")

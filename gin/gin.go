@@ -21,11 +21,11 @@ type Middleware = gin.HandlerFunc
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	g := guard.Must(guard.New(l, options, policies...))
 	return func(c *gin.Context) {
-		request, refusal := g.Check(c.Writer.Header(), c.Request, matched{c})
+		request, denial := g.Check(c.Writer.Header(), c.Request, matched{c})
 		c.Request = request
-		if refusal != nil {
+		if denial != nil {
 			c.Abort()
-			refusal.ServeHTTP(c.Writer, request)
+			denial.ServeHTTP(c.Writer, request)
 			return
 		}
 		g.Serve(c.Writer, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {

@@ -19,7 +19,7 @@ import (
 // matched is what the framework's router knows about the request; nil leaves the
 // key functions with the request itself. Where limits shape traffic, Check holds
 // an admitted request until its turn.
-func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) (*http.Request, *Refusal) {
+func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) (*http.Request, *Denial) {
 	if !g.options.LimitPreflights && isPreflight(r) {
 		return r, nil
 	}
@@ -32,7 +32,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	g.place.keysRead(rc, r)
 	if err != nil {
 		event.Unanswered = asked.unanswered(nil)
-		return r, g.refuse(h, &event, http.StatusInternalServerError, err)
+		return r, g.deny(h, &event, http.StatusInternalServerError, err)
 	}
 	if len(asked.checks) == 0 {
 		return r, nil
@@ -48,7 +48,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 		if status != statusClientClosedRequest {
 			event.Unanswered = asked.unanswered(nil)
 		}
-		return r, g.refuse(h, &event, status, timeUp(ctx, err))
+		return r, g.deny(h, &event, status, timeUp(ctx, err))
 	default:
 		left := g.decideWithout(ctx, rc, asked, err)
 		if left.status != statusClientClosedRequest {
@@ -56,7 +56,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 		}
 		if left.status != 0 {
 			event.Elapsed = time.Since(start)
-			return r, g.refuse(h, &event, left.status, left.err)
+			return r, g.deny(h, &event, left.status, left.err)
 		}
 		asked, decisions, event.Err = left.call, left.decisions, left.err
 	}
@@ -70,8 +70,8 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 	rc.write(h, rc.room.report[:0])
 	event.Outcomes = rc.own()
 	for i := range event.Outcomes {
-		if refused(&event.Outcomes[i]) {
-			return r, g.refuse(h, &event, http.StatusTooManyRequests, event.Err)
+		if denied(&event.Outcomes[i]) {
+			return r, g.deny(h, &event, http.StatusTooManyRequests, event.Err)
 		}
 	}
 	if event.Held, err = g.hold(ctx, rc); err != nil {
@@ -79,7 +79,7 @@ func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) 
 		if hungUp(ctx) {
 			status = statusClientClosedRequest
 		}
-		return r, g.refuse(h, &event, status, err)
+		return r, g.deny(h, &event, status, err)
 	}
 	g.report(&event)
 	return r, nil
@@ -119,21 +119,21 @@ func timeUp(ctx context.Context, err error) error {
 }
 
 // isPreflight reports whether a request is a CORS preflight, which carries no
-// credentials and whose refusal a browser reports as a network error.
+// credentials and whose denial a browser reports as a network error.
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// refuse reports an event and returns the answer to it, whose headers it writes.
-func (g *Guard) refuse(h http.Header, event *Event, status int, err error) *Refusal {
+// deny reports an event and returns the answer to it, whose headers it writes.
+func (g *Guard) deny(h http.Header, event *Event, status int, err error) *Denial {
 	event.Status, event.Err = status, err
-	refusal := &Refusal{Status: status, hook: g.options.Refused}
+	denial := &Denial{Status: status, hook: g.options.Denied}
 	switch status {
 	case http.StatusTooManyRequests:
 		for i := range event.Outcomes {
-			if o := &event.Outcomes[i]; refused(o) {
-				refusal.ViolatedPolicies = append(refusal.ViolatedPolicies, o.Policy)
-				refusal.RetryAfter = max(refusal.RetryAfter, o.Decision.RetryAfter, 1) // a wait, whatever a store may say
+			if o := &event.Outcomes[i]; denied(o) {
+				denial.ViolatedPolicies = append(denial.ViolatedPolicies, o.Policy)
+				denial.RetryAfter = max(denial.RetryAfter, o.Decision.RetryAfter, 1) // a wait, whatever a store may say
 			}
 		}
 	case http.StatusServiceUnavailable:
@@ -142,9 +142,9 @@ func (g *Guard) refuse(h http.Header, event *Event, status int, err error) *Refu
 				h.Del(field)
 			}
 		}
-		refusal.RetryAfter = time.Duration(1+rand.Int64N(3)) * time.Second // spread the clients' return
+		denial.RetryAfter = time.Duration(1+rand.Int64N(3)) * time.Second // spread the clients' return
 	}
-	refusal.writeHeaders(h)
+	denial.writeHeaders(h)
 	g.report(event)
-	return refusal
+	return denial
 }

@@ -20,7 +20,7 @@ type connectDetail struct {
 	Value string `json:"value"` // its bytes, in base64 without padding
 }
 
-func (f *Refusal) connectError() connectError {
+func (f *Denial) connectError() connectError {
 	e := connectError{Code: f.rpcCode().name, Message: f.text()}
 	if info := f.retryInfo(); info != nil {
 		e.Details = []connectDetail{{Type: retryInfoName, Value: base64.RawStdEncoding.EncodeToString(info)}}
@@ -32,7 +32,7 @@ func (f *Refusal) connectError() connectError {
 // there, too.
 //
 // https://connectrpc.com/docs/protocol#unary-response
-func (f *Refusal) serveConnect(w http.ResponseWriter) {
+func (f *Denial) serveConnect(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.Status)
 	_ = json.NewEncoder(w).Encode(f.connectError())
@@ -42,7 +42,7 @@ func (f *Refusal) serveConnect(w http.ResponseWriter) {
 // always has the status 200.
 //
 // https://connectrpc.com/docs/protocol#error-end-stream
-func (f *Refusal) serveConnectStream(w http.ResponseWriter, mediaType string) {
+func (f *Denial) serveConnectStream(w http.ResponseWriter, mediaType string) {
 	const endOfStream = 1 << 1
 	end, _ := json.Marshal(map[string]connectError{"error": f.connectError()})
 	w.Header().Set("Content-Type", mediaType)

@@ -41,7 +41,7 @@ type without struct {
 	call
 
 	decisions []core.Decision
-	status    int // what to refuse with, or 0; then nothing was decided
+	status    int // what to deny with, or 0; then nothing was decided
 	err       error
 }
 
@@ -205,7 +205,7 @@ type severalErrors interface {
 	Unwrap() []error
 }
 
-// failsClosed reports whether a policy that asks and has not been answered refuses.
+// failsClosed reports whether a policy that asks and has not been answered denies.
 func (q call) failsClosed() bool {
 	for i := range q.terms {
 		if q.terms[i].mode == FailClosed {

@@ -3,7 +3,7 @@ package guard
 import "fmt"
 
 // ErrorMode says what happens to a request when the store cannot answer. Of several
-// policies of a request, one that fails closed decides; then one that refuses.
+// policies of a request, one that fails closed decides; then one that denies.
 type ErrorMode int
 
 const (
@@ -17,7 +17,7 @@ const (
 	FailClosed
 	// Fallback decides in this process, under its share of the limit
 	// (Options.Replicas), from what it has seen last of the key, real costs included: see
-	// [core.Fallback]. A refusal is a 429 with a Retry-After; limit headers are left out. It
+	// [core.Fallback]. A denial is a 429 with a Retry-After; limit headers are left out. It
 	// costs each request one entry in a cache. Where this process has no room for one more key, it
 	// fails closed.
 	Fallback

@@ -21,7 +21,7 @@ type Event struct {
 	// say what to ask. It is nil as long as all is well.
 	Unanswered []Unanswered
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
-	// is answered with: 429 if it is refused, 503 if the store could not answer and
+	// is answered with: 429 if it is denied, 503 if the store could not answer and
 	// the mode is FailClosed, or if the request's deadline has passed (in every mode), or if
 	// a shaped request's deadline or the server's end comes before its turn, 500 if a policy
 	// could not say what to ask, and 499 if the client went away meanwhile.

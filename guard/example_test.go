@@ -34,9 +34,9 @@ func ExampleGuard() {
 
 	adapter := func(next framework) framework {
 		return func(w http.ResponseWriter, r *http.Request) (failed int) {
-			r, refusal := g.Check(w.Header(), r, nil)
-			if refusal != nil {
-				refusal.ServeHTTP(w, r)
+			r, denial := g.Check(w.Header(), r, nil)
+			if denial != nil {
+				denial.ServeHTTP(w, r)
 				return 0
 			}
 			g.Serve(w, r, func(w http.ResponseWriter, r *http.Request) int {

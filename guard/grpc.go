@@ -15,7 +15,7 @@ import (
 //
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 // https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
-func (f *Refusal) serveGRPC(w http.ResponseWriter, mediaType string) {
+func (f *Denial) serveGRPC(w http.ResponseWriter, mediaType string) {
 	h, code, message := w.Header(), f.rpcCode().number, f.text()
 	h.Set("Content-Type", mediaType)
 	h.Set("Grpc-Status", strconv.Itoa(code))

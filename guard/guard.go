@@ -17,9 +17,9 @@ import (
 // says whether the request may go on. An adapter for another framework translates
 // that into the framework's idiom:
 //
-//	request, refusal := g.Check(w.Header(), r, nil)
-//	if refusal != nil {
-//		refusal.ServeHTTP(w, request)
+//	request, denial := g.Check(w.Header(), r, nil)
+//	if denial != nil {
+//		denial.ServeHTTP(w, request)
 //		return
 //	}
 //	g.Serve(w, request, func(w http.ResponseWriter, r *http.Request) int {

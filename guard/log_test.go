@@ -76,12 +76,12 @@ func TestAnOutageIsLoggedAtFirstAndThenOnceInAWhile(t *testing.T) {
 		g := Must(New(core.New(failing{}), Options{Logger: l, Observe: func(Event) { observed++ }},
 			Policy{Limit: core.FixedWindow(1, time.Minute)}))
 		ask := func() {
-			if _, refusal := g.Check(make(http.Header), request, nil); refusal != nil {
-				t.Errorf("refused with %d, want to fail open", refusal.Status)
+			if _, denial := g.Check(make(http.Header), request, nil); denial != nil {
+				t.Errorf("denied with %d, want to fail open", denial.Status)
 			}
 		}
 		outage := map[string]any{
-			"level": "WARN", "msg": "ratelimit: a question could not be answered",
+			"level": "WARN", "msg": "ratelimit: a call could not be answered",
 			"failure": "other", "error": "the store is down", "unlogged": 0, "status": 0, "let_through": true,
 		}
 		for range 3 {
@@ -129,7 +129,7 @@ func TestAFailedSettlementIsLogged(t *testing.T) {
 	})
 }
 
-func TestRefusalsAreLoggedForWhoDebugs(t *testing.T) {
+func TestDenialsAreLoggedForWhoDebugs(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/secret?token=s3cret", nil)
 	request.RemoteAddr = "203.0.113.9:1234"
 	for level, want := range map[slog.Level]int{slog.LevelDebug: 1, slog.LevelInfo: 0} {
@@ -151,7 +151,7 @@ func TestRefusalsAreLoggedForWhoDebugs(t *testing.T) {
 		}
 		for _, line := range got {
 			wait, _ := line["retry_after"].(float64)
-			if line["level"] != "DEBUG" || line["msg"] != "ratelimit: a request is refused" || line["degraded"] != false ||
+			if line["level"] != "DEBUG" || line["msg"] != "ratelimit: a request is denied" || line["degraded"] != false ||
 				len(line["policies"].([]any)) != 1 || line["policies"].([]any)[0] != "hourly" || wait <= 0 || wait > float64(time.Hour) {
 				t.Errorf("logged %v", line)
 			}
@@ -171,20 +171,20 @@ func TestWhatTheLogIsNotTold(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	var statuses []int
 	for _, ctx := range []context.Context{t.Context(), gone, late} {
-		_, refusal := g.Check(make(http.Header), request.WithContext(ctx), nil)
-		if refusal != nil {
-			statuses = append(statuses, refusal.Status)
+		_, denial := g.Check(make(http.Header), request.WithContext(ctx), nil)
+		if denial != nil {
+			statuses = append(statuses, denial.Status)
 		}
 	}
 	if len(statuses) != 2 || statuses[0] != statusClientClosedRequest || statuses[1] != http.StatusServiceUnavailable {
-		t.Errorf("refused with %v, want a client that is gone and a deadline that comes first", statuses)
+		t.Errorf("denied with %v, want a client that is gone and a deadline that comes first", statuses)
 	}
 	if log.Len() != 0 {
 		t.Errorf("logged %s", log)
 	}
 }
 
-// Where nobody debugs, a refusal costs no allocation for the log's sake.
+// Where nobody debugs, a denial costs no allocation for the log's sake.
 func TestALogThatIsOffAllocatesNothing(t *testing.T) {
 	l, _ := logger(slog.LevelInfo)
 	log := &eventLog{logger: l}

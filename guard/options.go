@@ -14,24 +14,24 @@ type Options struct {
 	// Headers writes the limits' headers. The default is [headers.Draft].
 	Headers headers.Writer
 
-	// Refused answers a request that may not go on, in place of the problem document,
-	// whatever the reason: the Refusal tells which one. Retry-After, Cache-Control and the
+	// Denied answers a request that may not go on, in place of the problem document,
+	// whatever the reason: the Denial tells which one. Retry-After, Cache-Control and the
 	// limits' headers are set already and may be changed; [DecisionFrom] tells what was
-	// decided. The default is nil, which is [Refusal.ServeHTTP].
+	// decided. The default is nil, which is [Denial.ServeHTTP].
 	//
 	// If it neither writes nor takes the connection over, the answer is an empty one of the
-	// Refusal's Status. refusal.ServeHTTP(w, r) gives the usual answer, so that a hook can
+	// Denial's Status. denial.ServeHTTP(w, r) gives the usual answer, so that a hook can
 	// only add a header, say. The hook is asked about calls of gRPC and Connect as well,
 	// whose clients understand no other answer than the usual one; where that is anything
-	// else than the problem document, [Refusal.Native] is false.
+	// else than the problem document, [Denial.Native] is false.
 	//
 	// It is called by many goroutines at once, and not for a client that went away (499),
 	// who reads nothing.
-	Refused func(w http.ResponseWriter, r *http.Request, refusal *Refusal)
+	Denied func(w http.ResponseWriter, r *http.Request, denial *Denial)
 
-	// LimitPreflights makes CORS preflights count, and be refused, like all other
+	// LimitPreflights makes CORS preflights count, and be denied, like all other
 	// requests. The default is to do neither: a browser sends them without
-	// credentials, and reports a refusal of one as a network error. Turn it on for a
+	// credentials, and reports a denial of one as a network error. Turn it on for a
 	// limit by address, where preflights themselves cost something.
 	LimitPreflights bool
 
@@ -65,7 +65,7 @@ type Options struct {
 	// what reports it to OpenTelemetry.
 	Observe func(Event)
 
-	// Logger is told of refused requests, at level debug, and that calls could not be
+	// Logger is told of denied requests, at level debug, and that calls could not be
 	// answered, at level warn and no more than once in ten seconds, with the number of those
 	// that it was not told, and once of mistakes that the package documentation lists. It is
 	// never told whose requests they are; but an error of a key function or a LimitFor of

@@ -46,7 +46,7 @@ func outcomes(asked *call, decisions []core.Decision, into []Outcome) []Outcome 
 	return into
 }
 
-func refused(o *Outcome) bool { return !o.Shadow && !o.Decision.Allowed }
+func denied(o *Outcome) bool { return !o.Shadow && !o.Decision.Allowed }
 
 // reported appends what the client is told of the outcomes. Of those that this
 // process has made up by itself it is not.

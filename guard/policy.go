@@ -60,7 +60,7 @@ type Policy struct {
 	//
 	// It is called exactly once when the handler has run, also when that panicked, took the
 	// connection over (then it is called when the handler returns, even if the connection
-	// lives on), streamed, or lost its client; not for requests that were refused by this
+	// lives on), streamed, or lost its client; not for requests that were denied by this
 	// middleware or let through unasked. If the handler leaves an error or a panic for
 	// others to answer, it is called when that answer begins, or at the latest when the
 	// request ends. Then it runs on another goroutine, no more than the route is known of the
@@ -78,7 +78,7 @@ type Policy struct {
 	// that was met in front is charged so only if it has a Settle there.
 	//
 	// Reserve at least 1: who is to pay afterwards, and has a Cost of 0, is never
-	// refused.
+	// denied.
 	Settle func(*http.Request, Served) int
 
 	// Skip exempts a request from this policy if it returns true. The default is to
@@ -86,7 +86,7 @@ type Policy struct {
 	Skip func(*http.Request) bool
 
 	// Shadow makes the policy decide and report to Options.Observe, and nothing
-	// else: it refuses nobody, appears in no header, and does not hinder the other
+	// else: it denies nobody, appears in no header, and does not hinder the other
 	// policies. Its state is its own, so that the limit starts fresh when Shadow is
 	// taken away.
 	Shadow bool

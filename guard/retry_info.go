@@ -18,7 +18,7 @@ import (
 const retryInfoName = "google.rpc.RetryInfo"
 
 // retryInfo returns a google.rpc.RetryInfo, or nil if no wait is known to help.
-func (f *Refusal) retryInfo() []byte {
+func (f *Denial) retryInfo() []byte {
 	if f.RetryAfter <= 0 || f.RetryAfter == core.Never {
 		return nil
 	}

@@ -216,9 +216,9 @@ func TestAPatternIsEnoughForAGuard(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/items/7", nil)
 	r.Pattern = "GET /items/{id}"
 	for range 2 * mostUntold {
-		request, refusal := g.Check(make(http.Header), r, nil)
-		if refusal != nil {
-			t.Fatalf("refused with %d", refusal.Status)
+		request, denial := g.Check(make(http.Header), r, nil)
+		if denial != nil {
+			t.Fatalf("denied with %d", denial.Status)
 		}
 		g.Serve(httptest.NewRecorder(), request, nothing)
 	}
@@ -257,8 +257,8 @@ func TestRoutesAreComparedOnlyForAWhile(t *testing.T) {
 	g := guard.Must(guard.New(memory(), guard.Options{}, guard.Policy{Limit: core.Leaky(100_000, core.PerSecond(1)), By: keyfuncs.Route}))
 	request := func() int {
 		asked = 0
-		if _, refusal := g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), counting{&asked}); refusal != nil {
-			t.Fatalf("refused with %d", refusal.Status)
+		if _, denial := g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), counting{&asked}); denial != nil {
+			t.Fatalf("denied with %d", denial.Status)
 		}
 		return asked
 	}

@@ -73,7 +73,7 @@ type rpcCode struct {
 }
 
 // rpcCode returns the code that stands for the Status.
-func (f *Refusal) rpcCode() rpcCode {
+func (f *Denial) rpcCode() rpcCode {
 	switch f.Status {
 	case http.StatusTooManyRequests:
 		return rpcCode{8, "resource_exhausted"}

@@ -51,9 +51,9 @@ func settlingGuard(options guard.Options) (*guard.Guard, chan guard.Served) {
 // checked returns a request that a guard has let through.
 func checked(t *testing.T, g *guard.Guard, ctx context.Context) *http.Request { //nolint:revive // the test comes first
 	t.Helper()
-	r, refusal := g.Check(make(http.Header), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), nil)
-	if refusal != nil {
-		t.Fatalf("refused with %d", refusal.Status)
+	r, denial := g.Check(make(http.Header), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), nil)
+	if denial != nil {
+		t.Fatalf("denied with %d", denial.Status)
 	}
 	return r
 }

@@ -42,9 +42,9 @@ type limited struct {
 }
 
 func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	request, refusal := h.guard.Check(w.Header(), r, matchedBy(h.mux, r))
-	if refusal != nil {
-		refusal.ServeHTTP(w, request)
+	request, denial := h.guard.Check(w.Header(), r, matchedBy(h.mux, r))
+	if denial != nil {
+		denial.ServeHTTP(w, request)
 		return
 	}
 	h.guard.Serve(w, request, h.serve)

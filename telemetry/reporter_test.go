@@ -391,7 +391,7 @@ func TestWithoutAnSDKNothingHappens(t *testing.T) {
 	reporter := telemetry.New(telemetry.Options{})
 	g := guard.Must(guard.New(core.New(silent{}), guard.Options{Observe: reporter.Observe},
 		guard.Policy{Limit: core.FixedWindow(1, time.Hour)}))
-	if _, refusal := g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil); refusal != nil {
-		t.Errorf("refused with %d, want to fail open", refusal.Status)
+	if _, denial := g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil); denial != nil {
+		t.Errorf("denied with %d, want to fail open", denial.Status)
 	}
 }

@@ -22,15 +22,15 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	g := guard.Must(guard.New(l, options, policies...))
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
-			request, refusal := g.Check(c.Response().Header(), c.Request(), matched{c})
+			request, denial := g.Check(c.Response().Header(), c.Request(), matched{c})
 			c.SetRequest(request)
 			switch {
-			case refusal == nil:
+			case denial == nil:
 				return serve(c, g, request, next)
-			case refusal.Returnable(request):
-				return refused(c, refusal.Problem())
+			case denial.Returnable(request):
+				return denied(c, denial.Problem())
 			default:
-				refusal.ServeHTTP(c.Response(), request)
+				denial.ServeHTTP(c.Response(), request)
 				return nil
 			}
 		}

@@ -53,11 +53,11 @@ func TestAnErrorHandlerIsGivenTheProblem(t *testing.T) {
 	e := echo.New()
 	e.HTTPErrorHandler = func(c *echo.Context, err error) {
 		handled = append(handled, err)
-		var refused *ratelimit.ProblemError
-		if !errors.As(err, &refused) {
+		var denied *ratelimit.ProblemError
+		if !errors.As(err, &denied) {
 			t.Fatalf("handled a %T, want a *ProblemError", err)
 		}
-		_ = c.String(echo.StatusCode(err), err.Error()+": "+strings.Join(refused.Problem.ViolatedPolicies, ","))
+		_ = c.String(echo.StatusCode(err), err.Error()+": "+strings.Join(denied.Problem.ViolatedPolicies, ","))
 	}
 	e.Use(ratelimit.New(memory(), ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("one")}))
 	e.GET("/", ok)
@@ -73,15 +73,15 @@ func TestAnErrorHandlerIsGivenTheProblem(t *testing.T) {
 
 // However the client asks, and however echo renders, it is for the error handler to say
 // what the client reads.
-func TestAnErrorHandlerIsGivenEveryRefusal(t *testing.T) {
+func TestAnErrorHandlerIsGivenEveryDenial(t *testing.T) {
 	var problems []string
 	e := echo.New()
 	e.HTTPErrorHandler = func(c *echo.Context, err error) {
-		var refused *ratelimit.ProblemError
-		if !errors.As(err, &refused) {
+		var denied *ratelimit.ProblemError
+		if !errors.As(err, &denied) {
 			t.Fatalf("handled a %T, want a *ProblemError", err)
 		}
-		problem := refused.Problem
+		problem := denied.Problem
 		problems = append(problems, strings.Join(problem.ViolatedPolicies, ","))
 		_ = c.HTML(http.StatusTooManyRequests, "<h1>later</h1>")
 	}
@@ -97,8 +97,8 @@ func TestAnErrorHandlerIsGivenEveryRefusal(t *testing.T) {
 	}
 }
 
-func TestARefusalIsAnsweredOnce(t *testing.T) {
-	hook := func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Refusal) { _, _ = w.Write([]byte("denied\n")) }
+func TestADenialIsAnsweredOnce(t *testing.T) {
+	hook := func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Denial) { _, _ = w.Write([]byte("denied\n")) }
 	for name, c := range map[string]struct {
 		options ratelimit.Options
 		lines   []string
@@ -106,8 +106,8 @@ func TestARefusalIsAnsweredOnce(t *testing.T) {
 	}{
 		"problem": {native: true},
 		"text":    {lines: []string{"Accept: text/plain"}, native: true},
-		"hook":    {options: ratelimit.Options{Refused: hook}},
-		"silent":  {options: ratelimit.Options{Refused: func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}}},
+		"hook":    {options: ratelimit.Options{Denied: hook}},
+		"silent":  {options: ratelimit.Options{Denied: func(http.ResponseWriter, *http.Request, *ratelimit.Denial) {}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var returned error
@@ -156,8 +156,8 @@ func TestOuterMiddlewareSeesStatusAndSize(t *testing.T) {
 			return err
 		}
 	})
-	hook := func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) { refusal.ServeHTTP(w, r) }
-	e.Use(ratelimit.New(memory(), ratelimit.Options{Refused: hook}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)}))
+	hook := func(w http.ResponseWriter, r *http.Request, denial *ratelimit.Denial) { denial.ServeHTTP(w, r) }
+	e.Use(ratelimit.New(memory(), ratelimit.Options{Denied: hook}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)}))
 	e.GET("/", ok)
 	get(e, "/")
 	w := get(e, "/") // which the middleware writes itself

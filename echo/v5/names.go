@@ -16,7 +16,7 @@ import (
 // required; every other field has a default. The fields are described at [guard.Policy].
 type Policy = guard.Policy
 
-// Options say how a middleware answers: which headers it writes, what a refusal looks
+// Options say how a middleware answers: which headers it writes, what a denial looks
 // like, what happens when the store cannot answer, and who is told. The zero value is
 // ready to use. The fields are described at [guard.Options].
 type Options = guard.Options
@@ -49,12 +49,12 @@ type Outcome = guard.Outcome
 // or the policy could not say what to check. An [Event] lists them.
 type Unanswered = guard.Unanswered
 
-// Refusal is the answer to a request that may not go on: why, by which policies, and when
-// the client may try again. Options.Refused is given one, and [guard.Refusal.ServeHTTP]
+// Denial is the answer to a request that may not go on: why, by which policies, and when
+// the client may try again. Options.Denied is given one, and [guard.Denial.ServeHTTP]
 // writes the usual answer.
-type Refusal = guard.Refusal
+type Denial = guard.Denial
 
-// Problem is the problem document (RFC 9457) that a refused client gets. It names the
+// Problem is the problem document (RFC 9457) that a denied client gets. It names the
 // violated policies, and says nothing about keys, addresses or the store.
 type Problem = guard.Problem
 

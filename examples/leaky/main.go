@@ -40,7 +40,7 @@ func run(addr, store string) error {
 
 	limit := ratelimit.New(limiter, ratelimit.Options{
 		Headers: headers.RateLimitedFor,
-		Refused: rateLimited,
+		Denied: rateLimited,
 	}, ratelimit.Policy{Limit: core.Leaky(10, core.Per(10, 10*time.Second))})
 
 	mux := http.NewServeMux()
@@ -52,12 +52,12 @@ func api(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "Hello\n")
 }
 
-func rateLimited(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
-	if refusal.Status != http.StatusTooManyRequests {
-		refusal.ServeHTTP(w, r)
+func rateLimited(w http.ResponseWriter, r *http.Request, denial *ratelimit.Denial) {
+	if denial.Status != http.StatusTooManyRequests {
+		denial.ServeHTTP(w, r)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(refusal.Status)
+	w.WriteHeader(denial.Status)
 	io.WriteString(w, "Rate limited\n")
 }

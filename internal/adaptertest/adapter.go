@@ -46,7 +46,7 @@ type Adapter[M any] struct {
 	// Answered says what the limiter can see of the answers that others give.
 	Answered Answered
 
-	// AlwaysDocument says that the framework's error handler answers refusals, which
+	// AlwaysDocument says that the framework's error handler answers denials, which
 	// always gives the problem document, never plain text.
 	AlwaysDocument bool
 }

@@ -13,7 +13,7 @@ type testCase struct {
 
 var cases = slices.Concat(
 	admissionCases,
-	refusalCases,
+	denialCases,
 	hookCases,
 	policyCases,
 	nestedCases,

@@ -25,7 +25,7 @@ var failureCases = []testCase{
 	{"the fallback goes on from what requests have really cost", testFallbackSettled},
 	{"the fallback holds shaped requests until their turn", testFallbackShaping},
 	{"what a store cannot answer in part is up to each policy", testPartialFailure},
-	{"a request that is refused by what a store can answer leaves the fallback as it was", testPartialRefusal},
+	{"a request that is denied by what a store can answer leaves the fallback as it was", testPartialDenial},
 	{"a store that fails bit by bit is asked about what is left", testFailureBitByBit},
 	{"a client that goes away while a store fails in part does not reach the handler", testGoneInPartialFailure},
 	{"a client that went away is no failure of the store", testClientGone},
@@ -203,7 +203,7 @@ type partly struct {
 
 	lost  map[string]bool
 	err   error  // why they are lost; nil: errDown
-	asked func() // before each question, unless it is nil
+	asked func() // before each call, unless it is nil
 }
 
 func (p *partly) without(checks []core.Check) error {
@@ -271,7 +271,7 @@ func testPartialFailure(t *testing.T, s *suite) {
 	}
 }
 
-func testPartialRefusal(t *testing.T, s *suite) {
+func testPartialDenial(t *testing.T, s *suite) {
 	for name, settle := range map[string]func(*http.Request, guard.Served) int{
 		"asked":    nil,
 		"reserved": func(_ *http.Request, served guard.Served) int { return served.Cost },
@@ -316,17 +316,17 @@ func testFailureBitByBit(t *testing.T, s *suite) {
 		t.Run(name, func(t *testing.T) {
 			f := s.fixture(t)
 			store := &partly{Store: f.store}
-			questions := 0
+			calls := 0
 			store.asked = func() {
-				questions++
-				store.lost = map[string]bool{"first": true, "then": questions%3 != 1}
+				calls++
+				store.lost = map[string]bool{"first": true, "then": calls%3 != 1}
 			}
 			h := f.around(f.new(core.New(store), f.options(),
 				guard.Policy{Limit: core.Leaky(2, core.PerHour(1)).Named("first"), OnError: c.modes[0]},
 				guard.Policy{Limit: core.Leaky(2, core.PerHour(1)).Named("then"), OnError: c.modes[1]},
 				guard.Policy{Limit: core.Leaky(3, core.PerHour(1)).Named("third")}))
 			for i, want := range c.want {
-				questions = 0
+				calls = 0
 				if got := answer(h, ask(http.MethodGet, "/")).StatusCode; got != want {
 					t.Errorf("request %d is answered with %d, want %d", i, got, want)
 				}

@@ -25,18 +25,18 @@ func newClock() *clock {
 func (c *clock) now() time.Time          { return time.UnixMicro(c.microseconds.Load()) }
 func (c *clock) advance(d time.Duration) { c.microseconds.Add(d.Microseconds()) }
 
-// store remembers the questions it was asked, and answers them from memory or,
+// store remembers the calls it was asked, and answers them from memory or,
 // where it has one, with an error.
 type store struct {
 	core.Store
 
 	failure   error
-	questions [][]core.Check
+	calls [][]core.Check
 	settled   [][]int // what each call to settle was told, by check
 }
 
 func (s *store) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
-	s.questions = append(s.questions, slices.Clone(checks))
+	s.calls = append(s.calls, slices.Clone(checks))
 	if s.failure != nil {
 		return s.failure
 	}
@@ -96,11 +96,11 @@ func (f *fixture) expectRan(want int) {
 	}
 }
 
-// expectAsked wants the store to have been asked so many questions.
+// expectAsked wants the store to have been asked so many calls.
 func (f *fixture) expectAsked(want int) {
 	f.t.Helper()
-	if got := len(f.store.questions); got != want {
-		f.t.Errorf("the store was asked %d questions, want %d: %v", got, want, f.store.questions)
+	if got := len(f.store.calls); got != want {
+		f.t.Errorf("the store was asked %d calls, want %d: %v", got, want, f.store.calls)
 	}
 }
 

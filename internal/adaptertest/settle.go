@@ -22,7 +22,7 @@ var settleCases = []testCase{
 	{"a byte limit counts the bytes that were written", testBytes},
 	{"an estimate is settled at the real cost, less or more", testEstimate},
 	{"all policies of a request are settled in one call, and none if nothing changes", testSettledInOneCall},
-	{"a refusal by an inner limiter settles the outer one", testSettledOutside},
+	{"a denial by an inner limiter settles the outer one", testSettledOutside},
 	{"policies that are one limit cost what the dearer one says", testOneLimitSettledTwice},
 	{"a policy further inside has a say in what its limit has cost", testSettledFromInside},
 	{"the stricter of two policies that are one limit decides without the store", testOneLimitWithTwoModes},
@@ -45,7 +45,7 @@ func (s *store) Settle(ctx context.Context, settlements []core.Settlement) error
 }
 
 func (s *store) Reserve(ctx context.Context, checks []core.Check, decisions []core.Decision, moments []core.Moment) error {
-	s.questions = append(s.questions, slices.Clone(checks))
+	s.calls = append(s.calls, slices.Clone(checks))
 	if s.failure != nil {
 		return s.failure
 	}

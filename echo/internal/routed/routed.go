@@ -72,7 +72,7 @@ func ClientIP(options []keyfuncs.Trust) keyfuncs.Func {
 	return keyfuncs.IP(append([]keyfuncs.Trust{resolve}, options...)...)
 }
 
-// SetType sets the media type of the response to a refused request, just before it begins:
+// SetType sets the media type of the response to a denied request, just before it begins:
 // where its document was rendered as JSON, and for a HEAD, where nothing was. What an error
 // handler of the program's own renders has a type of its own.
 func SetType(h http.Header, rendered, head bool, mediaType string) {

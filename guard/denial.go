@@ -16,14 +16,14 @@ import (
 // its answer. Nobody reads it but access logs.
 const statusClientClosedRequest = 499
 
-// Refusal is the answer to a request that may not go on. It is an [http.Handler]
+// Denial is the answer to a request that may not go on. It is an [http.Handler]
 // that writes it. Its headers have been written by [Guard.Check].
-type Refusal struct {
+type Denial struct {
 	// Status says why: 429 if a policy denied the request, 503 if the store could not
 	// answer, the request's deadline has passed or it could not be held until its turn, 500 if a policy could not say
 	// what to check, 499 if the client went away. It is the status of the answer, except
 	// for calls of gRPC and streams of Connect, which are answered by a code that stands
-	// for it: see [Refusal.ServeHTTP].
+	// for it: see [Denial.ServeHTTP].
 	Status int
 	// ViolatedPolicies are the names of the policies that denied the request. It is nil
 	// unless Status is 429.
@@ -34,7 +34,7 @@ type Refusal struct {
 	// up.
 	RetryAfter time.Duration
 
-	hook func(http.ResponseWriter, *http.Request, *Refusal) // Options.Refused
+	hook func(http.ResponseWriter, *http.Request, *Denial) // Options.Denied
 }
 
 // Problem is a problem document of RFC 9457, with the types that
@@ -47,7 +47,7 @@ type Problem struct {
 	Title string `json:"title"`
 	// Status is the status of the response.
 	Status int `json:"status"`
-	// ViolatedPolicies are the names of the policies that refused the request.
+	// ViolatedPolicies are the names of the policies that denied the request.
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
@@ -55,7 +55,7 @@ type Problem struct {
 const ProblemType = "application/problem+json"
 
 // Problem returns the problem document that the answer consists of.
-func (f *Refusal) Problem() Problem {
+func (f *Denial) Problem() Problem {
 	switch f.Status {
 	case http.StatusTooManyRequests:
 		return Problem{
@@ -78,22 +78,22 @@ func (f *Refusal) Problem() Problem {
 }
 
 // Native reports whether ServeHTTP answers with the problem document: there is no
-// [Options.Refused], the request is no call of gRPC, gRPC-Web or Connect, and the client
+// [Options.Denied], the request is no call of gRPC, gRPC-Web or Connect, and the client
 // does not prefer plain text.
-func (f *Refusal) Native(r *http.Request) bool {
+func (f *Denial) Native(r *http.Request) bool {
 	return f.Returnable(r) && !prefersPlainText(r.Header.Values("Accept"))
 }
 
 // Returnable reports whether a framework whose handlers return errors may return the
-// refusal as one, for its error handler to answer, with [Refusal.Problem] in it: there is no
-// [Options.Refused], and the request is no call of gRPC, gRPC-Web or Connect, whose clients
+// denial as one, for its error handler to answer, with [Denial.Problem] in it: there is no
+// [Options.Denied], and the request is no call of gRPC, gRPC-Web or Connect, whose clients
 // understand no other answer than that of ServeHTTP.
-func (f *Refusal) Returnable(r *http.Request) bool {
+func (f *Denial) Returnable(r *http.Request) bool {
 	protocol, _ := rpcOf(r)
 	return !f.hooked() && protocol == notRPC
 }
 
-// ServeHTTP writes the answer: that of [Options.Refused] if there is one, else a problem
+// ServeHTTP writes the answer: that of [Options.Denied] if there is one, else a problem
 // document, or plain text if the client ranks that above JSON. The answer to a HEAD has no
 // body.
 //
@@ -110,7 +110,7 @@ func (f *Refusal) Returnable(r *http.Request) bool {
 // INTERNAL for 500. It comes with the detail google.rpc.RetryInfo, which is RetryAfter;
 // with gRPC and gRPC-Web there is grpc-retry-pushback-ms besides, which is -1 when no wait
 // can help.
-func (f *Refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *Denial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.hooked() {
 		f.serveHook(w, r)
 		return
@@ -128,7 +128,7 @@ func (f *Refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveProblem answers with the problem document, or its title.
-func (f *Refusal) serveProblem(w http.ResponseWriter, r *http.Request) {
+func (f *Denial) serveProblem(w http.ResponseWriter, r *http.Request) {
 	plain := prefersPlainText(r.Header.Values("Accept"))
 	if plain {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -145,13 +145,13 @@ func (f *Refusal) serveProblem(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hooked reports whether Options.Refused answers. A client that went away gets no answer
+// hooked reports whether Options.Denied answers. A client that went away gets no answer
 // that is worth one.
-func (f *Refusal) hooked() bool { return f.hook != nil && f.Status != statusClientClosedRequest }
+func (f *Denial) hooked() bool { return f.hook != nil && f.Status != statusClientClosedRequest }
 
-// serveHook has Options.Refused answer, and answers with the bare status if it does not.
-// The refusal that it is given has no hook, so that its ServeHTTP is the usual answer.
-func (f *Refusal) serveHook(w http.ResponseWriter, r *http.Request) {
+// serveHook has Options.Denied answer, and answers with the bare status if it does not.
+// The denial that it is given has no hook, so that its ServeHTTP is the usual answer.
+func (f *Denial) serveHook(w http.ResponseWriter, r *http.Request) {
 	watched := watch(w)
 	usual := *f
 	usual.hook = nil
@@ -161,7 +161,7 @@ func (f *Refusal) serveHook(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (f *Refusal) text() string {
+func (f *Denial) text() string {
 	text := f.Problem().Title
 	if seconds, ok := f.retryAfter(); ok {
 		text += fmt.Sprintf(", retry after %d s", seconds)
@@ -170,16 +170,16 @@ func (f *Refusal) text() string {
 }
 
 // retryAfter returns the value of the field Retry-After, or false if there is none.
-func (f *Refusal) retryAfter() (seconds int64, ok bool) {
+func (f *Denial) retryAfter() (seconds int64, ok bool) {
 	if f.RetryAfter <= 0 {
 		return 0, false
 	}
 	return headers.RetryAfter([]headers.Policy{{Decision: core.Decision{RetryAfter: f.RetryAfter}}})
 }
 
-// writeHeaders sets what every refusal has to say, and removes what outer code has said
+// writeHeaders sets what every denial has to say, and removes what outer code has said
 // of a response that will not be sent.
-func (f *Refusal) writeHeaders(h http.Header) {
+func (f *Denial) writeHeaders(h http.Header) {
 	for name := range h {
 		if describesPage(name) {
 			delete(h, name)
@@ -191,7 +191,7 @@ func (f *Refusal) writeHeaders(h http.Header) {
 	}
 }
 
-// describesPage reports whether a field describes the page that is refused, or tells a
+// describesPage reports whether a field describes the page that is denied, or tells a
 // cache to store it. RFC 9213 lets a cache heed a field of its own, such as
 // CDN-Cache-Control, in place of Cache-Control.
 func describesPage(field string) bool {
