@@ -66,6 +66,26 @@ const ProblemType = guard.ProblemType
 // has really cost.
 type Served = guard.Served
 
+// Handle is a set of policies that another one can replace while requests are served, by
+// Swap. [Use] makes a middleware of it. It may be used by many goroutines at once.
+type Handle = guard.Handle
+
+// NewHandle returns a Handle with these policies. It returns the reason as an error where
+// [New] panics.
+func NewHandle(l *core.Limiter, options Options, policies ...Policy) (*Handle, error) {
+	return guard.NewHandle(l, options, policies...)
+}
+
+// Errors in [Event].Err, for [errors.Is].
+var (
+	// ErrNoLimit means that a LimitFor has returned the zero [core.Limit].
+	ErrNoLimit = guard.ErrNoLimit
+	// ErrNegativeCost means that a Cost has returned less than 0.
+	ErrNegativeCost = guard.ErrNegativeCost
+	// ErrDraining means that Options.Draining has ended the wait of a shaped request.
+	ErrDraining = guard.ErrDraining
+)
+
 // Comparison counts how the verdicts of a shadow policy compare with those of the policies
 // that are enforced: see [Compare]. The zero value is ready to use, by many goroutines at
 // once. It must not be copied.

@@ -57,10 +57,10 @@ func BenchmarkGuard(b *testing.B) {
 		g := guard.Must(guard.New(core.New(store), guard.Options{}, guard.Policy{Limit: limit}))
 		b.Run(name, func(b *testing.B) {
 			h, r := make(http.Header), httptest.NewRequest(http.MethodGet, "/items/7", nil)
-			g.Check(h, r, nil)
+			g.Decide(r, nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				g.Check(h, r, nil)
+				g.Decide(r, nil).WriteHeader(h)
 			}
 		})
 	}

@@ -30,9 +30,9 @@ func TestFullFallbackFailsClosed(t *testing.T) {
 		g.fallback = core.NewFallback(1, 1)
 		status := func(path string) int {
 			w := httptest.NewRecorder()
-			request, denial := g.Check(w.Header(), httptest.NewRequest(http.MethodGet, path, nil), nil)
-			if denial != nil {
-				denial.ServeHTTP(w, request)
+			verdict := g.Decide(httptest.NewRequest(http.MethodGet, path, nil), nil)
+			if verdict.Denial != nil {
+				verdict.Denial.ServeHTTP(w, verdict.Request)
 			}
 			return w.Code
 		}

@@ -3,27 +3,28 @@ package guard
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/rpc"
+	"github.com/weir-go/ratelimit/guard/internal/writer"
 	"github.com/weir-go/ratelimit/headers"
 )
 
-// statusClientClosedRequest is nginx's status for a client that went away before
-// its answer. Nobody reads it but access logs.
-const statusClientClosedRequest = 499
+const statusClientClosedRequest = rpc.StatusClientClosedRequest
 
 // Denial is the answer to a request that may not go on. It is an [http.Handler]
-// that writes it. Its headers have been written by [Guard.Check].
+// that writes it. [Verdict.WriteHeader] has to write its headers first.
 type Denial struct {
-	// Status says why: 429 if a policy denied the request, 503 if the store could not
-	// answer, the request's deadline has passed or it could not be held until its turn, 500 if a policy could not say
-	// what to check, 499 if the client went away. It is the status of the answer, except
-	// for calls of gRPC and streams of Connect, which are answered by a code that stands
-	// for it: see [Denial.ServeHTTP].
+	// Status says why: 429 if a policy denied the request; 503 if the store could not
+	// answer, if the request's deadline has passed, or if the request could not be held
+	// until its turn; 500 if a policy could not say what to check; 499 if the client went
+	// away. It is the status of the answer, except for calls of gRPC and streams of
+	// Connect, which are answered by a code that stands for it: see [Denial.ServeHTTP].
 	Status int
 	// ViolatedPolicies are the names of the policies that denied the request. It is nil
 	// unless Status is 429.
@@ -35,6 +36,23 @@ type Denial struct {
 	RetryAfter time.Duration
 
 	hook func(http.ResponseWriter, *http.Request, *Denial) // Options.Denied
+}
+
+// deny returns the answer to the request of an event that has a status.
+func (g *Guard) deny(e *Event) *Denial {
+	denial := &Denial{Status: e.Status, hook: g.options.Denied}
+	switch e.Status {
+	case http.StatusTooManyRequests:
+		for i := range e.Outcomes {
+			if o := &e.Outcomes[i]; denied(o) {
+				denial.ViolatedPolicies = append(denial.ViolatedPolicies, o.Policy)
+				denial.RetryAfter = max(denial.RetryAfter, o.Decision.RetryAfter, 1) // a wait, whatever a store may say
+			}
+		}
+	case http.StatusServiceUnavailable:
+		denial.RetryAfter = time.Duration(1+rand.Int64N(3)) * time.Second // spread the clients' return
+	}
+	return denial
 }
 
 // Problem is a problem document of RFC 9457, with the types that
@@ -55,42 +73,42 @@ type Problem struct {
 const ProblemType = "application/problem+json"
 
 // Problem returns the problem document that the answer consists of.
-func (f *Denial) Problem() Problem {
-	switch f.Status {
+func (d *Denial) Problem() Problem {
+	switch d.Status {
 	case http.StatusTooManyRequests:
 		return Problem{
 			Type:             "https://iana.org/assignments/http-problem-types#quota-exceeded",
 			Title:            "Request cannot be satisfied as assigned quota has been exceeded",
-			Status:           f.Status,
-			ViolatedPolicies: f.ViolatedPolicies,
+			Status:           d.Status,
+			ViolatedPolicies: d.ViolatedPolicies,
 		}
 	case http.StatusServiceUnavailable:
 		return Problem{
 			Type:   "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
 			Title:  "Request cannot be satisfied due to temporary server capacity constraints",
-			Status: f.Status,
+			Status: d.Status,
 		}
 	case statusClientClosedRequest:
-		return Problem{Type: "about:blank", Title: "Client Closed Request", Status: f.Status}
+		return Problem{Type: "about:blank", Title: "Client Closed Request", Status: d.Status}
 	default:
-		return Problem{Type: "about:blank", Title: http.StatusText(f.Status), Status: f.Status}
+		return Problem{Type: "about:blank", Title: http.StatusText(d.Status), Status: d.Status}
 	}
 }
 
 // Native reports whether ServeHTTP answers with the problem document: there is no
 // [Options.Denied], the request is no call of gRPC, gRPC-Web or Connect, and the client
 // does not prefer plain text.
-func (f *Denial) Native(r *http.Request) bool {
-	return f.Returnable(r) && !prefersPlainText(r.Header.Values("Accept"))
+func (d *Denial) Native(r *http.Request) bool {
+	return d.Returnable(r) && !prefersPlainText(r.Header.Values("Accept"))
 }
 
 // Returnable reports whether a framework whose handlers return errors may return the
 // denial as one, for its error handler to answer, with [Denial.Problem] in it: there is no
 // [Options.Denied], and the request is no call of gRPC, gRPC-Web or Connect, whose clients
 // understand no other answer than that of ServeHTTP.
-func (f *Denial) Returnable(r *http.Request) bool {
-	protocol, _ := rpcOf(r)
-	return !f.hooked() && protocol == notRPC
+func (d *Denial) Returnable(r *http.Request) bool {
+	_, isRPC := rpc.CallOf(r)
+	return !d.hooked() && !isRPC
 }
 
 // ServeHTTP writes the answer: that of [Options.Denied] if there is one, else a problem
@@ -110,89 +128,84 @@ func (f *Denial) Returnable(r *http.Request) bool {
 // INTERNAL for 500. It comes with the detail google.rpc.RetryInfo, which is RetryAfter;
 // with gRPC and gRPC-Web there is grpc-retry-pushback-ms besides, which is -1 when no wait
 // can help.
-func (f *Denial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if f.hooked() {
-		f.serveHook(w, r)
+func (d *Denial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if d.hooked() {
+		d.serveHook(w, r)
 		return
 	}
-	switch protocol, mediaType := rpcOf(r); protocol {
-	case grpcCall:
-		f.serveGRPC(w, mediaType)
-	case connectCall:
-		f.serveConnect(w)
-	case connectStream:
-		f.serveConnectStream(w, mediaType)
-	default:
-		f.serveProblem(w, r)
+	if call, isRPC := rpc.CallOf(r); isRPC {
+		call.Deny(w, rpc.Denial{Status: d.Status, Message: d.text(), RetryAfter: d.RetryAfter})
+		return
 	}
+	d.serveProblem(w, r)
 }
 
 // serveProblem answers with the problem document, or its title.
-func (f *Denial) serveProblem(w http.ResponseWriter, r *http.Request) {
+func (d *Denial) serveProblem(w http.ResponseWriter, r *http.Request) {
 	plain := prefersPlainText(r.Header.Values("Accept"))
 	if plain {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	} else {
 		w.Header().Set("Content-Type", ProblemType)
 	}
-	w.WriteHeader(f.Status)
+	w.WriteHeader(d.Status)
 	switch {
 	case r.Method == http.MethodHead:
 	case plain:
-		_, _ = fmt.Fprintln(w, f.text()) // the client is gone if this fails
+		_, _ = fmt.Fprintln(w, d.text()) // the client is gone if this fails
 	default:
-		_ = json.NewEncoder(w).Encode(f.Problem())
+		_ = json.NewEncoder(w).Encode(d.Problem())
 	}
 }
 
 // hooked reports whether Options.Denied answers. A client that went away gets no answer
 // that is worth one.
-func (f *Denial) hooked() bool { return f.hook != nil && f.Status != statusClientClosedRequest }
+func (d *Denial) hooked() bool { return d.hook != nil && d.Status != statusClientClosedRequest }
 
 // serveHook has Options.Denied answer, and answers with the bare status if it does not.
 // The denial that it is given has no hook, so that its ServeHTTP is the usual answer.
-func (f *Denial) serveHook(w http.ResponseWriter, r *http.Request) {
-	watched := watch(w)
-	usual := *f
+func (d *Denial) serveHook(w http.ResponseWriter, r *http.Request) {
+	watched := writer.Watch(w, nil)
+	usual := *d
 	usual.hook = nil
-	f.hook(watched, r, &usual)
-	if !watched.answered() {
-		w.WriteHeader(f.Status)
+	d.hook(watched, r, &usual)
+	if !watched.Answered() {
+		w.WriteHeader(d.Status)
 	}
 }
 
-func (f *Denial) text() string {
-	text := f.Problem().Title
-	if seconds, ok := f.retryAfter(); ok {
+func (d *Denial) text() string {
+	text := d.Problem().Title
+	if seconds, ok := d.retryAfter(); ok {
 		text += fmt.Sprintf(", retry after %d s", seconds)
 	}
 	return text
 }
 
 // retryAfter returns the value of the field Retry-After, or false if there is none.
-func (f *Denial) retryAfter() (seconds int64, ok bool) {
-	if f.RetryAfter <= 0 {
+func (d *Denial) retryAfter() (seconds int64, ok bool) {
+	if d.RetryAfter <= 0 {
 		return 0, false
 	}
-	return headers.RetryAfter([]headers.Policy{{Decision: core.Decision{RetryAfter: f.RetryAfter}}})
+	return headers.RetryAfter([]headers.Policy{{Decision: core.Decision{RetryAfter: d.RetryAfter}}})
 }
 
-// writeHeaders sets what every denial has to say, and removes what outer code has said
+// writeHeader sets what every denial has to say, and removes what outer code has said
 // of a response that will not be sent.
-func (f *Denial) writeHeaders(h http.Header) {
+func (d *Denial) writeHeader(h http.Header) {
 	for name := range h {
 		if describesPage(name) {
 			delete(h, name)
 		}
 	}
 	h.Set("Cache-Control", "no-store")
-	if seconds, ok := f.retryAfter(); ok {
+	if seconds, ok := d.retryAfter(); ok {
 		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}
 }
 
-// describesPage reports whether a field describes the page that is denied, or tells a
-// cache to store it. RFC 9213 lets a cache heed a field of its own, such as
+// describesPage reports whether a field describes the page that the client does not get, or
+// tells a cache to store it. RFC 9213 lets a cache heed a field of its own, such as
 // CDN-Cache-Control, in place of Cache-Control.
 func describesPage(field string) bool {
 	field = http.CanonicalHeaderKey(field)

@@ -20,9 +20,9 @@ func (f framework) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An adapter for a framework asks the Guard, and puts the answer into the
-// framework's words. The writer stays in use for whoever answers the error, as it has to
-// where a policy has Settle.
+// An adapter for a framework has the Guard decide, and puts the verdict into the framework's
+// idiom. Whoever answers the error has to use the writer that Serve gives to the handler:
+// where a policy has Settle, that writer notices the answer.
 func ExampleGuard() {
 	limiter, err := core.Open("memory:")
 	if err != nil {
@@ -34,12 +34,13 @@ func ExampleGuard() {
 
 	adapter := func(next framework) framework {
 		return func(w http.ResponseWriter, r *http.Request) (failed int) {
-			r, denial := g.Check(w.Header(), r, nil)
-			if denial != nil {
-				denial.ServeHTTP(w, r)
+			verdict := g.Decide(r, nil)
+			verdict.WriteHeader(w.Header())
+			if verdict.Denial != nil {
+				verdict.Denial.ServeHTTP(w, verdict.Request)
 				return 0
 			}
-			g.Serve(w, r, func(w http.ResponseWriter, r *http.Request) int {
+			verdict.Serve(w, func(w http.ResponseWriter, r *http.Request) int {
 				failed = next(w, r)
 				return failed
 			})

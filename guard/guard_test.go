@@ -71,17 +71,20 @@ func TestNewReturnsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestCheckGivesAdaptersAllTheyNeed(t *testing.T) {
+func TestAVerdictHasAllThatAdaptersNeed(t *testing.T) {
 	g := guard.Must(guard.New(memory(), guard.Options{}, guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("one")}))
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 
 	header := make(http.Header)
-	request, denial := g.Check(header, r, nil)
-	if denial != nil || header.Get("RateLimit") == "" || len(guard.DecisionFrom(request.Context())) != 1 {
-		t.Fatalf("denial %+v, header %v: want an admission with headers and a decision", denial, header)
+	verdict := g.Decide(r, nil)
+	verdict.WriteHeader(header)
+	if verdict.Denial != nil || header.Get("RateLimit") == "" || len(guard.DecisionFrom(verdict.Request.Context())) != 1 {
+		t.Fatalf("denial %+v, header %v: want an admission with headers and a decision", verdict.Denial, header)
 	}
 
-	_, denial = g.Check(header, r, nil)
+	verdict = g.Decide(r, nil)
+	verdict.WriteHeader(header)
+	denial := verdict.Denial
 	if denial == nil || denial.Status != http.StatusTooManyRequests || header.Get("Retry-After") != "3600" {
 		t.Fatalf("denial %+v, header %v: want 429 for an hour", denial, header)
 	}

@@ -76,7 +76,7 @@ func TestAnOutageIsLoggedAtFirstAndThenOnceInAWhile(t *testing.T) {
 		g := Must(New(core.New(failing{}), Options{Logger: l, Observe: func(Event) { observed++ }},
 			Policy{Limit: core.FixedWindow(1, time.Minute)}))
 		ask := func() {
-			if _, denial := g.Check(make(http.Header), request, nil); denial != nil {
+			if denial := g.Decide(request, nil).Denial; denial != nil {
 				t.Errorf("denied with %d, want to fail open", denial.Status)
 			}
 		}
@@ -108,7 +108,7 @@ func TestAnOutageIsLoggedByTheDefaultLogger(t *testing.T) {
 	g := Must(New(core.New(failing{}), Options{}, Policy{Limit: core.FixedWindow(1, time.Minute)}))
 	slog.SetDefault(l)
 	defer slog.SetDefault(before)
-	g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil)
+	g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), nil)
 	if got := lines(t, log); len(got) != 1 {
 		t.Errorf("logged %v, want one line", got)
 	}
@@ -121,8 +121,7 @@ func TestAFailedSettlementIsLogged(t *testing.T) {
 		Settle: func(*http.Request, Served) int { return 0 },
 	}))
 	w := httptest.NewRecorder()
-	request, _ := g.Check(w.Header(), httptest.NewRequest(http.MethodGet, "/", nil), nil)
-	g.Serve(w, request, func(http.ResponseWriter, *http.Request) int { return 0 })
+	g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), nil).Serve(w, func(http.ResponseWriter, *http.Request) int { return 0 })
 	expectLines(t, log, map[string]any{
 		"level": "WARN", "msg": "ratelimit: what a request has cost could not be settled",
 		"failure": "other", "error": "the store is down", "unlogged": 0,
@@ -138,7 +137,7 @@ func TestDenialsAreLoggedForWhoDebugs(t *testing.T) {
 			Policy{Limit: core.FixedWindow(1, time.Hour).Named("hourly")},
 			Policy{Limit: core.FixedWindow(9, time.Minute), By: keyfuncs.Header("Authorization")}))
 		for range 2 {
-			g.Check(make(http.Header), request, nil)
+			g.Decide(request, nil)
 		}
 		for _, told := range []string{"203.0.113.9", "s3cret", "secret"} {
 			if strings.Contains(log.String(), told) {
@@ -171,7 +170,7 @@ func TestWhatTheLogIsNotTold(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	var statuses []int
 	for _, ctx := range []context.Context{t.Context(), gone, late} {
-		_, denial := g.Check(make(http.Header), request.WithContext(ctx), nil)
+		denial := g.Decide(request.WithContext(ctx), nil).Denial
 		if denial != nil {
 			statuses = append(statuses, denial.Status)
 		}

@@ -16,6 +16,8 @@ var cases = slices.Concat(
 	denialCases,
 	hookCases,
 	policyCases,
+	handleCases,
+	contextCases,
 	nestedCases,
 	failureCases,
 	overloadCases,

@@ -30,9 +30,9 @@ func (c *clock) advance(d time.Duration) { c.microseconds.Add(d.Microseconds()) 
 type store struct {
 	core.Store
 
-	failure   error
-	calls [][]core.Check
-	settled   [][]int // what each call to settle was told, by check
+	failure error
+	calls   [][]core.Check
+	settled [][]int // what each call to settle was told, by check
 }
 
 func (s *store) Decide(ctx context.Context, checks []core.Check, decisions []core.Decision) error {
