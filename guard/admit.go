@@ -37,7 +37,7 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 		return Verdict{Request: r}
 	}
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, outer: requestContextFrom(r.Context())}
-	g.place.look(rc, r)
+	g.placement.look(rc, r)
 	event := Event{Request: r.WithContext(rc)}
 	verdict := Verdict{Request: event.Request, rc: rc}
 	if !g.decide(rc, &event) {
@@ -55,7 +55,7 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	ctx := e.Request.Context()
 	c, err := g.call(e.Request, rc)
-	g.place.keysRead(rc, e.Request)
+	g.placement.keysRead(rc, e.Request)
 	if err != nil {
 		e.Unanswered, e.Status, e.Err = c.unanswered(nil), http.StatusInternalServerError, err
 		return true

@@ -16,8 +16,8 @@ import (
 // request from then on. Those of the limiters in front are behind it. It does not
 // change once the request has been decided about.
 //
-// A request that meets a Guard takes one allocation for it: what a single policy
-// needs has its room in it.
+// A request that meets a Guard takes one allocation for it: there is room in it for what a
+// single policy needs.
 type requestContext struct {
 	context.Context //nolint:containedctx // it is one, on top of that which the request came with
 

@@ -3,8 +3,8 @@
 // net/http and no framework.
 //
 // Programs use an adapter, package nethttp, gin, echo or echo/v5 of this module, which has
-// the same names: what follows holds for all of them. Who writes an adapter for another
-// framework begins with [Guard].
+// the same names: what follows holds for all of them. An adapter for another framework is
+// written around [Guard.Decide].
 //
 // Errors, panics and log messages begin with "ratelimit:", the name under which programs
 // import an adapter.

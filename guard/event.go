@@ -20,7 +20,7 @@ type Event struct {
 	Outcomes []Outcome
 	// Unanswered are the policies about which nothing was decided, because the store has
 	// not answered, or not before the request's deadline, or because one of them could not
-	// say what to ask. It is nil as long as all is well.
+	// say what to check. It is nil as long as all is well.
 	Unanswered []Unanswered
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
 	// is answered with: 429 if it is denied, 503 if the store could not answer and
@@ -35,8 +35,8 @@ type Event struct {
 	Err error
 	// Settled says that this is the second event of a request, which was served: with
 	// the real costs in Outcomes, the status of the response, and why they could not be
-	// settled in Err. What is [core.ErrNotDone] is tried again for two seconds, of which
-	// no event tells. Only policies with Settle have it.
+	// settled in Err. A settlement that failed with [core.ErrNotDone] is tried again for two
+	// seconds, of which no event tells. Only policies with Settle have a second event.
 	Settled bool
 	// Reserved are the outcomes as they were decided, with the costs that were charged
 	// then, if Settled is set. Each stands where it stands in Outcomes.
@@ -62,12 +62,12 @@ type Unanswered struct {
 	// Policy is its name, as in [Outcome]; "" if that depends on a LimitFor that could not
 	// tell.
 	Policy string
-	// Limit is what was to be asked; the zero Limit where Policy is "".
+	// Limit is the limit that was to be checked; the zero Limit where Policy is "".
 	Limit core.Limit
 	// Shadow says that the policy only watches.
 	Shadow bool
 	// Mode says what the policy does with requests when the store does not answer. It is
-	// 0 if it is the policy that could not say what to ask.
+	// 0 if it is the policy that could not say what to check.
 	Mode ErrorMode
 }
 
@@ -82,7 +82,7 @@ type Outcome struct {
 	Key string
 	// Unit is what the policy counts: see [Policy].
 	Unit string
-	// Cost is how many units were asked for.
+	// Cost is how many units the check was for.
 	Cost int
 	// Shadow says that the policy only watched.
 	Shadow bool

@@ -29,15 +29,15 @@ import (
 //
 // A Guard may be used by many goroutines at once.
 type Guard struct {
-	limiter  *core.Limiter
-	options  Options
-	policies []Policy
-	names    []string // what the policies are called, or "" if that depends on the request
-	fields   []string // that options.Headers may write
-	writer   headers.Writer
-	fallback *core.Fallback // nil: no policy asks for it
-	log      *eventLog
-	place    *placement
+	limiter   *core.Limiter
+	options   Options
+	policies  []Policy
+	names     []string // what the policies are called, or "" if that depends on the request
+	fields    []string // that options.Headers may write
+	writer    headers.Writer
+	fallback  *core.Fallback // nil: no policy asks for it
+	log       *eventLog
+	placement *placement
 }
 
 // New returns a Guard that has the limiter decide about all policies of a request
@@ -71,7 +71,7 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 	if old == nil { // what takes the place of a limit is not beside it
 		warnOfEqual(limiter, &options, policies)
 	}
-	place := newPlacement(&options, policies)
+	placement := newPlacement(&options, policies)
 	policies = slices.Clone(policies)
 	for i := range policies {
 		if policies[i].By == nil {
@@ -79,14 +79,14 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 		}
 	}
 	g := &Guard{
-		limiter:  limiter,
-		options:  options,
-		policies: policies,
-		names:    names(policies),
-		fields:   headers.Names(options.Headers),
-		fallback: fallback,
-		log:      &eventLog{logger: options.Logger},
-		place:    place,
+		limiter:   limiter,
+		options:   options,
+		policies:  policies,
+		names:     names(policies),
+		fields:    headers.Names(options.Headers),
+		fallback:  fallback,
+		log:       &eventLog{logger: options.Logger},
+		placement: placement,
 	}
 	g.writer = dialect.Prepare(options.Headers, g.described())
 	if old != nil {

@@ -37,9 +37,9 @@ type Options struct {
 
 	// Draining ends when the server begins to shut down, as the context of
 	// [signal.NotifyContext] does: requests that wait for their turn under a
-	// [core.Shaping] limit are then answered with 503 and give their places back, so that
-	// [http.Server.Shutdown] does not wait for a whole queue; so are those that would have
-	// to wait. Nil never ends.
+	// [core.Shaping] limit are then answered with 503 and give their slots back, and so are
+	// those that would have to wait. [http.Server.Shutdown] then does not wait for a whole
+	// queue. Nil never ends.
 	//
 	// [signal.NotifyContext]: https://pkg.go.dev/os/signal#NotifyContext
 	Draining context.Context //nolint:containedctx // it belongs to the server, not to a call
@@ -48,28 +48,28 @@ type Options struct {
 	// say it themselves. The default is FailOpen.
 	OnError ErrorMode
 
-	// OnOverload says what happens when the store was not asked, since too many calls wait
-	// for it in this process already ([core.Overloaded]), for all policies. The default is
-	// FailClosed: the store is well, and a crowd must not pass because it is one. Where another
-	// server of a cluster or ring has failed besides, the stricter of OnOverload and OnError decides.
+	// OnOverload says, for all policies, what happens when the store was not asked because
+	// too many calls wait for it in this process already ([core.Overloaded]). The default
+	// is FailClosed: the store is well, and a crowd must not pass because it is one. Where
+	// another server of a cluster or ring has failed as well, the stricter one of OnOverload
+	// and OnError decides.
 	OnOverload ErrorMode
 
 	// Replicas is how many processes share the limits, for the [Fallback] mode. The
 	// default is 1: each process keeps the whole limit by itself.
 	Replicas int
 
-	// Observe is told what was decided about each request that a policy applied
-	// to, before the request goes on or is answered. It is called on the request's
-	// goroutine, but for what is settled when the request has ended, and must not block. The
-	// default is to tell nobody. Package telemetry has
-	// what reports it to OpenTelemetry.
+	// Observe is told what was decided about each request that a policy applied to, before
+	// the request goes on or is answered. It is called on the request's goroutine, except
+	// for what is settled after the request has ended. It must not block. The default is to
+	// tell nobody. Package telemetry reports to OpenTelemetry.
 	Observe func(Event)
 
-	// Logger is told of denied requests, at level debug, and that calls could not be
-	// answered, at level warn and no more than once in ten seconds, with the number of those
-	// that it was not told, and once of mistakes that the package documentation lists. It is
-	// never told whose requests they are; but an error of a key function or a LimitFor of
-	// yours is logged as it is. The default is [slog.Default] at
+	// Logger is told of denied requests at level debug. It is told at level warn of calls
+	// that could not be answered, once in ten seconds at the most and with the number of
+	// those that were left out, and once each of the mistakes that the package
+	// documentation lists. It is never told whose requests they are, but an error of a key
+	// function or a LimitFor of yours is logged as it is. The default is [slog.Default] at
 	// the time; slog.New(slog.DiscardHandler) logs nothing.
 	Logger *slog.Logger
 }
@@ -106,9 +106,9 @@ const (
 	FailClosed
 	// Fallback decides in this process, under its share of the limit
 	// (Options.Replicas), from what it has seen last of the key, real costs included: see
-	// [core.Fallback]. A denial is a 429 with a Retry-After; limit headers are left out. It
-	// costs each request one entry in a cache. Where this process has no room for one more key, it
-	// fails closed.
+	// [core.Fallback]. A denial is a 429 with a Retry-After; limit headers are left out.
+	// Each key takes room in a cache of this process. Where there is no room for one more,
+	// it fails closed.
 	Fallback
 )
 

@@ -62,8 +62,9 @@ type settlement struct {
 
 // reserved is a reservation in one place, or none.
 type reserved struct {
-	*core.Reservation         // nil: none
-	terms             []terms // of its checks
+	*core.Reservation // nil: none
+
+	terms []terms // of its checks
 }
 
 // reserving returns what there may be to settle of a request, to be added to.
@@ -269,7 +270,7 @@ func (g *Guard) settleUnanswered(rc *requestContext, r *http.Request) {
 // detached returns a request that can be looked at when it has ended. A framework uses its
 // own context for another request then, so only the route is kept of what the adapter knew.
 func detached(r *http.Request) *http.Request {
-	return r.WithContext(&endedContext{Context: r.Context(), route: endedRoute(routeOf(r))})
+	return r.WithContext(&endedContext{Context: r.Context(), route: endedRoute(routeOf(r))}) //nolint:contextcheck // it is made of the request's
 }
 
 // endedContext is the context of a request that has ended.

@@ -19,19 +19,19 @@ import (
 // list, ours first. A policy of upstream's whose name is taken gets a number after it, the
 // same one in both fields. The other dialects have room for one policy: all fields come from
 // the side that has less remaining. Only the policies that [headers.Draft6] lists are joined.
-// A malformed field of upstream's is dropped if the limiters write a field of that
-// name, and fields that they do not write stay. The fields of a Writer of your own replace
-// those of upstream. Where nested limiters speak different dialects, the innermost one that
-// writes a field decides how it is merged. The response to a request that no limiter has decided about is left
-// alone, and so is Retry-After, which is upstream's own.
+// A malformed field of upstream's is dropped if the limiters write a field of that name.
+// Fields that they do not write stay. The fields of a Writer of your own replace those of
+// upstream. Where nested limiters write different dialects, the innermost one that writes a
+// field decides how it is merged. The response to a request that no limiter has decided
+// about stays as it is, and so does Retry-After, which is upstream's own.
 //
 // It takes our fields out of the header before the proxy runs and merges them when the
 // response begins. Whatever the proxy can do, it can still do: stream, upgrade the
 // connection, send informational responses and trailers, answer by its ErrorHandler. The
-// request must have the context of the one that the limiters met. What stands between them
-// may keep a header of its own, as [http.TimeoutHandler] does. The proxy may be any handler
-// that copies the header of another server's response; one that does not, and sets the
-// limits' fields itself, has them merged with ours.
+// request must have the context of the one that the limiters let through. A middleware
+// between them may keep a header of its own, as [http.TimeoutHandler] does. The proxy may be
+// any handler that copies the header of another server's response. If it sets the limits'
+// fields itself, they are merged with ours as well.
 //
 // It panics if the proxy is nil.
 func MergeUpstream(proxy http.Handler) http.Handler {
