@@ -40,7 +40,7 @@ func run(addr, store string) error {
 
 	limit := ratelimit.New(limiter, ratelimit.Options{
 		Headers: headers.RateLimitedFor,
-		Denied: rateLimited,
+		Denied:  rateLimited,
 	}, ratelimit.Policy{Limit: core.Leaky(10, core.Per(10, 10*time.Second))})
 
 	mux := http.NewServeMux()
