@@ -9,8 +9,9 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// serveGRPC answers a call of gRPC or gRPC-Web as a server does that fails at once: with 200, the outcome in the header, and no body
-// ("Trailers-Only"). A client takes a bare 429 or 503 for UNAVAILABLE, and most try that again at once.
+// serveGRPC answers a call of gRPC or gRPC-Web as a server does that fails at once: with 200,
+// the outcome in the header, and no body ("Trailers-Only"). A client takes a bare 429 or 503
+// for UNAVAILABLE, and most try that again at once.
 //
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 // https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback

@@ -1,5 +1,5 @@
-// Package rpc denies remote procedure calls in their own protocol: gRPC, gRPC-Web and Connect. Their clients take a bare 429 for a
-// server that is unavailable.
+// Package rpc denies remote procedure calls in their own protocol: gRPC, gRPC-Web and Connect.
+// Their clients take a bare 429 for a server that is unavailable.
 package rpc
 
 import (
@@ -29,7 +29,8 @@ type Denial struct {
 	Status int
 	// Message says why, in plain ASCII without a percent sign.
 	Message string
-	// RetryAfter is when the client may try again: core.Never if no wait can help, 0 if nothing is known.
+	// RetryAfter is when the client may try again: core.Never if no wait can help, 0 if
+	// nothing is known.
 	RetryAfter time.Duration
 }
 
@@ -38,9 +39,10 @@ const longestType = 64
 
 // CallOf returns the call that a request is, or false if it is none.
 //
-// A call of gRPC is a POST over HTTP/2 or later, and one of gRPC-Web is a POST, whose Content-Type says so. A call of Connect has a
-// version in a header, or in the query if it is a GET. A stream of Connect has a Content-Type of its own. Whatever else may look like a
-// call is no call: its client could take 200 for success.
+// A call of gRPC is a POST over HTTP/2 or later, and one of gRPC-Web is a POST, whose
+// Content-Type says so. A call of Connect has a version in a header, or in the query if it is
+// a GET. A stream of Connect has a Content-Type of its own. Whatever else may look like a call
+// is no call: its client could take 200 for success.
 //
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md
@@ -92,7 +94,8 @@ func (c Call) Deny(w http.ResponseWriter, d Denial) {
 	}
 }
 
-// StatusClientClosedRequest is nginx's status for a client that went away before its answer. Nobody reads it but access logs.
+// StatusClientClosedRequest is nginx's status for a client that went away before its answer.
+// Nobody reads it but access logs.
 const StatusClientClosedRequest = 499
 
 // code is an error code of remote procedure calls: its number in gRPC, and its name in Connect.

@@ -11,18 +11,20 @@ import (
 	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
-// Merge takes the limits' fields out of the header of w. It returns a writer for a handler that copies the header of another server's
-// response, and merges own with that server's fields when the response begins. fields are the names of all fields of the limits; as says
+// Merge takes the limits' fields out of the header of w. It returns a writer for a handler
+// that copies the header of another server's response, and merges own with that server's
+// fields when the response begins. fields are the names of all fields of the limits; as says
 // how they are written.
 //
-// The caller has to call begin when the handler has returned or panicked: others may answer in its place. It may be called more than once.
+// The caller has to call begin when the handler has returned or panicked: others may answer in
+// its place. It may be called more than once.
 func Merge(w http.ResponseWriter, own http.Header, fields map[string]bool, as headers.Writer) (merging http.ResponseWriter, begin func()) {
 	m := &merger{ResponseWriter: w, own: own, writer: as, foreign: takeOut(w.Header(), fields)}
 	return m.able(), m.begin
 }
 
-// merger merges the limits' fields with those of another server, upstream, when the response begins.
-// What it does not do itself, [http.ResponseController] finds by Unwrap.
+// merger merges the limits' fields with those of another server, upstream, when the response
+// begins. What it does not do itself, [http.ResponseController] finds by Unwrap.
 type merger struct {
 	http.ResponseWriter
 

@@ -1,5 +1,6 @@
-// Package writer wraps an [http.ResponseWriter] for two purposes: [Watch] notices what is answered, and [Merge] merges the limits' fields
-// with those of another server. What the writer below can do, a wrapped one can still do.
+// Package writer wraps an [http.ResponseWriter] for two purposes: [Watch] notices what is
+// answered, and [Merge] merges the limits' fields with those of another server. What the
+// writer below can do, a wrapped one can still do.
 package writer
 
 import (
@@ -10,9 +11,10 @@ import (
 	"net/http"
 )
 
-// Watcher is a response writer that notices what becomes of a request. It can do what the one below can: Flush, Hijack, Push, ReadFrom,
-// WriteString, CloseNotify, and all that [http.ResponseController] finds by Unwrap. It can Hijack, too, if only Unwrap finds that, so that
-// the Watcher notices it. It does not notice what is written by somebody who unwraps it.
+// Watcher is a response writer that notices what becomes of a request. It can do what the one
+// below can: Flush, Hijack, Push, ReadFrom, WriteString, CloseNotify, and all that
+// [http.ResponseController] finds by Unwrap. It can Hijack, too, if only Unwrap finds that, so
+// that the Watcher notices it. It does not notice what is written by somebody who unwraps it.
 type Watcher interface {
 	http.ResponseWriter
 	// Response returns what has been noticed until now.
@@ -31,8 +33,8 @@ type Response struct {
 	Hijacked bool
 }
 
-// Watch returns a writer that notices what is written to w. It calls begins, unless that is nil, when the response begins, before the
-// writer below is told.
+// Watch returns a writer that notices what is written to w. It calls begins, unless that is
+// nil, when the response begins, before the writer below is told.
 func Watch(w http.ResponseWriter, begins func(status int)) Watcher {
 	watched := &watched{ResponseWriter: w, begins: begins}
 	if _, ok := wrapped[http.Hijacker](w); ok {
