@@ -27,9 +27,11 @@ func TestAdapter(t *testing.T) {
 		SlidingWindow: ratelimit.SlidingWindow,
 		SlidingLog:    ratelimit.SlidingLog,
 		Layered:       ratelimit.Layered,
+		Use:           ratelimit.Use,
 		MergeUpstream: ratelimit.MergeUpstream,
 		ClientIP:      ratelimit.ClientIP,
 		User:          ratelimit.User("user"),
+		UserValue:     ratelimit.With(func(c echo.Context) any { return c.Get("user") }),
 		CatchAll:      "/files/{...}", // echo's wildcards have no name
 		Serve:         serve,
 		Play:          play,

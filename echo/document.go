@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/ratelimit/echo/internal/routed"
 )
 
-// Document is the Message of the [echo.HTTPError] that the middleware returns for a refused
+// Document is the Message of the [echo.HTTPError] that the middleware returns for a denied
 // request: a [Problem], which echo's error handler renders.
 type Document struct {
 	Problem
@@ -18,9 +18,9 @@ type Document struct {
 	rendered atomic.Bool // as JSON
 }
 
-// refused returns the error of a refused request. Where its document is rendered as it is,
+// denied returns the error of a denied request. Where its document is rendered as it is,
 // the response has the media type of a problem.
-func refused(c echo.Context, problem Problem) error {
+func denied(c echo.Context, problem Problem) error {
 	document, response, head := &Document{Problem: problem}, c.Response(), c.Request().Method == http.MethodHead
 	response.Before(func() { routed.SetType(response.Header(), document.rendered.Load(), head, ProblemType) })
 	return echo.NewHTTPError(problem.Status, document)

@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -50,103 +48,6 @@ func visit(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder
 	return w
 }
 
-func TestAnErrorHandlerIsGivenTheProblem(t *testing.T) {
-	var handled []error
-	e := echo.New()
-	e.HTTPErrorHandler = func(err error, c echo.Context) {
-		handled = append(handled, err)
-		var he *echo.HTTPError
-		if !errors.As(err, &he) {
-			t.Fatalf("handled a %T, want an *echo.HTTPError", err)
-		}
-		problem, ok := he.Message.(*ratelimit.Document)
-		if !ok {
-			t.Fatalf("the message is a %T, want a *Document", he.Message)
-		}
-		_ = c.String(he.Code, "no: "+strings.Join(problem.ViolatedPolicies, ","))
-	}
-	e.Use(ratelimit.New(memory(), ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("one")}))
-	e.GET("/", ok)
-	get(e, "/")
-	w := get(e, "/")
-	if len(handled) != 1 || w.Code != http.StatusTooManyRequests || w.Body.String() != "no: one" {
-		t.Errorf("handled %v, answered %d %q, want one error and the handler's answer", handled, w.Code, w.Body)
-	}
-	if got := w.Header().Get("Retry-After"); got != "3600" {
-		t.Errorf("Retry-After is %q, want 3600", got)
-	}
-}
-
-// However the client asks, and however echo renders, it is for the error handler to say
-// what the client reads.
-func TestAnErrorHandlerIsGivenEveryRefusal(t *testing.T) {
-	var problems []string
-	e := echo.New()
-	e.Debug = true
-	e.HTTPErrorHandler = func(err error, c echo.Context) {
-		var refused *echo.HTTPError
-		if !errors.As(err, &refused) {
-			t.Fatalf("handled a %T, want an *echo.HTTPError", err)
-		}
-		problem, _ := refused.Message.(*ratelimit.Document)
-		problems = append(problems, strings.Join(problem.ViolatedPolicies, ","))
-		_ = c.HTML(http.StatusTooManyRequests, "<h1>later</h1>")
-	}
-	e.Use(ratelimit.New(memory(), ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("one")}))
-	e.GET("/", ok)
-	get(e, "/")
-	for _, visit := range [][]string{{"/"}, {"/?pretty"}, {"/", "Accept: text/plain"}, {"/", "Accept: text/plain;q=1, */*;q=0.1"}} {
-		problems = nil
-		w := get(e, visit[0], visit[1:]...)
-		if !slices.Equal(problems, []string{"one"}) || w.Body.String() != "<h1>later</h1>" || w.Header().Get("Content-Type") != "text/html; charset=UTF-8" {
-			t.Errorf("%q: handled %q, answered %q, want the handler's answer in HTML", visit, problems, w.Body)
-		}
-	}
-}
-
-func TestARefusalIsAnsweredOnce(t *testing.T) {
-	hook := func(w http.ResponseWriter, _ *http.Request, _ *ratelimit.Refusal) { _, _ = w.Write([]byte("denied\n")) }
-	for name, c := range map[string]struct {
-		options ratelimit.Options
-		lines   []string
-		native  bool
-	}{
-		"problem": {native: true},
-		"text":    {lines: []string{"Accept: text/plain"}, native: true},
-		"hook":    {options: ratelimit.Options{Refused: hook}},
-		"silent":  {options: ratelimit.Options{Refused: func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var returned error
-			after, ran := 0, 0
-			e := echo.New()
-			e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
-				return func(c echo.Context) error {
-					c.Response().After(func() { after++ })
-					returned = next(c)
-					if returned != nil {
-						c.Error(returned) // as echo's own logger does: handled before echo does
-					}
-					return returned
-				}
-			})
-			e.Use(ratelimit.New(memory(), c.options, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)}))
-			e.GET("/", func(echo.Context) error { ran++; return nil })
-			get(e, "/")
-			w := get(e, "/", c.lines...)
-			if got := returned != nil; got != c.native {
-				t.Errorf("the middleware returned %v, want an error to be %v", returned, c.native)
-			}
-			if ran != 1 {
-				t.Errorf("the handler ran %d times, want 1", ran)
-			}
-			if n := strings.Count(w.Body.String(), "\n"); n > 1 || after > 1 {
-				t.Errorf("answered more than once: %q", w.Body)
-			}
-		})
-	}
-}
-
 func TestOuterMiddlewareSeesStatusAndSize(t *testing.T) {
 	var status int
 	var size int64
@@ -158,8 +59,8 @@ func TestOuterMiddlewareSeesStatusAndSize(t *testing.T) {
 			return err
 		}
 	})
-	hook := func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) { refusal.ServeHTTP(w, r) }
-	e.Use(ratelimit.New(memory(), ratelimit.Options{Refused: hook}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)}))
+	hook := func(w http.ResponseWriter, r *http.Request, denial *ratelimit.Denial) { denial.ServeHTTP(w, r) }
+	e.Use(ratelimit.New(memory(), ratelimit.Options{Denied: hook}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour)}))
 	e.GET("/", ok)
 	get(e, "/")
 	w := get(e, "/") // which the middleware writes itself
@@ -229,109 +130,6 @@ func answers(status int) func(*echo.Echo) {
 	}
 }
 
-func TestGroupsAndRoutesNest(t *testing.T) {
-	l := memory()
-	e := echo.New()
-	api := e.Group("/api", ratelimit.Leaky(l, 10, core.PerSecond(1)))
-	api.GET("/items/:id", ok, ratelimit.FixedWindow(l, 5, time.Minute, keyfuncs.Route))
-	e.GET("/free", ok)
-	got := get(e, "/api/items/7").Header().Get("RateLimit")
-	if want := `"leaky:10:1/s";r=9;t=9, "fixed-window:5:1m";r=4;t=60`; got != want {
-		t.Errorf("RateLimit is %s, want %s", got, want)
-	}
-	if got := get(e, "/free").Header().Get("RateLimit"); got != "" {
-		t.Errorf("outside of the group RateLimit is %s, want none", got)
-	}
-}
-
-// routes sends a GET to each path of a site and returns the routes that a limiter
-// by route has seen.
-func routes(build func(ratelimit.Middleware) http.Handler, paths ...string) []string {
-	var seen []string
-	options := ratelimit.Options{Observe: func(e ratelimit.Event) {
-		seen = append(seen, strings.TrimPrefix(e.Outcomes[0].Key, "route:"))
-	}}
-	policy := ratelimit.Policy{Limit: core.Leaky(100, core.PerSecond(1)), By: keyfuncs.Route}
-	h := build(ratelimit.New(memory(), options, policy))
-	for _, path := range paths {
-		get(h, path)
-	}
-	return seen
-}
-
-func TestWhatMatchesNothingInAGroupIsUnmatched(t *testing.T) {
-	got := routes(func(limiter ratelimit.Middleware) http.Handler {
-		e := echo.New()
-		api := e.Group("/api", limiter)
-		api.GET("/items/:id", ok)
-		api.GET("/files/*", ok)
-		return e
-	}, "/api/items/7", "/api/nowhere", "/api/no/where", "/api/files/a")
-	if want := []string{"/api/items/{id}", "(unmatched)", "(unmatched)", "/api/files/{...}"}; !slices.Equal(got, want) {
-		t.Errorf("routes %q, want %q", got, want)
-	}
-}
-
-// echo indents its own errors in the same way.
-func TestTheDocumentIsIndentedWhereEchoIndents(t *testing.T) {
-	e := echo.New()
-	e.Use(ratelimit.FixedWindow(memory(), 1, time.Hour))
-	e.GET("/", ok)
-	get(e, "/")
-	var plain, pretty ratelimit.Problem
-	for path, problem := range map[string]*ratelimit.Problem{"/": &plain, "/?pretty": &pretty} {
-		w := get(e, path)
-		if err := json.Unmarshal(w.Body.Bytes(), problem); err != nil || w.Header().Get("Content-Type") != ratelimit.ProblemType {
-			t.Errorf("%s: %v, %q", path, err, w.Header())
-		}
-	}
-	if plain.Status != http.StatusTooManyRequests || !reflect.DeepEqual(plain, pretty) {
-		t.Errorf("%+v and %+v, want the same problem", plain, pretty)
-	}
-}
-
-func TestBeforeRoutingThereIsNoRoute(t *testing.T) {
-	got := routes(func(limiter ratelimit.Middleware) http.Handler {
-		e := echo.New()
-		e.Pre(limiter)
-		e.GET("/items/:id", ok)
-		return e
-	}, "/items/7", "/nowhere")
-	if want := []string{"(unmatched)", "(unmatched)"}; !slices.Equal(got, want) {
-		t.Errorf("routes %q, want %q", got, want)
-	}
-}
-
-func TestALimiterByRouteBeforeRoutingIsNoticed(t *testing.T) {
-	for place, warnings := range map[string]int{"Pre": 1, "Use": 0, "the route": 0} {
-		for _, settle := range []func(*http.Request, ratelimit.Served) int{nil, func(*http.Request, ratelimit.Served) int { return 1 }} {
-			var log bytes.Buffer
-			limit := ratelimit.New(memory(), ratelimit.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))},
-				ratelimit.Policy{Limit: core.Leaky(1000, core.PerSecond(1)), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route), Settle: settle})
-			e := echo.New()
-			var inside []ratelimit.Middleware
-			switch place {
-			case "Pre":
-				e.Pre(limit)
-			case "Use":
-				e.Use(limit)
-			default:
-				inside = append(inside, limit)
-			}
-			e.GET("/items/:id", ok, inside...)
-			for range 60 {
-				get(e, "/nowhere")
-				get(e, "/items/secret")
-			}
-			got := log.String()
-			if strings.Count(got, "\n") != warnings || strings.Contains(got, "secret") ||
-				warnings > 0 && (!strings.Contains(got, "level=WARN") || !strings.Contains(got, "found=/items/{id}") || !strings.Contains(got, "echo: Use, not Pre")) {
-				t.Errorf("%s: logged %q, want %d warnings", place, got, warnings)
-			}
-		}
-	}
-}
-
 func TestUserOutsideOfEchoIsNobody(t *testing.T) {
 	_, err := ratelimit.User("user")(httptest.NewRequest(http.MethodGet, "/", nil))
 	if !errors.Is(err, keyfuncs.ErrNoKey) {
@@ -343,36 +141,6 @@ func TestUserOutsideOfEchoIsNobody(t *testing.T) {
 		}
 	}()
 	ratelimit.User("")
-}
-
-// A middleware that several echos use knows the routes of each.
-func TestOneMiddlewareInTwoEchos(t *testing.T) {
-	got := routes(func(limiter ratelimit.Middleware) http.Handler {
-		one, two := echo.New(), echo.New()
-		one.Use(limiter)
-		one.GET("/files/*", ok)
-		two.Use(limiter)
-		two.GET("/images/*", ok)
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			one.ServeHTTP(w, r)
-			two.ServeHTTP(w, r)
-		})
-	}, "/files/a", "/images/a")
-	if want := []string{"/files/{...}", keyfuncs.Unmatched, keyfuncs.Unmatched, "/images/{...}"}; !slices.Equal(got, want) {
-		t.Errorf("routes %q, want %q", got, want)
-	}
-}
-
-// The routes of a host are routes, catch-alls included.
-func TestRoutesOfAHost(t *testing.T) {
-	got := routes(func(limiter ratelimit.Middleware) http.Handler {
-		e := echo.New()
-		e.Host("example.com", limiter).GET("/files/*", ok)
-		return e
-	}, "/files/a", "/nowhere")
-	if want := []string{"/files/{...}", keyfuncs.Unmatched}; !slices.Equal(got, want) {
-		t.Errorf("routes %q, want %q", got, want)
-	}
 }
 
 // A proxy that is a handler or a middleware of echo's, and returns its errors, has

@@ -67,7 +67,7 @@ func ExampleSlidingLog() {
 	// /login 200
 }
 
-// Two policies are one question, in one round trip: a request passes if both
+// Two policies are one call, in one round trip: a request passes if both
 // allow it, and only then is it charged.
 func ExampleNew() {
 	limiter, err := core.Open("memory:")
@@ -93,4 +93,42 @@ func ExampleNew() {
 	// Output:
 	// 200 OK
 	// RateLimit: "user";r=9;t=9, "everyone";r=999;t=3600
+}
+
+// A plan that the authentication has found, and an exemption by the route, come from the
+// framework's own context.
+func ExampleWith() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	plans := map[string]core.Limit{
+		"free": core.FixedWindow(10, time.Hour).Named("plan"),
+		"gold": core.FixedWindow(1000, time.Hour).Named("plan"),
+	}
+	e := echo.New()
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			c.Set("plan", c.QueryParam("plan")) // the authentication
+			return next(c)
+		}
+	})
+	e.Use(ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{
+		LimitFor: ratelimit.With(func(c echo.Context) core.Limit {
+			plan, _ := c.Get("plan").(string)
+			return plans[plan]
+		}),
+		Skip: ratelimit.With(func(c echo.Context) bool { return c.Path() == "/health" }),
+	}))
+	e.GET("/items/:id", item)
+	e.GET("/health", func(echo.Context) error { return nil })
+
+	for _, path := range []string{"/items/7?plan=free", "/items/7?plan=gold", "/health"} {
+		answer := request(e, path)
+		fmt.Println(path, answer.StatusCode, answer.Header.Get("RateLimit-Policy"))
+	}
+	// Output:
+	// /items/7?plan=free 200 "plan";q=10;w=3600
+	// /items/7?plan=gold 200 "plan";q=1000;w=3600
+	// /health 200
 }

@@ -1,12 +1,14 @@
 package ratelimit
 
 import (
+	"net/http"
 	"strings"
 	"sync"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/weir-go/ratelimit/echo/internal/routed"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -16,6 +18,21 @@ import (
 // without it is limited by its peer's address. The limiter must run after the
 // authentication. It panics if key is empty.
 func User(key string) keyfuncs.Func { return routed.User(key) }
+
+// With returns a function of a request that asks the [echo.Context]. It is for whatever a
+// [Policy] asks of a request: LimitFor, Cost, Skip, or a key by [keyfuncs.User].
+//
+//	ratelimit.Policy{Skip: ratelimit.With(func(c echo.Context) bool { return c.Get("staff") == true })}
+//
+// The policy has to belong to a middleware of this package. Elsewhere there is no
+// [echo.Context], and the result is the zero T: LimitFor then answers with 500, but a Cost of
+// 0 limits nobody. With panics if f is nil.
+func With[T any](f func(echo.Context) T) func(*http.Request) T {
+	if f == nil {
+		panic("ratelimit: With: the function is nil")
+	}
+	return guard.With(func(m matched) T { return f(m.c) })
+}
 
 // ClientIP names requests by what echo's IPExtractor takes for the client's address
 // ([echo.Context]'s RealIP), read again and brought into the notation of

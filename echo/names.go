@@ -16,7 +16,7 @@ import (
 // required; every other field has a default. The fields are described at [guard.Policy].
 type Policy = guard.Policy
 
-// Options say how a middleware answers: which headers it writes, what a refusal looks
+// Options say how a middleware answers: which headers it writes, what a denial looks
 // like, what happens when the store cannot answer, and who is told. The zero value is
 // ready to use. The fields are described at [guard.Options].
 type Options = guard.Options
@@ -49,12 +49,12 @@ type Outcome = guard.Outcome
 // or the policy could not say what to check. An [Event] lists them.
 type Unanswered = guard.Unanswered
 
-// Refusal is the answer to a request that may not go on: why, by which policies, and when
-// the client may try again. Options.Refused is given one, and [guard.Refusal.ServeHTTP]
+// Denial is the answer to a request that may not go on: why, by which policies, and when
+// the client may try again. Options.Denied is given one, and [guard.Denial.ServeHTTP]
 // writes the usual answer.
-type Refusal = guard.Refusal
+type Denial = guard.Denial
 
-// Problem is the problem document (RFC 9457) that a refused client gets. It names the
+// Problem is the problem document (RFC 9457) that a denied client gets. It names the
 // violated policies, and says nothing about keys, addresses or the store.
 type Problem = guard.Problem
 
@@ -65,6 +65,26 @@ const ProblemType = guard.ProblemType
 // response, and whether the handler panicked. Policy.Settle decides by it what the request
 // has really cost.
 type Served = guard.Served
+
+// Handle is a set of policies that another one can replace while requests are served, by
+// Swap. [Use] makes a middleware of it. It may be used by many goroutines at once.
+type Handle = guard.Handle
+
+// NewHandle returns a Handle with these policies. It returns the reason as an error where
+// [New] panics.
+func NewHandle(l *core.Limiter, options Options, policies ...Policy) (*Handle, error) {
+	return guard.NewHandle(l, options, policies...)
+}
+
+// Errors in [Event].Err, for [errors.Is].
+var (
+	// ErrNoLimit means that a LimitFor has returned the zero [core.Limit].
+	ErrNoLimit = guard.ErrNoLimit
+	// ErrNegativeCost means that a Cost has returned less than 0.
+	ErrNegativeCost = guard.ErrNegativeCost
+	// ErrDraining means that Options.Draining has ended the wait of a shaped request.
+	ErrDraining = guard.ErrDraining
+)
 
 // Comparison counts how the verdicts of a shadow policy compare with those of the policies
 // that are enforced: see [Compare]. The zero value is ready to use, by many goroutines at

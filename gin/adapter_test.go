@@ -28,12 +28,17 @@ func TestAdapter(t *testing.T) {
 		SlidingWindow: ratelimit.SlidingWindow,
 		SlidingLog:    ratelimit.SlidingLog,
 		Layered:       ratelimit.Layered,
+		Use:           ratelimit.Use,
 		MergeUpstream: ratelimit.MergeUpstream,
 		ClientIP:      ratelimit.ClientIP,
 		ClientIPDiffers: map[string]string{
 			"garbage at the stopping point": "ip:6.6.6.6", // gin falls through to X-Real-IP
 		},
-		User:     ratelimit.User("user"),
+		User: ratelimit.User("user"),
+		UserValue: ratelimit.With(func(c *gin.Context) any {
+			value, _ := c.Get("user")
+			return value
+		}),
 		CatchAll: "/files/{rest...}",
 		Serve:    serve,
 		Play:     play,

@@ -7,7 +7,7 @@
 //	router.Use(ratelimit.Leaky(limiter, 10, core.PerSecond(1))) // 10 at once, then one a second, for each address
 //
 // It has the names of package nethttp of this module, and gives the same status, headers,
-// body, route and key for the same request. A refused request is aborted, so later handlers
+// body, route and key for the same request. A denied request is aborted, so later handlers
 // do not run. Package guard is the engine of both: its documentation says which limits are
 // one, what the log warns of, and what the client gets.
 //

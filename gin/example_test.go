@@ -67,7 +67,7 @@ func ExampleSlidingLog() {
 	// /login 200
 }
 
-// Two policies are one question, in one round trip: a request passes if both
+// Two policies are one call, in one round trip: a request passes if both
 // allow it, and only then is it charged.
 func ExampleNew() {
 	limiter, err := core.Open("memory:")
@@ -88,4 +88,34 @@ func ExampleNew() {
 	// Output:
 	// 200 OK
 	// RateLimit: "user";r=9;t=9, "everyone";r=999;t=3600
+}
+
+// A plan that the authentication has found, and an exemption by the route, come from the
+// framework's own context.
+func ExampleWith() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	plans := map[string]core.Limit{
+		"free": core.FixedWindow(10, time.Hour).Named("plan"),
+		"gold": core.FixedWindow(1000, time.Hour).Named("plan"),
+	}
+	router := gin.New()
+	router.Use(func(c *gin.Context) { c.Set("plan", c.Query("plan")) }) // the authentication
+	router.Use(ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{
+		LimitFor: ratelimit.With(func(c *gin.Context) core.Limit { return plans[c.GetString("plan")] }),
+		Skip:     ratelimit.With(func(c *gin.Context) bool { return c.FullPath() == "/health" }),
+	}))
+	router.GET("/items/:id", item)
+	router.GET("/health", func(*gin.Context) {})
+
+	for _, path := range []string{"/items/7?plan=free", "/items/7?plan=gold", "/health"} {
+		answer := request(router, path)
+		fmt.Println(path, answer.StatusCode, answer.Header.Get("RateLimit-Policy"))
+	}
+	// Output:
+	// /items/7?plan=free 200 "plan";q=10;w=3600
+	// /items/7?plan=gold 200 "plan";q=1000;w=3600
+	// /health 200
 }

@@ -19,16 +19,26 @@ type Middleware = gin.HandlerFunc
 // Limits with the same numbers, the same key and no name are one limit, whichever
 // middlewares they are given to: see [core.Limit.Named].
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
-	g := guard.Must(guard.New(l, options, policies...))
+	return Use(guard.Must(guard.NewHandle(l, options, policies...)))
+}
+
+// Use returns the middleware of a [Handle], whose limits can be changed while the server
+// runs: see [Handle.Swap]. Each request has one [guard.Guard] from its beginning to its
+// settlement. It panics if the handle is nil.
+func Use(handle *Handle) Middleware {
+	if handle == nil {
+		panic("ratelimit: Use: the handle is nil")
+	}
 	return func(c *gin.Context) {
-		request, refusal := g.Check(c.Writer.Header(), c.Request, matched{c})
-		c.Request = request
-		if refusal != nil {
+		verdict := handle.Decide(c.Request, matched{c})
+		verdict.WriteHeader(c.Writer.Header())
+		c.Request = verdict.Request
+		if verdict.Denial != nil {
 			c.Abort()
-			refusal.ServeHTTP(c.Writer, request)
+			verdict.Denial.ServeHTTP(c.Writer, verdict.Request)
 			return
 		}
-		g.Serve(c.Writer, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+		verdict.Serve(c.Writer, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
 			return serve(c, w)
 		})
 	}

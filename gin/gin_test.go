@@ -29,10 +29,10 @@ func get(h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestARefusalAbortsAndLaterHandlersDoNotRun(t *testing.T) {
+func TestADenialAbortsAndLaterHandlersDoNotRun(t *testing.T) {
 	for name, options := range map[string]ratelimit.Options{
 		"problem": {},
-		"hook":    {Refused: func(http.ResponseWriter, *http.Request, *ratelimit.Refusal) {}},
+		"hook":    {Denied: func(http.ResponseWriter, *http.Request, *ratelimit.Denial) {}},
 	} {
 		var ran []string
 		aborted := false
@@ -51,7 +51,7 @@ func TestARefusalAbortsAndLaterHandlersDoNotRun(t *testing.T) {
 		}
 		ran = nil
 		if w := get(router, "/"); w.Code != http.StatusTooManyRequests || ran != nil || !aborted {
-			t.Errorf("%s: a refused request was answered %d, ran %q, aborted %v, want 429 and nothing", name, w.Code, ran, aborted)
+			t.Errorf("%s: a denied request was answered %d, ran %q, aborted %v, want 429 and nothing", name, w.Code, ran, aborted)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -18,14 +19,25 @@ func User(key string) keyfuncs.Func {
 	if key == "" {
 		panic("ratelimit: User: the key is empty")
 	}
-	return keyfuncs.UserValue(func(r *http.Request) any {
-		m, ok := keyfuncs.MatchedFrom(r.Context()).(matched)
-		if !ok {
-			return nil
-		}
-		value, _ := m.c.Get(key)
+	return keyfuncs.UserValue(With(func(c *gin.Context) any {
+		value, _ := c.Get(key)
 		return value
-	})
+	}))
+}
+
+// With returns a function of a request that asks the [gin.Context]. It is for whatever a
+// [Policy] asks of a request: LimitFor, Cost, Skip, or a key by [keyfuncs.User].
+//
+//	ratelimit.Policy{LimitFor: ratelimit.With(func(c *gin.Context) core.Limit { return plans[c.GetString("plan")] })}
+//
+// The policy has to belong to a middleware of this package. Elsewhere there is no
+// [gin.Context], and the result is the zero T: LimitFor then answers with 500, but a Cost of
+// 0 limits nobody. With panics if f is nil.
+func With[T any](f func(*gin.Context) T) func(*http.Request) T {
+	if f == nil {
+		panic("ratelimit: With: the function is nil")
+	}
+	return guard.With(func(m matched) T { return f(m.c) })
 }
 
 // ClientIP names requests by what gin takes for the client's address
@@ -38,13 +50,7 @@ func User(key string) keyfuncs.Func {
 // also falls through from a malformed X-Forwarded-For to X-Real-IP, which
 // [keyfuncs.TrustedProxies] never does. It panics if an option is a trust model.
 func ClientIP(options ...keyfuncs.Trust) keyfuncs.Func {
-	return keyfuncs.IP(append([]keyfuncs.Trust{keyfuncs.Resolver(func(r *http.Request) string {
-		m, ok := keyfuncs.MatchedFrom(r.Context()).(matched)
-		if !ok {
-			return ""
-		}
-		return clientIP(m.c) //nolint:contextcheck // gin keeps it in m.c
-	})}, options...)...)
+	return keyfuncs.IP(append([]keyfuncs.Trust{keyfuncs.Resolver(With(clientIP))}, options...)...)
 }
 
 // clientIP asks gin for the client's address. Older versions read but the first line

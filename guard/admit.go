@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -12,77 +11,105 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Check decides about a request, and writes the limits' headers to h, which is
-// the header of the response. It returns the request that goes on, whose context
-// [DecisionFrom] understands, and nil if it may, or otherwise the answer to give.
+// Verdict is what a [Guard] has decided about one request. An adapter writes its headers
+// with [Verdict.WriteHeader]. Then it answers with Denial, or, if that is nil, runs the
+// handler with [Verdict.Serve].
 //
-// matched is what the framework's router knows about the request; nil leaves the
-// key functions with the request itself. Where limits shape traffic, Check holds
-// an admitted request until its turn.
-func (g *Guard) Check(h http.Header, r *http.Request, matched keyfuncs.Matched) (*http.Request, *Refusal) {
+// A Verdict belongs to the Guard that has decided, also after a [Handle] has got another
+// one. It is for the goroutine that serves the request, except for [Verdict.Answered]. The
+// zero value is of no use.
+type Verdict struct {
+	// Request is the request to go on with. [DecisionFrom] understands its context.
+	Request *http.Request
+	// Denial is the answer to give, or nil if the request may go on.
+	Denial *Denial
+
+	rc *requestContext // nil: the Guard leaves the request alone
+}
+
+// Decide decides about a request. It asks all policies in one call, and touches no
+// response. Where limits shape traffic, it holds an admitted request until its turn.
+//
+// matched is what the framework's router knows about the request; nil leaves the key
+// functions with the request itself. [With] finds it again.
+func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	if !g.options.LimitPreflights && isPreflight(r) {
-		return r, nil
+		return Verdict{Request: r}
 	}
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, outer: requestContextFrom(r.Context())}
-	g.place.look(rc, r)
-	r = r.WithContext(rc)
-	ctx := r.Context()
-	event := Event{Request: r}
-	asked, err := g.call(r, rc)
-	g.place.keysRead(rc, r)
-	if err != nil {
-		event.Unanswered = asked.unanswered(nil)
-		return r, g.refuse(h, &event, http.StatusInternalServerError, err)
+	g.placement.look(rc, r)
+	event := Event{Request: r.WithContext(rc)}
+	verdict := Verdict{Request: event.Request, rc: rc}
+	if !g.decide(rc, &event) {
+		return verdict
 	}
-	if len(asked.checks) == 0 {
-		return r, nil
-	}
-
-	start := time.Now()
-	decisions, err := g.ask(ctx, rc, &asked)
-	switch {
-	case err == nil:
-	case givenUp(ctx, err) != 0:
-		event.Elapsed = time.Since(start)
-		status := givenUp(ctx, err)
-		if status != statusClientClosedRequest {
-			event.Unanswered = asked.unanswered(nil)
-		}
-		return r, g.refuse(h, &event, status, timeUp(ctx, err))
-	default:
-		left := g.decideWithout(ctx, rc, asked, err)
-		if left.status != statusClientClosedRequest {
-			event.Unanswered = asked.unanswered(&left.call)
-		}
-		if left.status != 0 {
-			event.Elapsed = time.Since(start)
-			return r, g.refuse(h, &event, left.status, left.err)
-		}
-		asked, decisions, event.Err = left.call, left.decisions, left.err
-	}
-	event.Elapsed = time.Since(start)
-	if len(asked.checks) == 0 {
-		g.report(&event)
-		return r, nil
-	}
-
-	rc.decided(&asked, decisions)
-	rc.write(h, rc.room.report[:0])
-	event.Outcomes = rc.own()
-	for i := range event.Outcomes {
-		if refused(&event.Outcomes[i]) {
-			return r, g.refuse(h, &event, http.StatusTooManyRequests, event.Err)
-		}
-	}
-	if event.Held, err = g.hold(ctx, rc); err != nil {
-		status := http.StatusServiceUnavailable // its time is up before its turn, or the server's
-		if hungUp(ctx) {
-			status = statusClientClosedRequest
-		}
-		return r, g.refuse(h, &event, status, err)
+	if event.Status != 0 {
+		verdict.Denial = g.deny(&event)
 	}
 	g.report(&event)
-	return r, nil
+	return verdict
+}
+
+// decide has the policies decide about the request of an event, and tells the event what
+// has become of it. It returns false if no policy applies.
+func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
+	ctx := e.Request.Context()
+	c, err := g.call(e.Request, rc)
+	g.placement.keysRead(rc, e.Request)
+	if err != nil {
+		e.Unanswered, e.Status, e.Err = c.unanswered(nil), http.StatusInternalServerError, err
+		return true
+	}
+	if len(c.checks) == 0 {
+		return false
+	}
+	start := time.Now()
+	decisions, err := g.ask(ctx, rc, &c)
+	if err != nil {
+		d := g.decideDegraded(ctx, rc, c, err)
+		if d.status != statusClientClosedRequest {
+			e.Unanswered = c.unanswered(&d.call)
+		}
+		c, decisions, e.Status, e.Err = d.call, d.decisions, d.status, d.err
+	}
+	e.Elapsed = time.Since(start)
+	if e.Status != 0 || len(c.checks) == 0 {
+		return true
+	}
+	rc.setOutcomes(&c, decisions)
+	e.Outcomes = rc.own()
+	if anyDenied(e.Outcomes) {
+		e.Status = http.StatusTooManyRequests
+		return true
+	}
+	if e.Held, err = g.hold(ctx, rc); err != nil {
+		e.Status, e.Err = http.StatusServiceUnavailable, err // its time is up before its turn, or the server's
+		if hungUp(ctx) {
+			e.Status = statusClientClosedRequest
+		}
+	}
+	return true
+}
+
+// WriteHeader writes into the header of the response what was decided: the limits' fields,
+// and, of a denial, Retry-After and Cache-Control. It removes what outer code has said of a
+// response that will not be sent.
+func (v Verdict) WriteHeader(h http.Header) {
+	if v.rc == nil {
+		return
+	}
+	v.rc.write(h, v.rc.room.report[:0])
+	if v.Denial == nil {
+		return
+	}
+	if v.Denial.Status == http.StatusServiceUnavailable {
+		for rc := v.rc; rc != nil; rc = rc.outer {
+			for _, field := range rc.guard.fields { // 503 tells of no quota
+				h.Del(field)
+			}
+		}
+	}
+	v.Denial.writeHeader(h)
 }
 
 // report tells the log and the observer of an event.
@@ -118,33 +145,8 @@ func timeUp(ctx context.Context, err error) error {
 	return err
 }
 
-// isPreflight reports whether a request is a CORS preflight, which carries no
-// credentials and whose refusal a browser reports as a network error.
+// isPreflight reports whether a request is a CORS preflight. It carries no credentials,
+// and a browser reports its denial as a network error.
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
-}
-
-// refuse reports an event and returns the answer to it, whose headers it writes.
-func (g *Guard) refuse(h http.Header, event *Event, status int, err error) *Refusal {
-	event.Status, event.Err = status, err
-	refusal := &Refusal{Status: status, hook: g.options.Refused}
-	switch status {
-	case http.StatusTooManyRequests:
-		for i := range event.Outcomes {
-			if o := &event.Outcomes[i]; refused(o) {
-				refusal.ViolatedPolicies = append(refusal.ViolatedPolicies, o.Policy)
-				refusal.RetryAfter = max(refusal.RetryAfter, o.Decision.RetryAfter, 1) // a wait, whatever a store may say
-			}
-		}
-	case http.StatusServiceUnavailable:
-		for rc, ok := event.Request.Context().(*requestContext); ok && rc != nil; rc = rc.outer {
-			for _, field := range rc.guard.fields { // 503 tells of no quota
-				h.Del(field)
-			}
-		}
-		refusal.RetryAfter = time.Duration(1+rand.Int64N(3)) * time.Second // spread the clients' return
-	}
-	refusal.writeHeaders(h)
-	g.report(event)
-	return refusal
 }

@@ -47,20 +47,20 @@ func BenchmarkMiddleware(b *testing.B) {
 	}
 }
 
-// BenchmarkGuard is the Guard alone, of an admitted request and of a refused one.
+// BenchmarkGuard is the Guard alone, of an admitted request and of a denied one.
 func BenchmarkGuard(b *testing.B) {
-	for name, limit := range map[string]core.Limit{"allowed": core.Leaky(1_000_000_000, core.PerSecond(1_000_000)), "refused": core.FixedWindow(1, time.Hour)} {
+	for name, limit := range map[string]core.Limit{"allowed": core.Leaky(1_000_000_000, core.PerSecond(1_000_000)), "denied": core.FixedWindow(1, time.Hour)} {
 		store := core.Store(instant{})
-		if name == "refused" {
+		if name == "denied" {
 			store = core.NewMemory()
 		}
 		g := guard.Must(guard.New(core.New(store), guard.Options{}, guard.Policy{Limit: limit}))
 		b.Run(name, func(b *testing.B) {
 			h, r := make(http.Header), httptest.NewRequest(http.MethodGet, "/items/7", nil)
-			g.Check(h, r, nil)
+			g.Decide(r, nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				g.Check(h, r, nil)
+				g.Decide(r, nil).WriteHeader(h)
 			}
 		})
 	}

@@ -9,11 +9,29 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
+// Errors of policies that cannot say what to check. They are in [Event].Err, and the
+// request is answered with 500.
+var (
+	// ErrNoLimit means that a LimitFor has returned the zero Limit: for a plan that is in
+	// no map, say.
+	ErrNoLimit = errors.New("LimitFor has returned the zero Limit: return a limit, or core.Unlimited for who has none")
+	// ErrNegativeCost means that a Cost has returned less than 0.
+	ErrNegativeCost = errors.New("a cost is negative")
+)
+
+// negativeCostError is an [ErrNegativeCost] that tells the cost.
+type negativeCostError int
+
+func (e negativeCostError) Error() string { return fmt.Sprintf("cost %d is negative", int(e)) }
+
+// Is makes it an ErrNegativeCost.
+func (e negativeCostError) Is(target error) bool { return target == ErrNegativeCost }
+
 // call is the checks of a request that are asked together: shadow checks last, and none
 // that was charged before. All of them are charged, or none.
 type call struct {
 	checks []core.Check
-	terms  []terms
+	terms  []terms // of each check
 }
 
 // terms are what a policy says about its check.
@@ -27,9 +45,9 @@ type terms struct {
 // call returns the call to make about a request. With an error, it returns the
 // policy that could not say.
 func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
-	asked := call{checks: rc.room.check[:0], terms: rc.room.terms[:0]}
+	c := call{checks: rc.room.check[:0], terms: rc.room.terms[:0]}
 	if n := len(g.policies); n > 1 {
-		asked = call{checks: make([]core.Check, 0, n), terms: make([]terms, 0, n)}
+		c = call{checks: make([]core.Check, 0, n), terms: make([]terms, 0, n)}
 	}
 	for _, shadow := range [...]bool{false, true} {
 		for i := range g.policies {
@@ -39,88 +57,105 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 			}
 			check, err := p.check(r)
 			if err != nil {
-				return g.unasked(i), fmt.Errorf("ratelimit: policy %d: %w", i, err)
+				return g.uncheckable(i), fmt.Errorf("ratelimit: policy %d: %w", i, err)
 			}
-			if check.Limit == core.Unlimited {
-				continue
+			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check) {
+				c.add(check, g.terms(i, &check))
 			}
-			if charged, place := rc.outer.charged(&check, g.limiter); charged != nil {
-				if p.Settle != nil || check.Cost > charged.own()[place].Cost {
-					v := rc.reserving()
-					v.demands = append(v.demands, demand{of: charged, place: place, settle: settling(p.Settle, check.Cost)})
-				}
-				continue
-			}
-			a := terms{name: g.names[i], unit: p.Unit, mode: p.OnError, settle: p.Settle}
-			if a.name == "" {
-				a.name = check.Limit.Name()
-			}
-			if a.mode == unsaid {
-				a.mode = g.options.OnError
-			}
-			if same := asked.find(&check); same >= 0 { // one limit, charged once
-				asked.terms[same].join(&asked.checks[same], a, &check)
-				continue
-			}
-			asked.checks, asked.terms = append(asked.checks, check), append(asked.terms, a)
 		}
 	}
-	return asked, nil
+	return c, nil
 }
 
-// unasked returns a policy that could not say what to ask, as far as it is known.
-func (g *Guard) unasked(i int) call {
-	p, name := &g.policies[i], g.names[i]
+// terms returns what a policy says about its check.
+func (g *Guard) terms(policy int, check *core.Check) terms {
+	p := &g.policies[policy]
+	t := terms{name: g.names[policy], unit: p.Unit, mode: p.OnError, settle: p.Settle}
+	if t.name == "" {
+		t.name = check.Limit.Name()
+	}
+	if t.mode == unsaid {
+		t.mode = g.options.OnError
+	}
+	return t
+}
+
+// chargedOutside reports whether a limiter in front has charged the check of a policy. If the
+// policy has a say in what that costs, it is remembered until the request is settled.
+func (rc *requestContext) chargedOutside(p *Policy, check *core.Check) bool {
+	outer, index := rc.outer.charged(check, rc.guard.limiter)
+	if outer == nil {
+		return false
+	}
+	if p.Settle != nil || check.Cost > outer.own()[index].Cost {
+		v := rc.reserving()
+		v.outside = append(v.outside, outsideCharge{by: outer, index: index, settle: settling(p.Settle, check.Cost)})
+	}
+	return true
+}
+
+// uncheckable returns a policy that could not say what to check, as far as it is known.
+func (g *Guard) uncheckable(policy int) call {
+	p, name := &g.policies[policy], g.names[policy]
 	if name == "" && p.LimitFor == nil {
 		name = p.Limit.Name()
 	}
 	return call{checks: []core.Check{{Limit: p.Limit, Shadow: p.Shadow}}, terms: []terms{{name: name}}}
 }
 
-// unanswered returns who has asked, but for those of whose checks something was
-// decided.
-func (q *call) unanswered(decided *call) []Unanswered {
+// unanswered returns the policies of a call, but for those of whose checks something was
+// decided. decided may be nil.
+func (c *call) unanswered(decided *call) []Unanswered {
 	var list []Unanswered
-	for i := range q.checks {
-		c, a := &q.checks[i], &q.terms[i]
-		if decided == nil || decided.find(c) < 0 {
-			list = append(list, Unanswered{Policy: a.name, Limit: c.Limit, Shadow: c.Shadow, Mode: a.mode})
+	for i := range c.checks {
+		check, t := &c.checks[i], &c.terms[i]
+		if decided == nil || decided.find(check) < 0 {
+			list = append(list, Unanswered{Policy: t.name, Limit: check.Limit, Shadow: check.Shadow, Mode: t.mode})
 		}
 	}
 	return list
 }
 
-// find returns the place of the check of the same state that is asked already, or -1.
-func (q *call) find(check *core.Check) int {
-	for i := range q.checks {
-		if c := &q.checks[i]; c.Key == check.Key && c.Shadow == check.Shadow && c.Limit.Same(check.Limit) {
+// add adds a check to a call. If the call has a check of the same state, the two are one.
+func (c *call) add(check core.Check, t terms) {
+	if same := c.find(&check); same >= 0 {
+		c.terms[same].join(&c.checks[same], t, &check)
+		return
+	}
+	c.checks, c.terms = append(c.checks, check), append(c.terms, t)
+}
+
+// find returns the index of the check of the same state, or -1.
+func (c *call) find(check *core.Check) int {
+	for i := range c.checks {
+		if own := &c.checks[i]; own.Key == check.Key && own.Shadow == check.Shadow && own.Limit.Same(check.Limit) {
 			return i
 		}
 	}
 	return -1
 }
 
-// join has two policies ask with one check, as both want: it costs what the dearer one
+// join makes the checks of two policies one, as both want: it costs what the dearer one
 // says, before and after, and the stricter one decides when the store cannot.
-func (a *terms) join(check *core.Check, other terms, theirs *core.Check) {
-	if a.settle != nil || other.settle != nil {
-		own, others := settling(a.settle, check.Cost), settling(other.settle, theirs.Cost)
-		a.settle = func(r *http.Request, s Served) int { return max(own(r, s), others(r, s)) }
+func (t *terms) join(check *core.Check, other terms, theirs *core.Check) {
+	if t.settle != nil || other.settle != nil {
+		own, others := settling(t.settle, check.Cost), settling(other.settle, theirs.Cost)
+		t.settle = func(r *http.Request, s Served) int { return max(own(r, s), others(r, s)) }
 	}
 	check.Cost = max(check.Cost, theirs.Cost)
 	check.Mode = min(check.Mode, theirs.Mode) // it is charged if one of them is
 	check.Undelayed = min(check.Undelayed, theirs.Undelayed)
-	a.mode = stricter(a.mode, other.mode)
+	t.mode = stricter(t.mode, other.mode)
 }
 
-// settling returns what a policy says that a request has really cost: what it has asked,
+// settling returns what a policy says that a request has really cost: what it has reserved,
 // if it says nothing.
 func settling(settle func(*http.Request, Served) int, cost int) func(*http.Request, Served) int {
 	if settle == nil {
 		return func(*http.Request, Served) int { return cost }
 	}
 	return func(r *http.Request, s Served) int {
-		s.Cost = cost // its own, not that of who asks together with it
+		s.Cost = cost // its own, not that of the policy that it shares a check with
 		return settle(r, s)
 	}
 }
@@ -135,13 +170,13 @@ func stricter(a, b ErrorMode) ErrorMode {
 	return FailOpen
 }
 
-// check returns what a policy asks about a request. If that is not limited, it has no key.
+// check returns what a policy checks about a request. If that is not limited, it has no key.
 func (p *Policy) check(r *http.Request) (core.Check, error) {
 	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow, Undelayed: p.Undelayed}
 	if p.LimitFor != nil {
 		check.Limit = p.LimitFor(r)
 		if check.Limit == (core.Limit{}) {
-			return core.Check{}, errNoLimit
+			return core.Check{}, ErrNoLimit
 		}
 		if err := check.Limit.Validate(); err != nil {
 			return core.Check{}, err
@@ -156,7 +191,7 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	if p.Cost != nil {
 		check.Cost = p.Cost(r)
 		if check.Cost < 0 {
-			return core.Check{}, fmt.Errorf("cost %d is negative", check.Cost)
+			return core.Check{}, negativeCostError(check.Cost)
 		}
 		if check.Cost == 0 {
 			check.Mode = core.Look
@@ -169,6 +204,3 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	}
 	return check, err
 }
-
-// errNoLimit is the error of a LimitFor that has returned nothing: of a plan that is in no map, say.
-var errNoLimit = errors.New("LimitFor has returned the zero Limit: return a limit, or core.Unlimited for who has none")

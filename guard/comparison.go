@@ -10,7 +10,7 @@ import (
 // ([Policy].Shadow). The zero value is ready to use, by many goroutines at once. It must
 // not be copied.
 type Comparison struct {
-	bothAllow, onlyEnforcedRefuses, onlyCandidateRefuses, bothRefuse atomic.Uint64
+	bothAllow, onlyEnforcedDenies, onlyCandidateDenies, bothDeny atomic.Uint64
 }
 
 // Count counts the verdicts about one request: whether each limit has let it pass.
@@ -19,11 +19,11 @@ func (c *Comparison) Count(enforced, candidate bool) {
 	case enforced && candidate:
 		c.bothAllow.Add(1)
 	case candidate:
-		c.onlyEnforcedRefuses.Add(1)
+		c.onlyEnforcedDenies.Add(1)
 	case enforced:
-		c.onlyCandidateRefuses.Add(1)
+		c.onlyCandidateDenies.Add(1)
 	default:
-		c.bothRefuse.Add(1)
+		c.bothDeny.Add(1)
 	}
 }
 
@@ -31,10 +31,10 @@ func (c *Comparison) Count(enforced, candidate bool) {
 // numbers are of about the same moment.
 func (c *Comparison) Counts() ComparisonCounts {
 	return ComparisonCounts{
-		BothAllow:            c.bothAllow.Load(),
-		OnlyEnforcedRefuses:  c.onlyEnforcedRefuses.Load(),
-		OnlyCandidateRefuses: c.onlyCandidateRefuses.Load(),
-		BothRefuse:           c.bothRefuse.Load(),
+		BothAllow:           c.bothAllow.Load(),
+		OnlyEnforcedDenies:  c.onlyEnforcedDenies.Load(),
+		OnlyCandidateDenies: c.onlyCandidateDenies.Load(),
+		BothDeny:            c.bothDeny.Load(),
 	}
 }
 
@@ -43,18 +43,18 @@ func (c *Comparison) Counts() ComparisonCounts {
 type ComparisonCounts struct {
 	// BothAllow counts the requests that both limits let pass.
 	BothAllow uint64 `json:"both-allow"`
-	// OnlyEnforcedRefuses counts the requests that the candidate would let pass.
-	OnlyEnforcedRefuses uint64 `json:"only-enforced-refuses"`
-	// OnlyCandidateRefuses counts the requests that pass, and that the candidate would deny.
-	OnlyCandidateRefuses uint64 `json:"only-candidate-refuses"`
-	// BothRefuse counts the requests that both limits deny.
-	BothRefuse uint64 `json:"both-refuse"`
+	// OnlyEnforcedDenies counts the requests that the candidate would let pass.
+	OnlyEnforcedDenies uint64 `json:"only-enforced-denies"`
+	// OnlyCandidateDenies counts the requests that pass, and that the candidate would deny.
+	OnlyCandidateDenies uint64 `json:"only-candidate-denies"`
+	// BothDeny counts the requests that both limits deny.
+	BothDeny uint64 `json:"both-deny"`
 }
 
 // String returns the four numbers in words, for logs.
 func (c ComparisonCounts) String() string {
-	return fmt.Sprintf("both allow %d, only the enforced refuses %d, only the candidate refuses %d, both refuse %d",
-		c.BothAllow, c.OnlyEnforcedRefuses, c.OnlyCandidateRefuses, c.BothRefuse)
+	return fmt.Sprintf("both allow %d, only the enforced denies %d, only the candidate denies %d, both deny %d",
+		c.BothAllow, c.OnlyEnforcedDenies, c.OnlyCandidateDenies, c.BothDeny)
 }
 
 // Compare returns an [Options.Observe] that counts into c how the verdict of a shadow

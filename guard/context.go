@@ -16,13 +16,13 @@ import (
 // request from then on. Those of the limiters in front are behind it. It does not
 // change once the request has been decided about.
 //
-// A request that meets a Guard takes one allocation for it: what a single policy
-// needs has its room in it.
+// A request that meets a Guard takes one allocation for it: there is room in it for what a
+// single policy needs.
 type requestContext struct {
 	context.Context //nolint:containedctx // it is one, on top of that which the request came with
 
 	guard   *Guard
-	given   *http.Request // to Check
+	given   *http.Request // to Decide
 	matched keyfuncs.Matched
 	outer   *requestContext // of the limiters in front, or nil
 	// outcomes are those of all limiters so far, the outermost first. It is nil until
@@ -30,7 +30,7 @@ type requestContext struct {
 	outcomes []Outcome
 	// reservation is what may have to be settled, or nil.
 	reservation *reservation
-	raised      raised
+	leastCosts  leastCosts
 	routeAsked  routeAsked
 
 	room struct {
@@ -55,6 +55,10 @@ func (rc *requestContext) Value(key any) any {
 		if rc.matched != nil {
 			return rc.matched
 		}
+	case frameworkKey:
+		if rc.matched != nil {
+			return rc.matched
+		}
 	}
 	return rc.Context.Value(key)
 }
@@ -67,6 +71,28 @@ func requestContextFrom(ctx context.Context) *requestContext {
 	return rc
 }
 
+// frameworkKey is the key of what an adapter has told [Guard.Decide] of the framework. Unlike
+// [keyfuncs.MatchedKey], it does not ask for the route.
+type frameworkKey struct{}
+
+// With returns a function of a request for a [Policy], such as LimitFor, Cost or Skip, that
+// asks what an adapter has told [Guard.Decide] of its framework: the [keyfuncs.Matched] of
+// type M. Adapters make their own With of it, which gives f the framework's context.
+//
+// Where there is no such M, because another adapter serves the request or because the
+// request has ended, the result is the zero T. With panics if f is nil.
+func With[M, T any](f func(M) T) func(*http.Request) T {
+	if f == nil {
+		panic("ratelimit: With: the function is nil")
+	}
+	return func(r *http.Request) (result T) {
+		if m, ok := r.Context().Value(frameworkKey{}).(M); ok {
+			return f(m)
+		}
+		return result
+	}
+}
+
 // own returns the outcomes that the request context's own Guard has decided.
 func (rc *requestContext) own() []Outcome {
 	if rc.outer == nil {
@@ -75,16 +101,16 @@ func (rc *requestContext) own() []Outcome {
 	return rc.outcomes[len(rc.outer.outcomes):]
 }
 
-// decided sets the outcomes: those of the limiters in front, and these. Policies
+// setOutcomes sets the outcomes: those of the limiters in front, and these. Policies
 // that are reported together get different names.
-func (rc *requestContext) decided(asked *call, decisions []core.Decision) {
+func (rc *requestContext) setOutcomes(c *call, decisions []core.Decision) {
 	into := rc.room.outcome[:0]
 	if rc.outer != nil {
 		into = slices.Clone(rc.outer.outcomes)
 	}
-	into = slices.Grow(into, len(asked.checks))
-	rc.outcomes = outcomes(asked, decisions, into)
-	for i := len(rc.outcomes) - len(asked.checks); i < len(rc.outcomes); i++ {
+	into = slices.Grow(into, len(c.checks))
+	rc.outcomes = outcomes(c, decisions, into)
+	for i := len(rc.outcomes) - len(c.checks); i < len(rc.outcomes); i++ {
 		if o := &rc.outcomes[i]; !o.Shadow && reports(rc.outcomes[:i], o.Policy) {
 			o.Policy = dialect.DistinctName(o.Policy, func(name string) bool { return reports(rc.outcomes[:i], name) })
 		}
@@ -103,9 +129,9 @@ func reports(outcomes []Outcome, name string) bool {
 }
 
 // charged returns where a limiter has answered a check for this request before, and
-// charged what it costs: the request context, and the place among its own outcomes. It returns
+// charged what it costs: the request context, and the index among its own outcomes. It returns
 // nil if there is none.
-func (rc *requestContext) charged(check *core.Check, by *core.Limiter) (*requestContext, int) {
+func (rc *requestContext) charged(check *core.Check, by *core.Limiter) (outer *requestContext, index int) {
 	for ; rc != nil; rc = rc.outer {
 		if rc.guard.limiter != by {
 			continue

@@ -11,13 +11,13 @@ import (
 // these names.
 func decide(t *testing.T, outer *requestContext, names ...string) *requestContext {
 	t.Helper()
-	x := &requestContext{Context: t.Context(), guard: new(Guard), outer: outer}
+	rc := &requestContext{Context: t.Context(), guard: new(Guard), outer: outer}
 	terms := make([]terms, len(names))
 	for i, name := range names {
 		terms[i].name = name
 	}
-	x.decided(&call{checks: make([]core.Check, len(names)), terms: terms}, make([]core.Decision, len(names)))
-	return x
+	rc.setOutcomes(&call{checks: make([]core.Check, len(names)), terms: terms}, make([]core.Decision, len(names)))
+	return rc
 }
 
 func TestPoliciesReportedTogetherHaveDistinctNames(t *testing.T) {
@@ -42,25 +42,24 @@ func TestPoliciesReportedTogetherHaveDistinctNames(t *testing.T) {
 	}
 }
 
-func policyNames(x *requestContext) []string {
+func policyNames(rc *requestContext) []string {
 	var names []string
-	for _, o := range x.outcomes {
+	for _, o := range rc.outcomes {
 		names = append(names, o.Policy)
 	}
 	return names
 }
 
-func TestAnExchangeInAContextDoesNotChange(t *testing.T) {
+func TestTheOutcomesOfARequestContextDoNotChange(t *testing.T) {
 	outer := decide(t, nil, "a")
 	outer.outcomes = append(make([]Outcome, 0, 8), outer.outcomes...)
 	b, c := decide(t, outer, "b"), decide(t, outer, "c")
-	for _, x := range []struct {
-		*requestContext
-
+	for _, row := range []struct {
+		rc   *requestContext
 		want []string
 	}{{outer, []string{"a"}}, {b, []string{"a", "b"}}, {c, []string{"a", "c"}}} {
-		if got := policyNames(x.requestContext); !slices.Equal(got, x.want) {
-			t.Errorf("an exchange became %q, want %q", got, x.want)
+		if got := policyNames(row.rc); !slices.Equal(got, row.want) {
+			t.Errorf("the outcomes became %q, want %q", got, row.want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ const remembered = 100_000
 // newFallback returns what decides while the store cannot, or nil if no policy asks
 // for it, and the reason why a limit cannot be shared out, if one cannot.
 func newFallback(options Options, policies []Policy) (*core.Fallback, error) {
-	replicas := max(1, options.Replicas)
+	replicas := options.replicas()
 	var fallback *core.Fallback
 	for i := range policies {
 		p := &policies[i]
@@ -35,75 +35,77 @@ func newFallback(options Options, policies []Policy) (*core.Fallback, error) {
 	return fallback, nil
 }
 
-// without is what can be said about a call that the store has not answered, or
-// not all of.
-type without struct {
+// degraded is what can be said about a call that the store has not answered, or not all
+// of.
+type degraded struct {
 	call
 
 	decisions []core.Decision
-	status    int // what to refuse with, or 0; then nothing was decided
+	status    int // what to deny the request with, or 0; then nothing was decided
 	err       error
 }
 
-// decideWithout decides about a call as far as that goes after an error: what was
-// lost in this process, where its policy says so, and the rest by the store. All of it is
-// charged or none: the part in this process first, which is easily given back.
-func (g *Guard) decideWithout(ctx context.Context, rc *requestContext, asked call, err error) without {
-	lost, rest, failure := call{}, asked, err
+// decideDegraded decides about a call as far as that goes after an error: what the store has
+// not answered in this process, where its policy says so, and the rest by the store. All of
+// it is charged or none: the part in this process first, which is easily given back.
+func (g *Guard) decideDegraded(ctx context.Context, rc *requestContext, c call, err error) degraded {
+	if status := givenUp(ctx, err); status != 0 {
+		return degraded{status: status, err: timeUp(ctx, err)}
+	}
+	lost, rest, failure := call{}, c, err
 	for {
 		more, answered := rest.split(failure)
 		if errors.Is(failure, core.Overloaded) {
-			asked.overloaded(more, g.options.OnOverload, nothingElse(failure))
+			c.overloaded(more, g.options.OnOverload, nothingElse(failure))
 		}
 		lost, rest = lost.and(more), answered
 		if lost.failsClosed() {
-			return without{status: http.StatusServiceUnavailable, err: err}
+			return degraded{status: http.StatusServiceUnavailable, err: err}
 		}
-		decided, full := g.fallBack(ctx, lost)
+		local, full := g.decideLocally(ctx, lost)
 		if full != nil {
-			asked.failClosed(lost)
-			return without{status: http.StatusServiceUnavailable, err: errors.Join(err, full)}
+			c.failClosed(lost)
+			return degraded{status: http.StatusServiceUnavailable, err: errors.Join(err, full)}
 		}
-		if len(rest.checks) == 0 || !decided.allowed() {
-			rc.reserve(decided)
-			return without{call: decided.call, decisions: decided.decisions(), err: err}
+		if len(rest.checks) == 0 || !local.allowed() {
+			rc.reserve(local)
+			return degraded{call: local.call, decisions: local.decisions(), err: err}
 		}
 		decisions, again := g.ask(ctx, rc, &rest)
 		switch {
 		case again == nil && allowed(rest.checks, decisions):
-			rc.reserve(decided)
-			return without{call: rest.and(decided.call), decisions: slices.Concat(decisions, decided.decisions()), err: err}
+			rc.reserve(local)
+			return degraded{call: rest.and(local.call), decisions: slices.Concat(decisions, local.decisions()), err: err}
 		case again == nil:
-			return without{call: rest.and(decided.call), decisions: slices.Concat(decisions, g.giveBack(ctx, decided)), err: err}
+			return degraded{call: rest.and(local.call), decisions: slices.Concat(decisions, g.giveBack(ctx, local)), err: err}
 		}
-		g.giveBack(ctx, decided)
+		g.giveBack(ctx, local)
 		err, failure = errors.Join(err, again), again // more is lost
 		if status := givenUp(ctx, again); status != 0 {
-			return without{status: status, err: timeUp(ctx, err)}
+			return degraded{status: status, err: timeUp(ctx, err)}
 		}
 	}
 }
 
-// decided is a call that this process has decided by itself.
-type decided struct {
+// localCall is a call that this process has decided by itself.
+type localCall struct {
 	call
-
-	of *core.Reservation // nil: there was nothing to decide
+	*core.Reservation // nil: there was nothing to decide
 }
 
-func (d decided) allowed() bool { return d.of == nil || d.of.Allowed() }
+func (c localCall) allowed() bool { return c.Reservation == nil || c.Allowed() }
 
-func (d decided) decisions() []core.Decision {
-	if d.of == nil {
+func (c localCall) decisions() []core.Decision {
+	if c.Reservation == nil {
 		return nil
 	}
-	return d.of.Decisions()
+	return c.Decisions()
 }
 
-// fallBack decides in this process about the checks of a call whose policies say
-// so. The others go unmentioned. With an error nothing was decided, and the policies concerned
+// decideLocally decides in this process about the checks of a call whose policies say so,
+// and leaves the others out. With an error nothing was decided, and the policies concerned
 // fail closed: so many keys are in use that one more could pass as often as it likes.
-func (g *Guard) fallBack(ctx context.Context, lost call) (decided, error) {
+func (g *Guard) decideLocally(ctx context.Context, lost call) (localCall, error) {
 	var own call
 	for i := range lost.checks {
 		if lost.terms[i].mode == Fallback {
@@ -111,28 +113,29 @@ func (g *Guard) fallBack(ctx context.Context, lost call) (decided, error) {
 		}
 	}
 	if len(own.checks) == 0 {
-		return decided{}, nil
+		return localCall{}, nil
 	}
-	of, err := g.fallback.Reserve(context.WithoutCancel(ctx), own.checks...)
+	reservation, err := g.fallback.Reserve(context.WithoutCancel(ctx), own.checks...)
 	if err != nil {
-		return decided{}, fmt.Errorf("ratelimit: this process cannot decide by itself: %w", err)
+		return localCall{}, fmt.Errorf("ratelimit: this process cannot decide by itself: %w", err)
 	}
-	return decided{own, of}, nil
+	return localCall{own, reservation}, nil
 }
 
 // giveBack gives back what this process has charged by itself, since the request does
 // not pass, and returns the decisions as they are then.
-func (g *Guard) giveBack(ctx context.Context, d decided) []core.Decision {
-	if d.of == nil {
+func (g *Guard) giveBack(ctx context.Context, c localCall) []core.Decision {
+	if c.Reservation == nil {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	_ = d.of.Cancel(ctx) // which is not asked of a server
-	decisions := make([]core.Decision, len(d.checks))
-	_ = g.fallback.Peek(ctx, d.checks, decisions)
+	_ = c.Cancel(ctx) // which is not asked of a server
+	decisions := make([]core.Decision, len(c.checks))
+	_ = g.fallback.Peek(ctx, c.checks, decisions)
 	return decisions
 }
 
+// allowed reports whether all checks but those of shadows are allowed.
 func allowed(checks []core.Check, decisions []core.Decision) bool {
 	for i := range checks {
 		if !checks[i].Shadow && !decisions[i].Allowed {
@@ -144,31 +147,31 @@ func allowed(checks []core.Check, decisions []core.Decision) bool {
 
 // split parts a call into what an error says was not answered, and the rest. Shadow
 // checks are left out: whether they have been charged is unknown.
-func (q call) split(err error) (lost, rest call) {
+func (c call) split(err error) (lost, rest call) {
 	unanswered, ok := errors.AsType[*core.UnansweredError](err)
 	all := !ok || len(unanswered.Checks) == 0
-	for i := range q.checks {
-		if q.checks[i].Shadow {
+	for i := range c.checks {
+		if c.checks[i].Shadow {
 			continue
 		}
 		part := &rest
 		if all || slices.Contains(unanswered.Checks, i) {
 			part = &lost
 		}
-		part.checks, part.terms = append(part.checks, q.checks[i]), append(part.terms, q.terms[i])
+		part.checks, part.terms = append(part.checks, c.checks[i]), append(part.terms, c.terms[i])
 	}
 	return lost, rest
 }
 
 // and returns two calls as one.
-func (q call) and(other call) call {
-	return call{checks: slices.Concat(q.checks, other.checks), terms: slices.Concat(q.terms, other.terms)}
+func (c call) and(other call) call {
+	return call{checks: slices.Concat(c.checks, other.checks), terms: slices.Concat(c.terms, other.terms)}
 }
 
-// overloaded has a mode decide about a part of a call, in place of its policies' own. Where other
-// servers failed otherwise, it is not known which of the policies those are: of both modes the stricter
-// one decides.
-func (q call) overloaded(part call, mode ErrorMode, nothingElse bool) {
+// overloaded has a mode decide about a part of a call, in place of its policies' own. Where
+// other servers have failed besides, it is not known whose policies those are: the stricter
+// one of both modes decides.
+func (c call) overloaded(part call, mode ErrorMode, nothingElse bool) {
 	for i := range part.checks {
 		own := &part.terms[i].mode
 		if nothingElse {
@@ -176,22 +179,24 @@ func (q call) overloaded(part call, mode ErrorMode, nothingElse bool) {
 		} else {
 			*own = stricter(*own, mode)
 		}
-		if place := q.find(&part.checks[i]); place >= 0 {
-			q.terms[place].mode = *own
+		if index := c.find(&part.checks[i]); index >= 0 {
+			c.terms[index].mode = *own
 		}
 	}
 }
 
-// failClosed has those policies of a part of a call fail closed that this process was to decide about.
-func (q call) failClosed(part call) {
+// failClosed has the policies of a part of a call fail closed that this process was to
+// decide about.
+func (c call) failClosed(part call) {
 	for i := range part.checks {
-		if place := q.find(&part.checks[i]); part.terms[i].mode == Fallback && place >= 0 {
-			q.terms[place].mode = FailClosed
+		if index := c.find(&part.checks[i]); part.terms[i].mode == Fallback && index >= 0 {
+			c.terms[index].mode = FailClosed
 		}
 	}
 }
 
-// nothingElse reports whether all that an error is made of is that this process is overloaded.
+// nothingElse reports whether an error tells of nothing else than that this process is
+// overloaded.
 func nothingElse(err error) bool {
 	if several, ok := errors.AsType[severalErrors](err); ok {
 		return !slices.ContainsFunc(several.Unwrap(), func(one error) bool { return !errors.Is(one, core.Overloaded) })
@@ -205,10 +210,10 @@ type severalErrors interface {
 	Unwrap() []error
 }
 
-// failsClosed reports whether a policy that asks and has not been answered refuses.
-func (q call) failsClosed() bool {
-	for i := range q.terms {
-		if q.terms[i].mode == FailClosed {
+// failsClosed reports whether one of the policies of a call fails closed.
+func (c call) failsClosed() bool {
+	for i := range c.terms {
+		if c.terms[i].mode == FailClosed {
 			return true
 		}
 	}

@@ -20,7 +20,7 @@ type lost struct {
 
 func (l lost) Decide(context.Context, []core.Call) (int, error) { return 0, l.err }
 
-// While the keys that this process knows all refuse, one more key could pass as often as it likes.
+// While the keys that this process knows all deny, one more key could pass as often as it likes.
 func TestFullFallbackFailsClosed(t *testing.T) {
 	byPath := func(r *http.Request) (string, error) { return r.URL.Path, nil }
 	for _, err := range []error{core.Overloaded, core.Unreachable} {
@@ -30,9 +30,9 @@ func TestFullFallbackFailsClosed(t *testing.T) {
 		g.fallback = core.NewFallback(1, 1)
 		status := func(path string) int {
 			w := httptest.NewRecorder()
-			request, refusal := g.Check(w.Header(), httptest.NewRequest(http.MethodGet, path, nil), nil)
-			if refusal != nil {
-				refusal.ServeHTTP(w, request)
+			verdict := g.Decide(httptest.NewRequest(http.MethodGet, path, nil), nil)
+			if verdict.Denial != nil {
+				verdict.Denial.ServeHTTP(w, verdict.Request)
 			}
 			return w.Code
 		}

@@ -3,8 +3,8 @@
 // net/http and no framework.
 //
 // Programs use an adapter, package nethttp, gin, echo or echo/v5 of this module, which has
-// the same names: what follows holds for all of them. Who writes an adapter for another
-// framework begins with [Guard].
+// the same names: what follows holds for all of them. An adapter for another framework is
+// written around [Guard.Decide].
 //
 // Errors, panics and log messages begin with "ratelimit:", the name under which programs
 // import an adapter.
@@ -42,11 +42,11 @@
 //
 // # What the client gets
 //
-// Every response carries what [Options].Headers writes, on success too. A refused
+// Every response carries what [Options].Headers writes, on success too. A denied
 // request gets 429 with Retry-After, Cache-Control: no-store, and a problem
 // document (RFC 9457) that names the violated policies, or a line of plain text
 // if the client prefers that. A call of gRPC, gRPC-Web or Connect is answered in its
-// protocol: see [Refusal.ServeHTTP]. [Options].Refused answers in your own words.
+// protocol: see [Denial.ServeHTTP]. [Options].Denied answers in your own words.
 // Retry-After is missing only when no wait can help, because the cost exceeds the capacity.
 //
 // The headers are set before the handler runs, so a handler that sets one of them
@@ -61,9 +61,9 @@
 // all of that.
 //
 // HEAD counts as GET. A CORS preflight (OPTIONS with Origin and
-// Access-Control-Request-Method) is neither charged nor refused, unless
+// Access-Control-Request-Method) is neither charged nor denied, unless
 // [Options].LimitPreflights is set. Put CORS middleware around the limiter, so that
-// refusals carry its headers, too, and give it [headers.Names] to expose.
+// denials carry its headers, too, and give it [headers.Names] to expose.
 //
 // [httputil.ReverseProxy]: https://pkg.go.dev/net/http/httputil#ReverseProxy
 package guard

@@ -1,11 +1,13 @@
 package guard
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
 )
 
 // Event tells [Options.Observe] about one request that met one middleware.
@@ -18,10 +20,10 @@ type Event struct {
 	Outcomes []Outcome
 	// Unanswered are the policies about which nothing was decided, because the store has
 	// not answered, or not before the request's deadline, or because one of them could not
-	// say what to ask. It is nil as long as all is well.
+	// say what to check. It is nil as long as all is well.
 	Unanswered []Unanswered
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
-	// is answered with: 429 if it is refused, 503 if the store could not answer and
+	// is answered with: 429 if it is denied, 503 if the store could not answer and
 	// the mode is FailClosed, or if the request's deadline has passed (in every mode), or if
 	// a shaped request's deadline or the server's end comes before its turn, 500 if a policy
 	// could not say what to ask, and 499 if the client went away meanwhile.
@@ -33,8 +35,8 @@ type Event struct {
 	Err error
 	// Settled says that this is the second event of a request, which was served: with
 	// the real costs in Outcomes, the status of the response, and why they could not be
-	// settled in Err. What is [core.ErrNotDone] is tried again for two seconds, of which
-	// no event tells. Only policies with Settle have it.
+	// settled in Err. A settlement that failed with [core.ErrNotDone] is tried again for two
+	// seconds, of which no event tells. Only policies with Settle have a second event.
 	Settled bool
 	// Reserved are the outcomes as they were decided, with the costs that were charged
 	// then, if Settled is set. Each stands where it stands in Outcomes.
@@ -60,11 +62,89 @@ type Unanswered struct {
 	// Policy is its name, as in [Outcome]; "" if that depends on a LimitFor that could not
 	// tell.
 	Policy string
-	// Limit is what was to be asked; the zero Limit where Policy is "".
+	// Limit is the limit that was to be checked; the zero Limit where Policy is "".
 	Limit core.Limit
 	// Shadow says that the policy only watches.
 	Shadow bool
 	// Mode says what the policy does with requests when the store does not answer. It is
-	// 0 if it is the policy that could not say what to ask.
+	// 0 if it is the policy that could not say what to check.
 	Mode ErrorMode
+}
+
+// Outcome is what one policy decided about a request.
+type Outcome struct {
+	// Policy is the policy's name in headers and problem documents: that of its
+	// limit, with a number after it if several policies of the request would have
+	// the same.
+	Policy string
+	// Key says whose traffic the request was taken for. It may name a person: think
+	// before you log it.
+	Key string
+	// Unit is what the policy counts: see [Policy].
+	Unit string
+	// Cost is how many units the check was for.
+	Cost int
+	// Shadow says that the policy only watched.
+	Shadow bool
+	// Decision is the answer.
+	Decision core.Decision
+}
+
+// DecisionFrom returns what the limiters in front of a handler have decided about
+// its request, the outermost first. It takes the context of the request. The
+// result is nil if no limiter has, or if the store could not answer; it must not
+// be changed.
+func DecisionFrom(ctx context.Context) []Outcome {
+	if rc := requestContextFrom(ctx); rc != nil {
+		return rc.outcomes
+	}
+	return nil
+}
+
+// outcomes appends the outcomes of a call.
+func outcomes(c *call, decisions []core.Decision, into []Outcome) []Outcome {
+	for i := range c.checks {
+		check, t := &c.checks[i], &c.terms[i]
+		into = append(into, Outcome{Policy: t.name, Key: check.Key, Unit: t.unit, Cost: check.Cost, Shadow: check.Shadow, Decision: decisions[i]})
+	}
+	return into
+}
+
+// denied reports whether an outcome keeps its request from going on.
+func denied(o *Outcome) bool { return !o.Shadow && !o.Decision.Allowed }
+
+func anyDenied(outcomes []Outcome) bool {
+	for i := range outcomes {
+		if denied(&outcomes[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// reported appends what the client is told of the outcomes. It is told nothing of those
+// that this process has decided by itself.
+func reported(outcomes []Outcome, into []headers.Policy) []headers.Policy {
+	for i := range outcomes {
+		if o := &outcomes[i]; !o.Shadow && !o.Decision.Degraded {
+			into = append(into, o.described())
+		}
+	}
+	return into
+}
+
+// described returns the outcome as headers describe it.
+func (o *Outcome) described() headers.Policy {
+	return headers.Policy{Name: o.Policy, Unit: o.Unit, Decision: o.Decision, Key: o.Key}
+}
+
+// delay returns how long an admitted request has to be held back.
+func delay(outcomes []Outcome) time.Duration {
+	var longest time.Duration
+	for i := range outcomes {
+		if o := &outcomes[i]; !o.Shadow {
+			longest = max(longest, o.Decision.Delay)
+		}
+	}
+	return longest
 }

@@ -38,7 +38,7 @@ func TestEventNamesWhoWasNotAnswered(t *testing.T) {
 	check := func(policies []guard.Policy) guard.Event {
 		t.Helper()
 		events = nil
-		guard.Must(guard.New(core.New(silent{}), options, policies...)).Check(make(http.Header), request, nil)
+		guard.Must(guard.New(core.New(silent{}), options, policies...)).Decide(request, nil)
 		if len(events) != 1 {
 			t.Fatalf("%d events, want 1", len(events))
 		}
@@ -71,7 +71,7 @@ func TestEventTellsNothingUnusualWhenAllIsWell(t *testing.T) {
 	var event guard.Event
 	g := guard.Must(guard.New(core.New(core.NewMemory()), guard.Options{Observe: func(e guard.Event) { event = e }},
 		guard.Policy{Limit: core.FixedWindow(1, time.Hour), By: keyfuncs.Global}))
-	g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil)
+	g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), nil)
 	if event.Degraded() || event.Unanswered != nil || event.Reserved != nil || event.Held != 0 || len(event.Outcomes) != 1 {
 		t.Errorf("%+v", event)
 	}
@@ -113,11 +113,11 @@ func TestEventTellsHowLongARequestWasHeld(t *testing.T) {
 			guard.Policy{Limit: core.Shaping(5, core.Per(1, 3*time.Second))}))
 		request := httptest.NewRequest(http.MethodGet, "/", nil)
 		for range 2 {
-			g.Check(make(http.Header), request, nil)
+			g.Decide(request, nil)
 		}
 		leaving, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		g.Check(make(http.Header), request.WithContext(leaving), nil)
+		g.Decide(request.WithContext(leaving), nil)
 		if !slices.Equal(held, []time.Duration{0, 3 * time.Second, time.Second}) {
 			t.Errorf("held for %v, want not at all, until its turn, and until it left", held)
 		}

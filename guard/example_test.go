@@ -5,9 +5,11 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 // framework is a handler of a framework whose handlers return the status of an error, for
@@ -20,9 +22,9 @@ func (f framework) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An adapter for a framework asks the Guard, and puts the answer into the
-// framework's words. The writer stays in use for whoever answers the error, as it has to
-// where a policy has Settle.
+// An adapter for a framework has the Guard decide, and puts the verdict into the framework's
+// idiom. Whoever answers the error has to use the writer that Serve gives to the handler:
+// where a policy has Settle, that writer notices the answer.
 func ExampleGuard() {
 	limiter, err := core.Open("memory:")
 	if err != nil {
@@ -34,12 +36,13 @@ func ExampleGuard() {
 
 	adapter := func(next framework) framework {
 		return func(w http.ResponseWriter, r *http.Request) (failed int) {
-			r, refusal := g.Check(w.Header(), r, nil)
-			if refusal != nil {
-				refusal.ServeHTTP(w, r)
+			verdict := g.Decide(r, nil)
+			verdict.WriteHeader(w.Header())
+			if verdict.Denial != nil {
+				verdict.Denial.ServeHTTP(w, verdict.Request)
 				return 0
 			}
-			g.Serve(w, r, func(w http.ResponseWriter, r *http.Request) int {
+			verdict.Serve(w, func(w http.ResponseWriter, r *http.Request) int {
 				failed = next(w, r)
 				return failed
 			})
@@ -62,4 +65,38 @@ func ExampleGuard() {
 	// / 200
 	// /nowhere 404
 	// / 429
+}
+
+// The limits change while the server runs: a signal or a watcher of a file would call Swap.
+// Each request has the limits that it began with, and a named limit keeps what was used.
+func ExampleHandle_Swap() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	daily := func(n int) guard.Policy {
+		return guard.Policy{Limit: core.FixedWindow(n, 24*time.Hour).Named("daily")}
+	}
+	handle := guard.Must(guard.NewHandle(limiter, guard.Options{}, daily(1)))
+	limit := ratelimit.Use(handle) // of an adapter: nethttp, gin, echo or echo/v5
+	h := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+
+	get := func() {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	get()
+	get()
+	fmt.Println(handle.Swap(limiter, guard.Options{}, daily(0)))
+	get()
+	fmt.Println(handle.Swap(limiter, guard.Options{}, daily(2)))
+	get()
+	// Output:
+	// 200 "daily";q=1;w=86400
+	// 429 "daily";q=1;w=86400
+	// ratelimit: policy 0: core: daily: fixed-window 0, 1d: capacity 0 is less than 1
+	// 429 "daily";q=1;w=86400
+	// <nil>
+	// 200 "daily";q=2;w=86400
 }

@@ -12,32 +12,32 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Guard is the engine behind the middleware of every framework: it finds the keys
-// of a request, asks all its policies in one call, writes the headers, and
-// says whether the request may go on. An adapter for another framework translates
-// that into the framework's idiom:
+// Guard is the engine behind the middleware of every framework. It finds the keys of a
+// request, asks all its policies in one call, and says whether the request may go on. An
+// adapter for another framework puts the [Verdict] into the framework's idiom:
 //
-//	request, refusal := g.Check(w.Header(), r, nil)
-//	if refusal != nil {
-//		refusal.ServeHTTP(w, request)
+//	verdict := g.Decide(r, nil)
+//	verdict.WriteHeader(w.Header())
+//	if verdict.Denial != nil {
+//		verdict.Denial.ServeHTTP(w, verdict.Request)
 //		return
 //	}
-//	g.Serve(w, request, func(w http.ResponseWriter, r *http.Request) int {
+//	verdict.Serve(w, func(w http.ResponseWriter, r *http.Request) int {
 //		next.ServeHTTP(w, r)
 //		return 0 // or the status of an error that the framework is going to answer
 //	})
 //
 // A Guard may be used by many goroutines at once.
 type Guard struct {
-	limiter  *core.Limiter
-	options  Options
-	policies []Policy
-	names    []string // what the policies are called, or "" if that depends on the request
-	fields   []string // that options.Headers may write
-	writer   headers.Writer
-	fallback *core.Fallback // nil: no policy asks for it
-	log      *eventLog
-	place    *placement
+	limiter   *core.Limiter
+	options   Options
+	policies  []Policy
+	names     []string // what the policies are called, or "" if that depends on the request
+	fields    []string // that options.Headers may write
+	writer    headers.Writer
+	fallback  *core.Fallback // nil: no policy asks for it
+	log       *eventLog
+	placement *placement
 }
 
 // New returns a Guard that has the limiter decide about all policies of a request
@@ -47,6 +47,11 @@ type Guard struct {
 // has an invalid limit, or both or neither of Limit and LimitFor, if two have one name,
 // and if a mode, a number or a unit makes no sense.
 func New(limiter *core.Limiter, options Options, policies ...Policy) (*Guard, error) {
+	return replace(nil, limiter, options, policies)
+}
+
+// replace returns a new Guard that goes on from what an old one knows, which may be nil.
+func replace(old *Guard, limiter *core.Limiter, options Options, policies []Policy) (*Guard, error) {
 	if limiter == nil {
 		return nil, errors.New("ratelimit: the limiter is nil")
 	}
@@ -63,8 +68,10 @@ func New(limiter *core.Limiter, options Options, policies ...Policy) (*Guard, er
 	if options.OnOverload == unsaid {
 		options.OnOverload = FailClosed
 	}
-	warnOfEqual(limiter, &options, policies)
-	place := newPlacement(&options, policies)
+	if old == nil { // what takes the place of a limit is not beside it
+		warnOfEqual(limiter, &options, policies)
+	}
+	placement := newPlacement(&options, policies)
 	policies = slices.Clone(policies)
 	for i := range policies {
 		if policies[i].By == nil {
@@ -72,28 +79,42 @@ func New(limiter *core.Limiter, options Options, policies ...Policy) (*Guard, er
 		}
 	}
 	g := &Guard{
-		limiter:  limiter,
-		options:  options,
-		policies: policies,
-		names:    names(policies),
-		fields:   headers.Names(options.Headers),
-		log:      &eventLog{logger: options.Logger},
-		place:    place,
+		limiter:   limiter,
+		options:   options,
+		policies:  policies,
+		names:     names(policies),
+		fields:    headers.Names(options.Headers),
+		fallback:  fallback,
+		log:       &eventLog{logger: options.Logger},
+		placement: placement,
 	}
 	g.writer = dialect.Prepare(options.Headers, g.described())
-	g.fallback = fallback
+	if old != nil {
+		g.inherit(old)
+	}
 	return g, nil
 }
 
-// Must returns the Guard that [New] has returned, and panics with the message of its error
-// if there is one. It is for programs and adapters that build a Guard when they start:
+// inherit takes over what an old Guard knows of the store, where that is the same one, and
+// of what it has logged.
+func (g *Guard) inherit(old *Guard) {
+	if g.fallback != nil && old.fallback != nil && g.limiter == old.limiter && g.options.replicas() == old.options.replicas() {
+		g.fallback = old.fallback
+	}
+	if g.options.Logger == old.options.Logger {
+		g.log = old.log
+	}
+}
+
+// Must returns what [New] or [NewHandle] has returned, and panics with the message of the
+// error if there is one. It is for programs and adapters that build a Guard when they start:
 //
 //	g := guard.Must(guard.New(limiter, guard.Options{}, policies...))
-func Must(g *Guard, err error) *Guard {
+func Must[T *Guard | *Handle](built T, err error) T {
 	if err != nil {
 		panic(err.Error())
 	}
-	return g
+	return built
 }
 
 // described returns the policies as a client is told of them that meets this Guard

@@ -71,34 +71,37 @@ func TestNewReturnsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestCheckGivesAdaptersAllTheyNeed(t *testing.T) {
+func TestAVerdictHasAllThatAdaptersNeed(t *testing.T) {
 	g := guard.Must(guard.New(memory(), guard.Options{}, guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("one")}))
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 
 	header := make(http.Header)
-	request, refusal := g.Check(header, r, nil)
-	if refusal != nil || header.Get("RateLimit") == "" || len(guard.DecisionFrom(request.Context())) != 1 {
-		t.Fatalf("refusal %+v, header %v: want an admission with headers and a decision", refusal, header)
+	verdict := g.Decide(r, nil)
+	verdict.WriteHeader(header)
+	if verdict.Denial != nil || header.Get("RateLimit") == "" || len(guard.DecisionFrom(verdict.Request.Context())) != 1 {
+		t.Fatalf("denial %+v, header %v: want an admission with headers and a decision", verdict.Denial, header)
 	}
 
-	_, refusal = g.Check(header, r, nil)
-	if refusal == nil || refusal.Status != http.StatusTooManyRequests || header.Get("Retry-After") != "3600" {
-		t.Fatalf("refusal %+v, header %v: want 429 for an hour", refusal, header)
+	verdict = g.Decide(r, nil)
+	verdict.WriteHeader(header)
+	denial := verdict.Denial
+	if denial == nil || denial.Status != http.StatusTooManyRequests || header.Get("Retry-After") != "3600" {
+		t.Fatalf("denial %+v, header %v: want 429 for an hour", denial, header)
 	}
-	if p := refusal.Problem(); p.Status != 429 || !slices.Equal(p.ViolatedPolicies, []string{"one"}) {
+	if p := denial.Problem(); p.Status != 429 || !slices.Equal(p.ViolatedPolicies, []string{"one"}) {
 		t.Errorf("problem %+v, want 429 by one", p)
 	}
-	if !refusal.Native(r) {
+	if !denial.Native(r) {
 		t.Error("a framework may not render the problem, want that it may")
 	}
 	r.Header.Set("Accept", "text/plain")
-	if refusal.Native(r) {
+	if denial.Native(r) {
 		t.Error("a framework may render a problem for who prefers text, want that it may not")
 	}
 }
 
 // The hook may do so behind a writer that leaves all that to http.ResponseController, too.
-func TestRefusedMayStreamHijackAndSendEarlyHints(t *testing.T) {
+func TestDeniedMayStreamHijackAndSendEarlyHints(t *testing.T) {
 	hooks := map[string]struct {
 		answer http.HandlerFunc
 		status int
@@ -136,7 +139,7 @@ func TestRefusedMayStreamHijackAndSendEarlyHints(t *testing.T) {
 	}
 	for name, c := range hooks {
 		t.Run(name, func(t *testing.T) {
-			options := guard.Options{Refused: func(w http.ResponseWriter, r *http.Request, _ *guard.Refusal) { c.answer(w, r) }}
+			options := guard.Options{Denied: func(w http.ResponseWriter, r *http.Request, _ *guard.Denial) { c.answer(w, r) }}
 			limiter := ratelimit.New(memory(), options, guard.Policy{Limit: core.Leaky(1, core.PerHour(1)), Cost: func(*http.Request) int { return 2 }})
 			var log strings.Builder // the server complains about a second answer
 			h := limiter(http.HandlerFunc(ok))

@@ -7,58 +7,50 @@ import (
 	"time"
 )
 
-// errDraining is why a request is held no longer when the server goes down.
-var errDraining = errors.New("the server is shutting down")
+// ErrDraining is in [Event].Err of a request that [Options].Draining has ended while it
+// waited for its turn.
+var ErrDraining = errors.New("the server is shutting down")
 
-// hold holds an admitted request until its turn, and returns how long that took. If it
-// does not come, everything that it was charged is given back.
+// hold holds an admitted request until its turn, and returns how long that took. If the
+// turn does not come, everything that the request was charged is given back.
 func (g *Guard) hold(ctx context.Context, rc *requestContext) (time.Duration, error) {
 	if rc.reservation == nil || delay(rc.own()) == 0 {
 		return 0, nil
 	}
 	start := time.Now()
-	err := g.holdUntil(ctx, rc)
-	return time.Since(start), err
-}
-
-func (g *Guard) holdUntil(ctx context.Context, rc *requestContext) error {
-	if g.options.Draining == nil {
-		return held(g.wait(ctx, rc.reservation))
+	if g.options.Draining != nil {
+		draining, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(g.options.Draining, func() { cancel(ErrDraining) })() //nolint:contextcheck // it is the server's
+		ctx = draining
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(g.options.Draining, func() { cancel(errDraining) })() //nolint:contextcheck // it is the server's
-	return held(g.wait(ctx, rc.reservation))
+	if err := g.wait(ctx, rc.reservation); err != nil {
+		return time.Since(start), fmt.Errorf("ratelimit: %w", err)
+	}
+	return time.Since(start), nil
 }
 
-// wait returns when the turn has come of all that was reserved. In the rare case that
-// there is a queue in this process and one in the store, it stands in both in turn.
+// wait returns when the turn of all that was reserved has come. In the rare case that
+// there is a queue in this process and one in the store, it waits in one after the other.
 func (g *Guard) wait(ctx context.Context, v *reservation) error {
-	if v.local.of != nil {
-		if err := v.local.of.Wait(ctx); err != nil {
-			if v.stored.of != nil {
-				err = errors.Join(err, v.stored.of.Cancel(context.WithoutCancel(ctx)))
-				g.sawSettled(v, make([]int, len(v.stored.terms)))
+	if v.local.Reservation != nil {
+		if err := v.local.Wait(ctx); err != nil {
+			if v.stored.Reservation != nil {
+				err = errors.Join(err, v.stored.Cancel(context.WithoutCancel(ctx)))
+				g.observeSettled(v, make([]int, len(v.stored.terms)))
 			}
 			return err
 		}
 	}
-	if v.stored.of == nil {
+	if v.stored.Reservation == nil {
 		return nil
 	}
-	err := v.stored.of.Wait(ctx)
+	err := v.stored.Wait(ctx)
 	if err != nil {
-		g.sawSettled(v, make([]int, len(v.stored.terms)))
-		if v.local.of != nil {
-			_ = v.local.of.Cancel(context.WithoutCancel(ctx)) // which is not asked of a server
+		g.observeSettled(v, make([]int, len(v.stored.terms)))
+		if v.local.Reservation != nil {
+			_ = v.local.Cancel(context.WithoutCancel(ctx)) // which is not asked of a server
 		}
 	}
 	return err
-}
-
-func held(err error) error {
-	if err != nil {
-		return fmt.Errorf("ratelimit: %w", err)
-	}
-	return nil
 }

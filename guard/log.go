@@ -43,7 +43,7 @@ func (l *eventLog) unusual(e *Event) {
 	var policies []string
 	var wait time.Duration
 	for i := range e.Outcomes {
-		if o := &e.Outcomes[i]; refused(o) {
+		if o := &e.Outcomes[i]; denied(o) {
 			policies, wait = append(policies, o.Policy), max(wait, o.Decision.RetryAfter)
 		}
 	}
@@ -51,7 +51,7 @@ func (l *eventLog) unusual(e *Event) {
 	if wait != core.Never {
 		attributes = append(attributes, slog.Duration("retry_after", wait))
 	}
-	logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: a request is refused", attributes...)
+	logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: a request is denied", attributes...)
 }
 
 // warn logs that the store has failed, at first and then once in a while.
@@ -61,7 +61,7 @@ func (l *eventLog) warn(ctx context.Context, logger *slog.Logger, e *Event) {
 		l.unlogged.Add(1)
 		return
 	}
-	message := "ratelimit: a question could not be answered"
+	message := "ratelimit: a call could not be answered"
 	if e.Settled {
 		message = "ratelimit: what a request has cost could not be settled"
 	}

@@ -76,12 +76,12 @@ func TestAnOutageIsLoggedAtFirstAndThenOnceInAWhile(t *testing.T) {
 		g := Must(New(core.New(failing{}), Options{Logger: l, Observe: func(Event) { observed++ }},
 			Policy{Limit: core.FixedWindow(1, time.Minute)}))
 		ask := func() {
-			if _, refusal := g.Check(make(http.Header), request, nil); refusal != nil {
-				t.Errorf("refused with %d, want to fail open", refusal.Status)
+			if denial := g.Decide(request, nil).Denial; denial != nil {
+				t.Errorf("denied with %d, want to fail open", denial.Status)
 			}
 		}
 		outage := map[string]any{
-			"level": "WARN", "msg": "ratelimit: a question could not be answered",
+			"level": "WARN", "msg": "ratelimit: a call could not be answered",
 			"failure": "other", "error": "the store is down", "unlogged": 0, "status": 0, "let_through": true,
 		}
 		for range 3 {
@@ -108,7 +108,7 @@ func TestAnOutageIsLoggedByTheDefaultLogger(t *testing.T) {
 	g := Must(New(core.New(failing{}), Options{}, Policy{Limit: core.FixedWindow(1, time.Minute)}))
 	slog.SetDefault(l)
 	defer slog.SetDefault(before)
-	g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil)
+	g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), nil)
 	if got := lines(t, log); len(got) != 1 {
 		t.Errorf("logged %v, want one line", got)
 	}
@@ -121,15 +121,14 @@ func TestAFailedSettlementIsLogged(t *testing.T) {
 		Settle: func(*http.Request, Served) int { return 0 },
 	}))
 	w := httptest.NewRecorder()
-	request, _ := g.Check(w.Header(), httptest.NewRequest(http.MethodGet, "/", nil), nil)
-	g.Serve(w, request, func(http.ResponseWriter, *http.Request) int { return 0 })
+	g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), nil).Serve(w, func(http.ResponseWriter, *http.Request) int { return 0 })
 	expectLines(t, log, map[string]any{
 		"level": "WARN", "msg": "ratelimit: what a request has cost could not be settled",
 		"failure": "other", "error": "the store is down", "unlogged": 0,
 	})
 }
 
-func TestRefusalsAreLoggedForWhoDebugs(t *testing.T) {
+func TestDenialsAreLoggedForWhoDebugs(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/secret?token=s3cret", nil)
 	request.RemoteAddr = "203.0.113.9:1234"
 	for level, want := range map[slog.Level]int{slog.LevelDebug: 1, slog.LevelInfo: 0} {
@@ -138,7 +137,7 @@ func TestRefusalsAreLoggedForWhoDebugs(t *testing.T) {
 			Policy{Limit: core.FixedWindow(1, time.Hour).Named("hourly")},
 			Policy{Limit: core.FixedWindow(9, time.Minute), By: keyfuncs.Header("Authorization")}))
 		for range 2 {
-			g.Check(make(http.Header), request, nil)
+			g.Decide(request, nil)
 		}
 		for _, told := range []string{"203.0.113.9", "s3cret", "secret"} {
 			if strings.Contains(log.String(), told) {
@@ -151,7 +150,7 @@ func TestRefusalsAreLoggedForWhoDebugs(t *testing.T) {
 		}
 		for _, line := range got {
 			wait, _ := line["retry_after"].(float64)
-			if line["level"] != "DEBUG" || line["msg"] != "ratelimit: a request is refused" || line["degraded"] != false ||
+			if line["level"] != "DEBUG" || line["msg"] != "ratelimit: a request is denied" || line["degraded"] != false ||
 				len(line["policies"].([]any)) != 1 || line["policies"].([]any)[0] != "hourly" || wait <= 0 || wait > float64(time.Hour) {
 				t.Errorf("logged %v", line)
 			}
@@ -171,20 +170,20 @@ func TestWhatTheLogIsNotTold(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	var statuses []int
 	for _, ctx := range []context.Context{t.Context(), gone, late} {
-		_, refusal := g.Check(make(http.Header), request.WithContext(ctx), nil)
-		if refusal != nil {
-			statuses = append(statuses, refusal.Status)
+		denial := g.Decide(request.WithContext(ctx), nil).Denial
+		if denial != nil {
+			statuses = append(statuses, denial.Status)
 		}
 	}
 	if len(statuses) != 2 || statuses[0] != statusClientClosedRequest || statuses[1] != http.StatusServiceUnavailable {
-		t.Errorf("refused with %v, want a client that is gone and a deadline that comes first", statuses)
+		t.Errorf("denied with %v, want a client that is gone and a deadline that comes first", statuses)
 	}
 	if log.Len() != 0 {
 		t.Errorf("logged %s", log)
 	}
 }
 
-// Where nobody debugs, a refusal costs no allocation for the log's sake.
+// Where nobody debugs, a denial costs no allocation for the log's sake.
 func TestALogThatIsOffAllocatesNothing(t *testing.T) {
 	l, _ := logger(slog.LevelInfo)
 	log := &eventLog{logger: l}

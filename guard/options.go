@@ -14,32 +14,32 @@ type Options struct {
 	// Headers writes the limits' headers. The default is [headers.Draft].
 	Headers headers.Writer
 
-	// Refused answers a request that may not go on, in place of the problem document,
-	// whatever the reason: the Refusal tells which one. Retry-After, Cache-Control and the
+	// Denied answers a request that may not go on, in place of the problem document,
+	// whatever the reason: the Denial tells which one. Retry-After, Cache-Control and the
 	// limits' headers are set already and may be changed; [DecisionFrom] tells what was
-	// decided. The default is nil, which is [Refusal.ServeHTTP].
+	// decided. The default is nil, which is [Denial.ServeHTTP].
 	//
 	// If it neither writes nor takes the connection over, the answer is an empty one of the
-	// Refusal's Status. refusal.ServeHTTP(w, r) gives the usual answer, so that a hook can
+	// Denial's Status. denial.ServeHTTP(w, r) gives the usual answer, so that a hook can
 	// only add a header, say. The hook is asked about calls of gRPC and Connect as well,
 	// whose clients understand no other answer than the usual one; where that is anything
-	// else than the problem document, [Refusal.Native] is false.
+	// else than the problem document, [Denial.Native] is false.
 	//
 	// It is called by many goroutines at once, and not for a client that went away (499),
 	// who reads nothing.
-	Refused func(w http.ResponseWriter, r *http.Request, refusal *Refusal)
+	Denied func(w http.ResponseWriter, r *http.Request, denial *Denial)
 
-	// LimitPreflights makes CORS preflights count, and be refused, like all other
+	// LimitPreflights makes CORS preflights count, and be denied, like all other
 	// requests. The default is to do neither: a browser sends them without
-	// credentials, and reports a refusal of one as a network error. Turn it on for a
+	// credentials, and reports a denial of one as a network error. Turn it on for a
 	// limit by address, where preflights themselves cost something.
 	LimitPreflights bool
 
 	// Draining ends when the server begins to shut down, as the context of
 	// [signal.NotifyContext] does: requests that wait for their turn under a
-	// [core.Shaping] limit are then answered with 503 and give their places back, so that
-	// [http.Server.Shutdown] does not wait for a whole queue; so are those that would have
-	// to wait. Nil never ends.
+	// [core.Shaping] limit are then answered with 503 and give their slots back, and so are
+	// those that would have to wait. [http.Server.Shutdown] then does not wait for a whole
+	// queue. Nil never ends.
 	//
 	// [signal.NotifyContext]: https://pkg.go.dev/os/signal#NotifyContext
 	Draining context.Context //nolint:containedctx // it belongs to the server, not to a call
@@ -48,31 +48,34 @@ type Options struct {
 	// say it themselves. The default is FailOpen.
 	OnError ErrorMode
 
-	// OnOverload says what happens when the store was not asked, since too many calls wait
-	// for it in this process already ([core.Overloaded]), for all policies. The default is
-	// FailClosed: the store is well, and a crowd must not pass because it is one. Where another
-	// server of a cluster or ring has failed besides, the stricter of OnOverload and OnError decides.
+	// OnOverload says, for all policies, what happens when the store was not asked because
+	// too many calls wait for it in this process already ([core.Overloaded]). The default
+	// is FailClosed: the store is well, and a crowd must not pass because it is one. Where
+	// another server of a cluster or ring has failed as well, the stricter one of OnOverload
+	// and OnError decides.
 	OnOverload ErrorMode
 
 	// Replicas is how many processes share the limits, for the [Fallback] mode. The
 	// default is 1: each process keeps the whole limit by itself.
 	Replicas int
 
-	// Observe is told what was decided about each request that a policy applied
-	// to, before the request goes on or is answered. It is called on the request's
-	// goroutine, but for what is settled when the request has ended, and must not block. The
-	// default is to tell nobody. Package telemetry has
-	// what reports it to OpenTelemetry.
+	// Observe is told what was decided about each request that a policy applied to, before
+	// the request goes on or is answered. It is called on the request's goroutine, except
+	// for what is settled after the request has ended. It must not block. The default is to
+	// tell nobody. Package telemetry reports to OpenTelemetry.
 	Observe func(Event)
 
-	// Logger is told of refused requests, at level debug, and that calls could not be
-	// answered, at level warn and no more than once in ten seconds, with the number of those
-	// that it was not told, and once of mistakes that the package documentation lists. It is
-	// never told whose requests they are; but an error of a key function or a LimitFor of
-	// yours is logged as it is. The default is [slog.Default] at
+	// Logger is told of denied requests at level debug. It is told at level warn of calls
+	// that could not be answered, once in ten seconds at the most and with the number of
+	// those that were left out, and once each of the mistakes that the package
+	// documentation lists. It is never told whose requests they are, but an error of a key
+	// function or a LimitFor of yours is logged as it is. The default is [slog.Default] at
 	// the time; slog.New(slog.DiscardHandler) logs nothing.
 	Logger *slog.Logger
 }
+
+// replicas returns how many processes share the limits.
+func (o *Options) replicas() int { return max(1, o.Replicas) }
 
 // check returns the reason why options make no sense, if they do not.
 func (o *Options) check() error {
@@ -87,3 +90,40 @@ func (o *Options) check() error {
 	}
 	return nil
 }
+
+// ErrorMode says what happens to a request when the store cannot answer. Of several
+// policies of a request, one that fails closed decides; then one that denies.
+type ErrorMode int
+
+const (
+	// unsaid is the default in Options, and what they say in a Policy.
+	unsaid ErrorMode = iota
+	// FailOpen lets the request through, without limit headers: nothing is known
+	// that they could say.
+	FailOpen
+	// FailClosed answers 503 with a short Retry-After, never 429: the client has
+	// done nothing wrong.
+	FailClosed
+	// Fallback decides in this process, under its share of the limit
+	// (Options.Replicas), from what it has seen last of the key, real costs included: see
+	// [core.Fallback]. A denial is a 429 with a Retry-After; limit headers are left out.
+	// Each key takes room in a cache of this process. Where there is no room for one more,
+	// it fails closed.
+	Fallback
+)
+
+func (m ErrorMode) String() string {
+	switch m {
+	case unsaid:
+		return "unsaid"
+	case FailOpen:
+		return "FailOpen"
+	case FailClosed:
+		return "FailClosed"
+	case Fallback:
+		return "Fallback"
+	}
+	return fmt.Sprintf("ErrorMode(%d)", int(m))
+}
+
+func (m ErrorMode) known() bool { return m >= unsaid && m <= Fallback }

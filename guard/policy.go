@@ -27,10 +27,10 @@ type Policy struct {
 
 	// By says whose traffic the request is. The default is [keyfuncs.RemoteIP], the
 	// TCP peer, which is the proxy if there is one: see [keyfuncs.IP]. If requests carry
-	// a header of a proxy's, Options.Logger is warned, unless RemoteIP is given here: that
-	// says that the peer is meant. A request
-	// that has no key of the kind ([keyfuncs.ErrNoKey]) is limited by its peer's
-	// address, as [keyfuncs.Anonymous] says; any other error is answered with 500.
+	// a header of a proxy's, Options.Logger is warned, unless RemoteIP is given here, which
+	// says that the peer is meant. A request that has no key of the kind
+	// ([keyfuncs.ErrNoKey]) is limited by its peer's address, as [keyfuncs.Anonymous] says.
+	// Any other error is answered with 500.
 	By keyfuncs.Func
 
 	// Cost is how many units the request takes. The default is 1. With 0 it is let
@@ -40,16 +40,17 @@ type Policy struct {
 	// Unit is what the policy counts, for clients to read in RateLimit-Policy (qu): by
 	// default requests, and otherwise "content-bytes" or "concurrent-requests", which the
 	// draft registers, or a word of your own, such as "tokens". It changes nothing that is
-	// decided, and only [headers.Draft] and its like tell it. What is not printable ASCII
-	// panics. Of policies that are one limit, the one that comes first tells its unit.
+	// decided, and only [headers.Draft] and its like tell it. A unit that is not printable
+	// ASCII is an error of [New]. Of policies that are one limit, the first one tells its
+	// unit.
 	Unit string
 
 	// Undelayed is how many requests of a [core.Shaping] limit's queue pass without delay,
 	// as nginx's "delay=" says: the first of a burst and so many behind it pass at once, and
 	// the others are released at the limit's pace. ("nodelay" is [core.Leaky].) The default
-	// is 0, which delays all but the first; less is a mistake that panics, and so is more for
-	// a Limit that is not a [core.Shaping] one. Of such a limit that LimitFor picks it means
-	// nothing. Units count if the policy has a Cost.
+	// is 0, which delays all but the first. Less than 0 is an error of [New], and so is more
+	// for a Limit that is not a [core.Shaping] one. For such a limit that LimitFor picks it
+	// means nothing. Units count if the policy has a Cost.
 	Undelayed int
 
 	// Settle says, when a request has been served, what it has really cost; Cost is then
@@ -58,27 +59,29 @@ type Policy struct {
 	// of the request, into the window that was charged: see [core.Reservation.Settle].
 	// Less than 0 counts as 0. The default leaves what was charged.
 	//
-	// It is called exactly once when the handler has run, also when that panicked, took the
-	// connection over (then it is called when the handler returns, even if the connection
-	// lives on), streamed, or lost its client; not for requests that were refused by this
-	// middleware or let through unasked. If the handler leaves an error or a panic for
-	// others to answer, it is called when that answer begins, or at the latest when the
-	// request ends. Then it runs on another goroutine, no more than the route is known of the
-	// framework's own context, and the body is closed. A response that is not
-	// flushed leaves the server after it has been settled, one round trip later if the cost
-	// has changed. What the store has certainly not settled then is tried again in the
-	// background for two seconds: see [core.Reservation.SettleLater]. A reservation whose
-	// process dies stays paid.
+	// It is called exactly once when the handler has run, also when that has panicked,
+	// streamed, or lost its client. Where the handler has taken the connection over, it is
+	// called when the handler returns, even if the connection stays open. It is not called
+	// for requests that this middleware has denied or has let through unchecked. If the
+	// handler leaves an error or a panic for others to answer, it is called when that answer
+	// begins, or at the latest when the request ends. In the latter case it runs on another
+	// goroutine, the body is closed, and of the framework's own context only the route is
+	// known.
 	//
-	// Where two policies of a request have one limit and one key, they are one limit, which
-	// is charged once: what the dearer Cost and the dearer Settle say, and a policy without
-	// Settle says its Cost. A policy further inside, whose limit a middleware in front has
-	// charged, has its say in the same way, but gives nothing back of what that one says,
-	// and what is dearer there is charged when the request has been served. A Shadow
-	// that was met in front is charged so only if it has a Settle there.
+	// A response that is not flushed leaves the server after it has been settled, one round
+	// trip later if the cost has changed. What the store has certainly not settled by then
+	// is tried again in the background for two seconds: see [core.Reservation.SettleLater].
+	// A reservation stays charged if its process dies.
 	//
-	// Reserve at least 1: who is to pay afterwards, and has a Cost of 0, is never
-	// refused.
+	// Two policies of a request with one limit and one key are one limit, which is charged
+	// once: the greater Cost is reserved, and the greater result of Settle is charged. A
+	// policy without Settle counts with its Cost. The same holds for a policy further
+	// inside whose limit a middleware in front has charged. It gives nothing back there,
+	// and if its cost is greater, the rest is charged when the request has been served. A
+	// Shadow in front is charged the rest only if it has a Settle.
+	//
+	// Reserve at least 1: a request with a Cost of 0 is never denied, whatever it is charged
+	// afterwards.
 	Settle func(*http.Request, Served) int
 
 	// Skip exempts a request from this policy if it returns true. The default is to
@@ -86,14 +89,15 @@ type Policy struct {
 	Skip func(*http.Request) bool
 
 	// Shadow makes the policy decide and report to Options.Observe, and nothing
-	// else: it refuses nobody, appears in no header, and does not hinder the other
+	// else: it denies nobody, appears in no header, and does not hinder the other
 	// policies. Its state is its own, so that the limit starts fresh when Shadow is
 	// taken away.
 	Shadow bool
 
 	// OnError says what this policy does when the store cannot answer. The default is
-	// that of Options.OnError. Of two policies that are one limit the stricter one decides. In a cluster, whose servers fail one by one, the policies
-	// that can be decided are decided.
+	// that of Options.OnError. Of two policies that are one limit, the stricter one decides.
+	// In a cluster, whose servers fail one by one, the policies that can be decided are
+	// decided.
 	OnError ErrorMode
 }
 
@@ -106,6 +110,31 @@ func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy {
 		policy.By = keyfuncs.Join(by...)
 	}
 	return policy
+}
+
+// Layers returns two policies for one [Guard]: a limit by address, and one by what
+// user.By reads from the request, such as a user name or an API key, which the client
+// chooses. A request without such a key counts by its address there, too, as address.By
+// reads it, which is [keyfuncs.RemoteIP] by default.
+//
+// A client may choose another key for each request. A limit by that alone limits nobody,
+// and fills the store with keys. Both limits are checked in one call, and a request that
+// the limit by address denies leaves nothing behind.
+//
+// Layers panics if user.By is nil, and if address.Shadow is set: that protects nothing.
+func Layers(address, user Policy) []Policy {
+	if user.By == nil {
+		panic("ratelimit: Layers: the inner policy has no By, so it would be by address, too")
+	}
+	if address.Shadow {
+		panic("ratelimit: Layers: the limit by address is a shadow, which protects nothing")
+	}
+	by := address.By
+	if by == nil {
+		by = keyfuncs.RemoteIP
+	}
+	user.By = keyfuncs.FirstOf(user.By, by)
+	return []Policy{address, user}
 }
 
 // delays reports whether a limit makes requests wait for their turn.

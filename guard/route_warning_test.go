@@ -206,7 +206,7 @@ func TestRequestsThatNoPatternMatchesAreNoMistake(t *testing.T) {
 	log.expectNothing(t)
 }
 
-// nothing is a handler for Guard.Serve.
+// nothing is a handler for Verdict.Serve.
 func nothing(http.ResponseWriter, *http.Request) int { return 0 }
 
 // An adapter that has no router of its own to ask leaves it to the request.
@@ -216,20 +216,12 @@ func TestAPatternIsEnoughForAGuard(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/items/7", nil)
 	r.Pattern = "GET /items/{id}"
 	for range 2 * mostUntold {
-		request, refusal := g.Check(make(http.Header), r, nil)
-		if refusal != nil {
-			t.Fatalf("refused with %d", refusal.Status)
+		verdict := g.Decide(r, nil)
+		if verdict.Denial != nil {
+			t.Fatalf("denied with %d", verdict.Denial.Status)
 		}
-		g.Serve(httptest.NewRecorder(), request, nothing)
+		verdict.Serve(httptest.NewRecorder(), nothing)
 	}
-	log.expectNothing(t)
-	g.Serve(httptest.NewRecorder(), r, nothing) // which Check has not returned
-	log.expectNothing(t)
-
-	outside := httptest.NewRequest(http.MethodGet, "/items/7", nil)
-	request, _ := guard.Must(guard.New(memory(), guard.Options{}, by(keyfuncs.RemoteIP, keyfuncs.Route))).Check(make(http.Header), outside, nil)
-	request.Pattern = "GET /items/{id}"
-	g.Serve(httptest.NewRecorder(), request, nothing) // which another Guard has returned
 	log.expectNothing(t)
 }
 
@@ -257,8 +249,8 @@ func TestRoutesAreComparedOnlyForAWhile(t *testing.T) {
 	g := guard.Must(guard.New(memory(), guard.Options{}, guard.Policy{Limit: core.Leaky(100_000, core.PerSecond(1)), By: keyfuncs.Route}))
 	request := func() int {
 		asked = 0
-		if _, refusal := g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), counting{&asked}); refusal != nil {
-			t.Fatalf("refused with %d", refusal.Status)
+		if denial := g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), counting{&asked}).Denial; denial != nil {
+			t.Fatalf("denied with %d", denial.Status)
 		}
 		return asked
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/writer"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -43,8 +44,8 @@ type reservation struct {
 	stored reserved  // by the store, whose outcomes come first
 	local  reserved  // by this process, about what the store has not answered
 	asked  time.Time // when the store was
-	// demands are those of policies whose limit a limiter in front has charged.
-	demands    []demand
+	// outside are the checks that limiters in front have charged.
+	outside    []outsideCharge
 	settlement settlement
 }
 
@@ -59,9 +60,10 @@ type settlement struct {
 	stop    func() bool // it no longer waits for the end of the request
 }
 
-// reserved is a reservation, or none.
+// reserved is a reservation in one place, or none.
 type reserved struct {
-	of    *core.Reservation
+	*core.Reservation // nil: none
+
 	terms []terms // of its checks
 }
 
@@ -73,70 +75,69 @@ func (rc *requestContext) reserving() *reservation {
 	return rc.reservation
 }
 
-// demand is that of a policy whose limit a limiter in front has charged: it has a say in
-// what the request has really cost.
-type demand struct {
-	of     *requestContext // that has charged it
-	place  int             // among its own outcomes
+// outsideCharge is a check of a policy that a limiter in front has charged. The policy has a
+// say in what the request has really cost there.
+type outsideCharge struct {
+	by     *requestContext // of the limiter in front
+	index  int             // among its own outcomes
 	settle func(*http.Request, Served) int
 }
 
-// raised is what limiters further inside have raised the costs to of those who have
-// charged. The zero value is nothing.
-type raised struct {
+// leastCosts are the least costs of a limiter's outcomes, as limiters further inside want
+// them. The zero value is none.
+type leastCosts struct {
 	mu sync.Mutex // a handler that has timed out may be served still
-	// costs are the least costs of the outcomes, and when they have been settled, what
-	// they have cost. Nil is nothing raised.
+	// costs are by outcome. Once the outcomes have been settled, they are what those have
+	// cost. Nil means that nothing was asked for.
 	costs   []int
 	settled bool
 }
 
-// raise has a check that was charged cost so much at the least, and returns how much
-// has to be charged now: nothing if it is still to be settled.
-func (rc *requestContext) raise(place, cost int) (more int) {
-	own, v := rc.own(), rc.reservation
-	rc.raised.mu.Lock()
-	defer rc.raised.mu.Unlock()
-	if rc.raised.costs == nil {
-		rc.raised.costs = make([]int, len(own))
+// costAtLeast has a charged check cost so much at the least, and returns how much has to
+// be charged now: nothing if the check is still to be settled.
+func (rc *requestContext) costAtLeast(index, cost int) (more int) {
+	own, v, least := rc.own(), rc.reservation, &rc.leastCosts
+	least.mu.Lock()
+	defer least.mu.Unlock()
+	if least.costs == nil {
+		least.costs = make([]int, len(own))
 	}
-	least := &rc.raised.costs[place]
-	later := !rc.raised.settled && v != nil && v.settles() && v.holds(place, len(own))
-	charged := *least
-	if !later && !rc.raised.settled {
-		charged = max(charged, own[place].Cost)
+	later := !least.settled && v != nil && v.settles() && v.reserves(index, len(own))
+	charged := least.costs[index]
+	if !later && !least.settled {
+		charged = max(charged, own[index].Cost)
 	}
-	*least = max(*least, cost)
+	least.costs[index] = max(least.costs[index], cost)
 	if later {
 		return 0
 	}
 	return max(0, cost-charged)
 }
 
-// settledAt raises what the outcomes have really cost, and returns it.
-func (r *raised) settledAt(outcomes []Outcome) []int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i, least := range r.costs {
+// settle raises what the outcomes have really cost to the least costs, and returns it.
+func (l *leastCosts) settle(outcomes []Outcome) []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, least := range l.costs {
 		outcomes[i].Cost = max(outcomes[i].Cost, least)
 	}
 	costs := make([]int, len(outcomes))
 	for i := range outcomes {
 		costs[i] = outcomes[i].Cost
 	}
-	r.costs, r.settled = slices.Clone(costs), true
+	l.costs, l.settled = slices.Clone(costs), true
 	return costs
 }
 
-// holds reports whether one of some outcomes is that of a check which was reserved.
-func (v *reservation) holds(place, outcomes int) bool {
-	return place < len(v.stored.terms) || place >= outcomes-len(v.local.terms)
+// reserves reports whether the check of an outcome, of so many, was reserved.
+func (v *reservation) reserves(index, outcomes int) bool {
+	return index < len(v.stored.terms) || index >= outcomes-len(v.local.terms)
 }
 
 // reserves reports whether a call has to be remembered after it was answered.
-func (q *call) reserves() bool {
-	for i := range q.checks {
-		if q.terms[i].settle != nil || shapes(&q.checks[i]) {
+func (c *call) reserves() bool {
+	for i := range c.checks {
+		if c.terms[i].settle != nil || shapes(&c.checks[i]) {
 			return true
 		}
 	}
@@ -147,55 +148,55 @@ func (q *call) reserves() bool {
 func shapes(c *core.Check) bool { return !c.Shadow && delays(c.Limit) }
 
 // ask has the store decide about a call, and remembers what there may be to settle.
-func (g *Guard) ask(ctx context.Context, rc *requestContext, asked *call) ([]core.Decision, error) {
-	if !asked.reserves() {
-		decisions, err := g.limiter.AllowAll(ctx, asked.checks...)
-		g.saw(asked, decisions, err)
+func (g *Guard) ask(ctx context.Context, rc *requestContext, c *call) ([]core.Decision, error) {
+	if !c.reserves() {
+		decisions, err := g.limiter.AllowAll(ctx, c.checks...)
+		g.observe(c, decisions, err)
 		return decisions, err
 	}
-	began := time.Now()
-	of, err := g.limiter.Reserve(ctx, asked.checks...)
+	asked := time.Now()
+	stored, err := g.limiter.Reserve(ctx, c.checks...)
 	if err != nil {
 		return nil, err
 	}
-	g.saw(asked, of.Decisions(), nil)
+	g.observe(c, stored.Decisions(), nil)
 	v := rc.reserving()
-	v.stored, v.asked = reserved{of, asked.terms}, began
-	return of.Decisions(), nil
+	v.stored, v.asked = reserved{stored, c.terms}, asked
+	return stored.Decisions(), nil
 }
 
-// saw lets the fallback know what the store has decided.
-func (g *Guard) saw(asked *call, decisions []core.Decision, err error) {
+// observe lets the fallback know what the store has decided.
+func (g *Guard) observe(c *call, decisions []core.Decision, err error) {
 	if g.fallback != nil && err == nil {
-		g.fallback.Observe(asked.checks, decisions)
+		g.fallback.Observe(c.checks, decisions)
 	}
 }
 
-// sawSettled lets the fallback know what a request has really cost.
-func (g *Guard) sawSettled(v *reservation, costs []int) {
-	if g.fallback != nil && v.stored.of != nil {
-		g.fallback.ObserveSettled(v.stored.of, time.Since(v.asked), costs...)
+// observeSettled lets the fallback know what a request has really cost.
+func (g *Guard) observeSettled(v *reservation, costs []int) {
+	if g.fallback != nil && v.stored.Reservation != nil {
+		g.fallback.ObserveSettled(v.stored.Reservation, time.Since(v.asked), costs...)
 	}
 }
 
 // reserve remembers what there may be to settle of what this process has decided by
 // itself.
-func (rc *requestContext) reserve(d decided) {
-	if d.of != nil && d.reserves() {
-		rc.reserving().local = reserved{d.of, d.terms}
+func (rc *requestContext) reserve(c localCall) {
+	if c.Reservation != nil && c.reserves() {
+		rc.reserving().local = reserved{c.Reservation, c.terms}
 	}
 }
 
 // settles reports whether there is something to settle when the request has been served.
 func (rc *requestContext) settles() bool {
-	return rc.reservation != nil && (rc.reservation.settles() || len(rc.reservation.demands) > 0)
+	return rc.reservation != nil && (rc.reservation.settles() || len(rc.reservation.outside) > 0)
 }
 
 // settles reports whether a policy says what was reserved has really cost.
 func (v *reservation) settles() bool { return v.stored.settles() || v.local.settles() }
 
 func (v *reserved) settles() bool {
-	return slices.ContainsFunc(v.terms, func(a terms) bool { return a.settle != nil })
+	return slices.ContainsFunc(v.terms, func(t terms) bool { return t.settle != nil })
 }
 
 // settle settles what a request has cost, when its handler has returned or panicked. If
@@ -238,18 +239,18 @@ func (s *settlement) answered() (served Served, waited bool) {
 }
 
 // Answered tells that the response to a request begins, with its status. The writer that
-// [Guard.Serve] gives to the handler notices that by itself, so an adapter needs this only
+// [Verdict.Serve] gives to the handler notices that by itself. So an adapter needs this only
 // where a framework can answer past that writer and has a hook for it. It matters only
-// when the handler has left the answer to others, and then once. r is the request that
-// [Guard.Check] has returned. Informational responses do not count.
-func (g *Guard) Answered(r *http.Request, status int) {
-	rc, ok := r.Context().(*requestContext)
-	if !ok || rc.guard != g || rc.reservation == nil || !final(status) {
+// when the handler has left the answer to others, and then once. Informational responses do
+// not count. It may be called by many goroutines at once.
+func (v Verdict) Answered(status int) {
+	rc := v.rc
+	if rc == nil || rc.reservation == nil || !writer.Final(status) {
 		return
 	}
 	if served, waited := rc.reservation.settlement.answered(); waited {
 		served.Status, served.Unanswered = status, false
-		g.settleBy(rc, r, served)
+		rc.guard.settleBy(rc, v.Request, served)
 	}
 }
 
@@ -267,16 +268,32 @@ func (g *Guard) settleUnanswered(rc *requestContext, r *http.Request) {
 }
 
 // detached returns a request that can be looked at when it has ended. A framework uses its
-// context for another request then, so no more than the route is kept of it.
+// own context for another request then, so only the route is kept of what the adapter knew.
 func detached(r *http.Request) *http.Request {
-	return r.WithContext(keyfuncs.WithMatched(r.Context(), onlyRoute(routeOf(r))))
+	return r.WithContext(&endedContext{Context: r.Context(), route: endedRoute(routeOf(r))}) //nolint:contextcheck // it is made of the request's
 }
 
-// onlyRoute is what is known of the route of a request that has ended.
-type onlyRoute string
+// endedContext is the context of a request that has ended.
+type endedContext struct {
+	context.Context //nolint:containedctx // it is one
 
-func (o onlyRoute) Route() string         { return string(o) }
-func (onlyRoute) PathValue(string) string { return "" }
+	route endedRoute
+}
+
+// Value hides what the adapter has told of the framework.
+func (c *endedContext) Value(key any) any {
+	switch key.(type) {
+	case keyfuncs.MatchedKey, frameworkKey:
+		return c.route
+	}
+	return c.Context.Value(key)
+}
+
+// endedRoute is what is known of the route of a request that has ended.
+type endedRoute string
+
+func (r endedRoute) Route() string         { return string(r) }
+func (endedRoute) PathValue(string) string { return "" }
 
 // settleBy settles what a request has cost, by what the policies' Settle functions say. It
 // is one call to the store for all policies, and none if they have reserved what is
@@ -284,8 +301,8 @@ func (onlyRoute) PathValue(string) string { return "" }
 func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) {
 	v := rc.reservation
 	ctx := context.WithoutCancel(r.Context())
-	for _, d := range v.demands {
-		g.settleOutside(ctx, r, d, served)
+	for _, charge := range v.outside {
+		g.settleOutside(ctx, r, charge, served)
 	}
 	if !v.settles() {
 		return
@@ -294,7 +311,7 @@ func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) {
 	costs := rc.realCosts(r, outcomes, served)
 	stored, local := costs[:len(v.stored.terms)], costs[len(costs)-len(v.local.terms):]
 	start := time.Now()
-	g.sawSettled(v, stored)
+	g.observeSettled(v, stored)
 	err := errors.Join(v.stored.settle(ctx, stored), v.local.settle(ctx, local))
 	g.report(&Event{ //nolint:contextcheck // the request has it
 		Request: r, Outcomes: outcomes, Reserved: rc.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
@@ -305,14 +322,14 @@ func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) {
 // the outcomes, too.
 func (rc *requestContext) realCosts(r *http.Request, outcomes []Outcome, served Served) []int {
 	v := rc.reservation
-	v.stored.settled(r, outcomes[:len(v.stored.terms)], served)
-	v.local.settled(r, outcomes[len(outcomes)-len(v.local.terms):], served)
-	return rc.raised.settledAt(outcomes)
+	v.stored.realCosts(r, outcomes[:len(v.stored.terms)], served)
+	v.local.realCosts(r, outcomes[len(outcomes)-len(v.local.terms):], served)
+	return rc.leastCosts.settle(outcomes)
 }
 
-// settled writes what the checks have really cost, as their policies say, into their
+// realCosts writes what the checks have really cost, as their policies say, into their
 // outcomes.
-func (v *reserved) settled(r *http.Request, outcomes []Outcome, served Served) {
+func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served) {
 	for i := range v.terms {
 		o, settle := &outcomes[i], v.terms[i].settle
 		if settle != nil && o.Decision.Allowed {
@@ -323,28 +340,28 @@ func (v *reserved) settled(r *http.Request, outcomes []Outcome, served Served) {
 }
 
 func (v *reserved) settle(ctx context.Context, costs []int) error {
-	if v.of == nil {
+	if v.Reservation == nil {
 		return nil
 	}
-	err := v.of.Settle(ctx, costs...)
-	if err != nil && v.of.SettleLater(costs...) == nil {
+	err := v.Settle(ctx, costs...)
+	if err != nil && v.SettleLater(costs...) == nil {
 		return fmt.Errorf("ratelimit: what was not settled is tried again: %w", err)
 	}
 	return err
 }
 
 // settleOutside has a limiter in front settle what it has charged, as a policy of this
-// one demands. If that is still to be settled, the one in front tells of it.
-func (g *Guard) settleOutside(ctx context.Context, r *http.Request, d demand, served Served) {
-	reserved := d.of.own()[d.place : d.place+1]
+// one says. If that is still to be settled, the limiter in front tells of it.
+func (g *Guard) settleOutside(ctx context.Context, r *http.Request, c outsideCharge, served Served) {
+	reserved := c.by.own()[c.index : c.index+1]
 	charged := reserved[0]
-	charged.Cost = max(0, d.settle(r, served))
-	more := d.of.raise(d.place, charged.Cost)
+	charged.Cost = max(0, c.settle(r, served))
+	more := c.by.costAtLeast(c.index, charged.Cost)
 	if more == 0 || charged.Shadow {
 		return
 	}
 	start := time.Now()
-	err := d.of.guard.charge(ctx, &charged, more)
+	err := c.by.guard.charge(ctx, &charged, more)
 	g.report(&Event{ //nolint:contextcheck // the request has it
 		Request: r, Outcomes: []Outcome{charged}, Reserved: reserved,
 		Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),

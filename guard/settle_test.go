@@ -48,32 +48,32 @@ func settlingGuard(options guard.Options) (*guard.Guard, chan guard.Served) {
 	})), settled
 }
 
-// checked returns a request that a guard has let through.
-func checked(t *testing.T, g *guard.Guard, ctx context.Context) *http.Request { //nolint:revive // the test comes first
+// admitted returns the verdict about a request that a guard has let through.
+func admitted(t *testing.T, g *guard.Guard, ctx context.Context) guard.Verdict { //nolint:revive // the test comes first
 	t.Helper()
-	r, refusal := g.Check(make(http.Header), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), nil)
-	if refusal != nil {
-		t.Fatalf("refused with %d", refusal.Status)
+	verdict := g.Decide(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), nil)
+	if verdict.Denial != nil {
+		t.Fatalf("denied with %d", verdict.Denial.Status)
 	}
-	return r
+	return verdict
 }
 
 func TestASettledRequestIsNotWaitedForAnyLonger(t *testing.T) {
 	g, settled := settlingGuard(guard.Options{})
 	ended, end := context.WithCancel(t.Context())
 	ctx := &watchedContext{Context: ended}
-	r := checked(t, g, ctx)
-	g.Answered(r, http.StatusTeapot) // the handler has not run
-	g.Serve(httptest.NewRecorder(), r, func(http.ResponseWriter, *http.Request) int {
-		g.Answered(r, http.StatusTeapot) // nor left anything to be answered
+	verdict := admitted(t, g, ctx)
+	verdict.Answered(http.StatusTeapot) // the handler has not run
+	verdict.Serve(httptest.NewRecorder(), func(http.ResponseWriter, *http.Request) int {
+		verdict.Answered(http.StatusTeapot) // nor left anything to be answered
 		return http.StatusUnauthorized
 	})
 	if ctx.waiting != 1 || len(settled) != 0 {
 		t.Fatalf("%d wait for the end of the request, and %d are settled, want 1 and 0", ctx.waiting, len(settled))
 	}
-	g.Answered(r, http.StatusEarlyHints) // which is no answer
-	g.Answered(r, http.StatusForbidden)
-	g.Answered(r, http.StatusTeapot)
+	verdict.Answered(http.StatusEarlyHints) // which is no answer
+	verdict.Answered(http.StatusForbidden)
+	verdict.Answered(http.StatusTeapot)
 	end()
 	if ctx.waiting != 0 || len(settled) != 1 {
 		t.Errorf("%d wait for the end of the request, and %d are settled, want 0 and 1", ctx.waiting, len(settled))
@@ -100,12 +100,12 @@ func TestARequestIsSettledOnceByManyAtATime(t *testing.T) {
 			},
 		}))
 		ctx, end := context.WithCancel(t.Context())
-		r := checked(t, g, ctx)
-		g.Serve(httptest.NewRecorder(), r, func(http.ResponseWriter, *http.Request) int { return http.StatusUnauthorized })
+		verdict := admitted(t, g, ctx)
+		verdict.Serve(httptest.NewRecorder(), func(http.ResponseWriter, *http.Request) int { return http.StatusUnauthorized })
 		var all sync.WaitGroup
 		all.Go(end)
 		for range 3 {
-			all.Go(func() { g.Answered(r, http.StatusForbidden) })
+			all.Go(func() { verdict.Answered(http.StatusForbidden) })
 		}
 		all.Wait()
 	}
@@ -157,7 +157,7 @@ func TestASettlementThatWasNotSentIsTriedAgain(t *testing.T) {
 			Settle: func(*http.Request, guard.Served) int { return 1 },
 		}))
 		start := time.Now()
-		g.Serve(httptest.NewRecorder(), checked(t, g, t.Context()), func(http.ResponseWriter, *http.Request) int { return 0 })
+		admitted(t, g, t.Context()).Serve(httptest.NewRecorder(), func(http.ResponseWriter, *http.Request) int { return 0 })
 		if took := time.Since(start); took > 0 {
 			t.Errorf("the request was held for %v", took)
 		}
@@ -175,8 +175,8 @@ func TestASettlementThatWasNotSentIsTriedAgain(t *testing.T) {
 func TestARequestThatHasEndedIsSettledAtOnce(t *testing.T) {
 	g, settled := settlingGuard(guard.Options{})
 	ctx, end := context.WithCancel(t.Context())
-	r := checked(t, g, ctx)
-	g.Serve(httptest.NewRecorder(), r, func(http.ResponseWriter, *http.Request) int {
+	verdict := admitted(t, g, ctx)
+	verdict.Serve(httptest.NewRecorder(), func(http.ResponseWriter, *http.Request) int {
 		end()
 		return http.StatusUnauthorized
 	})
@@ -196,7 +196,7 @@ func TestASettleThatPanicsWhenTheRequestHasEndedIsLogged(t *testing.T) {
 		Settle: func(*http.Request, guard.Served) int { panic("on purpose") },
 	}))
 	ctx, end := context.WithCancel(t.Context())
-	g.Serve(httptest.NewRecorder(), checked(t, g, ctx), func(http.ResponseWriter, *http.Request) int { return http.StatusUnauthorized })
+	admitted(t, g, ctx).Serve(httptest.NewRecorder(), func(http.ResponseWriter, *http.Request) int { return http.StatusUnauthorized })
 	end()
 	if got := <-logged; !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "on purpose") {
 		t.Errorf("logged %q, want the panic", got)

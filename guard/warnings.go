@@ -43,7 +43,7 @@ func (p *placement) keysRead(rc *requestContext, r *http.Request) {
 // only since the key functions asked for it, that is a mistake.
 func (g *Guard) returned(rc *requestContext, r *http.Request) {
 	if rc.routeAsked.asked {
-		g.place.route.returned(g.place.logger, rc, r)
+		g.placement.route.returned(g.placement.logger, rc, r)
 	}
 }
 

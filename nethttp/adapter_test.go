@@ -26,6 +26,7 @@ func TestAdapter(t *testing.T) {
 		SlidingWindow: ratelimit.SlidingWindow,
 		SlidingLog:    ratelimit.SlidingLog,
 		Layered:       ratelimit.Layered,
+		Use:           ratelimit.Use,
 		MergeUpstream: ratelimit.MergeUpstream,
 		User:          keyfuncs.UserValue(func(r *http.Request) any { return r.Context().Value(userKey{}) }),
 		CatchAll:      "/files/{rest...}",

@@ -23,5 +23,5 @@ func ExampleCompare() {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	}
 	fmt.Println(comparison.Counts())
-	// Output: both allow 2, only the enforced refuses 0, only the candidate refuses 2, both refuse 1
+	// Output: both allow 2, only the enforced denies 0, only the candidate denies 2, both deny 1
 }

@@ -71,7 +71,7 @@ func ExampleSlidingLog() {
 	// /login 200
 }
 
-// Two policies are one question, in one round trip: a request passes if both
+// Two policies are one call, in one round trip: a request passes if both
 // allow it, and only then is it charged.
 func ExampleNew() {
 	limiter, err := core.Open("memory:")
@@ -94,21 +94,21 @@ func ExampleNew() {
 	// RateLimit-Policy: "client";q=1;w=1;weir-burst=10, "everyone";q=1000;w=3600
 }
 
-// A service with a format of its own for errors answers refusals in it, too.
-func ExampleOptions_refused() {
+// A service with a format of its own for errors answers denials in it, too.
+func ExampleOptions_denied() {
 	limiter, err := core.Open("memory:")
 	if err != nil {
 		log.Fatal(err)
 	}
 	limit := ratelimit.New(limiter, ratelimit.Options{
-		Refused: func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
-			if !refusal.Native(r) { // a remote procedure call, or a client that prefers plain text
-				refusal.ServeHTTP(w, r)
+		Denied: func(w http.ResponseWriter, r *http.Request, denial *ratelimit.Denial) {
+			if !denial.Native(r) { // a remote procedure call, or a client that prefers plain text
+				denial.ServeHTTP(w, r)
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(refusal.Status)
-			fmt.Fprintf(w, `{"error": %q, "limits": %q}`, http.StatusText(refusal.Status), refusal.ViolatedPolicies)
+			w.WriteHeader(denial.Status)
+			fmt.Fprintf(w, `{"error": %q, "limits": %q}`, http.StatusText(denial.Status), denial.ViolatedPolicies)
 		},
 	}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Minute).Named("per-minute")})
 	handler := limit(http.HandlerFunc(item))

@@ -26,8 +26,8 @@ func Leaky(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) 
 }
 
 // Shaping returns a middleware with a [core.Shaping] limit: requests are held
-// and released at an even pace, and refused when capacity of them are waiting or
-// being served. A client that goes away while it waits frees its place: those behind it
+// and released at an even pace, and denied when capacity of them are waiting or
+// being served. A client that goes away while it waits frees its slot: those behind it
 // on this server move up. See [core.Reservation.Wait], [Policy] for Undelayed and
 // [Options] for Draining.
 func Shaping(l *core.Limiter, capacity int, drain core.Rate, by ...keyfuncs.Func) Middleware {

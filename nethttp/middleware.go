@@ -23,9 +23,18 @@ type Middleware = func(http.Handler) http.Handler
 // request that came in has the Pattern that was found inside, for whoever counts by route
 // outside. Path values cannot be handed out in the same way.
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
-	g := guard.Must(guard.New(l, options, policies...))
+	return Use(guard.Must(guard.NewHandle(l, options, policies...)))
+}
+
+// Use returns the middleware of a [Handle], whose limits can be changed while the server
+// runs: see [Handle.Swap]. Each request has one [guard.Guard] from its beginning to its
+// settlement. It panics if the handle is nil.
+func Use(handle *Handle) Middleware {
+	if handle == nil {
+		panic("ratelimit: Use: the handle is nil")
+	}
 	return func(next http.Handler) http.Handler {
-		h := &limited{guard: g, next: next}
+		h := &limited{handle: handle, next: next}
 		if mux, ok := next.(patterns); ok {
 			h.mux = mux
 			return &limitedMux{h}
@@ -36,18 +45,19 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 
 // limited is a handler with a limiter in front.
 type limited struct {
-	guard *guard.Guard
-	next  http.Handler
-	mux   patterns // what next knows of patterns, or nil
+	handle *Handle
+	next   http.Handler
+	mux    patterns // what next knows of patterns, or nil
 }
 
 func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	request, refusal := h.guard.Check(w.Header(), r, matchedBy(h.mux, r))
-	if refusal != nil {
-		refusal.ServeHTTP(w, request)
+	verdict := h.handle.Decide(r, matchedBy(h.mux, r))
+	verdict.WriteHeader(w.Header())
+	if verdict.Denial != nil {
+		verdict.Denial.ServeHTTP(w, verdict.Request)
 		return
 	}
-	h.guard.Serve(w, request, h.serve)
+	verdict.Serve(w, h.serve)
 }
 
 func (h *limited) serve(w http.ResponseWriter, r *http.Request) (unanswered int) {

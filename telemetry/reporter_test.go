@@ -267,7 +267,7 @@ func TestPoliciesAreBounded(t *testing.T) {
 	for i := range 50 {
 		group.Go(func() {
 			for range 4 {
-				g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, fmt.Sprint("/?tenant=", i), nil), nil)
+				g.Decide(httptest.NewRequest(http.MethodGet, fmt.Sprint("/?tenant=", i), nil), nil)
 			}
 		})
 	}
@@ -327,7 +327,7 @@ func TestWaitingInAQueueIsReported(t *testing.T) {
 		g := guard.Must(guard.New(core.New(core.NewMemory()), guard.Options{Observe: reporter.Observe},
 			guard.Policy{Limit: core.Shaping(5, core.Per(1, 2*time.Second)).Named("queue")}))
 		for range 2 {
-			g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil)
+			g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), nil)
 		}
 		want := []string{"ratelimit.algorithm=shaping,ratelimit.outcome=allowed,ratelimit.policy=queue: count 1 sum 2 in [≤2.5]"}
 		if got := meter.points(t, "ratelimit.wait.duration"); !slices.Equal(got, want) {
@@ -376,7 +376,7 @@ func TestTheGlobalProvidersAreTheDefault(t *testing.T) {
 	g := guard.Must(guard.New(core.New(core.NewMemory()), guard.Options{Observe: reporter.Observe},
 		guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hourly")}))
 	ctx, span := tracers.Tracer("server").Start(t.Context(), "GET /")
-	g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), nil)
+	g.Decide(httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), nil)
 	span.End()
 	if got := (meter{reader}).points(t, "ratelimit.check.duration"); len(got) != 1 || !strings.HasPrefix(got[0], "ratelimit.outcome=allowed: count 1 ") {
 		t.Errorf("the global MeterProvider was told %q, want one check", got)
@@ -391,7 +391,7 @@ func TestWithoutAnSDKNothingHappens(t *testing.T) {
 	reporter := telemetry.New(telemetry.Options{})
 	g := guard.Must(guard.New(core.New(silent{}), guard.Options{Observe: reporter.Observe},
 		guard.Policy{Limit: core.FixedWindow(1, time.Hour)}))
-	if _, refusal := g.Check(make(http.Header), httptest.NewRequest(http.MethodGet, "/", nil), nil); refusal != nil {
-		t.Errorf("refused with %d, want to fail open", refusal.Status)
+	if denial := g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), nil).Denial; denial != nil {
+		t.Errorf("denied with %d, want to fail open", denial.Status)
 	}
 }

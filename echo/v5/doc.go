@@ -10,11 +10,11 @@
 // body, route and key for the same request. Package guard is the engine of both: its
 // documentation says which limits are one, what the log warns of, and what the client gets.
 //
-// A refused request is returned as a [ProblemError] that echo's error handler renders
+// A denied request is returned as a [ProblemError] that echo's error handler renders
 // as the problem document, as it renders other errors: indented where echo indents, and as
 // JSON whatever the client prefers. An error handler of your own finds it by [errors.As].
 // Only where nothing but the usual answer is understood (gRPC and Connect), or
-// Options.Refused answers, the middleware has written the answer, and returns nil.
+// Options.Denied answers, the middleware has written the answer, and returns nil.
 //
 // echo's own RealIP is not used, unless it is asked for by [ClientIP]. Name the
 // proxies to [keyfuncs.IP] instead.

@@ -19,18 +19,29 @@ type Middleware = echo.MiddlewareFunc
 // Limits with the same numbers, the same key and no name are one limit, whichever
 // middlewares they are given to: see [core.Limit.Named].
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
-	g := guard.Must(guard.New(l, options, policies...))
+	return Use(guard.Must(guard.NewHandle(l, options, policies...)))
+}
+
+// Use returns the middleware of a [Handle], whose limits can be changed while the server
+// runs: see [Handle.Swap]. Each request has one [guard.Guard] from its beginning to its
+// settlement. It panics if the handle is nil.
+func Use(handle *Handle) Middleware {
+	if handle == nil {
+		panic("ratelimit: Use: the handle is nil")
+	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
-			request, refusal := g.Check(c.Response().Header(), c.Request(), matched{c})
-			c.SetRequest(request)
+			verdict := handle.Decide(c.Request(), matched{c})
+			verdict.WriteHeader(c.Response().Header())
+			c.SetRequest(verdict.Request)
+			denial := verdict.Denial
 			switch {
-			case refusal == nil:
-				return serve(c, g, request, next)
-			case refusal.Returnable(request):
-				return refused(c, refusal.Problem())
+			case denial == nil:
+				return serve(c, verdict, next)
+			case denial.Returnable(verdict.Request):
+				return denied(c, denial.Problem())
 			default:
-				refusal.ServeHTTP(c.Response(), request)
+				denial.ServeHTTP(c.Response(), verdict.Request)
 				return nil
 			}
 		}
@@ -40,21 +51,21 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 // serve runs a handler. An error that it returns is answered further out, which the writer
 // notices that the handler is given, or, where an outer middleware has put its own writer
 // back, echo's response.
-func serve(c *echo.Context, g *guard.Guard, request *http.Request, next echo.HandlerFunc) (err error) {
+func serve(c *echo.Context, verdict guard.Verdict, next echo.HandlerFunc) (err error) {
 	response, unwrapErr := echo.UnwrapResponse(c.Response())
 	if unwrapErr != nil { // something else has been put in its place
-		g.Serve(c.Response(), request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+		verdict.Serve(c.Response(), func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
 			c.SetResponse(w)
 			err = next(c)
 			return statusOf(err)
 		})
 		return err
 	}
-	g.Serve(response.ResponseWriter, request, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+	verdict.Serve(response.ResponseWriter, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
 		response.ResponseWriter = w
 		defer func() {
 			if !response.Committed {
-				response.Before(func() { g.Answered(request, response.Status) })
+				response.Before(func() { verdict.Answered(response.Status) })
 			}
 		}()
 		err = next(c)

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/ratelimit/echo/internal/routed"
 )
 
-// ProblemError is the error that the middleware returns for a refused request.
+// ProblemError is the error that the middleware returns for a denied request.
 // echo's error handler renders it as the problem document; one of your own finds it
 // by [errors.As].
 type ProblemError struct {
@@ -20,9 +20,9 @@ type ProblemError struct {
 	rendered atomic.Bool // as JSON
 }
 
-// refused returns the error of a refused request. Where that is rendered as it is, the
+// denied returns the error of a denied request. Where that is rendered as it is, the
 // response has the media type of a problem.
-func refused(c *echo.Context, problem Problem) error {
+func denied(c *echo.Context, problem Problem) error {
 	err := &ProblemError{Problem: problem}
 	response, unwrapErr := echo.UnwrapResponse(c.Response())
 	if unwrapErr != nil { // something else has been put in its place, which tells of nothing

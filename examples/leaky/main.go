@@ -52,7 +52,7 @@ func main() {
 }
 
 func newHandler(limiter *core.Limiter) http.Handler {
-	limit := ratelimit.New(limiter, ratelimit.Options{Headers: headers.RateLimitedFor, Refused: rateLimited},
+	limit := ratelimit.New(limiter, ratelimit.Options{Headers: headers.RateLimitedFor, Denied: rateLimited},
 		ratelimit.PolicyFor(core.Leaky(10, core.Per(10, 10*time.Second))))
 	mux := http.NewServeMux()
 	mux.Handle("GET /api", limit(http.HandlerFunc(api)))
@@ -63,14 +63,12 @@ func api(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "Hello\n")
 }
 
-// rateLimited answers a denied request. What is no denial, such as a Redis that is down where
-// the policy fails closed, gets the usual answer.
-func rateLimited(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
-	if refusal.Status != http.StatusTooManyRequests {
-		refusal.ServeHTTP(w, r)
+func rateLimited(w http.ResponseWriter, r *http.Request, denial *ratelimit.Denial) {
+	if denial.Status != http.StatusTooManyRequests {
+		denial.ServeHTTP(w, r)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(refusal.Status)
+	w.WriteHeader(denial.Status)
 	io.WriteString(w, "Rate limited\n")
 }

@@ -22,6 +22,7 @@ type Adapter[M any] struct {
 	Leaky, Shaping, TokenBucket, GCRA      meter[M]
 	FixedWindow, SlidingWindow, SlidingLog window[M]
 	Layered                                func(*core.Limiter, guard.Options, guard.Policy, guard.Policy) M
+	Use                                    func(*guard.Handle) M
 	MergeUpstream                          func(http.Handler) http.Handler
 
 	// ClientIP is the package's function of that name, by what the framework takes for
@@ -33,6 +34,9 @@ type Adapter[M any] struct {
 
 	// User is the key of Site.User.
 	User keyfuncs.Func
+
+	// UserValue finds Site.User by the package's With, or is nil if the package has none.
+	UserValue func(*http.Request) any
 
 	// CatchAll is the route of paths below /files/, as the framework's own syntax
 	// allows it to be written.
@@ -46,7 +50,7 @@ type Adapter[M any] struct {
 	// Answered says what the limiter can see of the answers that others give.
 	Answered Answered
 
-	// AlwaysDocument says that the framework's error handler answers refusals, which
+	// AlwaysDocument says that the framework's error handler answers denials, which
 	// always gives the problem document, never plain text.
 	AlwaysDocument bool
 }
@@ -107,14 +111,17 @@ type suite struct {
 	meters   map[string]func(*core.Limiter, int, core.Rate, ...keyfuncs.Func) middleware
 	windows  map[string]func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) middleware
 	layered  func(*core.Limiter, guard.Options, guard.Policy, guard.Policy) middleware
+	use      func(*guard.Handle) middleware
 	merge    func(http.Handler) http.Handler
 	clientIP func(...keyfuncs.Trust) keyfuncs.Func
 	differs  map[string]string
 	user     keyfuncs.Func
-	catchAll string
-	serve    func(site) http.Handler
-	play     func(scene) http.Handler
-	answered Answered
+	// userValue is Adapter.UserValue.
+	userValue func(*http.Request) any
+	catchAll  string
+	serve     func(site) http.Handler
+	play      func(scene) http.Handler
+	answered  Answered
 	// alwaysDocument is Adapter.AlwaysDocument.
 	alwaysDocument bool
 }
@@ -139,11 +146,13 @@ func Run[M any](t *testing.T, adapter Adapter[M]) {
 		layered: func(l *core.Limiter, o guard.Options, address, user guard.Policy) middleware {
 			return adapter.Layered(l, o, address, user)
 		},
-		merge:    adapter.MergeUpstream,
-		clientIP: adapter.ClientIP,
-		differs:  adapter.ClientIPDiffers,
-		user:     adapter.User,
-		catchAll: adapter.CatchAll,
+		use:       func(h *guard.Handle) middleware { return adapter.Use(h) },
+		merge:     adapter.MergeUpstream,
+		clientIP:  adapter.ClientIP,
+		differs:   adapter.ClientIPDiffers,
+		user:      adapter.User,
+		userValue: adapter.UserValue,
+		catchAll:  adapter.CatchAll,
 		serve: func(of site) http.Handler {
 			return adapter.Serve(Site[M]{
 				Before:  of.before,

@@ -12,12 +12,12 @@ import (
 )
 
 var admissionCases = []testCase{
-	{"ten are served with less and less remaining, and the eleventh is refused until the next drip", testEleventh},
+	{"ten are served with less and less remaining, and the eleventh is denied until the next drip", testEleventh},
 	{"each short form makes the limit it is named after, by address or by what it is told", testShortForms},
 	{"the handler can read what was decided", testDecisionFrom},
-	{"a HEAD is charged as a GET, and its refusal has the same header and no body", testHead},
-	{"a preflight is neither charged nor refused", testPreflight},
-	{"a preflight is charged and refused where that is asked for", testPreflightLimited},
+	{"a HEAD is charged as a GET, and its denial has the same header and no body", testHead},
+	{"a preflight is neither charged nor denied", testPreflight},
+	{"a preflight is charged and denied where that is asked for", testPreflightLimited},
 	{"an OPTIONS that is no preflight is charged", testOptions},
 }
 
@@ -29,7 +29,7 @@ func testEleventh(t *testing.T, s *suite) {
 	f.expectAsked(12)
 }
 
-// expectEleventh wants a fresh limit of ten to serve ten requests, to refuse the
+// expectEleventh wants a fresh limit of ten to serve ten requests, to deny the
 // eleventh, and to serve one more after a second.
 func expectEleventh(t *testing.T, h http.Handler, c *clock) {
 	t.Helper()
@@ -89,7 +89,7 @@ func testShortForms(t *testing.T, s *suite) {
 			expect(t, "by address", get(f.around(build())), answer)
 			expect(t, "by functions", get(f.around(build(keyfuncs.Global, keyfuncs.Method))), answer)
 			for i, key := range []string{"ip:203.0.113.9", "global|method:GET"} {
-				if got, want := f.store.questions[i], (core.Check{Key: key, Limit: want.limit, Cost: 1}); len(got) != 1 || got[0] != want {
+				if got, want := f.store.calls[i], (core.Check{Key: key, Limit: want.limit, Cost: 1}); len(got) != 1 || got[0] != want {
 					t.Errorf("asked %+v, want %+v", got, want)
 				}
 			}
@@ -122,9 +122,9 @@ func testHead(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.around(f.limited(guard.Policy{Limit: one()}))
 	expectStatus(t, "HEAD", h, ask(http.MethodHead, "/items/7"), http.StatusOK)
-	refusal := get(h)
+	denial := get(h)
 	bodyless := send(h, ask(http.MethodHead, "/items/7"))
-	expect(t, "a refused HEAD", bodyless, `
+	expect(t, "a denied HEAD", bodyless, `
 429
 Cache-Control: no-store
 Content-Type: application/problem+json
@@ -133,10 +133,10 @@ Ratelimit-Policy: "one";q=1;w=60
 Retry-After: 60
 
 `)
-	expect(t, "a refused GET", refusal, bodyless+quotaExceeded+`["one"]}
+	expect(t, "a denied GET", denial, bodyless+quotaExceeded+`["one"]}
 `)
 	plain := send(h, ask(http.MethodHead, "/items/7", "Accept: text/plain"))
-	expect(t, "a refused HEAD for text", plain, s.inWords(`
+	expect(t, "a denied HEAD for text", plain, s.inWords(`
 429
 Cache-Control: no-store
 Content-Type: text/plain; charset=utf-8

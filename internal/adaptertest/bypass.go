@@ -67,9 +67,9 @@ func testBypass(t *testing.T, s *suite) {
 			f := s.fixture(t)
 			h := f.around(f.limited(guard.Policy{Limit: one(), By: row.by}))
 			for i, r := range row.requests {
-				refused := answer(h, r).StatusCode == http.StatusTooManyRequests
-				if refused != (i > 0) {
-					t.Errorf("request %d, %s %s of %s: refused is %v, key %q", i+1, r.Method, r.URL, r.RemoteAddr, refused, f.events[len(f.events)-1].Outcomes[0].Key)
+				denied := answer(h, r).StatusCode == http.StatusTooManyRequests
+				if denied != (i > 0) {
+					t.Errorf("request %d, %s %s of %s: denied is %v, key %q", i+1, r.Method, r.URL, r.RemoteAddr, denied, f.events[len(f.events)-1].Outcomes[0].Key)
 				}
 			}
 		})

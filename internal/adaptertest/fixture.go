@@ -25,19 +25,19 @@ func newClock() *clock {
 func (c *clock) now() time.Time          { return time.UnixMicro(c.microseconds.Load()) }
 func (c *clock) advance(d time.Duration) { c.microseconds.Add(d.Microseconds()) }
 
-// store remembers the questions it was asked, and answers them from memory or,
+// store remembers the calls it was asked, and answers them from memory or,
 // where it has one, with an error.
 type store struct {
 	core.Store
 
-	failure   error
-	questions [][]core.Check
-	settled   [][]int // what each call to settle was told, by check
+	failure error
+	calls   [][]core.Check
+	settled [][]int // what each call to settle was told, by check
 }
 
 func (s *store) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
 	if slices.ContainsFunc(calls[0].Checks, func(c core.Check) bool { return c.Mode != core.Condition }) { // it is no Peek
-		s.questions = append(s.questions, slices.Clone(calls[0].Checks))
+		s.calls = append(s.calls, slices.Clone(calls[0].Checks))
 	}
 	if s.failure != nil {
 		return 0, s.failure
@@ -98,11 +98,11 @@ func (f *fixture) expectRan(want int) {
 	}
 }
 
-// expectAsked wants the store to have been asked so many questions.
+// expectAsked wants the store to have been asked so many calls.
 func (f *fixture) expectAsked(want int) {
 	f.t.Helper()
-	if got := len(f.store.questions); got != want {
-		f.t.Errorf("the store was asked %d questions, want %d: %v", got, want, f.store.questions)
+	if got := len(f.store.calls); got != want {
+		f.t.Errorf("the store was asked %d calls, want %d: %v", got, want, f.store.calls)
 	}
 }
 

@@ -20,35 +20,35 @@ import (
 )
 
 var hookCases = []testCase{
-	{"Refused answers in place of the problem", testHook},
-	{"Refused that writes nothing answers with the bare status", testHookSilent},
-	{"Refused is told what every refusal is about", testHookFacts},
-	{"Refused is told that no wait can help", testHookNever},
-	{"Refused can give the usual answer", testHookUsual},
-	{"Refused answers calls of gRPC, too", testHookGRPC},
-	{"Refused is not called for a client that went away", testHookGone},
-	{"Refused may take the connection over", testHookHijack},
+	{"Denied answers in place of the problem", testHook},
+	{"Denied that writes nothing answers with the bare status", testHookSilent},
+	{"Denied is told what every denial is about", testHookFacts},
+	{"Denied is told that no wait can help", testHookNever},
+	{"Denied can give the usual answer", testHookUsual},
+	{"Denied answers calls of gRPC, too", testHookGRPC},
+	{"Denied is not called for a client that went away", testHookGone},
+	{"Denied may take the connection over", testHookHijack},
 }
 
-// hook is Options.Refused.
-type hook = func(http.ResponseWriter, *http.Request, *guard.Refusal)
+// hook is Options.Denied.
+type hook = func(http.ResponseWriter, *http.Request, *guard.Denial)
 
-func silent(http.ResponseWriter, *http.Request, *guard.Refusal) {}
+func silent(http.ResponseWriter, *http.Request, *guard.Denial) {}
 
 // hooked are the options of a fixture with a hook, that fail closed.
 func (f *fixture) hooked(h hook) guard.Options {
 	options := f.options()
-	options.Refused, options.OnError = h, guard.FailClosed
+	options.Denied, options.OnError = h, guard.FailClosed
 	return options
 }
 
 func testHook(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	options := f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *guard.Refusal) {
+	options := f.hooked(func(w http.ResponseWriter, r *http.Request, denial *guard.Denial) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set("Retry-After", "99")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = fmt.Fprintf(w, "<p>%s %q</p>", guard.DecisionFrom(r.Context())[0].Policy, refusal.ViolatedPolicies)
+		_, _ = fmt.Fprintf(w, "<p>%s %q</p>", guard.DecisionFrom(r.Context())[0].Policy, denial.ViolatedPolicies)
 	})
 	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 	expectStatus(t, "the first", h, ask(http.MethodGet, "/"), http.StatusOK)
@@ -69,7 +69,7 @@ Retry-After: 99
 func testHookSilent(t *testing.T, s *suite) {
 	for name, h := range map[string]hook{
 		"nothing": silent,
-		"a header": func(w http.ResponseWriter, _ *http.Request, _ *guard.Refusal) {
+		"a header": func(w http.ResponseWriter, _ *http.Request, _ *guard.Denial) {
 			w.Header().Set("X-Reason", "greed")
 		},
 	} {
@@ -97,9 +97,9 @@ Retry-After: 60
 // errUnreadable is an error of a key function.
 var errUnreadable = errors.New("unreadable")
 
-// refusals has a site refuse a request in each way, and calls check with what the hook was
+// denials has a site deny a request in each way, and calls check with what the hook was
 // told and what the client was answered.
-func (s *suite) refusals(t *testing.T, h hook, check func(want int, told *guard.Refusal, answered *http.Response)) {
+func (s *suite) denials(t *testing.T, h hook, check func(want int, told *guard.Denial, answered *http.Response)) {
 	t.Helper()
 	for want, policy := range map[int]guard.Policy{
 		http.StatusTooManyRequests:    {Limit: one()},
@@ -112,14 +112,14 @@ func (s *suite) refusals(t *testing.T, h hook, check func(want int, told *guard.
 		}},
 	} {
 		f := s.fixture(t)
-		var told *guard.Refusal
-		site := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *guard.Refusal) {
-			told = refusal
-			h(w, r, refusal)
+		var told *guard.Denial
+		site := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, denial *guard.Denial) {
+			told = denial
+			h(w, r, denial)
 		}), policy))
 		expectStatus(t, "the first", site, ask(http.MethodGet, "/"), http.StatusOK)
 		if told != nil {
-			t.Fatalf("told of a refusal of an admitted request: %+v", told)
+			t.Fatalf("told of a denial of an admitted request: %+v", told)
 		}
 		if want == http.StatusServiceUnavailable {
 			f.store.failure = errDown
@@ -139,7 +139,7 @@ func (s *suite) refusals(t *testing.T, h hook, check func(want int, told *guard.
 }
 
 func testHookFacts(t *testing.T, s *suite) {
-	s.refusals(t, silent, func(want int, told *guard.Refusal, answered *http.Response) {
+	s.denials(t, silent, func(want int, told *guard.Denial, answered *http.Response) {
 		if told.Status != want || answered.StatusCode != want || told.Problem().Status != want {
 			t.Errorf("told %+v with problem %+v, answered %d, want %d", told, told.Problem(), answered.StatusCode, want)
 		}
@@ -182,8 +182,8 @@ func testHookNever(t *testing.T, s *suite) {
 		{[]guard.Policy{slow, much}, core.Never, []string{"one"}},
 	} {
 		f := s.fixture(t)
-		var told *guard.Refusal
-		h := f.around(f.new(f.limiter, f.hooked(func(_ http.ResponseWriter, _ *http.Request, refusal *guard.Refusal) { told = refusal }), c.policies...))
+		var told *guard.Denial
+		h := f.around(f.new(f.limiter, f.hooked(func(_ http.ResponseWriter, _ *http.Request, denial *guard.Denial) { told = denial }), c.policies...))
 		get(h)
 		if get(h); told == nil || told.RetryAfter != c.want || !slices.Equal(told.ViolatedPolicies, c.violated) {
 			t.Errorf("told %+v, want %v because of %q", told, c.want, c.violated)
@@ -194,12 +194,12 @@ func testHookNever(t *testing.T, s *suite) {
 func testHookUsual(t *testing.T, s *suite) {
 	for _, lines := range [][]string{nil, {"Accept: text/plain"}} {
 		f, plain := s.fixture(t), s.fixture(t)
-		hooked := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *guard.Refusal) {
-			if native := len(lines) == 0; refusal.Native(r) != native {
+		hooked := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, denial *guard.Denial) {
+			if native := len(lines) == 0; denial.Native(r) != native {
 				t.Errorf("%q: Native is %t, want %t", lines, !native, native)
 			}
 			w.Header().Set("X-Reason", "greed")
-			refusal.ServeHTTP(w, r)
+			denial.ServeHTTP(w, r)
 		}), guard.Policy{Limit: one()}))
 		usual := plain.around(plain.limited(guard.Policy{Limit: one()}))
 		get(hooked)
@@ -215,20 +215,20 @@ func testHookUsual(t *testing.T, s *suite) {
 
 func testHookGRPC(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, refusal *guard.Refusal) {
-		if refusal.Native(r) {
+	h := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, r *http.Request, denial *guard.Denial) {
+		if denial.Native(r) {
 			t.Error("Native is true, want it to be false")
 		}
 		w.WriteHeader(http.StatusTeapot)
 	}), guard.Policy{Limit: one()}))
 	get(h)
-	expectStatus(t, "refused", h, call("application/grpc"), http.StatusTeapot)
+	expectStatus(t, "denied", h, call("application/grpc"), http.StatusTeapot)
 }
 
 func testHookGone(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	f.store.failure = context.Canceled
-	options := f.hooked(func(http.ResponseWriter, *http.Request, *guard.Refusal) { t.Error("the hook was called") })
+	options := f.hooked(func(http.ResponseWriter, *http.Request, *guard.Denial) { t.Error("the hook was called") })
 	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -257,7 +257,7 @@ func testHookHijack(t *testing.T, s *suite) {
 		f := s.fixture(t)
 		var complaints strings.Builder
 		var serving sync.WaitGroup // for a server does not wait for who has taken a connection
-		site := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, _ *http.Request, _ *guard.Refusal) {
+		site := f.around(f.new(f.limiter, f.hooked(func(w http.ResponseWriter, _ *http.Request, _ *guard.Denial) {
 			connection, err := hijack(w)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)

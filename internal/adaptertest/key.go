@@ -66,7 +66,7 @@ func testTrustedProxy(t *testing.T, s *suite) {
 	by := keyfuncs.IP(keyfuncs.TrustedProxies("203.0.113.0/24"))
 	h := f.around(f.meters["leaky"](f.limiter, 10, core.PerSecond(1), by))
 	send(h, ask(http.MethodGet, "/", "X-Forwarded-For: 1.1.1.1, 198.51.100.7"))
-	if got, want := f.store.questions[0][0].Key, "ip:198.51.100.7"; got != want {
+	if got, want := f.store.calls[0][0].Key, "ip:198.51.100.7"; got != want {
 		t.Errorf("key %q, want %q", got, want)
 	}
 }
@@ -119,7 +119,7 @@ func testJoin(t *testing.T, s *suite) {
 	expectStatus(t, "an item", h, ask(http.MethodGet, "/items/7"), http.StatusOK)
 	expectStatus(t, "a file", h, ask(http.MethodGet, "/files/7"), http.StatusOK)
 	expectStatus(t, "another item", h, ask(http.MethodHead, "/items/8"), http.StatusTooManyRequests)
-	if got, want := f.store.questions[0][0].Key, "ip:203.0.113.9|route:/items/{id}|method:GET"; got != want {
+	if got, want := f.store.calls[0][0].Key, "ip:203.0.113.9|route:/items/{id}|method:GET"; got != want {
 		t.Errorf("key %q, want %q", got, want)
 	}
 }

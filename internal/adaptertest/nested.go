@@ -16,9 +16,9 @@ var nestedCases = []testCase{
 	{"nested limiters leave single values to the tightest", testNestedTightest},
 	{"a limit met twice is charged and reported once", testMetTwice},
 	{"a limit of the same numbers for another key is another one, with a name of its own", testDistinctNames},
-	{"an outer refusal leaves the inner limit alone", testOuterRefusal},
-	{"an inner refusal is told with the outer limit", testInnerRefusal},
-	{"what an outer limiter has charged stays charged when an inner one denies", testInnerRefusalStaysCharged},
+	{"an outer denial leaves the inner limit alone", testOuterDenial},
+	{"an inner denial is told with the outer limit", testInnerDenial},
+	{"what an outer limiter has charged stays charged when an inner one denies", testInnerDenialStaysCharged},
 	{"the policies of one limiter are all charged, or none", testPoliciesOfOneLimiter},
 	{"an outer limiter that failed open leaves the inner one at work", testNestedFailOpen},
 	{"an inner limiter that fails closed takes back what the outer one has told", testNestedFailClosed},
@@ -99,7 +99,7 @@ served
 	f = s.fixture(t)
 	h = f.around(f.limited(guard.Policy{Limit: ten()}, guard.Policy{Limit: ten()}, guard.Policy{Limit: one()}))
 	expect(t, "three policies, two limits", get(h), want)
-	if got := f.store.questions[0]; len(got) != 2 {
+	if got := f.store.calls[0]; len(got) != 2 {
 		t.Errorf("asked %+v, want two checks", got)
 	}
 
@@ -139,7 +139,7 @@ served
 `)
 }
 
-func testOuterRefusal(t *testing.T, s *suite) {
+func testOuterDenial(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.serve(site{
 		around:  []middleware{f.limited(guard.Policy{Limit: one()})},
@@ -161,7 +161,7 @@ Retry-After: 60
 	f.expectAsked(3)
 }
 
-func testInnerRefusal(t *testing.T, s *suite) {
+func testInnerDenial(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.serve(site{
 		around:  []middleware{f.limited(guard.Policy{Limit: ten()})},
@@ -186,7 +186,7 @@ Retry-After: 60
 	}
 }
 
-func testInnerRefusalStaysCharged(t *testing.T, s *suite) {
+func testInnerDenialStaysCharged(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	outer := guard.Policy{Limit: hundred(), By: keyfuncs.Global}
 	inner := guard.Policy{Limit: one(), By: keyfuncs.Global}

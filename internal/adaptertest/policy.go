@@ -12,8 +12,8 @@ import (
 )
 
 var policyCases = []testCase{
-	{"several policies are one question, all of them charged or none", testAllOrNothing},
-	{"a refusal by several policies names them and tells the longest wait", testSeveralViolated},
+	{"several policies are one call, all of them charged or none", testAllOrNothing},
+	{"a denial by several policies names them and tells the longest wait", testSeveralViolated},
 	{"a shadow policy is observed, and the client cannot tell", testShadow},
 	{"what only shadow policies limit has no limit headers", testShadowAlone},
 	{"a shadow limit does not change the name of the limit that it shadows", testShadowName},
@@ -41,8 +41,8 @@ served
 `)
 	f.expectKeys("ip:203.0.113.9", "global")
 	get(h)
-	for range 2 { // the refusal charges nothing, so it does not change
-		expect(t, "refused", get(h), `
+	for range 2 { // the denial charges nothing, so it does not change
+		expect(t, "denied", get(h), `
 429
 Cache-Control: no-store
 Content-Type: application/problem+json
@@ -69,7 +69,7 @@ func testSeveralViolated(t *testing.T, s *suite) {
 		guard.Policy{Limit: ten()},
 	))
 	get(h)
-	expect(t, "refused by two of three", get(h), `
+	expect(t, "denied by two of three", get(h), `
 429
 Cache-Control: no-store
 Content-Type: application/problem+json
@@ -162,7 +162,7 @@ Ratelimit-Policy: "one";q=1;w=60
 
 served
 `)
-	if got := f.store.questions[0]; len(got) != 2 || got[0].Shadow || !got[1].Shadow {
+	if got := f.store.calls[0]; len(got) != 2 || got[0].Shadow || !got[1].Shadow {
 		t.Errorf("asked %+v, want the limit and then its shadow", got)
 	}
 	if got := f.event().Outcomes; len(got) != 2 || got[0].Policy != "one" || got[1].Policy != "one" {

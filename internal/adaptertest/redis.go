@@ -11,7 +11,7 @@ import (
 )
 
 var redisCases = []testCase{
-	{"Redis: the same ten are served and the same eleventh is refused", testRedisEleventh},
+	{"Redis: the same ten are served and the same eleventh is denied", testRedisEleventh},
 	{"Redis: one script call for each request, however many policies", testRedisRoundTrips},
 }
 

@@ -16,13 +16,13 @@ import (
 
 // That real clients understand all this is tested in internal/rpctest, which has them.
 var rpcCases = []testCase{
-	{"a refused call of gRPC gets RESOURCE_EXHAUSTED, and no body", testGRPC},
-	{"a refused call of Connect gets resource_exhausted in a JSON document", testConnect},
-	{"a refused stream of Connect ends with resource_exhausted", testConnectStream},
+	{"a denied call of gRPC gets RESOURCE_EXHAUSTED, and no body", testGRPC},
+	{"a denied call of Connect gets resource_exhausted in a JSON document", testConnect},
+	{"a denied stream of Connect ends with resource_exhausted", testConnectStream},
 	{"what is no remote procedure call gets a problem", testNoRPC},
 	{"a call that cannot be decided about gets UNAVAILABLE, or INTERNAL", testRPCFaults},
 	{"a call is told to wait as exactly as it is known", testRPCWait},
-	{"over HTTP/2, a refused call of gRPC is one frame of headers", testGRPCOverTheWire},
+	{"over HTTP/2, a denied call of gRPC is one frame of headers", testGRPCOverTheWire},
 }
 
 // call is a call of gRPC over HTTP/2, or something like it.
@@ -38,8 +38,8 @@ func overHTTP1(r *http.Request) *http.Request {
 	return r
 }
 
-// refused sends a request that a limit of one in a minute denies.
-func (s *suite) refused(t *testing.T, r *http.Request) *http.Response {
+// denied sends a request that a limit of one in a minute denies.
+func (s *suite) denied(t *testing.T, r *http.Request) *http.Response {
 	t.Helper()
 	f := s.fixture(t)
 	h := f.around(f.limited(guard.Policy{Limit: one()}))
@@ -70,7 +70,7 @@ func testGRPC(t *testing.T, s *suite) {
 			requests = append(requests, overHTTP1(call(contentType)))
 		}
 		for _, r := range requests {
-			expect(t, r.Proto+" "+want, text(s.refused(t, r)), `
+			expect(t, r.Proto+" "+want, text(s.denied(t, r)), `
 200
 Cache-Control: no-store
 Content-Type: `+want+`
@@ -114,7 +114,7 @@ func testConnect(t *testing.T, s *suite) {
 		"GET":       ask(http.MethodGet, "/items/7?encoding=proto&base64=1&connect=v1&message="),
 		"GET alone": ask(http.MethodGet, "/nowhere?connect=v1"),
 	} {
-		expect(t, name, text(s.refused(t, r)), `
+		expect(t, name, text(s.denied(t, r)), `
 429
 Cache-Control: no-store
 Content-Type: application/json
@@ -141,7 +141,7 @@ Ratelimit-Policy: "leaky:10:1/s";q=1;w=1;weir-burst=10
 func testConnectStream(t *testing.T, s *suite) {
 	for _, r := range []*http.Request{call("application/connect+proto"), overHTTP1(call("Application/Connect+json", connectVersion))} {
 		end := `{"error":` + exhausted + `}`
-		expect(t, r.Header.Get("Content-Type"), text(s.refused(t, r)), `
+		expect(t, r.Header.Get("Content-Type"), text(s.denied(t, r)), `
 200
 Cache-Control: no-store
 Content-Type: `+strings.ToLower(r.Header.Get("Content-Type"))+`
@@ -185,7 +185,7 @@ func testNoRPC(t *testing.T, s *suite) {
 		"the query of Connect by DELETE": ask(http.MethodDelete, "/items/7?connect=v1"),
 	} {
 		r.Header.Del("Accept")
-		response := s.refused(t, r)
+		response := s.denied(t, r)
 		if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusTooManyRequests || got != guard.ProblemType || response.Header.Get("Grpc-Status") != "" {
 			t.Errorf("%s: answered %d with %v, want 429 with a problem", name, response.StatusCode, response.Header)
 		}

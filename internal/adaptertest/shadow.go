@@ -16,7 +16,7 @@ import (
 
 var shadowCases = []testCase{
 	{"a candidate is compared with what is enforced, in one round trip", testCandidate},
-	{"a shadow that could not be answered is no refusal", testUnansweredShadow},
+	{"a shadow that could not be answered is no denial", testUnansweredShadow},
 	{"limits come from a map that is swapped while requests run", testSwappedLimits},
 	{"who is unlimited passes, and nothing is asked", testUnlimitedAsksNothing},
 	{"a plan that is in no map is not unlimited", testUnknownPlan},
@@ -28,8 +28,8 @@ func testCandidate(t *testing.T, s *suite) {
 		candidate core.Limit
 		want      guard.ComparisonCounts
 	}{
-		"stricter": {core.FixedWindow(2, time.Hour).Named("candidate"), guard.ComparisonCounts{BothAllow: 2, OnlyCandidateRefuses: 2, BothRefuse: 3}},
-		"looser":   {core.FixedWindow(6, time.Hour).Named("candidate"), guard.ComparisonCounts{BothAllow: 4, OnlyEnforcedRefuses: 2, BothRefuse: 1}},
+		"stricter": {core.FixedWindow(2, time.Hour).Named("candidate"), guard.ComparisonCounts{BothAllow: 2, OnlyCandidateDenies: 2, BothDeny: 3}},
+		"looser":   {core.FixedWindow(6, time.Hour).Named("candidate"), guard.ComparisonCounts{BothAllow: 4, OnlyEnforcedDenies: 2, BothDeny: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := s.fixture(t)

@@ -16,14 +16,14 @@ import (
 var errGone = errors.New("the client went away")
 
 var shapingCases = []testCase{
-	{"shaped requests reach the handler at an even pace, and the rest is refused", testShaping},
+	{"shaped requests reach the handler at an even pace, and the rest is denied", testShaping},
 	{"a client that goes away in the queue does not reach the handler", testGoneInQueue},
 	{"a request whose deadline comes before its turn is answered 503 at once", testTooLateInQueue},
 	{"a client that goes away frees its place for the next", testPlaceIsFreed},
 	{"the first of a burst pass without delay", testUndelayed},
 	{"a server that shuts down does not wait for its queue", testDraining},
 	{"a shadow policy holds nobody", testShadowHoldsNobody},
-	{"Elapsed is the time that the question took", testElapsed},
+	{"Elapsed is the time that the call took", testElapsed},
 }
 
 func testShaping(t *testing.T, s *suite) {
@@ -232,7 +232,7 @@ func testElapsed(t *testing.T, s *suite) {
 			}
 		}
 		if len(f.events) != 3 || f.events[1].Status != http.StatusTooManyRequests || f.events[2].Err == nil {
-			t.Errorf("observed %+v, want one served, one refused and one failed", f.events)
+			t.Errorf("observed %+v, want one served, one denied and one failed", f.events)
 		}
 	})
 }

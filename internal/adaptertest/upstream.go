@@ -23,7 +23,7 @@ var upstreamCases = []testCase{
 	{"behind a reverse proxy, our limits and upstream's are one set", testUpstream},
 	{"behind a reverse proxy, what upstream says in another dialect is left alone", testUpstreamOtherDialect},
 	{"behind a reverse proxy, an informational response does not cost the headers", testUpstreamInformational},
-	{"behind a reverse proxy, upstream's refusal is passed on", testUpstreamRefusal},
+	{"behind a reverse proxy, upstream's denial is passed on", testUpstreamDenial},
 	{"behind a reverse proxy, a connection is upgraded", testUpstreamUpgrade},
 	{"behind a reverse proxy, a connection is upgraded with upstream's limits, too", testUpstreamLimitedUpgrade},
 	{"behind a reverse proxy, what is streamed arrives piece by piece, with its trailers", testUpstreamStream},
@@ -160,12 +160,12 @@ served
 `)
 }
 
-func testUpstreamRefusal(t *testing.T, s *suite) {
+func testUpstreamDenial(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	upstream := f.limitedUpstream(headers.Draft, guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("hour")})
 	server := f.proxied(upstream, []middleware{f.limited(guard.Policy{Limit: ten()})}, nil)
 	read(t, server)
-	expect(t, "upstream refuses", read(t, server), `
+	expect(t, "upstream denies", read(t, server), `
 429
 Cache-Control: no-store
 Content-Type: application/problem+json

@@ -17,9 +17,9 @@ import (
 )
 
 var wireCases = []testCase{
-	{"HTTP/2: served and refused as over HTTP/1", testHTTP2},
+	{"HTTP/2: served and denied as over HTTP/1", testHTTP2},
 	{"server-sent events reach the client one by one", testEvents},
-	{"a WebSocket is upgraded, and one too many is refused before", testUpgrade},
+	{"a WebSocket is upgraded, and one too many is denied before", testUpgrade},
 	{"http.ResponseController does what it does without a limiter", testController},
 	{"an informational response is not the answer", testInformational},
 	{"a handler that sets one of the fields itself wins", testHandlerWins},

@@ -177,7 +177,7 @@ func TestSideBySide(t *testing.T) {
 	for range 5 {
 		get(handler, "203.0.113.9")
 	}
-	if got, want := counted.Counts(), (guard.ComparisonCounts{BothAllow: 2, OnlyCandidateRefuses: 2, BothRefuse: 1}); got != want {
+	if got, want := counted.Counts(), (guard.ComparisonCounts{BothAllow: 2, OnlyCandidateDenies: 2, BothDeny: 1}); got != want {
 		t.Errorf("counted %v, want %v", got, want)
 	}
 }

@@ -1,5 +1,5 @@
 // Package rpctest calls procedures through the middleware by the clients that people use,
-// grpc-go and connect-go, to see that they understand what a refused call is answered.
+// grpc-go and connect-go, to see that they understand what a denied call is answered.
 //
 // It is a module of its own, so that they are no dependency of the library.
 package rpctest

@@ -1,5 +1,5 @@
-// Package routed is what the adapters for the versions of echo have in common: what
-// its router and its context tell the key functions about a request.
+// Package routed is what the adapters for the versions of echo have in common: what echo's
+// router and context tell the key functions about a request.
 package routed
 
 import (
@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -20,11 +21,6 @@ type Request interface {
 	// RealIP returns what echo has been told to take for the client's address, or ""
 	// if it has not been told.
 	RealIP() string
-}
-
-func from(r *http.Request) Request {
-	request, _ := keyfuncs.MatchedFrom(r.Context()).(Request)
-	return request
 }
 
 // Route returns the pattern of a path in brace form. An echo without a route for
@@ -53,26 +49,16 @@ func User(key string) keyfuncs.Func {
 	if key == "" {
 		panic("ratelimit: User: the key is empty")
 	}
-	return keyfuncs.UserValue(func(r *http.Request) any {
-		if request := from(r); request != nil {
-			return request.Get(key)
-		}
-		return nil
-	})
+	return keyfuncs.UserValue(guard.With(func(r Request) any { return r.Get(key) }))
 }
 
 // ClientIP is the adapters' function of that name.
 func ClientIP(options []keyfuncs.Trust) keyfuncs.Func {
-	resolve := keyfuncs.Resolver(func(r *http.Request) string {
-		if request := from(r); request != nil {
-			return request.RealIP()
-		}
-		return ""
-	})
+	resolve := keyfuncs.Resolver(guard.With(Request.RealIP))
 	return keyfuncs.IP(append([]keyfuncs.Trust{resolve}, options...)...)
 }
 
-// SetType sets the media type of the response to a refused request, just before it begins:
+// SetType sets the media type of the response to a denied request, just before it begins:
 // where its document was rendered as JSON, and for a HEAD, where nothing was. What an error
 // handler of the program's own renders has a type of its own.
 func SetType(h http.Header, rendered, head bool, mediaType string) {

@@ -1,4 +1,4 @@
-package guard
+package rpc
 
 import (
 	"encoding/binary"
@@ -18,20 +18,20 @@ import (
 const retryInfoName = "google.rpc.RetryInfo"
 
 // retryInfo returns a google.rpc.RetryInfo, or nil if no wait is known to help.
-func (f *Refusal) retryInfo() []byte {
-	if f.RetryAfter <= 0 || f.RetryAfter == core.Never {
+func (d Denial) retryInfo() []byte {
+	if d.RetryAfter <= 0 || d.RetryAfter == core.Never {
 		return nil
 	}
-	duration := appendNumber(nil, 1, int64(f.RetryAfter/time.Second))
-	duration = appendNumber(duration, 2, int64(f.RetryAfter%time.Second))
+	duration := appendNumber(nil, 1, int64(d.RetryAfter/time.Second))
+	duration = appendNumber(duration, 2, int64(d.RetryAfter%time.Second))
 	return appendBytes(nil, 1, duration)
 }
 
 // status returns a google.rpc.Status with a RetryInfo for its only detail.
-func status(code int, message string, retryInfo []byte) []byte {
+func status(number int, message string, retryInfo []byte) []byte {
 	detail := appendBytes(nil, 1, []byte("type.googleapis.com/"+retryInfoName)) // a google.protobuf.Any
 	detail = appendBytes(detail, 2, retryInfo)
-	b := appendNumber(nil, 1, int64(code))
+	b := appendNumber(nil, 1, int64(number))
 	b = appendBytes(b, 2, []byte(message))
 	return appendBytes(b, 3, detail)
 }

@@ -76,7 +76,7 @@ func TestClientsUnderstandThatNothingWasDecided(t *testing.T) {
 }
 
 func TestClientsUnderstandThatTheyAreForbidden(t *testing.T) {
-	server := serve(t, &ratelimit.Refusal{Status: http.StatusForbidden})
+	server := serve(t, &ratelimit.Denial{Status: http.StatusForbidden})
 	for _, c := range callers() {
 		t.Run(c.name, func(t *testing.T) {
 			f := c.call(t, server)
@@ -114,9 +114,9 @@ func TestRetriesAreLeftWhereNoWaitCanHelp(t *testing.T) {
 			policy := one()
 			policy.Cost = func(*http.Request) int { asked.Add(1); return 2 }
 			server := serve(t, ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{
-				Refused: func(w http.ResponseWriter, r *http.Request, refusal *ratelimit.Refusal) {
+				Denied: func(w http.ResponseWriter, r *http.Request, denial *ratelimit.Denial) {
 					recorder := httptest.NewRecorder()
-					refusal.ServeHTTP(recorder, r)
+					denial.ServeHTTP(recorder, r)
 					for name := range recorder.Header() {
 						w.Header().Set(name, recorder.Header().Get(name))
 					}
@@ -145,10 +145,10 @@ func TestRetryInfoIsThatOfProtocolBuffers(t *testing.T) {
 		1, 127, 128, time.Microsecond, time.Second - 1, time.Second, time.Second + 1, time.Minute, 1500 * time.Millisecond,
 		128 * time.Second, 16384*time.Second + 999999999, 365 * 24 * time.Hour, core.Never - 1,
 	} {
-		refusal := &ratelimit.Refusal{Status: http.StatusTooManyRequests, RetryAfter: wait}
+		denial := &ratelimit.Denial{Status: http.StatusTooManyRequests, RetryAfter: wait}
 		info := &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)}
 
-		h := answer(refusal, "application/grpc").Header()
+		h := answer(denial, "application/grpc").Header()
 		detail, err := anypb.New(info)
 		if err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestRetryInfoIsThatOfProtocolBuffers(t *testing.T) {
 		var e struct {
 			Details []struct{ Type, Value string }
 		}
-		if err := json.Unmarshal(answer(refusal, "application/proto").Body.Bytes(), &e); err != nil {
+		if err := json.Unmarshal(answer(denial, "application/proto").Body.Bytes(), &e); err != nil {
 			t.Fatal(err)
 		}
 		if len(e.Details) != 1 || e.Details[0].Type != string(info.ProtoReflect().Descriptor().FullName()) {
@@ -168,21 +168,21 @@ func TestRetryInfoIsThatOfProtocolBuffers(t *testing.T) {
 		same(t, wait, e.Details[0].Value, info)
 	}
 	for _, wait := range []time.Duration{0, -1, core.Never} {
-		refusal := &ratelimit.Refusal{Status: http.StatusTooManyRequests, RetryAfter: wait}
-		if h := answer(refusal, "application/grpc").Header(); h.Get("Grpc-Status") != "8" || h.Get("Grpc-Status-Details-Bin") != "" {
+		denial := &ratelimit.Denial{Status: http.StatusTooManyRequests, RetryAfter: wait}
+		if h := answer(denial, "application/grpc").Header(); h.Get("Grpc-Status") != "8" || h.Get("Grpc-Status-Details-Bin") != "" {
 			t.Errorf("%v: %v, want no details", wait, h)
 		}
 	}
 }
 
-// answer is what a refused call is answered.
-func answer(refusal *ratelimit.Refusal, contentType string) *httptest.ResponseRecorder {
+// answer is what a denied call is answered.
+func answer(denial *ratelimit.Denial, contentType string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, unary, nil)
 	r.ProtoMajor = 2
 	r.Header.Set("Content-Type", contentType)
 	r.Header.Set("Connect-Protocol-Version", "1")
 	w := httptest.NewRecorder()
-	refusal.ServeHTTP(w, r)
+	denial.ServeHTTP(w, r)
 	return w
 }
 

@@ -1,4 +1,7 @@
-package guard
+// Package writer wraps an [http.ResponseWriter] for two purposes: [Watch] notices what is
+// answered, and [Merge] merges the limits' fields with those of another server. What the
+// writer below can do, a wrapped one can still do.
+package writer
 
 import (
 	"bufio"
@@ -8,25 +11,32 @@ import (
 	"net/http"
 )
 
-// watcher is a response writer that notices what becomes of a request. It can do what the
-// one below can: Flush, Hijack, Push, ReadFrom, WriteString, CloseNotify, and all that
-// [http.ResponseController] finds by Unwrap. It can Hijack, too, if that is found by Unwrap
-// only, so that it is noticed. What somebody writes who unwraps it himself is not.
-type watcher interface {
+// Watcher is a response writer that notices what becomes of a request. It can do what the one
+// below can: Flush, Hijack, Push, ReadFrom, WriteString, CloseNotify, and all that
+// [http.ResponseController] finds by Unwrap. It can Hijack, too, if only Unwrap finds that, so
+// that the Watcher notices it. It does not notice what is written by somebody who unwraps it.
+type Watcher interface {
 	http.ResponseWriter
-	// served returns what has been noticed until now.
-	served(panicked bool) Served
-	// answered reports whether a response has begun, or somebody has taken the connection
-	// over.
-	answered() bool
+	// Response returns what has been noticed until now.
+	Response() Response
+	// Answered reports whether a response has begun, or somebody has taken the connection over.
+	Answered() bool
 }
 
-// watch returns a writer that notices what is written to another one.
-func watch(w http.ResponseWriter) watcher { return watchFor(w, func(int) {}) }
+// Response is what has been noticed of a response.
+type Response struct {
+	// Status is the status: 200 if nobody has set one, 101 if the connection was taken over.
+	Status int
+	// Bytes is how much of the body was written.
+	Bytes int64
+	// Hijacked says that the connection was taken over.
+	Hijacked bool
+}
 
-// watchFor is watch, and tells when the response begins, before it does.
-func watchFor(w http.ResponseWriter, begins func(status int)) watcher {
-	watched := &watchedWriter{ResponseWriter: w, begins: begins}
+// Watch returns a writer that notices what is written to w. It calls begins, unless that is
+// nil, when the response begins, before the writer below is told.
+func Watch(w http.ResponseWriter, begins func(status int)) Watcher {
+	watched := &watched{ResponseWriter: w, begins: begins}
 	if _, ok := wrapped[http.Hijacker](w); ok {
 		return &hijackWatched{watched}
 	}
@@ -51,7 +61,7 @@ func wrapped[T any](w http.ResponseWriter) (found T, ok bool) {
 	}
 }
 
-type watchedWriter struct {
+type watched struct {
 	http.ResponseWriter
 
 	begins   func(status int)
@@ -60,49 +70,54 @@ type watchedWriter struct {
 	hijacked bool
 }
 
-type hijackWatched struct{ *watchedWriter }
+type hijackWatched struct{ *watched }
 
 type pushWatched struct {
-	*watchedWriter
+	*watched
 	http.Pusher
 }
 
-func (w *watchedWriter) served(panicked bool) Served {
-	served := Served{Status: w.status, Bytes: w.bytes, Panicked: panicked, Hijacked: w.hijacked}
-	if served.Status == 0 {
-		served.Status = http.StatusOK
+// Response implements Watcher.
+func (w *watched) Response() Response {
+	response := Response{Status: w.status, Bytes: w.bytes, Hijacked: w.hijacked}
+	if response.Status == 0 {
+		response.Status = http.StatusOK
 	}
-	return served
+	return response
 }
 
-func (w *watchedWriter) answered() bool { return w.status != 0 }
+// Answered implements Watcher.
+func (w *watched) Answered() bool { return w.status != 0 }
 
-func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *watchedWriter) WriteHeader(status int) {
-	if final(status) {
+func (w *watched) WriteHeader(status int) {
+	if Final(status) {
 		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// final reports whether a status is that of a response, not of an informational one.
-func final(status int) bool {
+// Final reports whether a status is that of a response, not of an informational one.
+func Final(status int) bool {
 	return status >= http.StatusOK || status == http.StatusSwitchingProtocols
 }
 
 // begin notices that a response begins, if it has not before. Nothing can be written to a
 // connection that was taken over.
-func (w *watchedWriter) begin(status int) {
-	if !w.answered() {
-		w.status = status
+func (w *watched) begin(status int) {
+	if w.Answered() {
+		return
+	}
+	w.status = status
+	if w.begins != nil {
 		w.begins(status)
 	}
 }
 
 // Write begins the response even if there is nothing to write, or that fails, as it does
 // in net/http.
-func (w *watchedWriter) Write(p []byte) (int, error) {
+func (w *watched) Write(p []byte) (int, error) {
 	w.begin(http.StatusOK)
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
@@ -110,7 +125,7 @@ func (w *watchedWriter) Write(p []byte) (int, error) {
 }
 
 // WriteString lets the writer below take the string as it is.
-func (w *watchedWriter) WriteString(s string) (int, error) {
+func (w *watched) WriteString(s string) (int, error) {
 	w.begin(http.StatusOK)
 	n, err := io.WriteString(w.ResponseWriter, s)
 	w.bytes += int64(n)
@@ -120,7 +135,7 @@ func (w *watchedWriter) WriteString(s string) (int, error) {
 // ReadFrom lets the writer below copy as it likes: from a file without a detour. If there
 // was nothing to copy, the response has not begun: somebody may still answer that reading
 // has failed.
-func (w *watchedWriter) ReadFrom(from io.Reader) (int64, error) {
+func (w *watched) ReadFrom(from io.Reader) (int64, error) {
 	below, ok := w.ResponseWriter.(io.ReaderFrom)
 	if !ok {
 		return io.Copy(struct{ io.Writer }{w}, from) // which has no ReadFrom
@@ -133,10 +148,10 @@ func (w *watchedWriter) ReadFrom(from io.Reader) (int64, error) {
 	return n, err
 }
 
-func (w *watchedWriter) Flush() { _ = w.FlushError() }
+func (w *watched) Flush() { _ = w.FlushError() }
 
 // FlushError is what [http.ResponseController] calls.
-func (w *watchedWriter) FlushError() error {
+func (w *watched) FlushError() error {
 	err := http.NewResponseController(w.ResponseWriter).Flush()
 	if !errors.Is(err, http.ErrNotSupported) {
 		w.begin(http.StatusOK)
@@ -147,7 +162,7 @@ func (w *watchedWriter) FlushError() error {
 // CloseNotify is what frameworks call that are older than the context of a request, some
 // of them without asking whether it is there. The channel never tells anything if no
 // writer below knows.
-func (w *watchedWriter) CloseNotify() <-chan bool {
+func (w *watched) CloseNotify() <-chan bool {
 	below, ok := wrapped[http.CloseNotifier](w.ResponseWriter) //nolint:staticcheck // deprecated, and in use
 	if !ok {
 		return nil

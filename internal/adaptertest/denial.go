@@ -14,12 +14,12 @@ import (
 	"github.com/weir-go/ratelimit/headers"
 )
 
-var refusalCases = []testCase{
+var denialCases = []testCase{
 	{"Retry-After is in whole seconds, rounded up, and at least 1", testRetryAfter},
 	{"a cost above the capacity gets no Retry-After", testNever},
-	{"a refusal is not stored, and takes back what was said of the page", testNoStore},
-	{"a refusal without a Retry-After and a Content-Type does not keep those of the page", testNothingKept},
-	{"no cache on the way is told to store a refusal", testTargetedCaches},
+	{"a denial is not stored, and takes back what was said of the page", testNoStore},
+	{"a denial without a Retry-After and a Content-Type does not keep those of the page", testNothingKept},
+	{"no cache on the way is told to store a denial", testTargetedCaches},
 	{"plain text only for who ranks it strictly above JSON", testAccept},
 	{"Headers picks the dialect", testDialect},
 }
@@ -119,7 +119,7 @@ Retry-After: Thu, 02 Jul 2026 12:00:00 GMT
 Vary: Origin
 
 png`)
-	expect(t, "refused", get(h), `
+	expect(t, "denied", get(h), `
 429
 Access-Control-Allow-Origin: *
 Cache-Control: no-store
@@ -134,15 +134,15 @@ Vary: Origin
 `)
 }
 
-// A refusal that has neither a Retry-After nor a Content-Type of its own does not
+// A denial that has neither a Retry-After nor a Content-Type of its own does not
 // keep those of the page.
 func testNothingKept(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	options := f.options()
-	options.Refused = func(http.ResponseWriter, *http.Request, *guard.Refusal) {}
+	options.Denied = func(http.ResponseWriter, *http.Request, *guard.Denial) {}
 	never := guard.Policy{Limit: one(), Cost: func(*http.Request) int { return 2 }}
 	h := f.serve(site{before: sayOfThePage, around: []middleware{f.new(f.limiter, options, never)}, handler: f.handle})
-	expect(t, "refused for good and in silence", get(h), `
+	expect(t, "denied for good and in silence", get(h), `
 429
 Access-Control-Allow-Origin: *
 Cache-Control: no-store
@@ -155,7 +155,7 @@ Vary: Origin
 }
 
 // Fields for some caches take the place of Cache-Control there (RFC 9213). None of
-// them stays on a refusal, whatever its status and however it is spelled.
+// them stays on a denial, whatever its status and however it is spelled.
 func testTargetedCaches(t *testing.T, s *suite) {
 	targeted := []string{
 		"CDN-Cache-Control", "Cloudflare-CDN-Cache-Control", "Vercel-CDN-Cache-Control", "Netlify-CDN-Cache-Control",
@@ -242,7 +242,7 @@ X-Ratelimit-Reset: 2
 served
 `)
 	f.clock.advance(721 * time.Millisecond)
-	expect(t, "refused", get(h), `
+	expect(t, "denied", get(h), `
 429
 Cache-Control: no-store
 Content-Type: application/problem+json
@@ -257,5 +257,5 @@ X-Ratelimit-Reset: 1
 	options.Headers = headers.None
 	h = f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 	expect(t, "served without headers", get(h), "200\n"+served+"\nserved\n")
-	expect(t, "refused without headers", get(h), strings.Join([]string{"429", "Cache-Control: no-store", problem + "Retry-After: 60", "", quotaExceeded + `["one"]}`, ""}, "\n"))
+	expect(t, "denied without headers", get(h), strings.Join([]string{"429", "Cache-Control: no-store", problem + "Retry-After: 60", "", quotaExceeded + `["one"]}`, ""}, "\n"))
 }

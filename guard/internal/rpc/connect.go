@@ -1,4 +1,4 @@
-package guard
+package rpc
 
 import (
 	"encoding/base64"
@@ -20,9 +20,9 @@ type connectDetail struct {
 	Value string `json:"value"` // its bytes, in base64 without padding
 }
 
-func (f *Refusal) connectError() connectError {
-	e := connectError{Code: f.rpcCode().name, Message: f.text()}
-	if info := f.retryInfo(); info != nil {
+func (d Denial) connectError() connectError {
+	e := connectError{Code: d.code().name, Message: d.Message}
+	if info := d.retryInfo(); info != nil {
 		e.Details = []connectDetail{{Type: retryInfoName, Value: base64.RawStdEncoding.EncodeToString(info)}}
 	}
 	return e
@@ -32,19 +32,19 @@ func (f *Refusal) connectError() connectError {
 // there, too.
 //
 // https://connectrpc.com/docs/protocol#unary-response
-func (f *Refusal) serveConnect(w http.ResponseWriter) {
+func (d Denial) serveConnect(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(f.Status)
-	_ = json.NewEncoder(w).Encode(f.connectError())
+	w.WriteHeader(d.Status)
+	_ = json.NewEncoder(w).Encode(d.connectError())
 }
 
 // serveConnectStream answers a stream of Connect by an end that holds the error. A stream
 // always has the status 200.
 //
 // https://connectrpc.com/docs/protocol#error-end-stream
-func (f *Refusal) serveConnectStream(w http.ResponseWriter, mediaType string) {
+func (d Denial) serveConnectStream(w http.ResponseWriter, mediaType string) {
 	const endOfStream = 1 << 1
-	end, _ := json.Marshal(map[string]connectError{"error": f.connectError()})
+	end, _ := json.Marshal(map[string]connectError{"error": d.connectError()})
 	w.Header().Set("Content-Type", mediaType)
 	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write(append(binary.BigEndian.AppendUint32([]byte{endOfStream}, uint32(len(end))), end...))

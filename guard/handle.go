@@ -1,0 +1,58 @@
+package guard
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// Handle is a [Guard] that another one can replace while requests are served: what the
+// middleware of every adapter serves with. Each request has one Guard from its beginning to
+// its settlement; requests that begin after a Swap have the new one.
+//
+// A Handle may be used by many goroutines at once. Make one with [NewHandle].
+type Handle struct {
+	swapping sync.Mutex
+	current  atomic.Pointer[Guard]
+}
+
+// NewHandle returns a Handle with the Guard that [New] returns, or the error of New.
+func NewHandle(limiter *core.Limiter, options Options, policies ...Policy) (*Handle, error) {
+	g, err := New(limiter, options, policies...)
+	if err != nil {
+		return nil, err
+	}
+	h := new(Handle)
+	h.current.Store(g)
+	return h, nil
+}
+
+// Decide decides about a request with the current Guard: see [Guard.Decide].
+func (h *Handle) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
+	return h.current.Load().Decide(r, matched)
+}
+
+// Swap replaces the Guard by a new one, as a whole: its options, its policies, and its
+// limiter. Where [New] would return an error, Swap returns that error, and the Guard stays
+// as it was.
+//
+// What clients have used is in the store. A named limit keeps it, also when its numbers
+// change; so does an unnamed one with the same numbers. An unnamed limit with other numbers
+// is another limit, and starts fresh. On the same limiter and with the same
+// Options.Replicas, the [Fallback] mode goes on from what it knows.
+//
+// Requests that have begun go on with the Guard that began them: they are settled by its
+// policies, and wait for their turn under its limits.
+func (h *Handle) Swap(limiter *core.Limiter, options Options, policies ...Policy) error {
+	h.swapping.Lock()
+	defer h.swapping.Unlock()
+	g, err := replace(h.current.Load(), limiter, options, policies)
+	if err != nil {
+		return err
+	}
+	h.current.Store(g)
+	return nil
+}
