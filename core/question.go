@@ -275,7 +275,7 @@ func (a *ask) decide(charged, peek bool, d *Decision) {
 
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// appendCheck appends what check.lua expects to be told of an ask.
+// appendCheck appends what limit.lua and cost.lua expect to be told of an ask.
 func appendCheck(arguments []any, a *ask, more bool) []any {
 	spec := a.check.Limit.spec
 	limit := spec.LimitArgument(a.charge, more)

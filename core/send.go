@@ -172,8 +172,12 @@ func (r *Redis) appendCall(c *scriptCall, does task, groups []*requestGroup) (s 
 	for _, g := range groups {
 		c.words = append(c.words, g.Question().keys...)
 	}
-	for _, g := range groups {
-		c.words = appendArguments(c.words, g)
+	if does == decide {
+		c.words = appendArguments(c.words, groups)
+	} else {
+		for _, g := range groups {
+			c.words = append(c.words, g.Question().arguments...)
+		}
 	}
 	if instant {
 		c.words = append(c.words, "at")
@@ -184,19 +188,46 @@ func (r *Redis) appendCall(c *scriptCall, does task, groups []*requestGroup) (s 
 	return r.script(does, of), instant
 }
 
-// appendArguments appends those of a group. If it is asked several times, how often follows each
-// cost.
-func appendArguments(into []any, g *requestGroup) []any {
-	start := len(into)
-	into = append(into, g.Question().arguments...)
-	if times := max(g.Len(), g.Question().times); times > 1 {
-		for i := start + 1; i < len(into); i += 2 {
-			if cost, ok := into[i].(int64); ok { // otherwise it is a list of them
-				into[i] = strconv.FormatInt(cost, 10) + " " + strconv.Itoa(times)
+// row is checks in a row that share their limit, their cost and how often they are asked.
+type row struct {
+	limit, cost   any
+	times, checks int
+}
+
+// appendArguments appends the limits and the costs of the groups' checks, as cost.lua reads them:
+// once for each row.
+func appendArguments(into []any, groups []*requestGroup) []any {
+	var last row
+	for _, g := range groups {
+		q := g.Question()
+		times := max(g.Len(), q.times)
+		for i := 0; i < len(q.arguments); i += 2 {
+			next := row{q.arguments[i], q.arguments[i+1], times, last.checks + 1}
+			if _, listed := next.cost.(string); listed || next.limit != last.limit || next.cost != last.cost || times != last.times {
+				into = last.appendTo(into)
+				next.checks = 1
 			}
+			last = next
 		}
 	}
-	return into
+	return last.appendTo(into)
+}
+
+// appendTo appends the words of a row. How often its checks are asked and how many they are follow
+// the cost, unless it is one check that is asked once or has a cost for each time.
+func (r row) appendTo(into []any) []any {
+	units, ok := r.cost.(int64)
+	switch {
+	case r.checks == 0:
+		return into
+	case !ok || r.times == 1 && r.checks == 1:
+		return append(into, r.limit, r.cost)
+	}
+	cost := strconv.FormatInt(units, 10) + " " + strconv.Itoa(r.times)
+	if r.checks > 1 {
+		cost += " " + strconv.Itoa(r.checks)
+	}
+	return append(into, r.limit, cost)
 }
 
 // redirected reports whether a node has refused a call because the key is, or is about to be, on
