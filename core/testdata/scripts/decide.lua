@@ -118,23 +118,23 @@ end
 local function observe_log(log, length, count)
   local limit = log.limit
   local first = first_after(log, now - limit.pace, length)
-  log.first = first
-  if first == length or log.damaged then
-    return 0, 0, 0
-  end
   if length - first > limit.capacity then
     first = length - limit.capacity
-    log.first, log.repair = first, true
-  end
-  log.used = length - first
-  local newest = instant(log, -1)
-  if not newest then
-    return 0, 0, 0
-  end
-  log.former = newest + limit.pace
-  if newest > now then
-    log.future = length - math.max(first, first_after(log, now, length))
     log.repair = true
+  end
+  log.first, log.used = first, length - first
+  if log.used > 0 and not log.damaged then
+    local newest = instant(log, -1)
+    if newest then
+      log.former = newest + limit.pace
+      if newest > now then
+        log.future = length - math.max(first, first_after(log, now, length))
+        log.repair = true
+      end
+    end
+  end
+  if log.damaged then
+    return 0, 0, 0
   end
   local wait, granted, room, costs = 0, 0, limit.capacity - log.used, log.costs
   local next = log.cost
@@ -155,6 +155,9 @@ local function observe_log(log, length, count)
     else
       wait = left_of(log, first + missing - 1)
     end
+  end
+  if log.used == 0 then
+    return 0, wait, 0
   end
   return left_of(log, first), wait, left_of(log, length - 1)
 end
@@ -399,15 +402,13 @@ own = { key = key, limit = limit, cost = cost, costs = costs, used = 0, former =
 renumbered = limit.numbers ~= '' -- perhaps: the instants do not tell
 seen = '0 0 0 0'
 if type(state) ~= 'table' then
-  if state > 0 then
-    local oldest, wait, newest = observe_log(own, state, count)
-    former, repair, damaged = own.former, own.repair, own.damaged
-    if damaged then
-      own.first, own.future = 0, 0
-    else
-      used, own.newest = own.used, newest
-      seen = format('%d %d %d %d', used, oldest, wait, newest)
-    end
+  local oldest, wait, newest = observe_log(own, state, count)
+  former, repair, damaged = own.former, own.repair, own.damaged
+  if damaged then
+    own.first, own.future = 0, 0
+  else
+    used, own.newest = own.used, newest
+    seen = format('%d %d %d %d', used, oldest, wait, newest)
   end
   state = nil
 end
