@@ -12,14 +12,13 @@
 -- key was damaged, or a "+" if it had no time to live and has one now. The caller works out the
 -- rest from them. Then the instant in microseconds, if it was asked for.
 
-local limits, reply, number, argument = {}, {}, 1, 1
+local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
 local limit, cost, count, costs
 local repeats = 0 -- how many of the next checks have the same ones
 
 while number <= #KEYS do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
-  local checks -- what is known of them, if there are several
   local key, used, previous, former, damaged, repair, renumbered, seen, room, own
   while more do
     if repeats > 0 then
@@ -50,17 +49,16 @@ while number <= #KEYS do
       end
     end
     more = limit.more
-    if more or number > first then
-      checks = checks or {}
+    if more then
       checks[number] = { key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own }
     end
     number = number + 1
   end
 
-  -- then write all.
-  for i = first, number - 1 do
+  -- then write all, the last one first, since the variables still tell of that.
+  for i = number - 1, first, -1 do
     local limit, cost, costs = limit, cost, costs
-    if checks then
+    if i < number - 1 then
       key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own = unpack(checks[i], 1, 12)
     end
     local charge, mark = cost * times, ''

@@ -29,8 +29,8 @@
 --              writes itself.
 --
 -- What is known of a check stands in local variables, not in a table: the fields of a table would
--- be a fifth of its time. Only what is known of several checks of one call is kept in tables,
--- until all of them are written.
+-- be an eighth of its time. Only of a call of several checks, which are all read before any is
+-- written, all but the last are kept in tables meanwhile.
 --
 -- A check has a key and a limit. It has a cost and count, how often it is asked, or costs, one
 -- for each time. A limit has capacity and all costs in its own
