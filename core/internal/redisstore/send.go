@@ -173,8 +173,16 @@ func (r *Store) appendCall(c *scriptCall, does script.Task, groups []*requestGro
 	for _, g := range groups {
 		c.words = append(c.words, g.Question().Keys...)
 	}
-	for _, g := range groups {
-		c.words = g.Question().AppendArguments(c.words, g.Len())
+	if does == script.Decide {
+		rows := script.Rows{Words: c.words}
+		for _, g := range groups {
+			rows.Add(g.Question(), g.Len())
+		}
+		c.words = rows.End()
+	} else {
+		for _, g := range groups {
+			c.words = append(c.words, g.Question().Arguments...)
+		}
 	}
 	if instant {
 		c.words = append(c.words, "at")

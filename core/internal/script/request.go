@@ -50,7 +50,7 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 	}
 }
 
-// appendCheck appends what check.lua expects to be told of a check.
+// appendCheck appends what limit.lua and cost.lua expect to be told of a check.
 func appendCheck(arguments []any, c *call.Check, more bool) []any {
 	limit := c.Spec.LimitArgument(c.Charge, more)
 	if c.Costs != nil {
@@ -112,21 +112,6 @@ func how(c *call.Correction) string {
 		return "last"
 	}
 	return "settle"
-}
-
-// AppendArguments appends the arguments of a request that is asked so many times: how often follows
-// each cost.
-func (r *Request) AppendArguments(into []any, times int) []any {
-	start := len(into)
-	into = append(into, r.Arguments...)
-	if times = max(times, r.Times); times > 1 {
-		for i := start + 1; i < len(into); i += 2 {
-			if cost, ok := into[i].(int64); ok { // otherwise it is a list of them
-				into[i] = strconv.FormatInt(cost, 10) + " " + strconv.Itoa(times)
-			}
-		}
-	}
-	return into
 }
 
 // Weight returns what a request that is asked so many times takes of a batch, in checks: a sliding log

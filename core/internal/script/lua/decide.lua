@@ -1,8 +1,9 @@
 -- Decides a list of calls, one after the other.
 --
 -- KEYS  a key for each check.
--- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see check.lua.
---       Then "at", if the instant of the decision is to be told.
+-- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see cost.lua.
+--       Checks in a row that share both have them once. Then "at", if the instant of the decision
+--       is to be told.
 --
 -- Of a call that is asked several times as many are granted as fit, one after the other.
 --
@@ -12,16 +13,26 @@
 -- rest from them. Then the instant in microseconds, if it was asked for.
 
 local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
+local limit, cost, count, costs
+local repeats = 0 -- how many of the next checks have the same ones
 
 while number <= #KEYS do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
+  local key, used, previous, former, damaged, repair, renumbered, seen, room, own
   while more do
-    --- limit
+    if repeats > 0 then
+      repeats = repeats - 1
+    else
+      --- limit
+      --- cost
+      argument = argument + 2
+    end
+    key = KEYS[number]
     --- check
     times = times or count
     if cost > 0 then
-      room = room or limit.capacity - check.used
+      room = room or limit.capacity - used
       if cost > room then
         times = 0
       elseif count > 1 and limit.charged then
@@ -37,45 +48,50 @@ while number <= #KEYS do
         times = math.min(times, granted)
       end
     end
-    check.seen = seen
-    checks[number] = check
-    number, argument, more = number + 1, argument + 2, limit.more
+    more = limit.more
+    if more then
+      checks[number] = { key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own }
+    end
+    number = number + 1
   end
 
-  -- then write all.
-  for i = first, number - 1 do
-    local check = checks[i]
-    local limit, charge, mark = check.limit, check.cost * times, ''
-    if check.costs then
+  -- then write all, the last one first, since the variables still tell of that.
+  for i = number - 1, first, -1 do
+    local limit, cost, costs = limit, cost, costs
+    if i < number - 1 then
+      key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own = unpack(checks[i], 1, 12)
+    end
+    local charge, mark = cost * times, ''
+    if costs then
       charge = 0
       for place = 1, times do
-        charge = charge + check.costs[place]
+        charge = charge + costs[place]
       end
     end
-    if check.damaged then
+    if damaged then
       mark = '!'
     end
     if limit.charged then
-      if times > 0 or check.repair or check.damaged then
-        if check.damaged then
-          call('DEL', check.key)
-          check.former = -1
+      if times > 0 or repair or damaged then
+        if damaged then
+          call('DEL', key)
+          former = -1
         end
-        if charge + check.used + (check.previous or 0) > 0 then
+        if charge + used + previous > 0 then
           --- write
         end
-      elseif check.former >= 0 and (check.renumbered or now % 16 == 0) then
+      elseif former >= 0 and (renumbered or now % 16 == 0) then
         -- A denial only sees to it that the key lives for as long as it counts.
-        local lives = call('PTTL', check.key)
+        local lives = call('PTTL', key)
         if lives == -1 then
           mark = '+'
         end
-        if lives == -1 or lives < (check.former - now) / 1000 then
-          call('PEXPIREAT', check.key, format('%d', (check.former - check.former % 1000000) / 1000 + grace))
+        if lives == -1 or lives < (former - now) / 1000 then
+          call('PEXPIREAT', key, format('%d', (former - former % 1000000) / 1000 + grace))
         end
       end
     end
-    reply[i] = check.seen .. mark
+    reply[i] = seen .. mark
   end
 end
 

@@ -2,11 +2,11 @@
 
 --- observe
 if limit.numbers == '' then
-  state = try('HMGET', check.key, 'count', 'start')
+  state = try('HMGET', key, 'count', 'start')
 else
-  state = try('HMGET', check.key, 'count', 'start', 'numbers')
+  state = try('HMGET', key, 'count', 'start', 'numbers')
 end
-check.left = 0
+own = 0 -- how long the window is still open
 if state[1] or state[2] then
   local count, start, window = tonumber(state[1]), tonumber(state[2]), limit.pace
   if (state[3] or '') ~= limit.numbers then
@@ -14,39 +14,39 @@ if state[1] or state[2] then
   end
   if not (count and start and window and count > 0 and start >= 0 and window >= 0)
     or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then
-    check.damaged = true
+    damaged = true
   else
     -- An open window closes when it was said to, whatever the length of the
     -- next one, but never later than a full window from now.
     local left = start + window - now
     if left > limit.pace then
       left = limit.pace
-      check.repair = true
+      repair = true
     end
     if left > 0 then
-      check.left, check.used = left, count
+      own, used = left, count
       if count > limit.capacity then
-        check.used = limit.capacity
-        check.repair = true
+        used = limit.capacity
+        repair = true
       end
-      if not check.repair then
-        check.former = start + window
+      if not repair then
+        former = start + window
       end
     end
   end
 end
-seen = format('%d %d', check.used, check.left)
+seen = format('%d %d', used, own)
 
 --- store
-if check.left == 0 then
-  check.left = limit.pace
+if own == 0 then
+  own = limit.pace
 end
-full = now + check.left
-local admitted, opened = format('%d', check.used + charge), format('%d', full - limit.pace)
+full = now + own
+local admitted, opened = format('%d', used + charge), format('%d', full - limit.pace)
 if limit.numbers == '' then
-  call('HSET', check.key, 'count', admitted, 'start', opened)
+  call('HSET', key, 'count', admitted, 'start', opened)
 else
-  call('HSET', check.key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
+  call('HSET', key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
 end
 
 --- renumber
@@ -60,9 +60,9 @@ if charged.numbers ~= '' then
 end
 
 --- adjust
-if not known or check.left > 0 and at >= now + check.left - limit.pace then -- its window is open
+if not known or own > 0 and at >= now + own - limit.pace then -- its window is open
   if raise then
-    units = math.max(0, units - check.used)
+    units = math.max(0, units - used)
   end
-  charge = math.max(-check.used, math.min(units, math.max(0, charged.capacity - check.used)))
+  charge = math.max(-used, math.min(units, math.max(0, charged.capacity - used)))
 end

@@ -3,7 +3,7 @@
 -- limit's numbers come last.
 
 --- observe
-state = try('GET', check.key)
+state = try('GET', key)
 if type(state) ~= 'table' then
   if state then
     found, level, at, numbers, absolute = true, 0, tonumber(state), '', true
@@ -16,14 +16,13 @@ if type(state) ~= 'table' then
 end
 
 --- store
-local level, pace, tick = check.used + charge, limit.pace, limit.tick
+local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
 local at = now - now % tick + (level - left) / pace * tick
 full = at + left / pace * tick
-local text = format('%d', at)
+text = format('%d', at)
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
 elseif pace > 1 then
   text = format('%s %d', text, left)
 end
-call('SET', check.key, text, 'KEEPTTL')

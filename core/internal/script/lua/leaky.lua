@@ -2,19 +2,19 @@
 
 --- observe
 if limit.numbers == '' then
-  state = try('HMGET', check.key, 'level', 'last_leak')
+  state = try('HMGET', key, 'level', 'last_leak')
 else
-  state = try('HMGET', check.key, 'level', 'last_leak', 'numbers')
+  state = try('HMGET', key, 'level', 'last_leak', 'numbers')
 end
 if state[1] or state[2] then
   found, level, at, numbers = true, tonumber(state[1]), tonumber(state[2]), state[3] or ''
 end
 
 --- store
-local level, at = check.used + charge, now - now % limit.tick
+local level, at = used + charge, now - now % limit.tick
 full = at + level / limit.pace * limit.tick
 if limit.numbers == '' then
-  call('HSET', check.key, 'level', format('%d', level), 'last_leak', format('%d', at))
+  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at))
 else
-  call('HSET', check.key, 'level', format('%d', level), 'last_leak', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at), 'numbers', limit.numbers)
 end

@@ -4,7 +4,7 @@
 -- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
 -- the next check belongs to the same question, then algorithm, capacity, pace,
 -- tick, and numbers.
-local limit = limits[ARGV[argument]]
+limit = limits[ARGV[argument]]
 if not limit then
   local mode, joined, algorithm, capacity, pace, tick, numbers =
     string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%d+) (%d+) (%d+) ?(.*)$')

@@ -8,43 +8,43 @@
 
 --- observe
 if found then
-  local used, capacity, tick, pace = 0, limit.capacity, limit.tick, limit.pace
+  local capacity, tick, pace = limit.capacity, limit.tick, limit.pace
   if not (level and at and level >= 0 and at >= 0 and level % 1 == 0 and at % 1 == 0)
     or level > largest or at > largest then
-    check.damaged = true
+    damaged = true
   elseif numbers == limit.numbers then
-    check.former = at + level / pace * tick
+    former = at + level / pace * tick
     local elapsed = (now - now % tick - at) / tick
     if elapsed < 0 and not absolute then
       elapsed = 0
-      check.repair = true
+      repair = true
     end
     used = level - elapsed * pace
     if used < 0 then
       used = 0
     elseif used > capacity then
       used = capacity
-      check.repair = true
+      repair = true
     end
   else
     -- A named limit whose numbers have changed. What was used drains with the former
     -- ones until now, and becomes ceil(used · weight / former weight), exactly.
-    local full, former, drain, length = string.match(numbers, '^(%d+) (%d+) (%d+) (%d+)$')
-    full, former, drain, length = tonumber(full), tonumber(former), tonumber(drain), tonumber(length)
-    if limit.numbers == '' or not (full and former * drain * length > 0)
-      or full > largest or former > largest or drain > largest or length > largest then
-      check.damaged = true
+    local full, weighed, drain, length = string.match(numbers, '^(%d+) (%d+) (%d+) (%d+)$')
+    full, weighed, drain, length = tonumber(full), tonumber(weighed), tonumber(drain), tonumber(length)
+    if limit.numbers == '' or not (full and weighed * drain * length > 0)
+      or full > largest or weighed > largest or drain > largest or length > largest then
+      damaged = true
     else
-      check.repair = true
+      repair = true
       local elapsed = (now - now % length - at) / length
       if elapsed < 0 and not absolute then
         elapsed = 0
       end
       used = math.min(full, math.max(0, level - elapsed * drain))
       local weight = tonumber(string.match(limit.numbers, '^%d+ (%d+)'))
-      local part = used % former
-      local events = (used - part) / former
-      -- ceil(part · weight / former) by long multiplication, from the highest bit of
+      local part = used % weighed
+      local events = (used - part) / weighed
+      -- ceil(part · weight / weighed) by long multiplication, from the highest bit of
       -- weight down: the product itself may need more than 53 bits.
       local result, rest, bit, left = 0, 0, 1, weight
       while bit * 2 <= left do
@@ -52,13 +52,13 @@ if found then
       end
       while bit >= 1 do
         result, rest = result * 2, rest * 2
-        if rest >= former then
-          result, rest = result + 1, rest - former
+        if rest >= weighed then
+          result, rest = result + 1, rest - weighed
         end
         if left >= bit then
           left = left - bit
-          if rest >= former - part then
-            result, rest = result + 1, rest - (former - part)
+          if rest >= weighed - part then
+            result, rest = result + 1, rest - (weighed - part)
           else
             rest = rest + part
           end
@@ -71,7 +71,7 @@ if found then
       used = math.min(capacity, events * weight + result)
     end
   end
-  check.used, seen = used, format('%d', used)
+  seen = format('%d', used)
 end
 
 --- renumber
@@ -87,7 +87,7 @@ if charged.numbers ~= '' then
   local full, event, drain, tick = string.match(text or '', pattern)
   full, event, drain, tick = tonumber(full), tonumber(event), tonumber(drain), tonumber(tick)
   if text ~= charged.numbers and full and full * event * drain * tick > 0 then
-    former, weight = tonumber((select(2, string.match(charged.numbers, pattern)))), event
+    former_weight, weight = tonumber((select(2, string.match(charged.numbers, pattern)))), event
     limit.capacity, limit.pace, limit.tick, limit.numbers = full, drain, tick, text
   end
 end
@@ -101,23 +101,23 @@ if limit.numbers ~= charged.numbers then
   -- It has drained under both numbers, for unknown times: under which more has.
   local elsewhen = (now - now % charged.tick - at + at % charged.tick) / charged.tick
   local then_left = math.max(0, after - math.max(0, elsewhen) * charged.pace)
-  left = math.min(limit.capacity, (after - after % former) / former * weight) - math.max(0, ticks) * limit.pace
-  left = math.min(left, (then_left - then_left % former) / former * weight)
-  units = units / former * weight
+  left = math.min(limit.capacity, (after - after % former_weight) / former_weight * weight) - math.max(0, ticks) * limit.pace
+  left = math.min(left, (then_left - then_left % former_weight) / former_weight * weight)
+  units = units / former_weight * weight
 end
 -- No later charge depends on this one: no note is needed.
-local alone = known and low == largest and limit.numbers == charged.numbers and check.used == math.max(0, left)
+local alone = known and low == largest and limit.numbers == charged.numbers and used == math.max(0, left)
 left = math.min(left, low)
 units = math.max(-limit.capacity, math.min(units, limit.capacity))
 if raise then
-  charge = math.max(0, units - check.used)
+  charge = math.max(0, units - used)
 elseif units > 0 then
-  charge = math.min(units, limit.capacity - check.used)
+  charge = math.min(units, limit.capacity - used)
 elseif not known then
-  charge = -math.min(check.used, -units)
-elseif how ~= 'last' or check.used <= math.max(0, left) then
-  charge = -math.max(0, math.min(check.used, -units, left))
+  charge = -math.min(used, -units)
+elseif how ~= 'last' or used <= math.max(0, left) then
+  charge = -math.max(0, math.min(used, -units, left))
 end
 if charge < 0 and not alone then
-  noted = check.used + charge
+  noted = used + charge
 end

@@ -5,24 +5,35 @@
 -- follows the name there; what a meter's file lacks is in meter.lua:
 --
 --   functions  what is called in more than one place, if anything is.
---   observe    sets check.used, and seen, which are the numbers for the caller as
---              text, and room, what still fits, where that is not capacity - used.
---              count is how often the check is asked. It sets check.former, the instant at which the state it found has recovered;
---              check.repair if that state could not be (it is from the future, or was
---              left by other numbers of a named limit); check.renumbered if the key may
---              have got its time to live under other numbers; and check.damaged if it makes
---              no sense at all. It writes nothing. A meter leaves that to meter.lua.
+--   observe    reads the state of a check and writes nothing. A meter leaves all but the reading
+--              to meter.lua. It sets these variables, where they differ from what check.lua
+--              has set them to:
+--                used, previous  what has been used, and what of the former window still counts;
+--                seen            the numbers for the caller as text;
+--                room            what still fits, where that is not capacity - used;
+--                former          the instant at which the state it found has recovered;
+--                damaged         the state makes no sense at all;
+--                repair          the state could not be: it is from the future, or was left by
+--                                other numbers of a named limit;
+--                renumbered      the key may have got its time to live under other numbers;
+--                own             whatever the algorithm's other parts need.
 --   store      writes the state with charge added to what is used, and sets full, the
---              instant at which that will have recovered.
+--              instant at which that will have recovered. One that is a string it does not
+--              write, but sets text to it: write.lua writes that with its time to live.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,
---              if it is named and those differ, and for a meter former and weight, which an
---              event had and has by these. It sets drains if what is used drains at a pace, and
+--              if it is named and those differ, and for a meter former_weight and weight,
+--              which an event had and has by these. It sets drains if what is used drains at a pace, and
 --              tells if the state itself says what is left of a charge.
 --   adjust     of a settlement: sets charge, which is to be added to what is used, and for
 --              a meter noted, the level that later settlements have to know of. A log it
 --              writes itself.
 --
--- A check has key, limit and cost, or costs; a limit has capacity and all costs in its own
+-- What is known of a check stands in local variables, not in a table: the fields of a table would
+-- be an eighth of its time. Only of a call of several checks, which are all read before any is
+-- written, all but the last are kept in tables meanwhile.
+--
+-- A check has a key and a limit. It has a cost and count, how often it is asked, or costs, one
+-- for each time. A limit has capacity and all costs in its own
 -- units, pace (what drains in a tick, or the ticks in a window), tick (its length
 -- in microseconds) and numbers (empty, or what a named limit has to leave for its
 -- successors to read).

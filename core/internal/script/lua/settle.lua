@@ -19,29 +19,29 @@ local limits, argument, most_points = {}, 1, 16
 
 local function settle(number)
   argument = (number - 1) / 2 * 5 + 1
+  local limit
   --- limit
   -- A named limit's numbers may have changed since the charge: those stand that the
   -- state has. Capacities of windows are no part of them, so what others have used is
   -- not cut down to this one's.
-  local charged, drains, tells, weight, former = limit, false, false, 1, 1
+  local charged, drains, tells, weight, former_weight = limit, false, false, 1, 1
   limit = {}
   for name, value in pairs(charged) do
     limit[name] = value
   end
   --- renumber
+  local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
+  local used, previous, former, damaged, repair, renumbered, seen, room, own
   --- check
-  if check.used + (check.left or check.previous or 0) == 0 and limit.numbers ~= charged.numbers then
+  if used + previous == 0 and limit.numbers ~= charged.numbers then
     -- It has recovered, so that the numbers which it was left with mean nothing.
     limit = charged
-    if check.elapsed then
-      check.elapsed = (now - now % limit.tick) / limit.tick % limit.pace
-    end
   end
   local units, after, at, how =
-    check.cost, tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3]), ARGV[argument + 4]
+    tonumber(ARGV[argument + 1]), tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3]), ARGV[argument + 4]
   local known, raise = at > 0, how == 'raise'
   local ticks = (now - now % limit.tick - at + at % limit.tick) / limit.tick -- since the charge
-  local charge, before, mark = 0, check.previous, nil
+  local charge, before, mark = 0, previous, nil
   local reset, noted = how == 'reset', nil
 
   -- How low the level may have come since the charge, where it is to be given back. Of a log its
@@ -77,8 +77,8 @@ local function settle(number)
     if call('DEL', KEYS[number]) == 1 and not tells or last then
       noted = 0
     end
-    charge, before, check.previous = 0, nil, nil
-  elseif check.damaged then
+    charge, before, previous = 0, 0, 0
+  elseif damaged then
     -- The next question mends it.
   elseif units < 0 and low == 0 then
     -- Nothing is left of it.
@@ -127,11 +127,11 @@ local function settle(number)
   end
   if reset then
     -- That is all.
-  elseif charge ~= 0 or check.previous ~= before then
-    if check.used + charge + (check.previous or 0) > 0 then
+  elseif charge ~= 0 or previous ~= before then
+    if used + charge + previous > 0 then
       --- write
     else
-      call('DEL', check.key)
+      call('DEL', key)
     end
   end
 end

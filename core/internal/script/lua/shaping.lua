@@ -3,25 +3,25 @@
 
 --- observe
 if limit.numbers ~= '' then
-  state = try('HMGET', check.key, 'next_free', 'left', 'numbers')
+  state = try('HMGET', key, 'next_free', 'left', 'numbers')
 elseif limit.pace > 1 then
-  state = try('HMGET', check.key, 'next_free', 'left')
+  state = try('HMGET', key, 'next_free', 'left')
 else
-  state = try('HMGET', check.key, 'next_free')
+  state = try('HMGET', key, 'next_free')
 end
 if state[1] or state[2] then
   found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true
 end
 
 --- store
-local level, pace, tick = check.used + charge, limit.pace, limit.tick
+local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
 local at = now - now % tick + (level - left) / pace * tick
 full = at + left / pace * tick
 if limit.numbers ~= '' then
-  call('HSET', check.key, 'next_free', format('%d', at), 'left', format('%d', left), 'numbers', limit.numbers)
+  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left), 'numbers', limit.numbers)
 elseif pace > 1 then
-  call('HSET', check.key, 'next_free', format('%d', at), 'left', format('%d', left))
+  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left))
 else
-  call('HSET', check.key, 'next_free', format('%d', at))
+  call('HSET', key, 'next_free', format('%d', at))
 end

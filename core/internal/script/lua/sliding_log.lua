@@ -4,27 +4,27 @@
 
 --- functions
 -- instant returns the instant at an index of the log.
-local function instant(check, index)
-  local at = tonumber(call('LINDEX', check.key, index))
+local function instant(log, index)
+  local at = tonumber(call('LINDEX', log.key, index))
   if at and at >= 0 and at % 1 == 0 and at <= largest then
     return at
   end
-  check.damaged = true
+  log.damaged = true
 end
 
 -- append_instants puts instants at the end of the log, as many at once as Lua can unpack.
-local function append_instants(check, instants)
+local function append_instants(log, instants)
   for first = 1, #instants, 1000 do
-    call('RPUSH', check.key, unpack(instants, first, math.min(first + 999, #instants)))
+    call('RPUSH', log.key, unpack(instants, first, math.min(first + 999, #instants)))
   end
 end
 
 -- first_after returns the index of the first instant after a moment, doubling the
 -- step from the head, where the expired ones are, and then halving it.
-local function first_after(check, moment, length)
+local function first_after(log, moment, length)
   local low, high, step = 0, 0, 1 -- all before low are not after, high is
   while high < length do
-    local at = instant(check, high)
+    local at = instant(log, high)
     if not at then
       return 0
     end
@@ -38,7 +38,7 @@ local function first_after(check, moment, length)
   end
   while low < high do
     local middle = (low + high - (low + high) % 2) / 2
-    local at = instant(check, middle)
+    local at = instant(log, middle)
     if not at then
       return 0
     end
@@ -53,10 +53,10 @@ end
 
 -- left_of returns how long the instant at an index still counts. One from the
 -- future counts as from now.
-local function left_of(check, index)
-  local at, window = instant(check, index), check.limit.pace
+local function left_of(log, index)
+  local at, window = instant(log, index), log.limit.pace
   if not at or at <= now - window then -- the log is not in order
-    check.damaged = true
+    log.damaged = true
     return 0
   end
   if at > now then
@@ -67,29 +67,29 @@ end
 
 -- observe_log returns how long the oldest unit of a log still counts, how long the first check
 -- has to wait that does not fit, and how long the newest unit still counts.
-local function observe_log(check, length, count)
-  local limit = check.limit
-  local first = first_after(check, now - limit.pace, length)
-  check.first = first
-  if first == length or check.damaged then
-    return 0, 0, 0
-  end
+local function observe_log(log, length, count)
+  local limit = log.limit
+  local first = first_after(log, now - limit.pace, length)
   if length - first > limit.capacity then
     first = length - limit.capacity
-    check.first, check.repair = first, true
+    log.repair = true
   end
-  check.used = length - first
-  local newest = instant(check, -1)
-  if not newest then
+  log.first, log.used = first, length - first
+  if log.used > 0 and not log.damaged then
+    local newest = instant(log, -1)
+    if newest then
+      log.former = newest + limit.pace
+      if newest > now then
+        log.future = length - math.max(first, first_after(log, now, length))
+        log.repair = true
+      end
+    end
+  end
+  if log.damaged then
     return 0, 0, 0
   end
-  check.former = newest + limit.pace
-  if newest > now then
-    check.future = length - math.max(first, first_after(check, now, length))
-    check.repair = true
-  end
-  local wait, granted, room, costs = 0, 0, limit.capacity - check.used, check.costs
-  local next = check.cost
+  local wait, granted, room, costs = 0, 0, limit.capacity - log.used, log.costs
+  local next = log.cost
   if costs then
     while granted < count and costs[granted + 1] <= room do
       granted = granted + 1
@@ -102,45 +102,47 @@ local function observe_log(check, length, count)
   end
   if granted < count and next > room and next <= limit.capacity then
     local missing = next - room
-    if missing > check.used then -- of those that are granted now
+    if missing > log.used then -- of those that are granted now
       wait = limit.pace
     else
-      wait = left_of(check, first + missing - 1)
+      wait = left_of(log, first + missing - 1)
     end
   end
-  return left_of(check, first), wait, left_of(check, length - 1)
+  if log.used == 0 then
+    return 0, wait, 0
+  end
+  return left_of(log, first), wait, left_of(log, length - 1)
 end
 
 --- observe
-state = try('LLEN', check.key)
-check.first, check.future, check.newest = 0, 0, 0
-check.renumbered = limit.numbers ~= '' -- perhaps: the instants do not tell
+state = try('LLEN', key)
+own = { key = key, limit = limit, cost = cost, costs = costs, used = 0, former = -1, first = 0, future = 0, newest = 0 }
+renumbered = limit.numbers ~= '' -- perhaps: the instants do not tell
 seen = '0 0 0 0'
 if type(state) ~= 'table' then
-  if state > 0 then
-    local oldest, wait, newest = observe_log(check, state, count)
-    if check.damaged then
-      check.used, check.first, check.future = 0, 0, 0
-    else
-      check.newest = newest
-      seen = format('%d %d %d %d', check.used, oldest, wait, newest)
-    end
+  local oldest, wait, newest = observe_log(own, state, count)
+  former, repair, damaged = own.former, own.repair, own.damaged
+  if damaged then
+    own.first, own.future = 0, 0
+  else
+    used, own.newest = own.used, newest
+    seen = format('%d %d %d %d', used, oldest, wait, newest)
   end
   state = nil
 end
 
 --- store
-if check.first > 0 or check.future > 0 then
-  call('LTRIM', check.key, format('%d', check.first), format('%d', -1 - check.future))
+if own.first > 0 or own.future > 0 then
+  call('LTRIM', key, format('%d', own.first), format('%d', -1 - own.future))
 end
 local instants, at = {}, format('%d', now)
-for unit = 1, charge + check.future do
+for unit = 1, charge + own.future do
   instants[unit] = at
 end
-append_instants(check, instants)
+append_instants(own, instants)
 full = now + limit.pace
 if charge == 0 then
-  full = now + check.newest
+  full = now + own.newest
 end
 
 --- renumber
@@ -150,39 +152,39 @@ limit.capacity = largest -- what others have used is not cut down to this one's
 --- adjust
 if units < 0 then
   if known then
-    call('LREM', check.key, format('%d', units), format('%d', at))
+    call('LREM', key, format('%d', units), format('%d', at))
   else
-    call('LTRIM', check.key, '0', format('%d', units - 1))
+    call('LTRIM', key, '0', format('%d', units - 1))
   end
 else
   if raise then
-    units = units - check.used
+    units = units - used
   end
-  units = math.min(units, charged.capacity - check.used)
+  units = math.min(units, charged.capacity - used)
   if not known then
     at = now
   end
   if units > 0 and at > now - limit.pace then
-    if check.first > 0 then
-      call('LTRIM', check.key, format('%d', check.first), '-1')
+    if own.first > 0 then
+      call('LTRIM', key, format('%d', own.first), '-1')
     end
     -- The log is in order, so what was admitted later is put behind.
-    local place = first_after(check, at, check.used)
-    local later = call('LRANGE', check.key, format('%d', place), '-1')
+    local place = first_after(own, at, used)
+    local later = call('LRANGE', key, format('%d', place), '-1')
     if #later > 0 then
-      call('LTRIM', check.key, '0', format('%d', -1 - #later))
+      call('LTRIM', key, '0', format('%d', -1 - #later))
     end
     local instants, text = {}, format('%d', at)
     for unit = 1, units + #later do
       instants[unit] = later[unit - units] or text
     end
-    append_instants(check, instants)
+    append_instants(own, instants)
   end
 end
-local newest = tonumber(call('LINDEX', check.key, '-1'))
+local newest = tonumber(call('LINDEX', key, '-1'))
 if newest then
   local full = newest + limit.pace
-  if not check.renumbered or call('PTTL', check.key) < (full - now) / 1000 then
-    call('PEXPIREAT', check.key, format('%d', (full - full % 1000000) / 1000 + grace))
+  if not renumbered or call('PTTL', key) < (full - now) / 1000 then
+    call('PEXPIREAT', key, format('%d', (full - full % 1000000) / 1000 + grace))
   end
 end

@@ -4,14 +4,14 @@
 
 --- observe
 if limit.numbers == '' then
-  state = try('HMGET', check.key, 'current', 'previous', 'start')
+  state = try('HMGET', key, 'current', 'previous', 'start')
 else
-  state = try('HMGET', check.key, 'current', 'previous', 'start', 'numbers')
+  state = try('HMGET', key, 'current', 'previous', 'start', 'numbers')
 end
 local capacity, window, tick = limit.capacity, limit.pace, limit.tick
 local ticks = (now - now % tick) / tick
 local elapsed = ticks % window
-local current, previous = 0, 0
+local current = 0
 if state[1] or state[2] or state[3] then
   local start, former_numbers, then_elapsed = tonumber(state[3]), state[4] or '', elapsed
   current, previous = tonumber(state[1]), tonumber(state[2])
@@ -22,27 +22,27 @@ if state[1] or state[2] or state[3] then
       ticks = (now - now % tick) / tick
       then_elapsed = ticks % window
     else
-      check.damaged = true
+      damaged = true
     end
   end
-  if check.damaged or not (current and previous and start and current >= 0 and previous >= 0 and start >= 0)
+  if damaged or not (current and previous and start and current >= 0 and previous >= 0 and start >= 0)
     or current % 1 + previous % 1 + start % 1 ~= 0
     or current > largest or previous > largest or start > largest then
-    check.damaged, current, previous = true, 0, 0
+    damaged, current, previous = true, 0, 0
   else
     -- The counts as they stand in the window of this instant.
     local age = ticks - then_elapsed - start / tick
     if age < 0 then
-      check.repair = true
+      repair = true
     elseif age >= 2 * window then
       current, previous = 0, 0
     elseif age >= window then
       current, previous = 0, current
     end
     if window == limit.pace and tick == limit.tick then
-      check.former = start + 2 * window * tick
+      former = start + 2 * window * tick
       if former_numbers == limit.numbers then
-        check.stored = previous
+        own = previous -- as it is stored
       end
     else
       -- Windows of another length: what is used moves into the current one. A
@@ -54,38 +54,39 @@ if state[1] or state[2] or state[3] then
       if part > 0 then
         current = current + 1
       end
-      check.repair = check.repair or limit.pace * limit.tick < window * tick
+      repair = repair or limit.pace * limit.tick < window * tick
     end
     -- Counts of another capacity stand as far as what is used of them, by their weights, fits
     -- in this one.
     if former_numbers ~= limit.numbers or current > capacity or previous > capacity then
       if current > capacity then
         current = capacity
-        check.repair = true
+        repair = true
       end
       local free, left = (capacity - current) * limit.pace, limit.pace - elapsed
       if previous * left > free then
         previous = (free - free % left) / left
-        check.repair = true
+        repair = true
       end
     end
   end
 end
-check.used, check.previous, check.elapsed = current, previous, elapsed
+used = current
 seen = format('%d %d %d', current, previous, elapsed)
 local weighted = previous * (limit.pace - elapsed)
 room = capacity - current - (weighted + -weighted % limit.pace) / limit.pace
 
 --- store
-local start = now - now % limit.tick - check.elapsed * limit.tick
+local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
+local start = now - now % limit.tick - elapsed * limit.tick
 full = start + 2 * limit.pace * limit.tick
-local current, previous = format('%d', check.used + charge), format('%d', check.previous)
-if full == check.former and check.previous == check.stored and not check.repair then -- the same window
-  call('HSET', check.key, 'current', current)
+local current, before = format('%d', used + charge), format('%d', previous)
+if full == former and previous == own and not repair then -- the same window
+  call('HSET', key, 'current', current)
 elseif limit.numbers == '' then
-  call('HSET', check.key, 'current', current, 'previous', previous, 'start', format('%d', start))
+  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start))
 else
-  call('HSET', check.key, 'current', current, 'previous', previous, 'start', format('%d', start), 'numbers', limit.numbers)
+  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start), 'numbers', limit.numbers)
 end
 
 --- renumber
@@ -100,24 +101,25 @@ if charged.numbers ~= '' then
 end
 
 --- adjust
-local age = known and ticks - check.elapsed or 0
+local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
+local age = known and ticks - elapsed or 0
 if age <= 0 then
-  local weighted = check.previous * (limit.pace - check.elapsed)
+  local weighted = previous * (limit.pace - elapsed)
   weighted = (weighted + (-weighted) % limit.pace) / limit.pace
   if raise then
-    units = math.max(0, units - check.used - weighted)
+    units = math.max(0, units - used - weighted)
   end
   if units > 0 then
-    units = math.max(0, math.min(units, charged.capacity - check.used - weighted))
+    units = math.max(0, math.min(units, charged.capacity - used - weighted))
   end
-  charge = math.max(-check.used, units)
+  charge = math.max(-used, units)
   if not known then
-    check.previous = math.max(0, check.previous + units - charge)
+    previous = math.max(0, previous + units - charge)
   end
 elseif age <= limit.pace then
   if raise then
-    units = math.max(0, units - check.previous)
+    units = math.max(0, units - previous)
   end
-  units = math.min(units, math.max(0, charged.capacity - check.previous))
-  check.previous = math.max(0, check.previous + units)
+  units = math.min(units, math.max(0, charged.capacity - previous))
+  previous = math.max(0, previous + units)
 end

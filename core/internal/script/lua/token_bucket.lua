@@ -2,9 +2,9 @@
 
 --- observe
 if limit.numbers == '' then
-  state = try('HMGET', check.key, 'tokens', 'last_refill')
+  state = try('HMGET', key, 'tokens', 'last_refill')
 else
-  state = try('HMGET', check.key, 'tokens', 'last_refill', 'numbers')
+  state = try('HMGET', key, 'tokens', 'last_refill', 'numbers')
 end
 if state[1] or state[2] then
   found, at, numbers = true, tonumber(state[2]), state[3] or ''
@@ -16,11 +16,11 @@ if state[1] or state[2] then
 end
 
 --- store
-local level, at = check.used + charge, now - now % limit.tick
+local level, at = used + charge, now - now % limit.tick
 full = at + level / limit.pace * limit.tick
 local tokens = format('%d', limit.capacity - level)
 if limit.numbers == '' then
-  call('HSET', check.key, 'tokens', tokens, 'last_refill', format('%d', at))
+  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at))
 else
-  call('HSET', check.key, 'tokens', tokens, 'last_refill', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at), 'numbers', limit.numbers)
 end

@@ -5,24 +5,35 @@
 -- follows the name there; what a meter's file lacks is in meter.lua:
 --
 --   functions  what is called in more than one place, if anything is.
---   observe    sets check.used, and seen, which are the numbers for the caller as
---              text, and room, what still fits, where that is not capacity - used.
---              count is how often the check is asked. It sets check.former, the instant at which the state it found has recovered;
---              check.repair if that state could not be (it is from the future, or was
---              left by other numbers of a named limit); check.renumbered if the key may
---              have got its time to live under other numbers; and check.damaged if it makes
---              no sense at all. It writes nothing. A meter leaves that to meter.lua.
+--   observe    reads the state of a check and writes nothing. A meter leaves all but the reading
+--              to meter.lua. It sets these variables, where they differ from what check.lua
+--              has set them to:
+--                used, previous  what has been used, and what of the former window still counts;
+--                seen            the numbers for the caller as text;
+--                room            what still fits, where that is not capacity - used;
+--                former          the instant at which the state it found has recovered;
+--                damaged         the state makes no sense at all;
+--                repair          the state could not be: it is from the future, or was left by
+--                                other numbers of a named limit;
+--                renumbered      the key may have got its time to live under other numbers;
+--                own             whatever the algorithm's other parts need.
 --   store      writes the state with charge added to what is used, and sets full, the
---              instant at which that will have recovered.
+--              instant at which that will have recovered. One that is a string it does not
+--              write, but sets text to it: write.lua writes that with its time to live.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,
---              if it is named and those differ, and for a meter former and weight, which an
---              event had and has by these. It sets drains if what is used drains at a pace, and
+--              if it is named and those differ, and for a meter former_weight and weight,
+--              which an event had and has by these. It sets drains if what is used drains at a pace, and
 --              tells if the state itself says what is left of a charge.
 --   adjust     of a settlement: sets charge, which is to be added to what is used, and for
 --              a meter noted, the level that later settlements have to know of. A log it
 --              writes itself.
 --
--- A check has key, limit and cost, or costs; a limit has capacity and all costs in its own
+-- What is known of a check stands in local variables, not in a table: the fields of a table would
+-- be an eighth of its time. Only of a call of several checks, which are all read before any is
+-- written, all but the last are kept in tables meanwhile.
+--
+-- A check has a key and a limit. It has a cost and count, how often it is asked, or costs, one
+-- for each time. A limit has capacity and all costs in its own
 -- units, pace (what drains in a tick, or the ticks in a window), tick (its length
 -- in microseconds) and numbers (empty, or what a named limit has to leave for its
 -- successors to read).
@@ -41,27 +52,27 @@ local now = clock[1] * 1000000 + clock[2]
 -- time to live only collects garbage; no decision depends on it.
 local grace = 2000
 -- instant returns the instant at an index of the log.
-local function instant(check, index)
-  local at = tonumber(call('LINDEX', check.key, index))
+local function instant(log, index)
+  local at = tonumber(call('LINDEX', log.key, index))
   if at and at >= 0 and at % 1 == 0 and at <= largest then
     return at
   end
-  check.damaged = true
+  log.damaged = true
 end
 
 -- append_instants puts instants at the end of the log, as many at once as Lua can unpack.
-local function append_instants(check, instants)
+local function append_instants(log, instants)
   for first = 1, #instants, 1000 do
-    call('RPUSH', check.key, unpack(instants, first, math.min(first + 999, #instants)))
+    call('RPUSH', log.key, unpack(instants, first, math.min(first + 999, #instants)))
   end
 end
 
 -- first_after returns the index of the first instant after a moment, doubling the
 -- step from the head, where the expired ones are, and then halving it.
-local function first_after(check, moment, length)
+local function first_after(log, moment, length)
   local low, high, step = 0, 0, 1 -- all before low are not after, high is
   while high < length do
-    local at = instant(check, high)
+    local at = instant(log, high)
     if not at then
       return 0
     end
@@ -75,7 +86,7 @@ local function first_after(check, moment, length)
   end
   while low < high do
     local middle = (low + high - (low + high) % 2) / 2
-    local at = instant(check, middle)
+    local at = instant(log, middle)
     if not at then
       return 0
     end
@@ -90,10 +101,10 @@ end
 
 -- left_of returns how long the instant at an index still counts. One from the
 -- future counts as from now.
-local function left_of(check, index)
-  local at, window = instant(check, index), check.limit.pace
+local function left_of(log, index)
+  local at, window = instant(log, index), log.limit.pace
   if not at or at <= now - window then -- the log is not in order
-    check.damaged = true
+    log.damaged = true
     return 0
   end
   if at > now then
@@ -104,29 +115,29 @@ end
 
 -- observe_log returns how long the oldest unit of a log still counts, how long the first check
 -- has to wait that does not fit, and how long the newest unit still counts.
-local function observe_log(check, length, count)
-  local limit = check.limit
-  local first = first_after(check, now - limit.pace, length)
-  check.first = first
-  if first == length or check.damaged then
-    return 0, 0, 0
-  end
+local function observe_log(log, length, count)
+  local limit = log.limit
+  local first = first_after(log, now - limit.pace, length)
   if length - first > limit.capacity then
     first = length - limit.capacity
-    check.first, check.repair = first, true
+    log.repair = true
   end
-  check.used = length - first
-  local newest = instant(check, -1)
-  if not newest then
+  log.first, log.used = first, length - first
+  if log.used > 0 and not log.damaged then
+    local newest = instant(log, -1)
+    if newest then
+      log.former = newest + limit.pace
+      if newest > now then
+        log.future = length - math.max(first, first_after(log, now, length))
+        log.repair = true
+      end
+    end
+  end
+  if log.damaged then
     return 0, 0, 0
   end
-  check.former = newest + limit.pace
-  if newest > now then
-    check.future = length - math.max(first, first_after(check, now, length))
-    check.repair = true
-  end
-  local wait, granted, room, costs = 0, 0, limit.capacity - check.used, check.costs
-  local next = check.cost
+  local wait, granted, room, costs = 0, 0, limit.capacity - log.used, log.costs
+  local next = log.cost
   if costs then
     while granted < count and costs[granted + 1] <= room do
       granted = granted + 1
@@ -139,13 +150,16 @@ local function observe_log(check, length, count)
   end
   if granted < count and next > room and next <= limit.capacity then
     local missing = next - room
-    if missing > check.used then -- of those that are granted now
+    if missing > log.used then -- of those that are granted now
       wait = limit.pace
     else
-      wait = left_of(check, first + missing - 1)
+      wait = left_of(log, first + missing - 1)
     end
   end
-  return left_of(check, first), wait, left_of(check, length - 1)
+  if log.used == 0 then
+    return 0, wait, 0
+  end
+  return left_of(log, first), wait, left_of(log, length - 1)
 end
 
 -- Settles what decisions have charged: gives back what was too much, and adds what was
@@ -169,13 +183,14 @@ local limits, argument, most_points = {}, 1, 16
 
 local function settle(number)
   argument = (number - 1) / 2 * 5 + 1
+  local limit
 -- Reads the limit of a check from the arguments.
 --
 -- The checks of a call share their limits, so each is taken apart once. It is
 -- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
 -- the next check belongs to the same question, then algorithm, capacity, pace,
 -- tick, and numbers.
-local limit = limits[ARGV[argument]]
+limit = limits[ARGV[argument]]
 if not limit then
   local mode, joined, algorithm, capacity, pace, tick, numbers =
     string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%d+) (%d+) (%d+) ?(.*)$')
@@ -193,7 +208,7 @@ end
   -- A named limit's numbers may have changed since the charge: those stand that the
   -- state has. Capacities of windows are no part of them, so what others have used is
   -- not cut down to this one's.
-  local charged, drains, tells, weight, former = limit, false, false, 1, 1
+  local charged, drains, tells, weight, former_weight = limit, false, false, 1, 1
   limit = {}
   for name, value in pairs(charged) do
     limit[name] = value
@@ -211,7 +226,7 @@ if charged.numbers ~= '' then
   local full, event, drain, tick = string.match(text or '', pattern)
   full, event, drain, tick = tonumber(full), tonumber(event), tonumber(drain), tonumber(tick)
   if text ~= charged.numbers and full and full * event * drain * tick > 0 then
-    former, weight = tonumber((select(2, string.match(charged.numbers, pattern)))), event
+    former_weight, weight = tonumber((select(2, string.match(charged.numbers, pattern)))), event
     limit.capacity, limit.pace, limit.tick, limit.numbers = full, drain, tick, text
   end
 end
@@ -242,31 +257,17 @@ tells = true -- its instants say what is left of a charge
 limit.capacity = largest -- what others have used is not cut down to this one's
 
 end
--- Reads a check of a limit from the arguments, and what its key has used.
---
--- A call that is asked several times at once has how often behind each of its costs. One whose
--- first check has another cost each time has all of these instead, with commas in between.
-local cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
-if not cost then
-  cost, count = string.match(ARGV[argument + 1], '^(%d+) (%d+)$')
-  cost, count = tonumber(cost), tonumber(count)
-  if not cost then
-    costs = {}
-    for each in string.gmatch(ARGV[argument + 1], '%d+') do
-      costs[#costs + 1] = tonumber(each)
-    end
-    cost, count = costs[1], #costs
-  end
-end
-local check = { key = KEYS[number], limit = limit, cost = cost, costs = costs, used = 0, former = -1 }
-local seen, room = '0', nil
+  local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
+  local used, previous, former, damaged, repair, renumbered, seen, room, own
+-- Reads what the key of a check has used.
+used, previous, former, damaged, repair, renumbered, seen, room, own = 0, 0, -1, false, false, false, '0', nil, nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then
 if limit.numbers == '' then
-  state = try('HMGET', check.key, 'level', 'last_leak')
+  state = try('HMGET', key, 'level', 'last_leak')
 else
-  state = try('HMGET', check.key, 'level', 'last_leak', 'numbers')
+  state = try('HMGET', key, 'level', 'last_leak', 'numbers')
 end
 if state[1] or state[2] then
   found, level, at, numbers = true, tonumber(state[1]), tonumber(state[2]), state[3] or ''
@@ -274,11 +275,11 @@ end
 
 elseif limit.algorithm == 'shaping' then
 if limit.numbers ~= '' then
-  state = try('HMGET', check.key, 'next_free', 'left', 'numbers')
+  state = try('HMGET', key, 'next_free', 'left', 'numbers')
 elseif limit.pace > 1 then
-  state = try('HMGET', check.key, 'next_free', 'left')
+  state = try('HMGET', key, 'next_free', 'left')
 else
-  state = try('HMGET', check.key, 'next_free')
+  state = try('HMGET', key, 'next_free')
 end
 if state[1] or state[2] then
   found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true
@@ -286,9 +287,9 @@ end
 
 elseif limit.algorithm == 'token-bucket' then
 if limit.numbers == '' then
-  state = try('HMGET', check.key, 'tokens', 'last_refill')
+  state = try('HMGET', key, 'tokens', 'last_refill')
 else
-  state = try('HMGET', check.key, 'tokens', 'last_refill', 'numbers')
+  state = try('HMGET', key, 'tokens', 'last_refill', 'numbers')
 end
 if state[1] or state[2] then
   found, at, numbers = true, tonumber(state[2]), state[3] or ''
@@ -300,7 +301,7 @@ if state[1] or state[2] then
 end
 
 elseif limit.algorithm == 'gcra' then
-state = try('GET', check.key)
+state = try('GET', key)
 if type(state) ~= 'table' then
   if state then
     found, level, at, numbers, absolute = true, 0, tonumber(state), '', true
@@ -314,11 +315,11 @@ end
 
 elseif limit.algorithm == 'fixed-window' then
 if limit.numbers == '' then
-  state = try('HMGET', check.key, 'count', 'start')
+  state = try('HMGET', key, 'count', 'start')
 else
-  state = try('HMGET', check.key, 'count', 'start', 'numbers')
+  state = try('HMGET', key, 'count', 'start', 'numbers')
 end
-check.left = 0
+own = 0 -- how long the window is still open
 if state[1] or state[2] then
   local count, start, window = tonumber(state[1]), tonumber(state[2]), limit.pace
   if (state[3] or '') ~= limit.numbers then
@@ -326,39 +327,39 @@ if state[1] or state[2] then
   end
   if not (count and start and window and count > 0 and start >= 0 and window >= 0)
     or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then
-    check.damaged = true
+    damaged = true
   else
     -- An open window closes when it was said to, whatever the length of the
     -- next one, but never later than a full window from now.
     local left = start + window - now
     if left > limit.pace then
       left = limit.pace
-      check.repair = true
+      repair = true
     end
     if left > 0 then
-      check.left, check.used = left, count
+      own, used = left, count
       if count > limit.capacity then
-        check.used = limit.capacity
-        check.repair = true
+        used = limit.capacity
+        repair = true
       end
-      if not check.repair then
-        check.former = start + window
+      if not repair then
+        former = start + window
       end
     end
   end
 end
-seen = format('%d %d', check.used, check.left)
+seen = format('%d %d', used, own)
 
 elseif limit.algorithm == 'sliding-window' then
 if limit.numbers == '' then
-  state = try('HMGET', check.key, 'current', 'previous', 'start')
+  state = try('HMGET', key, 'current', 'previous', 'start')
 else
-  state = try('HMGET', check.key, 'current', 'previous', 'start', 'numbers')
+  state = try('HMGET', key, 'current', 'previous', 'start', 'numbers')
 end
 local capacity, window, tick = limit.capacity, limit.pace, limit.tick
 local ticks = (now - now % tick) / tick
 local elapsed = ticks % window
-local current, previous = 0, 0
+local current = 0
 if state[1] or state[2] or state[3] then
   local start, former_numbers, then_elapsed = tonumber(state[3]), state[4] or '', elapsed
   current, previous = tonumber(state[1]), tonumber(state[2])
@@ -369,27 +370,27 @@ if state[1] or state[2] or state[3] then
       ticks = (now - now % tick) / tick
       then_elapsed = ticks % window
     else
-      check.damaged = true
+      damaged = true
     end
   end
-  if check.damaged or not (current and previous and start and current >= 0 and previous >= 0 and start >= 0)
+  if damaged or not (current and previous and start and current >= 0 and previous >= 0 and start >= 0)
     or current % 1 + previous % 1 + start % 1 ~= 0
     or current > largest or previous > largest or start > largest then
-    check.damaged, current, previous = true, 0, 0
+    damaged, current, previous = true, 0, 0
   else
     -- The counts as they stand in the window of this instant.
     local age = ticks - then_elapsed - start / tick
     if age < 0 then
-      check.repair = true
+      repair = true
     elseif age >= 2 * window then
       current, previous = 0, 0
     elseif age >= window then
       current, previous = 0, current
     end
     if window == limit.pace and tick == limit.tick then
-      check.former = start + 2 * window * tick
+      former = start + 2 * window * tick
       if former_numbers == limit.numbers then
-        check.stored = previous
+        own = previous -- as it is stored
       end
     else
       -- Windows of another length: what is used moves into the current one. A
@@ -401,85 +402,84 @@ if state[1] or state[2] or state[3] then
       if part > 0 then
         current = current + 1
       end
-      check.repair = check.repair or limit.pace * limit.tick < window * tick
+      repair = repair or limit.pace * limit.tick < window * tick
     end
     -- Counts of another capacity stand as far as what is used of them, by their weights, fits
     -- in this one.
     if former_numbers ~= limit.numbers or current > capacity or previous > capacity then
       if current > capacity then
         current = capacity
-        check.repair = true
+        repair = true
       end
       local free, left = (capacity - current) * limit.pace, limit.pace - elapsed
       if previous * left > free then
         previous = (free - free % left) / left
-        check.repair = true
+        repair = true
       end
     end
   end
 end
-check.used, check.previous, check.elapsed = current, previous, elapsed
+used = current
 seen = format('%d %d %d', current, previous, elapsed)
 local weighted = previous * (limit.pace - elapsed)
 room = capacity - current - (weighted + -weighted % limit.pace) / limit.pace
 
 elseif limit.algorithm == 'sliding-log' then
-state = try('LLEN', check.key)
-check.first, check.future, check.newest = 0, 0, 0
-check.renumbered = limit.numbers ~= '' -- perhaps: the instants do not tell
+state = try('LLEN', key)
+own = { key = key, limit = limit, cost = cost, costs = costs, used = 0, former = -1, first = 0, future = 0, newest = 0 }
+renumbered = limit.numbers ~= '' -- perhaps: the instants do not tell
 seen = '0 0 0 0'
 if type(state) ~= 'table' then
-  if state > 0 then
-    local oldest, wait, newest = observe_log(check, state, count)
-    if check.damaged then
-      check.used, check.first, check.future = 0, 0, 0
-    else
-      check.newest = newest
-      seen = format('%d %d %d %d', check.used, oldest, wait, newest)
-    end
+  local oldest, wait, newest = observe_log(own, state, count)
+  former, repair, damaged = own.former, own.repair, own.damaged
+  if damaged then
+    own.first, own.future = 0, 0
+  else
+    used, own.newest = own.used, newest
+    seen = format('%d %d %d %d', used, oldest, wait, newest)
   end
   state = nil
 end
 
 end
 if found then
-  local used, capacity, tick, pace = 0, limit.capacity, limit.tick, limit.pace
+  local capacity, tick, pace = limit.capacity, limit.tick, limit.pace
   if not (level and at and level >= 0 and at >= 0 and level % 1 == 0 and at % 1 == 0)
     or level > largest or at > largest then
-    check.damaged = true
+    damaged = true
   elseif numbers == limit.numbers then
-    check.former = at + level / pace * tick
+    former = at + level / pace * tick
     local elapsed = (now - now % tick - at) / tick
     if elapsed < 0 and not absolute then
       elapsed = 0
-      check.repair = true
+      repair = true
     end
     used = level - elapsed * pace
     if used < 0 then
       used = 0
     elseif used > capacity then
       used = capacity
-      check.repair = true
+      repair = true
     end
   else
     -- A named limit whose numbers have changed. What was used drains with the former
     -- ones until now, and becomes ceil(used · weight / former weight), exactly.
-    local full, former, drain, length = string.match(numbers, '^(%d+) (%d+) (%d+) (%d+)$')
-    full, former, drain, length = tonumber(full), tonumber(former), tonumber(drain), tonumber(length)
-    if limit.numbers == '' or not (full and former * drain * length > 0)
-      or full > largest or former > largest or drain > largest or length > largest then
-      check.damaged = true
+    local full, weighed, drain, length = string.match(numbers, '^(%d+) (%d+) (%d+) (%d+)$')
+    full, weighed, drain, length = tonumber(full), tonumber(weighed), tonumber(drain), tonumber(length)
+    if limit.numbers == '' or not (full and weighed * drain * length > 0)
+      or full > largest or weighed > largest or drain > largest or length > largest then
+      damaged = true
     else
-      check.repair = true
+      repair = true
       local elapsed = (now - now % length - at) / length
       if elapsed < 0 and not absolute then
         elapsed = 0
       end
       used = math.min(full, math.max(0, level - elapsed * drain))
       local weight = tonumber(string.match(limit.numbers, '^%d+ (%d+)'))
-      local part = used % former
-      local events = (used - part) / former
-      -- ceil(part · weight / former) by long multiplication, from the highest bit of
+      local part = used % weighed
+      local events = (used - part) / weighed
+      -- ceil(part · weight / weighed) by long multiplication, from the highest bit of
       -- weight down: the product itself may need more than 53 bits.
       local result, rest, bit, left = 0, 0, 1, weight
       while bit * 2 <= left do
@@ -487,13 +487,13 @@ if found then
       end
       while bit >= 1 do
         result, rest = result * 2, rest * 2
-        if rest >= former then
-          result, rest = result + 1, rest - former
+        if rest >= weighed then
+          result, rest = result + 1, rest - weighed
         end
         if left >= bit then
           left = left - bit
-          if rest >= former - part then
-            result, rest = result + 1, rest - (former - part)
+          if rest >= weighed - part then
+            result, rest = result + 1, rest - (weighed - part)
           else
             rest = rest + part
           end
@@ -506,7 +506,7 @@ if found then
       used = math.min(capacity, events * weight + result)
     end
   end
-  check.used, seen = used, format('%d', used)
+  seen = format('%d', used)
 end
 
 
@@ -515,20 +515,17 @@ if state and state.err then
   if not string.find(state.err, 'WRONGTYPE', 1, true) then
     error(state.err, 0)
   end
-  check.damaged = true
+  damaged = true
 end
-  if check.used + (check.left or check.previous or 0) == 0 and limit.numbers ~= charged.numbers then
+  if used + previous == 0 and limit.numbers ~= charged.numbers then
     -- It has recovered, so that the numbers which it was left with mean nothing.
     limit = charged
-    if check.elapsed then
-      check.elapsed = (now - now % limit.tick) / limit.tick % limit.pace
-    end
   end
   local units, after, at, how =
-    check.cost, tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3]), ARGV[argument + 4]
+    tonumber(ARGV[argument + 1]), tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3]), ARGV[argument + 4]
   local known, raise = at > 0, how == 'raise'
   local ticks = (now - now % limit.tick - at + at % limit.tick) / limit.tick -- since the charge
-  local charge, before, mark = 0, check.previous, nil
+  local charge, before, mark = 0, previous, nil
   local reset, noted = how == 'reset', nil
 
   -- How low the level may have come since the charge, where it is to be given back. Of a log its
@@ -564,8 +561,8 @@ end
     if call('DEL', KEYS[number]) == 1 and not tells or last then
       noted = 0
     end
-    charge, before, check.previous = 0, nil, nil
-  elseif check.damaged then
+    charge, before, previous = 0, 0, 0
+  elseif damaged then
     -- The next question mends it.
   elseif units < 0 and low == 0 then
     -- Nothing is left of it.
@@ -579,92 +576,93 @@ if limit.numbers ~= charged.numbers then
   -- It has drained under both numbers, for unknown times: under which more has.
   local elsewhen = (now - now % charged.tick - at + at % charged.tick) / charged.tick
   local then_left = math.max(0, after - math.max(0, elsewhen) * charged.pace)
-  left = math.min(limit.capacity, (after - after % former) / former * weight) - math.max(0, ticks) * limit.pace
-  left = math.min(left, (then_left - then_left % former) / former * weight)
-  units = units / former * weight
+  left = math.min(limit.capacity, (after - after % former_weight) / former_weight * weight) - math.max(0, ticks) * limit.pace
+  left = math.min(left, (then_left - then_left % former_weight) / former_weight * weight)
+  units = units / former_weight * weight
 end
 -- No later charge depends on this one: no note is needed.
-local alone = known and low == largest and limit.numbers == charged.numbers and check.used == math.max(0, left)
+local alone = known and low == largest and limit.numbers == charged.numbers and used == math.max(0, left)
 left = math.min(left, low)
 units = math.max(-limit.capacity, math.min(units, limit.capacity))
 if raise then
-  charge = math.max(0, units - check.used)
+  charge = math.max(0, units - used)
 elseif units > 0 then
-  charge = math.min(units, limit.capacity - check.used)
+  charge = math.min(units, limit.capacity - used)
 elseif not known then
-  charge = -math.min(check.used, -units)
-elseif how ~= 'last' or check.used <= math.max(0, left) then
-  charge = -math.max(0, math.min(check.used, -units, left))
+  charge = -math.min(used, -units)
+elseif how ~= 'last' or used <= math.max(0, left) then
+  charge = -math.max(0, math.min(used, -units, left))
 end
 if charge < 0 and not alone then
-  noted = check.used + charge
+  noted = used + charge
 end
 elseif limit.algorithm == 'fixed-window' then
-if not known or check.left > 0 and at >= now + check.left - limit.pace then -- its window is open
+if not known or own > 0 and at >= now + own - limit.pace then -- its window is open
   if raise then
-    units = math.max(0, units - check.used)
+    units = math.max(0, units - used)
   end
-  charge = math.max(-check.used, math.min(units, math.max(0, charged.capacity - check.used)))
+  charge = math.max(-used, math.min(units, math.max(0, charged.capacity - used)))
 end
 elseif limit.algorithm == 'sliding-window' then
-local age = known and ticks - check.elapsed or 0
+local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
+local age = known and ticks - elapsed or 0
 if age <= 0 then
-  local weighted = check.previous * (limit.pace - check.elapsed)
+  local weighted = previous * (limit.pace - elapsed)
   weighted = (weighted + (-weighted) % limit.pace) / limit.pace
   if raise then
-    units = math.max(0, units - check.used - weighted)
+    units = math.max(0, units - used - weighted)
   end
   if units > 0 then
-    units = math.max(0, math.min(units, charged.capacity - check.used - weighted))
+    units = math.max(0, math.min(units, charged.capacity - used - weighted))
   end
-  charge = math.max(-check.used, units)
+  charge = math.max(-used, units)
   if not known then
-    check.previous = math.max(0, check.previous + units - charge)
+    previous = math.max(0, previous + units - charge)
   end
 elseif age <= limit.pace then
   if raise then
-    units = math.max(0, units - check.previous)
+    units = math.max(0, units - previous)
   end
-  units = math.min(units, math.max(0, charged.capacity - check.previous))
-  check.previous = math.max(0, check.previous + units)
+  units = math.min(units, math.max(0, charged.capacity - previous))
+  previous = math.max(0, previous + units)
 end
 elseif limit.algorithm == 'sliding-log' then
 if units < 0 then
   if known then
-    call('LREM', check.key, format('%d', units), format('%d', at))
+    call('LREM', key, format('%d', units), format('%d', at))
   else
-    call('LTRIM', check.key, '0', format('%d', units - 1))
+    call('LTRIM', key, '0', format('%d', units - 1))
   end
 else
   if raise then
-    units = units - check.used
+    units = units - used
   end
-  units = math.min(units, charged.capacity - check.used)
+  units = math.min(units, charged.capacity - used)
   if not known then
     at = now
   end
   if units > 0 and at > now - limit.pace then
-    if check.first > 0 then
-      call('LTRIM', check.key, format('%d', check.first), '-1')
+    if own.first > 0 then
+      call('LTRIM', key, format('%d', own.first), '-1')
     end
     -- The log is in order, so what was admitted later is put behind.
-    local place = first_after(check, at, check.used)
-    local later = call('LRANGE', check.key, format('%d', place), '-1')
+    local place = first_after(own, at, used)
+    local later = call('LRANGE', key, format('%d', place), '-1')
     if #later > 0 then
-      call('LTRIM', check.key, '0', format('%d', -1 - #later))
+      call('LTRIM', key, '0', format('%d', -1 - #later))
     end
     local instants, text = {}, format('%d', at)
     for unit = 1, units + #later do
       instants[unit] = later[unit - units] or text
     end
-    append_instants(check, instants)
+    append_instants(own, instants)
   end
 end
-local newest = tonumber(call('LINDEX', check.key, '-1'))
+local newest = tonumber(call('LINDEX', key, '-1'))
 if newest then
   local full = newest + limit.pace
-  if not check.renumbered or call('PTTL', check.key) < (full - now) / 1000 then
-    call('PEXPIREAT', check.key, format('%d', (full - full % 1000000) / 1000 + grace))
+  if not renumbered or call('PTTL', key) < (full - now) / 1000 then
+    call('PEXPIREAT', key, format('%d', (full - full % 1000000) / 1000 + grace))
   end
 end
 end
@@ -711,106 +709,110 @@ end
   end
   if reset then
     -- That is all.
-  elseif charge ~= 0 or check.previous ~= before then
-    if check.used + charge + (check.previous or 0) > 0 then
+  elseif charge ~= 0 or previous ~= before then
+    if used + charge + previous > 0 then
 -- Writes the state of a check, and renews its time to live if the recovery reaches into another
 -- second. It looks whether that is long enough one time in sixteen, since the key may have been
 -- robbed of it, and each time where it may have been set under other numbers.
-local full
+local full, text
 if limit.algorithm == 'leaky' then
-local level, at = check.used + charge, now - now % limit.tick
+local level, at = used + charge, now - now % limit.tick
 full = at + level / limit.pace * limit.tick
 if limit.numbers == '' then
-  call('HSET', check.key, 'level', format('%d', level), 'last_leak', format('%d', at))
+  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at))
 else
-  call('HSET', check.key, 'level', format('%d', level), 'last_leak', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at), 'numbers', limit.numbers)
 end
 elseif limit.algorithm == 'shaping' then
-local level, pace, tick = check.used + charge, limit.pace, limit.tick
+local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
 local at = now - now % tick + (level - left) / pace * tick
 full = at + left / pace * tick
 if limit.numbers ~= '' then
-  call('HSET', check.key, 'next_free', format('%d', at), 'left', format('%d', left), 'numbers', limit.numbers)
+  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left), 'numbers', limit.numbers)
 elseif pace > 1 then
-  call('HSET', check.key, 'next_free', format('%d', at), 'left', format('%d', left))
+  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left))
 else
-  call('HSET', check.key, 'next_free', format('%d', at))
+  call('HSET', key, 'next_free', format('%d', at))
 end
 elseif limit.algorithm == 'token-bucket' then
-local level, at = check.used + charge, now - now % limit.tick
+local level, at = used + charge, now - now % limit.tick
 full = at + level / limit.pace * limit.tick
 local tokens = format('%d', limit.capacity - level)
 if limit.numbers == '' then
-  call('HSET', check.key, 'tokens', tokens, 'last_refill', format('%d', at))
+  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at))
 else
-  call('HSET', check.key, 'tokens', tokens, 'last_refill', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at), 'numbers', limit.numbers)
 end
 elseif limit.algorithm == 'gcra' then
-local level, pace, tick = check.used + charge, limit.pace, limit.tick
+local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
 local at = now - now % tick + (level - left) / pace * tick
 full = at + left / pace * tick
-local text = format('%d', at)
+text = format('%d', at)
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
 elseif pace > 1 then
   text = format('%s %d', text, left)
 end
-call('SET', check.key, text, 'KEEPTTL')
 elseif limit.algorithm == 'fixed-window' then
-if check.left == 0 then
-  check.left = limit.pace
+if own == 0 then
+  own = limit.pace
 end
-full = now + check.left
-local admitted, opened = format('%d', check.used + charge), format('%d', full - limit.pace)
+full = now + own
+local admitted, opened = format('%d', used + charge), format('%d', full - limit.pace)
 if limit.numbers == '' then
-  call('HSET', check.key, 'count', admitted, 'start', opened)
+  call('HSET', key, 'count', admitted, 'start', opened)
 else
-  call('HSET', check.key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
+  call('HSET', key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
 end
 
 elseif limit.algorithm == 'sliding-window' then
-local start = now - now % limit.tick - check.elapsed * limit.tick
+local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
+local start = now - now % limit.tick - elapsed * limit.tick
 full = start + 2 * limit.pace * limit.tick
-local current, previous = format('%d', check.used + charge), format('%d', check.previous)
-if full == check.former and check.previous == check.stored and not check.repair then -- the same window
-  call('HSET', check.key, 'current', current)
+local current, before = format('%d', used + charge), format('%d', previous)
+if full == former and previous == own and not repair then -- the same window
+  call('HSET', key, 'current', current)
 elseif limit.numbers == '' then
-  call('HSET', check.key, 'current', current, 'previous', previous, 'start', format('%d', start))
+  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start))
 else
-  call('HSET', check.key, 'current', current, 'previous', previous, 'start', format('%d', start), 'numbers', limit.numbers)
+  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start), 'numbers', limit.numbers)
 end
 
 elseif limit.algorithm == 'sliding-log' then
-if check.first > 0 or check.future > 0 then
-  call('LTRIM', check.key, format('%d', check.first), format('%d', -1 - check.future))
+if own.first > 0 or own.future > 0 then
+  call('LTRIM', key, format('%d', own.first), format('%d', -1 - own.future))
 end
 local instants, at = {}, format('%d', now)
-for unit = 1, charge + check.future do
+for unit = 1, charge + own.future do
   instants[unit] = at
 end
-append_instants(check, instants)
+append_instants(own, instants)
 full = now + limit.pace
 if charge == 0 then
-  full = now + check.newest
+  full = now + own.newest
 end
 
 end
 full = full - full % 1000000
-local renew = check.repair or full ~= check.former - check.former % 1000000
-if not renew and (check.renumbered or now % 16 == 0) then
-  local lives = call('PTTL', check.key)
+local renew = repair or full ~= former - former % 1000000
+if not renew and (renumbered or now % 16 == 0) then
+  local lives = call('PTTL', key)
   if lives == -1 then
     mark = '+'
   end
   renew = lives < (full - now) / 1000
 end
-if renew then
-  call('PEXPIREAT', check.key, format('%d', full / 1000 + grace))
+if text and renew then
+  call('SET', key, text, 'PXAT', format('%d', full / 1000 + grace))
+elseif text then
+  call('SET', key, text, 'KEEPTTL')
+elseif renew then
+  call('PEXPIREAT', key, format('%d', full / 1000 + grace))
 end
     else
-      call('DEL', check.key)
+      call('DEL', key)
     end
   end
 end

@@ -1,0 +1,196 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/internal/repeatable"
+)
+
+// Checks of a batch that come in a row and share their limit, their cost and how often they are
+// asked, have the words for these once.
+func TestChecksInARowShareTheirWords(t *testing.T) {
+	const (
+		take     = "take leaky 36000000000 1 1" // an event weighs an hour in microseconds
+		takeMore = "take+ leaky 36000000000 1 1"
+		event    = "3600000000"
+	)
+	one := func(keys ...string) (checks []call.Check) {
+		for _, key := range keys {
+			checks = append(checks, call.Check{Key: key, Spec: hourly, Units: 1})
+		}
+		return checks
+	}
+	for _, c := range []struct {
+		name  string
+		calls [][]call.Check
+		want  []string
+	}{
+		{"one check", [][]call.Check{one("a")}, []string{take, event}},
+		{"three in a row", [][]call.Check{one("a"), one("b"), one("c")}, []string{take, event + " 1 3"}},
+		{"asked twice", [][]call.Check{one("a"), one("a")}, []string{take, event + " 2"}},
+		{"asked twice, in a row", [][]call.Check{one("a"), one("b"), one("a"), one("b")}, []string{take, event + " 2 2"}},
+		{"asked twice and once", [][]call.Check{one("a"), one("b"), one("b"), one("c")}, []string{take, event, take, event + " 2", take, event}},
+		{"other costs", [][]call.Check{one("a"), {{Key: "b", Spec: hourly, Units: 2}}, one("c")}, []string{take, event, take, "7200000000", take, event}},
+		{"other limits", [][]call.Check{one("a"), {{Key: "b", Spec: spec(exact.GCRA, 10, 1, time.Hour), Units: 1}}}, []string{take, event, "take gcra 36000000000 1 1", event}},
+		{"calls of several checks", [][]call.Check{one("a", "b", "c"), one("d")}, []string{takeMore, event + " 1 2", take, event + " 1 2"}},
+		{"costs that add up", [][]call.Check{one("a", "a")}, []string{"ask+ leaky 36000000000 1 1", event, take, "7200000000"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hold := make(chan struct{})
+				var sent []string // with the last batch
+				client := clientAt(t, "192.0.2.1:6379", func(command redis.Cmder) (string, error) {
+					arguments := command.Args()
+					keys := arguments[2].(int)
+					<-hold
+					sent = nil
+					for _, word := range arguments[3+keys:] {
+						if text := wordOf(word); text != "at" {
+							sent = append(sent, text)
+						}
+					}
+					return strings.TrimSpace(strings.Repeat("0 ", keys)), nil
+				})
+				r := newStore(client, func(c *Config) { c.InFlight = 1 })
+				var group sync.WaitGroup
+				for _, checks := range append([][]call.Check{one("first")}, c.calls...) { // the others wait for it
+					group.Go(func() {
+						if _, err := decide(t.Context(), r, checks...); err != nil {
+							t.Error(err)
+						}
+					})
+					synctest.Wait()
+				}
+				close(hold)
+				group.Wait()
+				_ = r.Close()
+				if !slices.Equal(sent, c.want) {
+					t.Errorf("the words are %q, want %q", sent, c.want)
+				}
+			})
+		})
+	}
+}
+
+// wordOf returns a word of a call as it is sent.
+func wordOf(word any) string {
+	if text := asString(word); text != "" {
+		return text
+	}
+	return fmt.Sprint(word)
+}
+
+// A batch decides and leaves what its calls, each sent alone, decide and leave, whatever damage the
+// keys of some have.
+func TestBatchesDecideAsTheirCallsAlone(t *testing.T) {
+	random := repeatable.Random(t)
+	rig := newRig(t)
+	for round := range 60 {
+		var specs []*exact.Spec // few, so that many checks share theirs
+		for range 1 + random.IntN(3) {
+			of, _ := drawSpecs(random, random.IntN(100))
+			specs = append(specs, of)
+		}
+		first, _ := rig.stores(t)
+		second, _ := rig.stores(t)
+		stores := [2]*Store{first, second}
+		prefixes := [2]string{first.Prefix, second.Prefix}
+		for batch := range 4 {
+			calls := drawCalls(random, specs)
+			var decided [2][]*call.Call
+			ask := func(at, i int) {
+				c, err := decide(t.Context(), stores[at], slices.Clone(calls[i])...)
+				if err != nil {
+					t.Error(err)
+				}
+				decided[at][i] = c
+			}
+			for at := range stores {
+				decided[at] = make([]*call.Call, len(calls))
+			}
+			together(t, stores[0], rig.gate, len(calls), func(i int) { ask(0, i) })
+			for i := range calls {
+				ask(1, i)
+				if got, want := told(decided[0][i]), told(decided[1][i]); !slices.Equal(got, want) {
+					t.Fatalf("round %d, batch %d: %+v is told\n%+v in a batch, and alone\n%+v", round, batch, calls[i], got, want)
+				}
+			}
+			packed, alone := states(t, rig.client, prefixes[0]), states(t, rig.client, prefixes[1])
+			if !maps.Equal(packed, alone) {
+				t.Fatalf("round %d, batch %d: %+v\nleave\n%v in a batch, and alone\n%v", round, batch, calls, packed, alone)
+			}
+			for _, key := range slices.Sorted(maps.Keys(packed)) {
+				if random.IntN(10) > 0 {
+					continue
+				}
+				for _, prefix := range prefixes { // damage
+					if err := rig.client.Set(t.Context(), prefix+key, "nonsense", time.Hour).Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			rig.wait(time.Duration(random.IntN(20)) * time.Second)
+		}
+	}
+}
+
+// drawCalls returns calls of a batch, some of which ask the same.
+func drawCalls(random *rand.Rand, specs []*exact.Spec) [][]call.Check {
+	calls := make([][]call.Check, 1+random.IntN(30))
+	for i := range calls {
+		if i > 0 && random.IntN(4) == 0 {
+			calls[i] = calls[random.IntN(i)] // which are asked together
+			continue
+		}
+		for place := range 1 + random.IntN(4)/3*random.IntN(3) {
+			check := call.Check{Key: fmt.Sprintf("%d-%d", i, place), Spec: specs[random.IntN(len(specs))], Units: 1 + random.IntN(5)/4}
+			if random.IntN(8) == 0 {
+				check.Spec = check.Spec.Shadow()
+			}
+			switch random.IntN(8) {
+			case 0:
+				check.Condition = true
+			case 1:
+				check.Units = 0
+			}
+			calls[i] = append(calls[i], check)
+		}
+	}
+	return calls
+}
+
+// states returns what the keys below a prefix hold, by their names without it.
+func states(t *testing.T, client *redis.Client, prefix string) map[string]string {
+	t.Helper()
+	ctx, held := context.Background(), make(map[string]string)
+	keys, err := client.Keys(ctx, prefix+":*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		var state any
+		switch kind := client.Type(ctx, key).Val(); kind {
+		case "hash":
+			state = client.HGetAll(ctx, key).Val()
+		case "list":
+			state = client.LRange(ctx, key, 0, -1).Val()
+		default:
+			state = client.Get(ctx, key).Val()
+		}
+		held[strings.TrimPrefix(key, prefix)] = fmt.Sprint(state)
+	}
+	return held
+}
