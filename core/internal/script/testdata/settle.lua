@@ -133,7 +133,7 @@ local function observe_log(log, length, count)
       end
     end
   end
-  if log.damaged then
+  if log.damaged and log.used > 0 then
     return 0, 0, 0
   end
   local wait, granted, room, costs = 0, 0, limit.capacity - log.used, log.costs
@@ -428,18 +428,20 @@ elseif limit.algorithm == 'sliding-log' then
 state = try('LLEN', key)
 own = { key = key, limit = limit, cost = cost, costs = costs, used = 0, former = -1, first = 0, future = 0, newest = 0 }
 renumbered = limit.numbers ~= '' -- perhaps: the instants do not tell
-seen = '0 0 0 0'
-if type(state) ~= 'table' then
-  local oldest, wait, newest = observe_log(own, state, count)
-  former, repair, damaged = own.former, own.repair, own.damaged
-  if damaged then
-    own.first, own.future = 0, 0
-  else
-    used, own.newest = own.used, newest
-    seen = format('%d %d %d %d', used, oldest, wait, newest)
-  end
+local length = state
+if type(state) == 'table' then -- an error: see below
+  length = 0
+else
   state = nil
 end
+local oldest, wait, newest = observe_log(own, length, count)
+if own.damaged then -- as good as empty
+  own.first, own.future, own.former = 0, 0, -1
+  oldest, wait, newest = observe_log(own, 0, count)
+end
+former, repair, damaged = own.former, own.repair, own.damaged
+used, own.newest = own.used, newest
+seen = format('%d %d %d %d', used, oldest, wait, newest)
 
 end
 if found then
