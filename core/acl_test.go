@@ -20,7 +20,7 @@ import (
 )
 
 func TestDocumentedUsers(t *testing.T) {
-	for _, file := range []string{"../docs/redis-in-production.md", "doc.go"} {
+	for _, file := range []string{"../docs/redis-in-production.md", "redis.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func conforming(t *testing.T, client redis.UniversalClient, servers ...*redistes
 
 // The documented users may run each command that a script calls, and no other but those that send scripts.
 func TestScriptsCallWhatTheUsersMay(t *testing.T) {
-	files, err := filepath.Glob("testdata/scripts/*.lua")
+	files, err := filepath.Glob("internal/script/testdata/*.lua")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}

@@ -29,54 +29,6 @@
 // 2^53, milliseconds are used instead, and where those do not fit either,
 // [Limit.Validate] refuses the limit and says why.
 //
-// # Permissions
-//
-// The limiter's user needs no more than this on a server alone or behind Sentinel:
-//
-//	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
-//	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
-//	    +llen +lindex +lrange +ltrim +rpush +lrem
-//
-// on every node of a cluster, where the client has to find the way:
-//
-//	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
-//	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
-//	    +llen +lindex +lrange +ltrim +rpush +lrem
-//	    +cluster|slots +asking +command
-//
-// and on every shard of a ring, whose client looks by PING who is up:
-//
-//	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
-//	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
-//	    +llen +lindex +lrange +ltrim +rpush +lrem
-//	    +ping
-//
-// The sentinels are servers of their own, with users of their own:
-//
-//	ACL SETUSER limiter reset on >secret
-//	    resetchannels &+switch-master &+replica-reconf-done
-//	    +sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe
-//
-// The pattern of the keys is that of [WithPrefix]. A URL with a database other than 0
-// needs +select; one with client_name +client|setname; a cluster's with read_only, or
-// another routing to replicas, which is of no use to a limiter, +readonly. go-redis
-// introduces itself with CLIENT SETINFO and does not mind a refusal, but ACL LOG keeps
-// it: allow +client|setinfo (Redis 7.2 or newer), or set DisableIdentity. Where
-// package doctor should see more than a limiter has to, allow +info and, in a
-// cluster, +cluster|info.
-//
-// # Encryption
-//
-// rediss:// speaks TLS, and believes the authorities that the system does. A URL has
-// no room for another one. There are two ways to have a private authority believed. On
-// systems other than macOS and Windows the environment variable SSL_CERT_FILE names a
-// file with all authorities that the process believes, instead of the system's. Or you
-// bring a client of your own and set RootCAs in its TLSConfig, as an example of
-// [NewRedis] does.
-//
-// A certificate for the client goes into TLSConfig.Certificates. In a cluster the
-// certificate of every node must be for the host that the URL names first.
-//
 // # Is it well set up?
 //
 // Package doctor looks, and says what to do. Package admin lists keys, and says in words

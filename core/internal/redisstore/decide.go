@@ -1,0 +1,194 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/batch"
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/script"
+)
+
+// Decide decides some calls, one after the other at one instant, until one is denied. It returns how
+// many it has answered, at least the first: the others differ from it in the cost of their first check
+// alone. A call that is asked several times comes alone.
+func (r *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, err error) {
+	first := calls[0]
+	switch {
+	case first.Times > 1 && !r.asksTogether(first):
+		first.Times = 1 // as many as that are granted for certain
+		fallthrough
+	case first.Times == 1 && (len(calls) == 1 || !r.asksTogether(first)):
+		return 1, r.decideOne(ctx, first)
+	case first.Times > 1:
+		return 1, r.decideTimes(ctx, first)
+	}
+	return r.decideInOrder(ctx, calls)
+}
+
+// asksTogether reports whether a call can be asked several times in one script call.
+func (r *Store) asksTogether(c *call.Call) bool {
+	return len(c.Groups) == 1 && !call.Meet(c.Groups) && (r.topology.Single != nil || !severalKeys(c.Checks))
+}
+
+// decideOne decides one call.
+func (r *Store) decideOne(ctx context.Context, c *call.Call) error {
+	several := severalKeys(c.Checks)
+	var err error
+	if !several || !r.sharded.Load() {
+		err = r.askServer(ctx, c.Groups, c.Settled)
+	}
+	if several && redis.HasErrorPrefix(err, "CROSSSLOT") { // a cluster in disguise
+		r.sharded.Store(true)
+	}
+	if several && r.sharded.Load() {
+		err = r.askParts(ctx, c.Groups)
+	}
+	if err != nil {
+		return err
+	}
+	for _, group := range c.Groups {
+		call.Decide(group)
+	}
+	return nil
+}
+
+// decideTimes decides a call that is asked several times.
+func (r *Store) decideTimes(ctx context.Context, c *call.Call) error {
+	told, err := r.ask(ctx, c.Groups, true, c.Times)
+	if err != nil {
+		return err
+	}
+	if err := r.observe(c.Groups, told.Text, 0); err != nil {
+		return err
+	}
+	group := c.Groups[0]
+	c.Granted = call.Granted(group, c.Times)
+	call.Multiply(group, max(1, c.Granted))
+	call.Decide(group)
+	setInstant(group, told.At)
+	return nil
+}
+
+// decideInOrder decides calls whose first checks may have different costs.
+func (r *Store) decideInOrder(ctx context.Context, calls []*call.Call) (answered int, err error) {
+	groups := calls[0].Groups
+	costs := make([]int, len(calls))
+	for i, c := range calls {
+		costs[i] = c.Groups[0][0].Cost
+	}
+	if slices.Min(costs) != slices.Max(costs) {
+		groups[0][0].Costs = costs
+	}
+	told, err := r.ask(ctx, groups, true, len(calls))
+	if err != nil {
+		return 0, err
+	}
+	for i, c := range calls {
+		group := c.Groups[0]
+		group[0].Costs = groups[0][0].Costs
+		if err := r.observe(c.Groups, told.Text, i); err != nil {
+			return 0, err
+		}
+		setInstant(group, told.At)
+		if !call.Decide(group) {
+			return i + 1, nil
+		}
+	}
+	return len(calls), nil
+}
+
+// setInstant notes when a group was decided.
+func setInstant(group []call.Check, at int64) {
+	for i := range group {
+		group[i].Charged.At = at
+	}
+}
+
+// severalKeys reports whether checks are about more than one key.
+func severalKeys(checks []call.Check) bool {
+	for i := range checks {
+		if checks[i].Key != checks[0].Key {
+			return true
+		}
+	}
+	return false
+}
+
+// askServer has the script decide groups whose keys are on one server, and notes what it has observed.
+func (r *Store) askServer(ctx context.Context, groups [][]call.Check, wantInstant bool) error {
+	told, err := r.ask(ctx, groups, wantInstant, 1)
+	if err != nil {
+		return err
+	}
+	for _, group := range groups {
+		setInstant(group, told.At)
+	}
+	return r.observe(groups, told.Text, told.place)
+}
+
+// toldReply is a reply, and which of those who have asked the same it is for.
+type toldReply struct {
+	script.Reply
+
+	place int
+}
+
+// ask has the script decide groups whose keys are on one server, so many times.
+func (r *Store) ask(ctx context.Context, groups [][]call.Check, wantInstant bool, times int) (toldReply, error) {
+	if ctx.Err() != nil {
+		return toldReply{}, r.batchError(nil, nil, context.Cause(ctx))
+	}
+	s, err := r.serverOf(ctx, groups[0][0].Key)
+	if err != nil {
+		return toldReply{}, err
+	}
+	c := s.checks.NewCall()
+	c.Question.SetChecks(groups, times, wantInstant, r.key)
+	switch err := s.checks.Do(ctx, c); {
+	case errors.Is(err, batch.ErrLeft):
+		r.giveBackLater(s, c, groups, times)
+		return toldReply{}, failure.Sent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+	case err != nil:
+		s.checks.Free(c)
+		return toldReply{}, err
+	}
+	defer s.checks.Free(c)
+	if c.Err != nil {
+		return toldReply{}, r.unlessTimeIsUp(ctx, c.Err)
+	}
+	return toldReply{c.Answer, c.Place}, nil
+}
+
+// giveBackLater gives back what a call has charged whose caller has left, when it is answered. The
+// caller's checks are theirs again meanwhile.
+func (r *Store) giveBackLater(s *server, c *requestCall, groups [][]call.Check, times int) {
+	r.calls.follow()
+	own := call.Copy(groups)
+	go func() { // ends within the patience and the budget
+		defer r.calls.end()
+		s.checks.Wait(c)
+		defer s.checks.Free(c)
+		if c.Err != nil {
+			return
+		}
+		for i := times - 1; i >= 0; i-- { // the last one first, as queues want it
+			if first := &own[0][0]; first.Costs != nil {
+				first.Cost = first.Costs[0]
+			}
+			if r.observe(own, c.Answer.Text, c.Place+i) != nil {
+				return
+			}
+			for _, group := range own {
+				setInstant(group, c.Answer.At)
+				if call.Decide(group) {
+					r.giveBack(context.Background(), group)
+				}
+			}
+		}
+	}()
+}
