@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
@@ -17,48 +16,22 @@ type decider interface {
 	Decide(ctx context.Context, calls []*call.Call) (answered int, err error)
 }
 
-// deciding is calls that are being decided. It is used again.
-type deciding struct {
-	checks []call.Check
-	own    []*call.Call
-}
-
-var decidings = sync.Pool{New: func() any { return new(deciding) }}
-
 // decideBy has calls decided, and writes the answers.
 func decideBy(ctx context.Context, inside decider, calls []Call) (answered int, err error) {
-	d := decidings.Get().(*deciding) //nolint:forcetypeassert // the pool holds nothing else
-	defer d.free()
-	for len(d.own) < len(calls) {
-		d.own = append(d.own, new(call.Call))
-	}
-	own := d.own[:len(calls)]
-	for i := range calls {
-		d.checks = appendReady(d.checks[:0], calls[i].Checks)
-		own[i].Set(d.checks)
-		own[i].Times, own[i].Settled = max(1, calls[i].Times), calls[i].Receipts != nil
+	own := calls[0].ready().Alone()
+	for i := range calls[1:] {
+		own = append(own, calls[i+1].ready())
 	}
 	if answered, err = inside.Decide(ctx, own); err != nil {
-		return 0, publicError(err)
+		answered, err = 0, publicError(err)
 	}
 	for i := range calls[:answered] {
 		calls[i].write(own[i])
 	}
-	return answered, nil
-}
-
-// mostKept is how many calls are kept to be used again: what waits together is more than that only in
-// a crowd.
-const mostKept = 4
-
-func (d *deciding) free() {
-	clear(d.checks)
-	clear(d.own[min(len(d.own), mostKept):])
-	d.own = d.own[:min(len(d.own), mostKept)]
-	for _, own := range d.own {
-		own.Empty()
+	for i := range calls {
+		calls[i].inside.Empty()
 	}
-	decidings.Put(d)
+	return answered, err
 }
 
 // publicError returns the error that callers see for one of a store's inside.
@@ -69,16 +42,17 @@ func publicError(err error) error {
 	return err
 }
 
-// appendReady appends checks as the inside of a store takes them.
-func appendReady(list []call.Check, checks []Check) []call.Check {
-	list = slices.Grow(list, len(checks))
-	for i := range checks {
-		c := &checks[i]
-		list = append(list, call.Check{
-			Key: c.Key, Spec: c.spec(), Units: c.Units(), Undelayed: c.Undelayed, Condition: c.Mode == Condition, Index: i,
-		})
+// ready returns the call as the inside of a store takes it.
+func (c *Call) ready() *call.Call {
+	if c.inside == nil {
+		c.inside = new(call.Call)
 	}
-	return list
+	c.inside.Times, c.inside.Settled = c.Times, c.Receipts != nil
+	c.inside.Set(len(c.Checks), func(i int, own *call.Check) {
+		check := &c.Checks[i]
+		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
+	})
+	return c.inside
 }
 
 // write writes the answers to a call that has been decided.
@@ -91,7 +65,7 @@ func (c *Call) write(decided *call.Call) {
 		}
 		for i := range group {
 			own := &group[i]
-			c.Decisions[own.Index] = decisionOf(own, c.Checks[own.Index].Limit, pass, peek)
+			c.Decisions[own.Index].set(own, c.Checks[own.Index].Limit, pass, peek)
 			if c.Receipts != nil {
 				c.Receipts[own.Index] = Receipt{At: own.Charged.At, Note: [2]int64{own.Charged.Used, own.Charged.Order}}
 			}
@@ -99,24 +73,18 @@ func (c *Call) write(decided *call.Call) {
 	}
 }
 
-// decisionOf returns the answer to a check of a group that was decided.
-func decisionOf(c *call.Check, limit Limit, pass, peek bool) Decision {
+// set writes the answer to a check of a group that was decided.
+func (d *Decision) set(c *call.Check, limit Limit, pass, peek bool) {
+	*d = Decision{Limit: limit, Degraded: c.Unanswered}
 	if c.Unanswered {
-		return Decision{Limit: limit, Degraded: true}
+		return
 	}
 	a := c.Answer(pass, peek)
-	d := Decision{
-		Allowed: a.Allowed, Limit: limit, Remaining: a.Remaining,
-		NextAfter: microseconds(a.Next), ResetAfter: microseconds(a.Reset), Delay: microseconds(a.Delay),
-	}
-	switch a.Retry {
-	case 0:
-	case call.Never:
-		d.RetryAfter = Never
-	default:
+	d.Allowed, d.Remaining = a.Allowed, a.Remaining
+	d.NextAfter, d.ResetAfter, d.Delay = microseconds(a.Next), microseconds(a.Reset), microseconds(a.Delay)
+	if d.RetryAfter = Never; a.Retry != call.Never {
 		d.RetryAfter = microseconds(a.Retry)
 	}
-	return d
 }
 
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

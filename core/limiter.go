@@ -163,17 +163,25 @@ type lone struct {
 	decisions [1]Decision
 }
 
-var lones = sync.Pool{New: func() any { return new(lone) }}
+var lones = sync.Pool{New: func() any {
+	q := new(lone)
+	q.calls[0].Checks, q.calls[0].Decisions = q.checks[:], q.decisions[:]
+	return q
+}}
 
 func newLone(key string, limit Limit, cost int) *lone {
 	q := lones.Get().(*lone) //nolint:forcetypeassert // the pool holds nothing else
-	q.checks[0] = checkOf(key, limit, cost)
-	q.calls[0] = Call{Checks: q.checks[:], Decisions: q.decisions[:]}
+	c := &q.checks[0]
+	if c.Key, c.Limit, c.Cost = key, limit, cost; cost == 0 {
+		c.Mode = Look
+	}
 	return q
 }
 
 func (q *lone) free() {
-	*q = lone{}
+	q.checks[0], q.decisions[0] = Check{}, Decision{}
+	own := &q.calls[0]
+	own.Checks, own.Decisions, own.Receipts, own.Times, own.Granted = q.checks[:], q.decisions[:], nil, 0, 0
 	lones.Put(q)
 }
 

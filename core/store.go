@@ -1,6 +1,11 @@
 package core
 
-import "context"
+import (
+	"context"
+	"sync"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+)
 
 // Store keeps the state of limits and decides calls. [Redis] and [Memory] are the two that come with
 // this package. [NewTableStore] makes one of any table whose rows can be updated atomically. Package
@@ -64,6 +69,8 @@ type Call struct {
 	Times int
 	// Granted is where the store writes how many of Times it has granted.
 	Granted int
+
+	inside *call.Call // what a store of this package makes of the call: empty, to be used again
 }
 
 // Receipt is what a [Store] wants to be told of a charge when that is settled. The zero Receipt is that
@@ -90,6 +97,15 @@ func passedAll(checks []Check, decisions []Decision) bool {
 
 // decideAlone has a store decide one call. receipts is nil where nobody will settle it.
 func decideAlone(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt) error {
-	_, err := store.Decide(ctx, []Call{{Checks: checks, Decisions: decisions, Receipts: receipts}})
+	calls := callLists.Get().(*[1]Call) //nolint:forcetypeassert // the pool holds nothing else
+	defer func() {
+		calls[0] = Call{inside: calls[0].inside}
+		callLists.Put(calls)
+	}()
+	calls[0] = Call{Checks: checks, Decisions: decisions, Receipts: receipts, inside: calls[0].inside}
+	_, err := store.Decide(ctx, calls[:])
 	return err //nolint:wrapcheck // it is the store's
 }
+
+// callLists are lists of one call. What a Store is given may be on the heap only, so they are used again.
+var callLists = sync.Pool{New: func() any { return new([1]Call) }}

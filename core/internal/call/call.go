@@ -75,7 +75,7 @@ func SameState(a, b *Check) bool {
 type Call struct {
 	Checks []Check
 	Groups [][]Check // slices of Checks
-	// Times is how often the call is asked, at least once. As many are granted as fit, one after the
+	// Times is how often the call is asked; 0 is once. As many are granted as fit, one after the
 	// other. Only a call without shadow checks, of which no two checks are about one state, is
 	// asked several times.
 	Times int
@@ -83,54 +83,63 @@ type Call struct {
 	Granted int
 	// Settled says that the call may be settled, so that it matters when it was charged.
 	Settled bool
+
+	alone [1]*Call // see Alone
 }
 
-// Empty makes a call ready to be used again.
+// Alone returns a list of this call alone, which is the call's own.
+func (c *Call) Alone() []*Call {
+	c.alone[0] = c
+	return c.alone[:]
+}
+
+// Empty makes a call ready to be used again. A new call is empty.
 func (c *Call) Empty() {
 	clear(c.Checks)
 	clear(c.Groups)
-	*c = Call{Checks: c.Checks[:0], Groups: c.Groups[:0], Times: 1}
+	c.Checks, c.Groups, c.Times, c.Granted, c.Settled = c.Checks[:0], c.Groups[:0], 0, 0, false
 }
 
-// Set makes the call one of some checks, in which each has its place as Index. It says what has to fit,
-// and what is charged.
-func (c *Call) Set(checks []Check) {
-	c.Empty()
-	c.Checks = slices.Grow(c.Checks, len(checks)) // so that groups stay slices of it
-	for i := range checks {
-		if checks[i].Shadow() {
+// Set makes an empty call one of n checks. check returns the one at a place: its Index, Cost and what
+// follows are set here.
+func (c *Call) Set(n int, check func(place int, own *Check)) {
+	c.Checks = slices.Grow(c.Checks, n)[:n] // so that groups stay slices of it; an empty call has zeros there
+	gated, shadows := 0, n
+	for i := range n {
+		own := &c.Checks[gated]
+		check(i, own)
+		own.Index = i
+		own.Cost = min(own.Units, own.Spec.Capacity+1)
+		own.Charge = own.Units > 0 && !own.Condition
+		if !own.Shadow() {
+			c.addUp(gated)
+			gated++
 			continue
 		}
-		c.Checks = append(c.Checks, checks[i].ready())
-		own := &c.Checks[len(c.Checks)-1]
-		for j := range c.Checks[:len(c.Checks)-1] {
-			before := &c.Checks[j]
-			if before.Units > 0 && SameState(before, own) {
-				own.Cost = min(own.Cost+min(before.Units, own.Spec.Capacity+1), own.Spec.Capacity+1)
-				before.Charge = before.Charge && own.Looks()
-			}
+		if shadows--; shadows > gated {
+			c.Checks[shadows], *own = *own, Check{}
 		}
 	}
-	if len(c.Checks) > 0 {
-		c.Groups = append(c.Groups, c.Checks[:len(c.Checks):len(c.Checks)])
+	slices.Reverse(c.Checks[shadows:])
+	if gated > 0 {
+		c.Groups = append(c.Groups, c.Checks[:gated:gated])
 	}
-	for i := range checks {
-		if checks[i].Shadow() {
-			c.Checks = append(c.Checks, checks[i].ready())
-			c.Groups = append(c.Groups, c.Checks[len(c.Checks)-1:])
-		}
+	for i := gated; i < n; i++ {
+		c.Groups = append(c.Groups, c.Checks[i:i+1:i+1])
 	}
 }
 
-// ready returns a check of which is said what has to fit, and whether it is charged.
-func (c Check) ready() Check {
-	c.Cost = min(c.Units, c.Spec.Capacity+1)
-	c.Charge = c.Units > 0 && !c.Condition
-	return c
+// addUp adds to the cost of a check those of the checks before it on the same state.
+func (c *Call) addUp(place int) {
+	own := &c.Checks[place]
+	for i := range c.Checks[:place] {
+		before := &c.Checks[i]
+		if before.Units > 0 && SameState(before, own) {
+			own.Cost = min(own.Cost+min(before.Units, own.Spec.Capacity+1), own.Spec.Capacity+1)
+			before.Charge = before.Charge && own.Looks()
+		}
+	}
 }
-
-// Alone makes a group of one check that stands alone.
-func Alone(check Check) [1]Check { return [1]Check{check.ready()} }
 
 // Passed reports whether the call passed: each check but for shadows fits.
 func (c *Call) Passed() bool {

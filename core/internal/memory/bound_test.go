@@ -16,7 +16,7 @@ func TestPastsAreBounded(t *testing.T) {
 	decide := func(key string, units int) *call.Call {
 		t.Helper()
 		c := new(call.Call)
-		c.Set([]call.Check{{Key: key, Spec: spec, Units: units}})
+		c.Set(1, func(_ int, own *call.Check) { own.Key, own.Spec, own.Units = key, spec, units })
 		if _, err := store.Decide(t.Context(), []*call.Call{c}); err != nil {
 			t.Fatal(err)
 		}

@@ -83,11 +83,13 @@ func (m *Store) decide(ctx context.Context, c *call.Call) error {
 		defer s.mu.Unlock()
 		return m.answer(c, places[:])
 	}
-	places := make([]place, len(c.Checks))
-	for i := range places {
-		places[i].shard = m.shardOf(c.Checks[i].Key)
+	var scratch [fewChecks]place
+	places := scratch[:0]
+	for i := range c.Checks {
+		places = append(places, place{shard: m.shardOf(c.Checks[i].Key)})
 	}
-	defer m.unlock(m.lock(places))
+	var locked [fewChecks]int
+	defer m.unlock(m.lock(places, locked[:0]))
 	return m.answer(c, places)
 }
 
@@ -122,11 +124,14 @@ func (m *Store) ready(ctx context.Context) error {
 	return nil
 }
 
-// lock locks the shards of places, in order, and returns which those are.
-func (m *Store) lock(places []place) (locked []int) {
-	locked = make([]int, len(places))
+// fewChecks is how many checks a call has at most that needs no memory of its own.
+const fewChecks = 4
+
+// lock locks the shards of places, in order, and returns which those are, in a list that it is given
+// empty.
+func (m *Store) lock(places []place, locked []int) []int {
 	for i := range places {
-		locked[i] = places[i].shard
+		locked = append(locked, places[i].shard)
 	}
 	slices.Sort(locked)
 	locked = slices.Compact(locked)
@@ -238,7 +243,7 @@ func (m *Store) Settle(ctx context.Context, list []call.Correction) error {
 	for i := range list {
 		places[i].shard = m.shardOf(list[i].Key)
 	}
-	defer m.unlock(m.lock(places))
+	defer m.unlock(m.lock(places, nil))
 	now := m.Clock()
 	spared := make([]call.Check, len(list))
 	for i := range list {

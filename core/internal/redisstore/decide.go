@@ -22,7 +22,7 @@ func (r *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, e
 	case first.Times > 1 && !r.asksTogether(first):
 		first.Times = 1 // as many as that are granted for certain
 		fallthrough
-	case first.Times == 1 && (len(calls) == 1 || !r.asksTogether(first)):
+	case first.Times <= 1 && (len(calls) == 1 || !r.asksTogether(first)):
 		return 1, r.decideOne(ctx, first)
 	case first.Times > 1:
 		return 1, r.decideTimes(ctx, first)

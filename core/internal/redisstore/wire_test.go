@@ -103,11 +103,8 @@ var hourly = spec(exact.Leaky, 10, 1, time.Hour)
 
 // callOf returns a call of some checks.
 func callOf(checks ...call.Check) *call.Call {
-	for i := range checks {
-		checks[i].Index = i
-	}
 	c := new(call.Call)
-	c.Set(checks)
+	c.Set(len(checks), func(place int, own *call.Check) { *own = checks[place] })
 	return c
 }
 

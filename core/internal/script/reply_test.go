@@ -71,7 +71,9 @@ func FuzzUsage(f *testing.F) {
 			}
 			for _, condition := range []bool{false, true} {
 				var asked call.Call
-				asked.Set([]call.Check{{Key: "key", Spec: spec, Units: max(0, cost), Condition: condition}})
+				asked.Set(1, func(_ int, own *call.Check) {
+					*own = call.Check{Key: "key", Spec: spec, Units: max(0, cost), Condition: condition}
+				})
 				ignore := func(*call.Check, Mark) {}
 				if err := Observe(asked.Groups, strings.Join(words, " "), int(uint16(a)), ignore); err == nil {
 					asked.Checks[0].Answer(call.Decide(asked.Groups[0]), condition)
