@@ -250,12 +250,12 @@ func (c *Check) Events(times int) (events int) {
 	return events
 }
 
-// Multiply makes a group whose times were granted one that was asked once for all of them.
+// Multiply makes a group that was asked several times one that was asked once for the first of them.
 func Multiply(group []Check, times int) {
 	for i := range group {
 		if c := &group[i]; c.Charge {
-			c.Cost *= times
-			c.Units *= times
+			c.Cost = c.Events(times)
+			c.Units, c.Costs = c.Cost, nil
 		}
 	}
 }

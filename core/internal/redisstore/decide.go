@@ -176,18 +176,16 @@ func (r *Store) giveBackLater(s *server, c *requestCall, groups [][]call.Check, 
 		if c.Err != nil {
 			return
 		}
-		for i := times - 1; i >= 0; i-- { // the last one first, as queues want it
-			if first := &own[0][0]; first.Costs != nil {
-				first.Cost = first.Costs[0]
+		if r.observe(own, c.Answer.Text, c.Place) != nil {
+			return
+		}
+		for _, group := range own {
+			if times > 1 { // what was granted in all is given back as one
+				call.Multiply(group, max(1, call.Granted(group, times)))
 			}
-			if r.observe(own, c.Answer.Text, c.Place+i) != nil {
-				return
-			}
-			for _, group := range own {
-				setInstant(group, c.Answer.At)
-				if call.Decide(group) {
-					r.giveBack(context.Background(), group)
-				}
+			setInstant(group, c.Answer.At)
+			if call.Decide(group) {
+				r.giveBack(context.Background(), group)
 			}
 		}
 	}()
