@@ -35,7 +35,7 @@ func TestSettlementsInTheBackgroundAreTriedAgain(t *testing.T) {
 			if err := r.SettleLater(i % 3); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.SettleLater(0); !errors.Is(err, errSettled) {
+			if err := r.SettleLater(0); !errors.Is(err, ErrSettled) {
 				t.Errorf("settled twice: %v", err)
 			}
 		}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
@@ -59,6 +60,20 @@ func FailureOf(err error) Failure { return failure.Of(err) }
 // or reset, since nothing was sent or all of it was refused: it may be tried again. A Store of your
 // own may wrap it, too. After an error without it, what was asked may have been carried out.
 var ErrNotDone = failure.ErrNotDone
+
+// ErrInvalid is in the chain of an error about what makes no sense: an empty key, a negative cost, a limit
+// that is not valid. The store was not asked, nothing has changed, and it is of no use to try again.
+var ErrInvalid = errors.New("core: it makes no sense")
+
+// invalid returns an error that is ErrInvalid.
+func invalid(format string, values ...any) error {
+	return &invalidError{fmt.Errorf(format, values...)}
+}
+
+type invalidError struct{ error }
+
+func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
+func (e *invalidError) Unwrap() error        { return e.error }
 
 // UnansweredError is the error of a call of which Redis has answered a part: in a
 // cluster or ring, whose servers fail one by one. What the checks that were answered have

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
@@ -105,7 +104,7 @@ func (l Limit) Validate() error {
 }
 
 // problem is Validate of a limit that is not valid. It is apart so that a valid one costs no call.
-func (l Limit) problem() error { return fmt.Errorf("core: %w", l.known().Problem()) }
+func (l Limit) problem() error { return invalid("core: %w", l.known().Problem()) }
 
 // String returns the limit in its canonical form, which [ParseLimit] reads back:
 //
@@ -127,7 +126,7 @@ func (l Limit) String() string { return l.known().String() }
 func ParseLimit(text string) (Limit, error) {
 	p, err := exact.Parse(text)
 	if err != nil {
-		return Limit{}, fmt.Errorf("core: limit %q: %w", text, err)
+		return Limit{}, invalid("core: limit %q: %w", text, err)
 	}
 	l := limitOf(p)
 	if err := l.Validate(); err != nil {

@@ -2,8 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -98,7 +96,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 // On Redis this is one round trip, however many checks there are.
 func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, error) {
 	if len(checks) == 0 {
-		return nil, errors.New("core: a question needs at least one check")
+		return nil, invalid("core: a question needs at least one check")
 	}
 	if err := validate(checks); err != nil {
 		return nil, err
@@ -133,7 +131,7 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 // now. A check that is to [Look] tells the same numbers and is always allowed.
 func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, error) {
 	if len(checks) == 0 {
-		return nil, errors.New("core: a question needs at least one check")
+		return nil, invalid("core: a question needs at least one check")
 	}
 	if err := validate(checks); err != nil {
 		return nil, err
@@ -190,7 +188,7 @@ func (q *lone) free() {
 // not given back afterwards, however it is settled.
 func (l *Limiter) Reset(ctx context.Context, key string, limits ...Limit) error {
 	if len(limits) == 0 {
-		return fmt.Errorf("core: reset of %q names no limit", key)
+		return invalid("core: reset of %q names no limit", key)
 	}
 	for _, limit := range limits {
 		if err := validate([]Check{{Key: key, Limit: limit}}); err != nil {

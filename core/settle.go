@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -47,7 +46,7 @@ func (l *Limiter) Charge(ctx context.Context, key string, limit Limit, n int) er
 
 func (l *Limiter) settleOne(ctx context.Context, s Settlement, n int) error {
 	if n < 0 {
-		return fmt.Errorf("core: %d units are negative", n)
+		return invalid("core: %d units are negative", n)
 	}
 	if s.Check.Limit == Unlimited {
 		return validate([]Check{s.Check})
@@ -62,7 +61,7 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 			return err
 		}
 		if s.Cost < 0 {
-			return fmt.Errorf("core: real cost %d is negative", s.Cost)
+			return invalid("core: real cost %d is negative", s.Cost)
 		}
 	}
 	if len(corrections(settlements)) == 0 {
@@ -77,7 +76,7 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 // paid.
 func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, error) {
 	if len(checks) == 0 {
-		return nil, errors.New("core: a question needs at least one check")
+		return nil, invalid("core: a question needs at least one check")
 	}
 	if err := validate(checks); err != nil {
 		return nil, err
@@ -191,7 +190,9 @@ func (r *Reservation) note(s settlements, err error) {
 	}
 }
 
-var errSettled = errors.New("core: the reservation has been settled before")
+// ErrSettled is the error of settling a reservation again, and of waiting for the turn of one that is
+// settled.
+var ErrSettled = errors.New("core: the reservation has been settled before")
 
 // settlements are those of some checks.
 type settlements struct {
@@ -202,16 +203,16 @@ type settlements struct {
 // settlements returns what is to be settled where the checks have really cost so much.
 func (r *Reservation) settlements(costs []int) (settlements, error) {
 	if len(costs) != len(r.checks) {
-		return settlements{}, fmt.Errorf("core: %d costs settle %d checks", len(costs), len(r.checks))
+		return settlements{}, invalid("core: %d costs settle %d checks", len(costs), len(r.checks))
 	}
 	if r.settled {
-		return settlements{}, errSettled
+		return settlements{}, ErrSettled
 	}
 	allowed := r.Allowed()
 	var s settlements
 	for i, cost := range costs {
 		if cost < 0 {
-			return settlements{}, fmt.Errorf("core: real cost %d is negative", cost)
+			return settlements{}, invalid("core: real cost %d is negative", cost)
 		}
 		c := &r.checks[i]
 		if r.done != nil && r.done[i] || c.Mode == Condition || c.Limit == Unlimited {

@@ -27,7 +27,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 // after that.
 func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reason error) error) error {
 	if r.settled {
-		return errSettled
+		return ErrSettled
 	}
 	index, queues := r.shaped()
 	if queues == 0 || !r.Allowed() {

@@ -1,41 +1,36 @@
 package core
 
-import (
-	"errors"
-	"fmt"
-)
-
 // validate returns the reason why a call makes no sense, if it does not.
 func validate(checks []Check) error {
 	for i := range checks {
 		c := &checks[i]
 		if c.Key == "" {
-			return errors.New("core: the key is empty")
+			return invalid("core: the key is empty")
 		}
 		if c.Cost < 0 {
-			return fmt.Errorf("core: cost %d is negative", c.Cost)
+			return invalid("core: cost %d is negative", c.Cost)
 		}
 		if c.Mode > Look {
-			return fmt.Errorf("core: the check's mode is %s, want Charge, Condition or Look", c.Mode)
+			return invalid("core: the check's mode is %s, want Charge, Condition or Look", c.Mode)
 		}
 		if c.Mode == Look && c.Cost != 0 {
-			return fmt.Errorf("core: a check that only looks costs nothing, and has a cost of %d", c.Cost)
+			return invalid("core: a check that only looks costs nothing, and has a cost of %d", c.Cost)
 		}
 		if c.Undelayed < 0 {
-			return fmt.Errorf("core: %d undelayed units are negative", c.Undelayed)
+			return invalid("core: %d undelayed units are negative", c.Undelayed)
 		}
 		if err := c.Limit.Validate(); err != nil {
 			return err
 		}
 		if c.Undelayed > 0 && !c.Limit.spec.Algorithm.Delays() {
-			return fmt.Errorf("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
+			return invalid("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
 		}
 		for j := range checks[:i] {
 			if d := &checks[j]; sameState(c, d) && c.Limit.spec.Units != d.Limit.spec.Units {
-				return fmt.Errorf("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
+				return invalid("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
 			}
 			if d := &checks[j]; (c.Mode == Condition) != (d.Mode == Condition) && sameState(c, d) {
-				return fmt.Errorf("core: checks %d and %d ask the same key about %s, and one is a condition", j, i, c.Limit)
+				return invalid("core: checks %d and %d ask the same key about %s, and one is a condition", j, i, c.Limit)
 			}
 		}
 	}

@@ -256,7 +256,7 @@ func TestReservationWhoseWaitHasFailedIsGivenBackOnce(t *testing.T) {
 		if err := r.Wait(ctx); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		if err := r.Cancel(t.Context()); !errors.Is(err, errSettled) {
+		if err := r.Cancel(t.Context()); !errors.Is(err, ErrSettled) {
 			t.Errorf("cancelled again: %v", err)
 		}
 		l.background.drain()
