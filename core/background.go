@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/warning"
 )
 
@@ -145,8 +144,8 @@ func settleAll(list []laterSettlement) (left []laterSettlement, err error) {
 	err = shares[0].of.limiter.settle(context.Background(), all)
 	for _, s := range shares {
 		own := err
-		if partly, ok := errors.AsType[*failure.PartlySettled](err); ok {
-			own = partly.Part(s.first, len(s.own.list))
+		if partly, ok := errors.AsType[*PartlySettledError](err); ok {
+			own = partly.part(s.first, len(s.own.list))
 		}
 		s.of.note(s.own, own)
 		if !s.of.settled {

@@ -39,6 +39,9 @@ func publicError(err error) error {
 	if partly, ok := errors.AsType[*failure.Unanswered](err); ok {
 		return &UnansweredError{Checks: partly.Checks, Err: partly.Err}
 	}
+	if partly, ok := errors.AsType[*failure.PartlySettled](err); ok {
+		return &PartlySettledError{NotDone: partly.NotDone, Err: partly.Err}
+	}
 	return err
 }
 

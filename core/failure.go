@@ -102,3 +102,35 @@ func placed(err error, places []int) error {
 func (e *UnansweredError) Error() string { return e.Err.Error() }
 
 func (e *UnansweredError) Unwrap() error { return e.Err }
+
+// PartlySettledError is the error of [Store.Settle] where some settlements were certainly not carried
+// out, and others were, or may have been. Those that were not can be tried again: [Reservation.Settle]
+// and [Reservation.SettleLater] do that.
+type PartlySettledError struct {
+	// NotDone are the indexes of the settlements that were certainly not carried out.
+	NotDone []int
+	// Err is why.
+	Err error
+}
+
+func (e *PartlySettledError) Error() string { return e.Err.Error() }
+
+func (e *PartlySettledError) Unwrap() error { return e.Err }
+
+// part returns the error of n of the settlements, from a first one on: nil if the error of the others
+// says nothing about them.
+func (e *PartlySettledError) part(first, n int) error {
+	var undone []int
+	for _, place := range e.NotDone {
+		if place >= first && place < first+n {
+			undone = append(undone, place-first)
+		}
+	}
+	switch len(undone) {
+	case 0:
+		return nil
+	case n:
+		return &failure.Error{Kind: failure.Of(e.Err), NotDone: true, Err: e.Err}
+	}
+	return &PartlySettledError{undone, e.Err}
+}

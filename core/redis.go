@@ -198,7 +198,7 @@ func (r *Redis) Decide(ctx context.Context, calls []Call) (answered int, err err
 // Settle implements [Store]. Settlements of several keys in a cluster or ring are carried out on all
 // servers at once.
 func (r *Redis) Settle(ctx context.Context, settlements []Settlement) error {
-	return r.store.Settle(ctx, corrections(settlements)) //nolint:wrapcheck // it is one of this package's
+	return publicError(r.store.Settle(ctx, corrections(settlements)))
 }
 
 // Reset implements [Store].

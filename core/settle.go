@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // Settlement says what a check that was charged has really cost.
@@ -179,7 +177,7 @@ func (r *Reservation) SettleLater(costs ...int) error {
 // note notes what has become of settlements: what was not carried out may be settled again.
 func (r *Reservation) note(s settlements, err error) {
 	r.settled = !errors.Is(err, ErrNotDone)
-	if partly, ok := errors.AsType[*failure.PartlySettled](err); ok {
+	if partly, ok := errors.AsType[*PartlySettledError](err); ok {
 		r.settled = false
 		if r.done == nil {
 			r.done = make([]bool, len(r.checks))

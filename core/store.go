@@ -33,7 +33,8 @@ type Store interface {
 	// whatever is asked; a limit whose numbers have changed since the charge keeps the new ones. See
 	// [Reservation.Settle], [Limiter.Refund] and [Limiter.Charge].
 	//
-	// If it returns an error, some may have been settled.
+	// If it returns an error, some may have been settled, unless it is [ErrNotDone]. A
+	// [PartlySettledError] tells which were certainly not.
 	Settle(ctx context.Context, settlements []Settlement) error
 
 	// Reset makes a key as good as new under the given limits. Settle gives nothing back

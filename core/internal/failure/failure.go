@@ -143,21 +143,3 @@ func (e *PartlySettled) Error() string { return e.Err.Error() }
 
 // Unwrap returns why they were not.
 func (e *PartlySettled) Unwrap() error { return e.Err }
-
-// Part returns the error of n of the corrections, from a first one on: nil if the error of the
-// others says nothing about them.
-func (e *PartlySettled) Part(first, n int) error {
-	var undone []int
-	for _, place := range e.NotDone {
-		if place >= first && place < first+n {
-			undone = append(undone, place-first)
-		}
-	}
-	switch len(undone) {
-	case 0:
-		return nil
-	case n:
-		return &Error{Of(e.Err), true, e.Err}
-	}
-	return &PartlySettled{undone, e.Err}
-}
