@@ -1,6 +1,6 @@
 // Command sqlstore limits by a table of a SQL database, for services that have one and no Redis.
 //
-//	go run .
+//	go run . # with a C compiler, since SQLite is written in C
 //
 // The table is the whole store: core.NewTableStore decides, and the database sees to it that nobody else
 // reads or writes the same rows meanwhile. Here it is SQLite. In PostgreSQL, say "SELECT … FOR UPDATE"
@@ -18,7 +18,7 @@ import (
 	"path/filepath"
 	"time"
 
-	_ "modernc.org/sqlite"
+	_ "github.com/mattn/go-sqlite3"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -70,7 +70,7 @@ func (t table) sweep(ctx context.Context) error {
 // open opens a database file with the table.
 func open(file string) (*sql.DB, error) {
 	// Each transaction takes the lock for writing at once, and waits for it.
-	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)")
+	db, err := sql.Open("sqlite3", "file:"+file+"?_txlock=immediate&_busy_timeout=5000&_journal_mode=WAL&_synchronous=NORMAL")
 	if err != nil {
 		return nil, err
 	}
