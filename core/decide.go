@@ -36,10 +36,10 @@ func decideBy(ctx context.Context, inside decider, calls []Call) (answered int, 
 
 // publicError returns the error that callers see for one of a store's inside.
 func publicError(err error) error {
-	if partly, ok := errors.AsType[*failure.Unanswered](err); ok {
+	if partly, ok := errors.AsType[*failure.UnansweredError](err); ok {
 		return &UnansweredError{Checks: partly.Checks, Err: partly.Err}
 	}
-	if partly, ok := errors.AsType[*failure.PartlySettled](err); ok {
+	if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok {
 		return &PartlySettledError{NotDone: partly.NotDone, Err: partly.Err}
 	}
 	return err

@@ -178,15 +178,16 @@ var breakerStates = [...]BreakerState{batch.Closed: BreakerClosed, batch.Open: B
 
 // warnOfClient logs what about a user's own client can do harm.
 func (r *Redis) warnOfClient() {
+	logger := r.config.Logger()
 	settings, known := r.store.Topology().Settings()
 	if settings.Retries > 0 {
-		r.config.Logger().Warn("core: the redis client repeats what it has sent when the answer is late, so a request may be charged twice: set MaxRetries to -1")
+		logger.Warn("core: the redis client repeats what it has sent when the answer is late, so a request may be charged twice: set MaxRetries to -1")
 	}
 	if known && !settings.Deadlines {
-		r.config.Logger().Warn("core: the redis client ignores deadlines, which makes each question slower: set ContextTimeoutEnabled")
+		logger.Warn("core: the redis client ignores deadlines, which makes each question slower: set ContextTimeoutEnabled")
 	}
 	if known && settings.NoDialer {
-		r.config.Logger().Warn("core: in a crowd the redis client may read answers too late: set Dialer to core.Dialer(nil), or to core.Dialer(config) for TLS")
+		logger.Warn("core: in a crowd the redis client may read answers too late: set Dialer to core.Dialer(nil), or to core.Dialer(config) for TLS")
 	}
 }
 

@@ -68,20 +68,20 @@ func (t table) sweep(ctx context.Context) error {
 }
 
 // open opens a database file with the table.
-func open(file string) (*sql.DB, error) {
+func open(ctx context.Context, file string) (*sql.DB, error) {
 	// Each transaction takes the lock for writing at once, and waits for it.
 	db, err := sql.Open("sqlite3", "file:"+file+"?_txlock=immediate&_busy_timeout=5000&_journal_mode=WAL&_synchronous=NORMAL")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := db.Exec(schema); err != nil {
+	if _, err := db.ExecContext(ctx, schema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
 }
 
 func run(ctx context.Context, file string) error {
-	db, err := open(file)
+	db, err := open(ctx, file)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 // The table is a store like any other.
 func TestTableKeepsTheLaws(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, now func() time.Time) core.Store {
-		db, err := open(filepath.Join(t.TempDir(), "limits.db"))
+		db, err := open(t.Context(), filepath.Join(t.TempDir(), "limits.db"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -239,7 +239,7 @@ func (c *Check) granted(times int) int {
 	return times
 }
 
-// costOf returns what a check costs in all, the first times that it is asked.
+// Events returns what a check costs in all, the first times that it is asked.
 func (c *Check) Events(times int) (events int) {
 	if c.Costs == nil {
 		return times * c.Cost

@@ -85,7 +85,7 @@ type written struct {
 }
 
 type writtenPast struct {
-	Units  Units      `json:"units"`
+	Units  [5]int64   `json:"units"`  // in the order of the fields
 	Points [][3]int64 `json:"points"` // at, order and low
 	Until  int64      `json:"until"`
 }
@@ -97,7 +97,7 @@ func (r *Record) Append(b []byte) []byte {
 		w.Limit = r.State.spec.String()
 	}
 	if r.past != nil {
-		w.Past = &writtenPast{Units: r.past.units, Until: r.past.until}
+		w.Past = &writtenPast{Units: r.past.units.list(), Until: r.past.until}
 		for _, point := range r.past.points {
 			w.Past.Points = append(w.Past.Points, [3]int64{point.at, point.order, point.low})
 		}
@@ -132,13 +132,17 @@ func ReadRecord(text []byte, s *Spec) (r Record, err error) {
 		if len(w.Past.Points) == 0 || len(w.Past.Points) > mostPoints {
 			return Record{}, errDamaged
 		}
-		r.past = &past{units: w.Past.Units, until: w.Past.Until}
+		u := w.Past.Units
+		r.past = &past{units: Units{Tick: u[0], Weight: u[1], Drain: u[2], Full: u[3], Window: u[4]}, until: w.Past.Until}
 		for _, p := range w.Past.Points {
 			r.past.points = append(r.past.points, point{at: p[0], order: p[1], low: p[2]})
 		}
 	}
 	return r, w.check()
 }
+
+// list returns the numbers of the units, in the order of the fields.
+func (u *Units) list() [5]int64 { return [5]int64{u.Tick, u.Weight, u.Drain, u.Full, u.Window} }
 
 // writerOf returns the spec that wrote a state of a key under a spec: that one, or a named limit with
 // other numbers.
@@ -178,14 +182,14 @@ func (w *written) check() error {
 	if w.Past == nil {
 		return nil
 	}
-	u := w.Past.Units
-	for _, n := range [...]int64{u.Tick - 1, u.Weight - 1, u.Drain, u.Full, u.Window, w.Past.Until} {
+	tick, weight, drain, full, window := w.Past.Units[0], w.Past.Units[1], w.Past.Units[2], w.Past.Units[3], w.Past.Units[4]
+	for _, n := range [...]int64{tick - 1, weight - 1, drain, full, window, w.Past.Until} {
 		if n < 0 || n > 2*most {
 			return errDamaged
 		}
 	}
 	for _, p := range w.Past.Points {
-		if min(p[0], p[1], p[2]) < 0 || u.Drain == 0 && p[2] > 0 { // nothing drains of a window
+		if min(p[0], p[1], p[2]) < 0 || drain == 0 && p[2] > 0 { // nothing drains of a window
 			return errDamaged
 		}
 	}

@@ -53,7 +53,7 @@ func TestARecordIsReadBack(t *testing.T) {
 func FuzzReadRecord(f *testing.F) {
 	f.Add([]byte(`{"limit":"leaky 10, 1/s","at":1800000000000000,"level":3000000}`), 0)
 	f.Add([]byte(`{"limit":"sliding-log 10, 1s","log":[1800000000000000]}`), 6)
-	f.Add([]byte(`{"past":{"units":{"Tick":1,"Weight":1,"Drain":0,"Full":10,"Window":1},"points":[[1,1,0]],"until":2}}`), 4)
+	f.Add([]byte(`{"past":{"units":[1,1,0,10,1],"points":[[1,1,0]],"until":2}}`), 4)
 	f.Add([]byte(`{"limit":"a: fixed-window 9, 1s","at":1799999999999999,"level":9007199254740991}`), 4)
 	f.Fuzz(func(_ *testing.T, text []byte, algorithm int) {
 		p := Params{Algorithm: Algorithm(1 + uint(algorithm)%uint(Count)), Name: "a", Capacity: 10, Events: 10, Period: time.Second}

@@ -118,28 +118,28 @@ func PerhapsDone(failures ...error) error {
 	return errors.Join(own...)
 }
 
-// Unanswered is the error of a call of which a store has answered a part.
-type Unanswered struct {
+// UnansweredError is the error of a call of which a store has answered a part.
+type UnansweredError struct {
 	Checks []int // those without an answer, by their places in the call
 	Err    error
 }
 
-func (e *Unanswered) Error() string { return e.Err.Error() }
+func (e *UnansweredError) Error() string { return e.Err.Error() }
 
 // Unwrap returns why there was no answer.
-func (e *Unanswered) Unwrap() error { return e.Err }
+func (e *UnansweredError) Unwrap() error { return e.Err }
 
 // ErrPartlySettled says that some of several corrections were carried out.
 var ErrPartlySettled = errors.New("core: some of it was settled")
 
-// PartlySettled is the error of corrections of which some were certainly not carried out, and others
+// PartlySettledError is the error of corrections of which some were certainly not carried out, and others
 // were, or may have been.
-type PartlySettled struct {
+type PartlySettledError struct {
 	NotDone []int // those that were not, by their places
 	Err     error
 }
 
-func (e *PartlySettled) Error() string { return e.Err.Error() }
+func (e *PartlySettledError) Error() string { return e.Err.Error() }
 
 // Unwrap returns why they were not.
-func (e *PartlySettled) Unwrap() error { return e.Err }
+func (e *PartlySettledError) Unwrap() error { return e.Err }

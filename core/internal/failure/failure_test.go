@@ -13,7 +13,7 @@ func TestOf(t *testing.T) {
 		Other:     plain,
 		Suspended: Unsent(Suspended, "it is away"),
 		Closed:    errors.Join(plain, ErrClosed),
-		TimedOut:  &Unanswered{Err: Sent(TimedOut, "late: %w", context.DeadlineExceeded)},
+		TimedOut:  &UnansweredError{Err: Sent(TimedOut, "late: %w", context.DeadlineExceeded)},
 	} {
 		if got := Of(err); got != want {
 			t.Errorf("%v is %q, want %q", err, got, want)

@@ -96,8 +96,8 @@ func (m *Store) decide(ctx context.Context, c *call.Call) error {
 // answer decides the groups of a call, whose shards are locked.
 func (m *Store) answer(c *call.Call, places []place) error {
 	now := m.Clock()
-	for i := range c.Checks {
-		c.Checks[i].Charged = exact.Charge{At: now, Order: m.shards[places[i].shard].pasts.Order()}
+	for i, p := range places {
+		c.Checks[i].Charged = exact.Charge{At: now, Order: m.shards[p.shard].pasts.Order()}
 	}
 	first := 0
 	for _, group := range c.Groups {

@@ -17,9 +17,9 @@ import (
 // codes are the first words of Redis' own errors.
 var codes = map[string]failure.Kind{
 	"READONLY": failure.ReadOnly, "LOADING": failure.Loading,
-	"CLUSTERDOWN": failure.ClusterDown, "MASTERDOWN": failure.ClusterDown, "TRYAGAIN": failure.ClusterDown, "MOVED": failure.ClusterDown, "ASK": failure.ClusterDown,
-	"CROSSSLOT": failure.ClusterDown,
-	"OOM":       failure.OutOfMemory, "MISCONF": failure.Misconfigured, "NOREPLICAS": failure.Misconfigured,
+	"CLUSTERDOWN": failure.ClusterDown, "MASTERDOWN": failure.ClusterDown, "TRYAGAIN": failure.ClusterDown,
+	"MOVED": failure.ClusterDown, "ASK": failure.ClusterDown, "CROSSSLOT": failure.ClusterDown,
+	"OOM": failure.OutOfMemory, "MISCONF": failure.Misconfigured, "NOREPLICAS": failure.Misconfigured,
 	"NOAUTH": failure.NotPermitted, "NOPERM": failure.NotPermitted, "WRONGPASS": failure.NotPermitted,
 	"BUSY": failure.Busy, "UNKILLABLE": failure.Busy,
 }
@@ -63,8 +63,8 @@ func kindOfReply(text string) failure.Kind {
 			return kind
 		}
 	}
-	if strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script") || strings.HasPrefix(text, "ERR invalid password") ||
-		strings.HasPrefix(text, "ERR AUTH") {
+	if strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script") ||
+		strings.HasPrefix(text, "ERR invalid password") || strings.HasPrefix(text, "ERR AUTH") {
 		return failure.NotPermitted
 	}
 	return failure.Other
@@ -166,7 +166,8 @@ func (r *Store) unlessTimeIsUp(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return &failure.Error{Kind: failure.GivenUp, NotDone: errors.Is(err, failure.ErrNotDone), Err: fmt.Errorf("core: the call was given up: %w (%w)", context.Cause(ctx), err)}
+	given := fmt.Errorf("core: the call was given up: %w (%w)", context.Cause(ctx), err)
+	return &failure.Error{Kind: failure.GivenUp, NotDone: errors.Is(err, failure.ErrNotDone), Err: given}
 }
 
 // Explain says why a call outside of a batch failed, and whose time was up if it was for that.

@@ -33,7 +33,7 @@ func TestGiveBackKnowsItsWindow(t *testing.T) {
 		t.Run(test.spec.String()+" after "+test.later.String(), func(t *testing.T) {
 			now := start
 			store := newStore(client, func(c *Config) {
-				c.Prefix, c.Clock = redistest.Prefix(t), func() int64 { return now.UnixMicro() }
+				c.Prefix, c.Clock = redistest.Prefix(t), func() int64 { return now.UnixMicro() } //nolint:gocritic // now changes
 			})
 			charge := func(units int) *call.Call {
 				t.Helper()

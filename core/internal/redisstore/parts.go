@@ -71,7 +71,7 @@ func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
 	if slices.ContainsFunc(parts, (*part).charged) {
 		err = failure.PerhapsDone(failures...)
 	}
-	return &failure.Unanswered{Checks: unanswered, Err: err}
+	return &failure.UnansweredError{Checks: unanswered, Err: err}
 }
 
 // charged reports whether a part of a call that fails has been charged all the same, or may have been:

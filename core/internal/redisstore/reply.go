@@ -66,5 +66,5 @@ func refusedInPart(refused []int, err error) error {
 	if !errors.Is(err, failure.ErrNotDone) { // so it is not known either what has become of those
 		return failures
 	}
-	return &failure.PartlySettled{NotDone: refused, Err: failures}
+	return &failure.PartlySettledError{NotDone: refused, Err: failures}
 }

@@ -14,7 +14,7 @@ import (
 
 // Settle carries out corrections. Those of several keys in a cluster or ring are carried out on all
 // servers at once. Of those of which it is certain that they were not carried out while others were, a
-// [failure.PartlySettled] tells the settlements.
+// [failure.PartlySettledError] tells the settlements.
 func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 	if err := r.calls.begin(); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 			mu.Lock()
 			defer mu.Unlock()
 			failures = append(failures, err)
-			if partly, ok := errors.AsType[*failure.PartlySettled](err); ok {
+			if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok {
 				undone = append(undone, partly.NotDone...)
 			} else if errors.Is(err, failure.ErrNotDone) {
 				undone = append(undone, placesOf(share)...)
@@ -50,7 +50,7 @@ func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 	group.Wait()
 	err := failure.Join(failures)
 	if len(undone) > 0 && len(failures) < len(byKey) || len(undone) > 0 && !errors.Is(err, failure.ErrNotDone) {
-		return &failure.PartlySettled{NotDone: undone, Err: failure.Join(append(failures, failure.ErrPartlySettled))}
+		return &failure.PartlySettledError{NotDone: undone, Err: failure.Join(append(failures, failure.ErrPartlySettled))}
 	}
 	return err
 }
@@ -98,7 +98,7 @@ func (r *Store) settleServer(ctx context.Context, list []call.Correction) error 
 		err = c.Err
 	}
 	s.settlements.Free(c)
-	if partly, ok := errors.AsType[*failure.PartlySettled](err); ok { // it may be shared, and counts corrections
+	if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok { // it may be shared, and counts corrections
 		undone := make([]int, 0, len(partly.NotDone))
 		for _, place := range partly.NotDone {
 			undone = append(undone, list[place].Of...)
@@ -106,7 +106,7 @@ func (r *Store) settleServer(ctx context.Context, list []call.Correction) error 
 		if len(undone) == 0 { // a reset, or what the store gives back by itself
 			return partly.Err
 		}
-		return &failure.PartlySettled{NotDone: undone, Err: partly.Err}
+		return &failure.PartlySettledError{NotDone: undone, Err: partly.Err}
 	}
 	return err
 }

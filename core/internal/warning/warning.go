@@ -1,3 +1,5 @@
+// Package warning logs what there is a reason to say with every call while something is wrong, once in a
+// while.
 package warning
 
 import (
@@ -16,6 +18,7 @@ type Warning struct {
 	unlogged atomic.Int64 // how often it was not since it was last
 }
 
+// Log logs the warning, unless it was logged a moment ago.
 func (w *Warning) Log(logger *slog.Logger, message string, attributes ...any) {
 	now, next := time.Now().UnixNano(), w.next.Load()
 	if now < next || !w.next.CompareAndSwap(next, now+int64(quiet)) {
