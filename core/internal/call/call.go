@@ -230,7 +230,7 @@ func (c *Check) granted(times int) int {
 	return times
 }
 
-// costOf returns what a check costs in all, the first times that it is asked.
+// Events returns what a check costs in all, the first times that it is asked.
 func (c *Check) Events(times int) (events int) {
 	if c.Costs == nil {
 		return times * c.Cost
@@ -245,8 +245,8 @@ func (c *Check) Events(times int) (events int) {
 func Multiply(group []Check, times int) {
 	for i := range group {
 		if c := &group[i]; c.Charge {
-			c.Cost *= times
-			c.Units *= times
+			c.Cost = c.Events(times)
+			c.Units = c.Cost
 		}
 	}
 }

@@ -176,18 +176,20 @@ func (r *Store) giveBackLater(s *server, c *requestCall, groups [][]call.Check, 
 		if c.Err != nil {
 			return
 		}
-		for i := times - 1; i >= 0; i-- { // the last one first, as queues want it
-			if first := &own[0][0]; first.Costs != nil {
-				first.Cost = first.Costs[0]
-			}
-			if r.observe(own, c.Answer.Text, c.Place+i) != nil {
-				return
-			}
-			for _, group := range own {
-				setInstant(group, c.Answer.At)
-				if call.Decide(group) {
-					r.giveBack(context.Background(), group)
+		if r.observe(own, c.Answer.Text, c.Place) != nil {
+			return
+		}
+		for _, group := range own {
+			setInstant(group, c.Answer.At)
+			if times > 1 {
+				granted := call.Granted(group, times)
+				if granted == 0 {
+					continue
 				}
+				call.Multiply(group, granted)
+			}
+			if call.Decide(group) {
+				r.giveBack(context.Background(), group)
 			}
 		}
 	}()
