@@ -189,7 +189,7 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitQuestion, *Reservation, D
 	return queue.New(queue.Config[queueKey, waitQuestion, *Reservation, Decision]{
 		Ask:      l.askForWaiters,
 		Return:   func(grants []*Reservation) { l.background.cancel(grants...) },
-		Together: func(a, b waitQuestion) bool { return a.limit == b.limit },
+		Together: func(a, b waitQuestion) bool { return a.limit == b.limit && (a.cost == 0) == (b.cost == 0) },
 		Alike:    func(a, b waitQuestion) bool { return a.limit == b.limit && a.cost == b.cost },
 		Fits:     func(r *Reservation, q waitQuestion) bool { return r.checks[0].Units() == q.cost },
 		Late: func(r *Reservation, until time.Time) bool {
