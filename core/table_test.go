@@ -112,3 +112,93 @@ func TestATableThatFails(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
+
+// update is a table that is a function.
+type update func(ctx context.Context, keys []string, change func(now time.Time, rows []core.Row)) error
+
+func (u update) Update(ctx context.Context, keys []string, change func(now time.Time, rows []core.Row)) error {
+	return u(ctx, keys, change)
+}
+
+// A caller who leaves is no fault of the table, whatever error its driver makes of that.
+func TestATableWhoseCallerLeaves(t *testing.T) {
+	for _, notDone := range []bool{false, true} {
+		ctx, leave := context.WithCancel(t.Context())
+		rows := update(func(ctx context.Context, _ []string, _ func(time.Time, []core.Row)) error {
+			leave()
+			<-ctx.Done()
+			if notDone {
+				return errors.Join(core.ErrNotDone, errors.New("interrupted"))
+			}
+			return errors.New("interrupted")
+		})
+		limiter, limit := core.New(core.NewTableStore(rows)), core.Leaky(10, core.PerHour(1))
+		_, err := limiter.Allow(ctx, "key", limit)
+		if core.FailureOf(err) != core.GivenUp || !errors.Is(err, context.Canceled) || errors.Is(err, core.ErrNotDone) != notDone {
+			t.Errorf("%v, which is %s, want that the call was given up", err, core.FailureOf(err))
+		}
+	}
+}
+
+// What a table does with the rows after Update has returned changes nothing, neither of them nor of what
+// somebody else is told.
+func TestATableThatReturnsTooEarly(t *testing.T) {
+	rows := newTable(time.Now)
+	var late func()
+	limiter, limit := core.New(core.NewTableStore(update(func(ctx context.Context, keys []string, change func(time.Time, []core.Row)) error {
+		if late != nil {
+			late() // while somebody else is being answered
+			return rows.Update(ctx, keys, change)
+		}
+		late = func() {
+			left := make([]core.Row, len(keys))
+			if change(time.Now(), left); left[0].Changed {
+				t.Errorf("changed to %s", left[0].Value)
+			}
+		}
+		return errors.New("it takes too long")
+	}))), core.Leaky(10, core.PerHour(1))
+	if d, err := limiter.AllowN(t.Context(), "key", limit, 10); err == nil {
+		t.Errorf("decided without its rows: %+v", d)
+	}
+	for want := 9; want >= 0; want-- {
+		if d, err := limiter.Allow(t.Context(), "key", limit); err != nil || d.Remaining != want {
+			t.Errorf("%+v, %v, want %d to remain", d, err, want)
+		}
+	}
+}
+
+// A table that changes nothing decides nothing.
+func TestATableThatDoesNotCallChange(t *testing.T) {
+	limiter := core.New(core.NewTableStore(update(func(context.Context, []string, func(time.Time, []core.Row)) error { return nil })))
+	limit := core.Leaky(10, core.PerHour(1))
+	d, err := limiter.Allow(t.Context(), "key", limit)
+	for verb, err := range map[string]error{
+		"Allow": err, "Refund": limiter.Refund(t.Context(), "key", limit, 1), "Reset": limiter.Reset(t.Context(), "key", limit),
+		"Ping": limiter.Ping(t.Context()),
+	} {
+		if err == nil {
+			t.Errorf("%s succeeds: %+v", verb, d)
+		}
+	}
+}
+
+// A table is not asked about no keys.
+func TestATableIsAskedAboutKeys(t *testing.T) {
+	rows := newTable(time.Now)
+	store := core.NewTableStore(update(func(ctx context.Context, keys []string, change func(time.Time, []core.Row)) error {
+		if len(keys) == 0 {
+			return errors.New("no keys")
+		}
+		return rows.Update(ctx, keys, change)
+	}))
+	same := core.Check{Key: "key", Limit: core.Leaky(10, core.PerHour(1)), Cost: 3}
+	for name, err := range map[string]error{
+		"Ping": store.Ping(t.Context()), "Settle nothing": store.Settle(t.Context(), nil),
+		"Settle what is right": store.Settle(t.Context(), []core.Settlement{{Check: same, Cost: 3}}),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
