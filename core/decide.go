@@ -36,7 +36,10 @@ func decideBy(ctx context.Context, inside decider, calls []Call) (answered int, 
 	for i := range calls {
 		d.checks = appendReady(d.checks[:0], calls[i].Checks)
 		own[i].Set(d.checks)
-		own[i].Times, own[i].Settled = max(1, calls[i].Times), calls[i].Receipts != nil
+		if calls[i].Times > 1 && len(own[i].Groups) == 1 && !call.Meet(own[i].Groups) { // else one is granted for certain
+			own[i].Times = calls[i].Times
+		}
+		own[i].Settled = calls[i].Receipts != nil
 	}
 	if answered, err = inside.Decide(ctx, own); err != nil {
 		return 0, publicError(err)
@@ -83,7 +86,9 @@ func appendReady(list []call.Check, checks []Check) []call.Check {
 
 // write writes the answers to a call that has been decided.
 func (c *Call) write(decided *call.Call) {
-	c.Granted = decided.Granted
+	if c.Granted = decided.Granted; decided.Times == 1 && decided.Passed() {
+		c.Granted = 1
+	}
 	for _, group := range decided.Groups {
 		pass, peek := true, true
 		for i := range group {
