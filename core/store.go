@@ -90,6 +90,9 @@ func passedAll(checks []Check, decisions []Decision) bool {
 
 // decideAlone has a store decide one call. receipts is nil where nobody will settle it.
 func decideAlone(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt) error {
-	_, err := store.Decide(ctx, []Call{{Checks: checks, Decisions: decisions, Receipts: receipts}})
+	q := lones.Get().(*lone) //nolint:forcetypeassert // the pool holds nothing else
+	defer q.free()
+	q.calls[0] = Call{Checks: checks, Decisions: decisions, Receipts: receipts}
+	_, err := store.Decide(ctx, q.calls[:])
 	return err //nolint:wrapcheck // it is the store's
 }
