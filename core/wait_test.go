@@ -412,3 +412,33 @@ func TestHeldBackTurnsAreNotCharged(t *testing.T) {
 		t.Errorf("%d turns are charged, and nobody was admitted", n)
 	}
 }
+
+// faithless is a store that answers no call, or panics.
+type faithless struct {
+	core.Store
+
+	panics bool
+}
+
+func (s faithless) Decide(context.Context, []core.Call) (answered int, err error) {
+	if s.panics {
+		panic("out of order")
+	}
+	return 0, nil
+}
+
+// A store that breaks its word fails those who wait, and no others.
+func TestWaitForAStoreThatBreaksItsWord(t *testing.T) {
+	for _, store := range []core.Store{faithless{panics: true}, faithless{}} {
+		limiter, limit := core.New(store), core.Leaky(10, core.PerHour(1))
+		var group sync.WaitGroup
+		for range 5 {
+			group.Go(func() {
+				if err := limiter.Wait(t.Context(), "key", limit); err == nil {
+					t.Error("admitted by nobody")
+				}
+			})
+		}
+		group.Wait()
+	}
+}
