@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -87,6 +88,40 @@ func TestRowsOfATableExpire(t *testing.T) {
 		expires := rows.rows["{key}:"+limit.Name()].Expires
 		if lives := expires.Sub(now); lives < d.ResetAfter || lives > 2*d.ResetAfter+2*time.Second {
 			t.Errorf("%s: the row lives for %v, and has recovered after %v", limit, lives, d.ResetAfter)
+		}
+	}
+}
+
+// A denial writes no row, whatever there is of the other checks: nothing, something, or what has recovered.
+func TestDenialsWriteNoRows(t *testing.T) {
+	now := time.UnixMicro(1_800_000_000_000_000)
+	rows := newTable(func() time.Time { return now })
+	limiter := core.New(core.NewTableStore(rows))
+	for _, limit := range []core.Limit{
+		core.Leaky(10, core.PerHour(10)), core.Shaping(10, core.PerHour(10)), core.TokenBucket(10, core.PerHour(10)),
+		core.GCRA(10, core.PerHour(10)), core.FixedWindow(10, time.Hour), core.SlidingWindow(10, time.Hour), core.SlidingLog(10, time.Hour),
+	} {
+		used := core.Check{Key: "used up", Limit: core.Leaky(1, core.PerDay(1))}
+		if err := limiter.Charge(t.Context(), used.Key, used.Limit, 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, wait := range []time.Duration{0, 30 * time.Minute, 3 * time.Hour} { // until it has recovered
+			if wait == 30*time.Minute {
+				if _, err := limiter.AllowN(t.Context(), "key", limit, 6); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now = now.Add(wait)
+			before := maps.Clone(rows.rows)
+			decisions, err := limiter.AllowAll(t.Context(), core.Check{Key: "key", Limit: limit}, used)
+			if err != nil || decisions[1].Allowed {
+				t.Fatalf("%+v, %v", decisions, err)
+			}
+			for key, row := range rows.rows {
+				if !row.Expires.Equal(before[key].Expires) || string(row.Value) != string(before[key].Value) {
+					t.Errorf("%s after %v: a denial writes %s: %s until %v", limit, wait, key, row.Value, row.Expires.Sub(now))
+				}
+			}
 		}
 	}
 }
