@@ -231,9 +231,9 @@ const grace = 2 * time.Second
 func (r *rows) flush(now time.Time) {
 	for _, row := range r.byKey {
 		if row.changed {
-			row.Row.Value = row.record.Append(nil)
-			row.Row.Expires = time.UnixMicro(max(row.until, now.UnixMicro())).Add(grace)
-			row.Row.Changed = true
+			row.Value = row.record.Append(nil)
+			row.Expires = time.UnixMicro(max(row.until, now.UnixMicro())).Add(grace)
+			row.Changed = true
 		}
 	}
 }
