@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -141,7 +142,7 @@ func settleAll(list []laterSettlement) (left []laterSettlement, err error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	err = shares[0].of.limiter.settle(context.Background(), all)
+	err = unlessPanicked(func() error { return shares[0].of.limiter.settle(context.Background(), all) })
 	for _, s := range shares {
 		own := err
 		if partly, ok := errors.AsType[*PartlySettledError](err); ok {
@@ -153,6 +154,17 @@ func settleAll(list []laterSettlement) (left []laterSettlement, err error) {
 		}
 	}
 	return left, err
+}
+
+// unlessPanicked asks a store on a goroutine that is nobody else's, and makes an error of its panic: a
+// store of your own may panic, and the process goes on.
+func unlessPanicked(ask func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("core: the store panicked: %v", cause)
+		}
+	}()
+	return ask()
 }
 
 // reportLost logs that something was not settled.

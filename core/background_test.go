@@ -2,6 +2,7 @@ package core
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -115,6 +116,29 @@ func TestSettlementsInTheBackgroundEndWithTheStore(t *testing.T) {
 		l.background.drain()
 		if took := time.Since(start); took > 0 {
 			t.Errorf("took %v, want no time", took)
+		}
+	})
+}
+
+// fragile is a store that panics when it settles.
+type fragile struct{ *Memory }
+
+func (fragile) Settle(context.Context, []Settlement) error { panic("out of order") }
+
+// A store that panics in the background does not end the process: what it was to settle is given up and
+// logged, and others are settled.
+func TestStoresThatPanicInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		l := New(fragile{NewMemory()}, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		for _, r := range reservedBy(t, l, FixedWindow(10, time.Hour), 2) {
+			if err := r.SettleLater(0); err != nil {
+				t.Fatal(err)
+			}
+			l.background.drain()
+		}
+		if !strings.Contains(log.String(), "the store panicked: out of order") {
+			t.Errorf("logged %q", log.String())
 		}
 	})
 }

@@ -50,17 +50,22 @@ func (c *Call) ready() *call.Call {
 	if c.inside == nil {
 		c.inside = new(call.Call)
 	}
-	c.inside.Times, c.inside.Settled = c.Times, c.Receipts != nil
 	c.inside.Set(len(c.Checks), func(i int, own *call.Check) {
 		check := &c.Checks[i]
 		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
 	})
+	c.inside.Settled = c.Receipts != nil
+	if c.Times > 1 && len(c.inside.Groups) == 1 && !call.Meet(c.inside.Groups) { // else one is granted for certain
+		c.inside.Times = c.Times
+	}
 	return c.inside
 }
 
 // write writes the answers to a call that has been decided.
 func (c *Call) write(decided *call.Call) {
-	c.Granted = decided.Granted
+	if c.Granted = decided.Granted; decided.Times <= 1 && decided.Passed() {
+		c.Granted = 1
+	}
 	for _, group := range decided.Groups {
 		pass, peek := true, true
 		for i := range group {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -109,4 +110,42 @@ func (c *company) among(ask func() error) error {
 func TestMemoryRedisAndTheModelAgree(t *testing.T) {
 	t.Parallel()
 	storetest.Agree(t, newMemory, newRedis(t), inCompany(newRedis(t, core.WithInFlight(1)), new(atomic.Int64)))
+}
+
+// A store of this package says of each call how often it was granted, be it asked once or several times.
+func TestGrantedIsToldOfEachCall(t *testing.T) {
+	limit, other := core.Leaky(5, core.PerHour(1)), core.GCRA(3, core.PerHour(1))
+	check := core.Check{Key: "key", Limit: limit}
+	now := func() time.Time { return time.UnixMicro(1_800_000_000_000_000) }
+	for name, newStore := range map[string]storetest.Factory{
+		"memory": newMemory, "redis": newRedis(t),
+		"table": func(_ *testing.T, now func() time.Time) core.Store { return core.NewTableStore(newTable(now)) },
+		"denial cache": func(t *testing.T, now func() time.Time) core.Store {
+			return core.CacheDenials(newMemory(t, now), 10, core.WithClock(now))
+		},
+	} {
+		store := newStore(t, now)
+		for i, test := range []struct {
+			times  int
+			checks []core.Check
+			want   []int // one of them
+		}{
+			{0, []core.Check{check}, []int{1}},
+			{1, []core.Check{check, {Key: "other", Limit: other, Mode: core.Condition}}, []int{1}},
+			{2, []core.Check{check, check}, []int{1}}, // they add up
+			{2, []core.Check{check}, []int{1}},
+			{2, []core.Check{check}, []int{0}},
+			{1, []core.Check{check}, []int{0}},
+			{0, []core.Check{check, {Key: "other", Limit: other}}, []int{0}},
+			{9, []core.Check{{Key: "other", Limit: other}}, []int{3, 1}},
+		} {
+			calls := []core.Call{{Checks: test.checks, Decisions: make([]core.Decision, len(test.checks)), Times: test.times}}
+			if answered, err := store.Decide(t.Context(), calls); err != nil || answered != 1 {
+				t.Fatalf("%s, call %d: %d, %v", name, i, answered, err)
+			}
+			if !slices.Contains(test.want, calls[0].Granted) {
+				t.Errorf("%s, call %d: %d of %d are granted, want %v: %+v", name, i, calls[0].Granted, test.times, test.want, calls[0].Decisions)
+			}
+		}
+	}
 }

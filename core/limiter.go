@@ -154,7 +154,8 @@ func conditions(checks []Check) []Check {
 	return checks
 }
 
-// lone is a call of one check. What a Store is given may be on the heap only, so it is used again.
+// lone is a call that comes alone, with room for one check. What a Store is given may be on the heap
+// only, so it is used again.
 type lone struct {
 	calls     [1]Call
 	checks    [1]Check

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"sync"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 )
@@ -98,15 +97,10 @@ func passedAll(checks []Check, decisions []Decision) bool {
 
 // decideAlone has a store decide one call. receipts is nil where nobody will settle it.
 func decideAlone(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt) error {
-	calls := callLists.Get().(*[1]Call) //nolint:forcetypeassert // the pool holds nothing else
-	defer func() {
-		calls[0] = Call{inside: calls[0].inside}
-		callLists.Put(calls)
-	}()
-	calls[0] = Call{Checks: checks, Decisions: decisions, Receipts: receipts, inside: calls[0].inside}
-	_, err := store.Decide(ctx, calls[:])
+	q := lones.Get().(*lone) //nolint:forcetypeassert // the pool holds nothing else
+	defer q.free()
+	own := &q.calls[0]
+	own.Checks, own.Decisions, own.Receipts = checks, decisions, receipts
+	_, err := store.Decide(ctx, q.calls[:])
 	return err //nolint:wrapcheck // it is the store's
 }
-
-// callLists are lists of one call. What a Store is given may be on the heap only, so they are used again.
-var callLists = sync.Pool{New: func() any { return new([1]Call) }}

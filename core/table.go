@@ -17,8 +17,9 @@ type Table interface {
 	// clock: where processes share the table, it is the database's.
 	//
 	// Where the transaction has to be repeated, Update calls change again, with the rows as they are
-	// then. An error means that the call was not decided. If it is certain that nothing was written,
-	// it should wrap [ErrNotDone].
+	// then. When Update has returned, change does nothing. An error means that the call was not
+	// decided. If it is certain that nothing was written, it should wrap [ErrNotDone]. If ctx has ended,
+	// the error is [GivenUp], whatever Update calls it.
 	Update(ctx context.Context, keys []string, change func(now time.Time, rows []Row)) error
 }
 

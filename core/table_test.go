@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -91,6 +92,40 @@ func TestRowsOfATableExpire(t *testing.T) {
 	}
 }
 
+// A denial writes no row, whatever there is of the other checks: nothing, something, or what has recovered.
+func TestDenialsWriteNoRows(t *testing.T) {
+	now := time.UnixMicro(1_800_000_000_000_000)
+	rows := newTable(func() time.Time { return now })
+	limiter := core.New(core.NewTableStore(rows))
+	for _, limit := range []core.Limit{
+		core.Leaky(10, core.PerHour(10)), core.Shaping(10, core.PerHour(10)), core.TokenBucket(10, core.PerHour(10)),
+		core.GCRA(10, core.PerHour(10)), core.FixedWindow(10, time.Hour), core.SlidingWindow(10, time.Hour), core.SlidingLog(10, time.Hour),
+	} {
+		used := core.Check{Key: "used up", Limit: core.Leaky(1, core.PerDay(1))}
+		if err := limiter.Charge(t.Context(), used.Key, used.Limit, 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, wait := range []time.Duration{0, 30 * time.Minute, 3 * time.Hour} { // until it has recovered
+			if wait == 30*time.Minute {
+				if _, err := limiter.AllowN(t.Context(), "key", limit, 6); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now = now.Add(wait)
+			before := maps.Clone(rows.rows)
+			decisions, err := limiter.AllowAll(t.Context(), core.Check{Key: "key", Limit: limit}, used)
+			if err != nil || decisions[1].Allowed {
+				t.Fatalf("%+v, %v", decisions, err)
+			}
+			for key, row := range rows.rows {
+				if !row.Expires.Equal(before[key].Expires) || string(row.Value) != string(before[key].Value) {
+					t.Errorf("%s after %v: a denial writes %s: %s until %v", limit, wait, key, row.Value, row.Expires.Sub(now))
+				}
+			}
+		}
+	}
+}
+
 // The table's error is the caller's.
 func TestATableThatFails(t *testing.T) {
 	rows := newTable(time.Now)
@@ -110,5 +145,95 @@ func TestATableThatFails(t *testing.T) {
 	}
 	if _, err := limiter.Allow(t.Context(), "key", limit); core.FailureOf(err) != core.Closed {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// update is a table that is a function.
+type update func(ctx context.Context, keys []string, change func(now time.Time, rows []core.Row)) error
+
+func (u update) Update(ctx context.Context, keys []string, change func(now time.Time, rows []core.Row)) error {
+	return u(ctx, keys, change)
+}
+
+// A caller who leaves is no fault of the table, whatever error its driver makes of that.
+func TestATableWhoseCallerLeaves(t *testing.T) {
+	for _, notDone := range []bool{false, true} {
+		ctx, leave := context.WithCancel(t.Context())
+		rows := update(func(ctx context.Context, _ []string, _ func(time.Time, []core.Row)) error {
+			leave()
+			<-ctx.Done()
+			if notDone {
+				return errors.Join(core.ErrNotDone, errors.New("interrupted"))
+			}
+			return errors.New("interrupted")
+		})
+		limiter, limit := core.New(core.NewTableStore(rows)), core.Leaky(10, core.PerHour(1))
+		_, err := limiter.Allow(ctx, "key", limit)
+		if core.FailureOf(err) != core.GivenUp || !errors.Is(err, context.Canceled) || errors.Is(err, core.ErrNotDone) != notDone {
+			t.Errorf("%v, which is %s, want that the call was given up", err, core.FailureOf(err))
+		}
+	}
+}
+
+// What a table does with the rows after Update has returned changes nothing, neither of them nor of what
+// somebody else is told.
+func TestATableThatReturnsTooEarly(t *testing.T) {
+	rows := newTable(time.Now)
+	var late func()
+	limiter, limit := core.New(core.NewTableStore(update(func(ctx context.Context, keys []string, change func(time.Time, []core.Row)) error {
+		if late != nil {
+			late() // while somebody else is being answered
+			return rows.Update(ctx, keys, change)
+		}
+		late = func() {
+			left := make([]core.Row, len(keys))
+			if change(time.Now(), left); left[0].Changed {
+				t.Errorf("changed to %s", left[0].Value)
+			}
+		}
+		return errors.New("it takes too long")
+	}))), core.Leaky(10, core.PerHour(1))
+	if d, err := limiter.AllowN(t.Context(), "key", limit, 10); err == nil {
+		t.Errorf("decided without its rows: %+v", d)
+	}
+	for want := 9; want >= 0; want-- {
+		if d, err := limiter.Allow(t.Context(), "key", limit); err != nil || d.Remaining != want {
+			t.Errorf("%+v, %v, want %d to remain", d, err, want)
+		}
+	}
+}
+
+// A table that changes nothing decides nothing.
+func TestATableThatDoesNotCallChange(t *testing.T) {
+	limiter := core.New(core.NewTableStore(update(func(context.Context, []string, func(time.Time, []core.Row)) error { return nil })))
+	limit := core.Leaky(10, core.PerHour(1))
+	d, err := limiter.Allow(t.Context(), "key", limit)
+	for verb, err := range map[string]error{
+		"Allow": err, "Refund": limiter.Refund(t.Context(), "key", limit, 1), "Reset": limiter.Reset(t.Context(), "key", limit),
+		"Ping": limiter.Ping(t.Context()),
+	} {
+		if err == nil {
+			t.Errorf("%s succeeds: %+v", verb, d)
+		}
+	}
+}
+
+// A table is not asked about no keys.
+func TestATableIsAskedAboutKeys(t *testing.T) {
+	rows := newTable(time.Now)
+	store := core.NewTableStore(update(func(ctx context.Context, keys []string, change func(time.Time, []core.Row)) error {
+		if len(keys) == 0 {
+			return errors.New("no keys")
+		}
+		return rows.Update(ctx, keys, change)
+	}))
+	same := core.Check{Key: "key", Limit: core.Leaky(10, core.PerHour(1)), Cost: 3}
+	for name, err := range map[string]error{
+		"Ping": store.Ping(t.Context()), "Settle nothing": store.Settle(t.Context(), nil),
+		"Settle what is right": store.Settle(t.Context(), []core.Settlement{{Check: same, Cost: 3}}),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -53,7 +53,10 @@ func (p limitedPart) decide(ctx context.Context, store Store, decisions []Decisi
 	if len(p.checks) == 0 {
 		return nil
 	}
-	told, own := make([]Decision, len(p.checks)), make([]Receipt, len(p.checks))
+	told, own := make([]Decision, len(p.checks)), []Receipt(nil)
+	if receipts != nil {
+		own = make([]Receipt, len(p.checks))
+	}
 	if err := decideAlone(ctx, store, p.checks, told, own); err != nil {
 		return placed(err, p.places)
 	}

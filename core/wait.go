@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -189,7 +190,7 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitQuestion, *Reservation, D
 	return queue.New(queue.Config[queueKey, waitQuestion, *Reservation, Decision]{
 		Ask:      l.askForWaiters,
 		Return:   func(grants []*Reservation) { l.background.cancel(grants...) },
-		Together: func(a, b waitQuestion) bool { return a.limit == b.limit },
+		Together: func(a, b waitQuestion) bool { return a.limit == b.limit && (a.cost == 0) == (b.cost == 0) },
 		Alike:    func(a, b waitQuestion) bool { return a.limit == b.limit && a.cost == b.cost },
 		Fits:     func(r *Reservation, q waitQuestion) bool { return r.checks[0].Units() == q.cost },
 		Late: func(r *Reservation, until time.Time) bool {
@@ -210,19 +211,19 @@ const mostTogether = 1000
 
 // askForWaiters asks for some who wait, in their order.
 func (l *Limiter) askForWaiters(ctx context.Context, questions []waitQuestion) (a queue.Answer[*Reservation, Decision]) {
-	defer func() { // a store of your own may panic; the queue goes on
-		if cause := recover(); cause != nil {
-			a = queue.Answer[*Reservation, Decision]{Err: fmt.Errorf("core: the store panicked: %v", cause)}
-		}
-	}()
 	calls := make([][]Check, len(questions))
 	for i := range questions {
 		calls[i] = questions[i].checks()
 	}
-	granted, denied, err := l.reserveInOrder(ctx, calls)
-	a.Grants, a.Err = granted, err
+	var granted []*Reservation
+	var denied []Decision
+	a.Err = unlessPanicked(func() (err error) {
+		granted, denied, err = l.reserveInOrder(ctx, calls)
+		return err
+	})
+	a.Grants = granted
 	switch {
-	case err != nil:
+	case a.Err != nil:
 	case denied != nil:
 		a.Latest = denied[0]
 		var held time.Duration
@@ -251,8 +252,11 @@ func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted 
 	}
 	began := time.Now()
 	answered, err := l.store.Decide(ctx, asked)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, nil, err //nolint:wrapcheck // it is the store's
+	case answered == 0:
+		return nil, nil, errors.New("core: the store has answered none of the calls, want the first at least")
 	}
 	ended := time.Now()
 	for i, r := range reservations[:answered] {

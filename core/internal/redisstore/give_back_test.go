@@ -1,11 +1,13 @@
 package redisstore
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -57,5 +59,67 @@ func TestGiveBackKnowsItsWindow(t *testing.T) {
 				t.Errorf("%d remain, want %d", got, test.want)
 			}
 		})
+	}
+}
+
+// A caller who leaves is given back all that their call is charged, by one settlement, however often the
+// call is asked and whatever it costs each time.
+func TestCallersWhoLeaveAreGivenBackInOneSettlement(t *testing.T) {
+	server := redistest.Start(t)
+	client, held := server.Client(t), &gate{opened: make(chan struct{})}
+	client.AddHook(held)
+	other := spec(exact.SlidingLog, 1000, 1000, time.Hour)
+	for a := range exact.All() {
+		limit := spec(a, 1000, 1000, time.Hour)
+		several := func(costs ...int) (calls []*call.Call) {
+			for _, cost := range costs {
+				calls = append(calls, callOf(call.Check{Key: "key", Spec: limit, Units: cost}, call.Check{Key: "other", Spec: other, Units: 2}))
+			}
+			return calls
+		}
+		often := callOf(call.Check{Key: "key", Spec: limit, Units: 3}, call.Check{Key: "other", Spec: other, Units: 1})
+		often.Times = 1000 // of which 333 fit, or 331
+		for name, calls := range map[string][]*call.Call{
+			"often": {often}, "in order": several(1, 1, 1), "at different costs": several(1, 2, 990, 3, 4), "denied": several(1001, 1),
+		} {
+			t.Run(limit.String()+" "+name, func(t *testing.T) {
+				store := newStore(client, func(c *Config) { c.Prefix, c.HeedsDeadline = redistest.Prefix(t), false })
+				held.opened = make(chan struct{})
+				close(held.opened)
+				if _, err := decide(t.Context(), store, call.Check{Key: "key", Spec: limit, Units: 5}, call.Check{Key: "other", Spec: other, Units: 5}); err != nil {
+					t.Fatal(err)
+				}
+				before := server.Calls(t, "evalsha") + server.Calls(t, "eval")
+				held.opened = make(chan struct{})
+				ctx, leave := context.WithCancel(t.Context())
+				left := make(chan error)
+				go func() {
+					_, err := store.Decide(ctx, calls)
+					left <- err
+				}()
+				awaitLoad(t, store, 1)
+				leave()
+				if err := <-left; failure.Of(err) != failure.GivenUp {
+					t.Errorf("%v, want that the call was given up", err)
+				}
+				close(held.opened)
+				if err := store.Close(); err != nil { // waits for what is given back
+					t.Fatal(err)
+				}
+				if asked := server.Calls(t, "evalsha") + server.Calls(t, "eval") - before; asked > 4 { // each script may have to be loaded
+					t.Errorf("%d calls of a script, want one for the call and one for what is given back", asked)
+				}
+				after := newStore(client, func(c *Config) { c.Prefix = store.Prefix })
+				now, err := decide(t.Context(), after, call.Check{Key: "key", Spec: limit}, call.Check{Key: "other", Spec: other})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range now.Checks {
+					if got := now.Checks[i].Spec.Remaining(now.Checks[i].Usage); got != 995 {
+						t.Errorf("check %d: %d of 1000 remain, want 995", i, got)
+					}
+				}
+			})
+		}
 	}
 }

@@ -4,7 +4,10 @@ package tablestore
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,7 +78,7 @@ func decide(c *call.Call, now int64, rows *rows) {
 			case check.Writes(pass):
 				check.Write(&records[i].State, now, pass)
 				rows.write(check.Key, check.Spec, now)
-			case check.Charge: // denials count on in a log whose window has become longer
+			case check.Charge && !check.Usage.Unused(): // denials count on in a log whose window has become longer
 				rows.keep(check.Key, check.Spec, check.Full(now, pass))
 			}
 		}
@@ -129,16 +132,58 @@ func (s *Store) change(ctx context.Context, keys []string, change func(now int64
 	if ctx.Err() != nil {
 		return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
+	if len(keys) == 0 {
+		return nil
+	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	return s.update(ctx, keys, func(now time.Time, list []Row) {
-		own := rows{byKey: make(map[string]*row, len(list))}
-		for i := range list {
-			own.byKey[keys[i]] = &row{Row: &list[i]}
+	t := transaction{change: change, keys: keys}
+	defer t.end()
+	err := s.update(ctx, keys, t.run)
+	switch {
+	case err != nil && ctx.Err() != nil: // whatever a driver calls that
+		return &failure.Error{
+			Kind: failure.GivenUp, NotDone: errors.Is(err, failure.ErrNotDone),
+			Err: fmt.Errorf("core: the call was given up: %w (%w)", context.Cause(ctx), err),
 		}
-		change(now.UnixMicro(), &own)
-		own.flush(now)
-	})
+	case err == nil && !t.ran:
+		return failure.Unsent(failure.Other, "core: the table's Update has not called change")
+	}
+	return err
+}
+
+// transaction is what is done with the rows of some keys. A table may do it several times, and gives up
+// all but the last one.
+type transaction struct {
+	change func(now int64, rows *rows)
+	keys   []string
+
+	mu    sync.Mutex
+	ran   bool
+	ended bool // nobody waits for it any more
+}
+
+// run changes the rows of the keys. When the transaction has ended, it changes nothing: what would be
+// decided is used again by then.
+func (t *transaction) run(now time.Time, list []Row) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return
+	}
+	t.ran = true
+	own := rows{byKey: make(map[string]*row, len(list))}
+	for i := range list {
+		own.byKey[t.keys[i]] = &row{Row: &list[i]}
+	}
+	t.change(now.UnixMicro(), &own)
+	own.flush(now)
+}
+
+func (t *transaction) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
 }
 
 // rows are those of a transaction.
