@@ -27,6 +27,7 @@ func TestTableNamesTests(t *testing.T) {
 	}
 	sources := map[string]source{
 		"": read(t, "."), "core": read(t, "../../core"), "batch": read(t, "../../core/internal/batch"), "dial": read(t, "../dial"),
+		"redisstore": read(t, "../../core/internal/redisstore"), "script": read(t, "../../core/internal/script"),
 		"guard": read(t, "../../guard"), "outbound": read(t, "../../outbound"), "adapter suite": read(t, "../adaptertest"),
 	}
 	rows := 0

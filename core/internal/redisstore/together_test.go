@@ -82,7 +82,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	r := &rig{
-		client: redistest.Shared(t).Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true }),
+		client: redistest.Shared(t).Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.ReadTimeout = true, time.Minute }),
 		gate:   &gate{opened: make(chan struct{})}, now: 1763683200_123_457,
 	}
 	r.client.AddHook(r.gate)
