@@ -77,7 +77,14 @@ func (l Limit) Given() bool { return l.known().Name != "" && l != Unlimited }
 // Same reports whether two limits have one identity, and so share the state of a
 // key: the same algorithm and given name, or where they have no name the same
 // numbers.
-func (l Limit) Same(other Limit) bool { return l.known().Identity() == other.known().Identity() }
+func (l Limit) Same(other Limit) bool { return l.Identity() == other.Identity() }
+
+// Identity returns the limit's identity. It is equal to that of another limit if the two are the same.
+func (l Limit) Identity() Identity { return Identity{l.known().Identity()} }
+
+// Identity tells limits apart as [Limit.Same] does. It is comparable: with a key, it is the key of a map of
+// states. The zero Identity is that of no limit.
+type Identity struct{ spec *exact.Spec }
 
 // Algorithm returns the name of the limit's algorithm, as in its String: one of
 // "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window"
@@ -94,6 +101,10 @@ func (l Limit) Rate() Rate {
 	s := l.known()
 	return Rate{Events: s.Events, Period: s.Period}
 }
+
+// Windowed reports whether the limit counts units per window, as [FixedWindow], [SlidingWindow] and
+// [SlidingLog] do. Other limits are buckets, which drain or refill evenly.
+func (l Limit) Windowed() bool { return l.known().Algorithm.Windowed() }
 
 // Validate returns nil if the limit can be asked, and otherwise the reason why
 // it cannot.

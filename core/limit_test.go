@@ -95,6 +95,9 @@ func TestNamed(t *testing.T) {
 		if err := named.Validate(); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
+		if named.Identity() != core.Leaky(20, core.PerHour(3)).Named(name).Identity() {
+			t.Errorf("the identity of %s depends on its numbers", named)
+		}
 		if named.Name() != name || !named.Given() || named == plain || named.Same(plain) {
 			t.Errorf("named %q it is %+v", name, named)
 		}
@@ -142,6 +145,18 @@ func TestLimitTellsItsNumbers(t *testing.T) {
 	} {
 		if got := test.rate.String(); got != test.want {
 			t.Errorf("%+v prints %q, want %q", test.rate, got, test.want)
+		}
+	}
+}
+
+func TestWindowedLimits(t *testing.T) {
+	for limit, want := range map[core.Limit]bool{
+		core.Leaky(1, core.PerHour(1)): false, core.Shaping(1, core.PerHour(1)): false, core.TokenBucket(1, core.PerHour(1)): false,
+		core.GCRA(1, core.PerHour(1)): false, core.FixedWindow(1, time.Hour): true, core.SlidingWindow(1, time.Hour): true,
+		core.SlidingLog(1, time.Hour): true, core.Unlimited: false, {}: false,
+	} {
+		if got := limit.Windowed(); got != want {
+			t.Errorf("%s counts in windows: %t, want %t", limit, got, want)
 		}
 	}
 }
