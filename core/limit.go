@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
@@ -105,6 +106,26 @@ func (l Limit) Rate() Rate {
 // Windowed reports whether the limit counts units per window, as [FixedWindow], [SlidingWindow] and
 // [SlidingLog] do. Other limits are buckets, which drain or refill evenly.
 func (l Limit) Windowed() bool { return l.known().Algorithm.Windowed() }
+
+// Share returns the part of the limit that one of n processes keeps when they cannot agree: of the
+// capacity, rounded up, and of the rate. All parts together may be a little more than the limit. Where
+// traffic is spread unevenly, a process may have too small a part. The name stays. n of less than 1 is
+// like 1.
+func (l Limit) Share(n int) Limit {
+	if n <= 1 || l == Unlimited || l.Validate() != nil {
+		return l
+	}
+	capacity := (l.spec.Capacity-1)/n + 1
+	rate := Rate{Events: capacity, Period: l.spec.Period}
+	if !l.Windowed() {
+		high, period := bits.Mul64(uint64(l.spec.Period), uint64(n))
+		if high != 0 || period > uint64(exact.Longest) {
+			period = uint64(exact.Longest)
+		}
+		rate = Rate{Events: l.spec.Events, Period: time.Duration(period)}
+	}
+	return newLimit(l.spec.Algorithm, capacity, rate).Named(l.spec.Name)
+}
 
 // Validate returns nil if the limit can be asked, and otherwise the reason why
 // it cannot.
