@@ -112,9 +112,9 @@ type Decision struct {
 	// Allowed is this check's own verdict. When several checks are asked
 	// together, the question passed if all of them are allowed.
 	Allowed bool
-	// Degraded says that the store could not answer, and this process has decided by
-	// itself: see [Fallback]. The numbers are those of its share of the limit. About a
-	// shadow check nobody has decided then.
+	// Degraded says that the store could not answer, and this process has decided by itself:
+	// see the Fallback mode of package guard. The numbers are those of the process's share of the
+	// limit ([Limit.Share]). A shadow check is not decided then.
 	Degraded bool
 	// Limit is the limit that was asked.
 	Limit Limit

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math/bits"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
@@ -76,7 +77,14 @@ func (l Limit) Given() bool { return l.known().Name != "" && l != Unlimited }
 // Same reports whether two limits have one identity, and so share the state of a
 // key: the same algorithm and given name, or where they have no name the same
 // numbers.
-func (l Limit) Same(other Limit) bool { return l.known().Identity() == other.known().Identity() }
+func (l Limit) Same(other Limit) bool { return l.Identity() == other.Identity() }
+
+// Identity returns the limit's identity. It is equal to that of another limit if the two are the same.
+func (l Limit) Identity() Identity { return Identity{l.known().Identity()} }
+
+// Identity tells limits apart as [Limit.Same] does. It is comparable: with a key, it is the key of a map of
+// states. The zero Identity is that of no limit.
+type Identity struct{ spec *exact.Spec }
 
 // Algorithm returns the name of the limit's algorithm, as in its String: one of
 // "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window"
@@ -92,6 +100,30 @@ func (l Limit) Capacity() int { return l.known().Capacity }
 func (l Limit) Rate() Rate {
 	s := l.known()
 	return Rate{Events: s.Events, Period: s.Period}
+}
+
+// Windowed reports whether the limit counts units per window, as [FixedWindow], [SlidingWindow] and
+// [SlidingLog] do. Other limits are buckets, which drain or refill evenly.
+func (l Limit) Windowed() bool { return l.known().Algorithm.Windowed() }
+
+// Share returns the part of the limit that one of n processes keeps when they cannot agree: of the
+// capacity, rounded up, and of the rate. All parts together may be a little more than the limit. Where
+// traffic is spread unevenly, a process may have too small a part. The name stays. n of less than 1 is
+// like 1.
+func (l Limit) Share(n int) Limit {
+	if n <= 1 || l == Unlimited || l.Validate() != nil {
+		return l
+	}
+	capacity := (l.spec.Capacity-1)/n + 1
+	rate := Rate{Events: capacity, Period: l.spec.Period}
+	if !l.Windowed() {
+		high, period := bits.Mul64(uint64(l.spec.Period), uint64(n))
+		if high != 0 || period > uint64(exact.Longest) {
+			period = uint64(exact.Longest)
+		}
+		rate = Rate{Events: l.spec.Events, Period: time.Duration(period)}
+	}
+	return newLimit(l.spec.Algorithm, capacity, rate).Named(l.spec.Name)
 }
 
 // Validate returns nil if the limit can be asked, and otherwise the reason why

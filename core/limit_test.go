@@ -95,6 +95,9 @@ func TestNamed(t *testing.T) {
 		if err := named.Validate(); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
+		if named.Identity() != core.Leaky(20, core.PerHour(3)).Named(name).Identity() {
+			t.Errorf("the identity of %s depends on its numbers", named)
+		}
 		if named.Name() != name || !named.Given() || named == plain || named.Same(plain) {
 			t.Errorf("named %q it is %+v", name, named)
 		}
@@ -146,9 +149,49 @@ func TestLimitTellsItsNumbers(t *testing.T) {
 	}
 }
 
+func TestShareOfALimit(t *testing.T) {
+	for _, c := range []struct {
+		limit core.Limit
+		n     int
+		want  string
+	}{
+		{core.Leaky(10, core.PerSecond(1)), 1, "leaky 10, 1/s"},
+		{core.Leaky(10, core.PerSecond(1)), 0, "leaky 10, 1/s"},
+		{core.Leaky(10, core.PerSecond(1)), 4, "leaky 3, 1/4s"},
+		{core.GCRA(1, core.PerSecond(1)), 1000, "gcra 1, 1/1000s"},
+		{core.TokenBucket(100, core.PerSecond(50)).Named("api"), 4, "api: token-bucket 25, 50/4s"},
+		{core.FixedWindow(10, time.Minute), 3, "fixed-window 4, 1m"},
+		{core.SlidingWindow(10, time.Minute).Named("login"), 20, "login: sliding-window 1, 1m"},
+		{core.SlidingLog(7, time.Hour), 2, "sliding-log 4, 1h"},
+	} {
+		share := c.limit.Share(c.n)
+		want, err := core.ParseLimit(c.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if share != want || share.Validate() != nil {
+			t.Errorf("%s of %d is %s (%v), want %s", c.limit, c.n, share, share.Validate(), want)
+		}
+	}
+	if err := (core.Limit{}).Share(2).Validate(); err == nil {
+		t.Error("the share of no limit is one")
+	}
+}
+
+func TestWindowedLimits(t *testing.T) {
+	for limit, want := range map[core.Limit]bool{
+		core.Leaky(1, core.PerHour(1)): false, core.Shaping(1, core.PerHour(1)): false, core.TokenBucket(1, core.PerHour(1)): false,
+		core.GCRA(1, core.PerHour(1)): false, core.FixedWindow(1, time.Hour): true, core.SlidingWindow(1, time.Hour): true,
+		core.SlidingLog(1, time.Hour): true, core.Unlimited: false, {}: false,
+	} {
+		if got := limit.Windowed(); got != want {
+			t.Errorf("%s counts in windows: %t, want %t", limit, got, want)
+		}
+	}
+}
+
 func TestMisusePanicsAtStartUp(t *testing.T) {
 	for name, misuse := range map[string]func(){
-		"NewFallback(-1)":   func() { core.NewFallback(-1, 10) },
 		"New(nil)":          func() { core.New(nil) },
 		"NewRedis(nil)":     func() { core.NewRedis(nil) },
 		"WithClock(nil)":    func() { core.WithClock(nil) },

@@ -35,19 +35,12 @@ type LimiterOption interface {
 // DenialCacheOption changes how a [DenialCache] works.
 type DenialCacheOption interface{ applyDenialCache(*DenialCache) }
 
-// FallbackOption changes how a [Fallback] works.
-type FallbackOption interface {
-	MemoryOption
-	applyFallback(*Fallback)
-}
-
-// StoreOption is an option of every store: a [RedisOption], a [MemoryOption], a
-// [DenialCacheOption] and a [FallbackOption].
+// StoreOption is an option of every store: a [RedisOption], a [MemoryOption] and a
+// [DenialCacheOption].
 type StoreOption interface {
 	RedisOption
 	MemoryOption
 	DenialCacheOption
-	FallbackOption
 }
 
 type redisOption struct {
@@ -194,8 +187,6 @@ func (clock) madeBy() string { return "WithClock" }
 
 func (c clock) applyRedis(r *Redis)   { r.config.Clock = c }
 func (c clock) applyMemory(m *Memory) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() }
-
-func (c clock) applyFallback(f *Fallback) { f.clock = c }
 
 // applyDenialCache has the cache forget everything when the clock is turned back, as
 // the one it has by itself never is.

@@ -47,6 +47,27 @@ func BenchmarkMiddleware(b *testing.B) {
 	}
 }
 
+// BenchmarkFallback is the cost of remembering what the store decides, while it is well: of one key, and of more than
+// are remembered.
+func BenchmarkFallback(b *testing.B) {
+	for _, keys := range []int{1, 200_000} {
+		names := make([]string, keys)
+		for i := range names {
+			names[i] = fmt.Sprint("user:", i)
+		}
+		next := 0
+		by := func(*http.Request) (string, error) {
+			next = (next + 1) % keys
+			return names[next], nil
+		}
+		for _, mode := range []guard.ErrorMode{guard.FailOpen, guard.Fallback} {
+			limit := core.Leaky(1_000_000_000, core.PerSecond(1_000_000))
+			limiter := ratelimit.New(core.New(instant{}), guard.Options{OnError: mode, Replicas: 4}, guard.Policy{Limit: limit, By: by})
+			b.Run(fmt.Sprintf("%v/keys=%d", mode, keys), func(b *testing.B) { benchmark(b, limiter(fine)) })
+		}
+	}
+}
+
 // BenchmarkGuard is the Guard alone, of an admitted request and of a denied one.
 func BenchmarkGuard(b *testing.B) {
 	for name, limit := range map[string]core.Limit{"allowed": core.Leaky(1_000_000_000, core.PerSecond(1_000_000)), "denied": core.FixedWindow(1, time.Hour)} {

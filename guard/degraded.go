@@ -13,11 +13,11 @@ import (
 // remembered is how many keys the Fallback mode knows the last state of.
 const remembered = 100_000
 
-// newFallback returns what decides while the store cannot, or nil if no policy asks
+// fallbackFor returns what decides while the store cannot, or nil if no policy asks
 // for it, and the reason why a limit cannot be shared out, if one cannot.
-func newFallback(options Options, policies []Policy) (*core.Fallback, error) {
+func fallbackFor(options Options, policies []Policy) (*fallback, error) {
 	replicas := options.replicas()
-	var fallback *core.Fallback
+	var f *fallback
 	for i := range policies {
 		p := &policies[i]
 		if p.OnError != Fallback && (p.OnError != unsaid || options.OnError != Fallback) && options.OnOverload != Fallback {
@@ -28,11 +28,11 @@ func newFallback(options Options, policies []Policy) (*core.Fallback, error) {
 				return nil, fmt.Errorf("policy %d: the share of %d processes: %w", i, replicas, err)
 			}
 		}
-		if fallback == nil {
-			fallback = core.NewFallback(replicas, remembered)
+		if f == nil {
+			f = newFallback(replicas, remembered)
 		}
 	}
-	return fallback, nil
+	return f, nil
 }
 
 // degraded is what can be said about a call that the store has not answered, or not all
@@ -87,25 +87,10 @@ func (g *Guard) decideDegraded(ctx context.Context, rc *requestContext, c call, 
 	}
 }
 
-// localCall is a call that this process has decided by itself.
-type localCall struct {
-	call
-	*core.Reservation // nil: there was nothing to decide
-}
-
-func (c localCall) allowed() bool { return c.Reservation == nil || c.Allowed() }
-
-func (c localCall) decisions() []core.Decision {
-	if c.Reservation == nil {
-		return nil
-	}
-	return c.Decisions()
-}
-
 // decideLocally decides in this process about the checks of a call whose policies say so,
 // and leaves the others out. With an error nothing was decided, and the policies concerned
 // fail closed: so many keys are in use that one more could pass as often as it likes.
-func (g *Guard) decideLocally(ctx context.Context, lost call) (localCall, error) {
+func (g *Guard) decideLocally(ctx context.Context, lost call) (reserved, error) {
 	var own call
 	for i := range lost.checks {
 		if lost.terms[i].mode == Fallback {
@@ -113,25 +98,27 @@ func (g *Guard) decideLocally(ctx context.Context, lost call) (localCall, error)
 		}
 	}
 	if len(own.checks) == 0 {
-		return localCall{}, nil
+		return reserved{}, nil
 	}
-	reservation, err := g.fallback.Reserve(context.WithoutCancel(ctx), own.checks...)
+	reservation, err := g.fallback.reserve(context.WithoutCancel(ctx), own.checks...)
 	if err != nil {
-		return localCall{}, fmt.Errorf("ratelimit: this process cannot decide by itself: %w", err)
+		return reserved{}, fmt.Errorf("ratelimit: this process cannot decide by itself: %w", err)
 	}
-	return localCall{own, reservation}, nil
+	return reserved{own, reservation}, nil
 }
 
 // giveBack gives back what this process has charged by itself, since the request does
 // not pass, and returns the decisions as they are then.
-func (g *Guard) giveBack(ctx context.Context, c localCall) []core.Decision {
-	if c.Reservation == nil {
+func (g *Guard) giveBack(ctx context.Context, local reserved) []core.Decision {
+	if local.Reservation == nil {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	_ = c.Cancel(ctx) // which is not asked of a server
-	decisions := make([]core.Decision, len(c.checks))
-	_ = g.fallback.Peek(ctx, c.checks, decisions)
+	_ = local.Cancel(ctx) // which is not asked of a server
+	decisions, err := g.fallback.peek(ctx, local.checks...)
+	if err != nil { // there is no room to look
+		return local.decisions()
+	}
 	return decisions
 }
 

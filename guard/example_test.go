@@ -1,8 +1,10 @@
 package guard_test
 
 import (
+	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -65,6 +67,28 @@ func ExampleGuard() {
 	// / 200
 	// /nowhere 404
 	// / 429
+}
+
+// down is a store that does not answer.
+type down struct{ core.Store }
+
+func (down) Decide(context.Context, []core.Call) (int, error) { return 0, core.Unreachable }
+
+// While the store is down, each of two processes lets half of the limit pass.
+func ExampleErrorMode() {
+	limit := ratelimit.New(core.New(down{}), guard.Options{
+		OnError: guard.Fallback, Replicas: 2, Logger: slog.New(slog.DiscardHandler),
+	}, guard.Policy{Limit: core.FixedWindow(4, time.Hour)})
+	h := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for range 3 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		fmt.Println(w.Code)
+	}
+	// Output:
+	// 200
+	// 200
+	// 429
 }
 
 // The limits change while the server runs: a signal or a watcher of a file would call Swap.

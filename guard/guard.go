@@ -35,7 +35,7 @@ type Guard struct {
 	names     []string // what the policies are called, or "" if that depends on the request
 	fields    []string // that options.Headers may write
 	writer    headers.Writer
-	fallback  *core.Fallback // nil: no policy asks for it
+	fallback  *fallback // nil: no policy asks for it
 	log       *eventLog
 	placement *placement
 }
@@ -55,7 +55,7 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 	if limiter == nil {
 		return nil, errors.New("ratelimit: the limiter is nil")
 	}
-	fallback, err := newFallback(options, policies)
+	fallback, err := fallbackFor(options, policies)
 	if err := errors.Join(options.check(), checkPolicies(policies), err); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}

@@ -104,11 +104,12 @@ const (
 	// FailClosed answers 503 with a short Retry-After, never 429: the client has
 	// done nothing wrong.
 	FailClosed
-	// Fallback decides in this process, under its share of the limit
-	// (Options.Replicas), from what it has seen last of the key, real costs included: see
-	// [core.Fallback]. A denial is a 429 with a Retry-After; limit headers are left out.
-	// Each key takes room in a cache of this process. Where there is no room for one more,
-	// it fails closed.
+	// Fallback decides in this process, under its share of the limit ([core.Limit.Share] of
+	// Options.Replicas). It starts a key from what the store has said of it last, real costs
+	// included, divided by Options.Replicas. A cost that exceeds the share, but not the limit,
+	// passes when the share is full. A denial is a 429 with a Retry-After; limit headers are left
+	// out. A Guard remembers 100,000 keys, at about 140 bytes each, and decides about as many.
+	// Where there is no room for one more key, it fails closed.
 	Fallback
 )
 

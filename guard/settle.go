@@ -60,11 +60,19 @@ type settlement struct {
 	stop    func() bool // it no longer waits for the end of the request
 }
 
-// reserved is a reservation in one place, or none.
+// reserved is a call that was reserved in one place, the store or this process.
 type reserved struct {
-	*core.Reservation // nil: none
+	call
+	*core.Reservation // nil: there was nothing to reserve
+}
 
-	terms []terms // of its checks
+func (v *reserved) allowed() bool { return v.Reservation == nil || v.Allowed() }
+
+func (v *reserved) decisions() []core.Decision {
+	if v.Reservation == nil {
+		return nil
+	}
+	return v.Decisions()
 }
 
 // reserving returns what there may be to settle of a request, to be added to.
@@ -161,29 +169,29 @@ func (g *Guard) ask(ctx context.Context, rc *requestContext, c *call) ([]core.De
 	}
 	g.observe(c, stored.Decisions(), nil)
 	v := rc.reserving()
-	v.stored, v.asked = reserved{stored, c.terms}, asked
+	v.stored, v.asked = reserved{*c, stored}, asked
 	return stored.Decisions(), nil
 }
 
 // observe lets the fallback know what the store has decided.
 func (g *Guard) observe(c *call, decisions []core.Decision, err error) {
 	if g.fallback != nil && err == nil {
-		g.fallback.Observe(c.checks, decisions)
+		g.fallback.observe(c.checks, decisions)
 	}
 }
 
 // observeSettled lets the fallback know what a request has really cost.
-func (g *Guard) observeSettled(v *reservation, costs []int) {
-	if g.fallback != nil && v.stored.Reservation != nil {
-		g.fallback.ObserveSettled(v.stored.Reservation, time.Since(v.asked), costs...)
+func (g *Guard) observeSettled(ctx context.Context, v *reservation, costs []int) {
+	if g.fallback != nil {
+		g.fallback.observeSettled(ctx, v.stored, time.Since(v.asked), costs)
 	}
 }
 
 // reserve remembers what there may be to settle of what this process has decided by
 // itself.
-func (rc *requestContext) reserve(c localCall) {
-	if c.Reservation != nil && c.reserves() {
-		rc.reserving().local = reserved{c.Reservation, c.terms}
+func (rc *requestContext) reserve(local reserved) {
+	if local.Reservation != nil && local.reserves() {
+		rc.reserving().local = local
 	}
 }
 
@@ -311,7 +319,7 @@ func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) {
 	costs := rc.realCosts(r, outcomes, served)
 	stored, local := costs[:len(v.stored.terms)], costs[len(costs)-len(v.local.terms):]
 	start := time.Now()
-	g.observeSettled(v, stored)
+	g.observeSettled(ctx, v, stored)
 	err := errors.Join(v.stored.settle(ctx, stored), v.local.settle(ctx, local))
 	g.report(&Event{ //nolint:contextcheck // the request has it
 		Request: r, Outcomes: outcomes, Reserved: rc.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
@@ -371,7 +379,7 @@ func (g *Guard) settleOutside(ctx context.Context, r *http.Request, c outsideCha
 // charge charges the key of an outcome some more: where that was decided.
 func (g *Guard) charge(ctx context.Context, o *Outcome, more int) error {
 	if g.fallback != nil {
-		g.fallback.ObserveCharged(o.Key, o.Decision.Limit, more)
+		g.fallback.observeCharged(ctx, o.Key, o.Decision.Limit, more)
 	}
 	if o.Decision.Degraded {
 		return nil

@@ -1,4 +1,4 @@
-package core_test
+package guard
 
 import (
 	"testing"
@@ -7,8 +7,12 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// What a request has really cost is what a fallback goes on from, however late that is
-// known.
+// reservedOf returns a reservation as a guard remembers it.
+func reservedOf(r *core.Reservation, checks ...core.Check) reserved {
+	return reserved{call: call{checks: checks}, Reservation: r}
+}
+
+// A fallback starts a key from what a request has really cost, however late that is known.
 func TestFallbackGoesOnFromTheRealCost(t *testing.T) {
 	meter, window := core.Leaky(10, core.PerHour(10)), core.FixedWindow(10, time.Hour)
 	for name, c := range map[string]struct {
@@ -41,17 +45,17 @@ func TestFallbackGoesOnFromTheRealCost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
-			clock := core.WithClock(func() time.Time { return now })
-			limiter, fallback := core.New(core.NewMemory(clock)), core.NewFallback(2, 100, clock)
-			reserve := func(cost int) *core.Reservation {
+			clock := func() time.Time { return now }
+			limiter, fallback := core.New(core.NewMemory(core.WithClock(clock))), fallbackAt(2, clock)
+			reserve := func(cost int) reserved {
 				t.Helper()
 				check := core.Check{Key: "key", Limit: c.limit, Cost: cost}
 				r, err := limiter.Reserve(t.Context(), check)
 				if err != nil {
 					t.Fatal(err)
 				}
-				fallback.Observe([]core.Check{check}, r.Decisions())
-				return r
+				fallback.observe([]core.Check{check}, r.Decisions())
+				return reservedOf(r, check)
 			}
 			r := reserve(c.reserve)
 			now = now.Add(c.later)
@@ -59,12 +63,11 @@ func TestFallbackGoesOnFromTheRealCost(t *testing.T) {
 				reserve(c.others)
 			}
 			if c.begun {
-				var d [1]core.Decision
-				if err := fallback.Decide(t.Context(), []core.Check{{Key: "key", Limit: c.limit, Cost: 1}}, d[:]); err != nil || !d[0].Allowed {
-					t.Fatal(d, err)
+				if d := decideBy(t, fallback, core.Check{Key: "key", Limit: c.limit, Cost: 1})[0]; !d.Allowed {
+					t.Fatal(d)
 				}
 			}
-			fallback.ObserveSettled(r, c.later, c.cost)
+			fallback.observeSettled(t.Context(), r, c.later, []int{c.cost})
 			if got := passes(t, fallback, "key", c.limit); got != c.want {
 				t.Errorf("%d pass, want %d", got, c.want)
 			}
@@ -74,7 +77,7 @@ func TestFallbackGoesOnFromTheRealCost(t *testing.T) {
 
 // Nothing is given back of what was not charged.
 func TestFallbackIsNotCorrectedByWhatWasNotCharged(t *testing.T) {
-	limiter, fallback := core.New(core.NewMemory()), core.NewFallback(1, 100)
+	limiter, fallback := core.New(core.NewMemory()), newFallback(1, 100)
 	checks := []core.Check{
 		{Key: "key", Limit: core.Leaky(10, core.PerHour(1)), Cost: 6},
 		{Key: "other", Limit: core.Leaky(10, core.PerHour(1)), Cost: 11},
@@ -83,17 +86,17 @@ func TestFallbackIsNotCorrectedByWhatWasNotCharged(t *testing.T) {
 	if _, err := limiter.AllowN(t.Context(), "key", checks[0].Limit, 4); err != nil {
 		t.Fatal(err)
 	}
-	refused, err := limiter.Reserve(t.Context(), checks...)
-	if err != nil || refused.Allowed() {
-		t.Fatal(refused, err)
+	denied, err := limiter.Reserve(t.Context(), checks...)
+	if err != nil || denied.Allowed() {
+		t.Fatal(denied, err)
 	}
-	fallback.Observe(checks, refused.Decisions())
-	fallback.ObserveSettled(refused, 0, 0, 0, 0)
+	fallback.observe(checks, denied.Decisions())
+	fallback.observeSettled(t.Context(), reservedOf(denied, checks...), 0, []int{0, 0, 0})
 	shadow, err := limiter.Reserve(t.Context(), checks[2])
 	if err != nil {
 		t.Fatal(err)
 	}
-	fallback.ObserveSettled(shadow, 0, 0)
+	fallback.observeSettled(t.Context(), reservedOf(shadow, checks[2]), 0, []int{0})
 	if got := passes(t, fallback, "key", checks[0].Limit); got != 6 {
 		t.Errorf("%d pass, want 6", got)
 	}
@@ -113,8 +116,8 @@ func TestFallbackSettlesItsOwnReservations(t *testing.T) {
 				{10, 7, 0},
 				{10, 2, 3}, // more than the share takes all of it
 			} {
-				fallback := core.NewFallback(2, 100)
-				r, err := fallback.Reserve(t.Context(), core.Check{Key: "key", Limit: limit, Cost: c.reserve},
+				fallback := newFallback(2, 100)
+				r, err := fallback.reserve(t.Context(), core.Check{Key: "key", Limit: limit, Cost: c.reserve},
 					core.Check{Key: "key", Limit: limit, Cost: 1, Shadow: true})
 				if err != nil {
 					t.Fatal(err)

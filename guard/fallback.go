@@ -1,0 +1,332 @@
+package guard
+
+import (
+	"context"
+	"crypto/sha256"
+	"math/bits"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// fallback decides in this process while the store cannot, for the [Fallback] mode. It keeps this
+// process's share of each limit. A key starts from its snapshot: what the store has said of it last.
+// A fallback may be used by many goroutines at once.
+type fallback struct {
+	replicas  int                  // processes that share the limits
+	clock     func() time.Duration // since some instant
+	snapshots *otter.Cache[stateKey, snapshot]
+	own       *core.Limiter // asked about shares
+	limiter   *core.Limiter // asked about limits, of which it decides about the shares
+
+	// starting is locked while a key starts from its snapshot, so that nobody decides about a key
+	// that has started in part. It is locked for reading where nothing starts.
+	starting sync.RWMutex
+}
+
+// snapshot is what the store has said last of a key under a limit.
+type snapshot struct {
+	used  int           // how many units
+	at    time.Duration // as of when, on the fallback's clock
+	reset time.Duration // when nothing would be used any more
+}
+
+// newFallback returns the fallback of one of a number of processes that share the traffic about
+// evenly. It keeps up to size snapshots, at about 140 bytes each, and decides about as many keys. The
+// options are those of its memory, for tests.
+func newFallback(replicas, size int, options ...core.MemoryOption) *fallback {
+	start := time.Now()
+	f := &fallback{
+		replicas: replicas,
+		clock:    func() time.Duration { return time.Since(start) },
+		snapshots: otter.Must(&otter.Options[stateKey, snapshot]{
+			MaximumSize: size,
+			Executor:    func(task func()) { task() },
+		}),
+	}
+	memory := core.NewMemory(append(options, core.WithMaxKeys(size))...)
+	f.own, f.limiter = core.New(memory), core.New(&shares{Memory: memory, of: f})
+	return f
+}
+
+// observe tells what the store has decided.
+func (f *fallback) observe(checks []core.Check, decisions []core.Decision) {
+	now := f.clock()
+	for i := range checks {
+		check, d := &checks[i], &decisions[i]
+		if check.Shadow || d.Degraded || check.Limit == core.Unlimited {
+			continue
+		}
+		key := stateKeyOf(check.Key, check.Limit)
+		if d.Remaining == check.Limit.Capacity() {
+			f.snapshots.Invalidate(key)
+			continue
+		}
+		f.snapshots.Set(key.kept(), snapshotOf(check.Limit, d, now))
+	}
+}
+
+// observeSettled tells what the checks of a reservation have really cost. The store has decided it so
+// long ago, and observe was told. Whether the store could settle it does not matter. No more is given
+// back of a charge than is left of it. Conditions are left alone, since they were not charged.
+func (f *fallback) observeSettled(ctx context.Context, of reserved, ago time.Duration, costs []int) {
+	if !of.allowed() {
+		return
+	}
+	now, decisions := f.clock(), of.decisions()
+	for i, cost := range costs {
+		check := &of.checks[i]
+		if check.Shadow || check.Mode == core.Condition || check.Limit == core.Unlimited {
+			continue
+		}
+		then := snapshotOf(check.Limit, &decisions[i], now-ago)
+		left := then.usedAt(now, check.Limit)
+		more := min(cost, check.Limit.Capacity()) - check.Units()
+		closed := left == 0 && then.used > 0 && check.Limit.Windowed() // the window that was charged
+		if more < 0 || more > 0 && !closed {
+			f.correct(ctx, check.Key, check.Limit, max(more, -left), now)
+		}
+	}
+}
+
+// observeCharged tells that a key was charged n units more: [core.Limiter.Charge].
+func (f *fallback) observeCharged(ctx context.Context, key string, limit core.Limit, n int) {
+	if limit != core.Unlimited {
+		f.correct(ctx, key, limit, min(n, limit.Capacity()), f.clock())
+	}
+}
+
+// correct charges a key more units, or gives units back if more is negative: in its snapshot, or if it
+// has none, a part of them in this process's share.
+func (f *fallback) correct(ctx context.Context, key string, limit core.Limit, more int, now time.Duration) {
+	if f.correctSnapshot(key, limit, more, now) {
+		return
+	}
+	f.starting.RLock() // by now the key has started, or it is not known
+	defer f.starting.RUnlock()
+	if f.correctSnapshot(key, limit, more, now) {
+		return
+	}
+	ctx, share := context.WithoutCancel(ctx), limit.Share(f.replicas) // what has happened is not called off
+	if more > 0 {                                                     // an error means that there is no room for the key
+		_ = f.own.Charge(ctx, key, share, (more-1)/f.replicas+1)
+	} else {
+		_ = f.own.Refund(ctx, key, share, -more/f.replicas)
+	}
+}
+
+// correctSnapshot corrects the snapshot of a key, and reports whether there is one.
+func (f *fallback) correctSnapshot(key string, limit core.Limit, more int, now time.Duration) (found bool) {
+	f.snapshots.ComputeIfPresent(stateKeyOf(key, limit), func(s snapshot) (snapshot, otter.ComputeOp) {
+		found = true
+		used := min(s.usedAt(now, limit)+more, limit.Capacity())
+		if used <= 0 {
+			return snapshot{}, otter.InvalidateOp
+		}
+		return s.corrected(used, now, limit), otter.WriteOp
+	})
+	return found
+}
+
+// reserve decides checks as [core.Limiter.Reserve] does, each under this process's share of its limit.
+// The decisions are marked as Degraded, and are about the limits that were asked, but their numbers
+// are the share's. A cost that exceeds the share, but not the limit, passes when the share is full.
+// Shadow checks are not decided, and have nothing but their Limit. [core.Unlimited] allows
+// everything, and is not marked. What is settled is settled in this process.
+func (f *fallback) reserve(ctx context.Context, checks ...core.Check) (*core.Reservation, error) {
+	return f.limiter.Reserve(ctx, checks...)
+}
+
+// peek is reserve that charges nothing: Remaining is what is left of the share now.
+func (f *fallback) peek(ctx context.Context, checks ...core.Check) ([]core.Decision, error) {
+	return f.limiter.PeekAll(ctx, checks...)
+}
+
+// share returns a check about this process's share. A cost that exceeds the share takes all of it.
+func (f *fallback) share(check core.Check) core.Check {
+	share := check.Limit.Share(f.replicas)
+	if check.Cost <= check.Limit.Capacity() {
+		check.Cost = min(check.Cost, share.Capacity())
+	}
+	check.Limit = share
+	return check
+}
+
+// shares is the memory of a fallback as a store: asked about limits, it decides about their shares.
+type shares struct {
+	*core.Memory
+
+	of *fallback
+}
+
+// Decide decides the first of some calls.
+func (s *shares) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
+	asked, f := &calls[0], s.of
+	own, places := core.Call{Times: asked.Times}, make([]int, 0, len(asked.Checks))
+	for i, check := range asked.Checks {
+		asked.Decisions[i] = core.Decision{Limit: check.Limit, Degraded: true}
+		if check.Shadow {
+			continue
+		}
+		share := f.share(check)
+		if err := share.Limit.Validate(); err != nil {
+			return 0, err
+		}
+		own.Checks, places = append(own.Checks, share), append(places, i)
+	}
+	if len(own.Checks) == 0 {
+		return 1, nil
+	}
+	own.Decisions, own.Receipts = make([]core.Decision, len(places)), make([]core.Receipt, len(places))
+	unlock, err := f.start(ctx, asked.Checks, own.Checks, places)
+	lone := []core.Call{own}
+	if err == nil {
+		_, err = s.Memory.Decide(ctx, lone)
+	}
+	unlock()
+	if err != nil {
+		return 0, err
+	}
+	asked.Granted = lone[0].Granted
+	for i, place := range places {
+		d := own.Decisions[i]
+		d.Limit, d.Degraded = asked.Checks[place].Limit, true
+		asked.Decisions[place] = d
+		if asked.Receipts != nil {
+			asked.Receipts[place] = own.Receipts[i]
+		}
+	}
+	return 1, nil
+}
+
+// Settle settles the shares of what the limits were charged.
+func (s *shares) Settle(ctx context.Context, settlements []core.Settlement) error {
+	own := make([]core.Settlement, len(settlements))
+	for i, one := range settlements {
+		one.Check = s.of.share(one.Check)
+		own[i] = one
+	}
+	s.of.starting.RLock()
+	defer s.of.starting.RUnlock()
+	return s.Memory.Settle(ctx, own) //nolint:wrapcheck // it is the memory's
+}
+
+// start starts the keys of checks from their snapshots. A key without a snapshot goes on from what this
+// process has decided about it, since the store has said nothing since then. No other key starts
+// until unlock is called.
+func (f *fallback) start(ctx context.Context, checks, shares []core.Check, places []int) (unlock func(), err error) {
+	f.starting.RLock()
+	if !f.hasSnapshot(checks, places) {
+		return f.starting.RUnlock, nil
+	}
+	f.starting.RUnlock()
+	f.starting.Lock()
+	for i, place := range places {
+		if err := f.startKey(ctx, &checks[place], shares[i].Limit); err != nil {
+			return f.starting.Unlock, err
+		}
+	}
+	return f.starting.Unlock, nil
+}
+
+// hasSnapshot reports whether one of the keys of checks has a snapshot to start from.
+func (f *fallback) hasSnapshot(checks []core.Check, places []int) bool {
+	for _, place := range places {
+		if _, ok := f.snapshots.GetIfPresent(stateKeyOf(checks[place].Key, checks[place].Limit)); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// startKey starts a key from its snapshot, if it has one. If that fails, the snapshot is kept. The lock
+// must be held.
+func (f *fallback) startKey(ctx context.Context, check *core.Check, share core.Limit) (err error) {
+	key := stateKeyOf(check.Key, check.Limit)
+	last, ok := f.snapshots.Invalidate(key)
+	if !ok {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			f.snapshots.SetIfAbsent(key.kept(), last) // unless the store has said more since
+		}
+	}()
+	if err := f.own.Reset(ctx, check.Key, share); err != nil {
+		return err
+	}
+	used := last.usedAt(f.clock(), share)
+	if used == 0 {
+		return nil
+	}
+	_, err = f.own.AllowN(ctx, check.Key, share, min((used-1)/f.replicas+1, share.Capacity()))
+	return err
+}
+
+// snapshotOf returns what a decision about a limit says, which was made at an instant.
+func snapshotOf(limit core.Limit, d *core.Decision, at time.Duration) snapshot {
+	return snapshot{used: limit.Capacity() - d.Remaining, at: at, reset: at + d.ResetAfter}
+}
+
+// usedAt returns what is still used at a later instant, rounded up. A meter drains evenly. All of a
+// window counts until its end, since it is not known when its units were used.
+func (s *snapshot) usedAt(now time.Duration, limit core.Limit) int {
+	left := s.reset - now
+	switch {
+	case left <= 0:
+		return 0
+	case limit.Windowed() || now <= s.at:
+		return s.used
+	}
+	return divideUp(s.used, left, s.reset-s.at)
+}
+
+// corrected returns the snapshot with another number of units used. A meter drains them at its pace
+// from now on. A window closes when it was to.
+func (s *snapshot) corrected(used int, now time.Duration, limit core.Limit) snapshot {
+	reset := s.reset
+	if !limit.Windowed() {
+		pace := limit.Rate()
+		reset = now + time.Duration(divideUp(used, pace.Period, time.Duration(pace.Events)))
+	}
+	return snapshot{used: used, at: now, reset: reset}
+}
+
+// divideUp returns units·part/whole, rounded up. It has to be less than 2^63.
+func divideUp(units int, part, whole time.Duration) int {
+	high, low := bits.Mul64(uint64(units), uint64(part))
+	quotient, rest := bits.Div64(high, low, uint64(whole))
+	if rest > 0 {
+		quotient++
+	}
+	return int(quotient)
+}
+
+// stateKey tells the states of keys apart.
+type stateKey struct {
+	subject string // the caller's key, or what stands for a long one
+	limit   core.Identity
+}
+
+// longestSubject bounds what is kept of a key, in bytes.
+const longestSubject = 96
+
+// stateKeyOf returns the key of the state that a caller's key has under a limit. It may be a part of
+// the caller's key, and serves to look up: see kept.
+func stateKeyOf(key string, limit core.Limit) stateKey {
+	if len(key) > longestSubject {
+		sum := sha256.Sum256([]byte(key))
+		key = key[:longestSubject+1-len(sum)] + string(sum[:]) // longer than any key that stands for itself
+	}
+	return stateKey{subject: key, limit: limit.Identity()}
+}
+
+// kept returns a key with a copy of the caller's, which may be a part of a whole request.
+func (k stateKey) kept() stateKey {
+	k.subject = strings.Clone(k.subject)
+	return k
+}
