@@ -51,7 +51,8 @@ func (h *Handle) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 // Options.Logger, no warning is repeated.
 //
 // Requests that have begun go on with the Guard that began them: they are settled by its
-// policies, and wait for their turn under its limits.
+// policies, and wait for their turn under its limits. So close a limiter that was replaced
+// only when they have ended: what it can no longer settle stays charged.
 func (h *Handle) Swap(limiter *core.Limiter, options Options, policies ...Policy) error {
 	h.swapping.Lock()
 	defer h.swapping.Unlock()
