@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
@@ -32,6 +33,7 @@ type requestContext struct {
 	reservation *reservation
 	leastCosts  leastCosts
 	routeAsked  routeAsked
+	spent       atomic.Int64 // that Spend was told; of the outermost limiter alone
 
 	room struct {
 		check   [1]core.Check

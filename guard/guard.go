@@ -102,7 +102,7 @@ func (g *Guard) inherit(old *Guard) {
 		g.fallback = old.fallback
 	}
 	if g.options.Logger == old.options.Logger {
-		g.log = old.log
+		g.log, g.placement.warned = old.log, old.placement.warned
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 // middleware of every adapter serves with. Each request has one Guard from its beginning to
 // its settlement; requests that begin after a Swap have the new one.
 //
-// A Handle may be used by many goroutines at once. Make one with [NewHandle].
+// A Handle may be used by many goroutines at once. Make one with [NewHandle]: the zero value
+// has no Guard until the first Swap, and panics if it has to decide before.
 type Handle struct {
 	swapping sync.Mutex
 	current  atomic.Pointer[Guard]
@@ -32,7 +33,11 @@ func NewHandle(limiter *core.Limiter, options Options, policies ...Policy) (*Han
 
 // Decide decides about a request with the current Guard: see [Guard.Decide].
 func (h *Handle) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
-	return h.current.Load().Decide(r, matched)
+	g := h.current.Load()
+	if g == nil {
+		panic("ratelimit: the Handle has no policies: make it with NewHandle")
+	}
+	return g.Decide(r, matched)
 }
 
 // Swap replaces the Guard by a new one, as a whole: its options, its policies, and its
@@ -42,10 +47,12 @@ func (h *Handle) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 // What clients have used is in the store. A named limit keeps it, also when its numbers
 // change; so does an unnamed one with the same numbers. An unnamed limit with other numbers
 // is another limit, and starts fresh. On the same limiter and with the same
-// Options.Replicas, the [Fallback] mode goes on from what it knows.
+// Options.Replicas, the [Fallback] mode goes on from what it knows. With the same
+// Options.Logger, no warning is repeated.
 //
 // Requests that have begun go on with the Guard that began them: they are settled by its
-// policies, and wait for their turn under its limits.
+// policies, and wait for their turn under its limits. So close a limiter that was replaced
+// only when they have ended: what it can no longer settle stays charged.
 func (h *Handle) Swap(limiter *core.Limiter, options Options, policies ...Policy) error {
 	h.swapping.Lock()
 	defer h.swapping.Unlock()

@@ -164,6 +164,74 @@ func TestASwapDoesNotWarnOfEqualLimits(t *testing.T) {
 	log.expectNothing(t)
 }
 
+// A program that swaps often does not repeat its warnings.
+func TestASwapDoesNotRepeatAWarning(t *testing.T) {
+	var proxy, route journal
+	limiter := memory()
+	peer := guard.PolicyFor(core.Leaky(10_000, core.PerSecond(1)).Named("peer"))
+	byRoute := guard.PolicyFor(core.Leaky(10_000, core.PerSecond(1)).Named("route"), keyfuncs.Route)
+	for _, test := range []struct {
+		log    *journal
+		policy guard.Policy
+		warn   func(http.Handler)
+	}{
+		{&proxy, peer, func(h http.Handler) { serveOnce(h, forwarded("X-Forwarded-For: 203.0.113.9")) }},
+		{&route, byRoute, func(h http.Handler) { statuses(h, 200, "/") }},
+	} {
+		options := test.log.options()
+		handle := guard.Must(guard.NewHandle(limiter, options, test.policy))
+		h := ratelimit.Use(handle)(fine)
+		test.warn(h)
+		test.log.expectWarning(t)
+		for range 3 {
+			if err := handle.Swap(limiter, options, test.policy); err != nil {
+				t.Fatal(err)
+			}
+			test.warn(h)
+		}
+		test.log.expectNothing(t)
+	}
+}
+
+// Whatever a policy or an option calls may swap the guard that calls it. Each request is
+// charged and settled as if nobody had.
+func TestASwapFromWithinARequest(t *testing.T) {
+	limiter := memory()
+	var handle *guard.Handle
+	var options guard.Options
+	var policy guard.Policy
+	swap := func() {
+		if err := handle.Swap(limiter, options, policy); err != nil {
+			t.Error(err)
+		}
+	}
+	options = guard.Options{
+		Observe: func(guard.Event) { swap() },
+		Denied:  func(http.ResponseWriter, *http.Request, *guard.Denial) { swap() },
+	}
+	policy = guard.Policy{
+		LimitFor: func(*http.Request) core.Limit { swap(); return perHour(10).Limit },
+		By:       func(*http.Request) (string, error) { swap(); return "key", nil },
+		Cost:     func(*http.Request) int { swap(); return 1 },
+		Skip:     func(*http.Request) bool { swap(); return false },
+		Settle:   func(*http.Request, guard.Served) int { swap(); return 2 },
+	}
+	handle = guard.Must(guard.NewHandle(limiter, options, policy))
+	h := ratelimit.Use(handle)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { swap() }))
+	if got := statuses(h, 7, "/"); got[http.StatusOK] != 5 || got[http.StatusTooManyRequests] != 2 {
+		t.Errorf("statuses %v, want 5 of 200, which cost 2 each, and 2 of 429", got)
+	}
+}
+
+func TestAZeroHandleSaysWhatToWrite(t *testing.T) {
+	defer func() {
+		if message, _ := recover().(string); message != "ratelimit: the Handle has no policies: make it with NewHandle" {
+			t.Errorf("panic %q, want one that names NewHandle", message)
+		}
+	}()
+	statuses(ratelimit.Use(new(guard.Handle))(fine), 1, "/")
+}
+
 // A verdict knows its guard, so an adapter cannot mix them up.
 func TestAVerdictOutlivesASwap(t *testing.T) {
 	limiter := memory()

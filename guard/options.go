@@ -113,6 +113,7 @@ const (
 	Fallback
 )
 
+// String returns the name of the mode.
 func (m ErrorMode) String() string {
 	switch m {
 	case unsaid:

@@ -57,6 +57,7 @@ type Policy struct {
 	// an estimate that is reserved. It is given the request as the handler was, and what
 	// became of it. The difference is given back or charged in one call for all policies
 	// of the request, into the window that was charged: see [core.Reservation.Settle].
+	// What only the handler finds out it tells by [Spend].
 	// Less than 0 counts as 0. The default leaves what was charged.
 	//
 	// It is called exactly once when the handler has run, also when that has panicked,

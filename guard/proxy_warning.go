@@ -43,14 +43,14 @@ var forwarding = [...]struct{ header, trust string }{
 const behindProxy = "ratelimit: requests carry a header of a proxy's, and the default key is the TCP peer: behind a proxy, all clients share one limit"
 
 // look looks at a request.
-func (w *proxyWatch) look(logger *slog.Logger, r *http.Request) {
+func (w *proxyWatch) look(p *placement, r *http.Request) {
 	for i := range forwarding {
 		f := &forwarding[i]
 		if _, found := r.Header[f.header]; !found {
 			continue
 		}
 		if w.stop() {
-			warn(r.Context(), logger, behindProxy, slog.String("header", f.header), slog.String("policy", w.policy),
+			p.warn(r.Context(), &p.warned.proxy, behindProxy, slog.String("header", f.header), slog.String("policy", w.policy),
 				slog.String("behind_a_proxy_write", "keyfuncs.IP(keyfuncs."+f.trust+"), with the addresses of your proxies"),
 				slog.String("if_clients_connect_directly_write", "keyfuncs.RemoteIP"))
 		}

@@ -48,22 +48,22 @@ func (a *routeAsked) ask() {
 
 // keysRead remembers what the key functions of a request were told, which have asked for
 // its route and have returned.
-func (w *routeWatch) keysRead(logger *slog.Logger, rc *requestContext, r *http.Request) {
+func (w *routeWatch) keysRead(p *placement, rc *requestContext, r *http.Request) {
 	w.lookedAtOne()
 	rc.routeAsked.route = routeOf(r)
 	if known := r.Pattern != "" || keyfuncs.MatchedFrom(r.Context()) != nil; known {
 		w.told.Store(true)
 	} else if w.untold.Add(1) == mostUntold && !w.told.Load() && w.stop() {
-		warn(r.Context(), logger, noRouter, slog.Int("requests", mostUntold), slog.String("write", writeInstead+writeMatched))
+		p.warn(r.Context(), &p.warned.route, noRouter, slog.Int("requests", mostUntold), slog.String("write", writeInstead+writeMatched))
 	}
 }
 
 // returned compares what the key functions were told with what is known when the handler
 // has returned.
-func (w *routeWatch) returned(logger *slog.Logger, rc *requestContext, r *http.Request) {
+func (w *routeWatch) returned(p *placement, rc *requestContext, r *http.Request) {
 	asked, found := rc.routeAsked.route, routeOf(r)
 	if found != asked && found != keyfuncs.Unmatched && w.stop() {
-		warn(r.Context(), logger, tooEarly, slog.String("asked", asked), slog.String("found", found), slog.String("write", writeInstead))
+		p.warn(r.Context(), &p.warned.route, tooEarly, slog.String("asked", asked), slog.String("found", found), slog.String("write", writeInstead))
 	}
 }
 

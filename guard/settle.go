@@ -27,6 +27,9 @@ type Served struct {
 	Bytes int64
 	// Cost is what the policy has reserved: what to return if that was right.
 	Cost int
+	// Spent is what [Spend] was told of the request, by the handler or by others, until it
+	// is settled. It is 0 if nobody has told anything.
+	Spent int
 	// Panicked says that the handler has panicked, or has called [runtime.Goexit], which
 	// goes on after this.
 	Panicked bool
@@ -37,6 +40,30 @@ type Served struct {
 	// have got an empty 200, a broken connection, or the answer of a middleware that went
 	// around the limiter.
 	Unanswered bool
+}
+
+// Spend tells how many units a request has spent, for a [Policy].Settle to read in
+// [Served].Spent: what only the handler finds out, such as the tokens of a streamed answer. It
+// takes the context of the request. The units of several calls are added up; less than 0 takes
+// back what was told before. There is one sum for a request, for all policies and all limiters
+// in front: each Settle says whether it counts it.
+//
+// Nothing is charged at once, and nothing at all if no policy has a Settle. What is told after
+// the request was settled is lost, and so is what is told of a request that no limiter has
+// decided about. Spend may be called by many goroutines at once.
+func Spend(ctx context.Context, units int) {
+	if rc := requestContextFrom(ctx); rc != nil {
+		rc.outermost().spent.Add(int64(units))
+	}
+}
+
+// outermost returns what the outermost limiter knows of the request, of those that have
+// decided about it.
+func (rc *requestContext) outermost() *requestContext {
+	for rc.outer != nil {
+		rc = rc.outer
+	}
+	return rc
 }
 
 // reservation is what a Guard has to settle about a request.
@@ -308,6 +335,7 @@ func (endedRoute) PathValue(string) string { return "" }
 // right. It goes through even if the client has gone away. Options.Observe is told.
 func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) {
 	v := rc.reservation
+	served.Spent = int(rc.outermost().spent.Load())
 	ctx := context.WithoutCancel(r.Context())
 	for _, charge := range v.outside {
 		g.settleOutside(ctx, r, charge, served)

@@ -210,3 +210,27 @@ func (l lines) Write(line []byte) (int, error) {
 	l <- string(bytes.Clone(line))
 	return len(line), nil
 }
+
+// What is told before the request ends counts, also where nobody is seen to answer; what is told of
+// no request is lost.
+func TestWhatIsSpentWhileTheAnswerIsLeftToOthersCounts(t *testing.T) {
+	settled := make(chan int, 1)
+	policy := perHour(100)
+	policy.Settle = func(_ *http.Request, served guard.Served) int {
+		settled <- served.Spent
+		return served.Spent
+	}
+	g := guard.Must(guard.New(memory(), guard.Options{}, policy))
+	ctx, end := context.WithCancel(t.Context())
+	verdict := g.Decide(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), nil)
+	verdict.Serve(httptest.NewRecorder(), func(_ http.ResponseWriter, r *http.Request) int {
+		guard.Spend(r.Context(), 3)
+		return http.StatusInternalServerError
+	})
+	guard.Spend(verdict.Request.Context(), 4)
+	guard.Spend(ctx, 100) // the limiter's context is another one
+	end()
+	if spent := <-settled; spent != 7 {
+		t.Errorf("settled at %d, want 7", spent)
+	}
+}

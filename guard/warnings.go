@@ -13,11 +13,16 @@ type placement struct {
 	logger *slog.Logger // nil: the default one
 	proxy  proxyWatch
 	route  routeWatch
+	warned *warned
 }
+
+// warned is of which mistakes the log has been warned. Guards that take each other's place
+// share it.
+type warned struct{ proxy, route atomic.Bool }
 
 // newPlacement returns the placement of a Guard with some policies, as they were given.
 func newPlacement(o *Options, given []Policy) *placement {
-	p := &placement{logger: o.Logger}
+	p := &placement{logger: o.Logger, warned: new(warned)}
 	p.proxy.watch(given)
 	p.route.start()
 	return p
@@ -26,7 +31,7 @@ func newPlacement(o *Options, given []Policy) *placement {
 // look looks at a request before its keys are read.
 func (p *placement) look(rc *requestContext, r *http.Request) {
 	if p.proxy.running() {
-		p.proxy.look(p.logger, r)
+		p.proxy.look(p, r)
 	}
 	rc.routeAsked.watched = p.route.running()
 }
@@ -35,7 +40,7 @@ func (p *placement) look(rc *requestContext, r *http.Request) {
 func (p *placement) keysRead(rc *requestContext, r *http.Request) {
 	rc.routeAsked.watched = false
 	if rc.routeAsked.asked {
-		p.route.keysRead(p.logger, rc, r)
+		p.route.keysRead(p, rc, r)
 	}
 }
 
@@ -43,7 +48,7 @@ func (p *placement) keysRead(rc *requestContext, r *http.Request) {
 // only since the key functions asked for it, that is a mistake.
 func (g *Guard) returned(rc *requestContext, r *http.Request) {
 	if rc.routeAsked.asked {
-		g.placement.route.returned(g.placement.logger, rc, r)
+		g.placement.route.returned(g.placement, rc, r)
 	}
 }
 
@@ -60,6 +65,13 @@ func (c *countdown) lookedAtOne()  { c.left.Add(-1) }
 
 // stop stops it, and reports whether it was running: it is for one of many callers only.
 func (c *countdown) stop() bool { return c.left.Swap(0) > 0 }
+
+// warn warns of a mistake that nobody has been warned of.
+func (p *placement) warn(ctx context.Context, of *atomic.Bool, message string, attributes ...slog.Attr) {
+	if of.CompareAndSwap(false, true) {
+		warn(ctx, p.logger, message, attributes...)
+	}
+}
 
 // warn logs a mistake of the program's. The logger may be nil, which is the default one.
 func warn(ctx context.Context, logger *slog.Logger, message string, attributes ...slog.Attr) {

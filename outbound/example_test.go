@@ -17,7 +17,7 @@ func ExampleNew() {
 	limiter, _ := core.Open("memory:") // or "redis://…", for the whole fleet
 	defer limiter.Close()
 	client := &http.Client{
-		Transport: outbound.New(limiter, core.Shaping(100, core.PerSecond(50)), outbound.Options{
+		Transport: outbound.New(limiter, core.Leaky(1, core.PerSecond(50)), outbound.Options{
 			LongestWait: 10 * time.Second,
 		}),
 	}

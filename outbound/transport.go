@@ -1,6 +1,9 @@
 // Package outbound keeps calls to somebody else's API within a limit, for the whole fleet:
 //
-//	client := &http.Client{Transport: outbound.New(limiter, core.Shaping(100, core.PerSecond(5)), outbound.Options{})}
+//	client := &http.Client{Transport: outbound.New(limiter, core.Leaky(1, core.PerSecond(5)), outbound.Options{})}
+//
+// With core.Leaky(1, …), calls leave at an even pace. A [core.Shaping] limit paces them, too,
+// but a call that has got its turn is made even if its host asks for a pause meanwhile.
 package outbound
 
 import (
@@ -54,7 +57,8 @@ type Options struct {
 	LongestHoldBack time.Duration
 
 	// OnError says what happens when the store cannot answer: whether the call is made
-	// all the same (FailOpen, the default), or fails with that error (FailClosed).
+	// all the same (FailOpen, the default), or fails with that error (FailClosed). No
+	// process counts by itself meanwhile: with FailOpen, calls are not limited at all.
 	OnError ErrorMode
 
 	// OnOverload says what happens when the store was not asked, since too many calls wait

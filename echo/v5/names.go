@@ -104,6 +104,11 @@ func Layers(address, user Policy) []Policy { return guard.Layers(address, user) 
 // no limiter has decided, or if the store could not answer. It must not be changed.
 func DecisionFrom(ctx context.Context) []Outcome { return guard.DecisionFrom(ctx) }
 
+// Spend tells how many units a request has spent, for a Policy.Settle to read in
+// [Served].Spent. It takes the context of the request. The units of several calls are added
+// up; less than 0 takes back what was told before. [guard.Spend] says what is lost.
+func Spend(ctx context.Context, units int) { guard.Spend(ctx, units) }
+
 // Compare returns an Options.Observe that counts into c how the verdict of a shadow policy
 // compares with that of the policies that are enforced. candidate is the name of the shadow
 // policy's limit. next is told every event, too; it may be nil.

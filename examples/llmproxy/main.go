@@ -122,7 +122,7 @@ func newProxy(limiter *core.Limiter, model *url.URL, key string) http.Handler {
 		ratelimit.Policy{
 			Limit: tokens, By: user, Unit: "tokens",
 			Cost:   func(r *http.Request) int { return exchangeOf(r).most },
-			Settle: func(r *http.Request, _ ratelimit.Served) int { return exchangeOf(r).spent },
+			Settle: func(_ *http.Request, served ratelimit.Served) int { return served.Spent },
 		})
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -134,9 +134,9 @@ func newProxy(limiter *core.Limiter, model *url.URL, key string) http.Handler {
 		},
 		ModifyResponse: func(response *http.Response) error {
 			if response.StatusCode == http.StatusOK {
-				x := exchangeOf(response.Request)
-				x.spent = x.prompt
-				response.Body = &meter{ReadCloser: response.Body, exchange: x}
+				m := &meter{ReadCloser: response.Body, request: response.Request}
+				m.spend(exchangeOf(response.Request).prompt)
+				response.Body = m
 			}
 			return nil
 		},
@@ -146,13 +146,12 @@ func newProxy(limiter *core.Limiter, model *url.URL, key string) http.Handler {
 	return mux
 }
 
-// exchange is what is known of a request and its answer. The limits read it, and the meter writes it.
+// exchange is what is known of a request. The limits read it.
 type exchange struct {
 	user   string
 	body   []byte // for the model
 	prompt int    // tokens of it, about
 	most   int    // tokens that it can cost
-	spent  int    // tokens that it has cost so far
 }
 
 type exchangeKey struct{}
@@ -211,8 +210,15 @@ func read(next http.Handler) http.Handler {
 type meter struct {
 	io.ReadCloser
 
-	exchange *exchange
-	line     []byte // the beginning of one
+	request *http.Request
+	spent   int    // tokens so far
+	line    []byte // the beginning of one
+}
+
+// spend tells the limits that so many tokens are spent until now.
+func (m *meter) spend(tokens int) {
+	ratelimit.Spend(m.request.Context(), tokens-m.spent)
+	m.spent = tokens
 }
 
 func (m *meter) Read(p []byte) (int, error) {
@@ -244,9 +250,9 @@ func (m *meter) count(line []byte) {
 	switch {
 	case !ok || json.Unmarshal(data, &event) != nil: // such as [DONE]
 	case event.Usage != nil:
-		m.exchange.spent = event.Usage.TotalTokens
+		m.spend(event.Usage.TotalTokens)
 	case len(event.Choices) > 0 && event.Choices[0].Delta.Content != "":
-		m.exchange.spent++
+		m.spend(m.spent + 1)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ var settleCases = []testCase{
 	{"a login limit counts only failures", testOnlyFailures},
 	{"a byte limit counts the bytes that were written", testBytes},
 	{"an estimate is settled at the real cost, less or more", testEstimate},
+	{"a handler tells what a request has spent", testSpent},
 	{"all policies of a request are settled in one call, and none if nothing changes", testSettledInOneCall},
 	{"a denial by an inner limiter settles the outer one", testSettledOutside},
 	{"policies that are one limit cost what the dearer one says", testOneLimitSettledTwice},
@@ -64,6 +66,46 @@ func (f *fixture) expectUsed(limit core.Limit, want int) {
 	if used := limit.Capacity() - d.Remaining; used != want {
 		f.t.Errorf("%d are used of %s, want %d", used, limit, want)
 	}
+}
+
+// spent is a Settle that charges what the handler has told.
+func spent(_ *http.Request, served guard.Served) int { return served.Spent }
+
+func testSpent(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	tell := func(units ...int) http.HandlerFunc {
+		return func(_ http.ResponseWriter, r *http.Request) {
+			var all sync.WaitGroup
+			for _, n := range units {
+				all.Go(func() { guard.Spend(r.Context(), n) })
+			}
+			all.Wait()
+		}
+	}
+	for _, test := range []struct {
+		units []int
+		want  int // used, of this request and of those before it
+	}{
+		{[]int{7}, 7},
+		{[]int{20, 5, -2}, 30},
+		{nil, 30},
+		{[]int{3, -9}, 30}, // less than 0 is 0
+	} {
+		answer(f.settling(hundred(), 50, spent, tell(test.units...)), ask(http.MethodGet, "/"))
+		f.expectUsed(hundred(), test.want)
+	}
+	inner := core.FixedWindow(50, time.Hour).Named("inner")
+	policy := func(limit core.Limit) guard.Policy {
+		return guard.Policy{Limit: limit, By: keyfuncs.Global, Settle: spent}
+	}
+	h := f.serve(site{
+		around:  []middleware{f.limited(policy(hundred())), f.limited(policy(hundred()), policy(inner))},
+		inside:  []middleware{f.limited(policy(hundred()))}, // whose check is charged outside
+		handler: tell(4),
+	})
+	answer(h, ask(http.MethodGet, "/"))
+	f.expectUsed(hundred(), 34)
+	f.expectUsed(inner, 4)
 }
 
 func testOnlyFailures(t *testing.T, s *suite) {

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/repeatable"
 )
 
 const (
@@ -34,6 +35,7 @@ var instant = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 type work struct {
 	Addr, Prefix string
 	Process      int
+	Seed         uint64 // of its random numbers
 }
 
 // operation is something asked, and what was told.
@@ -125,7 +127,7 @@ func (w work) run(stopped <-chan struct{}, tell func(operation)) {
 	defer store.Close()
 	limiter := core.New(store)
 	everybody(askers, func(i int) {
-		a := asker{limiter: limiter, client: w.Process*askers + i}
+		a := asker{limiter: limiter, client: w.Process*askers + i, random: rand.New(rand.NewPCG(w.Seed, uint64(i)))}
 		for {
 			select {
 			case <-stopped:
@@ -141,6 +143,7 @@ func (w work) run(stopped <-chan struct{}, tell func(operation)) {
 type asker struct {
 	limiter     *core.Limiter
 	client      int
+	random      *rand.Rand
 	round, took int
 }
 
@@ -160,22 +163,22 @@ func keyOf(round, i int) string { return fmt.Sprintf("round %d key %d", round, i
 // are few in a round whose effect is unknown: each of them makes the check harder.
 func (a *asker) turn(tell func(operation)) {
 	o := operation{Client: a.client, Round: a.round, Kind: "take"}
-	key := rand.N(pairs)
+	key := a.random.IntN(pairs)
 	o.Costs[key] = 1
-	switch n := rand.N(100); {
+	switch n := a.random.IntN(100); {
 	case n < 20:
 		o.Kind = "peek"
 	case n < 23:
 		o.Kind = "reset"
 	case n < 26:
-		o.Kind, o.Costs[key] = "charge", 1+rand.N(4)
+		o.Kind, o.Costs[key] = "charge", 1+a.random.IntN(4)
 	case n < 33:
-		o.Kind, o.Costs[key] = "refund", 1+rand.N(4)
+		o.Kind, o.Costs[key] = "refund", 1+a.random.IntN(4)
 	case n < 55:
-		o.Costs[1-key] = 1 + rand.N(3)
+		o.Costs[1-key] = 1 + a.random.IntN(3)
 		fallthrough
 	default:
-		o.Costs[key] = 1 + rand.N(3)
+		o.Costs[key] = 1 + a.random.IntN(3)
 	}
 	// Nobody leaves: what a caller who leaves was charged is given back, which is a second operation.
 	o.Call = time.Now().UnixNano()
@@ -189,7 +192,7 @@ func (a *asker) turn(tell func(operation)) {
 	if err != nil || a.took == turns {
 		a.round, a.took = a.round+1, 0
 	}
-	time.Sleep(rand.N(4 * time.Millisecond))
+	time.Sleep(time.Duration(a.random.Int64N(int64(4 * time.Millisecond))))
 }
 
 func (a *asker) ask(ctx context.Context, o *operation) error {
@@ -235,7 +238,9 @@ func TestLinearizable(t *testing.T) {
 	s := newSite(t, keepsAll...)
 	w := work{Addr: s.proxy.Addr(), Prefix: s.prefix}
 	children := make([]*child, 0, processes)
+	random := repeatable.Random(t)
 	for w.Process = range processes {
+		w.Seed = random.Uint64()
 		children = append(children, startChild(t, w))
 	}
 	s.awaitCalls(t, 200)

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/repeatable"
 )
 
 const (
@@ -87,15 +90,18 @@ func begin(t *testing.T, budget time.Duration, limiters ...*core.Limiter) *load 
 		t: t, limiters: limiters, budget: budget,
 		stopped: make(chan struct{}), streaks: make([]atomic.Int64, callers), failures: make(map[core.Failure]error),
 	}
-	for name, limit := range slow {
+	for _, name := range slices.Sorted(maps.Keys(slow)) {
+		limit := slow[name]
 		for i := range 2 {
 			l.accounts = append(l.accounts,
 				&account{key: fmt.Sprint(name, " roomy ", i), limit: limit(roomy)},
 				&account{key: fmt.Sprint(name, " tight ", i), limit: limit(tight)})
 		}
 	}
+	random := repeatable.Random(t)
 	for i := range callers {
-		l.callers.Go(func() { l.call(i) })
+		own := repeatable.Split(random)
+		l.callers.Go(func() { l.call(i, own) })
 	}
 	t.Cleanup(l.stop)
 	return l
@@ -113,7 +119,7 @@ func (l *load) stop() {
 	l.callers.Wait()
 }
 
-func (l *load) call(caller int) {
+func (l *load) call(caller int, random *rand.Rand) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for turn := caller; ; turn++ {
@@ -121,13 +127,13 @@ func (l *load) call(caller int) {
 		case <-l.stopped:
 			return
 		case <-ticker.C:
-			l.ask(caller, l.limiters[turn%len(l.limiters)])
+			l.ask(caller, random, l.limiters[turn%len(l.limiters)])
 		}
 	}
 }
 
-func (l *load) ask(caller int, limiter *core.Limiter) {
-	a, cost := l.accounts[rand.N(len(l.accounts))], 1+rand.N(3)
+func (l *load) ask(caller int, random *rand.Rand, limiter *core.Limiter) {
+	a, cost := l.accounts[random.IntN(len(l.accounts))], 1+random.IntN(3)
 	began := time.Now()
 	d, err := limiter.AllowN(context.Background(), a.key, a.limit, cost)
 	took := time.Since(began)
