@@ -21,7 +21,7 @@ import (
 type Limiter struct {
 	store      Store
 	trace      Trace
-	waiters    *queue.Queues[queueKey, waitQuestion, *Reservation, Decision]
+	waiters    *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	turns      queue.Turns[turnKey, Receipt]
 	background background
 }

@@ -50,7 +50,7 @@ func WithLongestWait(d time.Duration) WaitOption {
 // WithHoldBack makes the wait heed [Limiter.HoldBack] of the key, in the same round
 // trip: while the key is held back, nothing is charged.
 func WithHoldBack() WaitOption {
-	return waitOption(func(w *waiting) { w.question.heeds = true })
+	return waitOption(func(w *waiting) { w.request.heeds = true })
 }
 
 // Wait returns when one unit has been admitted and charged, for a [Shaping] limit when its turn has
@@ -82,11 +82,11 @@ func (l *Limiter) WaitN(ctx context.Context, key string, limit Limit, n int, opt
 }
 
 func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, options []WaitOption) error {
-	w := &waiting{question: waitQuestion{key: key, limit: limit, cost: n}}
+	w := &waiting{request: waitRequest{key: key, limit: limit, cost: n}}
 	for _, option := range options {
 		option.applyWait(w)
 	}
-	if err := validate(w.question.checks()); err != nil {
+	if err := validate(w.request.checks()); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -96,10 +96,10 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 		return nil
 	}
 	if deadline, ok := ctx.Deadline(); ok && (w.until.IsZero() || deadline.Before(w.until)) {
-		w.until, w.question.cause = deadline, context.DeadlineExceeded
+		w.until, w.request.cause = deadline, context.DeadlineExceeded
 	}
 	if n > limit.Capacity() { // for which nobody has to stand in a queue
-		decisions, err := l.AllowAll(ctx, w.question.checks()[:1]...)
+		decisions, err := l.AllowAll(ctx, w.request.checks()[:1]...)
 		if err != nil {
 			return err
 		}
@@ -108,9 +108,9 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 	var r *Reservation
 	var err error
 	if w.tries {
-		r, err = l.waiters.Try(ctx, w.question.queueKey(), w.question)
+		r, err = l.waiters.Try(ctx, w.request.queueKey(), w.request)
 	} else {
-		r, err = l.waiters.Wait(ctx, w.question.queueKey(), w.question, w.until)
+		r, err = l.waiters.Wait(ctx, w.request.queueKey(), w.request, w.until)
 	}
 	if err != nil {
 		return err //nolint:wrapcheck // it is one of this package's
@@ -118,7 +118,7 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 	if !r.checks[0].Limit.spec.Algorithm.Delays() {
 		return nil
 	}
-	return r.wait(ctx, w.until, func(error) error { return w.question.deny(r.decisions[0], time.Time{}, &r) })
+	return r.wait(ctx, w.until, func(error) error { return w.request.deny(r.decisions[0], time.Time{}, &r) })
 }
 
 // Do runs a function when one unit has been admitted, as [Limiter.Wait] says, and
@@ -152,13 +152,13 @@ func gaveUp(ctx context.Context) error {
 
 // waiting is what somebody waits for, and until when.
 type waiting struct {
-	question waitQuestion
-	until    time.Time // zero: for ever
-	tries    bool      // they do not wait
+	request waitRequest
+	until   time.Time // zero: for ever
+	tries   bool      // they do not wait
 }
 
-// waitQuestion is what somebody who waits asks.
-type waitQuestion struct {
+// waitRequest is what somebody who waits asks.
+type waitRequest struct {
 	key   string
 	limit Limit
 	cost  int
@@ -173,10 +173,10 @@ type queueKey struct {
 	heeds bool
 }
 
-func (q *waitQuestion) queueKey() queueKey { return queueKey{q.key, q.limit.spec.Identity(), q.heeds} }
+func (q *waitRequest) queueKey() queueKey { return queueKey{q.key, q.limit.spec.Identity(), q.heeds} }
 
 // checks returns the checks of one who waits: the limit, and perhaps that which holds back.
-func (q *waitQuestion) checks() []Check {
+func (q *waitRequest) checks() []Check {
 	checks := []Check{checkOf(q.key, q.limit, q.cost)}
 	if q.heeds {
 		checks = append(checks, Check{Key: q.key, Limit: heldBack, Cost: heldBack.Capacity(), Mode: Condition})
@@ -185,19 +185,19 @@ func (q *waitQuestion) checks() []Check {
 }
 
 // waitersOf returns the queues of those who wait for a limiter.
-func waitersOf(l *Limiter) *queue.Queues[queueKey, waitQuestion, *Reservation, Decision] {
-	return queue.New(queue.Config[queueKey, waitQuestion, *Reservation, Decision]{
+func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, Decision] {
+	return queue.New(queue.Config[queueKey, waitRequest, *Reservation, Decision]{
 		Ask:      l.askForWaiters,
 		Return:   func(grants []*Reservation) { l.background.cancel(grants...) },
-		Together: func(a, b waitQuestion) bool { return a.limit == b.limit },
-		Alike:    func(a, b waitQuestion) bool { return a.limit == b.limit && a.cost == b.cost },
-		Fits:     func(r *Reservation, q waitQuestion) bool { return r.checks[0].Units() == q.cost },
+		Together: func(a, b waitRequest) bool { return a.limit == b.limit },
+		Alike:    func(a, b waitRequest) bool { return a.limit == b.limit && a.cost == b.cost },
+		Fits:     func(r *Reservation, q waitRequest) bool { return r.checks[0].Units() == q.cost },
 		Late: func(r *Reservation, until time.Time) bool {
 			delay := r.delay()
 			return delay > 0 && until.Before(r.asked.Add(delay))
 		},
-		Takes: func(q waitQuestion) time.Duration { return microseconds(q.limit.spec.Spacing(q.cost)) },
-		Deny: func(q waitQuestion, latest Decision, at time.Time, r **Reservation) error {
+		Takes: func(q waitRequest) time.Duration { return microseconds(q.limit.spec.Spacing(q.cost)) },
+		Deny: func(q waitRequest, latest Decision, at time.Time, r **Reservation) error {
 			return q.deny(latest, at, r)
 		},
 		GaveUp: gaveUp,
@@ -209,15 +209,15 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitQuestion, *Reservation, D
 const mostTogether = 1000
 
 // askForWaiters asks for some who wait, in their order.
-func (l *Limiter) askForWaiters(ctx context.Context, questions []waitQuestion) (a queue.Answer[*Reservation, Decision]) {
+func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a queue.Answer[*Reservation, Decision]) {
 	defer func() { // a store of your own may panic; the queue goes on
 		if cause := recover(); cause != nil {
 			a = queue.Answer[*Reservation, Decision]{Err: fmt.Errorf("core: the store panicked: %v", cause)}
 		}
 	}()
-	calls := make([][]Check, len(questions))
-	for i := range questions {
-		calls[i] = questions[i].checks()
+	calls := make([][]Check, len(requests))
+	for i := range requests {
+		calls[i] = requests[i].checks()
 	}
 	granted, denied, err := l.reserveInOrder(ctx, calls)
 	a.Grants, a.Err = granted, err
@@ -226,7 +226,7 @@ func (l *Limiter) askForWaiters(ctx context.Context, questions []waitQuestion) (
 	case denied != nil:
 		a.Latest = denied[0]
 		var held time.Duration
-		if questions[0].heeds {
+		if requests[0].heeds {
 			held = denied[1].RetryAfter
 		}
 		if a.Never = a.Latest.RetryAfter == Never; !a.Never {
@@ -265,7 +265,7 @@ func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted 
 }
 
 // deny returns the error of who is granted nothing before an instant, or a turn that comes too late.
-func (q *waitQuestion) deny(latest Decision, at time.Time, late **Reservation) error {
+func (q *waitRequest) deny(latest Decision, at time.Time, late **Reservation) error {
 	if late != nil {
 		return &LimitedError{Decision: (*late).decisions[0], cause: q.cause}
 	}

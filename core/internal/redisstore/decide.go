@@ -148,7 +148,7 @@ func (r *Store) ask(ctx context.Context, groups [][]call.Check, wantInstant bool
 		return toldReply{}, err
 	}
 	c := s.checks.NewCall()
-	c.Question.SetChecks(groups, times, wantInstant, r.key)
+	c.Request.SetChecks(groups, times, wantInstant, r.key)
 	switch err := s.checks.Do(ctx, c); {
 	case errors.Is(err, batch.ErrLeft):
 		r.giveBackLater(s, c, groups, times)

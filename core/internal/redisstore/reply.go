@@ -24,7 +24,7 @@ func (a scriptReply) share(does script.Task, groups []*requestGroup) error {
 	}
 	numbers := script.NewReader(text)
 	for _, g := range groups {
-		g.Answer.Text = numbers.Cut(g.Question().Numbers)
+		g.Answer.Text = numbers.Cut(g.Request().Numbers)
 	}
 	at, ok := numbers.End(a.instant)
 	err := a.err
@@ -48,7 +48,7 @@ func shareRefusal(groups []*requestGroup, err error) error {
 		switch refused := script.Failed(g.Answer.Text); len(refused) {
 		case 0:
 			all = false
-		case g.Question().Numbers:
+		case g.Request().Numbers:
 			g.Err = err
 		default:
 			g.Err = refusedInPart(refused, err)

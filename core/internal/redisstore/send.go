@@ -164,24 +164,24 @@ func (r *Store) appendCall(c *scriptCall, does script.Task, groups []*requestGro
 	keys, of := 0, script.Set(0)
 	instant = does == script.Decide && !groups[0].Alone() // of a call whose caller leaves, what was charged is given back
 	for _, g := range groups {
-		q := g.Question()
+		q := g.Request()
 		keys += len(q.Keys)
 		of |= q.Of
 		instant = instant || q.Instant
 	}
 	c.words = append(c.words, nil, nil, keys)
 	for _, g := range groups {
-		c.words = append(c.words, g.Question().Keys...)
+		c.words = append(c.words, g.Request().Keys...)
 	}
 	if does == script.Decide {
 		rows := script.Rows{Words: c.words}
 		for _, g := range groups {
-			rows.Add(g.Question(), g.Len())
+			rows.Add(g.Request(), g.Len())
 		}
 		c.words = rows.End()
 	} else {
 		for _, g := range groups {
-			c.words = append(c.words, g.Question().Arguments...)
+			c.words = append(c.words, g.Request().Arguments...)
 		}
 	}
 	if instant {

@@ -89,7 +89,7 @@ func (r *Store) settleServer(ctx context.Context, list []call.Correction) error 
 		return err
 	}
 	c := s.settlements.NewCall()
-	c.Question.SetCorrections(list, r.keysOf)
+	c.Request.SetCorrections(list, r.keysOf)
 	err = s.settlements.Do(ctx, c)
 	if errors.Is(err, batch.ErrLeft) { // the call is left to those who send it
 		return failure.Sent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
