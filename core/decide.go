@@ -12,12 +12,12 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// decider decides calls that are made ready: the inside of a store of this package.
+// decider is the inside of a store of this package.
 type decider interface {
 	Decide(ctx context.Context, calls []*call.Call) (answered int, err error)
 }
 
-// deciding is calls that are being decided. It is used again.
+// deciding holds the calls of one Decide. It is used again.
 type deciding struct {
 	checks []call.Check
 	own    []*call.Call
@@ -25,7 +25,7 @@ type deciding struct {
 
 var decidings = sync.Pool{New: func() any { return new(deciding) }}
 
-// decideBy has calls decided, and writes the answers.
+// decideBy has the inside of a store decide calls, and writes the answers.
 func decideBy(ctx context.Context, inside decider, calls []Call) (answered int, err error) {
 	d := decidings.Get().(*deciding) //nolint:forcetypeassert // the pool holds nothing else
 	defer d.free()
@@ -47,8 +47,7 @@ func decideBy(ctx context.Context, inside decider, calls []Call) (answered int, 
 	return answered, nil
 }
 
-// mostKept is how many calls are kept to be used again: what waits together is more than that only in
-// a crowd.
+// mostKept is how many calls of a deciding are kept to be used again. Only a crowd has more.
 const mostKept = 4
 
 func (d *deciding) free() {
@@ -61,7 +60,7 @@ func (d *deciding) free() {
 	decidings.Put(d)
 }
 
-// publicError returns the error that callers see for one of a store's inside.
+// publicError turns an error of a store's inside into the one that callers see.
 func publicError(err error) error {
 	if partly, ok := errors.AsType[*failure.Unanswered](err); ok {
 		return &UnansweredError{Checks: partly.Checks, Err: partly.Err}
@@ -99,7 +98,7 @@ func (c *Call) write(decided *call.Call) {
 	}
 }
 
-// decisionOf returns the answer to a check of a group that was decided.
+// decisionOf returns the Decision about a check of a group that was decided.
 func decisionOf(c *call.Check, limit Limit, pass, peek bool) Decision {
 	if c.Unanswered {
 		return Decision{Limit: limit, Degraded: true}
@@ -121,13 +120,13 @@ func decisionOf(c *call.Check, limit Limit, pass, peek bool) Decision {
 
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// charge returns what a receipt of this package's stores says.
+// charge returns the charge of a receipt by a store of this package.
 func (r Receipt) charge() exact.Charge {
 	return exact.Charge{At: r.At, Used: r.Note[0], Order: r.Note[1]}
 }
 
-// corrections returns what settlements come to. Those of one call about one state, which were charged
-// together, are one correction, and what was charged rightly is none.
+// corrections returns the corrections that settlements need. Settlements of one call about one state,
+// which were charged together, share one. A settlement at the cost that was charged needs none.
 func corrections(settlements []Settlement) []call.Correction {
 	list := make([]call.Correction, 0, len(settlements))
 	for i := range settlements {
@@ -149,7 +148,7 @@ func corrections(settlements []Settlement) []call.Correction {
 	return slices.DeleteFunc(list, func(c call.Correction) bool { return c.Events == 0 })
 }
 
-// specsOf returns the specs of limits, and those under which their shadow checks count.
+// specsOf returns the specs of limits and of their shadow checks.
 func specsOf(limits []Limit) []*exact.Spec {
 	specs := make([]*exact.Spec, 0, 2*len(limits))
 	for _, limit := range limits {

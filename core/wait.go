@@ -9,12 +9,12 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/queue"
 )
 
-// LimitedError says that a wait was given up, or not begun, because of a limit. It is
-// what [Limiter.Wait] and [Limiter.Do] return then; [errors.As] finds it.
+// LimitedError is the error of [Limiter.Wait] and [Limiter.Do] when a limit keeps them
+// from being admitted in time. [errors.As] finds it.
 type LimitedError struct {
-	// Decision is the latest answer. Its RetryAfter says when to come again at the
-	// earliest: others who wait in this process are counted in. It is [Never] if no
-	// wait helps. A turn of a [Shaping] limit that comes too late is in its Delay.
+	// Decision is the latest answer. Its RetryAfter is when to retry at the earliest,
+	// with the other waiters of this process counted in. It is [Never] if no wait
+	// helps. Its Delay is the turn of a [Shaping] limit that comes too late.
 	Decision Decision
 
 	cause error
@@ -27,8 +27,8 @@ func (e *LimitedError) Error() string {
 	return fmt.Sprintf("core: limited by %s: next in %v, which is too late", e.Decision.Limit, e.Decision.RetryAfter+e.Decision.Delay)
 }
 
-// Unwrap returns [context.DeadlineExceeded] if it is the context's deadline that comes
-// too soon.
+// Unwrap returns [context.DeadlineExceeded] if the context's deadline comes too soon,
+// and nil if the longest wait does.
 func (e *LimitedError) Unwrap() error { return e.cause }
 
 // WaitOption changes how [Limiter.Wait] and [Limiter.Do] wait.
@@ -38,8 +38,8 @@ type waitOption func(*waiting)
 
 func (o waitOption) applyWait(w *waiting) { o(w) }
 
-// WithLongestWait bounds how long to wait, on top of the context's deadline. 0 waits not
-// at all. The default is for ever. Less than 0 panics.
+// WithLongestWait bounds how long to wait, in addition to the context's deadline. 0 does
+// not wait at all. The default is no bound. Less than 0 panics.
 func WithLongestWait(d time.Duration) WaitOption {
 	if d < 0 {
 		panic(fmt.Sprintf("core: a longest wait of %v is less than 0", d))
@@ -53,21 +53,20 @@ func WithHoldBack() WaitOption {
 	return waitOption(func(w *waiting) { w.request.heeds = true })
 }
 
-// Wait returns when one unit has been admitted and charged, for a [Shaping] limit when its turn has
-// come, or with an error: a [LimitedError] if that cannot be before the context's deadline (then it
-// does not wait at all) or the longest wait, the context's own error if that ends, or what keeps the
-// store from answering. It returns when the context ends, or the longest wait does; what is being asked
-// for it just then is answered first, within the store's budget.
+// Wait returns when one unit has been admitted and charged, and for a [Shaping] limit when its turn has
+// come. Otherwise it returns an error: a [LimitedError] if that cannot be before the context's deadline
+// (then it does not wait at all) or the longest wait, the context's error if the context ends, or the
+// store's error. Wait ends at the latest with the context or the longest wait. A call that is in flight
+// then is answered first, within the store's budget.
 //
-// With an error nothing stays charged, as far as the store can tell: what is granted to a caller who
-// has left is given back in the background, the turn of a [Shaping] limit as [Reservation.Wait]
-// says. Only after a time-out or a broken connection ([TimedOut], [Unreachable]) may the unit have
-// been charged, and nobody knows.
+// After an error nothing stays charged: a unit that is granted when the caller has left is given back
+// in the background, and the turn of a [Shaping] limit as [Reservation.Wait] says. Only after a
+// time-out or a broken connection ([TimedOut], [Unreachable]) the unit may have been charged.
 //
-// Under [Unlimited] it returns at once. Otherwise it asks, sleeps until RetryAfter and asks again,
-// never sooner. Those who wait for one key and limit in this process are served in the order in which
-// they came, and are asked for together, as many as fit. Those who wait [WithHoldBack] have a queue of
-// their own. Between processes the limit decides.
+// Under [Unlimited], Wait returns at once. Otherwise it checks, sleeps until RetryAfter and checks
+// again, never sooner. The waiters of one key and limit in this process are served in the order in
+// which they came, and share calls, as many as fit. Waiters [WithHoldBack] have a queue of their own.
+// There is no order between the waiters of different processes.
 func (l *Limiter) Wait(ctx context.Context, key string, limit Limit, options ...WaitOption) error {
 	return l.WaitN(ctx, key, limit, 1, options...)
 }
@@ -98,7 +97,7 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 	if deadline, ok := ctx.Deadline(); ok && (w.until.IsZero() || deadline.Before(w.until)) {
 		w.until, w.request.cause = deadline, context.DeadlineExceeded
 	}
-	if n > limit.Capacity() { // for which nobody has to stand in a queue
+	if n > limit.Capacity() { // it is denied without a queue
 		decisions, err := l.AllowAll(ctx, w.request.checks()[:1]...)
 		if err != nil {
 			return err
@@ -121,9 +120,9 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 	return r.wait(ctx, w.until, func(error) error { return w.request.deny(r.decisions[0], time.Time{}, &r) })
 }
 
-// Do runs a function when one unit has been admitted, as [Limiter.Wait] says, and
-// returns its error. The function is not run if Wait fails; what it was admitted for
-// stays charged if it fails itself. The longest wait does not bound the function.
+// Do waits like [Limiter.Wait], then runs a function and returns its error. If Wait
+// fails, the function is not run. If the function fails, the unit stays charged. The
+// longest wait does not bound the function.
 func (l *Limiter) Do(ctx context.Context, key string, limit Limit, fn func(context.Context) error, options ...WaitOption) error {
 	if err := l.Wait(ctx, key, limit, options...); err != nil {
 		return err
@@ -131,16 +130,16 @@ func (l *Limiter) Do(ctx context.Context, key string, limit Limit, fn func(conte
 	return fn(ctx)
 }
 
-// heldBack is the limit whose level is how long a key is held back, in milliseconds. Its
+// heldBack is a limit whose level is how long a key is held back, in milliseconds. Its
 // name is reserved.
 var heldBack = GCRA(int(LongestHoldBack/time.Millisecond), Per(1000, time.Second)).ownNamed(exact.Reserved + "held-back")
 
-// LongestHoldBack bounds what [Limiter.HoldBack] believes.
+// LongestHoldBack bounds the time of [Limiter.HoldBack].
 const LongestHoldBack = 24 * time.Hour
 
-// HoldBack keeps everybody in the fleet who waits [WithHoldBack] from using a key for a
-// time, rounded up to milliseconds and at most [LongestHoldBack]: because the other side
-// has said "retry after". Of several times, the one that ends last counts.
+// HoldBack keeps all waiters [WithHoldBack] in the fleet from using a key for a time,
+// such as another server's Retry-After. The time is rounded up to milliseconds, and is
+// at most [LongestHoldBack]. Of several times, the one that ends last counts.
 func (l *Limiter) HoldBack(ctx context.Context, key string, d time.Duration) error {
 	milliseconds := exact.DivideUp(int64(min(max(0, d), LongestHoldBack)), int64(time.Millisecond))
 	return l.settle(ctx, []Settlement{{Check: checkOf(key, heldBack, 0), Cost: int(milliseconds), Raise: true}})
@@ -150,23 +149,23 @@ func gaveUp(ctx context.Context) error {
 	return fmt.Errorf("core: the wait was given up: %w", context.Cause(ctx))
 }
 
-// waiting is what somebody waits for, and until when.
+// waiting is a wait with its options.
 type waiting struct {
 	request waitRequest
 	until   time.Time // zero: for ever
-	tries   bool      // they do not wait
+	tries   bool      // it does not wait
 }
 
-// waitRequest is what somebody who waits asks.
+// waitRequest is a waiter's request.
 type waitRequest struct {
 	key   string
 	limit Limit
 	cost  int
-	heeds bool  // what others have said of the key: see WithHoldBack
-	cause error // of being too late: whose time that is
+	heeds bool  // see WithHoldBack
+	cause error // of a LimitedError: that of the context's deadline, or nil
 }
 
-// queueKey tells a queue of those who wait from others.
+// queueKey identifies a queue of waiters.
 type queueKey struct {
 	key   string
 	limit *exact.Spec // its identity
@@ -175,7 +174,7 @@ type queueKey struct {
 
 func (q *waitRequest) queueKey() queueKey { return queueKey{q.key, q.limit.spec.Identity(), q.heeds} }
 
-// checks returns the checks of one who waits: the limit, and perhaps that which holds back.
+// checks returns the checks of a waiter: that of the limit, and perhaps that of heldBack.
 func (q *waitRequest) checks() []Check {
 	checks := []Check{checkOf(q.key, q.limit, q.cost)}
 	if q.heeds {
@@ -184,7 +183,7 @@ func (q *waitRequest) checks() []Check {
 	return checks
 }
 
-// waitersOf returns the queues of those who wait for a limiter.
+// waitersOf returns the queues of a limiter.
 func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, Decision] {
 	return queue.New(queue.Config[queueKey, waitRequest, *Reservation, Decision]{
 		Ask:      l.askForWaiters,
@@ -205,10 +204,10 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, De
 	})
 }
 
-// mostTogether is how many are asked for in one call at most.
+// mostTogether is how many waiters share a call to the store at most.
 const mostTogether = 1000
 
-// askForWaiters asks for some who wait, in their order.
+// askForWaiters makes the requests of some waiters, in their order.
 func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a queue.Answer[*Reservation, Decision]) {
 	defer func() { // a store of your own may panic; the queue goes on
 		if cause := recover(); cause != nil {
@@ -241,8 +240,8 @@ func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a 
 	return a
 }
 
-// reserveInOrder asks calls, which differ in the cost of their first check, until one is denied. It
-// returns what was granted, and the denial if there is one. A store may answer fewer than it is asked.
+// reserveInOrder makes calls, which differ in the cost of their first check, until one is denied. It
+// returns what was granted, and the denial if there is one. A store may answer only the first calls.
 func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted []*Reservation, denied []Decision, err error) {
 	reservations, asked := make([]*Reservation, len(calls)), make([]Call, len(calls))
 	for i, checks := range calls {
@@ -264,7 +263,8 @@ func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted 
 	return reservations[:answered], nil, nil
 }
 
-// deny returns the error of who is granted nothing before an instant, or a turn that comes too late.
+// deny returns the error of a waiter that cannot be admitted before an instant, or whose turn comes too
+// late.
 func (q *waitRequest) deny(latest Decision, at time.Time, late **Reservation) error {
 	if late != nil {
 		return &LimitedError{Decision: (*late).decisions[0], cause: q.cause}

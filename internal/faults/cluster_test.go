@@ -120,7 +120,7 @@ func TestSlotsMove(t *testing.T) {
 
 // A question about two limits of a key, of which one has moved to another node and the
 // other has not, fails without a charge, until both have.
-func TestQuestionAboutAKeyThatIsHalfMoved(t *testing.T) {
+func TestCallAboutAKeyThatIsHalfMoved(t *testing.T) {
 	t.Parallel()
 	s := newClusterSite(t, redistest.StartCluster(t))
 	limiter := s.limiter(t, core.WithBudget(patient), core.WithBreaker(0, 0))

@@ -26,7 +26,8 @@ func TestTableNamesTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	sources := map[string]source{
-		"": read(t, "."), "core": read(t, "../../core"), "batch": read(t, "../../core/internal/batch"), "dial": read(t, "../dial"),
+		"": read(t, "."), "core": read(t, "../../core"), "batch": read(t, "../../core/internal/batch"),
+		"redisstore": read(t, "../../core/internal/redisstore"), "script": read(t, "../../core/internal/script"), "dial": read(t, "../dial"),
 		"guard": read(t, "../../guard"), "outbound": read(t, "../../outbound"), "adapter suite": read(t, "../adaptertest"),
 	}
 	rows := 0
