@@ -188,9 +188,9 @@ func TestOutOfMemoryConcernsOnlyCharges(t *testing.T) {
 func TestCallersWhoLeaveAtRandom(t *testing.T) {
 	client := redistest.Shared(t).Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.MaxRetries = true, -1 })
 	seeds := repeatable.Random(t)
-	for _, flights := range []int{1, 2} {
+	for _, inFlight := range []int{1, 2} {
 		prefix := core.WithPrefix(redistest.Prefix(t))
-		store := core.NewRedis(client, prefix, core.WithBudget(patient), core.WithInFlight(flights))
+		store := core.NewRedis(client, prefix, core.WithBudget(patient), core.WithInFlight(inFlight))
 		limiter := core.New(store)
 		const callers, turns, capacity = 32, 40, 1_000_000
 		var admitted, lost [8]atomic.Int64 // by key

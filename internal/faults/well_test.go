@@ -107,7 +107,7 @@ func TestCrowdAtADistantServer(t *testing.T) {
 }
 
 // When the connections to a distant server break, they are opened again, beside the calls: those
-// wait for it. Only what was under way is lost.
+// wait for it. Only what was in flight is lost.
 func TestDistantServerComesBack(t *testing.T) {
 	t.Parallel()
 	const callers = 12
@@ -134,7 +134,7 @@ func TestDistantServerComesBack(t *testing.T) {
 	}
 	group.Wait()
 	if v.allowed.Load() != 10 || v.failed.Load() > callers {
-		t.Errorf("%d allowed, want 10; %d failed, want at most what was under way: %v", v.allowed.Load(), v.failed.Load(), v.err)
+		t.Errorf("%d allowed, want 10; %d failed, want at most what was in flight: %v", v.allowed.Load(), v.failed.Load(), v.err)
 	}
 	if err := v.ask(t.Context(), far.limiter, "key", limit); err != nil {
 		t.Errorf("in the end: %v", err)

@@ -118,7 +118,7 @@ func PerhapsDone(failures ...error) error {
 	return errors.Join(own...)
 }
 
-// Unanswered is the error of a call of which a store has answered a part.
+// Unanswered is the error of a call of which a store has answered only a part.
 type Unanswered struct {
 	Checks []int // those without an answer, by their places in the call
 	Err    error
@@ -144,8 +144,8 @@ func (e *PartlySettled) Error() string { return e.Err.Error() }
 // Unwrap returns why they were not.
 func (e *PartlySettled) Unwrap() error { return e.Err }
 
-// Part returns the error of n of the corrections, from a first one on: nil if the error of the
-// others says nothing about them.
+// Part returns the error of n of the corrections, from a first one on, or nil if the error is only
+// about others.
 func (e *PartlySettled) Part(first, n int) error {
 	var undone []int
 	for _, place := range e.NotDone {

@@ -9,8 +9,8 @@ import (
 // quiet is for how long a warning is not repeated.
 const quiet = 10 * time.Second
 
-// Warning is one that there may be reason for with every question while something is
-// wrong. It is logged at first, and then once in a while. The zero value is ready to use.
+// Warning is a warning that every call may have reason for while something is wrong. It is
+// logged at first, and then once in a while. The zero value is ready to use.
 type Warning struct {
 	next     atomic.Int64 // when it may be logged again, in Unix nanoseconds
 	unlogged atomic.Int64 // how often it was not since it was last
