@@ -229,7 +229,7 @@ func (c *Check) granted(times int) int {
 	return times
 }
 
-// costOf returns the sum of a check's costs over the first times.
+// Events returns the sum of the check's costs over the first times.
 func (c *Check) Events(times int) (events int) {
 	if c.Costs == nil {
 		return times * c.Cost

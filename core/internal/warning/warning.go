@@ -1,3 +1,4 @@
+// Package warning logs a warning once in a while, however often there is reason for it.
 package warning
 
 import (
@@ -16,6 +17,7 @@ type Warning struct {
 	unlogged atomic.Int64 // how often it was not since it was last
 }
 
+// Log logs the warning, unless it was logged a short while ago.
 func (w *Warning) Log(logger *slog.Logger, message string, attributes ...any) {
 	now, next := time.Now().UnixNano(), w.next.Load()
 	if now < next || !w.next.CompareAndSwap(next, now+int64(quiet)) {
