@@ -26,7 +26,7 @@ func ownInRedis() []contender {
 	}
 }
 
-// ownForDenials are the contenders that are asked about one key that is refused.
+// ownForDenials are the contenders that are asked about one key that is denied.
 func ownForDenials() []contender {
 	return []contender{
 		own(leakyName, leaky, onRedis),
@@ -69,7 +69,7 @@ func ownNote(name string) string {
 	case memoryName:
 		return "One process only. Keeps at most 1,048,576 keys."
 	}
-	return "Exact, in whole numbers; several limits in one question, all or none."
+	return "Exact, in whole numbers; several limits in one call, all or none."
 }
 
 // ownLimiter returns a limiter that ends with the setup.

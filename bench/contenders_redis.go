@@ -67,7 +67,7 @@ func ululeWindow() contender {
 	return contender{
 		name:      "ulule/limiter",
 		algorithm: "fixed window",
-		note:      "Fixed window only, up to twice the limit across a boundary; one limit a call; refused requests are written, too.",
+		note:      "Fixed window only, up to twice the limit across a boundary; one limit a call; denied requests are written, too.",
 		open: func(s *setup, q quota) (Ask, error) {
 			store, err := ululeredis.NewStoreWithOptions(s.client(), limiter.StoreOptions{Prefix: "ulule"})
 			return ululeAsk(store, q), err

@@ -33,14 +33,14 @@ func highlights(comparisons []comparison) []highlight {
 			add("p50 of 256 paced callers, × redis_rate", versus(p50, leakyName, redisRateName))
 			add("p99 of 256 paced callers, × redis_rate", versus(p99, leakyName, redisRateName))
 		case "three-limits-1":
-			add("Three limits in one question, 1 goroutine: wall time × one limit", versus(secondsEach, threeAtOnceName, leakyName))
+			add("Three limits in one call, 1 goroutine: wall time × one limit", versus(secondsEach, threeAtOnceName, leakyName))
 		case "three-limits-128":
-			add("Three limits in one question, 128 goroutines: requests a second × three redis_rate calls",
+			add("Three limits in one call, 128 goroutines: requests a second × three redis_rate calls",
 				versus(perSecond, threeAtOnceName, threeRedisRateName))
 		case "denied-key-1":
 			for _, e := range c.entries {
 				if e.own {
-					add("A refusal on one hammered key, "+e.name, fmt.Sprintf("%s, %s allocations, %s Redis reads",
+					add("A denial on one hammered key, "+e.name, fmt.Sprintf("%s, %s allocations, %s Redis reads",
 						showTime(of(e.name, secondsEach).median), showCount(of(e.name, allocationsEach).median), showCount(of(e.name, redisReadsEach).median)))
 				}
 			}

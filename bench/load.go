@@ -17,7 +17,7 @@ type tally struct {
 	errors   int
 	elapsed  time.Duration
 
-	// Where latency is the question, the times of the answers, errors included.
+	// Where latency is measured, the times of the answers, errors included.
 	times    []time.Duration
 	p50, p99 time.Duration
 }
@@ -50,7 +50,7 @@ func (t *tally) settle() {
 // load is how a contender is asked.
 type load func(ctx context.Context, ask Ask) tally
 
-// closedLoop has goroutines that ask about random names, one question after the
+// closedLoop has goroutines that ask about random names, one call after the
 // other without a pause, for as long as the duration, and once at least.
 func closedLoop(goroutines int, duration time.Duration, names []string) load {
 	return func(ctx context.Context, ask Ask) tally {
@@ -69,7 +69,7 @@ func closedLoop(goroutines int, duration time.Duration, names []string) load {
 }
 
 // paced has goroutines that pause for up to the longest pause, evenly distributed,
-// before each question, and time the answers. Each asks once at least.
+// before each call, and time the answers. Each asks once at least.
 func paced(goroutines int, longest, duration time.Duration, names []string) load {
 	return func(ctx context.Context, ask Ask) tally {
 		var over atomic.Bool

@@ -35,8 +35,8 @@ type httpPlan struct {
 
 // httpTally is what a generator has counted.
 type httpTally struct {
-	Admitted, Refused, Errors int
-	Elapsed, P50, P99         time.Duration
+	Admitted, Denied, Errors int
+	Elapsed, P50, P99        time.Duration
 }
 
 // generate has a process of its own carry out a plan.
@@ -61,7 +61,7 @@ func generate(ctx context.Context, plan httpPlan) (tally, error) {
 		return tally{}, fmt.Errorf("bench: what the HTTP load says: %w", err)
 	}
 	return tally{
-		checks: counted.Admitted + counted.Refused, admitted: counted.Admitted, errors: counted.Errors,
+		checks: counted.Admitted + counted.Denied, admitted: counted.Admitted, errors: counted.Errors,
 		elapsed: counted.Elapsed, p50: counted.P50, p99: counted.P99,
 	}, nil
 }
@@ -96,7 +96,7 @@ func (p httpPlan) carryOut() httpTally {
 	counted := p.ask(clients, p.Duration)
 	counted.settle()
 	return httpTally{
-		Admitted: counted.admitted, Refused: counted.checks - counted.admitted, Errors: counted.errors,
+		Admitted: counted.admitted, Denied: counted.checks - counted.admitted, Errors: counted.errors,
 		Elapsed: counted.elapsed, P50: counted.p50, P99: counted.p99,
 	}
 }

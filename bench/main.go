@@ -99,7 +99,7 @@ func run(ctx context.Context, p profile, chosen *regexp.Regexp, progress io.Writ
 		_, _ = fmt.Fprintf(progress, "%5.0fs  "+format+"\n", append([]any{time.Since(started).Seconds()}, arguments...)...)
 	}}
 	contenders := slices.Concat(inRedis(), inMemory())
-	b.report("every contender admits, then refuses")
+	b.report("every contender admits, then denies")
 	for _, c := range contenders {
 		if c.name == floorName {
 			continue // it decides nothing

@@ -16,7 +16,7 @@ type entry struct {
 	setup   *setup
 	ask     Ask
 	samples []sample
-	bytes   float64 // per key, where that is the question
+	bytes   float64 // per key, where that is measured
 }
 
 // open opens contenders under a quota. What it returns has to be closed, also
@@ -95,7 +95,7 @@ func (t turns) one(ctx context.Context, m meter, e *entry, round int) (sample, e
 		}
 		unanswered += measured.errors
 	}
-	return sample{}, fmt.Errorf("none of %d questions was answered", unanswered)
+	return sample{}, fmt.Errorf("none of %d calls was answered", unanswered)
 }
 
 // samplesOf returns the samples of the entry with a name, or nil.

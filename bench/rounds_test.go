@@ -49,7 +49,7 @@ func TestARoundWithoutAnAnswerIsAnError(t *testing.T) {
 	err := turns{rounds: 1, run: func(context.Context, *entry, int, time.Duration) (tally, error) {
 		return tally{errors: 3}, nil
 	}}.take(t.Context(), m, []*entry{{contender: contender{name: "mute"}}})
-	if err == nil || !strings.Contains(err.Error(), "round 1 of mute: none of 9 questions was answered") {
+	if err == nil || !strings.Contains(err.Error(), "round 1 of mute: none of 9 calls was answered") {
 		t.Errorf("take = %v", err)
 	}
 }

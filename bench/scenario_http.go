@@ -81,7 +81,7 @@ func (b *bench) verifyService(ctx context.Context, v service) (err error) {
 	if err != nil {
 		return fmt.Errorf("bench: opening %s: %w", v.name(), err)
 	}
-	return admitsThenRefuses(v.name(), func() (bool, error) {
+	return admitsThenDenies(v.name(), func() (bool, error) {
 		response := httptest.NewRecorder()
 		handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/", nil))
 		switch response.Code {

@@ -11,7 +11,7 @@ import (
 // millionKeys shows what new keys cost, and a server that is full of keys.
 func (b *bench) millionKeys(ctx context.Context) ([]comparison, error) {
 	const goroutines = 128
-	// Few of them, since a million questions take each of them half a minute.
+	// Few of them, since a million calls take each of them half a minute.
 	contenders := []contender{own(leakyName, leaky, onRedis), own(gcraName, gcra, onRedis), redisRate(), ululeWindow()}
 	b.report("the size of a key")
 	sizes, err := b.sizes(ctx, contenders)
@@ -48,7 +48,7 @@ func (b *bench) millionKeys(ctx context.Context) ([]comparison, error) {
 		{
 			slug:  "new-keys",
 			title: fmt.Sprintf("%s new keys, %d goroutines", many, goroutines),
-			text: "Every question makes a key that did not exist. The size is what `MEMORY USAGE` says of it, the name included; " +
+			text: "Every call makes a key that did not exist. The size is what `MEMORY USAGE` says of it, the name included; " +
 				"all contenders were given the same name.",
 			entries: created,
 			columns: append([]column{{"size of a key", func(e *entry, _ []*entry) string { return showBytes(e.bytes) }}}, columns...),

@@ -47,7 +47,7 @@ func (b *bench) memory(ctx context.Context) ([]comparison, error) {
 		comparisons = append(comparisons, comparison{
 			slug:  fmt.Sprintf("memory-%d", goroutines),
 			title: "In memory, " + callers(goroutines),
-			text: fmt.Sprintf("No Redis: state inside the process, %s keys, nothing refused. \"Each\" is wall time over checks, "+
+			text: fmt.Sprintf("No Redis: state inside the process, %s keys, nothing denied. \"Each\" is wall time over checks, "+
 				"so that several cores can make it less than the CPU that a check takes.", showRate(float64(b.names))),
 			entries: entries,
 			columns: columns,
@@ -75,7 +75,7 @@ func (b *bench) memoryOfMany(ctx context.Context) (comparison, error) {
 	return comparison{
 		slug:  "memory-new-keys",
 		title: fmt.Sprintf("In memory, %s new keys, %s", showRate(float64(b.million)), callers(runtime.GOMAXPROCS(0))),
-		text: "Every question makes a key that did not exist. The size is the growth of the heap, shared out; " +
+		text: "Every call makes a key that did not exist. The size is the growth of the heap, shared out; " +
 			"the names are shared by all contenders and not in it, unless a contender copies them.",
 		entries: entries,
 		columns: []column{

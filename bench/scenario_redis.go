@@ -31,7 +31,7 @@ func (b *bench) closedLoops(ctx context.Context) ([]comparison, error) {
 			slug:  fmt.Sprintf("closed-loop-%d", goroutines),
 			title: "Closed loop, " + callers(goroutines),
 			text: fmt.Sprintf("Each goroutine asks about one of %s keys, at random, and asks again as soon as it has the answer. "+
-				"Nothing is refused.", showRate(float64(b.names))),
+				"Nothing is denied.", showRate(float64(b.names))),
 			entries: entries,
 			columns: checkColumns(),
 			plots:   []plotted{{fmt.Sprintf("closed-loop-%d", goroutines), "checks per second", perSecond, floorName}},
@@ -53,8 +53,8 @@ func (b *bench) pacedCallers(ctx context.Context) ([]comparison, error) {
 	return []comparison{{
 		slug:  "paced",
 		title: fmt.Sprintf("Latency of %d paced callers", callers),
-		text: fmt.Sprintf("Each caller pauses for 0 to %v before each question, as the requests of a busy server do. "+
-			"Times are those of the callers, from the question to the answer.", longest),
+		text: fmt.Sprintf("Each caller pauses for 0 to %v before each call, as the requests of a busy server do. "+
+			"Times are those of the callers, from the call to the answer.", longest),
 		entries: entries,
 		columns: append([]column{
 			figure("p50", p50, showTime),
@@ -83,7 +83,7 @@ func (b *bench) threeLimits(ctx context.Context) ([]comparison, error) {
 			slug:  fmt.Sprintf("three-limits-%d", goroutines),
 			title: "Three limits for one request, " + callers(goroutines),
 			text: "A limit a second, a minute and an hour for the same key. Only the first two rows charge all or none; three calls " +
-				"leave the first charged when the second refuses. The first row is one limit, to compare with.",
+				"leave the first charged when the second denies. The first row is one limit, to compare with.",
 			entries: entries,
 			columns: append([]column{
 				figure("requests/s", perSecond, showRate),
@@ -137,7 +137,7 @@ func (b *bench) deniedKey(ctx context.Context) ([]comparison, error) {
 				"whose least is one a second.",
 			entries: entries,
 			columns: append([]column{figure("each", secondsEach, showTime)}, checkColumns()...),
-			plots:   []plotted{{fmt.Sprintf("denied-key-%d", goroutines), "refusals per second", perSecond, floorName}},
+			plots:   []plotted{{fmt.Sprintf("denied-key-%d", goroutines), "denials per second", perSecond, floorName}},
 		})
 	}
 	return comparisons, nil

@@ -39,11 +39,11 @@ func scenarios() []scenario {
 
 // The quotas of the scenarios. All are given to every contender as they are.
 var (
-	// roomy refuses none of the questions about one of many names.
+	// roomy denies none of the calls about one of many names.
 	roomy = quota{6_000, time.Minute}
-	// roomiest refuses none of the questions about a single name.
+	// roomiest denies none of the calls about a single name.
 	roomiest = quota{60_000_000, time.Minute}
-	// single refuses everything but the first.
+	// single denies everything but the first.
 	single = quota{1, time.Hour}
 	// lasting leaves keys that outlive the run.
 	lasting = quota{10, time.Hour}

@@ -117,7 +117,7 @@ func remoteHost(r *http.Request) (string, error) {
 }
 
 // redisRateGate is what redis_rate's users write around it: ask, tell the client,
-// refuse.
+// deny.
 func redisRateGate(s *setup, q quota) func(http.ResponseWriter, *http.Request) (passed bool) {
 	limiter := redis_rate.NewLimiter(s.client())
 	limit := redis_rate.Limit{Rate: q.n, Burst: q.n, Period: q.per}

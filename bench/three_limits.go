@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	threeAtOnceName    = leakyName + ", three in one question"
+	threeAtOnceName    = leakyName + ", three in one call"
 	threeRedisRateName = redisRateName + ", three calls"
 )
 
 // threeQuotas are three limits that a request meets: a second's, a minute's and an
-// hour's. None of them refuses what is asked here.
+// hour's. None of them denies what is asked here.
 func threeQuotas() [3]quota {
 	return [3]quota{{1000, time.Second}, {60_000, time.Minute}, {3_600_000, time.Hour}}
 }
@@ -52,7 +52,7 @@ func threeLimits() []contender {
 	}
 }
 
-// threeCalls asks a contender three times, until it refuses. What the first limits
+// threeCalls asks a contender three times, until it denies. What the first limits
 // have charged then stays charged.
 func threeCalls(c contender) contender {
 	open := c.open

@@ -7,14 +7,14 @@ import (
 )
 
 // patience is how often a contender is tried that gives no answer: the first
-// question opens a connection, which a busy machine may not do in time.
+// call opens a connection, which a busy machine may not do in time.
 const patience = 3
 
 // strict is the quota that every contender has to enforce before it is measured.
 func strict() quota { return quota{5, time.Minute} }
 
-// verify asks a contender until it refuses: it has to admit what the quota says,
-// and refuse before twice as much has passed, which leaves room for a window or a
+// verify asks a contender until it denies: it has to admit what the quota says,
+// and deny before twice as much has passed, which leaves room for a window or a
 // whole second that ends in between.
 func verify(ctx context.Context, address string, c contender) (err error) {
 	s := &setup{address: address}
@@ -28,23 +28,23 @@ func verify(ctx context.Context, address string, c contender) (err error) {
 		return fmt.Errorf("bench: opening %s: %w", c.name, err)
 	}
 	for _, key := range namesOf("verified:", patience) {
-		if err = admitsThenRefuses(c.name, func() (bool, error) { return ask(ctx, key) }); err == nil {
+		if err = admitsThenDenies(c.name, func() (bool, error) { return ask(ctx, key) }); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-// admitsThenRefuses is the law of verify.
-func admitsThenRefuses(name string, ask func() (bool, error)) error {
+// admitsThenDenies is the law of verify.
+func admitsThenDenies(name string, ask func() (bool, error)) error {
 	n := strict().n
 	for i := range 2*n + 1 {
 		admitted, err := ask()
 		if err != nil {
-			return fmt.Errorf("bench: %s: question %d: %w", name, i+1, err)
+			return fmt.Errorf("bench: %s: call %d: %w", name, i+1, err)
 		}
 		if !admitted && i < n {
-			return fmt.Errorf("bench: %s refused question %d of a quota of %d", name, i+1, n)
+			return fmt.Errorf("bench: %s denied call %d of a quota of %d", name, i+1, n)
 		}
 		if !admitted {
 			return nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAContenderHasToAdmitAndThenRefuse(t *testing.T) {
+func TestAContenderHasToAdmitAndThenDeny(t *testing.T) {
 	for name, c := range map[string]struct {
 		admits int
 		err    error
@@ -14,13 +14,13 @@ func TestAContenderHasToAdmitAndThenRefuse(t *testing.T) {
 	}{
 		"exact":     {admits: 5},
 		"a window":  {admits: 10},
-		"too soon":  {admits: 4, want: "refused question 5 of a quota of 5"},
+		"too soon":  {admits: 4, want: "denied call 5 of a quota of 5"},
 		"never":     {admits: 100, want: "admitted 11 of a quota of 5"},
-		"no answer": {err: errors.New("gone"), want: "question 1: gone"},
+		"no answer": {err: errors.New("gone"), want: "call 1: gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			err := admitsThenRefuses("it", func() (bool, error) {
+			err := admitsThenDenies("it", func() (bool, error) {
 				asked++
 				return asked <= c.admits, c.err
 			})

@@ -34,7 +34,7 @@ func TestDocumentedUsers(t *testing.T) {
 	}
 }
 
-// wantNothingRefused fails if a server has refused a command to anybody, in the
+// wantNothingRefused fails if a server has refused a command to any user, in the
 // background or where only a log would tell.
 func wantNothingRefused(t *testing.T, client *redis.Client) {
 	t.Helper()
@@ -81,15 +81,15 @@ func objectOf(entry any) string {
 // allowedPrefix returns a prefix of keys that the users may touch.
 func allowedPrefix() core.RedisOption { return core.WithPrefix("ratelimit:" + rand.Text()) }
 
-// conforming uses everything as whoever a client is, and fails if a server refuses anything. The laws
+// conforming uses everything with a client, and fails if a server refuses its user anything. The laws
 // send no other commands: see TestScriptsCallWhatTheUsersMay.
 func conforming(t *testing.T, client redis.UniversalClient, servers ...*redistest.Server) {
 	t.Helper()
 	if err := useEverything(t.Context(), client); err != nil {
 		t.Error(err)
 	}
-	if left := leftAfterRefusal(t, client); left != 3 {
-		t.Errorf("%d of 3 are left after a question that another key refused, want 3", left)
+	if left := leftAfterDenial(t, client); left != 3 {
+		t.Errorf("%d of 3 are left after a call that another key denied, want 3", left)
 	}
 	for _, server := range servers {
 		wantNothingRefused(t, server.Client(t))
@@ -129,7 +129,7 @@ func useEverything(ctx context.Context, client redis.UniversalClient) error {
 	clocked := core.New(core.NewRedis(client, prefix, core.WithBudget(patient), core.WithClock(func() time.Time { return now })))
 	failures := []error{core.New(core.NewRedis(client, prefix, core.WithBudget(patient))).Ping(ctx)}
 	for name, limit := range hourly {
-		for range 2 { // the second question finds what the first has left, in part expired
+		for range 2 { // the second call finds what the first has left, in part expired
 			_, err := clocked.Allow(ctx, name, limit(3))
 			failures = append(failures, err)
 			now = now.Add(59 * time.Minute)
@@ -209,8 +209,8 @@ func TestLeastPrivilegeInCluster(t *testing.T) {
 	})
 
 	t.Run("needs lrem", func(t *testing.T) {
-		if got := leftAfterRefusal(t, as("lrem")); got != 2 {
-			t.Errorf("%d of 3 are left after a question that another server refused, want 2", got)
+		if got := leftAfterDenial(t, as("lrem")); got != 2 {
+			t.Errorf("%d of 3 are left after a call that another server denied, want 2", got)
 		}
 	})
 
@@ -260,9 +260,9 @@ func rejected(t *testing.T, server *redistest.Server, command string) int {
 	return 0
 }
 
-// leftAfterRefusal asks about two keys on different servers, one of which refuses, and
+// leftAfterDenial asks about two keys on different servers, one of which denies, and
 // returns what is left of 3 under the other.
-func leftAfterRefusal(t *testing.T, client redis.UniversalClient) int {
+func leftAfterDenial(t *testing.T, client redis.UniversalClient) int {
 	t.Helper()
 	limiter := core.New(core.NewRedis(client, allowedPrefix(), core.WithBudget(patient)))
 	log, one := core.SlidingLog(3, time.Hour), core.GCRA(1, core.PerHour(1))
@@ -274,7 +274,7 @@ func leftAfterRefusal(t *testing.T, client redis.UniversalClient) int {
 		}
 		decisions, err := limiter.AllowAll(t.Context(), core.Check{Key: key, Limit: log, Cost: 1}, core.Check{Key: full, Limit: one, Cost: 1})
 		if err != nil || decisions[1].Allowed {
-			t.Fatalf("%+v, %v, want a refusal", decisions, err)
+			t.Fatalf("%+v, %v, want a denial", decisions, err)
 		}
 		d, err := limiter.AllowN(t.Context(), key, log, 0)
 		if err != nil {
@@ -324,8 +324,8 @@ func TestLeastPrivilegeInRing(t *testing.T) {
 	conforming(t, as("limiter"), servers["a"], servers["b"])
 
 	t.Run("needs lrem", func(t *testing.T) {
-		if got := leftAfterRefusal(t, as("lrem")); got != 2 {
-			t.Errorf("%d of 3 are left after a question that another server refused, want 2", got)
+		if got := leftAfterDenial(t, as("lrem")); got != 2 {
+			t.Errorf("%d of 3 are left after a call that another server denied, want 2", got)
 		}
 	})
 
@@ -350,7 +350,7 @@ func TestLeastPrivilegeOfSentinels(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
-	// ask has a client that starts as some user of the sentinels ask a question.
+	// ask makes a call with a client that starts as some user of the sentinels.
 	ask := func(t *testing.T, user string) error {
 		if err := admin.Do(ctx, "acl", "log", "reset").Err(); err != nil {
 			t.Fatal(err)

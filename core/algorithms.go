@@ -8,7 +8,7 @@ import (
 
 // Leaky returns a leaky bucket that polices: a meter that holds capacity events
 // and drains at the given rate. A request that would make it overflow is
-// refused, and leaves it as it was.
+// denied, and leaves it as it was.
 //
 // Capacity requests pass at once when the bucket is empty, then as many as drain.
 // This is "the leaky bucket as a meter" of Jonathan S. Turner, New directions in
@@ -21,12 +21,11 @@ import (
 func Leaky(capacity int, drain Rate) Limit { return newLimit(exact.Leaky, capacity, drain) }
 
 // Shaping returns a leaky bucket that shapes: a queue of capacity requests, the
-// one in service included, that is served at the given rate. An admitted request
-// is told in [Decision.Delay] how long to wait for its turn, so that requests
-// leave at an even pace however they come; one that finds the queue full is
-// refused.
+// one in service included, that is served at the given rate. [Decision.Delay] says
+// how long an admitted request waits for its turn, so that requests leave at an
+// even pace however they come. A request that finds the queue full is denied.
 //
-// The verdict returns at once: it is the caller who waits. A request of n units
+// The Decision comes at once: it is the caller that waits. A request of n units
 // takes n turns, and its Delay is that of the first. This is "the leaky bucket as
 // a queue" of Andrew S. Tanenbaum, Computer Networks.
 //
@@ -35,12 +34,11 @@ func Shaping(capacity int, drain Rate) Limit { return newLimit(exact.Shaping, ca
 
 // TokenBucket returns a bucket that holds capacity tokens, starts full and is
 // refilled at the given rate. Each unit of cost takes a token; a request that
-// does not find enough of them is refused and takes none.
+// does not find enough of them is denied and takes none.
 //
-// It admits exactly what [Leaky] admits, seen from the other side: the tokens
-// that are there are the room that is left. In Redis the tokens and the instant
-// of the last refill are kept. See ATM Forum and IETF usage, for example
-// RFC 2697, section 3.
+// It admits exactly what [Leaky] admits, seen from the other side: the tokens in
+// the bucket are the room that is left. Redis keeps the tokens and the instant of
+// the last refill. See ATM Forum and IETF usage, for example RFC 2697, section 3.
 //
 //	TokenBucket(100, PerMinute(20)) // 100 at once, then one every 3 seconds
 func TokenBucket(capacity int, refill Rate) Limit {
@@ -51,18 +49,18 @@ func TokenBucket(capacity int, refill Rate) Limit {
 // requests are expected at the given rate, each moves the theoretical arrival
 // time of the next one, and up to burst of them may come ahead of it.
 //
-// It admits exactly what [Leaky] admits, and keeps a single instant, so it is the
-// smallest state in Redis: a string. When the server's clock steps back, the
-// step counts as used, up to the burst, since an instant alone does not tell when
-// it was written. See ITU-T I.371 and the ATM Forum's Traffic Management
-// Specification 4.0, section 4.4.2.
+// It admits exactly what [Leaky] admits, and keeps a single instant, which is the
+// smallest state in Redis: a string. When the server's clock steps back, the step
+// counts as used, up to the burst, since an instant alone does not tell when it was
+// written. See ITU-T I.371 and the ATM Forum's Traffic Management Specification 4.0,
+// section 4.4.2.
 //
 //	GCRA(10, PerSecond(5)) // 10 at once, then one every 200 ms
 func GCRA(burst int, rate Rate) Limit { return newLimit(exact.GCRA, burst, rate) }
 
-// FixedWindow returns a limit of n events per window. A window opens with the
-// first event that a key is admitted, not on the round minute, and closes after
-// its length; then the count starts anew.
+// FixedWindow returns a limit of n events per window. A window opens with the first
+// admitted event of a key, not on the round minute, and closes after its length. Then
+// the count starts anew.
 //
 // It is the cheapest limit and the easiest to explain, and it lets twice n pass
 // within one window's length: n at the end of one window and n at the start of
@@ -74,20 +72,20 @@ func FixedWindow(n int, window time.Duration) Limit {
 }
 
 // SlidingWindow returns a limit of n events in about any window of the given
-// length, kept with two counters: the events of the current window, and those of
-// the one before it, weighted by how much of that the sliding window still
-// covers. Windows are aligned to 1970 on the store's clock.
+// length. It keeps two counters: the events of the current window, and the events of
+// the window before, weighted by how much of it the sliding window still covers.
+// Windows are aligned to 1970 on the store's clock.
 //
 // It takes a fraction of the memory of [SlidingLog] and smooths out the double
-// burst of [FixedWindow]. It is an estimate in that the previous window's events
-// are taken to have come evenly; the weighted part is not rounded. A window is a
-// whole number of milliseconds, or of microseconds where n windows' worth of them
+// burst of [FixedWindow]. It is an estimate, since it assumes that the previous
+// window's events came evenly; the weighted part is not rounded. A window is a
+// whole number of milliseconds, or of microseconds if n windows' worth of them
 // stays below 2^53.
 //
-// When the capacity of a named limit is made smaller, what has been used fills it at most: the
-// count of the previous window may be more than the capacity, as long as its weighted part is not.
-// When the window is made longer, refusals count on in the
-// former one until the next admission, so that their RetryAfter is an estimate.
+// When the capacity of a named limit is made smaller, what has been used fills it at
+// most: the count of the previous window may exceed the capacity, as long as its
+// weighted part does not. When the window is made longer, the former one counts on
+// until the next admission, so that the RetryAfter of a denial is an estimate.
 //
 //	SlidingWindow(1000, time.Hour)
 func SlidingWindow(n int, window time.Duration) Limit {
@@ -98,18 +96,18 @@ func SlidingWindow(n int, window time.Duration) Limit {
 // exactly: it remembers when each admitted unit passed.
 //
 // It is the only limit whose memory grows with its numbers: up to n instants for
-// each key, and never more, since refused requests are not remembered. n may be
+// each key, and never more, since denied requests are not remembered. n may be
 // at most a million. A window is a whole number of microseconds.
 //
-// When the window of a named limit is made longer, what is remembered counts on in it, and what
-// has left the shorter one may have been forgotten.
+// When the window of a named limit is made longer, the instants that it remembers
+// count on. Those that have left the shorter window may have been forgotten.
 //
 //	SlidingLog(5, 15*time.Minute) // logins
 func SlidingLog(n int, window time.Duration) Limit {
 	return newLimit(exact.SlidingLog, n, Rate{Events: n, Period: window})
 }
 
-// newLimit returns a limit. Nothing is reported here: the constructors are used in
+// newLimit returns a limit. It reports no errors, since the constructors are used in
 // package-level variables and in literals.
 func newLimit(a exact.Algorithm, capacity int, rate Rate) Limit {
 	return limitOf(exact.Params{Algorithm: a, Capacity: capacity, Events: rate.Events, Period: rate.Period})

@@ -23,26 +23,26 @@ const (
 	longestDrain = 2 * time.Second
 )
 
-// background settles reservations whose callers do not wait for it. It has a goroutine while there is
-// something to settle.
+// background settles reservations without making their callers wait. It has a goroutine while there
+// is something to settle.
 type background struct {
 	logger   func() *slog.Logger
 	lost     warning.Warning
 	mu       sync.Mutex
 	pending  []laterSettlement
 	working  bool
-	finished chan struct{} // closed when there is nothing left; nil: nobody waits for it
+	finished chan struct{} // closed when there is nothing left; nil: drain does not wait
 }
 
 // laterSettlement is a reservation that is to be settled, with what it has really cost.
 type laterSettlement struct {
 	of    *Reservation
 	costs []int
-	until time.Time // it is given up when a try fails after this
+	until time.Time // a try that fails after this is the last one
 }
 
-// cancel gives reservations back. Of several turns in a queue the last one comes first: in another
-// order, one would find that others queue behind it.
+// cancel gives reservations back, the last one first: a turn in a queue can be given back only while no
+// other has queued behind it.
 func (b *background) cancel(reservations ...*Reservation) {
 	list := make([]laterSettlement, 0, len(reservations))
 	for _, r := range slices.Backward(reservations) {
@@ -51,7 +51,7 @@ func (b *background) cancel(reservations ...*Reservation) {
 	b.settle(list...)
 }
 
-// settle settles reservations that nobody else uses any more.
+// settle settles reservations, which must not be used any more.
 func (b *background) settle(list ...laterSettlement) {
 	if len(list) == 0 {
 		return
@@ -106,8 +106,8 @@ func (b *background) take() []laterSettlement {
 	return some
 }
 
-// putBack keeps what can be tried again after an error, and returns how many of left that are.
-// Nothing can where the store is closed.
+// putBack keeps what can be retried after an error, and returns how many of left that are. If the
+// store is closed, nothing can be.
 func (b *background) putBack(left []laterSettlement, err error) int {
 	now := time.Now()
 	late := func(one laterSettlement) bool { return FailureOf(err) == Closed || now.After(one.until) }

@@ -25,7 +25,7 @@ func reservedBy(t *testing.T, l *Limiter, limit Limit, n int) []*Reservation {
 	return list
 }
 
-// A server that is away for a moment loses no settlement of a caller who does not wait for it.
+// A short outage loses no settlement in the background.
 func TestSettlementsInTheBackgroundAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &deaf{slow: &slow{Memory: NewMemory()}, refuses: 15} // for a second and a half

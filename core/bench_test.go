@@ -78,12 +78,12 @@ func BenchmarkRedis(b *testing.B) {
 			return err
 		})
 	}
-	beside("refused", func() error {
-		_, err := limiter.AllowN(b.Context(), "refused", core.Leaky(1, core.PerSecond(1)), 2)
+	beside("denied", func() error {
+		_, err := limiter.AllowN(b.Context(), "denied", core.Leaky(1, core.PerSecond(1)), 2)
 		return err
 	})
-	beside("three checks in a question", func() error {
-		_, err := limiter.AllowAll(b.Context(), threeLimits("question")...)
+	beside("three checks in a call", func() error {
+		_, err := limiter.AllowAll(b.Context(), threeLimits("call")...)
 		return err
 	})
 }
@@ -148,17 +148,17 @@ func benchmarkChecks(b *testing.B, limiter *core.Limiter) {
 			}
 		})
 	}
-	for _, question := range []struct {
+	for _, call := range []struct {
 		name   string
 		checks []core.Check
 	}{
-		{"one check in a question", threeLimits("question")[:1]},
-		{"three checks in a question", threeLimits("question")},
+		{"one check in a call", threeLimits("call")[:1]},
+		{"three checks in a call", threeLimits("call")},
 	} {
-		b.Run(question.name, func(b *testing.B) {
+		b.Run(call.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := limiter.AllowAll(b.Context(), question.checks...); err != nil {
+				if _, err := limiter.AllowAll(b.Context(), call.checks...); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -166,7 +166,7 @@ func benchmarkChecks(b *testing.B, limiter *core.Limiter) {
 	}
 }
 
-// BenchmarkDenialCache shows what it costs to refuse a client that hammers one key.
+// BenchmarkDenialCache shows what it costs to deny a client that hammers one key.
 func BenchmarkDenialCache(b *testing.B) {
 	limit := core.Leaky(1, core.PerDay(1))
 	for name, store := range map[string]core.Store{

@@ -52,7 +52,7 @@ func TestCluster(t *testing.T) {
 			}
 		}
 		if calls := cluster.Calls(t, "eval") - before; calls != 0 {
-			t.Errorf("%d questions had to send the script's source", calls)
+			t.Errorf("%d calls had to send the script's source", calls)
 		}
 	})
 
@@ -67,7 +67,7 @@ func TestCluster(t *testing.T) {
 		}
 	})
 
-	t.Run("charges no question twice when a connection breaks", func(t *testing.T) {
+	t.Run("charges no call twice when a connection breaks", func(t *testing.T) {
 		proxies := make(map[string]*faultproxy.Proxy)
 		for _, addr := range cluster.Addrs() {
 			proxies[addr] = faultproxy.Start(t, addr)
@@ -78,8 +78,8 @@ func TestCluster(t *testing.T) {
 			}
 		}), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient), core.WithBreaker(0, 0)))
 		limit := core.TokenBucket(1000, core.PerDay(1))
-		for _, questions := range []int{1, 50} { // alone, and sharing round trips
-			key := fmt.Sprint("key-", questions)
+		for _, calls := range []int{1, 50} { // alone, and sharing round trips
+			key := fmt.Sprint("key-", calls)
 			for _, p := range proxies {
 				p.Set(faultproxy.Fault{})
 			}
@@ -90,7 +90,7 @@ func TestCluster(t *testing.T) {
 				p.Set(faultproxy.Fault{When: "evalsha", CutReplies: true})
 			}
 			var group sync.WaitGroup
-			for range questions {
+			for range calls {
 				group.Go(func() {
 					if _, err := limiter.Allow(t.Context(), key, limit); core.FailureOf(err) != core.Unreachable {
 						t.Errorf("error %v, want one of the connection", err)
@@ -105,10 +105,10 @@ func TestCluster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Fewer when the first answer of a round trip cuts it before the last question
+			// Fewer when the first answer of a round trip cuts it before the last call
 			// has passed.
-			if charged := 999 - d.Remaining; charged < 1 || charged > questions {
-				t.Errorf("%d questions were charged %d times", questions, charged)
+			if charged := 999 - d.Remaining; charged < 1 || charged > calls {
+				t.Errorf("%d calls were charged %d times", calls, charged)
 			}
 		}
 	})
@@ -121,8 +121,8 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// When a node fails, the client learns at once who has its slots by now, and not only
-// when go-redis would ask by itself, ten seconds later.
+// When a node fails, the client learns at once which node has its slots now. go-redis by
+// itself would ask ten seconds later.
 func TestClusterLearnsOfANewMaster(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// decider decides calls that are made ready: the inside of a store of this package.
+// decider is the inside of a store of this package.
 type decider interface {
 	Decide(ctx context.Context, calls []*call.Call) (answered int, err error)
 }
 
-// decideBy has calls decided, and writes the answers.
+// decideBy has the inside of a store decide calls, and writes the answers.
 func decideBy(ctx context.Context, inside decider, calls []Call) (answered int, err error) {
 	own := calls[0].ready().Alone()
 	for i := range calls[1:] {
@@ -34,7 +34,7 @@ func decideBy(ctx context.Context, inside decider, calls []Call) (answered int, 
 	return answered, err
 }
 
-// publicError returns the error that callers see for one of a store's inside.
+// publicError turns an error of a store's inside into the one that callers see.
 func publicError(err error) error {
 	if partly, ok := errors.AsType[*failure.UnansweredError](err); ok {
 		return &UnansweredError{Checks: partly.Checks, Err: partly.Err}
@@ -97,13 +97,13 @@ func (d *Decision) set(c *call.Check, limit Limit, pass, peek bool) {
 
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// charge returns what a receipt of this package's stores says.
+// charge returns the charge of a receipt by a store of this package.
 func (r Receipt) charge() exact.Charge {
 	return exact.Charge{At: r.At, Used: r.Note[0], Order: r.Note[1]}
 }
 
-// corrections returns what settlements come to. Those of one call about one state, which were charged
-// together, are one correction, and what was charged rightly is none.
+// corrections returns the corrections that settlements need. Settlements of one call about one state,
+// which were charged together, share one. A settlement at the cost that was charged needs none.
 func corrections(settlements []Settlement) []call.Correction {
 	list := make([]call.Correction, 0, len(settlements))
 	for i := range settlements {
@@ -125,7 +125,7 @@ func corrections(settlements []Settlement) []call.Correction {
 	return slices.DeleteFunc(list, func(c call.Correction) bool { return c.Events == 0 })
 }
 
-// specsOf returns the specs of limits, and those under which their shadow checks count.
+// specsOf returns the specs of limits and of their shadow checks.
 func specsOf(limits []Limit) []*exact.Spec {
 	specs := make([]*exact.Spec, 0, 2*len(limits))
 	for _, limit := range limits {

@@ -9,11 +9,11 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-// Never is the RetryAfter of a request that no wait can help, because its cost
-// exceeds the capacity of the limit.
+// Never is the RetryAfter of a check that no wait can help, because its cost exceeds
+// the capacity of the limit.
 const Never time.Duration = math.MaxInt64
 
-// Check is one question: may Cost units pass under Limit for Key?
+// Check asks: may Cost units pass under Limit for Key?
 type Check struct {
 	// Key says whose traffic it is: "ip:203.0.113.9", "user:42". It may be any
 	// non-empty string; long or unprintable ones are hashed by the store.
@@ -25,16 +25,15 @@ type Check struct {
 	Cost int
 	// Mode says what is done with the units. The default is [Charge].
 	Mode Mode
-	// Shadow makes the check a question of its own that travels with the others.
-	// It is decided and charged by its own verdict alone, in a state of its own;
-	// it neither refuses the other checks nor is spared when they are refused. If it
-	// alone cannot be answered, its Decision is Degraded and has nothing but the Limit:
-	// that is no refusal.
+	// Shadow makes the check a call of its own that travels with the others. It is
+	// decided alone and charged to a state of its own: it neither denies the other
+	// checks nor is spared when they are denied. If it alone cannot be answered, its
+	// Decision is Degraded and has nothing but the Limit: that is no denial.
 	Shadow bool
-	// Undelayed is how many units of a [Shaping] limit's queue pass without a Delay, as
-	// nginx's "delay=" says: the first of a burst and so many behind it pass at once, and
-	// the others are released at the limit's pace. The default is 0, which delays all but
-	// the first. With any other limit it is an error.
+	// Undelayed is how many units of a [Shaping] limit's queue pass without a Delay, like
+	// nginx's "delay=": the first unit of a burst and so many behind it pass at once, and
+	// the others at the limit's pace. The default is 0, which delays all but the first.
+	// With any other limit it is an error.
 	Undelayed int
 }
 
@@ -84,7 +83,7 @@ func (c *Check) spec() *exact.Spec {
 	return c.Limit.spec
 }
 
-// stateKey returns that of the state which a check is about.
+// stateKey returns the key of the check's state.
 func (c *Check) stateKey() exact.Key { return call.StateKey(c.Key, c.spec()) }
 
 // sameState reports whether two checks are answered from one state.
@@ -92,7 +91,7 @@ func sameState(a, b *Check) bool {
 	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.spec.Identity() == b.Limit.spec.Identity()
 }
 
-// checkOf returns a check for n units, of which there may be none.
+// checkOf returns a check for n units, which may be 0.
 func checkOf(key string, limit Limit, n int) Check {
 	c := Check{Key: key, Limit: limit, Cost: n}
 	if n == 0 {
@@ -103,14 +102,13 @@ func checkOf(key string, limit Limit, n int) Check {
 
 // Decision is the answer to one [Check].
 //
-// Take a leaky bucket of 10 that drains one a second, and a client that has
-// just sent 10 requests at once: the tenth Decision says Allowed, Remaining 0
-// NextAfter 1s and ResetAfter 10s. An eleventh request at the same moment is not allowed,
-// with RetryAfter 1s; had it been sent half a second later, RetryAfter would be
-// 500ms and ResetAfter 9.5s.
+// Take a leaky bucket of 10 that drains one a second, and a client that has just sent
+// 10 requests at once. The tenth Decision says Allowed, Remaining 0, NextAfter 1s and
+// ResetAfter 10s. An eleventh request at the same moment is denied with RetryAfter 1s.
+// Half a second later, RetryAfter would be 500ms and ResetAfter 9.5s.
 type Decision struct {
-	// Allowed is this check's own verdict. When several checks are asked
-	// together, the question passed if all of them are allowed.
+	// Allowed says whether this check passes. A call of several checks passes if all of
+	// them are allowed.
 	Allowed bool
 	// Degraded says that the store could not answer, and this process has decided by itself:
 	// see the Fallback mode of package guard. The numbers are those of the process's share of the
@@ -118,16 +116,15 @@ type Decision struct {
 	Degraded bool
 	// Limit is the limit that was asked.
 	Limit Limit
-	// Remaining is how many whole units are left: after the charge, if there was one, and
-	// as many as there are now if there was none, because the call was denied, was a Peek
-	// or cost nothing. NextAfter and ResetAfter are about the same instant. 0 ≤ Remaining
-	// ≤ capacity.
+	// Remaining is how many whole units are left: after the charge, or as they are now if
+	// the check was not charged, because the call was denied, was a Peek or cost nothing.
+	// NextAfter and ResetAfter are about the same instant. 0 ≤ Remaining ≤ capacity.
 	Remaining int
-	// RetryAfter is 0 if Allowed. Otherwise it is the exact wait after which the
-	// same check will pass if nobody else uses the key, or [Never].
+	// RetryAfter is 0 if Allowed. Otherwise it is the exact wait after which the same
+	// check passes if the key is not used meanwhile, or [Never].
 	RetryAfter time.Duration
-	// NextAfter is the time until Remaining grows by one if nobody uses the key.
-	// It is 0 when nothing has been used.
+	// NextAfter is the time until Remaining grows by one if the key is not used
+	// meanwhile. It is 0 when nothing has been used.
 	NextAfter time.Duration
 	// ResetAfter is the time until the key is as good as new.
 	ResetAfter time.Duration

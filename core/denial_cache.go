@@ -16,51 +16,52 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// LongestStaleness is how long a [DenialCache] repeats a denial at most before it
-// asks again: the longest time for which it does not notice that somebody else, in
-// another process, has reset a key, refunded a charge, raised a named limit, or given
-// back what a call over several keys of a cluster or ring had charged.
+// LongestStaleness is how long a [DenialCache] repeats a denial at most before it asks
+// its store again. For so long it may not notice that another process has reset a key,
+// refunded a charge, raised a named limit, or given back what a call over several keys
+// of a cluster or ring had charged.
 const LongestStaleness = 10 * time.Second
 
-// DenialCache is a [Store] that remembers what another one has denied, and repeats
-// it without asking, for as long as the answer cannot have changed. So a client that
-// hammers a key which is used up costs Redis one call in each retry period, and
-// this process a look into a map. It is made by [CacheDenials], and may be used by
-// many goroutines at once.
+// DenialCache is a [Store] around another store. It remembers that store's denials, and
+// repeats each of them for as long as the answer cannot have changed. So a client that
+// hammers a key which is used up costs Redis one call in each retry period, and this
+// process a lookup in a map. It is made by [CacheDenials], and may be used by many
+// goroutines at once.
 //
-// Nothing is denied that the store would admit: a limit only ever fills up while
-// nobody resets or refunds, so what has been denied cannot pass before its RetryAfter
-// is over, which is counted from when the call was sent. A reset or a settlement through
-// this store, a named limit with other numbers, and what a [Redis] gives back of its own
-// calls are noticed at once; what happens elsewhere, and a server that has forgotten keys or
-// whose clock has been set forward, after [LongestStaleness]. A store of your own around a
-// Redis hides from the cache what that gives back: put the cache around the Redis.
+// It denies nothing that the store would admit: without resets and refunds a limit only
+// fills up, so that a denied check cannot pass before its RetryAfter, counted from when
+// the call was sent, is over. The cache notices at once a reset or a settlement through
+// it, a named limit with other numbers, and what a [Redis] gives back of its own calls.
+// After [LongestStaleness] it notices what other processes do, and a server that has
+// lost keys or whose clock has been set forward. Put the cache directly around a Redis:
+// a store of your own between them hides what the Redis gives back.
 //
 // A check is answered from memory if it has been denied lately at the same cost, or at a
-// lower one from which the wait follows exactly. Its numbers are then those of the denial,
-// with the time that has gone by taken off; if the cost was more than 1, other processes
-// may have used what was left meanwhile, so that the next RetryAfter is longer. A call of
-// which each check is answered so does not go to the store. One that has a denied check and
-// others goes there with the others alone, which are answered and not charged; its shadow
-// checks are decided as always. Every other call goes to the store: a passing one, one that
-// asks about a key and limit twice, and one about a named sliding window, whose RetryAfter
-// may be an estimate.
+// lower cost from which the wait follows exactly. Its numbers are those of the denial,
+// less the time that has passed. If the cost was more than 1, other processes may have
+// used what was left meanwhile, so that the next RetryAfter is longer.
+//
+// A call does not go to the store if all its checks are answered from memory. If only
+// some are, the others go to the store, which answers them and charges nothing; shadow
+// checks are decided as always. All other calls go to the store: calls that may pass, that
+// have a key and limit twice, or that have a named sliding window, whose RetryAfter may be
+// an estimate.
 type DenialCache struct {
 	store    Store
 	clock    clock
 	denials  *otter.Cache[exact.Key, *denial]
 	seed     maphash.Seed
-	changes  [1024]changes // by key and limit, several of which share one
+	changes  [1024]changes // by a hash of key and limit
 	dear     atomic.Bool   // there has been a denial that left something for cheaper calls
 	repeated atomic.Int64
 	trace    Trace
 }
 
-// changes counts what makes denials worth nothing that are on their way: charges,
-// resets, what is given back, and other numbers of a named limit.
+// changes counts what makes denials in flight useless: charges, resets, refunds, and
+// other numbers of a named limit.
 type changes struct {
 	count  atomic.Int64
-	latest atomic.Uint64 // a hash of the named limit that was asked last, and of its key
+	latest atomic.Uint64 // a hash of the latest named limit with its numbers, and of its key
 }
 
 // changesOf returns the changes of the key of a check under its limit, whatever its numbers.
@@ -72,7 +73,7 @@ func (c *DenialCache) changesTo(key string, spec *exact.Spec) *changes {
 	return &c.changes[hash%uint64(len(c.changes))]
 }
 
-// denial is what is remembered of a denied check. It does not change.
+// denial is what the cache remembers of a denied check. It is immutable.
 type denial struct {
 	decision Decision
 	cost     int
@@ -81,19 +82,18 @@ type denial struct {
 	sent, received, repeatable int64
 }
 
-// CacheDenials returns a store that remembers up to size refusals of another store.
-// It talks to nobody, and starts no goroutine. A nil store or a size less than 1
-// panics.
+// CacheDenials returns a store that remembers up to size denials of another store. It
+// starts no goroutine. A nil store or a size less than 1 panics.
 //
 //	limiter := core.New(core.CacheDenials(core.NewRedis(client), 100_000))
 //
-// A refusal takes about 220 bytes.
+// A denial takes about 220 bytes.
 func CacheDenials(store Store, size int, options ...DenialCacheOption) *DenialCache {
 	if store == nil {
 		panic("core: CacheDenials needs a Store")
 	}
 	if size < 1 {
-		panic(fmt.Sprintf("core: a cache of %d refusals is less than 1", size))
+		panic(fmt.Sprintf("core: a cache of %d denials is less than 1", size))
 	}
 	c := &DenialCache{
 		store: store,
@@ -114,18 +114,18 @@ func CacheDenials(store Store, size int, options ...DenialCacheOption) *DenialCa
 }
 
 // givingStore is a store that gives back by itself what it has charged for a call that does not
-// pass, or whose caller has left. Meanwhile others may be denied what is given back.
+// pass, or whose caller has left. Until then, other calls may be denied for it.
 type givingStore interface {
-	// watchGiveBacks has a function called after each time, with what was to be given back.
+	// watchGiveBacks sets a function that is called each time, with what was to be given back.
 	watchGiveBacks(watch func(givenBack []call.Correction))
 }
 
-// Repeated returns how many questions have been answered without the store.
+// Repeated returns how many calls have been answered without the store.
 func (c *DenialCache) Repeated() int64 { return c.repeated.Load() }
 
-// Decide implements [Store]. A denial that is repeated has no receipt, since nothing was charged. What
-// is told of a call that charges nothing is not remembered: a state that could not be, after the server's
-// clock has been set back, is mended by a charge alone.
+// Decide implements [Store]. A repeated denial has no receipt, since nothing was charged. The answer to a
+// call that charges nothing is not remembered: after the server's clock has been set back, only a check
+// that is to be charged repairs the state.
 func (c *DenialCache) Decide(ctx context.Context, calls []Call) (answered int, err error) {
 	if ctx.Err() != nil {
 		return 0, failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
@@ -149,7 +149,7 @@ func (c *DenialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 		before = append(before, c.changesOf(&first.Checks[i]).count.Load())
 	}
 	answered, err = c.store.Decide(ctx, calls)
-	c.noticeNumbers(first.Checks) // again, since others may have been asked under other numbers meanwhile
+	c.noticeNumbers(first.Checks) // again, since there may have been calls with other numbers meanwhile
 	switch {
 	case err != nil: // it may have been charged
 		c.noticeCharges(first.Checks)
@@ -161,9 +161,9 @@ func (c *DenialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 	return answered, err //nolint:wrapcheck // it is the store's
 }
 
-// decideRest has the store answer the checks of a call that are not known to be denied, where
-// others are. So the call is denied, and nothing is charged but shadow checks. What the store
-// answers is not remembered, since it mends no state of what it does not charge.
+// decideRest has the store answer the checks of a call that are not known to be denied, if others
+// are. The call is denied, and only its shadow checks are charged. The answers are not remembered,
+// since the store does not repair the states of checks that it does not charge.
 func (c *DenialCache) decideRest(ctx context.Context, of *Call, denied uint64) error {
 	clear(of.Receipts)
 	of.Granted = 0
@@ -194,11 +194,11 @@ func (c *DenialCache) decideRest(ctx context.Context, of *Call, denied uint64) e
 	return nil
 }
 
-// mostRepeated is how many checks a call may have that is looked up: one for each bit of a set.
+// mostRepeated is how many checks a call that is looked up may have: one for each bit of a set.
 const mostRepeated = 64
 
-// repeat answers the checks from memory that can be. It returns the set of these, and whether they
-// are all.
+// repeat answers checks from memory, if it can. It returns the set of those that it has answered, and
+// whether it has answered all.
 func (c *DenialCache) repeat(checks []Check, decisions []Decision, now int64) (denied uint64, all bool) {
 	if len(checks) > mostRepeated {
 		return 0, false
@@ -230,8 +230,8 @@ func (c *DenialCache) repeatOne(check *Check, decision *Decision, now int64) boo
 	return ok && now >= d.sent && now < d.repeatable && d.decision.Limit == check.Limit && d.repeat(check.Units(), now, decision)
 }
 
-// met reports whether a check is about the same state as an earlier one, with which
-// its cost adds up.
+// met reports whether a check has the same state as an earlier one, so that their costs
+// add up.
 func met(checks []Check, i int) bool {
 	for j := range checks[:i] {
 		if sameState(&checks[j], &checks[i]) {
@@ -241,7 +241,7 @@ func met(checks []Check, i int) bool {
 	return false
 }
 
-// repeat writes the decision for a cost at a moment, if it follows from the refusal.
+// repeat writes the decision for a cost at a moment, if it follows from the denial.
 func (d *denial) repeat(cost int, now int64, decision *Decision) bool {
 	if cost < d.cost {
 		return false
@@ -264,8 +264,8 @@ func (d *denial) repeat(cost int, now int64, decision *Decision) bool {
 	return true
 }
 
-// noticeNumbers forgets what was denied under other numbers of a named limit, since
-// the state is about to have those of these checks, or has them by now.
+// noticeNumbers forgets denials under other numbers of a named limit, since the state
+// has or is about to have the numbers of these checks.
 func (c *DenialCache) noticeNumbers(checks []Check) {
 	for i := range checks {
 		check := &checks[i]
@@ -283,8 +283,8 @@ func (c *DenialCache) noticeNumbers(checks []Check) {
 	}
 }
 
-// noticeCharges forgets what was refused to dearer questions before these checks were
-// charged: the refusals stand, but their numbers have changed.
+// noticeCharges forgets denials of dearer checks when these checks have been charged:
+// the denials stand, but their numbers have changed.
 func (c *DenialCache) noticeCharges(checks []Check) {
 	for i := range checks {
 		check := &checks[i]
@@ -298,37 +298,37 @@ func (c *DenialCache) noticeCharges(checks []Check) {
 	}
 }
 
-// noticeGivenBack forgets what was denied while something was charged that has been given back.
+// noticeGivenBack forgets denials that are due to charges which have been given back.
 func (c *DenialCache) noticeGivenBack(givenBack []call.Correction) {
 	for i := range givenBack {
 		c.forget(givenBack[i].Key, givenBack[i].Spec)
 	}
 }
 
-// forget forgets what was denied of a key under a limit, also where that is on its way.
+// forget forgets the denials of a key under a limit, those in flight included.
 func (c *DenialCache) forget(key string, spec *exact.Spec) {
 	c.changesTo(key, spec).count.Add(1)
 	c.denials.Invalidate(call.StateKey(key, spec))
 }
 
-// remember keeps the denials of an answer, unless something has changed since there were so many
-// changes of the check.
+// remember keeps the denials of an answer, unless something has changed since changes, the counts of
+// the checks' changes, were read.
 func (c *DenialCache) remember(checks []Check, decisions []Decision, sent int64, changes []int64) {
 	received := c.clock()
 	for i := range checks {
 		check, decision := &checks[i], &decisions[i]
 		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || met(checks, i) ||
-			check.Mode != Charge || // a denial mends a state only where it is charged, so that its wait may stand still
+			check.Mode != Charge || // it repairs no state, so that its wait may stand still
 			check.Limit.spec.Estimates() { // its RetryAfter may be an estimate
 			continue
 		}
-		// The numbers hold until Remaining grows, and the refusal until RetryAfter. The
+		// The numbers hold until Remaining grows, and the denial until RetryAfter. The
 		// store counts both from the beginning of a tick.
 		lasts := min(decision.RetryAfter, decision.NextAfter, LongestStaleness).Microseconds()
 		d := &denial{*decision, check.Units(), sent, received, sent + lasts - (check.Limit.spec.Tick - 1)}
 		key := check.stateKey()
 		if earlier, ok := c.denials.GetIfPresent(key); ok && earlier.cost < d.cost && sent < earlier.repeatable {
-			continue // answers more questions
+			continue // the cheaper denial answers more checks
 		}
 		if check.Units() > 1 {
 			c.dear.Store(true)
@@ -350,8 +350,8 @@ func (c *DenialCache) Reset(ctx context.Context, key string, limits []Limit) err
 	return err
 }
 
-// Settle implements [Store]. What was denied before under one of the limits is
-// forgotten.
+// Settle implements [Store]. It forgets the denials of the same keys under the same
+// limits.
 func (c *DenialCache) Settle(ctx context.Context, settlements []Settlement) error {
 	err := c.store.Settle(ctx, settlements)
 	for i := range settlements {

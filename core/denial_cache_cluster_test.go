@@ -54,8 +54,8 @@ func (g *givingBack) see(command redis.Cmder) {
 	}
 }
 
-// What a call over several keys charges and gives back, because another key denies it, denies
-// nobody from memory afterwards.
+// A call over several keys charges some of them and gives that back, because another key denies it. The
+// cache does not repeat denials that are due to such charges.
 func TestDenialCacheForgetsWhatAClusterGivesBack(t *testing.T) {
 	const innocents = 40
 	hook := &givingBack{release: make(chan struct{})}
@@ -95,7 +95,7 @@ func TestDenialCacheForgetsWhatAClusterGivesBack(t *testing.T) {
 	several.Wait()
 	for _, check := range checks[1:] {
 		if d, err := limiter.Allow(t.Context(), check.Key, l); err != nil || !d.Allowed {
-			t.Errorf("%s, which nobody has charged: %+v, %v", check.Key, d, err)
+			t.Errorf("%s, which was not charged: %+v, %v", check.Key, d, err)
 		}
 	}
 	// The denial of the guilty one is known, so the others are neither charged nor given back.

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-func TestResetForgetsRefusals(t *testing.T) {
+func TestResetForgetsDenials(t *testing.T) {
 	limiter, store, _, _ := cached()
 	l := core.Leaky(1, core.PerHour(1))
 	for range 2 {
@@ -23,8 +23,8 @@ func TestResetForgetsRefusals(t *testing.T) {
 	}
 }
 
-// What passes at a lower cost changes the numbers of what has been refused.
-func TestChargeForgetsTheNumbersOfDearerRefusals(t *testing.T) {
+// What passes at a lower cost changes the numbers of what has been denied.
+func TestChargeForgetsTheNumbersOfDearerDenials(t *testing.T) {
 	limiter, store, _, _ := cached()
 	l := core.Leaky(5, core.PerHour(1))
 	for _, cost := range []int{3, 3, 1} {
@@ -35,8 +35,8 @@ func TestChargeForgetsTheNumbersOfDearerRefusals(t *testing.T) {
 	}
 }
 
-// A refusal that is on its way while the key is reset is not remembered.
-func TestRefusalThatCrossesAReset(t *testing.T) {
+// A denial that is on its way while the key is reset is not remembered.
+func TestDenialThatCrossesAReset(t *testing.T) {
 	limiter, store, _, _ := cached()
 	l := core.Leaky(1, core.PerHour(1))
 	mustAsk(t, limiter, store, l, 1)
@@ -47,7 +47,7 @@ func TestRefusalThatCrossesAReset(t *testing.T) {
 		}
 	}
 	if d, _ := mustAsk(t, limiter, store, l, 1); d.Allowed {
-		t.Fatal("want a refusal, as before the reset")
+		t.Fatal("want a denial, as before the reset")
 	}
 	if d, asked := mustAsk(t, limiter, store, l, 1); !asked || !d.Allowed {
 		t.Errorf("after the reset: %+v, asked %t", d, asked)
@@ -72,8 +72,8 @@ func TestEstimatesAreNotRepeated(t *testing.T) {
 	}
 }
 
-// A refusal that crosses other numbers of its limit, or a charge, is not remembered.
-func TestRefusalThatCrossesOtherQuestions(t *testing.T) {
+// A denial that crosses other numbers of its limit, or a charge, is not remembered.
+func TestDenialThatCrossesOtherCalls(t *testing.T) {
 	small, large := core.Leaky(1, core.PerHour(1)).Named("plan"), core.Leaky(5, core.PerSecond(1)).Named("plan")
 	t.Run("other numbers", func(t *testing.T) {
 		limiter, store, _, now := cached()
@@ -82,7 +82,7 @@ func TestRefusalThatCrossesOtherQuestions(t *testing.T) {
 			store.before = nil
 			mustAsk(t, limiter, store, large, 1)
 		}
-		mustAsk(t, limiter, store, small, 1) // refused, and then the plan changes
+		mustAsk(t, limiter, store, small, 1) // denied, and then the plan changes
 		*now = now.Add(5 * time.Second)
 		if d, asked := mustAsk(t, limiter, store, small, 1); !asked || !d.Allowed {
 			t.Errorf("%+v, asked %t", d, asked)
@@ -116,7 +116,7 @@ func TestDenialCacheHeedsTheContext(t *testing.T) {
 	}
 }
 
-func TestNewNumbersForgetRefusals(t *testing.T) {
+func TestNewNumbersForgetDenials(t *testing.T) {
 	limiter, store, _, _ := cached()
 	small, large := core.Leaky(1, core.PerHour(1)).Named("plan"), core.Leaky(3, core.PerHour(1)).Named("plan")
 	for range 2 {

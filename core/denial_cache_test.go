@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// counting is a store that counts the questions it is asked.
+// counting is a store that counts the calls it is asked.
 type counting struct {
 	core.Store
 
@@ -49,7 +49,7 @@ func mustAsk(t *testing.T, limiter *core.Limiter, store *counting, l core.Limit,
 	return d, store.asked > before
 }
 
-func TestRefusalIsRepeatedUntilItsRetryAfter(t *testing.T) {
+func TestADenialIsRepeatedUntilItsRetryAfter(t *testing.T) {
 	limiter, store, cache, now := cached()
 	l := core.Leaky(2, core.Per(1, 3*time.Second))
 	for range 3 {
@@ -71,9 +71,9 @@ func TestRefusalIsRepeatedUntilItsRetryAfter(t *testing.T) {
 	}
 }
 
-// The wait counts from when the question was sent, since the store may have decided
-// at once; what is told of it counts from the answer, since it may have decided late.
-func TestRefusalThatTookItsTime(t *testing.T) {
+// The cache repeats a denial until RetryAfter after sending, since the store may have decided
+// at once. The RetryAfter that it tells counts from the answer, since it may have decided late.
+func TestDenialThatTookItsTime(t *testing.T) {
 	limiter, store, _, now := cached()
 	l := core.Leaky(1, core.PerSecond(1))
 	mustAsk(t, limiter, store, l, 1)
@@ -87,14 +87,14 @@ func TestRefusalThatTookItsTime(t *testing.T) {
 	}
 	*now = sent.Add(time.Second)
 	if d, asked := mustAsk(t, limiter, store, l, 1); !asked || !d.Allowed {
-		t.Errorf("a second after the question: %+v, asked %t", d, asked)
+		t.Errorf("a second after the call: %+v, asked %t", d, asked)
 	}
 }
 
-func TestDearerQuestionsAreRefusedToo(t *testing.T) {
+func TestDearerCallsAreDeniedToo(t *testing.T) {
 	for _, test := range []struct {
 		limit    core.Limit
-		repeated bool // for a cost of 4 when 3 has been refused
+		repeated bool // for a cost of 4 when 3 has been denied
 	}{
 		{core.Leaky(5, core.PerSecond(1)), true},
 		{core.TokenBucket(5, core.Per(3, 2*time.Second)), false}, // the wait does not follow to the microsecond
@@ -109,7 +109,7 @@ func TestDearerQuestionsAreRefusedToo(t *testing.T) {
 			direct := core.New(store)
 			mustAsk(t, limiter, store, test.limit, 3)
 			if d, _ := mustAsk(t, limiter, store, test.limit, 3); d.Allowed {
-				t.Fatalf("%+v, want a refusal", d)
+				t.Fatalf("%+v, want a denial", d)
 			}
 			for _, cost := range []int{4, 6} {
 				d, asked := mustAsk(t, limiter, store, test.limit, cost)
@@ -127,8 +127,8 @@ func TestDearerQuestionsAreRefusedToo(t *testing.T) {
 	}
 }
 
-// A refusal of a dearer question does not push out what refuses cheaper ones.
-func TestCheapestRefusalIsKept(t *testing.T) {
+// A denial of a dearer call does not push out what denies cheaper ones.
+func TestCheapestDenialIsKept(t *testing.T) {
 	limiter, store, _, _ := cached()
 	l := core.SlidingWindow(5, time.Hour)
 	for _, cost := range []int{5, 1, 3} {
@@ -184,7 +184,7 @@ func TestKnownDenialSparesTheOtherChecks(t *testing.T) {
 }
 
 // What others do to a key is noticed in time.
-func TestRefusalsDoNotLiveLong(t *testing.T) {
+func TestDenialsDoNotLiveLong(t *testing.T) {
 	limiter, store, _, now := cached()
 	l := core.Leaky(1, core.PerDay(1))
 	for range 2 {
@@ -203,7 +203,7 @@ func TestRefusalsDoNotLiveLong(t *testing.T) {
 	}
 }
 
-// Several checks are repeated only if each of them has been refused; shadow checks and
+// Several checks are repeated only if each of them has been denied; shadow checks and
 // those that add up always go to the store.
 func TestWhatCannotBeRepeated(t *testing.T) {
 	limiter, store, _, _ := cached()
@@ -220,12 +220,12 @@ func TestWhatCannotBeRepeated(t *testing.T) {
 		return store.asked > before
 	}
 	ask(check(a), check(b))
-	ask(check(a), check(b)) // both are refused
+	ask(check(a), check(b)) // both are denied
 	for name, test := range map[string]struct {
 		checks []core.Check
 		asked  bool
 	}{
-		"both refused":        {[]core.Check{check(a), check(b)}, false},
+		"both denied":         {[]core.Check{check(a), check(b)}, false},
 		"one of them":         {[]core.Check{check(b)}, false},
 		"one that passes":     {[]core.Check{check(a), check(free)}, true},
 		"with a shadow check": {[]core.Check{check(a), shadow}, true},
@@ -295,9 +295,9 @@ func (s *sometimes) Decide(ctx context.Context, calls []core.Call) (answered int
 
 func TestDenialCacheMisuse(t *testing.T) {
 	for want, misuse := range map[string]func(){
-		"core: CacheDenials needs a Store":             func() { core.CacheDenials(nil, 1) },
-		"core: a cache of 0 refusals is less than 1":   func() { core.CacheDenials(core.NewMemory(), 0) },
-		"core: a cache of -10 refusals is less than 1": func() { core.CacheDenials(core.NewMemory(), -10) },
+		"core: CacheDenials needs a Store":            func() { core.CacheDenials(nil, 1) },
+		"core: a cache of 0 denials is less than 1":   func() { core.CacheDenials(core.NewMemory(), 0) },
+		"core: a cache of -10 denials is less than 1": func() { core.CacheDenials(core.NewMemory(), -10) },
 	} {
 		func() {
 			defer func() {

@@ -7,8 +7,8 @@ import (
 )
 
 // Arrows point one way: core knows no HTTP, and nothing below the adapters knows a
-// framework. The arithmetic knows no store. Who does not use telemetry links none of it, and who does
-// chooses the SDK.
+// framework. The arithmetic knows no store. A program without package telemetry does not link
+// OpenTelemetry, and one with it chooses the SDK.
 func TestImports(t *testing.T) {
 	const module = "github.com/weir-go/ratelimit/"
 	for _, test := range []struct {

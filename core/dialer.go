@@ -8,20 +8,20 @@ import (
 	"github.com/weir-go/ratelimit/internal/dial"
 )
 
-// Dialer returns what opens the connections of a client that [NewRedis] is given, as Dialer of its
-// options; config is for TLS, nil for none. [Open] uses it by itself.
+// Dialer returns a dial function for the Dialer option of your own client, which you give to [NewRedis].
+// config is for TLS, nil for none. [Open] uses a Dialer by itself.
 //
-// Its connections read an answer that is there, also when its deadline has passed by then. In a
-// process that more goroutines want to run in than it has processors for, as when thousands of requests
-// arrive at once, a goroutine may wait for longer than the budget to read what Redis has answered
-// in a millisecond. Other connections give up then, and the checks count as not answered. With TLS it
-// shakes hands within the caller's deadline, which go-redis' own does not.
+// Its connections still read an answer that has arrived when their deadline has passed. When thousands
+// of requests arrive at once, more goroutines want to run than there are processors. One of them may
+// wait longer than the budget until it reads an answer that Redis has sent within a millisecond. Other
+// connections give up then, and the calls count as not answered. With TLS, Dialer shakes hands within
+// the caller's deadline; go-redis' own dialer does not.
 //
-// The trap: go-redis leaves TLS to a client's Dialer, and does not look at its TLSConfig then. So give
-// Dialer that configuration. [NewRedis] panics where it can see that it was forgotten, before a password
-// is sent in the clear; it cannot see into a client that asks sentinels.
+// A client with a Dialer ignores the TLSConfig of its options, so give that configuration to Dialer.
+// [NewRedis] panics if it sees that this was forgotten, before a password is sent in the clear. It cannot
+// see into a client that asks sentinels.
 //
-// What it returns may be used by many goroutines at once. A dial takes five seconds at most.
+// The function may be used by many goroutines at once. A dial takes five seconds at most.
 func Dialer(config *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return dial.New(config, 0)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/ratelimit/internal/dial"
 )
 
-// Nobody speaks to a server without TLS who has asked for it.
+// A client that is set up for TLS never speaks to a server without it.
 func TestADialerThatForgetsTLSPanics(t *testing.T) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	for name, c := range map[string]struct {

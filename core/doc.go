@@ -9,14 +9,14 @@
 //	}
 //	decision, err := limiter.Allow(ctx, "user:42", core.Leaky(10, core.PerSecond(1)))
 //
-// A denial is a [Decision], not an error; an error means that the question
-// could not be answered.
+// A denial is a [Decision], not an error; an error means that the call could not be
+// answered.
 //
 // State lives in a [Store]: [Redis], where a Lua script decides atomically on
 // the server's clock in one round trip, or [Memory], the same arithmetic inside
 // this process. Both keep the same laws, which package storetest states as
 // properties. In short: in no interval passes more than the algorithm's own
-// definition allows, nothing is refused that the definition admits, the numbers
+// definition allows, nothing is denied that the definition admits, the numbers
 // in a Decision are exact, a denial costs nothing, and several checks asked
 // together are all charged or none.
 //
@@ -27,7 +27,7 @@
 // events per P microseconds, reduced by their common divisor, an event weighs
 // P' units and N' units drain each microsecond. Where that does not fit below
 // 2^53, milliseconds are used instead, and where those do not fit either,
-// [Limit.Validate] refuses the limit and says why.
+// [Limit.Validate] returns an error that says why.
 //
 // # Is it well set up?
 //

@@ -50,7 +50,7 @@ func ExampleLimiter_Refund() {
 }
 
 // A job runs only while fewer than five errors have been counted: a condition, to which
-// the question adds nothing.
+// the request adds nothing.
 func ExampleCheck_uncharged() {
 	limiter, _ := core.Open("memory:")
 	defer limiter.Close()

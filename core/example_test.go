@@ -18,7 +18,7 @@ func ExampleLimiter_Allow() {
 	for range 3 {
 		decision, err := limiter.Allow(context.Background(), "user:42", limit)
 		if err != nil {
-			log.Fatal(err) // the question could not be answered
+			log.Fatal(err) // the call could not be answered
 		}
 		fmt.Println(decision.Allowed, decision.Remaining)
 	}
@@ -83,8 +83,8 @@ func ExampleLimit_Named() {
 	// plan: fixed-window 20, 1h leaves 6
 }
 
-// Where Redis' certificate comes from an authority of your own, the client has to be
-// told whom to believe.
+// If Redis' certificate comes from an authority of your own, tell the client to trust
+// it.
 func ExampleNewRedis_privateAuthority() {
 	authorities := x509.NewCertPool() // with authorities.AppendCertsFromPEM(what is in your file)
 	options, err := redis.ParseURL("rediss://limiter:secret@redis.internal:6379")
@@ -92,12 +92,12 @@ func ExampleNewRedis_privateAuthority() {
 		log.Fatal(err)
 	}
 	options.TLSConfig.RootCAs = authorities
-	options.MaxRetries = -1              // a question that timed out may have been charged
+	options.MaxRetries = -1              // a call that timed out may have been charged
 	options.ContextTimeoutEnabled = true // and it ends with its budget
 	client := redis.NewClient(options)
 	defer client.Close()
 
-	limiter := core.New(core.NewRedis(client)) // talks to nobody yet
+	limiter := core.New(core.NewRedis(client)) // sends nothing yet
 	defer limiter.Close()
 	fmt.Println(options.Addr, "must show a certificate for", options.TLSConfig.ServerName)
 	// Output: redis.internal:6379 must show a certificate for redis.internal

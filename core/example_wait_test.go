@@ -33,8 +33,8 @@ func ExampleLimiter_Do() {
 	// too busy, come again in 200ms
 }
 
-// A partner has answered "retry after 300 ms": everybody in the fleet waits so long who
-// heeds it.
+// A partner has answered "retry after 300 ms": all waiters in the fleet that heed it wait
+// so long.
 func ExampleLimiter_HoldBack() {
 	limiter, _ := core.Open("memory:")
 	defer limiter.Close()

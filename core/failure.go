@@ -13,16 +13,15 @@ import (
 type Failure = failure.Kind
 
 const (
-	// TimedOut means that Redis has not answered within the budget. The question may have been
-	// charged.
+	// TimedOut means that Redis has not answered within the budget. The call may have been charged.
 	TimedOut = failure.TimedOut
-	// Unreachable means that no connection could be had, or it broke. In the latter case the
-	// question may have been charged.
+	// Unreachable means that there was no connection, or that it broke. If it broke, the call may have
+	// been charged.
 	Unreachable = failure.Unreachable
 	// Suspended means that Redis has failed several times in a row and was not asked; see
 	// [WithBreaker].
 	Suspended = failure.Suspended
-	// Overloaded means that too many questions were waiting; see [WithQueue].
+	// Overloaded means that too many calls were waiting; see [WithQueue].
 	Overloaded = failure.Overloaded
 	// ReadOnly means that the server is a replica, as after a failover that the client has not
 	// noticed yet.
@@ -39,9 +38,9 @@ const (
 	Misconfigured = failure.Misconfigured
 	// NotPermitted means that the user or password is wrong, or lacks a permission.
 	NotPermitted = failure.NotPermitted
-	// Busy means that the server is running somebody's script for too long.
+	// Busy means that a script has been running on the server for too long.
 	Busy = failure.Busy
-	// Garbled means that the reply was not one to the question.
+	// Garbled means that the reply was not one to the call.
 	Garbled = failure.Garbled
 	// GivenUp means that the caller's context ended. It is no fault of the store.
 	GivenUp = failure.GivenUp
@@ -49,7 +48,7 @@ const (
 	Closed = failure.Closed
 	// Full means that a memory store found no key to give up.
 	Full = failure.Full
-	// Other is anything else, a question that makes no sense among it.
+	// Other is anything else, such as a call that makes no sense.
 	Other = failure.Other
 )
 
@@ -57,8 +56,8 @@ const (
 func FailureOf(err error) Failure { return failure.Of(err) }
 
 // ErrNotDone is in the chain of an error after which it is certain that nothing was charged, settled
-// or reset, since nothing was sent or all of it was refused: it may be tried again. A Store of your
-// own may wrap it, too. After an error without it, what was asked may have been carried out.
+// or reset, since nothing was sent or Redis refused all of it: it is safe to retry. A Store of your own
+// may wrap it, too. After an error without it, something may have been charged, settled or reset.
 var ErrNotDone = failure.ErrNotDone
 
 // ErrInvalid is in the chain of an error about what makes no sense: an empty key, a negative cost, a limit
@@ -75,10 +74,10 @@ type invalidError struct{ error }
 func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
 func (e *invalidError) Unwrap() error        { return e.error }
 
-// UnansweredError is the error of a call of which Redis has answered a part: in a
-// cluster or ring, whose servers fail one by one. What the checks that were answered have
-// been charged was given back, unless that failed, too; what the others have been charged is
-// unknown, and shadow checks stay charged. Only if it is [ErrNotDone] nothing was charged.
+// UnansweredError is the error of a call of which Redis has answered only a part, since one
+// server of a cluster or ring has failed. The charges of the checks that were answered have
+// been given back, unless that failed, too. Whether the others were charged is unknown, and
+// shadow checks stay charged. Nothing was charged only if the error is [ErrNotDone].
 type UnansweredError struct {
 	// Checks are the indexes of the checks that were not answered.
 	Checks []int
@@ -86,7 +85,8 @@ type UnansweredError struct {
 	Err error
 }
 
-// placed returns an error about some checks of a call as one about the call: places are theirs in it.
+// placed turns an error about some checks of a call into one about the call. places are the indexes of
+// the checks in the call.
 func placed(err error, places []int) error {
 	unanswered, ok := errors.AsType[*UnansweredError](err)
 	if !ok {

@@ -90,8 +90,8 @@ func FuzzChecks(f *testing.F) {
 	})
 }
 
-// A store's URL is opened or refused without a word about the password in it, and
-// without talking to anybody.
+// OpenStore accepts or rejects a URL without a word about the password in it, and without
+// sending anything.
 func FuzzOpen(f *testing.F) {
 	for _, url := range []string{
 		"memory:", "memory://x", "redis://localhost:6379", "rediss://user:swordfish@host/0?pool_size=1", "unix:///run/redis.sock?db=1",

@@ -36,14 +36,14 @@ func fewer(t *testing.T, newStore storetest.Factory) {
 	t.Run("on fewer examples", func(t *testing.T) { storetest.Run(t, newStore) })
 }
 
-// The laws hold for questions that share script calls with those of others.
+// The laws hold for calls that share batches with those of others.
 func TestRedisKeepsTheLawsInCompany(t *testing.T) {
 	server := redistest.Shared(t)
 	before := server.Calls(t, "evalsha")
 	asked := &atomic.Int64{}
 	fewer(t, inCompany(newRedis(t, core.WithInFlight(1)), asked))
 	if calls := server.Calls(t, "evalsha") - before; int64(calls) > asked.Load()*3/4 {
-		t.Errorf("%d questions took %d calls: few have shared one", asked.Load(), calls)
+		t.Errorf("%d calls took %d batches: few calls have shared one", asked.Load(), calls)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestDenialCacheKeepsTheLaws(t *testing.T) {
 	}
 }
 
-// company is a store that asks several other questions whenever it is asked one.
+// company is a store that makes several other calls with each call.
 type company struct {
 	core.Store
 

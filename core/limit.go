@@ -11,19 +11,19 @@ import (
 // by [Leaky], [Shaping], [TokenBucket], [GCRA], [FixedWindow], [SlidingWindow],
 // [SlidingLog] or [ParseLimit].
 //
-// The constructors never fail; a limit that makes no sense is reported by
-// Validate, and by every verb that is asked about it. The zero Limit is not valid;
-// to limit nobody, say [Unlimited].
+// The constructors never fail. Validate, and every verb of a [Limiter], returns an
+// error for a limit that makes no sense. The zero Limit is not valid; for no limit,
+// use [Unlimited].
 //
 // A limit's state belongs to a key and to the limit's identity. The identity of
 // an unnamed limit is its algorithm and numbers, so two limits with the same
-// numbers, asked about the same key, are one limit wherever they stand. The
-// identity of a named limit is its name and algorithm alone.
+// numbers share the state of a key, wherever in a program they stand. The identity
+// of a named limit is its name and algorithm alone.
 type Limit struct {
-	spec *exact.Spec // the same one in all equal limits, see specOf; nil in the zero Limit
+	spec *exact.Spec // one for all equal limits, see specOf; nil in the zero Limit
 }
 
-// limitOf returns the limit that some Params make.
+// limitOf returns the limit with some Params.
 func limitOf(p exact.Params) Limit {
 	switch p {
 	case exact.Params{}:
@@ -34,7 +34,7 @@ func limitOf(p exact.Params) Limit {
 	return Limit{specOf(p)}
 }
 
-// known returns the limit's spec, where it may be the zero Limit.
+// known returns the limit's spec, which is exact.Zero for the zero Limit.
 func (l Limit) known() *exact.Spec {
 	if l.spec == nil {
 		return exact.Zero
@@ -42,14 +42,14 @@ func (l Limit) known() *exact.Spec {
 	return l.spec
 }
 
-// Named returns the limit under a name of its own. It then keeps its state when
-// its numbers change: a client who has used 7 of 10 has used 7 of 20 after an
-// upgrade, and a change of rate counts from that moment on.
+// Named returns the limit with a name of its own. Its state is then kept when its
+// numbers change: a client that has used 7 of 10 has used 7 of 20 after an upgrade,
+// and a change of rate counts from that moment on.
 //
 // A name starts with a letter or '*' and goes on with letters, digits and
 // !#$%&'*+.^_`|~:/- so that it can stand in a header field as it is. It is at
 // most 64 bytes long. The empty name makes the limit unnamed again. Names that begin
-// with "weir-" are this package's own, and not valid: see [Limiter.HoldBack].
+// with "weir-" are reserved, and not valid.
 func (l Limit) Named(name string) Limit {
 	if l == Unlimited {
 		return l
@@ -59,7 +59,7 @@ func (l Limit) Named(name string) Limit {
 	return limitOf(p)
 }
 
-// ownNamed is Named for a limit of this package's own, whose name may be reserved.
+// ownNamed is Named for a limit of this package, whose name may be reserved.
 func (l Limit) ownNamed(name string) Limit {
 	p := l.known().Params
 	p.Name, p.Own = name, true
@@ -74,9 +74,8 @@ func (l Limit) Name() string { return l.known().Label() }
 // Given reports whether the limit's name was given by [Limit.Named].
 func (l Limit) Given() bool { return l.known().Name != "" && l != Unlimited }
 
-// Same reports whether two limits have one identity, and so share the state of a
-// key: the same algorithm and given name, or where they have no name the same
-// numbers.
+// Same reports whether two limits have the same identity, and so share the state of a
+// key: the same algorithm and given name, or, if unnamed, the same numbers.
 func (l Limit) Same(other Limit) bool { return l.Identity() == other.Identity() }
 
 // Identity returns the limit's identity. It is equal to that of another limit if the two are the same.
@@ -126,8 +125,8 @@ func (l Limit) Share(n int) Limit {
 	return newLimit(l.spec.Algorithm, capacity, rate).Named(l.spec.Name)
 }
 
-// Validate returns nil if the limit can be asked, and otherwise the reason why
-// it cannot.
+// Validate returns nil if the limit can be used, and otherwise an error with the
+// reason.
 func (l Limit) Validate() error {
 	if l.spec != nil && l.spec.Problem() == nil {
 		return nil
@@ -135,7 +134,7 @@ func (l Limit) Validate() error {
 	return l.problem()
 }
 
-// problem is Validate of a limit that is not valid. It is apart so that a valid one costs no call.
+// problem is the slow path of Validate, apart so that the compiler inlines the fast one.
 func (l Limit) problem() error { return invalid("core: %w", l.known().Problem()) }
 
 // String returns the limit in its canonical form, which [ParseLimit] reads back:

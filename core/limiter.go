@@ -13,18 +13,18 @@ import (
 // convenient verbs on it, made by [New] or [Open].
 //
 // A Limiter may be used by many goroutines at once. A denial is a [Decision]; an
-// error means that the question could not be answered. Questions that make no
-// sense (an empty key, a negative cost, a limit that is not valid) are errors
-// that change nothing and talk to nobody.
+// error means that the call could not be answered. Calls that make no sense (an
+// empty key, a negative cost, a limit that is not valid) are errors that change
+// nothing and never reach the store.
 type Limiter struct {
 	store      Store
 	trace      Trace
-	waiters    *queue.Queues[queueKey, waitQuestion, *Reservation, Decision]
+	waiters    *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	turns      queue.Turns[turnKey, Receipt]
 	background background
 }
 
-// New returns a Limiter on a store. It talks to nobody. A nil store panics.
+// New returns a Limiter on a store. It does not ask the store yet. A nil store panics.
 func New(store Store, options ...LimiterOption) *Limiter {
 	if store == nil {
 		panic("core: New needs a Store: use core.NewRedis or core.NewMemory")
@@ -63,8 +63,9 @@ func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (D
 }
 
 // AllowAtMost asks how many of n units may pass, and charges as many as fit: for a worker that takes up
-// to n jobs at once. It returns how many were granted, and a Decision that is about them all; if none
-// was, that is the denial of one unit. If n is 0, nothing is charged. A negative n is an error.
+// to n jobs at once. It returns how many were granted, and a Decision about all of them. If none was
+// granted, the Decision is the denial of one unit. If n is 0, nothing is charged. A negative n is an
+// error.
 func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n int) (granted int, d Decision, err error) {
 	if n <= 1 || limit == Unlimited {
 		d, err = l.AllowN(ctx, key, limit, n)
@@ -89,14 +90,14 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 }
 
 // AllowAll decides several checks at one instant: if all fit, all are charged;
-// otherwise none is. The question passed when every Decision is allowed. The
-// checks may mix algorithms, keys and costs; those of the same key and limit add
-// up in order. [Check.Shadow] checks are decided on their own.
+// otherwise none is. The call passed if every Decision is allowed. The checks may
+// mix algorithms, keys and costs; those of the same key and limit add up in order.
+// [Check.Shadow] checks are decided on their own.
 //
 // On Redis this is one round trip, however many checks there are.
 func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, error) {
 	if len(checks) == 0 {
-		return nil, invalid("core: a question needs at least one check")
+		return nil, invalid("core: a call needs at least one check")
 	}
 	if err := validate(checks); err != nil {
 		return nil, err
@@ -128,10 +129,10 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 
 // PeekAll answers whether each of several checks would pass now, in one round trip. It
 // charges nothing and leaves no trace: as with [Limiter.Peek], Remaining is what is left
-// now. A check that is to [Look] tells the same numbers and is always allowed.
+// now. A check whose Mode is [Look] gets the same numbers and is always allowed.
 func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, error) {
 	if len(checks) == 0 {
-		return nil, invalid("core: a question needs at least one check")
+		return nil, invalid("core: a call needs at least one check")
 	}
 	if err := validate(checks); err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 	return decisions, nil
 }
 
-// conditions returns checks that charge nothing and are told the same.
+// conditions returns the checks as conditions, which get the same answers and charge nothing.
 func conditions(checks []Check) []Check {
 	checks = slices.Clone(checks)
 	for i := range checks {
@@ -154,8 +155,8 @@ func conditions(checks []Check) []Check {
 	return checks
 }
 
-// lone is a call that comes alone, with room for one check. What a Store is given may be on the heap
-// only, so it is used again.
+// lone is a call that comes alone, with room for one check. It is used again, since a Store's arguments
+// escape to the heap.
 type lone struct {
 	calls     [1]Call
 	checks    [1]Check
@@ -185,8 +186,8 @@ func (q *lone) free() {
 }
 
 // Reset makes a key as good as new under the given limits, of which there must be
-// at least one. Other limits of the same key are left alone. What was charged before is
-// not given back afterwards, however it is settled.
+// at least one. Other limits of the same key are left alone. To settle an earlier
+// charge afterwards gives nothing back.
 func (l *Limiter) Reset(ctx context.Context, key string, limits ...Limit) error {
 	if len(limits) == 0 {
 		return invalid("core: reset of %q names no limit", key)
@@ -203,14 +204,14 @@ func (l *Limiter) Reset(ctx context.Context, key string, limits ...Limit) error 
 	return l.store.Reset(ctx, key, limits)
 }
 
-// Ping reports whether the store can answer. On Redis it opens as many
-// connections as are used at once and loads the scripts, so that nobody waits for that: ask it at
+// Ping reports whether the store can answer. On Redis it opens as many connections as
+// are used at once and loads the scripts, so that no request waits for them: call it at
 // start-up and in a readiness probe. Only ctx bounds it.
 func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 
-// Close gives back what [Open] opened. A client or a store that you made is
-// yours to close. What is still to be settled in the background is settled first, within two seconds.
-// Calls after Close are errors.
+// Close closes the store, and with it the client that [Open] made. A client of your own
+// is yours to close. Close first waits up to two seconds for settlements in the
+// background. Calls after Close are errors.
 func (l *Limiter) Close() error {
 	l.background.drain()
 	return l.store.Close() //nolint:wrapcheck // it is the store's

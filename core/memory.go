@@ -12,14 +12,14 @@ import (
 // answers as [Redis], decision for decision.
 //
 // It holds a bounded number of keys ([WithMaxKeys]). A key that is as good as new
-// vanishes by itself. At the bound a new key takes the place of the one that
-// would vanish soonest among those that admit requests, which then starts anew; a
-// key that still refuses one unit is never given up. If none is found to give up
-// among 128, the question is an error.
+// expires. At the bound a new key takes the place of a key that still admits
+// requests, the one that would expire soonest, which then starts anew. A key that
+// denies even one unit is never given up. If the store finds none to give up among
+// 128, the call is an error.
 //
 // Its clock starts with the system's and then only moves forward.
 type Memory struct {
-	config memory.Config // as the options have it
+	config memory.Config // with the options applied
 	store  *memory.Store
 }
 
@@ -35,8 +35,8 @@ func NewMemory(options ...MemoryOption) *Memory {
 	return m
 }
 
-// forwardClock returns a clock that agrees with the system's now and follows its
-// monotonic reading.
+// forwardClock returns a clock that agrees with the system's at first, and then follows
+// the monotonic clock.
 func forwardClock() clock {
 	start := time.Now()
 	began := start.UnixMicro()
@@ -48,7 +48,7 @@ func (m *Memory) Decide(ctx context.Context, calls []Call) (answered int, err er
 	return decideBy(ctx, m.store, calls)
 }
 
-// Settle implements [Store]. It settles everything or, where it finds no room, nothing.
+// Settle implements [Store]. It settles everything or, if it finds no room, nothing.
 func (m *Memory) Settle(ctx context.Context, settlements []Settlement) error {
 	return m.store.Settle(ctx, corrections(settlements)) //nolint:wrapcheck // it is one of this package's
 }
@@ -58,8 +58,8 @@ func (m *Memory) Reset(ctx context.Context, key string, limits []Limit) error {
 	return m.store.Reset(ctx, key, specsOf(limits)) //nolint:wrapcheck // it is one of this package's
 }
 
-// Len returns how many keys the store holds, each counted under each of its limits. Keys that are as
-// good as new are dropped, and not counted, when another call comes near them.
+// Len returns how many keys the store holds, each counted under each of its limits. A key that has
+// expired may be counted until later calls drop it.
 func (m *Memory) Len() int { return m.store.Len() }
 
 // Ping implements [Store]. It returns an error only after Close.
@@ -67,7 +67,7 @@ func (m *Memory) Ping(ctx context.Context) error {
 	return m.store.Ping(ctx) //nolint:wrapcheck // it is one of this package's
 }
 
-// Close implements [Store]. It forgets every key; calls afterwards are errors.
+// Close implements [Store]. It forgets every key. Calls after Close are errors.
 func (m *Memory) Close() error {
 	m.store.Close()
 	return nil

@@ -8,13 +8,13 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// Keys that refuse are spared, but they do not hide those that can be given up.
+// Keys that deny are spared, but they do not hide those that can be given up.
 func TestMemoryFindsWhatItCanGiveUp(t *testing.T) {
 	limiter := core.New(core.NewMemory(core.WithMaxKeys(1000)))
 	for i := range 1000 {
 		limit := core.GCRA(10, core.PerHour(1))
 		if i < 200 {
-			limit = core.GCRA(1, core.PerMinute(1)) // refuses, and recovers soonest
+			limit = core.GCRA(1, core.PerMinute(1)) // denies, and recovers soonest
 		}
 		if _, err := limiter.Allow(t.Context(), fmt.Sprint("key-", i), limit); err != nil {
 			t.Fatal(err)
@@ -27,8 +27,8 @@ func TestMemoryFindsWhatItCanGiveUp(t *testing.T) {
 	}
 }
 
-// Whoever spends much is not pushed out by those who spend little, however long ago
-// its key was made.
+// A key that is used much is not pushed out by keys that are used little, however old it
+// is.
 func TestMemoryKeepsWhatIsUsedMost(t *testing.T) {
 	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 	limiter := core.New(core.NewMemory(core.WithMaxKeys(100), core.WithClock(func() time.Time { return now })))
@@ -78,8 +78,8 @@ func TestMemoryAnswersNoShadowThatItCannotStore(t *testing.T) {
 	}
 }
 
-// A shadow check does not push out the key that its own question has charged.
-func TestMemoryShadowSparesItsQuestion(t *testing.T) {
+// A shadow check does not push out the key that its own call has charged.
+func TestMemoryShadowSparesItsCall(t *testing.T) {
 	limiter := core.New(core.NewMemory(core.WithMaxKeys(1)))
 	l := core.Leaky(5, core.PerHour(1))
 	passed := 0

@@ -117,7 +117,7 @@ func TestMemoryHoldsNoTraceOfPeeksAndDenials(t *testing.T) {
 }
 
 // At the bound the least harmful key goes: the one that would vanish soonest among
-// those that admit requests, and never one that still refuses.
+// those that admit requests, and never one that still denies.
 func TestMemoryAtItsBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := core.NewMemory(core.WithMaxKeys(3))
@@ -136,18 +136,18 @@ func TestMemoryAtItsBound(t *testing.T) {
 				t.Errorf("%s has %d remaining, want %d", key, d.Remaining, remaining)
 			}
 		}
-		// Fixed windows that refuse, though they would vanish sooner.
+		// Fixed windows that deny, though they would vanish sooner.
 		window := core.FixedWindow(1, time.Minute)
 		allow("window", window, 1) // in the place of two or new
 		allow("another", window, 1)
 		if store.Len() != 3 || allow("window", window, 1).Allowed || allow("another", window, 1).Allowed || allow("full", l, 1).Allowed {
-			t.Error("a key that refuses was given up")
+			t.Error("a key that denies was given up")
 		}
 		_, err := limiter.Allow(t.Context(), "more", l)
 		if err == nil || !strings.Contains(err.Error(), "bound of 3 keys") {
 			t.Errorf("with no key to give up: %v, want an error with the bound", err)
 		}
-		// Neither does it half of a question.
+		// It does not do half of a call either.
 		_, err = limiter.AllowAll(t.Context(), core.Check{Key: "more", Limit: l, Cost: 1}, core.Check{Key: "and more", Limit: l, Cost: 1})
 		if err == nil || store.Len() != 3 {
 			t.Errorf("%v, and %d keys", err, store.Len())
@@ -175,7 +175,7 @@ func TestMemoryStaysWithinItsBound(t *testing.T) {
 	}
 }
 
-// Many goroutines ask, peek and reset many keys in many shards, in questions whose
+// Many goroutines ask, peek and reset many keys in many shards, in calls whose
 // keys come in any order: nothing is locked for ever and nothing races.
 func TestMemoryIsSafeForManyGoroutines(t *testing.T) {
 	store := core.NewMemory(core.WithMaxKeys(1 << 16))
@@ -214,14 +214,14 @@ func TestMemoryAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := limiter.Allow(t.Context(), "key", l); err == nil {
-		t.Error("a question after Close is no error")
+		t.Error("a call after Close is no error")
 	}
 	if limiter.Ping(t.Context()) == nil || limiter.Reset(t.Context(), "key", l) == nil || store.Len() != 0 {
 		t.Error("a closed store still answers, or holds keys")
 	}
 }
 
-// A key whose limit has become shorter goes when that says.
+// A key whose limit has become shorter expires when the new limit says.
 func TestMemoryForgetsByTheNewNumbers(t *testing.T) {
 	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 	store := core.NewMemory(core.WithClock(func() time.Time { return now }))

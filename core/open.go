@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/ratelimit/internal/dial"
 )
 
-// Open returns a Limiter on the store that a URL names. It talks to nobody, so it
-// succeeds while Redis is down; ask [Limiter.Ping] to know.
+// Open returns a Limiter on the store that a URL names. It sends nothing, so it
+// succeeds while Redis is down; call [Limiter.Ping] to know.
 //
 //	memory:                                        a Memory store in this process
 //	redis://user:password@localhost:6379/0         one server
@@ -32,13 +32,13 @@ import (
 // are the parameters "username" and "password".
 //
 // The options are those of the store that the URL names, [RedisOption] or [MemoryOption], and
-// those of the Limiter, [LimiterOption]. One that is neither, such as [WithBudget] for memory:
-// or [WithMaxKeys] for Redis, is an error. [WithClock], [WithLogger] and [WithTrace] suit every
+// those of the Limiter, [LimiterOption]. Any other one, such as [WithBudget] for memory: or
+// [WithMaxKeys] for Redis, is an error. [WithClock], [WithLogger] and [WithTrace] suit every
 // URL.
 //
-// The client heeds deadlines, and never repeats a question that may have been
-// charged, unless max_retries says so. In a cluster, go-redis also follows
-// redirections with what max_redirects allows. Close closes the client.
+// The client heeds deadlines, and never repeats a call that may have been charged,
+// unless max_retries says so. In a cluster, go-redis also follows as many
+// redirections as max_redirects allows. Close closes the client.
 //
 // An error says what is wrong with the URL and never repeats a password.
 func Open(rawURL string, options ...OpenOption) (*Limiter, error) {
@@ -49,7 +49,8 @@ func Open(rawURL string, options ...OpenOption) (*Limiter, error) {
 	return New(store, optionsFor[LimiterOption](options)...), nil
 }
 
-// OpenStore returns the store that a URL names, for what stands between it and the Limiter:
+// OpenStore returns the store that a URL names, so that another store can stand between it and the
+// Limiter:
 //
 //	store, err := core.OpenStore("redis://localhost:6379")
 //	if err != nil {
@@ -58,8 +59,8 @@ func Open(rawURL string, options ...OpenOption) (*Limiter, error) {
 //	limiter := core.New(core.CacheDenials(store, 10_000))
 //	defer limiter.Close()
 //
-// The URL, the options and the errors are those of [Open]. An option of a Limiter alone is
-// taken, so that one list serves every URL, but a store has no use for it: give it to [New], too.
+// The URL, the options and the errors are those of [Open]. OpenStore accepts an option of a Limiter,
+// so that one list serves both, but a store has no use for it: give it to [New], too.
 // Close of the store, or of the Limiter on it, closes the client.
 func OpenStore(rawURL string, options ...OpenOption) (Store, error) {
 	u, err := parseURL(rawURL)
@@ -68,12 +69,12 @@ func OpenStore(rawURL string, options ...OpenOption) (Store, error) {
 	}
 	switch u.Scheme {
 	case "memory":
-		if err := refuseOthers[MemoryOption](options, "is an option of Redis and does not apply to memory:"); err != nil {
+		if err := rejectOthers[MemoryOption](options, "is an option of Redis and does not apply to memory:"); err != nil {
 			return nil, err
 		}
 		return NewMemory(optionsFor[MemoryOption](options)...), nil
 	default:
-		if err := refuseOthers[RedisOption](options, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
+		if err := rejectOthers[RedisOption](options, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
 			return nil, err
 		}
 		client, err := clientOf(rawURL, u.Query())
@@ -84,8 +85,8 @@ func OpenStore(rawURL string, options ...OpenOption) (Store, error) {
 	}
 }
 
-// parseURL reads a store's URL, and says what is wrong with it, as in "the store's URL is empty". It
-// repeats nothing that may be a password, or a part of one that is not escaped.
+// parseURL parses a store's URL. Its errors go on after "the store's URL", as in "is empty". They
+// repeat nothing that may be a password, or a part of one that is not escaped.
 func parseURL(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, errors.New(`is empty: write "memory:", or "redis://" and a host`)
@@ -111,7 +112,7 @@ func parseURL(text string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	switch {
-	case err != nil: // which would repeat the URL, and the password in it
+	case err != nil: // err repeats the URL, and the password in it
 		return nil, errMalformed
 	case !isScheme(u.Scheme):
 		return nil, fmt.Errorf("must start with memory:, redis:// (for Valkey, too), rediss:// or unix://, not with %q", u.Scheme+":")
@@ -124,10 +125,10 @@ func parseURL(text string) (*url.URL, error) {
 	return u, checkServer(u)
 }
 
-// errMalformed is about what is most often wrong with a URL that cannot be read.
+// errMalformed names the most frequent mistakes in a URL that cannot be parsed.
 var errMalformed = errors.New("is malformed: a port is a number, and /, ?, #, @, : and % in a user or password are written %2F, %3F, %23, %40, %3A and %25")
 
-// checkServer says what is wrong with the URL of a server, if something is.
+// checkServer returns an error if the URL of a server is wrong.
 func checkServer(u *url.URL) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil || u.Fragment != "" || u.Scheme != "unix" && strings.Contains(u.Path, "@") {
@@ -174,7 +175,7 @@ func isScheme(name string) bool {
 	return false
 }
 
-// isHost reports whether a text is a name or an address, and no user with a password.
+// isHost reports whether a text is a name or an address without user and password.
 func isHost(text string) bool {
 	return text != "" && !strings.ContainsAny(text, "/?#@%=& ")
 }
@@ -184,7 +185,7 @@ func isPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// optionsFor returns those of some options that are of a kind.
+// optionsFor returns the options of one kind.
 func optionsFor[Kind OpenOption](options []OpenOption) []Kind {
 	var own []Kind
 	for _, option := range options {
@@ -195,9 +196,9 @@ func optionsFor[Kind OpenOption](options []OpenOption) []Kind {
 	return own
 }
 
-// refuseOthers returns an error that names the first option that is neither of a kind nor a
-// Limiter's, if there is one.
-func refuseOthers[Kind OpenOption](options []OpenOption, why string) error {
+// rejectOthers returns an error if an option is neither of a kind nor a Limiter's. It names the first
+// one.
+func rejectOthers[Kind OpenOption](options []OpenOption, why string) error {
 	for _, option := range options {
 		_, store := option.(Kind)
 		if _, limiter := option.(LimiterOption); !store && !limiter {
@@ -251,10 +252,10 @@ func clientOf(rawURL string, query url.Values) (redis.UniversalClient, error) {
 	return redis.NewClient(options), nil
 }
 
-// mostConnections bounds the connections of a client, which makes room for all of them at once.
+// mostConnections bounds the pool of a client, which allocates room for all connections at once.
 const mostConnections = 1 << 20
 
-// checkPool says what is wrong with a size of a pool, with which the client would panic.
+// checkPool returns an error for a pool size with which the client would panic.
 func checkPool(size int) error {
 	if size < 0 || size > mostConnections {
 		return fmt.Errorf("pool_size=%d: want 1 to %d, or 0 for the default", size, mostConnections)
@@ -262,8 +263,7 @@ func checkPool(size int) error {
 	return nil
 }
 
-// retries returns what go-redis understands by a number of retries: to it, 0 means
-// its default.
+// retries returns a number of retries as go-redis takes it, to which 0 is the default.
 func retries(asked int) int {
 	if asked == 0 {
 		return -1

@@ -147,7 +147,7 @@ func TestOpenOneServer(t *testing.T) {
 		}
 	}
 	if _, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1))); err == nil {
-		t.Error("a question after Close is no error")
+		t.Error("a call after Close is no error")
 	}
 }
 
@@ -166,7 +166,7 @@ func TestOpenSentinel(t *testing.T) {
 	}
 }
 
-// Who makes the client closes it.
+// A client is closed by the code that has made it.
 func TestCloseLeavesYourClientOpen(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	if err := core.New(core.NewRedis(client)).Close(); err != nil {

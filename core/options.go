@@ -60,9 +60,9 @@ func (o memoryOption) madeBy() string        { return o.name }
 func (o memoryOption) applyMemory(m *Memory) { o.apply(m) }
 
 // WithPrefix sets what every key in Redis starts with, which keeps several
-// applications on one server apart. The default is "ratelimit". An empty prefix,
-// one with a brace (which would decide a key's cluster slot) or one with white
-// space or control bytes panics.
+// applications on one server apart. The default is "ratelimit". It panics if the
+// prefix is empty, or has a brace (which would decide a key's cluster slot), white
+// space or control bytes.
 func WithPrefix(prefix string) RedisOption {
 	if prefix == "" || strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }) {
 		panic(fmt.Sprintf("core: key prefix %q is empty or has a brace, white space or a control byte", prefix))
@@ -71,9 +71,9 @@ func WithPrefix(prefix string) RedisOption {
 }
 
 // WithBudget sets how long Redis may take to answer a call, from when it is sent. The default is
-// 100ms. The budget holds whatever the client's own timeouts are. What a call waits for in this
-// process, its turn or a connection, has a bound of its own: [WithQueue]. A budget that is not
-// positive panics.
+// 100ms. The budget holds whatever the client's own timeouts are. The time that a call waits in this
+// process, for its turn or for a connection, has a bound of its own: [WithQueue]. A budget that is
+// not positive panics.
 func WithBudget(budget time.Duration) RedisOption {
 	if budget <= 0 {
 		panic(fmt.Sprintf("core: budget %v is not positive", budget))
@@ -81,22 +81,22 @@ func WithBudget(budget time.Duration) RedisOption {
 	return redisOption{"WithBudget", func(r *Redis) { r.config.Budget = budget }}
 }
 
-// WithInFlight sets how many script calls with checks may be under way to one server at once. The
-// default is 2. Checks that are asked meanwhile travel together in the next one. More in flight
-// take more of the server's time for the same checks; with one, a call that is slow holds up the
-// next. Less than 1 panics.
+// WithInFlight sets how many batches of checks may be in flight to one server at once. The default is
+// 2. Calls that come meanwhile share the next batch. More batches in flight take more of the server's
+// time for the same checks; with only one, a slow batch holds up the next. Less than 1 panics.
 func WithInFlight(n int) RedisOption {
 	if n < 1 {
-		panic(fmt.Sprintf("core: %d calls in flight are less than 1", n))
+		panic(fmt.Sprintf("core: %d batches in flight are less than 1", n))
 	}
 	return redisOption{"WithInFlight", func(r *Redis) { r.config.InFlight = n }}
 }
 
-// WithQueue bounds how many calls may wait in this process to be sent to one server, and for how
-// long each may. One more, or one that waits longer, fails with [Overloaded]; one that waits
-// longer because no connection can be had fails with [Unreachable]. The default is 65,536 and ten
-// times the budget: a server that answers within the budget has opened a connection by then. A
-// number less than 1, or a time that is not positive, panics.
+// WithQueue bounds how many calls may wait in this process to be sent to one server, and how long
+// each may wait. A call for which the queue has no room, or that waits longer, fails with
+// [Overloaded], or with [Unreachable] if that is because there is no connection or the server does
+// not answer. The default is 65,536 calls and ten times the budget: a server that answers within the
+// budget has opened a connection by then. A number less than 1, or a time that is not positive,
+// panics.
 func WithQueue(most int, longest time.Duration) RedisOption {
 	if most < 1 || longest <= 0 {
 		panic(fmt.Sprintf("core: a queue of %d calls for %v makes no sense", most, longest))
@@ -104,12 +104,13 @@ func WithQueue(most int, longest time.Duration) RedisOption {
 	return redisOption{"WithQueue", func(r *Redis) { r.config.MostWaiting, r.config.Patience = most, longest }}
 }
 
-// WithBreaker sets after how many failed calls in a row a server is not asked for a
-// while, and for how long: then one call tries it, and if that succeeds it is asked
-// again. Meanwhile questions fail at once, with [Suspended]. The pause is varied by a
-// quarter, so that processes do not come back together. In a cluster or ring, each
-// server has a breaker of its own. The default is 5 and 500ms; with 0 failures there is
-// no breaker. A negative number, or a pause that is not positive, panics.
+// WithBreaker sets after how many failed calls in a row the breaker of a server opens,
+// and for how long. While it is open, calls fail at once, with [Suspended]. After the
+// pause one call tries the server, and if that succeeds the breaker closes. The pause is
+// varied by a quarter, so that processes do not come back together. In a cluster or
+// ring, each server has a breaker of its own. The default is 5 and 500ms; with 0
+// failures there is no breaker. A negative number, or a pause that is not positive,
+// panics.
 func WithBreaker(failures int, pause time.Duration) RedisOption {
 	if failures < 0 || failures > 0 && pause <= 0 {
 		panic(fmt.Sprintf("core: a breaker after %d failures for %v makes no sense", failures, pause))
@@ -117,7 +118,7 @@ func WithBreaker(failures int, pause time.Duration) RedisOption {
 	return redisOption{"WithBreaker", func(r *Redis) { r.config.BreakerFailures, r.config.BreakerPause = failures, pause }}
 }
 
-// TraceOption is an option of all that can be traced: a [RedisOption], a
+// TraceOption is an option of everything that can be traced: a [RedisOption], a
 // [DenialCacheOption] and a [LimiterOption].
 type TraceOption interface {
 	RedisOption
@@ -125,8 +126,9 @@ type TraceOption interface {
 	LimiterOption
 }
 
-// WithTrace has a trace told of what is done. Give it to each part that it is to hear of,
-// and to one part as often as there are traces: all are told. The default is none.
+// WithTrace sets a trace, whose functions are called when something happens. Give it to
+// each part that it should cover. A part may have several traces, each by an option of its
+// own. The default is none.
 func WithTrace(t Trace) TraceOption { return t }
 
 func (Trace) madeBy() string { return "WithTrace" }
@@ -135,17 +137,16 @@ func (t Trace) applyRedis(r *Redis)             { r.trace = r.trace.and(t) }
 func (t Trace) applyDenialCache(c *DenialCache) { c.trace = c.trace.and(t) }
 func (t Trace) applyLimiter(l *Limiter)         { l.trace = l.trace.and(t) }
 
-// LoggerOption is an option of all that logs: a [RedisOption] and a [LimiterOption].
+// LoggerOption is an option of everything that logs: a [RedisOption] and a [LimiterOption].
 type LoggerOption interface {
 	RedisOption
 	LimiterOption
 }
 
-// WithLogger sets where a [Redis] store and a [Limiter] report what their callers cannot see: keys
-// that were damaged and have been replaced, servers that are not asked for a while, a client whose
-// options can do harm, and charges that could not be given back. No warning is repeated within ten
-// seconds, and none names a key. The default is [slog.Default] at the time of the report. A nil
-// logger panics.
+// WithLogger sets where a [Redis] store and a [Limiter] report what their callers cannot see: damaged
+// keys that have been replaced, servers whose breakers are open, a client whose options can do harm,
+// and charges that could not be given back. No warning is repeated within ten seconds, and none names
+// a key. The default is [slog.Default] at the time of the report. A nil logger panics.
 func WithLogger(logger *slog.Logger) LoggerOption {
 	if logger == nil {
 		panic("core: WithLogger needs a logger: use slog.New(slog.DiscardHandler) for none")
@@ -169,10 +170,10 @@ func WithMaxKeys(n int) MemoryOption {
 	return memoryOption{"WithMaxKeys", func(m *Memory) { m.config.MaxKeys = n }}
 }
 
-// WithClock replaces the store's clock in tests. In production it is never used:
-// [Redis] asks the server, and [Memory] and [DenialCache] a monotonic clock. Keys are kept for an
-// hour longer than they need, since their time to live runs in real time. A nil
-// function panics.
+// WithClock replaces the store's clock in tests. Do not use it in production, where
+// [Redis] reads the server's clock, and [Memory] and [DenialCache] a monotonic one. Keys
+// are kept for an hour longer than they need, since their time to live runs in real time.
+// A nil function panics.
 func WithClock(now func() time.Time) StoreOption {
 	if now == nil {
 		panic("core: WithClock needs a function")
@@ -188,8 +189,8 @@ func (clock) madeBy() string { return "WithClock" }
 func (c clock) applyRedis(r *Redis)   { r.config.Clock = c }
 func (c clock) applyMemory(m *Memory) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() }
 
-// applyDenialCache has the cache forget everything when the clock is turned back, as
-// the one it has by itself never is.
+// applyDenialCache makes the cache forget everything when the clock is turned back. The
+// default clock never is.
 func (c clock) applyDenialCache(d *DenialCache) {
 	var latest atomic.Int64
 	d.clock = func() int64 {

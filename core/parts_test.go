@@ -28,8 +28,8 @@ var hourly = map[string]func(capacity int) core.Limit{
 	"sliding log":    func(n int) core.Limit { return core.SlidingLog(n, time.Hour) },
 }
 
-// In a cluster and in a ring, keys of one question live on several servers.
-func TestQuestionOverSeveralServers(t *testing.T) {
+// In a cluster and in a ring, the keys of one call are on several servers.
+func TestCallOverSeveralServers(t *testing.T) {
 	cluster := redistest.SharedCluster(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{
 		"one": redistest.Start(t).Addr(),
@@ -46,7 +46,7 @@ func TestQuestionOverSeveralServers(t *testing.T) {
 			for algorithm, limit := range hourly {
 				t.Run(algorithm, func(t *testing.T) {
 					t.Run("is charged as a whole or not at all", func(t *testing.T) { chargedAsAWhole(t, limiter, limit) })
-					t.Run("leaves no key when it is refused", func(t *testing.T) { leavesNoKey(t, limiter, client, prefix, limit) })
+					t.Run("leaves no key when it is denied", func(t *testing.T) { leavesNoKey(t, limiter, client, prefix, limit) })
 				})
 			}
 		})
@@ -76,7 +76,7 @@ func chargedAsAWhole(t *testing.T, limiter *core.Limiter, limit func(int) core.L
 	}
 	group.Wait()
 	if admitted.Load() > tight {
-		t.Errorf("%d questions passed a limit of %d", admitted.Load(), tight)
+		t.Errorf("%d calls passed a limit of %d", admitted.Load(), tight)
 	}
 	for key, want := range map[string]int{
 		"roomy": roomy - 3*int(admitted.Load()),
@@ -92,13 +92,13 @@ func chargedAsAWhole(t *testing.T, limiter *core.Limiter, limit func(int) core.L
 			t.Fatal(err)
 		}
 		if decision.Remaining != want {
-			t.Errorf("%s: %d remain after %d questions passed, want %d", key, decision.Remaining, admitted.Load(), want)
+			t.Errorf("%s: %d remain after %d calls passed, want %d", key, decision.Remaining, admitted.Load(), want)
 		}
 	}
 }
 
 func leavesNoKey(t *testing.T, limiter *core.Limiter, client redis.UniversalClient, prefix string, limit func(int) core.Limit) {
-	keys := []string{"fresh-1", "fresh-2", "fresh-3", "fresh-4", "refusing"}
+	keys := []string{"fresh-1", "fresh-2", "fresh-3", "fresh-4", "denying"}
 	checks := make([]core.Check, 0, len(keys))
 	for _, key := range keys {
 		checks = append(checks, core.Check{Key: key, Limit: limit(7), Cost: 2})
@@ -125,8 +125,8 @@ func leavesNoKey(t *testing.T, limiter *core.Limiter, client redis.UniversalClie
 	}
 }
 
-// Where something was used before, a refused question leaves it as it was.
-func TestRefusedQuestionLeavesWhatWasUsed(t *testing.T) {
+// Where something was used before, a denied call leaves it as it was.
+func TestDeniedCallLeavesWhatWasUsed(t *testing.T) {
 	cluster := redistest.SharedCluster(t)
 	for name, limit := range map[string]core.Limit{
 		"fixed window":   core.FixedWindow(10, time.Minute),
@@ -139,7 +139,7 @@ func TestRefusedQuestionLeavesWhatWasUsed(t *testing.T) {
 			now := time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC)
 			limiter := core.New(core.NewRedis(cluster.Client(t), core.WithBudget(patient),
 				core.WithPrefix(redistest.Prefix(t)), core.WithClock(func() time.Time { return now })))
-			refused := []core.Check{{Key: "a", Limit: limit, Cost: 3}, {Key: "b", Limit: limit, Cost: 11}}
+			denied := []core.Check{{Key: "a", Limit: limit, Cost: 3}, {Key: "b", Limit: limit, Cost: 11}}
 
 			if _, err := limiter.AllowN(t.Context(), "a", limit, 4); err != nil {
 				t.Fatal(err)
@@ -148,7 +148,7 @@ func TestRefusedQuestionLeavesWhatWasUsed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := limiter.AllowAll(t.Context(), refused...); err != nil {
+			if _, err := limiter.AllowAll(t.Context(), denied...); err != nil {
 				t.Fatal(err)
 			}
 			after, err := limiter.Peek(t.Context(), "a", limit)
@@ -156,7 +156,7 @@ func TestRefusedQuestionLeavesWhatWasUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if before != after || after.Remaining != 6 {
-				t.Errorf("after a refused question: %+v, before it: %+v", after, before)
+				t.Errorf("after a denied call: %+v, before it: %+v", after, before)
 			}
 		})
 	}

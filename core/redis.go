@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/topology"
 )
 
-// Redis is a [Store] on a Redis or Valkey server: the one for a fleet. A question
-// is one script call, decided atomically and on the server's clock.
+// Redis is a [Store] on a Redis or Valkey server: the one for a fleet. A [Call]
+// is decided by one script, atomically and on the server's clock.
 //
 // # What it leaves in Redis
 //
@@ -33,23 +33,22 @@ import (
 //
 // # Cluster and Ring
 //
-// All limits of one key are on one server, and a question about one key is one
-// round trip. A question about several keys (an address and a user, say) is asked
-// of all servers at once, each deciding its part; if one refuses, what the others
-// have charged is given back in a second round trip. It never admits more than
-// the limits do, and the counts are exact again when the question is answered. In
-// between, its charges can get another question refused that would have passed.
+// All limits of one key are on one server, and a call about one key is one round
+// trip. A call about several keys (an address and a user, say) goes to all their
+// servers at once, and each decides its part. If one denies, a second round trip
+// gives back what the others have charged. Such a call never admits more than the
+// limits do, and the counts are exact again when it is answered. Until then, its
+// charges can get another call denied that would have passed.
 //
 // # Sharing round trips
 //
-// A question that comes alone is asked at once. Those that come while two calls are
-// under way to a server ([WithInFlight]) wait for one to end, and are asked together
-// in the next one: one script call with all of them in it, or in a cluster one
-// pipeline. Each is still decided on its own. So under load a check takes a fraction
-// of a round trip, and the server's work for each is less than for a call of its own.
-// A caller whose context ends leaves at once, unless it carries the call of a lone
-// question itself: then it leaves with the answer, or when the budget or its own
-// deadline ends.
+// A call that comes alone is sent at once. While two batches are in flight to a
+// server ([WithInFlight]), calls wait, and are sent together in the next batch: one
+// script run for all of them, or in a cluster one pipeline. Each call is still
+// decided on its own. So under load a call takes a fraction of a round trip, and
+// costs the server less than a script run of its own. A caller whose context ends
+// returns at once, unless it has sent a lone call itself: then it returns with the
+// answer, or when the budget or its own deadline ends.
 //
 // # The client
 //
@@ -59,14 +58,14 @@ import (
 //   - MaxRetries: -1. A charge is not idempotent, and by default the client
 //     repeats one that timed out. Then a request may be charged twice; never less
 //     than once.
-//   - ContextTimeoutEnabled: true. Without it the client ignores deadlines; a
-//     question's budget holds all the same, at the price of handing each question to
-//     another goroutine, which stays behind when the server does not answer until the
-//     client's own timeouts end it. So does one for TLS, since go-redis shakes hands
-//     without looking at the deadline.
-//   - Dialer: [Dialer](nil), or Dialer(config) for TLS. Without it, an answer that came in
-//     time may be read too late while thousands of goroutines want the processors, and counts
-//     as none.
+//   - ContextTimeoutEnabled: true. Without it the client ignores deadlines. The
+//     budget of a call holds all the same, but each call is handed to another
+//     goroutine. If the server does not answer, that goroutine stays until the
+//     client's own timeouts end it. The same goes for TLS without [Dialer], since
+//     go-redis shakes hands without looking at the deadline.
+//   - Dialer: [Dialer](nil), or Dialer(config) for TLS. Without it, an answer that comes
+//     in time may be read too late while thousands of goroutines want the processors. It
+//     then counts as none.
 //
 // # Permissions
 //
@@ -83,7 +82,7 @@ import (
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
 //	    +cluster|slots +asking +command
 //
-// and on every shard of a ring, whose client looks by PING who is up:
+// and on every shard of a ring, whose client sends PING to see which shards are up:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
 //	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
@@ -97,26 +96,24 @@ import (
 //	    +sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe
 //
 // The pattern of the keys is that of [WithPrefix]. A URL with a database other than 0
-// needs +select; one with client_name +client|setname; a cluster's with read_only, or
-// another routing to replicas, which is of no use to a limiter, +readonly. go-redis
-// introduces itself with CLIENT SETINFO and does not mind a refusal, but ACL LOG keeps
-// it: allow +client|setinfo (Redis 7.2 or newer), or set DisableIdentity. Where
-// package doctor should see more than a limiter has to, allow +info and, in a
-// cluster, +cluster|info.
+// needs +select, and one with client_name needs +client|setname. A cluster's URL with
+// read_only, or another routing to replicas, needs +readonly; a limiter has no use for
+// that. go-redis introduces itself with CLIENT SETINFO. It does not mind a refusal, but
+// ACL LOG keeps it: allow +client|setinfo (Redis 7.2 or newer), or set DisableIdentity.
+// For all that package doctor can look at, allow +info and, in a cluster, +cluster|info.
 //
 // # Encryption
 //
-// rediss:// speaks TLS, and believes the authorities that the system does. A URL has
-// no room for another one. There are two ways to have a private authority believed. On
-// systems other than macOS and Windows the environment variable SSL_CERT_FILE names a
-// file with all authorities that the process believes, instead of the system's. Or you
-// bring a client of your own and set RootCAs in its TLSConfig, as an example of
-// [NewRedis] does.
+// rediss:// speaks TLS and trusts the system's authorities. A URL has no room for
+// another one. There are two ways to trust a private authority. On systems other than
+// macOS and Windows, the environment variable SSL_CERT_FILE names a file with all
+// authorities that the process trusts, instead of the system's. Or you bring a client of
+// your own and set RootCAs in its TLSConfig, as an example of [NewRedis] does.
 //
 // A certificate for the client goes into TLSConfig.Certificates. In a cluster the
 // certificate of every node must be for the host that the URL names first.
 type Redis struct {
-	config redisstore.Config // as the options have it
+	config redisstore.Config // with the options applied
 	trace  Trace
 	store  *redisstore.Store
 }
@@ -131,8 +128,8 @@ const (
 	defaultBreakerPause    = 500 * time.Millisecond
 )
 
-// NewRedis returns a store on a client. It talks to nobody. It panics if the client is nil, or has a
-// TLSConfig and a [Dialer] that was not given it.
+// NewRedis returns a store on a client. It sends nothing. It panics if the client is nil, or if the
+// client has a TLSConfig and a [Dialer] without it.
 func NewRedis(rdb redis.UniversalClient, options ...RedisOption) *Redis {
 	if rdb == nil {
 		panic("core: NewRedis needs a client")
@@ -145,7 +142,7 @@ func NewRedis(rdb redis.UniversalClient, options ...RedisOption) *Redis {
 	return r
 }
 
-// newRedis returns a store on a client. Where it owns the client, Close closes that.
+// newRedis returns a store on a client. Close closes the client if it is owned.
 func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options []RedisOption) *Redis {
 	r := &Redis{config: redisstore.Config{
 		Client:          client,
@@ -176,7 +173,7 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 
 var breakerStates = [...]BreakerState{batch.Closed: BreakerClosed, batch.Open: BreakerOpen, batch.HalfOpen: BreakerHalfOpen}
 
-// warnOfClient logs what about a user's own client can do harm.
+// warnOfClient logs which settings of a user's client can do harm.
 func (r *Redis) warnOfClient() {
 	logger := r.config.Logger()
 	settings, known := r.store.Topology().Settings()
@@ -184,7 +181,7 @@ func (r *Redis) warnOfClient() {
 		logger.Warn("core: the redis client repeats what it has sent when the answer is late, so a request may be charged twice: set MaxRetries to -1")
 	}
 	if known && !settings.Deadlines {
-		logger.Warn("core: the redis client ignores deadlines, which makes each question slower: set ContextTimeoutEnabled")
+		logger.Warn("core: the redis client ignores deadlines, which makes each call slower: set ContextTimeoutEnabled")
 	}
 	if known && settings.NoDialer {
 		logger.Warn("core: in a crowd the redis client may read answers too late: set Dialer to core.Dialer(nil), or to core.Dialer(config) for TLS")
@@ -207,20 +204,20 @@ func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
 	return r.store.Reset(ctx, key, specsOf(limits)) //nolint:wrapcheck // it is one of this package's
 }
 
-// Repaired returns how many keys this store has found damaged (of another type, or with a value
-// that no limit could have left) and replaced, or without a time to live and given one. That is
-// also logged, no more than once in ten seconds.
+// Repaired returns how many keys this store has repaired: it replaces keys that are damaged (of
+// another type, or with a value that no limit could have left), and gives those without a time to
+// live one. Repairs are also logged, no more than once in ten seconds.
 func (r *Redis) Repaired() int64 { return r.store.Repaired() }
 
-// Ping implements [Store]. Each master of a cluster or shard of a ring is asked. It opens as many
-// connections as calls use at once, and loads the scripts. It runs scripts rather than PING, so
-// that it needs no other permission than a call does.
+// Ping implements [Store]. It asks each master of a cluster and each shard of a ring, opens as many
+// connections as calls use at once, and loads the scripts. It runs scripts rather than PING, so that
+// it needs no other permissions than calls do.
 func (r *Redis) Ping(ctx context.Context) error {
 	return r.store.Ping(ctx) //nolint:wrapcheck // it is one of this package's
 }
 
-// Close implements [Store]. Calls that have been asked are answered first, and settlements are
-// carried out, as far as their time allows. It closes the client only if [Open] made it.
+// Close implements [Store]. It first waits for calls and settlements that were made before, as long as
+// they may take. It closes the client only if [Open] or [OpenStore] made it.
 func (r *Redis) Close() error {
 	return r.store.Close() //nolint:wrapcheck // it is one of this package's
 }

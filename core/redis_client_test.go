@@ -154,7 +154,7 @@ func TestNoServerIsAnError(t *testing.T) {
 	_ = listener.Close()
 	limiter, err := core.Open("redis://" + address)
 	if err != nil {
-		t.Fatalf("Open talks to somebody: %v", err)
+		t.Fatalf("Open connects: %v", err)
 	}
 	t.Cleanup(func() { _ = limiter.Close() })
 	for name, ask := range map[string]func() error{

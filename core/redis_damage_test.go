@@ -91,7 +91,7 @@ func damages(algorithm string) []damage {
 }
 
 // Damage is replaced, counted and logged, and spoils nothing for the neighbours in
-// the same question.
+// the same call.
 func TestDamagedKeysAreReplaced(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	ctx := t.Context()
@@ -121,7 +121,7 @@ func TestDamagedKeysAreReplaced(t *testing.T) {
 							t.Fatal(err)
 						}
 						if d[1].Remaining != want || d[1].Allowed != (i < 2) || d[0].Remaining != 99-min(i, 1) && d[0].Remaining != 98 {
-							t.Fatalf("question %d: %+v", i, d)
+							t.Fatalf("call %d: %+v", i, d)
 						}
 					}
 					if ttl := client.PTTL(ctx, key).Val(); ttl <= 0 {
@@ -145,8 +145,8 @@ func redisKey(prefix, subject string, l core.Limit) string {
 	return key + l.Name()
 }
 
-// What looks like a state and can be none does not block anybody for longer than a
-// recovery: levels above the capacity, instants in the far future.
+// An impossible state, such as a level above the capacity or an instant in the far future,
+// blocks no client for longer than a recovery.
 func TestImpossibleStatesHeal(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	ctx := t.Context()

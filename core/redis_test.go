@@ -42,7 +42,7 @@ func (r *roundTrips) want(t *testing.T, want string) {
 	r.sent = nil
 }
 
-// threeLimits is a question about three algorithms.
+// threeLimits is a call about three algorithms.
 func threeLimits(key string) []core.Check {
 	return []core.Check{
 		{Key: key, Limit: core.Leaky(10, core.PerSecond(1)), Cost: 1},
@@ -51,7 +51,7 @@ func threeLimits(key string) []core.Check {
 	}
 }
 
-func TestOneRoundTripAQuestion(t *testing.T) {
+func TestOneRoundTripACall(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	trips := &roundTrips{}
@@ -91,7 +91,7 @@ func TestOneRoundTripAQuestion(t *testing.T) {
 		}
 		trips.want(t, want)
 		if calls := server.Calls(t, "evalsha") - before; calls != 1 {
-			t.Errorf("the server has seen %d EVALSHA for one question, want 1", calls)
+			t.Errorf("the server has seen %d EVALSHA for one call, want 1", calls)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestPeekAndDenialWriteNothing(t *testing.T) {
 				t.Errorf("denials and peeks have written %s", key)
 			}
 			if keys := keysOf(t, client, "*"+core.GCRA(7, core.PerHour(1)).Name()); len(keys) != 0 {
-				t.Errorf("a refused question has left %q", keys)
+				t.Errorf("a denied call has left %q", keys)
 			}
 		})
 	}
@@ -222,7 +222,7 @@ func TestErrorReplies(t *testing.T) {
 	}
 }
 
-// A trace is told of each batch, and of what is wrong with it.
+// A trace gets each batch, with its error.
 func TestTrace(t *testing.T) {
 	server := redistest.Start(t)
 	var mu sync.Mutex
@@ -269,7 +269,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// report is a logger whose words can be read.
+// report is a logger that keeps what it logs.
 var discard = slog.New(slog.DiscardHandler)
 
 func report() (*slog.Logger, *bytes.Buffer) {

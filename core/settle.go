@@ -9,35 +9,35 @@ import (
 
 // Settlement says what a check that was charged has really cost.
 type Settlement struct {
-	// Check is the check as it was charged: its [Check.Units] are what was.
+	// Check is the check that was charged, with its [Check.Units].
 	Check Check
-	// Cost is what it really cost: less, or more, or nothing at all.
+	// Cost is the real cost: less or more than was charged, or 0.
 	Cost int
-	// Receipt is what the store has said of the charge.
+	// Receipt is the store's receipt for the charge.
 	Receipt Receipt
-	// Raise makes Cost the least that is to be used afterwards, whatever was charged:
-	// nothing is added if as much is used already.
+	// Raise makes Cost the least that is used of the limit afterwards, whatever the Check
+	// has charged. If as much is used already, nothing changes.
 	Raise bool
 }
 
-// Refund gives back n units of what a key has used under a limit: a call that was
-// charged and then failed, a goodwill gesture. It never fills a limit above full: what
-// has drained or left its window meanwhile needs no giving back. A negative n is an
+// Refund gives back n units of what a key has used under a limit: after a job that was
+// charged and then failed, or as a goodwill gesture. It never fills a limit above full:
+// what has drained or left its window meanwhile is not given back. A negative n is an
 // error.
 //
-// It does not know when the units were charged, and takes back the newest. Use
-// [Limiter.Reserve] and [Reservation.Settle] to give back what you have charged
-// yourself, into the window that was charged.
+// Refund does not know when the units were charged, and gives back the newest. To give
+// back your own charge into the window that was charged, use [Limiter.Reserve] and
+// [Reservation.Settle].
 //
-// In another process a [DenialCache] may go on refusing for [LongestStaleness].
+// A [DenialCache] in another process may go on denying for [LongestStaleness].
 func (l *Limiter) Refund(ctx context.Context, key string, limit Limit, n int) error {
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, n)}, n)
 }
 
-// Charge charges n units whatever is left: for what has happened already, a download
-// whose size is known at its end, a penalty. It fills a limit up to its capacity, and
-// what does not fit is forgiven, so that Remaining is never negative and nobody waits
-// longer than the limit takes to recover. A negative n is an error.
+// Charge charges n units whatever is left: for a download whose size is known at its
+// end, or a penalty. It fills a limit up to its capacity and forgives what does not fit,
+// so that Remaining is never negative and no wait is longer than the limit takes to
+// recover. A negative n is an error.
 func (l *Limiter) Charge(ctx context.Context, key string, limit Limit, n int) error {
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, 0), Cost: n}, n)
 }
@@ -68,13 +68,12 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	return l.store.Settle(ctx, settlements)
 }
 
-// Reserve is [Limiter.AllowAll] for what has a cost that is known only later, or that
-// may not happen after all: ask for an estimate, and settle the reservation when the
-// real cost is known. One that is never settled, because its process died, stays
-// paid.
+// Reserve is [Limiter.AllowAll] for work whose cost is known only later, or that may not
+// happen at all: reserve an estimate, and settle the reservation when the real cost is
+// known. A reservation that is never settled, because its process died, stays charged.
 func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, error) {
 	if len(checks) == 0 {
-		return nil, invalid("core: a question needs at least one check")
+		return nil, invalid("core: a call needs at least one check")
 	}
 	if err := validate(checks); err != nil {
 		return nil, err
@@ -88,7 +87,7 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	return r, nil
 }
 
-// newReservation returns a reservation of checks that are still to be asked.
+// newReservation returns a reservation of checks that have not been decided yet.
 func (l *Limiter) newReservation(checks []Check) *Reservation {
 	return &Reservation{
 		limiter:   l,
@@ -98,54 +97,52 @@ func (l *Limiter) newReservation(checks []Check) *Reservation {
 	}
 }
 
-// Reservation is a call that was asked, with what it takes to settle it. It is made by
+// Reservation is a call that has been decided and can be settled. It is made by
 // [Limiter.Reserve] and used by one goroutine at a time.
 type Reservation struct {
 	limiter   *Limiter
 	checks    []Check
 	decisions []Decision
 	receipts  []Receipt
-	asked     time.Time // the decisions were made between this
-	answered  time.Time // and that
+	asked     time.Time // the store has decided between asked
+	answered  time.Time // and answered
 	settled   bool
-	// done are the checks that have been settled, where a store has settled a part of them.
+	// done says which checks have been settled, after a store has settled a part of them.
 	done []bool
 }
 
-// Allowed reports whether the question passed: every Decision is allowed but for
-// those of shadow checks.
+// Allowed reports whether the call passed: every Decision is allowed, those of shadow
+// checks left aside.
 func (r *Reservation) Allowed() bool { return passedAll(r.checks, r.decisions) }
 
 // Decisions returns the answers, one for each check. They must not be changed.
 func (r *Reservation) Decisions() []Decision { return r.decisions }
 
-// Settle says what the checks have really cost, in their order, and gives back or
-// charges the difference, all of them in one call: into the window that was charged,
-// which may have closed, so that nothing is left to be done. What was charged too much
-// of a meter comes back less what has drained of it meanwhile; what was charged too
-// little is added now. No limit is ever above full or below empty; see
+// Settle takes the real costs of the checks, in their order, and gives back or charges
+// the differences, all of them at once. A window is corrected if it is still open. A
+// meter gets back what was charged too much, less what has drained of it meanwhile; what
+// was charged too little is added now. No limit is ever above full or below empty; see
 // [Limiter.Charge].
 //
-// A turn in the queue of a [Shaping] limit is given back only while nobody has queued
-// behind it, since the turns of others have been told.
+// A turn in the queue of a [Shaping] limit is given back only if no other request has
+// queued behind it, since those have been told their turns.
 //
-// Checks that were not charged, because the call or a shadow was denied or because they are
-// conditions, are left alone, and if all costs are as they were reserved, the store is not asked.
-// Another number of costs than of checks, and a negative cost, are errors that change nothing.
+// Checks that were not charged are left alone: conditions, and checks that were denied or whose
+// call was. If all costs are as they were reserved, the store is not asked. Another number of costs
+// than of checks, and a negative cost, are errors that change nothing.
 //
-// A reservation is settled once. It does not matter whether ctx has ended: the store is asked all
-// the same, within its own bounds. After an error that is [ErrNotDone], nothing was settled, and
-// Settle may be called again; what a cluster has settled in part is not settled twice. After any
-// other error the settlement may have been carried out, and further calls are errors, since to
-// repeat it could give back twice.
+// A reservation is settled once. Settle asks the store even if ctx has ended, within the store's
+// own bounds. After an error that is [ErrNotDone], nothing was settled, and Settle may be called
+// again; what a cluster has settled in part is not settled twice. After any other error the
+// settlement may have been carried out. Further calls are errors then, since they could give back
+// twice.
 //
-// What comes back never lets more pass than if the reservation had never been. A meter
-// may give back less: the level of a key is known when something is settled and not in
-// between, so that what others have charged and given back meanwhile counts as drained
-// where it may have been. Nothing is given back to a key that was [Limiter.Reset], or
-// that is under another plan by now than when others have given back, or if the store's
-// clock has stepped back behind the charge or behind the Reset. Only a [SlidingLog] knows
-// even then what is left of a charge.
+// What comes back never lets more pass than if the reservation had never been made. A meter
+// may give back less: its level is known only when something is settled, so that charges and
+// refunds of others in between count as drained where they may have been. Nothing is given
+// back to a key that was [Limiter.Reset], that others have given back to under another plan,
+// or if the store's clock has stepped back behind the charge or the Reset. A [SlidingLog]
+// knows even then what is left of a charge.
 func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	settlements, err := r.settlements(costs)
 	if err != nil {
@@ -156,25 +153,25 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	return err
 }
 
-// SettleLater is [Reservation.Settle] for who does not wait for the outcome: the reservation is settled
-// in the background, and counts as settled at once. While the store has certainly not carried it out
-// ([ErrNotDone]), it is tried again for two seconds, so that a server that is away for a moment loses
-// nothing. What could not be settled by then is logged, and stays charged as it was reserved.
-// [Limiter.Close] waits for settlements in the background, for two seconds.
+// SettleLater is [Reservation.Settle] without waiting for the outcome: the reservation is settled in
+// the background, and counts as settled at once. While the store has certainly not settled it
+// ([ErrNotDone]), SettleLater retries for two seconds, so that a short outage loses nothing. What
+// could not be settled by then is logged, and stays charged as it was reserved. [Limiter.Close] waits
+// up to two seconds for settlements in the background.
 //
-// Another number of costs than of checks, a negative cost, and a reservation that was settled before are
-// errors that change nothing.
+// Another number of costs than of checks, a negative cost, and a reservation that was settled before
+// are errors that change nothing.
 func (r *Reservation) SettleLater(costs ...int) error {
 	if _, err := r.settlements(costs); err != nil {
 		return err
 	}
-	own := *r // the caller keeps theirs, which is settled
+	own := *r // the caller keeps r, which counts as settled
 	r.settled = true
 	r.limiter.background.settle(laterSettlement{of: &own, costs: slices.Clone(costs)})
 	return nil
 }
 
-// note notes what has become of settlements: what was not carried out may be settled again.
+// note notes which settlements were carried out. The others may be settled again.
 func (r *Reservation) note(s settlements, err error) {
 	r.settled = !errors.Is(err, ErrNotDone)
 	if partly, ok := errors.AsType[*PartlySettledError](err); ok {
@@ -192,13 +189,13 @@ func (r *Reservation) note(s settlements, err error) {
 // settled.
 var ErrSettled = errors.New("core: the reservation has been settled before")
 
-// settlements are those of some checks.
+// settlements are the settlements of some checks.
 type settlements struct {
 	list   []Settlement
 	checks []int // the places of the checks
 }
 
-// settlements returns what is to be settled where the checks have really cost so much.
+// settlements returns the settlements of the checks at their real costs.
 func (r *Reservation) settlements(costs []int) (settlements, error) {
 	if len(costs) != len(r.checks) {
 		return settlements{}, invalid("core: %d costs settle %d checks", len(costs), len(r.checks))
@@ -224,7 +221,7 @@ func (r *Reservation) settlements(costs []int) (settlements, error) {
 	return s, nil
 }
 
-// Cancel gives everything back: what was reserved has not happened.
+// Cancel gives back everything that was reserved.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	return r.Settle(ctx, make([]int, len(r.checks))...)
 }

@@ -44,8 +44,8 @@ func hammer(t *testing.T, ask func(caller, turn int) (core.Decision, error)) (ad
 	return count.Load()
 }
 
-// Under load, questions share script calls, and each is decided as if it were alone.
-func TestQuestionsShareCalls(t *testing.T) {
+// Under load, calls share batches, and each is decided as if it were alone.
+func TestCallsShareBatches(t *testing.T) {
 	server := redistest.Start(t)
 	for _, heeds := range []bool{true, false} {
 		t.Run(fmt.Sprintf("client heeds deadlines %t", heeds), func(t *testing.T) {
@@ -59,13 +59,13 @@ func TestQuestionsShareCalls(t *testing.T) {
 				t.Errorf("%d admitted, want 100 on each of 4 keys", admitted)
 			}
 			if calls := server.Calls(t, "evalsha") - before; calls > 64*20/2 {
-				t.Errorf("%d calls for %d questions", calls, 64*20)
+				t.Errorf("%d batches for %d calls", calls, 64*20)
 			}
 		})
 	}
 }
 
-// A key that is damaged is the fault of one question, and concerns no other.
+// A key that is damaged is the fault of one call, and concerns no other.
 func TestDamageDoesNotSpread(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	prefix := redistest.Prefix(t)
@@ -89,7 +89,7 @@ func TestDamageDoesNotSpread(t *testing.T) {
 }
 
 // Behind a proxy, a cluster looks like one server, until keys of several slots come
-// in one call. Then each question gets a call of its own, in a pipeline.
+// in one batch. Then each call gets a script run of its own, in a pipeline.
 func TestClusterInDisguise(t *testing.T) {
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	client := server.Client(t)
@@ -114,8 +114,8 @@ func TestClusterInDisguise(t *testing.T) {
 	}
 }
 
-// In a cluster, questions about keys of one node share a round trip.
-func TestQuestionsOfANodeShareARoundTrip(t *testing.T) {
+// In a cluster, calls about keys of one node share a round trip.
+func TestCallsOfANodeShareARoundTrip(t *testing.T) {
 	cluster := redistest.SharedCluster(t)
 	client := cluster.Client(t)
 	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
@@ -135,9 +135,9 @@ func TestQuestionsOfANodeShareARoundTrip(t *testing.T) {
 // disguised hides what client it is.
 type disguised struct{ redis.UniversalClient }
 
-// A question about keys in several slots is asked in parts as soon as it is known that
+// A call about keys in several slots is asked in parts as soon as it is known that
 // there are slots.
-func TestQuestionOverAClusterInDisguise(t *testing.T) {
+func TestCallOverAClusterInDisguise(t *testing.T) {
 	cluster := redistest.SharedCluster(t)
 	limiter := core.New(core.NewRedis(disguised{cluster.Client(t)}, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
 	limit := core.Leaky(50, core.PerHour(1))
@@ -155,7 +155,7 @@ func TestQuestionOverAClusterInDisguise(t *testing.T) {
 	}
 }
 
-// When memory is full, who is refused is still told so, whoever asks beside.
+// When memory is full, a denial is still a denial, whatever shares its batch.
 func TestOutOfMemoryConcernsOnlyCharges(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
@@ -176,21 +176,21 @@ func TestOutOfMemoryConcernsOnlyCharges(t *testing.T) {
 				return
 			}
 			if d, err := limiter.Allow(t.Context(), "used up", limit); err != nil || d.Allowed {
-				t.Errorf("the key that is used up: %+v, %v, want a refusal", d, err)
+				t.Errorf("the key that is used up: %+v, %v, want a denial", d, err)
 			}
 		})
 	}
 	group.Wait()
 }
 
-// Callers who leave at random are charged nothing: what was on its way is given back. Nobody is told
-// what was somebody else's answer.
+// Callers who leave at random are charged nothing: calls in flight are given back. No caller gets the
+// answer to another call.
 func TestCallersWhoLeaveAtRandom(t *testing.T) {
 	client := redistest.Shared(t).Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.MaxRetries = true, -1 })
 	seeds := repeatable.Random(t)
-	for _, flights := range []int{1, 2} {
+	for _, inFlight := range []int{1, 2} {
 		prefix := core.WithPrefix(redistest.Prefix(t))
-		store := core.NewRedis(client, prefix, core.WithBudget(patient), core.WithInFlight(flights))
+		store := core.NewRedis(client, prefix, core.WithBudget(patient), core.WithInFlight(inFlight))
 		limiter := core.New(store)
 		const callers, turns, capacity = 32, 40, 1_000_000
 		var admitted, lost [8]atomic.Int64 // by key

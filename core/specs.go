@@ -9,14 +9,14 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-// specs are those that are in use.
+// specs holds the specs that are in use.
 var specs struct {
 	mu sync.RWMutex
 	of map[exact.Params]weak.Pointer[exact.Spec]
 }
 
-// specOf returns the Spec of some Params. It is the same one for equal Params for as long as anybody
-// uses it, so a limit is copied and compared as a pointer.
+// specOf returns the Spec of some Params. Equal Params have the same Spec for as long as it is in use, so
+// that a limit is copied and compared as a pointer.
 func specOf(p exact.Params) *exact.Spec {
 	specs.mu.RLock()
 	s := specs.of[p].Value()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// knownSpecs returns how many limits are remembered whose names begin so.
+// knownSpecs returns how many specs are kept whose names have a prefix.
 func knownSpecs(prefix string) int {
 	specs.mu.RLock()
 	defer specs.mu.RUnlock()

@@ -10,16 +10,16 @@ import (
 // Table keeps rows that can be changed atomically: a table of a SQL database, a key-value store with
 // transactions. [NewTableStore] makes a [Store] of one. It may be used by many goroutines at once.
 type Table interface {
-	// Update has change look at the rows of some keys and change them, and writes those that it has
-	// changed, in one transaction: nobody else reads or writes one of these rows in between. The keys
-	// are sorted, and no two are equal, so that transactions which lock rows in this order never wait
-	// for each other in a circle. rows[i] is the row of keys[i]. now is the time of the table's
-	// clock: where processes share the table, it is the database's.
+	// Update calls change with the rows of some keys, and writes the rows that it has changed, in one
+	// transaction: no other transaction reads or writes one of these rows in between. The keys are
+	// sorted and different from each other, so that transactions which lock rows in this order never
+	// deadlock. rows[i] is the row of keys[i]. now is the time of the table's clock: if processes
+	// share the table, it is the database's.
 	//
-	// Where the transaction has to be repeated, Update calls change again, with the rows as they are
+	// If the transaction has to be repeated, Update calls change again, with the rows as they are
 	// then. When Update has returned, change does nothing. An error means that the call was not
-	// decided. If it is certain that nothing was written, it should wrap [ErrNotDone]. If ctx has ended,
-	// the error is [GivenUp], whatever Update calls it.
+	// decided. If it is certain that nothing was written, the error should wrap [ErrNotDone]. If ctx
+	// has ended, the error is [GivenUp], whatever Update calls it.
 	Update(ctx context.Context, keys []string, change func(now time.Time, rows []Row)) error
 }
 
@@ -28,14 +28,14 @@ type Row struct {
 	// Value is the JSON text that was written last, or nil if there is no row.
 	Value []byte
 	// Expires is the instant from which on the row means nothing, and may be deleted. No decision
-	// depends on when it is.
+	// depends on when it is deleted.
 	Expires time.Time
-	// Changed says that the row has to be written.
+	// Changed says that the row must be written.
 	Changed bool
 }
 
-// NewTableStore returns a store on a table. It decides by the same arithmetic as [Memory], and each call
-// is one transaction, however many checks it has. Close does not close the table. A nil table panics.
+// NewTableStore returns a store on a table. It decides by the same arithmetic as [Memory]. Each call is
+// one transaction, however many checks it has. Close does not close the table. A nil table panics.
 func NewTableStore(table Table) Store {
 	if table == nil {
 		panic("core: NewTableStore needs a table")

@@ -36,8 +36,8 @@ func bePinging(url string) int {
 	return 0
 }
 
-// A server whose certificate a private authority issued is believed if the client
-// knows the authority, and not otherwise.
+// A client trusts a server whose certificate a private authority has issued only if it
+// knows the authority.
 func TestPrivateAuthority(t *testing.T) {
 	server := redistest.StartTLS(t)
 

@@ -5,50 +5,48 @@ import (
 	"time"
 )
 
-// Trace is told what stores and limiters do that their callers do not see, for metrics
-// and logs; see [WithTrace]. Its functions are called on the goroutines that work for
-// the store, or ask, by many at once, and must not block. Those that are nil are not
-// called, and cost nothing.
+// Trace has functions that stores and limiters call when something happens which their
+// callers do not see, for metrics and logs; see [WithTrace]. They are called on the
+// goroutines of the store and of its callers, by many at once, and must not block. Nil
+// functions are not called, and cost nothing.
 type Trace struct {
-	// Batch is told of each batch of checks of a [Redis] store that has ended. Settlements, resets and
-	// what lists and pings are no checks.
+	// Batch is called after each batch of checks that a [Redis] store has sent. Settlements, resets,
+	// lists and pings are no checks.
 	Batch func(Batch)
-	// Breaker is told when a [Redis] store does not ask a server any more, tries it, and
-	// asks it again.
+	// Breaker is called when the breaker of a server changes its state.
 	Breaker func(server string, state BreakerState)
-	// Repeated is told of each call that a [DenialCache] has answered without the
-	// store.
+	// Repeated is called after each call that a [DenialCache] has answered without its store.
 	Repeated func()
-	// Wait is told of each [Limiter.Wait], [Limiter.WaitN] and [Limiter.Do] that has waited, or given up.
+	// Wait is called when [Limiter.Wait], [Limiter.WaitN] or [Limiter.Do] has waited, or given up.
 	Wait func(Wait)
 }
 
-// Batch is calls that have shared a round trip to Redis: a script call, or in a cluster a pipeline of
-// them.
+// Batch is a number of calls that have shared a round trip to Redis: one script run, or in a cluster a
+// pipeline of them.
 type Batch struct {
-	// Server is the address, or "" where the client does not tell.
+	// Server is the server's address, or "" if the client does not tell it.
 	Server string
-	// Calls and Checks are how many were in it.
+	// Calls and Checks are how many of them the batch had.
 	Calls, Checks int
-	// Elapsed is how long it took.
+	// Elapsed is how long the batch took.
 	Elapsed time.Duration
-	// Err is why it failed, or nil; see [FailureOf].
+	// Err is why the batch failed, or nil; see [FailureOf].
 	Err error
 }
 
 // Wait is one wait for a limit.
 type Wait struct {
-	// Limit is what was waited for, and Units how many of it. Whose they are is not told.
+	// Limit is the limit that was waited for, and Units the number of units. The key is not told.
 	Limit Limit
 	Units int
-	// Elapsed is how long it took to be admitted, or to give up.
+	// Elapsed is how long the wait took until it was admitted or given up.
 	Elapsed time.Duration
-	// Err is nil if the units were admitted, a [LimitedError] if that would have come too
-	// late, and otherwise what kept them from it.
+	// Err is nil if the units were admitted, a [LimitedError] if they would have been
+	// admitted too late, and otherwise the error that ended the wait.
 	Err error
 }
 
-// and returns a trace that tells two.
+// and returns a trace that calls the functions of two.
 func (t Trace) and(other Trace) Trace {
 	and := Trace{Batch: both(t.Batch, other.Batch), Breaker: t.Breaker, Repeated: t.Repeated, Wait: both(t.Wait, other.Wait)}
 	switch {
@@ -72,7 +70,7 @@ func (t Trace) and(other Trace) Trace {
 	return and
 }
 
-// both returns a function that tells two, of which either may be nil.
+// both returns a function that calls two, of which either may be nil.
 func both[T any](first, second func(T)) func(T) {
 	switch {
 	case first == nil:
@@ -86,7 +84,7 @@ func both[T any](first, second func(T)) func(T) {
 	}
 }
 
-// tracedWait is waitN for a limiter that has to tell how long it takes.
+// tracedWait is waitN with a call of the trace afterwards.
 func (l *Limiter) tracedWait(ctx context.Context, key string, limit Limit, n int, options []WaitOption) error {
 	start := time.Now()
 	err := l.waitN(ctx, key, limit, n, options)
@@ -94,15 +92,15 @@ func (l *Limiter) tracedWait(ctx context.Context, key string, limit Limit, n int
 	return err
 }
 
-// BreakerState says whether a server is asked.
+// BreakerState says whether calls are sent to a server.
 type BreakerState string
 
 const (
-	// BreakerClosed means that it is. This is the normal state.
+	// BreakerClosed means that calls are sent. This is the normal state.
 	BreakerClosed BreakerState = "closed"
-	// BreakerOpen means that it has failed several times in a row. Calls fail at once, with
+	// BreakerOpen means that the server has failed several times in a row. Calls fail at once, with
 	// [Suspended].
 	BreakerOpen BreakerState = "open"
-	// BreakerHalfOpen means that it is being tried with one call. All other calls fail at once.
+	// BreakerHalfOpen means that one call tries the server. All other calls fail at once.
 	BreakerHalfOpen BreakerState = "half-open"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
-// A trace is told of each question that the cache answers, and of no other.
-func TestRepeatedRefusalsAreTraced(t *testing.T) {
+// A trace gets each call that the cache answers, and no other.
+func TestRepeatedDenialsAreTraced(t *testing.T) {
 	repeated := 0
 	trace := core.WithTrace(core.Trace{Repeated: func() { repeated++ }})
 	cache := core.CacheDenials(core.NewMemory(), 10, trace)
@@ -27,7 +27,7 @@ func TestRepeatedRefusalsAreTraced(t *testing.T) {
 		}
 	}
 	if repeated != 2 || cache.Repeated() != 2 {
-		t.Errorf("%d were traced and %d counted, want the third and the fourth question", repeated, cache.Repeated())
+		t.Errorf("%d were traced and %d counted, want the third and the fourth call", repeated, cache.Repeated())
 	}
 }
 
@@ -59,7 +59,7 @@ func TestWaitsAreTraced(t *testing.T) {
 	})
 }
 
-// Who traces does not take away what others trace.
+// Several traces all get everything.
 func TestEveryTraceIsTold(t *testing.T) {
 	server := redistest.Start(t)
 	var told record

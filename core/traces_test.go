@@ -20,7 +20,7 @@ import (
 // down what they print.
 //
 // The directive "limits" names limits, one a line, and starts anew with an empty
-// store. "ask" asks a question a line, each at an instant after the start (which
+// store. "ask" asks a call a line, each at an instant after the start (which
 // may be before the last one):
 //
 //	0s    login            one unit under the limit called login

@@ -8,23 +8,21 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-// Wait returns when the turn has come of what was reserved under [Shaping] limits, and at once if
-// nothing is shaped: it holds its caller for the longest Delay of the decisions, counted from when
-// they were made.
+// Wait waits for the reservation's turn under [Shaping] limits: for the longest Delay of the
+// decisions, counted from when they were made. It returns at once if no limit is a Shaping one.
 //
-// If the context ends before, or its deadline comes first (then it does not wait at all), everything
-// that was reserved is given back in the background, and the error says why. The turn goes to the
-// next one who waits in this process for as many units, and so on, so that those who are left move
-// up and the pace stays even; the last turn is free again for whoever comes, unless others, in other
-// processes, have queued behind it.
+// If the context ends first, or its deadline comes too soon (then Wait does not wait at all),
+// everything that was reserved is given back in the background, and the error says why. The turn goes
+// to the next waiter in this process for as many units. All waiters behind move up by a turn, so that
+// the pace stays even. The last turn is free again, unless a request of another process has queued
+// behind it.
 //
-// Wait comes before Settle and Cancel: after them it is an error, at once.
+// Call Wait before Settle and Cancel: after them it returns an error at once.
 func (r *Reservation) Wait(ctx context.Context) error {
 	return r.wait(ctx, time.Time{}, func(reason error) error { return reason })
 }
 
-// wait is Wait for who has time until an instant at most; late makes an error of a turn that comes
-// after that.
+// wait is Wait until an instant at most. late makes an error of a turn that comes later.
 func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reason error) error) error {
 	if r.settled {
 		return ErrSettled
@@ -39,7 +37,7 @@ func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reaso
 	delay := r.decisions[index].Delay
 	due := r.answered.Add(delay)
 	if !until.IsZero() && until.Before(due) {
-		// The decision was made at some time between asking and the answer.
+		// The store has decided at some time between asked and answered.
 		if until.Before(r.asked.Add(delay)) {
 			r.giveBackLater()
 			return late(fmt.Errorf("core: the turn comes in %v, after the deadline: %w", delay, context.DeadlineExceeded))
@@ -73,7 +71,7 @@ func (r *Reservation) shaped() (index, queues int) {
 	return index, queues
 }
 
-// delay returns how long the caller is held.
+// delay returns the longest Delay of the decisions.
 func (r *Reservation) delay() time.Duration {
 	if index, queues := r.shaped(); queues > 0 {
 		return r.decisions[index].Delay
@@ -97,10 +95,10 @@ func gaveUpTurn(ctx context.Context) error {
 	return fmt.Errorf("core: gave up a turn: %w", context.Cause(ctx))
 }
 
-// giveBackLater has everything given back in the background. The reservation is settled then.
+// giveBackLater gives everything back in the background. The reservation counts as settled then.
 func (r *Reservation) giveBackLater() { _ = r.SettleLater(make([]int, len(r.checks))...) }
 
-// turnKey tells the turns of a queue that take equally long from others.
+// turnKey identifies turns that can be exchanged: of one queue, for as many units.
 type turnKey struct {
 	key   string
 	limit *exact.Spec // its identity

@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
-// A server that accepts and then says nothing holds nobody up for longer than the
+// A server that accepts and then says nothing holds no caller up for longer than the
 // budget, not even by the handshake of TLS.
 func TestBudgetHoldsForEveryURL(t *testing.T) {
 	t.Parallel() // a client that is closed waits for its last connection
@@ -47,7 +47,7 @@ func TestBudgetHoldsForEveryURL(t *testing.T) {
 }
 
 // To go-redis, no retries is a negative number; in a URL, it is also 0.
-func TestOpenNeverRepeatsAQuestionUnlessTold(t *testing.T) {
+func TestOpenNeverRepeatsACallUnlessTold(t *testing.T) {
 	for query, want := range map[string]int64{"": 1, "?max_retries=0": 1, "?max_retries=-1": 1, "?max_retries=2": 3} {
 		t.Run(query, func(t *testing.T) {
 			addr, asked := hangsUpOn(t, "evalsha")
@@ -115,7 +115,7 @@ func upAndDown(t *testing.T, limit core.Limit) (limiter *core.Limiter, up, down 
 	})
 	t.Cleanup(func() { _ = ring.Close() })
 	limiter = core.New(core.NewRedis(ring, core.WithBudget(patient), core.WithLogger(discard), core.WithBreaker(0, 0)))
-	// Which key is on which server is seen by who has it.
+	// The servers' own keys show which server a key is on.
 	var keys [2]string
 	for i := 0; keys[0] == "" || keys[1] == ""; i++ {
 		key := fmt.Sprint("key-", i)
@@ -131,7 +131,7 @@ func upAndDown(t *testing.T, limit core.Limit) (limiter *core.Limiter, up, down 
 	return limiter, keys[0], keys[1], func() { servers[1].Stop(t) }
 }
 
-// Who may try again has charged nothing, not even to a shadow check.
+// A call that may be retried has charged nothing, not even its shadow checks.
 func TestCallThatChargedAShadowIsDoneInPart(t *testing.T) {
 	limit := core.Leaky(5, core.PerHour(1))
 	limiter, up, down, stop := upAndDown(t, limit)
@@ -149,7 +149,7 @@ func TestCallThatChargedAShadowIsDoneInPart(t *testing.T) {
 	}
 }
 
-// A shadow check on a server that is down does not stop the question.
+// A shadow check on a server that is down does not stop the call.
 func TestShadowOnAServerThatIsDown(t *testing.T) {
 	limit := core.Leaky(5, core.PerHour(1))
 	limiter, up, down, stop := upAndDown(t, limit)

@@ -8,13 +8,13 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-// Unlimited is the limit of those who have none: a plan without a limit, a tenant who is exempt. Every
-// verb of a [Limiter] allows it at once, without asking the store, and tells a Remaining of
-// [math.MaxInt]; what is settled, reset or held back under it is nothing. Its name is "unlimited", and
-// [Limit.Named] gives it no other one.
+// Unlimited is the limit of a client that has none: a plan without a limit, an exempt tenant. Every verb
+// of a [Limiter] allows it at once, without asking the store, with a Remaining of [math.MaxInt]. To
+// settle, reset or hold back something under it does nothing. Its name is "unlimited", and [Limit.Named]
+// gives it no other one.
 //
-// It has to be said: the zero Limit, which is what a map returns for a key that it does not have, is an
-// error. Unlimited must not be changed.
+// It has to be set explicitly: the zero Limit, which a map returns for a missing key, is an error.
+// Unlimited must not be changed.
 var Unlimited = Limit{exact.Unlimited}
 
 // unlimitedDecision is the answer to every check under Unlimited.
@@ -22,7 +22,7 @@ func unlimitedDecision() Decision {
 	return Decision{Allowed: true, Limit: Unlimited, Remaining: math.MaxInt}
 }
 
-// limitedPart is the checks of a call that a store is asked: all but those under Unlimited.
+// limitedPart has the checks of a call that the store decides: all but those under Unlimited.
 type limitedPart struct {
 	checks []Check
 	places []int // of the checks in the call; nil: it is the whole call
@@ -41,8 +41,8 @@ func limitedPartOf(checks []Check) limitedPart {
 	return p
 }
 
-// decide has a store decide the part, if there is one, and writes the decisions of the whole call, and
-// the receipts unless that is nil.
+// decide has a store decide the part, and writes the decisions of the whole call, and its receipts
+// unless that is nil.
 func (p limitedPart) decide(ctx context.Context, store Store, decisions []Decision, receipts []Receipt) error {
 	if p.places == nil {
 		return decideAlone(ctx, store, p.checks, decisions, receipts)

@@ -27,13 +27,13 @@ func TestUnlimitedAsksNothing(t *testing.T) {
 	one := func(d core.Decision, err error) {
 		t.Helper()
 		if err != nil || d != want {
-			t.Errorf("told %+v, %v, want %+v", d, err, want)
+			t.Errorf("got %+v, %v, want %+v", d, err, want)
 		}
 	}
 	all := func(d []core.Decision, err error) {
 		t.Helper()
 		if err != nil || len(d) != 2 || d[0] != want || d[1] != want {
-			t.Errorf("told %+v, %v, want twice %+v", d, err, want)
+			t.Errorf("got %+v, %v, want twice %+v", d, err, want)
 		}
 	}
 	checks := []core.Check{{Key: "staff", Limit: unlimited, Cost: math.MaxInt}, {Key: "staff", Limit: unlimited, Shadow: true}}
@@ -62,7 +62,7 @@ func TestUnlimitedAsksNothing(t *testing.T) {
 	}
 }
 
-// Checks that are unlimited change nothing of what the others of a call are told.
+// Unlimited checks do not change the decisions about the others of a call.
 func TestUnlimitedAmongOthers(t *testing.T) {
 	l := core.New(core.NewMemory())
 	defer l.Close()
@@ -74,7 +74,7 @@ func TestUnlimitedAmongOthers(t *testing.T) {
 	}
 	for i, want := range []int{math.MaxInt, 0, math.MaxInt, 1} {
 		if d := r.Decisions()[i]; d.Remaining != want || d.Limit != checks[i].Limit {
-			t.Errorf("check %d is told %+v, want %d remaining", i, d, want)
+			t.Errorf("check %d: %+v, want %d remaining", i, d, want)
 		}
 	}
 	if err := r.Settle(t.Context(), 5, 1, 5, 0); err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/queue"
 )
 
-// LimitedError says that a wait was given up, or not begun, because of a limit. It is
-// what [Limiter.Wait] and [Limiter.Do] return then; [errors.As] finds it.
+// LimitedError is the error of [Limiter.Wait] and [Limiter.Do] when a limit keeps them
+// from being admitted in time. [errors.As] finds it.
 type LimitedError struct {
-	// Decision is the latest answer. Its RetryAfter says when to come again at the
-	// earliest: others who wait in this process are counted in. It is [Never] if no
-	// wait helps. A turn of a [Shaping] limit that comes too late is in its Delay.
+	// Decision is the latest answer. Its RetryAfter is when to retry at the earliest,
+	// with the other waiters of this process counted in. It is [Never] if no wait
+	// helps. Its Delay is the turn of a [Shaping] limit that comes too late.
 	Decision Decision
 
 	cause error
@@ -28,8 +28,8 @@ func (e *LimitedError) Error() string {
 	return fmt.Sprintf("core: limited by %s: next in %v, which is too late", e.Decision.Limit, e.Decision.RetryAfter+e.Decision.Delay)
 }
 
-// Unwrap returns [context.DeadlineExceeded] if it is the context's deadline that comes
-// too soon.
+// Unwrap returns [context.DeadlineExceeded] if the context's deadline comes too soon,
+// and nil if the longest wait does.
 func (e *LimitedError) Unwrap() error { return e.cause }
 
 // WaitOption changes how [Limiter.Wait] and [Limiter.Do] wait.
@@ -39,8 +39,8 @@ type waitOption func(*waiting)
 
 func (o waitOption) applyWait(w *waiting) { o(w) }
 
-// WithLongestWait bounds how long to wait, on top of the context's deadline. 0 waits not
-// at all. The default is for ever. Less than 0 panics.
+// WithLongestWait bounds how long to wait, in addition to the context's deadline. 0 does
+// not wait at all. The default is no bound. Less than 0 panics.
 func WithLongestWait(d time.Duration) WaitOption {
 	if d < 0 {
 		panic(fmt.Sprintf("core: a longest wait of %v is less than 0", d))
@@ -51,24 +51,23 @@ func WithLongestWait(d time.Duration) WaitOption {
 // WithHoldBack makes the wait heed [Limiter.HoldBack] of the key, in the same round
 // trip: while the key is held back, nothing is charged.
 func WithHoldBack() WaitOption {
-	return waitOption(func(w *waiting) { w.question.heeds = true })
+	return waitOption(func(w *waiting) { w.request.heeds = true })
 }
 
-// Wait returns when one unit has been admitted and charged, for a [Shaping] limit when its turn has
-// come, or with an error: a [LimitedError] if that cannot be before the context's deadline (then it
-// does not wait at all) or the longest wait, the context's own error if that ends, or what keeps the
-// store from answering. It returns when the context ends, or the longest wait does; what is being asked
-// for it just then is answered first, within the store's budget.
+// Wait returns when one unit has been admitted and charged, and for a [Shaping] limit when its turn has
+// come. Otherwise it returns an error: a [LimitedError] if that cannot be before the context's deadline
+// (then it does not wait at all) or the longest wait, the context's error if the context ends, or the
+// store's error. Wait ends at the latest with the context or the longest wait. A call that is in flight
+// then is answered first, within the store's budget.
 //
-// With an error nothing stays charged, as far as the store can tell: what is granted to a caller who
-// has left is given back in the background, the turn of a [Shaping] limit as [Reservation.Wait]
-// says. Only after a time-out or a broken connection ([TimedOut], [Unreachable]) may the unit have
-// been charged, and nobody knows.
+// After an error nothing stays charged: a unit that is granted when the caller has left is given back
+// in the background, and the turn of a [Shaping] limit as [Reservation.Wait] says. Only after a
+// time-out or a broken connection ([TimedOut], [Unreachable]) the unit may have been charged.
 //
-// Under [Unlimited] it returns at once. Otherwise it asks, sleeps until RetryAfter and asks again,
-// never sooner. Those who wait for one key and limit in this process are served in the order in which
-// they came, and are asked for together, as many as fit. Those who wait [WithHoldBack] have a queue of
-// their own. Between processes the limit decides.
+// Under [Unlimited], Wait returns at once. Otherwise it checks, sleeps until RetryAfter and checks
+// again, never sooner. The waiters of one key and limit in this process are served in the order in
+// which they came, and share calls, as many as fit. Waiters [WithHoldBack] have a queue of their own.
+// There is no order between the waiters of different processes.
 func (l *Limiter) Wait(ctx context.Context, key string, limit Limit, options ...WaitOption) error {
 	return l.WaitN(ctx, key, limit, 1, options...)
 }
@@ -83,11 +82,11 @@ func (l *Limiter) WaitN(ctx context.Context, key string, limit Limit, n int, opt
 }
 
 func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, options []WaitOption) error {
-	w := &waiting{question: waitQuestion{key: key, limit: limit, cost: n}}
+	w := &waiting{request: waitRequest{key: key, limit: limit, cost: n}}
 	for _, option := range options {
 		option.applyWait(w)
 	}
-	if err := validate(w.question.checks()); err != nil {
+	if err := validate(w.request.checks()); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -97,10 +96,10 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 		return nil
 	}
 	if deadline, ok := ctx.Deadline(); ok && (w.until.IsZero() || deadline.Before(w.until)) {
-		w.until, w.question.cause = deadline, context.DeadlineExceeded
+		w.until, w.request.cause = deadline, context.DeadlineExceeded
 	}
-	if n > limit.Capacity() { // for which nobody has to stand in a queue
-		decisions, err := l.AllowAll(ctx, w.question.checks()[:1]...)
+	if n > limit.Capacity() { // it is denied without a queue
+		decisions, err := l.AllowAll(ctx, w.request.checks()[:1]...)
 		if err != nil {
 			return err
 		}
@@ -109,9 +108,9 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 	var r *Reservation
 	var err error
 	if w.tries {
-		r, err = l.waiters.Try(ctx, w.question.queueKey(), w.question)
+		r, err = l.waiters.Try(ctx, w.request.queueKey(), w.request)
 	} else {
-		r, err = l.waiters.Wait(ctx, w.question.queueKey(), w.question, w.until)
+		r, err = l.waiters.Wait(ctx, w.request.queueKey(), w.request, w.until)
 	}
 	if err != nil {
 		return err //nolint:wrapcheck // it is one of this package's
@@ -119,12 +118,12 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 	if !r.checks[0].Limit.spec.Algorithm.Delays() {
 		return nil
 	}
-	return r.wait(ctx, w.until, func(error) error { return w.question.deny(r.decisions[0], time.Time{}, &r) })
+	return r.wait(ctx, w.until, func(error) error { return w.request.deny(r.decisions[0], time.Time{}, &r) })
 }
 
-// Do runs a function when one unit has been admitted, as [Limiter.Wait] says, and
-// returns its error. The function is not run if Wait fails; what it was admitted for
-// stays charged if it fails itself. The longest wait does not bound the function.
+// Do waits like [Limiter.Wait], then runs a function and returns its error. If Wait
+// fails, the function is not run. If the function fails, the unit stays charged. The
+// longest wait does not bound the function.
 func (l *Limiter) Do(ctx context.Context, key string, limit Limit, fn func(context.Context) error, options ...WaitOption) error {
 	if err := l.Wait(ctx, key, limit, options...); err != nil {
 		return err
@@ -132,16 +131,16 @@ func (l *Limiter) Do(ctx context.Context, key string, limit Limit, fn func(conte
 	return fn(ctx)
 }
 
-// heldBack is the limit whose level is how long a key is held back, in milliseconds. Its
+// heldBack is a limit whose level is how long a key is held back, in milliseconds. Its
 // name is reserved.
 var heldBack = GCRA(int(LongestHoldBack/time.Millisecond), Per(1000, time.Second)).ownNamed(exact.Reserved + "held-back")
 
-// LongestHoldBack bounds what [Limiter.HoldBack] believes.
+// LongestHoldBack bounds the time of [Limiter.HoldBack].
 const LongestHoldBack = 24 * time.Hour
 
-// HoldBack keeps everybody in the fleet who waits [WithHoldBack] from using a key for a
-// time, rounded up to milliseconds and at most [LongestHoldBack]: because the other side
-// has said "retry after". Of several times, the one that ends last counts.
+// HoldBack keeps all waiters [WithHoldBack] in the fleet from using a key for a time,
+// such as another server's Retry-After. The time is rounded up to milliseconds, and is
+// at most [LongestHoldBack]. Of several times, the one that ends last counts.
 func (l *Limiter) HoldBack(ctx context.Context, key string, d time.Duration) error {
 	milliseconds := exact.DivideUp(int64(min(max(0, d), LongestHoldBack)), int64(time.Millisecond))
 	return l.settle(ctx, []Settlement{{Check: checkOf(key, heldBack, 0), Cost: int(milliseconds), Raise: true}})
@@ -151,33 +150,33 @@ func gaveUp(ctx context.Context) error {
 	return fmt.Errorf("core: the wait was given up: %w", context.Cause(ctx))
 }
 
-// waiting is what somebody waits for, and until when.
+// waiting is a wait with its options.
 type waiting struct {
-	question waitQuestion
-	until    time.Time // zero: for ever
-	tries    bool      // they do not wait
+	request waitRequest
+	until   time.Time // zero: for ever
+	tries   bool      // it does not wait
 }
 
-// waitQuestion is what somebody who waits asks.
-type waitQuestion struct {
+// waitRequest is a waiter's request.
+type waitRequest struct {
 	key   string
 	limit Limit
 	cost  int
-	heeds bool  // what others have said of the key: see WithHoldBack
-	cause error // of being too late: whose time that is
+	heeds bool  // see WithHoldBack
+	cause error // of a LimitedError: that of the context's deadline, or nil
 }
 
-// queueKey tells a queue of those who wait from others.
+// queueKey identifies a queue of waiters.
 type queueKey struct {
 	key   string
 	limit *exact.Spec // its identity
 	heeds bool
 }
 
-func (q *waitQuestion) queueKey() queueKey { return queueKey{q.key, q.limit.spec.Identity(), q.heeds} }
+func (q *waitRequest) queueKey() queueKey { return queueKey{q.key, q.limit.spec.Identity(), q.heeds} }
 
-// checks returns the checks of one who waits: the limit, and perhaps that which holds back.
-func (q *waitQuestion) checks() []Check {
+// checks returns the checks of a waiter: that of the limit, and perhaps that of heldBack.
+func (q *waitRequest) checks() []Check {
 	checks := []Check{checkOf(q.key, q.limit, q.cost)}
 	if q.heeds {
 		checks = append(checks, Check{Key: q.key, Limit: heldBack, Cost: heldBack.Capacity(), Mode: Condition})
@@ -185,20 +184,20 @@ func (q *waitQuestion) checks() []Check {
 	return checks
 }
 
-// waitersOf returns the queues of those who wait for a limiter.
-func waitersOf(l *Limiter) *queue.Queues[queueKey, waitQuestion, *Reservation, Decision] {
-	return queue.New(queue.Config[queueKey, waitQuestion, *Reservation, Decision]{
+// waitersOf returns the queues of a limiter.
+func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, Decision] {
+	return queue.New(queue.Config[queueKey, waitRequest, *Reservation, Decision]{
 		Ask:      l.askForWaiters,
 		Return:   func(grants []*Reservation) { l.background.cancel(grants...) },
-		Together: func(a, b waitQuestion) bool { return a.limit == b.limit && (a.cost == 0) == (b.cost == 0) },
-		Alike:    func(a, b waitQuestion) bool { return a.limit == b.limit && a.cost == b.cost },
-		Fits:     func(r *Reservation, q waitQuestion) bool { return r.checks[0].Units() == q.cost },
+		Together: func(a, b waitRequest) bool { return a.limit == b.limit && (a.cost == 0) == (b.cost == 0) },
+		Alike:    func(a, b waitRequest) bool { return a.limit == b.limit && a.cost == b.cost },
+		Fits:     func(r *Reservation, q waitRequest) bool { return r.checks[0].Units() == q.cost },
 		Late: func(r *Reservation, until time.Time) bool {
 			delay := r.delay()
 			return delay > 0 && until.Before(r.asked.Add(delay))
 		},
-		Takes: func(q waitQuestion) time.Duration { return microseconds(q.limit.spec.Spacing(q.cost)) },
-		Deny: func(q waitQuestion, latest Decision, at time.Time, r **Reservation) error {
+		Takes: func(q waitRequest) time.Duration { return microseconds(q.limit.spec.Spacing(q.cost)) },
+		Deny: func(q waitRequest, latest Decision, at time.Time, r **Reservation) error {
 			return q.deny(latest, at, r)
 		},
 		GaveUp: gaveUp,
@@ -206,14 +205,14 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitQuestion, *Reservation, D
 	})
 }
 
-// mostTogether is how many are asked for in one call at most.
+// mostTogether is how many waiters share a call to the store at most.
 const mostTogether = 1000
 
-// askForWaiters asks for some who wait, in their order.
-func (l *Limiter) askForWaiters(ctx context.Context, questions []waitQuestion) (a queue.Answer[*Reservation, Decision]) {
-	calls := make([][]Check, len(questions))
-	for i := range questions {
-		calls[i] = questions[i].checks()
+// askForWaiters makes the requests of some waiters, in their order.
+func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a queue.Answer[*Reservation, Decision]) {
+	calls := make([][]Check, len(requests))
+	for i := range requests {
+		calls[i] = requests[i].checks()
 	}
 	var granted []*Reservation
 	var denied []Decision
@@ -227,7 +226,7 @@ func (l *Limiter) askForWaiters(ctx context.Context, questions []waitQuestion) (
 	case denied != nil:
 		a.Latest = denied[0]
 		var held time.Duration
-		if questions[0].heeds {
+		if requests[0].heeds {
 			held = denied[1].RetryAfter
 		}
 		if a.Never = a.Latest.RetryAfter == Never; !a.Never {
@@ -242,8 +241,8 @@ func (l *Limiter) askForWaiters(ctx context.Context, questions []waitQuestion) (
 	return a
 }
 
-// reserveInOrder asks calls, which differ in the cost of their first check, until one is denied. It
-// returns what was granted, and the denial if there is one. A store may answer fewer than it is asked.
+// reserveInOrder makes calls, which differ in the cost of their first check, until one is denied. It
+// returns what was granted, and the denial if there is one. A store may answer only the first calls.
 func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted []*Reservation, denied []Decision, err error) {
 	reservations, asked := make([]*Reservation, len(calls)), make([]Call, len(calls))
 	for i, checks := range calls {
@@ -268,8 +267,9 @@ func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted 
 	return reservations[:answered], nil, nil
 }
 
-// deny returns the error of who is granted nothing before an instant, or a turn that comes too late.
-func (q *waitQuestion) deny(latest Decision, at time.Time, late **Reservation) error {
+// deny returns the error of a waiter that cannot be admitted before an instant, or whose turn comes too
+// late.
+func (q *waitRequest) deny(latest Decision, at time.Time, late **Reservation) error {
 	if late != nil {
 		return &LimitedError{Decision: (*late).decisions[0], cause: q.cause}
 	}

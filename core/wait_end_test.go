@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Whatever the plans of those who wait for one key, every wait ends with its context, and whoever comes
-// later is served.
+// Whatever the plans of the waiters for one key, every wait ends with its context, and later waiters are
+// served.
 func TestEveryWaitEndsWhereThePlanShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{Memory: NewMemory()}
@@ -42,7 +42,7 @@ func TestEveryWaitEndsWhereThePlanShrinks(t *testing.T) {
 			t.Fatalf("%d of %d have ended a moment after their contexts, and %d queues are left", len(ended), cap(ended), l.waiters.Len())
 		}
 		if err := l.Wait(t.Context(), "key", plan(10)); err != nil {
-			t.Errorf("who comes later: %v", err)
+			t.Errorf("a later waiter: %v", err)
 		}
 		if s.mixed.Load() {
 			t.Error("different plans were asked for together")
@@ -50,7 +50,7 @@ func TestEveryWaitEndsWhereThePlanShrinks(t *testing.T) {
 	})
 }
 
-// Who does not heed a hold back is neither denied nor held by those who do.
+// A waiter that does not heed hold backs is neither denied nor held by those that do.
 func TestHoldBackHoldsNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(&slow{Memory: NewMemory()})
@@ -72,12 +72,12 @@ func TestHoldBackHoldsNobodyElse(t *testing.T) {
 			t.Errorf("three who do not heed it took %v, want a round trip each", took)
 		}
 		if err := <-held; err != nil || time.Since(start) < 59*time.Minute || time.Since(start) > 59*time.Minute+2*roundTrip {
-			t.Errorf("who heeds it went after %v: %v, want 59 minutes", time.Since(start), err)
+			t.Errorf("the one that heeds it went after %v: %v, want 59 minutes", time.Since(start), err)
 		}
 	})
 }
 
-// Nobody waits longer than their longest wait, but for what is being asked for them then.
+// No wait is longer than its longest wait and the call that is in flight then.
 func TestLongestWaitIsABound(t *testing.T) {
 	const bound = 50 * roundTrip
 	for name, limit := range map[string]Limit{"shaping": Shaping(1000, Per(1, 20*roundTrip)), "leaky": Leaky(2, Per(1, 20*roundTrip))} {
@@ -106,7 +106,7 @@ func TestLongestWaitIsABound(t *testing.T) {
 				if admitted < 3 {
 					t.Errorf("%d were admitted, want 3 or more", admitted)
 				}
-				time.Sleep(time.Second) // the turns of those who were told that it is too late are free again
+				time.Sleep(time.Second) // the turns that came too late are free again
 				if d, err := l.Allow(t.Context(), "key", limit); err != nil || !d.Allowed || d.Delay != 0 {
 					t.Errorf("afterwards: %+v, %v", d, err)
 				}
@@ -153,7 +153,7 @@ func (s *panics) Decide(ctx context.Context, calls []Call) (answered int, err er
 	return s.Memory.Decide(ctx, calls)
 }
 
-// A store that panics fails those for whom it was asked, and nobody who comes later.
+// A store that panics fails the waiters of that call, and no later ones.
 func TestWaitOutlivesAStoreThatPanics(t *testing.T) {
 	l, limit := New(&panics{NewMemory(), 2}), Leaky(10, PerSecond(1))
 	defer l.Close()
@@ -164,7 +164,7 @@ func TestWaitOutlivesAStoreThatPanics(t *testing.T) {
 	}
 }
 
-// deaf is a store whose settlements are not sent for a while.
+// deaf is a store that cannot settle for a while.
 type deaf struct {
 	*slow
 
@@ -189,8 +189,8 @@ func (s *deaf) hear() {
 	s.refuses = 0
 }
 
-// What those who leave were granted is given back as soon as the store can be told, and before the
-// limiter is closed.
+// The grants of waiters that leave are given back as soon as the store can settle, and before the limiter
+// is closed.
 func TestTurnsThatAreLeftAreGivenBackLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &deaf{slow: &slow{Memory: NewMemory()}, refuses: 5}
@@ -213,7 +213,7 @@ func TestTurnsThatAreLeftAreGivenBackLater(t *testing.T) {
 	})
 }
 
-// A turn goes to the next one who needs as much of the queue, and to nobody who needs more.
+// A turn goes to the next waiter for as many units, and not to one for more.
 func TestTurnGoesToNobodyWhoNeedsMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, limit := New(NewMemory()), Shaping(10, PerSecond(1))
@@ -222,7 +222,7 @@ func TestTurnGoesToNobodyWhoNeedsMore(t *testing.T) {
 		start := time.Now()
 		var group sync.WaitGroup
 		for _, w := range []struct {
-			ctx  context.Context //nolint:containedctx // of one who waits
+			ctx  context.Context //nolint:containedctx // of one waiter
 			n    int
 			want time.Duration
 		}{{t.Context(), 1, 0}, {leaves, 1, time.Second / 2}, {t.Context(), 3, 2 * time.Second}, {t.Context(), 1, time.Second}} {
@@ -240,7 +240,7 @@ func TestTurnGoesToNobodyWhoNeedsMore(t *testing.T) {
 	})
 }
 
-// A reservation whose wait has failed is given back once, whatever its owner does then.
+// A reservation whose wait has failed is given back once, even if its owner settles it, too.
 func TestReservationWhoseWaitHasFailedIsGivenBackOnce(t *testing.T) {
 	for range 50 {
 		l, limit, other := New(NewMemory()), Shaping(10, PerHour(1)), Leaky(1000, PerHour(1))
@@ -266,7 +266,7 @@ func TestReservationWhoseWaitHasFailedIsGivenBackOnce(t *testing.T) {
 	}
 }
 
-// Who waits under another plan of the same name is not held by what the plan of those before allows.
+// A waiter under another plan of the same name is not held back by the plan of the waiters before it.
 func TestWaiterIsNotHeldByThePlanOfAnother(t *testing.T) {
 	for name, options := range map[string][]WaitOption{"with all the time": nil, "for a minute": {WithLongestWait(time.Minute)}} {
 		t.Run(name, func(t *testing.T) {
@@ -291,7 +291,7 @@ func TestWaiterIsNotHeldByThePlanOfAnother(t *testing.T) {
 	}
 }
 
-// Those who do not wait do not overtake one who waits for much.
+// Callers that do not wait do not overtake a waiter for many units.
 func TestNobodyOvertakesWithoutWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, limit := New(&slow{Memory: NewMemory()}), Leaky(5, Per(1, 100*roundTrip))
@@ -306,7 +306,7 @@ func TestNobodyOvertakesWithoutWaiting(t *testing.T) {
 		for {
 			select {
 			case err := <-admitted:
-				// A question that is under way and the pause of this loop come on top.
+				// A call in flight and the pause of this loop come on top.
 				if took := time.Since(start); err != nil || took > 505*roundTrip {
 					t.Errorf("%v after %v, want %v", err, took, 500*roundTrip)
 				}

@@ -47,9 +47,9 @@ func used(t *testing.T, l *Limiter, limit Limit) int {
 	return limit.Capacity() - d.Remaining
 }
 
-// Those for whom there is room are asked for in one question, in their order: a round
+// The waiters for which there is room share one call, in their order: a round
 // trip does not bound how many are admitted.
-func TestWaitersShareQuestions(t *testing.T) {
+func TestWaitersShareCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{Memory: NewMemory()}
 		l, limit := New(s), Leaky(1000, PerSecond(1))
@@ -70,7 +70,7 @@ func TestWaitersShareQuestions(t *testing.T) {
 		}
 		group.Wait()
 		if took, asked := time.Since(start), s.asked.Load(); took > 10*roundTrip || asked > 10 {
-			t.Errorf("300 were admitted by %d questions in %v", asked, took)
+			t.Errorf("300 were admitted by %d calls in %v", asked, took)
 		}
 		if order[0] != 0 {
 			t.Errorf("number %d was admitted first", order[0])
@@ -81,7 +81,7 @@ func TestWaitersShareQuestions(t *testing.T) {
 	})
 }
 
-// Whoever gives up while he is asked for with others leaves nothing charged, and does
+// A waiter that gives up while it shares a call with others leaves nothing charged, and does
 // not hinder them.
 func TestWaitGivenUpWhileOthersAskForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestWaitGivenUpWhileOthersAskForIt(t *testing.T) {
 		}
 		synctest.Wait() // what they were granted is given back
 		if n := used(t, l, limit); n != 7 {
-			t.Errorf("%d are used by 7 who were admitted", n)
+			t.Errorf("%d are used by 7 admitted waiters", n)
 		}
 	})
 }

@@ -138,7 +138,7 @@ func TestWaitersAreServedInOrderAndDoNotPoll(t *testing.T) {
 				if took := time.Since(start); took < 5*time.Second || took > 8*time.Second {
 					t.Errorf("%d passed %s in %v", waiters, limit, took)
 				}
-				if asked.Load() > waiters+1 { // one more by the first who is refused
+				if asked.Load() > waiters+1 { // one more by the first waiter that is denied
 					t.Errorf("asked %d times for %d", asked.Load(), waiters)
 				}
 			})
@@ -198,8 +198,8 @@ func TestWaitBehindOthersFailsAtOnce(t *testing.T) {
 	})
 }
 
-// Whoever is refused takes nothing, so that those behind are not refused for it.
-func TestThoseWhoAreRefusedAreNotCountedIn(t *testing.T) {
+// A denied waiter takes nothing, so that those behind it are not denied for it.
+func TestDeniedWaitersAreNotCountedIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		cost    int
 		options []core.WaitOption
@@ -240,7 +240,7 @@ func TestThoseWhoAreRefusedAreNotCountedIn(t *testing.T) {
 	}
 }
 
-// Nor are those who were in the line when it was seen that they are too late.
+// Nor are waiters that were in the queue when it was seen that they would be too late.
 func TestThoseWhoAreTooLateAreNotCountedIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, limit := core.New(&slow{Store: core.NewMemory()}), core.Leaky(10, core.PerSecond(10))
@@ -259,7 +259,7 @@ func TestThoseWhoAreTooLateAreNotCountedIn(t *testing.T) {
 		group.Wait()
 		limitedBy(t, errs[1])
 		if errs[0] != nil || errs[2] != nil {
-			t.Errorf("around one who was refused: %v and %v", errs[0], errs[2])
+			t.Errorf("around a denied waiter: %v and %v", errs[0], errs[2])
 		}
 	})
 }
@@ -334,8 +334,8 @@ func TestWaitOnRedis(t *testing.T) {
 	}
 }
 
-// Who cannot wait at all is not refused for those who are being answered before it.
-func TestNoLongestWaitIsNoReasonToRefuseWhatIsLeft(t *testing.T) {
+// A caller that does not wait is not denied because of calls before it that are still in flight.
+func TestNoLongestWaitIsNoReasonToDenyWhatIsLeft(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
 	limit := core.Leaky(40, core.PerHour(1))
@@ -409,7 +409,7 @@ func TestHeldBackTurnsAreNotCharged(t *testing.T) {
 	}
 	group.Wait()
 	if n := used(t, processes[0], limit); n != 0 {
-		t.Errorf("%d turns are charged, and nobody was admitted", n)
+		t.Errorf("%d turns are charged, and none was admitted", n)
 	}
 }
 

@@ -34,7 +34,7 @@ func TestWaitForATurnIsBoundedAndGivesItBack(t *testing.T) {
 	})
 }
 
-// Those behind somebody who has left move up, one turn each.
+// The waiters behind one that has left move up, one turn each.
 func TestTurnsAreHandedOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *core.Limiter, _ *atomic.Int64) {
 		limit := core.Shaping(4, core.PerSecond(1))
@@ -65,7 +65,7 @@ func TestTurnsAreHandedOn(t *testing.T) {
 	})
 }
 
-// Who waits for what he has settled already makes a mistake, for which nobody else pays.
+// To wait for a reservation that has been settled is an error, which does not affect other waiters.
 func TestSettledReservationHasNoTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *core.Limiter, _ *atomic.Int64) {
 		limit := core.Shaping(50, core.PerSecond(1))
@@ -97,7 +97,7 @@ func TestSettledReservationHasNoTurn(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := used(t, l, limit); got != 2 {
-			t.Errorf("%d are used, want the 2 who have not left", got)
+			t.Errorf("%d are used, want the 2 that have not left", got)
 		}
 	})
 }
@@ -116,7 +116,7 @@ func TestFirstOfABurstAreNotDelayed(t *testing.T) {
 	}
 	leaky := core.Check{Key: "key", Limit: core.Leaky(6, core.PerSecond(2)), Cost: 1, Undelayed: 2}
 	if _, err := limiter.AllowAll(t.Context(), leaky); err == nil || !strings.Contains(err.Error(), "2 undelayed units of leaky 6, 2/s: only a Shaping limit delays") {
-		t.Errorf("undelayed units of a limit that delays nobody: %v", err)
+		t.Errorf("undelayed units of a limit that never delays: %v", err)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestHoldBackHoldsAllWhoHeedIt(t *testing.T) {
 			}
 		}
 		if err := l.Wait(t.Context(), "key", limit); err != nil || time.Since(start) != 0 {
-			t.Errorf("%v after %v, want nobody held who does not heed it", err, time.Since(start))
+			t.Errorf("%v after %v, want a waiter that does not heed it not to be held", err, time.Since(start))
 		}
 		err := l.Wait(t.Context(), "key", limit, core.WithHoldBack(), core.WithLongestWait(4*time.Second))
 		if d := limitedBy(t, err); d.RetryAfter != 5*time.Second {
@@ -146,7 +146,7 @@ func TestHoldBackHoldsAllWhoHeedIt(t *testing.T) {
 		}
 		group.Wait()
 		if got := used(t, l, limit); got != 3 {
-			t.Errorf("%d are used, want the 3 of those who were held and none of before", got)
+			t.Errorf("%d are used, want the 3 of the held waiters and none from before", got)
 		}
 	})
 }

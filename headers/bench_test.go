@@ -16,14 +16,14 @@ func BenchmarkWrite(b *testing.B) {
 	}{
 		{"Draft11/one", headers.Draft11, policies(first)},
 		{"Draft11/three", headers.Draft11, policies(first, opened, closing)},
-		{"Draft11/refused", headers.Draft11, policies(full)},
+		{"Draft11/denied", headers.Draft11, policies(full)},
 		{"Prepared/one", dialect.Prepare(headers.Draft11, policies(first)), policies(first)},
 		{"Prepared/three", dialect.Prepare(headers.Draft11, policies(first, opened, closing)), policies(first, opened, closing)},
 		{"Partitioned/one", headers.DraftPartitioned(partitionSecret), policies(first)},
 		{"Draft7/one", headers.Draft7, policies(first)},
 		{"Draft6/three", headers.Draft6, policies(first, opened, closing)},
 		{"Legacy/one", headers.Legacy, policies(first)},
-		{"RateLimitedFor/refused", headers.RateLimitedFor, policies(full)},
+		{"RateLimitedFor/denied", headers.RateLimitedFor, policies(full)},
 		{"None/one", headers.None, policies(first)},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -13,13 +13,13 @@
 //	LegacyEpoch       the same                                      a Unix time
 //	GitHub            the same, -Used and -Resource                 a Unix time
 //	RateLimitedFor    X-Rate-Limited-For, on a denial only          seconds with fractions
-//	DraftPartitioned  those of Draft, with partition keys           seconds from now
+//	DraftPartitioned  the same as Draft, with partition keys        seconds from now
 //	None              none
 //
 // A Writer does not write Retry-After. The middleware does, with the number that
 // [RetryAfter] returns.
 //
-// The drafts are those of draft-ietf-httpapi-ratelimit-headers, a work in progress that
+// The drafts are versions of draft-ietf-httpapi-ratelimit-headers, a work in progress that
 // has changed its syntax more than once. [Draft] follows the newest published draft, so
 // an update of this module may change the bytes on the wire. If your clients depend on
 // them, name the number, as in [Draft11].
@@ -33,7 +33,7 @@
 // # Numbers
 //
 // This package uses no floating point. It rounds every time up, so that a client that waits
-// as long as it is told is not denied again. It clamps every count to
+// as long as the fields say is not denied again. It clamps every count to
 // 999,999,999,999,999, the largest Integer of RFC 9651.
 //
 // RateLimit-Policy gives the rate of a limit as q units in w whole seconds: ten per

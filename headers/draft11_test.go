@@ -52,7 +52,7 @@ func TestDraft11Bytes(t *testing.T) {
 			"RateLimit-Policy": `"a";q=100;w=60`,
 			"RateLimit":        `"a";r=0;t=18`,
 		}},
-		{"two policies, one refuses", policies(first, closed), fields{
+		{"two policies, one denies", policies(first, closed), fields{
 			"RateLimit-Policy": `"a";q=1;w=1;weir-burst=10, "b";q=100;w=60`,
 			"RateLimit":        `"a";r=9;t=9, "b";r=0;t=18`,
 		}},
@@ -178,9 +178,9 @@ func TestEffectiveWindow(t *testing.T) {
 		{"a product of more than 64 bits", core.Decision{Allowed: true, Limit: core.Leaky(1<<40, core.PerHour(7)), Remaining: 1 << 40}, "r=1099511627776;t=565463122856229"},
 		{"clamped", core.Decision{Allowed: true, Limit: core.Leaky(1<<53-1, core.PerSecond(1)), Remaining: 1<<53 - 1}, "r=999999999999999;t=999999999999999"},
 		{"more than 64 bits of seconds", core.Decision{Allowed: true, Limit: core.Leaky(math.MaxInt, core.Per(1, math.MaxInt64)), Remaining: math.MaxInt}, "r=999999999999999;t=999999999999999"},
-		{"a refusal: rounded up", core.Decision{Limit: bucket, RetryAfter: 1_000_001 * time.Microsecond}, "r=0;t=2"},
-		{"a refusal: at least 1", core.Decision{Limit: bucket, RetryAfter: 400 * time.Millisecond}, "r=0;t=1"},
-		{"a refusal with some left: no longer than Retry-After", core.Decision{Limit: bucket, Remaining: 8, RetryAfter: time.Second}, "r=8;t=1"},
+		{"a denial: rounded up", core.Decision{Limit: bucket, RetryAfter: 1_000_001 * time.Microsecond}, "r=0;t=2"},
+		{"a denial: at least 1", core.Decision{Limit: bucket, RetryAfter: 400 * time.Millisecond}, "r=0;t=1"},
+		{"a denial with some left: no longer than Retry-After", core.Decision{Limit: bucket, Remaining: 8, RetryAfter: time.Second}, "r=8;t=1"},
 		{"nonsense is brought into range", core.Decision{Allowed: true, Limit: bucket, Remaining: -1, NextAfter: -time.Hour}, "r=0;t=0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

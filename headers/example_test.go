@@ -86,11 +86,11 @@ func ExampleDraftPartitioned() {
 }
 
 func ExampleRetryAfter() {
-	refused := []headers.Policy{{Name: "burst", Decision: core.Decision{
+	denied := []headers.Policy{{Name: "burst", Decision: core.Decision{
 		Limit:      core.Leaky(10, core.PerSecond(1)),
 		RetryAfter: 400 * time.Millisecond,
 	}}}
-	if seconds, ok := headers.RetryAfter(refused); ok {
+	if seconds, ok := headers.RetryAfter(denied); ok {
 		fmt.Println("Retry-After:", seconds)
 	}
 	// Output:

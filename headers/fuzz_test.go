@@ -48,7 +48,7 @@ func FuzzDraft11(f *testing.F) {
 				t.Errorf("%s is %s, want the canonical %s, %v", field, got, canonical, err)
 			}
 		}
-		if retryAfter, refused := headers.RetryAfter(list); refused {
+		if retryAfter, denied := headers.RetryAfter(list); denied {
 			for _, member := range limits {
 				if window, _ := parameter(member.(httpsfv.Item), "t"); window > retryAfter {
 					t.Errorf("%q with Retry-After %d, want no longer t", h, retryAfter)

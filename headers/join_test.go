@@ -14,7 +14,7 @@ func TestJoinWritesWhatAllWrite(t *testing.T) {
 			"RateLimit":         `"a";r=9;t=9`,
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "9", "X-RateLimit-Reset": "1",
 		}},
-		{"refused", policies(full), fields{
+		{"denied", policies(full), fields{
 			"RateLimit-Policy":  `"a";q=1;w=1;weir-burst=10`,
 			"RateLimit":         `"a";r=0;t=1`,
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1",

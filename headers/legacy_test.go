@@ -19,7 +19,7 @@ func TestLegacyBytes(t *testing.T) {
 		{"last", policies(last), fields{
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "10",
 		}},
-		{"refused: reset is Retry-After", policies(opened, full), fields{
+		{"denied: reset is Retry-After", policies(opened, full), fields{
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1",
 		}},
 		{"never", policies(never, closed), fields{

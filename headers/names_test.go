@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/ratelimit/headers"
 )
 
-func TestNamesAreThoseOfARefusal(t *testing.T) {
+func TestNamesAreThoseOfADenial(t *testing.T) {
 	for name, w := range writers {
 		t.Run(name, func(t *testing.T) {
 			h := http.Header{"Retry-After": {"1"}}

@@ -20,12 +20,12 @@ func DraftPartitioned(secret []byte) Writer { return Draft11Partitioned(secret) 
 //	RateLimit-Policy: "burst";q=1;w=1;weir-burst=10;pk=:v5dJSr0QjeIijDWrwdIP/g==:
 //	RateLimit: "burst";r=9;t=9;pk=:v5dJSr0QjeIijDWrwdIP/g==:
 //
-// It is 16 bytes of an HMAC-SHA-256 of the key under the secret. It is the same for the same
-// key on every server that has the secret. Without the secret nobody can find the key,
+// The parameter is 16 bytes of an HMAC-SHA-256 of the key under the secret. It is the same for
+// the same key on every server that has the secret. Without the secret the key cannot be found,
 // not even by trying all addresses.
 //
-// All servers of a fleet need the same secret of at least 16 random bytes. It must not be
-// that of [keyfuncs.Secret]. Draft11Partitioned copies it, and panics if it is shorter.
+// All servers of a fleet need the same secret of at least 16 random bytes. Do not use the secret
+// of [keyfuncs.Secret]. Draft11Partitioned copies it, and panics if it is shorter.
 //
 // [keyfuncs.Secret]: https://pkg.go.dev/github.com/weir-go/ratelimit/keyfuncs#Secret
 func Draft11Partitioned(secret []byte) Writer {

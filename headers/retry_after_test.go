@@ -33,7 +33,7 @@ func TestRetryAfterRoundsUp(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsTheLongestOfRefusals(t *testing.T) {
+func TestRetryAfterIsTheLongestOfDenials(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		policies []headers.Policy
@@ -42,10 +42,10 @@ func TestRetryAfterIsTheLongestOfRefusals(t *testing.T) {
 	}{
 		{"no policies", nil, 0, false},
 		{"all allowed", policies(first, opened), 0, false},
-		{"one refuses", policies(opened, full), 1, true},
-		{"two refuse", policies(full, closed), 18, true},
+		{"one denies", policies(opened, full), 1, true},
+		{"two deny", policies(full, closed), 18, true},
 		{"never", policies(never), 0, false},
-		{"one refuses for good", policies(closed, never, full), 0, false},
+		{"one denies for good", policies(closed, never, full), 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, ok := headers.RetryAfter(c.policies)

@@ -15,16 +15,16 @@ func TestTightestPolicyIsReported(t *testing.T) {
 	admit := func(capacity, remaining int, next, reset time.Duration) core.Decision {
 		return core.Decision{Allowed: true, Limit: limit(capacity), Remaining: remaining, NextAfter: next, ResetAfter: reset}
 	}
-	refuse := func(capacity int, d time.Duration) core.Decision {
+	deny := func(capacity int, d time.Duration) core.Decision {
 		return core.Decision{Limit: limit(capacity), Remaining: capacity, RetryAfter: d}
 	}
 	for _, c := range []struct {
 		name             string
 		tighter, another core.Decision
 	}{
-		{"a refusal before any admission", refuse(1, time.Millisecond), admit(2, 0, time.Hour, time.Hour)},
-		{"the longer wait", refuse(1, 3*time.Second), refuse(2, 2*time.Second)},
-		{"no wait can help", refuse(1, core.Never), refuse(2, time.Hour)},
+		{"a denial before any admission", deny(1, time.Millisecond), admit(2, 0, time.Hour, time.Hour)},
+		{"the longer wait", deny(1, 3*time.Second), deny(2, 2*time.Second)},
+		{"no wait can help", deny(1, core.Never), deny(2, time.Hour)},
 		{"the less left", admit(1, 0, 1, 1), admit(2, 1, 2, 2)},
 		{"the longer until the next", admit(1, 1, 2, 1), admit(2, 1, 1, 2)},
 		{"the longer until as new", admit(1, 1, 1, 2), admit(2, 1, 1, 1)},

@@ -88,7 +88,7 @@ func checkGolden(t *testing.T, w headers.Writer, table []golden) {
 }
 
 func TestNoneWritesNothing(t *testing.T) {
-	checkGolden(t, headers.None, []golden{{"refused", policies(full), fields{}}})
+	checkGolden(t, headers.None, []golden{{"denied", policies(full), fields{}}})
 }
 
 func TestMisusePanicsWithAReason(t *testing.T) {
@@ -128,7 +128,7 @@ func TestSecondWriteReplacesTheFirst(t *testing.T) {
 	outer := policies(closed)
 	lists := map[string][]headers.Policy{
 		"longer list":         append(slices.Clone(outer), policies(closed, full)[1]),
-		"no longer refused":   policies(first),
+		"no longer denied":    policies(first),
 		"no whole seconds":    policies(core.Decision{Allowed: true, Limit: endless}),
 		"name not for fields": {{Name: "a\nb", Decision: first}},
 	}

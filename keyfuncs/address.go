@@ -32,10 +32,10 @@ func RemoteIP(r *http.Request) (string, error) {
 	return addressKey("ip:", peerOf(r), defaultPrecision), nil
 }
 
-// Anonymous is what stands in for a key that a request does not have: the address
-// of the TCP peer, as [RemoteIP] writes it, in a namespace of its own:
-// "anonymous:203.0.113.9". So nobody is unlimited for want of a key, and nobody's
-// address is charged for it. It never fails.
+// Anonymous stands in for a key that a request does not have. It is the address of the
+// TCP peer, as [RemoteIP] writes it, in a namespace of its own: "anonymous:203.0.113.9".
+// So a request without a key is still limited, and is not charged to its address's own
+// key. It never fails.
 //
 // [Join] uses it, and so does the middleware for a Func that says [ErrNoKey].
 func Anonymous(r *http.Request) (string, error) {
@@ -49,7 +49,7 @@ func peerOf(r *http.Request) netip.Addr {
 
 // parseAddress reads an address with or without a port, in all its notations,
 // and returns it in one: IPv4-mapped addresses as IPv4, without a zone. Anything
-// else is the zero Addr, and so is an unspecified address, which nobody has.
+// else is the zero Addr, and so is an unspecified address, which no client has.
 func parseAddress(text string) netip.Addr {
 	var address netip.Addr
 	var err error

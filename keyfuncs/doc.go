@@ -10,7 +10,7 @@
 //
 // # Your setup, and what to use
 //
-// No header is believed unless the code names it. What is right depends on who
+// No header is believed unless the code names it. What is right depends on what
 // stands in front of the server, which no library can find out:
 //
 //	your setup                                  use
@@ -30,7 +30,7 @@
 //	users who have signed in                    FirstOf(User(userID), RemoteIP)
 //	clients with an API key                     FirstOf(Header("X-API-Key"), RemoteIP)
 //	clients with a bearer token                 FirstOf(Bearer(), RemoteIP)
-//	one limit for everybody                     Global
+//	one limit for all clients                   Global
 //
 // Behind a proxy, write IP(...) with your trust model where the table says
 // RemoteIP: there the TCP peer is the proxy, and all its clients would share one
@@ -45,8 +45,8 @@
 // /48 that belongs to one IPv4 address. [NAT64] finds the IPv4 address in others.
 //
 // A forwarded address that cannot be read is never skipped in favour of one
-// further left or in another header, because those may be the client's own
-// words: the TCP peer pays instead.
+// further left or in another header, since the client may have written those: the
+// TCP peer pays instead.
 //
 // # Safety of keys
 //
@@ -55,9 +55,9 @@
 // cookies are secrets and appear only as hashes. Keys of users, paths and hosts are as long
 // as what the client sent; the stores of package core shorten them.
 //
-// Some keys are for the client to choose: a header or a token that nobody verifies, a
-// path value, a host. A limit by such a key alone protects the thing that is named,
-// not the server from the client, who names another, and has the store keep all
-// of them. Put a limit by address around it: Layered, in package nethttp and those
-// of the frameworks, does that.
+// Clients choose some keys themselves: a header or a token that is not verified, a path
+// value, a host. A limit by such a key alone protects the thing that it names. It does
+// not protect the server from a client that makes up new ones, all of which the store
+// keeps. Put a limit by address around it: Layered, in package nethttp and in those of
+// the frameworks, does that.
 package keyfuncs

@@ -153,8 +153,8 @@ func parseNode(node string) netip.Addr {
 }
 
 // parseWithoutBrackets reads an IPv6 address without brackets, which RFC 7239 forbids and
-// some proxies send. "2001:db8::1:80" may be an address, or one with the port 80, and is
-// refused: if it were read as an address, and the proxy appends ports, the client would
+// some proxies send. "2001:db8::1:80" may be an address, or an address with the port 80, so it
+// counts as none: if it were read as an address, and the proxy appends ports, the client would
 // choose its key by the port that it calls from.
 func parseWithoutBrackets(node string, lastColon int) netip.Addr {
 	if _, err := netip.ParseAddr(node[:lastColon]); err == nil && isNodePort(node[lastColon:]) {

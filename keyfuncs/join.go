@@ -12,9 +12,9 @@ import (
 // on each route, "ip:203.0.113.9|route:/items/{id}".
 //
 // A part that is missing ([ErrNoKey], or an empty key) is replaced by
-// [Anonymous], so Join itself never says ErrNoKey. Behind a proxy that is the
-// proxy, for all clients alike; name what is to stand in for the part with
-// [FirstOf] there. Any other error is returned, wrapped.
+// [Anonymous], so Join itself never returns ErrNoKey. Behind a proxy, Anonymous is
+// the proxy, for all clients alike: use [FirstOf] there to name another key in its
+// place. Any other error is returned, wrapped.
 //
 // Different lists of parts give different keys, whatever they contain: in each
 // part, also in an only one, '|' and '\' are escaped by '\'. The keys of this
@@ -47,9 +47,9 @@ func Join(funcs ...Func) Func {
 // FirstOf takes the first key that the request has: FirstOf(User(id), RemoteIP)
 // is the user if there is one, else the address.
 //
-// A function that says [ErrNoKey], or returns an empty key, passes the question
-// to the next; if all do, FirstOf says ErrNoKey. Any other error ends the search
-// and is returned, wrapped. FirstOf panics without a function and on a nil one.
+// If a function returns [ErrNoKey] or an empty key, FirstOf tries the next. If all do,
+// it returns ErrNoKey. Any other error ends the search and is returned, wrapped.
+// FirstOf panics without a function and on a nil one.
 func FirstOf(funcs ...Func) Func {
 	funcs = checked("FirstOf", funcs)
 	return func(r *http.Request) (string, error) {

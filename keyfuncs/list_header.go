@@ -14,7 +14,7 @@ const (
 // not know the client, and to skip it would be to believe what stands left of it.
 type entries struct {
 	lines     []string         // the lines not yet begun
-	line      string           // what is left of the line under way
+	line      string           // the rest of the current line
 	underway  bool             // line has an entry left, though it may be empty
 	comma     func(string) int // the place of the last comma that separates, or -1
 	entries   int              // how many more may be read

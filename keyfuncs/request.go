@@ -10,7 +10,7 @@ import (
 // allows, gives [ErrNoKey].
 //
 // The client chooses the host. Unless something in front of the limiter refuses
-// hosts that are not yours, it can take a new one for every request.
+// hosts that are not yours, the client can take a new one for every request.
 func Host(r *http.Request) (string, error) {
 	host := strings.TrimSuffix(withoutPort(r.Host), ".")
 	if host == "" {
@@ -53,7 +53,7 @@ func Method(r *http.Request) (string, error) {
 	}
 }
 
-// Global gives every request the same key, "global": one limit for everybody
+// Global gives every request the same key, "global": one limit for all clients
 // together. It never fails.
 func Global(*http.Request) (string, error) {
 	return "global", nil

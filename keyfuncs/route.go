@@ -77,14 +77,14 @@ func Route(r *http.Request) (string, error) {
 	return "route:" + encode(RouteFromPattern(r.Pattern)), nil
 }
 
-// PathValue names requests by what a wildcard of the matched pattern stands for:
+// PathValue names requests by the value of a wildcard in the matched pattern:
 // with "/items/{id}", PathValue("id") gives "path:id=7". A request whose pattern
 // has no such wildcard, or an empty value for it, gives [ErrNoKey].
 //
-// A limiter has to stand where the route is known, as for [Route].
+// A limiter must stand where the route is known, as for [Route].
 //
-// The client chooses the value. The limit protects what is named by it, such as
-// one account from many clients. PathValue panics if name is empty.
+// The client chooses the value. The limit protects the thing that the value names, such
+// as one account from many clients. PathValue panics if name is empty.
 func PathValue(name string) Func {
 	if name == "" {
 		panic("keyfuncs: PathValue: the name is empty")

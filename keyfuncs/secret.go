@@ -19,9 +19,9 @@ type HashOption func(*hasher)
 const leastSecret = 16
 
 // Secret hashes with HMAC-SHA-256 under a key of the server's, so that even a
-// value that can be guessed, such as an e-mail address, cannot be confirmed by
-// whoever reads the keys in Redis. Without it the hash is a plain SHA-256, which
-// is enough for random values.
+// value that can be guessed, such as an e-mail address, cannot be confirmed by reading
+// the keys in Redis. Without it the hash is a plain SHA-256, which is enough for random
+// values.
 //
 // All servers of a fleet need the same key; a new one makes all clients new.
 // Secret copies the key, and panics if it has fewer than 16 bytes.
@@ -39,9 +39,9 @@ func Secret(key []byte) HashOption {
 //
 // Two lines of the header are one value, different from each line and from one
 // line that lists both. A client may choose a new value for every request unless
-// something in front of the limiter refuses wrong ones, and repeated ones, of
-// which many programs read only the first. It panics on a name that is no
-// header's, on Host, which net/http keeps apart, and on a nil option.
+// something in front of the limiter refuses wrong values. It should refuse repeated
+// headers, too, of which many programs read only the first. Header panics on a name
+// that is no header's, on Host, which net/http keeps apart, and on a nil option.
 func Header(name string, options ...HashOption) Func {
 	requireToken("Header", name)
 	name = http.CanonicalHeaderKey(name)
@@ -62,11 +62,11 @@ func Header(name string, options ...HashOption) Func {
 // is around the token. A token ends at the next space. Of several Authorization lines
 // the first counts, as for [http.Header.Get].
 //
-// Nobody has verified the token. A client may make up a new one for every request unless
-// something in front of the limiter refuses wrong ones; until then, put a limit by
-// address around it, as Layered does in package nethttp and those of the frameworks. A
-// token that is renewed is a new key: to limit a user whatever the token, use [User]
-// behind the authentication. Bearer panics on a nil option.
+// Bearer does not verify the token. A client may make up a new one for every request
+// unless something in front of the limiter refuses wrong ones. Otherwise put a limit by
+// address around it, as Layered does in package nethttp and in those of the frameworks. A
+// renewed token is a new key: to limit a user whatever the token, use [User] behind the
+// authentication. Bearer panics on a nil option.
 func Bearer(options ...HashOption) Func {
 	hash := newHasher("bearer", "", options)
 	return func(r *http.Request) (string, error) {

@@ -66,7 +66,7 @@ func IP(trust ...Trust) Func {
 // there are more, the peer pays.
 //
 // It panics without a prefix, on one that is malformed or has bits set behind
-// its length, and on 0.0.0.0/0 and ::/0, which would believe everybody.
+// its length, and on 0.0.0.0/0 and ::/0, which would believe every peer.
 func TrustedProxies(prefixes ...string) Trust {
 	proxies := parsePrefixes("TrustedProxies", prefixes)
 	requirePrefixes("TrustedProxies", proxies)
@@ -81,9 +81,9 @@ func TrustedProxies(prefixes ...string) Trust {
 // TrustedHops believes the n-th entry of X-Forwarded-For from the right, over all
 // its lines: n is the number of your proxies that append to the header.
 //
-// Use it when their addresses are not known, and only if nobody can reach the
-// server except through all of them: whoever can writes the header himself. If
-// the header has fewer entries, or the n-th is not an address, the peer pays. It
+// Use it when their addresses are not known, and only if the server cannot be reached
+// except through all of them: a client with another way in writes the header itself.
+// If the header has fewer entries, or the n-th is not an address, the peer pays. It
 // panics unless 1 ≤ n ≤ 32.
 func TrustedHops(n int) Trust {
 	if n < 1 || n > mostEntries {
@@ -106,7 +106,7 @@ func TrustedHops(n int) Trust {
 
 // TrustedHeader believes a header that holds one address, such as X-Real-IP or
 // CF-Connecting-IP, if the TCP peer is one of peers: prefixes or addresses, as in
-// [TrustedProxies]. Without peers it believes everybody who can reach the server.
+// [TrustedProxies]. Without peers it believes every client that can reach the server.
 //
 // It is safe only if your edge always overwrites the header; some pass on what
 // the client sent. If there is not exactly one line with exactly one address,
@@ -254,7 +254,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 		prefix = netip.PrefixFrom(address.Unmap(), prefix.Bits()-96)
 	}
 	if prefix.Bits() == 0 {
-		return netip.Prefix{}, errors.New("believes everybody; if the proxies' addresses are not known, use TrustedHops")
+		return netip.Prefix{}, errors.New("believes every peer; if the proxies' addresses are not known, use TrustedHops")
 	}
 	return prefix, nil
 }

@@ -9,11 +9,11 @@ import (
 
 // User names the requests of a user: "user:42".
 //
-// The function id returns who has signed in, as your authentication has verified
-// it, or "" for nobody, which gives [ErrNoKey]. Never let it decode a token that
-// has not been verified. The limiter must run after the authentication. Two
-// spellings of one user are two users, so return what is unique, such as a
-// number. User panics if id is nil.
+// The function id returns the user that your authentication has verified, or "" if no
+// user has signed in, which gives [ErrNoKey]. Never let it decode a token that has not
+// been verified. The limiter must run after the authentication. Two spellings of one
+// user are two users, so return a unique identifier, such as a number. User panics if
+// id is nil.
 //
 // In a [Join], a request without a user is limited by the TCP peer. Behind a
 // proxy, that is the proxy: say FirstOf(User(id), IP(TrustedProxies(…))) there.
@@ -29,7 +29,7 @@ func User(id func(*http.Request) string) Func {
 // UserValue is [User] for an identifier that is kept as a value of some type, as
 // the frameworks' contexts do: a [fmt.Stringer] such as a UUID, a string, an integer, or
 // a type of yours that is a string or an integer. nil, a nil pointer and the empty
-// string are nobody. A value of another type is an error, since its text might change
+// string give [ErrNoKey]. A value of another type is an error, since its text might change
 // from one request to the next. It panics if value is nil.
 func UserValue(value func(*http.Request) any) Func {
 	if value == nil {

@@ -1,4 +1,4 @@
-// Package outbound keeps calls to somebody else's API within a limit, for the whole fleet:
+// Package outbound keeps calls to another service's API within a limit, for the whole fleet:
 //
 //	client := &http.Client{Transport: outbound.New(limiter, core.Leaky(1, core.PerSecond(5)), outbound.Options{})}
 //
@@ -18,17 +18,17 @@ import (
 	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
-// Transport is an [http.RoundTripper] that keeps calls to somebody else's API within a
+// Transport is an [http.RoundTripper] that keeps calls to another service's API within a
 // limit, for the whole fleet: each call waits, within its request's context, until the
 // limit of its key admits it, or with a [core.Shaping] limit until its turn. It is made
 // by [New], and may be used by many goroutines at once.
 //
-// An answer of 429 or 503 that says when to come again, by Retry-After or RateLimit,
-// holds the key back for everybody in the fleet who uses a Transport on it. The answer
-// itself goes to the caller: nothing is sent again by itself.
+// An answer of 429 or 503 that says when to retry, by Retry-After or RateLimit, holds the
+// key back for all Transports in the fleet. The answer goes to the caller: a Transport
+// does not retry by itself.
 //
-// A call that cannot be made in time fails with a [core.LimitedError], at once; the
-// error of an [http.Client] wraps it. It has not been sent, and costs nothing.
+// A call that cannot be made in time fails at once with a [core.LimitedError], which the
+// error of an [http.Client] wraps. It has not been sent, and costs nothing.
 type Transport struct {
 	limiter *core.Limiter
 	options Options
@@ -43,31 +43,31 @@ type Options struct {
 	// if it has one: "host:api.example.com". Calls with an empty key are not limited.
 	By func(*http.Request) string
 
-	// LimitFor picks a limit for each call, in place of the one that New is
-	// given. [core.Unlimited] means that the call is not limited; the zero Limit is an error of the call.
+	// LimitFor picks a limit for each call, instead of the limit of New. A call under
+	// [core.Unlimited] is not limited; the zero Limit is an error of the call.
 	LimitFor func(*http.Request) core.Limit
 
-	// LongestWait bounds how long a call waits, on top of its context. The default, 0, is
-	// as long as the context allows. Less than 0 waits not at all.
+	// LongestWait bounds how long a call waits, in addition to its context. The default, 0,
+	// is no bound. Less than 0 does not wait at all.
 	LongestWait time.Duration
 
-	// LongestHoldBack bounds for how long an answer is believed that says when to come
-	// again. The default is a minute; less than 0 ignores such answers. It is at most
+	// LongestHoldBack bounds how long an answer that says when to retry holds the key back.
+	// The default is a minute; less than 0 ignores such answers. It is at most
 	// [core.LongestHoldBack].
 	LongestHoldBack time.Duration
 
-	// OnError says what happens when the store cannot answer: whether the call is made
-	// all the same (FailOpen, the default), or fails with that error (FailClosed). No
-	// process counts by itself meanwhile: with FailOpen, calls are not limited at all.
+	// OnError says what happens when the store cannot answer: the call is made all the same
+	// (FailOpen, the default), or fails with the store's error (FailClosed). No process counts by
+	// itself meanwhile: with FailOpen, calls are not limited at all.
 	OnError ErrorMode
 
-	// OnOverload says what happens when the store was not asked, since too many calls wait
-	// for it in this process already ([core.Overloaded]). The default is FailClosed, whatever
-	// OnError says: the store is well, and a crowd must not pass because it is one. The other
-	// one is FailOpen.
+	// OnOverload says what happens when the store was not asked, since too many calls already
+	// wait for it in this process ([core.Overloaded]). The default is FailClosed, whatever
+	// OnError says: the store works, and a crowd must not pass only because it is a crowd.
+	// The alternative is FailOpen.
 	OnOverload ErrorMode
 
-	// Observe is told each error of the store. The default is to ignore it.
+	// Observe is called with each error of the store. The default is to ignore it.
 	Observe func(*http.Request, error)
 }
 
@@ -100,9 +100,9 @@ func (m ErrorMode) known() bool { return m >= unsaid && m <= FailClosed }
 
 const defaultHoldBack = time.Minute
 
-// New returns a Transport. It talks to nobody. It panics with the reason if the
-// limiter is nil, if the limit is not valid (with LimitFor it has to be the zero Limit),
-// or if OnError or OnOverload is a mode that a Transport does not have.
+// New returns a Transport. It sends nothing. It panics with the reason if the limiter is
+// nil, if the limit is not valid (with LimitFor it must be the zero Limit), or if OnError
+// or OnOverload is not a mode of a Transport.
 func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 	switch {
 	case l == nil:
@@ -199,7 +199,7 @@ func (t *Transport) wait(r *http.Request, key string, limit core.Limit) error {
 	return err
 }
 
-// holdBack has everybody wait as long as an answer asks.
+// holdBack holds the key back for as long as an answer asks.
 func (t *Transport) holdBack(r *http.Request, key string, response *http.Response) {
 	wait := min(dialect.WaitAsked(response.Header, time.Now()), t.options.LongestHoldBack)
 	if wait <= 0 {

@@ -56,16 +56,15 @@
 //
 // settlement.duration is how long it took to correct what requests cost after they had
 // been served, and settlement.size how many units were returned, or charged in addition:
-// direction is returned or charged. A settlement that changes nothing asks nobody and is
-// not reported.
+// direction is returned or charged. A settlement that changes nothing does not reach the
+// store and is not reported.
 //
-// The store's are told by [Reporter.Trace]. The checks that are asked together, such as
-// those of a request, are one call, and the calls that share a round trip to Redis are a
-// batch. denial_cache.hits counts calls that a [core.DenialCache] has answered.
-// server.address and server.port are told if [Options.MostServers] allows it.
-// store.servers counts the servers that were met, by whether they are asked: breaker.state
-// is closed (they are), open or half-open. A server that has gone for good stays in its
-// last state until the process ends.
+// [Reporter.Trace] reports the store's instruments. Checks that are asked together, such as
+// those of a request, are one call, and calls that share a round trip to Redis are a batch.
+// denial_cache.hits counts calls that a [core.DenialCache] has answered. server.address and
+// server.port are attributes if [Options.MostServers] allows it. store.servers counts the
+// servers that were used, by the state of their breakers: closed, open or half-open. A
+// server that has gone for good stays in its last state until the process ends.
 //
 // # Spans
 //
@@ -81,8 +80,8 @@
 // # Cardinality
 //
 // No key, address, user, path or parameter is ever an attribute. Policies are named after
-// their limits, so do not name a limit after a tenant; whatever the names are, no more than
-// [Options.MostPolicies] are told apart, and the others are one, "other".
+// their limits, so do not name a limit after a tenant. In any case only
+// [Options.MostPolicies] policies have attributes of their own; all others are "other".
 //
 // [OpenTelemetry]: https://opentelemetry.io
 package telemetry

@@ -35,23 +35,23 @@ type Options struct {
 	// [noop.NewTracerProvider]: https://pkg.go.dev/go.opentelemetry.io/otel/trace/noop#NewTracerProvider
 	TracerProvider trace.TracerProvider
 
-	// NearLimit is the share of a limit's capacity of which an allowed request has to leave
-	// less to be near the limit. The default, 0, is a tenth; with 1, everything that costs
-	// something is near. Less than 0 and more than 1 is a mistake that panics.
+	// NearLimit is a share of a limit's capacity. An allowed request that leaves less is near
+	// the limit. The default, 0, is a tenth; with 1, everything that costs something is near.
+	// Less than 0 and more than 1 panic.
 	NearLimit float64
 
-	// MostPolicies is how many policies are told apart, by name and algorithm. Those that
-	// come later are "other". The default, 0, is 100; less is a mistake that panics.
+	// MostPolicies is how many policies have attributes of their own, by name and algorithm.
+	// Later ones are "other". The default, 0, is 100; less panics.
 	MostPolicies int
 
-	// MostServers is how many servers' addresses become attributes. Those that come later
-	// are "other". The default is 0: none is told. Less is a mistake that panics.
+	// MostServers is how many servers' addresses become attributes. Later ones are "other".
+	// The default is 0: none does. Less panics.
 	MostServers int
 }
 
-// Reporter reports to OpenTelemetry what it is told by middleware and stores: one for all
-// of a program, or several. It is made by [New], and may be used by many goroutines at
-// once. It starts none, and needs no end.
+// Reporter reports the events of middleware and stores to OpenTelemetry. A program may have
+// one or several. It is made by [New], and may be used by many goroutines at once. It starts
+// no goroutine, and need not be closed.
 type Reporter struct {
 	instruments instruments
 	tracer      trace.Tracer
@@ -92,8 +92,8 @@ func New(options Options) *Reporter {
 	}
 }
 
-// Observe reports an event: it is the Options.Observe of a middleware. To be told of
-// events yourself, too, call it from a function of your own.
+// Observe reports an event: set it as the Options.Observe of a middleware. To see the events
+// yourself, too, call it from a function of your own.
 func (r *Reporter) Observe(e guard.Event) {
 	if e.Settled {
 		r.settled(&e)

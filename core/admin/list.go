@@ -42,15 +42,14 @@ type Lister interface {
 // "", go on with next, and end when that is "". An empty prefix lists all keys.
 //
 // A page may be empty. A key that was there all the time is listed at least once and perhaps
-// twice; one that comes or goes meanwhile may be listed or not. On Redis the keys are found by
-// SCAN, on one server of a cluster or ring after the other, so nobody else waits for long. It
-// needs the permission for SCAN, which nothing else here does, and reads all keys of the
-// database to find those of the limiter: it is for administration, not for requests. The
-// store's budget bounds each SCAN. Keys that were hashed for their length are listed under the
-// prefixes "" and "#" only.
+// twice; one that comes or goes meanwhile may be listed or not. On Redis, SCAN finds the keys, on
+// one server of a cluster or ring after the other, so that other commands do not wait for long.
+// Nothing else here needs the permission for SCAN. SCAN reads all keys of the database to find the
+// limiter's: it is for administration, not for requests. The store's budget bounds each SCAN. Keys
+// that were hashed for their length are listed under the prefixes "" and "#" only.
 //
 // A cursor that is not from this list, and a store of your own that is no [Lister], are
-// errors. The errors of the limiter's store are those of package core: see [core.FailureOf].
+// errors. For the errors of the limiter's store see [core.FailureOf].
 //
 // List may be called by many goroutines at once. A nil limiter panics.
 func List(ctx context.Context, limiter *core.Limiter, prefix, cursor string) (keys []Entry, next string, err error) {

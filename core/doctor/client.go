@@ -67,7 +67,7 @@ func examineEncryption(s *topology.Settings) Finding {
 	case s.TLS != nil && s.TLS.InsecureSkipVerify && s.TLS.VerifyConnection == nil && s.TLS.VerifyPeerCertificate == nil:
 		f.Severity = Notice
 		f.Found = "TLS, but the server's certificate is not verified (InsecureSkipVerify)"
-		f.Meaning = "Somebody in between can pretend to be Redis, learn the password and decide."
+		f.Meaning = "An attacker on the network can pretend to be Redis, learn the password and decide."
 		f.Advice = "Set RootCAs in the client's TLSConfig to the authority that issued the certificate."
 	case s.TLS != nil:
 	case s.Network == "unix":
@@ -77,8 +77,8 @@ func examineEncryption(s *topology.Settings) Finding {
 	default:
 		f.Severity = Notice
 		f.Found = "none"
-		f.Meaning = "Somebody on the network in between can read the password and the keys, and change them."
-		f.Advice = "Use rediss://, unless nobody else is on the network."
+		f.Meaning = "An attacker on the network can read the password and the keys, and change them."
+		f.Advice = "Use rediss://, unless the network is your own alone."
 	}
 	return f
 }

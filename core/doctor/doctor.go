@@ -20,7 +20,7 @@ import (
 )
 
 // Examine examines what a limiter depends on, and says in plain words what is wrong and what
-// to do about it. What cannot be examined is a finding, too, so there is no error.
+// to do about it. If something cannot be examined, that is a finding, too, so there is no error.
 //
 // On [core.Redis] each server is examined: every master of a cluster, every shard of a ring,
 // the master that the sentinels name. The findings are
@@ -28,7 +28,7 @@ import (
 //	retries      whether the client repeats calls, which may have been charged
 //	deadlines    whether it ends a call when its context does
 //	dialer       whether it can read an answer too late
-//	encryption   whether others can read along, or pretend to be Redis
+//	encryption   whether an attacker can read along, or pretend to be Redis
 //	ring         whether all shards are up
 //	connection   why a server does not answer; nothing else is found out about it
 //	server       Redis 6.2 or newer, or Valkey
@@ -37,7 +37,7 @@ import (
 //	memory       whether limits can be evicted, whether there is a bound, and whether writes are refused
 //	persistence  whether a snapshot that failed stops writes
 //	clock        the server's against this machine's
-//	permissions  which commands and keys the user is refused
+//	permissions  which commands and keys Redis refuses to the user
 //	scripts      whether each algorithm decides as it should, tried on a key of its own
 //	latency      how long a call takes, beside the budget
 //
@@ -45,14 +45,14 @@ import (
 // front of a cache of denials, the store behind it is examined. What the user may not look at
 // (a limiter needs neither INFO nor CLUSTER INFO) is a notice that says so.
 //
-// Nothing is charged to anybody, and no key is left behind. For a moment there are keys whose
-// subject starts with "doctor:"; if the server is lost in that moment, they vanish by
-// themselves within two minutes. Examine sends some 60 commands to each server, so it does not
-// belong in a readiness probe: that is what [core.Limiter.Ping] is for. Only ctx bounds it. The
-// trial of an algorithm that has begun ends all the same, and a client that ignores deadlines may
-// take as much longer as its own timeouts allow.
+// No key of a client is charged, and no key is left behind. For a moment there are keys whose
+// subject starts with "doctor:"; if the server is lost in that moment, they expire within two
+// minutes. Examine sends some 60 commands to each server, so it does not belong in a readiness
+// probe: use [core.Limiter.Ping] there. Only ctx bounds it. The trial of an algorithm that has
+// begun ends all the same, and a client that ignores deadlines may take longer, up to its own
+// timeouts.
 //
-// A store of your own is asked to examine itself if it is an [Examiner], and pinged otherwise.
+// A store of your own examines itself if it is an [Examiner], and is pinged otherwise.
 //
 // Examine may be called by many goroutines at once. A nil limiter panics.
 func Examine(ctx context.Context, limiter *core.Limiter) Report {

@@ -94,7 +94,7 @@ type examination struct {
 	client  redis.UniversalClient
 	server  string
 	limiter *core.Limiter // asks this server alone, and patiently
-	subject string        // a key that nobody uses, on this server
+	subject string        // an unused key, on this server
 
 	about  map[string]string // what HELLO says
 	info   map[string]string // what INFO says

@@ -66,7 +66,7 @@ func writingAttempts(key string, soon int64) []attempt {
 	}
 }
 
-// refusals are what came of attempts that failed.
+// refusals are the attempts that Redis has refused.
 type refusals struct {
 	commands []string // that the user may not run
 	unknown  []string // that the server does not have
@@ -75,7 +75,7 @@ type refusals struct {
 
 func (r *refusals) any() bool { return r.key || len(r.commands)+len(r.unknown) > 0 }
 
-// attempt sends attempts in one go, and adds what has been refused.
+// attempt sends attempts in one pipeline, and adds those that Redis refuses.
 func (e *examination) attempt(ctx context.Context, attempts []attempt, refused *refusals) error {
 	pipeline := e.client.Pipeline()
 	replies := make([]*redis.Cmd, len(attempts))
@@ -163,8 +163,8 @@ func trialLimits() []core.Limit {
 	}
 }
 
-// lookAtScripts has each algorithm admit a unit and refuse another. Where the user may
-// not delete keys, it only peeks.
+// lookAtScripts lets each algorithm admit a unit and deny another. If the user may not
+// delete keys, it only peeks.
 func (e *examination) lookAtScripts(ctx context.Context) {
 	limits := trialLimits()
 	var failures []string
@@ -175,7 +175,7 @@ func (e *examination) lookAtScripts(ctx context.Context) {
 			e.full = e.full || core.FailureOf(err) == core.OutOfMemory
 		}
 	}
-	f := Finding{Name: "scripts", Severity: OK, Found: fmt.Sprintf("all of %d algorithms admit and refuse", len(limits))}
+	f := Finding{Name: "scripts", Severity: OK, Found: fmt.Sprintf("all of %d algorithms admit and deny", len(limits))}
 	switch {
 	case first != nil:
 		f.Severity = Problem

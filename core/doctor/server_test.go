@@ -209,7 +209,7 @@ func TestExamineScripts(t *testing.T) {
 	}
 }
 
-// A user of another prefix is told which keys they may not touch.
+// The report tells a user of another prefix which keys they may not touch.
 func TestExamineForeignPrefix(t *testing.T) {
 	server := redistest.Start(t)
 	redistest.SetUser(t, server.Client(t), "limiter", redistest.AloneUser)

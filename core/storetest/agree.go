@@ -114,7 +114,7 @@ func newHistory(t *rapid.T, stands []*stand, limits []core.Limit) *history {
 	h.keys = []string{stands[0].key()}
 	h.last.Limit = limits[0]
 	// A store that spreads keys over servers may charge some of them, and give that
-	// back when another refuses. The counts are the same, but the states have been
+	// back when another denies. The counts are the same, but the states have been
 	// rewritten, which a clock that steps back or new numbers would bring to light.
 	named := slices.ContainsFunc(limits, core.Limit.Given)
 	if !named && rapid.IntRange(0, 3).Draw(t, "spread") == 0 {
@@ -191,9 +191,9 @@ func (h *history) reset(t *rapid.T) {
 }
 
 func (h *history) ask(t *rapid.T, peek bool) {
-	checks := h.drawQuestion(t)
+	checks := h.drawCall(t)
 	want := h.model.decide(checks, h.now, peek)
-	t.Logf("at %v (peek %t): %s", time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"), peek, questionString(checks))
+	t.Logf("at %v (peek %t): %s", time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"), peek, callString(checks))
 	receipts := make([][]core.Receipt, len(h.stands))
 	for i, s := range h.stands {
 		got := make([]core.Decision, len(checks))
@@ -212,7 +212,7 @@ func (h *history) ask(t *rapid.T, peek bool) {
 		for j := range want {
 			if got[j] != want[j] {
 				t.Fatalf("store %d, a %T, disagrees with the model about check %d, %s:\n got %+v\nwant %+v",
-					i, s.store, j, questionString(checks[j:j+1]), answerOf(got[j]), answerOf(want[j]))
+					i, s.store, j, callString(checks[j:j+1]), answerOf(got[j]), answerOf(want[j]))
 			}
 		}
 	}
@@ -251,7 +251,7 @@ func (h *history) remember(checks []core.Check, decisions []core.Decision, recei
 	}
 }
 
-// together reports whether two charges look like those of one question, which count
+// together reports whether two charges look like those of one call, which count
 // as one.
 func (r reserved) together(other reserved) bool {
 	return identity(r.charge.check) == identity(other.charge.check) && r.charge.at == other.charge.at
@@ -276,7 +276,7 @@ func (h *history) settle(t *rapid.T) {
 		reserved := r.charge.check.Units()
 		costs[i] = rapid.SampledFrom([]int{0, 1, reserved / 2, reserved, reserved + 1, 2 * reserved, math.MaxInt}).Draw(t, "real cost")
 		t.Logf("at %v: settled %s of %v at %d", time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"),
-			questionString([]core.Check{r.charge.check}), time.UnixMicro(r.charge.at).UTC().Format("15:04:05.000000"), costs[i])
+			callString([]core.Check{r.charge.check}), time.UnixMicro(r.charge.at).UTC().Format("15:04:05.000000"), costs[i])
 		h.model.settle(r.charge, min(costs[i], r.charge.check.Limit.Capacity())-reserved, false, h.now)
 	}
 	for j, s := range h.stands {
@@ -324,8 +324,8 @@ func (h *history) correct(t *rapid.T) {
 	}
 }
 
-// drawQuestion draws some checks of the history's keys under its limits. Versions of one named limit do not meet on a key.
-func (h *history) drawQuestion(t *rapid.T) []core.Check {
+// drawCall draws some checks of the history's keys under its limits. Versions of one named limit do not meet on a key.
+func (h *history) drawCall(t *rapid.T) []core.Check {
 	var checks []core.Check
 	count := 1
 	if rapid.Bool().Draw(t, "several") {

@@ -164,7 +164,7 @@ func tick(l core.Limit) time.Duration {
 	return time.Duration(numbersOf(l).tick) * time.Microsecond
 }
 
-func questionString(checks []core.Check) string {
+func callString(checks []core.Check) string {
 	var b strings.Builder
 	for i, c := range checks {
 		if i > 0 {

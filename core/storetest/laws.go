@@ -26,7 +26,7 @@ var laws = []law{
 	{"peek leaves no trace and tells what would be", nil, peekLeavesNoTrace},
 	{"peek's Remaining is what is left before a charge", nil, peekTellsWhatIsLeft},
 	{"a cost of 0 is always allowed and charges nothing", nil, costOfNothing},
-	{"questions without sense are errors that change nothing", nil, questionsWithoutSense},
+	{"calls without sense are errors that change nothing", nil, callsWithoutSense},
 	{"a clock that steps back mints nothing and locks nobody out longer than the recovery", nil, clockStepsBack},
 	{"keys are apart", nil, keysAreApart},
 	{"limits with other numbers do not share state", nil, otherNumbers},

@@ -15,22 +15,22 @@ func denialChangesNothing(t *testing.T, s *stand) {
 		s.use(t, key, l)
 		fresh := drawLimit(t, rapid.SampledFrom(everyAlgorithm).Draw(t, "neighbour")).Named("neighbour")
 		cost := s.peek(t, key, l).Remaining + 1
-		question := []core.Check{
+		call := []core.Check{
 			{Key: key, Limit: l, Cost: cost},
 			{Key: key, Limit: fresh, Cost: drawCost(t, fresh, "neighbour's cost")},
 		}
-		before := s.peekAt(t, 0, question...)
-		later := s.peekAt(t, before[0].NextAfter, question...)
+		before := s.peekAt(t, 0, call...)
+		later := s.peekAt(t, before[0].NextAfter, call...)
 		for range 3 {
-			if d := s.allowAll(t, question...); allAllowed(d) {
-				t.Fatalf("%s: passes", questionString(question))
+			if d := s.allowAll(t, call...); allAllowed(d) {
+				t.Fatalf("%s: passes", callString(call))
 			}
 		}
 		for i, want := range before {
-			if got := s.peekAt(t, 0, question...)[i]; got != want {
+			if got := s.peekAt(t, 0, call...)[i]; got != want {
 				t.Fatalf("after a denial check %d is %+v, before it was %+v", i, answerOf(got), answerOf(want))
 			}
-			if got := s.peekAt(t, before[0].NextAfter, question...)[i]; got != later[i] {
+			if got := s.peekAt(t, before[0].NextAfter, call...)[i]; got != later[i] {
 				t.Fatalf("after a denial check %d will be %+v, before it was to be %+v", i, answerOf(got), answerOf(later[i]))
 			}
 		}
@@ -47,7 +47,7 @@ func hammering(t *testing.T, s *stand) {
 			}
 		}
 		if asked.Allowed != hammered.Allowed {
-			t.Fatalf("step %d: who asks once is allowed %t, who hammers %t", step, asked.Allowed, hammered.Allowed)
+			t.Fatalf("step %d: a lone request is allowed %t, one of many %t", step, asked.Allowed, hammered.Allowed)
 		}
 		if !asked.Allowed {
 			for range 5 {
@@ -77,13 +77,13 @@ func allOrNothing(t *testing.T, s *stand) {
 			}
 			after := s.allow(t, c.Key, c.Limit, 0)
 			if after.Remaining != before[i].Remaining-asked {
-				t.Fatalf("%s: passed %t, and %s has %d remaining of %d before", questionString(checks), passed, c.Limit, after.Remaining, before[i].Remaining)
+				t.Fatalf("%s: passed %t, and %s has %d remaining of %d before", callString(checks), passed, c.Limit, after.Remaining, before[i].Remaining)
 			}
 			if !passed && after != before[i] {
-				t.Fatalf("%s was refused and left %s as %+v, it was %+v", questionString(checks), c.Limit, answerOf(after), answerOf(before[i]))
+				t.Fatalf("%s was denied and left %s as %+v, it was %+v", callString(checks), c.Limit, answerOf(after), answerOf(before[i]))
 			}
 			if d := decisions[i]; !passed && d.Allowed && (d.RetryAfter != 0 || d.Remaining != before[i].Remaining) {
-				t.Fatalf("a passing check of a refused question: %+v, want no RetryAfter and %d remaining", answerOf(d), before[i].Remaining)
+				t.Fatalf("a passing check of a denied call: %+v, want no RetryAfter and %d remaining", answerOf(d), before[i].Remaining)
 			}
 		}
 	})
@@ -93,8 +93,8 @@ func allOrNothingOverKeys(t *testing.T, s *stand) {
 	l := of(s.algorithm, 2, time.Hour)
 	one, two, three := s.key(), s.key(), s.key()
 	s.allow(t, two, l, 2)
-	question := []core.Check{{Key: one, Limit: l, Cost: 1}, {Key: two, Limit: l, Cost: 1}, {Key: three, Limit: l, Cost: 1}}
-	decisions := s.allowAll(t, question...)
+	call := []core.Check{{Key: one, Limit: l, Cost: 1}, {Key: two, Limit: l, Cost: 1}, {Key: three, Limit: l, Cost: 1}}
+	decisions := s.allowAll(t, call...)
 	for i, want := range []bool{true, false, true} {
 		if decisions[i].Allowed != want {
 			t.Errorf("check %d: %+v, want allowed %t", i, answerOf(decisions[i]), want)
@@ -102,12 +102,12 @@ func allOrNothingOverKeys(t *testing.T, s *stand) {
 	}
 	for _, key := range []string{one, three} {
 		if d := s.allow(t, key, l, 0); d.Remaining != 2 || d.ResetAfter != 0 {
-			t.Errorf("%s was charged by a question that another key refused: %+v", key, answerOf(d))
+			t.Errorf("%s was charged by a call that another key denied: %+v", key, answerOf(d))
 		}
 	}
 	s.wait(2 * time.Hour)
-	if d := s.allowAll(t, question...); !allAllowed(d) {
-		t.Errorf("refused when every key has room: %+v", d)
+	if d := s.allowAll(t, call...); !allAllowed(d) {
+		t.Errorf("denied when every key has room: %+v", d)
 	}
 	for _, key := range []string{one, two, three} {
 		if d := s.allow(t, key, l, 0); d.Remaining != 1 {
@@ -124,9 +124,9 @@ func duplicatesAddUp(t *testing.T, s *stand) {
 			t.Errorf("check %d: %+v, want %d remaining", i, answerOf(d), want)
 		}
 	}
-	refused := s.allowAll(t, check(1), check(1))
-	if !refused[0].Allowed || refused[1].Allowed || refused[0].Remaining != 1 || refused[1].Remaining != 1 {
-		t.Errorf("two more when one remains: %+v", refused)
+	denied := s.allowAll(t, check(1), check(1))
+	if !denied[0].Allowed || denied[1].Allowed || denied[0].Remaining != 1 || denied[1].Remaining != 1 {
+		t.Errorf("two more when one remains: %+v", denied)
 	}
 	if d := s.allowAll(t, check(6), check(6))[1]; d.Allowed || d.RetryAfter != core.Never {
 		t.Errorf("6 and 6 of 10: %+v, want RetryAfter Never", answerOf(d))
@@ -144,18 +144,18 @@ func shadowGatesNothing(t *testing.T, s *stand) {
 	for i, want := range []struct{ shadow, gate bool }{{true, true}, {true, true}, {false, false}, {false, false}} {
 		decisions := s.allowAll(t, shadow, gate)
 		if decisions[0].Allowed != want.shadow || decisions[1].Allowed != want.gate {
-			t.Errorf("question %d: shadow allowed %t, gate allowed %t, want %+v", i, decisions[0].Allowed, decisions[1].Allowed, want)
+			t.Errorf("call %d: shadow allowed %t, gate allowed %t, want %+v", i, decisions[0].Allowed, decisions[1].Allowed, want)
 		}
 	}
 	gate.Cost = 1
 	if d := s.allowAll(t, shadow, gate); d[0].Allowed || !d[1].Allowed || d[1].Remaining != 19 {
-		t.Errorf("a full shadow has refused its neighbour: %+v", d)
+		t.Errorf("a full shadow has denied its neighbour: %+v", d)
 	}
-	// A refused question charges its shadows all the same, and the limit itself has
+	// A denied call charges its shadows all the same, and the limit itself has
 	// not been touched by its shadow.
 	gate.Cost, shadow.Key = 20, s.key()
 	if d := s.allowAll(t, gate, shadow); d[0].Allowed || !d[1].Allowed || d[1].Remaining != 1 {
-		t.Errorf("a shadow in a refused question: %+v, want it charged", d)
+		t.Errorf("a shadow in a denied call: %+v, want it charged", d)
 	}
 	if d := s.allow(t, key, l, 2); !d.Allowed {
 		t.Errorf("the limit was charged by its shadow: %+v", answerOf(d))
@@ -230,7 +230,7 @@ func costOfNothing(t *testing.T, s *stand) {
 	}
 	d := s.allowAll(t, core.Check{Key: key, Limit: l, Mode: core.Look}, core.Check{Key: key, Limit: l.Named("other"), Cost: 1})
 	if !allAllowed(d) {
-		t.Errorf("nothing under a full limit has refused its neighbour: %+v", d)
+		t.Errorf("nothing under a full limit has denied its neighbour: %+v", d)
 	}
 	if s.algorithm != "sliding-window" {
 		return
@@ -244,7 +244,7 @@ func costOfNothing(t *testing.T, s *stand) {
 	other := of("leaky", 5, time.Hour)
 	d = s.allowAll(t, core.Check{Key: key, Limit: plan, Mode: core.Look}, core.Check{Key: key, Limit: other, Cost: 1})
 	if !allAllowed(d) || s.allow(t, key, other, 0).Remaining != 4 {
-		t.Errorf("nothing under an overfull limit has refused its neighbour: %+v", d)
+		t.Errorf("nothing under an overfull limit has denied its neighbour: %+v", d)
 	}
 }
 
@@ -260,11 +260,11 @@ func oneUnitByDefault(t *testing.T, s *stand) {
 		t.Errorf("a condition of one unit is met by a full limit: %+v", answerOf(d))
 	}
 	if d := s.allowAll(t, core.Check{Key: key, Limit: l, Mode: core.Look})[0]; !d.Allowed || d.Remaining != 0 {
-		t.Errorf("a look is told %+v", answerOf(d))
+		t.Errorf("a look: %+v", answerOf(d))
 	}
 }
 
-func questionsWithoutSense(t *testing.T, s *stand) {
+func callsWithoutSense(t *testing.T, s *stand) {
 	l, key := of(s.algorithm, 2, time.Hour), s.key()
 	ctx := t.Context()
 	for name, check := range map[string]core.Check{
@@ -288,7 +288,7 @@ func questionsWithoutSense(t *testing.T, s *stand) {
 	if _, err := s.limiter.AllowAll(ctx,
 		core.Check{Key: key, Limit: l.Named("one"), Cost: 1},
 		core.Check{Key: key, Limit: of(s.algorithm, 3, time.Hour).Named("one"), Cost: 1}); err == nil {
-		t.Error("one name with different numbers in one question is no error")
+		t.Error("one name with different numbers in one call is no error")
 	}
 	if d := s.allow(t, key, l, 0); d.Remaining != 2 {
 		t.Errorf("%d remaining of 2 after nothing but errors", d.Remaining)

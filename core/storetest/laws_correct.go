@@ -28,7 +28,7 @@ func settledTogether(t *testing.T, s *stand) {
 		for i, c := range checks {
 			c.Cost, c.Mode = 0, core.Look
 			if d := s.allowAll(t, c)[0]; d.Remaining != c.Limit.Capacity()-costs[i] {
-				t.Fatalf("%s settled at %d: %d remain, want %d", questionString(checks[i:i+1]), costs[i], d.Remaining, c.Limit.Capacity()-costs[i])
+				t.Fatalf("%s settled at %d: %d remain, want %d", callString(checks[i:i+1]), costs[i], d.Remaining, c.Limit.Capacity()-costs[i])
 			}
 		}
 	})
@@ -80,9 +80,9 @@ func chargeTakesWhatIsLeft(t *testing.T, s *stand) {
 		if want := max(0, before.Remaining-n); d.Remaining != want {
 			t.Fatalf("%d charged under %s where %d remained: %d remain, want %d", n, l, before.Remaining, d.Remaining, want)
 		}
-		if refused := s.allow(t, key, l, l.Capacity()); !refused.Allowed {
-			if !s.passesWithin(t, key, l, refused.RetryAfter) {
-				t.Fatalf("%s: refused at its RetryAfter of %v after a charge", l, refused.RetryAfter)
+		if denied := s.allow(t, key, l, l.Capacity()); !denied.Allowed {
+			if !s.passesWithin(t, key, l, denied.RetryAfter) {
+				t.Fatalf("%s: denied at its RetryAfter of %v after a charge", l, denied.RetryAfter)
 			}
 		}
 	})
@@ -99,15 +99,15 @@ func settledOnce(t *testing.T, s *stand) {
 	l, full := of(s.algorithm, 10, time.Hour), of("leaky", 1, time.Hour)
 	key := s.key()
 	s.allow(t, key, full, 1)
-	refused := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 4}, core.Check{Key: key, Limit: full, Cost: 1},
+	denied := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 4}, core.Check{Key: key, Limit: full, Cost: 1},
 		core.Check{Key: key, Limit: l, Cost: 4, Shadow: true})
-	if refused.Allowed() {
+	if denied.Allowed() {
 		t.Fatal("passes a full limit")
 	}
 	s.allow(t, key, l, 5)
-	settleAs(t, refused, 0, 0, 0)
+	settleAs(t, denied, 0, 0, 0)
 	if d := s.allow(t, key, l, 0); d.Remaining != 5 {
-		t.Errorf("a refused reservation has given back: %d of 10 remain, want 5", d.Remaining)
+		t.Errorf("a denied reservation has given back: %d of 10 remain, want 5", d.Remaining)
 	}
 	if d := s.allowAll(t, core.Check{Key: key, Limit: l, Shadow: true, Mode: core.Look})[0]; d.Remaining != 10 {
 		t.Errorf("its shadow has %d of 10 remaining, want all", d.Remaining)
@@ -171,7 +171,7 @@ func settlementsWithoutSense(t *testing.T, s *stand) {
 	}
 }
 
-func refusalRenumbersNothing(t *testing.T, s *stand) {
+func denialRenumbersNothing(t *testing.T, s *stand) {
 	short, long := core.FixedWindow(6, time.Second).Named("plan"), core.FixedWindow(6, 2*time.Second).Named("plan")
 	key := s.key()
 	s.allow(t, key, short, 5)

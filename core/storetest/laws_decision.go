@@ -134,11 +134,11 @@ func honestJointRetryAfter(t *testing.T, s *stand) {
 			}
 		}
 		if early := s.peekAt(t, wait-step, checks...); allAllowed(early) {
-			t.Fatalf("%s: passes one tick before %v", questionString(checks), wait)
+			t.Fatalf("%s: passes one tick before %v", callString(checks), wait)
 		}
 		s.wait(wait)
 		if late := s.allowAll(t, checks...); !allAllowed(late) {
-			t.Fatalf("%s: is refused at %v", questionString(checks), wait)
+			t.Fatalf("%s: is denied at %v", callString(checks), wait)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func neverAboveCapacity(t *testing.T, s *stand) {
 			t.Fatalf("%d under %s: %+v, want RetryAfter Never and %d remaining", cost, l, answerOf(d), before.Remaining)
 		}
 		if d := decisions[0]; !d.Allowed || d.Remaining != 5 {
-			t.Fatalf("the other check of the question: %+v, want allowed and not charged", answerOf(d))
+			t.Fatalf("the other check of the call: %+v, want allowed and not charged", answerOf(d))
 		}
 		if after := s.peek(t, key, l); after != before {
 			t.Fatalf("afterwards: %+v, want %+v", answerOf(after), answerOf(before))

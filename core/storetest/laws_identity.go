@@ -116,7 +116,7 @@ func namedKeepsUsed(t *testing.T, s *stand) {
 		t.Errorf("21 of 20: %+v", answerOf(d))
 	}
 	if d := s.allow(t, key, plan(20), 20); !s.passesAt(t, key, plan(20), 20, d.RetryAfter) {
-		t.Errorf("refused at its RetryAfter of %v after the change", d.RetryAfter)
+		t.Errorf("denied at its RetryAfter of %v after the change", d.RetryAfter)
 	}
 }
 
@@ -134,7 +134,7 @@ func namedIsClamped(t *testing.T, s *stand) {
 		t.Fatalf("15 of 20 used, and of 10: %+v", answerOf(d))
 	}
 	if !s.passesAt(t, key, plan(10), 1, d.RetryAfter) {
-		t.Errorf("refused at its RetryAfter of %v after the change", d.RetryAfter)
+		t.Errorf("denied at its RetryAfter of %v after the change", d.RetryAfter)
 	}
 	if d := s.allow(t, key, plan(20), 0); d.Remaining != 10 {
 		t.Errorf("back at 20, %d remain, want 10", d.Remaining)

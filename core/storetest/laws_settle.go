@@ -23,12 +23,12 @@ var settling = []law{
 	{"nothing is given back to a key that was reset", nil, nothingBackAfterReset},
 	{"a log gives back what was charged, whatever its clock has done", []string{"sliding-log"}, logKnowsItsCharges},
 	{"an uncharged check is a condition and costs nothing", nil, unchargedIsACondition},
-	{"all limits of a question are settled together", mixed, settledTogether},
+	{"all limits of a call are settled together", mixed, settledTogether},
 	{"Refund gives back what Allow has taken and never fills above full", nil, refundIsExact},
 	{"Charge takes what is left and never more", nil, chargeTakesWhatIsLeft},
-	{"a refused reservation settles nothing, and none settles twice", nil, settledOnce},
+	{"a denied reservation settles nothing, and none settles twice", nil, settledOnce},
 	{"a plan that changes in mid-flight settles under its new numbers", nil, settledAcrossPlans},
-	{"a refusal leaves an open window under the numbers that opened it", []string{"fixed-window"}, refusalRenumbersNothing},
+	{"a denial leaves an open window under the numbers that opened it", []string{"fixed-window"}, denialRenumbersNothing},
 	{"settlements without sense are errors that change nothing", nil, settlementsWithoutSense},
 }
 
@@ -36,7 +36,7 @@ func (s *stand) reserve(t rapid.TB, checks ...core.Check) *core.Reservation {
 	t.Helper()
 	r, err := s.limiter.Reserve(tContext(t), checks...)
 	if err != nil {
-		t.Fatalf("Reserve(%s): %v", questionString(checks), err)
+		t.Fatalf("Reserve(%s): %v", callString(checks), err)
 	}
 	return r
 }

@@ -63,7 +63,7 @@ func evenPace(t *testing.T, s *stand) {
 				service := new(big.Rat).SetInt64(int64(cost))
 				free = new(big.Rat).Add(turn, service.Quo(service, n.pace))
 			} else if d.Delay != 0 {
-				t.Fatalf("refused, with a Delay of %v", d.Delay)
+				t.Fatalf("denied, with a Delay of %v", d.Delay)
 			}
 			if wait := drawWait(t, d); wait.Microseconds() < latest-now {
 				s.wait(wait)
@@ -87,13 +87,13 @@ func goneCaller(t *testing.T, s *stand) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.limiter.Allow(ctx, key, l); !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled question: %v, want context.Canceled", err)
+		t.Errorf("a cancelled call: %v, want context.Canceled", err)
 	}
 	if err := s.limiter.Reset(ctx, key, l); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled reset: %v, want context.Canceled", err)
 	}
 	if d := s.allow(t, key, l, 0); d.Remaining != 3 {
-		t.Errorf("%d remaining of 3 after nothing but cancelled questions", d.Remaining)
+		t.Errorf("%d remaining of 3 after nothing but cancelled calls", d.Remaining)
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// model decides questions as the laws and the documentation of package core say,
+// model decides calls as the laws and the documentation of package core say,
 // in exact rational numbers. It shares no arithmetic with core: it knows only what
 // a key has used at an instant, and finds every wait by searching for the first
-// instant at which what is waited for is so.
+// instant at which a condition holds.
 type model struct {
 	states  map[string]state
 	lowered map[string][]givenBack
@@ -27,10 +27,10 @@ func newModel() *model {
 // state is what one key has left under one limit. States are values that never
 // change.
 type state interface {
-	// understood returns the state as it is to be taken at an instant under a limit,
-	// which may be another than wrote it if it is named, and whether that differs
-	// from what any history of that limit with a clock that moves forward could
-	// have left.
+	// understood returns the state as it counts at an instant under a limit. A named
+	// limit may have had other numbers when the state was written. understood also
+	// reports whether no history of that limit, with a clock that only moves forward,
+	// could have left the state.
 	understood(l numbers, now int64) (s state, repaired bool)
 	// used returns the events that count at an instant, which is not before that
 	// of the state.
@@ -93,7 +93,7 @@ func identity(c core.Check) string {
 	return fmt.Sprintf("%q %s %t", c.Key, name, c.Shadow)
 }
 
-// decide answers a question at an instant in microseconds.
+// decide answers a call at an instant in microseconds.
 func (m *model) decide(checks []core.Check, now int64, peek bool) []core.Decision {
 	decisions := make([]core.Decision, len(checks))
 	var gating []int
@@ -117,7 +117,7 @@ type found struct {
 	numbers  numbers
 	state    state
 	repaired bool
-	before   int // what earlier checks of the question ask of the same state
+	before   int // what earlier checks of the call ask of the same state
 	total    int // that and the check's own cost
 	allowed  bool
 }
@@ -228,8 +228,8 @@ func (f found) remaining(s state, at int64) int {
 	return int(new(big.Int).Quo(left.Num(), left.Denom()).Int64())
 }
 
-// first returns the shortest wait, in whole ticks, after which something is so
-// that then stays so.
+// first returns the shortest wait, in whole ticks, after which a condition holds. Once it
+// holds, it must go on holding.
 func (f found) first(now int64, so func(at int64) bool) time.Duration {
 	if so(now) {
 		return 0

@@ -12,7 +12,7 @@ type charge struct {
 	check core.Check
 	at    int64    // 0: not known
 	used  *big.Rat // of a meter after the charge, in events
-	order int      // how much had been given back by then
+	order int      // how often something had been given back by then
 }
 
 // givenBack is when something was given back, or a key was reset, and the level that
@@ -24,8 +24,8 @@ type givenBack struct {
 	order int
 }
 
-// note remembers that the level of a key was lowered. When the clock has stepped back
-// since it was the last time, nobody knows how long ago that is: nothing has been left.
+// note remembers that the level of a key was lowered. If the clock has stepped back since
+// the last time, it is not known how long ago that is: the model assumes an empty level.
 func (m *model) note(id string, by numbers, level *big.Rat, now int64) {
 	m.order++
 	before := m.lowered[id]
@@ -35,9 +35,8 @@ func (m *model) note(id string, by numbers, level *big.Rat, now int64) {
 	m.lowered[id] = append(before, givenBack{by: by, level: level, at: now, order: m.order})
 }
 
-// low returns the least that a level may have been since a charge: from each time that
-// it was lowered until the next, nobody may have been charged before the end. nil means
-// that it was not lowered.
+// low returns the least that a level may have been since a charge. Between one lowering and
+// the next, all charges may have come at the end. nil means that it was not lowered.
 func (m *model) low(id string, c charge, own numbers, now int64) *big.Rat {
 	var low *big.Rat
 	all := m.lowered[id]
@@ -136,8 +135,8 @@ func boundBy(s state, asked numbers) numbers {
 	return asked
 }
 
-// lower remembers that a level was lowered, unless nobody can have been charged between
-// the charge that was given back and now.
+// lower remembers that a level was lowered, unless there can have been no other charge
+// between the one that was given back and now.
 func (m *model) lower(id string, c charge, asked, own numbers, used, level, low *big.Rat, now int64) {
 	alone := c.at != 0 && low == nil && own.same(asked) && used.Cmp(stillLeft(asked, c.used, c.at, now)) == 0
 	if level.Cmp(used) < 0 && !alone {

@@ -86,7 +86,7 @@ func newStand(t *testing.T, newStore Factory) *stand {
 	return s
 }
 
-// key returns a key that nobody has used.
+// key returns a key that has not been used.
 func (s *stand) key() string {
 	s.keys++
 	return fmt.Sprintf("key-%d", s.keys)
@@ -107,7 +107,7 @@ func (s *stand) allowAll(t rapid.TB, checks ...core.Check) []core.Decision {
 	t.Helper()
 	d, err := s.limiter.AllowAll(tContext(t), checks...)
 	if err != nil {
-		t.Fatalf("AllowAll(%s): %v", questionString(checks), err)
+		t.Fatalf("AllowAll(%s): %v", callString(checks), err)
 	}
 	return d
 }
@@ -128,7 +128,7 @@ func (s *stand) peekAt(t rapid.TB, wait time.Duration, checks ...core.Check) []c
 	defer s.wait(-wait)
 	d, err := s.limiter.PeekAll(tContext(t), checks...)
 	if err != nil {
-		t.Fatalf("PeekAll(%s): %v", questionString(checks), err)
+		t.Fatalf("PeekAll(%s): %v", callString(checks), err)
 	}
 	return d
 }

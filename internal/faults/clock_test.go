@@ -28,12 +28,12 @@ func TestClockSteps(t *testing.T) {
 			var now atomic.Int64
 			now.Store(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).UnixMicro())
 			limiter := s.heeding(t, patient, core.WithClock(func() time.Time { return time.UnixMicro(now.Load()) }))
-			// exhaust asks from several goroutines until all are refused.
+			// exhaust asks from several goroutines until all are denied.
 			exhaust := func() int {
 				t.Helper()
 				var passed atomic.Int64
 				everybody(callers, func(int) {
-					for refused := 0; refused < 3; {
+					for denied := 0; denied < 3; {
 						d, err := limiter.Allow(t.Context(), name, limit)
 						switch {
 						case err != nil:
@@ -42,9 +42,9 @@ func TestClockSteps(t *testing.T) {
 						case d.Allowed:
 							passed.Add(1)
 						default:
-							refused++
+							denied++
 							if d.RetryAfter > 2*window {
-								t.Errorf("refused for %v by a limit of %v", d.RetryAfter, window)
+								t.Errorf("denied for %v by a limit of %v", d.RetryAfter, window)
 								return
 							}
 						}

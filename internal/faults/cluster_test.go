@@ -100,7 +100,7 @@ func TestNetworkOfACluster(t *testing.T) {
 	}
 }
 
-// While slots move from node to node, questions are answered, and no count is lost.
+// While slots move from node to node, calls are answered, and no count is lost.
 func TestSlotsMove(t *testing.T) {
 	t.Parallel()
 	s := newClusterSite(t, redistest.StartCluster(t))
@@ -114,13 +114,13 @@ func TestSlotsMove(t *testing.T) {
 	l.awaitNormal()
 	l.close(s.reader(t), 0)
 	if n := l.failed.Load(); n > 0 {
-		t.Errorf("%d questions failed: %v", n, l.failures)
+		t.Errorf("%d calls failed: %v", n, l.failures)
 	}
 }
 
-// A question about two limits of a key, of which one has moved to another node and the
+// A call about two limits of a key, of which one has moved to another node and the
 // other has not, fails without a charge, until both have.
-func TestQuestionAboutAKeyThatIsHalfMoved(t *testing.T) {
+func TestCallAboutAKeyThatIsHalfMoved(t *testing.T) {
 	t.Parallel()
 	s := newClusterSite(t, redistest.StartCluster(t))
 	limiter := s.limiter(t, core.WithBudget(patient), core.WithBreaker(0, 0))

@@ -1,5 +1,5 @@
 // Package faults holds the tests that prove what docs/reliability.md says: what
-// becomes of questions, and of the counts, when Redis and the way to it fail. Real
+// becomes of calls, and of the counts, when Redis and the way to it fail. Real
 // servers are killed, frozen, cut off, flushed, filled up, failed over and resharded
 // under a steady load, whose account is then compared with what Redis has.
 //

@@ -119,7 +119,7 @@ func historyOf(operations []operation) []porcupine.Operation {
 
 // run asks until it is stopped.
 func (w work) run(stopped <-chan struct{}, tell func(operation)) {
-	// With one flight, whoever comes while it is in the air shares the next one.
+	// With one batch in flight, calls that come meanwhile share the next one.
 	client := redis.NewClient(&redis.Options{Addr: w.Addr, MaxRetries: -1, ContextTimeoutEnabled: w.Process%2 == 0})
 	defer client.Close()
 	store := core.NewRedis(client, core.WithPrefix(w.Prefix), core.WithLogger(discard),
@@ -139,7 +139,7 @@ func (w work) run(stopped <-chan struct{}, tell func(operation)) {
 	})
 }
 
-// asker asks one question after the other.
+// asker makes one call after the other.
 type asker struct {
 	limiter     *core.Limiter
 	client      int
@@ -159,7 +159,7 @@ func limitOf(round int) core.Limit {
 
 func keyOf(round, i int) string { return fmt.Sprintf("round %d key %d", round, i) }
 
-// turn asks one question. Whoever has failed goes on to the next round, so that there
+// turn makes one call. An asker that has failed goes on to the next round, so that there
 // are few in a round whose effect is unknown: each of them makes the check harder.
 func (a *asker) turn(tell func(operation)) {
 	o := operation{Client: a.client, Round: a.round, Kind: "take"}
@@ -229,9 +229,9 @@ func (a *asker) ask(ctx context.Context, o *operation) error {
 	return nil
 }
 
-// What several processes ask at the same time, with questions that share round trips,
+// What several processes ask at the same time, with calls that share round trips,
 // and while the server and the network fail, can be put in an order in which each got
-// the right answer: as if they had asked one after the other. A question that failed
+// the right answer: as if they had asked one after the other. A call that failed
 // may have been charged or not; nothing else is unknown.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
@@ -282,7 +282,7 @@ func checkHistory(t *testing.T, operations []operation) {
 	}
 }
 
-// awaitCalls returns when the server has decided so many more questions.
+// awaitCalls returns when the server has decided so many more calls.
 func (s *site) awaitCalls(t *testing.T, n int) {
 	t.Helper()
 	before := -1

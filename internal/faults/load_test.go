@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// budget is what a question has in the suite: the default.
+	// budget is what a call has in the suite: the default.
 	budget = 100 * time.Millisecond
 	// patient is a budget that a busy machine does not exceed.
 	patient = 30 * time.Second
-	// slack is how much longer than its budget a question may take on a machine that
+	// slack is how much longer than its budget a call may take on a machine that
 	// has other things to do. The clients' own timeouts are longer still, so that they
-	// cannot be what ends a question.
+	// cannot be what ends a call.
 	slack = 3 * time.Second
 	// patience is how long anything else may take before the test fails.
 	patience = 60 * time.Second
@@ -51,7 +51,7 @@ type account struct {
 	limit core.Limit
 
 	admitted atomic.Int64 // units
-	unknown  atomic.Int64 // units of questions that failed and may have been charged
+	unknown  atomic.Int64 // units of calls that failed and may have been charged
 }
 
 // load is callers that ask all the time, and the account of what they were told.
@@ -74,7 +74,7 @@ type load struct {
 const (
 	callers = 8
 	pause   = 10 * time.Millisecond
-	// outage is how many failed questions are an outage: of more than half a second, so
+	// outage is how many failed calls are an outage: of more than half a second, so
 	// that breakers open and probes go out.
 	outage = 500
 	// inARow is after how many answers in a row a caller takes things to be normal.
@@ -107,7 +107,7 @@ func begin(t *testing.T, budget time.Duration, limiters ...*core.Limiter) *load 
 	return l
 }
 
-// stop ends the load and returns when the last question has been answered.
+// stop ends the load and returns when the last call has been answered.
 func (l *load) stop() {
 	l.mu.Lock()
 	select {
@@ -161,7 +161,7 @@ func (l *load) ask(caller int, random *rand.Rand, limiter *core.Limiter) {
 	l.streaks[caller].Add(1)
 }
 
-// mayBeCharged reports whether a question that has failed may have been charged all
+// mayBeCharged reports whether a call that has failed may have been charged all
 // the same.
 func mayBeCharged(err error) bool {
 	return !errors.Is(err, core.ErrNotDone)
@@ -183,19 +183,19 @@ func (l *load) awaitNormal() {
 	})
 }
 
-// awaitAsked returns when so many more questions have been asked.
+// awaitAsked returns when so many more calls have been asked.
 func (l *load) awaitAsked(n int64) {
 	l.t.Helper()
 	asked := func() int64 { return l.answered.Load() + l.failed.Load() }
 	before := asked()
-	l.await("questions go on", func() bool { return asked() >= before+n })
+	l.await("calls go on", func() bool { return asked() >= before+n })
 }
 
-// awaitFailures returns when so many more questions have failed.
+// awaitFailures returns when so many more calls have failed.
 func (l *load) awaitFailures(n int64) {
 	l.t.Helper()
 	before := l.failed.Load()
-	l.await("questions fail", func() bool { return l.failed.Load() >= before+n })
+	l.await("calls fail", func() bool { return l.failed.Load() >= before+n })
 }
 
 func (l *load) await(what string, so func() bool) {
@@ -224,9 +224,9 @@ func await(t *testing.T, what string, so func() error) {
 	}
 }
 
-// close stops the load and checks its account: every question ended in time, nobody
+// close stops the load and checks its account: every call ended in time, nobody
 // was admitted beyond a limit, and in Redis there is what was admitted, no less, and
-// no more than what may have been charged by questions that failed. The reader asks
+// no more than what may have been charged by calls that failed. The reader asks
 // the same store, undisturbed. Where Redis has lost its data several times, each time
 // the limits began anew, and that is all that can be said.
 func (l *load) close(reader *core.Limiter, losses int) {
@@ -235,7 +235,7 @@ func (l *load) close(reader *core.Limiter, losses int) {
 	l.t.Logf("%d answered, %d failed by %v, the slowest took %v",
 		l.answered.Load(), l.failed.Load(), l.failures, time.Duration(l.slowest.Load()).Round(time.Millisecond))
 	if slowest := time.Duration(l.slowest.Load()); slowest > l.budget+slack {
-		l.t.Errorf("a question took %v, with a budget of %v", slowest, l.budget)
+		l.t.Errorf("a call took %v, with a budget of %v", slowest, l.budget)
 	}
 	for _, a := range l.accounts {
 		admitted, unknown := a.admitted.Load(), a.unknown.Load()
@@ -248,7 +248,7 @@ func (l *load) close(reader *core.Limiter, losses int) {
 		}
 		charged := int64(a.limit.Capacity() - d.Remaining)
 		if losses == 0 && charged < admitted || charged > admitted+unknown {
-			l.t.Errorf("%s: %d units are charged, want %d that were admitted, and at most %d of questions that failed",
+			l.t.Errorf("%s: %d units are charged, want %d that were admitted, and at most %d of calls that failed",
 				a.key, charged, admitted, unknown)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/ratelimit/internal/faultproxy"
 )
 
-// Whatever the network does, a question ends within its budget, what is charged is
+// Whatever the network does, a call ends within its budget, what is charged is
 // what was admitted, and all is normal when the network is.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
@@ -19,7 +19,7 @@ func TestNetwork(t *testing.T) {
 		{"latency beyond the budget", faultproxy.Fault{Latency: 2 * budget}},
 		{"a partition", faultproxy.Fault{Hold: true}},
 		{"replies that never come", faultproxy.Fault{LoseReplies: true}},
-		{"resets before the server has seen the question", faultproxy.Fault{CutRequests: true}},
+		{"resets before the server has seen the call", faultproxy.Fault{CutRequests: true}},
 		{"resets after the server has decided", faultproxy.Fault{CutReplies: true}},
 		{"resets of what has been charged", faultproxy.Fault{When: "evalsha", CutReplies: true}},
 		{"answers cut short", faultproxy.Fault{When: "evalsha", Truncate: 3}},
@@ -52,7 +52,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// What a network does to a question that has time enough, it survives.
+// What a network does to a call that has time enough, it survives.
 func TestNetworkThatIsBadButNotBroken(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -74,7 +74,7 @@ func TestNetworkThatIsBadButNotBroken(t *testing.T) {
 			l.awaitNormal()
 			l.close(s.reader(t), 0)
 			if n := l.failed.Load(); n > 0 {
-				t.Errorf("%d questions failed: %v", n, l.failures)
+				t.Errorf("%d calls failed: %v", n, l.failures)
 			}
 		})
 	}

@@ -33,7 +33,7 @@ func TestSentinelFailover(t *testing.T) {
 	l.awaitNormal()
 	sentinel.Master().Stop(t)
 	replica := sentinel.Replica().Client(t)
-	await(t, "the replica has taken over", func() error { // questions fail meanwhile, or wait
+	await(t, "the replica has taken over", func() error { // calls fail meanwhile, or wait
 		info, err := replica.Info(t.Context(), "replication").Result()
 		if err == nil && !strings.Contains(info, "role:master") {
 			err = errors.New(info)

@@ -16,7 +16,7 @@ import (
 // keepsAll are the arguments of a server that has written down what it answers.
 var keepsAll = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// Whatever becomes of the server, a question ends within its budget, what is charged
+// Whatever becomes of the server, a call ends within its budget, what is charged
 // is what was admitted, and all is normal when the server is.
 func TestServer(t *testing.T) {
 	t.Parallel()
@@ -25,7 +25,7 @@ func TestServer(t *testing.T) {
 		arguments []string
 		begin     func(t *testing.T, s *site)
 		end       func(t *testing.T, s *site)
-		kind      core.Failure // of some of the questions that fail
+		kind      core.Failure // of some of the calls that fail
 		losses    int          // how often the server lost its data
 		since     int          // the first major version that can be brought to it
 	}{
@@ -236,11 +236,11 @@ func TestServerForgetsItsScripts(t *testing.T) {
 	l.awaitNormal()
 	l.close(s.reader(t), 0)
 	if n := l.failed.Load(); n > 0 {
-		t.Errorf("%d questions failed: %v", n, l.failures)
+		t.Errorf("%d calls failed: %v", n, l.failures)
 	}
 }
 
-// Clients that are killed lose no more than the questions that were under way.
+// Clients that are killed lose no more than the calls that were in flight.
 func TestServerKillsItsClients(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -248,7 +248,7 @@ func TestServerKillsItsClients(t *testing.T) {
 	l.awaitNormal()
 	for range 20 {
 		s.do(t, "CLIENT", "PAUSE", "60000", "WRITE")
-		await(t, "questions are under way", func() error {
+		await(t, "calls are in flight", func() error {
 			info, err := s.admin.Info(t.Context(), "clients").Result()
 			if err == nil && strings.Contains(info, "blocked_clients:0\r\n") {
 				err = fmt.Errorf("%q", info)

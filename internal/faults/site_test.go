@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// forever is longer than any question may take.
+	// forever is longer than any call may take.
 	forever = 10 * (budget + slack)
 	// tooLong, too, but so short that a client with this timeout comes back, and is not
 	// found to be leaked.

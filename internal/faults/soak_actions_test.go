@@ -15,11 +15,11 @@ import (
 // ledger is what was told of one state in one phase.
 type ledger struct {
 	unknown  int  // units that may have been charged, or not given back
-	refused  int  // the least that was refused, or 0
-	returned bool // something was given back, so that what was refused may fit now
+	denied   int  // the least that was denied, or 0
+	returned bool // something was given back, so that what was denied may fit now
 }
 
-// told is a question that was admitted.
+// told is a call that was admitted.
 type told []core.Check
 
 // states returns what can be asked of a subject, and asks for nothing.
@@ -166,8 +166,8 @@ func (s *soak) note(checks []core.Check, decisions []core.Decision, err error) {
 	for i, c := range checks {
 		switch allowed := decisions[i].Allowed; {
 		case !allowed:
-			if l := s.ledger(c); l.refused == 0 || c.Cost < l.refused {
-				l.refused = c.Cost
+			if l := s.ledger(c); l.denied == 0 || c.Cost < l.denied {
+				l.denied = c.Cost
 			}
 			pass = pass && c.Shadow
 		case c.Shadow:

@@ -67,7 +67,7 @@ type soak struct {
 // goroutines and memory are as at the beginning.
 //
 // Time stands still in a phase and moves between two, so that the order of the
-// questions in one does not matter. The reference is the store in memory, which agrees
+// calls in one does not matter. The reference is the store in memory, which agrees
 // with Redis on everything, as package storetest proves of both with an exact model.
 func TestSoak(t *testing.T) {
 	shareTheMachine(t)
@@ -271,7 +271,7 @@ func (s *soak) compareState(c core.Check, have core.Decision) {
 	if want := look(0); have != want {
 		s.t.Errorf("%s under %s (shadow %t): %+v, want %+v or up to %d units more charged", c.Key, c.Limit, c.Shadow, have, want, l.unknown)
 	}
-	if l.refused > 0 && l.refused <= have.Remaining && !l.returned {
-		s.t.Errorf("%s under %s: %d were refused, and %d remain", c.Key, c.Limit, l.refused, have.Remaining)
+	if l.denied > 0 && l.denied <= have.Remaining && !l.returned {
+		s.t.Errorf("%s under %s: %d were denied, and %d remain", c.Key, c.Limit, l.denied, have.Remaining)
 	}
 }

@@ -134,7 +134,7 @@ func TestCrowdAtADistantServer(t *testing.T) {
 }
 
 // When the connections to a distant server break, they are opened again, beside the calls: those
-// wait for it. Only what was under way is lost.
+// wait for it. Only what was in flight is lost.
 func TestDistantServerComesBack(t *testing.T) {
 	t.Parallel()
 	const callers = 12
@@ -165,7 +165,7 @@ func TestDistantServerComesBack(t *testing.T) {
 			t.Fatalf("%d allowed, want 10", v.allowed.Load())
 		}
 		if v.failed.Load() > callers {
-			return fmt.Errorf("%d failed, want at most what was under way: %w", v.failed.Load(), v.err)
+			return fmt.Errorf("%d failed, want at most what was in flight: %w", v.failed.Load(), v.err)
 		}
 		if err := v.ask(t.Context(), far.limiter, "key", limit); err != nil {
 			return fmt.Errorf("in the end: %w", err)

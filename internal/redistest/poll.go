@@ -15,7 +15,7 @@ const (
 )
 
 // poll asks until the answer is nil, or the context ends: then it returns the
-// last answer. The first question is asked at once.
+// last answer. The first call is asked at once.
 func poll(ctx context.Context, ask func() error) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

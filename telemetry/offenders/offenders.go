@@ -43,11 +43,10 @@ type Options struct {
 	// and so on. The default, 0, is ten minutes; less is a mistake that panics.
 	HalfLife time.Duration
 
-	// HashKey hides whose the keys are: they are shown as an HMAC-SHA-256 under it, in 128
-	// bits, so that only those who have it can look for a key that they know. Use 32 random
-	// bytes. The default, nil, shows keys as they are, with addresses and users. An empty
-	// HashKey that is not nil, as an unset variable gives it, and one of fewer than 16 bytes
-	// are mistakes that panic.
+	// HashKey hides the keys: each is shown as 128 bits of an HMAC-SHA-256 under it, so that
+	// only with HashKey a known key can be found. Use 32 random bytes. The default, nil, shows
+	// keys as they are, with addresses and users. An empty HashKey that is not nil, as an
+	// unset variable gives it, and one of fewer than 16 bytes panic.
 	HashKey []byte
 }
 
@@ -112,8 +111,9 @@ func New(options Options) *Tracker {
 	}
 }
 
-// Observe counts who is denied: it is the Options.Observe of a middleware, or is called
-// by it. A request counts once for each of its keys, and shadow policies count for nobody.
+// Observe counts denied requests by their keys: it is the Options.Observe of a middleware,
+// or is called by it. A request counts once for each of its keys. Shadow policies do not
+// count.
 func (t *Tracker) Observe(e guard.Event) {
 	if e.Settled || e.Status != http.StatusTooManyRequests {
 		return

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// State says whether calls to a server are made.
+// State says whether a breaker lets calls through.
 type State int32
 
 const (
-	// Closed means that they are. This is the normal state.
+	// Closed means that it does. This is the normal state.
 	Closed State = iota
 	// Open means that the server has failed several times in a row: no call is made.
 	Open
-	// HalfOpen means that one call, the trial, is under way. No other call is made.
+	// HalfOpen means that one call, the trial, is in flight. No other call is made.
 	HalfOpen
 )
 
@@ -45,14 +45,14 @@ type Breaker struct {
 	due      atomic.Int64 // when an open breaker lets a trial through, see sinceEpoch
 
 	mu        sync.Mutex
-	changes   []State // that are to be reported, in order
-	reporting bool    // somebody is at it
+	changes   []State // to report, in order
+	reporting bool    // a goroutine is reporting them
 }
 
-// NewBreaker returns a closed breaker that opens after a number of failures in a row, for the
-// pause give or take a quarter: processes that have lost the same server must not all come back
-// at the same moment. It returns nil for 0 failures. Each change of state is reported, in order.
-// The report must not panic.
+// NewBreaker returns a closed breaker that opens after a number of failures in a row. It stays open
+// for the pause, give or take a quarter, so that processes which have lost the same server do not all
+// come back at the same moment. It returns nil for 0 failures. It reports each change of state, in
+// order. The report must not panic.
 func NewBreaker(failures int, pause time.Duration, report func(State)) *Breaker {
 	if failures == 0 {
 		return nil
@@ -71,8 +71,8 @@ func (b *Breaker) Due() bool {
 	return b != nil && b.state.Load() == int32(Open) && sinceEpoch() >= b.due.Load()
 }
 
-// Admit reports whether a call may be made, and whether it is the trial of an open breaker. The
-// outcome of every call that it admits must be told to [Breaker.Ended].
+// Admit reports whether a call may be made, and whether it is the trial of an open breaker. After
+// every call that it admits, [Breaker.Ended] must be called.
 func (b *Breaker) Admit() (admitted, trial bool) {
 	switch {
 	case b == nil || b.state.Load() == int32(Closed):
@@ -84,7 +84,7 @@ func (b *Breaker) Admit() (admitted, trial bool) {
 }
 
 // Ended tells the breaker the outcome of a call that it has admitted. While the breaker is not
-// closed, only the trial counts: other calls have been under way since before.
+// closed, only the trial counts: other calls were sent before it opened.
 func (b *Breaker) Ended(trial bool, outcome Outcome) {
 	switch {
 	case b == nil:
@@ -117,8 +117,8 @@ func (b *Breaker) trialEnded(outcome Outcome) {
 	b.change(HalfOpen, next)
 }
 
-// change changes the state, if it is still what it was, and reports that. Changes are reported one
-// after the other, in order, by one of those who cause them; nobody else waits for it.
+// change changes the state if it is still the expected one, and reports the change. One goroutine at
+// a time reports changes, in order; another one that causes a change leaves its report to it.
 func (b *Breaker) change(from, to State) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// While a trial is under way, calls from before the breaker opened say nothing: neither close it nor
-// open it again.
+// While a trial is in flight, calls from before the breaker opened neither close it nor open it again.
 func TestOnlyTheTrialCounts(t *testing.T) {
 	for _, early := range []Outcome{Succeeded, Failed, Unknown} {
 		for _, trial := range []Outcome{Succeeded, Failed, Unknown} {
 			synctest.Test(t, func(t *testing.T) {
 				const pause = time.Second
 				b := NewBreaker(1, pause, func(State) {})
-				for range 3 { // that are under way together
+				for range 3 { // that are in flight together
 					if admitted, isTrial := b.Admit(); !admitted || isTrial {
 						t.Fatalf("admitted %t, as a trial %t", admitted, isTrial)
 					}

@@ -2,10 +2,10 @@ package batch
 
 // Call is what one caller asks a server, and the answer. It is made by [Lane.NewCall].
 type Call[Q, A any] struct {
-	// Question is what is asked. It is the call's own until the call is freed.
-	Question Q
-	// Answer and Err are what has come of it, once the call is answered. Calls of a group have
-	// the same answer, and Place says which of them this one is, in order of arrival from 0.
+	// Request is what the caller asks. It belongs to the call until the call is freed.
+	Request Q
+	// Answer and Err are set when the call has been answered. All calls of a group get the same
+	// answer. Place is the call's position in its group, in order of arrival from 0.
 	Answer A
 	Err    error
 	Place  int
@@ -18,18 +18,18 @@ type Call[Q, A any] struct {
 	answered chan struct{}
 }
 
-// status says whose a call is. The lane's lock guards it.
+// status says who owns a call. The lane's lock guards it.
 type status uint8
 
 const (
 	idle    status = iota // the caller's
 	waiting               // in the queue
 	sent                  // of a batch, until it is answered
-	left                  // nobody's, or an overdue batch's: it must not be used again
+	left                  // an overdue batch may still read it: it must not be used again
 )
 
-// Group is calls that ask the same, in order of arrival: they are asked once. A call that nobody
-// asks with is a group, too.
+// Group is a number of calls with the same request, in order of arrival. The request is sent once.
+// A call that shares its request with no other is a group of one.
 type Group[Q, A any] struct {
 	// Answer and Err are set by [Config.Send], and go to every call of the group.
 	Answer A
@@ -39,18 +39,18 @@ type Group[Q, A any] struct {
 	first, last *Call[Q, A]
 	length      int
 	hash        uint64
-	since       int64        // when its first call came, be it there or not
+	since       int64        // when its first call came, which may have left since
 	before      *Group[Q, A] // in the queue
 	behind      *Group[Q, A]
 }
 
-// Question returns what the group asks.
-func (g *Group[Q, A]) Question() *Q { return &g.first.Question }
+// Request returns the request of the group's calls.
+func (g *Group[Q, A]) Request() *Q { return &g.first.Request }
 
-// Alone reports whether the group is one call that its caller sends, who cannot leave meanwhile.
+// Alone reports whether the group is one call, sent by its caller. That caller cannot leave early.
 func (g *Group[Q, A]) Alone() bool { return g.alone }
 
-// Len returns how many calls the group has: how often the question is asked.
+// Len returns how many calls the group has: how often the request is made.
 func (g *Group[Q, A]) Len() int { return g.length }
 
 // add puts a call at the end of the group.
@@ -81,8 +81,8 @@ func (g *Group[Q, A]) remove(c *Call[Q, A]) {
 	g.length--
 }
 
-// queue is the groups that wait, in the order in which their first calls came. The zero value is
-// an empty queue.
+// queue holds the groups that wait, in the order in which their first calls came. The zero value
+// is an empty queue.
 type queue[Q, A any] struct {
 	first, last *Group[Q, A]
 	byHash      map[uint64]*Group[Q, A]
@@ -117,7 +117,7 @@ func (q *queue[Q, A]) insert(g, before *Group[Q, A]) {
 	}
 }
 
-// postpone puts a group, whose first calls have left, where the first one that it has belongs.
+// postpone moves a group whose first calls have left to the place of the first call that it still has.
 func (q *queue[Q, A]) postpone(g *Group[Q, A]) {
 	q.remove(g)
 	g.since = g.first.since

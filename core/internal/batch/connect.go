@@ -2,9 +2,9 @@ package batch
 
 import "context"
 
-// revive opens a connection to a server whose breaker is open, if there is none, and reports
-// whether that is under way: so nobody has to wait for a server that may still be gone. When
-// there is a connection, the next call is the breaker's trial.
+// revive begins to open a connection to a server whose breaker is open, and reports whether there
+// is none yet: no caller has to wait for a server that may still be gone. Once there is a
+// connection, the next call is the breaker's trial.
 func (l *Lane[Q, A]) revive() bool {
 	if l.ready() {
 		return false
@@ -28,8 +28,8 @@ func (l *Lane[Q, A]) dial() {
 
 func (l *Lane[Q, A]) ready() bool { return l.Ready == nil || l.Ready() }
 
-// connect opens a connection, and sends what waits for it. A connection that comes late is kept
-// for those who come later. If the breaker is due, this is its trial as far as it fails.
+// connect opens a connection and sends the calls that wait for it. A connection that comes too late
+// for them is kept for later calls. If the breaker is due, a failure counts as its trial.
 func (l *Lane[Q, A]) connect() {
 	admitted, trial := l.Breaker.Admit()
 	err := l.open()
@@ -57,7 +57,7 @@ func (l *Lane[Q, A]) connect() {
 	}
 }
 
-// open calls Connect. If that panics, it has failed.
+// open calls Connect. A panic is an error, too.
 func (l *Lane[Q, A]) open() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.ConnectTimeout)
 	defer cancel()

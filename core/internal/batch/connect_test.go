@@ -23,11 +23,11 @@ func withBreaker(s *server, failures int) *states {
 	return seen
 }
 
-// lose has a server lose its connections: new ones take so long to be opened.
+// lose has a server lose its connections. New ones take so long to open.
 func (s *server) lose(t *testing.T, opening time.Duration) {
 	t.Helper()
 	s.fail(1, errDown)
-	if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, errDown) {
+	if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, errDown) {
 		t.Fatal(err)
 	}
 	s.mu.Lock()
@@ -51,7 +51,7 @@ func TestCallsWaitForAConnection(t *testing.T) {
 	})
 }
 
-// While one connection is being opened, calls use the one that there is.
+// While a second connection is being opened, calls use the first one.
 func TestCallsDoNotWaitForASecondConnection(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		s.connected, s.opening, s.delay = 1, testPatience/2, testBudget/10
@@ -68,8 +68,8 @@ func TestCallsDoNotWaitForASecondConnection(t *testing.T) {
 	})
 }
 
-// A connection that takes longer than anybody waits is kept, and serves those who come later. Until
-// then nobody waits for it any more.
+// A connection that takes longer than a call may wait is kept, and serves later calls. Until it is
+// open, calls fail at once.
 func TestConnectionThatComesLate(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		seen := withBreaker(s, 3)
@@ -80,7 +80,7 @@ func TestConnectionThatComesLate(t *testing.T) {
 			t.Errorf("waited for %v, want %v", took, testPatience)
 		}
 		for range 10 { // at once; it is one failure at the most, when the attempt has ended
-			if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, ErrUnconnected) {
+			if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, ErrUnconnected) {
 				t.Errorf("error %v", err)
 			}
 		}
@@ -88,7 +88,7 @@ func TestConnectionThatComesLate(t *testing.T) {
 			t.Errorf("the later ones waited, too: %v", took)
 		}
 		time.Sleep(2*testPatience + 1)
-		if err := s.ask(t.Context(), question{weight: 1}); err != nil {
+		if err := s.ask(t.Context(), request{weight: 1}); err != nil {
 			t.Errorf("with the connection that has been opened: %v", err)
 		}
 		synctest.Wait()
@@ -102,7 +102,7 @@ func TestConnectionThatComesLate(t *testing.T) {
 	})
 }
 
-// When a connection is refused, all who wait for it are told at once. It is one failure.
+// When a connection is refused, all calls that wait for it fail at once. That is one failure.
 func TestConnectionThatIsRefused(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		seen := withBreaker(s, 3)
@@ -124,7 +124,7 @@ func TestConnectionThatIsRefused(t *testing.T) {
 	})
 }
 
-// That a second connection cannot be opened fails nobody while the first one answers.
+// While the first connection answers, no call fails because a second one cannot be opened.
 func TestSecondConnectionThatIsRefused(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		seen := withBreaker(s, 1)
@@ -137,14 +137,14 @@ func TestSecondConnectionThatIsRefused(t *testing.T) {
 	})
 }
 
-// While the breaker is open and there is no connection, nobody waits for one: it is opened beside
-// the calls, and the breaker's trial comes when it is there.
+// While the breaker is open and there is no connection, calls fail at once. The connection is opened
+// in the background, and the breaker's trial comes when it is open.
 func TestNobodyWaitsForASuspendedServer(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		seen := withBreaker(s, 2)
 		s.lose(t, 0)
 		s.refusing = errDown
-		_ = s.ask(t.Context(), question{weight: 1})
+		_ = s.ask(t.Context(), request{weight: 1})
 		s.wantIdle(t)
 		s.mu.Lock()
 		s.opening = testPatience / 2
@@ -153,7 +153,7 @@ func TestNobodyWaitsForASuspendedServer(t *testing.T) {
 		for range 10 {
 			time.Sleep(5*testPause/4 + testPatience)
 			asked := time.Now()
-			if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, ErrSuspended) || time.Since(asked) > 0 {
+			if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, ErrSuspended) || time.Since(asked) > 0 {
 				t.Errorf("%v after %v, want ErrSuspended at once", err, time.Since(asked))
 			}
 		}
@@ -165,9 +165,9 @@ func TestNobodyWaitsForASuspendedServer(t *testing.T) {
 		s.mu.Lock()
 		s.refusing = nil
 		s.mu.Unlock()
-		_ = s.ask(t.Context(), question{weight: 1}) // has the connection opened
+		_ = s.ask(t.Context(), request{weight: 1}) // has the connection opened
 		time.Sleep(testPatience)
-		if err := s.ask(t.Context(), question{weight: 1}); err != nil {
+		if err := s.ask(t.Context(), request{weight: 1}); err != nil {
 			t.Errorf("the trial: %v", err)
 		}
 		synctest.Wait()
@@ -183,31 +183,31 @@ func TestBreakerKeepsCallsFromASickServer(t *testing.T) {
 		seen := withBreaker(s, 3)
 		s.fail(4, errDown)
 		for range 3 {
-			if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, errDown) {
+			if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, errDown) {
 				t.Fatalf("error %v, want that of the server", err)
 			}
 		}
 		synctest.Wait()
 		for range 10 {
 			began := time.Now()
-			if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, ErrSuspended) || time.Since(began) != 0 {
+			if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, ErrSuspended) || time.Since(began) != 0 {
 				t.Errorf("error %v after %v, want ErrSuspended at once", err, time.Since(began))
 			}
 		}
 		s.wantBatches(t, 1, 1, 1)
 
 		time.Sleep(testPause * 5 / 4) // the pause varies by a quarter
-		if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, errDown) {
+		if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, errDown) {
 			t.Errorf("the trial: %v, want the server's error", err)
 		}
 		synctest.Wait()
-		if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, ErrSuspended) {
+		if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, ErrSuspended) {
 			t.Errorf("after a trial that failed: %v, want ErrSuspended", err)
 		}
 
 		time.Sleep(testPause * 5 / 4)
 		for range 10 {
-			if err := s.ask(t.Context(), question{weight: 1}); err != nil {
+			if err := s.ask(t.Context(), request{weight: 1}); err != nil {
 				t.Errorf("after the recovery: %v", err)
 			}
 			synctest.Wait()
@@ -218,12 +218,12 @@ func TestBreakerKeepsCallsFromASickServer(t *testing.T) {
 	})
 }
 
-// However many ask at once, one call tries a server.
+// Of many calls at once, one tries the server.
 func TestTrialsAreSingle(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		withBreaker(s, 1)
 		s.fail(1, errDown)
-		_ = s.ask(t.Context(), question{weight: 1})
+		_ = s.ask(t.Context(), request{weight: 1})
 		synctest.Wait()
 		time.Sleep(testPause * 5 / 4)
 		release := s.hold()
@@ -239,17 +239,17 @@ func TestTrialThatSaysNothing(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		seen := withBreaker(s, 1)
 		s.fail(1, errDown)
-		_ = s.ask(t.Context(), question{weight: 1})
+		_ = s.ask(t.Context(), request{weight: 1})
 		synctest.Wait()
 		time.Sleep(testPause * 5 / 4)
 		s.fail(2, errFault)
 		for range 2 {
-			if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, errFault) {
+			if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, errFault) {
 				t.Errorf("error %v", err)
 			}
 			synctest.Wait()
 		}
-		if err := s.ask(t.Context(), question{weight: 1}); err != nil {
+		if err := s.ask(t.Context(), request{weight: 1}); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()
@@ -259,7 +259,7 @@ func TestTrialThatSaysNothing(t *testing.T) {
 	})
 }
 
-// What is not the server's fault opens no breaker.
+// Failures that are not the server's fault do not open the breaker.
 func TestBreakerIgnoresWhatIsNotTheServersFault(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		seen := withBreaker(s, 1)
@@ -272,16 +272,16 @@ func TestBreakerIgnoresWhatIsNotTheServersFault(t *testing.T) {
 		first()
 		s.fail(3, errFault)
 		for range 3 {
-			_ = s.ask(t.Context(), question{weight: 1})
+			_ = s.ask(t.Context(), request{weight: 1})
 			synctest.Wait()
 		}
-		if err := s.ask(t.Context(), question{weight: 1}); err != nil {
+		if err := s.ask(t.Context(), request{weight: 1}); err != nil {
 			t.Error(err)
 		}
 		if len(seen.seen) > 0 {
 			t.Errorf("reported %v", seen.seen)
 		}
-	}, func(c *Config[question, int]) { c.MostWaiting = 1 })
+	}, func(c *Config[request, int]) { c.MostWaiting = 1 })
 }
 
 // A client that ignores deadlines does not hide that the server is silent.
@@ -304,7 +304,7 @@ func TestOverdueBatchesOpenTheBreaker(t *testing.T) {
 	})
 }
 
-// A breaker that is closed costs nothing: it is nil, or one load.
+// A closed breaker costs at most one atomic load.
 func TestBreakerOfNoFailures(t *testing.T) {
 	b := NewBreaker(0, time.Second, nil)
 	if b != nil || b.Refuses() || b.Due() {

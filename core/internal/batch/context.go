@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Context is the context of one batch. Its deadline is that of getting a connection until the
-// batch is sent, and from then on the budget, which is the server's time alone. What has not been
-// sent by its deadline never is. It carries no values, and is used again when the batch has ended
-// in time.
+// Context is the context of one batch. Until the batch is sent, its deadline bounds the wait for a
+// connection. From then on its deadline is the budget, which is the server's time alone. A batch that
+// has not been sent by its deadline is never sent. A Context carries no values, and is used again when
+// the batch has ended in time.
 //
-// The client of the server has no hook for the moment of sending, but it asks a [Mark] for its
-// bytes at that moment: an argument of the call that stands for its value.
+// The client of the server has no hook for the moment of sending. But at that moment it asks each
+// argument for its bytes, and one of them is a [Mark].
 type Context struct {
 	context.Context //nolint:containedctx // the background, of which this is a kind
 
 	budget   time.Duration
 	patience time.Duration // for getting a connection
-	overdue  func()        // called when the deadline has passed; nil: the client reads it itself
+	overdue  func()        // called when the deadline has passed; nil if the client heeds deadlines
 	began    time.Time
 	deadline atomic.Int64 // after began
 	sent     atomic.Int64 // when, after began, and 1 more; or unsent, or neverSent
@@ -27,7 +27,7 @@ type Context struct {
 	passed atomic.Bool
 	done   chan struct{} // closed when the deadline has passed
 	timer  *time.Timer
-	fired  atomic.Bool // the timer has, in the moment of sending: it may still look at this
+	fired  atomic.Bool // the timer fired in the moment of sending: its goroutine may still read this
 	mark   Mark
 }
 
@@ -44,7 +44,7 @@ func newContext(budget time.Duration, overdue func()) *Context {
 	return c
 }
 
-// begin starts a batch that has so long to be sent.
+// begin starts a batch, which must be sent within its patience.
 func (c *Context) begin(patience time.Duration) {
 	c.began, c.patience = time.Now(), patience
 	c.sent.Store(unsent)
@@ -62,8 +62,8 @@ func (c *Context) postpone(d time.Duration) {
 	}
 }
 
-// strike is what the timer does: at the end of the patience, and of the budget if somebody has to
-// be told.
+// strike is what the timer calls: at the end of the patience, and at the end of the budget if
+// overdue is set.
 func (c *Context) strike() {
 	switch {
 	case c.sent.CompareAndSwap(unsent, neverSent):
@@ -79,8 +79,8 @@ func (c *Context) strike() {
 	}
 }
 
-// markSent starts the budget, at the first time that a call of the batch is sent. It returns an
-// error if it must not be sent any more.
+// markSent starts the budget when the first call of the batch is sent. It returns an error if it is
+// too late to send it.
 func (c *Context) markSent() error {
 	elapsed := int64(time.Since(c.began))
 	if !c.sent.CompareAndSwap(unsent, elapsed+1) {
@@ -99,8 +99,8 @@ func (c *Context) markSent() error {
 // Sent reports whether the batch has been sent. What has not been sent was not carried out.
 func (c *Context) Sent() bool { return c.sent.Load() > unsent }
 
-// SendAgain starts the budget anew when the next call is sent: the server has answered, but has
-// to be asked once more.
+// SendAgain starts the budget anew when the next call is sent: for a server that has answered, but
+// must be asked once more.
 func (c *Context) SendAgain() {
 	if sent := c.sent.Load(); sent <= unsent || !c.sent.CompareAndSwap(sent, unsent) {
 		return
@@ -114,8 +114,8 @@ func (c *Context) Elapsed() time.Duration {
 	return time.Since(c.began) - time.Duration(max(0, c.sent.Load()-1))
 }
 
-// Mark returns an argument for a call that has a value, and tells the context when the call is
-// sent. A context has one mark: it is for the last argument of a call.
+// Mark returns an argument that stands for a value and tells the context when the call is sent. A
+// context has one mark: use it for the last argument of a call.
 func (c *Context) Mark(value any) *Mark {
 	c.mark.value = value
 	return &c.mark
@@ -137,8 +137,7 @@ func (c *Context) Err() error {
 	return nil
 }
 
-// Mark is an argument of a call. It implements [encoding.BinaryMarshaler], as which the client
-// writes it.
+// Mark is an argument of a call. The client writes it as an [encoding.BinaryMarshaler].
 type Mark struct {
 	context *Context
 	value   any
@@ -155,7 +154,7 @@ func (m *Mark) MarshalBinary() ([]byte, error) {
 	return m.text, nil
 }
 
-// String returns the value's text, for those who print calls.
+// String returns the value's text, for whatever prints calls.
 func (m *Mark) String() string { return string(appendValue(nil, m.value)) }
 
 func appendValue(b []byte, value any) []byte {

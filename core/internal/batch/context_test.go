@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A batch is sent in time or not at all, and its budget begins then: once, and again if it has to
-// be sent again.
+// A batch is sent in time or not at all. Its budget begins when it is sent, and anew if it is sent
+// again.
 func TestContext(t *testing.T) {
 	for name, told := range map[string]bool{"the client reads the deadline": false, "somebody is told": true} {
 		t.Run(name, func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// A context whose timer fires in the moment of sending is not used again, since the timer may still
-// look at it. The race detector tells.
+// A context whose timer fires in the moment of sending is not used again, since the timer's goroutine
+// may still read it. The race detector tells.
 func TestContextIsNotUsedAgainWhileItsTimerLooks(t *testing.T) {
 	for _, overdue := range []func(){nil, func() {}} {
 		c := newContext(time.Hour, overdue)
@@ -108,7 +108,7 @@ func TestContextIsNotUsedAgainWhileItsTimerLooks(t *testing.T) {
 	}
 }
 
-// What prints a mark sees the value for which it stands.
+// A mark prints as the value that it stands for.
 func TestMark(t *testing.T) {
 	c := newContext(testBudget, nil)
 	for value, want := range map[any]string{"at": "at", 5: "5", int64(1 << 60): "1152921504606846976"} {

@@ -1,9 +1,9 @@
 // Package batch lets the calls of many goroutines to one server share round trips.
 //
-// A call that comes alone is sent at once, on its caller's goroutine. Calls that come while as
-// many batches are in flight as may be wait in a queue and are sent together in the next batch.
-// So a quiet caller never waits for company, and under load a call takes a fraction of a round
-// trip. Calls that ask the same and wait together form a group, which is asked once.
+// A call that comes alone is sent at once, on its caller's goroutine. When as many batches are in
+// flight as may be, calls wait in a queue and are sent together in the next batch. So a lone call
+// never waits for others, and under load a call takes a fraction of a round trip. Calls with the
+// same request that wait together form a group, which is sent once.
 //
 // A [Lane] is such a queue with its workers. A server has one [Breaker], which its lanes share.
 //

@@ -13,21 +13,20 @@ var (
 	ErrClosed = errors.New("the lane is closed")
 	// ErrSuspended means that the breaker is open.
 	ErrSuspended = errors.New("the breaker is open")
-	// ErrFull means that as many calls wait as may.
+	// ErrFull means that the queue has as many calls as it may have.
 	ErrFull = errors.New("the queue is full")
 	// ErrOverdue means that a call has waited in the queue for as long as it may.
 	ErrOverdue = errors.New("the queue is too slow")
-	// ErrStalled means that there is no room, or has been none for as long as a call may wait, since
-	// the server has not answered the batch before.
+	// ErrStalled means that the server has not answered any batch for as long as a call may wait, so
+	// that the queue is full or the call is overdue.
 	ErrStalled = errors.New("the server does not answer those who came before")
-	// ErrUnconnected means that a call has waited for as long as it may, and there is still no
-	// connection.
+	// ErrUnconnected means that a call has waited for a connection for as long as it may.
 	ErrUnconnected = errors.New("there is no connection yet")
 	// ErrTimedOut means that a client which ignores deadlines has not returned in time. The call
 	// was sent unless the error is also ErrUnconnected.
 	ErrTimedOut = errors.New("the server has not answered within the budget")
-	// ErrLeft means that the caller's context has ended while the call was under way. It has been
-	// sent, or is about to be: [Lane.Wait] waits for its answer.
+	// ErrLeft means that the caller's context has ended while the call was in flight. The call has
+	// been sent, or is about to be: [Lane.Wait] waits for its answer.
 	ErrLeft = errors.New("the caller has left")
 )
 
@@ -36,16 +35,15 @@ type Config[Q, A any] struct {
 	// Send sends a batch, and sets the Answer or Err of each group. It returns an error if the
 	// server has answered none of them.
 	Send func(ctx *Context, batch []*Group[Q, A]) error
-	// Fail returns the error that a call gets for one of this package, or for a panic of Send,
-	// which is not nil then. ctx is that of the batch; nil: the call was not sent.
+	// Fail turns an error of this package into the error that a call gets. A panic of Send comes as
+	// a [PanicError]. ctx is the context of the batch, or nil if the call was not sent.
 	Fail func(ctx *Context, err error) error
-	// Outcome says what an error of Send says about the server.
+	// Outcome says what an error of Send means for the breaker.
 	Outcome func(error) Outcome
-	// Weight returns how much of a batch a question takes that is asked so many times, at least 1.
+	// Weight returns how much of a batch a request takes if it is made so many times, at least 1.
 	Weight func(q *Q, times int) int
-	// Hash returns a number that is the same for questions which ask the same, and 0 for one that
-	// is never asked together with another. Same reports whether two do ask the same. The default
-	// is to group nothing.
+	// Hash returns the same number for equal requests, and 0 for a request that is never grouped.
+	// Same reports whether two requests are equal. The default is to group nothing.
 	Hash func(*Q) uint64
 	Same func(a, b *Q) bool
 
@@ -53,33 +51,32 @@ type Config[Q, A any] struct {
 	Budget time.Duration
 	// Patience is how long a call may wait until it is sent: for its turn, and for a connection.
 	Patience time.Duration
-	// InFlight is how many batches may be under way at once, and Full how much a batch weighs at
-	// most, unless one call alone weighs more. MostWaiting bounds the queue.
+	// InFlight is how many batches may be in flight at once. Full is how much a batch weighs at
+	// most, unless one call alone weighs more. MostWaiting is how many calls the queue holds.
 	InFlight, Full, MostWaiting int
-	// Heeds says that Send returns when its context ends. Otherwise a batch that is overdue is
-	// answered without it, and another worker takes its place.
+	// Heeds says that Send returns when its context ends. Otherwise the calls of an overdue batch
+	// get an error without waiting for Send, and another worker takes its place.
 	Heeds bool
 
-	// Ready reports whether a batch would find an open connection. Connect opens one, in a time
-	// of its own. The default is that there always is one.
-	Ready   func() bool
-	Connect func(ctx context.Context) error
-	// ConnectTimeout is how long Connect may take.
+	// Ready reports whether a batch would find an open connection. Connect opens one, within
+	// ConnectTimeout. The default is that there always is one.
+	Ready          func() bool
+	Connect        func(ctx context.Context) error
 	ConnectTimeout time.Duration
 
 	// Breaker keeps calls from a server that has failed. Nil lets every call through.
 	Breaker *Breaker
-	// Report is told of each batch that was sent, after its calls have been answered.
+	// Report is called for each batch that was sent, after its calls have been answered.
 	Report func(Report)
 }
 
 // Report tells about one batch.
 type Report struct {
-	// Calls is how many calls travelled in it, and Weight what they weighed.
+	// Calls is how many calls the batch had, and Weight what they weighed.
 	Calls, Weight int
-	// Elapsed is how long it took from when it was sent.
+	// Elapsed is the time since the batch was sent.
 	Elapsed time.Duration
-	// Err is why it has failed, or nil.
+	// Err is why the batch failed, or nil.
 	Err error
 }
 
@@ -97,7 +94,7 @@ type Lane[Q, A any] struct {
 	connecting bool  // a connection is being opened, since then:
 	unreached  bool  // the latest attempt has failed
 	dialed     int64 // see sinceEpoch; of several attempts that fail, the first
-	heard      int64 // when the server last answered, or was asked when nothing was under way
+	heard      int64 // when the server last answered, or a call came while none was in flight
 	expiry     *time.Timer
 	armed      bool // the expiry will fire
 	sparing    []*sending[Q, A]
@@ -114,9 +111,8 @@ func New[Q, A any](config Config[Q, A]) *Lane[Q, A] {
 	return l
 }
 
-// NewCall returns a call to fill in: its question may be what another caller has asked. It must be
-// freed when [Lane.Do] has returned, whatever that says; after ErrLeft, when [Lane.Wait] has
-// returned.
+// NewCall returns a call whose Request the caller must set: it may still hold an earlier one. Free
+// the call when [Lane.Do] has returned, whatever its error; after ErrLeft, when [Lane.Wait] has.
 func (l *Lane[Q, A]) NewCall() *Call[Q, A] {
 	if c, ok := l.calls.Get().(*Call[Q, A]); ok {
 		return c
@@ -124,8 +120,8 @@ func (l *Lane[Q, A]) NewCall() *Call[Q, A] {
 	return &Call[Q, A]{answered: make(chan struct{}, 1)}
 }
 
-// Free gives a call back, and with it the room of its question, which is not touched: an overdue
-// batch may still read it, and keeps the call then.
+// Free gives a call back to be used again, together with the memory of its Request. A call that an
+// overdue batch may still read is not used again.
 func (l *Lane[Q, A]) Free(c *Call[Q, A]) {
 	if c.status == left {
 		return
@@ -135,8 +131,8 @@ func (l *Lane[Q, A]) Free(c *Call[Q, A]) {
 	l.calls.Put(c)
 }
 
-// Do has a call answered. It returns an error if that cannot be, or if the caller's context ends
-// before; otherwise the call has its Answer or Err.
+// Do makes a call and waits for its answer: when Do returns nil, the call has its Answer or Err. Do
+// returns an error if the call cannot be sent, or if ctx ends first.
 func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 	if l.Breaker.Refuses() || l.Breaker.Due() && l.revive() {
 		return l.fail(ErrSuspended)
@@ -156,7 +152,7 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 		g := l.newGroup(c, now)
 		g.alone = true
 		s.batch = append(s.batch, g)
-		s.weight = l.Weight(&c.Question, 1)
+		s.weight = l.Weight(&c.Request, 1)
 		l.mu.Unlock()
 		l.send(s, patience, false)
 		<-c.answered
@@ -173,9 +169,9 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 	return l.await(ctx, c)
 }
 
-// alone reports whether a call can be sent at once, by its caller, and how long that may take to
-// be sent. The caller cannot leave meanwhile: they have to have the time, and the server has to
-// be healthy. l is locked.
+// alone reports whether the caller can send a call at once, and how long sending may take. Such a
+// caller cannot leave early, so their context must leave enough time and the server must be healthy.
+// l is locked.
 func (l *Lane[Q, A]) alone(ctx context.Context) (patience time.Duration, ok bool) {
 	if !l.queue.empty() || !l.healthy || !l.Heeds || l.inFlight >= l.InFlight || l.inFlight > 0 && !l.ready() {
 		return 0, false
@@ -190,8 +186,8 @@ func (l *Lane[Q, A]) alone(ctx context.Context) (patience time.Duration, ok bool
 
 func (l *Lane[Q, A]) fail(err error) error { return l.Fail(nil, err) }
 
-// await returns when a call has been answered, or its caller's context has ended. A call that was
-// not sent by then never will be.
+// await returns when a call has been answered or its caller's context has ended. A call that has not
+// been sent by then is never sent.
 func (l *Lane[Q, A]) await(ctx context.Context, c *Call[Q, A]) error {
 	select {
 	case <-c.answered:
@@ -215,7 +211,7 @@ func (l *Lane[Q, A]) await(ctx context.Context, c *Call[Q, A]) error {
 // Wait waits for the answer to a call whose caller has left.
 func (l *Lane[Q, A]) Wait(c *Call[Q, A]) { <-c.answered }
 
-// end says that the lane has ended, if it is closed and nothing is left to be done. l is locked.
+// end closes ended, if the lane is closed and nothing is left to do. l is locked.
 func (l *Lane[Q, A]) end() {
 	if l.closed && l.inFlight == 0 && !l.connecting && l.queue.empty() {
 		select {
@@ -238,8 +234,8 @@ func (l *Lane[Q, A]) Load() (waiting, inFlight int) {
 	return l.queue.calls, inFlight
 }
 
-// Close lets no more calls in, and returns when those that are in have been answered: within the
-// patience and the budget.
+// Close lets no more calls in. It returns when the others have been answered, at the latest after
+// the patience and the budget.
 func (l *Lane[Q, A]) Close() {
 	l.mu.Lock()
 	l.closed = true

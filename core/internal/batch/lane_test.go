@@ -15,7 +15,7 @@ func TestLoneCallIsSentAtOnce(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		began := time.Now()
 		for range 3 {
-			if err := s.ask(t.Context(), question{weight: 1}); err != nil {
+			if err := s.ask(t.Context(), request{weight: 1}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -38,16 +38,16 @@ func TestCallsThatWaitAreSentTogether(t *testing.T) {
 	})
 }
 
-// Calls that ask the same and wait together are asked once, and know their place.
+// Calls with the same request that wait together are sent once, and know their place.
 func TestCallsThatAskTheSameAreOneGroup(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		release, first := s.fill(t.Context())
 		names := []string{"a", "b", "a", "", "a", "b", ""}
-		calls := make([]*Call[question, int], len(names))
+		calls := make([]*Call[request, int], len(names))
 		var group sync.WaitGroup
 		for i, name := range names {
 			calls[i] = s.NewCall()
-			calls[i].Question = question{name, 1}
+			calls[i].Request = request{name, 1}
 			group.Go(func() {
 				if err := s.Do(t.Context(), calls[i]); err != nil {
 					t.Error(err)
@@ -69,11 +69,11 @@ func TestCallsThatAskTheSameAreOneGroup(t *testing.T) {
 	})
 }
 
-// Questions that have a number in common, but not what they ask, are not one group.
+// Different requests with the same hash are not one group.
 func TestGroupsWithOneHash(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		release, first := s.fill(t.Context())
-		others := s.askMany(t.Context(), question{"a", 1}, question{"b", 1}, question{"a", 1}, question{"b", 1}, question{"b", 1})
+		others := s.askMany(t.Context(), request{"a", 1}, request{"b", 1}, request{"a", 1}, request{"b", 1}, request{"b", 1})
 		release()
 		wantNone(t, first(), others())
 		total := 0
@@ -85,7 +85,7 @@ func TestGroupsWithOneHash(t *testing.T) {
 		if total != 5 {
 			t.Errorf("the server was asked %v, want 5 calls", s.seen()[2])
 		}
-	}, func(c *Config[question, int]) { c.Hash = func(*question) uint64 { return 7 } })
+	}, func(c *Config[request, int]) { c.Hash = func(*request) uint64 { return 7 } })
 }
 
 func TestBatchIsNeverTooFull(t *testing.T) {
@@ -111,7 +111,7 @@ func TestBatchIsNeverTooFull(t *testing.T) {
 func TestLargeCallIsSent(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		release, first := s.fill(t.Context())
-		others := s.askMany(t.Context(), question{"small", 1}, question{"large", 10 * testFull}, question{"last", 1})
+		others := s.askMany(t.Context(), request{"small", 1}, request{"large", 10 * testFull}, request{"last", 1})
 		release()
 		wantNone(t, first(), others())
 		s.wantBatches(t, 1, 1, 1, 1, 1)
@@ -123,7 +123,7 @@ func TestTooManyWaiting(t *testing.T) {
 		release, first := s.fill(t.Context())
 		ctx, cancel := context.WithCancel(t.Context())
 		leaving := s.askMany(ctx, times(5)...)
-		if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, ErrFull) {
+		if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, ErrFull) {
 			t.Errorf("error %v, want ErrFull", err)
 		}
 		cancel()
@@ -131,7 +131,7 @@ func TestTooManyWaiting(t *testing.T) {
 		staying := s.askMany(t.Context(), times(1)...) // in the place of one who has left
 		release()
 		wantNone(t, first(), staying())
-	}, func(c *Config[question, int]) { c.MostWaiting = 5 })
+	}, func(c *Config[request, int]) { c.MostWaiting = 5 })
 }
 
 func TestCloseDrains(t *testing.T) {
@@ -141,7 +141,7 @@ func TestCloseDrains(t *testing.T) {
 		closed := make(chan struct{})
 		go func() { s.Close(); close(closed) }()
 		synctest.Wait()
-		if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, ErrClosed) {
+		if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, ErrClosed) {
 			t.Errorf("a call after Close: %v", err)
 		}
 		select {
@@ -170,8 +170,7 @@ func TestCloseIsBounded(t *testing.T) {
 	})
 }
 
-// A batch whose time was up leaves nothing to the next one: neither its deadline nor what it has
-// carried.
+// A batch whose time was up leaves the next one neither its deadline nor its groups.
 func TestBatchesBeginAnew(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		release := s.hold()
@@ -179,7 +178,7 @@ func TestBatchesBeginAnew(t *testing.T) {
 		release()
 		synctest.Wait()
 		send := s.Send
-		s.Send = func(ctx *Context, batch []*Group[question, int]) error {
+		s.Send = func(ctx *Context, batch []*Group[request, int]) error {
 			if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ctx.Sent() || !ok || time.Until(deadline) != testPatience {
 				t.Errorf("a batch begins with %v, sent %t, until %v", ctx.Err(), ctx.Sent(), deadline)
 			}
@@ -190,7 +189,7 @@ func TestBatchesBeginAnew(t *testing.T) {
 			return err
 		}
 		for range 3 {
-			if err := s.ask(t.Context(), question{weight: 1}); err != nil {
+			if err := s.ask(t.Context(), request{weight: 1}); err != nil {
 				t.Error(err)
 			}
 			synctest.Wait()
@@ -203,7 +202,7 @@ func TestBatchesBeginAnew(t *testing.T) {
 			}
 		}
 		for _, g := range s.groups {
-			if *g != (Group[question, int]{}) {
+			if *g != (Group[request, int]{}) {
 				t.Errorf("a group that was answered keeps %+v", *g)
 			}
 		}
@@ -219,10 +218,10 @@ func TestReports(t *testing.T) {
 		reports = nil
 		s.delay = testBudget / 2
 		first := s.askMany(t.Context(), times(2)...)
-		others := s.askMany(t.Context(), question{"a", 2}, question{"a", 2}, question{"b", 3})
+		others := s.askMany(t.Context(), request{"a", 2}, request{"a", 2}, request{"b", 3})
 		wantNone(t, first(), others())
 		s.fail(1, errDown)
-		_ = s.ask(t.Context(), question{weight: 1})
+		_ = s.ask(t.Context(), request{weight: 1})
 		synctest.Wait()
 		want := []Report{
 			{1, 1, testBudget / 2, nil}, {1, 1, testBudget / 2, nil}, {3, 5, testBudget / 2, nil}, {1, 1, testBudget / 2, errDown},
@@ -230,7 +229,7 @@ func TestReports(t *testing.T) {
 		if !slices.Equal(reports, want) {
 			t.Errorf("reported %v, want %v", reports, want)
 		}
-	}, func(c *Config[question, int]) {
+	}, func(c *Config[request, int]) {
 		c.Report = func(r Report) {
 			mu.Lock()
 			defer mu.Unlock()

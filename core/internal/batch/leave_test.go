@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// A caller who leaves while they wait is not asked for, and nobody else notices.
+// The call of a caller who leaves the queue is not sent, and other calls do not notice.
 func TestCallerWhoLeavesTheQueue(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		release, first := s.fill(t.Context())
 		ctx, cancel := context.WithCancelCause(t.Context())
-		leaving := s.askMany(ctx, question{"a", 1}, question{"", 1}, question{"b", 1})
-		staying := s.askMany(t.Context(), question{"a", 1}, question{"", 1})
+		leaving := s.askMany(ctx, request{"a", 1}, request{"", 1}, request{"b", 1})
+		staying := s.askMany(t.Context(), request{"a", 1}, request{"", 1})
 		cause := errors.New("client gone")
 		cancel(cause)
 		wantAll(t, leaving(), 3, cause) // at once: the batches are still under way
@@ -27,18 +27,17 @@ func TestCallerWhoLeavesTheQueue(t *testing.T) {
 	})
 }
 
-// A caller who leaves while their call is under way leaves at once, too. Somebody else may wait for
-// the answer.
+// A caller whose call is in flight can leave at once, too. Another goroutine may wait for the answer.
 func TestCallerWhoLeavesABatch(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		release, first := s.fill(t.Context())
 		ctx, cancel := context.WithCancel(t.Context())
 		c := s.NewCall()
-		c.Question = question{"a", 1}
+		c.Request = request{"a", 1}
 		left := make(chan error, 1)
 		go func() { left <- s.Do(ctx, c) }()
 		synctest.Wait()
-		staying := s.askMany(t.Context(), question{"a", 1})
+		staying := s.askMany(t.Context(), request{"a", 1})
 		releaseSecond := s.hold()
 		release()
 		synctest.Wait()
@@ -56,14 +55,14 @@ func TestCallerWhoLeavesABatch(t *testing.T) {
 	})
 }
 
-// A caller whose own deadline is before the budget's does not send a batch that would keep them.
+// A caller whose deadline is sooner than the budget's end does not send a batch, which would keep them.
 func TestCallerWithLittleTime(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		release := s.hold()
 		ctx, cancel := context.WithTimeout(t.Context(), testBudget/10)
 		defer cancel()
 		began := time.Now()
-		if err := s.ask(ctx, question{weight: 1}); !errors.Is(err, ErrLeft) {
+		if err := s.ask(ctx, request{weight: 1}); !errors.Is(err, ErrLeft) {
 			t.Errorf("error %v, want ErrLeft", err)
 		}
 		if took := time.Since(began); took != testBudget/10 {
@@ -73,8 +72,8 @@ func TestCallerWithLittleTime(t *testing.T) {
 	})
 }
 
-// A caller who sends a call alone has a deadline for that, too: if it comes before there is a
-// connection, nothing is sent.
+// A caller who sends a call alone has a deadline, too. If it passes before there is a connection,
+// nothing is sent.
 func TestDeadlineBeforeACallIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, true)
@@ -82,14 +81,14 @@ func TestDeadlineBeforeACallIsSent(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*testBudget)
 		defer cancel()
 		began := time.Now()
-		err := s.ask(ctx, question{weight: 1})
+		err := s.ask(ctx, request{weight: 1})
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 2*testBudget {
 			t.Errorf("%v after %v, want the deadline after %v", err, took, 2*testBudget)
 		}
 	})
 }
 
-// The budget is the server's time: it begins when a call is sent, whatever the call has waited for.
+// The budget is the server's time: it begins when a call is sent, however long the call has waited.
 func TestBudgetBeginsWithTheSending(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		s.delay = testBudget * 9 / 10 // every reply is within the budget
@@ -99,11 +98,11 @@ func TestBudgetBeginsWithTheSending(t *testing.T) {
 	})
 }
 
-// After a failure no caller sends a batch, so that everybody can leave at once.
+// After a failure no caller sends a batch, so that all callers can leave at once.
 func TestCallersCanLeaveWhileTheServerIsSick(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		s.fail(1, errDown)
-		if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, errDown) {
+		if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, errDown) {
 			t.Fatal(err)
 		}
 		release := s.hold()
@@ -118,19 +117,19 @@ func TestCallersCanLeaveWhileTheServerIsSick(t *testing.T) {
 	})
 }
 
-// A batch whose clock strikes while it is being answered does not spoil the one after it.
+// A batch whose timer fires while it is being answered does not harm the next one.
 func TestAnswerInTheMomentOfTheDeadline(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		s.delay = testBudget
 		for range 200 {
-			if err := s.ask(t.Context(), question{weight: 1}); err != nil && !errors.Is(err, ErrTimedOut) && !errors.Is(err, context.DeadlineExceeded) {
+			if err := s.ask(t.Context(), request{weight: 1}); err != nil && !errors.Is(err, ErrTimedOut) && !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
 		}
 		s.delay = 0
 		s.wantIdle(t)
 		for range 20 {
-			if err := s.ask(t.Context(), question{weight: 1}); err != nil {
+			if err := s.ask(t.Context(), request{weight: 1}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -26,7 +26,7 @@ func TestServerThatDoesNotAnswerInTime(t *testing.T) {
 	})
 }
 
-// Nobody waits in the queue for longer than the patience. That says nothing about the server.
+// No call waits in the queue for longer than the patience. Such an overdue call says nothing about the server.
 func TestQueueThatIsTooSlow(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		s.delay = testBudget * 9 / 10
@@ -44,24 +44,24 @@ func TestQueueThatIsTooSlow(t *testing.T) {
 			t.Error("the breaker is open")
 		}
 		s.wantIdle(t)
-	}, func(c *Config[question, int]) { c.Breaker = NewBreaker(1, time.Hour, func(State) {}) })
+	}, func(c *Config[request, int]) { c.Breaker = NewBreaker(1, time.Hour, func(State) {}) })
 }
 
-// Each call has the whole patience, be it the first of its group or not.
+// Each call of a group has its own patience.
 func TestGroupThatWaitsTooLong(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		s.delay = testBudget * 9 / 10
-		keep := func(until time.Duration) { // two batches under way all the time, alone in each
+		keep := func(until time.Duration) { // two batches in flight all the time, alone in each
 			for end := time.Now().Add(until); time.Now().Before(end); time.Sleep(testBudget / 2) {
-				go func() { _ = s.ask(context.Background(), question{weight: testFull}) }()
-				go func() { _ = s.ask(context.Background(), question{weight: testFull}) }()
+				go func() { _ = s.ask(context.Background(), request{weight: testFull}) }()
+				go func() { _ = s.ask(context.Background(), request{weight: testFull}) }()
 			}
 		}
 		go keep(3 * testPatience)
 		time.Sleep(testPatience / 2)
 		for range 3 {
 			began := time.Now()
-			err := s.ask(t.Context(), question{"a", 1})
+			err := s.ask(t.Context(), request{"a", 1})
 			if took := time.Since(began); took > testPatience+testBudget || errors.Is(err, ErrOverdue) && took < testPatience {
 				t.Errorf("%v after %v", err, took)
 			}
@@ -71,13 +71,13 @@ func TestGroupThatWaitsTooLong(t *testing.T) {
 	})
 }
 
-// Where the server has not answered anything for as long as a call may wait, that there is no room is no
-// overload of this process; and otherwise it is, also when a batch has just failed.
+// A full queue is the server's fault if the server has answered nothing for as long as a call may wait.
+// Otherwise this process is overloaded, even if a batch has just failed.
 func TestTooManyWaitForAServerThatDoesNotAnswer(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		for _, want := range []error{ErrFull, ErrStalled} {
 			s.fail(1, errDown)
-			if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, errDown) {
+			if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, errDown) {
 				t.Fatal(err)
 			}
 			release, _ := s.fill(t.Context())
@@ -90,7 +90,7 @@ func TestTooManyWaitForAServerThatDoesNotAnswer(t *testing.T) {
 				s.Lane.mu.Unlock()
 				s.mu.Unlock()
 			}
-			if err := s.ask(t.Context(), question{weight: 1}); !errors.Is(err, want) {
+			if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, want) {
 				t.Errorf("error %v, want %v", err, want)
 			}
 			cancel()
@@ -101,17 +101,17 @@ func TestTooManyWaitForAServerThatDoesNotAnswer(t *testing.T) {
 		if s.Breaker.Refuses() {
 			t.Error("that there is no room counts against the server")
 		}
-	}, func(c *Config[question, int]) {
+	}, func(c *Config[request, int]) {
 		c.MostWaiting, c.Breaker = 5, NewBreaker(3, time.Hour, func(State) {})
 	})
 }
 
-// When connections break under a crowd, those who have waited too long are told that this process is
+// When connections break under a crowd, calls that are overdue fail because this process is
 // overloaded: the server has answered all the time.
 func TestBrokenConnectionUnderACrowdIsNoOutage(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		s.delay = testBudget * 8 / 10
-		if err := s.ask(t.Context(), question{weight: 1}); err != nil {
+		if err := s.ask(t.Context(), request{weight: 1}); err != nil {
 			t.Fatal(err)
 		}
 		time.AfterFunc(testPatience*9/10, func() { s.fail(2, errDown) })
@@ -127,15 +127,15 @@ func TestBrokenConnectionUnderACrowdIsNoOutage(t *testing.T) {
 			}
 		}
 		if overdue == 0 || broken == 0 || broken > 2*testFull {
-			t.Errorf("%d were too late and %d were under way when it broke", overdue, broken)
+			t.Errorf("%d were too late and %d were in flight when it broke", overdue, broken)
 		}
 		if s.Breaker.Refuses() {
 			t.Error("the breaker is open")
 		}
-	}, func(c *Config[question, int]) { c.Breaker = NewBreaker(5, time.Hour, func(State) {}) })
+	}, func(c *Config[request, int]) { c.Breaker = NewBreaker(5, time.Hour, func(State) {}) })
 }
 
-// A client that ignores deadlines takes its time; the next calls do not.
+// A client that ignores deadlines holds up its own batch, but not the next calls.
 func TestOverdueBatchesAreReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, false)
@@ -145,7 +145,7 @@ func TestOverdueBatchesAreReplaced(t *testing.T) {
 		s.mu.Lock()
 		s.wait = nil
 		s.mu.Unlock()
-		if err := s.ask(t.Context(), question{weight: 1}); err != nil { // the first batches have not ended yet
+		if err := s.ask(t.Context(), request{weight: 1}); err != nil { // the first batches have not ended yet
 			t.Error(err)
 		}
 		s.wantIdle(t)
@@ -154,28 +154,28 @@ func TestOverdueBatchesAreReplaced(t *testing.T) {
 	})
 }
 
-// A client that panics fails its calls, and no later ones. So does a hook that is told of a batch.
+// A client that panics fails its calls, and no later ones. So does a Report hook.
 func TestClientThatPanics(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		send := s.Send
 		for range 5 {
-			s.Send = func(*Context, []*Group[question, int]) error { panic("hook") }
+			s.Send = func(*Context, []*Group[request, int]) error { panic("hook") }
 			var cause PanicError
-			if err := s.ask(t.Context(), question{weight: 1}); !errors.As(err, &cause) || cause.Cause != "hook" {
+			if err := s.ask(t.Context(), request{weight: 1}); !errors.As(err, &cause) || cause.Cause != "hook" {
 				t.Errorf("error %v, want the panic's", err)
 			}
 			synctest.Wait()
 			s.Send = send
-			if err := s.ask(t.Context(), question{weight: 1}); err != nil {
+			if err := s.ask(t.Context(), request{weight: 1}); err != nil {
 				t.Errorf("after it: %v", err)
 			}
 			s.wantIdle(t)
 		}
 		s.connected, s.Connect = 0, func(context.Context) error { panic("hook") }
 		s.fail(1, errDown)
-		_ = s.ask(t.Context(), question{weight: 1}) // so that the next one waits for a connection
+		_ = s.ask(t.Context(), request{weight: 1}) // so that the next one waits for a connection
 		var cause PanicError
-		if err := s.ask(t.Context(), question{weight: 1}); !errors.As(err, &cause) {
+		if err := s.ask(t.Context(), request{weight: 1}); !errors.As(err, &cause) {
 			t.Errorf("error %v, want the panic's", err)
 		}
 		s.wantIdle(t)

@@ -2,7 +2,7 @@ package batch
 
 import "time"
 
-// enqueue puts a call into the queue: into the group that asks the same, if one waits. l is locked.
+// enqueue puts a call into the queue, in the group with the same request if there is one. l is locked.
 func (l *Lane[Q, A]) enqueue(c *Call[Q, A], now int64) error {
 	switch {
 	case l.queue.calls >= l.MostWaiting && l.silent(now):
@@ -15,9 +15,9 @@ func (l *Lane[Q, A]) enqueue(c *Call[Q, A], now int64) error {
 	c.status, c.since = waiting, now
 	var hash uint64
 	if l.Hash != nil {
-		hash = l.Hash(&c.Question)
+		hash = l.Hash(&c.Request)
 	}
-	if g := l.queue.byHash[hash]; g != nil && hash != 0 && l.Same(&g.first.Question, &c.Question) {
+	if g := l.queue.byHash[hash]; g != nil && hash != 0 && l.Same(&g.first.Request, &c.Request) {
 		g.add(c)
 	} else {
 		g = l.newGroup(c, now)
@@ -63,7 +63,7 @@ func (l *Lane[Q, A]) spareGroup(g *Group[Q, A]) {
 	}
 }
 
-// arm has the expiry fire when the call that has waited longest has waited too long. l is locked.
+// arm sets the expiry to the moment at which the oldest call is overdue. l is locked.
 func (l *Lane[Q, A]) arm(now int64) {
 	l.armed = !l.queue.empty()
 	if l.armed {
@@ -97,13 +97,13 @@ func (l *Lane[Q, A]) expire() {
 	l.mu.Unlock()
 }
 
-// unconnected reports whether a connection has been waited for as long as a call may wait, and there is
-// still none. l is locked.
+// unconnected reports whether the lane has tried to connect for as long as a call may wait, in vain.
+// l is locked.
 func (l *Lane[Q, A]) unconnected(now int64) bool {
 	return l.connecting && l.inFlight == 0 && now-l.dialed >= int64(l.Patience) && !l.ready()
 }
 
-// silent reports whether the server has not answered anything for as long as a call may wait. l is
+// silent reports whether the server has answered no batch for as long as a call may wait. l is
 // locked.
 func (l *Lane[Q, A]) silent(now int64) bool { return now-l.heard >= int64(l.Patience) }
 

@@ -19,15 +19,15 @@ type history struct {
 	heeds bool
 }
 
-// asked is a question with a number, so that it can be found again.
+// asked is a request with a number, so that it can be found again.
 type asked struct {
 	name   string
 	weight int
 	number int
 }
 
-// Whatever comes together, every call is answered within its time, once, and what is told of it is
-// true: it was sent exactly once if it was answered, and not at all if it was said not to have been.
+// Under any mix of faults, every call is answered once and in time. A call that was answered was sent
+// exactly once; a call whose error says that it was not sent was not.
 func TestAnyCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { rapid.SyncTest(t, anyCalls) })
 }
@@ -40,7 +40,7 @@ func anyCalls(t *rapid.T) {
 	reply := rapid.SampledFrom([]time.Duration{0, time.Millisecond, testBudget - 1, testBudget + time.Millisecond, time.Hour})
 	dial := rapid.SampledFrom([]time.Duration{0, testBudget, testPatience - 1, testPatience + testBudget, 5 * testPatience})
 	outcome := rapid.SampledFrom([]error{nil, nil, nil, nil, errDown, errFault})
-	// What the server does next is drawn in front, so that it does not depend on how goroutines run.
+	// What the server does is drawn in advance, so that it does not depend on how goroutines run.
 	type turn struct {
 		reply, dial time.Duration
 		err         error
@@ -84,7 +84,7 @@ func anyCalls(t *rapid.T) {
 			mu.Unlock()
 			weight := 0
 			for _, g := range batch {
-				weight += g.Question().weight
+				weight += g.Request().weight
 			}
 			if weight > testFull && len(batch) > 1 {
 				t.Errorf("%d groups of weight %d in a batch", len(batch), weight)
@@ -165,7 +165,7 @@ func anyCalls(t *rapid.T) {
 	ask := func(number int, ctx context.Context, q asked) {
 		began := time.Now()
 		c := lane.NewCall()
-		c.Question = q
+		c.Request = q
 		err := lane.Do(ctx, c)
 		took := time.Since(began)
 		most := testPatience + 2*testBudget // in the queue, for a connection, and for the answer
@@ -245,14 +245,14 @@ func (h *history) note(batch []*Group[asked, int]) {
 	for _, g := range batch {
 		n := 0
 		for c := g.first; c != nil; c = c.next {
-			h.sent[c.Question.number]++
-			if c.Place != n || c.Question.name != g.Question().name {
-				h.sent[c.Question.number] += 1000 // which no caller expects
+			h.sent[c.Request.number]++
+			if c.Place != n || c.Request.name != g.Request().name {
+				h.sent[c.Request.number] += 1000 // which no caller expects
 			}
 			n++
 		}
 		if n != g.Len() {
-			h.sent[g.Question().number] += 1000
+			h.sent[g.Request().number] += 1000
 		}
 	}
 }

@@ -17,18 +17,18 @@ const (
 	testFull     = 16
 )
 
-// question is what the tests ask.
-type question struct {
-	name   string // the same for questions that ask the same; "" for one that is asked alone
+// request is what the tests ask.
+type request struct {
+	name   string // the same for equal requests; "" for one that is never grouped
 	weight int
 }
 
 // seenBatch is one batch as a server has seen it: the names and lengths of its groups.
 type seenBatch []string
 
-// server is a server that answers as it is told, and a lane to it.
+// server is a fake server that tests control, and a lane to it.
 type server struct {
-	*Lane[question, int]
+	*Lane[request, int]
 
 	mu        sync.Mutex
 	batches   []seenBatch
@@ -56,10 +56,10 @@ type tester interface {
 	Fatal(args ...any)
 }
 
-func newServer(t tester, heeds bool, change ...func(*Config[question, int])) *server {
+func newServer(t tester, heeds bool, change ...func(*Config[request, int])) *server {
 	t.Helper()
 	s := &server{failures: map[int]error{}, connected: -1}
-	config := Config[question, int]{
+	config := Config[request, int]{
 		Send: s.send,
 		Fail: func(ctx *Context, err error) error {
 			if ctx == nil || !ctx.Sent() {
@@ -73,14 +73,14 @@ func newServer(t tester, heeds bool, change ...func(*Config[question, int])) *se
 			}
 			return Unknown
 		},
-		Weight: func(q *question, _ int) int { return q.weight },
-		Hash: func(q *question) (hash uint64) {
+		Weight: func(q *request, _ int) int { return q.weight },
+		Hash: func(q *request) (hash uint64) {
 			for _, c := range q.name {
 				hash = hash*31 + uint64(c)
 			}
 			return hash
 		},
-		Same:   func(a, b *question) bool { return a.name == b.name },
+		Same:   func(a, b *request) bool { return a.name == b.name },
 		Budget: testBudget, Patience: testPatience, InFlight: 2, Full: testFull, MostWaiting: 1000, Heeds: heeds,
 		Ready: s.ready, Connect: s.connect, ConnectTimeout: time.Minute,
 	}
@@ -89,7 +89,7 @@ func newServer(t tester, heeds bool, change ...func(*Config[question, int])) *se
 	}
 	s.Lane = New(config)
 	t.Cleanup(s.Close)
-	if err := s.ask(t.Context(), question{weight: 1}); err != nil { // so that the lane is healthy
+	if err := s.ask(t.Context(), request{weight: 1}); err != nil { // so that the lane is healthy
 		t.Fatal(err)
 	}
 	synctest.Wait()
@@ -98,12 +98,12 @@ func newServer(t tester, heeds bool, change ...func(*Config[question, int])) *se
 }
 
 // send answers a batch, as a client would: it takes a connection, sends, and waits for the reply.
-func (s *server) send(ctx *Context, batch []*Group[question, int]) error {
+func (s *server) send(ctx *Context, batch []*Group[request, int]) error {
 	s.mu.Lock()
 	place := len(s.batches)
 	var names seenBatch
 	for _, g := range batch {
-		names = append(names, fmt.Sprintf("%s:%d", g.Question().name, g.Len()))
+		names = append(names, fmt.Sprintf("%s:%d", g.Request().name, g.Len()))
 	}
 	s.batches = append(s.batches, names)
 	s.inFlight++
@@ -195,10 +195,10 @@ func (s *server) connect(ctx context.Context) error {
 	return nil
 }
 
-// ask asks a question, and returns the error of either kind.
-func (s *server) ask(ctx context.Context, q question) error {
+// ask makes one call, and returns the error of Do or of the call.
+func (s *server) ask(ctx context.Context, q request) error {
 	c := s.NewCall()
-	c.Question = q
+	c.Request = q
 	err := s.Do(ctx, c)
 	if errors.Is(err, ErrLeft) {
 		return err // and leaves the call behind
@@ -210,11 +210,11 @@ func (s *server) ask(ctx context.Context, q question) error {
 	return err
 }
 
-// askMany asks questions at once, in order, and returns what collects their errors.
-func (s *server) askMany(ctx context.Context, questions ...question) (errs func() []error) {
-	answers := make([]error, len(questions))
+// askMany makes calls at once, in order, and returns a function that collects their errors.
+func (s *server) askMany(ctx context.Context, requests ...request) (errs func() []error) {
+	answers := make([]error, len(requests))
 	var group sync.WaitGroup
-	for i, q := range questions {
+	for i, q := range requests {
 		group.Go(func() { answers[i] = s.ask(ctx, q) })
 		synctest.Wait()
 	}
@@ -224,10 +224,10 @@ func (s *server) askMany(ctx context.Context, questions ...question) (errs func(
 	}
 }
 
-// times returns n questions that are asked alone.
-func times(n int) []question { return slices.Repeat([]question{{weight: 1}}, n) }
+// times returns n requests that are never grouped.
+func times(n int) []request { return slices.Repeat([]request{{weight: 1}}, n) }
 
-// hold keeps the batches that are sent from now on under way until release is called.
+// hold keeps the batches that are sent from now on in flight until release is called.
 func (s *server) hold() (release func()) {
 	wait := make(chan struct{})
 	s.mu.Lock()
@@ -243,7 +243,7 @@ func (s *server) hold() (release func()) {
 	}
 }
 
-// fill holds two batches under way, so that whoever asks next waits.
+// fill holds two batches in flight, so that the next call waits.
 func (s *server) fill(ctx context.Context) (release func(), errs func() []error) {
 	release = s.hold()
 	return release, s.askMany(ctx, times(2)...)
@@ -302,7 +302,7 @@ func wantAll(t *testing.T, errs []error, n int, want error) {
 }
 
 // forBothClients runs a test with a client that heeds deadlines, and with one that does not.
-func forBothClients(t *testing.T, test func(t *testing.T, s *server), change ...func(*Config[question, int])) {
+func forBothClients(t *testing.T, test func(t *testing.T, s *server), change ...func(*Config[request, int])) {
 	for name, heeds := range map[string]bool{"client heeds deadlines": true, "client ignores deadlines": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { test(t, newServer(t, heeds, change...)) })

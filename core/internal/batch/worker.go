@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// sending is what a batch needs, to be used again.
+// sending is a batch with what it needs to be sent. It is used again.
 type sending[Q, A any] struct {
 	context *Context
 	batch   []*Group[Q, A]
 	weight  int
 	trial   bool // of the breaker
 
-	// answered is set by whoever answers the batch: the worker, or the clock if it is overdue.
+	// answered is set by the worker that answers the batch, or by the clock if the batch is overdue.
 	answered atomic.Bool
 }
 
-// dispatch has a worker take the queue, if there is work for one more. l is locked.
+// dispatch starts a worker, if there is work for one more. l is locked.
 func (l *Lane[Q, A]) dispatch() {
 	switch {
 	case l.queue.empty() || l.inFlight >= l.InFlight:
@@ -28,7 +28,7 @@ func (l *Lane[Q, A]) dispatch() {
 	}
 }
 
-// work sends one batch after the other, until nobody waits. The worker has been counted in.
+// work sends one batch after the other until the queue is empty. inFlight already counts the worker.
 func (l *Lane[Q, A]) work() {
 	for again := true; again; {
 		l.mu.Lock()
@@ -45,7 +45,7 @@ func (l *Lane[Q, A]) work() {
 	}
 }
 
-// newSending returns what a batch needs. l is locked.
+// newSending returns an empty batch. l is locked.
 func (l *Lane[Q, A]) newSending() *sending[Q, A] {
 	if last := len(l.sparing) - 1; last >= 0 {
 		s := l.sparing[last]
@@ -55,14 +55,14 @@ func (l *Lane[Q, A]) newSending() *sending[Q, A] {
 	return new(sending[Q, A])
 }
 
-// board puts the groups that wait into a batch, as many as fit, and returns how long it may take
-// to be sent: the first call has waited for a part of its patience. l is locked.
+// board moves as many groups as fit from the queue into a batch. It returns how long sending the
+// batch may take: what is left of the first call's patience. l is locked.
 func (l *Lane[Q, A]) board(s *sending[Q, A]) (patience time.Duration) {
 	if first := l.queue.first; first != nil {
 		patience = max(l.Budget, l.Patience-time.Duration(sinceEpoch()-first.since))
 	}
 	for g := l.queue.first; g != nil; g = l.queue.first {
-		weight := l.Weight(&g.first.Question, g.length)
+		weight := l.Weight(&g.first.Request, g.length)
 		if s.weight > 0 && s.weight+weight > l.Full {
 			break
 		}
@@ -96,7 +96,7 @@ func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool)
 		s.fail(report.Err)
 	}
 	if !s.answered.CompareAndSwap(false, true) {
-		return false // it was overdue: another worker has been counted in
+		return false // it was overdue: inFlight counts another worker instead
 	}
 	outcome := Unknown
 	if admitted {
@@ -139,7 +139,7 @@ func (l *Lane[Q, A]) outcome(err error) Outcome {
 	return l.Outcome(err)
 }
 
-// carryOut calls Send. If that panics, it is the error of all calls.
+// carryOut calls Send. If Send panics, all calls get that as their error.
 func (l *Lane[Q, A]) carryOut(s *sending[Q, A], patience time.Duration) (err error) {
 	if s.context == nil {
 		s.context = newContext(l.Budget, l.overdue(s))
@@ -159,8 +159,8 @@ type PanicError struct{ Cause any }
 
 func (p PanicError) Error() string { return "panicked" }
 
-// overdue returns what answers a batch whose client ignores deadlines, or nil if it heeds them.
-// What the client still has of the batch is left to it.
+// overdue returns the function that answers an overdue batch of a client which ignores deadlines, or
+// nil if the client heeds them. The client may still read the calls, so they are not used again.
 func (l *Lane[Q, A]) overdue(s *sending[Q, A]) func() {
 	if l.Heeds {
 		return nil
@@ -206,7 +206,7 @@ func deliver[Q, A any](batch []*Group[Q, A]) {
 	}
 }
 
-// land counts a batch out, and its worker. l is locked.
+// land puts a batch away, and counts its worker out. l is locked.
 func (l *Lane[Q, A]) land(s *sending[Q, A]) {
 	for _, g := range s.batch {
 		l.spareGroup(g)

@@ -1,6 +1,6 @@
 // Package call is a call as a store decides it: checks in groups, each of which passes as a whole or
-// not at all. A store says what it has observed of each check, and this package says what follows:
-// which groups pass, and what the caller is told.
+// not at all. A store says what it has observed of each check, and this package works out which groups
+// pass, and the answers.
 //
 // The package knows no store, no lock and no clock. A Call belongs to one goroutine at a time.
 package call
@@ -15,15 +15,15 @@ import (
 
 // Check is one check of a call: may Units pass under a Spec for a Key?
 type Check struct {
-	// Key is whose traffic it is, as the caller says it.
+	// Key is the caller's key.
 	Key string
 	// Spec is the limit. A shadow check has the spec that shadows count under.
 	Spec *exact.Spec
-	// Units is what the check asks for. A check of 0 units only looks.
+	// Units is how many units the check asks for. A check of 0 units only looks.
 	Units int
-	// Undelayed is how many units of a queue delay nobody: see [exact.Spec.Delay].
+	// Undelayed is how many units of a queue cause no delay: see [exact.Spec.Delay].
 	Undelayed int
-	// Condition says that the units have to fit and are not charged.
+	// Condition says that the units must fit and are not charged.
 	Condition bool
 
 	// Index is the place of the check in the call of the caller.
@@ -34,13 +34,13 @@ type Check struct {
 	// Charge says that the state is written with Cost charged if the group passes. Of several
 	// checks on one state it is the last.
 	Charge bool
-	// Costs are the costs of a call that is asked several times with another cost each time: Cost
-	// is the first of them. It is nil where the cost is the same each time.
+	// Costs are the costs of a call that is made several times, each time with another cost: Cost
+	// is the first of them. It is nil if the cost is the same each time.
 	Costs []int
 
 	// Usage is what a store has observed.
 	Usage exact.Usage
-	// Fits says whether Cost fits in that: see [Decide].
+	// Fits says whether Cost fits: see [Decide].
 	Fits bool
 	// Unanswered says that a store could not decide the check. Only a shadow check can be left
 	// without an answer, since the call does not depend on it.
@@ -75,11 +75,10 @@ func SameState(a, b *Check) bool {
 type Call struct {
 	Checks []Check
 	Groups [][]Check // slices of Checks
-	// Times is how often the call is asked; 0 is once. As many are granted as fit, one after the
-	// other. Only a call without shadow checks, of which no two checks are about one state, is
-	// asked several times.
+	// Times is how often the call is made; 0 is once. As many are granted as fit, one after the other.
+	// A call that is made several times has no shadow checks, and no two checks about one state.
 	Times int
-	// Granted is how many of these times have been.
+	// Granted is how many of Times have been granted.
 	Granted int
 	// Settled says that the call may be settled, so that it matters when it was charged.
 	Settled bool
@@ -151,13 +150,12 @@ func (c *Call) Passed() bool {
 	return true
 }
 
-// Charges reports whether a check of a group is charged if it passes. Otherwise the group is asked for
-// the answers alone.
+// Charges reports whether a group charges anything if it passes.
 func Charges(group []Check) bool {
 	return slices.ContainsFunc(group, func(c Check) bool { return c.Charge })
 }
 
-// Meet reports whether two checks are about one state. Then the call cannot be asked several times at
+// Meet reports whether two checks are about one state. Then the call cannot be made several times at
 // once, since their costs add up.
 func Meet(groups [][]Check) bool {
 	for _, group := range groups {
@@ -196,8 +194,8 @@ func Decide(group []Check) (pass bool) {
 // used returns what is used of a meter after the charge of a check, in units.
 func (c *Check) used() int64 { return c.Usage.Used + c.Spec.Weigh(c.Cost) }
 
-// Advance makes what was observed before a group was asked several times what was observed before
-// the one at a place, from 0: those that fit in front of it have been charged.
+// Advance turns the observation before the first of several times into the one before the time at a
+// place, from 0: the times that fit before it have been charged.
 func Advance(group []Check, place int) {
 	times := Granted(group, place)
 	for i := range group {
@@ -211,7 +209,7 @@ func Advance(group []Check, place int) {
 	}
 }
 
-// Granted returns how many of the first times that a group is asked fit in what was observed.
+// Granted returns how many of the first times of a group fit in what was observed.
 func Granted(group []Check, times int) int {
 	for i := range group {
 		times = min(times, group[i].granted(times))
@@ -239,7 +237,7 @@ func (c *Check) granted(times int) int {
 	return times
 }
 
-// Events returns what a check costs in all, the first times that it is asked.
+// Events returns the sum of the check's costs over the first times.
 func (c *Check) Events(times int) (events int) {
 	if c.Costs == nil {
 		return times * c.Cost
@@ -250,7 +248,7 @@ func (c *Check) Events(times int) (events int) {
 	return events
 }
 
-// Multiply makes a group that was asked several times one that was asked once for the first of them.
+// Multiply turns a group that is asked several times into one with the sum of the first costs.
 func Multiply(group []Check, times int) {
 	for i := range group {
 		if c := &group[i]; c.Charge {
@@ -260,7 +258,7 @@ func Multiply(group []Check, times int) {
 	}
 }
 
-// Copy returns groups that nobody else has.
+// Copy returns a deep copy of groups.
 func Copy(groups [][]Check) [][]Check {
 	own := make([][]Check, len(groups))
 	for i, group := range groups {
@@ -269,19 +267,19 @@ func Copy(groups [][]Check) [][]Check {
 	return own
 }
 
-// Answer is what the caller of a check is told. Waits are microseconds; [Never] is the Retry of a cost
-// that exceeds the capacity.
+// Answer is the answer to a check. Waits are microseconds; [Never] is the Retry of a cost that exceeds
+// the capacity.
 type Answer struct {
 	Allowed                   bool
 	Remaining                 int
 	Retry, Next, Reset, Delay int64
 }
 
-// Never is the wait for what can never pass.
+// Never is the wait of a check that can never pass.
 const Never = math.MaxInt64
 
-// Answer returns what the caller of a check is told whose group was decided, and passed or not. peek
-// says that the group charges nothing: then a check is told its delay even if another does not fit.
+// Answer returns the answer to a check, given whether its group passed. peek says that the group charges
+// nothing: then the answer has the delay even if another check does not fit.
 func (c *Check) Answer(pass, peek bool) (a Answer) {
 	a.Allowed = c.Fits
 	switch {
@@ -299,7 +297,7 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 	return a
 }
 
-// After returns what is used after a group was decided that passed or not.
+// After returns what is used after the decision, given whether the group passed.
 func (c *Check) After(pass bool) exact.Usage {
 	if pass && c.Cost > 0 && !c.Condition {
 		return c.Spec.Charged(c.Usage, c.Cost)

@@ -18,7 +18,7 @@ type Correction struct {
 // StateKey returns the key of the state that is corrected.
 func (c *Correction) StateKey() exact.Key { return StateKey(c.Key, c.Spec) }
 
-// Append appends a correction to others, or joins it with one of the same charge: what was charged
+// Append appends a correction to others, or joins it with one of the same charge, since what was charged
 // together is corrected together.
 func Append(list []Correction, c Correction) []Correction {
 	most := c.Spec.Capacity
@@ -33,7 +33,7 @@ func Append(list []Correction, c Correction) []Correction {
 	return append(list, c)
 }
 
-// Reversal returns what undoes the charges of a group that passed.
+// Reversal returns the corrections that undo the charges of a group that passed.
 func Reversal(group []Check) []Correction {
 	list := make([]Correction, 0, len(group))
 	for i := range group {

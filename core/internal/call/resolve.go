@@ -2,9 +2,9 @@ package call
 
 import "github.com/weir-go/ratelimit/core/internal/exact"
 
-// Resolve notes what is used of each check of a group by its state at an instant, and decides the group:
-// as often as the call is asked. It is how a store decides whose states are in this process. state
-// returns that of the check at a place of the group, or nil if there is none.
+// Resolve observes the state of each check of a group at an instant, and decides the group, as often as
+// the call is made. It is for stores that have the states in this process. state returns the state of
+// the check at a place of the group, or nil if there is none.
 func (c *Call) Resolve(group []Check, now int64, state func(place int) *exact.State) (pass bool) {
 	for i := range group {
 		check, st := &group[i], state(i)
@@ -20,16 +20,16 @@ func (c *Call) Resolve(group []Check, now int64, state func(place int) *exact.St
 	return Decide(group)
 }
 
-// fresh is the state of a key that is not there. Nobody writes it.
+// fresh is the state of a key that is not there. It is never written.
 var fresh exact.State
 
-// Writes reports whether the state of a check is to be written, whose group was decided: with its cost
-// charged, or mended.
+// Writes reports whether the state of a check must be written after the decision: with its cost charged,
+// or repaired.
 func (c *Check) Writes(pass bool) bool {
 	return c.Charge && (pass || c.repair && !c.Usage.Unused())
 }
 
-// Write writes the state of a check whose group was decided.
+// Write writes the state of a check after the decision.
 func (c *Check) Write(st *exact.State, now int64, pass bool) {
 	cost := 0
 	if pass {
@@ -38,6 +38,6 @@ func (c *Check) Write(st *exact.State, now int64, pass bool) {
 	c.Spec.Store(st, c.Usage, now, cost)
 }
 
-// Full returns the instant at which the state of a check will be as good as new, whose group was
-// decided at an instant.
+// Full returns the instant at which the state of a check will be as good as new, after a decision at an
+// instant.
 func (c *Check) Full(now int64, pass bool) int64 { return now + c.Spec.Reset(c.After(pass)) }

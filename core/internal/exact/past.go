@@ -6,8 +6,8 @@ import (
 )
 
 // past is how low the level of a meter may have come since something was charged, as
-// far as settlements have seen it. A refund lets others be charged with what was refunded, so that
-// less is left of an earlier charge than what has not drained.
+// far as settlements have seen it. After a refund, others may be charged with the same units. Then less
+// is left of an earlier charge than what has not drained of it.
 //
 // It is kept beside the state, for as long as anything can be left of a charge. A check neither
 // reads nor writes it.
@@ -21,7 +21,7 @@ type past struct {
 // used from then on until the last point.
 type point struct {
 	at    int64
-	order int64 // tells those of one microsecond apart
+	order int64 // orders the points of one microsecond
 	low   int64
 }
 
@@ -29,8 +29,8 @@ type point struct {
 const mostPoints = 16
 
 // low returns the least that may have been used of a limit since a charge, or most if
-// nothing was refunded since. A log has no instants from before a reset, so that only those
-// of one microsecond have to be told apart.
+// nothing was refunded since. A log has no instants from before a reset, so that only points of the
+// same microsecond matter.
 func (p *past) low(s *Spec, charged Charge, now int64) int64 {
 	if p == nil {
 		return most

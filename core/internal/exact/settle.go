@@ -21,8 +21,8 @@ type Correction struct {
 	At Charge
 	// Raise makes Events the least that is to be used: nothing is added if as much is used already.
 	Raise bool
-	// Firm refunds a place in a shaped queue even if others have queued behind it, because nobody
-	// will take its turn.
+	// Firm refunds a place in a shaped queue even if others have queued behind it, because its turn
+	// stays unused.
 	Firm bool
 
 	// low is the least that may have been used since the charge, as far as that is known,
@@ -33,9 +33,9 @@ type Correction struct {
 	noted bool
 }
 
-// lowest returns the least that may have been used of a state since the charge. A charge
-// in the future was made before the clock stepped back, and nobody knows when; a log
-// knows all the same whether it is there.
+// lowest returns the least that may have been used of a state since the charge. A charge in
+// the future was made before the clock stepped back, at an unknown time. A log knows all the
+// same whether it has the charge.
 func (c *Correction) lowest(own *Spec, p *past, now int64) int64 {
 	switch {
 	case c.Events >= 0 || c.At.At == 0:

@@ -56,7 +56,7 @@ func (sliding) counted(s *Spec, st *State, now int64) (u Usage, repair bool) {
 	current, previous, repair := rolled(st, now)
 	if st.spec.Window != s.Window || st.spec.Tick != s.Tick {
 		// Windows of another length: what is used moves into the current one. A
-		// refusal leaves it so only if that ends sooner. Else two lengths that take
+		// denial leaves it there only if that window ends sooner. Else two lengths that take
 		// turns, as during a deployment, would put the end off for ever.
 		former := st.spec.Window
 		current += DivideUp(previous*(former-now/st.spec.Tick%former), former)

@@ -33,8 +33,8 @@ const (
 	longestName = 64
 )
 
-// Identity returns the Params that stand for all those which share the states of a key: of a named
-// limit its algorithm and name, and otherwise the Params themselves.
+// Identity returns the Params that all limits with the same state have in common: the algorithm and
+// name of a named limit, and otherwise the Params themselves.
 func (p Params) Identity() Params {
 	if p.Name == "" {
 		return p
@@ -144,8 +144,8 @@ func isNameByte(c byte) bool {
 // Problem returns nil if the spec can be asked, and otherwise the reason why it cannot.
 func (s *Spec) Problem() error { return s.problem }
 
-// Identity returns the Spec that stands for all those which share their states: for a named limit
-// the one of its name and algorithm, and otherwise the spec itself.
+// Identity returns the Spec that all specs with the same state have in common: for a named limit that
+// of its name and algorithm, and otherwise the spec itself.
 func (s *Spec) Identity() *Spec { return s.identity }
 
 // Shadow returns the Spec under which the shadow checks of a limit count, in states of their own. It
@@ -214,8 +214,8 @@ func (s *Spec) Next(u Usage, remaining int) int64 { return s.arithmetic.next(s, 
 // Reset returns the wait until nothing is used.
 func (s *Spec) Reset(u Usage) int64 { return s.arithmetic.reset(s, u) }
 
-// Delay returns how long a check is delayed that finds a usage before it in the queue, of which so
-// many events delay nobody. It is for algorithms that delay ([Algorithm.Delays]).
+// Delay returns how long a check is delayed by a usage before it in the queue, if undelayed events of the
+// queue cause no delay. It is for algorithms that delay ([Algorithm.Delays]).
 func (s *Spec) Delay(before Usage, undelayed int) int64 {
 	if undelayed > 0 {
 		before.Used = max(0, before.Used-s.weighed(int64(undelayed)))

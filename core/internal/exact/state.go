@@ -53,11 +53,11 @@ func (st *State) instants() []int64 {
 	return *st.log
 }
 
-// Key tells a state from all others.
+// Key identifies a state.
 type Key struct {
-	// Subject is whose state it is: the caller's key, or what stands for it.
+	// Subject is the caller's key, or a hash of it.
 	Subject string
-	// Identity is the [Spec.Identity] under which it is.
+	// Identity is the [Spec.Identity] of the limit.
 	Identity *Spec
 }
 

@@ -118,7 +118,7 @@ func PerhapsDone(failures ...error) error {
 	return errors.Join(own...)
 }
 
-// UnansweredError is the error of a call of which a store has answered a part.
+// UnansweredError is the error of a call of which a store has answered only a part.
 type UnansweredError struct {
 	Checks []int // those without an answer, by their places in the call
 	Err    error

@@ -20,8 +20,8 @@ import (
 const (
 	// Shadow follows the Redis key of a shadow check.
 	Shadow = "=shadow"
-	// Past follows a Redis key in that of its past, which only settlements and resets write
-	// and read.
+	// Past follows a Redis key to make the key of its past, which only settlements and
+	// resets write and read.
 	Past = "=past"
 )
 
@@ -43,7 +43,7 @@ const given = '='
 type State struct {
 	// Key is the caller's key, or "#" and a hash if it is Hashed.
 	Key string
-	// Limit is the name of the limit, and Algorithm that of its algorithm.
+	// Limit is the name of the limit, and Algorithm the name of its algorithm.
 	Limit, Algorithm string
 	// Shadow says that it is the state of a shadow check.
 	Shadow bool

@@ -127,8 +127,7 @@ func (m *Store) ready(ctx context.Context) error {
 // fewChecks is how many checks a call has at most that needs no memory of its own.
 const fewChecks = 4
 
-// lock locks the shards of places, in order, and returns which those are, in a list that it is given
-// empty.
+// lock locks the shards of places, in order, and appends them to an empty list.
 func (m *Store) lock(places []place, locked []int) []int {
 	for i := range places {
 		locked = append(locked, places[i].shard)
@@ -193,8 +192,8 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 	return nil
 }
 
-// makeRoom gives keys up where the charges of a group would add more than fit, but none that the call
-// asks about. It fails before anything has been written.
+// makeRoom gives keys up if the charges of a group would add more than fit, but no key of the call
+// itself. It fails before anything has been written.
 func (m *Store) makeRoom(group []call.Check, places []place, spared []call.Check, now int64) error {
 	for i := range group {
 		if !group[i].Charge || places[i].entry != nil {
@@ -207,7 +206,7 @@ func (m *Store) makeRoom(group []call.Check, places []place, spared []call.Check
 			}
 		}
 		if len(s.entries)+added > s.bound && !s.giveUp(now, spared) {
-			return failure.Unsent(failure.Full, "core: the memory store is at its bound of %d keys, and found none to give up: they still refuse", m.MaxKeys)
+			return failure.Unsent(failure.Full, "core: the memory store is at its bound of %d keys, and found none to give up: they all deny", m.MaxKeys)
 		}
 	}
 	return nil
@@ -234,7 +233,7 @@ func (m *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) erro
 	return nil
 }
 
-// Settle carries out corrections: all of them or, where it finds no room, none.
+// Settle carries out corrections: all of them or, if it finds no room, none.
 func (m *Store) Settle(ctx context.Context, list []call.Correction) error {
 	if err := m.ready(ctx); err != nil {
 		return err
@@ -259,8 +258,8 @@ func (m *Store) Settle(ctx context.Context, list []call.Correction) error {
 	return nil
 }
 
-// added returns those of the checks of corrections whose keys are added, once for each key. The shards
-// are locked.
+// added returns the checks of corrections whose keys are not in the store yet, once for each key. The
+// shards are locked.
 func (m *Store) added(list []call.Correction, checks []call.Check, places []place) (added []call.Check, in []place) {
 	for i := range list {
 		key := list[i].StateKey()
@@ -312,7 +311,7 @@ func (m *Store) Len() int {
 // Pages returns how many pages the keys are on.
 func (m *Store) Pages() int { return len(m.shards) }
 
-// Page returns what the keys of the states on a page say.
+// Page returns the keys of the states on a page.
 func (m *Store) Page(ctx context.Context, page int) (states []keyspace.State, err error) {
 	if err := m.ready(ctx); err != nil {
 		return nil, err

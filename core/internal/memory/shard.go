@@ -67,9 +67,9 @@ func (s *shard) schedule(e *entry, full int64) {
 	}
 }
 
-// forget drops keys that were as good as new at an instant, some at a time. Keys
-// that have been used since they were last looked at are put where they belong now,
-// so that to use a key does not move it.
+// forget drops keys that were as good as new at an instant, some at a time. To use a
+// key does not move its entry: forget puts the keys that have been used since it last
+// looked at them where they belong now.
 func (s *shard) forget(now int64) {
 	for range mostForgotten {
 		if len(s.leaving) == 0 || s.leaving[0].due > now {
@@ -84,10 +84,10 @@ func (s *shard) forget(now int64) {
 	}
 }
 
-// giveUp drops a key that still admits a unit, and reports whether it found one: of
-// those that it looks at first, the one that would vanish soonest. Departures are
-// ordered as a heap, so these are about the soonest of all; if they all refuse, it looks
-// at some others, and not for ever. The keys of the call at hand are spared.
+// giveUp drops a key that still admits a unit, and reports whether it found one. Of the
+// keys that it looks at first, it drops the one that would expire soonest. Departures are
+// ordered as a heap, so these are about the soonest of all. If they all deny, it looks at a
+// bounded number of others. It spares the keys of the call at hand.
 func (s *shard) giveUp(now int64, spared []call.Check) bool {
 	if len(s.leaving) == 0 {
 		return false
@@ -128,7 +128,7 @@ func (e *entry) givesWay(now int64, spared []call.Check) bool {
 	return spec.Fits(u, 1)
 }
 
-// key returns that of an entry's state.
+// key returns the key of an entry's state.
 func (e *entry) key() exact.Key {
 	return exact.Key{Subject: e.subject, Identity: e.state.Spec().Identity()}
 }

@@ -3,7 +3,7 @@ package queue
 import "container/heap"
 
 // indexed is a heap whose items know their places, so that any of them can be removed. It
-// implements what package heap asks.
+// implements [heap.Interface].
 type indexed[T any] struct {
 	items []T
 	less  func(a, b T) bool

@@ -6,52 +6,53 @@ import (
 	"time"
 )
 
-// Config says what those who wait ask for. All fields are needed.
+// Config says how requests are made. All fields are needed.
 //
-// K is a key, Q is what a waiter asks, G is what they are granted, and D is what an answer says
-// about those who are not.
+// K is a key, Q a waiter's request, G a grant, and D a denial: what an answer says about requests
+// that were not granted.
 type Config[K comparable, Q, G, D any] struct {
-	// Ask asks the questions of some waiters, in their order, until one of them is not granted what
-	// it asks, and returns the answer. It returns when ctx ends.
-	Ask func(ctx context.Context, questions []Q) Answer[G, D]
-	// Return gives back grants that nobody takes, the last one first. It does not block.
+	// Ask makes requests in order, until one of them is not granted, and returns the answer. It
+	// returns when ctx ends.
+	Ask func(ctx context.Context, requests []Q) Answer[G, D]
+	// Return gives back grants that no waiter takes, the last one first. It does not block.
 	Return func(grants []G)
-	// Together reports whether two questions of one queue may be asked together, and Alike whether
-	// they ask the same, so that what is known of one goes for the other.
+	// Together reports whether two requests of one queue may be made in one Ask. Alike reports
+	// whether they are equal, so that an answer about one holds for the other.
 	Together, Alike func(a, b Q) bool
-	// Fits reports whether a grant is what a question asks.
+	// Fits reports whether a grant is one for a request.
 	Fits func(g G, q Q) bool
-	// Late reports whether a grant comes too late for who waits until then. It goes to another one.
+	// Late reports whether a grant comes too late for a waiter that waits until then. It goes to
+	// another one.
 	Late func(g G, until time.Time) bool
-	// Takes returns the least time that a question takes after another one has left no room.
+	// Takes returns the least time until a request fits after another one has left no room.
 	Takes func(Q) time.Duration
-	// Deny returns the error of a waiter who cannot be granted anything before an instant, by the
-	// latest answer. g is the grant that comes too late, if it is that.
+	// Deny returns the error of a waiter whose request cannot be granted before an instant, by the
+	// latest answer. g is the grant that comes too late, if there is one.
 	Deny func(q Q, latest D, at time.Time, g *G) error
 	// GaveUp returns the error of a waiter whose context has ended.
 	GaveUp func(ctx context.Context) error
-	// Most is how many are asked together at most.
+	// Most is how many requests an Ask has at most.
 	Most int
 }
 
-// Answer is what those have been told who asked together.
+// Answer is the answer to the requests of one Ask.
 type Answer[G, D any] struct {
-	// Grants are for the first of them, in their order.
+	// Grants are for the first requests, in their order.
 	Grants []G
-	// Latest is what the others were told, or what is left for the next one.
+	// Latest is the denial of the others, or what is left for the next request.
 	Latest D
 	// Next is when to ask again. The zero time is at once.
 	Next time.Time
-	// Full says that the one who is granted something at Next leaves no room for others.
+	// Full says that the request which is granted at Next leaves no room for others.
 	Full bool
-	// Never says that the first who was not granted anything never will be.
+	// Never says that the first request which was not granted never will be.
 	Never bool
-	// Err is why there is no answer. It is for all of them.
+	// Err is why there is no answer to any of the requests.
 	Err error
 }
 
 // Queues are the queues of all keys. They are made by [New] and may be used by many goroutines at
-// once. There is a goroutine for each key for which somebody waits, and none otherwise.
+// once. A key has a goroutine while it has waiters.
 type Queues[K comparable, Q, G, D any] struct {
 	Config[K, Q, G, D]
 
@@ -59,24 +60,25 @@ type Queues[K comparable, Q, G, D any] struct {
 	byKey map[K]*queue[K, Q, G, D]
 }
 
-// New returns queues in which nobody waits.
+// New returns empty queues.
 func New[K comparable, Q, G, D any](config Config[K, Q, G, D]) *Queues[K, Q, G, D] {
 	return &Queues[K, Q, G, D]{Config: config, byKey: make(map[K]*queue[K, Q, G, D])}
 }
 
-// Wait returns a grant when it is the waiter's turn to be granted one, or the reason why it is not
-// in time: until is the zero time for who has time. It returns at the latest when ctx ends, or at
-// until. Only if nobody knows then what the waiter would be told, the answer decides that is under
-// way, or the next one if the waiter is asked for in it. What is granted to a waiter who has left is
-// returned.
+// Wait makes a request when it is the waiter's turn, and returns the grant, or the error of a waiter
+// that cannot be granted it in time. The zero until is no bound.
+//
+// Wait returns when ctx ends. It also returns at until, unless the request is in flight or it is not
+// known when it can be granted: then the next answer decides. A grant to a waiter that has left is
+// given back.
 func (s *Queues[K, Q, G, D]) Wait(ctx context.Context, key K, q Q, until time.Time) (G, error) {
-	w := &waiter[Q, G]{question: q, until: until, place: absent, told: make(chan outcome[G], 1)}
+	w := &waiter[Q, G]{request: q, until: until, place: absent, told: make(chan outcome[G], 1)}
 	for {
 		queue := s.queueOf(key)
 		joined, first, err := queue.join(w)
 		switch {
 		case !joined:
-			continue // it has just been left by everybody
+			continue // the last waiter has just left it
 		case err != nil:
 			var none G
 			return none, err
@@ -87,12 +89,12 @@ func (s *Queues[K, Q, G, D]) Wait(ctx context.Context, key K, q Q, until time.Ti
 	}
 }
 
-// Try is Wait for who does not wait: they are told at once what is known, or asked for by themselves.
-// Behind somebody for whom there was no room there is none.
+// Try is Wait without waiting. It makes the request, unless that is known to be denied: behind a
+// waiter with an equal request that did not fit, or before the next grant.
 func (s *Queues[K, Q, G, D]) Try(ctx context.Context, key K, q Q) (grant G, err error) {
-	w := &waiter[Q, G]{question: q, until: time.Now()}
+	w := &waiter[Q, G]{request: q, until: time.Now()}
 	if queue := s.find(key); queue != nil {
-		if err := queue.refuses(w); err != nil {
+		if err := queue.denyAtOnce(w); err != nil {
 			return grant, err
 		}
 	}
@@ -131,7 +133,7 @@ func (s *Queues[K, Q, G, D]) queueOf(key K) *queue[K, Q, G, D] {
 	return q
 }
 
-// forget forgets a queue that everybody has left.
+// forget forgets a queue that has no waiters any more.
 func (s *Queues[K, Q, G, D]) forget(q *queue[K, Q, G, D]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,59 +142,59 @@ func (s *Queues[K, Q, G, D]) forget(q *queue[K, Q, G, D]) {
 	}
 }
 
-// Len returns for how many keys somebody waits.
+// Len returns how many keys have waiters.
 func (s *Queues[K, Q, G, D]) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.byKey)
 }
 
-// waiter is somebody who waits.
+// waiter is one place in a queue.
 type waiter[Q, G any] struct {
-	question Q
-	until    time.Time // zero: they have time
-	told     chan outcome[G]
+	request Q
+	until   time.Time // zero: no bound
+	told    chan outcome[G]
 
-	// What follows is guarded by the queue's lock.
-	waits            bool // they are in the queue
-	asked            bool // they are being asked for
-	overdue          bool // their time is up, and the next answer decides
+	// The queue's lock guards what follows.
+	waits            bool // it is in the queue
+	asked            bool // its request is in flight
+	overdue          bool // its time is up, and the next answer decides
 	previous, behind *waiter[Q, G]
-	place            int // among those who are bounded
+	place            int // in bounded
 }
 
-// outcome is what becomes of a waiter: it is told once.
+// outcome is the end of a wait. Each waiter gets one.
 type outcome[G any] struct {
 	grant G
 	err   error
 }
 
-// queue is those who wait for one key, first come, first served.
+// queue holds the waiters of one key, first come, first served.
 type queue[K comparable, Q, G, D any] struct {
 	*Queues[K, Q, G, D]
 
 	key     K
-	changed chan struct{} // who is first has changed
+	changed chan struct{} // another waiter is first
 
 	mu          sync.Mutex
 	first, last *waiter[Q, G]
-	bounded     indexed[*waiter[Q, G]] // those who have not all the time, by how much they have
-	asking      bool                   // somebody is at it: a worker, or who came first
+	bounded     indexed[*waiter[Q, G]] // the waiters that have a bound, the soonest first
+	asking      bool                   // a worker, or the first waiter, makes the requests
 	gone        bool                   // it has been forgotten
 
 	latest D
 	next   time.Time     // nothing is granted before, as far as is known
-	about  *waiter[Q, G] // whose question that is about; nil: about none
-	alike  bool          // about that question alone, and otherwise about all that can be asked with it
+	about  *waiter[Q, G] // next is about its request; nil: about none
+	alike  bool          // next is about equal requests alone, otherwise about all that go together
 	full   bool          // see Answer
-	// ahead is what all who wait take, in microseconds. fresh is the first of those who came when
-	// next was not known, so that nobody could tell them that it will be too late.
+	// ahead is the sum of what the waiters take, in microseconds. fresh is the first waiter that came
+	// while next was not known, so that it was not known either whether it comes too late.
 	ahead int64
 	fresh *waiter[Q, G]
 }
 
-// join puts a waiter at the end of the queue, unless it is known that it will be too late for them.
-// It reports whether the queue still exists, and whether the waiter is to ask for themselves.
+// join puts a waiter at the end of the queue, unless it is known that its grant would come too late.
+// It reports whether the queue still exists, and whether the waiter makes its request itself.
 func (q *queue[K, Q, G, D]) join(w *waiter[Q, G]) (joined, first bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -217,33 +219,32 @@ func (q *queue[K, Q, G, D]) join(w *waiter[Q, G]) (joined, first bool, err error
 // known reports whether it is known that nothing is granted just now. q is locked.
 func (q *queue[K, Q, G, D]) known() bool { return time.Until(q.next) > 0 }
 
-// denial returns an error if it is known that it will be too late for a waiter who would be the last
-// one. q is locked.
+// denial returns an error if it is known that a new waiter's grant would come too late. q is locked.
 func (q *queue[K, Q, G, D]) denial(w *waiter[Q, G]) error {
 	if at := q.earliest(q.ahead, w); q.known() && w.late(at) {
-		return q.Deny(w.question, q.latest, at, nil)
+		return q.Deny(w.request, q.latest, at, nil)
 	}
 	return nil
 }
 
-// refuses returns an error if a waiter who does not wait would overtake one who does, or is known to be
-// too late.
-func (q *queue[K, Q, G, D]) refuses(w *waiter[Q, G]) error {
+// denyAtOnce returns an error if the request of a Try would overtake a waiter, or is known to come too
+// soon.
+func (q *queue[K, Q, G, D]) denyAtOnce(w *waiter[Q, G]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.first != nil && q.first == q.about && q.alike {
-		return q.Deny(w.question, q.latest, q.earliest(q.ahead, w), nil)
+		return q.Deny(w.request, q.latest, q.earliest(q.ahead, w), nil)
 	}
 	return q.denial(w)
 }
 
-// earliest returns when a waiter is granted something at the earliest, behind those who take so
-// long. q is locked.
+// earliest returns when a request can be granted at the earliest. ahead is the sum of what the waiters
+// before it take. q is locked.
 func (q *queue[K, Q, G, D]) earliest(ahead int64, w *waiter[Q, G]) time.Time {
 	if q.first == nil || !q.full {
 		return q.next
 	}
-	// The first one is granted it at next, and then one after the other.
+	// The first waiter gets its grant at next, and then one after the other.
 	after := ahead - q.takes(q.first) + q.takes(w)
 	return q.next.Add(time.Duration(min(after, longest.Microseconds())) * time.Microsecond)
 }
@@ -251,9 +252,9 @@ func (q *queue[K, Q, G, D]) earliest(ahead int64, w *waiter[Q, G]) time.Time {
 // longest bounds what one waiter takes, so that thousands of them can be added up.
 const longest = 365 * 24 * time.Hour
 
-// takes returns the least time that a waiter takes, in microseconds.
+// takes returns Takes of a waiter's request, in microseconds.
 func (q *queue[K, Q, G, D]) takes(w *waiter[Q, G]) int64 {
-	return min(q.Takes(w.question), longest).Microseconds()
+	return min(q.Takes(w.request), longest).Microseconds()
 }
 
 func (w *waiter[Q, G]) late(at time.Time) bool { return !w.until.IsZero() && w.until.Before(at) }
@@ -295,13 +296,13 @@ func (q *queue[K, Q, G, D]) remove(w *waiter[Q, G]) {
 	q.ahead -= q.takes(w)
 }
 
-// tell takes a waiter out of the queue and tells what becomes of them. q is locked.
+// tell takes a waiter out of the queue and ends its wait. q is locked.
 func (q *queue[K, Q, G, D]) tell(w *waiter[Q, G], o outcome[G]) {
 	q.remove(w)
 	w.told <- o
 }
 
-// stand returns what becomes of a waiter.
+// stand waits for the outcome of a waiter.
 func (q *queue[K, Q, G, D]) stand(ctx context.Context, w *waiter[Q, G]) (none G, err error) {
 	var over <-chan time.Time
 	if !w.until.IsZero() {
@@ -326,8 +327,8 @@ func (q *queue[K, Q, G, D]) stand(ctx context.Context, w *waiter[Q, G]) (none G,
 	}
 }
 
-// timeIsUp takes a waiter out of the queue whose time is up, and returns what they are told; or nil
-// if they have been told, or the next answer decides.
+// timeIsUp takes a waiter whose time is up out of the queue, and returns its error. It returns nil if
+// the waiter has its outcome already, or if the next answer decides.
 func (q *queue[K, Q, G, D]) timeIsUp(w *waiter[Q, G]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -336,10 +337,10 @@ func (q *queue[K, Q, G, D]) timeIsUp(w *waiter[Q, G]) error {
 		return nil
 	}
 	q.depart(w)
-	return q.Deny(w.question, q.latest, q.next, nil)
+	return q.Deny(w.request, q.latest, q.next, nil)
 }
 
-// unlessGone returns what a waiter was told. A grant to a waiter who is gone is returned.
+// unlessGone returns a waiter's outcome. A grant to a waiter whose context has ended is given back.
 func (q *queue[K, Q, G, D]) unlessGone(ctx context.Context, o outcome[G]) (G, error) {
 	if o.err != nil || ctx.Err() == nil {
 		return o.grant, o.err
@@ -349,7 +350,7 @@ func (q *queue[K, Q, G, D]) unlessGone(ctx context.Context, o outcome[G]) (G, er
 	return none, q.GaveUp(ctx)
 }
 
-// leave takes a waiter out of the queue, and reports whether they were in it.
+// leave takes a waiter out of the queue, and reports whether it was in it.
 func (q *queue[K, Q, G, D]) leave(w *waiter[Q, G]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -360,7 +361,7 @@ func (q *queue[K, Q, G, D]) leave(w *waiter[Q, G]) bool {
 	return true
 }
 
-// depart takes a waiter out of the queue, as if they had never been there. q is locked.
+// depart takes a waiter out of the queue, as if it had never been there. q is locked.
 func (q *queue[K, Q, G, D]) depart(w *waiter[Q, G]) {
 	first := q.first == w
 	q.remove(w)
@@ -370,8 +371,7 @@ func (q *queue[K, Q, G, D]) depart(w *waiter[Q, G]) {
 	}
 }
 
-// headChanged forgets when to ask if that was about another question than the first one's. q is
-// locked.
+// headChanged forgets next if it is about other requests than the first waiter's. q is locked.
 func (q *queue[K, Q, G, D]) headChanged() {
 	if q.first == nil || q.about == nil {
 		return
@@ -380,12 +380,12 @@ func (q *queue[K, Q, G, D]) headChanged() {
 	if q.alike {
 		same = q.Alike
 	}
-	if !same(q.about.question, q.first.question) {
+	if !same(q.about.request, q.first.request) {
 		q.next = time.Time{}
 	}
 }
 
-// wake has the worker look who is first. q is locked.
+// wake tells the worker that another waiter is first. q is locked.
 func (q *queue[K, Q, G, D]) wake() {
 	select {
 	case q.changed <- struct{}{}:

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What is granted to somebody for whom it comes too late is given back, whoever has asked for it.
+// A grant that comes too late for its waiter is given back.
 func TestGrantThatComesTooLateIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bucket{capacity: 10, drip: time.Hour, trip: time.Second, last: time.Now()}
@@ -25,10 +25,10 @@ func TestGrantThatComesTooLateIsGivenBack(t *testing.T) {
 		}
 		var late *denied
 		if err := wait(30 * time.Second); !errors.As(err, &late) { // asked for by itself
-			t.Errorf("who came alone is told %v", err)
+			t.Errorf("a lone waiter: %v", err)
 		}
 		if err := try(); !errors.As(err, &late) {
-			t.Errorf("who does not wait is told %v", err)
+			t.Errorf("a Try: %v", err)
 		}
 		errs := make(chan error, 3)
 		for _, patience := range []time.Duration{time.Hour, 30 * time.Second, time.Hour} { // the last two are asked for together
@@ -49,7 +49,7 @@ func TestGrantThatComesTooLateIsGivenBack(t *testing.T) {
 	})
 }
 
-// Nobody joins a queue that everybody has left: it would be a second one of its key.
+// No waiter joins a queue that has been forgotten: its key may have a new one.
 func TestForgottenQueueIsNotJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bucket{capacity: 10, drip: time.Hour, last: time.Now()}
@@ -65,16 +65,16 @@ func TestForgottenQueueIsNotJoined(t *testing.T) {
 	})
 }
 
-// Who is never granted anything is told so when they are the first, and everybody else ends with their
-// contexts.
+// A waiter whose request can never be granted is told so when it is the first. All others end with
+// their contexts.
 func TestEverybodyEndsBehindOneWhoIsNeverGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bucket{capacity: 1, drip: 10 * time.Second, trip: time.Second, last: time.Now()}
 		queues := b.queues(1000)
 		ask := queues.Ask
-		queues.Ask = func(ctx context.Context, questions []want) Answer[*unit, time.Duration] {
-			a := ask(ctx, questions)
-			a.Never = a.Err == nil && len(a.Grants) < len(questions) && questions[len(a.Grants)].cost > b.capacity
+		queues.Ask = func(ctx context.Context, requests []want) Answer[*unit, time.Duration] {
+			a := ask(ctx, requests)
+			a.Never = a.Err == nil && len(a.Grants) < len(requests) && requests[len(a.Grants)].cost > b.capacity
 			return a
 		}
 		ended := make(chan error, 20)
@@ -93,7 +93,7 @@ func TestEverybodyEndsBehindOneWhoIsNeverGranted(t *testing.T) {
 		}
 		var late *denied
 		if err := <-never; !errors.As(err, &late) {
-			t.Errorf("who is never granted anything is told %v", err)
+			t.Errorf("a request that can never be granted: %v", err)
 		}
 		time.Sleep(time.Minute + time.Second)
 		synctest.Wait()
@@ -103,7 +103,7 @@ func TestEverybodyEndsBehindOneWhoIsNeverGranted(t *testing.T) {
 	})
 }
 
-// asks are the waits of a test: each ends with an error, or nil.
+// asks are the waits of a test. Each ends with an error or nil.
 type asks struct {
 	queues *Queues[string, want, *unit, time.Duration]
 	errs   []chan error
@@ -122,7 +122,7 @@ func (a *asks) wait(ctx context.Context, cost int) {
 	synctest.Wait()
 }
 
-// All for whom a failing question was asked are told of the failure, by that question.
+// All waiters whose requests were in an Ask that fails get its error.
 func TestAFailureIsForAllWhoWereAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bucket{capacity: 10, drip: time.Hour, trip: time.Second, last: time.Now()}
@@ -152,7 +152,7 @@ func TestAFailureIsForAllWhoWereAskedFor(t *testing.T) {
 	})
 }
 
-// What was granted to who has left goes to nobody who stands behind somebody whom it does not fit.
+// The grant of a waiter that has left does not pass a waiter whose request it does not fit.
 func TestNobodyIsOvertakenByWhomAGrantFits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bucket{capacity: 2, drip: time.Hour, trip: time.Second, last: time.Now()}
@@ -165,14 +165,14 @@ func TestNobodyIsOvertakenByWhomAGrantFits(t *testing.T) {
 		time.Sleep(time.Second + time.Millisecond)
 		leave() // while the last three are asked for, for whom there is room for one
 		if err := <-a.errs[1]; err == nil {
-			t.Error("who has left was granted something")
+			t.Error("the waiter that has left got a grant")
 		}
 		if err := <-a.errs[2]; err != nil {
 			t.Error(err)
 		}
 		select {
 		case err := <-a.errs[3]:
-			t.Errorf("the last has overtaken who wants more: %v", err)
+			t.Errorf("the last waiter has overtaken one that wants more: %v", err)
 		default:
 		}
 		if err := <-a.errs[3]; err != nil {
@@ -181,7 +181,7 @@ func TestNobodyIsOvertakenByWhomAGrantFits(t *testing.T) {
 	})
 }
 
-// When the first leaves, the next one is not held until the first would have been granted something.
+// When the first waiter leaves, the next one does not wait for the time of the first one's grant.
 func TestWhoMovesUpWaitsForThemselvesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bucket{capacity: 3, drip: time.Hour, level: 3 * time.Hour, last: time.Now()}
@@ -198,7 +198,7 @@ func TestWhoMovesUpWaitsForThemselvesOnly(t *testing.T) {
 	})
 }
 
-// Who will be too late is told as soon as that is known: when the answer comes that says so.
+// A waiter is denied as soon as an answer says that its grant would come too late.
 func TestWhoWillBeTooLateIsToldAtOnce(t *testing.T) {
 	t.Run("by their place", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestWhoWillBeTooLateIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// Whose time is up while they are asked for is told by the answer.
+// The answer decides about a waiter whose time is up while its request is in flight.
 func TestAnAnswerThatIsUnderWayDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bucket{capacity: 10, drip: time.Hour, trip: time.Second, last: time.Now()}
@@ -268,7 +268,7 @@ func TestAnAnswerThatIsUnderWayDecides(t *testing.T) {
 	})
 }
 
-// Who does not wait takes nothing from who waits for more, also while that one is asked for.
+// A Try takes nothing from a waiter that wants more, even while that waiter's request is in flight.
 func TestWhoDoesNotWaitDoesNotOvertake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bucket{capacity: 3, drip: time.Hour, level: 3 * time.Hour, trip: time.Second, last: time.Now()}
@@ -279,11 +279,11 @@ func TestWhoDoesNotWaitDoesNotOvertake(t *testing.T) {
 		for _, at := range []time.Duration{90 * time.Minute, 3*time.Hour + time.Millisecond, 3*time.Hour + time.Second/2} {
 			time.Sleep(at - time.Since(start))
 			if _, err := a.queues.Try(t.Context(), "key", want{1}); !errors.As(err, &late) {
-				t.Errorf("who does not wait is told %v after %v", err, at)
+				t.Errorf("a Try: %v after %v", err, at)
 			}
 		}
 		if err := <-a.errs[0]; err != nil || time.Since(start) > 3*time.Hour+2*time.Second {
-			t.Errorf("who waits is told %v after %v", err, time.Since(start))
+			t.Errorf("the waiter: %v after %v", err, time.Since(start))
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bucket is a leaky bucket at the end of a slow line: what those who wait ask for.
+// bucket is a leaky bucket at the end of a slow connection, from which the waiters ask for units.
 type bucket struct {
 	capacity int
 	drip     time.Duration // one unit drains in this
@@ -26,7 +26,7 @@ type bucket struct {
 	failing error
 }
 
-// ask is one time that a bucket was asked.
+// ask is one Ask of a bucket.
 type ask struct {
 	at      time.Time
 	asked   int
@@ -41,7 +41,7 @@ type unit struct {
 
 type want struct{ cost int }
 
-// denied is the error of who is told that it will be too late.
+// denied is the error of a waiter whose grant would come too late.
 type denied struct{ at time.Time }
 
 func (d *denied) Error() string { return "too late" }
@@ -63,7 +63,7 @@ func (b *bucket) take(cost int) (wait time.Duration) {
 	return 0
 }
 
-func (b *bucket) ask(ctx context.Context, questions []want) (a Answer[*unit, time.Duration]) {
+func (b *bucket) ask(ctx context.Context, requests []want) (a Answer[*unit, time.Duration]) {
 	select {
 	case <-time.After(b.trip / 2):
 	case <-ctx.Done():
@@ -77,14 +77,14 @@ func (b *bucket) ask(ctx context.Context, questions []want) (a Answer[*unit, tim
 		return a
 	}
 	var wait time.Duration
-	for _, q := range questions {
+	for _, q := range requests {
 		if wait = b.take(q.cost); wait > 0 {
 			break
 		}
 		b.granted += q.cost
 		a.Grants = append(a.Grants, &unit{cost: q.cost})
 	}
-	b.asked = append(b.asked, ask{time.Now(), len(questions), len(a.Grants)})
+	b.asked = append(b.asked, ask{time.Now(), len(requests), len(a.Grants)})
 	left := time.Duration(b.capacity)*b.drip - b.level
 	switch {
 	case wait > 0:
@@ -144,9 +144,9 @@ type person struct {
 	err   error
 }
 
-// Whatever those who wait, leave and steal do: every wait ends in its time, what was granted is held
-// by one or given back, nobody is overtaken, nobody is told that it will be too late who could have
-// been in time, and in the end nobody is left.
+// However waiters come, leave and steal: every wait ends in time, each grant is taken once or given
+// back, no waiter is overtaken, no request is denied that could have been granted in time, and in the
+// end no waiter is left.
 func TestAnyWaiters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { rapid.SyncTest(t, anyWaiters) })
 }
@@ -157,7 +157,7 @@ func anyWaiters(t *rapid.T) {
 		capacity: rapid.IntRange(1, 6).Draw(t, "capacity"), drip: drip, last: time.Now(),
 		trip: rapid.SampledFrom([]time.Duration{0, 2 * time.Millisecond, 40 * time.Millisecond, 3 * drip}).Draw(t, "round trip"),
 	}
-	calm := rapid.Bool().Draw(t, "calm") // nobody leaves, steals or fails, so that it is known who is admitted when
+	calm := rapid.Bool().Draw(t, "calm") // no waiter leaves, steals or fails, so that the times of all grants are known
 	most := rapid.SampledFrom([]int{1, 3, 1000}).Draw(t, "together")
 	queues := b.queues(most)
 	var mu sync.Mutex
@@ -243,7 +243,7 @@ func anyWaiters(t *rapid.T) {
 	}
 }
 
-// check checks what one has been told.
+// check checks the outcome of one waiter.
 func (p *person) check(t *rapid.T, b *bucket, i int) {
 	if !p.leaves.IsZero() && p.went.After(p.leaves) {
 		t.Errorf("waiter %d ended %v after having left", i, p.went.Sub(p.leaves))
@@ -256,7 +256,7 @@ func (p *person) check(t *rapid.T, b *bucket, i int) {
 	case p.err == nil:
 	case errors.As(p.err, &late):
 		if p.until.IsZero() {
-			t.Errorf("waiter %d, who has time, is told that it will be too late", i)
+			t.Errorf("waiter %d, which has no bound, is told that it will be too late", i)
 		}
 	case errors.Is(p.err, context.DeadlineExceeded):
 		if p.leaves.IsZero() || p.went.Before(p.leaves) {
@@ -265,7 +265,7 @@ func (p *person) check(t *rapid.T, b *bucket, i int) {
 	}
 }
 
-// wantInOrder wants nobody to be admitted while somebody was waiting who had come before.
+// wantInOrder fails if a waiter was admitted before one that came earlier.
 func wantInOrder(t *rapid.T, people []*person) {
 	for i, p := range people {
 		for j, earlier := range people[:i] {
@@ -277,8 +277,8 @@ func wantInOrder(t *rapid.T, people []*person) {
 	}
 }
 
-// wantAsPredicted wants everybody to be admitted when a queue without round trips would, as far as
-// these let it; and nobody else to be told that it is too late.
+// wantAsPredicted fails if a waiter was admitted at another time than by a queue without round trips,
+// give or take these, or if another one was denied.
 func wantAsPredicted(t *rapid.T, b *bucket, people []*person) {
 	level, last, front := time.Duration(0), time.Time{}, time.Time{}
 	full := time.Duration(b.capacity) * b.drip
@@ -306,7 +306,7 @@ func wantAsPredicted(t *rapid.T, b *bucket, people []*person) {
 		if _, late := errors.AsType[*denied](p.err); !late {
 			continue
 		}
-		// Had there been nobody behind, this one would have been admitted then:
+		// Without the waiters behind, this one would have been admitted then:
 		level, last, front := time.Duration(0), time.Time{}, time.Time{}
 		at := p.came
 		for _, other := range slices.Concat(people[:i], []*person{p}) {

@@ -6,33 +6,31 @@ import (
 	"time"
 )
 
-// Turns are the turns that are waited for in this process, of each key: the times at which those
-// who were admitted may go. Whoever leaves lets those behind them move up by a turn each, so that
-// it is the last turn that becomes free. T is what tells a turn from others. The zero value is ready
-// to use, by many goroutines at once.
+// Turns are the turns of each key that waiters in this process have: the times at which admitted
+// requests may go. When a waiter leaves, those behind it move up by a turn each, so that the last turn
+// becomes free. T identifies a turn. The zero value is ready to use, by many goroutines at once.
 type Turns[K comparable, T any] struct {
 	mu    sync.Mutex
 	byKey map[K]*line[K, T]
 }
 
-// line is the turns of one key, and those who wait for them: as many of the one as of the other.
-// The first waiter gets the first turn, and so on.
+// line holds the turns of one key and as many waiters. The first waiter gets the first turn, and so on.
 type line[K comparable, T any] struct {
 	key K
 
 	mu      sync.Mutex
 	gone    bool                // it has been forgotten
-	waiters indexed[*holder[T]] // by when their own turns were due
+	waiters indexed[*holder[T]] // by the times at which their own turns were due
 	soonest indexed[*turn[T]]   // the turns, the first one first
 	latest  indexed[*turn[T]]   // the same, the last one first
 	timer   *time.Timer
 	count   int64 // of waiters so far
 }
 
-// holder is somebody who waits for a turn.
+// holder is a waiter that holds a turn.
 type holder[T any] struct {
 	due   time.Time
-	count int64 // tells those apart whose turns are due at the same time
+	count int64 // orders waiters whose turns are due at the same time
 	place int
 	came  chan T
 }
@@ -43,10 +41,10 @@ type turn[T any] struct {
 	soonest, latest int // places
 }
 
-// Wait waits for a turn that is due at some time. It returns the turn that the caller gets when that
-// has come, which is theirs or an earlier one; or false if ctx ends before. Then free is told of the
-// turn that nobody takes: theirs, or the last one of those behind them. It is told of one turn of a key
-// after the other, the last one first, and must not wait for anything.
+// Wait waits for a turn that is due at some time, or for an earlier one that becomes free. It returns
+// the turn that has come, or false if ctx ends first. In that case it calls free with the turn that is
+// left over: the caller's own, or the last one of the waiters behind. free is called for one turn of a
+// key at a time, the last turn first, and must not block.
 func (s *Turns[K, T]) Wait(ctx context.Context, key K, due time.Time, what T, free func(T)) (turn T, came bool) {
 	l, h := s.join(key, due, what)
 	select {
@@ -92,7 +90,7 @@ func (s *Turns[K, T]) lineOf(key K) *line[K, T] {
 	return l
 }
 
-// joinLine adds a turn and who waits for it to a line. It returns nil if the line has been forgotten.
+// joinLine adds a turn and its waiter to a line. It returns nil if the line has been forgotten.
 func (s *Turns[K, T]) joinLine(l *line[K, T], due time.Time, what T) *holder[T] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +128,7 @@ func (l *line[K, T]) remove(t *turn[T]) {
 	l.latest.remove(t.latest)
 }
 
-// arm has the line looked at when the next turn is due, or forgets it if there is none. l is locked.
+// arm sets the line's timer to its next turn, or forgets the line if it has none. l is locked.
 func (s *Turns[K, T]) arm(l *line[K, T]) {
 	if l.soonest.Len() > 0 {
 		l.timer.Reset(time.Until(l.soonest.first().due))
@@ -145,7 +143,7 @@ func (s *Turns[K, T]) arm(l *line[K, T]) {
 	}
 }
 
-// come lets those go whose turns have come.
+// come is what the line's timer calls.
 func (s *Turns[K, T]) come(l *line[K, T]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,7 +151,7 @@ func (s *Turns[K, T]) come(l *line[K, T]) {
 	s.arm(l)
 }
 
-// letGo lets those go whose turns have come. l is locked.
+// letGo ends the waits whose turns have come. l is locked.
 func (l *line[K, T]) letGo() {
 	for l.soonest.Len() > 0 && time.Until(l.soonest.first().due) <= 0 {
 		t, h := l.soonest.first(), l.waiters.first()
@@ -163,7 +161,7 @@ func (l *line[K, T]) letGo() {
 	}
 }
 
-// Len returns for how many keys somebody waits.
+// Len returns how many keys have waiters.
 func (s *Turns[K, T]) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whoever leaves lets those behind move up by a turn each, and the last turn becomes free: nobody goes
-// before a turn, each turn is somebody's or free, and those who came first go first.
+// When a waiter leaves, those behind it move up by a turn each, and the last turn becomes free. No waiter
+// goes before a turn, each turn is held or free, and the waiters that came first go first.
 func TestAnyTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { rapid.SyncTest(t, anyTurns) })
 }
@@ -135,7 +135,7 @@ func anyTurns(t *rapid.T) {
 	}
 }
 
-// A turn that comes in the moment in which somebody leaves has come.
+// A turn that comes at the moment at which its waiter leaves has come.
 func TestTurnInTheMomentOfLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 50 {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// askAlone asks for the waiter who came first, on their own goroutine, so that nobody else is
-// needed where there is room. If others wait then, or they have to, a worker goes on.
+// askAlone makes the first waiter's request on its own goroutine: where there is room, no worker is
+// needed. If waiters are left then, a worker goes on.
 func (q *queue[K, Q, G, D]) askAlone(ctx context.Context, w *waiter[Q, G]) {
-	answer := q.Ask(ctx, []Q{w.question})
+	answer := q.Ask(ctx, []Q{w.request})
 	q.mu.Lock()
 	if answer.Err != nil && ctx.Err() != nil {
 		answer.Err = q.GaveUp(ctx)
@@ -26,7 +26,7 @@ func (q *queue[K, Q, G, D]) askAlone(ctx context.Context, w *waiter[Q, G]) {
 	}
 }
 
-// work asks for those who wait, until nobody does.
+// work makes the waiters' requests until no waiter is left.
 func (q *queue[K, Q, G, D]) work() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -45,7 +45,7 @@ func (q *queue[K, Q, G, D]) work() {
 		}
 		group := q.group()
 		q.mu.Unlock()
-		answer := q.Ask(context.Background(), questions(group))
+		answer := q.Ask(context.Background(), requests(group))
 		q.mu.Lock()
 		if unused := q.answered(group, answer); len(unused) > 0 {
 			q.mu.Unlock()
@@ -56,17 +56,17 @@ func (q *queue[K, Q, G, D]) work() {
 	q.end()
 }
 
-// end says that nobody asks any more, since nobody waits. q is locked.
+// end forgets the queue, which has no waiters any more. q is locked.
 func (q *queue[K, Q, G, D]) end() {
 	q.asking, q.gone = false, true
 	q.forget(q)
 }
 
-// group returns the first who wait, and those behind them who can be asked for together with them.
-// Whoever is overdue and not among them is told so. q is locked.
+// group returns the first waiter, and those behind it whose requests can be made together with its
+// own. It denies the requests of all other waiters that are overdue. q is locked.
 func (q *queue[K, Q, G, D]) group() []*waiter[Q, G] {
 	var group, overdue []*waiter[Q, G]
-	for w := q.first; w != nil && len(group) < q.Most && q.Together(q.first.question, w.question); w = w.behind {
+	for w := q.first; w != nil && len(group) < q.Most && q.Together(q.first.request, w.request); w = w.behind {
 		w.asked = true
 		group = append(group, w)
 	}
@@ -79,27 +79,27 @@ func (q *queue[K, Q, G, D]) group() []*waiter[Q, G] {
 		if w.asked {
 			q.bounded.add(w)
 		} else {
-			q.tell(w, outcome[G]{err: q.Deny(w.question, q.latest, q.next, nil)})
+			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, nil)})
 		}
 	}
 	return group
 }
 
-// questions returns what a group asks.
-func questions[Q, G any](group []*waiter[Q, G]) []Q {
-	questions := make([]Q, len(group))
+// requests returns the requests of a group.
+func requests[Q, G any](group []*waiter[Q, G]) []Q {
+	requests := make([]Q, len(group))
 	for i, w := range group {
-		questions[i] = w.question
+		requests[i] = w.request
 	}
-	return questions
+	return requests
 }
 
-// answered tells a group what has become of it, and returns the grants that nobody takes. Whoever
-// has left meanwhile is not told, and others who ask the same move up; whoever was not granted
-// anything waits on. q is locked.
+// answered hands a group its answer, and returns the grants that no waiter takes. The grant of a waiter
+// that has left goes to one behind it with an equal request. A waiter without a grant waits on. q is
+// locked.
 func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D]) (unused []G) {
 	unused = answer.Grants
-	blocked := false // who is not granted anything is not overtaken
+	blocked := false // a waiter without a grant is not overtaken
 	for _, w := range group {
 		w.asked = false
 		if !w.waits {
@@ -109,14 +109,14 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 			q.tell(w, outcome[G]{err: answer.Err})
 			continue
 		}
-		place := slices.IndexFunc(unused, func(g G) bool { return q.Fits(g, w.question) })
+		place := slices.IndexFunc(unused, func(g G) bool { return q.Fits(g, w.request) })
 		blocked = blocked || place < 0
 		switch {
 		case blocked && w.overdue:
-			q.tell(w, outcome[G]{err: q.Deny(w.question, answer.Latest, answer.Next, nil)})
+			q.tell(w, outcome[G]{err: q.Deny(w.request, answer.Latest, answer.Next, nil)})
 		case blocked:
 		case !w.until.IsZero() && q.Late(unused[place], w.until):
-			q.tell(w, outcome[G]{err: q.Deny(w.question, answer.Latest, answer.Next, &unused[place])})
+			q.tell(w, outcome[G]{err: q.Deny(w.request, answer.Latest, answer.Next, &unused[place])})
 		default:
 			q.tell(w, outcome[G]{grant: unused[place]})
 			if place == 0 { // as it nearly always is
@@ -135,7 +135,7 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 	if len(answer.Grants) < len(group) {
 		q.about, q.alike = group[len(answer.Grants)], true
 		if answer.Never && q.about.waits {
-			q.tell(q.about, outcome[G]{err: q.Deny(q.about.question, q.latest, q.next, nil)})
+			q.tell(q.about, outcome[G]{err: q.Deny(q.about.request, q.latest, q.next, nil)})
 		}
 	}
 	q.headChanged()
@@ -143,21 +143,21 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 	return unused
 }
 
-// denyLate tells those who cannot be granted anything in time. q is locked.
+// denyLate denies the requests that cannot be granted in time. q is locked.
 func (q *queue[K, Q, G, D]) denyLate() {
 	for q.known() && q.first != nil && q.first.late(q.next) {
 		w := q.first
-		q.tell(w, outcome[G]{err: q.Deny(w.question, q.latest, q.next, nil)})
+		q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, nil)})
 		q.headChanged()
 	}
 	if !q.known() {
 		return
 	}
-	for q.bounded.Len() > 0 && q.bounded.first().late(q.next) { // behind the first, nobody is granted anything before
+	for q.bounded.Len() > 0 && q.bounded.first().late(q.next) { // no waiter gets a grant before next
 		w := q.bounded.first()
-		q.tell(w, outcome[G]{err: q.Deny(w.question, q.latest, q.next, nil)})
+		q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, nil)})
 	}
-	// Those who could not be told when they came are told now: each of them once.
+	// The waiters that came while next was not known are looked at now, each of them once.
 	ahead := q.ahead
 	for w := q.fresh; w != nil; w = w.behind {
 		ahead -= q.takes(w)
@@ -165,7 +165,7 @@ func (q *queue[K, Q, G, D]) denyLate() {
 	for w := q.fresh; w != nil; {
 		behind := w.behind
 		if at := q.earliest(ahead, w); w != q.first && w.late(at) {
-			q.tell(w, outcome[G]{err: q.Deny(w.question, q.latest, at, nil)})
+			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, at, nil)})
 		} else {
 			ahead += q.takes(w)
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// calls counts what a store has begun and not ended yet, besides batches: what takes
-// several of them, and what takes none. The zero value counts nothing.
+// calls counts the calls in flight that batches do not count: those that take several
+// batches, and those that take none. The zero value counts nothing.
 type calls struct {
 	mu     sync.Mutex
 	open   int
@@ -27,7 +27,7 @@ func (c *calls) begin() error {
 	return nil
 }
 
-// follow counts in what follows from a call that has begun before: also after close.
+// follow counts in a call that follows from an earlier one, even after close.
 func (c *calls) follow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,8 +58,8 @@ func (c *calls) close() {
 	}
 }
 
-// drain returns when the calls have ended that had begun before close, or the budget is
-// used up.
+// drain returns when the calls that began before close have ended, or the budget is used
+// up.
 func (c *calls) drain(budget time.Duration) {
 	c.mu.Lock()
 	ended := c.ended

@@ -13,9 +13,9 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
-// Decide decides some calls, one after the other at one instant, until one is denied. It returns how
-// many it has answered, at least the first: the others differ from it in the cost of their first check
-// alone. A call that is asked several times comes alone.
+// Decide decides some calls, one after the other at one instant, until one is denied. The calls differ
+// only in the cost of their first check. Decide returns how many it has answered, at least the first. A
+// call that is made several times comes alone.
 func (r *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, err error) {
 	first := calls[0]
 	switch {
@@ -30,7 +30,7 @@ func (r *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, e
 	return r.decideInOrder(ctx, calls)
 }
 
-// asksTogether reports whether a call can be asked several times in one script call.
+// asksTogether reports whether a call can be made several times in one script run.
 func (r *Store) asksTogether(c *call.Call) bool {
 	return len(c.Groups) == 1 && !call.Meet(c.Groups) && (r.topology.Single != nil || !severalKeys(c.Checks))
 }
@@ -57,7 +57,7 @@ func (r *Store) decideOne(ctx context.Context, c *call.Call) error {
 	return nil
 }
 
-// decideTimes decides a call that is asked several times.
+// decideTimes decides a call that is made several times.
 func (r *Store) decideTimes(ctx context.Context, c *call.Call) error {
 	told, err := r.ask(ctx, c.Groups, true, c.Times)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *Store) askServer(ctx context.Context, groups [][]call.Check, wantInstan
 	return r.observe(groups, told.Text, told.place)
 }
 
-// toldReply is a reply, and which of those who have asked the same it is for.
+// toldReply is a reply to a group of equal calls, and the place of one call in that group.
 type toldReply struct {
 	script.Reply
 
@@ -148,7 +148,7 @@ func (r *Store) ask(ctx context.Context, groups [][]call.Check, wantInstant bool
 		return toldReply{}, err
 	}
 	c := s.checks.NewCall()
-	c.Question.SetChecks(groups, times, wantInstant, r.key)
+	c.Request.SetChecks(groups, times, wantInstant, r.key)
 	switch err := s.checks.Do(ctx, c); {
 	case errors.Is(err, batch.ErrLeft):
 		r.giveBackLater(s, c, groups, times)
@@ -164,8 +164,8 @@ func (r *Store) ask(ctx context.Context, groups [][]call.Check, wantInstant bool
 	return toldReply{c.Answer, c.Place}, nil
 }
 
-// giveBackLater gives back what a call has charged whose caller has left, when it is answered. The
-// caller's checks are theirs again meanwhile.
+// giveBackLater waits for the answer to a call whose caller has left, and gives back what the call has
+// charged. It copies the checks, since the caller may use them again.
 func (r *Store) giveBackLater(s *server, c *requestCall, groups [][]call.Check, times int) {
 	r.calls.follow()
 	own := call.Copy(groups)

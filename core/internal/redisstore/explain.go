@@ -107,8 +107,7 @@ func (r *Store) batchError(ctx *batch.Context, s *server, err error) error {
 	return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", err)
 }
 
-// obscure reports whether it cannot be known what the client has sent: it is of a kind that is not
-// known.
+// obscure reports whether the client is of an unknown kind, so that it is not known what it has sent.
 func (r *Store) obscure() bool {
 	return r.topology.Single == nil && !r.topology.Sharded()
 }
@@ -121,8 +120,8 @@ func outcomeOf(err error) batch.Outcome {
 	return batch.Unknown
 }
 
-// outcomeOfSettlement is outcomeOf for settlements: a server that refuses one may permit checks, which
-// find out by themselves.
+// outcomeOfSettlement is outcomeOf for settlements: a server that refuses a settlement may still permit
+// checks.
 func outcomeOfSettlement(err error) batch.Outcome {
 	switch failure.Of(err) { //nolint:exhaustive // the others say that there was no answer, or nothing
 	case failure.TimedOut, failure.Unreachable:
@@ -145,8 +144,8 @@ func (r *Store) explain(ctx *batch.Context, s *server, err error) error {
 	return &failure.Error{Kind: kind, NotDone: kind.Refuses(), Err: fmt.Errorf("core: redis: %w", err)}
 }
 
-// explainUnsent says why there was no connection to send a batch on, while so many others of this store
-// may have one.
+// explainUnsent says why there was no connection to send a batch on. So many other batches of this store
+// may have had one.
 func (r *Store) explainUnsent(s *server, others int, err error) error {
 	switch {
 	case err == nil:
@@ -161,7 +160,7 @@ func (r *Store) explainUnsent(s *server, others int, err error) error {
 	return failure.Unsent(kindOf(err), "core: redis: %w", err)
 }
 
-// unlessTimeIsUp returns the error of a call, or that its caller's time was up, if it was.
+// unlessTimeIsUp returns the error of a call, or the error of its caller's context if that has ended.
 func (r *Store) unlessTimeIsUp(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -191,8 +190,8 @@ func (r *Store) timedOut(err error) error {
 	return failure.Sent(failure.TimedOut, "core: redis has not answered within %v: %w", r.Budget, err)
 }
 
-// isTimeout reports whether the deadline of a context has passed, or that of a socket, which it
-// may do a moment before.
+// isTimeout reports whether the deadline of a context or of a socket has passed. That of a socket may
+// pass a moment earlier.
 func isTimeout(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded)

@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// What a server replies is told by its kind, in the words of all versions.
+// An error reply has a kind, in the words of all versions.
 func TestKindsOfReplies(t *testing.T) {
 	for reply, want := range map[string]failure.Kind{
 		"LOADING Redis is loading the dataset in memory":                                                                    failure.Loading,

@@ -11,24 +11,23 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// location is whether a cluster's client knows yet which servers there are. The zero value is that
-// it does not.
+// location says whether a cluster's client knows its servers yet. The zero value says that it does not.
 type location struct {
 	known atomic.Bool
 
 	mu       sync.Mutex
-	fetching *fetch // nil: nobody is at it
+	fetching *fetch // nil: no fetch is in flight
 }
 
-// fetch is an attempt to have the map of a cluster, which may outlast those who wait for it.
+// fetch is an attempt to get the map of a cluster. It may outlast the calls that wait for it.
 type fetch struct {
 	began time.Time
 	done  chan struct{}
 	err   error // when done is closed
 }
 
-// locate returns the client of the server that has a hash tag. The map of a cluster is fetched
-// first, in a time of its own: a caller waits for it as for any connection.
+// locate returns the client of the server that has a hash tag. It first fetches the map of a cluster,
+// for which a call waits as for a connection.
 func (r *Store) locate(ctx context.Context, tag string) (*redis.Client, error) {
 	if r.topology.Cluster != nil && !r.location.known.Load() {
 		if err := r.waitForMap(ctx, tag); err != nil {
@@ -39,7 +38,7 @@ func (r *Store) locate(ctx context.Context, tag string) (*redis.Client, error) {
 	return client, r.explainUnsent(nil, 0, err)
 }
 
-// waitForMap returns when the map of the cluster is known, or with the reason why it is not.
+// waitForMap returns when the map of the cluster is known, or an error if it cannot be fetched.
 func (r *Store) waitForMap(ctx context.Context, tag string) error {
 	f := r.fetchMap(tag)
 	patience := time.NewTimer(r.Patience - time.Since(f.began))
@@ -54,7 +53,7 @@ func (r *Store) waitForMap(ctx context.Context, tag string) error {
 	}
 }
 
-// fetchMap begins to fetch the map of the cluster, unless somebody is at it.
+// fetchMap begins to fetch the map of the cluster, unless a fetch is in flight.
 func (r *Store) fetchMap(tag string) *fetch {
 	l := &r.location
 	l.mu.Lock()

@@ -14,11 +14,11 @@ import (
 // part is the share of a call that is about one key, and so on one server of a cluster or ring.
 type part struct {
 	groups [][]call.Check
-	gated  bool // the first group is a share of the checks that depend on each other
+	gated  bool // the first group has checks that depend on those of other parts
 
 	pass bool // the first group did
 	err  error
-	kept bool // what was charged could not be given back
+	kept bool // its charges could not be given back
 }
 
 // askParts decides a call whose keys may be on several servers: each part on its own, all at once, and
@@ -74,8 +74,8 @@ func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
 	return &failure.UnansweredError{Checks: unanswered, Err: err}
 }
 
-// charged reports whether a part of a call that fails has been charged all the same, or may have been:
-// a shadow check that passed, or what could not be given back.
+// charged reports whether a part of a call that fails stays charged, or may: because of a shadow check
+// that passed, or because its charges could not be given back.
 func (p *part) charged() bool {
 	if p.err != nil {
 		return !errors.Is(p.err, failure.ErrNotDone)
@@ -107,8 +107,8 @@ func inParallel(parts []*part, do func(*part)) {
 	group.Wait()
 }
 
-// giveBack undoes the charges of a group that passed, even if nobody waits for the answer any more. If
-// that fails, it returns false, and the group stays charged.
+// giveBack undoes the charges of a group that passed, even if the caller has left. If that fails, it
+// returns false, and the group stays charged.
 func (r *Store) giveBack(ctx context.Context, group []call.Check) (given bool) {
 	charged := call.Reversal(group)
 	if len(charged) == 0 {
@@ -122,13 +122,13 @@ func (r *Store) giveBack(ctx context.Context, group []call.Check) (given bool) {
 	return err == nil
 }
 
-// watchers want to know what a store gives back by itself.
+// watchers are called when a store gives something back by itself.
 type watchers struct {
 	mu  sync.Mutex
 	all []func(givenBack []call.Correction)
 }
 
-// WatchGiveBacks has a function called each time after the store has given back by itself what it had
+// WatchGiveBacks sets a function that is called each time the store has given back by itself what it had
 // charged for a call that does not pass, or whose caller has left.
 func (r *Store) WatchGiveBacks(watch func(givenBack []call.Correction)) {
 	r.givenBack.mu.Lock()
@@ -170,7 +170,7 @@ func split(groups [][]call.Check) []*part {
 	return parts
 }
 
-// join copies what the parts have observed to the checks that they are copies of.
+// join copies the observations from the parts' copies to the checks of the call.
 func join(parts []*part, groups [][]call.Check) {
 	copies := make(map[int]call.Check) // by the index of the check
 	for _, p := range parts {

@@ -14,7 +14,7 @@ import (
 
 // Ping reports whether Redis can answer. Each master of a cluster or shard of a ring is asked. It opens as many
 // connections as calls use at once, and loads the scripts. It runs scripts rather than PING, so
-// that it needs no other permission than a call does.
+// that it needs no other permissions than calls do.
 func (r *Store) Ping(ctx context.Context) error {
 	if r.closed.Load() {
 		return failure.ErrClosed
@@ -22,7 +22,7 @@ func (r *Store) Ping(ctx context.Context) error {
 	return r.Explain(ctx, ctx, r.topology.Each(ctx, r.warm))
 }
 
-// warm has a server know the scripts, and opens the connections that calls use.
+// warm loads the scripts into a server, and opens the connections that calls use.
 func (r *Store) warm(ctx context.Context, server redis.UniversalClient) error {
 	if err := r.load(ctx, server); err != nil {
 		return err

@@ -15,8 +15,8 @@ type scriptReply struct {
 	err     error
 }
 
-// share gives each group its share of the answer to a task, and returns the error of the server:
-// that of the call, or that the reply is none to these requests.
+// share gives each group its part of the reply. It returns the error of the script run, or an error if
+// the reply is none to these requests.
 func (a scriptReply) share(does script.Task, groups []*requestGroup) error {
 	text, refusal, refused := a.text, "", false
 	if does == script.Settle {
@@ -24,7 +24,7 @@ func (a scriptReply) share(does script.Task, groups []*requestGroup) error {
 	}
 	numbers := script.NewReader(text)
 	for _, g := range groups {
-		g.Answer.Text = numbers.Cut(g.Question().Numbers)
+		g.Answer.Text = numbers.Cut(g.Request().Numbers)
 	}
 	at, ok := numbers.End(a.instant)
 	err := a.err
@@ -40,15 +40,16 @@ func (a scriptReply) share(does script.Task, groups []*requestGroup) error {
 	return err
 }
 
-// shareRefusal gives the groups an error of whose corrections Redis has refused one, and returns
-// it if those are all. A group of which some were carried out is told the places of the others.
+// shareRefusal gives an error to the groups with corrections that Redis has refused, and returns it if
+// those are all groups. If some corrections of a group were carried out, its error has the places of the
+// others.
 func shareRefusal(groups []*requestGroup, err error) error {
 	all := true
 	for _, g := range groups {
 		switch refused := script.Failed(g.Answer.Text); len(refused) {
 		case 0:
 			all = false
-		case g.Question().Numbers:
+		case g.Request().Numbers:
 			g.Err = err
 		default:
 			g.Err = refusedInPart(refused, err)

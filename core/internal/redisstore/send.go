@@ -26,7 +26,7 @@ func (r *Store) sendSettlements(ctx *batch.Context, s *server, groups []*request
 	return r.send(ctx, s, script.Settle, groups)
 }
 
-// send sends a batch, as one script call where that is possible.
+// send sends a batch, as one script run if possible.
 func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*requestGroup) error {
 	if len(groups) > 1 && !r.packs() {
 		return r.sendPipelined(ctx, s, does, groups)
@@ -44,7 +44,7 @@ func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*
 	return a.share(does, groups)
 }
 
-// packs reports whether requests about different keys may share a script call.
+// packs reports whether requests about different keys may share a script run.
 func (r *Store) packs() bool { return r.topology.Packs() && !r.unpackable.Load() }
 
 // scriptCall is the words of a script call, to be used again.
@@ -164,24 +164,24 @@ func (r *Store) appendCall(c *scriptCall, does script.Task, groups []*requestGro
 	keys, of := 0, script.Set(0)
 	instant = does == script.Decide && !groups[0].Alone() // of a call whose caller leaves, what was charged is given back
 	for _, g := range groups {
-		q := g.Question()
+		q := g.Request()
 		keys += len(q.Keys)
 		of |= q.Of
 		instant = instant || q.Instant
 	}
 	c.words = append(c.words, nil, nil, keys)
 	for _, g := range groups {
-		c.words = append(c.words, g.Question().Keys...)
+		c.words = append(c.words, g.Request().Keys...)
 	}
 	if does == script.Decide {
 		rows := script.Rows{Words: c.words}
 		for _, g := range groups {
-			rows.Add(g.Question(), g.Len())
+			rows.Add(g.Request(), g.Len())
 		}
 		c.words = rows.End()
 	} else {
 		for _, g := range groups {
-			c.words = append(c.words, g.Question().Arguments...)
+			c.words = append(c.words, g.Request().Arguments...)
 		}
 	}
 	if instant {
@@ -193,9 +193,9 @@ func (r *Store) appendCall(c *scriptCall, does script.Task, groups []*requestGro
 	return r.script(does, of), instant
 }
 
-// redirected reports whether a node has refused a call because the key is, or is about to be, on
-// another one, or because the node is gone. Then nothing was charged, and the cluster's client
-// finds the way. After any failure but that it learns anew who has which slots.
+// redirected reports whether a node has refused a script run because the key is, or is about to be,
+// on another node, or because the node is gone. Then nothing was charged, and the cluster's client
+// finds the way. After any other failure the client fetches the map of the slots anew.
 func (r *Store) redirected(ctx context.Context, err error) bool {
 	cluster := r.topology.Cluster
 	if cluster == nil || err == nil || redis.HasErrorPrefix(err, "NOSCRIPT") {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// inFlightSettlements is how many batches of settlements may be under way to one server.
+	// inFlightSettlements is how many batches of settlements may be in flight to one server.
 	inFlightSettlements = 1
 	// fullBatch is how much a batch weighs at most: what Redis decides in about a millisecond,
 	// during which it does nothing else.
@@ -37,8 +37,7 @@ type (
 	requestGroup = batch.Group[script.Request, script.Reply]
 )
 
-// server is one server as a store sees it: its checks and its settlements travel in lanes of their
-// own, and share a breaker.
+// server is one server as a store sees it. Checks and settlements have a lane each, and share a breaker.
 type server struct {
 	address     string                       // if it is known
 	client      atomic.Pointer[redis.Client] // nil: it is not known
@@ -46,7 +45,7 @@ type server struct {
 	checks      *lane
 	settlements *lane
 	sending     atomic.Int32 // batches that are being sent or answered
-	wanted      atomic.Bool  // somebody has asked since the last sweep; see servers.sweep
+	wanted      atomic.Bool  // it has been used since the last sweep; see servers.sweep
 }
 
 // newServer returns a server whose client may be nil.
@@ -80,14 +79,14 @@ func (r *Store) newServer(client *redis.Client) *server {
 	return s
 }
 
-// ready reports whether the client has a connection that nobody uses.
+// ready reports whether the client has an idle connection.
 func (s *server) ready() bool {
 	client := s.client.Load()
 	return client == nil || client.PoolStats().IdleConns > 0
 }
 
-// busy reports whether others hold connections of the client, which it shares with them, so that none
-// is left: mine is how many batches of this store may hold one.
+// busy reports whether all connections of the client are in use, some of them by the client's other
+// users. mine is how many batches of this store may hold one.
 func (s *server) busy(mine int) bool {
 	client := s.client.Load()
 	if client == nil {
@@ -97,7 +96,7 @@ func (s *server) busy(mine int) bool {
 	return stats.IdleConns == 0 && int(stats.TotalConns) >= size && mine < size
 }
 
-// idle reports whether nobody waits for the server and nothing is under way.
+// idle reports whether no call waits for the server and no batch is in flight.
 func (s *server) idle() bool {
 	for _, l := range [...]*lane{s.checks, s.settlements} {
 		if waiting, inFlight := l.Load(); waiting+inFlight > 0 {
@@ -115,7 +114,7 @@ func (s *server) close() {
 	group.Wait()
 }
 
-// caller is a client as far as script calls need it.
+// caller is the part of a client that script runs need.
 type caller interface {
 	Process(ctx context.Context, command redis.Cmder) error
 	Pipeline() redis.Pipeliner
@@ -137,12 +136,12 @@ func (r *Store) connect(ctx context.Context, s *server) error {
 	defer func() { _ = connection.Close() }()
 	err := touch(ctx, connection)
 	if err != nil && r.topology.Cluster != nil {
-		r.topology.Cluster.ReloadState(ctx) // another node may have its slots by now
+		r.topology.Cluster.ReloadState(ctx) // another node may have its slots now
 	}
 	return r.explainUnsent(s, int(s.sending.Load()), err)
 }
 
-// touch has a connection opened: any reply will do. TIME needs no other permission than a check.
+// touch opens a connection: any reply will do. TIME needs no other permission than a check.
 func touch(ctx context.Context, connection *redis.Conn) error {
 	err := connection.Time(ctx).Err()
 	if _, replied := errors.AsType[redis.Error](err); replied {
@@ -156,8 +155,8 @@ func (r *Store) reportBatch(s *server, report batch.Report) {
 	r.contain(func() { r.Batch(s.address, report) })
 }
 
-// reportBreaker tells of a change of state. It is logged when a server is suspended and when it is
-// asked again; not each time that it is tried in between.
+// reportBreaker reports a change of state. It logs when the breaker of a server opens and when it closes,
+// but not the trials in between.
 func (r *Store) reportBreaker(address string, state batch.State, suspended *atomic.Bool) {
 	r.contain(func() {
 		switch state {
@@ -177,8 +176,8 @@ func (r *Store) reportBreaker(address string, state batch.State, suspended *atom
 	}
 }
 
-// contain calls a hook or a logger of the user's. Its panic ends here and is logged: a store does
-// not stop working because somebody cannot hear of it.
+// contain calls a hook or a logger of the user's. It recovers from a panic and logs it, so that the
+// store goes on working.
 func (r *Store) contain(hook func()) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -189,7 +188,7 @@ func (r *Store) contain(hook func()) {
 	hook()
 }
 
-// servers are those of a store with several of them, by their addresses.
+// servers are the servers of a cluster or ring, by their addresses.
 type servers struct {
 	byAddress sync.Map // of *server
 
@@ -197,7 +196,7 @@ type servers struct {
 	swept time.Time
 }
 
-// forgotten is for how long a server has not been asked when it may be forgotten.
+// forgotten is how long a server must have been unused before it is forgotten.
 const forgotten = time.Minute
 
 // serverOf returns the server that a caller's key is on.

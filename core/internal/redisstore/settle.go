@@ -12,9 +12,8 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
-// Settle carries out corrections. Those of several keys in a cluster or ring are carried out on all
-// servers at once. Of those of which it is certain that they were not carried out while others were, a
-// [failure.PartlySettledError] tells the settlements.
+// Settle carries out corrections, in a cluster or ring on all servers at once. If some were certainly
+// not carried out while others were, a [failure.PartlySettledError] has the places of their settlements.
 func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 	if err := r.calls.begin(); err != nil {
 		return err
@@ -89,9 +88,9 @@ func (r *Store) settleServer(ctx context.Context, list []call.Correction) error 
 		return err
 	}
 	c := s.settlements.NewCall()
-	c.Question.SetCorrections(list, r.keysOf)
+	c.Request.SetCorrections(list, r.keysOf)
 	err = s.settlements.Do(ctx, c)
-	if errors.Is(err, batch.ErrLeft) { // the call is left to those who send it
+	if errors.Is(err, batch.ErrLeft) { // the batch still uses the call
 		return failure.Sent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	if err == nil {

@@ -34,7 +34,7 @@ type Config struct {
 	Budget time.Duration
 	// Patience is how long a call may wait until it is sent. The default is ten budgets.
 	Patience time.Duration
-	// InFlight is how many batches of checks may be under way to a server, and MostWaiting how many
+	// InFlight is how many batches of checks may be in flight to a server, and MostWaiting how many
 	// calls may wait for that.
 	InFlight, MostWaiting int
 	// A server that fails BreakerFailures times in a row is not asked for a BreakerPause. 0 failures

@@ -132,7 +132,7 @@ func drawSpecs(random *rand.Rand, round int) (of, other *exact.Spec) {
 	return specs[round%len(specs)], specs[random.IntN(len(specs))]
 }
 
-// told is what the callers of the checks of a call are told.
+// told is the answers to the checks of a call.
 func told(c *call.Call) []call.Answer {
 	answers := make([]call.Answer, len(c.Checks))
 	for _, group := range c.Groups {
@@ -219,7 +219,7 @@ func TestCallsThatAskTheSameAreDecidedInOrder(t *testing.T) {
 				t.Fatalf("%s: number %d is told\n%+v, want\n%+v", name, i, got, want)
 			}
 		}
-		// What each is told of its charge gives back just that.
+		// Each receipt gives back just its own charge.
 		rig.wait(time.Duration(random.IntN(3)) * time.Second)
 		for _, i := range random.Perm(times)[:times/2] {
 			for j, calls := range [2][]*call.Call{got, want} {

@@ -93,7 +93,7 @@ func breaks(failures int) func(*Config) {
 	return func(c *Config) { c.BreakerFailures, c.BreakerPause = failures, time.Hour }
 }
 
-// spec returns that of a limit in tests.
+// spec returns the spec of a limit in tests.
 func spec(algorithm exact.Algorithm, capacity, events int, period time.Duration) *exact.Spec {
 	return exact.NewSpec(exact.Params{Algorithm: algorithm, Capacity: capacity, Events: events, Period: period}, nil)
 }
@@ -310,7 +310,7 @@ func asString(argument any) string {
 	return text
 }
 
-// Why a call has failed is told by whose time was up.
+// The error of a call says whether the budget or the caller's context ended.
 func TestExplain(t *testing.T) {
 	r := wired(t, func(redis.Cmder) (string, error) { return "", nil }, func(c *Config) { c.Budget = time.Second })
 	gone, leave := context.WithCancelCause(t.Context())

@@ -38,12 +38,12 @@ func FuzzReply(f *testing.F) {
 			t.Errorf("%q are not what %q starts with", shares, reply)
 		}
 		if rest := strings.Fields(strings.TrimPrefix(reply, joined.String())); len(reply) > joined.Len() && (len(rest) > 1 || len(rest) > 0 && !instant) {
-			t.Errorf("%q is left of %q, which is an answer to another question", rest, reply)
+			t.Errorf("%q is left of %q, which is an answer to another call", rest, reply)
 		}
 	})
 }
 
-// A reply that says more than was asked is none: it may be the answer to another question.
+// A reply that says more than was asked is none: it may be the answer to another call.
 func TestRepliesOfTheWrongLength(t *testing.T) {
 	for reply, ok := range map[string]bool{
 		"1 2 3": true, "1 2! 3": true, "1 2 3 4": false, "1 2 3 ": true, "1 2 3  ": false, "1": false, "": false, "x 2 3": false,

@@ -1,5 +1,5 @@
-// Package tablestore decides calls and carries out corrections on the rows of a table that somebody else
-// keeps, by the arithmetic of package exact.
+// Package tablestore decides calls and carries out corrections on the rows of a user's table, by the
+// arithmetic of package exact.
 package tablestore
 
 import (
@@ -36,8 +36,8 @@ type Store struct {
 // New returns a store on a table.
 func New(update Update) *Store { return &Store{update: update} }
 
-// Decide decides some calls, one after the other, until one is denied. It returns how many it has
-// answered. They are about the same states.
+// Decide decides some calls about the same states, one after the other, until one is denied. It returns
+// how many it has answered.
 func (s *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, err error) {
 	keys := make([]string, 0, len(calls[0].Checks))
 	for i := range calls[0].Checks {
@@ -124,7 +124,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // Close lets no more calls begin.
 func (s *Store) Close() { s.closed.Store(true) }
 
-// change changes the rows of some keys, which may be in any order and meet.
+// change changes the rows of some keys, which may come in any order and more than once.
 func (s *Store) change(ctx context.Context, keys []string, change func(now int64, rows *rows)) error {
 	if s.closed.Load() {
 		return failure.ErrClosed
@@ -186,7 +186,7 @@ func (t *transaction) end() {
 	t.ended = true
 }
 
-// rows are those of a transaction.
+// rows are the rows of a transaction.
 type rows struct{ byKey map[string]*row }
 
 type row struct {
@@ -197,7 +197,7 @@ type row struct {
 	until   int64 // in microseconds
 }
 
-// read returns the record in a row. What is none is as good as nothing.
+// read returns the record in a row. A row that has no valid record counts as missing.
 func (r *rows) read(key string, spec *exact.Spec) *exact.Record {
 	row := r.byKey[rowKey(key, spec)]
 	if row.record != nil {
@@ -217,14 +217,14 @@ func (r *rows) write(key string, spec *exact.Spec, now int64) {
 	row.changed, row.until = true, row.record.Until(now)
 }
 
-// keep has a row that is there kept until an instant at least.
+// keep keeps a row, if there is one, until an instant at least.
 func (r *rows) keep(key string, spec *exact.Spec, until int64) {
 	if row := r.byKey[rowKey(key, spec)]; row.Value != nil && row.until < until {
 		row.changed, row.until = true, until
 	}
 }
 
-// grace is how long a row outlives what it says: nothing depends on when it is deleted.
+// grace is how long a row outlives its recovery: no decision depends on when it is deleted.
 const grace = 2 * time.Second
 
 // flush writes the records that have changed into their rows.

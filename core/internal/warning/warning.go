@@ -1,5 +1,4 @@
-// Package warning logs what there is a reason to say with every call while something is wrong, once in a
-// while.
+// Package warning logs a warning once in a while, however often there is reason for it.
 package warning
 
 import (
@@ -11,14 +10,14 @@ import (
 // quiet is for how long a warning is not repeated.
 const quiet = 10 * time.Second
 
-// Warning is one that there may be reason for with every question while something is
-// wrong. It is logged at first, and then once in a while. The zero value is ready to use.
+// Warning is a warning that every call may have reason for while something is wrong. It is
+// logged at first, and then once in a while. The zero value is ready to use.
 type Warning struct {
 	next     atomic.Int64 // when it may be logged again, in Unix nanoseconds
 	unlogged atomic.Int64 // how often it was not since it was last
 }
 
-// Log logs the warning, unless it was logged a moment ago.
+// Log logs the warning, unless it was logged a short while ago.
 func (w *Warning) Log(logger *slog.Logger, message string, attributes ...any) {
 	now, next := time.Now().UnixNano(), w.next.Load()
 	if now < next || !w.next.CompareAndSwap(next, now+int64(quiet)) {

@@ -1,9 +1,9 @@
 -- Reads the cost of a check from the arguments.
 --
--- A call that is asked several times at once has how often behind each of its costs. One whose
--- first check has another cost each time has all of these instead, with commas in between. Where
--- the limit, the cost and how often are those of several checks in a row, how many checks these
--- are comes last, and the words stand there once.
+-- A call that is made several times at once has that number behind each of its costs. If its first
+-- check has another cost each time, all of these costs stand there instead, with commas in between.
+-- Checks in a row with the same limit, cost and times have these words once, followed by the number
+-- of the checks.
 cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
 if not cost then
   cost, count, repeats = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*)$')

@@ -5,12 +5,12 @@
 --       Checks in a row that share both have them once. Then "at", if the instant of the decision
 --       is to be told.
 --
--- Of a call that is asked several times as many are granted as fit, one after the other.
+-- If a call is made several times, as many are granted as fit, one after the other.
 --
--- Returns whole numbers in a text, which is the cheapest reply. For each check, what its key had
--- used before the call: one or more, as many as its algorithm says, and behind them a "!" if the
--- key was damaged, or a "+" if it had no time to live and has one now. The caller works out the
--- rest from them. Then the instant in microseconds, if it was asked for.
+-- Returns whole numbers in a text, which is the cheapest reply. For each check it says what the key
+-- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
+-- the key was damaged, a "+" that it had no time to live and has one now. The caller works out the
+-- rest. Last comes the instant in microseconds, if it was asked for.
 
 local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
 local limit, cost, count, costs
@@ -55,7 +55,7 @@ while number <= #KEYS do
     number = number + 1
   end
 
-  -- then write all, the last one first, since the variables still tell of that.
+  -- then write all, the last one first, since the variables still hold its values.
   for i = number - 1, first, -1 do
     local limit, cost, costs = limit, cost, costs
     if i < number - 1 then
@@ -81,7 +81,7 @@ while number <= #KEYS do
           --- write
         end
       elseif former >= 0 and (renumbered or now % 16 == 0) then
-        -- A denial only sees to it that the key lives for as long as it counts.
+        -- A denial only makes the key live for as long as it counts.
         local lives = call('PTTL', key)
         if lives == -1 then
           mark = '+'

@@ -16,7 +16,7 @@ if state[1] or state[2] then
     or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then
     damaged = true
   else
-    -- An open window closes when it was said to, whatever the length of the
+    -- An open window closes when its denials have said, whatever the length of the
     -- next one, but never later than a full window from now.
     local left = start + window - now
     if left > limit.pace then

@@ -2,7 +2,7 @@
 --
 -- The checks of a call share their limits, so each is taken apart once. It is
 -- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
--- the next check belongs to the same question, then algorithm, capacity, pace,
+-- the next check belongs to the same call, then algorithm, capacity, pace,
 -- tick, and numbers.
 limit = limits[ARGV[argument]]
 if not limit then

@@ -28,9 +28,9 @@
 --              a meter noted, the level that later settlements have to know of. A log it
 --              writes itself.
 --
--- What is known of a check stands in local variables, not in a table: the fields of a table would
--- be an eighth of its time. Only of a call of several checks, which are all read before any is
--- written, all but the last are kept in tables meanwhile.
+-- The values of a check are local variables, not fields of a table, which would take an eighth of
+-- its time. A call of several checks reads all of them before it writes any: all but the last are
+-- kept in tables meanwhile.
 --
 -- A check has a key and a limit. It has a cost and count, how often it is asked, or costs, one
 -- for each time. A limit has capacity and all costs in its own

@@ -9,8 +9,8 @@
 -- ARGV  for each check: its limit; the units to add or, below 0, to give back; what was
 --       used after the charge; the instant of the charge, or 0 if it is not known; and
 --       how: "raise" if the units are the least to be used, "last" for a place in a queue,
---       which is given back only while nobody queues behind it, "reset" if nothing is to
---       be left of the key, or "settle".
+--       which is given back only while no other request queues behind it, "reset" if nothing
+--       is to be left of the key, or "settle".
 --
 -- Returns for each check a 0 if it was settled, or a 1 if Redis refused; then, in a line of its
 -- own, why it refused the first of these.
@@ -63,7 +63,7 @@ local function settle(number)
     open = math.max(0, last.low - (now - now % limit.tick - last.at + last.at % limit.tick) / limit.tick * limit.pace)
   end
   if known and at > now and not tells then
-    low = 0 -- it was charged before the clock stepped back, nobody knows when
+    low = 0 -- it was charged before the clock stepped back, at an unknown time
   elseif known then
     for _, point in ipairs(points) do
       if point.at > at then
@@ -79,7 +79,7 @@ local function settle(number)
     end
     charge, before, previous = 0, 0, 0
   elseif damaged then
-    -- The next question mends it.
+    -- The next check repairs it.
   elseif units < 0 and low == 0 then
     -- Nothing is left of it.
   else

@@ -46,8 +46,8 @@ if state[1] or state[2] or state[3] then
       end
     else
       -- Windows of another length: what is used moves into the current one. A
-      -- refusal leaves it so only if that ends sooner. Else two lengths that take
-      -- turns, as during a deployment, would put the end off for ever.
+      -- denial leaves it there only if that window ends sooner. Otherwise two lengths
+      -- that take turns, as during a deployment, would put the end off for ever.
       local weighted = previous * (window - then_elapsed)
       local part = weighted % window
       current, previous = current + (weighted - part) / window, 0

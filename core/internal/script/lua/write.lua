@@ -1,6 +1,6 @@
--- Writes the state of a check, and renews its time to live if the recovery reaches into another
--- second. It looks whether that is long enough one time in sixteen, since the key may have been
--- robbed of it, and each time where it may have been set under other numbers.
+-- Writes the state of a check, and renews the key's time to live if the recovery reaches into
+-- another second. The key may have lost its time to live: one write in sixteen looks whether it is
+-- long enough, and each write does if it may have been set under other numbers.
 local full, text
 --- store
 full = full - full % 1000000

@@ -28,9 +28,9 @@
 --              a meter noted, the level that later settlements have to know of. A log it
 --              writes itself.
 --
--- What is known of a check stands in local variables, not in a table: the fields of a table would
--- be an eighth of its time. Only of a call of several checks, which are all read before any is
--- written, all but the last are kept in tables meanwhile.
+-- The values of a check are local variables, not fields of a table, which would take an eighth of
+-- its time. A call of several checks reads all of them before it writes any: all but the last are
+-- kept in tables meanwhile.
 --
 -- A check has a key and a limit. It has a cost and count, how often it is asked, or costs, one
 -- for each time. A limit has capacity and all costs in its own
@@ -44,11 +44,11 @@
 local call, try, format, tonumber, KEYS, ARGV = redis.call, redis.pcall, string.format, tonumber, KEYS, ARGV
 local largest = 9007199254740991
 -- The clock is the server's, in whole microseconds, read once: every check of
--- every question in this call is decided at the same instant.
+-- every call in this batch is decided at the same instant.
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- How many milliseconds after the second in which it has recovered a key dies. A
+-- How many milliseconds a key outlives the second in which it has recovered. A
 -- time to live only collects garbage; no decision depends on it.
 local grace = 2000
 -- instant returns the instant at an index of the log.
@@ -169,12 +169,12 @@ end
 --       Checks in a row that share both have them once. Then "at", if the instant of the decision
 --       is to be told.
 --
--- Of a call that is asked several times as many are granted as fit, one after the other.
+-- If a call is made several times, as many are granted as fit, one after the other.
 --
--- Returns whole numbers in a text, which is the cheapest reply. For each check, what its key had
--- used before the call: one or more, as many as its algorithm says, and behind them a "!" if the
--- key was damaged, or a "+" if it had no time to live and has one now. The caller works out the
--- rest from them. Then the instant in microseconds, if it was asked for.
+-- Returns whole numbers in a text, which is the cheapest reply. For each check it says what the key
+-- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
+-- the key was damaged, a "+" that it had no time to live and has one now. The caller works out the
+-- rest. Last comes the instant in microseconds, if it was asked for.
 
 local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
 local limit, cost, count, costs
@@ -192,7 +192,7 @@ while number <= #KEYS do
 --
 -- The checks of a call share their limits, so each is taken apart once. It is
 -- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
--- the next check belongs to the same question, then algorithm, capacity, pace,
+-- the next check belongs to the same call, then algorithm, capacity, pace,
 -- tick, and numbers.
 limit = limits[ARGV[argument]]
 if not limit then
@@ -211,10 +211,10 @@ if not limit then
 end
 -- Reads the cost of a check from the arguments.
 --
--- A call that is asked several times at once has how often behind each of its costs. One whose
--- first check has another cost each time has all of these instead, with commas in between. Where
--- the limit, the cost and how often are those of several checks in a row, how many checks these
--- are comes last, and the words stand there once.
+-- A call that is made several times at once has that number behind each of its costs. If its first
+-- check has another cost each time, all of these costs stand there instead, with commas in between.
+-- Checks in a row with the same limit, cost and times have these words once, followed by the number
+-- of the checks.
 cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
 if not cost then
   cost, count, repeats = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*)$')
@@ -300,7 +300,7 @@ if state[1] or state[2] then
     or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then
     damaged = true
   else
-    -- An open window closes when it was said to, whatever the length of the
+    -- An open window closes when its denials have said, whatever the length of the
     -- next one, but never later than a full window from now.
     local left = start + window - now
     if left > limit.pace then
@@ -365,8 +365,8 @@ if state[1] or state[2] or state[3] then
       end
     else
       -- Windows of another length: what is used moves into the current one. A
-      -- refusal leaves it so only if that ends sooner. Else two lengths that take
-      -- turns, as during a deployment, would put the end off for ever.
+      -- denial leaves it there only if that window ends sooner. Otherwise two lengths
+      -- that take turns, as during a deployment, would put the end off for ever.
       local weighted = previous * (window - then_elapsed)
       local part = weighted % window
       current, previous = current + (weighted - part) / window, 0
@@ -515,7 +515,7 @@ end
     number = number + 1
   end
 
-  -- then write all, the last one first, since the variables still tell of that.
+  -- then write all, the last one first, since the variables still hold its values.
   for i = number - 1, first, -1 do
     local limit, cost, costs = limit, cost, costs
     if i < number - 1 then
@@ -538,9 +538,9 @@ end
           former = -1
         end
         if charge + used + previous > 0 then
--- Writes the state of a check, and renews its time to live if the recovery reaches into another
--- second. It looks whether that is long enough one time in sixteen, since the key may have been
--- robbed of it, and each time where it may have been set under other numbers.
+-- Writes the state of a check, and renews the key's time to live if the recovery reaches into
+-- another second. The key may have lost its time to live: one write in sixteen looks whether it is
+-- long enough, and each write does if it may have been set under other numbers.
 local full, text
 if limit.algorithm == 'leaky' then
 local level, at = used + charge, now - now % limit.tick
@@ -640,7 +640,7 @@ elseif renew then
 end
         end
       elseif former >= 0 and (renumbered or now % 16 == 0) then
-        -- A denial only sees to it that the key lives for as long as it counts.
+        -- A denial only makes the key live for as long as it counts.
         local lives = call('PTTL', key)
         if lives == -1 then
           mark = '+'

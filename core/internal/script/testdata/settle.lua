@@ -28,9 +28,9 @@
 --              a meter noted, the level that later settlements have to know of. A log it
 --              writes itself.
 --
--- What is known of a check stands in local variables, not in a table: the fields of a table would
--- be an eighth of its time. Only of a call of several checks, which are all read before any is
--- written, all but the last are kept in tables meanwhile.
+-- The values of a check are local variables, not fields of a table, which would take an eighth of
+-- its time. A call of several checks reads all of them before it writes any: all but the last are
+-- kept in tables meanwhile.
 --
 -- A check has a key and a limit. It has a cost and count, how often it is asked, or costs, one
 -- for each time. A limit has capacity and all costs in its own
@@ -44,11 +44,11 @@
 local call, try, format, tonumber, KEYS, ARGV = redis.call, redis.pcall, string.format, tonumber, KEYS, ARGV
 local largest = 9007199254740991
 -- The clock is the server's, in whole microseconds, read once: every check of
--- every question in this call is decided at the same instant.
+-- every call in this batch is decided at the same instant.
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- How many milliseconds after the second in which it has recovered a key dies. A
+-- How many milliseconds a key outlives the second in which it has recovered. A
 -- time to live only collects garbage; no decision depends on it.
 local grace = 2000
 -- instant returns the instant at an index of the log.
@@ -173,8 +173,8 @@ end
 -- ARGV  for each check: its limit; the units to add or, below 0, to give back; what was
 --       used after the charge; the instant of the charge, or 0 if it is not known; and
 --       how: "raise" if the units are the least to be used, "last" for a place in a queue,
---       which is given back only while nobody queues behind it, "reset" if nothing is to
---       be left of the key, or "settle".
+--       which is given back only while no other request queues behind it, "reset" if nothing
+--       is to be left of the key, or "settle".
 --
 -- Returns for each check a 0 if it was settled, or a 1 if Redis refused; then, in a line of its
 -- own, why it refused the first of these.
@@ -188,7 +188,7 @@ local function settle(number)
 --
 -- The checks of a call share their limits, so each is taken apart once. It is
 -- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
--- the next check belongs to the same question, then algorithm, capacity, pace,
+-- the next check belongs to the same call, then algorithm, capacity, pace,
 -- tick, and numbers.
 limit = limits[ARGV[argument]]
 if not limit then
@@ -329,7 +329,7 @@ if state[1] or state[2] then
     or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then
     damaged = true
   else
-    -- An open window closes when it was said to, whatever the length of the
+    -- An open window closes when its denials have said, whatever the length of the
     -- next one, but never later than a full window from now.
     local left = start + window - now
     if left > limit.pace then
@@ -394,8 +394,8 @@ if state[1] or state[2] or state[3] then
       end
     else
       -- Windows of another length: what is used moves into the current one. A
-      -- refusal leaves it so only if that ends sooner. Else two lengths that take
-      -- turns, as during a deployment, would put the end off for ever.
+      -- denial leaves it there only if that window ends sooner. Otherwise two lengths
+      -- that take turns, as during a deployment, would put the end off for ever.
       local weighted = previous * (window - then_elapsed)
       local part = weighted % window
       current, previous = current + (weighted - part) / window, 0
@@ -549,7 +549,7 @@ end
     open = math.max(0, last.low - (now - now % limit.tick - last.at + last.at % limit.tick) / limit.tick * limit.pace)
   end
   if known and at > now and not tells then
-    low = 0 -- it was charged before the clock stepped back, nobody knows when
+    low = 0 -- it was charged before the clock stepped back, at an unknown time
   elseif known then
     for _, point in ipairs(points) do
       if point.at > at then
@@ -565,7 +565,7 @@ end
     end
     charge, before, previous = 0, 0, 0
   elseif damaged then
-    -- The next question mends it.
+    -- The next check repairs it.
   elseif units < 0 and low == 0 then
     -- Nothing is left of it.
   else
@@ -713,9 +713,9 @@ end
     -- That is all.
   elseif charge ~= 0 or previous ~= before then
     if used + charge + previous > 0 then
--- Writes the state of a check, and renews its time to live if the recovery reaches into another
--- second. It looks whether that is long enough one time in sixteen, since the key may have been
--- robbed of it, and each time where it may have been set under other numbers.
+-- Writes the state of a check, and renews the key's time to live if the recovery reaches into
+-- another second. The key may have lost its time to live: one write in sixteen looks whether it is
+-- long enough, and each write does if it may have been set under other numbers.
 local full, text
 if limit.algorithm == 'leaky' then
 local level, at = used + charge, now - now % limit.tick
