@@ -12,16 +12,17 @@ func (l *Lane[Q, A]) revive() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed && !l.connecting {
-		l.dial()
+		l.dial(sinceEpoch())
 	}
 	return true
 }
 
-// dial begins to open a connection. l is locked.
-func (l *Lane[Q, A]) dial() {
+// dial begins to open a connection for a call that has come at an instant: a call that waits for the
+// connection in vain waits as long as the attempt takes. l is locked.
+func (l *Lane[Q, A]) dial(now int64) {
 	l.connecting = true
 	if !l.unreached {
-		l.dialed = sinceEpoch()
+		l.dialed = now
 	}
 	go l.connect()
 }

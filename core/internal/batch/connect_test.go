@@ -317,3 +317,28 @@ func TestBreakerOfNoFailures(t *testing.T) {
 		b.Ended(false, Failed)
 	}
 }
+
+// However long a call takes to stand in the queue, it is told that there was no connection: the attempt
+// counts from when the call came.
+func TestAnAttemptCountsFromTheCallThatItIsFor(t *testing.T) {
+	slow := func(c *Config[request, int]) {
+		same := c.Hash
+		c.Hash = func(q *request) uint64 {
+			time.Sleep(time.Microsecond)
+			if same == nil {
+				return 0
+			}
+			return same(q)
+		}
+		if c.Same == nil {
+			c.Same = func(*request, *request) bool { return false }
+		}
+	}
+	forBothClients(t, func(t *testing.T, s *server) {
+		s.lose(t, 3*testPatience)
+		if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, ErrUnconnected) {
+			t.Errorf("error %v, want %v", err, ErrUnconnected)
+		}
+		time.Sleep(3 * testPatience) // until the attempt has ended
+	}, slow)
+}

@@ -160,7 +160,7 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 	}
 	err := l.enqueue(c, now)
 	if err == nil {
-		l.dispatch()
+		l.dispatch(now)
 	}
 	l.mu.Unlock()
 	if err != nil {

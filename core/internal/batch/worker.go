@@ -16,15 +16,15 @@ type sending[Q, A any] struct {
 	answered atomic.Bool
 }
 
-// dispatch starts a worker, if there is work for one more. l is locked.
-func (l *Lane[Q, A]) dispatch() {
+// dispatch starts a worker at an instant, if there is work for one more. l is locked.
+func (l *Lane[Q, A]) dispatch(now int64) {
 	switch {
 	case l.queue.empty() || l.inFlight >= l.InFlight:
 	case l.ready():
 		l.inFlight++
 		go l.work()
 	case !l.connecting:
-		l.dial()
+		l.dial(now)
 	}
 }
 
@@ -116,7 +116,7 @@ func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool)
 	if again = worker && l.healthy && !l.queue.empty() && l.inFlight < l.InFlight; again {
 		l.inFlight++
 	} else {
-		l.dispatch()
+		l.dispatch(sinceEpoch())
 	}
 	l.mu.Unlock()
 	if admitted && l.Report != nil {
@@ -187,7 +187,7 @@ func (l *Lane[Q, A]) overdue(s *sending[Q, A]) func() {
 		}
 		l.healthy = false
 		l.inFlight--
-		l.dispatch()
+		l.dispatch(sinceEpoch())
 		l.end()
 	}
 }
