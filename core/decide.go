@@ -16,21 +16,29 @@ type decider interface {
 	Decide(ctx context.Context, calls []*call.Call) (answered int, err error)
 }
 
-// decideBy has the inside of a store decide calls, and writes the answers.
-func decideBy(ctx context.Context, inside decider, calls []Call) (answered int, err error) {
-	own := calls[0].ready().Alone()
+// inside is what a store of this package makes of a call. The call keeps it, empty, to be used again.
+type inside struct {
+	call.Call
+
+	of *Call // whose it is: a copy of that call makes its own
+}
+
+// decideBy has the inside of a store decide calls, and writes the answers. If the store panics, nothing
+// of these calls is used again.
+func decideBy(ctx context.Context, by decider, calls []Call) (answered int, err error) {
+	first := calls[0].takeInside()
+	own := first.Alone()
 	for i := range calls[1:] {
-		own = append(own, calls[i+1].ready())
+		own = append(own, &calls[i+1].takeInside().Call)
 	}
-	if answered, err = inside.Decide(ctx, own); err != nil {
+	if answered, err = by.Decide(ctx, own); err != nil {
 		answered, err = 0, publicError(err)
 	}
 	for i := range calls[:answered] {
 		calls[i].write(own[i])
 	}
-	for i := range calls {
-		calls[i].inside.Empty()
-	}
+	first.Empty() // the others come too seldom to be kept
+	calls[0].inside = first
 	return answered, err
 }
 
@@ -45,20 +53,21 @@ func publicError(err error) error {
 	return err
 }
 
-// ready returns the call as the inside of a store takes it.
-func (c *Call) ready() *call.Call {
-	if c.inside == nil {
-		c.inside = new(call.Call)
+// takeInside returns the call as the inside of a store takes it. The call does not have it meanwhile.
+func (c *Call) takeInside() *inside {
+	made := c.inside
+	if c.inside = nil; made == nil || made.of != c {
+		made = &inside{of: c}
 	}
-	c.inside.Set(len(c.Checks), func(i int, own *call.Check) {
+	made.Set(len(c.Checks), func(i int, own *call.Check) {
 		check := &c.Checks[i]
 		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
 	})
-	c.inside.Settled = c.Receipts != nil
-	if c.Times > 1 && len(c.inside.Groups) == 1 && !call.Meet(c.inside.Groups) { // else one is granted for certain
-		c.inside.Times = c.Times
+	made.Settled = c.Receipts != nil
+	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) { // else one is granted for certain
+		made.Times = c.Times
 	}
-	return c.inside
+	return made
 }
 
 // write writes the answers to a call that has been decided.

@@ -2,8 +2,6 @@ package core
 
 import (
 	"context"
-
-	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
 // Store keeps the state of limits and decides calls. [Redis] and [Memory] are the two that come with
@@ -68,7 +66,7 @@ type Call struct {
 	// Granted is where the store writes how many of Times it has granted.
 	Granted int
 
-	inside *call.Call // what a store of this package makes of the call: empty, to be used again
+	inside *inside // nil: a store of this package has not decided the call, or is deciding it
 }
 
 // Receipt is what a [Store] needs to know of a charge to settle it. The zero Receipt knows nothing of

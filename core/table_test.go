@@ -237,3 +237,64 @@ func TestATableIsAskedAboutKeys(t *testing.T) {
 		}
 	}
 }
+
+// A table that panics leaves nothing behind: the calls after it are charged once, and told their own
+// numbers.
+func TestATableThatPanicsSpoilsNoLaterCall(t *testing.T) {
+	rows := newTable(time.Now)
+	limit := core.Leaky(10, core.PerHour(1))
+	broken, well := core.New(core.NewTableStore(panicking{rows})), core.New(core.NewMemory())
+	for i := range 10 {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic is hidden")
+				}
+			}()
+			_, _ = broken.Allow(t.Context(), "other", limit)
+		}()
+		if d, err := well.Allow(t.Context(), "key", limit); err != nil || d.Remaining != 9-i {
+			t.Fatalf("after %d panics: %+v, %v, want %d to remain", i+1, d, err, 9-i)
+		}
+	}
+}
+
+// panicking is a table that panics when it has had the rows changed.
+type panicking struct{ *table }
+
+func (p panicking) Update(ctx context.Context, keys []string, change func(now time.Time, rows []core.Row)) error {
+	_ = p.table.Update(ctx, keys, change)
+	panic("the driver")
+}
+
+// A store of one's own may copy a call and have two stores decide it at once.
+func TestCopiesOfACallShareNothing(t *testing.T) {
+	limit := core.Leaky(10_000, core.PerHour(1))
+	mirror := core.New(mirrored{core.NewMemory(), core.NewMemory()})
+	for range 1000 {
+		if d, err := mirror.Allow(t.Context(), "key", limit); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+	}
+	if d, err := mirror.Peek(t.Context(), "key", limit); err != nil || d.Remaining != 9_000 {
+		t.Errorf("%+v, %v, want 9000 to remain", d, err)
+	}
+}
+
+// mirrored is a store that has another one decide the same at the same time.
+type mirrored struct {
+	core.Store
+	other core.Store
+}
+
+func (m mirrored) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
+	copied := calls[0]
+	copied.Decisions = make([]core.Decision, len(copied.Checks))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = m.other.Decide(ctx, []core.Call{copied})
+	}()
+	defer func() { <-done }()
+	return m.Store.Decide(ctx, calls[:1])
+}
