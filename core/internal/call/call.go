@@ -59,6 +59,16 @@ func StateKey(key string, spec *exact.Spec) exact.Key {
 	return exact.Key{Subject: keyspace.Shorten(key), Identity: spec.Identity()}
 }
 
+// AppendIdentity appends what follows the subject in the name of a state under a spec: in Redis, and in
+// a table.
+func AppendIdentity(b []byte, spec *exact.Spec) []byte {
+	b = spec.AppendIdentity(b)
+	if spec.IsShadow() {
+		b = append(b, keyspace.Shadow...)
+	}
+	return b
+}
+
 // Looks reports whether the check asks for nothing but the numbers.
 func (c *Check) Looks() bool { return c.Units == 0 }
 

@@ -17,10 +17,5 @@ func (r *Store) keyOf(key string, spec *exact.Spec) string {
 
 // appendKey appends the Redis key of a state: see package keyspace.
 func appendKey(b []byte, prefix, key string, spec *exact.Spec) []byte {
-	b = keyspace.AppendTag(b, prefix, key)
-	b = spec.AppendIdentity(b)
-	if spec.IsShadow() {
-		b = append(b, keyspace.Shadow...)
-	}
-	return b
+	return call.AppendIdentity(keyspace.AppendTag(b, prefix, key), spec)
 }

@@ -242,9 +242,5 @@ func (r *rows) flush(now time.Time) {
 // "{user:42}:leaky:10:1/s".
 func rowKey(key string, spec *exact.Spec) string {
 	b := keyspace.AppendSubject([]byte{'{'}, key)
-	b = spec.AppendIdentity(append(b, "}:"...))
-	if spec.IsShadow() {
-		b = append(b, keyspace.Shadow...)
-	}
-	return string(b)
+	return string(call.AppendIdentity(append(b, "}:"...), spec))
 }
