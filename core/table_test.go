@@ -284,6 +284,7 @@ func TestCopiesOfACallShareNothing(t *testing.T) {
 // mirrored is a store that has another one decide the same at the same time.
 type mirrored struct {
 	core.Store
+
 	other core.Store
 }
 
