@@ -107,6 +107,27 @@ func SlidingLog(n int, window time.Duration) Limit {
 	return newLimit(exact.SlidingLog, n, Rate{Events: n, Period: window})
 }
 
+// Concurrent returns a limit of n at once: a call takes a place and gives it back when its work is done.
+// Use it where work is slow rather than frequent: exports, uploads, calls to a partner.
+//
+// A place is held for a lease, which its process renews while the work goes on: see [Limiter.Acquire]. A
+// process that has died, or that the store does not hear from, loses its places after exactly the lease.
+// A lease is from 10 milliseconds to 10 minutes, a whole number of microseconds, and 30 seconds is a good
+// one. n may be at most a million. A cost of k takes k places.
+//
+// A place has to be given back, so [Limiter.Allow], [Limiter.Wait], [Limiter.Charge] and their like return
+// an error: use [Limiter.Acquire], [Limiter.TryAcquire], [Limiter.Do], or [Limiter.Reserve] for one call
+// with other limits. The waits of a Decision count on nobody renewing a lease and nobody giving a place
+// back early: see [Decision.RetryAfter].
+//
+// When n of a named limit is made smaller, nobody loses a place, and nobody gets one until fewer than n
+// are held.
+//
+//	Concurrent(20, 30*time.Second)
+func Concurrent(n int, lease time.Duration) Limit {
+	return newLimit(exact.Concurrent, n, Rate{Events: n, Period: lease})
+}
+
 // newLimit returns a limit. It reports no errors, since the constructors are used in
 // package-level variables and in literals.
 func newLimit(a exact.Algorithm, capacity int, rate Rate) Limit {

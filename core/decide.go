@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
 // decider is the inside of a store of this package.
@@ -20,7 +21,8 @@ type decider interface {
 type inside struct {
 	call.Call
 
-	of *Call // whose it is: a copy of that call makes its own
+	of     *Call        // whose it is: a copy of that call makes its own
+	holder exact.Holder // who takes places; the zero Holder: nobody does
 }
 
 // decideBy has the inside of a store decide calls, and writes the answers. If the store panics, nothing
@@ -32,6 +34,7 @@ func decideBy(ctx context.Context, by decider, calls []Call) (answered int, err 
 		own = append(own, &calls[i+1].takeInside().Call)
 	}
 	if answered, err = by.Decide(ctx, own); err != nil {
+		calls[0].writeHolders(own[0])
 		answered, err = 0, publicError(err)
 	}
 	for i := range calls[:answered] {
@@ -59,9 +62,16 @@ func (c *Call) takeInside() *inside {
 	if c.inside = nil; made == nil || made.of != c {
 		made = &inside{of: c}
 	}
+	made.holder = exact.Holder{}
 	made.Set(len(c.Checks), func(i int, own *call.Check) {
 		check := &c.Checks[i]
 		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
+		if own.Spec.Algorithm.Holds() {
+			if made.holder == (exact.Holder{}) {
+				made.holder = holder.New()
+			}
+			own.Holder = made.holder
+		}
 	})
 	made.Settled = c.Receipts != nil
 	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) { // else one is granted for certain
@@ -84,8 +94,18 @@ func (c *Call) write(decided *call.Call) {
 			own := &group[i]
 			c.Decisions[own.Index].set(own, c.Checks[own.Index].Limit, pass, peek)
 			if c.Receipts != nil {
-				c.Receipts[own.Index] = Receipt{At: own.Charged.At, Note: [2]int64{own.Charged.Used, own.Charged.Order}}
+				c.Receipts[own.Index] = receiptOf(own)
 			}
+		}
+	}
+}
+
+// writeHolders writes the receipts with which places are given back that may have been taken although the
+// store has not answered.
+func (c *Call) writeHolders(asked *call.Call) {
+	for i := range asked.Checks {
+		if own := &asked.Checks[i]; c.Receipts != nil && own.Charge && own.Spec.Algorithm.Holds() {
+			c.Receipts[own.Index] = receiptOf(own)
 		}
 	}
 }
@@ -99,12 +119,21 @@ func (d *Decision) set(c *call.Check, limit Limit, pass, peek bool) {
 	a := c.Answer(pass, peek)
 	d.Allowed, d.Remaining = a.Allowed, a.Remaining
 	d.NextAfter, d.ResetAfter, d.Delay = microseconds(a.Next), microseconds(a.Reset), microseconds(a.Delay)
+	d.Token, d.Estimated = uint64(a.Token), !a.Allowed && c.Spec.Algorithm.Holds()
 	if d.RetryAfter = Never; a.Retry != call.Never {
 		d.RetryAfter = microseconds(a.Retry)
 	}
 }
 
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// receiptOf returns the receipt for a check that has been decided.
+func receiptOf(c *call.Check) Receipt {
+	if c.Spec.Algorithm.Holds() {
+		return Receipt{At: c.Charged.At, Note: c.Holder}
+	}
+	return Receipt{At: c.Charged.At, Note: [2]int64{c.Charged.Used, c.Charged.Order}}
+}
 
 // charge returns the charge of a receipt by a store of this package.
 func (r Receipt) charge() exact.Charge {
@@ -125,6 +154,10 @@ func corrections(settlements []Settlement) []call.Correction {
 		c.Events = min(s.Cost, most)
 		if !s.Raise {
 			c.Events -= min(s.Check.Units(), most)
+		}
+		if c.Spec.Algorithm.Holds() {
+			c.Holder, c.Renew = s.Receipt.Note, s.Renew
+			c.Events = -min(s.Check.Units(), most)
 		}
 		if s.Check.Mode == Look { // so it has opened no window
 			c.At = exact.Charge{}

@@ -121,7 +121,7 @@ type Decision struct {
 	// NextAfter and ResetAfter are about the same instant. 0 ≤ Remaining ≤ capacity.
 	Remaining int
 	// RetryAfter is 0 if Allowed. Otherwise it is the exact wait after which the same
-	// check passes if the key is not used meanwhile, or [Never].
+	// check passes if the key is not used meanwhile, or [Never]. If Estimated, it is a guess.
 	RetryAfter time.Duration
 	// NextAfter is the time until Remaining grows by one if the key is not used
 	// meanwhile. It is 0 when nothing has been used.
@@ -131,4 +131,11 @@ type Decision struct {
 	// Delay is how long the caller should hold an allowed request back, so that
 	// requests leave at an even pace. Only [Shaping] limits set it.
 	Delay time.Duration
+	// Estimated says that RetryAfter is no more than a guess: nobody knows when a place of a
+	// [Concurrent] limit will be given back. A store tells when enough leases end if none is renewed; a
+	// [Limiter] tells how long places have lately been held, once it has seen that.
+	Estimated bool
+	// Token is that of the places of a [Concurrent] limit that were taken, and otherwise 0. It is
+	// greater than those of all calls that took places of the key before: see [Permit.Token].
+	Token uint64
 }

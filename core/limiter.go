@@ -50,7 +50,7 @@ func (l *Limiter) Allow(ctx context.Context, key string, limit Limit) (Decision,
 func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
 	q := newLone(key, limit, n)
 	defer q.free()
-	if err := validate(q.checks[:]); err != nil {
+	if err := validateKept(q.checks[:]); err != nil {
 		return Decision{}, err
 	}
 	if limit == Unlimited {
@@ -76,7 +76,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 	}
 	q := newLone(key, limit, 1)
 	defer q.free()
-	if err := validate(q.checks[:]); err != nil {
+	if err := validateKept(q.checks[:]); err != nil {
 		return 0, Decision{}, err
 	}
 	q.calls[0].Times = min(n, limit.Capacity())
@@ -99,7 +99,7 @@ func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, er
 	if len(checks) == 0 {
 		return nil, invalid("core: a call needs at least one check")
 	}
-	if err := validate(checks); err != nil {
+	if err := validateKept(checks); err != nil {
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))

@@ -18,6 +18,10 @@ type Settlement struct {
 	// Raise makes Cost the least that is used of the limit afterwards, whatever the Check
 	// has charged. If as much is used already, nothing changes.
 	Raise bool
+	// Renew begins the lease of the places of a [Concurrent] limit anew, for as long as the limit of
+	// the Check says. A settlement of such a limit that does not renew gives back all its places,
+	// whatever the Cost.
+	Renew bool
 }
 
 // Refund gives back n units of what a key has used under a limit: after a job that was
@@ -48,6 +52,9 @@ func (l *Limiter) settleOne(ctx context.Context, s Settlement, n int) error {
 	}
 	if s.Check.Limit == Unlimited {
 		return validate([]Check{s.Check})
+	}
+	if err := validateKept([]Check{{Key: s.Check.Key, Limit: s.Check.Limit}}); err != nil {
+		return err
 	}
 	return l.settle(ctx, []Settlement{s})
 }

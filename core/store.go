@@ -19,7 +19,8 @@ type Store interface {
 	// neither shadow checks nor [Call.Times].
 	//
 	// If it returns an error, no answer means anything, and whether the first call was charged may be
-	// unknown: see [ErrNotDone].
+	// unknown: see [ErrNotDone]. The receipts of [Concurrent] limits should then be those with which the
+	// places are given back that may have been taken.
 	Decide(ctx context.Context, calls []Call) (answered int, err error)
 
 	// Settle corrects charges, all of them at once. A window is corrected if it is the one that was

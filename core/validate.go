@@ -1,5 +1,15 @@
 package core
 
+// validateKept returns the reason why a call makes no sense whose charges nobody gives back.
+func validateKept(checks []Check) error {
+	for i := range checks {
+		if c := &checks[i]; c.Mode == Charge && c.Limit.spec != nil && c.Limit.spec.Algorithm.Holds() {
+			return invalid("core: the places of %s have to be given back: use Acquire, TryAcquire, Do or Reserve", c.Limit)
+		}
+	}
+	return validate(checks)
+}
+
 // validate returns the reason why a call makes no sense, if it does not.
 func validate(checks []Check) error {
 	for i := range checks {

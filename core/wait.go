@@ -86,7 +86,7 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 	for _, option := range options {
 		option.applyWait(w)
 	}
-	if err := validate(w.request.checks()); err != nil {
+	if err := validateKept(w.request.checks()); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {

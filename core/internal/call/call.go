@@ -47,6 +47,8 @@ type Check struct {
 	Unanswered bool
 	// Charged is when the check was charged, for the settlement.
 	Charged exact.Charge
+	// Holder is who takes the places of a spec that holds ([exact.Algorithm.Holds]), if it is charged.
+	Holder exact.Holder
 
 	repair bool // the state has to be mended: see Resolve
 }
@@ -283,6 +285,8 @@ type Answer struct {
 	Allowed                   bool
 	Remaining                 int
 	Retry, Next, Reset, Delay int64
+	// Token is that of the places that were taken, or 0.
+	Token int64
 }
 
 // Never is the wait of a check that can never pass.
@@ -299,6 +303,9 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 		a.Retry = c.Spec.Wait(c.Usage, c.Cost)
 	case c.Spec.Algorithm.Delays() && !c.Looks() && (pass || peek): // served when what came before has been
 		a.Delay = c.Spec.Delay(c.Spec.Charged(c.Usage, c.Cost-c.Units), c.Undelayed)
+	}
+	if c.Spec.Algorithm.Holds() && !c.Looks() && !c.Condition && pass {
+		a.Token = c.Usage.Token(c.Charged.At)
 	}
 	after := c.After(pass && !peek)
 	a.Remaining = c.Spec.Remaining(after)

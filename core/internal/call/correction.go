@@ -24,7 +24,7 @@ func Append(list []Correction, c Correction) []Correction {
 	most := c.Spec.Capacity
 	for i := range list {
 		d := &list[i]
-		if !c.Raise && !d.Raise && c.At == d.At && c.Key == d.Key && c.Spec == d.Spec {
+		if !c.Raise && !d.Raise && !c.Renew && c.At == d.At && c.Holder == d.Holder && c.Key == d.Key && c.Spec == d.Spec {
 			d.Events = max(-most, min(d.Events+c.Events, most))
 			d.Of = append(d.Of, c.Of...)
 			return list
@@ -41,7 +41,7 @@ func Reversal(group []Check) []Correction {
 			at := c.Charged
 			at.Used = c.used()
 			list = append(list, Correction{
-				Correction: exact.Correction{Events: -c.Cost, At: at, Firm: true},
+				Correction: exact.Correction{Events: -c.Cost, At: at, Firm: true, Holder: c.Holder},
 				Key:        c.Key, Spec: c.Spec,
 			})
 		}

@@ -35,9 +35,8 @@ func (c *Check) Write(st *exact.State, now int64, pass bool) {
 	if pass {
 		cost = c.Cost
 	}
-	c.Spec.Store(st, c.Usage, now, cost)
+	c.Spec.Store(st, c.Usage, now, cost, c.Holder)
 }
 
-// Full returns the instant at which the state of a check will be as good as new, after a decision at an
-// instant.
-func (c *Check) Full(now int64, pass bool) int64 { return now + c.Spec.Reset(c.After(pass)) }
+// Keep returns the instant until which the state of a check must be kept after a decision at an instant.
+func (c *Check) Keep(now int64, pass bool) int64 { return c.Spec.Keep(c.After(pass), now) }

@@ -18,6 +18,7 @@ const (
 	FixedWindow
 	SlidingWindow
 	SlidingLog
+	Concurrent
 	end
 )
 
@@ -33,6 +34,7 @@ var table = [end]struct {
 	windowed   bool   // it counts events per window; otherwise it is a meter
 	delays     bool   // it delays what it admits
 	logs       bool   // it keeps an instant for each event that it admits
+	holds      bool   // it keeps a holder for each event that it admits, which gives its place back
 	estimates  bool   // after a named limit's numbers have changed, a wait is an estimate
 }{
 	Leaky:         {name: "leaky", arithmetic: meter{}, observed: 1, next: "next drip"},
@@ -42,6 +44,7 @@ var table = [end]struct {
 	FixedWindow:   {name: "fixed-window", arithmetic: fixed{}, observed: 2, next: "window ends", windowed: true},
 	SlidingWindow: {name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, estimates: true},
 	SlidingLog:    {name: "sliding-log", arithmetic: logged{}, observed: 4, next: "next", windowed: true, logs: true},
+	Concurrent:    {name: "concurrent", arithmetic: concurrent{}, observed: 4, next: "next lease ends", windowed: true, holds: true},
 }
 
 // String returns the name of the algorithm, which is part of every key: "token-bucket". With
@@ -54,8 +57,8 @@ func (a Algorithm) Observed() int { return table[a].observed }
 // Next says in two words what happens when Remaining grows: "next drip".
 func (a Algorithm) Next() string { return table[a].next }
 
-// Windowed reports whether a limit is written as events per window, and counts them. Otherwise it is
-// a meter: it is written as a capacity and a rate, and its level drains.
+// Windowed reports whether a limit is written as events per window, and counts them, or as places and
+// their lease. Otherwise it is a meter: it is written as a capacity and a rate, and its level drains.
 func (a Algorithm) Windowed() bool { return table[a].windowed }
 
 // Delays reports whether the algorithm delays what it admits: see [Spec.Delay].
@@ -64,6 +67,14 @@ func (a Algorithm) Delays() bool { return table[a].delays }
 // Logs reports whether the algorithm keeps an instant for each event that it admits, so that its
 // states grow, and tell by themselves what is left of a charge.
 func (a Algorithm) Logs() bool { return table[a].logs }
+
+// Holds reports whether the algorithm keeps a [Holder] for what it admits, until the holder gives its
+// places back or its lease ends.
+func (a Algorithm) Holds() bool { return table[a].holds }
+
+// Lists reports whether the states of the algorithm grow with what is used, and so tell by themselves
+// what is left of a charge.
+func (a Algorithm) Lists() bool { return table[a].logs || table[a].holds }
 
 // All returns the algorithms, in order.
 func All() iter.Seq[Algorithm] {
@@ -118,8 +129,8 @@ type states interface {
 	// needs the cost, to find out how long the check has to wait.
 	observe(s *Spec, st *State, now int64, cost int) (u Usage, repair bool)
 	// store writes the state of a usage, with cost events charged, as of now: all of it
-	// but the spec.
-	store(s *Spec, st *State, u Usage, now int64, cost int)
+	// but the spec. The holder is who takes the places of an algorithm that holds.
+	store(s *Spec, st *State, u Usage, now int64, cost int, h Holder)
 	// settle carries out a correction and reports whether it changed the state. The spec is the
 	// one that was charged; the state may have other numbers.
 	settle(s *Spec, st *State, now int64, c *Correction) (changed bool)

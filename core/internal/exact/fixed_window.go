@@ -35,7 +35,7 @@ func (fixed) opened(s *Spec, st *State, now int64) (u Usage, told int64) {
 	return Usage{Used: st.level, Second: min(told, s.Window)}, told
 }
 
-func (fixed) store(s *Spec, st *State, u Usage, now int64, cost int) {
+func (fixed) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder) {
 	left := u.Second
 	if left == 0 {
 		left = s.Window
@@ -54,7 +54,7 @@ func (f fixed) settle(s *Spec, st *State, now int64, c *Correction) bool {
 	if change == 0 {
 		return false
 	}
-	f.store(own, st, Usage{Used: u.Used + change, Second: u.Second}, now, 0)
+	f.store(own, st, Usage{Used: u.Used + change, Second: u.Second}, now, 0, Holder{})
 	return true
 }
 

@@ -38,7 +38,7 @@ func drawTrace(t *rapid.T, s *Spec, step func(st *State, u Usage, now int64, cos
 			t.Fatalf("%+v has to be repaired", st)
 		}
 		if charged := step(&st, u, now, cost); !charged && s.Fits(u, cost) {
-			s.Store(&st, u, now, cost)
+			s.Store(&st, u, now, cost, Holder{})
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestWhatIsStoredIsObserved(t *testing.T) {
 				return false
 			}
 			charged := s.Charged(u, cost)
-			s.Store(st, u, now, cost)
+			s.Store(st, u, now, cost, Holder{})
 			seen, _ := s.Observe(st, now, 0)
 			remaining := s.Remaining(charged)
 			if s.Remaining(seen) != remaining || s.Next(seen, remaining) != s.Next(charged, remaining) || s.Reset(seen) != s.Reset(charged) {
@@ -131,7 +131,7 @@ func TestRefundsRestore(t *testing.T) {
 			if !s.Fits(u, cost) {
 				return false
 			}
-			s.Store(st, u, now, cost)
+			s.Store(st, u, now, cost, Holder{})
 			charge := Charge{At: now, Used: u.Used + s.Weigh(cost), Order: pasts.Order()}
 			after, changed := pasts.Settle(key, s, *st, &Correction{Events: -cost, At: charge}, now)
 			if !changed {

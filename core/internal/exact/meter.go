@@ -90,7 +90,7 @@ func rescaled(level, weight, former int64) int64 {
 	return int64(min(quotient, most))
 }
 
-func (meter) store(s *Spec, st *State, u Usage, now int64, cost int) {
+func (meter) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder) {
 	st.level, st.at = u.Used+int64(cost)*s.Weight, s.ticks(now)*s.Tick
 }
 
@@ -101,7 +101,7 @@ func (m meter) settle(s *Spec, st *State, now int64, c *Correction) bool {
 	if change == 0 {
 		return false
 	}
-	m.store(own, st, Usage{Used: u.Used + change}, now, 0)
+	m.store(own, st, Usage{Used: u.Used + change}, now, 0, Holder{})
 	// If nothing was charged after this charge, the refund need not be noted.
 	alone := c.At.At != 0 && c.low == most && own.Units == s.Units && u.Used == s.left(c.At.Used, now, c.At.At)
 	c.noted = change < 0 && !alone

@@ -29,10 +29,10 @@ type point struct {
 const mostPoints = 16
 
 // low returns the least that may have been used of a limit since a charge, or most if
-// nothing was refunded since. A log has no instants from before a reset, so that only points of the
-// same microsecond matter.
+// nothing was refunded since. A list has nothing from before a reset: of a log only points of the same
+// microsecond matter, and of holders none.
 func (p *past) low(s *Spec, charged Charge, now int64) int64 {
-	if p == nil {
+	if p == nil || s.Algorithm.Holds() {
 		return most
 	}
 	for _, since := range p.points {

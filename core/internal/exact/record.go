@@ -65,7 +65,7 @@ func (r *Record) Reset(s *Spec, now int64) (changed bool) {
 func (r *Record) Until(now int64) (until int64) {
 	if s := r.State.spec; s != nil {
 		u, _ := s.Observe(&r.State, now, 0)
-		until = now + s.Reset(u)
+		until = s.Keep(u, now)
 	}
 	if r.past != nil {
 		until = max(until, r.past.until)
@@ -80,6 +80,7 @@ type written struct {
 	Level    int64        `json:"level,omitempty"`
 	Previous int64        `json:"previous,omitempty"`
 	Log      []int64      `json:"log,omitempty"`
+	Holders  [][4]int64   `json:"holders,omitempty"`
 	Past     *writtenPast `json:"past,omitempty"`
 	Order    int64        `json:"order,omitempty"`
 }
@@ -92,7 +93,7 @@ type writtenPast struct {
 
 // Append appends the record as JSON.
 func (r *Record) Append(b []byte) []byte {
-	w := written{At: r.State.at, Level: r.State.level, Previous: r.State.previous, Log: r.State.instants(), Order: r.order}
+	w := written{At: r.State.at, Level: r.State.level, Previous: r.State.previous, Log: r.State.instants(), Holders: writtenHolders(r.State.holders()), Order: r.order}
 	if r.State.spec != nil {
 		w.Limit = r.State.spec.String()
 	}
@@ -124,8 +125,8 @@ func ReadRecord(text []byte, s *Spec) (r Record, err error) {
 			return Record{}, err
 		}
 		r.State = State{spec: spec, at: w.At, level: w.Level, previous: w.Previous}
-		if spec.Algorithm.Logs() {
-			r.State.log = &w.Log
+		if spec.Algorithm.Lists() {
+			r.State.list = &list{instants: w.Log, holders: readHolders(w.Holders)}
 		}
 	}
 	if w.Past != nil {
@@ -178,6 +179,14 @@ func (w *written) check() error {
 			return errDamaged
 		}
 		last = at
+	}
+	last = 0
+	for _, h := range w.Holders {
+		places, until := h[2], h[3]
+		if places < 1 || places > mostLogged || until < last || until > most {
+			return errDamaged
+		}
+		last = until
 	}
 	if w.Past == nil {
 		return nil

@@ -26,7 +26,7 @@ func TestARecordIsReadBack(t *testing.T) {
 				case at.At != 0:
 					r.Settle(s, &Correction{Events: -cost, At: at}, now)
 				case s.Fits(u, cost):
-					s.Store(&r.State, u, now, cost)
+					s.Store(&r.State, u, now, cost, Holder{})
 					if r == &kept {
 						charges = append(charges, Charge{At: now, Used: u.Used + s.Weigh(cost), Order: r.Order()})
 					}
@@ -70,7 +70,7 @@ func FuzzReadRecord(f *testing.F) {
 			const now = 1_800_000_000_000_000
 			u, _ := s.Observe(&r.State, now, 1)
 			if s.Fits(u, 1) {
-				s.Store(&r.State, u, now, 1)
+				s.Store(&r.State, u, now, 1, Holder{})
 			}
 			r.Settle(s, &Correction{Events: -1, At: Charge{At: now - 1, Used: 1}}, now+1)
 			r.Until(now + 1)

@@ -21,6 +21,12 @@ type Correction struct {
 	At Charge
 	// Raise makes Events the least that is to be used: nothing is added if as much is used already.
 	Raise bool
+	// Holder is whose places a correction of a limit that holds is about. Events below 0 give all of
+	// them back, and Renew begins their lease anew, unless it has ended. Lost says, once a renewal is
+	// carried out, that it had.
+	Holder Holder
+	Renew  bool
+	Lost   bool
 	// Firm refunds a place in a shaped queue even if others have queued behind it, because its turn
 	// stays unused.
 	Firm bool
@@ -34,13 +40,13 @@ type Correction struct {
 }
 
 // lowest returns the least that may have been used of a state since the charge. A charge in
-// the future was made before the clock stepped back, at an unknown time. A log knows all the
+// the future was made before the clock stepped back, at an unknown time. A list knows all the
 // same whether it has the charge.
 func (c *Correction) lowest(own *Spec, p *past, now int64) int64 {
 	switch {
 	case c.Events >= 0 || c.At.At == 0:
 		return most
-	case c.At.At > now && !own.Algorithm.Logs():
+	case c.At.At > now && !own.Algorithm.Lists():
 		return 0
 	}
 	return p.low(own, c.At, now)

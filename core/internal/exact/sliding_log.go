@@ -43,7 +43,7 @@ func (logged) observe(s *Spec, st *State, now int64, cost int) (Usage, bool) {
 	return u, repair
 }
 
-func (logged) store(s *Spec, st *State, u Usage, now int64, cost int) {
+func (logged) store(_ *Spec, st *State, u Usage, now int64, cost int, _ Holder) {
 	log := st.instants()
 	log = log[len(log)-int(u.Used):]
 	for i := len(log) - 1; i >= 0 && log[i] > now; i-- { // from the future
@@ -52,10 +52,7 @@ func (logged) store(s *Spec, st *State, u Usage, now int64, cost int) {
 	for range cost {
 		log = append(log, now)
 	}
-	if st.log == nil {
-		st.log = new([]int64)
-	}
-	*st.log = log
+	st.setInstants(log)
 }
 
 func (logged) settle(s *Spec, st *State, now int64, c *Correction) bool {
@@ -87,10 +84,7 @@ func (logged) settle(s *Spec, st *State, now int64, c *Correction) bool {
 	if len(log) == before {
 		return false
 	}
-	if st.log == nil {
-		st.log = new([]int64)
-	}
-	*st.log = log
+	st.setInstants(log)
 	return true
 }
 

@@ -82,7 +82,7 @@ func rolled(st *State, now int64) (current, previous int64, future bool) {
 	return 0, 0, false
 }
 
-func (sliding) store(s *Spec, st *State, u Usage, now int64, cost int) {
+func (sliding) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder) {
 	st.level, st.previous = u.Used+int64(cost), u.Second
 	st.at = now - now%s.Tick - u.Third*s.Tick
 }
@@ -115,7 +115,7 @@ func (a sliding) settle(s *Spec, st *State, now int64, c *Correction) bool {
 	if u == before {
 		return false
 	}
-	a.store(own, st, u, now, 0)
+	a.store(own, st, u, now, 0, Holder{})
 	return true
 }
 

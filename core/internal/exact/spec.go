@@ -177,9 +177,10 @@ func (s *Spec) Observe(st *State, now int64, cost int) (u Usage, repair bool) {
 	return s.arithmetic.observe(s, st, now, cost)
 }
 
-// Store writes into a state what an observation of it has found, with cost events charged.
-func (s *Spec) Store(st *State, u Usage, now int64, cost int) {
-	s.arithmetic.store(s, st, u, now, cost)
+// Store writes into a state what an observation of it has found, with cost events charged. The holder
+// is who takes the places of a limit that holds ([Algorithm.Holds]); others have none.
+func (s *Spec) Store(st *State, u Usage, now int64, cost int, h Holder) {
+	s.arithmetic.store(s, st, u, now, cost, h)
 	st.spec = s
 }
 
@@ -213,6 +214,16 @@ func (s *Spec) Next(u Usage, remaining int) int64 { return s.arithmetic.next(s, 
 
 // Reset returns the wait until nothing is used.
 func (s *Spec) Reset(u Usage) int64 { return s.arithmetic.reset(s, u) }
+
+// Keep returns the instant until which a state must be kept after a usage: until nothing is used, and
+// longer if the state has to be remembered beyond that.
+func (s *Spec) Keep(u Usage, now int64) int64 {
+	until := now + s.Reset(u)
+	if s.Algorithm.Holds() {
+		until += remembered
+	}
+	return until
+}
 
 // Delay returns how long a check is delayed by a usage before it in the queue, if undelayed events of the
 // queue cause no delay. It is for algorithms that delay ([Algorithm.Delays]).

@@ -1,20 +1,28 @@
 package exact
 
 // State is what a store keeps of a key under a spec. The zero State is that of a key never seen.
-// A copy of it may be changed only after the original is given up: the two share their log.
+// A copy of it may be changed only after the original is given up: the two share their list.
 type State struct {
 	// spec is the one that wrote the state. A named limit's numbers may have changed
 	// since.
 	spec *Spec
-	// at is the instant at which a meter had its level or a window began.
+	// at is the instant at which a meter had its level or a window began, or the latest token of a
+	// concurrent limit.
 	at int64
 	// level is a meter's level in units, or the events of the window that began at at.
 	level int64
 	// previous is the events of the window before that.
 	previous int64
-	// log holds the instants of the events that a sliding log admitted, oldest first. Other
-	// algorithms have none, and no room for it.
-	log *[]int64
+	// list is what grows with what is used. Algorithms that have none have no room for it.
+	list *list
+}
+
+// list is the part of a state that grows with what is used.
+type list struct {
+	// instants are those of the events that a sliding log admitted, oldest first.
+	instants []int64
+	// holders are those of a concurrent limit, in the order in which their leases end.
+	holders []holder
 }
 
 // Spec returns the spec that wrote the state, or nil for the zero State.
@@ -22,7 +30,7 @@ func (st *State) Spec() *Spec { return st.spec }
 
 // Blank reports whether a state that was written is as good as none.
 func (st *State) Blank() bool {
-	return st.level == 0 && st.previous == 0 && len(st.instants()) == 0
+	return st.level == 0 && st.previous == 0 && len(st.instants()) == 0 && !st.spec.Algorithm.Holds()
 }
 
 // numbersOf returns the spec whose numbers a state has: those of a named limit may have changed
@@ -35,10 +43,10 @@ func (st *State) numbersOf(asked *Spec) *Spec {
 }
 
 // recovered reports whether nothing is used of a state, so that the numbers with which it was left
-// mean nothing any more. A log has none but the instants.
+// mean nothing any more. A list has none but its own.
 func (st *State) recovered(now int64) bool {
 	s := st.spec
-	if s.Algorithm.Logs() {
+	if s.Algorithm.Lists() {
 		return false
 	}
 	u, _ := s.Observe(st, now, 0)
@@ -47,10 +55,32 @@ func (st *State) recovered(now int64) bool {
 
 // instants returns the log.
 func (st *State) instants() []int64 {
-	if st.log == nil {
+	if st.list == nil {
 		return nil
 	}
-	return *st.log
+	return st.list.instants
+}
+
+func (st *State) setInstants(log []int64) {
+	if st.list == nil {
+		st.list = new(list)
+	}
+	st.list.instants = log
+}
+
+// holders returns the holders of a concurrent limit.
+func (st *State) holders() []holder {
+	if st.list == nil {
+		return nil
+	}
+	return st.list.holders
+}
+
+func (st *State) setHolders(holders []holder) {
+	if st.list == nil {
+		st.list = new(list)
+	}
+	st.list.holders = holders
 }
 
 // Key identifies a state.

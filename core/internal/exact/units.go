@@ -26,7 +26,8 @@ const (
 	// Longest bounds windows and the time that a meter takes to recover, so that
 	// instants stay below 2^53 microseconds.
 	Longest = 100 * 365 * day
-	// mostLogged bounds a sliding log, which remembers every event that it admits.
+	// mostLogged bounds a sliding log, which remembers every event that it admits, and the places of a
+	// concurrent limit.
 	mostLogged = 1_000_000
 
 	day = 24 * time.Hour

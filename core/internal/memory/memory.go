@@ -175,7 +175,7 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 		if !check.Charge {
 			continue
 		}
-		full := check.Full(now, pass)
+		full := check.Keep(now, pass)
 		if !check.Writes(pass) {
 			if entry != nil { // denials count on in a log whose window has become longer
 				entry.full = max(entry.full, full)
@@ -293,7 +293,7 @@ func (s *shard) settle(c *call.Correction, now int64) {
 	e.state = after
 	spec := after.Spec()
 	u, _ := spec.Observe(&e.state, now, 0)
-	s.schedule(e, now+spec.Reset(u))
+	s.schedule(e, spec.Keep(u, now))
 }
 
 // Len returns how many keys the store holds, each counted under each of its limits.

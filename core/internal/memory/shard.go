@@ -125,6 +125,9 @@ func (e *entry) givesWay(now int64, spared []call.Check) bool {
 		return false
 	}
 	u, _ := spec.Observe(&e.state, now, 1)
+	if spec.Algorithm.Holds() { // a holder that is forgotten would let another one in
+		return u.Unused()
+	}
 	return spec.Fits(u, 1)
 }
 

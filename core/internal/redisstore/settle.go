@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
+	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
 // Settle carries out corrections, in a cluster or ring on all servers at once. If some were certainly
@@ -95,6 +96,11 @@ func (r *Store) settleServer(ctx context.Context, list []call.Correction) error 
 	}
 	if err == nil {
 		err = c.Err
+	}
+	if err == nil {
+		for _, place := range script.Lost(c.Answer.Text) {
+			list[place].Lost = true
+		}
 	}
 	s.settlements.Free(c)
 	if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok { // it may be shared, and counts corrections

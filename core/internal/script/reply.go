@@ -106,10 +106,16 @@ func (r *Reader) Cut(numbers int) string {
 	return text
 }
 
+// Lost returns the places of the corrections that a reply says found nothing left to renew.
+func Lost(text string) (places []int) { return marked(text, "2") }
+
 // Failed returns the places of the corrections that a reply says were not carried out.
-func Failed(text string) (places []int) {
+func Failed(text string) (places []int) { return marked(text, "1") }
+
+// marked returns the places at which a reply has a number.
+func marked(text, wanted string) (places []int) {
 	for i, number := range strings.Split(text, " ") {
-		if number == "1" {
+		if number == wanted {
 			places = append(places, i)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
 // Request is a call, or a list of corrections, in the words of a script.
@@ -17,7 +18,7 @@ type Request struct {
 	Times     int   // how often it is asked
 
 	checks int // or corrections
-	logged int // units that a sliding log would have to remember, each time the call is asked
+	logged int // units that a list would have to remember, each time the call is asked
 	// alike says that the same request may be asked several times at once: no two of its checks
 	// are about one state.
 	alike bool
@@ -43,7 +44,10 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 			r.Of |= SetOf(c.Spec.Algorithm)
 			r.Numbers += c.Spec.Algorithm.Observed()
 			r.checks++
-			if c.Charge && c.Spec.Algorithm.Logs() {
+			if c.Spec.Algorithm.Holds() && c.Charge { // each call has a holder of its own, and a token
+				r.Instant, r.alike = true, false
+			}
+			if c.Charge && c.Spec.Algorithm.Lists() {
 				r.logged += c.Events(times)
 			}
 		}
@@ -53,6 +57,9 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 // appendCheck appends what limit.lua and cost.lua expect to be told of a check.
 func appendCheck(arguments []any, c *call.Check, more bool) []any {
 	limit := c.Spec.LimitArgument(c.Charge, more)
+	if c.Charge && c.Spec.Algorithm.Holds() {
+		return append(arguments, limit, strconv.FormatInt(weighed(c), 10)+"@"+holder.Name(c.Holder))
+	}
 	if c.Costs != nil {
 		return append(arguments, limit, listedCosts(c))
 	}
@@ -95,6 +102,9 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 		state, past := keys(c)
 		r.Keys = append(r.Keys, state, past)
 		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false), c.Spec.Weigh(c.Events), c.At.Used, c.At.At, how(c))
+		if c.Spec.Algorithm.Holds() {
+			r.Arguments[len(r.Arguments)-3] = holder.Name(c.Holder)
+		}
 		r.Of |= SetOf(c.Spec.Algorithm)
 		r.Numbers++
 		r.checks++
@@ -108,6 +118,8 @@ func how(c *call.Correction) string {
 		return "raise"
 	case c.Reset:
 		return "reset"
+	case c.Renew:
+		return "renew"
 	case !c.Firm && c.Spec.Algorithm.Delays():
 		return "last"
 	}

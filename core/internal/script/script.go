@@ -25,7 +25,7 @@ type Script struct {
 }
 
 // Set is a set of algorithms, a bit for each.
-type Set uint8
+type Set uint16
 
 // SetOf returns the set that has one algorithm.
 func SetOf(a exact.Algorithm) Set { return 1 << (a - 1) }
@@ -84,7 +84,7 @@ type assembly struct {
 // algorithms' files: see prelude.lua.
 func (a *assembly) include(name string) {
 	switch name {
-	case "functions":
+	case "functions", "holder", "hold":
 		for _, algorithm := range a.of.algorithms() {
 			a.append(section(algorithm, name))
 		}

@@ -10,10 +10,11 @@
 --       used after the charge; the instant of the charge, or 0 if it is not known; and
 --       how: "raise" if the units are the least to be used, "last" for a place in a queue,
 --       which is given back only while no other request queues behind it, "reset" if nothing
---       is to be left of the key, or "settle".
+--       is to be left of the key, or "settle". Of a concurrent limit the holder stands where
+--       others have what was used, and "renew" begins its lease anew; the units are its places.
 --
--- Returns for each check a 0 if it was settled, or a 1 if Redis refused; then, in a line of its
--- own, why it refused the first of these.
+-- Returns for each check a 0 if it was settled, a 1 if Redis refused, or a 2 if the places were lost
+-- that were to be renewed; then, in a line of its own, why Redis refused the first of these.
 
 local limits, argument, most_points = {}, 1, 16
 
@@ -21,6 +22,7 @@ local function settle(number)
   argument = (number - 1) / 2 * 5 + 1
   local limit
   --- limit
+  --- hold
   -- A named limit's numbers may have changed since the charge: those stand that the
   -- state has. Capacities of windows are no part of them, so what others have used is
   -- not cut down to this one's.
@@ -140,7 +142,7 @@ local results, refusal = {}, nil
 for number = 1, #KEYS, 2 do
   local settled, problem = pcall(settle, number)
   if settled then
-    results[#results + 1] = '0'
+    results[#results + 1] = problem == 'lost' and '2' or '0'
   else
     results[#results + 1] = '1'
     refusal = refusal or type(problem) == 'table' and problem.err or tostring(problem)

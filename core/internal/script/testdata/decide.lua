@@ -20,6 +20,8 @@
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
+--   holder     of a concurrent limit: reads the cost and the holder of a check.
+--   hold       of a settlement: carries it out under a concurrent limit, unless it is a reset.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,
 --              if it is named and those differ, and for a meter former_weight and weight,
 --              which an event had and has by these. It sets drains if what is used drains at a pace, and
@@ -162,6 +164,33 @@ local function observe_log(log, length, count)
   return left_of(log, first), wait, left_of(log, length - 1)
 end
 
+local holder -- of the check whose cost was read last
+
+-- How long a key lives, in microseconds, after a lease that begins now has ended: for as long as a lease
+-- may be, so that no holder is forgotten and its token is remembered.
+local remembered = 600000000
+
+-- append_places appends the members of a holder to a list, each behind a score unless that is nil.
+local function append_places(list, holder, places, score)
+  list[#list + 1] = score
+  list[#list + 1] = holder
+  for place = 2, places do
+    list[#list + 1] = score
+    list[#list + 1] = holder .. '/' .. place
+  end
+end
+
+-- change_places runs a command for all words of a list, an even number at a time.
+local function change_places(command, key, words, ...)
+  for first = 1, #words, 1000 do
+    local some = { command, key, ... }
+    for i = first, math.min(first + 999, #words) do
+      some[#some + 1] = words[i]
+    end
+    call(unpack(some))
+  end
+end
+
 -- Decides a list of calls, one after the other.
 --
 -- KEYS  a key for each check.
@@ -214,11 +243,16 @@ end
 -- A call that is made several times at once has that number behind each of its costs. If its first
 -- check has another cost each time, all of these costs stand there instead, with commas in between.
 -- Checks in a row with the same limit, cost and times have these words once, followed by the number
--- of the checks.
+-- of the checks. One under a concurrent limit has its holder behind an "@".
 cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
 if not cost then
   cost, count, repeats = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*)$')
   cost, count, repeats = tonumber(cost), tonumber(count), (tonumber(repeats) or 1) - 1
+if not cost then
+  cost, holder = string.match(ARGV[argument + 1], '^(%d+)@(%S+)$')
+  cost, count = tonumber(cost), 1
+end
+
   if not cost then
     costs = {}
     for each in string.gmatch(ARGV[argument + 1], '%d+') do
@@ -413,6 +447,42 @@ end
 former, repair, damaged = own.former, own.repair, own.damaged
 used, own.newest = own.used, newest
 seen = format('%d %d %d %d', used, oldest, wait, newest)
+
+elseif limit.algorithm == 'concurrent' then
+own = holder
+local latest, ends, wait = 0, 0, 0
+state = try('ZRANGE', key, '0', '1', 'WITHSCORES')
+if state[1] then
+  latest = -(tonumber(state[2]) or 0)
+  local first = tonumber(state[4])
+  if state[1] ~= '.' or latest < 0 or latest % 1 ~= 0 or latest > largest then
+    damaged, latest = true, 0
+  else
+    former = latest + limit.pace + remembered
+  end
+  if first and not damaged then
+    if first > now then
+      used = call('ZCARD', key) - 1
+    else
+      repair = true
+      used = call('ZCOUNT', key, '(' .. format('%d', now), '+inf')
+      if used > 0 then
+        first = tonumber(call('ZRANGE', key, -used, -used, 'WITHSCORES')[2])
+      end
+    end
+    if used > 0 then
+      ends = first - now
+      local missing = used + cost - limit.capacity
+      if missing == 1 then
+        wait = ends
+      elseif missing > 1 and cost <= limit.capacity then
+        wait = tonumber(call('ZRANGE', key, missing - 1 - used, missing - 1 - used, 'WITHSCORES')[2]) - now
+      end
+    end
+  end
+end
+room = limit.capacity - used
+seen = format('%d %d %d %d', used, ends, wait, latest)
 
 end
 if found then
@@ -619,6 +689,26 @@ append_instants(own, instants)
 full = now + limit.pace
 if charge == 0 then
   full = now + own.newest
+end
+
+elseif limit.algorithm == 'concurrent' then
+if repair then
+  call('ZREMRANGEBYSCORE', key, '0', format('%d', now))
+end
+full = now + limit.pace + remembered
+if charge > 0 then
+  local latest = 0
+  if former >= 0 then
+    latest = former - limit.pace - remembered
+  end
+  local token, ends = format('%d', -math.max(latest + 1, now)), format('%d', now + limit.pace)
+  if charge == 1 then
+    call('ZADD', key, token, '.', ends, own)
+  else
+    local words = { token, '.' }
+    append_places(words, own, charge, ends)
+    change_places('ZADD', key, words)
+  end
 end
 
 end

@@ -20,6 +20,8 @@
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
+--   holder     of a concurrent limit: reads the cost and the holder of a check.
+--   hold       of a settlement: carries it out under a concurrent limit, unless it is a reset.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,
 --              if it is named and those differ, and for a meter former_weight and weight,
 --              which an event had and has by these. It sets drains if what is used drains at a pace, and
@@ -162,6 +164,33 @@ local function observe_log(log, length, count)
   return left_of(log, first), wait, left_of(log, length - 1)
 end
 
+local holder -- of the check whose cost was read last
+
+-- How long a key lives, in microseconds, after a lease that begins now has ended: for as long as a lease
+-- may be, so that no holder is forgotten and its token is remembered.
+local remembered = 600000000
+
+-- append_places appends the members of a holder to a list, each behind a score unless that is nil.
+local function append_places(list, holder, places, score)
+  list[#list + 1] = score
+  list[#list + 1] = holder
+  for place = 2, places do
+    list[#list + 1] = score
+    list[#list + 1] = holder .. '/' .. place
+  end
+end
+
+-- change_places runs a command for all words of a list, an even number at a time.
+local function change_places(command, key, words, ...)
+  for first = 1, #words, 1000 do
+    local some = { command, key, ... }
+    for i = first, math.min(first + 999, #words) do
+      some[#some + 1] = words[i]
+    end
+    call(unpack(some))
+  end
+end
+
 -- Settles what decisions have charged: gives back what was too much, and adds what was
 -- too little.
 --
@@ -174,10 +203,11 @@ end
 --       used after the charge; the instant of the charge, or 0 if it is not known; and
 --       how: "raise" if the units are the least to be used, "last" for a place in a queue,
 --       which is given back only while no other request queues behind it, "reset" if nothing
---       is to be left of the key, or "settle".
+--       is to be left of the key, or "settle". Of a concurrent limit the holder stands where
+--       others have what was used, and "renew" begins its lease anew; the units are its places.
 --
--- Returns for each check a 0 if it was settled, or a 1 if Redis refused; then, in a line of its
--- own, why it refused the first of these.
+-- Returns for each check a 0 if it was settled, a 1 if Redis refused, or a 2 if the places were lost
+-- that were to be renewed; then, in a line of its own, why Redis refused the first of these.
 
 local limits, argument, most_points = {}, 1, 16
 
@@ -204,6 +234,22 @@ if not limit then
     numbers = numbers,
   }
   limits[ARGV[argument]] = limit
+end
+if limit.algorithm == 'concurrent' and ARGV[argument + 4] ~= 'reset' then
+  local key, holder, words = KEYS[number], ARGV[argument + 2], {}
+  local places = math.abs(tonumber(ARGV[argument + 1]))
+  if ARGV[argument + 4] ~= 'renew' then
+    append_places(words, holder, places, nil)
+    change_places('ZREM', key, words)
+    return
+  end
+  if (tonumber(call('ZSCORE', key, holder) or '') or 0) <= now then
+    return 'lost'
+  end
+  append_places(words, holder, places, format('%d', now + limit.pace))
+  change_places('ZADD', key, words, 'XX')
+  call('PEXPIREAT', key, format('%d', (now + limit.pace + remembered) / 1000 + grace))
+  return
 end
   -- A named limit's numbers may have changed since the charge: those stand that the
   -- state has. Capacities of windows are no part of them, so what others have used is
@@ -256,6 +302,7 @@ elseif limit.algorithm == 'sliding-log' then
 tells = true -- its instants say what is left of a charge
 limit.capacity = largest -- what others have used is not cut down to this one's
 
+elseif limit.algorithm == 'concurrent' then
 end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
   local used, previous, former, damaged, repair, renumbered, seen, room, own
@@ -442,6 +489,42 @@ end
 former, repair, damaged = own.former, own.repair, own.damaged
 used, own.newest = own.used, newest
 seen = format('%d %d %d %d', used, oldest, wait, newest)
+
+elseif limit.algorithm == 'concurrent' then
+own = holder
+local latest, ends, wait = 0, 0, 0
+state = try('ZRANGE', key, '0', '1', 'WITHSCORES')
+if state[1] then
+  latest = -(tonumber(state[2]) or 0)
+  local first = tonumber(state[4])
+  if state[1] ~= '.' or latest < 0 or latest % 1 ~= 0 or latest > largest then
+    damaged, latest = true, 0
+  else
+    former = latest + limit.pace + remembered
+  end
+  if first and not damaged then
+    if first > now then
+      used = call('ZCARD', key) - 1
+    else
+      repair = true
+      used = call('ZCOUNT', key, '(' .. format('%d', now), '+inf')
+      if used > 0 then
+        first = tonumber(call('ZRANGE', key, -used, -used, 'WITHSCORES')[2])
+      end
+    end
+    if used > 0 then
+      ends = first - now
+      local missing = used + cost - limit.capacity
+      if missing == 1 then
+        wait = ends
+      elseif missing > 1 and cost <= limit.capacity then
+        wait = tonumber(call('ZRANGE', key, missing - 1 - used, missing - 1 - used, 'WITHSCORES')[2]) - now
+      end
+    end
+  end
+end
+room = limit.capacity - used
+seen = format('%d %d %d %d', used, ends, wait, latest)
 
 end
 if found then
@@ -667,6 +750,7 @@ if newest then
     call('PEXPIREAT', key, format('%d', (full - full % 1000000) / 1000 + grace))
   end
 end
+elseif limit.algorithm == 'concurrent' then
 end
   end
 
@@ -796,6 +880,26 @@ if charge == 0 then
   full = now + own.newest
 end
 
+elseif limit.algorithm == 'concurrent' then
+if repair then
+  call('ZREMRANGEBYSCORE', key, '0', format('%d', now))
+end
+full = now + limit.pace + remembered
+if charge > 0 then
+  local latest = 0
+  if former >= 0 then
+    latest = former - limit.pace - remembered
+  end
+  local token, ends = format('%d', -math.max(latest + 1, now)), format('%d', now + limit.pace)
+  if charge == 1 then
+    call('ZADD', key, token, '.', ends, own)
+  else
+    local words = { token, '.' }
+    append_places(words, own, charge, ends)
+    change_places('ZADD', key, words)
+  end
+end
+
 end
 full = full - full % 1000000
 local renew = repair or full ~= former - former % 1000000
@@ -823,7 +927,7 @@ local results, refusal = {}, nil
 for number = 1, #KEYS, 2 do
   local settled, problem = pcall(settle, number)
   if settled then
-    results[#results + 1] = '0'
+    results[#results + 1] = problem == 'lost' and '2' or '0'
   else
     results[#results + 1] = '1'
     refusal = refusal or type(problem) == 'table' and problem.err or tostring(problem)

@@ -1,0 +1,160 @@
+package exact
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+)
+
+// concurrent is the arithmetic of places: each holder has some of them until it gives them back, or
+// until its lease ends.
+//
+// Its Usage is the places that are held, two waits in microseconds: until the first lease ends, and until
+// enough of them have ended for the cost that was observed, and the latest token. The waits are those if
+// nobody renews and nobody gives back.
+type concurrent struct{}
+
+// Holder is who has places of a concurrent limit: a number that a process has drawn, and one for each of
+// its calls.
+type Holder [2]int64
+
+// holder is who has some places until an instant.
+type holder struct {
+	Holder
+
+	places int
+	until  int64
+}
+
+const (
+	// shortestLease leaves enough time for a renewal.
+	shortestLease = 10 * time.Millisecond
+	// longestLease is how long a lease may be, since it is how long a dead process keeps others out.
+	longestLease = 10 * time.Minute
+	// remembered is how long a state is remembered after a lease that begins now has ended: so no
+	// holder is forgotten whose lease was longer, and no token is repeated unless the clock steps back
+	// further.
+	remembered = int64(longestLease / time.Microsecond)
+)
+
+func (concurrent) units(p *Params) (Units, error) {
+	if p.Capacity > mostLogged {
+		return Units{}, fmt.Errorf("%d places for each key are more than %d", p.Capacity, mostLogged)
+	}
+	if p.Period < shortestLease || p.Period > longestLease {
+		return Units{}, fmt.Errorf("lease is not from %v to %v", shortestLease, longestLease)
+	}
+	return windowUnits(p, time.Microsecond)
+}
+
+func (concurrent) numbers(*Units) []int64 { return nil } // each holder has its own end
+
+// Token returns the token of a charge after a usage at an instant: it is greater than all before it.
+func (u Usage) Token(now int64) int64 { return max(u.Fourth+1, now) }
+
+func (concurrent) observe(s *Spec, st *State, now int64, cost int) (u Usage, repair bool) {
+	if st.spec == nil {
+		return Usage{}, false
+	}
+	u.Fourth = st.at
+	all := st.holders()
+	held := all[ended(all, now):]
+	for i := range held {
+		u.Used += int64(held[i].places)
+	}
+	if len(held) > 0 {
+		u.Second = held[0].until - now
+	}
+	missing := u.Used + int64(cost) - s.Full
+	for i := 0; i < len(held) && missing > 0 && cost <= s.Capacity; i++ {
+		u.Third = held[i].until - now
+		missing -= int64(held[i].places)
+	}
+	return u, len(held) < len(all)
+}
+
+// ended returns how many holders have none of their lease left.
+func ended(all []holder, now int64) int {
+	return sort.Search(len(all), func(i int) bool { return all[i].until > now })
+}
+
+func (concurrent) store(s *Spec, st *State, u Usage, now int64, cost int, h Holder) {
+	all := st.holders()
+	all = slices.Delete(all, 0, ended(all, now))
+	if cost > 0 {
+		st.at = u.Token(now)
+		all = insertHolder(all, holder{h, cost, now + s.Window})
+	}
+	st.setHolders(all)
+}
+
+// insertHolder inserts a holder behind those whose leases do not end later.
+func insertHolder(all []holder, h holder) []holder {
+	place := sort.Search(len(all), func(i int) bool { return all[i].until > h.until })
+	return slices.Insert(all, place, h)
+}
+
+func (concurrent) settle(s *Spec, st *State, now int64, c *Correction) bool {
+	all := st.holders()
+	place := slices.IndexFunc(all, func(h holder) bool { return h.Holder == c.Holder })
+	if c.Renew {
+		if c.Lost = place < 0 || all[place].until <= now; c.Lost {
+			return false
+		}
+		renewed := all[place]
+		renewed.until = now + s.Window
+		st.setHolders(insertHolder(slices.Delete(all, place, place+1), renewed))
+		return true
+	}
+	if c.Events >= 0 || place < 0 {
+		return false
+	}
+	st.setHolders(slices.Delete(all, place, place+1))
+	return true
+}
+
+func (concurrent) fits(s *Spec, u Usage, cost int) bool {
+	return int64(cost) <= s.Full-u.Used
+}
+
+func (concurrent) wait(_ *Spec, u Usage, _ int) int64 { return u.Third }
+
+func (concurrent) longer(*Spec, int, int) (int64, bool) { return 0, false }
+
+func (concurrent) charged(s *Spec, u Usage, cost int) Usage {
+	if u.Used == 0 {
+		u.Second = s.Window
+	}
+	u.Used += int64(cost)
+	return u
+}
+
+func (concurrent) remaining(s *Spec, u Usage) int     { return int(max(0, s.Full-u.Used)) }
+func (concurrent) next(_ *Spec, u Usage, _ int) int64 { return u.Second }
+
+// reset returns the lease, since no place that is held now is held longer without being renewed.
+func (concurrent) reset(s *Spec, u Usage) int64 {
+	if u.Used == 0 {
+		return 0
+	}
+	return s.Window
+}
+
+// writtenHolders returns holders as numbers: the two of a Holder, its places, and when its lease ends.
+func writtenHolders(all []holder) [][4]int64 {
+	list := make([][4]int64, 0, len(all))
+	for _, h := range all {
+		list = append(list, [4]int64{h.Holder[0], h.Holder[1], int64(h.places), h.until})
+	}
+	return list
+}
+
+// readHolders reads what writtenHolders returns.
+func readHolders(list [][4]int64) []holder {
+	all := make([]holder, 0, len(list))
+	for _, h := range list {
+		all = append(all, holder{Holder{h[0], h[1]}, int(h[2]), h[3]})
+	}
+	return all
+}

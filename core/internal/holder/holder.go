@@ -1,0 +1,81 @@
+// Package holder names who has places of a concurrent limit: a process, and one of its calls.
+package holder
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
+)
+
+// hostLength is how much of a host's name is kept: its end, which tells the pods of a deployment apart.
+const hostLength = 10
+
+// process is this process: a number that it has drawn, and what the names of its holders begin with.
+var process = sync.OnceValue(func() (p struct {
+	number int64
+	label  string
+}) {
+	var drawn [8]byte
+	_, _ = rand.Read(drawn[:]) // it never fails
+	p.number = int64(binary.LittleEndian.Uint64(drawn[:]) >> 37)
+	host, _ := os.Hostname() // a process without one has a label all the same
+	p.label = Label(host) + "." + strconv.FormatInt(p.number, 36) + "."
+	return p
+})
+
+// Label returns what is kept of a host's name.
+func Label(host string) string {
+	host = strings.Map(func(r rune) rune {
+		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, host)
+	if len(host) > hostLength {
+		host = host[len(host)-hostLength:]
+	}
+	return host
+}
+
+var latest atomic.Int64
+
+// New returns a holder that nobody has been. Its second number is when it was made, in microseconds since
+// 1970 on this process's clock, or a little more.
+func New() exact.Holder {
+	now := time.Now().UnixMicro()
+	for {
+		last := latest.Load()
+		if next := max(last+1, now); latest.CompareAndSwap(last, next) {
+			return exact.Holder{process().number, next}
+		}
+	}
+}
+
+// Name returns the name of a holder of this process in a store: "web-7f9c2d.k3x9a.mhz1k2b3q8".
+func Name(h exact.Holder) string {
+	label := process().label
+	b := make([]byte, 0, len(label)+12)
+	return string(strconv.AppendInt(append(b, label...), h[1], 36))
+}
+
+// Parse returns the host and the time that a name tells, or false if it is no name of a holder. Of the
+// name of further places of a holder it returns those of the holder.
+func Parse(name string) (host string, since time.Time, ok bool) {
+	name, _, _ = strings.Cut(name, "/")
+	parts := strings.Split(name, ".")
+	if len(parts) != 3 {
+		return "", time.Time{}, false
+	}
+	micro, err := strconv.ParseInt(parts[2], 36, 64)
+	if err != nil {
+		return "", time.Time{}, false
+	}
+	return parts[0], time.UnixMicro(micro), true
+}
