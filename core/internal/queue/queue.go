@@ -6,51 +6,6 @@ import (
 	"time"
 )
 
-// Config says how requests are made. All fields are needed.
-//
-// K is a key, Q a waiter's request, G a grant, and D a denial: what an answer says about requests
-// that were not granted.
-type Config[K comparable, Q, G, D any] struct {
-	// Ask makes requests in order, until one of them is not granted, and returns the answer. It
-	// returns when ctx ends.
-	Ask func(ctx context.Context, requests []Q) Answer[G, D]
-	// Return gives back grants that no waiter takes, the last one first. It does not block.
-	Return func(grants []G)
-	// Together reports whether two requests of one queue may be made in one Ask. Alike reports
-	// whether they are equal, so that an answer about one holds for the other.
-	Together, Alike func(a, b Q) bool
-	// Fits reports whether a grant is one for a request.
-	Fits func(g G, q Q) bool
-	// Late reports whether a grant comes too late for a waiter that waits until then. It goes to
-	// another one.
-	Late func(g G, until time.Time) bool
-	// Takes returns the least time until a request fits after another one has left no room.
-	Takes func(Q) time.Duration
-	// Deny returns the error of a waiter whose request cannot be granted before an instant, by the
-	// latest answer. g is the grant that comes too late, if there is one.
-	Deny func(q Q, latest D, at time.Time, g *G) error
-	// GaveUp returns the error of a waiter whose context has ended.
-	GaveUp func(ctx context.Context) error
-	// Most is how many requests an Ask has at most.
-	Most int
-}
-
-// Answer is the answer to the requests of one Ask.
-type Answer[G, D any] struct {
-	// Grants are for the first requests, in their order.
-	Grants []G
-	// Latest is the denial of the others, or what is left for the next request.
-	Latest D
-	// Next is when to ask again. The zero time is at once.
-	Next time.Time
-	// Full says that the request which is granted at Next leaves no room for others.
-	Full bool
-	// Never says that the first request which was not granted never will be.
-	Never bool
-	// Err is why there is no answer to any of the requests.
-	Err error
-}
-
 // Queues are the queues of all keys. They are made by [New] and may be used by many goroutines at
 // once. A key has a goroutine while it has waiters.
 type Queues[K comparable, Q, G, D any] struct {
@@ -149,26 +104,6 @@ func (s *Queues[K, Q, G, D]) Len() int {
 	return len(s.byKey)
 }
 
-// waiter is one place in a queue.
-type waiter[Q, G any] struct {
-	request Q
-	until   time.Time // zero: no bound
-	told    chan outcome[G]
-
-	// The queue's lock guards what follows.
-	waits            bool // it is in the queue
-	asked            bool // its request is in flight
-	overdue          bool // its time is up, and the next answer decides
-	previous, behind *waiter[Q, G]
-	place            int // in bounded
-}
-
-// outcome is the end of a wait. Each waiter gets one.
-type outcome[G any] struct {
-	grant G
-	err   error
-}
-
 // queue holds the waiters of one key, first come, first served.
 type queue[K comparable, Q, G, D any] struct {
 	*Queues[K, Q, G, D]
@@ -257,8 +192,6 @@ func (q *queue[K, Q, G, D]) takes(w *waiter[Q, G]) int64 {
 	return min(q.Takes(w.request), longest).Microseconds()
 }
 
-func (w *waiter[Q, G]) late(at time.Time) bool { return !w.until.IsZero() && w.until.Before(at) }
-
 // push puts a waiter at the end. q is locked.
 func (q *queue[K, Q, G, D]) push(w *waiter[Q, G]) {
 	w.waits, w.previous = true, q.last
@@ -294,81 +227,6 @@ func (q *queue[K, Q, G, D]) remove(w *waiter[Q, G]) {
 		q.bounded.remove(w.place)
 	}
 	q.ahead -= q.takes(w)
-}
-
-// tell takes a waiter out of the queue and ends its wait. q is locked.
-func (q *queue[K, Q, G, D]) tell(w *waiter[Q, G], o outcome[G]) {
-	q.remove(w)
-	w.told <- o
-}
-
-// stand waits for the outcome of a waiter.
-func (q *queue[K, Q, G, D]) stand(ctx context.Context, w *waiter[Q, G]) (none G, err error) {
-	var over <-chan time.Time
-	if !w.until.IsZero() {
-		timer := time.NewTimer(time.Until(w.until))
-		defer timer.Stop()
-		over = timer.C
-	}
-	for {
-		select {
-		case o := <-w.told:
-			return q.unlessGone(ctx, o)
-		case <-ctx.Done():
-			if left := q.leave(w); left {
-				return none, q.GaveUp(ctx)
-			}
-			return q.unlessGone(ctx, <-w.told) // in the same moment
-		case <-over:
-			if err := q.timeIsUp(w); err != nil {
-				return none, err
-			}
-		}
-	}
-}
-
-// timeIsUp takes a waiter whose time is up out of the queue, and returns its error. It returns nil if
-// the waiter has its outcome already, or if the next answer decides.
-func (q *queue[K, Q, G, D]) timeIsUp(w *waiter[Q, G]) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	w.overdue = w.waits && (w.asked || !q.known())
-	if !w.waits || w.overdue {
-		return nil
-	}
-	q.depart(w)
-	return q.Deny(w.request, q.latest, q.next, nil)
-}
-
-// unlessGone returns a waiter's outcome. A grant to a waiter whose context has ended is given back.
-func (q *queue[K, Q, G, D]) unlessGone(ctx context.Context, o outcome[G]) (G, error) {
-	if o.err != nil || ctx.Err() == nil {
-		return o.grant, o.err
-	}
-	q.Return([]G{o.grant})
-	var none G
-	return none, q.GaveUp(ctx)
-}
-
-// leave takes a waiter out of the queue, and reports whether it was in it.
-func (q *queue[K, Q, G, D]) leave(w *waiter[Q, G]) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !w.waits {
-		return false
-	}
-	q.depart(w)
-	return true
-}
-
-// depart takes a waiter out of the queue, as if it had never been there. q is locked.
-func (q *queue[K, Q, G, D]) depart(w *waiter[Q, G]) {
-	first := q.first == w
-	q.remove(w)
-	if first {
-		q.headChanged()
-		q.wake()
-	}
 }
 
 // headChanged forgets next if it is about other requests than the first waiter's. q is locked.
