@@ -6,51 +6,6 @@ import (
 	"time"
 )
 
-// Config says how requests are made. All fields are needed.
-//
-// K is a key, Q a waiter's request, G a grant, and D a denial: what an answer says about requests
-// that were not granted.
-type Config[K comparable, Q, G, D any] struct {
-	// Ask makes requests in order, until one of them is not granted, and returns the answer. It
-	// returns when ctx ends.
-	Ask func(ctx context.Context, requests []Q) Answer[G, D]
-	// Return gives back grants that no waiter takes, the last one first. It does not block.
-	Return func(grants []G)
-	// Together reports whether two requests of one queue may be made in one Ask. Alike reports
-	// whether they are equal, so that an answer about one holds for the other.
-	Together, Alike func(a, b Q) bool
-	// Fits reports whether a grant is one for a request.
-	Fits func(g G, q Q) bool
-	// Late reports whether a grant comes too late for a waiter that waits until then. It goes to
-	// another one.
-	Late func(g G, until time.Time) bool
-	// Takes returns the least time until a request fits after another one has left no room.
-	Takes func(Q) time.Duration
-	// Deny returns the error of a waiter whose request cannot be granted before an instant, by the
-	// latest answer. g is the grant that comes too late, if there is one.
-	Deny func(q Q, latest D, at time.Time, g *G) error
-	// GaveUp returns the error of a waiter whose context has ended.
-	GaveUp func(ctx context.Context) error
-	// Most is how many requests an Ask has at most.
-	Most int
-}
-
-// Answer is the answer to the requests of one Ask.
-type Answer[G, D any] struct {
-	// Grants are for the first requests, in their order.
-	Grants []G
-	// Latest is the denial of the others, or what is left for the next request.
-	Latest D
-	// Next is when to ask again. The zero time is at once.
-	Next time.Time
-	// Full says that the request which is granted at Next leaves no room for others.
-	Full bool
-	// Never says that the first request which was not granted never will be.
-	Never bool
-	// Err is why there is no answer to any of the requests.
-	Err error
-}
-
 // Queues are the queues of all keys. They are made by [New] and may be used by many goroutines at
 // once. A key has a goroutine while it has waiters.
 type Queues[K comparable, Q, G, D any] struct {
@@ -68,8 +23,8 @@ func New[K comparable, Q, G, D any](config Config[K, Q, G, D]) *Queues[K, Q, G, 
 // Wait makes a request when it is the waiter's turn, and returns the grant, or the error of a waiter
 // that cannot be granted it in time. The zero until is no bound.
 //
-// Wait returns when ctx ends. It also returns at until, unless the request is in flight or it is not
-// known when it can be granted: then the next answer decides. A grant to a waiter that has left is
+// Wait returns when ctx ends. It also returns at until, unless a request of the queue is in flight or due
+// just then: the answer decides. A grant to a waiter that has left is
 // given back.
 func (s *Queues[K, Q, G, D]) Wait(ctx context.Context, key K, q Q, until time.Time) (G, error) {
 	w := &waiter[Q, G]{request: q, until: until, place: absent, told: make(chan outcome[G], 1)}
@@ -89,13 +44,17 @@ func (s *Queues[K, Q, G, D]) Wait(ctx context.Context, key K, q Q, until time.Ti
 	}
 }
 
-// Try is Wait without waiting. It makes the request, unless that is known to be denied: behind a
-// waiter with an equal request that did not fit, or before the next grant.
+// Try is Wait without waiting for room. It makes the request, unless that is known to be denied: behind
+// a waiter that has been denied, or before the next grant. With Poll, it waits its turn behind waiters
+// whose requests are in flight.
 func (s *Queues[K, Q, G, D]) Try(ctx context.Context, key K, q Q) (grant G, err error) {
 	w := &waiter[Q, G]{request: q, until: time.Now()}
 	if queue := s.find(key); queue != nil {
 		if err := queue.denyAtOnce(w); err != nil {
 			return grant, err
+		}
+		if s.Poll != nil {
+			return s.Wait(ctx, key, q, w.until)
 		}
 	}
 	answer := s.Ask(ctx, []Q{q})
@@ -108,9 +67,23 @@ func (s *Queues[K, Q, G, D]) Try(ctx context.Context, key K, q Q) (grant G, err 
 		return grant, s.Deny(q, answer.Latest, answer.Next, nil)
 	case s.Late(answer.Grants[0], w.until):
 		s.Return(answer.Grants)
+		s.Wake(key)
 		return grant, s.Deny(q, answer.Latest, answer.Next, &answer.Grants[0])
 	}
 	return answer.Grants[0], nil
+}
+
+// Wake asks at once for the waiters of a key whose latest answer had Again, because room may be there
+// now: the caller has just released what such a waiter needs. If a request is in flight, it may have
+// been decided before: a denial is followed by another request at once. Several Wakes may lead to one
+// request. No request is made before Next. Wake does not block, and does nothing for a key without
+// waiters.
+func (s *Queues[K, Q, G, D]) Wake(key K) {
+	if q := s.find(key); q != nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.roomMade()
+	}
 }
 
 // find returns the queue of a key, or nil.
@@ -149,44 +122,27 @@ func (s *Queues[K, Q, G, D]) Len() int {
 	return len(s.byKey)
 }
 
-// waiter is one place in a queue.
-type waiter[Q, G any] struct {
-	request Q
-	until   time.Time // zero: no bound
-	told    chan outcome[G]
-
-	// The queue's lock guards what follows.
-	waits            bool // it is in the queue
-	asked            bool // its request is in flight
-	overdue          bool // its time is up, and the next answer decides
-	previous, behind *waiter[Q, G]
-	place            int // in bounded
-}
-
-// outcome is the end of a wait. Each waiter gets one.
-type outcome[G any] struct {
-	grant G
-	err   error
-}
-
 // queue holds the waiters of one key, first come, first served.
 type queue[K comparable, Q, G, D any] struct {
 	*Queues[K, Q, G, D]
 
 	key     K
-	changed chan struct{} // another waiter is first
+	changed chan struct{} // another waiter is first, or there may be room
 
 	mu          sync.Mutex
 	first, last *waiter[Q, G]
 	bounded     indexed[*waiter[Q, G]] // the waiters that have a bound, the soonest first
 	asking      bool                   // a worker, or the first waiter, makes the requests
 	gone        bool                   // it has been forgotten
+	attempts    int32                  // answers with Again since the latest grant or Wake
 
 	latest D
-	next   time.Time     // nothing is granted before, as far as is known
+	next   time.Time     // no request is made before
 	about  *waiter[Q, G] // next is about its request; nil: about none
 	alike  bool          // next is about equal requests alone, otherwise about all that go together
 	full   bool          // see Answer
+	again  bool          // next is no bound: see Again
+	woken  bool          // there may be room since the latest request was made
 	// ahead is the sum of what the waiters take, in microseconds. fresh is the first waiter that came
 	// while next was not known, so that it was not known either whether it comes too late.
 	ahead int64
@@ -216,8 +172,21 @@ func (q *queue[K, Q, G, D]) join(w *waiter[Q, G]) (joined, first bool, err error
 	return true, true, nil
 }
 
-// known reports whether it is known that nothing is granted just now. q is locked.
-func (q *queue[K, Q, G, D]) known() bool { return time.Until(q.next) > 0 }
+// rests reports whether no request is in flight and none is due. q is locked.
+func (q *queue[K, Q, G, D]) rests() bool { return time.Until(q.next) > 0 }
+
+// known reports whether it is known that nothing is granted just now. It is not while the queue rests
+// because of an answer with Again. q is locked.
+func (q *queue[K, Q, G, D]) known() bool { return !q.again && q.rests() }
+
+// bound returns the instant before which nothing is granted, or the zero time if it is not known. q is
+// locked.
+func (q *queue[K, Q, G, D]) bound() time.Time {
+	if q.again {
+		return time.Time{}
+	}
+	return q.next
+}
 
 // denial returns an error if it is known that a new waiter's grant would come too late. q is locked.
 func (q *queue[K, Q, G, D]) denial(w *waiter[Q, G]) error {
@@ -227,8 +196,8 @@ func (q *queue[K, Q, G, D]) denial(w *waiter[Q, G]) error {
 	return nil
 }
 
-// denyAtOnce returns an error if the request of a Try would overtake a waiter, or is known to come too
-// soon.
+// denyAtOnce returns an error if the request of a Try would overtake a waiter that has been denied, or
+// is known to come too soon.
 func (q *queue[K, Q, G, D]) denyAtOnce(w *waiter[Q, G]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -238,11 +207,11 @@ func (q *queue[K, Q, G, D]) denyAtOnce(w *waiter[Q, G]) error {
 	return q.denial(w)
 }
 
-// earliest returns when a request can be granted at the earliest. ahead is the sum of what the waiters
-// before it take. q is locked.
+// earliest returns when a request can be granted at the earliest, as far as is known. ahead is the sum
+// of what the waiters before it take. q is locked.
 func (q *queue[K, Q, G, D]) earliest(ahead int64, w *waiter[Q, G]) time.Time {
-	if q.first == nil || !q.full {
-		return q.next
+	if q.first == nil || !q.full || q.again {
+		return q.bound()
 	}
 	// The first waiter gets its grant at next, and then one after the other.
 	after := ahead - q.takes(q.first) + q.takes(w)
@@ -256,8 +225,6 @@ const longest = 365 * 24 * time.Hour
 func (q *queue[K, Q, G, D]) takes(w *waiter[Q, G]) int64 {
 	return min(q.Takes(w.request), longest).Microseconds()
 }
-
-func (w *waiter[Q, G]) late(at time.Time) bool { return !w.until.IsZero() && w.until.Before(at) }
 
 // push puts a waiter at the end. q is locked.
 func (q *queue[K, Q, G, D]) push(w *waiter[Q, G]) {
@@ -296,81 +263,6 @@ func (q *queue[K, Q, G, D]) remove(w *waiter[Q, G]) {
 	q.ahead -= q.takes(w)
 }
 
-// tell takes a waiter out of the queue and ends its wait. q is locked.
-func (q *queue[K, Q, G, D]) tell(w *waiter[Q, G], o outcome[G]) {
-	q.remove(w)
-	w.told <- o
-}
-
-// stand waits for the outcome of a waiter.
-func (q *queue[K, Q, G, D]) stand(ctx context.Context, w *waiter[Q, G]) (none G, err error) {
-	var over <-chan time.Time
-	if !w.until.IsZero() {
-		timer := time.NewTimer(time.Until(w.until))
-		defer timer.Stop()
-		over = timer.C
-	}
-	for {
-		select {
-		case o := <-w.told:
-			return q.unlessGone(ctx, o)
-		case <-ctx.Done():
-			if left := q.leave(w); left {
-				return none, q.GaveUp(ctx)
-			}
-			return q.unlessGone(ctx, <-w.told) // in the same moment
-		case <-over:
-			if err := q.timeIsUp(w); err != nil {
-				return none, err
-			}
-		}
-	}
-}
-
-// timeIsUp takes a waiter whose time is up out of the queue, and returns its error. It returns nil if
-// the waiter has its outcome already, or if the next answer decides.
-func (q *queue[K, Q, G, D]) timeIsUp(w *waiter[Q, G]) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	w.overdue = w.waits && (w.asked || !q.known())
-	if !w.waits || w.overdue {
-		return nil
-	}
-	q.depart(w)
-	return q.Deny(w.request, q.latest, q.next, nil)
-}
-
-// unlessGone returns a waiter's outcome. A grant to a waiter whose context has ended is given back.
-func (q *queue[K, Q, G, D]) unlessGone(ctx context.Context, o outcome[G]) (G, error) {
-	if o.err != nil || ctx.Err() == nil {
-		return o.grant, o.err
-	}
-	q.Return([]G{o.grant})
-	var none G
-	return none, q.GaveUp(ctx)
-}
-
-// leave takes a waiter out of the queue, and reports whether it was in it.
-func (q *queue[K, Q, G, D]) leave(w *waiter[Q, G]) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !w.waits {
-		return false
-	}
-	q.depart(w)
-	return true
-}
-
-// depart takes a waiter out of the queue, as if it had never been there. q is locked.
-func (q *queue[K, Q, G, D]) depart(w *waiter[Q, G]) {
-	first := q.first == w
-	q.remove(w)
-	if first {
-		q.headChanged()
-		q.wake()
-	}
-}
-
 // headChanged forgets next if it is about other requests than the first waiter's. q is locked.
 func (q *queue[K, Q, G, D]) headChanged() {
 	if q.first == nil || q.about == nil {
@@ -381,11 +273,24 @@ func (q *queue[K, Q, G, D]) headChanged() {
 		same = q.Alike
 	}
 	if !same(q.about.request, q.first.request) {
-		q.next = time.Time{}
+		q.next, q.again = time.Time{}, false
 	}
 }
 
-// wake tells the worker that another waiter is first. q is locked.
+// roomMade has the first waiter asked for at once if the latest answer had Again, or if the next one
+// does. q is locked.
+func (q *queue[K, Q, G, D]) roomMade() {
+	if q.first == nil {
+		return
+	}
+	q.woken = true
+	if q.again {
+		q.next, q.again = time.Time{}, false
+		q.wake()
+	}
+}
+
+// wake tells the worker that next has changed. q is locked.
 func (q *queue[K, Q, G, D]) wake() {
 	select {
 	case q.changed <- struct{}{}:
