@@ -60,6 +60,7 @@ func (b *background) settle(list ...laterSettlement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, one := range list {
+		one.of.hold.end(one.of)
 		one.until = until
 		b.pending = append(b.pending, one)
 	}

@@ -140,6 +140,23 @@ func (r Receipt) charge() exact.Charge {
 	return exact.Charge{At: r.At, Used: r.Note[0], Order: r.Note[1]}
 }
 
+// settler is the inside of a store of this package.
+type settler interface {
+	Settle(ctx context.Context, list []call.Correction) error
+}
+
+// settleBy has the inside of a store carry out settlements, and writes what has become of them.
+func settleBy(ctx context.Context, by settler, settlements []Settlement) error {
+	list := corrections(settlements)
+	err := publicError(by.Settle(ctx, list))
+	for i := range list {
+		for _, place := range list[i].Of {
+			settlements[place].Lost = list[i].Lost
+		}
+	}
+	return err
+}
+
 // corrections returns the corrections that settlements need. Settlements of one call about one state,
 // which were charged together, share one. A settlement at the cost that was charged needs none.
 func corrections(settlements []Settlement) []call.Correction {

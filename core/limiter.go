@@ -22,6 +22,9 @@ type Limiter struct {
 	waiters    *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	turns      queue.Turns[turnKey, Receipt]
 	background background
+	// What follows is for places of Concurrent limits.
+	placeWaiters *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
+	holding      holding
 }
 
 // New returns a Limiter on a store. It does not ask the store yet. A nil store panics.
@@ -31,6 +34,8 @@ func New(store Store, options ...LimiterOption) *Limiter {
 	}
 	l := &Limiter{store: store}
 	l.waiters = waitersOf(l)
+	l.placeWaiters = placeWaitersOf(l)
+	l.holding.leases = leasesOf(l)
 	l.background.logger = slog.Default
 	for _, option := range options {
 		option.applyLimiter(l)
@@ -124,6 +129,7 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 	if _, err := l.store.Decide(ctx, q.calls[:]); err != nil {
 		return Decision{}, err //nolint:wrapcheck // it is the store's
 	}
+	l.holding.estimate(q.decisions[:])
 	return q.decisions[0], nil
 }
 
@@ -141,6 +147,7 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 	if err := limitedPartOf(conditions(checks)).decide(ctx, l.store, decisions, nil); err != nil {
 		return nil, err
 	}
+	l.holding.estimate(decisions)
 	return decisions, nil
 }
 
@@ -211,8 +218,9 @@ func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 
 // Close closes the store, and with it the client that [Open] made. A client of your own
 // is yours to close. Close first waits up to two seconds for settlements in the
-// background. Calls after Close are errors.
+// background. Permits that have not been released are no longer renewed. Calls after Close are errors.
 func (l *Limiter) Close() error {
 	l.background.drain()
+	l.holding.leases.Close()
 	return l.store.Close() //nolint:wrapcheck // it is the store's
 }

@@ -22,6 +22,9 @@ type Settlement struct {
 	// the Check says. A settlement of such a limit that does not renew gives back all its places,
 	// whatever the Cost.
 	Renew bool
+	// Lost is where the store writes whether it has not renewed the places, because their lease had ended
+	// or somebody had taken them away.
+	Lost bool
 }
 
 // Refund gives back n units of what a key has used under a limit: after a job that was
@@ -72,7 +75,13 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	if len(corrections(settlements)) == 0 {
 		return nil
 	}
-	return l.store.Settle(ctx, settlements)
+	err := l.store.Settle(ctx, settlements)
+	for i := range settlements {
+		if s := &settlements[i]; s.Check.Limit.spec.Algorithm.Holds() {
+			l.placeWaiters.Wake(queueKey{key: s.Check.Key, limit: s.Check.Limit.spec.Identity()})
+		}
+	}
+	return err
 }
 
 // Reserve is [Limiter.AllowAll] for work whose cost is known only later, or that may not
@@ -88,9 +97,12 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	r := l.newReservation(checks)
 	r.asked = time.Now()
 	if err := limitedPartOf(r.checks).decide(ctx, l.store, r.decisions, r.receipts); err != nil {
+		r.giveBackUncertain(err)
 		return nil, err
 	}
 	r.answered = time.Now()
+	r.takePlaces()
+	l.holding.estimate(r.decisions)
 	return r, nil
 }
 
@@ -116,6 +128,7 @@ type Reservation struct {
 	settled   bool
 	// done says which checks have been settled, after a store has settled a part of them.
 	done []bool
+	hold *hold // nil: it has no places that have to be given back
 }
 
 // Allowed reports whether the call passed: every Decision is allowed, those of shadow
@@ -133,6 +146,8 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 //
 // A turn in the queue of a [Shaping] limit is given back only if no other request has
 // queued behind it, since those have been told their turns.
+//
+// Places of [Concurrent] limits are all given back, whatever their cost.
 //
 // Checks that were not charged are left alone: conditions, and checks that were denied or whose
 // call was. If all costs are as they were reserved, the store is not asked. Another number of costs
@@ -155,6 +170,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	if err != nil {
 		return err
 	}
+	r.hold.end(r)
 	err = r.limiter.settle(context.WithoutCancel(ctx), settlements.list)
 	r.note(settlements, err)
 	return err
@@ -172,6 +188,7 @@ func (r *Reservation) SettleLater(costs ...int) error {
 	if _, err := r.settlements(costs); err != nil {
 		return err
 	}
+	r.hold.end(r)
 	own := *r // the caller keeps r, which counts as settled
 	r.settled = true
 	r.limiter.background.settle(laterSettlement{of: &own, costs: slices.Clone(costs)})
@@ -210,13 +227,20 @@ func (r *Reservation) settlements(costs []int) (settlements, error) {
 	if r.settled {
 		return settlements{}, ErrSettled
 	}
-	allowed := r.Allowed()
-	var s settlements
-	for i, cost := range costs {
+	for _, cost := range costs {
 		if cost < 0 {
 			return settlements{}, invalid("core: real cost %d is negative", cost)
 		}
+	}
+	allowed := r.Allowed()
+	var s settlements
+	for i, cost := range costs {
 		c := &r.checks[i]
+		if r.hold != nil && c.holds() {
+			if mine, _ := r.hold.claim(byReservation); !mine {
+				continue // its Permit gives it back
+			}
+		}
 		if r.done != nil && r.done[i] || c.Mode == Condition || c.Limit == Unlimited {
 			continue
 		}

@@ -19,6 +19,11 @@ type Trace struct {
 	Repeated func()
 	// Wait is called when [Limiter.Wait], [Limiter.WaitN] or [Limiter.Do] has waited, or given up.
 	Wait func(Wait)
+	// Held is called when a call has taken places of a [Concurrent] limit, and when it has given them
+	// back. Shadow checks are not told.
+	Held func(Held)
+	// Renewal is called when leases of such places have been renewed, or when that has failed.
+	Renewal func(Renewal)
 }
 
 // Batch is a number of calls that have shared a round trip to Redis: one script run, or in a cluster a
@@ -46,9 +51,33 @@ type Wait struct {
 	Err error
 }
 
+// Held is places that were taken or given back.
+type Held struct {
+	// Limit is the limit, and Units how many places of it were taken. They are below 0 if the places
+	// were given back. The key is not told.
+	Limit Limit
+	Units int
+	// Elapsed is how long places that were given back had been held.
+	Elapsed time.Duration
+	// Err is why places that were given back had been lost before, or nil.
+	Err error
+}
+
+// Renewal is an attempt to renew the leases of places, all in one call to the store.
+type Renewal struct {
+	// Held is how many leases were renewed, Lost how many had ended on the store's clock or were taken
+	// away, and Unanswered how many the store has not answered: those are tried again.
+	Held, Lost, Unanswered int
+	// Elapsed is how long the call took.
+	Elapsed time.Duration
+	// Err is why the call failed, or nil.
+	Err error
+}
+
 // and returns a trace that calls the functions of two.
 func (t Trace) and(other Trace) Trace {
-	and := Trace{Batch: both(t.Batch, other.Batch), Breaker: t.Breaker, Repeated: t.Repeated, Wait: both(t.Wait, other.Wait)}
+	and := Trace{Batch: both(t.Batch, other.Batch), Breaker: t.Breaker, Repeated: t.Repeated, Wait: both(t.Wait, other.Wait),
+		Held: both(t.Held, other.Held), Renewal: both(t.Renewal, other.Renewal)}
 	switch {
 	case t.Breaker == nil:
 		and.Breaker = other.Breaker

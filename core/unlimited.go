@@ -57,14 +57,12 @@ func (p limitedPart) decide(ctx context.Context, store Store, decisions []Decisi
 	if receipts != nil {
 		own = make([]Receipt, len(p.checks))
 	}
-	if err := decideAlone(ctx, store, p.checks, told, own); err != nil {
-		return placed(err, p.places)
-	}
+	err := decideAlone(ctx, store, p.checks, told, own)
 	for i, place := range p.places {
 		decisions[place] = told[i]
 		if receipts != nil {
 			receipts[place] = own[i]
 		}
 	}
-	return nil
+	return placed(err, p.places)
 }

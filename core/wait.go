@@ -2,12 +2,10 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/queue"
 )
 
 // LimitedError is the error of [Limiter.Wait] and [Limiter.Do] when a limit keeps them
@@ -24,6 +22,9 @@ type LimitedError struct {
 func (e *LimitedError) Error() string {
 	if e.Decision.RetryAfter == Never {
 		return fmt.Sprintf("core: limited: the cost exceeds %s", e.Decision.Limit)
+	}
+	if e.Decision.Estimated {
+		return fmt.Sprintf("core: limited by %s: no place was free in time, and the next one may be in %v", e.Decision.Limit, e.Decision.RetryAfter)
 	}
 	return fmt.Sprintf("core: limited by %s: next in %v, which is too late", e.Decision.Limit, e.Decision.RetryAfter+e.Decision.Delay)
 }
@@ -83,20 +84,14 @@ func (l *Limiter) WaitN(ctx context.Context, key string, limit Limit, n int, opt
 
 func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, options []WaitOption) error {
 	w := &waiting{request: waitRequest{key: key, limit: limit, cost: n}}
-	for _, option := range options {
-		option.applyWait(w)
-	}
 	if err := validateKept(w.request.checks()); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return gaveUp(ctx)
+	if err := w.begin(ctx, options); err != nil {
+		return err
 	}
 	if limit == Unlimited {
 		return nil
-	}
-	if deadline, ok := ctx.Deadline(); ok && (w.until.IsZero() || deadline.Before(w.until)) {
-		w.until, w.request.cause = deadline, context.DeadlineExceeded
 	}
 	if n > limit.Capacity() { // it is denied without a queue
 		decisions, err := l.AllowAll(ctx, w.request.checks()[:1]...)
@@ -124,7 +119,18 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 // Do waits like [Limiter.Wait], then runs a function and returns its error. If Wait
 // fails, the function is not run. If the function fails, the unit stays charged. The
 // longest wait does not bound the function.
+//
+// Under a [Concurrent] limit, Do holds a place while the function runs, and gives the function the
+// [Permit.Context].
 func (l *Limiter) Do(ctx context.Context, key string, limit Limit, fn func(context.Context) error, options ...WaitOption) error {
+	if limit != Unlimited && limit.Validate() == nil && limit.spec.Algorithm.Holds() {
+		permit, err := l.Acquire(ctx, key, limit, options...)
+		if err != nil {
+			return err
+		}
+		defer permit.Release()
+		return fn(permit.Context())
+	}
 	if err := l.Wait(ctx, key, limit, options...); err != nil {
 		return err
 	}
@@ -150,11 +156,36 @@ func gaveUp(ctx context.Context) error {
 	return fmt.Errorf("core: the wait was given up: %w", context.Cause(ctx))
 }
 
+// waitFor waits until a call passes that waits for places among others.
+func (l *Limiter) waitFor(ctx context.Context, w *waiting, options []WaitOption) (*Reservation, error) {
+	if err := w.begin(ctx, options); err != nil {
+		return nil, err
+	}
+	if w.tries {
+		return l.placeWaiters.Try(ctx, w.request.queueKey(), w.request)
+	}
+	return l.placeWaiters.Wait(ctx, w.request.queueKey(), w.request, w.until)
+}
+
 // waiting is a wait with its options.
 type waiting struct {
 	request waitRequest
 	until   time.Time // zero: for ever
 	tries   bool      // it does not wait
+}
+
+// begin applies the options, and bounds the wait by the context's deadline.
+func (w *waiting) begin(ctx context.Context, options []WaitOption) error {
+	for _, option := range options {
+		option.applyWait(w)
+	}
+	if ctx.Err() != nil {
+		return gaveUp(ctx)
+	}
+	if deadline, ok := ctx.Deadline(); ok && (w.until.IsZero() || deadline.Before(w.until)) {
+		w.until, w.request.cause = deadline, context.DeadlineExceeded
+	}
+	return nil
 }
 
 // waitRequest is a waiter's request.
@@ -164,6 +195,9 @@ type waitRequest struct {
 	cost  int
 	heeds bool  // see WithHoldBack
 	cause error // of a LimitedError: that of the context's deadline, or nil
+	// all are the checks of a call that waits for places among others. The key and the limit are those of
+	// one of them.
+	all []Check
 }
 
 // queueKey identifies a queue of waiters.
@@ -182,100 +216,4 @@ func (q *waitRequest) checks() []Check {
 		checks = append(checks, Check{Key: q.key, Limit: heldBack, Cost: heldBack.Capacity(), Mode: Condition})
 	}
 	return checks
-}
-
-// waitersOf returns the queues of a limiter.
-func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, Decision] {
-	return queue.New(queue.Config[queueKey, waitRequest, *Reservation, Decision]{
-		Ask:      l.askForWaiters,
-		Return:   func(grants []*Reservation) { l.background.cancel(grants...) },
-		Together: func(a, b waitRequest) bool { return a.limit == b.limit && (a.cost == 0) == (b.cost == 0) },
-		Alike:    func(a, b waitRequest) bool { return a.limit == b.limit && a.cost == b.cost },
-		Fits:     func(r *Reservation, q waitRequest) bool { return r.checks[0].Units() == q.cost },
-		Late: func(r *Reservation, until time.Time) bool {
-			delay := r.delay()
-			return delay > 0 && until.Before(r.asked.Add(delay))
-		},
-		Takes: func(q waitRequest) time.Duration { return microseconds(q.limit.spec.Spacing(q.cost)) },
-		Deny: func(q waitRequest, latest Decision, at time.Time, r **Reservation) error {
-			return q.deny(latest, at, r)
-		},
-		GaveUp: gaveUp,
-		Most:   mostTogether,
-	})
-}
-
-// mostTogether is how many waiters share a call to the store at most.
-const mostTogether = 1000
-
-// askForWaiters makes the requests of some waiters, in their order.
-func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a queue.Answer[*Reservation, Decision]) {
-	calls := make([][]Check, len(requests))
-	for i := range requests {
-		calls[i] = requests[i].checks()
-	}
-	var granted []*Reservation
-	var denied []Decision
-	a.Err = unlessPanicked(func() (err error) {
-		granted, denied, err = l.reserveInOrder(ctx, calls)
-		return err
-	})
-	a.Grants = granted
-	switch {
-	case a.Err != nil:
-	case denied != nil:
-		a.Latest = denied[0]
-		var held time.Duration
-		if requests[0].heeds {
-			held = denied[1].RetryAfter
-		}
-		if a.Never = a.Latest.RetryAfter == Never; !a.Never {
-			a.Next, a.Full = time.Now().Add(max(a.Latest.RetryAfter, held)), a.Latest.RetryAfter >= held
-		}
-	default:
-		a.Latest = granted[len(granted)-1].decisions[0]
-		if a.Latest.Remaining == 0 {
-			a.Next, a.Full = time.Now().Add(a.Latest.NextAfter), true
-		}
-	}
-	return a
-}
-
-// reserveInOrder makes calls, which differ in the cost of their first check, until one is denied. It
-// returns what was granted, and the denial if there is one. A store may answer only the first calls.
-func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted []*Reservation, denied []Decision, err error) {
-	reservations, asked := make([]*Reservation, len(calls)), make([]Call, len(calls))
-	for i, checks := range calls {
-		r := l.newReservation(checks)
-		reservations[i], asked[i] = r, Call{Checks: r.checks, Decisions: r.decisions, Receipts: r.receipts}
-	}
-	began := time.Now()
-	answered, err := l.store.Decide(ctx, asked)
-	switch {
-	case err != nil:
-		return nil, nil, err //nolint:wrapcheck // it is the store's
-	case answered == 0:
-		return nil, nil, errors.New("core: the store has answered none of the calls, want the first at least")
-	}
-	ended := time.Now()
-	for i, r := range reservations[:answered] {
-		if !asked[i].passed() {
-			return reservations[:i], r.decisions, nil
-		}
-		r.asked, r.answered = began, ended
-	}
-	return reservations[:answered], nil, nil
-}
-
-// deny returns the error of a waiter that cannot be admitted before an instant, or whose turn comes too
-// late.
-func (q *waitRequest) deny(latest Decision, at time.Time, late **Reservation) error {
-	if late != nil {
-		return &LimitedError{Decision: (*late).decisions[0], cause: q.cause}
-	}
-	latest.Allowed, latest.Delay, latest.Limit = false, 0, q.limit
-	if latest.RetryAfter != Never {
-		latest.RetryAfter = max(0, time.Until(at))
-	}
-	return &LimitedError{Decision: latest, cause: q.cause}
 }

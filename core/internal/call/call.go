@@ -182,6 +182,18 @@ func Meet(groups [][]Check) bool {
 	return false
 }
 
+// Holds reports whether a check takes places, so that each call has a holder of its own.
+func Holds(groups [][]Check) bool {
+	for _, group := range groups {
+		for i := range group {
+			if group[i].Charge && group[i].Spec.Algorithm.Holds() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Decide works out whether each check of a group fits in what was observed, and reports whether all
 // do. If they do, it notes what is used of each after the charge.
 func Decide(group []Check) (pass bool) {

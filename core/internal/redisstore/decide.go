@@ -32,7 +32,7 @@ func (r *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, e
 
 // asksTogether reports whether a call can be made several times in one script run.
 func (r *Store) asksTogether(c *call.Call) bool {
-	return len(c.Groups) == 1 && !call.Meet(c.Groups) && (r.topology.Single != nil || !severalKeys(c.Checks))
+	return len(c.Groups) == 1 && !call.Meet(c.Groups) && !call.Holds(c.Groups) && (r.topology.Single != nil || !severalKeys(c.Checks))
 }
 
 // decideOne decides one call.

@@ -1,0 +1,170 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+var exports = core.Concurrent(2, 30*time.Second).Named("exports")
+
+func acquire(t *testing.T, l *core.Limiter, key string, limit core.Limit) *core.Permit {
+	t.Helper()
+	p, err := l.Acquire(t.Context(), key, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestPlacesAreTakenAndGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.New(core.NewMemory())
+		defer l.Close()
+		first, second := acquire(t, l, "tenant", exports), acquire(t, l, "tenant", exports)
+		if second.Token() <= first.Token() {
+			t.Errorf("tokens %d and then %d", first.Token(), second.Token())
+		}
+		_, err := l.TryAcquire(t.Context(), "tenant", exports)
+		limited, ok := errors.AsType[*core.LimitedError](err)
+		if !ok || !limited.Decision.Estimated || limited.Decision.RetryAfter <= 0 {
+			t.Fatalf("a third place: %v", err)
+		}
+		first.Release()
+		first.Release() // which gives back nothing of the second one
+		acquire(t, l, "tenant", exports).Release()
+		third := acquire(t, l, "tenant", exports)
+		if _, err := l.TryAcquire(t.Context(), "tenant", exports); err == nil {
+			t.Error("a third place at once")
+		}
+		second.Release()
+		third.Release()
+	})
+}
+
+func TestPlaceIsRenewedWhileItIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.New(core.NewMemory())
+		defer l.Close()
+		p := acquire(t, l, "tenant", core.Concurrent(1, 30*time.Second))
+		time.Sleep(time.Hour)
+		if p.Err() != nil || p.Context().Err() != nil {
+			t.Fatal(p.Err(), context.Cause(p.Context()))
+		}
+		if _, err := l.TryAcquire(t.Context(), "tenant", core.Concurrent(1, 30*time.Second)); err == nil {
+			t.Fatal("two holders of one place")
+		}
+		p.Release()
+		if p.Context().Err() == nil {
+			t.Error("the context of a released place has not ended")
+		}
+	})
+}
+
+func TestFirstWaiterGetsThePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.New(core.NewMemory())
+		defer l.Close()
+		one := core.Concurrent(1, 30*time.Second)
+		p := acquire(t, l, "tenant", one)
+		var order []int
+		var group sync.WaitGroup
+		for i := range 5 {
+			group.Go(func() {
+				q, err := l.Acquire(t.Context(), "tenant", one)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order = append(order, i)
+				time.Sleep(time.Second)
+				q.Release()
+			})
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		began := time.Now()
+		p.Release()
+		group.Wait()
+		if elapsed := time.Since(began); elapsed != 5*time.Second {
+			t.Errorf("five seconds of work took %v", elapsed)
+		}
+		for i, got := range order {
+			if got != i {
+				t.Fatalf("served in the order %v", order)
+			}
+		}
+	})
+}
+
+func TestWaitForAPlaceEndsOnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.New(core.NewMemory())
+		defer l.Close()
+		one := core.Concurrent(1, 30*time.Second)
+		p := acquire(t, l, "tenant", one)
+		defer p.Release()
+		began := time.Now()
+		_, err := l.Acquire(t.Context(), "tenant", one, core.WithLongestWait(3*time.Second))
+		if limited, ok := errors.AsType[*core.LimitedError](err); !ok || !limited.Decision.Estimated {
+			t.Fatal(err)
+		}
+		if elapsed := time.Since(began); elapsed != 3*time.Second {
+			t.Errorf("denied after %v", elapsed)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Acquire(ctx, "tenant", one); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNeverMoreInsideThanPlaces(t *testing.T) {
+	l := core.New(core.NewMemory())
+	defer l.Close()
+	limit := core.Concurrent(7, time.Second)
+	var inside, most atomic.Int64
+	var group sync.WaitGroup
+	for range 200 {
+		group.Go(func() {
+			err := l.Do(t.Context(), "tenant", limit, func(context.Context) error {
+				most.Store(max(most.Load(), inside.Add(1)))
+				time.Sleep(time.Millisecond)
+				inside.Add(-1)
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if most.Load() > 7 {
+		t.Errorf("%d inside", most.Load())
+	}
+}
+
+func TestDenialByARateTakesNoPlace(t *testing.T) {
+	l := core.New(core.NewMemory())
+	defer l.Close()
+	rate, place := core.Leaky(1, core.PerHour(1)), core.Concurrent(1, time.Minute)
+	r, err := l.Reserve(t.Context(), core.Check{Key: "a", Limit: rate}, core.Check{Key: "a", Limit: place})
+	if err != nil || !r.Allowed() || r.Permit(t.Context()) == nil {
+		t.Fatal(err, r.Decisions())
+	}
+	r.Permit(t.Context()).Release()
+	r, err = l.Reserve(t.Context(), core.Check{Key: "a", Limit: rate}, core.Check{Key: "a", Limit: place})
+	if err != nil || r.Allowed() {
+		t.Fatal(err, r.Decisions())
+	}
+	if d, err := l.Peek(t.Context(), "a", place); err != nil || d.Remaining != 1 {
+		t.Error(d, err)
+	}
+}

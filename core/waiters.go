@@ -1,0 +1,177 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/queue"
+)
+
+// waitersOf returns the queues of a limiter.
+func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, Decision] {
+	return queue.New(queue.Config[queueKey, waitRequest, *Reservation, Decision]{
+		Ask:      l.askForWaiters,
+		Return:   func(grants []*Reservation) { l.background.cancel(grants...) },
+		Together: func(a, b waitRequest) bool { return a.limit == b.limit && (a.cost == 0) == (b.cost == 0) },
+		Alike:    func(a, b waitRequest) bool { return a.limit == b.limit && a.cost == b.cost },
+		Fits:     func(r *Reservation, q waitRequest) bool { return r.checks[0].Units() == q.cost },
+		Late: func(r *Reservation, until time.Time) bool {
+			delay := r.delay()
+			return delay > 0 && until.Before(r.asked.Add(delay))
+		},
+		Takes: func(q waitRequest) time.Duration { return microseconds(q.limit.spec.Spacing(q.cost)) },
+		Deny: func(q waitRequest, latest Decision, at time.Time, r **Reservation) error {
+			return q.deny(latest, at, r)
+		},
+		GaveUp: gaveUp,
+		Most:   mostTogether,
+	})
+}
+
+// mostTogether is how many waiters share a call to the store at most.
+const mostTogether = 1000
+
+// askForWaiters makes the requests of some waiters, in their order.
+func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a queue.Answer[*Reservation, Decision]) {
+	calls := make([][]Check, len(requests))
+	for i := range requests {
+		calls[i] = requests[i].checks()
+	}
+	var granted []*Reservation
+	var denied []Decision
+	a.Err = unlessPanicked(func() (err error) {
+		granted, denied, err = l.reserveInOrder(ctx, calls)
+		return err
+	})
+	a.Grants = granted
+	switch {
+	case a.Err != nil:
+	case denied != nil:
+		a.Latest = denied[0]
+		var held time.Duration
+		if requests[0].heeds {
+			held = denied[1].RetryAfter
+		}
+		if a.Never = a.Latest.RetryAfter == Never; !a.Never {
+			a.Next, a.Full = time.Now().Add(max(a.Latest.RetryAfter, held)), a.Latest.RetryAfter >= held
+		}
+	default:
+		a.Latest = granted[len(granted)-1].decisions[0]
+		if a.Latest.Remaining == 0 {
+			a.Next, a.Full = time.Now().Add(a.Latest.NextAfter), true
+		}
+	}
+	return a
+}
+
+// reserveInOrder makes calls, which differ in the cost of their first check, until one is denied. It
+// returns what was granted, and the denial if there is one. A store may answer only the first calls.
+func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted []*Reservation, denied []Decision, err error) {
+	reservations, asked := make([]*Reservation, len(calls)), make([]Call, len(calls))
+	for i, checks := range calls {
+		r := l.newReservation(checks)
+		reservations[i], asked[i] = r, Call{Checks: r.checks, Decisions: r.decisions, Receipts: r.receipts}
+	}
+	began := time.Now()
+	answered, err := l.store.Decide(ctx, asked)
+	switch {
+	case err != nil:
+		return nil, nil, err //nolint:wrapcheck // it is the store's
+	case answered == 0:
+		return nil, nil, errors.New("core: the store has answered none of the calls, want the first at least")
+	}
+	ended := time.Now()
+	for i, r := range reservations[:answered] {
+		if !asked[i].passed() {
+			return reservations[:i], r.decisions, nil
+		}
+		r.asked, r.answered = began, ended
+	}
+	return reservations[:answered], nil, nil
+}
+
+// deny returns the error of a waiter that cannot be admitted before an instant, or whose turn comes too
+// late.
+func (q *waitRequest) deny(latest Decision, at time.Time, late **Reservation) error {
+	if late != nil {
+		return &LimitedError{Decision: (*late).decisions[0], cause: q.cause}
+	}
+	latest.Allowed, latest.Delay = false, 0
+	if q.all == nil {
+		latest.Limit = q.limit
+	}
+	if latest.RetryAfter != Never && !latest.Estimated {
+		latest.RetryAfter = max(0, time.Until(at))
+	}
+	return &LimitedError{Decision: latest, cause: q.cause}
+}
+
+// placeWaitersOf returns the queues of a limiter for calls that wait for places.
+func placeWaitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, Decision] {
+	config := l.waiters.Config
+	config.Ask = l.askForPlaces
+	config.Together = func(a, b waitRequest) bool { return &a.all[0] == &b.all[0] }
+	config.Alike = func(a, b waitRequest) bool { return slices.Equal(a.all, b.all) }
+	config.Fits = func(r *Reservation, q waitRequest) bool { return slices.Equal(r.checks, q.all) }
+	config.Most = 1
+	config.Poll = func(attempt int) time.Duration {
+		pause := min(shortestPoll<<min(attempt, 10), longestPoll)
+		return pause - rand.N(pause/4) // so that processes do not ask in step
+	}
+	return queue.New(config)
+}
+
+const (
+	// shortestPoll is how long after a denial the first waiter looks whether another process has given a
+	// place back, at first. It doubles until longestPoll.
+	shortestPoll = 5 * time.Millisecond
+	longestPoll  = 100 * time.Millisecond
+)
+
+// unknown is when to ask again at the latest for a place that may be free at any time.
+const unknown = time.Hour
+
+// askForPlaces makes the call of the first of some waiters.
+func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a queue.Answer[*Reservation, Decision]) {
+	var r *Reservation
+	a.Err = unlessPanicked(func() (err error) {
+		r, err = l.Reserve(ctx, requests[0].all...)
+		return err
+	})
+	if a.Err != nil {
+		return a
+	}
+	now := time.Now()
+	if r.Allowed() {
+		a.Grants, a.Latest = []*Reservation{r}, r.decisions[0]
+		for i := range r.decisions {
+			if r.checks[i].holds() && r.decisions[i].Remaining == 0 {
+				a.Again = now.Add(unknown)
+			}
+		}
+		return a
+	}
+	for i := range r.decisions {
+		d := &r.decisions[i]
+		if d.Allowed || r.checks[i].Shadow {
+			continue
+		}
+		if a.Latest.Allowed || a.Latest.RetryAfter <= d.RetryAfter {
+			a.Latest = *d
+		}
+		switch {
+		case d.RetryAfter == Never:
+			a.Never = true
+		case d.Estimated:
+			a.Again = now.Add(unknown)
+		default:
+			if next := now.Add(d.RetryAfter); next.After(a.Next) {
+				a.Next = next
+			}
+		}
+	}
+	return a
+}
