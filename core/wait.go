@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
@@ -161,6 +162,9 @@ func (l *Limiter) waitFor(ctx context.Context, w *waiting, options []WaitOption)
 	if err := w.begin(ctx, options); err != nil {
 		return nil, err
 	}
+	if q := &w.request; q.heeds { // it stands in the one queue with those that do not heed
+		q.all, q.heeds = append(slices.Clone(q.all), heldBackCheck(q.key)), false
+	}
 	if w.tries {
 		return l.placeWaiters.Try(ctx, w.request.queueKey(), w.request)
 	}
@@ -213,7 +217,12 @@ func (q *waitRequest) queueKey() queueKey { return queueKey{q.key, q.limit.spec.
 func (q *waitRequest) checks() []Check {
 	checks := []Check{checkOf(q.key, q.limit, q.cost)}
 	if q.heeds {
-		checks = append(checks, Check{Key: q.key, Limit: heldBack, Cost: heldBack.Capacity(), Mode: Condition})
+		checks = append(checks, heldBackCheck(q.key))
 	}
 	return checks
+}
+
+// heldBackCheck returns the check that a key is not held back.
+func heldBackCheck(key string) Check {
+	return Check{Key: key, Limit: heldBack, Cost: heldBack.Capacity(), Mode: Condition}
 }

@@ -2,7 +2,7 @@
 //
 //	client := &http.Client{Transport: outbound.New(limiter, core.Leaky(1, core.PerSecond(5)), outbound.Options{})}
 //
-// With core.Leaky(1, …), calls leave at an even pace. A [core.Shaping] limit paces them, too,
+// With a [core.Concurrent] limit, no more than n calls are under way at once. With core.Leaky(1, …), calls leave at an even pace. A [core.Shaping] limit paces them, too,
 // but a call that has got its turn is made even if its host asks for a pause meanwhile.
 package outbound
 
@@ -20,8 +20,9 @@ import (
 
 // Transport is an [http.RoundTripper] that keeps calls to another service's API within a
 // limit, for the whole fleet: each call waits, within its request's context, until the
-// limit of its key admits it, or with a [core.Shaping] limit until its turn. It is made
-// by [New], and may be used by many goroutines at once.
+// limit of its key admits it, or with a [core.Shaping] limit until its turn. Under a
+// [core.Concurrent] limit a call holds a place until the body of its response is closed or
+// read to the end. It is made by [New], and may be used by many goroutines at once.
 //
 // An answer of 429 or 503 that says when to retry, by Retry-After or RateLimit, holds the
 // key back for all Transports in the fleet. The answer goes to the caller: a Transport
@@ -146,10 +147,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if key == "" || limit == core.Unlimited {
 		return t.options.Base.RoundTrip(r)
 	}
-	if err := t.wait(r, key, limit); err != nil {
+	held, err := t.wait(r, key, limit)
+	if err != nil {
 		return nil, notMade(r, err)
 	}
-	response, err := t.options.Base.RoundTrip(r)
+	response, err := held.roundTrip(t.options.Base, r)
 	if err == nil && (response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable) {
 		t.holdBack(r, key, response)
 	}
@@ -175,18 +177,22 @@ func notMade(r *http.Request, err error) error {
 	return fmt.Errorf("outbound: the call was not made: %w", err)
 }
 
-// wait returns nil when a call may be made.
-func (t *Transport) wait(r *http.Request, key string, limit core.Limit) error {
+// wait returns when a call may be made, with the place that the call holds, if it holds one.
+func (t *Transport) wait(r *http.Request, key string, limit core.Limit) (held *place, err error) {
 	waits := []core.WaitOption{core.WithHoldBack()}
 	if longest := t.options.LongestWait; longest != 0 {
 		waits = append(waits, core.WithLongestWait(max(0, longest)))
 	}
-	err := t.limiter.Wait(r.Context(), key, limit, waits...)
+	if holds(limit) {
+		held, err = acquire(r.Context(), t.limiter, key, limit, waits)
+	} else {
+		err = t.limiter.Wait(r.Context(), key, limit, waits...)
+	}
 	if err == nil || r.Context().Err() != nil {
-		return err
+		return held, err
 	}
 	if _, limited := errors.AsType[*core.LimitedError](err); limited || limit.Validate() != nil {
-		return err
+		return nil, err
 	}
 	t.options.Observe(r, err)
 	open := t.options.OnError != FailClosed
@@ -194,9 +200,9 @@ func (t *Transport) wait(r *http.Request, key string, limit core.Limit) error {
 		open = t.options.OnOverload == FailOpen
 	}
 	if open {
-		return nil
+		return nil, nil //nolint:nilnil // it is made without a place
 	}
-	return err
+	return nil, err
 }
 
 // holdBack holds the key back for as long as an answer asks.
