@@ -19,6 +19,9 @@ type Trace struct {
 	Repeated func()
 	// Wait is called when [Limiter.Wait], [Limiter.WaitN] or [Limiter.Do] has waited, or given up.
 	Wait func(Wait)
+	// Waiting is called when a call begins to wait for a place of a [Concurrent] limit, with 1, and when
+	// its wait has ended, with -1. Calls that get their place at once are among them.
+	Waiting func(limit Limit, change int)
 	// Held is called when a call has taken places of a [Concurrent] limit, and when it has given them
 	// back. Shadow checks are not told.
 	Held func(Held)
@@ -76,7 +79,7 @@ type Renewal struct {
 
 // and returns a trace that calls the functions of two.
 func (t Trace) and(other Trace) Trace {
-	and := Trace{Batch: both(t.Batch, other.Batch), Breaker: t.Breaker, Repeated: t.Repeated, Wait: both(t.Wait, other.Wait),
+	and := Trace{Batch: both(t.Batch, other.Batch), Breaker: t.Breaker, Repeated: t.Repeated, Waiting: t.Waiting, Wait: both(t.Wait, other.Wait),
 		Held: both(t.Held, other.Held), Renewal: both(t.Renewal, other.Renewal)}
 	switch {
 	case t.Breaker == nil:
@@ -85,6 +88,15 @@ func (t Trace) and(other Trace) Trace {
 		and.Breaker = func(server string, state BreakerState) {
 			t.Breaker(server, state)
 			other.Breaker(server, state)
+		}
+	}
+	switch {
+	case t.Waiting == nil:
+		and.Waiting = other.Waiting
+	case other.Waiting != nil:
+		and.Waiting = func(limit Limit, change int) {
+			t.Waiting(limit, change)
+			other.Waiting(limit, change)
 		}
 	}
 	switch {

@@ -165,6 +165,10 @@ func (l *Limiter) waitFor(ctx context.Context, w *waiting, options []WaitOption)
 	if q := &w.request; q.heeds { // it stands in the one queue with those that do not heed
 		q.all, q.heeds = append(slices.Clone(q.all), heldBackCheck(q.key)), false
 	}
+	if told := l.trace.Waiting; told != nil {
+		told(w.request.limit, 1)
+		defer told(w.request.limit, -1)
+	}
 	if w.tries {
 		return l.placeWaiters.Try(ctx, w.request.queueKey(), w.request)
 	}

@@ -15,6 +15,7 @@ const (
 	errorMode    = attribute.Key("ratelimit.error_mode")
 	direction    = attribute.Key("ratelimit.settlement.direction")
 	breakerState = attribute.Key("ratelimit.breaker.state")
+	leaseKey     = attribute.Key("ratelimit.lease")
 	// As the semantic conventions of OpenTelemetry have them.
 	errorType     = attribute.Key("error.type")
 	serverAddress = attribute.Key("server.address")

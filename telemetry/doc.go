@@ -22,12 +22,16 @@
 //	ratelimit.settlement.duration  histogram, s               error.type
 //	ratelimit.settlement.size      histogram, {unit}          policy, algorithm, direction, error.type
 //	ratelimit.denial_cache.hits    counter, {call}
+//	ratelimit.places.held          up-down counter, {place}   policy, algorithm
+//	ratelimit.places.waiting       up-down counter, {call}    policy, algorithm
+//	ratelimit.places.hold.duration histogram, s               policy, algorithm, lease
+//	ratelimit.places.renewals      counter, {lease}           lease
 //	ratelimit.store.batch.duration histogram, s               error.type, server.address, server.port
 //	ratelimit.store.batch.calls    histogram, {call}          server.address, server.port
 //	ratelimit.store.batch.checks   histogram, {check}         server.address, server.port
 //	ratelimit.store.servers        up-down counter, {server}  breaker.state, server.address, server.port
 //
-// policy, algorithm, outcome, error_mode, breaker.state and direction are short for
+// policy, algorithm, outcome, error_mode, breaker.state, lease and direction are short for
 // ratelimit.policy and so on, direction for ratelimit.settlement.direction.
 //
 // decisions counts each policy's own verdict about each request, by its outcome:
@@ -58,6 +62,11 @@
 // been served, and settlement.size how many units were returned, or charged in addition:
 // direction is returned or charged. A settlement that changes nothing does not reach the
 // store and is not reported.
+//
+// The instruments of places are about [core.Concurrent] limits: how many places this process holds, how many of its
+// calls wait for one, for how long places were held, and the renewals of their leases. lease is kept, lost (the
+// lease has ended, or somebody has taken the place away) or unanswered (the renewal is tried again). A
+// lost place means that more may have been at work than the limit allows: alert on it.
 //
 // [Reporter.Trace] reports the store's instruments. Checks that are asked together, such as
 // those of a request, are one call, and calls that share a round trip to Redis are a batch.

@@ -13,6 +13,9 @@ type instruments struct {
 	batchDuration                           metric.Float64Histogram
 	settlementSize, batchCalls, batchChecks metric.Int64Histogram
 	servers                                 metric.Int64UpDownCounter
+	placesHeld, placesWaiting               metric.Int64UpDownCounter
+	placesHoldDuration                      metric.Float64Histogram
+	placesRenewals                          metric.Int64Counter
 }
 
 // newInstruments makes the instruments. If one cannot be made as it is to be, which only
@@ -33,6 +36,10 @@ func newInstruments(meter metric.Meter) instruments {
 		batchCalls:         maker.sizes("ratelimit.store.batch.calls", "{call}", "Calls that shared a round trip to Redis.", doubles),
 		batchChecks:        maker.sizes("ratelimit.store.batch.checks", "{check}", "Checks that shared a round trip to Redis.", doubles),
 		servers:            maker.upDown("ratelimit.store.servers", "{server}", "Redis servers, by whether they are asked."),
+		placesHeld:         maker.upDown("ratelimit.places.held", "{place}", "Places of concurrent limits that this process holds."),
+		placesWaiting:      maker.upDown("ratelimit.places.waiting", "{call}", "Calls of this process that wait for a place."),
+		placesHoldDuration: maker.durations("ratelimit.places.hold.duration", "How long places were held.", longSeconds),
+		placesRenewals:     maker.counter("ratelimit.places.renewals", "{lease}", "Leases of places that were to be renewed."),
 	}
 }
 

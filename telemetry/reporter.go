@@ -237,7 +237,7 @@ func (r *Reporter) settled(e *guard.Event) {
 }
 
 // Trace returns what reports the work of stores and limiters, for [core.WithTrace]: batches
-// and breakers of Redis, denials that a denial cache repeats, and waits. Give it to
+// and breakers of Redis, denials that a denial cache repeats, waits, and places. Give it to
 // [core.Open], or to each of [core.NewRedis], [core.CacheDenials] and [core.New]. It knows
 // nothing of requests, so that what it reports has no exemplars and no spans.
 func (r *Reporter) Trace() core.Trace {
@@ -249,6 +249,43 @@ func (r *Reporter) Trace() core.Trace {
 		},
 		Repeated: func() { r.instruments.denialCacheHits.Add(background, 1) },
 		Wait:     func(wait core.Wait) { r.waited(background, &wait) },
+		Waiting: func(limit core.Limit, change int) {
+			r.instruments.placesWaiting.Add(background, int64(change), r.policies.of(limit.Name(), limit).counted...)
+		},
+		Held:    func(held core.Held) { r.placesTaken(background, &held) },
+		Renewal: func(renewal core.Renewal) { r.renewed(background, &renewal) },
+	}
+}
+
+// placesTaken reports places that were taken or given back.
+func (r *Reporter) placesTaken(ctx context.Context, held *core.Held) {
+	p := r.policies.of(held.Limit.Name(), held.Limit)
+	r.instruments.placesHeld.Add(ctx, int64(held.Units), p.counted...)
+	if held.Units < 0 {
+		how := kept
+		if held.Err != nil {
+			how = lost
+		}
+		r.instruments.placesHoldDuration.Record(ctx, held.Elapsed.Seconds(), recorded(p.name, p.algorithm, leaseKey.String(how))...)
+	}
+}
+
+// What became of a lease.
+const (
+	kept       = "kept"
+	lost       = "lost"
+	unanswered = "unanswered"
+)
+
+// renewed reports leases that were to be renewed.
+func (r *Reporter) renewed(ctx context.Context, renewal *core.Renewal) {
+	for _, one := range [...]struct {
+		what  string
+		count int
+	}{{kept, renewal.Held}, {lost, renewal.Lost}, {unanswered, renewal.Unanswered}} {
+		if one.count > 0 {
+			r.instruments.placesRenewals.Add(ctx, int64(one.count), added(leaseKey.String(one.what))...)
+		}
 	}
 }
 

@@ -121,6 +121,14 @@ func TestInstruments(t *testing.T) {
 	trace.Wait(core.Wait{Limit: core.Leaky(10, core.PerSecond(1)), Units: 1, Err: &core.LimitedError{}})
 	trace.Wait(core.Wait{Limit: core.Leaky(10, core.PerSecond(1)), Units: 1, Err: context.Canceled})
 	trace.Wait(core.Wait{Limit: core.Leaky(10, core.PerSecond(1)), Units: 1, Err: errors.New("down")})
+	exports := core.Concurrent(20, 30*time.Second).Named("exports")
+	trace.Waiting(exports, 1)
+	trace.Waiting(exports, -1)
+	trace.Waiting(exports, 1)
+	trace.Held(core.Held{Limit: exports, Units: 3})
+	trace.Held(core.Held{Limit: exports, Units: -1, Elapsed: 20 * time.Second})
+	trace.Held(core.Held{Limit: exports, Units: -1, Elapsed: time.Minute, Err: errors.New("not renewed in time")})
+	trace.Renewal(core.Renewal{Held: 5, Lost: 1, Unanswered: 2})
 
 	var text strings.Builder
 	for _, m := range meter.collect(t) {
