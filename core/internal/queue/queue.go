@@ -23,8 +23,8 @@ func New[K comparable, Q, G, D any](config Config[K, Q, G, D]) *Queues[K, Q, G, 
 // Wait makes a request when it is the waiter's turn, and returns the grant, or the error of a waiter
 // that cannot be granted it in time. The zero until is no bound.
 //
-// Wait returns when ctx ends. It also returns at until, unless the request is in flight or it is not
-// known when it can be granted: then the next answer decides. A grant to a waiter that has left is
+// Wait returns when ctx ends. It also returns at until, unless a request of the queue is in flight or due
+// just then: the answer decides. A grant to a waiter that has left is
 // given back.
 func (s *Queues[K, Q, G, D]) Wait(ctx context.Context, key K, q Q, until time.Time) (G, error) {
 	w := &waiter[Q, G]{request: q, until: until, place: absent, told: make(chan outcome[G], 1)}
@@ -44,13 +44,17 @@ func (s *Queues[K, Q, G, D]) Wait(ctx context.Context, key K, q Q, until time.Ti
 	}
 }
 
-// Try is Wait without waiting. It makes the request, unless that is known to be denied: behind a
-// waiter with an equal request that did not fit, or before the next grant.
+// Try is Wait without waiting for room. It makes the request, unless that is known to be denied: behind
+// a waiter that has been denied, or before the next grant. With Poll, it waits its turn behind waiters
+// whose requests are in flight.
 func (s *Queues[K, Q, G, D]) Try(ctx context.Context, key K, q Q) (grant G, err error) {
 	w := &waiter[Q, G]{request: q, until: time.Now()}
 	if queue := s.find(key); queue != nil {
 		if err := queue.denyAtOnce(w); err != nil {
 			return grant, err
+		}
+		if s.Poll != nil {
+			return s.Wait(ctx, key, q, w.until)
 		}
 	}
 	answer := s.Ask(ctx, []Q{q})
@@ -63,9 +67,23 @@ func (s *Queues[K, Q, G, D]) Try(ctx context.Context, key K, q Q) (grant G, err 
 		return grant, s.Deny(q, answer.Latest, answer.Next, nil)
 	case s.Late(answer.Grants[0], w.until):
 		s.Return(answer.Grants)
+		s.Wake(key)
 		return grant, s.Deny(q, answer.Latest, answer.Next, &answer.Grants[0])
 	}
 	return answer.Grants[0], nil
+}
+
+// Wake asks at once for the waiters of a key whose latest answer had Again, because room may be there
+// now: the caller has just released what such a waiter needs. If a request is in flight, it may have
+// been decided before: a denial is followed by another request at once. Several Wakes may lead to one
+// request. No request is made before Next. Wake does not block, and does nothing for a key without
+// waiters.
+func (s *Queues[K, Q, G, D]) Wake(key K) {
+	if q := s.find(key); q != nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.roomMade()
+	}
 }
 
 // find returns the queue of a key, or nil.
@@ -109,19 +127,22 @@ type queue[K comparable, Q, G, D any] struct {
 	*Queues[K, Q, G, D]
 
 	key     K
-	changed chan struct{} // another waiter is first
+	changed chan struct{} // another waiter is first, or there may be room
 
 	mu          sync.Mutex
 	first, last *waiter[Q, G]
 	bounded     indexed[*waiter[Q, G]] // the waiters that have a bound, the soonest first
 	asking      bool                   // a worker, or the first waiter, makes the requests
 	gone        bool                   // it has been forgotten
+	attempts    int32                  // answers with Again since the latest grant or Wake
 
 	latest D
-	next   time.Time     // nothing is granted before, as far as is known
+	next   time.Time     // no request is made before
 	about  *waiter[Q, G] // next is about its request; nil: about none
 	alike  bool          // next is about equal requests alone, otherwise about all that go together
 	full   bool          // see Answer
+	again  bool          // next is no bound: see Again
+	woken  bool          // there may be room since the latest request was made
 	// ahead is the sum of what the waiters take, in microseconds. fresh is the first waiter that came
 	// while next was not known, so that it was not known either whether it comes too late.
 	ahead int64
@@ -151,8 +172,21 @@ func (q *queue[K, Q, G, D]) join(w *waiter[Q, G]) (joined, first bool, err error
 	return true, true, nil
 }
 
-// known reports whether it is known that nothing is granted just now. q is locked.
-func (q *queue[K, Q, G, D]) known() bool { return time.Until(q.next) > 0 }
+// rests reports whether no request is in flight and none is due. q is locked.
+func (q *queue[K, Q, G, D]) rests() bool { return time.Until(q.next) > 0 }
+
+// known reports whether it is known that nothing is granted just now. It is not while the queue rests
+// because of an answer with Again. q is locked.
+func (q *queue[K, Q, G, D]) known() bool { return !q.again && q.rests() }
+
+// bound returns the instant before which nothing is granted, or the zero time if it is not known. q is
+// locked.
+func (q *queue[K, Q, G, D]) bound() time.Time {
+	if q.again {
+		return time.Time{}
+	}
+	return q.next
+}
 
 // denial returns an error if it is known that a new waiter's grant would come too late. q is locked.
 func (q *queue[K, Q, G, D]) denial(w *waiter[Q, G]) error {
@@ -162,8 +196,8 @@ func (q *queue[K, Q, G, D]) denial(w *waiter[Q, G]) error {
 	return nil
 }
 
-// denyAtOnce returns an error if the request of a Try would overtake a waiter, or is known to come too
-// soon.
+// denyAtOnce returns an error if the request of a Try would overtake a waiter that has been denied, or
+// is known to come too soon.
 func (q *queue[K, Q, G, D]) denyAtOnce(w *waiter[Q, G]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -173,11 +207,11 @@ func (q *queue[K, Q, G, D]) denyAtOnce(w *waiter[Q, G]) error {
 	return q.denial(w)
 }
 
-// earliest returns when a request can be granted at the earliest. ahead is the sum of what the waiters
-// before it take. q is locked.
+// earliest returns when a request can be granted at the earliest, as far as is known. ahead is the sum
+// of what the waiters before it take. q is locked.
 func (q *queue[K, Q, G, D]) earliest(ahead int64, w *waiter[Q, G]) time.Time {
-	if q.first == nil || !q.full {
-		return q.next
+	if q.first == nil || !q.full || q.again {
+		return q.bound()
 	}
 	// The first waiter gets its grant at next, and then one after the other.
 	after := ahead - q.takes(q.first) + q.takes(w)
@@ -239,11 +273,24 @@ func (q *queue[K, Q, G, D]) headChanged() {
 		same = q.Alike
 	}
 	if !same(q.about.request, q.first.request) {
-		q.next = time.Time{}
+		q.next, q.again = time.Time{}, false
 	}
 }
 
-// wake tells the worker that another waiter is first. q is locked.
+// roomMade has the first waiter asked for at once if the latest answer had Again, or if the next one
+// does. q is locked.
+func (q *queue[K, Q, G, D]) roomMade() {
+	if q.first == nil {
+		return
+	}
+	q.woken = true
+	if q.again {
+		q.next, q.again = time.Time{}, false
+		q.wake()
+	}
+}
+
+// wake tells the worker that next has changed. q is locked.
 func (q *queue[K, Q, G, D]) wake() {
 	select {
 	case q.changed <- struct{}{}:

@@ -59,16 +59,16 @@ func (q *queue[K, Q, G, D]) stand(ctx context.Context, w *waiter[Q, G]) (none G,
 }
 
 // timeIsUp takes a waiter whose time is up out of the queue, and returns its error. It returns nil if
-// the waiter has its outcome already, or if the next answer decides.
+// the waiter has its outcome already, or if a request is in flight or due: then the answer decides.
 func (q *queue[K, Q, G, D]) timeIsUp(w *waiter[Q, G]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w.overdue = w.waits && (w.asked || !q.known())
+	w.overdue = w.waits && (w.asked || !q.rests())
 	if !w.waits || w.overdue {
 		return nil
 	}
 	q.depart(w)
-	return q.Deny(w.request, q.latest, q.next, nil)
+	return q.Deny(w.request, q.latest, q.bound(), nil)
 }
 
 // unlessGone returns a waiter's outcome. A grant to a waiter whose context has ended is given back.
@@ -77,6 +77,7 @@ func (q *queue[K, Q, G, D]) unlessGone(ctx context.Context, o outcome[G]) (G, er
 		return o.grant, o.err
 	}
 	q.Return([]G{o.grant})
+	q.Wake(q.key)
 	var none G
 	return none, q.GaveUp(ctx)
 }

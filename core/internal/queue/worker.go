@@ -23,6 +23,7 @@ func (q *queue[K, Q, G, D]) askAlone(ctx context.Context, w *waiter[Q, G]) {
 	q.mu.Unlock()
 	if len(unused) > 0 {
 		q.Return(unused)
+		q.Wake(q.key)
 	}
 }
 
@@ -33,7 +34,7 @@ func (q *queue[K, Q, G, D]) work() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.first != nil {
-		if wait := time.Until(q.next); wait > 0 {
+		if wait := time.Until(q.next); wait > 0 { // it rests
 			q.mu.Unlock()
 			timer.Reset(wait)
 			select {
@@ -51,6 +52,7 @@ func (q *queue[K, Q, G, D]) work() {
 			q.mu.Unlock()
 			q.Return(unused)
 			q.mu.Lock()
+			q.roomMade()
 		}
 	}
 	q.end()
@@ -65,6 +67,9 @@ func (q *queue[K, Q, G, D]) end() {
 // group returns the first waiter, and those behind it whose requests can be made together with its
 // own. It denies the requests of all other waiters that are overdue. q is locked.
 func (q *queue[K, Q, G, D]) group() []*waiter[Q, G] {
+	if q.woken {
+		q.woken, q.attempts = false, 0
+	}
 	var group, overdue []*waiter[Q, G]
 	for w := q.first; w != nil && len(group) < q.Most && q.Together(q.first.request, w.request); w = w.behind {
 		w.asked = true
@@ -79,7 +84,7 @@ func (q *queue[K, Q, G, D]) group() []*waiter[Q, G] {
 		if w.asked {
 			q.bounded.add(w)
 		} else {
-			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, nil)})
+			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.bound(), nil)})
 		}
 	}
 	return group
@@ -98,6 +103,7 @@ func requests[Q, G any](group []*waiter[Q, G]) []Q {
 // that has left goes to one behind it with an equal request. A waiter without a grant waits on. q is
 // locked.
 func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D]) (unused []G) {
+	q.schedule(&answer)
 	unused = answer.Grants
 	blocked := false // a waiter without a grant is not overtaken
 	for _, w := range group {
@@ -113,10 +119,10 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 		blocked = blocked || place < 0
 		switch {
 		case blocked && w.overdue:
-			q.tell(w, outcome[G]{err: q.Deny(w.request, answer.Latest, answer.Next, nil)})
+			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.bound(), nil)})
 		case blocked:
 		case !w.until.IsZero() && q.Late(unused[place], w.until):
-			q.tell(w, outcome[G]{err: q.Deny(w.request, answer.Latest, answer.Next, &unused[place])})
+			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.bound(), &unused[place])})
 		default:
 			q.tell(w, outcome[G]{grant: unused[place]})
 			if place == 0 { // as it nearly always is
@@ -127,15 +133,13 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 		}
 	}
 	if answer.Err != nil {
-		q.next, q.full = time.Time{}, false
 		return unused
 	}
-	q.latest, q.next, q.full = answer.Latest, answer.Next, answer.Full
 	q.about, q.alike = group[len(group)-1], false
 	if len(answer.Grants) < len(group) {
 		q.about, q.alike = group[len(answer.Grants)], true
 		if answer.Never && q.about.waits {
-			q.tell(q.about, outcome[G]{err: q.Deny(q.about.request, q.latest, q.next, nil)})
+			q.tell(q.about, outcome[G]{err: q.Deny(q.about.request, q.latest, q.bound(), nil)})
 		}
 	}
 	q.headChanged()
@@ -143,8 +147,37 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 	return unused
 }
 
-// denyLate denies the requests that cannot be granted in time. q is locked.
+// schedule keeps what an answer says about later requests: above all when to make the next one. q is
+// locked.
+func (q *queue[K, Q, G, D]) schedule(answer *Answer[G, D]) {
+	if answer.Err != nil {
+		q.next, q.full, q.again = time.Time{}, false, false
+		return
+	}
+	q.latest, q.next, q.full, q.again = answer.Latest, answer.Next, answer.Full, false
+	if len(answer.Grants) > 0 {
+		q.attempts = 0
+	}
+	if answer.Again.IsZero() || q.woken || time.Until(answer.Next) > 0 {
+		return
+	}
+	q.next, q.again = answer.Again, true
+	if q.Poll != nil {
+		if poll := time.Now().Add(q.Poll(int(q.attempts))); poll.Before(q.next) {
+			q.next = poll
+		}
+	}
+	q.attempts++
+}
+
+// denyLate denies the requests that cannot be granted in time. While the queue rests because of an
+// answer with Again, these are the ones whose time is up. q is locked.
 func (q *queue[K, Q, G, D]) denyLate() {
+	for q.again && q.rests() && q.bounded.Len() > 0 && !q.bounded.first().until.After(time.Now()) {
+		w := q.bounded.first()
+		q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, time.Time{}, nil)})
+		q.headChanged()
+	}
 	for q.known() && q.first != nil && q.first.late(q.next) {
 		w := q.first
 		q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, nil)})
