@@ -40,8 +40,9 @@ type hall struct {
 
 	people    sync.Mutex
 	all       []*seat
-	elsewhere []*unit           // what another process holds
-	freeSince map[int]time.Time // since when a request of this cost fits
+	elsewhere []*unit   // what another process holds
+	first     int       // the first waiter, if there is room; -1: there is none
+	since     time.Time // there has been room for the first waiter
 }
 
 func anyWaitersForPlaces(t *rapid.T) {
@@ -50,8 +51,8 @@ func anyWaitersForPlaces(t *rapid.T) {
 			n: rapid.IntRange(1, 4).Draw(t, "places"), upTo: 24 * time.Hour,
 			trip: rapid.SampledFrom([]time.Duration{0, 2 * time.Millisecond, 40 * time.Millisecond, 300 * time.Millisecond}).Draw(t, "round trip"),
 		},
-		polls:     rapid.Bool().Draw(t, "another process"),
-		freeSince: make(map[int]time.Time),
+		polls: rapid.Bool().Draw(t, "another process"),
+		first: -1,
 	}
 	h.queues = h.places.queues()
 	h.queues.Most = rapid.SampledFrom([]int{1, 3, 1000}).Draw(t, "together")
@@ -160,16 +161,14 @@ func (h *hall) look(t *rapid.T) {
 		t.Fatalf("%d of %d places were held at once", h.most, h.n)
 	}
 	i := slices.IndexFunc(h.all, func(s *seat) bool { return !s.done && !s.tries })
-	for cost := 1; cost <= 2; cost++ {
-		switch since, free := h.freeSince[cost]; {
-		case h.held+cost > h.n || i < 0:
-			delete(h.freeSince, cost)
-		case !free:
-			h.freeSince[cost] = time.Now()
-		case h.all[i].cost == cost && h.all[i].came.Add(2*h.slack).Before(time.Now()) && time.Since(since) > 2*h.slack:
-			t.Fatalf("waiter %d, who came at %v, misses a place that has been free since %v, until %v",
-				i, h.all[i].came, since, time.Now())
-		}
+	switch {
+	case i < 0 || h.held+h.all[i].cost > h.n:
+		h.first = -1
+	case i != h.first:
+		h.first, h.since = i, time.Now()
+	case time.Since(h.since) > 2*h.slack:
+		t.Fatalf("waiter %d, who came at %v, misses a place that has been free since %v, until %v",
+			i, h.all[i].came, h.since, time.Now())
 	}
 }
 
