@@ -33,7 +33,6 @@ func TestAnyWaitersForPlaces(t *testing.T) {
 type hall struct {
 	*places
 
-	ctx    context.Context
 	queues *Queues[string, want, *unit, time.Duration]
 	polls  bool          // another process takes and releases places, too
 	slack  time.Duration // the longest that a waiter misses a place
@@ -62,18 +61,17 @@ func anyWaitersForPlaces(t *rapid.T) {
 		h.queues.Poll = func(attempt int) time.Duration { return min(5*time.Millisecond<<min(attempt, 10), longest) }
 		h.slack += longest
 	}
-	var leave func()
-	h.ctx, leave = context.WithCancel(context.Background())
+	ctx, leave := context.WithCancel(context.Background())
 	defer func() { // all leave after a failure, so that the bubble ends
 		leave()
 		time.Sleep(time.Minute)
 	}()
 	actions := map[string]func(*rapid.T){
 		"":     h.look,
-		"come": h.come,
+		"come": func(t *rapid.T) { h.come(ctx, t) },
 		"try": func(t *rapid.T) {
 			s := &seat{tries: true, person: person{cost: rapid.IntRange(1, min(2, h.n)).Draw(t, "cost"), came: time.Now()}}
-			h.add(s, func() (*unit, error) { return h.queues.Try(h.ctx, "key", want{s.cost}) })
+			h.add(s, func() (*unit, error) { return h.queues.Try(ctx, "key", want{s.cost}) })
 		},
 		"release": func(t *rapid.T) {
 			if holders := h.holders(); len(holders) > 0 {
@@ -102,13 +100,13 @@ func anyWaitersForPlaces(t *rapid.T) {
 }
 
 // come adds a waiter.
-func (h *hall) come(t *rapid.T) {
+func (h *hall) come(ctx context.Context, t *rapid.T) {
 	s := &seat{person: person{cost: rapid.IntRange(1, min(2, h.n)).Draw(t, "cost"), came: time.Now()}}
 	times := []time.Duration{0, 1, time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, time.Second}
 	if rapid.Bool().Draw(t, "bounded") {
 		s.until = s.came.Add(rapid.SampledFrom(times).Draw(t, "patience"))
 	}
-	ctx, cancel := h.ctx, func() {}
+	cancel := func() {}
 	if rapid.IntRange(0, 2).Draw(t, "leaves") == 0 {
 		s.leaves = s.came.Add(rapid.SampledFrom(times).Draw(t, "leaves after"))
 		ctx, cancel = context.WithDeadline(ctx, s.leaves)
