@@ -197,8 +197,17 @@ func full(n int) (*places, *crowd) {
 	return p, &crowd{queues: p.queues(), start: time.Now()}
 }
 
-// releaseOne releases the place that is held for longest, without a word.
-func (p *places) releaseOne() { p.release(p.grants[0]) }
+// releaseOne releases the place that is held for longest, without a word. It reports whether one is held.
+func (p *places) releaseOne() bool {
+	p.mu.Lock()
+	held := slices.Clone(p.grants)
+	p.mu.Unlock()
+	if len(held) == 0 {
+		return false
+	}
+	p.release(held[0])
+	return true
+}
 
 func TestReleasedPlaceWakesTheFirstWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -33,15 +33,15 @@ func TestAnyWaitersForPlaces(t *testing.T) {
 type hall struct {
 	*places
 
-	ctx    context.Context
 	queues *Queues[string, want, *unit, time.Duration]
 	polls  bool          // another process takes and releases places, too
 	slack  time.Duration // the longest that a waiter misses a place
 
 	people    sync.Mutex
 	all       []*seat
-	elsewhere []*unit           // what another process holds
-	freeSince map[int]time.Time // since when a request of this cost fits
+	elsewhere []*unit   // what another process holds
+	first     int       // the first waiter, if there is room; -1: there is none
+	since     time.Time // there has been room for the first waiter
 }
 
 func anyWaitersForPlaces(t *rapid.T) {
@@ -50,8 +50,8 @@ func anyWaitersForPlaces(t *rapid.T) {
 			n: rapid.IntRange(1, 4).Draw(t, "places"), upTo: 24 * time.Hour,
 			trip: rapid.SampledFrom([]time.Duration{0, 2 * time.Millisecond, 40 * time.Millisecond, 300 * time.Millisecond}).Draw(t, "round trip"),
 		},
-		polls:     rapid.Bool().Draw(t, "another process"),
-		freeSince: make(map[int]time.Time),
+		polls: rapid.Bool().Draw(t, "another process"),
+		first: -1,
 	}
 	h.queues = h.places.queues()
 	h.queues.Most = rapid.SampledFrom([]int{1, 3, 1000}).Draw(t, "together")
@@ -61,18 +61,17 @@ func anyWaitersForPlaces(t *rapid.T) {
 		h.queues.Poll = func(attempt int) time.Duration { return min(5*time.Millisecond<<min(attempt, 10), longest) }
 		h.slack += longest
 	}
-	var leave func()
-	h.ctx, leave = context.WithCancel(context.Background())
+	ctx, leave := context.WithCancel(context.Background())
 	defer func() { // all leave after a failure, so that the bubble ends
 		leave()
 		time.Sleep(time.Minute)
 	}()
 	actions := map[string]func(*rapid.T){
 		"":     h.look,
-		"come": h.come,
+		"come": func(t *rapid.T) { h.come(ctx, t) },
 		"try": func(t *rapid.T) {
 			s := &seat{tries: true, person: person{cost: rapid.IntRange(1, min(2, h.n)).Draw(t, "cost"), came: time.Now()}}
-			h.add(s, func() (*unit, error) { return h.queues.Try(h.ctx, "key", want{s.cost}) })
+			h.add(s, func() (*unit, error) { return h.queues.Try(ctx, "key", want{s.cost}) })
 		},
 		"release": func(t *rapid.T) {
 			if holders := h.holders(); len(holders) > 0 {
@@ -101,13 +100,13 @@ func anyWaitersForPlaces(t *rapid.T) {
 }
 
 // come adds a waiter.
-func (h *hall) come(t *rapid.T) {
+func (h *hall) come(ctx context.Context, t *rapid.T) {
 	s := &seat{person: person{cost: rapid.IntRange(1, min(2, h.n)).Draw(t, "cost"), came: time.Now()}}
 	times := []time.Duration{0, 1, time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, time.Second}
 	if rapid.Bool().Draw(t, "bounded") {
 		s.until = s.came.Add(rapid.SampledFrom(times).Draw(t, "patience"))
 	}
-	ctx, cancel := h.ctx, func() {}
+	cancel := func() {}
 	if rapid.IntRange(0, 2).Draw(t, "leaves") == 0 {
 		s.leaves = s.came.Add(rapid.SampledFrom(times).Draw(t, "leaves after"))
 		ctx, cancel = context.WithDeadline(ctx, s.leaves)
@@ -160,16 +159,14 @@ func (h *hall) look(t *rapid.T) {
 		t.Fatalf("%d of %d places were held at once", h.most, h.n)
 	}
 	i := slices.IndexFunc(h.all, func(s *seat) bool { return !s.done && !s.tries })
-	for cost := 1; cost <= 2; cost++ {
-		switch since, free := h.freeSince[cost]; {
-		case h.held+cost > h.n || i < 0:
-			delete(h.freeSince, cost)
-		case !free:
-			h.freeSince[cost] = time.Now()
-		case h.all[i].cost == cost && h.all[i].came.Add(2*h.slack).Before(time.Now()) && time.Since(since) > 2*h.slack:
-			t.Fatalf("waiter %d, who came at %v, misses a place that has been free since %v, until %v",
-				i, h.all[i].came, since, time.Now())
-		}
+	switch {
+	case i < 0 || h.held+h.all[i].cost > h.n:
+		h.first = -1
+	case i != h.first:
+		h.first, h.since = i, time.Now()
+	case time.Since(h.since) > 2*h.slack:
+		t.Fatalf("waiter %d, who came at %v, misses a place that has been free since %v, until %v",
+			i, h.all[i].came, h.since, time.Now())
 	}
 }
 

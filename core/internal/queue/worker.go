@@ -103,7 +103,7 @@ func requests[Q, G any](group []*waiter[Q, G]) []Q {
 // that has left goes to one behind it with an equal request. A waiter without a grant waits on. q is
 // locked.
 func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D]) (unused []G) {
-	q.schedule(answer)
+	q.schedule(&answer)
 	unused = answer.Grants
 	blocked := false // a waiter without a grant is not overtaken
 	for _, w := range group {
@@ -149,7 +149,7 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 
 // schedule keeps what an answer says about later requests: above all when to make the next one. q is
 // locked.
-func (q *queue[K, Q, G, D]) schedule(answer Answer[G, D]) {
+func (q *queue[K, Q, G, D]) schedule(answer *Answer[G, D]) {
 	if answer.Err != nil {
 		q.next, q.full, q.again = time.Time{}, false, false
 		return
