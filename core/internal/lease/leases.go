@@ -53,8 +53,8 @@ func New[T any](config Config[T]) *Leases[T] {
 	if config.Renew == nil || config.Most < 1 || config.InFlight < 1 {
 		panic("lease: Renew, Most and InFlight are needed")
 	}
-	l := &Leases[T]{Config: config, epoch: time.Now(), random: rand.Float64, alarm: never}
-	l.closes, l.close = context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // Close calls it
+	l := &Leases[T]{Config: config, epoch: time.Now(), random: rand.Float64, closes: ctx, close: cancel, alarm: never}
 	l.fresh.of, l.renewals.of, l.deadlines.of = renewal, renewal, deadline
 	return l
 }
@@ -117,7 +117,7 @@ func (l *Leases[T]) shut() (stopped <-chan struct{}, all []finished[T]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	l.ripen(never)
+	l.promote(never)
 	for x := l.deadlines.first(never); x != nil; x = l.deadlines.first(never) {
 		all = append(all, l.finish(x, ErrClosed))
 	}
@@ -141,8 +141,8 @@ func (l *Leases[T]) finish(x *Lease[T], reason error) finished[T] {
 	return f
 }
 
-// ripen moves leases that are due for the first time to the schedules of the others. The lock is held.
-func (l *Leases[T]) ripen(now time.Duration) {
+// promote moves leases that are due for the first time to the schedules of the others. The lock is held.
+func (l *Leases[T]) promote(now time.Duration) {
 	for x := l.fresh.pop(now); x != nil; x = l.fresh.pop(now) {
 		l.renewals.put(x, x.at[renewal])
 		l.deadlines.put(x, x.at[deadline])

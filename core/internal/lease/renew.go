@@ -50,7 +50,7 @@ func (l *Leases[T]) wake() {
 
 // expire makes those leases lost that are no longer certain. The lock is held.
 func (l *Leases[T]) expire(now time.Duration) (lost []finished[T]) {
-	l.ripen(now)
+	l.promote(now)
 	for x := l.deadlines.first(now); x != nil; x = l.deadlines.first(now) {
 		lost = append(lost, l.finish(x, ErrExpired))
 	}
@@ -78,7 +78,7 @@ func (l *Leases[T]) renew() {
 	answers := make([]Answer, len(batch))
 	err := l.ask(values, answers)
 	took := l.now() - sent
-	l.tell(l.settle(batch, answers, sent))
+	l.tell(l.apply(batch, answers, sent))
 	l.report(answers, took, err)
 }
 
@@ -89,7 +89,7 @@ func (l *Leases[T]) take() (batch []*Lease[T], values []T, sent time.Duration) {
 	defer l.mu.Unlock()
 	l.starting = false
 	sent = l.now()
-	l.ripen(sent)
+	l.promote(sent)
 	for len(batch) < l.Most {
 		x := l.renewals.pop(sent)
 		if x == nil {
@@ -118,9 +118,9 @@ func (l *Leases[T]) ask(values []T, answers []Answer) (err error) {
 	return l.Renew(l.closes, values, answers)
 }
 
-// settle does what follows from the answers to a batch that was sent at an instant. It returns the leases that are
+// apply does what follows from the answers to a batch that was sent at an instant. It returns the leases that are
 // lost.
-func (l *Leases[T]) settle(batch []*Lease[T], answers []Answer, sent time.Duration) (lost []finished[T]) {
+func (l *Leases[T]) apply(batch []*Lease[T], answers []Answer, sent time.Duration) (lost []finished[T]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -130,7 +130,7 @@ func (l *Leases[T]) settle(batch []*Lease[T], answers []Answer, sent time.Durati
 	for i, x := range batch {
 		switch {
 		case x.over != nil:
-		case answers[i] == Held:
+		case answers[i] == Held: // sent after the last one, so that the deadline only moves forwards
 			l.deadlines.put(x, sent+certain(x.length))
 			l.renewals.put(x, sent+x.length/3)
 		case answers[i] == NotHeld:
@@ -153,7 +153,7 @@ func pause(length time.Duration, fraction float64) time.Duration {
 // tell ends the contexts of leases that are lost, and then calls the hook for each.
 func (l *Leases[T]) tell(lost []finished[T]) {
 	for i := range lost {
-		lost[i].cancel()
+		contain(lost[i].cancel)
 	}
 	if l.Lost == nil {
 		return
@@ -182,10 +182,10 @@ func (l *Leases[T]) report(answers []Answer, took time.Duration, err error) {
 	contain(func() { l.Renewed(r) })
 }
 
-// contain calls a hook, and recovers if it panics: leases are kept whatever a hook does.
-func contain(hook func()) {
+// contain calls a function that is not ours, and recovers if it panics: the process goes on, and so do the leases.
+func contain(foreign func()) {
 	defer func() { _ = recover() }()
-	hook()
+	foreign()
 }
 
 // leave counts a goroutine out.

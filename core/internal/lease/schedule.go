@@ -26,6 +26,7 @@ type item[T any] struct {
 	lease *Lease[T]
 }
 
+// len returns how many leases are in the schedule.
 func (s *schedule[T]) len() int { return len(s.items) }
 
 // put adds a lease, whose event comes at an instant, or moves one that is there.
@@ -35,7 +36,7 @@ func (s *schedule[T]) put(lease *Lease[T], at time.Duration) {
 		lease.place[s.of] = len(s.items)
 		s.items = append(s.items, item[T]{})
 	}
-	s.settle(item[T]{at, lease}, lease.place[s.of])
+	s.sift(item[T]{at, lease}, lease.place[s.of])
 }
 
 // remove takes a lease out, if it is there.
@@ -50,12 +51,12 @@ func (s *schedule[T]) remove(lease *Lease[T]) {
 	s.items[last] = item[T]{}
 	s.items = s.items[:last]
 	if place < last {
-		s.settle(moved, place)
+		s.sift(moved, place)
 	}
 }
 
-// settle finds the place of an item, from a free place on.
-func (s *schedule[T]) settle(moved item[T], free int) {
+// sift finds the place of an item, from a free place on.
+func (s *schedule[T]) sift(moved item[T], free int) {
 	for free > 0 {
 		above := (free - 1) / 2
 		if s.items[above].at <= moved.at {
@@ -78,6 +79,7 @@ func (s *schedule[T]) settle(moved item[T], free int) {
 	s.place(moved, free)
 }
 
+// place puts an item in a place.
 func (s *schedule[T]) place(one item[T], place int) {
 	s.items[place] = one
 	one.lease.place[s.of] = place

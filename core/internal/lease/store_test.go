@@ -23,7 +23,12 @@ type store struct {
 	renew  func(ctx context.Context, values []int, answers []Answer) error // nil: all are held
 	leases *Leases[int]
 
-	mu      sync.Mutex
+	mu   sync.Mutex
+	seen seen
+}
+
+// seen is what a store was asked and a test was told.
+type seen struct {
 	asked   []asked
 	lost    []told
 	reports []Report
@@ -65,7 +70,7 @@ func (s *store) config() Config[int] {
 
 func (s *store) ask(ctx context.Context, values []int, answers []Answer) error {
 	s.mu.Lock()
-	s.asked = append(s.asked, asked{time.Since(s.start), values})
+	s.seen.asked = append(s.seen.asked, asked{time.Since(s.start), values})
 	s.mu.Unlock()
 	if s.renew != nil {
 		return s.renew(ctx, values, answers)
@@ -83,23 +88,28 @@ func all(answers []Answer, are Answer) {
 func (s *store) noteLost(value int, reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lost = append(s.lost, told{time.Since(s.start), value, reason})
+	s.seen.lost = append(s.seen.lost, told{time.Since(s.start), value, reason})
 }
 
 func (s *store) noteRenewed(r Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reports = append(s.reports, r)
+	s.seen.reports = append(s.seen.reports, r)
 }
 
 // begin begins a lease of the usual length, now.
 func (s *store) begin(value int) *Lease[int] { return s.leases.Begin(value, length, time.Now()) }
 
-// times returns when the store was asked.
-func (s *store) times() (list []time.Duration) {
+// all returns what was seen so far.
+func (s *store) all() seen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, one := range s.asked {
+	return s.seen
+}
+
+// times returns when the store was asked.
+func (s *store) times() (list []time.Duration) {
+	for _, one := range s.all().asked {
 		list = append(list, one.at)
 	}
 	return list
@@ -114,9 +124,7 @@ func (s *store) wait(until time.Duration) {
 // wantLost fails unless exactly one lease was lost, at a time and for a reason.
 func (s *store) wantLost(t *testing.T, at time.Duration, value int, reason error) {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if want := (told{at, value, reason}); len(s.lost) != 1 || s.lost[0] != want {
-		t.Errorf("lost are %v, want %v", s.lost, want)
+	if lost, want := s.all().lost, (told{at, value, reason}); len(lost) != 1 || lost[0] != want {
+		t.Errorf("lost are %v, want %v", lost, want)
 	}
 }
