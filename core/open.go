@@ -18,9 +18,9 @@ import (
 // Open returns a Limiter on the store that a URL names. It sends nothing, so it
 // succeeds while Redis is down; call [Limiter.Ping] to know.
 //
-//	memory:                                        a Memory store in this process
+//	memory:                                        a store in this process, as NewMemory makes it
 //	redis://user:password@localhost:6379/0         one server
-//	rediss://localhost:6379                        the same with TLS; see "Encryption" in the package documentation
+//	rediss://localhost:6379                        the same with TLS; see "Encryption" at NewRedis
 //	unix:///run/redis.sock?db=0                    over a Unix socket
 //	redis://host1:6379?addr=host2:6379             a cluster: at least one "addr"
 //	redis://host1:26379?master_name=main           Sentinel: "master_name", and more

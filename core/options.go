@@ -17,13 +17,13 @@ type OpenOption interface {
 // RedisOption changes how a [Redis] store works.
 type RedisOption interface {
 	OpenOption
-	applyRedis(*Redis)
+	applyRedis(*redisStore)
 }
 
 // MemoryOption changes how a [Memory] store works.
 type MemoryOption interface {
 	OpenOption
-	applyMemory(*Memory)
+	applyMemory(*memoryStore)
 }
 
 // LimiterOption changes how a [Limiter] works.
@@ -33,7 +33,7 @@ type LimiterOption interface {
 }
 
 // DenialCacheOption changes how a [DenialCache] works.
-type DenialCacheOption interface{ applyDenialCache(*DenialCache) }
+type DenialCacheOption interface{ applyDenialCache(*denialCache) }
 
 // StoreOption is an option of every store: a [RedisOption], a [MemoryOption] and a
 // [DenialCacheOption].
@@ -45,19 +45,19 @@ type StoreOption interface {
 
 type redisOption struct {
 	name  string
-	apply func(*Redis)
+	apply func(*redisStore)
 }
 
-func (o redisOption) madeBy() string      { return o.name }
-func (o redisOption) applyRedis(r *Redis) { o.apply(r) }
+func (o redisOption) madeBy() string           { return o.name }
+func (o redisOption) applyRedis(r *redisStore) { o.apply(r) }
 
 type memoryOption struct {
 	name  string
-	apply func(*Memory)
+	apply func(*memoryStore)
 }
 
-func (o memoryOption) madeBy() string        { return o.name }
-func (o memoryOption) applyMemory(m *Memory) { o.apply(m) }
+func (o memoryOption) madeBy() string             { return o.name }
+func (o memoryOption) applyMemory(m *memoryStore) { o.apply(m) }
 
 // WithPrefix sets what every key in Redis starts with, which keeps several
 // applications on one server apart. The default is "ratelimit". It panics if the
@@ -67,7 +67,7 @@ func WithPrefix(prefix string) RedisOption {
 	if prefix == "" || strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }) {
 		panic(fmt.Sprintf("core: key prefix %q is empty or has a brace, white space or a control byte", prefix))
 	}
-	return redisOption{"WithPrefix", func(r *Redis) { r.config.Prefix = prefix }}
+	return redisOption{"WithPrefix", func(r *redisStore) { r.config.Prefix = prefix }}
 }
 
 // WithBudget sets how long Redis may take to answer a call, from when it is sent. The default is
@@ -78,7 +78,7 @@ func WithBudget(budget time.Duration) RedisOption {
 	if budget <= 0 {
 		panic(fmt.Sprintf("core: budget %v is not positive", budget))
 	}
-	return redisOption{"WithBudget", func(r *Redis) { r.config.Budget = budget }}
+	return redisOption{"WithBudget", func(r *redisStore) { r.config.Budget = budget }}
 }
 
 // WithInFlight sets how many batches of checks may be in flight to one server at once. The default is
@@ -88,7 +88,7 @@ func WithInFlight(n int) RedisOption {
 	if n < 1 {
 		panic(fmt.Sprintf("core: %d batches in flight are less than 1", n))
 	}
-	return redisOption{"WithInFlight", func(r *Redis) { r.config.InFlight = n }}
+	return redisOption{"WithInFlight", func(r *redisStore) { r.config.InFlight = n }}
 }
 
 // WithQueue bounds how many calls may wait in this process to be sent to one server, and how long
@@ -101,7 +101,7 @@ func WithQueue(most int, longest time.Duration) RedisOption {
 	if most < 1 || longest <= 0 {
 		panic(fmt.Sprintf("core: a queue of %d calls for %v makes no sense", most, longest))
 	}
-	return redisOption{"WithQueue", func(r *Redis) { r.config.MostWaiting, r.config.Patience = most, longest }}
+	return redisOption{"WithQueue", func(r *redisStore) { r.config.MostWaiting, r.config.Patience = most, longest }}
 }
 
 // WithBreaker sets after how many failed calls in a row the breaker of a server opens,
@@ -115,7 +115,7 @@ func WithBreaker(failures int, pause time.Duration) RedisOption {
 	if failures < 0 || failures > 0 && pause <= 0 {
 		panic(fmt.Sprintf("core: a breaker after %d failures for %v makes no sense", failures, pause))
 	}
-	return redisOption{"WithBreaker", func(r *Redis) { r.config.BreakerFailures, r.config.BreakerPause = failures, pause }}
+	return redisOption{"WithBreaker", func(r *redisStore) { r.config.BreakerFailures, r.config.BreakerPause = failures, pause }}
 }
 
 // TraceOption is an option of everything that can be traced: a [RedisOption], a
@@ -133,8 +133,8 @@ func WithTrace(t Trace) TraceOption { return t }
 
 func (Trace) madeBy() string { return "WithTrace" }
 
-func (t Trace) applyRedis(r *Redis)             { r.trace = r.trace.and(t) }
-func (t Trace) applyDenialCache(c *DenialCache) { c.trace = c.trace.and(t) }
+func (t Trace) applyRedis(r *redisStore)        { r.trace = r.trace.and(t) }
+func (t Trace) applyDenialCache(c *denialCache) { c.trace = c.trace.and(t) }
 func (t Trace) applyLimiter(l *Limiter)         { l.trace = l.trace.and(t) }
 
 // LoggerOption is an option of everything that logs: a [RedisOption] and a [LimiterOption].
@@ -158,8 +158,8 @@ type loggerOption struct{ logger func() *slog.Logger }
 
 func (loggerOption) madeBy() string { return "WithLogger" }
 
-func (o loggerOption) applyRedis(r *Redis)     { r.config.Logger = o.logger }
-func (o loggerOption) applyLimiter(l *Limiter) { l.background.logger = o.logger }
+func (o loggerOption) applyRedis(r *redisStore) { r.config.Logger = o.logger }
+func (o loggerOption) applyLimiter(l *Limiter)  { l.background.logger = o.logger }
 
 // WithMaxKeys bounds how many keys a [Memory] store holds, each under each of its
 // limits. The default is 1,048,576. A bound less than 1 panics.
@@ -167,7 +167,7 @@ func WithMaxKeys(n int) MemoryOption {
 	if n < 1 {
 		panic(fmt.Sprintf("core: a bound of %d keys is less than 1", n))
 	}
-	return memoryOption{"WithMaxKeys", func(m *Memory) { m.config.MaxKeys = n }}
+	return memoryOption{"WithMaxKeys", func(m *memoryStore) { m.config.MaxKeys = n }}
 }
 
 // WithClock replaces the store's clock in tests. Do not use it in production, where
@@ -186,12 +186,14 @@ type clock func() int64
 
 func (clock) madeBy() string { return "WithClock" }
 
-func (c clock) applyRedis(r *Redis)   { r.config.Clock = c }
-func (c clock) applyMemory(m *Memory) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() }
+func (c clock) applyRedis(r *redisStore) { r.config.Clock = c }
+func (c clock) applyMemory(m *memoryStore) {
+	m.config.Clock, m.config.Slack = c, time.Hour.Microseconds()
+}
 
 // applyDenialCache makes the cache forget everything when the clock is turned back. The
 // default clock never is.
-func (c clock) applyDenialCache(d *DenialCache) {
+func (c clock) applyDenialCache(d *denialCache) {
 	var latest atomic.Int64
 	d.clock = func() int64 {
 		now := c()

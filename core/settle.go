@@ -29,7 +29,7 @@ type Settlement struct {
 // back your own charge into the window that was charged, use [Limiter.Reserve] and
 // [Reservation.Settle].
 //
-// A [DenialCache] in another process may go on denying for [LongestStaleness].
+// A cache of denials ([CacheDenials]) in another process may go on denying for ten seconds.
 func (l *Limiter) Refund(ctx context.Context, key string, limit Limit, n int) error {
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, n)}, n)
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 )
 
-// Store keeps the state of limits and decides calls. [Redis] and [Memory] are the two that come with
-// this package. [NewTableStore] makes one of any table whose rows can be updated atomically. Package
-// storetest has the tests that every store must pass.
+// Store keeps the state of limits and decides calls. [NewRedis], [NewMemory] and [NewTableStore] make one,
+// the last of any table whose rows can be updated atomically, and [CacheDenials] makes one around another.
+// Package storetest has the tests that every store must pass.
 //
 // A Store may be used by many goroutines at once. A [Limiter] validates calls before it makes them, and
 // makes none about [Unlimited]. A store must neither read nor write its arguments after it has returned.

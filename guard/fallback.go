@@ -49,7 +49,7 @@ func newFallback(replicas, size int, options ...core.MemoryOption) *fallback {
 		}),
 	}
 	memory := core.NewMemory(append(options, core.WithMaxKeys(size))...)
-	f.own, f.limiter = core.New(memory), core.New(&shares{Memory: memory, of: f})
+	f.own, f.limiter = core.New(memory), core.New(&shares{Store: memory, of: f})
 	return f
 }
 
@@ -158,7 +158,7 @@ func (f *fallback) share(check core.Check) core.Check {
 
 // shares is the memory of a fallback as a store: asked about limits, it decides about their shares.
 type shares struct {
-	*core.Memory
+	core.Store
 
 	of *fallback
 }
@@ -185,7 +185,7 @@ func (s *shares) Decide(ctx context.Context, calls []core.Call) (answered int, e
 	unlock, err := f.start(ctx, asked.Checks, own.Checks, places)
 	lone := []core.Call{own}
 	if err == nil {
-		_, err = s.Memory.Decide(ctx, lone)
+		_, err = s.Store.Decide(ctx, lone)
 	}
 	unlock()
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *shares) Settle(ctx context.Context, settlements []core.Settlement) erro
 	}
 	s.of.starting.RLock()
 	defer s.of.starting.RUnlock()
-	return s.Memory.Settle(ctx, own) //nolint:wrapcheck // it is the memory's
+	return s.Store.Settle(ctx, own) //nolint:wrapcheck // it is the memory's
 }
 
 // start starts the keys of checks from their snapshots. A key without a snapshot goes on from what this
