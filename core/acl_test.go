@@ -79,7 +79,7 @@ func objectOf(entry any) string {
 }
 
 // allowedPrefix returns a prefix of keys that the users may touch.
-func allowedPrefix() core.RedisOption { return core.WithPrefix("ratelimit:" + rand.Text()) }
+func allowedPrefix() core.Option { return core.WithPrefix("ratelimit:" + rand.Text()) }
 
 // conforming uses everything with a client, and fails if a server refuses its user anything. The laws
 // send no other commands: see TestScriptsCallWhatTheUsersMay.

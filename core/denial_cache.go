@@ -87,7 +87,7 @@ type denial struct {
 //
 // CacheDenials starts no goroutine. It takes [WithTrace] and [WithClock]. A nil store, a size less than
 // 1 and an option that does not suit it panic. Close closes the store, too.
-func CacheDenials(store Store, size int, options ...DenialCacheOption) Store {
+func CacheDenials(store Store, size int, options ...Option) Store {
 	if store == nil {
 		panic("core: CacheDenials needs a Store")
 	}
@@ -103,13 +103,24 @@ func CacheDenials(store Store, size int, options ...DenialCacheOption) Store {
 			Executor:    func(task func()) { task() },
 		}),
 	}
-	for _, option := range options {
-		option.applyDenialCache(c)
-	}
+	apply("CacheDenials", options, ofDenials, c)
 	if giving, ok := store.(givingStore); ok {
 		giving.watchGiveBacks(c.noticeGivenBack)
 	}
 	return c
+}
+
+// follow makes the cache follow a clock, and forget everything when that is turned back. The
+// default clock never is.
+func (c *denialCache) follow(other clock) {
+	var latest atomic.Int64
+	c.clock = func() int64 {
+		now := other()
+		if latest.Swap(now) > now {
+			c.denials.InvalidateAll()
+		}
+		return now
+	}
 }
 
 // givingStore is a store that gives back by itself what it has charged for a call that does not

@@ -24,17 +24,16 @@ type Limiter struct {
 	background background
 }
 
-// New returns a Limiter on a store. It does not ask the store yet. A nil store panics.
-func New(store Store, options ...LimiterOption) *Limiter {
+// New returns a Limiter on a store. It does not ask the store yet. It takes [WithLogger] and [WithTrace]. A
+// nil store panics, and so does another option.
+func New(store Store, options ...Option) *Limiter {
 	if store == nil {
 		panic("core: New needs a Store: use core.NewRedis or core.NewMemory")
 	}
 	l := &Limiter{store: store}
 	l.waiters = waitersOf(l)
 	l.background.logger = slog.Default
-	for _, option := range options {
-		option.applyLimiter(l)
-	}
+	apply("New", options, ofLimiter, l)
 	return l
 }
 

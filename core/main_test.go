@@ -45,7 +45,7 @@ func repairedBy(store core.Store) int64 { return console.Of(core.New(store)).Red
 
 // newRedis returns a factory of stores on the shared server. The tests share a
 // client, and each store has keys of its own.
-func newRedis(t *testing.T, options ...core.RedisOption) storetest.Factory {
+func newRedis(t *testing.T, options ...core.Option) storetest.Factory {
 	client := redistest.Shared(t).Client(t)
 	return func(t *testing.T, now func() time.Time) core.Store {
 		return core.NewRedis(client, append(options,

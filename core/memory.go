@@ -28,11 +28,9 @@ const defaultMaxKeys = 1 << 20
 //
 // Its clock starts with the system's and then only moves forward. Ping fails only after Close. Close
 // forgets every key, and calls after it are errors.
-func NewMemory(options ...MemoryOption) Store {
+func NewMemory(options ...Option) Store {
 	m := &memoryStore{config: memory.Config{MaxKeys: defaultMaxKeys, Clock: forwardClock()}}
-	for _, option := range options {
-		option.applyMemory(m)
-	}
+	apply("NewMemory", options, ofMemory, m)
 	m.store = memory.New(m.config)
 	return m
 }

@@ -221,7 +221,7 @@ func TestOpenGivesTheStoreItsOptions(t *testing.T) {
 func TestOpenRefusesOptionsOfOtherStores(t *testing.T) {
 	for _, test := range []struct {
 		url    string
-		option core.OpenOption
+		option core.Option
 		want   string
 	}{
 		{"memory:", core.WithBudget(time.Second), "core: WithBudget is an option of Redis and does not apply to memory:"},
@@ -243,7 +243,7 @@ func TestOpenRefusesOptionsOfOtherStores(t *testing.T) {
 }
 
 func TestOpenStore(t *testing.T) {
-	memory, err := core.OpenStore("memory:", core.WithTrace(core.Trace{}), core.WithLogger(slog.Default()))
+	memory, err := core.OpenStore("memory:", core.Option{}, core.WithTrace(core.Trace{}), core.WithLogger(slog.Default()))
 	if err != nil || console.Of(core.New(memory)).Memory == nil {
 		t.Errorf("memory: is a %T, %v", memory, err)
 	}

@@ -146,7 +146,7 @@ const (
 //
 // A certificate for the client goes into TLSConfig.Certificates. In a cluster the
 // certificate of every node must be for the host that the URL names first.
-func NewRedis(rdb redis.UniversalClient, options ...RedisOption) Store {
+func NewRedis(rdb redis.UniversalClient, options ...Option) Store {
 	if rdb == nil {
 		panic("core: NewRedis needs a client")
 	}
@@ -159,7 +159,7 @@ func NewRedis(rdb redis.UniversalClient, options ...RedisOption) Store {
 }
 
 // newRedis returns a store on a client. Close closes the client if it is owned.
-func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options []RedisOption) *redisStore {
+func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options []Option) *redisStore {
 	r := &redisStore{config: redisstore.Config{
 		Client:          client,
 		Owned:           owned,
@@ -172,9 +172,7 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 		BreakerPause:    defaultBreakerPause,
 		Logger:          slog.Default,
 	}}
-	for _, option := range options {
-		option.applyRedis(r)
-	}
+	apply("NewRedis", options, ofRedis, r)
 	if r.trace.Batch != nil {
 		r.config.Batch = func(server string, report batch.Report) {
 			r.trace.Batch(Batch{Server: server, Calls: report.Calls, Checks: report.Weight, Elapsed: report.Elapsed, Err: report.Err})

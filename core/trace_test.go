@@ -62,7 +62,7 @@ func TestWaitsAreTraced(t *testing.T) {
 func TestEveryTraceIsTold(t *testing.T) {
 	server := redistest.Start(t)
 	var told record
-	trace := func(name string) core.RedisOption {
+	trace := func(name string) core.Option {
 		return core.WithTrace(core.Trace{
 			Batch:   func(core.Batch) { told.add(name + " call") },
 			Breaker: func(string, core.BreakerState) { told.add(name + " breaker") },

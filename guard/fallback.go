@@ -38,7 +38,7 @@ type snapshot struct {
 // newFallback returns the fallback of one of a number of processes that share the traffic about
 // evenly. It keeps up to size snapshots, at about 140 bytes each, and decides about as many keys. The
 // options are those of its memory, for tests.
-func newFallback(replicas, size int, options ...core.MemoryOption) *fallback {
+func newFallback(replicas, size int, options ...core.Option) *fallback {
 	start := time.Now()
 	f := &fallback{
 		replicas: replicas,
