@@ -16,11 +16,8 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// LongestStaleness is how long a cache of denials repeats a denial at most before it asks
-// its store again. For so long it may not notice that another process has reset a key,
-// refunded a charge, raised a named limit, or given back what a call over several keys
-// of a cluster or ring had charged.
-const LongestStaleness = 10 * time.Second
+// longestStaleness is how long a cache repeats a denial at most before it asks its store again.
+const longestStaleness = 10 * time.Second
 
 // denialCache is the store that [CacheDenials] makes.
 type denialCache struct {
@@ -70,10 +67,11 @@ type denial struct {
 // The cache denies nothing that the store would admit: without resets and refunds a limit only fills
 // up, so that a denied check cannot pass before its RetryAfter, counted from when the call was sent, is
 // over. The cache notices at once a reset or a settlement through it, a named limit with other numbers,
-// and what a store of [NewRedis] gives back of its own calls. After [LongestStaleness] it notices what
-// other processes do, and a server that has lost keys or whose clock has been set forward. Put the
-// cache directly around a store of NewRedis: a store of your own between them hides what Redis gives
-// back.
+// and what a store of [NewRedis] gives back of its own calls. It repeats a denial for ten seconds at
+// most. So it may take as long to notice that another process has reset a key, refunded a charge, raised
+// a named limit, or given back what a call over several keys of a cluster or ring had charged, and that
+// a server has lost keys or has its clock set forward. Put the cache directly around a store of
+// NewRedis: a store of your own between them hides what Redis gives back.
 //
 // A check is answered from memory if it has been denied lately at the same cost, or at a lower cost
 // from which the wait follows exactly. Its numbers are those of the denial, less the time that has
@@ -273,7 +271,7 @@ func (d *denial) repeat(cost int, now int64, decision *Decision) bool {
 func (c *denialCache) noticeNumbers(checks []Check) {
 	for i := range checks {
 		check := &checks[i]
-		if !check.Limit.Given() {
+		if check.Limit.Identity() == check.Limit { // it has no name
 			continue
 		}
 		of, latest := c.changesOf(check), maphash.Comparable(c.seed, exact.Key{Subject: check.Key, Identity: check.spec()})
@@ -328,7 +326,7 @@ func (c *denialCache) remember(checks []Check, decisions []Decision, sent int64,
 		}
 		// The numbers hold until Remaining grows, and the denial until RetryAfter. The
 		// store counts both from the beginning of a tick.
-		lasts := min(decision.RetryAfter, decision.NextAfter, LongestStaleness).Microseconds()
+		lasts := min(decision.RetryAfter, decision.NextAfter, longestStaleness).Microseconds()
 		d := &denial{*decision, check.Units(), sent, received, sent + lasts - (check.Limit.spec.Tick - 1)}
 		key := check.stateKey()
 		if earlier, ok := c.denials.GetIfPresent(key); ok && earlier.cost < d.cost && sent < earlier.repeatable {

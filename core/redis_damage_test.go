@@ -136,10 +136,10 @@ func TestDamagedKeysAreReplaced(t *testing.T) {
 	}
 }
 
-// redisKey returns the key that the Redis type documents.
+// redisKey returns the key that NewRedis documents.
 func redisKey(prefix, subject string, l core.Limit) string {
 	key := prefix + ":{" + subject + "}:"
-	if l.Given() {
+	if l.Identity() != l {
 		return key + l.Algorithm() + "=" + l.Name()
 	}
 	return key + l.Name()

@@ -23,7 +23,7 @@ func onlyKey(t *testing.T, client *redis.Client, prefix string) string {
 	return keys[0]
 }
 
-// The state can be read with the ordinary client, as the Redis type documents it.
+// The state can be read with the ordinary client, as NewRedis documents it.
 func TestStateIsReadable(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	ctx := t.Context()

@@ -86,7 +86,7 @@ func (f *fallback) observeSettled(ctx context.Context, of reserved, ago time.Dur
 		then := snapshotOf(check.Limit, &decisions[i], now-ago)
 		left := then.usedAt(now, check.Limit)
 		more := min(cost, check.Limit.Capacity()) - check.Units()
-		closed := left == 0 && then.used > 0 && check.Limit.Windowed() // the window that was charged
+		closed := left == 0 && then.used > 0 && windowed(check.Limit) // the window that was charged
 		if more < 0 || more > 0 && !closed {
 			f.correct(ctx, check.Key, check.Limit, max(more, -left), now)
 		}
@@ -279,7 +279,7 @@ func (s *snapshot) usedAt(now time.Duration, limit core.Limit) int {
 	switch {
 	case left <= 0:
 		return 0
-	case limit.Windowed() || now <= s.at:
+	case windowed(limit) || now <= s.at:
 		return s.used
 	}
 	return divideUp(s.used, left, s.reset-s.at)
@@ -289,7 +289,7 @@ func (s *snapshot) usedAt(now time.Duration, limit core.Limit) int {
 // from now on. A window closes when it was to.
 func (s *snapshot) corrected(used int, now time.Duration, limit core.Limit) snapshot {
 	reset := s.reset
-	if !limit.Windowed() {
+	if !windowed(limit) {
 		pace := limit.Rate()
 		reset = now + time.Duration(divideUp(used, pace.Period, time.Duration(pace.Events)))
 	}
@@ -308,8 +308,8 @@ func divideUp(units int, part, whole time.Duration) int {
 
 // stateKey tells the states of keys apart.
 type stateKey struct {
-	subject string // the caller's key, or what stands for a long one
-	limit   core.Identity
+	subject string     // the caller's key, or what stands for a long one
+	limit   core.Limit // its identity
 }
 
 // longestSubject bounds what is kept of a key, in bytes.

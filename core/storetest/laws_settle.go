@@ -258,7 +258,7 @@ func unchargedIsACondition(t *testing.T, s *stand) {
 	settleAs(t, r, 1, 0)
 	s.allow(t, key, condition, 1)
 	for _, d := range s.allowAll(t, checks...) {
-		if fits := d.Limit.Same(l); d.Allowed != fits || (d.RetryAfter > 0) == fits {
+		if fits := d.Limit.Identity() == l.Identity(); d.Allowed != fits || (d.RetryAfter > 0) == fits {
 			t.Errorf("where the condition does not fit: %s %+v", d.Limit, answerOf(d))
 		}
 	}
