@@ -61,7 +61,7 @@ type denial struct {
 //	limiter := core.New(core.CacheDenials(core.NewRedis(client), 100_000))
 //
 // So a client that hammers a key which is used up costs Redis one call in each retry period, and this
-// process a lookup in a map. A denial takes about 220 bytes. [Trace.Repeated] counts the calls that were
+// process a lookup in a map. A denial takes about 220 bytes. [Trace.Repeated] tells of each call that was
 // answered without the store.
 //
 // The cache denies nothing that the store would admit: without resets and refunds a limit only fills

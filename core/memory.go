@@ -16,9 +16,9 @@ type memoryStore struct {
 const defaultMaxKeys = 1 << 20
 
 // NewMemory returns an empty [Store] inside this process: for servers that run alone, for tests, and
-// wherever a Redis server is more than the task needs. It gives the same answers as [NewRedis]'s,
-// decision for decision. NewMemory starts no goroutine. It takes [WithMaxKeys] and [WithClock], and
-// panics if another option is given.
+// wherever a Redis server is more than the task needs. It gives the same answers as a store of
+// [NewRedis], decision for decision. NewMemory starts no goroutine. It takes [WithMaxKeys] and
+// [WithClock], and panics if another option is given.
 //
 // The store holds a bounded number of keys ([WithMaxKeys]). A key that is as good as new expires. At
 // the bound a new key takes the place of a key that still admits requests, the one that would expire
