@@ -150,7 +150,8 @@ func useEverything(ctx context.Context, client redis.UniversalClient) error {
 			_, err = clocked.Allow(ctx, name, limit(9))
 			failures = append(failures, err, reserved.Settle(ctx, cost))
 		}
-		failures = append(failures, clocked.Refund(ctx, name, limit(9), 1))
+		_, err = clocked.Refund(ctx, name, limit(9), 1)
+		failures = append(failures, err)
 	}
 	return errors.Join(failures...)
 }

@@ -48,7 +48,7 @@ func (m *memoryStore) Decide(ctx context.Context, calls []Call) (answered int, e
 }
 
 func (m *memoryStore) Settle(ctx context.Context, settlements []Settlement) error {
-	return m.store.Settle(ctx, corrections(settlements)) //nolint:wrapcheck // it is one of this package's
+	return settleBy(ctx, m.store, settlements)
 }
 
 func (m *memoryStore) Reset(ctx context.Context, key string, limits []Limit) error {

@@ -207,7 +207,7 @@ func (r *redisStore) Decide(ctx context.Context, calls []Call) (answered int, er
 }
 
 func (r *redisStore) Settle(ctx context.Context, settlements []Settlement) error {
-	return publicError(r.store.Settle(ctx, corrections(settlements)))
+	return settleBy(ctx, r.store, settlements)
 }
 
 func (r *redisStore) Reset(ctx context.Context, key string, limits []Limit) error {

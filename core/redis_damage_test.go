@@ -110,8 +110,11 @@ func TestDamagedKeysAreReplaced(t *testing.T) {
 					if d, err := limiter.Peek(ctx, "key", l); err != nil || !d.Allowed || d.Remaining != 2 {
 						t.Fatalf("peek: %+v, %v", d, err)
 					}
+					if d, err := limiter.Charge(ctx, "key", l, 1); err != nil || !d.Allowed || d.Remaining != 2 || d.ResetAfter != 0 {
+						t.Fatalf("charge: %+v, %v", d, err) // the next check repairs it
+					}
 					if client.Dump(ctx, key).Val() != before || repairedBy(store) != 0 {
-						t.Fatal("peek has replaced it")
+						t.Fatal("peek or charge has replaced it")
 					}
 					for i, want := range []int{1, 0, 0} {
 						d, err := limiter.AllowAll(ctx,

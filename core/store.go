@@ -28,6 +28,9 @@ type Store interface {
 	// limit whose numbers have changed since the charge keeps the new ones. See
 	// [Reservation.Settle], [Limiter.Refund] and [Limiter.Charge].
 	//
+	// It writes the [Settlement.Decision] of each settlement that asks for one and was carried out: what is
+	// left when all of them have been.
+	//
 	// If it returns an error, some may have been settled, unless it is [ErrNotDone]. A
 	// [PartlySettledError] tells which were certainly not.
 	Settle(ctx context.Context, settlements []Settlement) error

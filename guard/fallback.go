@@ -113,9 +113,9 @@ func (f *fallback) correct(ctx context.Context, key string, limit core.Limit, mo
 	}
 	ctx, share := context.WithoutCancel(ctx), limit.Share(f.replicas) // what has happened is not called off
 	if more > 0 {                                                     // an error means that there is no room for the key
-		_ = f.own.Charge(ctx, key, share, (more-1)/f.replicas+1)
+		_, _ = f.own.Charge(ctx, key, share, (more-1)/f.replicas+1)
 	} else {
-		_ = f.own.Refund(ctx, key, share, -more/f.replicas)
+		_, _ = f.own.Refund(ctx, key, share, -more/f.replicas)
 	}
 }
 
@@ -212,7 +212,15 @@ func (s *shares) Settle(ctx context.Context, settlements []core.Settlement) erro
 	}
 	s.of.starting.RLock()
 	defer s.of.starting.RUnlock()
-	return s.Store.Settle(ctx, own) //nolint:wrapcheck // it is the memory's
+	if err := s.Store.Settle(ctx, own); err != nil {
+		return err //nolint:wrapcheck // it is the memory's
+	}
+	for i := range settlements {
+		if d := settlements[i].Decision; d != nil {
+			d.Limit, d.Degraded = settlements[i].Check.Limit, true
+		}
+	}
+	return nil
 }
 
 // start starts the keys of checks from their snapshots. A key without a snapshot goes on from what this

@@ -29,6 +29,9 @@ var settling = []law{
 	{"a denied reservation settles nothing, and none settles twice", nil, settledOnce},
 	{"a plan that changes in mid-flight settles under its new numbers", nil, settledAcrossPlans},
 	{"a denial leaves an open window under the numbers that opened it", []string{"fixed-window"}, denialRenumbersNothing},
+	{"a settlement tells what is left when all have been settled", nil, settlementTellsWhatIsLeft},
+	{"a settlement that is asked what is left leaves as much", nil, askingChangesNothing},
+	{"Refund, Charge and Settle tell what is left", nil, verbsTellWhatIsLeft},
 	{"settlements without sense are errors that change nothing", nil, settlementsWithoutSense},
 }
 

@@ -10,14 +10,17 @@
 --       used after the charge; the instant of the charge, or 0 if it is not known; and
 --       how: "raise" if the units are the least to be used, "last" for a place in a queue,
 --       which is given back only while no other request queues behind it, "reset" if nothing
---       is to be left of the key, or "settle".
+--       is to be left of the key, or "settle". A "?" behind it asks what is used afterwards.
 --
 -- Returns for each check a 0 if it was settled, or a 1 if Redis refused; then, in a line of its
--- own, why it refused the first of these.
+-- own, why it refused the first of these. Behind a 0 follow the numbers that were asked for, each
+-- after a comma: they are those of decide.lua, when all of the checks have been settled.
 
 local limits, argument, most_points = {}, 1, 16
 
-local function settle(number)
+-- settle settles a check, and returns whether it is asked what is used afterwards. With look it
+-- changes nothing and returns that, as text.
+local function settle(number, look)
   argument = (number - 1) / 2 * 5 + 1
   local limit
   --- limit
@@ -29,16 +32,27 @@ local function settle(number)
   for name, value in pairs(charged) do
     limit[name] = value
   end
-  --- renumber
+  if look then
+    limit = charged
+  else
+    --- renumber
+  end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
   local used, previous, former, damaged, repair, renumbered, seen, room, own
   --- check
+  if look then
+    return seen
+  end
   if used + previous == 0 and limit.numbers ~= charged.numbers then
     -- It has recovered, so that the numbers which it was left with mean nothing.
     limit = charged
   end
   local units, after, at, how =
     tonumber(ARGV[argument + 1]), tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3]), ARGV[argument + 4]
+  local asked = string.byte(how, -1) == 63 -- a "?"
+  if asked then
+    how = string.sub(how, 1, -2)
+  end
   local known, raise = at > 0, how == 'raise'
   local ticks = (now - now % limit.tick - at + at % limit.tick) / limit.tick -- since the charge
   local charge, before, mark = 0, previous, nil
@@ -80,8 +94,8 @@ local function settle(number)
     charge, before, previous = 0, 0, 0
   elseif damaged then
     -- The next check repairs it.
-  elseif units < 0 and low == 0 then
-    -- Nothing is left of it.
+  elseif units == 0 or units < 0 and low == 0 then
+    -- Nothing is to change, or nothing is left of it.
   else
     --- adjust
   end
@@ -134,16 +148,29 @@ local function settle(number)
       call('DEL', key)
     end
   end
+  return asked
 end
 
-local results, refusal = {}, nil
+local results, asking, refusal = {}, nil, nil
 for number = 1, #KEYS, 2 do
-  local settled, problem = pcall(settle, number)
+  local settled, told = pcall(settle, number)
   if settled then
     results[#results + 1] = '0'
+    if told then
+      asking = asking or {}
+      asking[#asking + 1] = number
+    end
   else
     results[#results + 1] = '1'
-    refusal = refusal or type(problem) == 'table' and problem.err or tostring(problem)
+    refusal = refusal or type(told) == 'table' and told.err or tostring(told)
+  end
+end
+if asking then
+  for _, number in ipairs(asking) do
+    local read, seen = pcall(settle, number, true)
+    if read then -- else the caller misses the numbers
+      results[(number + 1) / 2] = '0,' .. string.gsub(seen, ' ', ',')
+    end
   end
 end
 if refusal then
