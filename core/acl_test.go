@@ -79,7 +79,7 @@ func objectOf(entry any) string {
 }
 
 // allowedPrefix returns a prefix of keys that the users may touch.
-func allowedPrefix() core.RedisOption { return core.WithPrefix("ratelimit:" + rand.Text()) }
+func allowedPrefix() core.Option { return core.WithPrefix("ratelimit:" + rand.Text()) }
 
 // conforming uses everything with a client, and fails if a server refuses its user anything. The laws
 // send no other commands: see TestScriptsCallWhatTheUsersMay.
@@ -150,7 +150,8 @@ func useEverything(ctx context.Context, client redis.UniversalClient) error {
 			_, err = clocked.Allow(ctx, name, limit(9))
 			failures = append(failures, err, reserved.Settle(ctx, cost))
 		}
-		failures = append(failures, clocked.Refund(ctx, name, limit(9), 1))
+		_, err = clocked.Refund(ctx, name, limit(9), 1)
+		failures = append(failures, err)
 	}
 	return errors.Join(failures...)
 }

@@ -28,7 +28,7 @@ func reservedBy(t *testing.T, l *Limiter, limit Limit, n int) []*Reservation {
 // A short outage loses no settlement in the background.
 func TestSettlementsInTheBackgroundAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &deaf{slow: &slow{Memory: NewMemory()}, refuses: 15} // for a second and a half
+		s := &deaf{slow: &slow{Store: NewMemory()}, refuses: 15} // for a second and a half
 		l, limit := New(s, WithLogger(slog.New(slog.DiscardHandler))), FixedWindow(1000, time.Hour)
 		defer l.Close()
 		list := reservedBy(t, l, limit, 300) // more than fit into one call
@@ -70,7 +70,7 @@ func TestSettlementsInTheBackgroundThatMakeNoSense(t *testing.T) {
 func TestSettlementsInTheBackgroundAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		s := &deaf{slow: &slow{Memory: NewMemory()}, refuses: 1 << 30}
+		s := &deaf{slow: &slow{Store: NewMemory()}, refuses: 1 << 30}
 		l, limit := New(s, WithLogger(slog.New(slog.NewTextHandler(&log, nil)))), FixedWindow(1000, time.Hour)
 		defer l.Close()
 		early, late := reservedBy(t, l, limit, 600), reservedBy(t, l, limit, 1)[0]
@@ -121,7 +121,7 @@ func TestSettlementsInTheBackgroundEndWithTheStore(t *testing.T) {
 }
 
 // fragile is a store that panics when it settles.
-type fragile struct{ *Memory }
+type fragile struct{ Store }
 
 func (fragile) Settle(context.Context, []Settlement) error { panic("out of order") }
 

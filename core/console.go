@@ -17,17 +17,19 @@ func init() { //nolint:gochecknoinits // doctor and admin see in this way what i
 // shownStore returns what consoles may see of a store.
 func shownStore(store Store) console.Store {
 	switch store := store.(type) {
-	case *DenialCache:
+	case *denialCache:
 		return shownStore(store.store)
-	case *Redis:
+	case *redisStore:
 		return console.Store{Own: store, Redis: store.shown()}
-	case *Memory:
-		return console.Store{Own: store, Memory: &console.Memory{MaxKeys: store.config.MaxKeys, Pages: store.store.Pages(), Page: store.store.Page}}
+	case *memoryStore:
+		return console.Store{Own: store, Memory: &console.Memory{
+			MaxKeys: store.config.MaxKeys, Len: store.store.Len, Pages: store.store.Pages(), Page: store.store.Page,
+		}}
 	}
 	return console.Store{Own: store}
 }
 
-func (r *Redis) shown() *console.Redis {
+func (r *redisStore) shown() *console.Redis {
 	return &console.Redis{
 		Topology: r.store.Topology(), Prefix: r.config.Prefix, Budget: r.config.Budget, Bound: r.store.Bound,
 		Read: func(name string) (keyspace.State, bool) {
@@ -36,6 +38,6 @@ func (r *Redis) shown() *console.Redis {
 			return state, ok && known
 		},
 		Explain: func(ctx context.Context, err error) error { return r.store.Explain(ctx, ctx, err) },
-		Closed:  r.store.Closed(),
+		Closed:  r.store.Closed(), Repaired: r.store.Repaired,
 	}
 }

@@ -45,6 +45,29 @@ func decideBy(ctx context.Context, by decider, calls []Call) (answered int, err 
 	return answered, err
 }
 
+// settler is the inside of a store of this package.
+type settler interface {
+	Settle(ctx context.Context, list []call.Correction) error
+}
+
+// settleBy has the inside of a store carry out settlements, and writes what has become of them.
+func settleBy(ctx context.Context, by settler, settlements []Settlement) error {
+	list := corrections(settlements)
+	err := by.Settle(ctx, list)
+	for i := range list {
+		c := &list[i]
+		for _, place := range c.Of {
+			s := &settlements[place]
+			s.Lost = c.Lost
+			if c.Observed && s.Decision != nil {
+				*s.Decision = Decision{Limit: s.Check.Limit}
+				s.Decision.tell(c.Answer())
+			}
+		}
+	}
+	return publicError(err)
+}
+
 // publicError turns an error of a store's inside into the one that callers see.
 func publicError(err error) error {
 	if partly, ok := errors.AsType[*failure.UnansweredError](err); ok {
@@ -116,10 +139,14 @@ func (d *Decision) set(c *call.Check, limit Limit, pass, peek bool) {
 	if c.Unanswered {
 		return
 	}
-	a := c.Answer(pass, peek)
+	d.tell(c.Answer(pass, peek))
+}
+
+// tell writes the numbers of an answer.
+func (d *Decision) tell(a call.Answer) {
 	d.Allowed, d.Remaining = a.Allowed, a.Remaining
 	d.NextAfter, d.ResetAfter, d.Delay = microseconds(a.Next), microseconds(a.Reset), microseconds(a.Delay)
-	d.Token, d.Estimated = uint64(a.Token), !a.Allowed && c.Spec.Algorithm.Holds()
+	d.Token, d.Estimated = uint64(a.Token), a.Estimated
 	if d.RetryAfter = Never; a.Retry != call.Never {
 		d.RetryAfter = microseconds(a.Retry)
 	}
@@ -140,48 +167,45 @@ func (r Receipt) charge() exact.Charge {
 	return exact.Charge{At: r.At, Used: r.Note[0], Order: r.Note[1]}
 }
 
-// settler is the inside of a store of this package.
-type settler interface {
-	Settle(ctx context.Context, list []call.Correction) error
-}
-
-// settleBy has the inside of a store carry out settlements, and writes what has become of them.
-func settleBy(ctx context.Context, by settler, settlements []Settlement) error {
-	list := corrections(settlements)
-	err := publicError(by.Settle(ctx, list))
-	for i := range list {
-		for _, place := range list[i].Of {
-			settlements[place].Lost = list[i].Lost
-		}
-	}
-	return err
-}
-
 // corrections returns the corrections that settlements need. Settlements of one call about one state,
-// which were charged together, share one. A settlement at the cost that was charged needs none.
+// which were charged together, share one. A settlement that changes nothing needs none, unless its
+// Decision is wanted.
 func corrections(settlements []Settlement) []call.Correction {
 	list := make([]call.Correction, 0, len(settlements))
 	for i := range settlements {
 		s := &settlements[i]
-		most := s.Check.Limit.Capacity()
 		c := call.Correction{
-			Correction: exact.Correction{At: s.Receipt.charge(), Raise: s.Raise},
-			Key:        s.Check.Key, Spec: s.Check.spec(), Of: []int{i},
-		}
-		c.Events = min(s.Cost, most)
-		if !s.Raise {
-			c.Events -= min(s.Check.Units(), most)
+			Correction: exact.Correction{Events: s.events(), At: s.Receipt.charge(), Raise: s.Raise},
+			Key:        s.Check.Key, Spec: s.Check.spec(), Of: []int{i}, Wanted: s.Decision != nil,
 		}
 		if c.Spec.Algorithm.Holds() {
 			c.Holder, c.Renew = s.Receipt.Note, s.Renew
-			c.Events = -min(s.Check.Units(), most)
 		}
 		if s.Check.Mode == Look { // so it has opened no window
 			c.At = exact.Charge{}
 		}
 		list = call.Append(list, c)
 	}
-	return slices.DeleteFunc(list, func(c call.Correction) bool { return c.Events == 0 })
+	return slices.DeleteFunc(list, func(c call.Correction) bool { return c.Events == 0 && !c.Wanted })
+}
+
+// needed reports whether a settlement changes anything, or is asked for its Decision.
+func (s Settlement) needed() bool { return s.Decision != nil || s.events() != 0 }
+
+// events returns how many units a settlement adds, or refunds if below 0, or raises to.
+func (s Settlement) events() int {
+	most := s.Check.Limit.Capacity()
+	if s.Check.Limit.spec.Algorithm.Holds() {
+		if s.Renew {
+			return min(s.Check.Units(), most)
+		}
+		return -min(s.Check.Units(), most) // all of them, whatever the cost
+	}
+	events := min(s.Cost, most)
+	if !s.Raise {
+		events -= min(s.Check.Units(), most)
+	}
+	return events
 }
 
 // specsOf returns the specs of limits and of their shadow checks.

@@ -16,45 +16,18 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// LongestStaleness is how long a [DenialCache] repeats a denial at most before it asks
-// its store again. For so long it may not notice that another process has reset a key,
-// refunded a charge, raised a named limit, or given back what a call over several keys
-// of a cluster or ring had charged.
-const LongestStaleness = 10 * time.Second
+// longestStaleness is how long a cache repeats a denial at most before it asks its store again.
+const longestStaleness = 10 * time.Second
 
-// DenialCache is a [Store] around another store. It remembers that store's denials, and
-// repeats each of them for as long as the answer cannot have changed. So a client that
-// hammers a key which is used up costs Redis one call in each retry period, and this
-// process a lookup in a map. It is made by [CacheDenials], and may be used by many
-// goroutines at once.
-//
-// It denies nothing that the store would admit: without resets and refunds a limit only
-// fills up, so that a denied check cannot pass before its RetryAfter, counted from when
-// the call was sent, is over. The cache notices at once a reset or a settlement through
-// it, a named limit with other numbers, and what a [Redis] gives back of its own calls.
-// After [LongestStaleness] it notices what other processes do, and a server that has
-// lost keys or whose clock has been set forward. Put the cache directly around a Redis:
-// a store of your own between them hides what the Redis gives back.
-//
-// A check is answered from memory if it has been denied lately at the same cost, or at a
-// lower cost from which the wait follows exactly. Its numbers are those of the denial,
-// less the time that has passed. If the cost was more than 1, other processes may have
-// used what was left meanwhile, so that the next RetryAfter is longer.
-//
-// A call does not go to the store if all its checks are answered from memory. If only
-// some are, the others go to the store, which answers them and charges nothing; shadow
-// checks are decided as always. All other calls go to the store: calls that may pass, that
-// have a key and limit twice, or that have a named sliding window, whose RetryAfter may be
-// an estimate.
-type DenialCache struct {
-	store    Store
-	clock    clock
-	denials  *otter.Cache[exact.Key, *denial]
-	seed     maphash.Seed
-	changes  [1024]changes // by a hash of key and limit
-	dear     atomic.Bool   // there has been a denial that left something for cheaper calls
-	repeated atomic.Int64
-	trace    Trace
+// denialCache is the store that [CacheDenials] makes.
+type denialCache struct {
+	store   Store
+	clock   clock
+	denials *otter.Cache[exact.Key, *denial]
+	seed    maphash.Seed
+	changes [1024]changes // by a hash of key and limit
+	dear    atomic.Bool   // there has been a denial that left something for cheaper calls
+	trace   Trace
 }
 
 // changes counts what makes denials in flight useless: charges, resets, refunds, and
@@ -65,10 +38,10 @@ type changes struct {
 }
 
 // changesOf returns the changes of the key of a check under its limit, whatever its numbers.
-func (c *DenialCache) changesOf(check *Check) *changes { return c.changesTo(check.Key, check.spec()) }
+func (c *denialCache) changesOf(check *Check) *changes { return c.changesTo(check.Key, check.spec()) }
 
 // changesTo returns the changes of a key under a spec, whatever its numbers.
-func (c *DenialCache) changesTo(key string, spec *exact.Spec) *changes {
+func (c *denialCache) changesTo(key string, spec *exact.Spec) *changes {
 	hash := maphash.Comparable(c.seed, exact.Key{Subject: key, Identity: spec.Identity()})
 	return &c.changes[hash%uint64(len(c.changes))]
 }
@@ -82,20 +55,44 @@ type denial struct {
 	sent, received, repeatable int64
 }
 
-// CacheDenials returns a store that remembers up to size denials of another store. It
-// starts no goroutine. A nil store or a size less than 1 panics.
+// CacheDenials returns a [Store] around another store. It remembers up to size of that store's denials,
+// and repeats each of them for as long as the answer cannot have changed:
 //
 //	limiter := core.New(core.CacheDenials(core.NewRedis(client), 100_000))
 //
-// A denial takes about 220 bytes.
-func CacheDenials(store Store, size int, options ...DenialCacheOption) *DenialCache {
+// So a client that hammers a key which is used up costs Redis one call in each retry period, and this
+// process a lookup in a map. A denial takes about 220 bytes. [Trace.Repeated] tells of each call that was
+// answered without the store.
+//
+// The cache denies nothing that the store would admit: without resets and refunds a limit only fills
+// up, so that a denied check cannot pass before its RetryAfter, counted from when the call was sent, is
+// over. The cache notices at once a reset or a settlement through it, a named limit with other numbers,
+// and what a store of [NewRedis] gives back of its own calls. It repeats a denial for ten seconds at
+// most. So it may take as long to notice that another process has reset a key, refunded a charge, raised
+// a named limit, or given back what a call over several keys of a cluster or ring had charged, and that
+// a server has lost keys or has its clock set forward. Put the cache directly around a store of
+// NewRedis: a store of your own between them hides what Redis gives back.
+//
+// A check is answered from memory if it has been denied lately at the same cost, or at a lower cost
+// from which the wait follows exactly. Its numbers are those of the denial, less the time that has
+// passed. If the cost was more than 1, other processes may have used what was left meanwhile, so that
+// the next RetryAfter is longer.
+//
+// A call does not go to the store if all its checks are answered from memory. If only some are, the
+// others go to the store, which answers them and charges nothing; shadow checks are decided as always.
+// All other calls go to the store: calls that may pass, that have a key and limit twice, or that have a
+// named sliding window, whose RetryAfter may be an estimate.
+//
+// CacheDenials starts no goroutine. It takes [WithTrace] and [WithClock]. A nil store, a size less than
+// 1 and an option that does not suit it panic. Close closes the store, too.
+func CacheDenials(store Store, size int, options ...Option) Store {
 	if store == nil {
 		panic("core: CacheDenials needs a Store")
 	}
 	if size < 1 {
 		panic(fmt.Sprintf("core: a cache of %d denials is less than 1", size))
 	}
-	c := &DenialCache{
+	c := &denialCache{
 		store: store,
 		clock: forwardClock(),
 		seed:  maphash.MakeSeed(),
@@ -104,13 +101,24 @@ func CacheDenials(store Store, size int, options ...DenialCacheOption) *DenialCa
 			Executor:    func(task func()) { task() },
 		}),
 	}
-	for _, option := range options {
-		option.applyDenialCache(c)
-	}
+	apply("CacheDenials", options, ofDenials, c)
 	if giving, ok := store.(givingStore); ok {
 		giving.watchGiveBacks(c.noticeGivenBack)
 	}
 	return c
+}
+
+// follow makes the cache follow a clock, and forget everything when that is turned back. The
+// default clock never is.
+func (c *denialCache) follow(other clock) {
+	var latest atomic.Int64
+	c.clock = func() int64 {
+		now := other()
+		if latest.Swap(now) > now {
+			c.denials.InvalidateAll()
+		}
+		return now
+	}
 }
 
 // givingStore is a store that gives back by itself what it has charged for a call that does not
@@ -120,13 +128,10 @@ type givingStore interface {
 	watchGiveBacks(watch func(givenBack []call.Correction))
 }
 
-// Repeated returns how many calls have been answered without the store.
-func (c *DenialCache) Repeated() int64 { return c.repeated.Load() }
-
-// Decide implements [Store]. A repeated denial has no receipt, since nothing was charged. The answer to a
+// Decide decides the calls. A repeated denial has no receipt, since nothing was charged. The answer to a
 // call that charges nothing is not remembered: after the server's clock has been set back, only a check
 // that is to be charged repairs the state.
-func (c *DenialCache) Decide(ctx context.Context, calls []Call) (answered int, err error) {
+func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, err error) {
 	if ctx.Err() != nil {
 		return 0, failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
@@ -164,7 +169,7 @@ func (c *DenialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 // decideRest has the store answer the checks of a call that are not known to be denied, if others
 // are. The call is denied, and only its shadow checks are charged. The answers are not remembered,
 // since the store does not repair the states of checks that it does not charge.
-func (c *DenialCache) decideRest(ctx context.Context, of *Call, denied uint64) error {
+func (c *denialCache) decideRest(ctx context.Context, of *Call, denied uint64) error {
 	clear(of.Receipts)
 	of.Granted = 0
 	rest, places := make([]Check, 0, len(of.Checks)), make([]int, 0, len(of.Checks))
@@ -199,7 +204,7 @@ const mostRepeated = 64
 
 // repeat answers checks from memory, if it can. It returns the set of those that it has answered, and
 // whether it has answered all.
-func (c *DenialCache) repeat(checks []Check, decisions []Decision, now int64) (denied uint64, all bool) {
+func (c *denialCache) repeat(checks []Check, decisions []Decision, now int64) (denied uint64, all bool) {
 	if len(checks) > mostRepeated {
 		return 0, false
 	}
@@ -215,17 +220,14 @@ func (c *DenialCache) repeat(checks []Check, decisions []Decision, now int64) (d
 			all = false
 		}
 	}
-	if all {
-		c.repeated.Add(1)
-		if c.trace.Repeated != nil {
-			c.trace.Repeated()
-		}
+	if all && c.trace.Repeated != nil {
+		c.trace.Repeated()
 	}
 	return denied, all
 }
 
 // repeatOne answers a check from memory, if it can.
-func (c *DenialCache) repeatOne(check *Check, decision *Decision, now int64) bool {
+func (c *denialCache) repeatOne(check *Check, decision *Decision, now int64) bool {
 	d, ok := c.denials.GetIfPresent(check.stateKey())
 	return ok && now >= d.sent && now < d.repeatable && d.decision.Limit == check.Limit && d.repeat(check.Units(), now, decision)
 }
@@ -266,10 +268,10 @@ func (d *denial) repeat(cost int, now int64, decision *Decision) bool {
 
 // noticeNumbers forgets denials under other numbers of a named limit, since the state
 // has or is about to have the numbers of these checks.
-func (c *DenialCache) noticeNumbers(checks []Check) {
+func (c *denialCache) noticeNumbers(checks []Check) {
 	for i := range checks {
 		check := &checks[i]
-		if !check.Limit.Given() {
+		if check.Limit.Identity() == check.Limit { // it has no name
 			continue
 		}
 		of, latest := c.changesOf(check), maphash.Comparable(c.seed, exact.Key{Subject: check.Key, Identity: check.spec()})
@@ -285,7 +287,7 @@ func (c *DenialCache) noticeNumbers(checks []Check) {
 
 // noticeCharges forgets denials of dearer checks when these checks have been charged:
 // the denials stand, but their numbers have changed.
-func (c *DenialCache) noticeCharges(checks []Check) {
+func (c *denialCache) noticeCharges(checks []Check) {
 	for i := range checks {
 		check := &checks[i]
 		if check.Mode == Look {
@@ -299,21 +301,21 @@ func (c *DenialCache) noticeCharges(checks []Check) {
 }
 
 // noticeGivenBack forgets denials that are due to charges which have been given back.
-func (c *DenialCache) noticeGivenBack(givenBack []call.Correction) {
+func (c *denialCache) noticeGivenBack(givenBack []call.Correction) {
 	for i := range givenBack {
 		c.forget(givenBack[i].Key, givenBack[i].Spec)
 	}
 }
 
 // forget forgets the denials of a key under a limit, those in flight included.
-func (c *DenialCache) forget(key string, spec *exact.Spec) {
+func (c *denialCache) forget(key string, spec *exact.Spec) {
 	c.changesTo(key, spec).count.Add(1)
 	c.denials.Invalidate(call.StateKey(key, spec))
 }
 
 // remember keeps the denials of an answer, unless something has changed since changes, the counts of
 // the checks' changes, were read.
-func (c *DenialCache) remember(checks []Check, decisions []Decision, sent int64, changes []int64) {
+func (c *denialCache) remember(checks []Check, decisions []Decision, sent int64, changes []int64) {
 	received := c.clock()
 	for i := range checks {
 		check, decision := &checks[i], &decisions[i]
@@ -324,7 +326,7 @@ func (c *DenialCache) remember(checks []Check, decisions []Decision, sent int64,
 		}
 		// The numbers hold until Remaining grows, and the denial until RetryAfter. The
 		// store counts both from the beginning of a tick.
-		lasts := min(decision.RetryAfter, decision.NextAfter, LongestStaleness).Microseconds()
+		lasts := min(decision.RetryAfter, decision.NextAfter, longestStaleness).Microseconds()
 		d := &denial{*decision, check.Units(), sent, received, sent + lasts - (check.Limit.spec.Tick - 1)}
 		key := check.stateKey()
 		if earlier, ok := c.denials.GetIfPresent(key); ok && earlier.cost < d.cost && sent < earlier.repeatable {
@@ -341,8 +343,7 @@ func (c *DenialCache) remember(checks []Check, decisions []Decision, sent int64,
 	}
 }
 
-// Reset implements [Store].
-func (c *DenialCache) Reset(ctx context.Context, key string, limits []Limit) error {
+func (c *denialCache) Reset(ctx context.Context, key string, limits []Limit) error {
 	err := c.store.Reset(ctx, key, limits)
 	for _, limit := range limits {
 		c.forget(key, limit.spec)
@@ -350,9 +351,8 @@ func (c *DenialCache) Reset(ctx context.Context, key string, limits []Limit) err
 	return err
 }
 
-// Settle implements [Store]. It forgets the denials of the same keys under the same
-// limits.
-func (c *DenialCache) Settle(ctx context.Context, settlements []Settlement) error {
+// Settle forgets the denials of the same keys under the same limits.
+func (c *denialCache) Settle(ctx context.Context, settlements []Settlement) error {
 	err := c.store.Settle(ctx, settlements)
 	for i := range settlements {
 		c.forget(settlements[i].Check.Key, settlements[i].Check.spec())
@@ -360,11 +360,9 @@ func (c *DenialCache) Settle(ctx context.Context, settlements []Settlement) erro
 	return err
 }
 
-// Ping implements [Store].
-func (c *DenialCache) Ping(ctx context.Context) error { return c.store.Ping(ctx) }
+func (c *denialCache) Ping(ctx context.Context) error { return c.store.Ping(ctx) }
 
-// Close implements [Store]. It closes the store.
-func (c *DenialCache) Close() error {
+func (c *denialCache) Close() error {
 	c.denials.InvalidateAll()
 	return c.store.Close()
 }

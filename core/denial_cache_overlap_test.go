@@ -57,7 +57,7 @@ func TestNoDenialOutlivesWhatOverlapsIt(t *testing.T) {
 				case 0:
 					err = limiter.Reset(context.Background(), check.Key, check.Limit)
 				case 1:
-					err = limiter.Refund(context.Background(), check.Key, check.Limit, check.Cost)
+					_, err = limiter.Refund(context.Background(), check.Key, check.Limit, check.Cost)
 				default:
 					_, err = limiter.AllowAll(context.Background(), check)
 				}

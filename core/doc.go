@@ -12,9 +12,9 @@
 // A denial is a [Decision], not an error; an error means that the call could not be
 // answered.
 //
-// State lives in a [Store]: [Redis], where a Lua script decides atomically on
-// the server's clock in one round trip, or [Memory], the same arithmetic inside
-// this process. Both keep the same laws, which package storetest states as
+// State lives in a [Store]: that of [NewRedis], where a Lua script decides atomically
+// on the server's clock in one round trip, or that of [NewMemory], the same arithmetic
+// inside this process. Both keep the same laws, which package storetest states as
 // properties. In short: in no interval passes more than the algorithm's own
 // definition allows, nothing is denied that the definition admits, the numbers
 // in a Decision are exact, a denial costs nothing, and several checks asked

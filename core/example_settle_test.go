@@ -37,11 +37,9 @@ func ExampleLimiter_Refund() {
 
 	d, _ := limiter.Allow(ctx, "user:42", exports)
 	fmt.Println(d.Remaining)
-	_ = limiter.Refund(ctx, "user:42", exports, 1) // the export failed, and it was our fault
-	d, _ = limiter.Peek(ctx, "user:42", exports)
+	d, _ = limiter.Refund(ctx, "user:42", exports, 1) // the export failed, and it was our fault
 	fmt.Println(d.Remaining)
-	_ = limiter.Charge(ctx, "user:42", exports, 5) // whatever is left
-	d, _ = limiter.Peek(ctx, "user:42", exports)
+	d, _ = limiter.Charge(ctx, "user:42", exports, 5) // whatever is left
 	fmt.Println(d.Remaining)
 	// Output:
 	// 2
@@ -64,7 +62,7 @@ func ExampleCheck_uncharged() {
 			fmt.Println("too many errors; jobs left:", decisions[0].Remaining)
 			return
 		}
-		_ = limiter.Charge(ctx, "importer", errs, 1) // the job has failed
+		_, _ = limiter.Charge(ctx, "importer", errs, 1) // the job has failed
 	}
 	// Output: too many errors; jobs left: 5
 }

@@ -19,6 +19,7 @@ type hold struct {
 	limiter *Limiter
 	checks  []int // the places of the checks in the reservation
 	leases  []*lease.Lease[*place]
+	token   uint64 // of the first check
 	began   time.Time
 	ended   atomic.Bool   // no lease is renewed any more
 	claimed atomic.Uint32 // whoever gives the places back
@@ -91,7 +92,7 @@ func (r *Reservation) takePlaces() {
 			continue
 		}
 		if r.hold == nil {
-			r.hold = &hold{limiter: r.limiter, began: r.answered}
+			r.hold = &hold{limiter: r.limiter, token: r.decisions[i].Token, began: r.answered}
 		}
 		p := &place{check: *c, receipt: r.receipts[i], decision: r.decisions[i], of: weak.Make(r.hold)}
 		r.hold.checks = append(r.hold.checks, i)

@@ -21,11 +21,12 @@ func TestWhatMakesNoSenseIsErrInvalid(t *testing.T) {
 	_, _, negative := limiter.AllowAtMost(t.Context(), "key", limit, -1)
 	_, zero := limiter.Peek(t.Context(), "key", core.Limit{})
 	_, none := limiter.AllowAll(t.Context())
+	_, refund := limiter.Refund(t.Context(), "key", limit, -1)
 	_, unreserved := limiter.Reserve(t.Context())
 	for name, err := range map[string]error{
 		"an empty key": empty, "a negative cost": negative, "the zero Limit": zero, "no check": none, "no check to reserve": unreserved,
 		"a limit that is not valid": core.Leaky(0, core.PerSecond(1)).Validate(), "a text that is no limit": parsed,
-		"a Reset without limits": limiter.Reset(t.Context(), "key"), "a negative refund": limiter.Refund(t.Context(), "key", limit, -1),
+		"a Reset without limits": limiter.Reset(t.Context(), "key"), "a negative refund": refund,
 		"a wait for the zero Limit": limiter.Wait(t.Context(), "key", core.Limit{}), "two costs for one check": reserved.Settle(t.Context(), 1, 2),
 		"a negative real cost": reserved.Settle(t.Context(), -1), "a hold of no key": limiter.HoldBack(t.Context(), "", time.Second),
 	} {

@@ -52,9 +52,8 @@ func TestDenialCacheKeepsTheLaws(t *testing.T) {
 	var repeated atomic.Int64
 	caching := func(newStore storetest.Factory) storetest.Factory {
 		return func(t *testing.T, now func() time.Time) core.Store {
-			cache := core.CacheDenials(newStore(t, now), 1000, core.WithClock(now))
-			t.Cleanup(func() { repeated.Add(cache.Repeated()) })
-			return cache
+			trace := core.WithTrace(core.Trace{Repeated: func() { repeated.Add(1) }})
+			return core.CacheDenials(newStore(t, now), 1000, core.WithClock(now), trace)
 		}
 	}
 	t.Run("memory", func(t *testing.T) { storetest.Run(t, caching(newMemory)) })

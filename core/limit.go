@@ -18,7 +18,7 @@ import (
 // A limit's state belongs to a key and to the limit's identity. The identity of
 // an unnamed limit is its algorithm and numbers, so two limits with the same
 // numbers share the state of a key, wherever in a program they stand. The identity
-// of a named limit is its name and algorithm alone.
+// of a named limit is its name and algorithm alone. See [Limit.Identity].
 type Limit struct {
 	spec *exact.Spec // one for all equal limits, see specOf; nil in the zero Limit
 }
@@ -71,19 +71,16 @@ func (l Limit) ownNamed(name string) Limit {
 // field as it is.
 func (l Limit) Name() string { return l.known().Label() }
 
-// Given reports whether the limit's name was given by [Limit.Named].
-func (l Limit) Given() bool { return l.known().Name != "" && l != Unlimited }
-
-// Same reports whether two limits have the same identity, and so share the state of a
-// key: the same algorithm and given name, or, if unnamed, the same numbers.
-func (l Limit) Same(other Limit) bool { return l.Identity() == other.Identity() }
-
-// Identity returns the limit's identity. It is equal to that of another limit if the two are the same.
-func (l Limit) Identity() Identity { return Identity{l.known().Identity()} }
-
-// Identity tells limits apart as [Limit.Same] does. It is comparable: with a key, it is the key of a map of
-// states. The zero Identity is that of no limit.
-type Identity struct{ spec *exact.Spec }
+// Identity returns what all limits with the same state have in common: of a named limit the algorithm
+// and the name, without numbers, and otherwise the limit itself. Two limits share the state of a key if
+// their identities are equal, and a key with an identity can be the key of a map of states. A limit has a
+// given name if its identity is another limit. That one is not valid: it serves to compare.
+func (l Limit) Identity() Limit {
+	if l.spec == nil {
+		return l
+	}
+	return Limit{l.spec.Identity()}
+}
 
 // Algorithm returns the name of the limit's algorithm, as in its String: one of
 // "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window"
@@ -101,10 +98,6 @@ func (l Limit) Rate() Rate {
 	return Rate{Events: s.Events, Period: s.Period}
 }
 
-// Windowed reports whether the limit counts units per window, as [FixedWindow], [SlidingWindow] and
-// [SlidingLog] do. Other limits are buckets, which drain or refill evenly.
-func (l Limit) Windowed() bool { return l.known().Algorithm.Windowed() }
-
 // Share returns the part of the limit that one of n processes keeps when they cannot agree: of the
 // capacity, rounded up, and of the rate. All parts together may be a little more than the limit. Where
 // traffic is spread unevenly, a process may have too small a part. The name stays. n of less than 1 is
@@ -115,7 +108,7 @@ func (l Limit) Share(n int) Limit {
 	}
 	capacity := (l.spec.Capacity-1)/n + 1
 	rate := Rate{Events: capacity, Period: l.spec.Period}
-	if !l.Windowed() {
+	if !l.spec.Algorithm.Windowed() {
 		high, period := bits.Mul64(uint64(l.spec.Period), uint64(n))
 		if high != 0 || period > uint64(exact.Longest) {
 			period = uint64(exact.Longest)

@@ -98,24 +98,24 @@ func TestNamed(t *testing.T) {
 		if named.Identity() != core.Leaky(20, core.PerHour(3)).Named(name).Identity() {
 			t.Errorf("the identity of %s depends on its numbers", named)
 		}
-		if named.Name() != name || !named.Given() || named == plain || named.Same(plain) {
+		if named.Name() != name || named.Identity() == named || named == plain || named.Identity() == plain.Identity() {
 			t.Errorf("named %q it is %+v", name, named)
 		}
 		if named.Named("") != plain {
 			t.Errorf("the empty name does not make %s what it was", named)
 		}
-		if !named.Same(core.Leaky(20, core.PerHour(3)).Named(name)) || named.Same(core.GCRA(10, core.PerSecond(1)).Named(name)) {
-			t.Errorf("%s is one with its name and algorithm, whatever its numbers", named)
+		if named.Identity() == core.GCRA(10, core.PerSecond(1)).Named(name).Identity() {
+			t.Errorf("the identity of %s does not depend on its algorithm", named)
 		}
 	}
 	bad := plain.Named("a b")
 	if bad.Validate() == nil || bad.Named("ab").Validate() != nil {
 		t.Error("a good name does not replace a bad one")
 	}
-	if plain.Given() || plain.Name() != "leaky:10:1/s" {
+	if plain.Identity() != plain || plain.Name() != "leaky:10:1/s" {
 		t.Errorf("an unnamed limit is called %q", plain.Name())
 	}
-	if core.Leaky(10, core.Per(2, 2*time.Second)).Same(plain) {
+	if core.Leaky(10, core.Per(2, 2*time.Second)).Identity() == plain.Identity() {
 		t.Error("2/2s is 1/s")
 	}
 }
@@ -175,18 +175,6 @@ func TestShareOfALimit(t *testing.T) {
 	}
 	if err := (core.Limit{}).Share(2).Validate(); err == nil {
 		t.Error("the share of no limit is one")
-	}
-}
-
-func TestWindowedLimits(t *testing.T) {
-	for limit, want := range map[core.Limit]bool{
-		core.Leaky(1, core.PerHour(1)): false, core.Shaping(1, core.PerHour(1)): false, core.TokenBucket(1, core.PerHour(1)): false,
-		core.GCRA(1, core.PerHour(1)): false, core.FixedWindow(1, time.Hour): true, core.SlidingWindow(1, time.Hour): true,
-		core.SlidingLog(1, time.Hour): true, core.Unlimited: false, {}: false,
-	} {
-		if got := limit.Windowed(); got != want {
-			t.Errorf("%s counts in windows: %t, want %t", limit, got, want)
-		}
 	}
 }
 

@@ -27,8 +27,9 @@ type Limiter struct {
 	holding      holding
 }
 
-// New returns a Limiter on a store. It does not ask the store yet. A nil store panics.
-func New(store Store, options ...LimiterOption) *Limiter {
+// New returns a Limiter on a store. It does not ask the store yet. It takes [WithLogger] and [WithTrace]. A
+// nil store panics, and so does another option.
+func New(store Store, options ...Option) *Limiter {
 	if store == nil {
 		panic("core: New needs a Store: use core.NewRedis or core.NewMemory")
 	}
@@ -37,9 +38,7 @@ func New(store Store, options ...LimiterOption) *Limiter {
 	l.placeWaiters = placeWaitersOf(l)
 	l.holding.leases = leasesOf(l)
 	l.background.logger = slog.Default
-	for _, option := range options {
-		option.applyLimiter(l)
-	}
+	apply("New", options, ofLimiter, l)
 	return l
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/core/storetest"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
@@ -36,9 +37,15 @@ func newMemory(_ *testing.T, now func() time.Time) core.Store {
 	return core.NewMemory(core.WithClock(now))
 }
 
+// keysIn returns how many keys a store in memory holds, each counted under each of its limits.
+func keysIn(store core.Store) int { return console.Of(core.New(store)).Memory.Len() }
+
+// repairedBy returns how many keys a store on Redis has repaired.
+func repairedBy(store core.Store) int64 { return console.Of(core.New(store)).Redis.Repaired() }
+
 // newRedis returns a factory of stores on the shared server. The tests share a
 // client, and each store has keys of its own.
-func newRedis(t *testing.T, options ...core.RedisOption) storetest.Factory {
+func newRedis(t *testing.T, options ...core.Option) storetest.Factory {
 	client := redistest.Shared(t).Client(t)
 	return func(t *testing.T, now func() time.Time) core.Store {
 		return core.NewRedis(client, append(options,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -18,9 +19,9 @@ import (
 // Open returns a Limiter on the store that a URL names. It sends nothing, so it
 // succeeds while Redis is down; call [Limiter.Ping] to know.
 //
-//	memory:                                        a Memory store in this process
+//	memory:                                        a store in this process, as NewMemory makes it
 //	redis://user:password@localhost:6379/0         one server
-//	rediss://localhost:6379                        the same with TLS; see "Encryption" in the package documentation
+//	rediss://localhost:6379                        the same with TLS; see "Encryption" at NewRedis
 //	unix:///run/redis.sock?db=0                    over a Unix socket
 //	redis://host1:6379?addr=host2:6379             a cluster: at least one "addr"
 //	redis://host1:26379?master_name=main           Sentinel: "master_name", and more
@@ -31,22 +32,21 @@ import (
 // Sentinel URL the user and password are the sentinels'; those of the servers
 // are the parameters "username" and "password".
 //
-// The options are those of the store that the URL names, [RedisOption] or [MemoryOption], and
-// those of the Limiter, [LimiterOption]. Any other one, such as [WithBudget] for memory: or
-// [WithMaxKeys] for Redis, is an error. [WithClock], [WithLogger] and [WithTrace] suit every
-// URL.
+// The options are those of [NewMemory] or [NewRedis], as the URL says, and those of [New]. Any
+// other one, such as [WithBudget] for memory: or [WithMaxKeys] for Redis, is an error.
+// [WithClock], [WithLogger] and [WithTrace] suit every URL.
 //
 // The client heeds deadlines, and never repeats a call that may have been charged,
 // unless max_retries says so. In a cluster, go-redis also follows as many
 // redirections as max_redirects allows. Close closes the client.
 //
 // An error says what is wrong with the URL and never repeats a password.
-func Open(rawURL string, options ...OpenOption) (*Limiter, error) {
+func Open(rawURL string, options ...Option) (*Limiter, error) {
 	store, err := OpenStore(rawURL, options...)
 	if err != nil {
 		return nil, err
 	}
-	return New(store, optionsFor[LimiterOption](options)...), nil
+	return New(store, optionsFor(options, ofLimiter)...), nil
 }
 
 // OpenStore returns the store that a URL names, so that another store can stand between it and the
@@ -62,26 +62,26 @@ func Open(rawURL string, options ...OpenOption) (*Limiter, error) {
 // The URL, the options and the errors are those of [Open]. OpenStore accepts an option of a Limiter,
 // so that one list serves both, but a store has no use for it: give it to [New], too.
 // Close of the store, or of the Limiter on it, closes the client.
-func OpenStore(rawURL string, options ...OpenOption) (Store, error) {
+func OpenStore(rawURL string, options ...Option) (Store, error) {
 	u, err := parseURL(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("core: the store's URL %w", err)
 	}
 	switch u.Scheme {
 	case "memory":
-		if err := rejectOthers[MemoryOption](options, "is an option of Redis and does not apply to memory:"); err != nil {
+		if err := rejectOthers(options, ofMemory, "is an option of Redis and does not apply to memory:"); err != nil {
 			return nil, err
 		}
-		return NewMemory(optionsFor[MemoryOption](options)...), nil
+		return NewMemory(optionsFor(options, ofMemory)...), nil
 	default:
-		if err := rejectOthers[RedisOption](options, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
+		if err := rejectOthers(options, ofRedis, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
 			return nil, err
 		}
 		client, err := clientOf(rawURL, u.Query())
 		if err != nil {
 			return nil, fmt.Errorf("core: the store's URL: %w", err)
 		}
-		return newRedis(client, true, true, optionsFor[RedisOption](options)), nil
+		return newRedis(client, true, true, optionsFor(options, ofRedis)), nil
 	}
 }
 
@@ -186,23 +186,16 @@ func isPort(text string) bool {
 }
 
 // optionsFor returns the options of one kind.
-func optionsFor[Kind OpenOption](options []OpenOption) []Kind {
-	var own []Kind
-	for _, option := range options {
-		if of, ok := option.(Kind); ok {
-			own = append(own, of)
-		}
-	}
-	return own
+func optionsFor[T any](options []Option, kind func(*Option) func(*T)) []Option {
+	return slices.DeleteFunc(slices.Clone(options), func(o Option) bool { return kind(&o) == nil })
 }
 
 // rejectOthers returns an error if an option is neither of a kind nor a Limiter's. It names the first
 // one.
-func rejectOthers[Kind OpenOption](options []OpenOption, why string) error {
-	for _, option := range options {
-		_, store := option.(Kind)
-		if _, limiter := option.(LimiterOption); !store && !limiter {
-			return fmt.Errorf("core: %s %s", option.madeBy(), why)
+func rejectOthers[T any](options []Option, kind func(*Option) func(*T), why string) error {
+	for i := range options {
+		if o := &options[i]; o.name != "" && kind(o) == nil && ofLimiter(o) == nil {
+			return fmt.Errorf("core: %s %s", o.name, why)
 		}
 	}
 	return nil

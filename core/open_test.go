@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -212,15 +213,15 @@ func TestOpenGivesTheStoreItsOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if memory, ok := store.(*core.Memory); !ok || memory.Len() != 7 {
-		t.Errorf("memory: is a %T that does not hold the 7 keys that it was given", store)
+	if n := keysIn(store); n != 7 {
+		t.Errorf("memory: holds %d keys, want the 7 that it was given", n)
 	}
 }
 
 func TestOpenRefusesOptionsOfOtherStores(t *testing.T) {
 	for _, test := range []struct {
 		url    string
-		option core.OpenOption
+		option core.Option
 		want   string
 	}{
 		{"memory:", core.WithBudget(time.Second), "core: WithBudget is an option of Redis and does not apply to memory:"},
@@ -242,12 +243,12 @@ func TestOpenRefusesOptionsOfOtherStores(t *testing.T) {
 }
 
 func TestOpenStore(t *testing.T) {
-	memory, err := core.OpenStore("memory:", core.WithTrace(core.Trace{}), core.WithLogger(slog.Default()))
-	if _, ok := memory.(*core.Memory); !ok || err != nil {
+	memory, err := core.OpenStore("memory:", core.Option{}, core.WithTrace(core.Trace{}), core.WithLogger(slog.Default()))
+	if err != nil || console.Of(core.New(memory)).Memory == nil {
 		t.Errorf("memory: is a %T, %v", memory, err)
 	}
 	store, err := core.OpenStore(redistest.Shared(t).URL(), core.WithTrace(core.Trace{}), core.WithLogger(slog.Default()))
-	if _, ok := store.(*core.Redis); !ok || err != nil {
+	if err != nil || console.Of(core.New(store)).Redis == nil {
 		t.Fatalf("redis: is a %T, %v", store, err)
 	}
 	limiter := core.New(core.CacheDenials(store, 10))

@@ -4,91 +4,95 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
-// OpenOption is an option of [Open] and [OpenStore]: each [RedisOption], [MemoryOption] and
-// [LimiterOption] is one.
-type OpenOption interface {
-	madeBy() string // the function that makes it, as in "WithClock"
+// Option changes how a store or a [Limiter] works. The With… functions make it, and the comment of each
+// says which functions take it. [NewRedis], [NewMemory], [CacheDenials] and [New] panic if they get one
+// that does not suit them, and [Open] and [OpenStore] return an error. The zero Option changes nothing.
+type Option struct {
+	name string // of the function that makes it, as in "WithClock"
+
+	// What it changes, by who takes it; nil if they do not.
+	redis   func(*redisStore)
+	memory  func(*memoryStore)
+	denials func(*denialCache)
+	limiter func(*Limiter)
 }
 
-// RedisOption changes how a [Redis] store works.
-type RedisOption interface {
-	OpenOption
-	applyRedis(*Redis)
+// The four kinds of settings that an Option may have.
+func ofRedis(o *Option) func(*redisStore)    { return o.redis }
+func ofMemory(o *Option) func(*memoryStore)  { return o.memory }
+func ofDenials(o *Option) func(*denialCache) { return o.denials }
+func ofLimiter(o *Option) func(*Limiter)     { return o.limiter }
+
+// apply applies options of one kind to what a function makes. It panics if one has none of that kind.
+func apply[T any](function string, options []Option, kind func(*Option) func(*T), made *T) {
+	for i := range options {
+		o := &options[i]
+		change := kind(o)
+		switch {
+		case change != nil:
+			change(made)
+		case o.name != "":
+			panic(fmt.Sprintf("core: %s is no option of %s: it suits %s", o.name, function, o.takers()))
+		}
+	}
 }
 
-// MemoryOption changes how a [Memory] store works.
-type MemoryOption interface {
-	OpenOption
-	applyMemory(*Memory)
+// takers names the functions that take the option, those of [Open] aside.
+func (o *Option) takers() string {
+	var names []string
+	for _, taker := range []struct {
+		name  string
+		takes bool
+	}{{"NewRedis", o.redis != nil}, {"NewMemory", o.memory != nil}, {"CacheDenials", o.denials != nil}, {"New", o.limiter != nil}} {
+		if taker.takes {
+			names = append(names, taker.name)
+		}
+	}
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " and " + names[last]
+	}
+	return names[0]
 }
-
-// LimiterOption changes how a [Limiter] works.
-type LimiterOption interface {
-	OpenOption
-	applyLimiter(*Limiter)
-}
-
-// DenialCacheOption changes how a [DenialCache] works.
-type DenialCacheOption interface{ applyDenialCache(*DenialCache) }
-
-// StoreOption is an option of every store: a [RedisOption], a [MemoryOption] and a
-// [DenialCacheOption].
-type StoreOption interface {
-	RedisOption
-	MemoryOption
-	DenialCacheOption
-}
-
-type redisOption struct {
-	name  string
-	apply func(*Redis)
-}
-
-func (o redisOption) madeBy() string      { return o.name }
-func (o redisOption) applyRedis(r *Redis) { o.apply(r) }
-
-type memoryOption struct {
-	name  string
-	apply func(*Memory)
-}
-
-func (o memoryOption) madeBy() string        { return o.name }
-func (o memoryOption) applyMemory(m *Memory) { o.apply(m) }
 
 // WithPrefix sets what every key in Redis starts with, which keeps several
 // applications on one server apart. The default is "ratelimit". It panics if the
 // prefix is empty, or has a brace (which would decide a key's cluster slot), white
 // space or control bytes.
-func WithPrefix(prefix string) RedisOption {
+//
+// It suits [NewRedis], [Open] and [OpenStore].
+func WithPrefix(prefix string) Option {
 	if prefix == "" || strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }) {
 		panic(fmt.Sprintf("core: key prefix %q is empty or has a brace, white space or a control byte", prefix))
 	}
-	return redisOption{"WithPrefix", func(r *Redis) { r.config.Prefix = prefix }}
+	return Option{name: "WithPrefix", redis: func(r *redisStore) { r.config.Prefix = prefix }}
 }
 
 // WithBudget sets how long Redis may take to answer a call, from when it is sent. The default is
 // 100ms. The budget holds whatever the client's own timeouts are. The time that a call waits in this
 // process, for its turn or for a connection, has a bound of its own: [WithQueue]. A budget that is
 // not positive panics.
-func WithBudget(budget time.Duration) RedisOption {
+//
+// It suits [NewRedis], [Open] and [OpenStore].
+func WithBudget(budget time.Duration) Option {
 	if budget <= 0 {
 		panic(fmt.Sprintf("core: budget %v is not positive", budget))
 	}
-	return redisOption{"WithBudget", func(r *Redis) { r.config.Budget = budget }}
+	return Option{name: "WithBudget", redis: func(r *redisStore) { r.config.Budget = budget }}
 }
 
 // WithInFlight sets how many batches of checks may be in flight to one server at once. The default is
 // 2. Calls that come meanwhile share the next batch. More batches in flight take more of the server's
 // time for the same checks; with only one, a slow batch holds up the next. Less than 1 panics.
-func WithInFlight(n int) RedisOption {
+//
+// It suits [NewRedis], [Open] and [OpenStore].
+func WithInFlight(n int) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("core: %d batches in flight are less than 1", n))
 	}
-	return redisOption{"WithInFlight", func(r *Redis) { r.config.InFlight = n }}
+	return Option{name: "WithInFlight", redis: func(r *redisStore) { r.config.InFlight = n }}
 }
 
 // WithQueue bounds how many calls may wait in this process to be sent to one server, and how long
@@ -97,11 +101,13 @@ func WithInFlight(n int) RedisOption {
 // not answer. The default is 65,536 calls and ten times the budget: a server that answers within the
 // budget has opened a connection by then. A number less than 1, or a time that is not positive,
 // panics.
-func WithQueue(most int, longest time.Duration) RedisOption {
+//
+// It suits [NewRedis], [Open] and [OpenStore].
+func WithQueue(most int, longest time.Duration) Option {
 	if most < 1 || longest <= 0 {
 		panic(fmt.Sprintf("core: a queue of %d calls for %v makes no sense", most, longest))
 	}
-	return redisOption{"WithQueue", func(r *Redis) { r.config.MostWaiting, r.config.Patience = most, longest }}
+	return Option{name: "WithQueue", redis: func(r *redisStore) { r.config.MostWaiting, r.config.Patience = most, longest }}
 }
 
 // WithBreaker sets after how many failed calls in a row the breaker of a server opens,
@@ -111,93 +117,76 @@ func WithQueue(most int, longest time.Duration) RedisOption {
 // ring, each server has a breaker of its own. The default is 5 and 500ms; with 0
 // failures there is no breaker. A negative number, or a pause that is not positive,
 // panics.
-func WithBreaker(failures int, pause time.Duration) RedisOption {
+//
+// It suits [NewRedis], [Open] and [OpenStore].
+func WithBreaker(failures int, pause time.Duration) Option {
 	if failures < 0 || failures > 0 && pause <= 0 {
 		panic(fmt.Sprintf("core: a breaker after %d failures for %v makes no sense", failures, pause))
 	}
-	return redisOption{"WithBreaker", func(r *Redis) { r.config.BreakerFailures, r.config.BreakerPause = failures, pause }}
-}
-
-// TraceOption is an option of everything that can be traced: a [RedisOption], a
-// [DenialCacheOption] and a [LimiterOption].
-type TraceOption interface {
-	RedisOption
-	DenialCacheOption
-	LimiterOption
+	return Option{name: "WithBreaker", redis: func(r *redisStore) { r.config.BreakerFailures, r.config.BreakerPause = failures, pause }}
 }
 
 // WithTrace sets a trace, whose functions are called when something happens. Give it to
 // each part that it should cover. A part may have several traces, each by an option of its
 // own. The default is none.
-func WithTrace(t Trace) TraceOption { return t }
-
-func (Trace) madeBy() string { return "WithTrace" }
-
-func (t Trace) applyRedis(r *Redis)             { r.trace = r.trace.and(t) }
-func (t Trace) applyDenialCache(c *DenialCache) { c.trace = c.trace.and(t) }
-func (t Trace) applyLimiter(l *Limiter)         { l.trace = l.trace.and(t) }
-
-// LoggerOption is an option of everything that logs: a [RedisOption] and a [LimiterOption].
-type LoggerOption interface {
-	RedisOption
-	LimiterOption
+//
+// It suits [NewRedis], [CacheDenials], [New], [Open] and [OpenStore].
+func WithTrace(t Trace) Option {
+	return Option{
+		name:    "WithTrace",
+		redis:   func(r *redisStore) { r.trace = r.trace.and(t) },
+		denials: func(c *denialCache) { c.trace = c.trace.and(t) },
+		limiter: func(l *Limiter) { l.trace = l.trace.and(t) },
+	}
 }
 
-// WithLogger sets where a [Redis] store and a [Limiter] report what their callers cannot see: damaged
-// keys that have been replaced, servers whose breakers are open, a client whose options can do harm,
-// and charges that could not be given back. No warning is repeated within ten seconds, and none names
-// a key. The default is [slog.Default] at the time of the report. A nil logger panics.
-func WithLogger(logger *slog.Logger) LoggerOption {
+// WithLogger sets where a store of [NewRedis] and a [Limiter] report what their callers cannot see:
+// damaged keys that have been replaced, servers whose breakers are open, a client whose options can do
+// harm, and charges that could not be given back. No warning is repeated within ten seconds, and none
+// names a key. The default is [slog.Default] at the time of the report. A nil logger panics.
+//
+// It suits [NewRedis], [New], [Open] and [OpenStore].
+func WithLogger(logger *slog.Logger) Option {
 	if logger == nil {
 		panic("core: WithLogger needs a logger: use slog.New(slog.DiscardHandler) for none")
 	}
-	return loggerOption{func() *slog.Logger { return logger }}
+	own := func() *slog.Logger { return logger }
+	return Option{
+		name:    "WithLogger",
+		redis:   func(r *redisStore) { r.config.Logger = own },
+		limiter: func(l *Limiter) { l.background.logger = own },
+	}
 }
 
-type loggerOption struct{ logger func() *slog.Logger }
-
-func (loggerOption) madeBy() string { return "WithLogger" }
-
-func (o loggerOption) applyRedis(r *Redis)     { r.config.Logger = o.logger }
-func (o loggerOption) applyLimiter(l *Limiter) { l.background.logger = o.logger }
-
-// WithMaxKeys bounds how many keys a [Memory] store holds, each under each of its
+// WithMaxKeys bounds how many keys a store of [NewMemory] holds, each under each of its
 // limits. The default is 1,048,576. A bound less than 1 panics.
-func WithMaxKeys(n int) MemoryOption {
+//
+// It suits [NewMemory], [Open] and [OpenStore].
+func WithMaxKeys(n int) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("core: a bound of %d keys is less than 1", n))
 	}
-	return memoryOption{"WithMaxKeys", func(m *Memory) { m.config.MaxKeys = n }}
+	return Option{name: "WithMaxKeys", memory: func(m *memoryStore) { m.config.MaxKeys = n }}
 }
 
-// WithClock replaces the store's clock in tests. Do not use it in production, where
-// [Redis] reads the server's clock, and [Memory] and [DenialCache] a monotonic one. Keys
-// are kept for an hour longer than they need, since their time to live runs in real time.
-// A nil function panics.
-func WithClock(now func() time.Time) StoreOption {
+// WithClock replaces the store's clock in tests. Do not use it in production, where a store
+// of [NewRedis] reads the server's clock, and those of [NewMemory] and [CacheDenials] a
+// monotonic one. Keys are kept for an hour longer than they need, since their time to live
+// runs in real time. A nil function panics.
+//
+// It suits [NewRedis], [NewMemory], [CacheDenials], [Open] and [OpenStore].
+func WithClock(now func() time.Time) Option {
 	if now == nil {
 		panic("core: WithClock needs a function")
 	}
-	return clock(func() int64 { return now().UnixMicro() })
+	c := clock(func() int64 { return now().UnixMicro() })
+	return Option{
+		name:    "WithClock",
+		redis:   func(r *redisStore) { r.config.Clock = c },
+		memory:  func(m *memoryStore) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() },
+		denials: func(d *denialCache) { d.follow(c) },
+	}
 }
 
 // clock returns microseconds since 1970.
 type clock func() int64
-
-func (clock) madeBy() string { return "WithClock" }
-
-func (c clock) applyRedis(r *Redis)   { r.config.Clock = c }
-func (c clock) applyMemory(m *Memory) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() }
-
-// applyDenialCache makes the cache forget everything when the clock is turned back. The
-// default clock never is.
-func (c clock) applyDenialCache(d *DenialCache) {
-	var latest atomic.Int64
-	d.clock = func() int64 {
-		now := c()
-		if latest.Swap(now) > now {
-			d.denials.InvalidateAll()
-		}
-		return now
-	}
-}

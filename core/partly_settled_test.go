@@ -52,6 +52,11 @@ func TestWhatAStoreHasSettledInPartIsTriedAgain(t *testing.T) {
 			if partly, ok := errors.AsType[*core.PartlySettledError](err); !ok || !slices.Equal(partly.NotDone, []int{1}) {
 				t.Errorf("%v, want the second not to be settled", err)
 			}
+			for i, want := range []int{99, 90, 97} {
+				if d := r.Decisions()[i]; d.Remaining != want {
+					t.Errorf("told that %d are left of check %d, want %d", d.Remaining, i, want)
+				}
+			}
 			return r.Settle(t.Context(), 1, 2, 3)
 		},
 		"in the background": func(r *core.Reservation) error { return r.SettleLater(1, 2, 3) },

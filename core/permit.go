@@ -135,7 +135,7 @@ func (p *Permit) Token() uint64 {
 	if p.of.hold == nil {
 		return 0
 	}
-	return p.of.decisions[p.of.hold.checks[0]].Token
+	return p.of.hold.token
 }
 
 // WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]

@@ -13,8 +13,29 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/topology"
 )
 
-// Redis is a [Store] on a Redis or Valkey server: the one for a fleet. A [Call]
-// is decided by one script, atomically and on the server's clock.
+// redisStore is the store that [NewRedis] makes.
+type redisStore struct {
+	config redisstore.Config // with the options applied
+	trace  Trace
+	store  *redisstore.Store
+}
+
+const (
+	defaultPrefix      = "ratelimit"
+	defaultBudget      = 100 * time.Millisecond
+	defaultInFlight    = 2
+	defaultMostWaiting = 65_536
+
+	defaultBreakerFailures = 5
+	defaultBreakerPause    = 500 * time.Millisecond
+)
+
+// NewRedis returns a [Store] on a Redis or Valkey server: the one for a fleet. One script decides a
+// [Call], atomically and on the server's clock. NewRedis sends nothing. It panics if the client is
+// nil, if the client has a TLSConfig and a [Dialer] without it, and if an option does not suit it.
+//
+// It takes [WithPrefix], [WithBudget], [WithInFlight], [WithQueue], [WithBreaker], [WithLogger],
+// [WithTrace] and [WithClock].
 //
 // # What it leaves in Redis
 //
@@ -31,6 +52,9 @@ import (
 // event weighs 1,000,000, one for each microsecond that it takes to drain. Every
 // key has a time to live that covers its recovery.
 //
+// The store replaces a key that is damaged (of another type, or with a value that no limit could have
+// left), gives a key without a time to live one, and logs both.
+//
 // # Cluster and Ring
 //
 // All limits of one key are on one server, and a call about one key is one round
@@ -38,7 +62,8 @@ import (
 // servers at once, and each decides its part. If one denies, a second round trip
 // gives back what the others have charged. Such a call never admits more than the
 // limits do, and the counts are exact again when it is answered. Until then, its
-// charges can get another call denied that would have passed.
+// charges can get another call denied that would have passed. Settlements of several keys are carried
+// out on all servers at once.
 //
 // # Sharing round trips
 //
@@ -66,6 +91,15 @@ import (
 //   - Dialer: [Dialer](nil), or Dialer(config) for TLS. Without it, an answer that comes
 //     in time may be read too late while thousands of goroutines want the processors. It
 //     then counts as none.
+//
+// # Ping and Close
+//
+// Ping asks each master of a cluster and each shard of a ring, opens as many connections as calls use at
+// once, and loads the scripts. It runs scripts rather than PING, so that it needs no other permissions
+// than calls do.
+//
+// Close first waits for calls and settlements that were made before, as long as they may take. It closes
+// the client only if [Open] or [OpenStore] made it.
 //
 // # Permissions
 //
@@ -108,29 +142,11 @@ import (
 // another one. There are two ways to trust a private authority. On systems other than
 // macOS and Windows, the environment variable SSL_CERT_FILE names a file with all
 // authorities that the process trusts, instead of the system's. Or you bring a client of
-// your own and set RootCAs in its TLSConfig, as an example of [NewRedis] does.
+// your own and set RootCAs in its TLSConfig, as an example below does.
 //
 // A certificate for the client goes into TLSConfig.Certificates. In a cluster the
 // certificate of every node must be for the host that the URL names first.
-type Redis struct {
-	config redisstore.Config // with the options applied
-	trace  Trace
-	store  *redisstore.Store
-}
-
-const (
-	defaultPrefix      = "ratelimit"
-	defaultBudget      = 100 * time.Millisecond
-	defaultInFlight    = 2
-	defaultMostWaiting = 65_536
-
-	defaultBreakerFailures = 5
-	defaultBreakerPause    = 500 * time.Millisecond
-)
-
-// NewRedis returns a store on a client. It sends nothing. It panics if the client is nil, or if the
-// client has a TLSConfig and a [Dialer] without it.
-func NewRedis(rdb redis.UniversalClient, options ...RedisOption) *Redis {
+func NewRedis(rdb redis.UniversalClient, options ...Option) Store {
 	if rdb == nil {
 		panic("core: NewRedis needs a client")
 	}
@@ -143,8 +159,8 @@ func NewRedis(rdb redis.UniversalClient, options ...RedisOption) *Redis {
 }
 
 // newRedis returns a store on a client. Close closes the client if it is owned.
-func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options []RedisOption) *Redis {
-	r := &Redis{config: redisstore.Config{
+func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options []Option) *redisStore {
+	r := &redisStore{config: redisstore.Config{
 		Client:          client,
 		Owned:           owned,
 		HeedsDeadline:   heedsDeadline,
@@ -156,9 +172,7 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 		BreakerPause:    defaultBreakerPause,
 		Logger:          slog.Default,
 	}}
-	for _, option := range options {
-		option.applyRedis(r)
-	}
+	apply("NewRedis", options, ofRedis, r)
 	if r.trace.Batch != nil {
 		r.config.Batch = func(server string, report batch.Report) {
 			r.trace.Batch(Batch{Server: server, Calls: report.Calls, Checks: report.Weight, Elapsed: report.Elapsed, Err: report.Err})
@@ -174,7 +188,7 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 var breakerStates = [...]BreakerState{batch.Closed: BreakerClosed, batch.Open: BreakerOpen, batch.HalfOpen: BreakerHalfOpen}
 
 // warnOfClient logs which settings of a user's client can do harm.
-func (r *Redis) warnOfClient() {
+func (r *redisStore) warnOfClient() {
 	logger := r.config.Logger()
 	settings, known := r.store.Topology().Settings()
 	if settings.Retries > 0 {
@@ -188,41 +202,27 @@ func (r *Redis) warnOfClient() {
 	}
 }
 
-// Decide implements [Store].
-func (r *Redis) Decide(ctx context.Context, calls []Call) (answered int, err error) {
+func (r *redisStore) Decide(ctx context.Context, calls []Call) (answered int, err error) {
 	return decideBy(ctx, r.store, calls)
 }
 
-// Settle implements [Store]. Settlements of several keys in a cluster or ring are carried out on all
-// servers at once.
-func (r *Redis) Settle(ctx context.Context, settlements []Settlement) error {
+func (r *redisStore) Settle(ctx context.Context, settlements []Settlement) error {
 	return settleBy(ctx, r.store, settlements)
 }
 
-// Reset implements [Store].
-func (r *Redis) Reset(ctx context.Context, key string, limits []Limit) error {
+func (r *redisStore) Reset(ctx context.Context, key string, limits []Limit) error {
 	return r.store.Reset(ctx, key, specsOf(limits)) //nolint:wrapcheck // it is one of this package's
 }
 
-// Repaired returns how many keys this store has repaired: it replaces keys that are damaged (of
-// another type, or with a value that no limit could have left), and gives those without a time to
-// live one. Repairs are also logged, no more than once in ten seconds.
-func (r *Redis) Repaired() int64 { return r.store.Repaired() }
-
-// Ping implements [Store]. It asks each master of a cluster and each shard of a ring, opens as many
-// connections as calls use at once, and loads the scripts. It runs scripts rather than PING, so that
-// it needs no other permissions than calls do.
-func (r *Redis) Ping(ctx context.Context) error {
+func (r *redisStore) Ping(ctx context.Context) error {
 	return r.store.Ping(ctx) //nolint:wrapcheck // it is one of this package's
 }
 
-// Close implements [Store]. It first waits for calls and settlements that were made before, as long as
-// they may take. It closes the client only if [Open] or [OpenStore] made it.
-func (r *Redis) Close() error {
+func (r *redisStore) Close() error {
 	return r.store.Close() //nolint:wrapcheck // it is one of this package's
 }
 
 // watchGiveBacks implements givingStore.
-func (r *Redis) watchGiveBacks(watch func(givenBack []call.Correction)) {
+func (r *redisStore) watchGiveBacks(watch func(givenBack []call.Correction)) {
 	r.store.WatchGiveBacks(watch)
 }

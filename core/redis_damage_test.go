@@ -110,8 +110,11 @@ func TestDamagedKeysAreReplaced(t *testing.T) {
 					if d, err := limiter.Peek(ctx, "key", l); err != nil || !d.Allowed || d.Remaining != 2 {
 						t.Fatalf("peek: %+v, %v", d, err)
 					}
-					if client.Dump(ctx, key).Val() != before || store.Repaired() != 0 {
-						t.Fatal("peek has replaced it")
+					if d, err := limiter.Charge(ctx, "key", l, 1); err != nil || !d.Allowed || d.Remaining != 2 || d.ResetAfter != 0 {
+						t.Fatalf("charge: %+v, %v", d, err) // the next check repairs it
+					}
+					if client.Dump(ctx, key).Val() != before || repairedBy(store) != 0 {
+						t.Fatal("peek or charge has replaced it")
 					}
 					for i, want := range []int{1, 0, 0} {
 						d, err := limiter.AllowAll(ctx,
@@ -127,8 +130,8 @@ func TestDamagedKeysAreReplaced(t *testing.T) {
 					if ttl := client.PTTL(ctx, key).Val(); ttl <= 0 {
 						t.Errorf("the new key has no time to live: %v", ttl)
 					}
-					if store.Repaired() != 1 || !strings.Contains(words.String(), "limit="+l.Name()) || strings.Contains(words.String(), prefix) {
-						t.Errorf("%d keys counted as replaced, want 1; logged %q", store.Repaired(), words)
+					if repairedBy(store) != 1 || !strings.Contains(words.String(), "limit="+l.Name()) || strings.Contains(words.String(), prefix) {
+						t.Errorf("%d keys counted as replaced, want 1; logged %q", repairedBy(store), words)
 					}
 				})
 			}
@@ -136,10 +139,10 @@ func TestDamagedKeysAreReplaced(t *testing.T) {
 	}
 }
 
-// redisKey returns the key that the Redis type documents.
+// redisKey returns the key that NewRedis documents.
 func redisKey(prefix, subject string, l core.Limit) string {
 	key := prefix + ":{" + subject + "}:"
-	if l.Given() {
+	if l.Identity() != l {
 		return key + l.Algorithm() + "=" + l.Name()
 	}
 	return key + l.Name()

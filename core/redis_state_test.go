@@ -23,7 +23,7 @@ func onlyKey(t *testing.T, client *redis.Client, prefix string) string {
 	return keys[0]
 }
 
-// The state can be read with the ordinary client, as the Redis type documents it.
+// The state can be read with the ordinary client, as NewRedis documents it.
 func TestStateIsReadable(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	ctx := t.Context()
@@ -287,8 +287,8 @@ func TestDenialsRestoreTimeToLive(t *testing.T) {
 				if ttl := client.PTTL(ctx, key).Val(); ttl < d.ResetAfter || ttl > 2*d.ResetAfter+time.Hour+time.Minute {
 					t.Errorf("the key lives for %v after 500 denials, and recovers in %v", ttl, d.ResetAfter)
 				}
-				if store.Repaired() != 1 {
-					t.Errorf("%d keys counted as repaired, want 1", store.Repaired())
+				if repairedBy(store) != 1 {
+					t.Errorf("%d keys counted as repaired, want 1", repairedBy(store))
 				}
 				if client.Dump(ctx, key).Val() != before {
 					t.Error("the denials have changed the state")

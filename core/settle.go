@@ -25,6 +25,10 @@ type Settlement struct {
 	// Lost is where the store writes whether it has not renewed the places, because their lease had ended
 	// or somebody had taken them away.
 	Lost bool
+	// Decision is where the store writes what is left of the limit after the settlement, as a check
+	// that only looks would be told. It is nil if that is not wanted, which saves the store the work.
+	// Unless the settlement was certainly carried out, the store leaves the Decision alone.
+	Decision *Decision
 }
 
 // Refund gives back n units of what a key has used under a limit: after a job that was
@@ -36,8 +40,11 @@ type Settlement struct {
 // back your own charge into the window that was charged, use [Limiter.Reserve] and
 // [Reservation.Settle].
 //
-// A [DenialCache] in another process may go on denying for [LongestStaleness].
-func (l *Limiter) Refund(ctx context.Context, key string, limit Limit, n int) error {
+// Refund returns what is left afterwards, as a check that only looks is told. If n is 0, it changes
+// nothing.
+//
+// A cache of denials ([CacheDenials]) in another process may go on denying for ten seconds.
+func (l *Limiter) Refund(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, n)}, n)
 }
 
@@ -45,21 +52,33 @@ func (l *Limiter) Refund(ctx context.Context, key string, limit Limit, n int) er
 // end, or a penalty. It fills a limit up to its capacity and forgives what does not fit,
 // so that Remaining is never negative and no wait is longer than the limit takes to
 // recover. A negative n is an error.
-func (l *Limiter) Charge(ctx context.Context, key string, limit Limit, n int) error {
+//
+// Charge returns what is left afterwards, as a check that only looks is told. If n is 0, it changes
+// nothing.
+func (l *Limiter) Charge(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, 0), Cost: n}, n)
 }
 
-func (l *Limiter) settleOne(ctx context.Context, s Settlement, n int) error {
+// settleOne settles one settlement of n units, and returns what is left.
+func (l *Limiter) settleOne(ctx context.Context, s Settlement, n int) (Decision, error) {
 	if n < 0 {
-		return invalid("core: %d units are negative", n)
+		return Decision{}, invalid("core: %d units are negative", n)
 	}
 	if s.Check.Limit == Unlimited {
-		return validate([]Check{s.Check})
+		if err := validate([]Check{s.Check}); err != nil {
+			return Decision{}, err
+		}
+		return unlimitedDecision(), nil
 	}
 	if err := validateKept([]Check{{Key: s.Check.Key, Limit: s.Check.Limit}}); err != nil {
-		return err
+		return Decision{}, err
 	}
-	return l.settle(ctx, []Settlement{s})
+	told := new(Decision)
+	s.Decision = told
+	if err := l.settle(ctx, []Settlement{s}); err != nil {
+		return Decision{}, err
+	}
+	return *told, nil
 }
 
 func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
@@ -72,7 +91,7 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 			return invalid("core: real cost %d is negative", s.Cost)
 		}
 	}
-	if len(corrections(settlements)) == 0 {
+	if !slices.ContainsFunc(settlements, Settlement.needed) {
 		return nil
 	}
 	err := l.store.Settle(ctx, settlements)
@@ -135,7 +154,9 @@ type Reservation struct {
 // checks left aside.
 func (r *Reservation) Allowed() bool { return passedAll(r.checks, r.decisions) }
 
-// Decisions returns the answers, one for each check. They must not be changed.
+// Decisions returns the answers, one for each check. They must not be changed. After [Reservation.Settle]
+// has asked the store, those of the checks that were settled tell what is left then, as a check that only
+// looks is told: it writes them over the earlier ones.
 func (r *Reservation) Decisions() []Decision { return r.decisions }
 
 // Settle takes the real costs of the checks, in their order, and gives back or charges
@@ -150,8 +171,8 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // Places of [Concurrent] limits are all given back, whatever their cost.
 //
 // Checks that were not charged are left alone: conditions, and checks that were denied or whose
-// call was. If all costs are as they were reserved, the store is not asked. Another number of costs
-// than of checks, and a negative cost, are errors that change nothing.
+// call was. If all costs are as they were reserved, the store is not asked, and the Decisions stay as
+// they are. Another number of costs than of checks, and a negative cost, are errors that change nothing.
 //
 // A reservation is settled once. Settle asks the store even if ctx has ended, within the store's
 // own bounds. After an error that is [ErrNotDone], nothing was settled, and Settle may be called
@@ -171,13 +192,19 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 		return err
 	}
 	r.hold.end(r)
+	if slices.ContainsFunc(settlements.list, Settlement.needed) {
+		for i, check := range settlements.checks {
+			settlements.list[i].Decision = &r.decisions[check]
+		}
+	}
 	err = r.limiter.settle(context.WithoutCancel(ctx), settlements.list)
 	r.note(settlements, err)
 	return err
 }
 
 // SettleLater is [Reservation.Settle] without waiting for the outcome: the reservation is settled in
-// the background, and counts as settled at once. While the store has certainly not settled it
+// the background, and counts as settled at once. It does not ask what is left, so that the Decisions stay
+// as they are. While the store has certainly not settled it
 // ([ErrNotDone]), SettleLater retries for two seconds, so that a short outage loses nothing. What
 // could not be settled by then is logged, and stays charged as it was reserved. [Limiter.Close] waits
 // up to two seconds for settlements in the background.

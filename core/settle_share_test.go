@@ -188,15 +188,16 @@ func TestSettlementThatIsRefusedInPart(t *testing.T) {
 	if err == nil || errors.Is(err, core.ErrNotDone) || core.FailureOf(err) != core.NotPermitted {
 		t.Errorf("error %v, want that it is not permitted, and not that nothing was done", err)
 	}
-	if got := left(); got != [2]int{50, 5} {
-		t.Errorf("%d left, want 50 and 5: one part is settled", got)
+	told := func() [2]int { return [2]int{r.Decisions()[0].Remaining, r.Decisions()[1].Remaining} }
+	if got := left(); got != [2]int{50, 5} || told() != got {
+		t.Errorf("%d left, and told that %d are, want 50 and 5: one part is settled", got, told())
 	}
 	redistest.SetUser(t, admin, "limiter", redistest.AloneUser)
 	if err := r.Settle(t.Context(), 0, 4); err != nil {
 		t.Errorf("the rest: %v", err)
 	}
-	if got := left(); got != [2]int{50, 6} {
-		t.Errorf("%d left, want 50 and 6: each part is settled once", got)
+	if got := left(); got != [2]int{50, 6} || told() != got {
+		t.Errorf("%d left, and told that %d are, want 50 and 6: each part is settled once", got, told())
 	}
 	if err := r.Settle(t.Context(), 0, 4); err == nil || errors.Is(err, core.ErrNotDone) {
 		t.Errorf("settled again: %v", err)

@@ -83,8 +83,8 @@ func TestDamageDoesNotSpread(t *testing.T) {
 		}
 		return d, err
 	})
-	if admitted != 64*20 || store.Repaired() != 8*20 {
-		t.Errorf("%d admitted and %d replaced, want %d and %d", admitted, store.Repaired(), 64*20, 8*20)
+	if admitted != 64*20 || repairedBy(store) != 8*20 {
+		t.Errorf("%d admitted and %d replaced, want %d and %d", admitted, repairedBy(store), 64*20, 8*20)
 	}
 }
 

@@ -38,10 +38,10 @@ func TestEqualLimitsHaveOneSpec(t *testing.T) {
 			t.Fatalf("%v and %v are two", l, made[0])
 		}
 	}
-	if l := made[0].Named(""); l != Leaky(7, PerHour(3)) || l == made[0] || l.Same(made[0]) {
+	if l := made[0].Named(""); l != Leaky(7, PerHour(3)) || l == made[0] || l.Identity() == made[0].Identity() {
 		t.Errorf("unnamed again it is %v", l)
 	}
-	if l := (Limit{}).Named("").Named(""); l != (Limit{}) {
+	if l := (Limit{}).Named("").Named(""); l != (Limit{}) || l.Identity() != l {
 		t.Errorf("the zero Limit without a name is %v", l)
 	}
 }

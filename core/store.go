@@ -4,9 +4,9 @@ import (
 	"context"
 )
 
-// Store keeps the state of limits and decides calls. [Redis] and [Memory] are the two that come with
-// this package. [NewTableStore] makes one of any table whose rows can be updated atomically. Package
-// storetest has the tests that every store must pass.
+// Store keeps the state of limits and decides calls. [NewRedis], [NewMemory] and [NewTableStore] make one,
+// the last of any table whose rows can be updated atomically, and [CacheDenials] makes one around another.
+// Package storetest has the tests that every store must pass.
 //
 // A Store may be used by many goroutines at once. A [Limiter] validates calls before it makes them, and
 // makes none about [Unlimited]. A store must neither read nor write its arguments after it has returned.
@@ -28,6 +28,9 @@ type Store interface {
 	// was charged too little is added now. Limits never become more than full or less than empty. A
 	// limit whose numbers have changed since the charge keeps the new ones. See
 	// [Reservation.Settle], [Limiter.Refund] and [Limiter.Charge].
+	//
+	// It writes the [Settlement.Decision] of each settlement that asks for one and was carried out: what is
+	// left when all of them have been.
 	//
 	// If it returns an error, some may have been settled, unless it is [ErrNotDone]. A
 	// [PartlySettledError] tells which were certainly not.

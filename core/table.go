@@ -34,10 +34,10 @@ type Row struct {
 	Changed bool
 }
 
-// NewTableStore returns a store on a table. It decides by the same arithmetic as [Memory]. Each call is
-// one transaction, however many checks it has. There is no budget and no breaker: a call ends when
-// Update does, so give the database time-outs of its own, or the calls a deadline. Close does not close
-// the table. A nil table panics.
+// NewTableStore returns a store on a table. It decides by the same arithmetic as a store of [NewMemory].
+// Each call is one transaction, however many checks it has. There is no budget and no breaker: a call
+// ends when Update does, so give the database time-outs of its own, or the calls a deadline. Close does
+// not close the table. A nil table panics.
 func NewTableStore(table Table) Store {
 	if table == nil {
 		panic("core: NewTableStore needs a table")

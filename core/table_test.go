@@ -102,7 +102,7 @@ func TestDenialsWriteNoRows(t *testing.T) {
 		core.GCRA(10, core.PerHour(10)), core.FixedWindow(10, time.Hour), core.SlidingWindow(10, time.Hour), core.SlidingLog(10, time.Hour),
 	} {
 		used := core.Check{Key: "used up", Limit: core.Leaky(1, core.PerDay(1))}
-		if err := limiter.Charge(t.Context(), used.Key, used.Limit, 1); err != nil {
+		if _, err := limiter.Charge(t.Context(), used.Key, used.Limit, 1); err != nil {
 			t.Fatal(err)
 		}
 		for _, wait := range []time.Duration{0, 30 * time.Minute, 3 * time.Hour} { // until it has recovered
@@ -132,8 +132,9 @@ func TestATableThatFails(t *testing.T) {
 	rows.err = errors.Join(core.ErrNotDone, errors.New("the database is away"))
 	limiter, limit := core.New(core.NewTableStore(rows)), core.Leaky(10, core.PerHour(1))
 	_, err := limiter.Allow(t.Context(), "key", limit)
+	_, refund := limiter.Refund(t.Context(), "key", limit, 1)
 	for verb, err := range map[string]error{
-		"Allow": err, "Refund": limiter.Refund(t.Context(), "key", limit, 1), "Reset": limiter.Reset(t.Context(), "key", limit),
+		"Allow": err, "Refund": refund, "Reset": limiter.Reset(t.Context(), "key", limit),
 		"Ping": limiter.Ping(t.Context()),
 	} {
 		if !errors.Is(err, rows.err) || !errors.Is(err, core.ErrNotDone) {
@@ -203,13 +204,30 @@ func TestATableThatReturnsTooEarly(t *testing.T) {
 	}
 }
 
+// Of a transaction that has failed, nobody is told what it would have left.
+func TestATableThatFailsAfterTheChangeTellsNothing(t *testing.T) {
+	rows, failed := newTable(time.Now), errors.New("the transaction was not committed")
+	store := core.NewTableStore(update(func(ctx context.Context, keys []string, change func(time.Time, []core.Row)) error {
+		return errors.Join(rows.Update(ctx, keys, change), failed)
+	}))
+	told := core.Decision{Remaining: -1}
+	before := told
+	err := store.Settle(t.Context(), []core.Settlement{{
+		Check: core.Check{Key: "key", Limit: core.Leaky(10, core.PerHour(1)), Mode: core.Look}, Cost: 3, Decision: &told,
+	}})
+	if !errors.Is(err, failed) || told != before {
+		t.Errorf("told %+v, %v", told, err)
+	}
+}
+
 // A table that changes nothing decides nothing.
 func TestATableThatDoesNotCallChange(t *testing.T) {
 	limiter := core.New(core.NewTableStore(update(func(context.Context, []string, func(time.Time, []core.Row)) error { return nil })))
 	limit := core.Leaky(10, core.PerHour(1))
 	d, err := limiter.Allow(t.Context(), "key", limit)
+	_, refund := limiter.Refund(t.Context(), "key", limit, 1)
 	for verb, err := range map[string]error{
-		"Allow": err, "Refund": limiter.Refund(t.Context(), "key", limit, 1), "Reset": limiter.Reset(t.Context(), "key", limit),
+		"Allow": err, "Refund": refund, "Reset": limiter.Reset(t.Context(), "key", limit),
 		"Ping": limiter.Ping(t.Context()),
 	} {
 		if err == nil {

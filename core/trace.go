@@ -10,12 +10,13 @@ import (
 // goroutines of the store and of its callers, by many at once, and must not block. Nil
 // functions are not called, and cost nothing.
 type Trace struct {
-	// Batch is called after each batch of checks that a [Redis] store has sent. Settlements, resets,
-	// lists and pings are no checks.
+	// Batch is called after each batch of checks that a store of [NewRedis] has sent. Settlements,
+	// resets, lists and pings are no checks.
 	Batch func(Batch)
 	// Breaker is called when the breaker of a server changes its state.
 	Breaker func(server string, state BreakerState)
-	// Repeated is called after each call that a [DenialCache] has answered without its store.
+	// Repeated is called after each call that a cache of denials ([CacheDenials]) has answered without
+	// its store.
 	Repeated func()
 	// Wait is called when [Limiter.Wait], [Limiter.WaitN] or [Limiter.Do] has waited, or given up.
 	Wait func(Wait)

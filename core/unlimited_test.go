@@ -44,13 +44,13 @@ func TestUnlimitedAsksNothing(t *testing.T) {
 	all(l.PeekAll(t.Context(), checks...))
 	r, err := l.Reserve(t.Context(), checks...)
 	all(r.Decisions(), err)
+	one(l.Refund(t.Context(), "staff", unlimited, 7))
+	one(l.Charge(t.Context(), "staff", unlimited, 7))
 	for name, err := range map[string]error{
 		"Reservation.Wait":   r.Wait(t.Context()),
 		"Reservation.Settle": r.Settle(t.Context(), 7, 0),
 		"Wait":               l.Wait(t.Context(), "staff", unlimited, core.WithHoldBack(), core.WithLongestWait(0)),
 		"Do":                 l.Do(t.Context(), "staff", unlimited, func(context.Context) error { return nil }),
-		"Refund":             l.Refund(t.Context(), "staff", unlimited, 7),
-		"Charge":             l.Charge(t.Context(), "staff", unlimited, 7),
 		"Reset":              l.Reset(t.Context(), "staff", unlimited),
 	} {
 		if err != nil {
@@ -106,8 +106,8 @@ func TestUnlimitedIsALimit(t *testing.T) {
 		t.Errorf("written as %q, %v", text, err)
 	}
 	l := core.Unlimited
-	if l.Validate() != nil || l.Name() != "unlimited" || l.Given() || l.Capacity() != math.MaxInt || l.Share(7) != l || l == (core.Limit{}) ||
-		l.Algorithm() != "" || l.Rate() != (core.Rate{}) || l.Same(core.Limit{}) {
+	if l.Validate() != nil || l.Name() != "unlimited" || l.Identity() != l || l.Capacity() != math.MaxInt || l.Share(7) != l || l == (core.Limit{}) ||
+		l.Algorithm() != "" || l.Rate() != (core.Rate{}) || l.Identity() == (core.Limit{}).Identity() {
 		t.Errorf("%+v", l)
 	}
 }

@@ -140,16 +140,16 @@ func (l *Limiter) Do(ctx context.Context, key string, limit Limit, fn func(conte
 
 // heldBack is a limit whose level is how long a key is held back, in milliseconds. Its
 // name is reserved.
-var heldBack = GCRA(int(LongestHoldBack/time.Millisecond), Per(1000, time.Second)).ownNamed(exact.Reserved + "held-back")
+var heldBack = GCRA(int(longestHoldBack/time.Millisecond), Per(1000, time.Second)).ownNamed(exact.Reserved + "held-back")
 
-// LongestHoldBack bounds the time of [Limiter.HoldBack].
-const LongestHoldBack = 24 * time.Hour
+// longestHoldBack bounds the time of [Limiter.HoldBack].
+const longestHoldBack = 24 * time.Hour
 
 // HoldBack keeps all waiters [WithHoldBack] in the fleet from using a key for a time,
 // such as another server's Retry-After. The time is rounded up to milliseconds, and is
-// at most [LongestHoldBack]. Of several times, the one that ends last counts.
+// at most 24 hours. Of several times, the one that ends last counts.
 func (l *Limiter) HoldBack(ctx context.Context, key string, d time.Duration) error {
-	milliseconds := exact.DivideUp(int64(min(max(0, d), LongestHoldBack)), int64(time.Millisecond))
+	milliseconds := exact.DivideUp(int64(min(max(0, d), longestHoldBack)), int64(time.Millisecond))
 	return l.settle(ctx, []Settlement{{Check: checkOf(key, heldBack, 0), Cost: int(milliseconds), Raise: true}})
 }
 

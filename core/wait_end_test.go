@@ -15,7 +15,7 @@ import (
 // served.
 func TestEveryWaitEndsWhereThePlanShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slow{Memory: NewMemory()}
+		s := &slow{Store: NewMemory()}
 		l := New(s)
 		defer l.Close()
 		plan := func(n int) Limit { return Leaky(n, PerSecond(1)).Named("plan") }
@@ -53,7 +53,7 @@ func TestEveryWaitEndsWhereThePlanShrinks(t *testing.T) {
 // A waiter that does not heed hold backs is neither denied nor held by those that do.
 func TestHoldBackHoldsNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(&slow{Memory: NewMemory()})
+		l := New(&slow{Store: NewMemory()})
 		defer l.Close()
 		limit := Leaky(10, PerSecond(1))
 		if err := l.HoldBack(t.Context(), "key", time.Hour); err != nil {
@@ -83,7 +83,7 @@ func TestLongestWaitIsABound(t *testing.T) {
 	for name, limit := range map[string]Limit{"shaping": Shaping(1000, Per(1, 20*roundTrip)), "leaky": Leaky(2, Per(1, 20*roundTrip))} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := New(&slow{Memory: NewMemory()})
+				l := New(&slow{Store: NewMemory()})
 				defer l.Close()
 				start := time.Now()
 				var mu sync.Mutex
@@ -119,7 +119,7 @@ func TestLongestWaitIsABound(t *testing.T) {
 // however long the answer travels.
 func TestTurnOnTheEndOfTheLongestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, limit := New(&slow{Memory: NewMemory()}), Shaping(2, PerSecond(1))
+		l, limit := New(&slow{Store: NewMemory()}), Shaping(2, PerSecond(1))
 		defer l.Close()
 		if err := l.Wait(t.Context(), "key", limit); err != nil { // decided half a round trip before it ends
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func TestTurnOnTheEndOfTheLongestWait(t *testing.T) {
 
 // panics is a store that panics in some calls.
 type panics struct {
-	*Memory
+	Store
 
 	often int
 }
@@ -150,7 +150,7 @@ func (s *panics) Decide(ctx context.Context, calls []Call) (answered int, err er
 		s.often--
 		panic("a store of one's own")
 	}
-	return s.Memory.Decide(ctx, calls)
+	return s.Store.Decide(ctx, calls)
 }
 
 // A store that panics fails the waiters of that call, and no later ones.
@@ -179,7 +179,7 @@ func (s *deaf) Settle(ctx context.Context, settlements []Settlement) error {
 		s.refuses--
 		return fmt.Errorf("not now: %w", ErrNotDone)
 	}
-	return s.Memory.Settle(ctx, settlements)
+	return s.Store.Settle(ctx, settlements)
 }
 
 // hear has it send them again.
@@ -193,7 +193,7 @@ func (s *deaf) hear() {
 // is closed.
 func TestTurnsThatAreLeftAreGivenBackLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &deaf{slow: &slow{Memory: NewMemory()}, refuses: 5}
+		s := &deaf{slow: &slow{Store: NewMemory()}, refuses: 5}
 		l := New(s, WithLogger(slog.New(slog.DiscardHandler)))
 		limit := Shaping(10, PerMinute(1))
 		for range 4 { // all but the first leave their turns
@@ -271,7 +271,7 @@ func TestWaiterIsNotHeldByThePlanOfAnother(t *testing.T) {
 	for name, options := range map[string][]WaitOption{"with all the time": nil, "for a minute": {WithLongestWait(time.Minute)}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := New(&slow{Memory: NewMemory()})
+				l := New(&slow{Store: NewMemory()})
 				defer l.Close()
 				var group sync.WaitGroup
 				group.Go(func() {
@@ -294,7 +294,7 @@ func TestWaiterIsNotHeldByThePlanOfAnother(t *testing.T) {
 // Callers that do not wait do not overtake a waiter for many units.
 func TestNobodyOvertakesWithoutWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, limit := New(&slow{Memory: NewMemory()}), Leaky(5, Per(1, 100*roundTrip))
+		l, limit := New(&slow{Store: NewMemory()}), Leaky(5, Per(1, 100*roundTrip))
 		defer l.Close()
 		if _, err := l.AllowN(t.Context(), "key", limit, 5); err != nil {
 			t.Fatal(err)

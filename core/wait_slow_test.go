@@ -13,7 +13,7 @@ import (
 
 // slow is a store that takes its time to answer reservations, as one on a server does.
 type slow struct {
-	*Memory
+	Store
 
 	asked atomic.Int64
 	most  atomic.Int64 // calls that were asked together
@@ -24,7 +24,7 @@ const roundTrip = time.Millisecond
 
 func (s *slow) Decide(ctx context.Context, calls []Call) (answered int, err error) {
 	if calls[0].Receipts == nil { // it is no reservation
-		return s.Memory.Decide(ctx, calls)
+		return s.Store.Decide(ctx, calls)
 	}
 	s.asked.Add(1)
 	s.most.Store(max(s.most.Load(), int64(len(calls))))
@@ -35,7 +35,7 @@ func (s *slow) Decide(ctx context.Context, calls []Call) (answered int, err erro
 	}
 	time.Sleep(roundTrip / 2)
 	defer time.Sleep(roundTrip / 2)
-	return s.Memory.Decide(ctx, calls)
+	return s.Store.Decide(ctx, calls)
 }
 
 func used(t *testing.T, l *Limiter, limit Limit) int {
@@ -51,7 +51,7 @@ func used(t *testing.T, l *Limiter, limit Limit) int {
 // trip does not bound how many are admitted.
 func TestWaitersShareCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slow{Memory: NewMemory()}
+		s := &slow{Store: NewMemory()}
 		l, limit := New(s), Leaky(1000, PerSecond(1))
 		start := time.Now()
 		var mu sync.Mutex
@@ -85,7 +85,7 @@ func TestWaitersShareCalls(t *testing.T) {
 // not hinder them.
 func TestWaitGivenUpWhileOthersAskForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slow{Memory: NewMemory()}
+		s := &slow{Store: NewMemory()}
 		l, limit := New(s), Leaky(100, PerHour(1))
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := make([]error, 10)
@@ -121,7 +121,7 @@ func TestWaitGivenUpWhileOthersAskForIt(t *testing.T) {
 // Where others have taken the room meanwhile, the first is admitted first.
 func TestWaitersForLessRoomThanItSeemed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slow{Memory: NewMemory()}
+		s := &slow{Store: NewMemory()}
 		l, limit := New(s), Leaky(10, PerSecond(1))
 		var mu sync.Mutex
 		var order []int

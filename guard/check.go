@@ -128,7 +128,7 @@ func (c *call) add(check core.Check, t terms) {
 // find returns the index of the check of the same state, or -1.
 func (c *call) find(check *core.Check) int {
 	for i := range c.checks {
-		if own := &c.checks[i]; own.Key == check.Key && own.Shadow == check.Shadow && own.Limit.Same(check.Limit) {
+		if own := &c.checks[i]; own.Key == check.Key && own.Shadow == check.Shadow && own.Limit.Identity() == check.Limit.Identity() {
 			return i
 		}
 	}

@@ -140,7 +140,7 @@ func (rc *requestContext) charged(check *core.Check, by *core.Limiter) (outer *r
 		}
 		own := rc.own()
 		for i := range own {
-			if o := &own[i]; o.Cost > 0 && o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Same(check.Limit) {
+			if o := &own[i]; o.Cost > 0 && o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Identity() == check.Limit.Identity() {
 				return rc, i
 			}
 		}

@@ -54,7 +54,7 @@ func warnOfEqual(l *core.Limiter, o *Options, policies []Policy) {
 	var here string
 	for i := range policies {
 		p := &policies[i]
-		if p.By != nil || p.LimitFor != nil || p.Limit.Given() || p.Limit == core.Unlimited {
+		if p.By != nil || p.LimitFor != nil || named(p.Limit) || p.Limit == core.Unlimited {
 			continue
 		}
 		if here == "" {

@@ -38,7 +38,7 @@ type snapshot struct {
 // newFallback returns the fallback of one of a number of processes that share the traffic about
 // evenly. It keeps up to size snapshots, at about 140 bytes each, and decides about as many keys. The
 // options are those of its memory, for tests.
-func newFallback(replicas, size int, options ...core.MemoryOption) *fallback {
+func newFallback(replicas, size int, options ...core.Option) *fallback {
 	start := time.Now()
 	f := &fallback{
 		replicas: replicas,
@@ -49,7 +49,7 @@ func newFallback(replicas, size int, options ...core.MemoryOption) *fallback {
 		}),
 	}
 	memory := core.NewMemory(append(options, core.WithMaxKeys(size))...)
-	f.own, f.limiter = core.New(memory), core.New(&shares{Memory: memory, of: f})
+	f.own, f.limiter = core.New(memory), core.New(&shares{Store: memory, of: f})
 	return f
 }
 
@@ -86,7 +86,7 @@ func (f *fallback) observeSettled(ctx context.Context, of reserved, ago time.Dur
 		then := snapshotOf(check.Limit, &decisions[i], now-ago)
 		left := then.usedAt(now, check.Limit)
 		more := min(cost, check.Limit.Capacity()) - check.Units()
-		closed := left == 0 && then.used > 0 && check.Limit.Windowed() // the window that was charged
+		closed := left == 0 && then.used > 0 && windowed(check.Limit) // the window that was charged
 		if more < 0 || more > 0 && !closed {
 			f.correct(ctx, check.Key, check.Limit, max(more, -left), now)
 		}
@@ -113,9 +113,9 @@ func (f *fallback) correct(ctx context.Context, key string, limit core.Limit, mo
 	}
 	ctx, share := context.WithoutCancel(ctx), limit.Share(f.replicas) // what has happened is not called off
 	if more > 0 {                                                     // an error means that there is no room for the key
-		_ = f.own.Charge(ctx, key, share, (more-1)/f.replicas+1)
+		_, _ = f.own.Charge(ctx, key, share, (more-1)/f.replicas+1)
 	} else {
-		_ = f.own.Refund(ctx, key, share, -more/f.replicas)
+		_, _ = f.own.Refund(ctx, key, share, -more/f.replicas)
 	}
 }
 
@@ -158,7 +158,7 @@ func (f *fallback) share(check core.Check) core.Check {
 
 // shares is the memory of a fallback as a store: asked about limits, it decides about their shares.
 type shares struct {
-	*core.Memory
+	core.Store
 
 	of *fallback
 }
@@ -185,7 +185,7 @@ func (s *shares) Decide(ctx context.Context, calls []core.Call) (answered int, e
 	unlock, err := f.start(ctx, asked.Checks, own.Checks, places)
 	lone := []core.Call{own}
 	if err == nil {
-		_, err = s.Memory.Decide(ctx, lone)
+		_, err = s.Store.Decide(ctx, lone)
 	}
 	unlock()
 	if err != nil {
@@ -212,7 +212,15 @@ func (s *shares) Settle(ctx context.Context, settlements []core.Settlement) erro
 	}
 	s.of.starting.RLock()
 	defer s.of.starting.RUnlock()
-	return s.Memory.Settle(ctx, own) //nolint:wrapcheck // it is the memory's
+	if err := s.Store.Settle(ctx, own); err != nil {
+		return err //nolint:wrapcheck // it is the memory's
+	}
+	for i := range settlements {
+		if d := settlements[i].Decision; d != nil {
+			d.Limit, d.Degraded = settlements[i].Check.Limit, true
+		}
+	}
+	return nil
 }
 
 // start starts the keys of checks from their snapshots. A key without a snapshot goes on from what this
@@ -279,7 +287,7 @@ func (s *snapshot) usedAt(now time.Duration, limit core.Limit) int {
 	switch {
 	case left <= 0:
 		return 0
-	case limit.Windowed() || now <= s.at:
+	case windowed(limit) || now <= s.at:
 		return s.used
 	}
 	return divideUp(s.used, left, s.reset-s.at)
@@ -289,7 +297,7 @@ func (s *snapshot) usedAt(now time.Duration, limit core.Limit) int {
 // from now on. A window closes when it was to.
 func (s *snapshot) corrected(used int, now time.Duration, limit core.Limit) snapshot {
 	reset := s.reset
-	if !limit.Windowed() {
+	if !windowed(limit) {
 		pace := limit.Rate()
 		reset = now + time.Duration(divideUp(used, pace.Period, time.Duration(pace.Events)))
 	}
@@ -308,8 +316,8 @@ func divideUp(units int, part, whole time.Duration) int {
 
 // stateKey tells the states of keys apart.
 type stateKey struct {
-	subject string // the caller's key, or what stands for a long one
-	limit   core.Identity
+	subject string     // the caller's key, or what stands for a long one
+	limit   core.Limit // its identity
 }
 
 // longestSubject bounds what is kept of a key, in bytes.

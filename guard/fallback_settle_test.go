@@ -128,6 +128,9 @@ func TestFallbackSettlesItsOwnReservations(t *testing.T) {
 				if err := r.Settle(t.Context(), c.cost, 0); err != nil {
 					t.Fatal(err)
 				}
+				if d := r.Decisions()[0]; d.Remaining != c.want || !d.Degraded || d.Limit != limit {
+					t.Errorf("%+v, want it to tell that %d are left of the share", d, c.want)
+				}
 				if got := passes(t, fallback, "key", limit); got != c.want {
 					t.Errorf("%d pass after %d were reserved and %d used, want %d", got, c.reserve, c.cost, c.want)
 				}

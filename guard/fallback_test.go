@@ -315,12 +315,24 @@ func TestFallbackTellsStatesApart(t *testing.T) {
 		for _, other := range keys {
 			for _, l := range limits {
 				for _, m := range limits {
-					same := k == other && l.Same(m)
+					same := k == other && l.Identity() == m.Identity()
 					if got := stateKeyOf(k, l) == stateKeyOf(other, m); got != same {
 						t.Errorf("%.10q… under %s and %.10q… under %s have one state: %t, want %t", k, l, other, m, got, same)
 					}
 				}
 			}
+		}
+	}
+}
+
+func TestWindowedLimits(t *testing.T) {
+	for limit, want := range map[core.Limit]bool{
+		core.Leaky(1, core.PerHour(1)): false, core.Shaping(1, core.PerHour(1)): false, core.TokenBucket(1, core.PerHour(1)): false,
+		core.GCRA(1, core.PerHour(1)): false, core.FixedWindow(1, time.Hour): true, core.SlidingWindow(1, time.Hour): true,
+		core.SlidingLog(1, time.Hour): true, core.Unlimited: false, {}: false,
+	} {
+		if got := windowed(limit); got != want {
+			t.Errorf("%s counts in windows: %t, want %t", limit, got, want)
 		}
 	}
 }

@@ -143,6 +143,19 @@ func delays(l core.Limit) bool { return l.Algorithm() == shapingName }
 
 var shapingName = core.Shaping(1, core.PerSecond(1)).Algorithm()
 
+// named reports whether a limit has got a name by [core.Limit.Named].
+func named(l core.Limit) bool { return l.Identity() != l }
+
+// windowed reports whether a limit counts units per window. Other limits are buckets, which drain or
+// refill evenly.
+func windowed(l core.Limit) bool {
+	switch l.Algorithm() {
+	case "fixed-window", "sliding-window", "sliding-log":
+		return true
+	}
+	return false
+}
+
 // checkPolicies returns the reason why policies make no sense, if they do not.
 func checkPolicies(policies []Policy) error {
 	if len(policies) == 0 {
@@ -176,7 +189,7 @@ func checkPolicies(policies []Policy) error {
 		if p.Undelayed > 0 && !delays(p.Limit) {
 			return fmt.Errorf("policy %d: Undelayed is %d, but %s delays nobody: use core.Shaping, or leave Undelayed out", i, p.Undelayed, p.Limit)
 		}
-		if p.Shadow || !p.Limit.Given() {
+		if p.Shadow || !named(p.Limit) {
 			continue
 		}
 		// Header fields compare names without regard to case.

@@ -383,5 +383,6 @@ func (g *Guard) charge(ctx context.Context, o *Outcome, more int) error {
 	if o.Decision.Degraded {
 		return nil
 	}
-	return g.limiter.Charge(ctx, o.Key, o.Decision.Limit, more)
+	_, err := g.limiter.Charge(ctx, o.Key, o.Decision.Limit, more)
+	return err //nolint:wrapcheck // it is the limiter's
 }

@@ -54,7 +54,7 @@ type Options struct {
 
 	// LongestHoldBack bounds how long an answer that says when to retry holds the key back.
 	// The default is a minute; less than 0 ignores such answers. It is at most
-	// [core.LongestHoldBack].
+	// 24 hours; see [core.Limiter.HoldBack].
 	LongestHoldBack time.Duration
 
 	// OnError says what happens when the store cannot answer: the call is made all the same

@@ -86,7 +86,7 @@ func BenchmarkStore(b *testing.B) {
 	limit := core.FixedWindow(1, time.Hour)
 	for _, name := range []string{"off", "metrics"} {
 		b.Run("repeated/"+name, func(b *testing.B) {
-			var options []core.DenialCacheOption
+			var options []core.Option
 			if name == "metrics" {
 				reporter, _ := newReporter(b, telemetry.Options{})
 				options = append(options, core.WithTrace(reporter.Trace()))

@@ -22,7 +22,7 @@ import (
 // Examine examines what a limiter depends on, and says in plain words what is wrong and what
 // to do about it. If something cannot be examined, that is a finding, too, so there is no error.
 //
-// On [core.Redis] each server is examined: every master of a cluster, every shard of a ring,
+// On a store of [core.NewRedis] each server is examined: every master of a cluster, every shard of a ring,
 // the master that the sentinels name. The findings are
 //
 //	retries      whether the client repeats calls, which may have been charged
@@ -60,7 +60,7 @@ func Examine(ctx context.Context, limiter *core.Limiter) Report {
 	case store.Redis != nil:
 		return examineRedis(ctx, store.Redis)
 	case store.Memory != nil:
-		return examineMemory(ctx, store.Own.(*core.Memory), store.Memory.MaxKeys) //nolint:forcetypeassert // as the other field says
+		return examineMemory(ctx, limiter, store.Memory)
 	default:
 		return examineOther(ctx, store.Own.(core.Store)) //nolint:forcetypeassert // a limiter stands on nothing else
 	}
@@ -76,13 +76,13 @@ type Examiner interface {
 // undecided is what it means that a store does not answer.
 const undecided = "No check can be decided."
 
-func examineMemory(ctx context.Context, store *core.Memory, maxKeys int) Report {
-	if err := store.Ping(ctx); err != nil {
+func examineMemory(ctx context.Context, limiter *core.Limiter, store *console.Memory) Report {
+	if err := limiter.Ping(ctx); err != nil {
 		return Report{{Name: "store", Severity: Problem, Found: err.Error(), Meaning: undecided}}
 	}
 	return Report{{
 		Name: "store", Severity: Notice,
-		Found:   fmt.Sprintf("limits are in this process's memory: %d keys, at most %d", store.Len(), maxKeys),
+		Found:   fmt.Sprintf("limits are in this process's memory: %d keys, at most %d", store.Len(), store.MaxKeys),
 		Meaning: "Every process counts for itself, and a restart forgets.",
 		Advice:  "For more than one process, use Redis: core.Open(\"redis://…\").",
 	}}

@@ -116,8 +116,8 @@ func newHistory(t *rapid.T, stands []*stand, limits []core.Limit) *history {
 	// A store that spreads keys over servers may charge some of them, and give that
 	// back when another denies. The counts are the same, but the states have been
 	// rewritten, which a clock that steps back or new numbers would bring to light.
-	named := slices.ContainsFunc(limits, core.Limit.Given)
-	if !named && rapid.IntRange(0, 3).Draw(t, "spread") == 0 {
+	anyNamed := slices.ContainsFunc(limits, named)
+	if !anyNamed && rapid.IntRange(0, 3).Draw(t, "spread") == 0 {
 		h.keys = append(h.keys, stands[0].key())
 		h.back = 0
 	}
@@ -279,13 +279,36 @@ func (h *history) settle(t *rapid.T) {
 			callString([]core.Check{r.charge.check}), time.UnixMicro(r.charge.at).UTC().Format("15:04:05.000000"), costs[i])
 		h.model.settle(r.charge, min(costs[i], r.charge.check.Limit.Capacity())-reserved, false, h.now)
 	}
-	for j, s := range h.stands {
+	asked := rapid.Bool().Draw(t, "asked")
+	for j := range h.stands {
 		settlements := make([]core.Settlement, count)
 		for i, r := range chosen {
 			settlements[i] = core.Settlement{Check: r.charge.check, Cost: costs[i], Receipt: r.receipts[j]}
 		}
-		if err := s.store.Settle(t.Context(), settlements); err != nil {
-			t.Fatalf("%T: %v", s.store, err)
+		h.settleIn(t, j, asked, settlements)
+	}
+}
+
+// settleIn settles in one of the stores. If the store is asked what is left, it must say what the model
+// says.
+func (h *history) settleIn(t *rapid.T, place int, asked bool, settlements []core.Settlement) {
+	s, told := h.stands[place], make([]core.Decision, len(settlements))
+	for i := range settlements {
+		if asked {
+			settlements[i].Decision = &told[i]
+		}
+	}
+	if err := s.store.Settle(t.Context(), settlements); err != nil {
+		t.Fatalf("%T: %v", s.store, err)
+	}
+	for i := range settlements {
+		if !asked {
+			continue
+		}
+		checks := []core.Check{look(settlements[i].Check)}
+		if want := h.model.decide(checks, h.now, true)[0]; told[i] != want {
+			t.Fatalf("store %d, a %T, disagrees with the model about what is left after settlement %d, of %s:\n got %+v\nwant %+v",
+				place, s.store, i, callString(checks), answerOf(told[i]), answerOf(want))
 		}
 	}
 }
@@ -317,10 +340,9 @@ func (h *history) correct(t *rapid.T) {
 	t.Logf("at %v: corrected %q under %s: %d instead of %d, raise %t",
 		time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"), key, l, s.Cost, s.Check.Units(), s.Raise)
 	h.model.settle(charge{check: s.Check}, s.Cost-s.Check.Units(), s.Raise, h.now)
-	for _, stand := range h.stands {
-		if err := stand.store.Settle(t.Context(), []core.Settlement{s}); err != nil {
-			t.Fatalf("%T: %v", stand.store, err)
-		}
+	asked := rapid.Bool().Draw(t, "asked")
+	for i := range h.stands {
+		h.settleIn(t, i, asked, []core.Settlement{s})
 	}
 }
 

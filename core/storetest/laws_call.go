@@ -71,7 +71,7 @@ func allOrNothing(t *testing.T, s *stand) {
 		for i, c := range checks {
 			asked := 0 // under this limit, duplicates included
 			for _, other := range checks {
-				if passed && other.Limit.Same(c.Limit) {
+				if passed && other.Limit.Identity() == c.Limit.Identity() {
 					asked += other.Cost
 				}
 			}

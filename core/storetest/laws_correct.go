@@ -43,14 +43,14 @@ func refundIsExact(t *testing.T, s *stand) {
 		if !s.allow(t, key, l, cost).Allowed {
 			return
 		}
-		if err := s.limiter.Refund(t.Context(), key, l, cost); err != nil {
+		if _, err := s.limiter.Refund(t.Context(), key, l, cost); err != nil {
 			t.Fatal(err)
 		}
 		if after := s.peek(t, key, l); after != before {
 			t.Fatalf("%d under %s, taken and refunded: %+v, want %+v", cost, l, answerOf(after), answerOf(before))
 		}
 		for range 2 { // the second finds nothing to give back
-			if err := s.limiter.Refund(t.Context(), key, l, l.Capacity()); err != nil {
+			if _, err := s.limiter.Refund(t.Context(), key, l, l.Capacity()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -73,7 +73,7 @@ func chargeTakesWhatIsLeft(t *testing.T, s *stand) {
 		s.use(t, key, l)
 		before := s.peek(t, key, l)
 		n := drawCost(t, l, "units")
-		if err := s.limiter.Charge(t.Context(), key, l, n); err != nil {
+		if _, err := s.limiter.Charge(t.Context(), key, l, n); err != nil {
 			t.Fatal(err)
 		}
 		d := s.allow(t, key, l, 0)
@@ -150,11 +150,12 @@ func settlementsWithoutSense(t *testing.T, s *stand) {
 	l, key := of(s.algorithm, 10, time.Hour), s.key()
 	s.allow(t, key, l, 5)
 	r := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 1})
+	failure := func(_ core.Decision, err error) error { return err }
 	for name, err := range map[string]error{
-		"a negative refund":   s.limiter.Refund(t.Context(), key, l, -1),
-		"a negative charge":   s.limiter.Charge(t.Context(), key, l, -1),
-		"no key":              s.limiter.Charge(t.Context(), "", l, 1),
-		"no limit":            s.limiter.Refund(t.Context(), key, core.Limit{}, 1),
+		"a negative refund":   failure(s.limiter.Refund(t.Context(), key, l, -1)),
+		"a negative charge":   failure(s.limiter.Charge(t.Context(), key, l, -1)),
+		"no key":              failure(s.limiter.Charge(t.Context(), "", l, 1)),
+		"no limit":            failure(s.limiter.Refund(t.Context(), key, core.Limit{}, 1)),
 		"too few real costs":  r.Settle(t.Context()),
 		"too many real costs": r.Settle(t.Context(), 0, 0),
 		"a negative cost":     r.Settle(t.Context(), -1),
@@ -180,7 +181,7 @@ func denialRenumbersNothing(t *testing.T, s *stand) {
 	}
 	s.wait(-time.Second / 2)
 	// No window stays open for longer than its own length, and a settlement goes by that.
-	if err := s.limiter.Charge(tContext(t), key, short, 1); err != nil {
+	if _, err := s.limiter.Charge(tContext(t), key, short, 1); err != nil {
 		t.Fatal(err)
 	}
 	if d := s.peek(t, key, long); d.ResetAfter != time.Second || d.Remaining != 0 {

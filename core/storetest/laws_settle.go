@@ -29,6 +29,9 @@ var settling = []law{
 	{"a denied reservation settles nothing, and none settles twice", nil, settledOnce},
 	{"a plan that changes in mid-flight settles under its new numbers", nil, settledAcrossPlans},
 	{"a denial leaves an open window under the numbers that opened it", []string{"fixed-window"}, denialRenumbersNothing},
+	{"a settlement tells what is left when all have been settled", nil, settlementTellsWhatIsLeft},
+	{"a settlement that is asked what is left leaves as much", nil, askingChangesNothing},
+	{"Refund, Charge and Settle tell what is left", nil, verbsTellWhatIsLeft},
 	{"settlements without sense are errors that change nothing", nil, settlementsWithoutSense},
 }
 
@@ -258,7 +261,7 @@ func unchargedIsACondition(t *testing.T, s *stand) {
 	settleAs(t, r, 1, 0)
 	s.allow(t, key, condition, 1)
 	for _, d := range s.allowAll(t, checks...) {
-		if fits := d.Limit.Same(l); d.Allowed != fits || (d.RetryAfter > 0) == fits {
+		if fits := d.Limit.Identity() == l.Identity(); d.Allowed != fits || (d.RetryAfter > 0) == fits {
 			t.Errorf("where the condition does not fit: %s %+v", d.Limit, answerOf(d))
 		}
 	}

@@ -85,9 +85,12 @@ func (n numbers) same(other numbers) bool {
 // floor returns the beginning of the tick of an instant, in ticks.
 func (n numbers) floor(now int64) int64 { return now / n.tick }
 
+// named reports whether a limit has got a name by [core.Limit.Named].
+func named(l core.Limit) bool { return l.Identity() != l }
+
 func identity(c core.Check) string {
 	name := c.Limit.String()
-	if c.Limit.Given() {
+	if named(c.Limit) {
 		name = c.Limit.Algorithm() + "=" + c.Limit.Name()
 	}
 	return fmt.Sprintf("%q %s %t", c.Key, name, c.Shadow)

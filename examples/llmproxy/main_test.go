@@ -155,7 +155,7 @@ func TestWhatTheModelRefusesCostsNothing(t *testing.T) {
 
 func TestTheLimits(t *testing.T) {
 	s := start(t, patience)
-	if err := s.limiter.Charge(t.Context(), "user:alice", tokens, 1500); err != nil {
+	if _, err := s.limiter.Charge(t.Context(), "user:alice", tokens, 1500); err != nil {
 		t.Fatal(err)
 	}
 	response := s.ask(t.Context(), "parrot", 500) // and the prompt

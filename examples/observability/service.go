@@ -66,7 +66,7 @@ func newService(url string) (*service, error) {
 }
 
 // open returns a limiter whose every part is traced.
-func open(url string, trace core.TraceOption) (*core.Limiter, error) {
+func open(url string, trace core.Option) (*core.Limiter, error) {
 	store, err := core.OpenStore(url, trace)
 	if err != nil {
 		return nil, err

@@ -106,7 +106,7 @@ func TestQuotaStartsAnewAfterADay(t *testing.T) {
 }
 
 // down is a store that does not answer.
-type down struct{ *core.Memory }
+type down struct{ core.Store }
 
 func (down) Decide(context.Context, []core.Call) (answered int, err error) {
 	return 0, core.TimedOut

@@ -40,7 +40,7 @@ func (s *clusterSite) set(f faultproxy.Fault) {
 }
 
 // limiter returns a limiter whose client is set up as core.Open does.
-func (s *clusterSite) limiter(t *testing.T, options ...core.RedisOption) *core.Limiter {
+func (s *clusterSite) limiter(t *testing.T, options ...core.Option) *core.Limiter {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: s.Addrs(), MaxRetries: -1, ContextTimeoutEnabled: true,
@@ -53,7 +53,7 @@ func (s *clusterSite) limiter(t *testing.T, options ...core.RedisOption) *core.L
 			return dialer.DialContext(ctx, network, addr)
 		},
 	})
-	limiter := core.New(core.NewRedis(client, append([]core.RedisOption{core.WithPrefix(s.prefix), core.WithLogger(discard)}, options...)...))
+	limiter := core.New(core.NewRedis(client, append([]core.Option{core.WithPrefix(s.prefix), core.WithLogger(discard)}, options...)...))
 	t.Cleanup(func() {
 		_ = limiter.Close()
 		_ = client.Close()

@@ -214,9 +214,9 @@ func (a *asker) ask(ctx context.Context, o *operation) error {
 		decisions = make([]core.Decision, 1)
 		decisions[0], err = a.limiter.Peek(ctx, checks[0].Key, limit)
 	case "charge":
-		err = a.limiter.Charge(ctx, checks[0].Key, limit, checks[0].Cost)
+		_, err = a.limiter.Charge(ctx, checks[0].Key, limit, checks[0].Cost)
 	case "refund":
-		err = a.limiter.Refund(ctx, checks[0].Key, limit, checks[0].Cost)
+		_, err = a.limiter.Refund(ctx, checks[0].Key, limit, checks[0].Cost)
 	case "reset":
 		err = a.limiter.Reset(ctx, checks[0].Key, limit)
 	}

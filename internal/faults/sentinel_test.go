@@ -17,7 +17,7 @@ import (
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	sentinel, prefix := redistest.StartSentinel(t), redistest.Prefix(t)
-	limiter := func(budget bool, options ...core.RedisOption) *core.Limiter {
+	limiter := func(budget bool, options ...core.Option) *core.Limiter {
 		client := sentinel.Client(t, func(o *redis.FailoverOptions) {
 			o.ContextTimeoutEnabled, o.MaxRetries = true, -1
 			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = forever, forever, forever, forever

@@ -49,7 +49,7 @@ func (s *site) do(t *testing.T, words ...any) {
 
 // heeding returns a limiter whose client is set up as core.Open does, except for
 // timeouts that are of no help.
-func (s *site) heeding(t *testing.T, budget time.Duration, options ...core.RedisOption) *core.Limiter {
+func (s *site) heeding(t *testing.T, budget time.Duration, options ...core.Option) *core.Limiter {
 	t.Helper()
 	return s.limiter(t, budget, &redis.Options{
 		ContextTimeoutEnabled: true, DialTimeout: forever, ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever,
@@ -57,7 +57,7 @@ func (s *site) heeding(t *testing.T, budget time.Duration, options ...core.Redis
 }
 
 // ignoring returns a limiter whose client pays no attention to deadlines.
-func (s *site) ignoring(t *testing.T, budget time.Duration, options ...core.RedisOption) *core.Limiter {
+func (s *site) ignoring(t *testing.T, budget time.Duration, options ...core.Option) *core.Limiter {
 	t.Helper()
 	return s.limiter(t, budget, &redis.Options{
 		DialTimeout: tooLong, ReadTimeout: tooLong, WriteTimeout: tooLong, PoolTimeout: tooLong,
@@ -71,11 +71,11 @@ func (s *site) limiters(t *testing.T) []*core.Limiter {
 	return []*core.Limiter{s.heeding(t, budget), s.ignoring(t, budget), s.heeding(t, budget, core.WithBreaker(0, 0))}
 }
 
-func (s *site) limiter(t *testing.T, budget time.Duration, client *redis.Options, options []core.RedisOption) *core.Limiter {
+func (s *site) limiter(t *testing.T, budget time.Duration, client *redis.Options, options []core.Option) *core.Limiter {
 	t.Helper()
 	client.Addr, client.MaxRetries = s.proxy.Addr(), -1
 	rdb := redis.NewClient(client)
-	options = append([]core.RedisOption{core.WithPrefix(s.prefix), core.WithBudget(budget), core.WithLogger(discard)}, options...)
+	options = append([]core.Option{core.WithPrefix(s.prefix), core.WithBudget(budget), core.WithLogger(discard)}, options...)
 	limiter := core.New(core.NewRedis(rdb, options...))
 	t.Cleanup(func() {
 		_ = limiter.Close()

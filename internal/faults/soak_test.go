@@ -119,7 +119,7 @@ func newSoak(t *testing.T) *soak {
 	clock := core.WithClock(func() time.Time { return time.UnixMicro(s.now.Load()) })
 	s.limiters = []*core.Limiter{
 		s.heeding(t, budget, clock),
-		s.limiter(t, budget, &redis.Options{ReadTimeout: time.Second, PoolSize: 100}, []core.RedisOption{clock, core.WithBreaker(0, 0)}),
+		s.limiter(t, budget, &redis.Options{ReadTimeout: time.Second, PoolSize: 100}, []core.Option{clock, core.WithBreaker(0, 0)}),
 	}
 	s.reader = core.New(core.NewRedis(s.server.Client(t, func(o *redis.Options) { o.PoolSize = 1 }),
 		core.WithPrefix(s.prefix), core.WithBudget(patient), core.WithLogger(discard), clock))

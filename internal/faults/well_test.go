@@ -294,7 +294,7 @@ func TestManyWhoChargeSuspendNobody(t *testing.T) {
 	for range callers {
 		group.Go(func() {
 			for range calls {
-				if err := far.limiter.Charge(t.Context(), "key", limit, 1); err != nil {
+				if _, err := far.limiter.Charge(t.Context(), "key", limit, 1); err != nil {
 					v.failed.Add(1)
 					v.first.Do(func() { v.err = err })
 				}

@@ -299,6 +299,8 @@ type Answer struct {
 	Retry, Next, Reset, Delay int64
 	// Token is that of the places that were taken, or 0.
 	Token int64
+	// Estimated says that Retry is a guess.
+	Estimated bool
 }
 
 // Never is the wait of a check that can never pass.
@@ -312,7 +314,7 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 	case !a.Allowed && c.Cost > c.Spec.Capacity:
 		a.Retry = Never
 	case !a.Allowed:
-		a.Retry = c.Spec.Wait(c.Usage, c.Cost)
+		a.Retry, a.Estimated = c.Spec.Wait(c.Usage, c.Cost), c.Spec.Algorithm.Holds()
 	case c.Spec.Algorithm.Delays() && !c.Looks() && (pass || peek): // served when what came before has been
 		a.Delay = c.Spec.Delay(c.Spec.Charged(c.Usage, c.Cost-c.Units), c.Undelayed)
 	}

@@ -13,6 +13,30 @@ type Correction struct {
 	Of []int
 	// Reset refunds everything, and keeps what was charged before from being refunded later.
 	Reset bool
+
+	// Wanted says that the store is to observe what is used afterwards. A correction of 0 events is
+	// carried out for that alone.
+	Wanted bool
+	// Observed says that the correction was carried out, and that Usage is what a check would observe
+	// after all corrections of the list.
+	Observed bool
+	Usage    exact.Usage
+}
+
+// Observe notes what was observed after the corrections.
+func (c *Correction) Observe(usage exact.Usage) { c.Usage, c.Observed = usage, true }
+
+// ObserveState notes what a check would observe of a state at an instant.
+func (c *Correction) ObserveState(st *exact.State, now int64) {
+	usage, _ := c.Spec.Observe(st, now, 0)
+	c.Observe(usage)
+}
+
+// Answer returns the answer that a check which only looks would get after the corrections. There is one
+// if they were observed.
+func (c *Correction) Answer() Answer {
+	look := Check{Spec: c.Spec, Usage: c.Usage, Fits: true}
+	return look.Answer(false, true)
 }
 
 // StateKey returns the key of the state that is corrected.
@@ -24,9 +48,10 @@ func Append(list []Correction, c Correction) []Correction {
 	most := c.Spec.Capacity
 	for i := range list {
 		d := &list[i]
-		if !c.Raise && !d.Raise && !c.Renew && c.At == d.At && c.Holder == d.Holder && c.Key == d.Key && c.Spec == d.Spec {
+		if !c.Raise && !d.Raise && !c.Renew && !d.Renew && c.At == d.At && c.Holder == d.Holder && c.Key == d.Key && c.Spec == d.Spec {
 			d.Events = max(-most, min(d.Events+c.Events, most))
 			d.Of = append(d.Of, c.Of...)
+			d.Wanted = d.Wanted || c.Wanted
 			return list
 		}
 	}

@@ -21,7 +21,7 @@ type Store struct {
 	Memory *Memory
 }
 
-// Redis is a [core.Redis].
+// Redis is a store that [core.NewRedis] has made.
 type Redis struct {
 	Topology topology.Topology
 	Prefix   string
@@ -34,11 +34,17 @@ type Redis struct {
 	Bound func(ctx context.Context, call func(context.Context) error) error
 	// Explain returns the error that core makes of one of the client.
 	Explain func(ctx context.Context, err error) error
+	// Repaired returns how many damaged keys the store has replaced, and how many it has given the time
+	// to live that they lacked.
+	Repaired func() int64
 }
 
-// Memory is a [core.Memory].
+// Memory is a store that [core.NewMemory] has made.
 type Memory struct {
 	MaxKeys int
+	// Len returns how many keys the store holds, each counted under each of its limits. A key that has
+	// expired may be counted until later calls drop it.
+	Len func() int
 	// Pages is how many pages its keys are on.
 	Pages int
 	// Page returns the states on a page.

@@ -57,6 +57,9 @@ func (c *Correction) lowest(own *Spec, p *past, now int64) int64 {
 // that has changed: the given state is still as it was if it has not, and must not be used if it
 // has. A state that has become as good as none is [State.Blank].
 func (p *Pasts) Settle(key Key, s *Spec, st State, c *Correction, now int64) (after State, changed bool) {
+	if c.Events == 0 {
+		return st, false
+	}
 	if st.spec != nil && st.recovered(now) {
 		st = State{}
 	}

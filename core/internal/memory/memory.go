@@ -255,6 +255,11 @@ func (m *Store) Settle(ctx context.Context, list []call.Correction) error {
 	for i := range list {
 		m.shards[places[i].shard].settle(&list[i], now)
 	}
+	for i := range list {
+		if list[i].Wanted {
+			m.shards[places[i].shard].observe(&list[i], now)
+		}
+	}
 	return nil
 }
 
@@ -294,6 +299,15 @@ func (s *shard) settle(c *call.Correction, now int64) {
 	spec := after.Spec()
 	u, _ := spec.Observe(&e.state, now, 0)
 	s.schedule(e, spec.Keep(u, now))
+}
+
+// observe observes what is used after the corrections. The shard is locked.
+func (s *shard) observe(c *call.Correction, now int64) {
+	var st exact.State
+	if e := s.entries[c.StateKey()]; e != nil {
+		st = e.state
+	}
+	c.ObserveState(&st, now)
 }
 
 // Len returns how many keys the store holds, each counted under each of its limits.

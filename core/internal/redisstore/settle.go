@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
@@ -15,23 +17,24 @@ import (
 
 // Settle carries out corrections, in a cluster or ring on all servers at once. If some were certainly
 // not carried out while others were, a [failure.PartlySettledError] has the places of their settlements.
+// It may put the list in another order.
 func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 	if err := r.calls.begin(); err != nil {
 		return err
 	}
 	defer r.calls.end()
-	byKey := make(map[string][]call.Correction)
-	for _, c := range list {
-		byKey[c.Key] = append(byKey[c.Key], c)
+	if !r.sharded.Load() {
+		return r.settleServer(ctx, list)
 	}
-	if len(byKey) == 1 || !r.sharded.Load() {
+	shares := byKey(list)
+	if len(shares) <= 1 {
 		return r.settleServer(ctx, list)
 	}
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	var failures []error
 	var undone []int
-	for _, share := range byKey {
+	for _, share := range shares {
 		group.Go(func() {
 			err := r.settleServer(ctx, share)
 			if err == nil {
@@ -49,10 +52,23 @@ func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 	}
 	group.Wait()
 	err := failure.Join(failures)
-	if len(undone) > 0 && len(failures) < len(byKey) || len(undone) > 0 && !errors.Is(err, failure.ErrNotDone) {
+	if len(undone) > 0 && len(failures) < len(shares) || len(undone) > 0 && !errors.Is(err, failure.ErrNotDone) {
 		return &failure.PartlySettledError{NotDone: undone, Err: failure.Join(append(failures, failure.ErrPartlySettled))}
 	}
 	return err
+}
+
+// byKey puts the corrections of each key together, in their order, and returns those of each.
+func byKey(list []call.Correction) (shares [][]call.Correction) {
+	slices.SortStableFunc(list, func(a, b call.Correction) int { return strings.Compare(a.Key, b.Key) })
+	first := 0
+	for i := range list {
+		if i+1 == len(list) || list[i+1].Key != list[i].Key {
+			shares = append(shares, list[first:i+1])
+			first = i + 1
+		}
+	}
+	return shares
 }
 
 // placesOf returns the places of the settlements that corrections come from.
@@ -98,9 +114,9 @@ func (r *Store) settleServer(ctx context.Context, list []call.Correction) error 
 		err = c.Err
 	}
 	if err == nil {
-		for _, place := range script.Lost(c.Answer.Text) {
-			list[place].Lost = true
-		}
+		err = script.ObserveSettled(list, c.Answer.Text)
+	} else if errors.Is(err, failure.ErrPartlySettled) {
+		_ = script.ObserveSettled(list, c.Answer.Text) // of those that were carried out
 	}
 	s.settlements.Free(c)
 	if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok { // it may be shared, and counts corrections

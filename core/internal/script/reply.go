@@ -38,12 +38,9 @@ func Observe(groups [][]call.Check, text string, place int, marked func(*call.Ch
 	numbers := Reader{rest: text}
 	for _, group := range groups {
 		for i := range group {
-			c, mark := &group[i], Unmarked
-			var seen [4]int64
-			for j := range c.Spec.Algorithm.Observed() {
-				seen[j], mark = numbers.next()
-			}
-			c.Usage = exact.Usage{Used: seen[0], Second: seen[1], Third: seen[2], Fourth: seen[3]}
+			c := &group[i]
+			usage, mark := numbers.usage(c.Spec.Algorithm)
+			c.Usage = usage
 			if mark != Unmarked && place == 0 {
 				marked(c, mark)
 			}
@@ -54,6 +51,27 @@ func Observe(groups [][]call.Check, text string, place int, marked func(*call.Ch
 	}
 	if numbers.wrong {
 		return Garbled(text)
+	}
+	return nil
+}
+
+// ObserveSettled reads what a reply has observed after corrections. A correction that was not carried out
+// has no numbers.
+func ObserveSettled(list []call.Correction, text string) error {
+	for i := range list {
+		c := &list[i]
+		word, rest, _ := strings.Cut(text, " ")
+		text = rest
+		done, seen, _ := strings.Cut(word, ",")
+		c.Lost = done == lost
+		if c.Wanted && done != refused {
+			numbers := NewReader(strings.ReplaceAll(seen, ",", " "))
+			usage, _ := numbers.usage(c.Spec.Algorithm)
+			if _, ok := numbers.End(false); !ok {
+				return Garbled(word)
+			}
+			c.Observe(usage)
+		}
 	}
 	return nil
 }
@@ -75,6 +93,15 @@ func (r *Reader) next() (number int64, mark Mark) {
 	number, err := strconv.ParseInt(text, 10, 64)
 	r.rest, r.wrong = rest, r.wrong || err != nil || number < 0
 	return number, mark
+}
+
+// usage reads what was observed of a limit, and the mark behind it.
+func (r *Reader) usage(of exact.Algorithm) (usage exact.Usage, mark Mark) {
+	var seen [4]int64
+	for i := range of.Observed() {
+		seen[i], mark = r.next()
+	}
+	return exact.Usage{Used: seen[0], Second: seen[1], Third: seen[2], Fourth: seen[3]}, mark
 }
 
 // End reads the instant of a decision, if that is to be there, and reports whether all that was read
@@ -106,16 +133,16 @@ func (r *Reader) Cut(numbers int) string {
 	return text
 }
 
-// Lost returns the places of the corrections that a reply says found nothing left to renew.
-func Lost(text string) (places []int) { return marked(text, "2") }
+// refused is what a reply says of a correction that was not carried out.
+const refused = "1"
+
+// lost is what it says of a renewal that has found nothing.
+const lost = "2"
 
 // Failed returns the places of the corrections that a reply says were not carried out.
-func Failed(text string) (places []int) { return marked(text, "1") }
-
-// marked returns the places at which a reply has a number.
-func marked(text, wanted string) (places []int) {
+func Failed(text string) (places []int) {
 	for i, number := range strings.Split(text, " ") {
-		if number == wanted {
+		if number == refused {
 			places = append(places, i)
 		}
 	}

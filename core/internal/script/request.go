@@ -106,13 +106,21 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 			r.Arguments[len(r.Arguments)-3] = holder.Name(c.Holder)
 		}
 		r.Of |= SetOf(c.Spec.Algorithm)
-		r.Numbers++
+		r.Numbers++ // with what was observed behind it, if that is wanted
 		r.checks++
 	}
 }
 
 // how returns the word of settle.lua for what is done.
 func how(c *call.Correction) string {
+	how := verb(c)
+	if c.Wanted {
+		how += "?"
+	}
+	return how
+}
+
+func verb(c *call.Correction) string {
 	switch {
 	case c.Raise:
 		return "raise"

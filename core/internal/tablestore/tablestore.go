@@ -91,7 +91,7 @@ func (s *Store) Settle(ctx context.Context, list []call.Correction) error {
 	for i := range list {
 		keys[i] = rowKey(list[i].Key, list[i].Spec)
 	}
-	return s.change(ctx, keys, func(now int64, rows *rows) {
+	err := s.change(ctx, keys, func(now int64, rows *rows) {
 		for i := range list {
 			c := list[i].Correction // the arithmetic makes notes in it
 			if rows.read(list[i].Key, list[i].Spec).Settle(list[i].Spec, &c, now) {
@@ -99,7 +99,16 @@ func (s *Store) Settle(ctx context.Context, list []call.Correction) error {
 			}
 			list[i].Lost = c.Lost
 		}
+		for i := range list {
+			if c := &list[i]; c.Wanted {
+				c.ObserveState(&rows.read(c.Key, c.Spec).State, now)
+			}
+		}
 	})
+	for i := range list {
+		list[i].Observed = list[i].Observed && err == nil // else the transaction has not taken place
+	}
+	return err
 }
 
 // Reset makes the state of a key as good as new under each of some specs.

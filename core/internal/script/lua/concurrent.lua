@@ -94,19 +94,18 @@ if charge > 0 then
 end
 
 --- hold
-if limit.algorithm == 'concurrent' and ARGV[argument + 4] ~= 'reset' then
-  local key, holder, words = KEYS[number], ARGV[argument + 2], {}
-  local places = math.abs(tonumber(ARGV[argument + 1]))
-  if ARGV[argument + 4] ~= 'renew' then
-    append_places(words, holder, places, nil)
+if limit.algorithm == 'concurrent' and how ~= 'reset' and not look then
+  local key, units, holder, words = KEYS[number], tonumber(ARGV[argument + 1]), ARGV[argument + 2], {}
+  if how ~= 'renew' then
+    append_places(words, holder, -units, nil)
     change_places('ZREM', key, words)
-    return
+    return asked
   end
   if (tonumber(call('ZSCORE', key, holder) or '') or 0) <= now then
-    return 'lost'
+    return asked, true
   end
-  append_places(words, holder, places, format('%d', now + limit.pace))
+  append_places(words, holder, units, format('%d', now + limit.pace))
   change_places('ZADD', key, words, 'XX')
   call('PEXPIREAT', key, format('%d', (now + limit.pace + remembered) / 1000 + grace))
-  return
+  return asked
 end

@@ -205,13 +205,18 @@ end
 --       which is given back only while no other request queues behind it, "reset" if nothing
 --       is to be left of the key, or "settle". Of a concurrent limit the holder stands where
 --       others have what was used, and "renew" begins its lease anew; the units are its places.
+--       A "?" behind it asks what is used afterwards.
 --
 -- Returns for each check a 0 if it was settled, a 1 if Redis refused, or a 2 if the places were lost
--- that were to be renewed; then, in a line of its own, why Redis refused the first of these.
+-- that were to be renewed; then, in a line of its own, why Redis refused the first of these. Behind a
+-- 0 or a 2 follow the numbers that were asked for, each after a comma: they are those of decide.lua,
+-- when all of the checks have been settled.
 
 local limits, argument, most_points = {}, 1, 16
 
-local function settle(number)
+-- settle settles a check, and returns whether it is asked what is used afterwards, and whether places
+-- were lost. With look it changes nothing and returns what is used, as text.
+local function settle(number, look)
   argument = (number - 1) / 2 * 5 + 1
   local limit
 -- Reads the limit of a check from the arguments.
@@ -235,21 +240,25 @@ if not limit then
   }
   limits[ARGV[argument]] = limit
 end
-if limit.algorithm == 'concurrent' and ARGV[argument + 4] ~= 'reset' then
-  local key, holder, words = KEYS[number], ARGV[argument + 2], {}
-  local places = math.abs(tonumber(ARGV[argument + 1]))
-  if ARGV[argument + 4] ~= 'renew' then
-    append_places(words, holder, places, nil)
+  local how = ARGV[argument + 4]
+  local asked = string.byte(how, -1) == 63 -- a "?"
+  if asked then
+    how = string.sub(how, 1, -2)
+  end
+if limit.algorithm == 'concurrent' and how ~= 'reset' and not look then
+  local key, units, holder, words = KEYS[number], tonumber(ARGV[argument + 1]), ARGV[argument + 2], {}
+  if how ~= 'renew' then
+    append_places(words, holder, -units, nil)
     change_places('ZREM', key, words)
-    return
+    return asked
   end
   if (tonumber(call('ZSCORE', key, holder) or '') or 0) <= now then
-    return 'lost'
+    return asked, true
   end
-  append_places(words, holder, places, format('%d', now + limit.pace))
+  append_places(words, holder, units, format('%d', now + limit.pace))
   change_places('ZADD', key, words, 'XX')
   call('PEXPIREAT', key, format('%d', (now + limit.pace + remembered) / 1000 + grace))
-  return
+  return asked
 end
   -- A named limit's numbers may have changed since the charge: those stand that the
   -- state has. Capacities of windows are no part of them, so what others have used is
@@ -259,6 +268,9 @@ end
   for name, value in pairs(charged) do
     limit[name] = value
   end
+  if look then
+    limit = charged
+  else
 if limit.algorithm == 'leaky' or limit.algorithm == 'shaping' or limit.algorithm == 'token-bucket' or limit.algorithm == 'gcra' then
 drains = true
 if charged.numbers ~= '' then
@@ -304,6 +316,7 @@ limit.capacity = largest -- what others have used is not cut down to this one's
 
 elseif limit.algorithm == 'concurrent' then
 end
+  end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
   local used, previous, former, damaged, repair, renumbered, seen, room, own
 -- Reads what the key of a check has used.
@@ -602,12 +615,14 @@ if state and state.err then
   end
   damaged = true
 end
+  if look then
+    return seen
+  end
   if used + previous == 0 and limit.numbers ~= charged.numbers then
     -- It has recovered, so that the numbers which it was left with mean nothing.
     limit = charged
   end
-  local units, after, at, how =
-    tonumber(ARGV[argument + 1]), tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3]), ARGV[argument + 4]
+  local units, after, at = tonumber(ARGV[argument + 1]), tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3])
   local known, raise = at > 0, how == 'raise'
   local ticks = (now - now % limit.tick - at + at % limit.tick) / limit.tick -- since the charge
   local charge, before, mark = 0, previous, nil
@@ -649,8 +664,8 @@ end
     charge, before, previous = 0, 0, 0
   elseif damaged then
     -- The next check repairs it.
-  elseif units < 0 and low == 0 then
-    -- Nothing is left of it.
+  elseif units == 0 or units < 0 and low == 0 then
+    -- Nothing is to change, or nothing is left of it.
   else
 if limit.algorithm == 'leaky' or limit.algorithm == 'shaping' or limit.algorithm == 'token-bucket' or limit.algorithm == 'gcra' then
 -- Of a charge a meter gets back what has not drained since: the rest would have
@@ -921,16 +936,30 @@ end
       call('DEL', key)
     end
   end
+  return asked
 end
 
-local results, refusal = {}, nil
+local results, asking, refusal = {}, nil, nil
 for number = 1, #KEYS, 2 do
-  local settled, problem = pcall(settle, number)
+  local settled, told, lost = pcall(settle, number)
   if settled then
-    results[#results + 1] = problem == 'lost' and '2' or '0'
+    results[#results + 1] = lost and '2' or '0'
+    if told then
+      asking = asking or {}
+      asking[#asking + 1] = number
+    end
   else
     results[#results + 1] = '1'
-    refusal = refusal or type(problem) == 'table' and problem.err or tostring(problem)
+    refusal = refusal or type(told) == 'table' and told.err or tostring(told)
+  end
+end
+if asking then
+  for _, number in ipairs(asking) do
+    local read, seen = pcall(settle, number, true)
+    if read then -- else the caller misses the numbers
+      local place = (number + 1) / 2
+      results[place] = results[place] .. ',' .. string.gsub(seen, ' ', ',')
+    end
   end
 end
 if refusal then
