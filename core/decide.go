@@ -74,7 +74,7 @@ func (c *Call) takeInside() *inside {
 		}
 	})
 	made.Settled = c.Receipts != nil
-	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) { // else one is granted for certain
+	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) && !call.Holds(made.Groups[0]) { // else one is granted for certain
 		made.Times = c.Times
 	}
 	return made
@@ -104,7 +104,7 @@ func (c *Call) write(decided *call.Call) {
 // store has not answered.
 func (c *Call) writeHolders(asked *call.Call) {
 	for i := range asked.Checks {
-		if own := &asked.Checks[i]; c.Receipts != nil && own.Charge && own.Spec.Algorithm.Holds() {
+		if own := &asked.Checks[i]; c.Receipts != nil && own.Units > 0 && !own.Condition && own.Spec.Algorithm.Holds() {
 			c.Receipts[own.Index] = receiptOf(own)
 		}
 	}
@@ -119,7 +119,7 @@ func (d *Decision) set(c *call.Check, limit Limit, pass, peek bool) {
 	a := c.Answer(pass, peek)
 	d.Allowed, d.Remaining = a.Allowed, a.Remaining
 	d.NextAfter, d.ResetAfter, d.Delay = microseconds(a.Next), microseconds(a.Reset), microseconds(a.Delay)
-	d.Token, d.Estimated = uint64(a.Token), !a.Allowed && c.Spec.Algorithm.Holds()
+	d.Token, d.Estimated = uint64(a.Token), !a.Allowed && a.Retry != call.Never && c.Spec.Algorithm.Holds()
 	if d.RetryAfter = Never; a.Retry != call.Never {
 		d.RetryAfter = microseconds(a.Retry)
 	}
@@ -140,13 +140,33 @@ func (r Receipt) charge() exact.Charge {
 	return exact.Charge{At: r.At, Used: r.Note[0], Order: r.Note[1]}
 }
 
+// settler is the inside of a store of this package.
+type settler interface {
+	Settle(ctx context.Context, list []call.Correction) error
+}
+
+// settleBy has the inside of a store carry out settlements, and writes which renewals found nothing left.
+func settleBy(ctx context.Context, by settler, settlements []Settlement) error {
+	list := corrections(settlements)
+	for i := range settlements {
+		settlements[i].Lost = false
+	}
+	err := by.Settle(ctx, list)
+	for i := range list {
+		for _, place := range list[i].Of {
+			settlements[place].Lost = list[i].Lost
+		}
+	}
+	return publicError(err)
+}
+
 // corrections returns the corrections that settlements need. Settlements of one call about one state,
 // which were charged together, share one. A settlement at the cost that was charged needs none.
 func corrections(settlements []Settlement) []call.Correction {
 	list := make([]call.Correction, 0, len(settlements))
 	for i := range settlements {
 		s := &settlements[i]
-		most := s.Check.Limit.Capacity()
+		most := s.Check.Limit.spec.MostCharged()
 		c := call.Correction{
 			Correction: exact.Correction{At: s.Receipt.charge(), Raise: s.Raise},
 			Key:        s.Check.Key, Spec: s.Check.spec(), Of: []int{i},

@@ -44,8 +44,8 @@ const LongestStaleness = 10 * time.Second
 // A call does not go to the store if all its checks are answered from memory. If only
 // some are, the others go to the store, which answers them and charges nothing; shadow
 // checks are decided as always. All other calls go to the store: calls that may pass, that
-// have a key and limit twice, or that have a named sliding window, whose RetryAfter may be
-// an estimate.
+// have a key and limit twice, or that have a [Concurrent] limit or a named sliding window, whose
+// RetryAfter may be an estimate.
 type DenialCache struct {
 	store    Store
 	clock    clock
@@ -319,6 +319,7 @@ func (c *DenialCache) remember(checks []Check, decisions []Decision, sent int64,
 		check, decision := &checks[i], &decisions[i]
 		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || met(checks, i) ||
 			check.Mode != Charge || // it repairs no state, so that its wait may stand still
+			check.Limit.spec.Algorithm.Holds() || // others may give places back at any time
 			check.Limit.spec.Estimates() { // its RetryAfter may be an estimate
 			continue
 		}

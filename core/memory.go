@@ -50,7 +50,7 @@ func (m *Memory) Decide(ctx context.Context, calls []Call) (answered int, err er
 
 // Settle implements [Store]. It settles everything or, if it finds no room, nothing.
 func (m *Memory) Settle(ctx context.Context, settlements []Settlement) error {
-	return m.store.Settle(ctx, corrections(settlements)) //nolint:wrapcheck // it is one of this package's
+	return settleBy(ctx, m.store, settlements)
 }
 
 // Reset implements [Store].

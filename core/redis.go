@@ -196,7 +196,7 @@ func (r *Redis) Decide(ctx context.Context, calls []Call) (answered int, err err
 // Settle implements [Store]. Settlements of several keys in a cluster or ring are carried out on all
 // servers at once.
 func (r *Redis) Settle(ctx context.Context, settlements []Settlement) error {
-	return publicError(r.store.Settle(ctx, corrections(settlements)))
+	return settleBy(ctx, r.store, settlements)
 }
 
 // Reset implements [Store].

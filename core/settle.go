@@ -22,6 +22,10 @@ type Settlement struct {
 	// the Check says. A settlement of such a limit that does not renew gives back all its places,
 	// whatever the Cost.
 	Renew bool
+	// Lost is written by the store: it says that Renew found nothing left to renew, because the lease
+	// has ended or somebody has taken the places away ([Limiter.Reset]). That is no error, and changes
+	// nothing.
+	Lost bool
 }
 
 // Refund gives back n units of what a key has used under a limit: after a job that was

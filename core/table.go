@@ -63,7 +63,7 @@ func (s *tableStore) Decide(ctx context.Context, calls []Call) (answered int, er
 }
 
 func (s *tableStore) Settle(ctx context.Context, settlements []Settlement) error {
-	return s.store.Settle(ctx, corrections(settlements)) //nolint:wrapcheck // it is the table's
+	return settleBy(ctx, s.store, settlements)
 }
 
 func (s *tableStore) Reset(ctx context.Context, key string, limits []Limit) error {

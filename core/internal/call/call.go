@@ -167,6 +167,11 @@ func Charges(group []Check) bool {
 	return slices.ContainsFunc(group, func(c Check) bool { return c.Charge })
 }
 
+// Holds reports whether a group takes places if it passes.
+func Holds(group []Check) bool {
+	return slices.ContainsFunc(group, func(c Check) bool { return c.Charge && c.Spec.Algorithm.Holds() })
+}
+
 // Meet reports whether two checks are about one state. Then the call cannot be made several times at
 // once, since their costs add up.
 func Meet(groups [][]Check) bool {

@@ -21,8 +21,8 @@ func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 	}
 	defer r.calls.end()
 	byKey := make(map[string][]call.Correction)
-	for _, c := range list {
-		byKey[c.Key] = append(byKey[c.Key], c)
+	for i := range list {
+		byKey[list[i].Key] = append(byKey[list[i].Key], list[i])
 	}
 	if len(byKey) == 1 || !r.sharded.Load() {
 		return r.settleServer(ctx, list)
@@ -48,6 +48,10 @@ func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 		})
 	}
 	group.Wait()
+	for i := range list { // each share has copies, in the same order
+		share := byKey[list[i].Key]
+		list[i].Lost, byKey[list[i].Key] = share[0].Lost, share[1:]
+	}
 	err := failure.Join(failures)
 	if len(undone) > 0 && len(failures) < len(byKey) || len(undone) > 0 && !errors.Is(err, failure.ErrNotDone) {
 		return &failure.PartlySettledError{NotDone: undone, Err: failure.Join(append(failures, failure.ErrPartlySettled))}
@@ -97,13 +101,14 @@ func (r *Store) settleServer(ctx context.Context, list []call.Correction) error 
 	if err == nil {
 		err = c.Err
 	}
-	if err == nil {
+	partly, inPart := errors.AsType[*failure.PartlySettledError](err)
+	if err == nil || inPart {
 		for _, place := range script.Lost(c.Answer.Text) {
 			list[place].Lost = true
 		}
 	}
 	s.settlements.Free(c)
-	if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok { // it may be shared, and counts corrections
+	if inPart { // it may be shared, and counts corrections
 		undone := make([]int, 0, len(partly.NotDone))
 		for _, place := range partly.NotDone {
 			undone = append(undone, list[place].Of...)
