@@ -102,7 +102,7 @@ func TestScriptsCallWhatTheUsersMay(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
-	calls := regexp.MustCompile(`\b(?:call|try)\('([A-Z]+)'`)
+	calls := regexp.MustCompile(`\b(?:call|try|unless_damaged|change_places)\('([A-Z]+)'`)
 	called := []string{"eval", "evalsha"}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -126,7 +126,8 @@ func TestScriptsCallWhatTheUsersMay(t *testing.T) {
 func useEverything(ctx context.Context, client redis.UniversalClient) error {
 	now := time.Now()
 	prefix := allowedPrefix()
-	clocked := core.New(core.NewRedis(client, prefix, core.WithBudget(patient), core.WithClock(func() time.Time { return now })))
+	store := core.NewRedis(client, prefix, core.WithBudget(patient), core.WithClock(func() time.Time { return now }))
+	clocked := core.New(store)
 	failures := []error{core.New(core.NewRedis(client, prefix, core.WithBudget(patient))).Ping(ctx)}
 	for name, limit := range hourly {
 		for range 2 { // the second call finds what the first has left, in part expired
@@ -153,7 +154,30 @@ func useEverything(ctx context.Context, client redis.UniversalClient) error {
 		_, err = clocked.Refund(ctx, name, limit(9), 1)
 		failures = append(failures, err)
 	}
+	failures = append(failures, usePlaces(ctx, store, func(d time.Duration) { now = now.Add(d) }))
 	return errors.Join(failures...)
+}
+
+// usePlaces makes a limiter use all that it ever uses of a server for places.
+func usePlaces(ctx context.Context, store core.Store, wait func(time.Duration)) error {
+	var failures []error
+	limit := core.Concurrent(4, time.Minute)
+	reserve := func(cost int) taken {
+		check := core.Check{Key: "places", Limit: limit, Cost: cost}
+		calls := []core.Call{{Checks: []core.Check{check}, Decisions: make([]core.Decision, 1), Receipts: make([]core.Receipt, 1)}}
+		_, err := store.Decide(ctx, calls)
+		failures = append(failures, err)
+		return taken{check, calls[0].Receipts[0]}
+	}
+	reserve(1)
+	wait(time.Second)
+	held := reserve(3)
+	reserve(2)
+	wait(59 * time.Second) // the first one's lease has ended
+	reserve(1)
+	_, err := renew(ctx, store, held)
+	given := store.Settle(ctx, []core.Settlement{{Check: held.check, Receipt: held.receipt}})
+	return errors.Join(append(failures, err, given, store.Reset(ctx, "places", []core.Limit{limit}))...)
 }
 
 func TestLeastPrivilege(t *testing.T) {

@@ -118,7 +118,10 @@ func SlidingLog(n int, window time.Duration) Limit {
 // A place has to be given back, so [Limiter.Allow], [Limiter.Wait], [Limiter.Charge] and their like return
 // an error: use [Limiter.Acquire], [Limiter.TryAcquire], [Limiter.Do], or [Limiter.Reserve] for one call
 // with other limits. The waits of a Decision count on nobody renewing a lease and nobody giving a place
-// back early: see [Decision.RetryAfter].
+// back early: see [Decision.RetryAfter]. ResetAfter is a whole lease while any place is held.
+//
+// A lease that was begun before the store's clock stepped back ends when that has caught up. Where that
+// keeps others out, it is cut to 10 minutes. [Limiter.Reset] gives all places back.
 //
 // When n of a named limit is made smaller, nobody loses a place, and nobody gets one until fewer than n
 // are held.

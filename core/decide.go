@@ -53,6 +53,9 @@ type settler interface {
 // settleBy has the inside of a store carry out settlements, and writes what has become of them.
 func settleBy(ctx context.Context, by settler, settlements []Settlement) error {
 	list := corrections(settlements)
+	for i := range settlements {
+		settlements[i].Lost = false
+	}
 	err := by.Settle(ctx, list)
 	for i := range list {
 		c := &list[i]
@@ -97,7 +100,7 @@ func (c *Call) takeInside() *inside {
 		}
 	})
 	made.Settled = c.Receipts != nil
-	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) { // else one is granted for certain
+	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) && !call.Holds(made.Groups[0]) { // else one is granted for certain
 		made.Times = c.Times
 	}
 	return made
@@ -127,7 +130,7 @@ func (c *Call) write(decided *call.Call) {
 // store has not answered.
 func (c *Call) writeHolders(asked *call.Call) {
 	for i := range asked.Checks {
-		if own := &asked.Checks[i]; c.Receipts != nil && own.Charge && own.Spec.Algorithm.Holds() {
+		if own := &asked.Checks[i]; c.Receipts != nil && own.Units > 0 && !own.Condition && own.Spec.Algorithm.Holds() {
 			c.Receipts[own.Index] = receiptOf(own)
 		}
 	}
@@ -194,7 +197,7 @@ func (s Settlement) needed() bool { return s.Decision != nil || s.events() != 0 
 
 // events returns how many units a settlement adds, or refunds if below 0, or raises to.
 func (s Settlement) events() int {
-	most := s.Check.Limit.Capacity()
+	most := s.Check.Limit.spec.MostCharged()
 	if s.Check.Limit.spec.Algorithm.Holds() {
 		if s.Renew {
 			return min(s.Check.Units(), most)

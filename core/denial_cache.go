@@ -81,7 +81,8 @@ type denial struct {
 // A call does not go to the store if all its checks are answered from memory. If only some are, the
 // others go to the store, which answers them and charges nothing; shadow checks are decided as always.
 // All other calls go to the store: calls that may pass, that have a key and limit twice, or that have a
-// named sliding window, whose RetryAfter may be an estimate.
+// named sliding window, whose RetryAfter may be an estimate, or a [Concurrent] limit, whose places may be
+// given back at any time.
 //
 // CacheDenials starts no goroutine. It takes [WithTrace] and [WithClock]. A nil store, a size less than
 // 1 and an option that does not suit it panic. Close closes the store, too.
@@ -321,6 +322,7 @@ func (c *denialCache) remember(checks []Check, decisions []Decision, sent int64,
 		check, decision := &checks[i], &decisions[i]
 		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || met(checks, i) ||
 			check.Mode != Charge || // it repairs no state, so that its wait may stand still
+			check.Limit.spec.Algorithm.Holds() || // others may give places back at any time
 			check.Limit.spec.Estimates() { // its RetryAfter may be an estimate
 			continue
 		}

@@ -47,10 +47,13 @@ const (
 // leaky ("level", "last_leak"), token-bucket ("tokens", "last_refill"), shaping
 // ("next_free"), fixed-window ("count", "start") and sliding-window ("current",
 // "previous", "start"); a string with the theoretical arrival time for gcra; a
-// list of instants for sliding-log. Instants are microseconds since 1970. Levels
+// list of instants for sliding-log; a sorted set for concurrent, with a member for
+// each place that is held, whose score is the end of its lease, and the member "."
+// for the latest token, negated. Instants are microseconds since 1970. Levels
 // and tokens are in units of which an event weighs a whole number: at 1/s an
 // event weighs 1,000,000, one for each microsecond that it takes to drain. Every
-// key has a time to live that covers its recovery.
+// key has a time to live that covers its recovery; one with places lives ten minutes
+// longer, so that its token is remembered.
 //
 // The store replaces a key that is damaged (of another type, or with a value that no limit could have
 // left), gives a key without a time to live one, and logs both.
@@ -108,12 +111,14 @@ const (
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
 //	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
+//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zscore
 //
 // on every node of a cluster, where the client has to find the way:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
 //	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
+//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zscore
 //	    +cluster|slots +asking +command
 //
 // and on every shard of a ring, whose client sends PING to see which shards are up:
@@ -121,6 +126,7 @@ const (
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
 //	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
+//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zscore
 //	    +ping
 //
 // The sentinels are servers of their own, with users of their own:

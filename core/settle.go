@@ -22,8 +22,9 @@ type Settlement struct {
 	// the Check says. A settlement of such a limit that does not renew gives back all its places,
 	// whatever the Cost.
 	Renew bool
-	// Lost is where the store writes whether it has not renewed the places, because their lease had ended
-	// or somebody had taken them away.
+	// Lost is written by the store: it says that Renew found nothing left to renew, because the lease
+	// has ended or somebody has taken the places away ([Limiter.Reset]). That is no error, and changes
+	// nothing.
 	Lost bool
 	// Decision is where the store writes what is left of the limit after the settlement, as a check
 	// that only looks would be told. It is nil if that is not wanted, which saves the store the work.

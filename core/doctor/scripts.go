@@ -42,6 +42,12 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"lrange", []any{"lrange", key, 0, 0}},
 		{"ltrim", []any{"ltrim", key, 0, 0}},
 		{"lrem", []any{"lrem", key, 0, 1}},
+		{"zrange", []any{"zrange", key, 0, 0}},
+		{"zcard", []any{"zcard", key}},
+		{"zcount", []any{"zcount", key, 0, 0}},
+		{"zscore", []any{"zscore", key, "member"}},
+		{"zrem", []any{"zrem", key, "member"}},
+		{"zremrangebyscore", []any{"zremrangebyscore", key, 0, 0}},
 	}
 	switch {
 	case e.store.Topology.Cluster != nil:
@@ -61,6 +67,9 @@ func writingAttempts(key string, soon int64) []attempt {
 		{"", []any{"pexpireat", key, soon}},
 		{"", []any{"del", key}},
 		{"rpush", []any{"rpush", key, 1}},
+		{"", []any{"pexpireat", key, soon}},
+		{"", []any{"del", key}},
+		{"zadd", []any{"zadd", key, 1, "member"}},
 		{"", []any{"pexpireat", key, soon}},
 		{"", []any{"del", key}},
 	}
@@ -160,6 +169,7 @@ func trialLimits() []core.Limit {
 	return []core.Limit{
 		core.Leaky(1, slow), core.Shaping(1, slow), core.TokenBucket(1, slow), core.GCRA(1, slow),
 		core.FixedWindow(1, time.Minute), core.SlidingWindow(1, time.Minute), core.SlidingLog(1, time.Minute),
+		core.Concurrent(1, time.Minute),
 	}
 }
 
@@ -208,11 +218,18 @@ func (e *examination) try(ctx context.Context, limit core.Limit) (err error) {
 		}
 	}()
 	for i, want := range [...]bool{true, false} {
-		d, err := e.limiter.Allow(ctx, e.subject, limit)
+		r, err := e.limiter.Reserve(ctx, core.Check{Key: e.subject, Limit: limit})
 		if err != nil {
 			return err
 		}
-		if d.Allowed != want || d.Remaining != 0 || (d.RetryAfter > 0) == want {
+		if r.Allowed() {
+			defer func() { // before the state is deleted
+				if failure := r.Cancel(ctx); err == nil {
+					err = failure
+				}
+			}()
+		}
+		if d := r.Decisions()[0]; d.Allowed != want || d.Remaining != 0 || (d.RetryAfter > 0) == want {
 			return fmt.Errorf("of a limit of 1, request %d is allowed: %t, with %d left and %v to wait", i+1, d.Allowed, d.Remaining, d.RetryAfter)
 		}
 	}

@@ -167,6 +167,11 @@ func Charges(group []Check) bool {
 	return slices.ContainsFunc(group, func(c Check) bool { return c.Charge })
 }
 
+// Holds reports whether a group takes places if it passes.
+func Holds(group []Check) bool {
+	return slices.ContainsFunc(group, func(c Check) bool { return c.Charge && c.Spec.Algorithm.Holds() })
+}
+
 // Meet reports whether two checks are about one state. Then the call cannot be made several times at
 // once, since their costs add up.
 func Meet(groups [][]Check) bool {
@@ -176,18 +181,6 @@ func Meet(groups [][]Check) bool {
 				if SameState(&group[i], &group[j]) {
 					return true
 				}
-			}
-		}
-	}
-	return false
-}
-
-// Holds reports whether a check takes places, so that each call has a holder of its own.
-func Holds(groups [][]Check) bool {
-	for _, group := range groups {
-		for i := range group {
-			if group[i].Charge && group[i].Spec.Algorithm.Holds() {
-				return true
 			}
 		}
 	}

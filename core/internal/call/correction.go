@@ -45,10 +45,10 @@ func (c *Correction) StateKey() exact.Key { return StateKey(c.Key, c.Spec) }
 // Append appends a correction to others, or joins it with one of the same charge, since what was charged
 // together is corrected together.
 func Append(list []Correction, c Correction) []Correction {
-	most := c.Spec.Capacity
+	most := c.Spec.MostCharged()
 	for i := range list {
 		d := &list[i]
-		if !c.Raise && !d.Raise && !c.Renew && !d.Renew && c.At == d.At && c.Holder == d.Holder && c.Key == d.Key && c.Spec == d.Spec {
+		if !c.Raise && !d.Raise && c.Renew == d.Renew && c.At == d.At && c.Holder == d.Holder && c.Key == d.Key && c.Spec == d.Spec {
 			d.Events = max(-most, min(d.Events+c.Events, most))
 			d.Of = append(d.Of, c.Of...)
 			d.Wanted = d.Wanted || c.Wanted

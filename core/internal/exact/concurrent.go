@@ -10,9 +10,13 @@ import (
 // concurrent is the arithmetic of places: each holder has some of them until it gives them back, or
 // until its lease ends.
 //
-// Its Usage is the places that are held, two waits in microseconds: until the first lease ends, and until
-// enough of them have ended for the cost that was observed, and the latest token. The waits are those if
-// nobody renews and nobody gives back.
+// Its Usage is the places that are held, two waits in microseconds: until so many leases have ended that
+// a place is free which is not free now, and until there are enough for the cost that was observed, and
+// the latest token. The waits are those if nobody renews and nobody gives back.
+//
+// A lease that ends later than any could which begins now was begun before the clock stepped back. When
+// somebody is denied, it is cut to the longest one, so that a dead holder does not keep others out for as
+// long as the clock needs to catch up.
 type concurrent struct{}
 
 // Holder is who has places of a concurrent limit: a number that a process has drawn, and one for each of
@@ -63,15 +67,27 @@ func (concurrent) observe(s *Spec, st *State, now int64, cost int) (u Usage, rep
 	for i := range held {
 		u.Used += int64(held[i].places)
 	}
-	if len(held) > 0 {
-		u.Second = held[0].until - now
+	repair = len(held) < len(all)
+	if len(held) == 0 {
+		return u, repair
 	}
-	missing := u.Used + int64(cost) - s.Full
-	for i := 0; i < len(held) && missing > 0 && cost <= s.Capacity; i++ {
-		u.Third = held[i].until - now
-		missing -= int64(held[i].places)
+	u.Second = freeAfter(held, u.Used-s.Full+1, now) // the limit may have been made smaller
+	if missing := u.Used + int64(cost) - s.Full; cost > 0 && missing > 0 {
+		if cost <= s.Capacity {
+			u.Third = freeAfter(held, missing, now)
+		}
+		repair = repair || held[len(held)-1].until > now+remembered
 	}
-	return u, len(held) < len(all)
+	return u, repair
+}
+
+// freeAfter returns the wait until the leases of so many places have ended, or of one if they are fewer.
+func freeAfter(held []holder, places, now int64) int64 {
+	i := 0
+	for places -= int64(held[0].places); places > 0; places -= int64(held[i].places) {
+		i++
+	}
+	return min(held[i].until-now, remembered)
 }
 
 // ended returns how many holders have none of their lease left.
@@ -81,7 +97,11 @@ func ended(all []holder, now int64) int {
 
 func (concurrent) store(s *Spec, st *State, u Usage, now int64, cost int, h Holder) {
 	all := st.holders()
-	all = slices.Delete(all, 0, ended(all, now))
+	gone := ended(all, now)
+	all = slices.Delete(all, 0, gone)
+	for i := len(all) - 1; i >= 0 && all[i].until > now+remembered && (gone > 0 || cost == 0); i-- { // a repair, as the script does it
+		all[i].until = now + remembered
+	}
 	if cost > 0 {
 		st.at = u.Token(now)
 		all = insertHolder(all, holder{h, cost, now + s.Window})
@@ -123,7 +143,7 @@ func (concurrent) wait(_ *Spec, u Usage, _ int) int64 { return u.Third }
 func (concurrent) longer(*Spec, int, int) (int64, bool) { return 0, false }
 
 func (concurrent) charged(s *Spec, u Usage, cost int) Usage {
-	if u.Used == 0 {
+	if u.Used == 0 || u.Second > s.Window {
 		u.Second = s.Window
 	}
 	u.Used += int64(cost)
@@ -133,12 +153,13 @@ func (concurrent) charged(s *Spec, u Usage, cost int) Usage {
 func (concurrent) remaining(s *Spec, u Usage) int     { return int(max(0, s.Full-u.Used)) }
 func (concurrent) next(_ *Spec, u Usage, _ int) int64 { return u.Second }
 
-// reset returns the lease, since no place that is held now is held longer without being renewed.
+// reset returns the lease, since no place that is held now is held longer without being renewed, unless
+// the lease of a named limit was longer before.
 func (concurrent) reset(s *Spec, u Usage) int64 {
 	if u.Used == 0 {
 		return 0
 	}
-	return s.Window
+	return max(s.Window, u.Second, u.Third)
 }
 
 // writtenHolders returns holders as numbers: the two of a Holder, its places, and when its lease ends.

@@ -47,8 +47,11 @@ func (r *Record) Settle(s *Spec, c *Correction, now int64) (changed bool) {
 }
 
 // Reset makes the record as good as new under a spec, and notes that nothing is refunded any more of
-// what was charged before.
+// what was charged before. Of a limit that holds the latest token stays.
 func (r *Record) Reset(s *Spec, now int64) (changed bool) {
+	if s.Algorithm.Holds() {
+		return r.State.Vacate()
+	}
 	if r.State.spec == nil && r.past == nil {
 		return false
 	}

@@ -225,6 +225,15 @@ func (s *Spec) Keep(u Usage, now int64) int64 {
 	return until
 }
 
+// MostCharged returns how many events a charge can have that is settled under the spec. Holders keep all
+// their places when a named limit is made smaller.
+func (s *Spec) MostCharged() int {
+	if s.Algorithm.Holds() {
+		return mostLogged
+	}
+	return s.Capacity
+}
+
 // Delay returns how long a check is delayed by a usage before it in the queue, if undelayed events of the
 // queue cause no delay. It is for algorithms that delay ([Algorithm.Delays]).
 func (s *Spec) Delay(before Usage, undelayed int) int64 {

@@ -76,6 +76,16 @@ func (st *State) holders() []holder {
 	return st.list.holders
 }
 
+// Vacate gives back all places of a concurrent limit, and reports whether any was taken. The latest token
+// is still known.
+func (st *State) Vacate() bool {
+	if len(st.holders()) == 0 {
+		return false
+	}
+	st.setHolders(nil)
+	return true
+}
+
 func (st *State) setHolders(holders []holder) {
 	if st.list == nil {
 		st.list = new(list)

@@ -223,7 +223,9 @@ func (m *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) erro
 	now := m.Clock()
 	for _, spec := range specs {
 		k := call.StateKey(key, spec)
-		if e := s.entries[k]; e != nil {
+		if e := s.entries[k]; e != nil && spec.Algorithm.Holds() {
+			e.state.Vacate()
+		} else if e != nil {
 			s.pasts.Reset(k, now, spec, e.state.Spec())
 			s.remove(e)
 		} else if s.pasts.Has(k) {

@@ -113,13 +113,14 @@ func (r *Store) settleServer(ctx context.Context, list []call.Correction) error 
 	if err == nil {
 		err = c.Err
 	}
+	partly, inPart := errors.AsType[*failure.PartlySettledError](err)
 	if err == nil {
 		err = script.ObserveSettled(list, c.Answer.Text)
 	} else if errors.Is(err, failure.ErrPartlySettled) {
 		_ = script.ObserveSettled(list, c.Answer.Text) // of those that were carried out
 	}
 	s.settlements.Free(c)
-	if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok { // it may be shared, and counts corrections
+	if inPart { // it may be shared, and counts corrections
 		undone := make([]int, 0, len(partly.NotDone))
 		for _, place := range partly.NotDone {
 			undone = append(undone, list[place].Of...)

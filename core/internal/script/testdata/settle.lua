@@ -180,6 +180,16 @@ local function append_places(list, holder, places, score)
   end
 end
 
+-- unless_damaged runs a command, and returns nil if the key has another type.
+local function unless_damaged(...)
+  local done = try(...)
+  if type(done) ~= 'table' or not done.err then
+    return done
+  elseif not string.find(done.err, 'WRONGTYPE', 1, true) then
+    error(done.err, 0)
+  end
+end
+
 -- change_places runs a command for all words of a list, an even number at a time.
 local function change_places(command, key, words, ...)
   for first = 1, #words, 1000 do
@@ -245,19 +255,34 @@ end
   if asked then
     how = string.sub(how, 1, -2)
   end
-if limit.algorithm == 'concurrent' and how ~= 'reset' and not look then
-  local key, units, holder, words = KEYS[number], tonumber(ARGV[argument + 1]), ARGV[argument + 2], {}
-  if how ~= 'renew' then
-    append_places(words, holder, -units, nil)
+if limit.algorithm == 'concurrent' and not look then
+  local key, holder = KEYS[number], ARGV[argument + 2]
+  local places = math.abs(tonumber(ARGV[argument + 1]))
+  if how == 'reset' then
+    if not unless_damaged('ZREMRANGEBYSCORE', key, '0', '+inf') then
+      call('DEL', key)
+    end
+    return
+  end
+  if how == 'renew' then
+    local ends = unless_damaged('ZSCORE', key, holder)
+    if not ends or tonumber(ends) <= now then
+      return asked, true
+    end
+    ends = format('%d', now + limit.pace)
+    if places == 1 then
+      call('ZADD', key, 'XX', ends, holder)
+    else
+      local words = {}
+      append_places(words, holder, places, ends)
+      change_places('ZADD', key, words, 'XX')
+    end
+    call('PEXPIREAT', key, format('%d', (now + limit.pace + remembered) / 1000 + grace))
+  elseif unless_damaged('ZREM', key, holder) == 1 and places > 1 then
+    local words = {}
+    append_places(words, holder, places, nil)
     change_places('ZREM', key, words)
-    return asked
   end
-  if (tonumber(call('ZSCORE', key, holder) or '') or 0) <= now then
-    return asked, true
-  end
-  append_places(words, holder, units, format('%d', now + limit.pace))
-  change_places('ZADD', key, words, 'XX')
-  call('PEXPIREAT', key, format('%d', (now + limit.pace + remembered) / 1000 + grace))
   return asked
 end
   -- A named limit's numbers may have changed since the charge: those stand that the
@@ -510,29 +535,39 @@ state = try('ZRANGE', key, '0', '1', 'WITHSCORES')
 if state[1] then
   latest = -(tonumber(state[2]) or 0)
   local first = tonumber(state[4])
-  if state[1] ~= '.' or latest < 0 or latest % 1 ~= 0 or latest > largest then
+  if state[1] ~= '.' or latest < 0 or latest % 1 ~= 0 or latest >= largest then
     damaged, latest = true, 0
   else
-    former = latest + limit.pace + remembered
-  end
-  if first and not damaged then
-    if first > now then
-      used = call('ZCARD', key) - 1
-    else
-      repair = true
-      used = call('ZCOUNT', key, '(' .. format('%d', now), '+inf')
-      if used > 0 then
-        first = tonumber(call('ZRANGE', key, -used, -used, 'WITHSCORES')[2])
+    former = latest
+    if former > now then
+      former = now
+    end
+    former = former + limit.pace + remembered
+    if first then
+      if first > now then
+        used = call('ZCARD', key) - 1
+      else
+        repair = true
+        used = call('ZCOUNT', key, '(' .. format('%d', now), '+inf')
+        first = nil
       end
     end
-    if used > 0 then
-      ends = first - now
-      local missing = used + cost - limit.capacity
-      if missing == 1 then
+  end
+  if used > 0 then
+    -- The places are in order, and the last ones are held: so their ranks count from the end.
+    local excess, missing = used - limit.capacity, used + cost - limit.capacity
+    if not first or excess > 0 then
+      first = tonumber(call('ZRANGE', key, math.max(excess, 0) - used, math.max(excess, 0) - used, 'WITHSCORES')[2])
+    end
+    ends = math.min(first - now, remembered)
+    if cost > 0 and missing > 0 then
+      if missing == math.max(excess, 0) + 1 then
         wait = ends
-      elseif missing > 1 and cost <= limit.capacity then
-        wait = tonumber(call('ZRANGE', key, missing - 1 - used, missing - 1 - used, 'WITHSCORES')[2]) - now
+      elseif cost <= limit.capacity then
+        wait = tonumber(call('ZRANGE', key, missing - 1 - used, missing - 1 - used, 'WITHSCORES')[2])
+        wait = math.min(wait - now, remembered)
       end
+      repair = repair or tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2]) > now + remembered
     end
   end
 end
@@ -898,14 +933,18 @@ end
 elseif limit.algorithm == 'concurrent' then
 if repair then
   call('ZREMRANGEBYSCORE', key, '0', format('%d', now))
+  local latest = format('%d', now + remembered)
+  for _, late in ipairs(call('ZRANGE', key, '(' .. latest, '+inf', 'BYSCORE')) do
+    call('ZADD', key, latest, late)
+  end
 end
 full = now + limit.pace + remembered
 if charge > 0 then
-  local latest = 0
-  if former >= 0 then
-    latest = former - limit.pace - remembered
+  local token, ends = now, format('%d', now + limit.pace)
+  if former == full then -- the latest one may be greater
+    token = math.max(token, string.match(seen, '%d+$') + 1)
   end
-  local token, ends = format('%d', -math.max(latest + 1, now)), format('%d', now + limit.pace)
+  token = format('%d', -token)
   if charge == 1 then
     call('ZADD', key, token, '.', ends, own)
   else

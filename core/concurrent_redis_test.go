@@ -1,0 +1,336 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// taken is places that somebody holds.
+type taken struct {
+	check   core.Check
+	receipt core.Receipt
+}
+
+// take asks a store for places, once for each check.
+func take(t *testing.T, store core.Store, check core.Check) (taken, core.Decision) {
+	t.Helper()
+	calls := []core.Call{{Checks: []core.Check{check}, Decisions: make([]core.Decision, 1), Receipts: make([]core.Receipt, 1)}}
+	if _, err := store.Decide(t.Context(), calls); err != nil {
+		t.Fatal(err)
+	}
+	return taken{check, calls[0].Receipts[0]}, calls[0].Decisions[0]
+}
+
+// renew renews places, and returns which of them were lost.
+func renew(ctx context.Context, store core.Store, all ...taken) (lost []bool, err error) {
+	settlements := make([]core.Settlement, len(all))
+	for i, one := range all {
+		settlements[i] = core.Settlement{Check: one.check, Receipt: one.receipt, Renew: true}
+	}
+	err = store.Settle(ctx, settlements)
+	for i := range settlements {
+		lost = append(lost, settlements[i].Lost)
+	}
+	return lost, err
+}
+
+// sorted is a sorted set with scores.
+func sorted(name string, scores map[string]string) damage {
+	return damage{name, func(t *testing.T, client *redis.Client, key string) {
+		for _, member := range slices.Sorted(maps.Keys(scores)) {
+			if err := client.Do(t.Context(), "zadd", key, scores[member], member).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}}
+}
+
+func damagedPlaces() (all []damage) {
+	for _, kind := range slices.Sorted(maps.Keys(wrongTypes)) {
+		all = append(all, wrongTypes[kind])
+	}
+	for _, token := range []string{"1", "1e300", "-1e300", "inf", "-inf", "-1.5", "-9007199254740992", "-99999999999999999999"} {
+		all = append(all, sorted("the token "+token, map[string]string{".": token, "a.b.c": "99999999999999"}))
+	}
+	return append(all,
+		sorted("no token", map[string]string{"a.b.c": strconv.FormatInt(time.Now().Add(time.Minute).UnixMicro(), 10)}),
+		sorted("a holder before the token", map[string]string{".": "-5", "a.b.c": "-6"}),
+		sorted("a holder of minus infinity", map[string]string{".": "-5", "a.b.c": "-inf"}))
+}
+
+// A key that cannot be one of places is replaced by whoever takes one, and nobody else.
+func TestDamagedPlacesAreReplaced(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	ctx := t.Context()
+	for _, l := range []core.Limit{core.Concurrent(2, time.Minute), core.Concurrent(2, time.Minute).Named("named")} {
+		for _, damage := range damagedPlaces() {
+			t.Run(l.String()+" with "+damage.name, func(t *testing.T) {
+				logger, words := report()
+				prefix := redistest.Prefix(t)
+				store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithLogger(logger))
+				limiter, check := core.New(store), core.Check{Key: "key", Limit: l}
+				other, _ := take(t, store, core.Check{Key: "other", Limit: l})
+				key := redisKey(prefix, "key", l)
+				damage.write(t, client, key)
+				before := client.Dump(ctx, key).Val()
+				if d, err := limiter.Peek(ctx, "key", l); err != nil || !d.Allowed || d.Remaining != 2 {
+					t.Fatalf("peek: %+v, %v", d, err)
+				}
+				elsewhere := taken{check, other.receipt}
+				if lost, err := renew(ctx, store, elsewhere, other); err != nil || !lost[0] || lost[1] {
+					t.Fatalf("renewed in a damaged key, and in another: lost %v, %v", lost, err)
+				}
+				if err := store.Settle(ctx, []core.Settlement{{Check: check, Receipt: other.receipt}}); err != nil {
+					t.Fatalf("given back in a damaged key: %v", err)
+				}
+				if client.Dump(ctx, key).Val() != before || repairedBy(store) != 0 {
+					t.Fatal("a peek or a settlement has replaced it")
+				}
+				first, d := take(t, store, check)
+				if !d.Allowed || d.Remaining != 1 {
+					t.Fatalf("the first: %+v", d)
+				}
+				if _, d := take(t, store, check); !d.Allowed || d.Remaining != 0 {
+					t.Fatalf("the second: %+v", d)
+				}
+				if _, d := take(t, store, check); d.Allowed || d.RetryAfter > time.Minute {
+					t.Fatalf("the third: %+v", d)
+				}
+				if lost, err := renew(ctx, store, first); err != nil || lost[0] {
+					t.Errorf("renewed after the repair: lost %v, %v", lost, err)
+				}
+				if repairedBy(store) != 1 || !strings.Contains(words.String(), "limit="+l.Name()) {
+					t.Errorf("%d keys counted as replaced, want 1; logged %q", repairedBy(store), words)
+				}
+				damage.write(t, client, redisKey(prefix, "third", l))
+				if err := limiter.Reset(ctx, "third", l); err != nil {
+					t.Errorf("reset of a damaged key: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A holder whose lease would never end keeps others out for no longer than the longest lease.
+func TestImpossibleHoldersLeave(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	for _, score := range []string{"inf", "1e300", "9007199254740991", "1795362331285391.5"} {
+		t.Run(score, func(t *testing.T) {
+			prefix, now := redistest.Prefix(t), time.UnixMicro(1_795_000_000_000_000)
+			store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithClock(func() time.Time { return now }))
+			check := core.Check{Key: "key", Limit: core.Concurrent(2, time.Second)}
+			sorted("", map[string]string{".": "-5", "a.b.c": score, "a.b.d": score}).write(t, client, redisKey(prefix, "key", check.Limit))
+			if _, d := take(t, store, check); d.Allowed || d.RetryAfter != 10*time.Minute || d.NextAfter != 10*time.Minute {
+				t.Errorf("%+v, want a denial for 10 minutes", d)
+			}
+			now = now.Add(10 * time.Minute)
+			if _, d := take(t, store, check); !d.Allowed || d.Remaining != 1 {
+				t.Errorf("after 10 minutes: %+v", d)
+			}
+		})
+	}
+}
+
+// The places can be read with the ordinary client, as the Redis type documents it, and live ten minutes
+// longer than their lease.
+func TestPlacesAreReadable(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	ctx := t.Context()
+	prefix := redistest.Prefix(t)
+	store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient))
+	check := core.Check{Key: "user:42", Limit: core.Concurrent(5, time.Minute), Cost: 2}
+	before := client.Time(ctx).Val()
+	held, d := take(t, store, check)
+	after := client.Time(ctx).Val()
+	key := onlyKey(t, client, prefix)
+	if want := prefix + ":{user:42}:concurrent:5:1m"; key != want {
+		t.Errorf("the key is %q, want %q", key, want)
+	}
+	expectPlaces := func(from, to time.Time) {
+		t.Helper()
+		members := client.ZRangeWithScores(ctx, key, 0, -1).Val()
+		if len(members) != 3 || members[0].Member != "." || members[0].Score != -float64(d.Token) {
+			t.Fatalf("%v, want the token %d and two places", members, d.Token)
+		}
+		name, _, _ := strings.Cut(members[1].Member.(string), "/")
+		for _, m := range members[1:] {
+			if got := m.Member.(string); got != name && got != name+"/2" {
+				t.Errorf("a place of %q is called %q", name, got)
+			}
+			if ends := time.UnixMicro(int64(m.Score)); ends.Before(from.Add(time.Minute)) || ends.After(to.Add(time.Minute)) {
+				t.Errorf("a lease of a minute that began from %v to %v ends at %v", from, to, ends)
+			}
+		}
+		if ttl := client.PTTL(ctx, key).Val(); ttl < 11*time.Minute-10*time.Second || ttl > 11*time.Minute+2*time.Second {
+			t.Errorf("the key lives for %v, want the lease and ten minutes", ttl)
+		}
+	}
+	expectPlaces(before, after)
+	client.Persist(ctx, key)
+	before = client.Time(ctx).Val()
+	if lost, err := renew(ctx, store, held); err != nil || lost[0] {
+		t.Fatalf("lost %v, %v", lost, err)
+	}
+	expectPlaces(before, client.Time(ctx).Val())
+	if err := store.Settle(ctx, []core.Settlement{{Check: check, Receipt: held.receipt}}); err != nil {
+		t.Fatal(err)
+	}
+	if left := client.ZRange(ctx, key, 0, -1).Val(); len(left) != 1 || left[0] != "." {
+		t.Errorf("%q are left, want the token", left)
+	}
+	if ttl := client.PTTL(ctx, key).Val(); ttl < 10*time.Minute {
+		t.Errorf("the key lives for %v after the places were given back", ttl)
+	}
+}
+
+// A key that has been robbed of its time to live gets it back from whoever takes a place or is denied.
+func TestPlacesGetTheirTimeToLiveBack(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	ctx := t.Context()
+	for _, denied := range []bool{false, true} {
+		prefix, now := redistest.Prefix(t), time.Now()
+		store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithLogger(discard),
+			core.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
+		check := core.Check{Key: "key", Limit: core.Concurrent(1000, time.Minute)}
+		if denied {
+			check.Limit = core.Concurrent(1, time.Minute)
+		}
+		take(t, store, check)
+		key := onlyKey(t, client, prefix)
+		client.Persist(ctx, key)
+		for range 500 { // one in sixteen looks
+			if _, d := take(t, store, check); d.Allowed == denied {
+				t.Fatalf("%+v", d)
+			}
+		}
+		// With a clock of its own, a store keeps keys for an hour longer.
+		if ttl := client.PTTL(ctx, key).Val(); ttl < 11*time.Minute || ttl > 73*time.Minute {
+			t.Errorf("the key lives for %v after 500 calls", ttl)
+		}
+		if repairedBy(store) != 1 {
+			t.Errorf("%d keys counted as repaired, want 1", repairedBy(store))
+		}
+	}
+}
+
+// deafened is a hook that loses the answers to scripts while it is on, after the server has run them.
+type deafened struct{ on atomic.Bool }
+
+func (d *deafened) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (d *deafened) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err == nil && d.on.Load() && strings.HasPrefix(cmd.Name(), "eval") {
+			cmd.SetErr(io.EOF)
+			return io.EOF
+		}
+		return err
+	}
+}
+
+func (d *deafened) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// The receipt of a call whose answer is lost gives its places back, all of them.
+func TestPlacesOfALostAnswerAreGivenBack(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	hook := &deafened{}
+	client.AddHook(hook)
+	store := core.NewRedis(client, core.WithBudget(patient))
+	l := core.Concurrent(5, time.Minute)
+	for _, checks := range [][]core.Check{
+		{{Key: "key", Limit: l, Cost: 3}},
+		{{Key: "key", Limit: l, Cost: 1}, {Key: "key", Limit: core.Leaky(9, core.PerHour(1))}, {Key: "key", Limit: l, Cost: 2}},
+	} {
+		if err := store.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		take(t, store, core.Check{Key: "other", Limit: l}) // loads the script
+		calls := []core.Call{{Checks: checks, Decisions: make([]core.Decision, len(checks)), Receipts: make([]core.Receipt, len(checks))}}
+		hook.on.Store(true)
+		_, err := store.Decide(t.Context(), calls)
+		hook.on.Store(false)
+		if err == nil || errors.Is(err, core.ErrNotDone) {
+			t.Fatalf("%v, want an error of a call that may have been carried out", err)
+		}
+		if d, err := core.New(store).Peek(t.Context(), "key", l); err != nil || d.Remaining != 2 {
+			t.Fatalf("%+v, %v, want 3 of 5 taken", d, err)
+		}
+		var settlements []core.Settlement
+		for i, c := range checks {
+			if c.Limit.Identity() == l.Identity() {
+				settlements = append(settlements, core.Settlement{Check: c, Receipt: calls[0].Receipts[i]})
+			}
+		}
+		if err := store.Settle(t.Context(), settlements); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := core.New(store).Peek(t.Context(), "key", l); err != nil || d.Remaining != 5 {
+			t.Errorf("%+v, %v, want all 5 free", d, err)
+		}
+	}
+}
+
+// In a cluster a call takes places on several servers, or none, and each renewal says whether it was lost.
+func TestPlacesInCluster(t *testing.T) {
+	store := core.NewRedis(redistest.SharedCluster(t).Client(t), core.WithBudget(patient), core.WithPrefix(redistest.Prefix(t)))
+	l, limiter := core.Concurrent(2, time.Minute), core.New(store)
+	var all []taken
+	for i := range 12 {
+		one, d := take(t, store, core.Check{Key: fmt.Sprint("key-", i), Limit: l})
+		if !d.Allowed || d.Token == 0 {
+			t.Fatalf("%+v", d)
+		}
+		all = append(all, one)
+	}
+	for i := 0; i < len(all); i += 3 {
+		if err := limiter.Reset(t.Context(), all[i].check.Key, l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost, err := renew(t.Context(), store, all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range lost {
+		if lost[i] != (i%3 == 0) {
+			t.Errorf("renewal %d: lost %t", i, lost[i])
+		}
+	}
+	var checks []core.Check
+	for i := range 12 {
+		checks = append(checks, core.Check{Key: fmt.Sprint("key-", i), Limit: l, Cost: 2})
+	}
+	r, err := limiter.Reserve(t.Context(), checks...)
+	if err != nil || r.Allowed() {
+		t.Fatalf("%+v, %v, want a denial", r, err)
+	}
+	for i := range 12 {
+		if d := r.Decisions()[i]; d.Token != 0 {
+			t.Errorf("a denied call got the token %d", d.Token)
+		}
+		want := 1
+		if i%3 == 0 {
+			want = 2
+		}
+		if d, err := limiter.Peek(t.Context(), checks[i].Key, l); err != nil || d.Remaining != want {
+			t.Errorf("key-%d after a denied call: %+v, %v, want %d of 2 free", i, d, err, want)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// places is the model of a key under a concurrent limit: everybody who has taken places, and until when
+// they have them, in microseconds. It counts them all, each time.
+type places struct {
+	taken []*taken
+	token uint64
+}
+
+// taken is places that somebody took.
+type taken struct {
+	check   core.Check
+	receipt core.Receipt
+	of      *places
+	cost    int
+	ends    int64 // 0: they were given back
+}
+
+// ends returns when each place ends that is held, the first one first.
+func (p *places) ends(now int64) (ends []int64) {
+	for _, one := range p.taken {
+		for range one.cost {
+			if one.ends > now {
+				ends = append(ends, one.ends)
+			}
+		}
+	}
+	slices.Sort(ends)
+	return ends
+}
+
+// decide returns the answer to a check for so many places, but for its token and ResetAfter. If it is
+// taken, the places are held for a lease.
+func (p *places) decide(l core.Limit, cost int, now int64, take bool) core.Decision {
+	held, n := p.ends(now), l.Capacity()
+	d := core.Decision{Limit: l, Allowed: cost == 0 || len(held)+cost <= n}
+	switch {
+	case cost > n:
+		d.RetryAfter = core.Never
+	case !d.Allowed:
+		d.Estimated = true
+		d.RetryAfter = since(now, held[len(held)+cost-n-1])
+	case take:
+		until := now + l.Rate().Period.Microseconds()
+		p.taken = append(p.taken, &taken{of: p, cost: cost, ends: until})
+		held = p.ends(now)
+	}
+	d.Remaining = max(0, n-len(held))
+	if len(held) > 0 {
+		d.NextAfter = since(now, held[max(0, len(held)-n)])
+	}
+	return d
+}
+
+func since(now, then int64) time.Duration { return time.Duration(then-now) * time.Microsecond }
+
+// renew begins a lease anew, and reports whether there was none any more.
+func (h *taken) renew(l core.Limit, now int64) (lost bool) {
+	if h.ends <= now {
+		return true
+	}
+	h.ends = now + l.Rate().Period.Microseconds()
+	return false
+}
