@@ -42,6 +42,13 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"lrange", []any{"lrange", key, 0, 0}},
 		{"ltrim", []any{"ltrim", key, 0, 0}},
 		{"lrem", []any{"lrem", key, 0, 1}},
+		{"zadd", []any{"zadd", key, "xx", 1, "member"}},
+		{"zcard", []any{"zcard", key}},
+		{"zcount", []any{"zcount", key, 0, 1}},
+		{"zrange", []any{"zrange", key, 0, 1}},
+		{"zrem", []any{"zrem", key, "member"}},
+		{"zremrangebyscore", []any{"zremrangebyscore", key, 0, 1}},
+		{"zscore", []any{"zscore", key, "member"}},
 	}
 	switch {
 	case e.store.Topology.Cluster != nil:
@@ -160,6 +167,7 @@ func trialLimits() []core.Limit {
 	return []core.Limit{
 		core.Leaky(1, slow), core.Shaping(1, slow), core.TokenBucket(1, slow), core.GCRA(1, slow),
 		core.FixedWindow(1, time.Minute), core.SlidingWindow(1, time.Minute), core.SlidingLog(1, time.Minute),
+		core.Concurrent(1, time.Minute),
 	}
 }
 
@@ -208,10 +216,11 @@ func (e *examination) try(ctx context.Context, limit core.Limit) (err error) {
 		}
 	}()
 	for i, want := range [...]bool{true, false} {
-		d, err := e.limiter.Allow(ctx, e.subject, limit)
+		r, err := e.limiter.Reserve(ctx, core.Check{Key: e.subject, Limit: limit}) // the state is deleted, so nothing is given back
 		if err != nil {
 			return err
 		}
+		d := r.Decisions()[0]
 		if d.Allowed != want || d.Remaining != 0 || (d.RetryAfter > 0) == want {
 			return fmt.Errorf("of a limit of 1, request %d is allowed: %t, with %d left and %v to wait", i+1, d.Allowed, d.Remaining, d.RetryAfter)
 		}
