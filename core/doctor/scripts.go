@@ -42,12 +42,13 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"lrange", []any{"lrange", key, 0, 0}},
 		{"ltrim", []any{"ltrim", key, 0, 0}},
 		{"lrem", []any{"lrem", key, 0, 1}},
-		{"zrange", []any{"zrange", key, 0, 0}},
+		{"zadd", []any{"zadd", key, "xx", 1, "member"}},
 		{"zcard", []any{"zcard", key}},
-		{"zcount", []any{"zcount", key, 0, 0}},
-		{"zscore", []any{"zscore", key, "member"}},
+		{"zcount", []any{"zcount", key, 0, 1}},
+		{"zrange", []any{"zrange", key, 0, 1}},
 		{"zrem", []any{"zrem", key, "member"}},
-		{"zremrangebyscore", []any{"zremrangebyscore", key, 0, 0}},
+		{"zremrangebyscore", []any{"zremrangebyscore", key, 0, 1}},
+		{"zscore", []any{"zscore", key, "member"}},
 	}
 	switch {
 	case e.store.Topology.Cluster != nil:
@@ -67,9 +68,6 @@ func writingAttempts(key string, soon int64) []attempt {
 		{"", []any{"pexpireat", key, soon}},
 		{"", []any{"del", key}},
 		{"rpush", []any{"rpush", key, 1}},
-		{"", []any{"pexpireat", key, soon}},
-		{"", []any{"del", key}},
-		{"zadd", []any{"zadd", key, 1, "member"}},
 		{"", []any{"pexpireat", key, soon}},
 		{"", []any{"del", key}},
 	}

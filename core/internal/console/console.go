@@ -37,6 +37,11 @@ type Redis struct {
 	// Repaired returns how many damaged keys the store has replaced, and how many it has given the time
 	// to live that they lacked.
 	Repaired func() int64
+	// Name returns the name of the key that has the state of a caller's key under a limit, which is a
+	// [core.Limit].
+	Name func(key string, limit any) string
+	// Now returns the time in microseconds of a test's clock, or is nil if the server's counts.
+	Now func() int64
 }
 
 // Memory is a store that [core.NewMemory] has made.
@@ -49,4 +54,18 @@ type Memory struct {
 	Pages int
 	// Page returns the states on a page.
 	Page func(ctx context.Context, page int) ([]keyspace.State, error)
+	// Holders returns who has places of a key under a limit, which is a [core.Limit].
+	Holders func(ctx context.Context, key string, limit any) ([]Holder, error)
+	// Evict gives back all places of the holder with a name, and reports whether they had any.
+	Evict func(ctx context.Context, key string, limit any, name string) (evicted bool, err error)
+}
+
+// Holder is who has places.
+type Holder struct {
+	// Name is the holder's name: see package holder.
+	Name string
+	// Places is how many they have.
+	Places int
+	// Until is when their lease ends, in microseconds since 1970.
+	Until int64
 }

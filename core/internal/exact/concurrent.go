@@ -90,6 +90,24 @@ func freeAfter(held []holder, places, now int64) int64 {
 	return min(held[i].until-now, remembered)
 }
 
+// Held is who has some places, until when in microseconds since 1970.
+type Held struct {
+	Holder Holder
+	Places int
+	Until  int64
+}
+
+// Held returns who has places of a concurrent limit at an instant, in the order in which their leases end.
+func (st *State) Held(now int64) []Held {
+	all := st.holders()
+	all = all[ended(all, now):]
+	list := make([]Held, 0, len(all))
+	for _, h := range all {
+		list = append(list, Held{h.Holder, h.places, h.until})
+	}
+	return list
+}
+
 // ended returns how many holders have none of their lease left.
 func ended(all []holder, now int64) int {
 	return sort.Search(len(all), func(i int) bool { return all[i].until > now })

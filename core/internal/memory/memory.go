@@ -347,6 +347,20 @@ func (m *Store) Page(ctx context.Context, page int) (states []keyspace.State, er
 	return states, nil
 }
 
+// Held returns who has places of a key under a spec.
+func (m *Store) Held(ctx context.Context, key string, spec *exact.Spec) ([]exact.Held, error) {
+	if err := m.ready(ctx); err != nil {
+		return nil, err
+	}
+	s := &m.shards[m.shardOf(key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[call.StateKey(key, spec)]; e != nil {
+		return e.state.Held(m.Clock()), nil
+	}
+	return nil, nil
+}
+
 // Ping returns an error only after Close.
 func (m *Store) Ping(ctx context.Context) error { return m.ready(ctx) }
 

@@ -9,6 +9,9 @@ import (
 // key returns the Redis key of a check.
 func (r *Store) key(c *call.Check) string { return r.keyOf(c.Key, c.Spec) }
 
+// Name returns the Redis key of the state that a caller's key has under a spec.
+func (r *Store) Name(key string, spec *exact.Spec) string { return r.keyOf(key, spec) }
+
 // keyOf returns the Redis key of the state that a caller's key has under a spec.
 func (r *Store) keyOf(key string, spec *exact.Spec) string {
 	var scratch [256]byte
