@@ -78,7 +78,7 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	err := l.store.Settle(ctx, settlements)
 	for i := range settlements {
 		if s := &settlements[i]; s.Check.Limit.spec.Algorithm.Holds() {
-			l.placeWaiters.Wake(queueKey{key: s.Check.Key, limit: s.Check.Limit.spec.Identity()})
+			l.wakePlaceWaiters(&s.Check)
 		}
 	}
 	return err
@@ -157,7 +157,7 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // own bounds. After an error that is [ErrNotDone], nothing was settled, and Settle may be called
 // again; what a cluster has settled in part is not settled twice. After any other error the
 // settlement may have been carried out. Further calls are errors then, since they could give back
-// twice.
+// twice; only places of [Concurrent] limits, if there are some, are given back again.
 //
 // What comes back never lets more pass than if the reservation had never been made. A meter
 // may give back less: its level is known only when something is settled, so that charges and
@@ -170,7 +170,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	if err != nil {
 		return err
 	}
-	r.hold.end(r)
+	r.hold.end()
 	err = r.limiter.settle(context.WithoutCancel(ctx), settlements.list)
 	r.note(settlements, err)
 	return err
@@ -188,23 +188,31 @@ func (r *Reservation) SettleLater(costs ...int) error {
 	if _, err := r.settlements(costs); err != nil {
 		return err
 	}
-	r.hold.end(r)
+	r.hold.end()
 	own := *r // the caller keeps r, which counts as settled
 	r.settled = true
 	r.limiter.background.settle(laterSettlement{of: &own, costs: slices.Clone(costs)})
 	return nil
 }
 
-// note notes which settlements were carried out. The others may be settled again.
+// note notes which settlements were carried out. The others may be settled again. So may places after any error:
+// to give them back twice is to give them back once.
 func (r *Reservation) note(s settlements, err error) {
-	r.settled = !errors.Is(err, ErrNotDone)
-	if partly, ok := errors.AsType[*PartlySettledError](err); ok {
-		r.settled = false
-		if r.done == nil {
-			r.done = make([]bool, len(r.checks))
-		}
-		for i, check := range s.checks {
-			r.done[check] = r.done[check] || !slices.Contains(partly.NotDone, i)
+	partly, isPartly := errors.AsType[*PartlySettledError](err)
+	if !isPartly && (err == nil || errors.Is(err, ErrNotDone)) {
+		r.settled = err == nil
+		return
+	}
+	r.settled = !isPartly
+	if r.done == nil {
+		r.done = make([]bool, len(r.checks))
+	}
+	for i, check := range s.checks {
+		switch {
+		case r.checks[check].holds():
+			r.settled = false
+		case !isPartly || !slices.Contains(partly.NotDone, i):
+			r.done[check] = true
 		}
 	}
 }

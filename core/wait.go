@@ -213,7 +213,12 @@ func (q *waitRequest) queueKey() queueKey { return queueKey{q.key, q.limit.spec.
 func (q *waitRequest) checks() []Check {
 	checks := []Check{checkOf(q.key, q.limit, q.cost)}
 	if q.heeds {
-		checks = append(checks, Check{Key: q.key, Limit: heldBack, Cost: heldBack.Capacity(), Mode: Condition})
+		checks = append(checks, heldBackCheck(q.key))
 	}
 	return checks
+}
+
+// heldBackCheck returns the condition that a key is not held back.
+func heldBackCheck(key string) Check {
+	return Check{Key: key, Limit: heldBack, Cost: heldBack.Capacity(), Mode: Condition}
 }
