@@ -89,8 +89,8 @@ func (p *Permit) Release() {
 	h.end()
 	own := h.limiter.reservationOf(h.places...)
 	costs := make([]int, len(h.places))
-	if err := own.Settle(context.Background(), costs...); err != nil {
-		h.limiter.background.settle(laterSettlement{of: own, costs: costs})
+	if _ = own.Settle(context.Background(), costs...); !own.settled {
+		own.later(costs)
 	}
 }
 

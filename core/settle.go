@@ -157,7 +157,7 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // own bounds. After an error that is [ErrNotDone], nothing was settled, and Settle may be called
 // again; what a cluster has settled in part is not settled twice. After any other error the
 // settlement may have been carried out. Further calls are errors then, since they could give back
-// twice; only places of [Concurrent] limits, if there are some, are given back again.
+// twice. Places of [Concurrent] limits are then given back again in the background.
 //
 // What comes back never lets more pass than if the reservation had never been made. A meter
 // may give back less: its level is known only when something is settled, so that charges and
@@ -173,7 +173,17 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	r.hold.end()
 	err = r.limiter.settle(context.WithoutCancel(ctx), settlements.list)
 	r.note(settlements, err)
+	if _, partly := errors.AsType[*PartlySettledError](err); !r.settled && !partly && !errors.Is(err, ErrNotDone) {
+		r.later(costs) // its places alone
+	}
 	return err
+}
+
+// later settles in the background what has not been settled. The reservation counts as settled at once.
+func (r *Reservation) later(costs []int) {
+	own := *r // the caller keeps r
+	r.settled = true
+	r.limiter.background.settle(laterSettlement{of: &own, costs: slices.Clone(costs)})
 }
 
 // SettleLater is [Reservation.Settle] without waiting for the outcome: the reservation is settled in
@@ -189,29 +199,28 @@ func (r *Reservation) SettleLater(costs ...int) error {
 		return err
 	}
 	r.hold.end()
-	own := *r // the caller keeps r, which counts as settled
-	r.settled = true
-	r.limiter.background.settle(laterSettlement{of: &own, costs: slices.Clone(costs)})
+	r.later(costs)
 	return nil
 }
 
-// note notes which settlements were carried out. The others may be settled again. So may places after any error:
-// to give them back twice is to give them back once.
+// note notes which settlements were carried out. The others may be settled again. So may those of places if it is
+// not known: to give them back twice is to give them back once.
 func (r *Reservation) note(s settlements, err error) {
 	partly, isPartly := errors.AsType[*PartlySettledError](err)
 	if !isPartly && (err == nil || errors.Is(err, ErrNotDone)) {
 		r.settled = err == nil
 		return
 	}
-	r.settled = !isPartly
-	if r.done == nil {
+	if r.settled = !isPartly; r.done == nil {
 		r.done = make([]bool, len(r.checks))
 	}
 	for i, check := range s.checks {
 		switch {
+		case isPartly:
+			r.done[check] = r.done[check] || !slices.Contains(partly.NotDone, i)
 		case r.checks[check].holds():
 			r.settled = false
-		case !isPartly || !slices.Contains(partly.NotDone, i):
+		default:
 			r.done[check] = true
 		}
 	}

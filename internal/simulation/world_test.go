@@ -223,8 +223,8 @@ func (w *world) checkGrants() {
 	}
 	w.mu.Unlock()
 	for _, g := range w.ledger.grants {
-		// The call itself may have been unanswered, which is known when its budget is over.
-		if g.unknown || !g.until.After(now()) || now().Sub(g.at) <= budget || !g.process.calmSince(g.at) || known[g.key][g.token] {
+		// The call itself may have been unanswered, and the one before it that gives places back.
+		if g.unknown || !g.until.After(now()) || now().Sub(g.at) < 3*budget || !g.process.calmSince(g.at) || known[g.key][g.token] {
 			continue
 		}
 		w.t.Errorf("process %d has not given back token %d of %s after %v", g.process.number, g.token, g.key, now().Sub(g.at))
