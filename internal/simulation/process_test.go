@@ -135,7 +135,7 @@ func (w *work) acquire(ctx context.Context) (*core.Permit, *core.Reservation, er
 	return r.Permit(ctx), r, nil
 }
 
-// giveBack gives the places back, in one of several ways.
+// giveBack gives the places back, in one of several ways, as often as it takes.
 func (w *work) giveBack(permit *core.Permit, reservation *core.Reservation, way int) error {
 	if reservation == nil || way == 0 {
 		permit.Release()
@@ -146,12 +146,16 @@ func (w *work) giveBack(permit *core.Permit, reservation *core.Reservation, way 
 	if way == 1 {
 		return reservation.SettleLater(costs...)
 	}
-	if err := reservation.Settle(context.Background(), costs...); err != nil && core.FailureOf(err) == core.Other {
-		return err
+	defer permit.Release() // which changes nothing
+	for range 10 {
+		err := reservation.Settle(context.Background(), costs...)
+		if !errors.Is(err, core.ErrNotDone) {
+			if core.FailureOf(err) == core.Other {
+				return err
+			}
+			return nil
+		}
+		time.Sleep(budget / 10)
 	}
-	if err := reservation.Settle(context.Background(), costs...); err != nil && !errors.Is(err, core.ErrSettled) && core.FailureOf(err) == core.Other {
-		return err
-	}
-	permit.Release()
 	return nil
 }
