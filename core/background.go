@@ -56,11 +56,13 @@ func (b *background) settle(list ...laterSettlement) {
 	if len(list) == 0 {
 		return
 	}
+	for _, one := range list {
+		one.of.hold.end()
+	}
 	until := time.Now().Add(settleLaterFor)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, one := range list {
-		one.of.hold.end(one.of)
 		one.until = until
 		b.pending = append(b.pending, one)
 	}

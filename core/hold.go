@@ -17,10 +17,8 @@ import (
 // hold is the places of concurrent limits that a reservation has, until they are given back.
 type hold struct {
 	limiter *Limiter
-	checks  []int // the places of the checks in the reservation
+	places  []*place // those of each check that has some
 	leases  []*lease.Lease[*place]
-	token   uint64 // of the first check
-	began   time.Time
 	ended   atomic.Bool   // no lease is renewed any more
 	claimed atomic.Uint32 // whoever gives the places back
 }
@@ -45,7 +43,9 @@ type place struct {
 	check    Check
 	receipt  Receipt
 	decision Decision
+	began    time.Time
 	of       weak.Pointer[hold] // nil once nobody can give them back any more
+	ended    atomic.Bool        // they were given back, or are about to be
 }
 
 // holding are the places that a limiter holds, and how long it has lately held places.
@@ -68,8 +68,8 @@ func leasesOf(l *Limiter) *lease.Leases[*place] {
 		Renew: l.renew,
 		Most:  mostRenewed, InFlight: renewalsInFlight,
 		Lost: func(p *place, reason error) {
+			l.wakePlaceWaiters(&p.check)
 			l.tellLost(p, reason)
-			l.placeWaiters.Wake(p.queueKey())
 		},
 		Renewed: func(r lease.Report) {
 			if l.trace.Renewal != nil {
@@ -77,10 +77,6 @@ func leasesOf(l *Limiter) *lease.Leases[*place] {
 			}
 		},
 	})
-}
-
-func (p *place) queueKey() queueKey {
-	return queueKey{key: p.check.Key, limit: p.check.Limit.spec.Identity()}
 }
 
 // takePlaces begins the leases of the places that a reservation has taken.
@@ -92,13 +88,15 @@ func (r *Reservation) takePlaces() {
 			continue
 		}
 		if r.hold == nil {
-			r.hold = &hold{limiter: r.limiter, token: r.decisions[i].Token, began: r.answered}
+			r.hold = &hold{limiter: r.limiter}
 		}
-		p := &place{check: *c, receipt: r.receipts[i], decision: r.decisions[i], of: weak.Make(r.hold)}
-		r.hold.checks = append(r.hold.checks, i)
+		p := &place{check: *c, receipt: r.receipts[i], decision: r.decisions[i], began: r.answered, of: weak.Make(r.hold)}
+		r.hold.places = append(r.hold.places, p)
 		r.hold.leases = append(r.hold.leases, r.limiter.holding.leases.Begin(p, c.Limit.spec.Period, r.asked))
-		if t := r.limiter.trace.Held; t != nil && !c.Shadow {
-			t(Held{Limit: c.Limit, Units: c.Units()})
+	}
+	if r.hold != nil {
+		for _, p := range r.hold.places {
+			r.limiter.tellHeld(p, Held{Units: p.check.Units()})
 		}
 	}
 }
@@ -108,21 +106,38 @@ func (c *Check) holds() bool {
 	return c.Mode == Charge && c.Limit.spec.Algorithm.Holds()
 }
 
-// end ends the leases of a hold, before its places are given back.
-func (h *hold) end(r *Reservation) {
+// end ends the leases of a hold, before its places are given back. It calls hooks: no lock may be held.
+func (h *hold) end() {
 	if h == nil || h.ended.Swap(true) {
 		return
 	}
-	elapsed := time.Since(h.began)
+	errs := make([]error, len(h.leases))
 	for i, x := range h.leases {
-		err := x.Err()
+		h.places[i].ended.Store(true)
+		errs[i] = x.Err()
 		x.End()
-		c := &r.checks[h.checks[i]]
-		h.limiter.holding.note(c.Limit.spec, elapsed)
-		if t := h.limiter.trace.Held; t != nil && !c.Shadow {
-			t(Held{Limit: c.Limit, Units: -c.Units(), Elapsed: elapsed, Err: err})
-		}
 	}
+	for i, p := range h.places {
+		h.limiter.noteEnd(p, errs[i])
+	}
+}
+
+// noteEnd notes that places are given back, and why they had been lost before, if they had.
+func (l *Limiter) noteEnd(p *place, lost error) {
+	elapsed := time.Since(p.began)
+	l.holding.note(p.check.Limit.spec, elapsed)
+	l.tellHeld(p, Held{Units: -p.check.Units(), Elapsed: elapsed, Err: lost})
+}
+
+// tellHeld calls the hook for places. If it panics, that is contained: it may run on a goroutine that renews the
+// leases of others, or serves those who wait.
+func (l *Limiter) tellHeld(p *place, held Held) {
+	if l.trace.Held == nil || p.check.Shadow {
+		return
+	}
+	defer func() { _ = recover() }()
+	held.Limit = p.check.Limit
+	l.trace.Held(held)
 }
 
 // renew renews the leases of places.
@@ -131,7 +146,7 @@ func (l *Limiter) renew(ctx context.Context, places []*place, answers []lease.An
 	at := make([]int, 0, len(places))
 	for i, p := range places {
 		if p.of.Value() == nil { // nobody gives it back any more
-			l.forgotten(p)
+			l.giveBackForgotten(p)
 			answers[i] = lease.NotHeld
 			continue
 		}
@@ -154,12 +169,18 @@ func (l *Limiter) renew(ctx context.Context, places []*place, answers []lease.An
 	return err //nolint:wrapcheck // it is the store's
 }
 
-// forgotten gives back places that their holder has lost sight of without giving them back.
-func (l *Limiter) forgotten(p *place) {
-	l.background.logger().Warn("core: a permit was forgotten without Release, and its places are given back",
-		slog.String("limit", p.check.Limit.String()))
+// giveBackForgotten gives back places whose Permit has become unreachable without Release.
+func (l *Limiter) giveBackForgotten(p *place) {
+	if p.ended.Swap(true) {
+		return // they were given back just now
+	}
 	l.background.settle(laterSettlement{of: l.reservationOf(p), costs: []int{0}})
+	l.noteEnd(p, errForgotten)
+	l.warn(p, errForgotten.Error())
 }
+
+// errForgotten is why places were lost that nobody has given back.
+var errForgotten = errors.New("core: a permit was forgotten without Release, and its places are given back")
 
 // reservationOf returns a reservation of nothing but some places, to give them back.
 func (l *Limiter) reservationOf(places ...*place) *Reservation {
@@ -171,9 +192,17 @@ func (l *Limiter) reservationOf(places ...*place) *Reservation {
 	return r
 }
 
+// tellLost logs that places were lost before they were given back.
 func (l *Limiter) tellLost(p *place, reason error) {
-	l.background.logger().Warn("core: a place was lost before it was given back",
-		slog.String("limit", p.check.Limit.String()), slog.Any("error", reason))
+	if !p.ended.Load() { // else they were forgotten, which was logged
+		l.warn(p, "core: a place was lost before it was given back", slog.Any("error", reason))
+	}
+}
+
+// warn logs something about places. A logger that panics does not keep the leases of others from being renewed.
+func (l *Limiter) warn(p *place, message string, more ...any) {
+	defer func() { _ = recover() }()
+	l.background.logger().Warn(message, append(more, slog.String("limit", p.check.Limit.String()))...)
 }
 
 // giveBackUncertain gives back in the background what a call may have taken that the store has not answered.
@@ -235,6 +264,14 @@ func (h *holding) median(s *exact.Spec) (time.Duration, bool) {
 	t.mu.Unlock()
 	slices.Sort(times)
 	return times[len(times)/2], true
+}
+
+// untilFree returns the denial of whoever comes next after the last place was granted by a decision.
+func (h *holding) untilFree(granted Decision) Decision {
+	granted.Allowed, granted.Estimated, granted.RetryAfter = false, true, granted.NextAfter
+	list := [1]Decision{granted}
+	h.estimate(list[:])
+	return list[0]
 }
 
 // estimate tells in denials how long places have lately been held, where the store has said when leases end.

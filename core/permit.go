@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -60,10 +61,15 @@ func validatePlace(key string, limit Limit) error {
 	return nil
 }
 
-// Permit returns the places that a reservation holds under [Concurrent] limits, or nil if it holds none. A
-// Context of the Permit is made of ctx. To release the Permit gives back nothing else of the reservation.
+// Permit returns the places that a reservation holds under [Concurrent] limits. It is nil if the reservation was
+// denied, or has checks of other limits alone: such a reservation holds no place. A check under [Unlimited] counts
+// as one that does.
+//
+// A Context of the Permit is made of ctx. To release the Permit gives back nothing else of the reservation: its
+// other charges stay until they are settled. To settle or to cancel the reservation gives back the places, too,
+// and the Permit has nothing left to release then.
 func (r *Reservation) Permit(ctx context.Context) *Permit {
-	if r.hold == nil && !unlimited(r.checks) {
+	if r.hold == nil && !(r.Allowed() && hasUnlimited(r.checks)) {
 		return nil
 	}
 	return &Permit{of: r, parent: ctx}
@@ -80,16 +86,11 @@ func (p *Permit) Release() {
 	if _, first := h.claim(byPermit); !first {
 		return
 	}
-	h.end(p.of)
-	places := make([]*place, len(h.checks))
-	for i, c := range h.checks {
-		places[i] = &place{check: p.of.checks[c], receipt: p.of.receipts[c], decision: p.of.decisions[c]}
-	}
-	own := h.limiter.reservationOf(places...)
-	costs := make([]int, len(places))
-	if err := own.Settle(context.Background(), costs...); err != nil {
-		own.settled = false // a release that was carried out changes nothing when it is repeated
-		h.limiter.background.settle(laterSettlement{of: own, costs: costs})
+	h.end()
+	own := h.limiter.reservationOf(h.places...)
+	costs := make([]int, len(h.places))
+	if _ = own.Settle(context.Background(), costs...); !own.settled {
+		own.later(costs)
 	}
 }
 
@@ -135,7 +136,7 @@ func (p *Permit) Token() uint64 {
 	if p.of.hold == nil {
 		return 0
 	}
-	return p.of.hold.token
+	return p.of.hold.places[0].decision.Token
 }
 
 // WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]
@@ -152,8 +153,13 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 		return nil, err
 	}
 	began := time.Now()
+	checks = slices.Clone(checks) // the call may be in flight when its caller has left
+	w := &waiting{request: waitRequest{all: checks}}
 	limited := limitedPartOf(checks).checks
 	if len(limited) == 0 {
+		if err := w.begin(ctx, options); err != nil {
+			return nil, err
+		}
 		return l.Reserve(ctx, checks...)
 	}
 	first := 0
@@ -163,7 +169,7 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 			break
 		}
 	}
-	w := &waiting{request: waitRequest{key: limited[first].Key, limit: limited[first].Limit, cost: limited[first].Units(), all: checks}}
+	w.request.key, w.request.limit, w.request.cost = limited[first].Key, limited[first].Limit, limited[first].Units()
 	r, err := l.waitFor(ctx, w, options)
 	if l.trace.Wait != nil {
 		l.trace.Wait(Wait{Limit: w.request.limit, Units: w.request.cost, Elapsed: time.Since(began), Err: err})
@@ -171,5 +177,7 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 	return r, err
 }
 
-// unlimited reports whether all checks are under Unlimited.
-func unlimited(checks []Check) bool { return len(limitedPartOf(checks).checks) == 0 }
+// hasUnlimited reports whether a check is under Unlimited.
+func hasUnlimited(checks []Check) bool {
+	return slices.ContainsFunc(checks, func(c Check) bool { return c.Limit == Unlimited })
+}

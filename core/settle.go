@@ -98,7 +98,7 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	err := l.store.Settle(ctx, settlements)
 	for i := range settlements {
 		if s := &settlements[i]; s.Check.Limit.spec.Algorithm.Holds() {
-			l.placeWaiters.Wake(queueKey{key: s.Check.Key, limit: s.Check.Limit.spec.Identity()})
+			l.wakePlaceWaiters(&s.Check)
 		}
 	}
 	return err
@@ -179,7 +179,7 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // own bounds. After an error that is [ErrNotDone], nothing was settled, and Settle may be called
 // again; what a cluster has settled in part is not settled twice. After any other error the
 // settlement may have been carried out. Further calls are errors then, since they could give back
-// twice.
+// twice. Places of [Concurrent] limits are then given back again in the background.
 //
 // What comes back never lets more pass than if the reservation had never been made. A meter
 // may give back less: its level is known only when something is settled, so that charges and
@@ -192,7 +192,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	if err != nil {
 		return err
 	}
-	r.hold.end(r)
+	r.hold.end()
 	if slices.ContainsFunc(settlements.list, Settlement.needed) {
 		for i, check := range settlements.checks {
 			settlements.list[i].Decision = &r.decisions[check]
@@ -200,7 +200,17 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	}
 	err = r.limiter.settle(context.WithoutCancel(ctx), settlements.list)
 	r.note(settlements, err)
+	if _, partly := errors.AsType[*PartlySettledError](err); !r.settled && !partly && !errors.Is(err, ErrNotDone) {
+		r.later(costs) // its places alone
+	}
 	return err
+}
+
+// later settles in the background what has not been settled. The reservation counts as settled at once.
+func (r *Reservation) later(costs []int) {
+	own := *r // the caller keeps r
+	r.settled = true
+	r.limiter.background.settle(laterSettlement{of: &own, costs: slices.Clone(costs)})
 }
 
 // SettleLater is [Reservation.Settle] without waiting for the outcome: the reservation is settled in
@@ -216,23 +226,30 @@ func (r *Reservation) SettleLater(costs ...int) error {
 	if _, err := r.settlements(costs); err != nil {
 		return err
 	}
-	r.hold.end(r)
-	own := *r // the caller keeps r, which counts as settled
-	r.settled = true
-	r.limiter.background.settle(laterSettlement{of: &own, costs: slices.Clone(costs)})
+	r.hold.end()
+	r.later(costs)
 	return nil
 }
 
-// note notes which settlements were carried out. The others may be settled again.
+// note notes which settlements were carried out. The others may be settled again. So may those of places if it is
+// not known: to give them back twice is to give them back once.
 func (r *Reservation) note(s settlements, err error) {
-	r.settled = !errors.Is(err, ErrNotDone)
-	if partly, ok := errors.AsType[*PartlySettledError](err); ok {
-		r.settled = false
-		if r.done == nil {
-			r.done = make([]bool, len(r.checks))
-		}
-		for i, check := range s.checks {
+	partly, isPartly := errors.AsType[*PartlySettledError](err)
+	if !isPartly && (err == nil || errors.Is(err, ErrNotDone)) {
+		r.settled = err == nil
+		return
+	}
+	if r.settled = !isPartly; r.done == nil {
+		r.done = make([]bool, len(r.checks))
+	}
+	for i, check := range s.checks {
+		switch {
+		case isPartly:
 			r.done[check] = r.done[check] || !slices.Contains(partly.NotDone, i)
+		case r.checks[check].holds():
+			r.settled = false
+		default:
+			r.done[check] = true
 		}
 	}
 }

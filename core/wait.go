@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
@@ -162,9 +161,6 @@ func (l *Limiter) waitFor(ctx context.Context, w *waiting, options []WaitOption)
 	if err := w.begin(ctx, options); err != nil {
 		return nil, err
 	}
-	if q := &w.request; q.heeds { // it stands in the one queue with those that do not heed
-		q.all, q.heeds = append(slices.Clone(q.all), heldBackCheck(q.key)), false
-	}
 	if told := l.trace.Waiting; told != nil {
 		told(w.request.limit, 1)
 		defer told(w.request.limit, -1)
@@ -226,7 +222,7 @@ func (q *waitRequest) checks() []Check {
 	return checks
 }
 
-// heldBackCheck returns the check that a key is not held back.
+// heldBackCheck returns the condition that a key is not held back.
 func heldBackCheck(key string) Check {
 	return Check{Key: key, Limit: heldBack, Cost: heldBack.Capacity(), Mode: Condition}
 }

@@ -97,7 +97,8 @@ func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted 
 // late.
 func (q *waitRequest) deny(latest Decision, at time.Time, late **Reservation) error {
 	if late != nil {
-		return &LimitedError{Decision: (*late).decisions[0], cause: q.cause}
+		shaped, _ := (*late).shaped()
+		return &LimitedError{Decision: (*late).decisions[shaped], cause: q.cause}
 	}
 	latest.Allowed, latest.Delay = false, 0
 	if q.all == nil {
@@ -131,14 +132,27 @@ const (
 	longestPoll  = 100 * time.Millisecond
 )
 
+// wakePlaceWaiters has those asked for who wait for places like those of a check: some may be free now.
+func (l *Limiter) wakePlaceWaiters(c *Check) {
+	key := queueKey{key: c.Key, limit: c.Limit.spec.Identity()}
+	l.placeWaiters.Wake(key)
+	key.heeds = true
+	l.placeWaiters.Wake(key)
+}
+
 // unknown is when to ask again at the latest for a place that may be free at any time.
 const unknown = time.Hour
 
 // askForPlaces makes the call of the first of some waiters.
 func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a queue.Answer[*Reservation, Decision]) {
+	q := &requests[0]
+	checks := q.all
+	if q.heeds {
+		checks = append(slices.Clip(checks), heldBackCheck(q.key))
+	}
 	var r *Reservation
 	a.Err = unlessPanicked(func() (err error) {
-		r, err = l.Reserve(ctx, requests[0].all...)
+		r, err = l.Reserve(ctx, checks...)
 		return err
 	})
 	if a.Err != nil {
@@ -146,10 +160,12 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 	}
 	now := time.Now()
 	if r.Allowed() {
+		n := len(q.all) // its caller knows nothing of the check behind them
+		r.checks, r.decisions, r.receipts = r.checks[:n], r.decisions[:n], r.receipts[:n]
 		a.Grants, a.Latest = []*Reservation{r}, r.decisions[0]
 		for i := range r.decisions {
 			if r.checks[i].holds() && r.decisions[i].Remaining == 0 {
-				a.Again = now.Add(unknown)
+				a.Latest, a.Again = l.holding.untilFree(r.decisions[i]), now.Add(unknown)
 			}
 		}
 		return a
@@ -159,8 +175,10 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 		if d.Allowed || r.checks[i].Shadow {
 			continue
 		}
-		if a.Latest.Allowed || a.Latest.RetryAfter <= d.RetryAfter {
-			a.Latest = *d
+		if a.Latest.RetryAfter <= d.RetryAfter {
+			if a.Latest = *d; i == len(q.all) {
+				a.Latest.Limit = q.limit // what holds the key back has no name
+			}
 		}
 		switch {
 		case d.RetryAfter == Never:
