@@ -45,7 +45,8 @@ const LongestStaleness = 10 * time.Second
 // some are, the others go to the store, which answers them and charges nothing; shadow
 // checks are decided as always. All other calls go to the store: calls that may pass, that
 // have a key and limit twice, or that have a named sliding window, whose RetryAfter may be
-// an estimate.
+// an estimate. A check of a [Concurrent] limit is never answered from memory, since its places may
+// be given back at any time.
 type DenialCache struct {
 	store    Store
 	clock    clock
@@ -319,7 +320,8 @@ func (c *DenialCache) remember(checks []Check, decisions []Decision, sent int64,
 		check, decision := &checks[i], &decisions[i]
 		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || met(checks, i) ||
 			check.Mode != Charge || // it repairs no state, so that its wait may stand still
-			check.Limit.spec.Estimates() { // its RetryAfter may be an estimate
+			check.Limit.spec.Estimates() || // its RetryAfter may be an estimate
+			check.Limit.spec.Algorithm.Holds() { // it is one
 			continue
 		}
 		// The numbers hold until Remaining grows, and the denial until RetryAfter. The

@@ -99,14 +99,43 @@ func (q *waitRequest) deny(latest Decision, at time.Time, late **Reservation) er
 	if late != nil {
 		return &LimitedError{Decision: (*late).decisions[0], cause: q.cause}
 	}
-	latest.Allowed, latest.Delay = false, 0
-	if q.all == nil {
-		latest.Limit = q.limit
+	if q.all != nil {
+		latest = q.latest(latest)
+	} else {
+		latest.Allowed, latest.Delay, latest.Limit = false, 0, q.limit
 	}
-	if latest.RetryAfter != Never && !latest.Estimated {
+	if latest.RetryAfter != Never && !latest.Estimated && !at.IsZero() {
 		latest.RetryAfter = max(0, time.Until(at))
 	}
 	return &LimitedError{Decision: latest, cause: q.cause}
+}
+
+// latest returns the latest denial of a call that waits for places: its own one, or what is known of the places from
+// others.
+func (q *waitRequest) latest(others Decision) Decision {
+	if *q.denied != nil {
+		return worst(*q.denied)
+	}
+	if !others.Estimated || others.Limit.Identity() != q.limit.Identity() {
+		others = Decision{RetryAfter: q.limit.spec.Period, Estimated: true}
+	}
+	others.Allowed, others.Limit = false, q.limit
+	return others
+}
+
+// worst returns the denial of a reservation after which it takes longest until it passes.
+func worst(r *Reservation) (d Decision) {
+	d.Allowed = true
+	for i := range r.decisions {
+		other := &r.decisions[i]
+		if other.Allowed || r.checks[i].Shadow {
+			continue
+		}
+		if d.Allowed || d.RetryAfter <= other.RetryAfter {
+			d = *other
+		}
+	}
+	return d
 }
 
 // placeWaitersOf returns the queues of a limiter for calls that wait for places.
@@ -145,6 +174,9 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 		return a
 	}
 	now := time.Now()
+	if earlier := *requests[0].denied; earlier != nil && slices.ContainsFunc(earlier.checks, func(c Check) bool { return c.Shadow }) {
+		earlier.giveBackLater() // what its shadow checks were charged: the call is made once
+	}
 	if r.Allowed() {
 		a.Grants, a.Latest = []*Reservation{r}, r.decisions[0]
 		for i := range r.decisions {
@@ -154,15 +186,19 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 		}
 		return a
 	}
+	if places := r.Split(); places != nil {
+		places.giveBackLater() // those of shadow checks
+	}
+	*requests[0].denied, a.Latest = r, worst(r)
 	for i := range r.decisions {
 		d := &r.decisions[i]
 		if d.Allowed || r.checks[i].Shadow {
 			continue
 		}
-		if a.Latest.Allowed || a.Latest.RetryAfter <= d.RetryAfter {
-			a.Latest = *d
-		}
 		switch {
+		case requests[0].placesOnly && !r.checks[i].holds(): // those behind it may fit
+			a.Never, a.Next, a.Again = true, time.Time{}, time.Time{}
+			return a
 		case d.RetryAfter == Never:
 			a.Never = true
 		case d.Estimated:
