@@ -123,6 +123,30 @@ func (q *waitRequest) latest(others Decision) Decision {
 	return others
 }
 
+// next returns the checks of a call to be made now. Shadow checks are charged by the first try alone: the others look.
+// Places of shadows are given back after each denial.
+func (q *waitRequest) next() []Check {
+	if *q.denied == nil {
+		return q.all
+	}
+	checks := slices.Clone(q.all)
+	for i := range checks {
+		if c := &checks[i]; c.Shadow && !c.holds() && c.Mode == Charge {
+			c.Mode, c.Cost = Look, 0
+		}
+	}
+	return checks
+}
+
+// takeShadows takes over the shadow checks that an earlier try of the same call has charged.
+func (r *Reservation) takeShadows(earlier *Reservation) {
+	for i := range r.checks {
+		if r.checks[i] != earlier.checks[i] {
+			r.checks[i], r.decisions[i], r.receipts[i] = earlier.checks[i], earlier.decisions[i], earlier.receipts[i]
+		}
+	}
+}
+
 // worst returns the denial of a reservation after which it takes longest until it passes.
 func worst(r *Reservation) (d Decision) {
 	d.Allowed = true
@@ -167,15 +191,15 @@ const unknown = time.Hour
 func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a queue.Answer[*Reservation, Decision]) {
 	var r *Reservation
 	a.Err = unlessPanicked(func() (err error) {
-		r, err = l.Reserve(ctx, requests[0].all...)
+		r, err = l.Reserve(ctx, requests[0].next()...)
 		return err
 	})
 	if a.Err != nil {
 		return a
 	}
 	now := time.Now()
-	if earlier := *requests[0].denied; earlier != nil && slices.ContainsFunc(earlier.checks, func(c Check) bool { return c.Shadow }) {
-		earlier.giveBackLater() // what its shadow checks were charged: the call is made once
+	if earlier := *requests[0].denied; earlier != nil {
+		r.takeShadows(earlier)
 	}
 	if r.Allowed() {
 		a.Grants, a.Latest = []*Reservation{r}, r.decisions[0]
