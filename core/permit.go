@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -38,7 +39,7 @@ func (l *Limiter) Acquire(ctx context.Context, key string, limit Limit, options 
 		return nil, err
 	}
 	r, err := l.WaitAll(ctx, []Check{{Key: key, Limit: limit}}, options...)
-	if err != nil {
+	if err != nil { // a denied reservation holds nothing
 		return nil, err
 	}
 	return r.Permit(ctx), nil
@@ -72,8 +73,30 @@ func (r *Reservation) Permit(ctx context.Context) *Permit {
 	if r.hold == nil && !(r.Allowed() && hasUnlimited(r.checks)) {
 		return nil
 	}
-	return &Permit{of: r, parent: ctx}
+	own := *r // the reservation may be split
+	return &Permit{of: &own, parent: ctx}
 }
+
+// Split takes the places of [Concurrent] limits out of a reservation, and returns them as a reservation of
+// their own, for work that outlives what the others are settled for. Each of the two is settled by itself, with as
+// many costs as before, of which it leaves those of the other one aside. Split returns nil if there are no places. It
+// is called once, before anything is settled. A [Permit] of the reservation goes on being one.
+func (r *Reservation) Split() (places *Reservation) {
+	if r.hold == nil {
+		return nil
+	}
+	own := *r
+	own.done, r.done = make([]bool, len(r.checks)), make([]bool, len(r.checks))
+	for i := range r.checks {
+		holds := r.checks[i].holds()
+		own.done[i], r.done[i] = !holds, holds
+	}
+	r.hold = nil
+	return &own
+}
+
+// Waited returns how long [Limiter.WaitAll] has waited, without the latest call to the store.
+func (r *Reservation) Waited() time.Duration { return r.waited }
 
 // Release gives the places back, and returns when the store has taken them, or within its bounds if it does not
 // answer. It works whatever has become of ctx, and only the first call does anything. What the store has not
@@ -104,8 +127,10 @@ func (p *Permit) Context() context.Context {
 	p.once.Do(func() {
 		p.context = p.parent
 		if p.of.hold != nil {
-			for _, x := range p.of.hold.leases {
-				p.context = x.Context(p.context)
+			for i, x := range p.of.hold.leases {
+				if !p.isShadow(i) {
+					p.context = x.Context(p.context)
+				}
 			}
 		}
 	})
@@ -118,13 +143,16 @@ func (p *Permit) Err() error {
 	if p.of.hold == nil {
 		return nil
 	}
-	for _, x := range p.of.hold.leases {
-		if err := x.Err(); err != nil {
+	for i, x := range p.of.hold.leases {
+		if err := x.Err(); err != nil && !p.isShadow(i) {
 			return err //nolint:wrapcheck // it says what it has to
 		}
 	}
 	return nil
 }
+
+// isShadow reports whether a lease is that of a shadow check, which is nobody's concern.
+func (p *Permit) isShadow(lease int) bool { return p.of.hold.places[lease].check.Shadow }
 
 // Token returns a number that is greater than those of all who got a place of the key before. A resource that
 // remembers the greatest Token that it has seen, and refuses work with a smaller one, is safe from a holder
@@ -140,11 +168,14 @@ func (p *Permit) Token() uint64 {
 }
 
 // WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]
-// limits and for the others to recover. Nothing is charged until all checks fit. The reservation has to be
-// settled, or its places released, when the work is done.
+// limits and for the others to recover, or, [WithPlacesOnly], for places alone. Nothing is charged until all checks
+// fit. The reservation has to be settled, or its places released, when the work is done.
 //
 // Calls about one place wait in the order in which they came, by the first [Concurrent] limit of theirs, or by
 // their first check if there is none. For the turn of a [Shaping] limit, call [Reservation.Wait] afterwards.
+//
+// With a [LimitedError] there may be a reservation, too, which holds nothing: its Decisions are the latest answer
+// to the call. It is nil if the call was never made, because others were before it all the time.
 func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOption) (*Reservation, error) {
 	if len(checks) == 0 {
 		return nil, invalid("core: a call needs at least one check")
@@ -170,7 +201,17 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 		}
 	}
 	w.request.key, w.request.limit, w.request.cost = limited[first].Key, limited[first].Limit, limited[first].Units()
+	denied := new(*Reservation)
+	w.request.denied = denied
 	r, err := l.waitFor(ctx, w, options)
+	if _, late := errors.AsType[*LimitedError](err); late {
+		if r = *denied; r != nil {
+			r.keep(len(checks))
+		}
+	}
+	if r != nil {
+		r.waited = max(0, time.Since(began)-r.answered.Sub(r.asked))
+	}
 	if l.trace.Wait != nil {
 		l.trace.Wait(Wait{Limit: w.request.limit, Units: w.request.cost, Elapsed: time.Since(began), Err: err})
 	}

@@ -168,3 +168,121 @@ func TestDenialByARateTakesNoPlace(t *testing.T) {
 		t.Error(d, err)
 	}
 }
+
+func TestPlacesOfAReservationAreSettledApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.New(core.NewMemory())
+		defer l.Close()
+		bytes, place := core.FixedWindow(100, time.Hour), core.Concurrent(1, time.Second)
+		r, err := l.Reserve(t.Context(), core.Check{Key: "a", Limit: bytes, Cost: 10}, core.Check{Key: "a", Limit: place})
+		if err != nil || !r.Allowed() {
+			t.Fatal(err, r)
+		}
+		permit := r.Permit(t.Context())
+		places := r.Split()
+		if again := r.Split(); places == nil || again != nil {
+			t.Fatal("the places were split off", places, again)
+		}
+		if err := r.Settle(t.Context(), 3, 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		left := func(limit core.Limit) int {
+			t.Helper()
+			d, err := l.Peek(t.Context(), "a", limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Remaining
+		}
+		if left(bytes) != 97 || left(place) != 0 || permit.Err() != nil {
+			t.Errorf("%d bytes and %d places are left, %v", left(bytes), left(place), permit.Err())
+		}
+		if err := places.SettleLater(0, 0); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if left(bytes) != 97 || left(place) != 1 || permit.Err() == nil {
+			t.Errorf("%d bytes and %d places are left, %v", left(bytes), left(place), permit.Err())
+		}
+	})
+}
+
+func TestOnlyPlacesAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.New(core.NewMemory())
+		defer l.Close()
+		rate, place := core.FixedWindow(1, time.Hour), core.Concurrent(1, 30*time.Second)
+		call := func(user string) []core.Check {
+			return []core.Check{{Key: user, Limit: rate}, {Key: "all", Limit: place}, {Key: user, Limit: rate, Shadow: true}}
+		}
+		wait := func(user string) (*core.Reservation, time.Duration, error) {
+			began := time.Now()
+			r, err := l.WaitAll(t.Context(), call(user), core.WithPlacesOnly(), core.WithLongestWait(10*time.Second))
+			return r, time.Since(began), err
+		}
+		first, _, err := wait("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		denied := func(user string) {
+			t.Helper()
+			r, elapsed, err := wait(user)
+			if _, ok := errors.AsType[*core.LimitedError](err); !ok || elapsed != 0 || r == nil {
+				t.Fatalf("a call that a rate denies: %v after %v", err, elapsed)
+			}
+			if d := r.Decisions()[0]; d.Allowed || d.Estimated || d.RetryAfter != time.Hour {
+				t.Errorf("%+v", d)
+			}
+		}
+		denied("a") // nobody waits
+		var group sync.WaitGroup
+		group.Go(func() {
+			r, elapsed, err := wait("b")
+			if err != nil || elapsed != 3*time.Second || r.Waited() != 3*time.Second {
+				t.Errorf("%v after %v", err, elapsed)
+				return
+			}
+			if d := r.Decisions()[2]; !d.Allowed || d.Remaining != 0 {
+				t.Errorf("the shadow was charged more than once: %+v", d)
+			}
+		})
+		synctest.Wait()
+		denied("a") // b waits
+		group.Go(func() {
+			r, elapsed, err := wait("c")
+			if limited, ok := errors.AsType[*core.LimitedError](err); !ok || elapsed != 10*time.Second || !limited.Decision.Estimated {
+				t.Errorf("%v after %v", err, elapsed)
+			}
+			if d := r.Decisions(); !d[0].Allowed || d[1].Allowed || d[1].Limit != place {
+				t.Errorf("%+v", d)
+			}
+		})
+		time.Sleep(3 * time.Second)
+		first.Permit(t.Context()).Release()
+		group.Wait()
+		for user, want := range map[string]int{"a": 0, "b": 0, "c": 1} {
+			if d, err := l.Peek(t.Context(), user, rate); err != nil || d.Remaining != want {
+				t.Errorf("%s has %d left, want %d: %v", user, d.Remaining, want, err)
+			}
+		}
+	})
+}
+
+// A place may be given back at any time, so its denial is not repeated from memory.
+func TestDenialOfAPlaceIsNotCached(t *testing.T) {
+	for _, limit := range []core.Limit{core.Concurrent(1, time.Minute), core.Concurrent(1, time.Minute).Named("one")} {
+		limiter, store, _, _ := cached()
+		permit := acquire(t, limiter, "key", limit)
+		for range 3 {
+			asked := store.asked
+			r, err := limiter.Reserve(t.Context(), core.Check{Key: "key", Limit: limit})
+			if err != nil || r.Allowed() || store.asked != asked+1 {
+				t.Fatalf("%v: %v, asked %d times", limit, err, store.asked-asked)
+			}
+		}
+		permit.Release()
+		acquire(t, limiter, "key", limit).Release()
+		limiter.Close()
+	}
+}

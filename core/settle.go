@@ -149,6 +149,8 @@ type Reservation struct {
 	// done says which checks have been settled, after a store has settled a part of them.
 	done []bool
 	hold *hold // nil: it has no places that have to be given back
+	// waited is how long the reservation was waited for: see Waited.
+	waited time.Duration
 }
 
 // Allowed reports whether the call passed: every Decision is allowed, those of shadow
@@ -281,13 +283,13 @@ func (r *Reservation) settlements(costs []int) (settlements, error) {
 	var s settlements
 	for i, cost := range costs {
 		c := &r.checks[i]
+		if r.done != nil && r.done[i] || c.Mode == Condition || c.Limit == Unlimited {
+			continue
+		}
 		if r.hold != nil && c.holds() {
 			if mine, _ := r.hold.claim(byReservation); !mine {
 				continue // its Permit gives it back
 			}
-		}
-		if r.done != nil && r.done[i] || c.Mode == Condition || c.Limit == Unlimited {
-			continue
 		}
 		if c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed {
 			s.list = append(s.list, Settlement{Check: *c, Cost: cost, Receipt: r.receipts[i]})

@@ -55,6 +55,12 @@ func WithHoldBack() WaitOption {
 	return waitOption(func(w *waiting) { w.request.heeds = true })
 }
 
+// WithPlacesOnly makes [Limiter.WaitAll] wait for places of [Concurrent] limits alone. A call that another limit
+// denies is denied at once, also while others wait for places before it. [Limiter.Wait] does not heed it.
+func WithPlacesOnly() WaitOption {
+	return waitOption(func(w *waiting) { w.request.placesOnly = true })
+}
+
 // Wait returns when one unit has been admitted and charged, and for a [Shaping] limit when its turn has
 // come. Otherwise it returns an error: a [LimitedError] if that cannot be before the context's deadline
 // (then it does not wait at all) or the longest wait, the context's error if the context ends, or the
@@ -168,7 +174,35 @@ func (l *Limiter) waitFor(ctx context.Context, w *waiting, options []WaitOption)
 	if w.tries {
 		return l.placeWaiters.Try(ctx, w.request.queueKey(), w.request)
 	}
+	if err := l.denyBeforePlaces(ctx, &w.request); err != nil {
+		return nil, err
+	}
 	return l.placeWaiters.Wait(ctx, w.request.queueKey(), w.request, w.until)
+}
+
+// denyBeforePlaces denies a call that would have to wait behind others for places, if another limit denies it
+// already.
+func (l *Limiter) denyBeforePlaces(ctx context.Context, q *waitRequest) error {
+	if !q.placesOnly || len(q.all) == 1 || !l.placeWaiters.HasWaiters(q.queueKey()) {
+		return nil
+	}
+	r := l.newReservation(q.all)
+	r.asked = time.Now()
+	if err := limitedPartOf(conditions(q.all)).decide(ctx, l.store, r.decisions, nil); err != nil {
+		if ctx.Err() != nil {
+			return gaveUp(ctx)
+		}
+		return err
+	}
+	r.answered = time.Now()
+	l.holding.estimate(r.decisions)
+	for i := range r.decisions {
+		if d := &r.decisions[i]; !d.Allowed && !r.checks[i].Shadow && !r.checks[i].holds() {
+			*q.denied = r
+			return q.deny(*d, time.Time{}, nil)
+		}
+	}
+	return nil
 }
 
 // waiting is a wait with its options.
@@ -202,6 +236,10 @@ type waitRequest struct {
 	// all are the checks of a call that waits for places among others. The key and the limit are those of
 	// one of them.
 	all []Check
+	// denied is where the latest answer is kept that has denied all of them. The call is made by one at a time,
+	// and who waits for it looks when it is not made any more.
+	denied     **Reservation
+	placesOnly bool // see WithPlacesOnly
 }
 
 // queueKey identifies a queue of waiters.

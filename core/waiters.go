@@ -100,14 +100,74 @@ func (q *waitRequest) deny(latest Decision, at time.Time, late **Reservation) er
 		shaped, _ := (*late).shaped()
 		return &LimitedError{Decision: (*late).decisions[shaped], cause: q.cause}
 	}
-	latest.Allowed, latest.Delay = false, 0
-	if q.all == nil {
-		latest.Limit = q.limit
+	if q.all != nil {
+		latest = q.latest(latest)
+	} else {
+		latest.Allowed, latest.Delay, latest.Limit = false, 0, q.limit
 	}
-	if latest.RetryAfter != Never && !latest.Estimated {
+	if latest.RetryAfter != Never && !latest.Estimated && !at.IsZero() {
 		latest.RetryAfter = max(0, time.Until(at))
 	}
 	return &LimitedError{Decision: latest, cause: q.cause}
+}
+
+// latest returns the latest denial of a call that waits for places: its own one, or what is known of the places from
+// others.
+func (q *waitRequest) latest(others Decision) Decision {
+	if *q.denied != nil {
+		return q.worst(*q.denied)
+	}
+	if !others.Estimated || others.Limit.Identity() != q.limit.Identity() {
+		others = Decision{RetryAfter: q.limit.spec.Period, Estimated: true}
+	}
+	others.Allowed, others.Limit = false, q.limit
+	return others
+}
+
+// next returns the checks of a call to be made now. Shadow checks are charged by the first try alone: the others look.
+// Places of shadows are given back after each denial.
+func (q *waitRequest) next() []Check {
+	if *q.denied == nil {
+		return q.all
+	}
+	checks := slices.Clone(q.all)
+	for i := range checks {
+		if c := &checks[i]; c.Shadow && !c.holds() && c.Mode == Charge {
+			c.Mode, c.Cost = Look, 0
+		}
+	}
+	return checks
+}
+
+// takeShadows takes over the shadow checks that an earlier try of the same call has charged.
+func (r *Reservation) takeShadows(earlier *Reservation) {
+	for i := range r.checks {
+		if r.checks[i] != earlier.checks[i] {
+			r.checks[i], r.decisions[i], r.receipts[i] = earlier.checks[i], earlier.decisions[i], earlier.receipts[i]
+		}
+	}
+}
+
+// keep keeps the first checks of a reservation: its caller knows nothing of the one behind them.
+func (r *Reservation) keep(n int) {
+	r.checks, r.decisions, r.receipts = r.checks[:n], r.decisions[:n], r.receipts[:n]
+}
+
+// worst returns the denial of a reservation after which it takes longest until it passes.
+func (q *waitRequest) worst(r *Reservation) (d Decision) {
+	d.Allowed = true
+	for i := range r.decisions {
+		other := &r.decisions[i]
+		if other.Allowed || r.checks[i].Shadow {
+			continue
+		}
+		if d.Allowed || d.RetryAfter <= other.RetryAfter {
+			if d = *other; i == len(q.all) {
+				d.Limit = q.limit // what holds the key back has no name
+			}
+		}
+	}
+	return d
 }
 
 // placeWaitersOf returns the queues of a limiter for calls that wait for places.
@@ -146,7 +206,7 @@ const unknown = time.Hour
 // askForPlaces makes the call of the first of some waiters.
 func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a queue.Answer[*Reservation, Decision]) {
 	q := &requests[0]
-	checks := q.all
+	checks := q.next()
 	if q.heeds {
 		checks = append(slices.Clip(checks), heldBackCheck(q.key))
 	}
@@ -159,9 +219,11 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 		return a
 	}
 	now := time.Now()
+	if earlier := *q.denied; earlier != nil {
+		r.takeShadows(earlier)
+	}
 	if r.Allowed() {
-		n := len(q.all) // its caller knows nothing of the check behind them
-		r.checks, r.decisions, r.receipts = r.checks[:n], r.decisions[:n], r.receipts[:n]
+		r.keep(len(q.all))
 		a.Grants, a.Latest = []*Reservation{r}, r.decisions[0]
 		for i := range r.decisions {
 			if r.checks[i].holds() && r.decisions[i].Remaining == 0 {
@@ -170,17 +232,19 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 		}
 		return a
 	}
+	if places := r.Split(); places != nil {
+		places.giveBackLater() // those of shadow checks
+	}
+	*q.denied, a.Latest = r, q.worst(r)
 	for i := range r.decisions {
 		d := &r.decisions[i]
 		if d.Allowed || r.checks[i].Shadow {
 			continue
 		}
-		if a.Latest.RetryAfter <= d.RetryAfter {
-			if a.Latest = *d; i == len(q.all) {
-				a.Latest.Limit = q.limit // what holds the key back has no name
-			}
-		}
 		switch {
+		case q.placesOnly && !r.checks[i].holds(): // those behind it may fit
+			a.Never, a.Next, a.Again = true, time.Time{}, time.Time{}
+			return a
 		case d.RetryAfter == Never:
 			a.Never = true
 		case d.Estimated:

@@ -64,6 +64,14 @@ func SlidingLog(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Fun
 	return New(l, Options{}, PolicyFor(core.SlidingLog(n, window), by...))
 }
 
+// Concurrent returns a middleware with a [core.Concurrent] limit: n requests at once. A request takes a place
+// and gives it back when its handler has returned or panicked; if the handler has taken the connection over, when that is
+// closed, too. The place is renewed meanwhile. If this process dies, it is free after the lease: 30 seconds is a good
+// one. See [Policy] for MaxWait, and [PermitFrom].
+func Concurrent(l *core.Limiter, n int, lease time.Duration, by ...keyfuncs.Func) Middleware {
+	return New(l, Options{}, PolicyFor(core.Concurrent(n, lease), by...))
+}
+
 // Layered returns a middleware with a limit for each address, and inside of it one
 // for each user, API key or whatever else user.By reads from the request:
 //

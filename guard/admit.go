@@ -28,7 +28,8 @@ type Verdict struct {
 }
 
 // Decide decides about a request. It asks all policies in one call, and touches no
-// response. Where limits shape traffic, it holds an admitted request until its turn.
+// response. Where limits shape traffic, it holds an admitted request until its turn. Where a policy has
+// a MaxWait, it waits for a place.
 //
 // matched is what the framework's router knows about the request; nil leaves the key
 // functions with the request itself. [With] finds it again.
@@ -46,7 +47,11 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	if event.Status != 0 {
 		verdict.Denial = g.deny(&event)
 	}
-	g.report(&event)
+	if rc.holdsPlaces() {
+		g.reportHolder(rc, &event)
+	} else {
+		g.report(&event)
+	}
 	return verdict
 }
 
@@ -67,12 +72,13 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	decisions, err := g.ask(ctx, rc, &c)
 	if err != nil {
 		d := g.decideDegraded(ctx, rc, c, err)
-		if d.status != statusClientClosedRequest {
+		if d.status != statusClientClosedRequest && !isEndedWait(d.err) {
 			e.Unanswered = c.unanswered(&d.call)
 		}
 		c, decisions, e.Status, e.Err = d.call, d.decisions, d.status, d.err
 	}
-	e.Elapsed = time.Since(start)
+	e.Held = rc.waited()
+	e.Elapsed = time.Since(start) - e.Held
 	if e.Status != 0 || len(c.checks) == 0 {
 		return true
 	}
@@ -82,13 +88,84 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 		e.Status = http.StatusTooManyRequests
 		return true
 	}
-	if e.Held, err = g.hold(ctx, rc); err != nil {
+	held, err := g.hold(ctx, rc)
+	e.Held += held
+	if err != nil {
 		e.Status, e.Err = http.StatusServiceUnavailable, err // its time is up before its turn, or the server's
 		if hungUp(ctx) {
 			e.Status = statusClientClosedRequest
 		}
+		return true
 	}
+	rc.makePermit()
 	return true
+}
+
+// ask has the store decide about a call, and remembers what there may be to settle.
+func (g *Guard) ask(ctx context.Context, rc *requestContext, c *call) ([]core.Decision, error) {
+	if !c.reserves() {
+		decisions, err := g.limiter.AllowAll(ctx, c.checks...)
+		g.observe(c, decisions, err)
+		return decisions, err
+	}
+	v := rc.reserving()
+	v.asked = time.Now()
+	var decisions []core.Decision
+	var stored *core.Reservation
+	var err error
+	if longest := c.longestWait(); longest > 0 {
+		stored, decisions, err = g.waitForPlaces(ctx, c, longest)
+		v.waited = time.Since(v.asked)
+		if stored != nil {
+			v.waited = stored.Waited()
+		}
+		v.asked = v.asked.Add(v.waited)
+	} else if stored, err = g.limiter.Reserve(ctx, c.checks...); err == nil {
+		decisions = stored.Decisions()
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.observe(c, decisions, nil)
+	if stored != nil {
+		v.stored = reserved{call: *c, Reservation: stored}
+	}
+	return decisions, nil
+}
+
+// reserves reports whether a call has to be remembered after it was answered.
+func (c *call) reserves() bool {
+	for i := range c.checks {
+		if c.terms[i].settle != nil || shapes(&c.checks[i]) || takesPlaces(&c.checks[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// shapes reports whether a check may have its request held.
+func shapes(c *core.Check) bool { return !c.Shadow && delays(c.Limit) }
+
+// observe lets the fallback know what the store has decided.
+func (g *Guard) observe(c *call, decisions []core.Decision, err error) {
+	if g.fallback != nil && err == nil {
+		g.fallback.observe(c.checks, decisions)
+	}
+}
+
+// observeSettled lets the fallback know what a request has really cost.
+func (g *Guard) observeSettled(ctx context.Context, v *reservation, costs []int) {
+	if g.fallback != nil {
+		g.fallback.observeSettled(ctx, v.stored, time.Since(v.asked), costs)
+	}
+}
+
+// reserve remembers what there may be to settle of what this process has decided by
+// itself.
+func (rc *requestContext) reserve(local reserved) {
+	if local.Reservation != nil && local.reserves() {
+		rc.reserving().local = local
+	}
 }
 
 // WriteHeader writes into the header of the response what was decided: the limits' fields,
@@ -125,13 +202,13 @@ func (g *Guard) report(event *Event) {
 func hungUp(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
 // givenUp returns the status for a request that has no time left to be decided about, after
-// an error: 499 if the client has gone away, 503 if its deadline has passed, and otherwise
-// 0. No mode of a policy lets such a request through.
+// an error: 499 if the client has gone away, 503 if its deadline has passed or the server is
+// shutting down, and otherwise 0. No mode of a policy lets such a request through.
 func givenUp(ctx context.Context, err error) int {
 	switch {
 	case hungUp(ctx):
 		return statusClientClosedRequest
-	case errors.Is(ctx.Err(), context.DeadlineExceeded), core.FailureOf(err) == core.GivenUp:
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), isEndedWait(err), core.FailureOf(err) == core.GivenUp:
 		return http.StatusServiceUnavailable
 	}
 	return 0

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -40,6 +41,7 @@ type terms struct {
 	unit   string // what it counts
 	mode   ErrorMode
 	settle func(*http.Request, Served) int // nil: what is reserved is right
+	wait   time.Duration                   // for its places
 }
 
 // call returns the call to make about a request. With an error, it returns the
@@ -71,6 +73,9 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 func (g *Guard) terms(policy int, check *core.Check) terms {
 	p := &g.policies[policy]
 	t := terms{name: g.names[policy], unit: p.Unit, mode: p.OnError, settle: p.Settle}
+	if holds(check.Limit) {
+		t.unit, t.settle, t.wait = p.unitOf(check.Limit), nil, p.MaxWait
+	}
 	if t.name == "" {
 		t.name = check.Limit.Name()
 	}
@@ -87,7 +92,7 @@ func (rc *requestContext) chargedOutside(p *Policy, check *core.Check) bool {
 	if outer == nil {
 		return false
 	}
-	if p.Settle != nil || check.Cost > outer.own()[index].Cost {
+	if !holds(check.Limit) && (p.Settle != nil || check.Cost > outer.own()[index].Cost) {
 		v := rc.reserving()
 		v.outside = append(v.outside, outsideCharge{by: outer, index: index, settle: settling(p.Settle, check.Cost)})
 	}
@@ -146,6 +151,7 @@ func (t *terms) join(check *core.Check, other terms, theirs *core.Check) {
 	check.Mode = min(check.Mode, theirs.Mode) // it is charged if one of them is
 	check.Undelayed = min(check.Undelayed, theirs.Undelayed)
 	t.mode = stricter(t.mode, other.mode)
+	t.wait = min(t.wait, other.wait)
 }
 
 // settling returns what a policy says that a request has really cost: what it has reserved,

@@ -104,7 +104,7 @@ func (g *Guard) decideLocally(ctx context.Context, lost call) (reserved, error) 
 	if err != nil {
 		return reserved{}, fmt.Errorf("ratelimit: this process cannot decide by itself: %w", err)
 	}
-	return reserved{own, reservation}, nil
+	return reserved{call: own, Reservation: reservation}, nil
 }
 
 // giveBack gives back what this process has charged by itself, since the request does

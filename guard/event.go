@@ -25,7 +25,7 @@ type Event struct {
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
 	// is answered with: 429 if it is denied, 503 if the store could not answer and
 	// the mode is FailClosed, or if the request's deadline has passed (in every mode), or if
-	// a shaped request's deadline or the server's end comes before its turn, 500 if a policy
+	// the request's deadline or the server's end comes before its turn or its place, 500 if a policy
 	// could not say what to ask, and 499 if the client went away meanwhile.
 	Status int
 	// Err is why the store has not answered, or nil; [core.FailureOf] tells its kind. It is
@@ -43,8 +43,8 @@ type Event struct {
 	Reserved []Outcome
 	// Elapsed is how long the call took, or to settle it.
 	Elapsed time.Duration
-	// Held is for how long the request was then held for its turn, under a [core.Shaping]
-	// limit.
+	// Held is for how long the request was held: for a place of a [core.Concurrent] limit, and then for
+	// its turn under a [core.Shaping] limit. Elapsed does not count it.
 	Held time.Duration
 }
 

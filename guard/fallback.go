@@ -58,7 +58,7 @@ func (f *fallback) observe(checks []core.Check, decisions []core.Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
-		if check.Shadow || d.Degraded || check.Limit == core.Unlimited {
+		if check.Shadow || d.Degraded || check.Limit == core.Unlimited || holds(check.Limit) { // nobody knows when places are given back
 			continue
 		}
 		key := stateKeyOf(check.Key, check.Limit)
@@ -80,7 +80,7 @@ func (f *fallback) observeSettled(ctx context.Context, of reserved, ago time.Dur
 	now, decisions := f.clock(), of.decisions()
 	for i, cost := range costs {
 		check := &of.checks[i]
-		if check.Shadow || check.Mode == core.Condition || check.Limit == core.Unlimited {
+		if check.Shadow || check.Mode == core.Condition || check.Limit == core.Unlimited || holds(check.Limit) {
 			continue
 		}
 		then := snapshotOf(check.Limit, &decisions[i], now-ago)
@@ -212,15 +212,14 @@ func (s *shares) Settle(ctx context.Context, settlements []core.Settlement) erro
 	}
 	s.of.starting.RLock()
 	defer s.of.starting.RUnlock()
-	if err := s.Store.Settle(ctx, own); err != nil {
-		return err //nolint:wrapcheck // it is the memory's
-	}
-	for i := range settlements {
-		if d := settlements[i].Decision; d != nil {
+	err := s.Store.Settle(ctx, own)
+	for i := range own {
+		settlements[i].Lost = own[i].Lost
+		if d := settlements[i].Decision; d != nil && err == nil {
 			d.Limit, d.Degraded = settlements[i].Check.Limit, true
 		}
 	}
-	return nil
+	return err //nolint:wrapcheck // it is the memory's
 }
 
 // start starts the keys of checks from their snapshots. A key without a snapshot goes on from what this

@@ -123,7 +123,7 @@ func (g *Guard) described() []headers.Policy {
 	var described []headers.Policy
 	for i := range g.policies {
 		if p := &g.policies[i]; !p.Shadow && p.Limit != core.Unlimited {
-			described = append(described, headers.Policy{Name: g.names[i], Unit: p.Unit, Decision: core.Decision{Limit: p.Limit}})
+			described = append(described, headers.Policy{Name: g.names[i], Unit: p.unitOf(p.Limit), Decision: core.Decision{Limit: p.Limit}})
 		}
 	}
 	return described

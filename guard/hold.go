@@ -8,7 +8,7 @@ import (
 )
 
 // ErrDraining is in [Event].Err of a request that [Options].Draining has ended while it
-// waited for its turn.
+// waited for its turn, or for a place.
 var ErrDraining = errors.New("the server is shutting down")
 
 // hold holds an admitted request until its turn, and returns how long that took. If the
@@ -18,16 +18,22 @@ func (g *Guard) hold(ctx context.Context, rc *requestContext) (time.Duration, er
 		return 0, nil
 	}
 	start := time.Now()
-	if g.options.Draining != nil {
-		draining, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer context.AfterFunc(g.options.Draining, func() { cancel(ErrDraining) })() //nolint:contextcheck // it is the server's
-		ctx = draining
-	}
+	ctx, stop := g.untilDraining(ctx)
+	defer stop()
 	if err := g.wait(ctx, rc.reservation); err != nil {
 		return time.Since(start), fmt.Errorf("ratelimit: %w", err)
 	}
 	return time.Since(start), nil
+}
+
+// untilDraining returns a context that ends when the server begins to shut down, too.
+func (g *Guard) untilDraining(ctx context.Context) (draining context.Context, stop func()) {
+	if g.options.Draining == nil {
+		return ctx, func() {}
+	}
+	draining, cancel := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(g.options.Draining, func() { cancel(ErrDraining) }) //nolint:contextcheck // it is the server's
+	return draining, func() { forget(); cancel(nil) }
 }
 
 // wait returns when the turn of all that was reserved has come. In the rare case that

@@ -37,8 +37,8 @@ type Options struct {
 
 	// Draining ends when the server begins to shut down, as the context of
 	// [signal.NotifyContext] does: requests that wait for their turn under a
-	// [core.Shaping] limit are then answered with 503 and give their slots back, and so are
-	// those that would have to wait. [http.Server.Shutdown] then does not wait for a whole
+	// [core.Shaping] limit, or for a place of a [core.Concurrent] one, are then answered with 503
+	// and give their slots back, and so are those that would have to wait. [http.Server.Shutdown] then does not wait for a whole
 	// queue. Nil never ends.
 	//
 	// [signal.NotifyContext]: https://pkg.go.dev/os/signal#NotifyContext
@@ -107,7 +107,7 @@ const (
 	// Fallback decides in this process, under its share of the limit ([core.Limit.Share] of
 	// Options.Replicas). It starts a key from what the store has said of it last, real costs
 	// included, divided by Options.Replicas. A cost that exceeds the share, but not the limit,
-	// passes when the share is full. A denial is a 429 with a Retry-After; limit headers are left
+	// passes when the share is full. The places of a [core.Concurrent] limit start free. A denial is a 429 with a Retry-After; limit headers are left
 	// out. A Guard remembers 100,000 keys, at about 140 bytes each, and decides about as many.
 	// Where there is no room for one more key, it fails closed.
 	Fallback

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
@@ -38,7 +39,7 @@ type Policy struct {
 	Cost func(*http.Request) int
 
 	// Unit is what the policy counts, for clients to read in RateLimit-Policy (qu): by
-	// default requests, and otherwise "content-bytes" or "concurrent-requests", which the
+	// default requests, or, of a [core.Concurrent] limit, concurrent-requests, and otherwise "content-bytes" or "concurrent-requests", which the
 	// draft registers, or a word of your own, such as "tokens". It changes nothing that is
 	// decided, and only [headers.Draft] and its like tell it. A unit that is not printable
 	// ASCII is an error of [New]. Of policies that are one limit, the first one tells its
@@ -52,6 +53,19 @@ type Policy struct {
 	// for a Limit that is not a [core.Shaping] one. For such a limit that LimitFor picks it
 	// means nothing. Units count if the policy has a Cost.
 	Undelayed int
+
+	// MaxWait is how long a request waits for a place of a [core.Concurrent] limit. The default is 0, which denies it
+	// at once. In a process, those that wait are served in the order in which they came. Of several such policies of a
+	// request, the shortest MaxWait counts.
+	//
+	// All policies of the request are charged when the places are taken, and none before. A request that another limit
+	// denies is denied at once, with that limit's Retry-After. The wait ends with the request's context and with
+	// Options.Draining. A request whose wait has ended is denied with 429. To answer 503 instead, have
+	// Options.Denied set [Denial.Status].
+	//
+	// In the [Fallback] mode, and for a Shadow, nobody waits. Less than 0 is an error of [New], and so is more for a
+	// Limit that is not a [core.Concurrent] one. For such a limit that LimitFor picks it means nothing.
+	MaxWait time.Duration
 
 	// Settle says, when a request has been served, what it has really cost; Cost is then
 	// an estimate that is reserved. It is given the request as the handler was, and what
@@ -83,6 +97,8 @@ type Policy struct {
 	//
 	// Reserve at least 1: a request with a Cost of 0 is never denied, whatever it is charged
 	// afterwards.
+	//
+	// It is not asked about a [core.Concurrent] limit, whose places are all given back.
 	Settle func(*http.Request, Served) int
 
 	// Skip exempts a request from this policy if it returns true. The default is to
@@ -170,6 +186,9 @@ func checkPolicies(policies []Policy) error {
 		if p.Undelayed < 0 {
 			return fmt.Errorf("policy %d: %d undelayed requests are negative", i, p.Undelayed)
 		}
+		if p.MaxWait < 0 {
+			return fmt.Errorf("policy %d: a MaxWait of %v is negative", i, p.MaxWait)
+		}
 		if err := (&headers.Policy{Unit: p.Unit}).Validate(); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
 		}
@@ -188,6 +207,9 @@ func checkPolicies(policies []Policy) error {
 		}
 		if p.Undelayed > 0 && !delays(p.Limit) {
 			return fmt.Errorf("policy %d: Undelayed is %d, but %s delays nobody: use core.Shaping, or leave Undelayed out", i, p.Undelayed, p.Limit)
+		}
+		if p.MaxWait > 0 && !holds(p.Limit) {
+			return fmt.Errorf("policy %d: MaxWait is %v, but %s has no places to wait for: use core.Concurrent, or leave MaxWait out", i, p.MaxWait, p.Limit)
 		}
 		if p.Shadow || !named(p.Limit) {
 			continue

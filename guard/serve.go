@@ -10,7 +10,7 @@ import (
 // cost, once. Every adapter calls it, for every such request.
 //
 // next is called once, with the Request and the writer to hand to the handler. That is w
-// itself, or, where a policy has Settle, a writer around it that notices the response. It
+// itself, or, where a policy has Settle or a place is held, a writer around it that notices the response. It
 // can do what w can do, and it has to stay in use for whatever answers the request later on.
 //
 // next returns 0 if nothing is left to be answered. A framework whose handlers return
@@ -29,7 +29,7 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 	}
 	before := r.Pattern
 	defer rc.tellPattern(r, before) // also after a panic
-	if rc.settles() {
+	if rc.settles() || rc.holdsPlaces() {
 		v.serveWatched(w, next)
 	} else {
 		next(w, r)
@@ -40,7 +40,7 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 
 // serveWatched runs a handler, and settles what that has cost.
 func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) int) {
-	watched := writer.Watch(w, v.Answered)
+	watched := writer.Watch(w, v.Answered, v.rc.reservation.takenOver())
 	unanswered := http.StatusInternalServerError // of a panic
 	returned := false
 	defer func() {

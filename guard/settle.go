@@ -67,9 +67,11 @@ func (rc *requestContext) outermost() *requestContext {
 
 // reservation is what a Guard has to settle about a request.
 type reservation struct {
-	stored reserved  // by the store, whose outcomes come first
-	local  reserved  // by this process, about what the store has not answered
-	asked  time.Time // when the store was
+	stored reserved      // by the store, whose outcomes come first
+	local  reserved      // by this process, about what the store has not answered
+	asked  time.Time     // when the store was
+	waited time.Duration // for places
+	places places
 	// outside are the checks that limiters in front have charged.
 	outside    []outsideCharge
 	settlement settlement
@@ -90,6 +92,8 @@ type settlement struct {
 type reserved struct {
 	call
 	*core.Reservation // nil: there was nothing to reserve
+
+	places *core.Reservation // what was split off; nil: nothing was
 }
 
 func (v *reserved) allowed() bool { return v.Reservation == nil || v.Allowed() }
@@ -168,59 +172,6 @@ func (v *reservation) reserves(index, outcomes int) bool {
 	return index < len(v.stored.terms) || index >= outcomes-len(v.local.terms)
 }
 
-// reserves reports whether a call has to be remembered after it was answered.
-func (c *call) reserves() bool {
-	for i := range c.checks {
-		if c.terms[i].settle != nil || shapes(&c.checks[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-// shapes reports whether a check may have its request held.
-func shapes(c *core.Check) bool { return !c.Shadow && delays(c.Limit) }
-
-// ask has the store decide about a call, and remembers what there may be to settle.
-func (g *Guard) ask(ctx context.Context, rc *requestContext, c *call) ([]core.Decision, error) {
-	if !c.reserves() {
-		decisions, err := g.limiter.AllowAll(ctx, c.checks...)
-		g.observe(c, decisions, err)
-		return decisions, err
-	}
-	asked := time.Now()
-	stored, err := g.limiter.Reserve(ctx, c.checks...)
-	if err != nil {
-		return nil, err
-	}
-	g.observe(c, stored.Decisions(), nil)
-	v := rc.reserving()
-	v.stored, v.asked = reserved{*c, stored}, asked
-	return stored.Decisions(), nil
-}
-
-// observe lets the fallback know what the store has decided.
-func (g *Guard) observe(c *call, decisions []core.Decision, err error) {
-	if g.fallback != nil && err == nil {
-		g.fallback.observe(c.checks, decisions)
-	}
-}
-
-// observeSettled lets the fallback know what a request has really cost.
-func (g *Guard) observeSettled(ctx context.Context, v *reservation, costs []int) {
-	if g.fallback != nil {
-		g.fallback.observeSettled(ctx, v.stored, time.Since(v.asked), costs)
-	}
-}
-
-// reserve remembers what there may be to settle of what this process has decided by
-// itself.
-func (rc *requestContext) reserve(local reserved) {
-	if local.Reservation != nil && local.reserves() {
-		rc.reserving().local = local
-	}
-}
-
 // settles reports whether there is something to settle when the request has been served.
 func (rc *requestContext) settles() bool {
 	return rc.reservation != nil && (rc.reservation.settles() || len(rc.reservation.outside) > 0)
@@ -238,7 +189,9 @@ func (v *reserved) settles() bool {
 // If nobody would tell of that end, or it has come already, it does not wait.
 func (g *Guard) settle(rc *requestContext, r *http.Request, served Served) {
 	s := &rc.reservation.settlement
-	if served.Unanswered && rc.Done() != nil && rc.Err() == nil {
+	later := served.Unanswered && rc.Done() != nil && rc.Err() == nil && rc.settles()
+	defer rc.reservation.handlerReturned(later)()
+	if later {
 		r = detached(r)
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -27,6 +27,11 @@ import (
 //     denied the request, t is the time after which the request would pass. It is absent
 //     if no wait can help.
 //
+// The policy of a [core.Concurrent] limit has neither w nor t, since nobody knows when its places are free:
+//
+//	RateLimit-Policy: "exports";q=20;qu="concurrent-requests"
+//	RateLimit: "exports";r=3
+//
 // No t is longer than the Retry-After of the response, as the draft asks. When a request
 // is denied, a policy that would have let it pass has no t if that would be longer.
 //
@@ -101,8 +106,11 @@ func (w draft11) appendQuota(b []byte, p *Policy) []byte {
 }
 
 // effectiveWindow returns the seconds in which the client should use no more than what
-// is left, or false if no wait can help.
+// is left, or false if no wait can help, or nobody knows.
 func effectiveWindow(d *core.Decision) (seconds int64, ok bool) {
+	if holds(d.Limit) {
+		return 0, false
+	}
 	if !d.Allowed {
 		return secondsUp(wait(d)), d.RetryAfter != core.Never
 	}

@@ -84,6 +84,14 @@ func TestDraft11Bytes(t *testing.T) {
 			"RateLimit-Policy": `"a";q=5;qu="concurrent-requests"`,
 			"RateLimit":        `"a";r=1;t=3153600000`,
 		}},
+		{"places, some left", []headers.Policy{{Name: "a", Unit: "concurrent-requests", Decision: places(true, 3)}, named("b", opened)}, fields{
+			"RateLimit-Policy": `"a";q=20;qu="concurrent-requests", "b";q=100;w=60`,
+			"RateLimit":        `"a";r=3, "b";r=99;t=60`,
+		}},
+		{"places, none left", policies(places(false, 0)), fields{
+			"RateLimit-Policy": `"a";q=20`,
+			"RateLimit":        `"a";r=0`,
+		}},
 		{"unit that no field can carry", []headers.Policy{{Name: "a", Unit: "Bäume", Decision: first}, named("b", opened)}, fields{
 			"RateLimit-Policy": `"b";q=100;w=60`,
 			"RateLimit":        `"b";r=99;t=60`,

@@ -18,7 +18,8 @@ import (
 // RateLimit-Policy lists all policies but two kinds: those whose rate does not fit whole
 // seconds, and those whose quota another policy has, since this draft forbids equal quotas.
 // Of policies with one quota the tightest policy of the response is listed, or else the
-// first one.
+// first one. A [core.Concurrent] limit is told only when it has denied the request, since nobody knows when its
+// places are free.
 var Draft6 Writer = draft6{}
 
 type draft6 struct{}
@@ -33,10 +34,10 @@ const (
 )
 
 func (draft6) Write(h http.Header, policies []Policy) {
-	if len(policies) == 0 {
+	tight := tightest(policies)
+	if tight == nil {
 		return
 	}
-	tight := tightest(policies)
 	d := &tight.Decision
 
 	var number [20]byte

@@ -14,7 +14,7 @@ import (
 // remaining never exceeds it. If the request was denied, reset is the Retry-After in
 // seconds, as this draft asks. Otherwise, and if no wait can help, it is the time until the
 // key has its full capacity again. RateLimit-Policy is absent if the rate does not fit
-// whole seconds, since this draft requires w.
+// whole seconds, since this draft requires w. A [core.Concurrent] limit is told only when it has denied the request.
 var Draft7 Writer = draft7{}
 
 type draft7 struct{}
@@ -23,10 +23,11 @@ type draft7 struct{}
 func (draft7) Dialect() string { return "draft 7" }
 
 func (draft7) Write(h http.Header, policies []Policy) {
-	if len(policies) == 0 {
+	tight := tightest(policies)
+	if tight == nil {
 		return
 	}
-	d := &tightest(policies).Decision
+	d := &tight.Decision
 
 	b := make([]byte, 0, 128)
 	b = append(b, "limit="...)

@@ -14,7 +14,8 @@ import (
 //
 // Limit is the capacity. Reset is in seconds from now, rounded up. If the request was
 // denied, it is the Retry-After. Otherwise, and if no wait can help, it is the time until the
-// key has its full capacity again.
+// key has its full capacity again. A [core.Concurrent] limit, of which nobody knows when its places are free, is told
+// only when it has denied the request, with an estimate.
 //
 // No standard says what Reset is, and services differ: see [LegacyEpoch]. Legacy removes
 // the two more fields of [GitHub], since they would describe another policy.
@@ -54,10 +55,10 @@ type legacy struct {
 func (legacy) Dialect() string { return "legacy" }
 
 func (l legacy) Write(h http.Header, policies []Policy) {
-	if len(policies) == 0 {
+	tight := tightest(policies)
+	if tight == nil {
 		return
 	}
-	tight := tightest(policies)
 	d := &tight.Decision
 	capacity := int64(d.Limit.Capacity())
 	remaining := int64(d.Remaining)

@@ -5,12 +5,12 @@ import "cmp"
 // tightest returns the policy for fields that have room for one only: the one that limits
 // the client most. A denial is tighter than any admission. Of two denials, the one with the
 // longer wait is tighter. Of two admissions, it is the one with less remaining, or else the
-// one that takes longer to recover. The first policy wins a tie. The list must not be empty.
+// one that takes longer to recover. The first policy wins a tie. It is nil if no policy can be told in such a field.
 func tightest(policies []Policy) *Policy {
-	best := &policies[0]
-	for i := 1; i < len(policies); i++ {
-		if compareTightness(&policies[i], best) < 0 {
-			best = &policies[i]
+	var best *Policy
+	for i := range policies {
+		if p := &policies[i]; hasReset(&p.Decision) && (best == nil || compareTightness(p, best) < 0) {
+			best = p
 		}
 	}
 	return best

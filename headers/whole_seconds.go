@@ -9,9 +9,12 @@ import (
 
 // quota returns the rate of the limit as q units in w whole seconds. It takes as few
 // periods as make up whole seconds: ten per 100ms are 100 in one second. It never rounds: if
-// no w fits, it returns the capacity and 0.
+// no w fits, it returns the capacity and 0. So it does for a limit without a rate.
 func quota(limit core.Limit) (q, w int64) {
 	rate := limit.Rate()
+	if holds(limit) {
+		rate = core.Rate{}
+	}
 	events, period := int64(rate.Events), int64(rate.Period)
 	if events > 0 && period > 0 {
 		if q, w, ok := scale(events, period); ok {

@@ -82,7 +82,7 @@ var (
 	ErrNoLimit = guard.ErrNoLimit
 	// ErrNegativeCost means that a Cost has returned less than 0.
 	ErrNegativeCost = guard.ErrNegativeCost
-	// ErrDraining means that Options.Draining has ended the wait of a shaped request.
+	// ErrDraining means that Options.Draining has ended the wait of a request, for its turn or a place.
 	ErrDraining = guard.ErrDraining
 )
 
@@ -108,6 +108,11 @@ func DecisionFrom(ctx context.Context) []Outcome { return guard.DecisionFrom(ctx
 // [Served].Spent. It takes the context of the request. The units of several calls are added
 // up; less than 0 takes back what was told before. [guard.Spend] says what is lost.
 func Spend(ctx context.Context, units int) { guard.Spend(ctx, units) }
+
+// PermitFrom returns the places that a request holds under [core.Concurrent] limits, or nil if it holds none: to
+// work with [core.Permit.Context], to give [core.Permit.Token] to a resource, or to release them early. It takes the
+// context of the request. They are given back when the handler has returned, in any case: see [guard.PermitFrom].
+func PermitFrom(ctx context.Context) *core.Permit { return guard.PermitFrom(ctx) }
 
 // Compare returns an Options.Observe that counts into c how the verdict of a shadow policy
 // compares with that of the policies that are enforced. candidate is the name of the shadow

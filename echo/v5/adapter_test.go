@@ -26,6 +26,7 @@ func TestAdapter(t *testing.T) {
 		FixedWindow:   ratelimit.FixedWindow,
 		SlidingWindow: ratelimit.SlidingWindow,
 		SlidingLog:    ratelimit.SlidingLog,
+		Concurrent:    ratelimit.Concurrent,
 		Layered:       ratelimit.Layered,
 		Use:           ratelimit.Use,
 		MergeUpstream: ratelimit.MergeUpstream,

@@ -21,6 +21,7 @@ type Adapter[M any] struct {
 	New                                    func(*core.Limiter, guard.Options, ...guard.Policy) M
 	Leaky, Shaping, TokenBucket, GCRA      meter[M]
 	FixedWindow, SlidingWindow, SlidingLog window[M]
+	Concurrent                             window[M]
 	Layered                                func(*core.Limiter, guard.Options, guard.Policy, guard.Policy) M
 	Use                                    func(*guard.Handle) M
 	MergeUpstream                          func(http.Handler) http.Handler
@@ -110,6 +111,7 @@ type suite struct {
 	new      func(*core.Limiter, guard.Options, ...guard.Policy) middleware
 	meters   map[string]func(*core.Limiter, int, core.Rate, ...keyfuncs.Func) middleware
 	windows  map[string]func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) middleware
+	places   func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) middleware
 	layered  func(*core.Limiter, guard.Options, guard.Policy, guard.Policy) middleware
 	use      func(*guard.Handle) middleware
 	merge    func(http.Handler) http.Handler
@@ -143,6 +145,7 @@ func Run[M any](t *testing.T, adapter Adapter[M]) {
 			"sliding-window": erase(adapter.SlidingWindow),
 			"sliding-log":    erase(adapter.SlidingLog),
 		},
+		places: erase(adapter.Concurrent),
 		layered: func(l *core.Limiter, o guard.Options, address, user guard.Policy) middleware {
 			return adapter.Layered(l, o, address, user)
 		},

@@ -12,6 +12,7 @@ import (
 
 var redisCases = []testCase{
 	{"Redis: the same ten are served and the same eleventh is denied", testRedisEleventh},
+	{"Redis: no more than n requests are inside, whichever server they come to", testRedisCrowd},
 	{"Redis: one script call for each request, however many policies", testRedisRoundTrips},
 }
 
@@ -24,6 +25,18 @@ func testRedisEleventh(t *testing.T, s *suite) {
 			t.Fatal(e.Err)
 		}
 	}
+}
+
+func testRedisCrowd(t *testing.T, s *suite) {
+	server := redistest.Start(t)
+	var limiters []*core.Limiter
+	for range 2 {
+		limiter := core.New(core.NewRedis(server.Client(t), core.WithBudget(10*time.Second)))
+		defer limiter.Close()
+		limiters = append(limiters, limiter)
+	}
+	s.crowd(t, 0, limiters...)
+	s.crowd(t, time.Minute, limiters...)
 }
 
 func testRedisRoundTrips(t *testing.T, s *suite) {

@@ -86,6 +86,9 @@ func (s *Queues[K, Q, G, D]) Wake(key K) {
 	}
 }
 
+// HasWaiters reports whether a key has waiters just now.
+func (s *Queues[K, Q, G, D]) HasWaiters(key K) bool { return s.find(key) != nil }
+
 // find returns the queue of a key, or nil.
 func (s *Queues[K, Q, G, D]) find(key K) *queue[K, Q, G, D] {
 	s.mu.Lock()

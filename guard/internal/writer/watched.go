@@ -34,9 +34,10 @@ type Response struct {
 }
 
 // Watch returns a writer that notices what is written to w. It calls begins, unless that is
-// nil, when the response begins, before the writer below is told.
-func Watch(w http.ResponseWriter, begins func(status int)) Watcher {
-	watched := &watched{ResponseWriter: w, begins: begins}
+// nil, when the response begins, before the writer below is told. Whoever takes the connection over gets what
+// takenOver makes of it, unless that is nil.
+func Watch(w http.ResponseWriter, begins func(status int), takenOver func(net.Conn) net.Conn) Watcher {
+	watched := &watched{ResponseWriter: w, begins: begins, takenOver: takenOver}
 	if _, ok := wrapped[http.Hijacker](w); ok {
 		return &hijackWatched{watched}
 	}
@@ -64,10 +65,11 @@ func wrapped[T any](w http.ResponseWriter) (found T, ok bool) {
 type watched struct {
 	http.ResponseWriter
 
-	begins   func(status int)
-	status   int
-	bytes    int64
-	hijacked bool
+	begins    func(status int)
+	takenOver func(net.Conn) net.Conn
+	status    int
+	bytes     int64
+	hijacked  bool
 }
 
 type hijackWatched struct{ *watched }
@@ -175,6 +177,9 @@ func (w *hijackWatched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err == nil {
 		w.begin(http.StatusSwitchingProtocols)
 		w.hijacked = true
+		if w.takenOver != nil {
+			connection = w.takenOver(connection)
+		}
 	}
 	return connection, buffer, err
 }

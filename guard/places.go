@@ -1,0 +1,234 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/writer"
+)
+
+// PermitFrom returns the places that a request holds under [core.Concurrent] limits. It takes the context of the
+// request. Its [core.Permit.Context] ends when this process can no longer be sure that it holds them, and
+// its [core.Permit.Token] keeps a resource safe from a holder that has lost them without knowing. A handler that is
+// done early may release it. Otherwise the places are given back when the handler has returned.
+//
+// The result is nil if no place is held: no policy has such a limit, or the store could not answer. Where limiters
+// stand inside one another, it is that of the innermost one that holds a place.
+func PermitFrom(ctx context.Context) *core.Permit {
+	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {
+		if rc.reservation != nil && rc.reservation.places.permit != nil {
+			return rc.reservation.places.permit
+		}
+	}
+	return nil
+}
+
+// places are those that a request holds, until nobody uses them any more.
+type places struct {
+	permit *core.Permit
+	// users are the handler, until it returns, and connections that it has taken over, until they are closed.
+	users atomic.Int32
+}
+
+// holds reports whether a limit has places, which have to be given back.
+func holds(l core.Limit) bool { return l.Algorithm() == concurrentName }
+
+var concurrentName = core.Concurrent(1, time.Second).Algorithm()
+
+// takesPlaces reports whether a check takes places if it passes.
+func takesPlaces(c *core.Check) bool { return c.Mode == core.Charge && holds(c.Limit) }
+
+// concurrentRequests is the unit of a [core.Concurrent] limit, as the draft registers it.
+const concurrentRequests = "concurrent-requests"
+
+// unitOf returns what a policy counts under a limit.
+func (p *Policy) unitOf(limit core.Limit) string {
+	if p.Unit == "" && holds(limit) {
+		return concurrentRequests
+	}
+	return p.Unit
+}
+
+// takesPlaces reports whether one of the checks of a call, shadows included, takes places if it passes.
+func (c *call) takesPlaces() bool {
+	for i := range c.checks {
+		if takesPlaces(&c.checks[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// longestWait returns how long a call may wait for places: as long as all policies allow that take some.
+func (c *call) longestWait() time.Duration {
+	longest := time.Duration(-1)
+	for i := range c.checks {
+		if !c.checks[i].Shadow && takesPlaces(&c.checks[i]) && (longest < 0 || c.terms[i].wait < longest) {
+			longest = c.terms[i].wait
+		}
+	}
+	return max(0, longest)
+}
+
+// waitForPlaces is Reserve that waits until there are places. There is no reservation if the call was denied
+// without having been made.
+func (g *Guard) waitForPlaces(ctx context.Context, c *call, longest time.Duration) (*core.Reservation, []core.Decision, error) {
+	if g.options.Draining != nil && g.options.Draining.Err() != nil {
+		r, err := g.limiter.Reserve(ctx, c.checks...)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !c.lacksPlaces(r.Decisions()) {
+			return r, r.Decisions(), nil
+		}
+		(&reserved{Reservation: r}).release()
+		return nil, nil, fmt.Errorf("ratelimit: %w", ErrDraining)
+	}
+	waiting, stop := g.untilDraining(ctx)
+	defer stop()
+	r, err := g.limiter.WaitAll(waiting, c.checks, core.WithPlacesOnly(), core.WithLongestWait(longest))
+	limited, late := errors.AsType[*core.LimitedError](err)
+	switch {
+	case err == nil:
+		return r, r.Decisions(), nil
+	case !late:
+		return nil, nil, err
+	case r != nil && (!c.lacksPlaces(r.Decisions()) || !errors.Is(err, context.DeadlineExceeded)):
+		return r, r.Decisions(), nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, nil, fmt.Errorf("ratelimit: no place was free before the deadline of the request: %w", err)
+	}
+	decisions, err := g.limiter.PeekAll(ctx, c.checks...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range decisions { // a place that is free by now is for those who came before
+		if d := &decisions[i]; d.Allowed && !c.checks[i].Shadow && takesPlaces(&c.checks[i]) {
+			d.Allowed, d.RetryAfter, d.Estimated = false, limited.Decision.RetryAfter, true
+			break
+		}
+	}
+	return nil, decisions, nil
+}
+
+// lacksPlaces reports whether a call was denied for nothing else than that places are taken.
+func (c *call) lacksPlaces(decisions []core.Decision) bool {
+	lacks := false
+	for i := range decisions {
+		if d := &decisions[i]; !d.Allowed && !c.checks[i].Shadow {
+			if !holds(d.Limit) || d.RetryAfter == core.Never {
+				return false
+			}
+			lacks = true
+		}
+	}
+	return lacks
+}
+
+// isEndedWait reports whether an error is that of a wait for places which the request's deadline or the server's
+// end has ended.
+func isEndedWait(err error) bool {
+	_, late := errors.AsType[*core.LimitedError](err)
+	return late || errors.Is(err, ErrDraining)
+}
+
+// waited returns how long the request has waited for places.
+func (rc *requestContext) waited() time.Duration {
+	if rc.reservation == nil {
+		return 0
+	}
+	return rc.reservation.waited
+}
+
+// holdsPlaces reports whether there may be places to give back.
+func (rc *requestContext) holdsPlaces() bool {
+	return rc.reservation != nil && rc.reservation.holdsPlaces()
+}
+
+func (v *reservation) holdsPlaces() bool { return v.stored.holdsPlaces() || v.local.holdsPlaces() }
+
+func (v *reserved) holdsPlaces() bool { return v.Reservation != nil && v.takesPlaces() }
+
+// makePermit makes the permit of a request that goes on to its handler.
+func (rc *requestContext) makePermit() {
+	if !rc.holdsPlaces() {
+		return
+	}
+	v := rc.reservation
+	v.places.users.Store(1)
+	for _, own := range [...]*reserved{&v.stored, &v.local} {
+		for i := range own.checks {
+			if own.Reservation != nil && v.places.permit == nil && !own.checks[i].Shadow && takesPlaces(&own.checks[i]) {
+				v.places.permit = own.Permit(rc)
+			}
+		}
+	}
+}
+
+// reportHolder reports an event of a request that may hold places. They are given back if it does not go on.
+func (g *Guard) reportHolder(rc *requestContext, e *Event) {
+	goesOn := false
+	defer func() { // also after a panic of the observer's
+		if !goesOn {
+			rc.reservation.release()
+		}
+	}()
+	g.report(e)
+	goesOn = e.Status == 0
+}
+
+// takenOver returns what wraps a connection that the handler takes over: the places are held until it is closed.
+func (v *reservation) takenOver() func(net.Conn) net.Conn {
+	if !v.holdsPlaces() {
+		return nil
+	}
+	return func(connection net.Conn) net.Conn {
+		v.places.users.Add(1)
+		return writer.OnClose(connection, v.leave)
+	}
+}
+
+// handlerReturned is called when the handler has returned, and returns what to do when the request has been settled,
+// if that is not later. Places that are still in use are not settled with the others then.
+func (v *reservation) handlerReturned(later bool) (settled func()) {
+	if !v.holdsPlaces() {
+		return func() {}
+	}
+	if later || v.places.users.Load() > 1 {
+		v.stored.split()
+		v.local.split()
+	}
+	return v.leave
+}
+
+// leave gives the places back when nobody uses them any more.
+func (v *reservation) leave() {
+	if v.places.users.Add(-1) == 0 {
+		v.release()
+	}
+}
+
+// release gives back the places, in the background. Those that were settled with the others are free already.
+func (v *reservation) release() {
+	v.stored.release()
+	v.local.release()
+}
+
+// split keeps the places of a call from being given back when the others are settled.
+func (v *reserved) split() {
+	if v.Reservation != nil && v.places == nil {
+		v.places = v.Split()
+	}
+}
+
+func (v *reserved) release() {
+	v.split()
+	if v.places != nil {
+		_ = v.places.SettleLater(make([]int, len(v.Decisions()))...)
+	}
+}
