@@ -76,7 +76,7 @@ func validatePlace(key string, limit Limit) error {
 // other charges stay until they are settled. To settle or to cancel the reservation gives back the places, too,
 // and the Permit has nothing left to release then.
 func (r *Reservation) Permit(ctx context.Context) *Permit {
-	if r.hold == nil && !(r.Allowed() && hasUnlimited(r.checks)) {
+	if r.hold == nil && (!r.Allowed() || !hasUnlimited(r.checks)) {
 		return nil
 	}
 	return &Permit{of: r, parent: ctx}
@@ -113,7 +113,7 @@ func (p *Permit) Context() context.Context {
 		p.context = p.parent
 		if p.of.hold != nil {
 			for _, x := range p.of.hold.leases {
-				p.context = x.Context(p.context)
+				p.context = x.Context(p.context) //nolint:fatcontext // it ends with each lease
 			}
 		}
 	})

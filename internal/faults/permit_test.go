@@ -117,7 +117,7 @@ func (r *resource) mostAtOnce() (most, tokens int) {
 	defer r.mu.Unlock()
 	var edges []edge
 	for token, until := range r.sure {
-		if from := int64(token); from < until { //nolint:gosec // it is a time
+		if from := int64(token); from < until {
 			edges = append(edges, edge{from, 1}, edge{until, -1})
 		}
 	}
