@@ -84,7 +84,11 @@ func (r *Reservation) takePlaces() {
 	allowed := r.Allowed()
 	for i := range r.checks {
 		c := &r.checks[i]
-		if !c.holds() || !(c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed) {
+		taken := allowed
+		if c.Shadow {
+			taken = r.decisions[i].Allowed
+		}
+		if !c.holds() || !taken {
 			continue
 		}
 		if r.hold == nil {

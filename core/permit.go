@@ -8,11 +8,15 @@ import (
 	"time"
 )
 
-// Permit is a place of a [Concurrent] limit, or as many as a call has asked for. It is made by
-// [Limiter.Acquire] and its like, and may be used by many goroutines at once.
+// Permit is a place of a [Concurrent] limit, or as many as a call has asked for, until Release. It is made by
+// [Limiter.Acquire], [Limiter.TryAcquire] and [Reservation.Permit], and may be used by many goroutines at once.
 //
-// The places are renewed until Release. If this process dies, they are free after exactly the lease. A Permit
-// that becomes unreachable without Release is given back when its lease would be renewed, and that is logged.
+// The lease of the places is renewed until Release, or until the limiter is closed. If this process dies, the
+// places are free when the lease ends that was renewed last.
+//
+// Keep the Permit while the work goes on, as "defer permit.Release()" does, and not its Context alone: the places
+// of a Permit that becomes unreachable without Release are given back when their lease would be renewed, and
+// that is logged.
 type Permit struct {
 	of     *Reservation
 	parent context.Context //nolint:containedctx // Context is made of it
@@ -26,8 +30,11 @@ type Permit struct {
 // process goes to the first waiter at once. One that another process gives back is noticed within a tenth of a
 // second.
 //
-// ctx bounds the wait, and so does [WithLongestWait]. After an error nothing is held. It is a [LimitedError] if
-// there was no place in time. The limit has to be a [Concurrent] one: others are errors.
+// ctx bounds the wait, and so does [WithLongestWait]. The [Permit.Context] is made of ctx. The limit has to be a
+// [Concurrent] one, or [Unlimited], under which there is always a place: others are errors.
+//
+// After an error nothing is held. The error is a [LimitedError] if there was no place in time. If the store has
+// not answered, and may have granted a place, that is given back in the background.
 //
 //	permit, err := limiter.Acquire(ctx, "tenant:7", exports)
 //	if err != nil {
@@ -45,8 +52,8 @@ func (l *Limiter) Acquire(ctx context.Context, key string, limit Limit, options 
 	return r.Permit(ctx), nil
 }
 
-// TryAcquire is [Limiter.Acquire] without waiting. It is denied with a [LimitedError] if there is no place now,
-// and if others of this process wait for one.
+// TryAcquire is [Limiter.Acquire] without waiting. The error is a [LimitedError] if there is no place now, or if
+// others of this process wait for one.
 func (l *Limiter) TryAcquire(ctx context.Context, key string, limit Limit) (*Permit, error) {
 	return l.Acquire(ctx, key, limit, WithLongestWait(0))
 }
@@ -70,7 +77,7 @@ func validatePlace(key string, limit Limit) error {
 // other charges stay until they are settled. To settle or to cancel the reservation gives back the places, too,
 // and the Permit has nothing left to release then.
 func (r *Reservation) Permit(ctx context.Context) *Permit {
-	if r.hold == nil && !(r.Allowed() && hasUnlimited(r.checks)) {
+	if r.hold == nil && (!r.Allowed() || !hasUnlimited(r.checks)) {
 		return nil
 	}
 	own := *r // the reservation may be split
@@ -98,9 +105,9 @@ func (r *Reservation) Split() (places *Reservation) {
 // Waited returns how long [Limiter.WaitAll] has waited, without the latest call to the store.
 func (r *Reservation) Waited() time.Duration { return r.waited }
 
-// Release gives the places back, and returns when the store has taken them, or within its bounds if it does not
-// answer. It works whatever has become of ctx, and only the first call does anything. What the store has not
-// taken is tried again in the background for two seconds. After that the lease ends by itself.
+// Release gives the places back. It returns when the store has answered, or at the end of the store's budget. It
+// works whatever has become of ctx, and only the first call does anything. If the store does not answer, the
+// release is tried again in the background for two seconds. After that the lease ends by itself.
 func (p *Permit) Release() {
 	h := p.of.hold
 	if h == nil {
@@ -118,8 +125,9 @@ func (p *Permit) Release() {
 }
 
 // Context returns a context that ends when this process can no longer be sure that it holds the places: because
-// no renewal has been answered in time, because somebody has taken them away, or because of Release. It ends
-// with the context of the call, too. [context.Cause] tells the reason.
+// no renewal was answered in time, because somebody has taken them away, because the limiter was closed, or
+// because of Release. It ends with the context that the Permit was made with, too. [context.Cause] tells the
+// reason. It is the same context at each call.
 //
 // A process that stands still, in a long pause for garbage or a suspended machine, does not notice in time.
 // Where two holders at once would do harm, let the resource check the Token.
@@ -129,7 +137,7 @@ func (p *Permit) Context() context.Context {
 		if p.of.hold != nil {
 			for i, x := range p.of.hold.leases {
 				if !p.isShadow(i) {
-					p.context = x.Context(p.context)
+					p.context = x.Context(p.context) //nolint:fatcontext // it ends with each lease
 				}
 			}
 		}
@@ -137,8 +145,9 @@ func (p *Permit) Context() context.Context {
 	return p.context
 }
 
-// Err returns nil while this process can be sure that it holds the places, and otherwise the reason. It asks the
-// clock, so it is right even where the Context has not had the time to end.
+// Err returns nil while this process can be sure that it holds the places, and otherwise the reason, which is
+// [context.Canceled] after Release. It asks the clock, so it is right even where the Context has not had the time
+// to end. It does not ask the context that the Permit was made with.
 func (p *Permit) Err() error {
 	if p.of.hold == nil {
 		return nil
@@ -156,10 +165,13 @@ func (p *Permit) isShadow(lease int) bool { return p.of.hold.places[lease].check
 
 // Token returns a number that is greater than those of all who got a place of the key before. A resource that
 // remembers the greatest Token that it has seen, and refuses work with a smaller one, is safe from a holder
-// that has lost its place without knowing. With n over 1, it has to let n different ones pass: see the
-// documentation. After a failover that has lost the state, tokens go on from the server's clock.
+// that has lost its place without knowing.
 //
-// Of several limits it is that of the first one. It is 0 under [Unlimited].
+// With n places, the resource lets the n greatest Tokens pass that it has seen: never more than n use it then. It
+// also refuses a holder that is overtaken by n others which came after it.
+//
+// After a failover that has lost the state, Tokens go on from the server's clock. Of several limits it is the
+// Token of the first one. It is 0 under [Unlimited].
 func (p *Permit) Token() uint64 {
 	if p.of.hold == nil {
 		return 0
@@ -168,14 +180,18 @@ func (p *Permit) Token() uint64 {
 }
 
 // WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]
-// limits and for the others to recover, or, [WithPlacesOnly], for places alone. Nothing is charged until all checks
-// fit. The reservation has to be settled, or its places released, when the work is done.
+// limits to be free, and for other limits to recover, or, [WithPlacesOnly], for places alone. Nothing is charged
+// until all checks fit. Its errors are those of Wait. Release the [Reservation.Permit] of the reservation that it
+// returns, or settle it, when the work is done.
 //
-// Calls about one place wait in the order in which they came, by the first [Concurrent] limit of theirs, or by
-// their first check if there is none. For the turn of a [Shaping] limit, call [Reservation.Wait] afterwards.
+// A call has one queue: that of the first [Concurrent] limit among its checks, or of its first check if there is
+// none. The calls of a queue in this process are served in the order in which they came, whatever their other
+// checks are. For the turn of a [Shaping] limit, call [Reservation.Wait] afterwards.
 //
 // With a [LimitedError] there may be a reservation, too, which holds nothing: its Decisions are the latest answer
 // to the call. It is nil if the call was never made, because others were before it all the time.
+//
+// WaitAll does not change checks, and does not use them after it has returned.
 func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOption) (*Reservation, error) {
 	if len(checks) == 0 {
 		return nil, invalid("core: a call needs at least one check")

@@ -183,6 +183,22 @@ func TestHeldPlacesAddUp(t *testing.T) {
 		synctest.Wait()
 		balance.want(t, 0, 6)
 
+		// A call that another limit denies takes none.
+		full := core.Leaky(1, core.PerHour(1))
+		for range 2 {
+			r, err = l.Reserve(t.Context(), core.Check{Key: "tenant", Limit: full}, core.Check{Key: "tenant", Limit: exports})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := r.Permit(t.Context()); p != nil {
+				p.Release()
+			}
+		}
+		if r.Allowed() || r.Permit(t.Context()) != nil {
+			t.Error("a denied call has a permit")
+		}
+		balance.want(t, 0, 8)
+
 		// A waiter that leaves just when it is granted a place.
 		one, two := acquire(t, l, "tenant", exports), acquire(t, l, "tenant", exports)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -24,6 +24,13 @@ type failing struct {
 	released atomic.Int64
 }
 
+// fail has the next settlements fail before they are carried out.
+func (s *failing) fail(before []error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = before
+}
+
 func (s *failing) take(list *[]error) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

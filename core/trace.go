@@ -80,8 +80,10 @@ type Renewal struct {
 
 // and returns a trace that calls the functions of two.
 func (t Trace) and(other Trace) Trace {
-	and := Trace{Batch: both(t.Batch, other.Batch), Breaker: t.Breaker, Repeated: t.Repeated, Waiting: t.Waiting, Wait: both(t.Wait, other.Wait),
-		Held: both(t.Held, other.Held), Renewal: both(t.Renewal, other.Renewal)}
+	and := Trace{
+		Batch: both(t.Batch, other.Batch), Breaker: t.Breaker, Repeated: t.Repeated, Waiting: t.Waiting, Wait: both(t.Wait, other.Wait),
+		Held: both(t.Held, other.Held), Renewal: both(t.Renewal, other.Renewal),
+	}
 	switch {
 	case t.Breaker == nil:
 		and.Breaker = other.Breaker

@@ -15,5 +15,8 @@ func TestMain(m *testing.M) {
 	if work := os.Getenv(childWork); work != "" {
 		os.Exit(beChild(work))
 	}
+	if work := os.Getenv(permitWork); work != "" {
+		os.Exit(bePermitChild(work))
+	}
 	os.Exit(redistest.Run(m))
 }
