@@ -5,6 +5,7 @@ go 1.26.0
 replace github.com/weir-go/ratelimit => ../
 
 require (
+	github.com/bsm/redislock v0.9.4
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-chi/httprate v0.16.1
 	github.com/go-chi/httprate-redis v0.7.0

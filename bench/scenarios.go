@@ -30,6 +30,7 @@ func scenarios() []scenario {
 		{"hot-key", (*bench).hotKey},
 		{"denied-key", (*bench).deniedKey},
 		{"classic", (*bench).classic},
+		{"at-once", (*bench).atOnce},
 		{"million-keys", (*bench).millionKeys},
 		{"memory", (*bench).memory},
 		{"middleware", (*bench).middleware},

@@ -199,9 +199,6 @@ func (s Settlement) needed() bool { return s.Decision != nil || s.events() != 0 
 func (s Settlement) events() int {
 	most := s.Check.Limit.spec.MostCharged()
 	if s.Check.Limit.spec.Algorithm.Holds() {
-		if s.Renew {
-			return min(s.Check.Units(), most)
-		}
 		return -min(s.Check.Units(), most) // all of them, whatever the cost
 	}
 	events := min(s.Cost, most)

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -92,7 +93,7 @@ func Evict(ctx context.Context, limiter *core.Limiter, key string, limit core.Li
 // validateHeld returns the reason why nobody can hold places of a key under a limit, if there is one.
 func validateHeld(key string, limit core.Limit) error {
 	if key == "" {
-		return fmt.Errorf("admin: the key is empty")
+		return errors.New("admin: the key is empty")
 	}
 	if err := limit.Validate(); err != nil {
 		return err
@@ -117,9 +118,8 @@ return redis.call('ZRANGE', KEYS[1], string.format('(%d', now), '+inf', 'BYSCORE
 	evicting = `
 local gone, further = 0, ARGV[1] .. '/'
 for _, member in ipairs(redis.call('ZRANGE', KEYS[1], '0', '-1')) do
-  if member == ARGV[1] or string.sub(member, 1, #further) == further then
-    gone = gone + redis.call('ZREM', KEYS[1], member)
-  end
+  local theirs = member == ARGV[1] or string.sub(member, 1, #further) == further
+  gone = gone + (theirs and redis.call('ZREM', KEYS[1], member) or 0)
 end
 return gone`
 )

@@ -96,7 +96,10 @@ type writtenPast struct {
 
 // Append appends the record as JSON.
 func (r *Record) Append(b []byte) []byte {
-	w := written{At: r.State.at, Level: r.State.level, Previous: r.State.previous, Log: r.State.instants(), Holders: writtenHolders(r.State.holders()), Order: r.order}
+	w := written{
+		At: r.State.at, Level: r.State.level, Previous: r.State.previous, Order: r.order,
+		Log: r.State.instants(), Holders: writtenHolders(r.State.holders()),
+	}
 	if r.State.spec != nil {
 		w.Limit = r.State.spec.String()
 	}

@@ -17,11 +17,13 @@ import (
 // hostLength is how much of a host's name is kept: its end, which tells the pods of a deployment apart.
 const hostLength = 10
 
-// process is this process: a number that it has drawn, and what the names of its holders begin with.
-var process = sync.OnceValue(func() (p struct {
+// self is a process: a number that it has drawn, and what the names of its holders begin with.
+type self struct {
 	number int64
 	label  string
-}) {
+}
+
+var process = sync.OnceValue(func() (p self) {
 	var drawn [8]byte
 	_, _ = rand.Read(drawn[:]) // it never fails
 	p.number = int64(binary.LittleEndian.Uint64(drawn[:]) >> 37)

@@ -58,7 +58,11 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 func appendCheck(arguments []any, c *call.Check, more bool) []any {
 	limit := c.Spec.LimitArgument(c.Charge, more)
 	if c.Charge && c.Spec.Algorithm.Holds() {
-		return append(arguments, limit, strconv.FormatInt(weighed(c), 10)+"@"+holder.Name(c.Holder))
+		name := holder.Name(c.Holder) // it has dots in it, as no cost has
+		if units := weighed(c); units != 1 {
+			name = strconv.FormatInt(units, 10) + "@" + name
+		}
+		return append(arguments, limit, name)
 	}
 	if c.Costs != nil {
 		return append(arguments, limit, listedCosts(c))

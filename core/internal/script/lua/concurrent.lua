@@ -5,6 +5,7 @@
 
 --- functions
 local holder -- of the check whose cost was read last
+local present -- the token of whoever takes a place now, as text, if no clock has stepped back
 
 -- How long a key lives, in microseconds, after a lease that begins now has ended: for as long as a lease
 -- may be, so that no holder is forgotten and its token is remembered.
@@ -42,9 +43,12 @@ local function change_places(command, key, words, ...)
 end
 
 --- holder
-if not cost then
-  cost, holder = string.match(ARGV[argument + 1], '^(%d+)@(%S+)$')
-  cost, count = tonumber(cost), 1
+if not cost and string.find(ARGV[argument + 1], '.', 1, true) then
+  cost, holder = 1, ARGV[argument + 1]
+  local at = string.find(holder, '@', 1, true)
+  if at then
+    cost, holder = tonumber(string.sub(holder, 1, at - 1)), string.sub(holder, at + 1)
+  end
 end
 
 --- observe
@@ -91,7 +95,11 @@ if state[1] then
   end
 end
 room = limit.capacity - used
-seen = format('%d %d %d %d', used, ends, wait, latest)
+if used > 0 or latest >= now then
+  seen = format('%d %d %d %d', used, ends, wait, latest)
+else
+  seen = '0 0 0 0' -- a token of the past does not matter
+end
 
 --- store
 if repair then
@@ -103,16 +111,17 @@ if repair then
 end
 full = now + limit.pace + remembered
 if charge > 0 then
-  local token, ends = now, format('%d', now + limit.pace)
+  present = present or format('%d', -now)
+  limit.ends = limit.ends or format('%d', now + limit.pace) -- the same for all checks of a script run
+  local token = present
   if former == full then -- the latest one may be greater
-    token = math.max(token, string.match(seen, '%d+$') + 1)
+    token = format('%d', -math.max(now, string.match(seen, '%d+$') + 1))
   end
-  token = format('%d', -token)
   if charge == 1 then
-    call('ZADD', key, token, '.', ends, own)
+    call('ZADD', key, token, '.', limit.ends, own)
   else
     local words = { token, '.' }
-    append_places(words, own, charge, ends)
+    append_places(words, own, charge, limit.ends)
     change_places('ZADD', key, words)
   end
 end
@@ -120,7 +129,7 @@ end
 --- hold
 if limit.algorithm == 'concurrent' and not look then
   local key, holder = KEYS[number], ARGV[argument + 2]
-  local places = math.abs(tonumber(ARGV[argument + 1]))
+  local places = -ARGV[argument + 1]
   if how == 'reset' then
     if not unless_damaged('ZREMRANGEBYSCORE', key, '0', '+inf') then
       call('DEL', key)
@@ -132,15 +141,16 @@ if limit.algorithm == 'concurrent' and not look then
     if not ends or tonumber(ends) <= now then
       return asked, true
     end
-    ends = format('%d', now + limit.pace)
+    limit.ends = limit.ends or format('%d', now + limit.pace)
     if places == 1 then
-      call('ZADD', key, 'XX', ends, holder)
+      call('ZADD', key, 'XX', limit.ends, holder)
     else
       local words = {}
-      append_places(words, holder, places, ends)
+      append_places(words, holder, places, limit.ends)
       change_places('ZADD', key, words, 'XX')
     end
-    call('PEXPIREAT', key, format('%d', (now + limit.pace + remembered) / 1000 + grace))
+    limit.expires = limit.expires or format('%d', (now + limit.pace + remembered) / 1000 + grace)
+    call('PEXPIREAT', key, limit.expires)
   elseif unless_damaged('ZREM', key, holder) == 1 and places > 1 then
     local words = {}
     append_places(words, holder, places, nil)

@@ -165,6 +165,7 @@ local function observe_log(log, length, count)
 end
 
 local holder -- of the check whose cost was read last
+local present -- the token of whoever takes a place now, as text, if no clock has stepped back
 
 -- How long a key lives, in microseconds, after a lease that begins now has ended: for as long as a lease
 -- may be, so that no holder is forgotten and its token is remembered.
@@ -253,16 +254,20 @@ end
 -- A call that is made several times at once has that number behind each of its costs. If its first
 -- check has another cost each time, all of these costs stand there instead, with commas in between.
 -- Checks in a row with the same limit, cost and times have these words once, followed by the number
--- of the checks. One under a concurrent limit has its holder behind an "@".
+-- of the checks. One that takes places of a concurrent limit has its
+-- holder, behind the cost and an "@" unless the cost is 1.
 cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
+if not cost and string.find(ARGV[argument + 1], '.', 1, true) then
+  cost, holder = 1, ARGV[argument + 1]
+  local at = string.find(holder, '@', 1, true)
+  if at then
+    cost, holder = tonumber(string.sub(holder, 1, at - 1)), string.sub(holder, at + 1)
+  end
+end
+
 if not cost then
   cost, count, repeats = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*)$')
   cost, count, repeats = tonumber(cost), tonumber(count), (tonumber(repeats) or 1) - 1
-if not cost then
-  cost, holder = string.match(ARGV[argument + 1], '^(%d+)@(%S+)$')
-  cost, count = tonumber(cost), 1
-end
-
   if not cost then
     costs = {}
     for each in string.gmatch(ARGV[argument + 1], '%d+') do
@@ -502,7 +507,11 @@ if state[1] then
   end
 end
 room = limit.capacity - used
-seen = format('%d %d %d %d', used, ends, wait, latest)
+if used > 0 or latest >= now then
+  seen = format('%d %d %d %d', used, ends, wait, latest)
+else
+  seen = '0 0 0 0' -- a token of the past does not matter
+end
 
 end
 if found then
@@ -721,16 +730,17 @@ if repair then
 end
 full = now + limit.pace + remembered
 if charge > 0 then
-  local token, ends = now, format('%d', now + limit.pace)
+  present = present or format('%d', -now)
+  limit.ends = limit.ends or format('%d', now + limit.pace) -- the same for all checks of a script run
+  local token = present
   if former == full then -- the latest one may be greater
-    token = math.max(token, string.match(seen, '%d+$') + 1)
+    token = format('%d', -math.max(now, string.match(seen, '%d+$') + 1))
   end
-  token = format('%d', -token)
   if charge == 1 then
-    call('ZADD', key, token, '.', ends, own)
+    call('ZADD', key, token, '.', limit.ends, own)
   else
     local words = { token, '.' }
-    append_places(words, own, charge, ends)
+    append_places(words, own, charge, limit.ends)
     change_places('ZADD', key, words)
   end
 end

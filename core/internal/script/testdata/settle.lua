@@ -165,6 +165,7 @@ local function observe_log(log, length, count)
 end
 
 local holder -- of the check whose cost was read last
+local present -- the token of whoever takes a place now, as text, if no clock has stepped back
 
 -- How long a key lives, in microseconds, after a lease that begins now has ended: for as long as a lease
 -- may be, so that no holder is forgotten and its token is remembered.
@@ -257,7 +258,7 @@ end
   end
 if limit.algorithm == 'concurrent' and not look then
   local key, holder = KEYS[number], ARGV[argument + 2]
-  local places = math.abs(tonumber(ARGV[argument + 1]))
+  local places = -ARGV[argument + 1]
   if how == 'reset' then
     if not unless_damaged('ZREMRANGEBYSCORE', key, '0', '+inf') then
       call('DEL', key)
@@ -269,15 +270,16 @@ if limit.algorithm == 'concurrent' and not look then
     if not ends or tonumber(ends) <= now then
       return asked, true
     end
-    ends = format('%d', now + limit.pace)
+    limit.ends = limit.ends or format('%d', now + limit.pace)
     if places == 1 then
-      call('ZADD', key, 'XX', ends, holder)
+      call('ZADD', key, 'XX', limit.ends, holder)
     else
       local words = {}
-      append_places(words, holder, places, ends)
+      append_places(words, holder, places, limit.ends)
       change_places('ZADD', key, words, 'XX')
     end
-    call('PEXPIREAT', key, format('%d', (now + limit.pace + remembered) / 1000 + grace))
+    limit.expires = limit.expires or format('%d', (now + limit.pace + remembered) / 1000 + grace)
+    call('PEXPIREAT', key, limit.expires)
   elseif unless_damaged('ZREM', key, holder) == 1 and places > 1 then
     local words = {}
     append_places(words, holder, places, nil)
@@ -572,7 +574,11 @@ if state[1] then
   end
 end
 room = limit.capacity - used
-seen = format('%d %d %d %d', used, ends, wait, latest)
+if used > 0 or latest >= now then
+  seen = format('%d %d %d %d', used, ends, wait, latest)
+else
+  seen = '0 0 0 0' -- a token of the past does not matter
+end
 
 end
 if found then
@@ -940,16 +946,17 @@ if repair then
 end
 full = now + limit.pace + remembered
 if charge > 0 then
-  local token, ends = now, format('%d', now + limit.pace)
+  present = present or format('%d', -now)
+  limit.ends = limit.ends or format('%d', now + limit.pace) -- the same for all checks of a script run
+  local token = present
   if former == full then -- the latest one may be greater
-    token = math.max(token, string.match(seen, '%d+$') + 1)
+    token = format('%d', -math.max(now, string.match(seen, '%d+$') + 1))
   end
-  token = format('%d', -token)
   if charge == 1 then
-    call('ZADD', key, token, '.', ends, own)
+    call('ZADD', key, token, '.', limit.ends, own)
   else
     local words = { token, '.' }
-    append_places(words, own, charge, ends)
+    append_places(words, own, charge, limit.ends)
     change_places('ZADD', key, words)
   end
 end

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// The names of the contenders for places.
+const (
+	placesName    = "ratelimit, a place taken and given back"
+	acquireName   = "ratelimit, a place taken"
+	renewName     = "ratelimit, 128 places renewed"
+	semaphoreName = "redis-semaphore's algorithm"
+	lockName      = "redislock, n = 1"
+)
+
+// twenty at once, for half a minute, is what every contender for places is told.
+var twenty = quota{20, 30 * time.Second}
+
+// atOnce shows what it costs to limit what is done at once.
+func (b *bench) atOnce(ctx context.Context) ([]comparison, error) {
+	const goroutines = 128
+	b.report("at most n at once")
+	names := namesOf("user:", b.names)
+	contenders := []contender{checkBeside(), places(), placesTaken(), renewals(), semaphore(), lock()}
+	entries, err := b.with(ctx, contenders, twenty, func(entries []*entry) error {
+		return b.turns(goroutines, names).take(ctx, b.meter, entries)
+	})
+	if err != nil {
+		return nil, err
+	}
+	sizes, err := b.placeSizes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []comparison{{
+		slug:  "at-once",
+		title: fmt.Sprintf("At most n at once, %s", callers(goroutines)),
+		text: fmt.Sprintf("Each goroutine takes a place under one of %s keys, at random, and gives it back at once: two calls of Redis. "+
+			"The first row is a plain check, which is one call. Where places are only taken, their leases of a tenth of a second end by themselves. "+
+			"The algorithm of redis-semaphore trusts the clocks of its clients. "+
+			"A key with 10, 100 and 1,000 holders takes %s, %s and %s of Redis' memory; above 128 members a sorted set is no longer packed.",
+			showRate(float64(b.names)), showBytes(sizes[0]), showBytes(sizes[1]), showBytes(sizes[2])),
+		entries: entries,
+		columns: append([]column{
+			figure("times/s", perSecond, showRate),
+			against(leakyName, perSecond),
+			against(semaphoreName, perSecond),
+		}, costs("client")...),
+		plots: []plotted{{"at-once", "times per second", perSecond, leakyName}},
+	}}, nil
+}
+
+// checkBeside is a plain check to compare with, which denies nothing.
+func checkBeside() contender {
+	c := own(leakyName, leaky, onRedis)
+	ask := c.open
+	c.open = func(s *setup, _ quota) (Ask, error) { return ask(s, roomiest) }
+	return c
+}
+
+// ownPlaces makes a contender that is about places of this project's limits.
+func ownPlaces(name string, ask func(limiter *core.Limiter, store core.Store, q quota) Ask) contender {
+	return contender{name: name, algorithm: "concurrent", own: true, open: func(s *setup, q quota) (Ask, error) {
+		store := onRedis(s)
+		s.atEnd(store.Close)
+		return ask(core.New(store), store, q), nil
+	}}
+}
+
+func places() contender {
+	return ownPlaces(placesName, func(limiter *core.Limiter, _ core.Store, q quota) Ask {
+		limit := core.Concurrent(q.n, q.per)
+		return func(ctx context.Context, key string) (bool, error) {
+			r, err := limiter.Reserve(ctx, core.Check{Key: key, Limit: limit})
+			if err != nil || !r.Allowed() {
+				return false, err
+			}
+			return true, r.Cancel(ctx)
+		}
+	})
+}
+
+func placesTaken() contender {
+	return ownPlaces(acquireName, func(limiter *core.Limiter, _ core.Store, q quota) Ask {
+		limit := core.Concurrent(q.n, 100*time.Millisecond)
+		return func(ctx context.Context, key string) (bool, error) {
+			r, err := limiter.Reserve(ctx, core.Check{Key: key, Limit: limit})
+			return err == nil && r.Allowed(), err
+		}
+	})
+}
+
+// renewals renews 128 places of as many keys at once, which were taken for it when it was first asked
+// about a key.
+func renewals() contender {
+	return ownPlaces(renewName, func(_ *core.Limiter, store core.Store, _ quota) Ask {
+		limit := core.Concurrent(20, 10*time.Minute)
+		var held sync.Map // the settlements of a name
+		return func(ctx context.Context, name string) (bool, error) {
+			name = name[len(name)-1:]
+			all, known := held.Load(name)
+			if !known {
+				taken := make([]core.Settlement, 128)
+				for i := range taken {
+					key := fmt.Sprint(name, " ", rand.Text())
+					check := core.Check{Key: key, Limit: limit}
+					calls := []core.Call{{Checks: []core.Check{check}, Decisions: make([]core.Decision, 1), Receipts: make([]core.Receipt, 1)}}
+					if _, err := store.Decide(ctx, calls); err != nil {
+						return false, err
+					}
+					taken[i] = core.Settlement{Check: check, Receipt: calls[0].Receipts[0], Renew: true}
+				}
+				all, _ = held.LoadOrStore(name, taken)
+			}
+			renewed := append([]core.Settlement(nil), all.([]core.Settlement)...) //nolint:forcetypeassert // nothing else is in there
+			return true, store.Settle(ctx, renewed)
+		}
+	})
+}
+
+// takeScript is how redis-semaphore takes a place: now is the client's.
+const takeScript = `
+redis.call('zremrangebyscore', KEYS[1], '-inf', ARGV[4] - ARGV[3])
+if redis.call('zcard', KEYS[1]) < tonumber(ARGV[1]) then
+  redis.call('zadd', KEYS[1], ARGV[4], ARGV[2])
+  redis.call('pexpire', KEYS[1], ARGV[3])
+  return 1
+end
+return 0`
+
+func semaphore() contender {
+	return contender{name: semaphoreName, algorithm: "sorted set", open: func(s *setup, q quota) (Ask, error) {
+		client, take := s.client(), redis.NewScript(takeScript)
+		return func(ctx context.Context, key string) (bool, error) {
+			id := rand.Text()
+			taken, err := take.Run(ctx, client, []string{"semaphore:" + key}, q.n, id, q.per.Milliseconds(), time.Now().UnixMilli()).Int()
+			if err != nil || taken == 0 {
+				return false, err
+			}
+			return true, client.ZRem(ctx, "semaphore:"+key, id).Err()
+		}, nil
+	}}
+}
+
+func lock() contender {
+	return contender{name: lockName, algorithm: "lock", open: func(s *setup, q quota) (Ask, error) {
+		client := redislock.New(s.client())
+		return func(ctx context.Context, key string) (bool, error) {
+			held, err := client.Obtain(ctx, "lock:"+key, q.per, nil)
+			if errors.Is(err, redislock.ErrNotObtained) {
+				return false, nil
+			}
+			if err != nil {
+				return false, err
+			}
+			return true, held.Release(ctx)
+		}, nil
+	}}
+}
+
+// placeSizes returns how many bytes a key with 10, 100 and 1,000 holders takes.
+func (b *bench) placeSizes(ctx context.Context) (sizes []float64, err error) {
+	for _, holders := range []int{10, 100, 1000} {
+		_, err := b.with(ctx, []contender{ownPlaces(placesName, func(limiter *core.Limiter, _ core.Store, q quota) Ask {
+			return func(ctx context.Context, key string) (bool, error) {
+				_, err := limiter.Reserve(ctx, core.Check{Key: key, Limit: core.Concurrent(1000, q.per)})
+				return err == nil, err
+			}
+		})}, twenty, func(entries []*entry) error {
+			for range holders {
+				if _, err := entries[0].ask(ctx, "user:123456"); err != nil {
+					return err
+				}
+			}
+			size, err := keyspaceBytes(ctx, b.meter.redis)
+			sizes = append(sizes, float64(size))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return sizes, nil
+}
