@@ -33,6 +33,13 @@ func (s *failing) take(list *[]error) (err error) {
 	return err
 }
 
+// failNext sets the errors of the next settlements.
+func (s *failing) failNext(errs []error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = errs
+}
+
 func (s *failing) Decide(ctx context.Context, calls []core.Call) (int, error) {
 	answered, err := s.Store.Decide(ctx, calls[:1])
 	s.mu.Lock()

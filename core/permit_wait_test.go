@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -93,14 +94,12 @@ func TestPermitOfTwoLeases(t *testing.T) {
 		if p.Err() != nil {
 			t.Fatal(p.Err())
 		}
-		for range 1000 {
-			s.before = append(s.before, errors.New("away"))
-		}
+		s.failNext(slices.Repeat([]error{errors.New("away")}, 1000))
 		time.Sleep(time.Second)
 		if p.Err() == nil || p.Context().Err() == nil {
 			t.Error("the shorter lease has ended")
 		}
-		s.before = nil
+		s.failNext(nil)
 		free(t, s.Store, "a", exports, 2)
 		p.Release()
 		free(t, s.Store, "a", exports, 0)
