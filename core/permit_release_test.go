@@ -24,13 +24,6 @@ type failing struct {
 	released atomic.Int64
 }
 
-// fail has the next settlements fail before they are carried out.
-func (s *failing) fail(before []error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.before = before
-}
-
 func (s *failing) take(list *[]error) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,6 +31,13 @@ func (s *failing) take(list *[]error) (err error) {
 		err, *list = (*list)[0], (*list)[1:]
 	}
 	return err
+}
+
+// failNext sets the errors of the next settlements.
+func (s *failing) failNext(errs []error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = errs
 }
 
 func (s *failing) Decide(ctx context.Context, calls []core.Call) (int, error) {

@@ -94,12 +94,12 @@ func TestPermitOfTwoLeases(t *testing.T) {
 		if p.Err() != nil {
 			t.Fatal(p.Err())
 		}
-		s.fail(slices.Repeat([]error{errors.New("away")}, 1000))
+		s.failNext(slices.Repeat([]error{errors.New("away")}, 1000))
 		time.Sleep(time.Second)
 		if p.Err() == nil || p.Context().Err() == nil {
 			t.Error("the shorter lease has ended")
 		}
-		s.fail(nil)
+		s.failNext(nil)
 		free(t, s.Store, "a", exports, 2)
 		p.Release()
 		free(t, s.Store, "a", exports, 0)
