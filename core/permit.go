@@ -128,7 +128,7 @@ func (p *Permit) Context() context.Context {
 		if p.of.hold != nil {
 			for i, x := range p.of.hold.leases {
 				if !p.isShadow(i) {
-					p.context = x.Context(p.context)
+					p.context = x.Context(p.context) //nolint:fatcontext // there are few of them
 				}
 			}
 		}
