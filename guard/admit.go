@@ -113,7 +113,7 @@ func (g *Guard) ask(ctx context.Context, rc *requestContext, c *call) ([]core.De
 	var decisions []core.Decision
 	var stored *core.Reservation
 	var err error
-	if longest := c.longestWait(); longest > 0 {
+	if longest := c.wait.longest; longest > 0 && c.takesPlaces() {
 		stored, decisions, err = g.waitForPlaces(ctx, c, longest)
 		v.waited = time.Since(v.asked)
 		if stored != nil {

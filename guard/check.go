@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -33,6 +32,7 @@ func (e negativeCostError) Is(target error) bool { return target == ErrNegativeC
 type call struct {
 	checks []core.Check
 	terms  []terms // of each check
+	wait   maxWait // for places
 }
 
 // terms are what a policy says about its check.
@@ -41,7 +41,6 @@ type terms struct {
 	unit   string // what it counts
 	mode   ErrorMode
 	settle func(*http.Request, Served) int // nil: what is reserved is right
-	wait   time.Duration                   // for its places
 }
 
 // call returns the call to make about a request. With an error, it returns the
@@ -63,6 +62,7 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 			}
 			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check) {
 				c.add(check, g.terms(i, &check))
+				c.wait.heed(p, &check)
 			}
 		}
 	}
@@ -74,7 +74,7 @@ func (g *Guard) terms(policy int, check *core.Check) terms {
 	p := &g.policies[policy]
 	t := terms{name: g.names[policy], unit: p.Unit, mode: p.OnError, settle: p.Settle}
 	if holds(check.Limit) {
-		t.unit, t.settle, t.wait = p.unitOf(check.Limit), nil, p.MaxWait
+		t.unit, t.settle = p.unitOf(check.Limit), nil
 	}
 	if t.name == "" {
 		t.name = check.Limit.Name()
@@ -151,7 +151,6 @@ func (t *terms) join(check *core.Check, other terms, theirs *core.Check) {
 	check.Mode = min(check.Mode, theirs.Mode) // it is charged if one of them is
 	check.Undelayed = min(check.Undelayed, theirs.Undelayed)
 	t.mode = stricter(t.mode, other.mode)
-	t.wait = min(t.wait, other.wait)
 }
 
 // settling returns what a policy says that a request has really cost: what it has reserved,

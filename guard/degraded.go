@@ -137,6 +137,7 @@ func allowed(checks []core.Check, decisions []core.Decision) bool {
 func (c call) split(err error) (lost, rest call) {
 	unanswered, ok := errors.AsType[*core.UnansweredError](err)
 	all := !ok || len(unanswered.Checks) == 0
+	rest.wait = c.wait
 	for i := range c.checks {
 		if c.checks[i].Shadow {
 			continue

@@ -27,6 +27,20 @@
 // what depends on the route. Where they have to stand apart, the outer policy can take back
 // its charge by [Policy].Settle, which is told the status of the inner denial.
 //
+// # How long a place is held
+//
+// A request holds its places of a [core.Concurrent] limit while its handler runs. They are renewed meanwhile, and given
+// back in the background when the handler has returned, has panicked or has called [runtime.Goexit]: once, whatever
+// becomes of the request. A stream holds them until it ends. If the handler has taken the connection over, they are
+// held until that is closed, too. If it leaves an error for others to answer, they are given back before the
+// answer.
+//
+// An [http.TimeoutHandler] around the limiter does not change that: they are held until the handler has really
+// returned. Inside of the limiter, it returns before its handler does, and the places are given back then.
+//
+// A handler whose places are lost, because the store has not heard of this process for the whole lease, runs on. See
+// [PermitFrom].
+//
 // # What the log warns of
 //
 // [Options].Logger is warned, once each, of three mistakes that nothing else shows:
@@ -57,7 +71,7 @@
 //
 // The handler is given the [http.ResponseWriter] as it came, so it can do all that the
 // server allows: [http.ResponseController], Flush, Hijack, informational responses. Only
-// where a policy has [Policy].Settle it is wrapped, and in [MergeUpstream]; it can still do
+// where a policy has [Policy].Settle or the request holds a place it is wrapped, and in [MergeUpstream]; it can still do
 // all of that.
 //
 // HEAD counts as GET. A CORS preflight (OPTIONS with Origin and

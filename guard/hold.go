@@ -32,7 +32,7 @@ func (g *Guard) untilDraining(ctx context.Context) (draining context.Context, st
 		return ctx, func() {}
 	}
 	draining, cancel := context.WithCancelCause(ctx)
-	forget := context.AfterFunc(g.options.Draining, func() { cancel(ErrDraining) }) //nolint:contextcheck // it is the server's
+	forget := context.AfterFunc(g.options.Draining, func() { cancel(ErrDraining) })
 	return draining, func() { forget(); cancel(nil) }
 }
 

@@ -64,15 +64,21 @@ func (c *call) takesPlaces() bool {
 	return false
 }
 
-// longestWait returns how long a call may wait for places: as long as all policies allow that take some.
-func (c *call) longestWait() time.Duration {
-	longest := time.Duration(-1)
-	for i := range c.checks {
-		if !c.checks[i].Shadow && takesPlaces(&c.checks[i]) && (longest < 0 || c.terms[i].wait < longest) {
-			longest = c.terms[i].wait
-		}
+// maxWait is how long a call may wait for places: as long as all policies allow that take some. The zero value is not at
+// all.
+type maxWait struct {
+	longest time.Duration
+	heeded  bool
+}
+
+// heed heeds what a policy says about the places of its check.
+func (w *maxWait) heed(p *Policy, check *core.Check) {
+	if check.Shadow || !takesPlaces(check) {
+		return
 	}
-	return max(0, longest)
+	if !w.heeded || p.MaxWait < w.longest {
+		w.longest, w.heeded = p.MaxWait, true
+	}
 }
 
 // waitForPlaces is Reserve that waits until there are places. There is no reservation if the call was denied

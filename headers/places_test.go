@@ -41,14 +41,22 @@ func TestNoResetIsToldOfPlaces(t *testing.T) {
 		list   []headers.Policy
 		want   map[string]string
 	}{
-		{"legacy, beside a rate", headers.Legacy, policies(places(true, 0), first),
-			map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "9", "X-RateLimit-Reset": "1"}},
-		{"legacy, denied", headers.Legacy, policies(places(false, 0), first),
-			map[string]string{"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "3"}},
-		{"draft 6, beside a rate", headers.Draft6, policies(places(true, 0), first),
-			map[string]string{"RateLimit-Limit": "10", "RateLimit-Policy": "1;w=1;weir-burst=10"}},
-		{"draft 7, denied", headers.Draft7, policies(places(false, 0), first),
-			map[string]string{"RateLimit": "limit=20, remaining=0, reset=3", "RateLimit-Policy": ""}},
+		{
+			"legacy, beside a rate", headers.Legacy, policies(places(true, 0), first),
+			map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "9", "X-RateLimit-Reset": "1"},
+		},
+		{
+			"legacy, denied", headers.Legacy, policies(places(false, 0), first),
+			map[string]string{"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "3"},
+		},
+		{
+			"draft 6, beside a rate", headers.Draft6, policies(places(true, 0), first),
+			map[string]string{"RateLimit-Limit": "10", "RateLimit-Policy": "1;w=1;weir-burst=10"},
+		},
+		{
+			"draft 7, denied", headers.Draft7, policies(places(false, 0), first),
+			map[string]string{"RateLimit": "limit=20, remaining=0, reset=3", "RateLimit-Policy": ""},
+		},
 	} {
 		h := http.Header{}
 		c.writer.Write(h, c.list)

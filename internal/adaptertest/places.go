@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -178,7 +177,7 @@ func testTakenOver(t *testing.T, s *suite) {
 			t.Fatal(err)
 		}
 		defer connection.Close()
-		fmt.Fprintf(connection, "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.WriteString(connection, "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
 		reader := bufio.NewReader(connection)
 		if response, err := http.ReadResponse(reader, nil); err != nil || response.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatal(response, err)
@@ -189,7 +188,7 @@ func testTakenOver(t *testing.T, s *suite) {
 		}
 		awaitTaken(t, limiter, hundred(), 7) // the rest is settled when the handler has returned
 		permit := <-permits
-		fmt.Fprintln(connection, "hello")
+		_, _ = io.WriteString(connection, "hello\n")
 		if line, err := reader.ReadString('\n'); line != "hello\n" || taken(t, limiter, desk(2)) != 1 || permit.Err() != nil {
 			t.Errorf("%q, %v: %d places are taken, %v", line, err, taken(t, limiter, desk(2)), permit.Err())
 		}

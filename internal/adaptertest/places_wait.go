@@ -40,17 +40,17 @@ type desked struct {
 	start   time.Time
 	mu      sync.Mutex
 	served  []string // by whom, and when
-	events  map[string]guard.Event
+	seen    map[string]guard.Event
 	group   sync.WaitGroup
 }
 
 func (s *suite) desked(t *testing.T, options guard.Options, policies ...guard.Policy) *desked {
-	d := &desked{fixture: s.fixture(t), start: time.Now(), events: make(map[string]guard.Event)}
+	d := &desked{fixture: s.fixture(t), start: time.Now(), seen: make(map[string]guard.Event)}
 	d.limiter = core.New(core.NewMemory()) // whose clock is the bubble's
 	options.Observe = func(e guard.Event) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.events[e.Request.Header.Get("Name")] = e
+		d.seen[e.Request.Header.Get("Name")] = e
 	}
 	d.handler = s.serve(site{
 		around: []middleware{s.new(d.limiter, options, policies...)},
@@ -69,6 +69,13 @@ func (d *desked) ask(ctx context.Context, name string) (*http.Response, time.Dur
 	began := time.Now()
 	response := answer(d.handler, ask(http.MethodGet, "/", "Name: "+name).WithContext(ctx))
 	return response, time.Since(began)
+}
+
+// eventOf returns what was observed of the latest request of a name.
+func (d *desked) eventOf(name string) guard.Event {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seen[name]
 }
 
 // begin sends a request, and returns when it waits for something.
@@ -106,7 +113,7 @@ func testPlacesInOrder(t *testing.T, s *suite) {
 			d.begin(name)
 		}
 		d.end(4, "a 0s", "b 1s", "c 2s", "d 3s")
-		if e := d.events["d"]; e.Held != 3*time.Second || e.Elapsed != 0 || e.Status != 0 {
+		if e := d.eventOf("d"); e.Held != 3*time.Second || e.Elapsed != 0 || e.Status != 0 {
 			t.Errorf("held for %v, in a call of %v", e.Held, e.Elapsed)
 		}
 	})
@@ -122,7 +129,7 @@ func testMaxWait(t *testing.T, s *suite) {
 				if response.StatusCode != http.StatusTooManyRequests || elapsed != 300*time.Millisecond || response.Header.Get("Retry-After") == "" {
 					t.Errorf("%s: answered after %v: %v", name, elapsed, response)
 				}
-				e := d.events[name]
+				e := d.eventOf(name)
 				if e.Held != 300*time.Millisecond || e.Elapsed != 0 || len(e.Outcomes) != 2 || e.Outcomes[0].Decision.Allowed || !e.Outcomes[1].Decision.Allowed {
 					t.Errorf("%s: observed %+v", name, e)
 				}
@@ -163,7 +170,7 @@ func testRateIsChargedWithThePlace(t *testing.T, s *suite) {
 			t.Errorf("%d units were charged while one request waits", n)
 		}
 		d.end(2, "a 0s", "b 1s")
-		if o := d.events["b"].Outcomes[2]; !o.Shadow || o.Decision.Remaining != 98 {
+		if o := d.eventOf("b").Outcomes[2]; !o.Shadow || o.Decision.Remaining != 98 {
 			t.Errorf("the shadow was charged for every try: %+v", o)
 		}
 	})
@@ -176,7 +183,7 @@ func testGoneWhileWaiting(t *testing.T, s *suite) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(300*time.Millisecond, func() { cancel(errGone) })
 		response, elapsed := d.ask(ctx, "gone")
-		if e := d.events["gone"]; response.StatusCode != 499 || elapsed != 300*time.Millisecond || !errors.Is(e.Err, errGone) || len(e.Unanswered) != 0 {
+		if e := d.eventOf("gone"); response.StatusCode != 499 || elapsed != 300*time.Millisecond || !errors.Is(e.Err, errGone) || len(e.Unanswered) != 0 {
 			t.Errorf("answered %d after %v, observed %+v", response.StatusCode, elapsed, e)
 		}
 		d.begin("b")
@@ -207,7 +214,7 @@ func testTooLateForPlace(t *testing.T, s *suite) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		response, elapsed := d.ask(ctx, "late")
-		e := d.events["late"]
+		e := d.eventOf("late")
 		if response.StatusCode != http.StatusServiceUnavailable || elapsed != 300*time.Millisecond || !errors.Is(e.Err, context.DeadlineExceeded) {
 			t.Errorf("answered %d after %v, observed %+v", response.StatusCode, elapsed, e)
 		}
@@ -223,7 +230,7 @@ func testDrainingPlaces(t *testing.T, s *suite) {
 		time.AfterFunc(300*time.Millisecond, drain)
 		for _, want := range []time.Duration{300 * time.Millisecond, 0} { // while it waits, and when it would have to
 			response, elapsed := d.ask(t.Context(), "late")
-			e := d.events["late"]
+			e := d.eventOf("late")
 			if response.StatusCode != http.StatusServiceUnavailable || elapsed != want || !errors.Is(e.Err, guard.ErrDraining) || e.Degraded() {
 				t.Errorf("answered %d after %v, observed %+v", response.StatusCode, elapsed, e)
 			}

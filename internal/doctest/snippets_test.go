@@ -47,6 +47,7 @@ var imports = map[string]string{
 	"log":      "log",
 	"os":       "os",
 	"signal":   "os/signal",
+	"slices":   "slices",
 	"slog":     "log/slog",
 	"strconv":  "strconv",
 	"synctest": "testing/synctest",
