@@ -117,7 +117,7 @@ func TestCallThatLeavesWhileItWaitsHoldsNothing(t *testing.T) {
 		limiter, base := core.New(core.NewMemory()), new(slow)
 		defer limiter.Close()
 		transport := outbound.New(limiter, core.Concurrent(1, 30*time.Second), outbound.Options{Base: base})
-		go call(t.Context(), transport, "https://partner.example/")
+		go func() { _, _ = call(t.Context(), transport, "https://partner.example/") }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()

@@ -2,8 +2,8 @@
 //
 //	client := &http.Client{Transport: outbound.New(limiter, core.Leaky(1, core.PerSecond(5)), outbound.Options{})}
 //
-// With a [core.Concurrent] limit, no more than n calls are under way at once. With core.Leaky(1, …), calls leave at an even pace. A [core.Shaping] limit paces them, too,
-// but a call that has got its turn is made even if its host asks for a pause meanwhile.
+// With a [core.Concurrent] limit, no more than n calls are under way at once. With core.Leaky(1, …),
+// calls leave at an even pace. A [core.Shaping] limit paces them, too, but a call that has got its turn is made even if its host asks for a pause meanwhile.
 package outbound
 
 import (
