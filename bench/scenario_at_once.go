@@ -31,7 +31,7 @@ func (b *bench) atOnce(ctx context.Context) ([]comparison, error) {
 	const goroutines = 128
 	b.report("at most n at once")
 	names := namesOf("user:", b.names)
-	contenders := []contender{checkBeside(), places(), placesTaken(), renewals(), semaphore(), lock()}
+	contenders := []contender{checkBeside(), places(), placesTaken(), renewals(), semaphore(), lock()} //nolint:contextcheck // stores are opened later
 	entries, err := b.with(ctx, contenders, twenty, func(entries []*entry) error {
 		return b.turns(goroutines, names).take(ctx, b.meter, entries)
 	})
@@ -44,7 +44,7 @@ func (b *bench) atOnce(ctx context.Context) ([]comparison, error) {
 	}
 	return []comparison{{
 		slug:  "at-once",
-		title: fmt.Sprintf("At most n at once, %s", callers(goroutines)),
+		title: "At most n at once, " + callers(goroutines),
 		text: fmt.Sprintf("Each goroutine takes a place under one of %s keys, at random, and gives it back at once: two calls of Redis. "+
 			"The first row is a plain check, which is one call. Where places are only taken, their leases of a tenth of a second end by themselves. "+
 			"The algorithm of redis-semaphore trusts the clocks of its clients. "+
@@ -171,7 +171,7 @@ func lock() contender {
 // placeSizes returns how many bytes a key with 10, 100 and 1,000 holders takes.
 func (b *bench) placeSizes(ctx context.Context) (sizes []float64, err error) {
 	for _, holders := range []int{10, 100, 1000} {
-		_, err := b.with(ctx, []contender{ownPlaces(placesName, func(limiter *core.Limiter, _ core.Store, q quota) Ask {
+		_, err := b.with(ctx, []contender{ownPlaces(placesName, func(limiter *core.Limiter, _ core.Store, q quota) Ask { //nolint:contextcheck // as above
 			return func(ctx context.Context, key string) (bool, error) {
 				_, err := limiter.Reserve(ctx, core.Check{Key: key, Limit: core.Concurrent(1000, q.per)})
 				return err == nil, err

@@ -47,6 +47,25 @@ func TestGivesBackWhatIsCertainlyLeft(t *testing.T) {
 		cancel(late) // since it was charged, the level has been at 2
 		want("overlap", 5)
 
+		// A large charge keeps the meter from running empty, and is given back after an earlier one that
+		// would have drained without it. The last charge stays.
+		limit = core.Leaky(1000, core.PerSecond(1))
+		at(0)
+		before, first, second := reserve("kept up", 400), reserve("kept up", 1), reserve("kept up", 1)
+		at(time.Microsecond)
+		cancel(before)
+		most := reserve("kept up", 500)
+		at(2 * time.Microsecond)
+		cancel(second)
+		at(time.Minute)
+		reserve("kept up", 1)
+		at(time.Minute + time.Microsecond)
+		cancel(first)
+		at(time.Minute + 2*time.Microsecond)
+		cancel(most)
+		want("kept up", 999)
+		limit = core.Leaky(10, core.PerSecond(1))
+
 		at(0)
 		r := reserve("step", 5)
 		at(-time.Minute)

@@ -104,7 +104,7 @@ func (m meter) settle(s *Spec, st *State, now int64, c *Correction) bool {
 	m.store(own, st, Usage{Used: u.Used + change}, now, 0, Holder{})
 	// If nothing was charged after this charge, the refund need not be noted.
 	alone := c.At.At != 0 && c.low == most && own.Units == s.Units && u.Used == s.left(c.At.Used, now, c.At.At)
-	c.noted = change < 0 && !alone
+	c.noted, c.refunded = change < 0 && !alone, -change
 	return true
 }
 

@@ -51,6 +51,23 @@ func (p *past) low(s *Spec, charged Charge, now int64) int64 {
 	return most
 }
 
+// spend takes from the points since a charge what was refunded of it. All that is refunded of what was
+// charged before a point was a part of what was used at that point.
+func (p *past) spend(charged Charge, refunded int64) {
+	kept := len(p.points)
+	for i := len(p.points) - 1; i >= 0; i-- {
+		one := p.points[i]
+		if charged.At < one.at || charged.At == one.at && charged.Order < one.order {
+			one.low = max(0, one.low-refunded)
+		}
+		if kept == len(p.points) || one.low < p.points[kept].low {
+			kept--
+			p.points[kept] = one
+		}
+	}
+	p.points = p.points[kept:]
+}
+
 // note notes that a level was lowered. From the last point until now it may have come
 // to what has not drained since, if all that was charged came after that. Of points
 // with one low the last says what the others do.

@@ -37,6 +37,8 @@ type Correction struct {
 	// noted says, once the correction is carried out, that others may have been charged
 	// since the charge, so that the refund has to be noted in the past of the key.
 	noted bool
+	// refunded is how many units a meter was given back then.
+	refunded int64
 }
 
 // lowest returns the least that may have been used of a state since the charge. A charge in
@@ -71,6 +73,9 @@ func (p *Pasts) Settle(key Key, s *Spec, st State, c *Correction, now int64) (af
 		return st, false
 	}
 	if c.noted {
+		if one := p.of[key]; one != nil && c.At.At != 0 {
+			one.spend(c.At, c.refunded)
+		}
 		p.note(key, now, own, st.level)
 	}
 	st.spec = own

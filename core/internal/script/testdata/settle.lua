@@ -816,6 +816,20 @@ end
       if now < last.at then
         instant, noted = last.at, 0
       end
+      if known and charge < 0 then
+        -- All that is given back of what was charged before a point was a part of what was used then.
+        if last.at > at then
+          open = math.max(0, open + charge)
+        end
+        for i = #points, 1, -1 do
+          if points[i].at > at then
+            points[i].low = math.max(0, points[i].low + charge)
+          end
+          if i < #points and points[i].low >= points[i + 1].low then
+            table.remove(points, i)
+          end
+        end
+      end
       open = math.min(open, noted)
       while #points > 0 and points[#points].low >= open do
         points[#points] = nil
