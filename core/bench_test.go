@@ -82,6 +82,13 @@ func BenchmarkRedis(b *testing.B) {
 		_, err := limiter.AllowN(b.Context(), "denied", core.Leaky(1, core.PerSecond(1)), 2)
 		return err
 	})
+	for name, headroom := range map[string]int{"one check in a call": 0, "one check with headroom": 200} {
+		check := core.Check{Key: "headroom", Limit: benchmarked["leaky"], Headroom: headroom}
+		beside(name, func() error {
+			_, err := limiter.AllowAll(b.Context(), check)
+			return err
+		})
+	}
 	beside("three checks in a call", func() error {
 		_, err := limiter.AllowAll(b.Context(), threeLimits("call")...)
 		return err

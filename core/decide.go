@@ -92,6 +92,7 @@ func (c *Call) takeInside() *inside {
 	made.Set(len(c.Checks), func(i int, own *call.Check) {
 		check := &c.Checks[i]
 		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
+		own.Headroom = check.Headroom
 		if own.Spec.Algorithm.Holds() {
 			if made.holder == (exact.Holder{}) {
 				made.holder = holder.New()

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-// Never is the RetryAfter of a check that no wait can help, because its cost exceeds
-// the capacity of the limit.
+// Never is the RetryAfter of a check that no wait can help, because its cost, or its cost and its
+// [Check.Headroom] together, exceeds the capacity of the limit.
 const Never time.Duration = math.MaxInt64
 
 // Check asks: may Cost units pass under Limit for Key?
@@ -35,6 +35,20 @@ type Check struct {
 	// the others at the limit's pace. The default is 0, which delays all but the first.
 	// With any other limit it is an error.
 	Undelayed int
+	// Headroom is how many units have to be left after the charge. The check passes only if its Cost and
+	// its Headroom fit together, and is charged the Cost alone. So less important traffic leaves something
+	// for traffic that asks for the same key and limit with less: where batch jobs ask with a Headroom of 200 and
+	// users with 0, batch jobs stop while 200 units are left for users, who never notice them.
+	//
+	// The default is 0, which leaves nothing for others. A negative Headroom is an error ([ErrInvalid]), and so
+	// is one with [Look], which asks for nothing. If Cost and Headroom exceed the capacity together, the check is
+	// denied with a RetryAfter of [Never]. A [Condition] passes if both would fit.
+	//
+	// RetryAfter is the wait until both fit. The other numbers of the [Decision] are those of the limit:
+	// Remaining counts the units that this check has to leave for others, too. Each check of a
+	// key and limit in a call has its own Headroom, on top of its own cost and of those before it.
+	// Settlements, refunds and the Delay of a [Shaping] limit know nothing of it.
+	Headroom int
 }
 
 // Mode says what a [Check] does with its units.

@@ -26,7 +26,7 @@ type denialCache struct {
 	denials *otter.Cache[exact.Key, *denial]
 	seed    maphash.Seed
 	changes [1024]changes // by a hash of key and limit
-	dear    atomic.Bool   // there has been a denial that left something for cheaper calls
+	dear    atomic.Bool   // there has been a denial that left something for calls that need less
 	trace   Trace
 }
 
@@ -49,7 +49,7 @@ func (c *denialCache) changesTo(key string, spec *exact.Spec) *changes {
 // denial is what the cache remembers of a denied check. It is immutable.
 type denial struct {
 	decision Decision
-	cost     int
+	need     int // see needOf
 	// The store has decided at some moment between sent and received, in the cache's
 	// microseconds. From repeatable on it may decide otherwise.
 	sent, received, repeatable int64
@@ -76,7 +76,7 @@ type denial struct {
 // A check is answered from memory if it has been denied lately at the same cost, or at a lower cost
 // from which the wait follows exactly. Its numbers are those of the denial, less the time that has
 // passed. If the cost was more than 1, other processes may have used what was left meanwhile, so that
-// the next RetryAfter is longer.
+// the next RetryAfter is longer. A [Check.Headroom] counts as part of the cost here.
 //
 // A call does not go to the store if all its checks are answered from memory. If only some are, the
 // others go to the store, which answers them and charges nothing; shadow checks are decided as always.
@@ -230,7 +230,7 @@ func (c *denialCache) repeat(checks []Check, decisions []Decision, now int64) (d
 // repeatOne answers a check from memory, if it can.
 func (c *denialCache) repeatOne(check *Check, decision *Decision, now int64) bool {
 	d, ok := c.denials.GetIfPresent(check.stateKey())
-	return ok && now >= d.sent && now < d.repeatable && d.decision.Limit == check.Limit && d.repeat(check.Units(), now, decision)
+	return ok && now >= d.sent && now < d.repeatable && d.decision.Limit == check.Limit && d.repeat(needOf(check), now, decision)
 }
 
 // met reports whether a check has the same state as an earlier one, so that their costs
@@ -244,19 +244,26 @@ func met(checks []Check, i int) bool {
 	return false
 }
 
-// repeat writes the decision for a cost at a moment, if it follows from the denial.
-func (d *denial) repeat(cost int, now int64, decision *Decision) bool {
-	if cost < d.cost {
+// needOf returns what has to fit for a check to pass, its cost and its headroom, or more than the capacity.
+// A check that needs as much as a denied one, or more, is denied, too.
+func needOf(check *Check) int {
+	tooMuch := check.Limit.spec.Capacity + 1
+	return min(check.Units(), tooMuch) + min(check.Headroom, tooMuch)
+}
+
+// repeat writes the decision for a need at a moment, if it follows from the denial.
+func (d *denial) repeat(need int, now int64, decision *Decision) bool {
+	if need < d.need {
 		return false
 	}
 	*decision = d.decision
 	spec := d.decision.Limit.spec
 	tick := spec.Tick // waits are whole ticks
 	gone := microseconds(max(0, now-now%tick-d.received+d.received%tick))
-	if cost > spec.Capacity {
+	if need > spec.Capacity {
 		decision.RetryAfter = Never
 	} else {
-		longer, known := spec.Longer(d.cost, cost)
+		longer, known := spec.Longer(d.need, need)
 		if !known {
 			return false
 		}
@@ -286,7 +293,7 @@ func (c *denialCache) noticeNumbers(checks []Check) {
 	}
 }
 
-// noticeCharges forgets denials of dearer checks when these checks have been charged:
+// noticeCharges forgets denials of checks that need more when these checks have been charged:
 // the denials stand, but their numbers have changed.
 func (c *denialCache) noticeCharges(checks []Check) {
 	for i := range checks {
@@ -329,12 +336,12 @@ func (c *denialCache) remember(checks []Check, decisions []Decision, sent int64,
 		// The numbers hold until Remaining grows, and the denial until RetryAfter. The
 		// store counts both from the beginning of a tick.
 		lasts := min(decision.RetryAfter, decision.NextAfter, longestStaleness).Microseconds()
-		d := &denial{*decision, check.Units(), sent, received, sent + lasts - (check.Limit.spec.Tick - 1)}
+		d := &denial{*decision, needOf(check), sent, received, sent + lasts - (check.Limit.spec.Tick - 1)}
 		key := check.stateKey()
-		if earlier, ok := c.denials.GetIfPresent(key); ok && earlier.cost < d.cost && sent < earlier.repeatable {
-			continue // the cheaper denial answers more checks
+		if earlier, ok := c.denials.GetIfPresent(key); ok && earlier.need < d.need && sent < earlier.repeatable {
+			continue // the denial that needs less answers more checks
 		}
-		if check.Units() > 1 {
+		if d.need > 1 {
 			c.dear.Store(true)
 		}
 		key.Subject = strings.Clone(key.Subject)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -334,5 +335,52 @@ func TestTheDenialOfAConditionIsNotRepeated(t *testing.T) {
 	}
 	if want, err := plain.Peek(t.Context(), "key", limit); err != nil || got[0].RetryAfter != want.RetryAfter {
 		t.Errorf("%+v from the cache, and %+v from the store, %v", got[0], want, err)
+	}
+}
+
+// A denial says nothing of checks that leave less to others. It says all of those that leave as much, whether
+// they ask for it as cost or as headroom.
+func TestADenialIsRepeatedToWhoNeedsAsMuch(t *testing.T) {
+	for name, c := range map[string]struct {
+		denied, next core.Check
+		asked        bool
+	}{
+		"the same":                           {core.Check{Headroom: 5}, core.Check{Headroom: 5}, false},
+		"more headroom":                      {core.Check{Headroom: 5}, core.Check{Headroom: 6}, false},
+		"more headroom than the capacity":    {core.Check{Headroom: 5}, core.Check{Headroom: math.MaxInt}, false},
+		"as much as a cost":                  {core.Check{Headroom: 5}, core.Check{Cost: 6}, false},
+		"a cost, and the same with headroom": {core.Check{Cost: 7}, core.Check{Cost: 7, Headroom: 1}, false},
+		"a cost, and as much with headroom":  {core.Check{Cost: 7}, core.Check{Headroom: 6}, false},
+		"no headroom":                        {core.Check{Headroom: 5}, core.Check{}, true},
+		"less headroom":                      {core.Check{Headroom: 6}, core.Check{Headroom: 5}, true},
+		"a cost, and less with headroom":     {core.Check{Cost: 7}, core.Check{Headroom: 5}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limiter, store, _, now := cached()
+			l := core.Leaky(10, core.PerSecond(1))
+			mustAsk(t, limiter, store, l, 5)
+			ask := func(check core.Check) (core.Decision, bool) {
+				check.Key, check.Limit = "key", l
+				before := store.asked
+				d, err := limiter.AllowAll(t.Context(), check)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d[0], store.asked > before
+			}
+			if d, _ := ask(c.denied); d.Allowed {
+				t.Fatalf("%+v, want a denial", d)
+			}
+			*now = now.Add(time.Millisecond)
+			got, asked := ask(c.next)
+			if asked != c.asked {
+				t.Errorf("the store was asked: %t, want %t", asked, c.asked)
+			}
+			plain := core.New(store.Store)
+			c.next.Key, c.next.Limit = "key", l
+			if want, err := plain.PeekAll(t.Context(), c.next); err != nil || !asked && got != want[0] {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+		})
 	}
 }

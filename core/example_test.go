@@ -51,6 +51,35 @@ func ExampleLimiter_AllowAll() {
 	// fixed-window 5, 1d false 2
 }
 
+// Users and batch jobs share a limit of 10. Batch jobs leave 3 of it to the users, who do not notice them.
+func ExampleCheck_headroom() {
+	limiter := core.New(core.NewMemory())
+	limit := core.Leaky(10, core.PerHour(1))
+	ask := func(check core.Check) core.Decision {
+		check.Key, check.Limit = "partner:mail", limit
+		decisions, err := limiter.AllowAll(context.Background(), check)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return decisions[0]
+	}
+	jobs := 0
+	for ask(core.Check{Headroom: 3}).Allowed {
+		jobs++
+	}
+	users := 0
+	for ask(core.Check{}).Allowed {
+		users++
+	}
+	fmt.Println(jobs, "jobs and", users, "users")
+	fmt.Println("the next user in", ask(core.Check{}).RetryAfter.Round(time.Hour))
+	fmt.Println("the next job in", ask(core.Check{Headroom: 3}).RetryAfter.Round(time.Hour))
+	// Output:
+	// 7 jobs and 3 users
+	// the next user in 1h0m0s
+	// the next job in 4h0m0s
+}
+
 func ExampleLimiter_Peek() {
 	limiter := core.New(core.NewMemory())
 	limit := core.TokenBucket(1, core.PerHour(1))

@@ -52,7 +52,7 @@ type Store interface {
 // If all checks fit, all are charged; otherwise none is, and nothing changes. Each [Check.Shadow] check
 // is decided by itself, after the others at the same instant, in a state of its own. Checks of the same
 // key and limit add up in order. A check asks for its [Check.Units], and its [Mode] says what is done
-// with them.
+// with them. It fits if its [Check.Headroom] fits, too.
 type Call struct {
 	// Checks has at least one check.
 	Checks []Check

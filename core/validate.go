@@ -29,6 +29,12 @@ func validate(checks []Check) error {
 		if c.Undelayed < 0 {
 			return invalid("core: %d undelayed units are negative", c.Undelayed)
 		}
+		if c.Headroom < 0 {
+			return invalid("core: headroom %d is negative", c.Headroom)
+		}
+		if c.Mode == Look && c.Headroom != 0 {
+			return invalid("core: a check that only looks leaves everything to others, and has a headroom of %d", c.Headroom)
+		}
 		if err := c.Limit.Validate(); err != nil {
 			return err
 		}

@@ -17,6 +17,8 @@ var (
 	ErrNoLimit = errors.New("LimitFor has returned the zero Limit: return a limit, or core.Unlimited for who has none")
 	// ErrNegativeCost means that a Cost has returned less than 0.
 	ErrNegativeCost = errors.New("a cost is negative")
+	// ErrNegativeHeadroom means that a Headroom has returned less than 0.
+	ErrNegativeHeadroom = errors.New("a headroom is negative")
 )
 
 // negativeCostError is an [ErrNegativeCost] that tells the cost.
@@ -141,7 +143,7 @@ func (c *call) find(check *core.Check) int {
 }
 
 // join makes the checks of two policies one, as both want: it costs what the dearer one
-// says, before and after, and the stricter one decides when the store cannot.
+// says, before and after, it leaves the larger headroom, and the stricter one decides when the store cannot.
 func (t *terms) join(check *core.Check, other terms, theirs *core.Check) {
 	if t.settle != nil || other.settle != nil {
 		own, others := settling(t.settle, check.Cost), settling(other.settle, theirs.Cost)
@@ -150,6 +152,7 @@ func (t *terms) join(check *core.Check, other terms, theirs *core.Check) {
 	check.Cost = max(check.Cost, theirs.Cost)
 	check.Mode = min(check.Mode, theirs.Mode) // it is charged if one of them is
 	check.Undelayed = min(check.Undelayed, theirs.Undelayed)
+	check.Headroom = max(check.Headroom, theirs.Headroom)
 	t.mode = stricter(t.mode, other.mode)
 }
 
@@ -200,6 +203,15 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 		}
 		if check.Cost == 0 {
 			check.Mode = core.Look
+		}
+	}
+	if p.Headroom != nil {
+		headroom := p.Headroom(r)
+		if headroom < 0 {
+			return core.Check{}, fmt.Errorf("%w: %d", ErrNegativeHeadroom, headroom)
+		}
+		if check.Mode != core.Look {
+			check.Headroom = headroom
 		}
 	}
 	var err error

@@ -25,6 +25,9 @@ func TestErrorsOfEventsCanBeToldApart(t *testing.T) {
 		guard.ErrNegativeCost: {guard.Policy{
 			Limit: core.FixedWindow(1, time.Hour), Cost: func(*http.Request) int { return -3 }, By: keyfuncs.Global,
 		}, http.StatusInternalServerError},
+		guard.ErrNegativeHeadroom: {guard.Policy{
+			Limit: core.FixedWindow(1, time.Hour), Headroom: func(*http.Request) int { return -3 }, By: keyfuncs.Global,
+		}, http.StatusInternalServerError},
 		guard.ErrDraining: {guard.Policy{Limit: core.Shaping(5, core.PerHour(1)), By: keyfuncs.Global}, http.StatusServiceUnavailable},
 	} {
 		var told error

@@ -146,11 +146,19 @@ func (f *fallback) peek(ctx context.Context, checks ...core.Check) ([]core.Decis
 	return f.limiter.PeekAll(ctx, checks...)
 }
 
-// share returns a check about this process's share. A cost that exceeds the share takes all of it.
+// share returns a check about this process's share. A cost that exceeds the share takes all of it. A
+// headroom shrinks with the limit, rounded up, but leaves room for a cost that fits in the limit beside it.
 func (f *fallback) share(check core.Check) core.Check {
-	share := check.Limit.Share(f.replicas)
-	if check.Cost <= check.Limit.Capacity() {
+	share, capacity := check.Limit.Share(f.replicas), check.Limit.Capacity()
+	fits := check.Headroom <= capacity-check.Units()
+	if check.Cost <= capacity {
 		check.Cost = min(check.Cost, share.Capacity())
+	}
+	if check.Headroom > 0 {
+		check.Headroom = (check.Headroom-1)/f.replicas + 1
+		if fits {
+			check.Headroom = min(check.Headroom, share.Capacity()-check.Units())
+		}
 	}
 	check.Limit = share
 	return check

@@ -229,6 +229,41 @@ func TestFallbackAdmitsALargeCostWhenItIsFull(t *testing.T) {
 	}
 }
 
+// A headroom is shared as the limit is. It never denies for ever what the limit itself would admit.
+func TestFallbackSharesTheHeadroom(t *testing.T) {
+	limit := core.Leaky(10, core.PerHour(1))
+	for _, c := range []struct {
+		replicas, cost, headroom int
+		passes                   int
+		never                    bool // what is denied then
+	}{
+		{1, 1, 4, 6, false},
+		{2, 1, 4, 3, false},
+		{2, 1, 5, 2, false},
+		{2, 1, 0, 5, false},
+		{2, 4, 6, 1, false}, // of 5, with the one that is left
+		{2, 4, 7, 0, true},
+		{2, 1, 10, 0, true},
+		{5, 1, 9, 1, false},
+		{10, 1, 9, 1, false},
+		{10, 5, 5, 1, false},
+		{10, 5, 6, 0, true},
+		{3, 10, 0, 1, false},
+		{3, 11, 1, 0, true},
+		{3, 1, math.MaxInt, 0, true},
+	} {
+		fallback, n := newFallback(c.replicas, 100), 0
+		check := core.Check{Key: "key", Limit: limit, Cost: c.cost, Headroom: c.headroom}
+		d := decideBy(t, fallback, check)[0]
+		for ; d.Allowed && n < 20; n++ {
+			d = decideBy(t, fallback, check)[0]
+		}
+		if n != c.passes || (d.RetryAfter == core.Never) != c.never {
+			t.Errorf("%d processes, a cost of %d and a headroom of %d: %d pass, then %v, want %d, and never: %t", c.replicas, c.cost, c.headroom, n, d.RetryAfter, c.passes, c.never)
+		}
+	}
+}
+
 func TestFallbackLeavesShadowChecksAlone(t *testing.T) {
 	fallback := newFallback(1, 100)
 	limit := core.Leaky(1, core.PerHour(1))

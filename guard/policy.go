@@ -38,6 +38,13 @@ type Policy struct {
 	// through and reported; a negative cost is answered with 500.
 	Cost func(*http.Request) int
 
+	// Headroom is how many units have to be left when the request has been charged, or else it is denied:
+	// [core.Check.Headroom]. So requests of less importance leave something for the others. The default
+	// is 0; a negative headroom is answered with 500. With a Cost of 0 it means nothing. Of policies that are
+	// one limit the largest counts, since a request must satisfy them all. If a middleware in front
+	// has charged the limit, this one charges nothing and needs no headroom.
+	Headroom func(*http.Request) int
+
 	// Unit is what the policy counts, for clients to read in RateLimit-Policy (qu): by
 	// default requests, or, of a [core.Concurrent] limit, concurrent-requests, and otherwise "content-bytes" or "concurrent-requests", which the
 	// draft registers, or a word of your own, such as "tokens". It changes nothing that is

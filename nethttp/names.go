@@ -82,6 +82,8 @@ var (
 	ErrNoLimit = guard.ErrNoLimit
 	// ErrNegativeCost means that a Cost has returned less than 0.
 	ErrNegativeCost = guard.ErrNegativeCost
+	// ErrNegativeHeadroom means that a Headroom has returned less than 0.
+	ErrNegativeHeadroom = guard.ErrNegativeHeadroom
 	// ErrDraining means that Options.Draining has ended the wait of a request, for its turn or a place.
 	ErrDraining = guard.ErrDraining
 )

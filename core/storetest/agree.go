@@ -13,7 +13,7 @@ import (
 )
 
 // Agree checks that stores answer the same random histories as an exact model
-// does, field by field: takes and peeks of every cost, mixes of algorithms with
+// does, field by field: takes and peeks of every cost and headroom, mixes of algorithms with
 // duplicates and shadows, resets, changed numbers of named limits, long waits and
 // clocks that step back. [Run] does it with one store; with several, all of them
 // see the same histories.
@@ -358,6 +358,9 @@ func (h *history) drawCall(t *rapid.T) []core.Check {
 		c.Mode = rapid.SampledFrom([]core.Mode{core.Charge, core.Charge, core.Charge, core.Charge, core.Charge, core.Charge, core.Charge, core.Charge, core.Condition, core.Look}).Draw(t, "mode")
 		if c.Mode != core.Look {
 			c.Cost = drawAnyCost(t, c.Limit)
+			if rapid.IntRange(0, 3).Draw(t, "with headroom") == 0 {
+				c.Headroom = drawHeadroom(t, c)
+			}
 		}
 		c.Shadow = rapid.IntRange(0, 5).Draw(t, "shadow") == 0
 		if !slices.ContainsFunc(checks, func(d core.Check) bool {

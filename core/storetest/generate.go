@@ -112,6 +112,17 @@ func drawAnyCost(t *rapid.T, l core.Limit) int {
 	return drawCost(t, l, "cost")
 }
 
+// drawHeadroom draws how much a check leaves for others: little, about all that its cost leaves, or more.
+func drawHeadroom(t *rapid.T, c core.Check) int {
+	capacity := c.Limit.Capacity()
+	left := max(0, capacity-min(c.Units(), capacity))
+	return rapid.OneOf(
+		rapid.IntRange(0, min(capacity, 4)),
+		rapid.IntRange(0, left),
+		rapid.SampledFrom([]int{left, max(0, left-1), left / 2, left / 3, left + 1, capacity, math.MaxInt}),
+	).Draw(t, "headroom")
+}
+
 // drawWait draws how long to wait after an answer: not at all, any time up to a
 // full recovery, just until something should change or just before, or years.
 func drawWait(t *rapid.T, d core.Decision) time.Duration {
@@ -171,6 +182,9 @@ func callString(checks []core.Check) string {
 			b.WriteString(" and ")
 		}
 		fmt.Fprintf(&b, "%d of %q under %s", c.Units(), c.Key, c.Limit)
+		if c.Headroom > 0 {
+			fmt.Fprintf(&b, " with a headroom of %d", c.Headroom)
+		}
 		if c.Shadow {
 			b.WriteString(" as a shadow")
 		}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -268,15 +269,17 @@ func callsWithoutSense(t *testing.T, s *stand) {
 	l, key := of(s.algorithm, 2, time.Hour), s.key()
 	ctx := t.Context()
 	for name, check := range map[string]core.Check{
-		"an empty key":      {Limit: l, Cost: 1},
-		"a negative cost":   {Key: key, Limit: l, Cost: -1},
-		"a look that costs": {Key: key, Limit: l, Cost: 1, Mode: core.Look},
-		"an unknown mode":   {Key: key, Limit: l, Mode: core.Look + 1},
-		"a zero limit":      {Key: key, Cost: 1},
-		"a bad limit":       {Key: key, Limit: newLimit(s.algorithm, 0, core.PerSecond(1)), Cost: 1},
+		"an empty key":                {Limit: l, Cost: 1},
+		"a negative cost":             {Key: key, Limit: l, Cost: -1},
+		"a negative headroom":         {Key: key, Limit: l, Headroom: -1},
+		"a look that costs":           {Key: key, Limit: l, Cost: 1, Mode: core.Look},
+		"a look that leaves headroom": {Key: key, Limit: l, Headroom: 1, Mode: core.Look},
+		"an unknown mode":             {Key: key, Limit: l, Mode: core.Look + 1},
+		"a zero limit":                {Key: key, Cost: 1},
+		"a bad limit":                 {Key: key, Limit: newLimit(s.algorithm, 0, core.PerSecond(1)), Cost: 1},
 	} {
-		if _, err := s.limiter.AllowAll(ctx, core.Check{Key: key, Limit: l, Cost: 1}, check); err == nil {
-			t.Errorf("%s is no error", name)
+		if _, err := s.limiter.AllowAll(ctx, core.Check{Key: key, Limit: l, Cost: 1}, check); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("%s is no ErrInvalid, but %v", name, err)
 		}
 	}
 	if _, err := s.limiter.AllowAll(ctx); err == nil {

@@ -167,7 +167,10 @@ func (s *stand) agreeOnPlaces(t *rapid.T, versions []core.Limit) {
 		switch rapid.IntRange(0, 6).Draw(t, "step") {
 		case 0, 1, 2:
 			check := core.Check{Key: key, Limit: l, Cost: rapid.IntRange(1, l.Capacity()+1).Draw(t, "cost")}
-			want := model.decide(l, check.Cost, now, true)
+			if rapid.IntRange(0, 2).Draw(t, "with headroom") == 0 {
+				check.Headroom = drawHeadroom(t, check)
+			}
+			want := model.decide(l, check.Cost, check.Headroom, now, true)
 			decisions, taken := s.acquire(t, check)
 			expectPlaces(t, decisions[0], want)
 			if !want.Allowed {
@@ -181,9 +184,9 @@ func (s *stand) agreeOnPlaces(t *rapid.T, versions []core.Limit) {
 			own.check, own.receipt = taken[0].check, taken[0].receipt
 			all = append(all, own)
 		case 3:
-			want := model.decide(l, 1, now, false)
+			want := model.decide(l, 1, 0, now, false)
 			expectPlaces(t, s.peek(t, key, l), want)
-			expectPlaces(t, s.peekAt(t, 0, core.Check{Key: key, Limit: l, Mode: core.Look})[0], model.decide(l, 0, now, false))
+			expectPlaces(t, s.peekAt(t, 0, core.Check{Key: key, Limit: l, Mode: core.Look})[0], model.decide(l, 0, 0, now, false))
 		case 4, 5:
 			if len(all) == 0 {
 				continue

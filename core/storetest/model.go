@@ -122,6 +122,7 @@ type found struct {
 	repaired bool
 	before   int // what earlier checks of the call ask of the same state
 	total    int // that and the check's own cost
+	need     int // that and the check's headroom
 	allowed  bool
 }
 
@@ -136,8 +137,9 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 		f.state, f.repaired = m.state(f.identity, c.Limit).understood(f.numbers, now)
 		f.before = asked[f.identity]
 		f.total = add(f.before, c.Units())
+		f.need = add(f.total, c.Headroom)
 		asked[f.identity] = f.total
-		f.allowed = c.Mode == core.Look || f.room(f.state, now, f.total)
+		f.allowed = c.Mode == core.Look || f.room(f.state, now, f.need)
 		passed = passed && f.allowed
 		all[i] = f
 	}
@@ -146,10 +148,10 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 		d := core.Decision{Allowed: f.allowed, Limit: c.Limit}
 		after := f.state
 		switch {
-		case !f.allowed && f.total > c.Limit.Capacity():
+		case !f.allowed && f.need > c.Limit.Capacity():
 			d.RetryAfter = core.Never
 		case !f.allowed:
-			d.RetryAfter = f.first(now, func(at int64) bool { return f.room(f.state, at, f.total) })
+			d.RetryAfter = f.first(now, func(at int64) bool { return f.room(f.state, at, f.need) })
 		case c.Mode != core.Look && (passed || peek):
 			if c.Limit.Algorithm() == "shaping" {
 				queue := f.state.charged(f.numbers, now, f.before)

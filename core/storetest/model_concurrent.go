@@ -36,17 +36,17 @@ func (p *places) ends(now int64) (ends []int64) {
 	return ends
 }
 
-// decide returns the answer to a check for so many places, but for its token and ResetAfter. If it is
-// taken, the places are held for a lease.
-func (p *places) decide(l core.Limit, cost int, now int64, take bool) core.Decision {
-	held, n := p.ends(now), l.Capacity()
-	d := core.Decision{Limit: l, Allowed: cost == 0 || len(held)+cost <= n}
+// decide returns the answer to a check for so many places that leaves others free, but for its token and
+// ResetAfter. If it is taken, the places are held for a lease.
+func (p *places) decide(l core.Limit, cost, headroom int, now int64, take bool) core.Decision {
+	held, n, need := p.ends(now), l.Capacity(), add(cost, headroom)
+	d := core.Decision{Limit: l, Allowed: cost == 0 || need <= n-len(held)}
 	switch {
-	case cost > n:
+	case need > n:
 		d.RetryAfter = core.Never
 	case !d.Allowed:
 		d.Estimated = true
-		d.RetryAfter = since(now, held[len(held)+cost-n-1])
+		d.RetryAfter = since(now, held[len(held)+need-n-1])
 	case take:
 		until := now + l.Rate().Period.Microseconds()
 		p.taken = append(p.taken, &taken{of: p, cost: cost, ends: until})

@@ -15,6 +15,7 @@ import (
 var faultCases = []testCase{
 	{"a key that cannot be read answers 500, whatever the error mode", testKeyError},
 	{"a negative cost answers 500", testNegativeCost},
+	{"a negative headroom answers 500", testNegativeHeadroom},
 	{"a limit for one request that makes no sense answers 500", testLimitForInvalid},
 }
 
@@ -57,6 +58,12 @@ func testNegativeCost(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.around(f.limited(guard.Policy{Limit: one(), Cost: func(*http.Request) int { return -1 }}))
 	f.expectFault(h, "ratelimit: policy 0: cost -1 is negative")
+}
+
+func testNegativeHeadroom(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.limited(guard.Policy{Limit: one(), Headroom: func(*http.Request) int { return -1 }}))
+	f.expectFault(h, "ratelimit: policy 0: a headroom is negative: -1")
 }
 
 func testLimitForInvalid(t *testing.T, s *suite) {

@@ -1,6 +1,7 @@
 package adaptertest
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,6 +21,8 @@ var policyCases = []testCase{
 	{"a limit and its shadow are two", testShadowBeside},
 	{"Skip exempts from its policy alone", testSkip},
 	{"Cost charges so many units, and 0 lets through", testCost},
+	{"Headroom leaves so many units for others", testHeadroom},
+	{"of policies that are one limit the largest Headroom counts", testJoinedHeadroom},
 	{"a policy says what it counts, wherever it stands", testUnit},
 	{"LimitFor gives each plan its limit, and none to who is not limited", testLimitFor},
 }
@@ -229,6 +232,47 @@ func testCost(t *testing.T, s *suite) {
 		}
 		if got := f.event().Outcomes[0].Cost; got != c.size {
 			t.Errorf("observed cost %d, want %d", got, c.size)
+		}
+	}
+}
+
+func testHeadroom(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	size := func(name string) func(*http.Request) int {
+		return func(r *http.Request) int { return len(r.Header.Get(name)) }
+	}
+	h := f.around(f.limited(guard.Policy{Limit: ten(), Cost: size("X-Cost"), Headroom: size("X-Headroom")}))
+	for i, c := range []struct {
+		cost, headroom, status int
+		limit, wait            string
+	}{
+		{3, 7, 200, "r=7;t=7", ""},
+		{1, 7, 429, "r=7;t=1", "1"},
+		{2, 8, 429, "r=7;t=3", "3"},
+		{0, 9, 200, "r=7;t=7", ""},
+		{1, 10, 429, "r=7", ""},
+		{6, 0, 200, "r=1;t=1", ""},
+		{1, 1, 429, "r=1;t=1", "1"},
+		{1, 0, 200, "r=0;t=1", ""},
+	} {
+		r := answer(h, ask(http.MethodGet, "/", "X-Cost: "+strings.Repeat("x", c.cost), "X-Headroom: "+strings.Repeat("x", c.headroom)))
+		if got, want := r.Header.Get("Ratelimit"), `"leaky:10:1/s";`+c.limit; r.StatusCode != c.status || !strings.HasPrefix(got, want) || r.Header.Get("Retry-After") != c.wait {
+			t.Errorf("request %d: %d, RateLimit %s, Retry-After %q, want %d, %s, %q", i, r.StatusCode, got, r.Header.Get("Retry-After"), c.status, want, c.wait)
+		}
+	}
+}
+
+func testJoinedHeadroom(t *testing.T, s *suite) {
+	leaving := func(n int) guard.Policy {
+		return guard.Policy{Limit: ten(), Headroom: func(*http.Request) int { return n }}
+	}
+	for _, policies := range [][]guard.Policy{
+		{leaving(8), {Limit: ten()}}, {{Limit: ten()}, leaving(8)}, {leaving(8), leaving(3)}, {leaving(3), leaving(8)},
+	} {
+		f := s.fixture(t)
+		h := f.around(f.limited(policies...))
+		for i, want := range []int{200, 200, 429} {
+			expectStatus(t, fmt.Sprintf("request %d", i), h, ask(http.MethodGet, "/"), want)
 		}
 	}
 }

@@ -23,13 +23,16 @@ type Check struct {
 	Units int
 	// Undelayed is how many units of a queue cause no delay: see [exact.Spec.Delay].
 	Undelayed int
+	// Headroom is how many units have to stay free beside the cost. [Call.Set] makes it the capacity if
+	// it is more.
+	Headroom int
 	// Condition says that the units must fit and are not charged.
 	Condition bool
 
 	// Index is the place of the check in the call of the caller.
 	Index int
-	// Cost is what has to fit: the units of this check and of those before it on the same state, or
-	// one more than the capacity if that is less.
+	// Cost is what is charged: the units of this check and of those before it on the same state, or
+	// one more than the capacity if that is less. What has to fit is [Check.Need].
 	Cost int
 	// Charge says that the state is written with Cost charged if the group passes. Of several
 	// checks on one state it is the last.
@@ -40,7 +43,7 @@ type Check struct {
 
 	// Usage is what a store has observed.
 	Usage exact.Usage
-	// Fits says whether Cost fits: see [Decide].
+	// Fits says whether Need fits: see [Decide].
 	Fits bool
 	// Unanswered says that a store could not decide the check. Only a shadow check can be left
 	// without an answer, since the call does not depend on it.
@@ -70,6 +73,10 @@ func AppendIdentity(b []byte, spec *exact.Spec) []byte {
 	}
 	return b
 }
+
+// Need returns what has to fit for the check to pass: its cost and its headroom, or one more than the
+// capacity if that is less.
+func (c *Check) Need() int { return min(c.Cost+c.Headroom, c.Spec.Capacity+1) }
 
 // Looks reports whether the check asks for nothing but the numbers.
 func (c *Check) Looks() bool { return c.Units == 0 }
@@ -120,6 +127,7 @@ func (c *Call) Set(n int, check func(place int, own *Check)) {
 		own := &c.Checks[gated]
 		check(i, own)
 		own.Index = i
+		own.Headroom = min(own.Headroom, own.Spec.Capacity)
 		own.Cost = min(own.Units, own.Spec.Capacity+1)
 		own.Charge = own.Units > 0 && !own.Condition
 		if !own.Shadow() {
@@ -187,13 +195,14 @@ func Meet(groups [][]Check) bool {
 	return false
 }
 
-// Decide works out whether each check of a group fits in what was observed, and reports whether all
+// Decide works out whether the need of each check of a group fits in what was observed, and reports whether all
 // do. If they do, it notes what is used of each after the charge.
 func Decide(group []Check) (pass bool) {
 	pass = true
 	for i := range group {
 		c := &group[i]
-		c.Fits = c.Looks() || c.Cost <= c.Spec.Capacity && c.Spec.Fits(c.Usage, c.Cost)
+		need := c.Need()
+		c.Fits = c.Looks() || need <= c.Spec.Capacity && c.Spec.Fits(c.Usage, need)
 		pass = pass && c.Fits
 	}
 	for i := range group {
@@ -238,13 +247,13 @@ func (c *Check) granted(times int) int {
 	switch {
 	case c.Cost == 0:
 	case !c.Charge: // a condition, which takes nothing
-		if !c.Spec.Fits(c.Usage, c.Cost) {
+		if !c.Spec.Fits(c.Usage, c.Need()) {
 			return 0
 		}
 	case c.Costs == nil:
-		return min(times, c.Spec.Remaining(c.Usage)/c.Cost)
+		return min(times, max(0, c.Spec.Remaining(c.Usage)-c.Headroom)/c.Cost)
 	default:
-		rest := c.Spec.Remaining(c.Usage)
+		rest := c.Spec.Remaining(c.Usage) - c.Headroom
 		for i, cost := range c.Costs[:times] {
 			if rest -= cost; rest < 0 {
 				return i
@@ -284,7 +293,7 @@ func Copy(groups [][]Check) [][]Check {
 	return own
 }
 
-// Answer is the answer to a check. Waits are microseconds; [Never] is the Retry of a cost that exceeds
+// Answer is the answer to a check. Waits are microseconds; [Never] is the Retry of a need that exceeds
 // the capacity.
 type Answer struct {
 	Allowed                   bool
@@ -304,10 +313,10 @@ const Never = math.MaxInt64
 func (c *Check) Answer(pass, peek bool) (a Answer) {
 	a.Allowed = c.Fits
 	switch {
-	case !a.Allowed && c.Cost > c.Spec.Capacity:
+	case !a.Allowed && c.Need() > c.Spec.Capacity:
 		a.Retry = Never
 	case !a.Allowed:
-		a.Retry, a.Estimated = c.Spec.Wait(c.Usage, c.Cost), c.Spec.Algorithm.Holds()
+		a.Retry, a.Estimated = c.Spec.Wait(c.Usage, c.Need()), c.Spec.Algorithm.Holds()
 	case c.Spec.Algorithm.Delays() && !c.Looks() && (pass || peek): // served when what came before has been
 		a.Delay = c.Spec.Delay(c.Spec.Charged(c.Usage, c.Cost-c.Units), c.Undelayed)
 	}

@@ -11,7 +11,7 @@ func (c *Call) Resolve(group []Check, now int64, state func(place int) *exact.St
 		if st == nil {
 			st = &fresh
 		}
-		check.Usage, check.repair = check.Spec.Observe(st, now, check.Cost)
+		check.Usage, check.repair = check.Spec.Observe(st, now, check.Need())
 	}
 	if c.Times > 1 {
 		c.Granted = Granted(group, c.Times)

@@ -13,7 +13,7 @@ func newArguments(s *Spec) arguments {
 	var scratch [128]byte
 	a := arguments{cost: s.Weight}
 	for i := range a.limits {
-		a.limits[i] = string(s.appendArgument(scratch[:0], i&charges != 0, i&goesOn != 0))
+		a.limits[i] = string(s.appendArgument(scratch[:0], i&charges != 0, i&goesOn != 0, 0))
 	}
 	return a
 }
@@ -25,8 +25,13 @@ const (
 )
 
 // LimitArgument returns the text that limit.lua takes apart: the spec, whether the check is charged
-// or only asked, and whether the next check belongs to the same call.
-func (s *Spec) LimitArgument(charged, more bool) any {
+// or only asked, whether the next check belongs to the same call, and how many events have to stay free
+// beside the check's: no more than the capacity.
+func (s *Spec) LimitArgument(charged, more bool, headroom int) any {
+	if headroom > 0 {
+		var scratch [128]byte
+		return string(s.appendArgument(scratch[:0], charged, more, headroom))
+	}
 	place := 0
 	if charged {
 		place |= charges
@@ -41,7 +46,7 @@ func (s *Spec) LimitArgument(charged, more bool) any {
 func (s *Spec) UnitArgument() any { return s.arguments.cost }
 
 // appendArgument appends what LimitArgument returns.
-func (s *Spec) appendArgument(b []byte, charged, more bool) []byte {
+func (s *Spec) appendArgument(b []byte, charged, more bool, headroom int) []byte {
 	mode := "ask"
 	if charged {
 		mode = "take"
@@ -52,8 +57,13 @@ func (s *Spec) appendArgument(b []byte, charged, more bool) []byte {
 	}
 	b = append(b, ' ')
 	b = append(b, s.Algorithm.String()...)
-	b = appendSpaced(b, s.Full, s.Drain+s.Window, s.Tick) // drain or window is 0
-	if s.Name == "" {                                     // its states have no other numbers
+	b = appendSpaced(b, s.Full)
+	if headroom > 0 {
+		b = append(b, '-')
+		b = strconv.AppendInt(b, s.Weigh(headroom), 10)
+	}
+	b = appendSpaced(b, s.Drain+s.Window, s.Tick) // drain or window is 0
+	if s.Name == "" {                             // its states have no other numbers
 		return b
 	}
 	return appendSpaced(b, s.arithmetic.numbers(&s.Units)...)

@@ -33,6 +33,9 @@ func TestChecksInARowShareTheirWords(t *testing.T) {
 		}
 		return checks
 	}
+	leaving := func(headroom int, key string) []call.Check {
+		return []call.Check{{Key: key, Spec: hourly, Units: 1, Headroom: headroom}}
+	}
 	for _, c := range []struct {
 		name  string
 		calls [][]call.Check
@@ -46,6 +49,9 @@ func TestChecksInARowShareTheirWords(t *testing.T) {
 		{"other costs", [][]call.Check{one("a"), {{Key: "b", Spec: hourly, Units: 2}}, one("c")}, []string{take, event, take, "7200000000", take, event}},
 		{"other limits", [][]call.Check{one("a"), {{Key: "b", Spec: spec(exact.GCRA, 10, 1, time.Hour), Units: 1}}}, []string{take, event, "take gcra 36000000000 1 1", event}},
 		{"calls of several checks", [][]call.Check{one("a", "b", "c"), one("d")}, []string{takeMore, event + " 1 2", take, event + " 1 2"}},
+		{"headroom", [][]call.Check{leaving(4, "a"), leaving(4, "b"), one("c"), leaving(11, "d")}, []string{
+			"take leaky 36000000000-14400000000 1 1", event + " 1 2", take, event, "take leaky 36000000000-36000000000 1 1", event,
+		}},
 		{"costs that add up", [][]call.Check{one("a", "a")}, []string{"ask+ leaky 36000000000 1 1", event, take, "7200000000"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -157,6 +163,9 @@ func drawCalls(random *rand.Rand, specs []*exact.Spec) [][]call.Check {
 		}
 		for place := range 1 + random.IntN(4)/3*random.IntN(3) {
 			check := call.Check{Key: fmt.Sprintf("%d-%d", i, place), Spec: specs[random.IntN(len(specs))], Units: 1 + random.IntN(5)/4}
+			if random.IntN(4) == 0 {
+				check.Headroom = 1 + random.IntN(3)
+			}
 			if random.IntN(8) == 0 {
 				check.Spec = check.Spec.Shadow()
 			}

@@ -157,6 +157,15 @@ func (r *rig) use(t *testing.T, random *rand.Rand, all []both, specs ...*exact.S
 	}
 }
 
+// leaveSome gives some checks a headroom.
+func leaveSome(random *rand.Rand, checks []call.Check) {
+	for i := range checks {
+		if random.IntN(3) == 0 {
+			checks[i].Headroom = random.IntN(checks[i].Spec.Capacity + 1)
+		}
+	}
+}
+
 // expectSameLeft wants all stores to say the same about some checks.
 func expectSameLeft(t *testing.T, name string, all []both, checks []call.Check) {
 	t.Helper()
@@ -195,6 +204,7 @@ func TestCallsThatAskTheSameAreDecidedInOrder(t *testing.T) {
 		case 3:
 			checks = append(checks, call.Check{Key: "a", Spec: of, Units: 1}) // which adds up
 		}
+		leaveSome(random, checks)
 		onRedis, all := rig.stores(t)
 		rig.use(t, random, all, of, other)
 		times := 2 + random.IntN(25)
@@ -264,6 +274,7 @@ func TestACallOfSeveralTimesIsGrantedAsOftenAsFits(t *testing.T) {
 		case 1:
 			checks = append(checks, call.Check{Key: "b", Spec: other, Units: 1, Condition: true})
 		}
+		leaveSome(random, checks)
 		_, all := rig.stores(t)
 		rig.use(t, random, all, of, other)
 		times := 2 + random.IntN(25)

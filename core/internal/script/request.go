@@ -56,7 +56,7 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 
 // appendCheck appends what limit.lua and cost.lua expect to be told of a check.
 func appendCheck(arguments []any, c *call.Check, more bool) []any {
-	limit := c.Spec.LimitArgument(c.Charge, more)
+	limit := c.Spec.LimitArgument(c.Charge, more, c.Headroom)
 	if c.Charge && c.Spec.Algorithm.Holds() {
 		name := holder.Name(c.Holder) // it has dots in it, as no cost has
 		if units := weighed(c); units != 1 {
@@ -105,7 +105,7 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 		c := &list[i]
 		state, past := keys(c)
 		r.Keys = append(r.Keys, state, past)
-		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false), c.Spec.Weigh(c.Events), c.At.Used, c.At.At, how(c))
+		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, 0), c.Spec.Weigh(c.Events), c.At.Used, c.At.At, how(c))
 		if c.Spec.Algorithm.Holds() {
 			r.Arguments[len(r.Arguments)-3] = holder.Name(c.Holder)
 		}

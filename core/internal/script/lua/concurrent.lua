@@ -78,7 +78,7 @@ if state[1] then
   end
   if used > 0 then
     -- The places are in order, and the last ones are held: so their ranks count from the end.
-    local excess, missing = used - limit.capacity, used + cost - limit.capacity
+    local excess, missing = used - limit.capacity, used + cost - limit.ceiling
     if not first or excess > 0 then
       first = tonumber(call('ZRANGE', key, math.max(excess, 0) - used, math.max(excess, 0) - used, 'WITHSCORES')[2])
     end
@@ -86,7 +86,7 @@ if state[1] then
     if cost > 0 and missing > 0 then
       if missing == math.max(excess, 0) + 1 then
         wait = ends
-      elseif cost <= limit.capacity then
+      elseif cost <= limit.ceiling then
         wait = tonumber(call('ZRANGE', key, missing - 1 - used, missing - 1 - used, 'WITHSCORES')[2])
         wait = math.min(wait - now, remembered)
       end
@@ -94,7 +94,7 @@ if state[1] then
     end
   end
 end
-room = limit.capacity - used
+room = limit.ceiling - used
 if used > 0 or latest >= now then
   seen = format('%d %d %d %d', used, ends, wait, latest)
 else

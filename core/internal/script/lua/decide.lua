@@ -32,7 +32,7 @@ while number <= #KEYS do
     --- check
     times = times or count
     if cost > 0 then
-      room = room or limit.capacity - used
+      room = room or limit.ceiling - used
       if cost > room then
         times = 0
       elseif count > 1 and limit.charged then

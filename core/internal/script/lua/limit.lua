@@ -3,16 +3,26 @@
 -- The checks of a call share their limits, so each is taken apart once. It is
 -- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
 -- the next check belongs to the same call, then algorithm, capacity, pace,
--- tick, and numbers.
+-- tick, and numbers. Headroom, which has to stay free, follows the capacity
+-- after a "-".
 limit = limits[ARGV[argument]]
 if not limit then
   local mode, joined, algorithm, capacity, pace, tick, numbers =
-    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%d+) (%d+) (%d+) ?(.*)$')
+    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
+  local full = tonumber(capacity)
+  local ceiling = full
+  if not full then
+    local headroom
+    capacity, headroom = string.match(capacity, '^(%d+)%-(%d+)$')
+    full = tonumber(capacity)
+    ceiling = full - tonumber(headroom)
+  end
   limit = {
     charged = mode == 'take',
     more = joined == '+',
     algorithm = algorithm,
-    capacity = tonumber(capacity),
+    capacity = full,
+    ceiling = ceiling,
     pace = tonumber(pace),
     tick = tonumber(tick),
     numbers = numbers,

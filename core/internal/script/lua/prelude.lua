@@ -10,7 +10,7 @@
 --              has set them to:
 --                used, previous  what has been used, and what of the former window still counts;
 --                seen            the numbers for the caller as text;
---                room            what still fits, where that is not capacity - used;
+--                room            what still fits, where that is not ceiling - used;
 --                former          the instant at which the state it found has recovered;
 --                damaged         the state makes no sense at all;
 --                repair          the state could not be: it is from the future, or was left by
@@ -35,7 +35,8 @@
 -- kept in tables meanwhile.
 --
 -- A check has a key and a limit. It has a cost and count, how often it is asked, or costs, one
--- for each time. A limit has capacity and all costs in its own
+-- for each time. A limit has capacity, ceiling (what may be used after the check: the
+-- capacity, less the headroom of the check) and all costs in its own
 -- units, pace (what drains in a tick, or the ticks in a window), tick (its length
 -- in microseconds) and numbers (empty, or what a named limit has to leave for its
 -- successors to read).

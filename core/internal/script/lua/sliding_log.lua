@@ -88,7 +88,7 @@ local function observe_log(log, length, count)
   if log.damaged and log.used > 0 then
     return 0, 0, 0
   end
-  local wait, granted, room, costs = 0, 0, limit.capacity - log.used, log.costs
+  local wait, granted, room, costs = 0, 0, limit.ceiling - log.used, log.costs
   local next = log.cost
   if costs then
     while granted < count and costs[granted + 1] <= room do
@@ -96,11 +96,11 @@ local function observe_log(log, length, count)
       room = room - costs[granted]
     end
     next = costs[granted + 1] or 0
-  elseif next > 0 then
+  elseif next > 0 and room > 0 then
     granted = (room - room % next) / next
     room = room - granted * next
   end
-  if granted < count and next > room and next <= limit.capacity then
+  if granted < count and next > room and next <= limit.ceiling then
     local missing = next - room
     if missing > log.used then -- of those that are granted now
       wait = limit.pace

@@ -74,7 +74,7 @@ end
 used = current
 seen = format('%d %d %d', current, previous, elapsed)
 local weighted = previous * (limit.pace - elapsed)
-room = capacity - current - (weighted + -weighted % limit.pace) / limit.pace
+room = limit.ceiling - current - (weighted + -weighted % limit.pace) / limit.pace
 
 --- store
 local elapsed = (now - now % limit.tick) / limit.tick % limit.pace

@@ -10,7 +10,7 @@
 --              has set them to:
 --                used, previous  what has been used, and what of the former window still counts;
 --                seen            the numbers for the caller as text;
---                room            what still fits, where that is not capacity - used;
+--                room            what still fits, where that is not ceiling - used;
 --                former          the instant at which the state it found has recovered;
 --                damaged         the state makes no sense at all;
 --                repair          the state could not be: it is from the future, or was left by
@@ -35,7 +35,8 @@
 -- kept in tables meanwhile.
 --
 -- A check has a key and a limit. It has a cost and count, how often it is asked, or costs, one
--- for each time. A limit has capacity and all costs in its own
+-- for each time. A limit has capacity, ceiling (what may be used after the check: the
+-- capacity, less the headroom of the check) and all costs in its own
 -- units, pace (what drains in a tick, or the ticks in a window), tick (its length
 -- in microseconds) and numbers (empty, or what a named limit has to leave for its
 -- successors to read).
@@ -138,7 +139,7 @@ local function observe_log(log, length, count)
   if log.damaged and log.used > 0 then
     return 0, 0, 0
   end
-  local wait, granted, room, costs = 0, 0, limit.capacity - log.used, log.costs
+  local wait, granted, room, costs = 0, 0, limit.ceiling - log.used, log.costs
   local next = log.cost
   if costs then
     while granted < count and costs[granted + 1] <= room do
@@ -146,11 +147,11 @@ local function observe_log(log, length, count)
       room = room - costs[granted]
     end
     next = costs[granted + 1] or 0
-  elseif next > 0 then
+  elseif next > 0 and room > 0 then
     granted = (room - room % next) / next
     room = room - granted * next
   end
-  if granted < count and next > room and next <= limit.capacity then
+  if granted < count and next > room and next <= limit.ceiling then
     local missing = next - room
     if missing > log.used then -- of those that are granted now
       wait = limit.pace
@@ -235,16 +236,26 @@ local function settle(number, look)
 -- The checks of a call share their limits, so each is taken apart once. It is
 -- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
 -- the next check belongs to the same call, then algorithm, capacity, pace,
--- tick, and numbers.
+-- tick, and numbers. Headroom, which has to stay free, follows the capacity
+-- after a "-".
 limit = limits[ARGV[argument]]
 if not limit then
   local mode, joined, algorithm, capacity, pace, tick, numbers =
-    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%d+) (%d+) (%d+) ?(.*)$')
+    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
+  local full = tonumber(capacity)
+  local ceiling = full
+  if not full then
+    local headroom
+    capacity, headroom = string.match(capacity, '^(%d+)%-(%d+)$')
+    full = tonumber(capacity)
+    ceiling = full - tonumber(headroom)
+  end
   limit = {
     charged = mode == 'take',
     more = joined == '+',
     algorithm = algorithm,
-    capacity = tonumber(capacity),
+    capacity = full,
+    ceiling = ceiling,
     pace = tonumber(pace),
     tick = tonumber(tick),
     numbers = numbers,
@@ -509,7 +520,7 @@ end
 used = current
 seen = format('%d %d %d', current, previous, elapsed)
 local weighted = previous * (limit.pace - elapsed)
-room = capacity - current - (weighted + -weighted % limit.pace) / limit.pace
+room = limit.ceiling - current - (weighted + -weighted % limit.pace) / limit.pace
 
 elseif limit.algorithm == 'sliding-log' then
 state = try('LLEN', key)
@@ -557,7 +568,7 @@ if state[1] then
   end
   if used > 0 then
     -- The places are in order, and the last ones are held: so their ranks count from the end.
-    local excess, missing = used - limit.capacity, used + cost - limit.capacity
+    local excess, missing = used - limit.capacity, used + cost - limit.ceiling
     if not first or excess > 0 then
       first = tonumber(call('ZRANGE', key, math.max(excess, 0) - used, math.max(excess, 0) - used, 'WITHSCORES')[2])
     end
@@ -565,7 +576,7 @@ if state[1] then
     if cost > 0 and missing > 0 then
       if missing == math.max(excess, 0) + 1 then
         wait = ends
-      elseif cost <= limit.capacity then
+      elseif cost <= limit.ceiling then
         wait = tonumber(call('ZRANGE', key, missing - 1 - used, missing - 1 - used, 'WITHSCORES')[2])
         wait = math.min(wait - now, remembered)
       end
@@ -573,7 +584,7 @@ if state[1] then
     end
   end
 end
-room = limit.capacity - used
+room = limit.ceiling - used
 if used > 0 or latest >= now then
   seen = format('%d %d %d %d', used, ends, wait, latest)
 else
