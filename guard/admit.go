@@ -33,7 +33,7 @@ type Verdict struct {
 // matched is what the framework's router knows about the request; nil leaves the key
 // functions with the request itself. [With] finds it again.
 func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
-	if !g.options.LimitPreflights && isPreflight(r) && !g.options.Lists.denyAddress(r) {
+	if !g.options.LimitPreflights && isPreflight(r) && !g.options.Lists.hasDenied(r) {
 		return Verdict{Request: r}
 	}
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, outer: requestContextFrom(r.Context())}

@@ -91,11 +91,11 @@ func (l *Lists) check() error {
 		list List
 	}{{"Allow", l.Allow}, {"Deny", l.Deny}} {
 		if one.list != nil && l.By == nil && one.list.Keys() > 0 {
-			return fmt.Errorf("Lists.%s has %d keys, and Lists.By is nil: say what the key of a request is", one.name, one.list.Keys())
+			return fmt.Errorf("Options.Lists.%s has %d keys, and By is nil: say what the key of a request is", one.name, one.list.Keys())
 		}
 	}
 	if !l.used() && (l.Address != nil || l.By != nil) {
-		return errors.New("Lists has neither Allow nor Deny: leave Address and By out, too")
+		return errors.New("Options.Lists has neither Allow nor Deny: leave Address and By out, too")
 	}
 	return nil
 }
@@ -127,13 +127,9 @@ func (l *Lists) find(r *http.Request) (Listed, error) {
 	return Unlisted, nil
 }
 
-// denyAddress reports whether the lists deny a request by its address alone.
-func (l *Lists) denyAddress(r *http.Request) bool {
-	if l.Deny == nil {
-		return false
-	}
-	address := l.Address(r)
-	return l.Deny.Contains(address) && (l.Allow == nil || !l.Allow.Contains(address))
+// hasDenied reports whether Deny has the address of a request, whatever Allow says.
+func (l *Lists) hasDenied(r *http.Request) bool {
+	return l.Deny != nil && l.Deny.Contains(l.Address(r))
 }
 
 // decideByList has the lists decide about the request of an event. It returns false if the
