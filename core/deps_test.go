@@ -19,11 +19,16 @@ func TestImports(t *testing.T) {
 			"net/http", module + "guard", module + "nethttp", module + "outbound", module + "keyfuncs", module + "headers", module + "gin", module + "echo",
 		}},
 		{[]string{"core/internal/exact"}, []string{"context", "net", "github.com/redis"}},
-		{[]string{"core", "keyfuncs", "headers", "guard", "nethttp", "outbound", "telemetry", "telemetry/offenders"}, []string{
+		{[]string{"core", "keyfuncs", "headers", "guard", "lists", "nethttp", "outbound", "telemetry", "telemetry/offenders"}, []string{
 			"github.com/gin-gonic/", "github.com/labstack/", "testing", "pgregory.net/rapid", module + "internal/redistest",
 			"go.opentelemetry.io/otel/sdk",
 		}},
-		{[]string{"core", "keyfuncs", "headers", "guard", "nethttp", "outbound", "telemetry/offenders", "gin", "echo", "echo/v5"}, []string{"go.opentelemetry.io/"}},
+		{[]string{"core", "keyfuncs", "headers", "guard", "lists", "nethttp", "outbound", "telemetry/offenders", "gin", "echo", "echo/v5"}, []string{"go.opentelemetry.io/"}},
+		// A program without lists does not link them, nor the table of prefixes behind them.
+		{[]string{"core", "keyfuncs", "headers", "guard", "nethttp", "outbound", "telemetry", "gin", "echo", "echo/v5"}, []string{
+			module + "lists", "github.com/gaissmai/bart",
+		}},
+		{[]string{"lists"}, []string{"net/http", module + "core", module + "guard", module + "keyfuncs"}},
 	} {
 		arguments := []string{"list", "-f", `{{.ImportPath}} {{join .Deps " "}}`}
 		for _, name := range test.of {

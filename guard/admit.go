@@ -27,14 +27,14 @@ type Verdict struct {
 	rc *requestContext // nil: the Guard leaves the request alone
 }
 
-// Decide decides about a request. It asks all policies in one call, and touches no
-// response. Where limits shape traffic, it holds an admitted request until its turn. Where a policy has
-// a MaxWait, it waits for a place.
+// Decide decides about a request: by [Options].Lists, and then by all policies, which it asks in one call. It
+// touches no response. Where limits shape traffic, it holds an admitted request until its turn. Where a policy
+// has a MaxWait, it waits for a place.
 //
 // matched is what the framework's router knows about the request; nil leaves the key
 // functions with the request itself. [With] finds it again.
 func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
-	if !g.options.LimitPreflights && isPreflight(r) {
+	if !g.options.LimitPreflights && isPreflight(r) && !g.options.Lists.hasDenied(r) {
 		return Verdict{Request: r}
 	}
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, outer: requestContextFrom(r.Context())}
@@ -55,9 +55,13 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	return verdict
 }
 
-// decide has the policies decide about the request of an event, and tells the event what
-// has become of it. It returns false if no policy applies.
+// decide has the lists and the policies decide about the request of an event, and tells the event what
+// has become of it. It returns false if no list and no policy applies.
 func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
+	if g.options.Lists.used() && g.decideByList(e) {
+		g.placement.keysRead(rc, e.Request)
+		return true
+	}
 	ctx := e.Request.Context()
 	c, err := g.call(e.Request, rc)
 	g.placement.keysRead(rc, e.Request)
@@ -179,9 +183,9 @@ func (v Verdict) WriteHeader(h http.Header) {
 	if v.Denial == nil {
 		return
 	}
-	if v.Denial.Status == http.StatusServiceUnavailable {
+	if v.Denial.Status == http.StatusServiceUnavailable || v.Denial.Status == http.StatusForbidden {
 		for rc := v.rc; rc != nil; rc = rc.outer {
-			for _, field := range rc.guard.fields { // 503 tells of no quota
+			for _, field := range rc.guard.fields { // neither tells of a quota
 				h.Del(field)
 			}
 		}

@@ -45,9 +45,10 @@
 //
 // [Options].Logger is warned, once each, of three mistakes that nothing else shows:
 //
-//   - Requests come through a proxy, and a policy's key is the default one. All clients
-//     of the proxy share one limit. Name the proxies to [keyfuncs.IP], or, if clients
-//     connect directly, write [keyfuncs.RemoteIP] to say that the peer is meant.
+//   - Requests come through a proxy, and a policy's key is the default one, or the address
+//     that [Options].Lists look up is. All clients of the proxy share one limit, or one
+//     entry. Name the proxies to [keyfuncs.IP] or [keyfuncs.Address], or, if clients connect
+//     directly, write [keyfuncs.RemoteIP] or keyfuncs.Address() to say that the peer is meant.
 //   - [keyfuncs.Route] or [keyfuncs.PathValue] is asked before a router has found the
 //     route. Requests of different routes share one limit. Wrap the mux itself or each
 //     handler; in chi, use With, or Use in a Group.

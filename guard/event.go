@@ -22,11 +22,14 @@ type Event struct {
 	// not answered, or not before the request's deadline, or because one of them could not
 	// say what to check. It is nil as long as all is well.
 	Unanswered []Unanswered
+	// Listed says whether one of [Options].Lists has decided about the request. Then it has
+	// no Outcomes.
+	Listed Listed
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
-	// is answered with: 429 if it is denied, 503 if the store could not answer and
+	// is answered with: 429 if it is denied, 403 if a list denies it, 503 if the store could not answer and
 	// the mode is FailClosed, or if the request's deadline has passed (in every mode), or if
 	// the request's deadline or the server's end comes before its turn or its place, 500 if a policy
-	// could not say what to ask, and 499 if the client went away meanwhile.
+	// or [Lists].By could not say what to ask, and 499 if the client went away meanwhile.
 	Status int
 	// Err is why the store has not answered, or nil; [core.FailureOf] tells its kind. It is
 	// a [context.DeadlineExceeded] if the request's own deadline has passed.

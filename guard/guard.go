@@ -72,6 +72,9 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 		warnOfEqual(limiter, &options, policies)
 	}
 	placement := newPlacement(&options, policies)
+	if options.Lists.Address == nil {
+		options.Lists.Address = keyfuncs.Address()
+	}
 	policies = slices.Clone(policies)
 	for i := range policies {
 		if policies[i].By == nil {

@@ -24,7 +24,7 @@ const quiet = 10 * time.Second
 
 // event logs what is to be said of an event. Of most there is nothing.
 func (l *eventLog) event(e *Event) {
-	if e.Err != nil || e.Status == http.StatusTooManyRequests {
+	if e.Err != nil || e.Status == http.StatusTooManyRequests || e.Listed == ListDenied {
 		l.unusual(e)
 	}
 }
@@ -36,6 +36,10 @@ func (l *eventLog) unusual(e *Event) {
 	}
 	if e.Degraded() || e.Settled && e.Err != nil {
 		l.warn(ctx, logger, e)
+	}
+	if e.Listed == ListDenied {
+		logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: a request is denied by a list")
+		return
 	}
 	if e.Settled || e.Status != http.StatusTooManyRequests || !logger.Enabled(ctx, slog.LevelDebug) {
 		return

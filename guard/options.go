@@ -29,6 +29,10 @@ type Options struct {
 	// who reads nothing.
 	Denied func(w http.ResponseWriter, r *http.Request, denial *Denial)
 
+	// Lists say who passes, and who is denied, before any policy is asked: those who pass
+	// are exempt from all of them, and those who are denied get 403. The default is no list.
+	Lists Lists
+
 	// LimitPreflights makes CORS preflights count, and be denied, like all other
 	// requests. The default is to do neither: a browser sends them without
 	// credentials, and reports a denial of one as a network error. Turn it on for a
@@ -59,7 +63,7 @@ type Options struct {
 	// default is 1: each process keeps the whole limit by itself.
 	Replicas int
 
-	// Observe is told what was decided about each request that a policy applied to, before
+	// Observe is told what was decided about each request that a list or a policy applied to, before
 	// the request goes on or is answered. It is called on the request's goroutine, except
 	// for what is settled after the request has ended. It must not block. The default is to
 	// tell nobody. Package telemetry reports to OpenTelemetry.
@@ -88,7 +92,7 @@ func (o *Options) check() error {
 	if o.Replicas < 0 {
 		return fmt.Errorf("%d replicas are less than none: give the number of processes that share the limits, or 0 for one", o.Replicas)
 	}
-	return nil
+	return o.Lists.check()
 }
 
 // ErrorMode says what happens to a request when the store cannot answer. Of several

@@ -18,12 +18,12 @@ type placement struct {
 
 // warned is of which mistakes the log has been warned. Guards that take each other's place
 // share it.
-type warned struct{ proxy, route atomic.Bool }
+type warned struct{ proxy, listsProxy, route atomic.Bool }
 
 // newPlacement returns the placement of a Guard with some policies, as they were given.
 func newPlacement(o *Options, given []Policy) *placement {
 	p := &placement{logger: o.Logger, warned: new(warned)}
-	p.proxy.watch(given)
+	p.proxy.watch(o, given)
 	p.route.start()
 	return p
 }

@@ -87,12 +87,7 @@ func (p precision) appendTo(buffer []byte, address netip.Addr) []byte {
 	if !address.IsValid() {
 		return append(buffer, noAddress...)
 	}
-	for _, prefix := range p.nat64 {
-		if prefix.Contains(address) {
-			address = validOr(address, embedded(address, prefix.Bits()))
-			break
-		}
-	}
+	address = p.translated(address)
 	bits := p.ipv6
 	switch {
 	case address.Is4():
@@ -105,4 +100,15 @@ func (p precision) appendTo(buffer []byte, address netip.Addr) []byte {
 	}
 	prefix, _ := address.Prefix(bits) // the options let no impossible length through
 	return prefix.AppendTo(buffer)
+}
+
+// translated returns the IPv4 address behind an address of a NAT64 translator, and any
+// other address as it is.
+func (p precision) translated(address netip.Addr) netip.Addr {
+	for _, prefix := range p.nat64 {
+		if prefix.Contains(address) {
+			return validOr(address, embedded(address, prefix.Bits()))
+		}
+	}
+	return address
 }

@@ -18,14 +18,36 @@ type Trust func(*resolver)
 type resolver struct {
 	model  func(peer netip.Addr, r *http.Request) netip.Addr
 	name   string // of the model, for the panic about a second one
+	caller string // of the options, for the same
 	counts precision
+}
+
+// newResolver returns the resolver of some options.
+func newResolver(caller string, trust []Trust) *resolver {
+	v := &resolver{caller: caller, counts: defaultPrecision}
+	for _, option := range trust {
+		if option == nil {
+			panic("keyfuncs: " + caller + ": a Trust is nil")
+		}
+		option(v)
+	}
+	return v
+}
+
+// address returns the address that a request comes from, or the zero Addr if it has none.
+func (v *resolver) address(r *http.Request) netip.Addr {
+	address := peerOf(r)
+	if v.model != nil {
+		address = v.model(address, r)
+	}
+	return address
 }
 
 // believe sets the trust model. There is one: to fall back from one header to
 // another is to let the client choose which.
 func (v *resolver) believe(name string, model func(netip.Addr, *http.Request) netip.Addr) {
 	if v.model != nil {
-		panic(fmt.Sprintf("keyfuncs: IP: %s and %s are two trust models, choose one", v.name, name))
+		panic(fmt.Sprintf("keyfuncs: %s: %s and %s are two trust models, choose one", v.caller, v.name, name))
 	}
 	v.name, v.model = name, model
 }
@@ -37,20 +59,21 @@ func (v *resolver) believe(name string, model func(netip.Addr, *http.Request) ne
 // Whenever the header is missing or its decisive entry is not an address, the
 // key is the TCP peer's. IP panics if it is given two trust models, or nil.
 func IP(trust ...Trust) Func {
-	v := resolver{counts: defaultPrecision}
-	for _, option := range trust {
-		if option == nil {
-			panic("keyfuncs: IP: a Trust is nil")
-		}
-		option(&v)
-	}
+	v := newResolver("IP", trust)
 	return func(r *http.Request) (string, error) {
-		address := peerOf(r)
-		if v.model != nil {
-			address = v.model(address, r)
-		}
-		return addressKey("ip:", address, v.counts), nil
+		return addressKey("ip:", v.address(r), v.counts), nil
 	}
+}
+
+// Address finds the client's address as [IP] does, and returns the whole of it, for lists
+// of addresses. [IPv4Prefix] and [IPv6Prefix] do not shorten it, so that one slice of Trusts
+// serves IP and Address alike. [NAT64] does replace an address by the IPv4 address in it.
+//
+// An IPv4-mapped IPv6 address is the IPv4 address, and a zone is dropped. A peer that is no
+// address, as on a unix socket, gives the zero Addr. Address panics where IP does.
+func Address(trust ...Trust) func(*http.Request) netip.Addr {
+	v := newResolver("Address", trust)
+	return func(r *http.Request) netip.Addr { return v.counts.translated(v.address(r)) }
 }
 
 // TrustedProxies believes X-Forwarded-For as far as your own proxies wrote it.

@@ -88,6 +88,12 @@ var answered = func() (all [outcomes][]metric.RecordOption) {
 	return all
 }()
 
+// listed are the options of requests that a list has decided about.
+var listed = map[guard.Listed][]metric.AddOption{
+	guard.ListAllowed: added(outcomeKey.String(guard.ListAllowed.String())),
+	guard.ListDenied:  added(outcomeKey.String(guard.ListDenied.String())),
+}
+
 // checked returns the options of the duration of a request's checks.
 func checked(what about) []metric.RecordOption {
 	if what.failure == "" {

@@ -15,6 +15,7 @@
 // # Metrics
 //
 //	ratelimit.decisions            counter, {decision}        policy, algorithm, outcome, error.type, error_mode
+//	ratelimit.listed               counter, {request}         outcome
 //	ratelimit.near_limit           counter, {decision}        policy, algorithm
 //	ratelimit.check.duration       histogram, s               outcome, error.type
 //	ratelimit.delay.duration       histogram, s               policy, algorithm
@@ -47,6 +48,9 @@
 // through which another has stopped. So what goes through unchecked is outcome error with
 // error_mode fail-open, and what a fallback denies is outcome denied with error_mode
 // fallback.
+//
+// listed counts the requests that [guard.Lists] have decided about: outcome is list-allowed
+// or list-denied. They have no decisions, no check.duration and no span.
 //
 // near_limit counts requests that have passed and have left less than [Options.NearLimit] of the
 // capacity.

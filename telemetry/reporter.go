@@ -100,6 +100,10 @@ func (r *Reporter) Observe(e guard.Event) {
 		return
 	}
 	ctx := e.Request.Context()
+	if e.Listed != guard.Unlisted {
+		r.instruments.listed.Add(ctx, 1, listed[e.Listed]...)
+		return
+	}
 	about := verdict(&e)
 	for i := range e.Outcomes {
 		r.decided(ctx, &e.Outcomes[i], about.failure, e.Status == 0)

@@ -82,6 +82,8 @@ func events() []guard.Event {
 		{Outcomes: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true, Degraded: true})}, Err: down, Elapsed: 3 * time.Microsecond},
 		{Unanswered: []guard.Unanswered{{}}, Status: 500, Err: errors.New("no key in secret-token")},
 		{Status: 499, Err: context.Canceled, Elapsed: 5 * time.Millisecond},
+		{Listed: guard.ListAllowed},
+		{Listed: guard.ListDenied, Status: 403},
 		{
 			Settled: true, Status: 200, Elapsed: 300 * time.Microsecond,
 			Outcomes: []guard.Outcome{cost(outcome(leaky, core.Decision{Allowed: true}), 0), cost(outcome(bytes, core.Decision{Allowed: true}), 5000)},

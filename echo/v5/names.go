@@ -21,6 +21,22 @@ type Policy = guard.Policy
 // ready to use. The fields are described at [guard.Options].
 type Options = guard.Options
 
+// Lists say who passes before any policy is asked, and who is denied: those of package
+// lists, in Options.Lists. The fields are described at [guard.Lists].
+type Lists = guard.Lists
+
+// Listed says in an [Event] whether one of Options.Lists has decided about the request.
+type Listed = guard.Listed
+
+const (
+	// Unlisted says that no list has decided about a request, but the policies.
+	Unlisted = guard.Unlisted
+	// ListAllowed says that a request goes on because of Lists.Allow.
+	ListAllowed = guard.ListAllowed
+	// ListDenied says that a request is denied because of Lists.Deny.
+	ListDenied = guard.ListDenied
+)
+
 // ErrorMode says what happens to a request when the store cannot answer: [FailOpen],
 // [FailClosed] or [Fallback]. The zero value means the default of the field that it is in.
 type ErrorMode = guard.ErrorMode

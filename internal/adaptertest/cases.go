@@ -25,6 +25,7 @@ var cases = slices.Concat(
 	overloadCases,
 	keyCases,
 	identityCases,
+	listCases,
 	bypassCases,
 	layeredCases,
 	routeCases,

@@ -29,6 +29,7 @@ var imports = map[string]string{
 	"guard":     module + "guard",
 	"headers":   module + "headers",
 	"keyfuncs":  module + "keyfuncs",
+	"lists":     module + "lists",
 	"ratelimit": module + "nethttp",
 	"offenders": module + "telemetry/offenders",
 	"outbound":  module + "outbound",

@@ -1,0 +1,151 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// List is a set of addresses and keys: a [lists.List], or a [lists.Live] that changes while
+// requests are served. Its methods are called by many goroutines at once, and must not block.
+//
+// [lists.List]: https://pkg.go.dev/github.com/weir-go/ratelimit/lists#List
+// [lists.Live]: https://pkg.go.dev/github.com/weir-go/ratelimit/lists#Live
+type List interface {
+	// Contains reports whether an address is in the list. The zero Addr stands for a peer
+	// without an address.
+	Contains(address netip.Addr) bool
+	// ContainsKey reports whether a key is in the list.
+	ContainsKey(key string) bool
+	// Keys returns how many keys the list has.
+	Keys() int
+}
+
+// Lists are decided about before all policies: who is in Allow passes, whatever Deny and
+// the policies say, and who is in Deny is answered with 403. Neither asks the store, is
+// charged, or is told of a limit. All others go on to the policies. The zero value has no
+// lists, and costs nothing.
+//
+// Lists hold for one middleware. Give them to those inside as well if these have policies
+// that the allowed are to be exempt from.
+//
+// Never allow what a client can forge. Behind a proxy the peer is the proxy, so that a list
+// with the proxy's address allows everybody: name the proxies in Address. A key must be
+// verified before it is looked up.
+type Lists struct {
+	// Allow lists those whom no policy limits. The default is nil: nobody.
+	Allow List
+
+	// Deny lists those whom the middleware denies. The default is nil: nobody. A CORS
+	// preflight from a denied address is denied, too, whatever LimitPreflights says.
+	Deny List
+
+	// Address finds the client's address, to be looked up among the prefixes of the lists. The
+	// default is the TCP peer, which no client can forge. Behind proxies, it is
+	// [keyfuncs.Address] with the Trust that is given to [keyfuncs.IP]. The zero Addr, of a
+	// peer on a unix socket, is in no prefix.
+	Address func(*http.Request) netip.Addr
+
+	// By finds the key to be looked up among the keys of the lists, such as [keyfuncs.User]:
+	// a request without one is in no list by its key. Any other error of it is answered with
+	// 500, unless Allow has the address. The default is nil: no key is looked up. It is a
+	// mistake if a list has keys when the program starts.
+	By keyfuncs.Func
+}
+
+// Listed says whether one of [Options].Lists has decided about a request.
+type Listed int
+
+const (
+	// Unlisted says that no list has, but the policies.
+	Unlisted Listed = iota
+	// ListAllowed says that the request goes on because of Lists.Allow.
+	ListAllowed
+	// ListDenied says that the request is denied because of Lists.Deny.
+	ListDenied
+)
+
+// String returns what package telemetry calls it, and "unlisted".
+func (l Listed) String() string {
+	switch l {
+	case Unlisted:
+		return "unlisted"
+	case ListAllowed:
+		return "list-allowed"
+	case ListDenied:
+		return "list-denied"
+	}
+	return fmt.Sprintf("Listed(%d)", int(l))
+}
+
+// used reports whether there is a list.
+func (l *Lists) used() bool { return l.Allow != nil || l.Deny != nil }
+
+// check returns the reason why lists make no sense, if they do not.
+func (l *Lists) check() error {
+	for _, one := range [...]struct {
+		name string
+		list List
+	}{{"Allow", l.Allow}, {"Deny", l.Deny}} {
+		if one.list != nil && l.By == nil && one.list.Keys() > 0 {
+			return fmt.Errorf("Options.Lists.%s has %d keys, and By is nil: say what the key of a request is", one.name, one.list.Keys())
+		}
+	}
+	if !l.used() && (l.Address != nil || l.By != nil) {
+		return errors.New("Options.Lists has neither Allow nor Deny: leave Address and By out, too")
+	}
+	return nil
+}
+
+// find returns what the lists say about a request. With an error, the key of the request
+// could not be found out, and the request is not to be served.
+func (l *Lists) find(r *http.Request) (Listed, error) {
+	address := l.Address(r)
+	if l.Allow != nil && l.Allow.Contains(address) {
+		return ListAllowed, nil
+	}
+	var key string
+	if l.By != nil {
+		var err error
+		key, err = l.By(r)
+		switch {
+		case errors.Is(err, keyfuncs.ErrNoKey):
+			key = ""
+		case err != nil:
+			return Unlisted, fmt.Errorf("ratelimit: Lists.By: %w", err)
+		}
+	}
+	if l.Allow != nil && key != "" && l.Allow.ContainsKey(key) {
+		return ListAllowed, nil
+	}
+	if l.Deny != nil && (l.Deny.Contains(address) || key != "" && l.Deny.ContainsKey(key)) {
+		return ListDenied, nil
+	}
+	return Unlisted, nil
+}
+
+// hasDenied reports whether Deny has the address of a request, whatever Allow says.
+func (l *Lists) hasDenied(r *http.Request) bool {
+	return l.Deny != nil && l.Deny.Contains(l.Address(r))
+}
+
+// decideByList has the lists decide about the request of an event. It returns false if the
+// policies decide.
+func (g *Guard) decideByList(e *Event) (decided bool) {
+	listed, err := g.options.Lists.find(e.Request)
+	switch {
+	case err != nil:
+		e.Status, e.Err = http.StatusInternalServerError, err
+		for i := range g.policies {
+			c := g.uncheckable(i)
+			e.Unanswered = append(e.Unanswered, c.unanswered(nil)...)
+		}
+	case listed == ListDenied:
+		e.Status = http.StatusForbidden
+	}
+	e.Listed = listed
+	return err != nil || listed != Unlisted
+}

@@ -1,0 +1,31 @@
+package lists
+
+import (
+	"net/netip"
+	"sync/atomic"
+)
+
+// Live is a list that another one can replace while requests are served. A lookup is that in
+// the current [List] and the load of a pointer: it never waits.
+//
+// A Live may be used by many goroutines at once. The zero value is ready to use, and empty;
+// [Watch] returns one that follows a file, or Redis. It must not be copied.
+type Live struct{ current atomic.Pointer[List] }
+
+// Swap replaces the list, as a whole, and returns the one before. Nil is the empty list.
+func (l *Live) Swap(list *List) (old *List) { return l.current.Swap(list) }
+
+// List returns the current list, or nil if it has always been the empty one.
+func (l *Live) List() *List { return l.current.Load() }
+
+// Contains reports whether an address is in the current list: see [List.Contains].
+func (l *Live) Contains(address netip.Addr) bool { return l.current.Load().Contains(address) }
+
+// ContainsKey reports whether a key is in the current list, byte for byte.
+func (l *Live) ContainsKey(key string) bool { return l.current.Load().ContainsKey(key) }
+
+// Prefixes returns how many different prefixes the current list has.
+func (l *Live) Prefixes() int { return l.current.Load().Prefixes() }
+
+// Keys returns how many different keys the current list has.
+func (l *Live) Keys() int { return l.current.Load().Keys() }

@@ -1,0 +1,18 @@
+package lists_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// TestMain runs fewer random examples than rapid does by itself: -rapid.checks=1000 looks
+// closer. No goroutine is left behind when the tests are over.
+func TestMain(m *testing.M) {
+	if _, given := os.LookupEnv("RAPID_CHECKS"); !given {
+		_ = flag.Set("rapid.checks", "40") // given on the command line, it is parsed later
+	}
+	os.Exit(redistest.Run(m))
+}

@@ -1,0 +1,129 @@
+package lists
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	defaultEvery = 5 * time.Second
+	// leastPatience is for how long a source may take to be read, however often it is.
+	leastPatience = 5 * time.Second
+)
+
+// Source reads a list from where it is kept: [File], [Redis], or a function of your own. It
+// returns the whole list, or nil without an error if that is what it has returned last, and
+// ends with its context. [Watch] asks it on one goroutine, once at a time. A Source may
+// remember what it has read, so give each Watch its own.
+type Source func(ctx context.Context) (*List, error)
+
+// WatchOptions say how [Watch] follows a source. The zero value is ready to use.
+type WatchOptions struct {
+	// Every is the time between the end of one reading and the beginning of the next, give
+	// or take a tenth, so that the processes of a fleet do not all ask at once. A reading
+	// that takes longer than Every, and than five seconds, has failed. The default, 0, is
+	// five seconds; less panics.
+	Every time.Duration
+
+	// Start is in force until the source has been read for the first time. With it, Watch
+	// returns no error when the source cannot be read at the start. The default is nil: it
+	// does.
+	Start *List
+
+	// OnError is told of each reading that has failed, after which the list stays as it was.
+	// It is called on the goroutine that reads. The default, nil, logs to [slog.Default] at
+	// level warn when readings begin to fail, and when the reason changes.
+	OnError func(error)
+}
+
+// Watch reads a list from a source, and again every few seconds until ctx ends:
+//
+//	abusers, err := lists.Watch(ctx, lists.File("deny.txt"), lists.WatchOptions{})
+//
+// If a reading fails, the list stays as it was, for as long as it takes, and OnError is told.
+// A part of what is in the source never comes into force: a list with one wrong entry has
+// failed as a whole.
+//
+// Watch returns an error if the source cannot be read at the start, unless Start says what
+// then holds. It panics if the source is nil. Its goroutine is the only one that asks the
+// source, and ends with ctx, after which the list stays as it is.
+func Watch(ctx context.Context, source Source, options WatchOptions) (*Live, error) {
+	switch {
+	case source == nil:
+		panic("lists: Watch: the source is nil")
+	case options.Every < 0:
+		panic(fmt.Sprintf("lists: Watch: Every is %v, which is less than 0", options.Every))
+	case options.Every == 0:
+		options.Every = defaultEvery
+	}
+	w := &watch{live: new(Live), source: source, options: options}
+	w.live.Swap(options.Start)
+	switch err := w.read(ctx); {
+	case err != nil && options.Start == nil:
+		return nil, err
+	case err != nil:
+		w.tell(err)
+	}
+	go w.run(ctx)
+	return w.live, nil
+}
+
+// watch replaces a list by what a source says.
+type watch struct {
+	live    *Live
+	source  Source
+	options WatchOptions
+	logged  string // the error of the last reading, if it was logged
+}
+
+// run reads the source until ctx ends.
+func (w *watch) run(ctx context.Context) {
+	timer := time.NewTimer(w.pause())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if err := w.read(ctx); err != nil && ctx.Err() == nil {
+			w.tell(err)
+		}
+		timer.Reset(w.pause())
+	}
+}
+
+// pause returns how long to wait until the next reading.
+func (w *watch) pause() time.Duration {
+	return time.Duration(float64(w.options.Every) * (0.9 + 0.2*rand.Float64()))
+}
+
+// read reads the source once.
+func (w *watch) read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, max(w.options.Every, leastPatience))
+	defer cancel()
+	list, err := w.source(ctx)
+	if err != nil {
+		return fmt.Errorf("lists: %w", err)
+	}
+	w.logged = ""
+	if list != nil {
+		w.live.Swap(list)
+	}
+	return nil
+}
+
+// tell tells of a reading that has failed.
+func (w *watch) tell(err error) {
+	if w.options.OnError != nil {
+		w.options.OnError(err)
+		return
+	}
+	if text := err.Error(); text != w.logged {
+		w.logged = text
+		slog.Default().Warn("lists: a list could not be read, and stays as it was", slog.Any("error", err))
+	}
+}
