@@ -2,6 +2,7 @@ package exact
 
 import (
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -55,8 +56,7 @@ func (p *past) low(s *Spec, charged Charge, now int64) int64 {
 // charged before a point was a part of what was used at that point.
 func (p *past) spend(charged Charge, refunded int64) {
 	kept := len(p.points)
-	for i := len(p.points) - 1; i >= 0; i-- {
-		one := p.points[i]
+	for _, one := range slices.Backward(p.points) {
 		if charged.At < one.at || charged.At == one.at && charged.Order < one.order {
 			one.low = max(0, one.low-refunded)
 		}
