@@ -36,6 +36,7 @@ var cases = slices.Concat(
 	placeCases,
 	placeOnceCases,
 	placeWaitCases,
+	adaptiveCases,
 	settleCases,
 	settleResponseCases,
 	onceCases,
