@@ -33,6 +33,35 @@ func ExampleLimiter_Do() {
 	// too busy, come again in 200ms
 }
 
+// At most two exports of a tenant run at once, on all servers together. The places are given back when the work is
+// done, or when their lease ends because this process has died.
+func ExampleLimiter_Acquire() {
+	limiter, _ := core.Open("memory:")
+	defer limiter.Close()
+	ctx, exports := context.Background(), core.Concurrent(2, 30*time.Second).Named("exports")
+
+	first, _ := limiter.Acquire(ctx, "tenant:7", exports)
+	second, _ := limiter.Acquire(ctx, "tenant:7", exports)
+	defer second.Release()
+	_, err := limiter.TryAcquire(ctx, "tenant:7", exports)
+	if _, limited := errors.AsType[*core.LimitedError](err); limited {
+		fmt.Println("two are running")
+	}
+	first.Release()
+	third, err := limiter.Acquire(ctx, "tenant:7", exports, core.WithLongestWait(10*time.Second))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer third.Release()
+	fmt.Println("a third one runs:", third.Context().Err() == nil)
+	fmt.Println("its token is the greatest:", third.Token() > second.Token())
+	// Output:
+	// two are running
+	// a third one runs: true
+	// its token is the greatest: true
+}
+
 // A partner has answered "retry after 300 ms": all waiters in the fleet that heed it wait
 // so long.
 func ExampleLimiter_HoldBack() {

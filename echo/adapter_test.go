@@ -27,6 +27,7 @@ func TestAdapter(t *testing.T) {
 		SlidingWindow: ratelimit.SlidingWindow,
 		SlidingLog:    ratelimit.SlidingLog,
 		Concurrent:    ratelimit.Concurrent,
+		Adaptive:      ratelimit.Adaptive,
 		Layered:       ratelimit.Layered,
 		Use:           ratelimit.Use,
 		MergeUpstream: ratelimit.MergeUpstream,

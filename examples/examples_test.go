@@ -19,6 +19,7 @@ var programs = map[string]struct{ method, path string }{
 	"api":      {http.MethodGet, "/items/7"},
 	"echo":     {http.MethodGet, "/catalog/items/7"},
 	"echov5":   {http.MethodGet, "/items/7"},
+	"export":   {http.MethodPost, "/exports/orders"},
 	"gin":      {http.MethodGet, "/items/7"},
 	"leaky":    {http.MethodGet, "/api"},
 	"llmproxy": {http.MethodPost, "/v1/chat/completions"},

@@ -5,6 +5,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -65,6 +66,35 @@ func ExampleSlidingLog() {
 	// /items/7 200
 	// /items/8 429
 	// /login 200
+}
+
+// Each tenant runs one export at once. Another one is denied until it has ended.
+func ExampleConcurrent() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer limiter.Close()
+	tenant := keyfuncs.User(func(r *http.Request) string { return r.URL.Query().Get("tenant") })
+	running, finish := make(chan bool), make(chan bool)
+	handler := gin.New()
+	handler.Use(ratelimit.Concurrent(limiter, 1, 30*time.Second, tenant))
+	handler.GET("/export", func(c *gin.Context) {
+		if c.Request.URL.Query().Has("slow") {
+			running <- true
+			<-finish
+		}
+	})
+	var slow sync.WaitGroup
+	slow.Go(func() { request(handler, "/export?tenant=acme&slow") })
+	<-running
+	fmt.Println("acme", request(handler, "/export?tenant=acme").StatusCode)
+	fmt.Println("globex", request(handler, "/export?tenant=globex").StatusCode)
+	finish <- true
+	slow.Wait()
+	// Output:
+	// acme 429
+	// globex 200
 }
 
 // Two policies are one call, in one round trip: a request passes if both

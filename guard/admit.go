@@ -24,7 +24,8 @@ type Verdict struct {
 	// Denial is the answer to give, or nil if the request may go on.
 	Denial *Denial
 
-	rc *requestContext // nil: the Guard leaves the request alone
+	rc     *requestContext // nil: no policy decides about the request
+	inside *users          // of the capacity of an Adaptive Guard, or nil
 }
 
 // Decide decides about a request: by [Options].Lists, and then by all policies, which it asks in one call. It
@@ -36,6 +37,9 @@ type Verdict struct {
 func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	if !g.options.LimitPreflights && isPreflight(r) && !g.options.Lists.hasDenied(r) {
 		return Verdict{Request: r}
+	}
+	if g.capacity != nil {
+		return g.decideByCapacity(r)
 	}
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, outer: requestContextFrom(r.Context())}
 	g.placement.look(rc, r)
@@ -176,15 +180,18 @@ func (rc *requestContext) reserve(local reserved) {
 // and, of a denial, Retry-After and Cache-Control. It removes what outer code has said of a
 // response that will not be sent.
 func (v Verdict) WriteHeader(h http.Header) {
-	if v.rc == nil {
-		return
+	rc := v.rc
+	if rc != nil {
+		rc.write(h, rc.room.report[:0])
 	}
-	v.rc.write(h, v.rc.room.report[:0])
 	if v.Denial == nil {
 		return
 	}
 	if v.Denial.Status == http.StatusServiceUnavailable || v.Denial.Status == http.StatusForbidden {
-		for rc := v.rc; rc != nil; rc = rc.outer {
+		if rc == nil {
+			rc = requestContextFrom(v.Request.Context())
+		}
+		for ; rc != nil; rc = rc.outer {
 			for _, field := range rc.guard.fields { // neither tells of a quota
 				h.Del(field)
 			}

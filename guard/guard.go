@@ -38,6 +38,7 @@ type Guard struct {
 	fallback  *fallback // nil: no policy asks for it
 	log       *eventLog
 	placement *placement
+	capacity  *capacity // nil: the policies decide
 }
 
 // New returns a Guard that has the limiter decide about all policies of a request

@@ -31,8 +31,33 @@ func PermitFrom(ctx context.Context) *core.Permit {
 // places are those that a request holds, until nobody uses them any more.
 type places struct {
 	permit *core.Permit
-	// users are the handler, until it returns, and connections that it has taken over, until they are closed.
-	users atomic.Int32
+	users  users
+}
+
+// users count who uses what a request holds: its handler, until that returns, and the connections that it has taken over,
+// until those are closed.
+type users struct {
+	count atomic.Int32
+	of    interface{ release() } // called once, when there are none any more
+}
+
+// begin counts the handler.
+func (u *users) begin(of interface{ release() }) {
+	u.of = of
+	u.count.Store(1)
+}
+
+// leave counts one less.
+func (u *users) leave() {
+	if u.count.Add(-1) == 0 {
+		u.of.release()
+	}
+}
+
+// takenOver wraps a connection that the handler takes over, and counts it.
+func (u *users) takenOver(connection net.Conn) net.Conn {
+	u.count.Add(1)
+	return writer.OnClose(connection, u.leave)
 }
 
 // holds reports whether a limit has places, which have to be given back.
@@ -166,7 +191,7 @@ func (rc *requestContext) makePermit() {
 		return
 	}
 	v := rc.reservation
-	v.places.users.Store(1)
+	v.places.users.begin(v)
 	for _, own := range [...]*reserved{&v.stored, &v.local} {
 		for i := range own.checks {
 			if own.Reservation != nil && v.places.permit == nil && !own.checks[i].Shadow && takesPlaces(&own.checks[i]) {
@@ -193,10 +218,7 @@ func (v *reservation) takenOver() func(net.Conn) net.Conn {
 	if !v.holdsPlaces() {
 		return nil
 	}
-	return func(connection net.Conn) net.Conn {
-		v.places.users.Add(1)
-		return writer.OnClose(connection, v.leave)
-	}
+	return v.places.users.takenOver
 }
 
 // handlerReturned is called when the handler has returned, and returns what to do when the request has been settled,
@@ -205,18 +227,11 @@ func (v *reservation) handlerReturned(later bool) (settled func()) {
 	if !v.holdsPlaces() {
 		return func() {}
 	}
-	if later || v.places.users.Load() > 1 {
+	if later || v.places.users.count.Load() > 1 {
 		v.stored.split()
 		v.local.split()
 	}
-	return v.leave
-}
-
-// leave gives the places back when nobody uses them any more.
-func (v *reservation) leave() {
-	if v.places.users.Add(-1) == 0 {
-		v.release()
-	}
+	return v.places.users.leave
 }
 
 // release gives back the places, in the background. Those that were settled with the others are free already.

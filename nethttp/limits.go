@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -71,6 +72,13 @@ func SlidingLog(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Fun
 func Concurrent(l *core.Limiter, n int, lease time.Duration, by ...keyfuncs.Func) Middleware {
 	return New(l, Options{}, PolicyFor(core.Concurrent(n, lease), by...))
 }
+
+// Adaptive returns a middleware that has this process serve n() requests at once, and answers all others with 503
+// and a short Retry-After. n is asked before each request: let a library decide that measures how much the process can
+// do, such as the Limit of an adaptive limiter of failsafe-go. Less than 1 counts as 1. Nothing of it goes to the store,
+// and other processes have numbers of their own. Put it outside of the other limiters: a request that there is no room for
+// is charged nothing then. [guard.Adaptive] says more. It panics if n is nil.
+func Adaptive(n func() int) Middleware { return Use(guard.Adaptive(n)) }
 
 // Layered returns a middleware with a limit for each address, and inside of it one
 // for each user, API key or whatever else user.By reads from the request:

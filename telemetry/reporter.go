@@ -193,23 +193,46 @@ func (r *Reporter) decided(ctx context.Context, o *guard.Outcome, failure core.F
 	}
 }
 
-// held reports how long a request was held for its turn, by the policy that has said so.
+// held reports how long a request was held, by the policy that it was held for.
 func (r *Reporter) held(ctx context.Context, e *guard.Event) {
-	var longest *guard.Outcome
-	for i := range e.Outcomes {
-		if o := &e.Outcomes[i]; !o.Shadow && (longest == nil || o.Decision.Delay > longest.Decision.Delay) {
-			longest = o
-		}
-	}
-	if longest == nil {
+	o := heldFor(e)
+	if o == nil {
 		return
 	}
-	p, how := r.policies.of(longest.Policy, longest.Decision.Limit), about{outcome: allowed}
-	if e.Status != 0 {
+	p, how := r.policies.of(o.Policy, o.Decision.Limit), about{outcome: allowed}
+	switch e.Status {
+	case 0:
+	case http.StatusTooManyRequests: // as of a limiter's own waits
+		how.outcome = denied
+	default:
 		how.outcome = gaveUp
 	}
 	r.instruments.waitDuration.Record(ctx, e.Held.Seconds(), p.waited(how)...)
 }
+
+// heldFor returns the outcome that a request was held for: that of a turn, if its delay is most of that time, or else
+// that of a place, one that was denied before the others. It returns nil if nothing is known.
+func heldFor(e *guard.Event) *guard.Outcome {
+	var turn, place *guard.Outcome
+	for i := range e.Outcomes {
+		o := &e.Outcomes[i]
+		switch {
+		case o.Shadow:
+		case o.Decision.Limit.Algorithm() == concurrentName:
+			if place == nil || place.Decision.Allowed && !o.Decision.Allowed {
+				place = o
+			}
+		case turn == nil || o.Decision.Delay > turn.Decision.Delay:
+			turn = o
+		}
+	}
+	if place != nil && (turn == nil || turn.Decision.Delay < e.Held/2) {
+		return place
+	}
+	return turn
+}
+
+var concurrentName = core.Concurrent(1, time.Second).Algorithm()
 
 // settled reports what a request has cost after all.
 func (r *Reporter) settled(e *guard.Event) {

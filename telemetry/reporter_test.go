@@ -350,6 +350,37 @@ func TestWaitingInAQueueIsReported(t *testing.T) {
 	})
 }
 
+// A wait for a place is told by the policy that has the places, whatever stands beside it.
+func TestWaitingForAPlaceIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reporter, meter := newReporter(t, telemetry.Options{})
+		limiter := core.New(core.NewMemory())
+		defer limiter.Close()
+		g := guard.Must(guard.New(limiter, guard.Options{Observe: reporter.Observe},
+			guard.Policy{Limit: core.TokenBucket(10, core.PerMinute(1)).Named("rate")},
+			guard.Policy{Limit: core.Shaping(50, core.PerSecond(1)).Named("queue")},
+			guard.Policy{Limit: core.Concurrent(1, 30*time.Second).Named("place"), MaxWait: 5 * time.Second}))
+		request := func() guard.Verdict { return g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), nil) }
+		first, answered := request(), make(chan guard.Verdict)
+		go func() { answered <- request() }()
+		time.Sleep(2 * time.Second)
+		first.Serve(httptest.NewRecorder(), func(http.ResponseWriter, *http.Request) int { return 0 })
+		if second := <-answered; second.Denial != nil {
+			t.Fatalf("denied: %+v", second.Denial)
+		}
+		if third := request(); third.Denial == nil || third.Denial.Status != http.StatusTooManyRequests {
+			t.Fatalf("the third request: %+v", third.Denial)
+		}
+		want := []string{
+			"ratelimit.algorithm=concurrent,ratelimit.outcome=allowed,ratelimit.policy=place: count 1 sum 2 in [≤2.5]",
+			"ratelimit.algorithm=concurrent,ratelimit.outcome=denied,ratelimit.policy=place: count 1 sum 5 in [≤5]",
+		}
+		if got := meter.points(t, "ratelimit.wait.duration"); !slices.Equal(got, want) {
+			t.Errorf("reported waits %q, want %q", got, want)
+		}
+	})
+}
+
 func TestOptionsThatMakeNoSensePanic(t *testing.T) {
 	nan := 0.0
 	nan /= nan

@@ -37,6 +37,7 @@ var cases = slices.Concat(
 	placeCases,
 	placeOnceCases,
 	placeWaitCases,
+	adaptiveCases,
 	settleCases,
 	settleResponseCases,
 	onceCases,

@@ -1,0 +1,21 @@
+module github.com/weir-go/ratelimit/examples/adaptive
+
+go 1.26.0
+
+replace github.com/weir-go/ratelimit => ../..
+
+require (
+	github.com/failsafe-go/failsafe-go v0.9.8
+	github.com/weir-go/ratelimit v0.0.0-00010101000000-000000000000
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/bits-and-blooms/bitset v1.24.4 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
+	github.com/dunglas/httpsfv v1.1.2 // indirect
+	github.com/influxdata/tdigest v0.0.1 // indirect
+	github.com/maypok86/otter/v2 v2.4.0 // indirect
+	github.com/redis/go-redis/v9 v9.9.0 // indirect
+)

@@ -1,0 +1,91 @@
+// Adaptive is a server that finds out by itself how many requests it can serve at once, and answers the others with
+// 503 at once, before they wait in a queue that only grows. failsafe-go's adaptive limiter decides how many, by how long
+// requests take; the middleware keeps them to it. It is a module of its own, so that failsafe-go is nobody's dependency;
+// run it from here.
+//
+//	go run .
+//
+//	for i in $(seq 200); do curl -s -o /dev/null -w '%{http_code}\n' localhost:8080/ & done; wait
+//
+// This protects one process from more than it can do. Redis has no part in it. Limits for clients, which count for a
+// whole fleet, go inside of it: what there is no room for is charged nothing then.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	server := &http.Server{
+		Addr:              cmp.Or(os.Getenv("ADDR"), "localhost:8080"),
+		Handler:           protect(newBackend()),
+		ReadHeaderTimeout: 5 * time.Second,
+	}
+	context.AfterFunc(ctx, func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = server.Shutdown(ending)
+	})
+	log.Print("listening on ", server.Addr)
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		log.Fatal(err)
+	}
+}
+
+// protect returns a handler that serves as many requests at once as the handler inside of it can bear. The limit is
+// between 1 and 200.
+func protect(next http.Handler) http.Handler {
+	limiter := adaptivelimiter.NewBuilder[any]().
+		WithLimits(1, 200, 20).
+		OnLimitChanged(func(e adaptivelimiter.LimitChangedEvent) { log.Printf("%d at once, %d before", e.NewLimit, e.OldLimit) }).
+		Build()
+	return ratelimit.Adaptive(limiter.Limit)(measure(limiter, next))
+}
+
+// measure tells the limiter how long each request takes. The middleware in front has let it in already. Should the
+// limit have become smaller since, it is served without being measured.
+func measure(limiter adaptivelimiter.AdaptiveLimiter[any], next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if permit, ok := limiter.TryAcquirePermit(); ok {
+			defer permit.Record()
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// What follows stands for your own work: it can do ten things at once, a hundred in a second.
+const (
+	workers = 10
+	mean    = 100 * time.Millisecond // of the time that one takes
+)
+
+// newBackend returns a handler that has some workers. Requests for which none is free wait.
+func newBackend() http.Handler {
+	free := make(chan struct{}, workers)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case free <- struct{}{}:
+		case <-r.Context().Done():
+			return // its client has gone
+		}
+		defer func() { <-free }()
+		time.Sleep(mean/2 + time.Duration(rand.ExpFloat64()*float64(mean/2)))
+		fmt.Fprintln(w, "done")
+	})
+}
