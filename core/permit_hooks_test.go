@@ -145,7 +145,8 @@ func TestManyLostPlacesAreLoggedOnce(t *testing.T) {
 		if journal.count("was lost") != 2 || journal.count("unlogged=499") != 1 {
 			t.Errorf("the log does not tell of the others: %s", &journal.text)
 		}
-		for _, p := range append(permits, again) {
+		again.Release()
+		for _, p := range permits {
 			p.Release()
 		}
 	})
