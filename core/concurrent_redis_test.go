@@ -287,6 +287,71 @@ func TestPlacesOfALostAnswerAreGivenBack(t *testing.T) {
 	}
 }
 
+// A server that has no memory left gives no places, but whoever has some keeps them, and gives them back.
+func TestPlacesOnAFullServer(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	store := core.NewRedis(client, core.WithBudget(patient))
+	l, checks := core.Concurrent(2000, time.Minute), []core.Check{{Key: "one"}, {Key: "many", Cost: 1200}}
+	held := make([]taken, 0, len(checks))
+	for _, c := range checks {
+		c.Limit = l
+		one, d := take(t, store, c)
+		if !d.Allowed {
+			t.Fatalf("%+v", d)
+		}
+		held = append(held, one)
+	}
+	began := leaseEnds(t, client)
+	time.Sleep(10 * time.Millisecond)
+	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := core.New(store).TryAcquire(t.Context(), "another", l); err == nil {
+		t.Error("a full server has granted a place")
+	}
+	for _, one := range held {
+		list := []core.Settlement{{Check: one.check, Receipt: one.receipt, Renew: true}}
+		if err := store.Settle(t.Context(), list); err != nil || list[0].Lost {
+			t.Errorf("%s is not renewed: %v, lost: %v", one.check.Key, err, list[0].Lost)
+		}
+	}
+	for member, end := range leaseEnds(t, client) {
+		if end <= began[member] {
+			t.Fatalf("the lease of %s ends at %.0f, as before", member, end)
+		}
+	}
+	for _, one := range held {
+		if err := store.Settle(t.Context(), []core.Settlement{{Check: one.check, Receipt: one.receipt}}); err != nil {
+			t.Error(err)
+		}
+	}
+	if left := leaseEnds(t, client); len(left) != 0 {
+		t.Errorf("%d places are left", len(left))
+	}
+}
+
+// leaseEnds returns when the leases of all places on a server end.
+func leaseEnds(t *testing.T, client *redis.Client) map[string]float64 {
+	t.Helper()
+	keys, err := client.Keys(t.Context(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := make(map[string]float64)
+	for _, key := range keys {
+		members, err := client.ZRangeWithScores(t.Context(), key, 0, -1).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range members {
+			if m.Score > 0 { // else it is the token
+				ends[fmt.Sprint(key, " ", m.Member)] = m.Score
+			}
+		}
+	}
+	return ends
+}
+
 // In a cluster a call takes places on several servers, or none, and each renewal says whether it was lost.
 func TestPlacesInCluster(t *testing.T) {
 	store := core.NewRedis(redistest.SharedCluster(t).Client(t), core.WithBudget(patient), core.WithPrefix(redistest.Prefix(t)))

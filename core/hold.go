@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/lease"
+	"github.com/weir-go/ratelimit/core/internal/warning"
 )
 
 // hold is the places of concurrent limits that a reservation has, until they are given back.
@@ -53,6 +54,8 @@ type holding struct {
 	leases *lease.Leases[*place]
 	times  sync.Map // of *heldTimes, by *exact.Spec
 	known  atomic.Int32
+
+	lost, forgotten warning.Warning
 }
 
 const (
@@ -180,7 +183,7 @@ func (l *Limiter) giveBackForgotten(p *place) {
 	}
 	l.background.settle(laterSettlement{of: l.reservationOf(p), costs: []int{0}})
 	l.noteEnd(p, errForgotten)
-	l.warn(p, errForgotten.Error())
+	l.warn(&l.holding.forgotten, p, errForgotten.Error())
 }
 
 // errForgotten is why places were lost that nobody has given back.
@@ -196,17 +199,18 @@ func (l *Limiter) reservationOf(places ...*place) *Reservation {
 	return r
 }
 
-// tellLost logs that places were lost before they were given back.
+// tellLost logs that places were lost before they were given back. When the store is down, all of them are.
 func (l *Limiter) tellLost(p *place, reason error) {
 	if !p.ended.Load() { // else they were forgotten, which was logged
-		l.warn(p, "core: a place was lost before it was given back", slog.Any("error", reason))
+		l.warn(&l.holding.lost, p, "core: a place was lost before it was given back", slog.Any("error", reason))
 	}
 }
 
-// warn logs something about places. A logger that panics does not keep the leases of others from being renewed.
-func (l *Limiter) warn(p *place, message string, more ...any) {
+// warn logs something about places, once in a while. A logger that panics does not keep the leases of others from
+// being renewed.
+func (l *Limiter) warn(w *warning.Warning, p *place, message string, more ...any) {
 	defer func() { _ = recover() }()
-	l.background.logger().Warn(message, append(more, slog.String("limit", p.check.Limit.String()))...)
+	w.Log(l.background.logger(), message, append(more, slog.String("limit", p.check.Limit.String()))...)
 }
 
 // giveBackUncertain gives back in the background what a call may have taken that the store has not answered.

@@ -86,13 +86,15 @@ func (r *Reservation) Permit(ctx context.Context) *Permit {
 
 // Split takes the places of [Concurrent] limits out of a reservation, and returns them as a reservation of
 // their own, for work that outlives what the others are settled for. Each of the two is settled by itself, with as
-// many costs as before, of which it leaves those of the other one aside. Split returns nil if there are no places. It
-// is called once, before anything is settled. A [Permit] of the reservation goes on being one.
+// many costs as before, of which it leaves those of the other one aside, and at any time, also while the other one is
+// being settled. Split returns nil if there are no places. It is called once, before anything is settled. A [Permit] of
+// the reservation goes on being one.
 func (r *Reservation) Split() (places *Reservation) {
 	if r.hold == nil {
 		return nil
 	}
 	own := *r
+	own.decisions = slices.Clone(r.decisions) // each of the two may be settled while the other one is
 	own.done, r.done = make([]bool, len(r.checks)), make([]bool, len(r.checks))
 	for i := range r.checks {
 		holds := r.checks[i].holds()

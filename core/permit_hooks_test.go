@@ -112,6 +112,46 @@ func TestForgottenPermitIsGivenBack(t *testing.T) {
 	}
 }
 
+// Where all places are lost at once, the log does not get a line for each of them.
+func TestManyLostPlacesAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		journal := new(journal)
+		l := core.New(core.NewMemory(), core.WithLogger(slog.New(slog.NewTextHandler(journal, nil))))
+		defer l.Close()
+		many := core.Concurrent(500, 10*time.Second).Named("many")
+		permits := make([]*core.Permit, 500)
+		for i := range permits {
+			permits[i] = acquire(t, l, "tenant", many)
+		}
+		if err := l.Reset(t.Context(), "tenant", many); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(9 * time.Second)
+		for _, p := range permits {
+			if p.Err() == nil {
+				t.Fatal("a place was kept")
+			}
+		}
+		if n := journal.count("was lost"); n != 1 {
+			t.Errorf("%d lines, want 1", n)
+		}
+		time.Sleep(10 * time.Second)
+		again := acquire(t, l, "tenant", many)
+		if err := l.Reset(t.Context(), "tenant", many); err != nil {
+			t.Fatal(err)
+		}
+		<-again.Context().Done()
+		synctest.Wait()
+		if journal.count("was lost") != 2 || journal.count("unlogged=499") != 1 {
+			t.Errorf("the log does not tell of the others: %s", &journal.text)
+		}
+		again.Release()
+		for _, p := range permits {
+			p.Release()
+		}
+	})
+}
+
 // panickingHandler is a handler that panics after it has logged.
 type panickingHandler struct{ slog.Handler }
 

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -206,6 +207,32 @@ func TestPlacesOfAReservationAreSettledApart(t *testing.T) {
 			t.Errorf("%d bytes and %d places are left, %v", left(bytes), left(place), permit.Err())
 		}
 	})
+}
+
+// The two parts of a reservation that was split may be settled at the same time: a connection is closed while the handler
+// returns. The race detector looks on.
+func TestPlacesOfAReservationAreSettledMeanwhile(t *testing.T) {
+	l := core.New(core.NewMemory())
+	defer l.Close()
+	bytes, place := core.FixedWindow(100, time.Hour), core.Concurrent(1, time.Minute)
+	r, err := l.Reserve(t.Context(), core.Check{Key: "a", Limit: bytes, Cost: 10}, core.Check{Key: "a", Limit: place})
+	if err != nil || !r.Allowed() {
+		t.Fatal(err, r)
+	}
+	places := r.Split()
+	reserved := slices.Clone(places.Decisions())
+	if err := places.SettleLater(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Settle(t.Context(), 3, 0); err != nil {
+		t.Fatal(err)
+	}
+	if left := r.Decisions()[0].Remaining; left != 97 {
+		t.Errorf("%d are left, want 97", left)
+	}
+	if !slices.Equal(places.Decisions(), reserved) {
+		t.Errorf("the decisions about the places are %v, want %v", places.Decisions(), reserved)
+	}
 }
 
 func TestOnlyPlacesAreWaitedFor(t *testing.T) {

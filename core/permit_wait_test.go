@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -334,4 +335,44 @@ func TestDenialsEstimateWhenAPlaceIsFree(t *testing.T) {
 		}
 		p.Release()
 	})
+}
+
+// A grant that leaves no place tells so: the next waiter is asked for when the place is given back, and not before.
+// So a crowd costs little more than a call for each grant.
+func TestCrowdAsksOnceForEachPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const crowd = 100
+		var calls atomic.Int64
+		l := core.New(asked{core.NewMemory(), &calls})
+		defer l.Close()
+		imports := core.Concurrent(2, 30*time.Second).Named("imports")
+		var all sync.WaitGroup
+		for range crowd {
+			all.Go(func() {
+				permit, err := l.Acquire(t.Context(), "tenant", imports)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(time.Millisecond)
+				permit.Release()
+			})
+		}
+		all.Wait()
+		if n := calls.Load(); n > crowd*5/4 {
+			t.Errorf("%d calls for %d permits", n, crowd)
+		}
+	})
+}
+
+// asked counts the calls to a store.
+type asked struct {
+	core.Store
+
+	calls *atomic.Int64
+}
+
+func (s asked) Decide(ctx context.Context, calls []core.Call) (int, error) {
+	s.calls.Add(1)
+	return s.Store.Decide(ctx, calls)
 }

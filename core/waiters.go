@@ -174,8 +174,8 @@ func (q *waitRequest) worst(r *Reservation) (d Decision) {
 func placeWaitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, Decision] {
 	config := l.waiters.Config
 	config.Ask = l.askForPlaces
-	config.Together = func(a, b waitRequest) bool { return &a.all[0] == &b.all[0] }
-	config.Alike = func(a, b waitRequest) bool { return slices.Equal(a.all, b.all) }
+	alike := func(a, b waitRequest) bool { return slices.Equal(a.all, b.all) }
+	config.Together, config.Alike = alike, alike // a grant that leaves no place tells the next waiter so
 	config.Fits = func(r *Reservation, q waitRequest) bool { return slices.Equal(r.checks, q.all) }
 	config.Most = 1
 	config.Poll = func(attempt int) time.Duration {

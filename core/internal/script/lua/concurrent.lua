@@ -142,6 +142,9 @@ if limit.algorithm == 'concurrent' and not look then
       return asked, true
     end
     limit.ends = limit.ends or format('%d', now + limit.pace)
+    limit.expires = limit.expires or format('%d', (now + limit.pace + remembered) / 1000 + grace)
+    -- It comes first: a server that has no memory left denies ZADD unless the script has written before.
+    call('PEXPIREAT', key, limit.expires)
     if places == 1 then
       call('ZADD', key, 'XX', limit.ends, holder)
     else
@@ -149,8 +152,6 @@ if limit.algorithm == 'concurrent' and not look then
       append_places(words, holder, places, limit.ends)
       change_places('ZADD', key, words, 'XX')
     end
-    limit.expires = limit.expires or format('%d', (now + limit.pace + remembered) / 1000 + grace)
-    call('PEXPIREAT', key, limit.expires)
   elseif unless_damaged('ZREM', key, holder) == 1 and places > 1 then
     local words = {}
     append_places(words, holder, places, nil)
