@@ -296,6 +296,47 @@ func TestOnlyPlacesAreWaitedFor(t *testing.T) {
 	})
 }
 
+// Whoever waits for a place alone does not wait for a rate that is used up meanwhile, nor keep those behind from the place.
+func TestRateIsUsedUpWhileAPlaceIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.New(core.NewMemory())
+		defer l.Close()
+		rate, place := core.FixedWindow(1, time.Hour), core.Concurrent(1, 30*time.Second)
+		first := acquire(t, l, "all", place)
+		began := time.Now()
+		wait := func(user string) (*core.Reservation, error) {
+			r, err := l.WaitAll(t.Context(), []core.Check{{Key: user, Limit: rate}, {Key: "all", Limit: place}}, core.WithPlacesOnly())
+			if elapsed := time.Since(began).Round(time.Second); elapsed != 3*time.Second {
+				t.Errorf("%s has waited for %v, want 3s", user, elapsed)
+			}
+			return r, err
+		}
+		var group sync.WaitGroup
+		group.Go(func() {
+			_, err := wait("a")
+			if limited, ok := errors.AsType[*core.LimitedError](err); !ok || limited.Decision.Limit != rate || limited.Decision.RetryAfter > time.Hour {
+				t.Errorf("%v, want the denial of the rate", err)
+			}
+		})
+		synctest.Wait()
+		group.Go(func() {
+			r, err := wait("b")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Permit(t.Context()).Release()
+		})
+		synctest.Wait()
+		time.Sleep(3 * time.Second)
+		if d, err := l.Allow(t.Context(), "a", rate); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		first.Release()
+		group.Wait()
+	})
+}
+
 // A place may be given back at any time, so its denial is not repeated from memory.
 func TestDenialOfAPlaceIsNotCached(t *testing.T) {
 	for _, limit := range []core.Limit{core.Concurrent(1, time.Minute), core.Concurrent(1, time.Minute).Named("one")} {
