@@ -93,6 +93,7 @@ func (r *Reservation) Split() (places *Reservation) {
 		return nil
 	}
 	own := *r
+	own.decisions = slices.Clone(r.decisions) // each is told what its own settlement has left
 	own.done, r.done = make([]bool, len(r.checks)), make([]bool, len(r.checks))
 	for i := range r.checks {
 		holds := r.checks[i].holds()
