@@ -197,7 +197,9 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	r.hold.end()
 	if slices.ContainsFunc(settlements.list, Settlement.needed) {
 		for i, check := range settlements.checks {
-			settlements.list[i].Decision = &r.decisions[check]
+			if !r.checks[check].holds() { // others take and give back places all the time
+				settlements.list[i].Decision = &r.decisions[check]
+			}
 		}
 	}
 	err = r.limiter.settle(context.WithoutCancel(ctx), settlements.list)

@@ -18,7 +18,8 @@ type Trace struct {
 	// Repeated is called after each call that a cache of denials ([CacheDenials]) has answered without
 	// its store.
 	Repeated func()
-	// Wait is called when [Limiter.Wait], [Limiter.WaitN] or [Limiter.Do] has waited, or given up.
+	// Wait is called when [Limiter.Wait], [Limiter.WaitN], [Limiter.WaitAll], [Limiter.Acquire] or [Limiter.Do] has
+	// waited, or given up.
 	Wait func(Wait)
 	// Waiting is called when a call begins to wait for a place of a [Concurrent] limit, with 1, and when
 	// its wait has ended, with -1. Calls that get their place at once are among them.

@@ -52,7 +52,8 @@ func (c *capacity) release() { c.inside.Add(-1) }
 // decideByCapacity decides about a request by nothing else than how many are inside.
 func (g *Guard) decideByCapacity(r *http.Request) Verdict {
 	if !g.capacity.enter() {
-		return Verdict{Request: r, Denial: g.deny(&Event{Status: http.StatusServiceUnavailable})}
+		denial := g.deny(&Event{Status: http.StatusServiceUnavailable})
+		return Verdict{Request: r, Denial: denial, outer: requestContextFrom(r.Context())}
 	}
 	inside := new(users)
 	inside.begin(g.capacity)

@@ -26,6 +26,7 @@ type Verdict struct {
 
 	rc     *requestContext // nil: no policy decides about the request
 	inside *users          // of the capacity of an Adaptive Guard, or nil
+	outer  *requestContext // of the limiters in front, where an Adaptive Guard has denied the request
 }
 
 // Decide decides about a request: by [Options].Lists, and then by all policies, which it asks in one call. It
@@ -189,7 +190,7 @@ func (v Verdict) WriteHeader(h http.Header) {
 	}
 	if v.Denial.Status == http.StatusServiceUnavailable || v.Denial.Status == http.StatusForbidden {
 		if rc == nil {
-			rc = requestContextFrom(v.Request.Context())
+			rc = v.outer
 		}
 		for ; rc != nil; rc = rc.outer {
 			for _, field := range rc.guard.fields { // neither tells of a quota

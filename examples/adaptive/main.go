@@ -31,7 +31,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
 	server := &http.Server{
 		Addr:              cmp.Or(os.Getenv("ADDR"), "localhost:8080"),
 		Handler:           protect(newBackend()),
