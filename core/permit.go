@@ -230,7 +230,7 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 	if r != nil {
 		r.waited = max(0, time.Since(began)-r.answered.Sub(r.asked))
 	}
-	if l.trace.Wait != nil {
+	if l.trace.Wait != nil && !w.request.placesOnly {
 		l.trace.Wait(Wait{Limit: w.request.limit, Units: w.request.cost, Elapsed: time.Since(began), Err: err})
 	}
 	return r, err

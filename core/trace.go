@@ -19,7 +19,7 @@ type Trace struct {
 	// its store.
 	Repeated func()
 	// Wait is called when [Limiter.Wait], [Limiter.WaitN], [Limiter.WaitAll], [Limiter.Acquire] or [Limiter.Do] has
-	// waited, or given up.
+	// waited, or given up, but not [WithPlacesOnly].
 	Wait func(Wait)
 	// Waiting is called when a call begins to wait for a place of a [Concurrent] limit, with 1, and when
 	// its wait has ended, with -1. Calls that get their place at once are among them.

@@ -57,6 +57,7 @@ func WithHoldBack() WaitOption {
 
 // WithPlacesOnly makes [Limiter.WaitAll] wait for places of [Concurrent] limits alone. A call that another limit
 // denies is denied at once, also while others wait for places before it. [Limiter.Wait] does not heed it.
+// It is for middleware, which reports the waits of its requests itself: [Trace] is not told of them.
 func WithPlacesOnly() WaitOption {
 	return waitOption(func(w *waiting) { w.request.placesOnly = true })
 }

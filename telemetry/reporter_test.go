@@ -350,11 +350,11 @@ func TestWaitingInAQueueIsReported(t *testing.T) {
 	})
 }
 
-// A wait for a place is told by the policy that has the places, whatever stands beside it.
+// A wait for a place is told once, by the policy that has the places, whatever stands beside it.
 func TestWaitingForAPlaceIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reporter, meter := newReporter(t, telemetry.Options{})
-		limiter := core.New(core.NewMemory())
+		limiter := core.New(core.NewMemory(), core.WithTrace(reporter.Trace()))
 		defer limiter.Close()
 		g := guard.Must(guard.New(limiter, guard.Options{Observe: reporter.Observe},
 			guard.Policy{Limit: core.TokenBucket(10, core.PerMinute(1)).Named("rate")},

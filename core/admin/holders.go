@@ -35,6 +35,9 @@ type Holder struct {
 // Holders returns who has places of a key under a [core.Concurrent] limit, those first whose lease ends
 // first. Of a named limit the numbers do not matter. The places of shadow checks are not listed.
 //
+// The key is the one that the limiter was asked about: keyfuncs.RemoteIP makes it "ip:203.0.113.9", for
+// example. Nobody has places of another one, which is no error. [List] shows the keys that there are.
+//
 // On Redis it is a script that reads a sorted set. It needs no permission but those of calls, and the
 // store's budget bounds it. Another kind of limit, and a store of your own, are errors. For the errors of
 // the limiter's store see [core.FailureOf].
