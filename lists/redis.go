@@ -15,7 +15,7 @@ var errNoSet = errors.New(`does not exist: add the member "#" to a list that is 
 
 // Redis is the source of the list in a SET of Redis: see "Redis" in the package
 // documentation. It reads the whole SET at once (SMEMBERS), so that it sees it as it was at
-// one moment. That holds Redis up for about a millisecond for 10,000 entries: give a longer
+// one moment. That holds Redis up for a millisecond or two for 10,000 entries: give a longer
 // [WatchOptions].Every to a fleet of many processes.
 //
 // It needs the permission for SMEMBERS on the key, and nothing else. A SET that does not
