@@ -399,3 +399,35 @@ func TestPlacesInCluster(t *testing.T) {
 		}
 	}
 }
+
+// A process that has died leaves places whose leases end, and whoever takes a place next tells of that, once.
+func TestPlacesOfTheDeadAreReclaimed(t *testing.T) {
+	now := time.UnixMicro(1_800_000_000_000_000)
+	var reclaimed []core.Limit
+	store := core.NewRedis(redistest.Shared(t).Client(t), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient),
+		core.WithClock(func() time.Time { return now }),
+		core.WithTrace(core.Trace{Reclaimed: func(l core.Limit) { reclaimed = append(reclaimed, l) }}))
+	limit := core.Concurrent(2, time.Minute).Named("exports")
+	check := core.Check{Key: "key", Limit: limit}
+	take(t, store, check)
+	given, _ := take(t, store, check)
+	if err := store.Settle(t.Context(), []core.Settlement{{Check: check, Receipt: given.receipt}}); err != nil {
+		t.Fatal(err)
+	}
+	take(t, store, check)
+	if len(reclaimed) > 0 {
+		t.Fatalf("%v were reclaimed while leases last", reclaimed)
+	}
+	now = now.Add(time.Minute)
+	if d, err := core.New(store).Peek(t.Context(), "key", limit); err != nil || d.Remaining != 2 || len(reclaimed) > 0 {
+		t.Fatalf("%+v, %v; %v were reclaimed by a look", d, err, reclaimed)
+	}
+	for range 2 {
+		if _, d := take(t, store, check); !d.Allowed {
+			t.Fatalf("%+v", d)
+		}
+	}
+	if len(reclaimed) != 1 || reclaimed[0] != limit {
+		t.Errorf("reclaimed %v, want %v once", reclaimed, limit)
+	}
+}

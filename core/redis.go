@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/redisstore"
 	"github.com/weir-go/ratelimit/core/internal/topology"
 )
@@ -186,6 +187,9 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 	}
 	if r.trace.Breaker != nil {
 		r.config.Breaker = func(server string, state batch.State) { r.trace.Breaker(server, breakerStates[state]) }
+	}
+	if r.trace.Reclaimed != nil {
+		r.config.Reclaimed = func(spec *exact.Spec) { r.trace.Reclaimed(Limit{spec}) }
 	}
 	r.store = redisstore.New(r.config)
 	return r

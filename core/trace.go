@@ -29,6 +29,9 @@ type Trace struct {
 	Held func(Held)
 	// Renewal is called when leases of such places have been renewed, or when that has failed.
 	Renewal func(Renewal)
+	// Reclaimed is called when a call on Redis has found that leases of a limit had ended without their
+	// places having been given back: their process has died, has stood still, or did not reach Redis.
+	Reclaimed func(Limit)
 }
 
 // Batch is a number of calls that have shared a round trip to Redis: one script run, or in a cluster a
@@ -84,6 +87,7 @@ func (t Trace) and(other Trace) Trace {
 	and := Trace{
 		Batch: both(t.Batch, other.Batch), Breaker: t.Breaker, Repeated: t.Repeated, Waiting: t.Waiting, Wait: both(t.Wait, other.Wait),
 		Held: both(t.Held, other.Held), Renewal: both(t.Renewal, other.Renewal),
+		Reclaimed: both(t.Reclaimed, other.Reclaimed),
 	}
 	switch {
 	case t.Breaker == nil:

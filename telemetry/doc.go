@@ -27,6 +27,7 @@
 //	ratelimit.places.waiting       up-down counter, {call}    policy, algorithm
 //	ratelimit.places.hold.duration histogram, s               policy, algorithm, lease
 //	ratelimit.places.renewals      counter, {lease}           lease
+//	ratelimit.places.reclaimed     counter, {call}            policy, algorithm
 //	ratelimit.store.batch.duration histogram, s               error.type, server.address, server.port
 //	ratelimit.store.batch.calls    histogram, {call}          server.address, server.port
 //	ratelimit.store.batch.checks   histogram, {check}         server.address, server.port
@@ -70,7 +71,8 @@
 // The instruments of places are about [core.Concurrent] limits: how many places this process holds, how many of its
 // calls wait for one, for how long places were held, and the renewals of their leases. lease is kept, lost (the
 // lease has ended, or somebody has taken the place away) or unanswered (the renewal is tried again). A
-// lost place means that more may have been at work than the limit allows: alert on it.
+// lost place means that more may have been at work than the limit allows: alert on it. reclaimed counts calls on
+// Redis that found leases which had ended without their places having been given back, whoever had them.
 //
 // [Reporter.Trace] reports the store's instruments. Checks that are asked together, such as
 // those of a request, are one call, and calls that share a round trip to Redis are a batch.

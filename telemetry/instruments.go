@@ -16,7 +16,7 @@ type instruments struct {
 	servers                                 metric.Int64UpDownCounter
 	placesHeld, placesWaiting               metric.Int64UpDownCounter
 	placesHoldDuration                      metric.Float64Histogram
-	placesRenewals                          metric.Int64Counter
+	placesRenewals, placesReclaimed         metric.Int64Counter
 }
 
 // newInstruments makes the instruments. If one cannot be made as it is to be, which only
@@ -41,6 +41,7 @@ func newInstruments(meter metric.Meter) instruments {
 		placesHeld:         maker.upDown("ratelimit.places.held", "{place}", "Places of concurrent limits that this process holds."),
 		placesWaiting:      maker.upDown("ratelimit.places.waiting", "{call}", "Calls of this process that wait for a place."),
 		placesHoldDuration: maker.durations("ratelimit.places.hold.duration", "How long places were held.", longSeconds),
+		placesReclaimed:    maker.counter("ratelimit.places.reclaimed", "{call}", "Calls that found places whose leases had ended."),
 		placesRenewals:     maker.counter("ratelimit.places.renewals", "{lease}", "Leases of places that were to be renewed."),
 	}
 }

@@ -279,7 +279,10 @@ func (r *Reporter) Trace() core.Trace {
 		Waiting: func(limit core.Limit, change int) {
 			r.instruments.placesWaiting.Add(background, int64(change), r.policies.of(limit.Name(), limit).counted...)
 		},
-		Held:    func(held core.Held) { r.placesTaken(background, &held) },
+		Held: func(held core.Held) { r.placesTaken(background, &held) },
+		Reclaimed: func(limit core.Limit) {
+			r.instruments.placesReclaimed.Add(background, 1, r.policies.of(limit.Name(), limit).counted...)
+		},
 		Renewal: func(renewal core.Renewal) { r.renewed(background, &renewal) },
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/script"
 	"github.com/weir-go/ratelimit/core/internal/topology"
@@ -50,6 +51,9 @@ type Config struct {
 	// Breaker is told when a server is suspended, tried and asked again. The default is to tell
 	// nobody.
 	Breaker func(server string, state batch.State)
+	// Reclaimed is told when places have been taken whose former holders have let their leases end. The
+	// default is to tell nobody.
+	Reclaimed func(*exact.Spec)
 }
 
 // Store is a store on Redis. It is made by [New].
@@ -138,7 +142,17 @@ func unlessPanicked(ctx context.Context, call func(context.Context) error) (err 
 // observe notes what a reply has observed of the checks in groups. Of a call that was asked several
 // times this is the one at a place.
 func (r *Store) observe(groups [][]call.Check, text string, place int) error {
-	return script.Observe(groups, text, place, r.reportRepair) //nolint:wrapcheck // it is explained there
+	return script.Observe(groups, text, place, r.reportMark) //nolint:wrapcheck // it is explained there
+}
+
+// reportMark reports what a script says of a key.
+func (r *Store) reportMark(c *call.Check, mark script.Mark) {
+	switch {
+	case mark != script.Reclaimed:
+		r.reportRepair(c, mark)
+	case r.Reclaimed != nil && !c.Shadow():
+		r.contain(func() { r.Reclaimed(c.Spec) })
+	}
 }
 
 // reportRepair counts and logs that a key held something no script of ours writes, or had no time

@@ -25,6 +25,9 @@ const (
 	Replaced Mark = '!'
 	// Renewed says that the key had no time to live, and has one now.
 	Renewed Mark = '+'
+	// Reclaimed says that leases had ended whose places nobody has given back, and that others have
+	// these places now.
+	Reclaimed Mark = '-'
 )
 
 // Garbled returns the error of a reply that is none to the request.
@@ -76,6 +79,9 @@ func ObserveSettled(list []call.Correction, text string) error {
 	return nil
 }
 
+// marks are all of them.
+const marks = string(Replaced) + string(Renewed) + string(Reclaimed)
+
 // Reader reads the whole numbers in a reply, which spaces separate. A mark may follow a number.
 type Reader struct {
 	rest  string
@@ -87,7 +93,7 @@ func NewReader(text string) Reader { return Reader{rest: text} }
 
 func (r *Reader) next() (number int64, mark Mark) {
 	text, rest, _ := strings.Cut(r.rest, " ")
-	if last := len(text) - 1; last >= 0 && (Mark(text[last]) == Replaced || Mark(text[last]) == Renewed) {
+	if last := len(text) - 1; last >= 0 && strings.IndexByte(marks, text[last]) >= 0 {
 		text, mark = text[:last], Mark(text[last])
 	}
 	number, err := strconv.ParseInt(text, 10, 64)

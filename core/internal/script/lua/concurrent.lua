@@ -103,7 +103,9 @@ end
 
 --- store
 if repair then
-  call('ZREMRANGEBYSCORE', key, '0', format('%d', now))
+  if call('ZREMRANGEBYSCORE', key, '0', format('%d', now)) > 0 then
+    mark = '-'
+  end
   local latest = format('%d', now + remembered)
   for _, late in ipairs(call('ZRANGE', key, '(' .. latest, '+inf', 'BYSCORE')) do
     call('ZADD', key, latest, late)

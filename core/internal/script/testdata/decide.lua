@@ -214,7 +214,8 @@ end
 --
 -- Returns whole numbers in a text, which is the cheapest reply. For each check it says what the key
 -- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
--- the key was damaged, a "+" that it had no time to live and has one now. The caller works out the
+-- the key was damaged, a "+" that it had no time to live and has one now, a "-" that leases had ended
+-- whose places nobody has given back. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
 local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
@@ -733,7 +734,9 @@ end
 
 elseif limit.algorithm == 'concurrent' then
 if repair then
-  call('ZREMRANGEBYSCORE', key, '0', format('%d', now))
+  if call('ZREMRANGEBYSCORE', key, '0', format('%d', now)) > 0 then
+    mark = '-'
+  end
   local latest = format('%d', now + remembered)
   for _, late in ipairs(call('ZRANGE', key, '(' .. latest, '+inf', 'BYSCORE')) do
     call('ZADD', key, latest, late)
