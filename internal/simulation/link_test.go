@@ -155,10 +155,20 @@ func (l *link) Decide(_ context.Context, calls []core.Call) (int, error) {
 func (l *link) Settle(_ context.Context, list []core.Settlement) error {
 	asked := slices.Clone(list)
 	return l.send(func(how arrival) error {
-		own := slices.Clone(asked)
+		own := slices.Clone(asked) // a call that arrives late must not write what the process has
+		for i := range own {
+			if own[i].Decision != nil {
+				own[i].Decision = new(core.Decision)
+			}
+		}
 		err := l.ledger.settle(l.process, own)
 		if how == answered {
-			copy(list, own)
+			for i := range own {
+				list[i].Lost = own[i].Lost
+				if told := list[i].Decision; told != nil && *own[i].Decision != (core.Decision{}) {
+					*told = *own[i].Decision
+				}
+			}
 		}
 		return err
 	})
