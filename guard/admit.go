@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -153,7 +154,7 @@ func (c *call) reserves() bool {
 }
 
 // shapes reports whether a check may have its request held.
-func shapes(c *core.Check) bool { return !c.Shadow && delays(c.Limit) }
+func shapes(c *core.Check) bool { return !c.Shadow && algorithm.Delays(c.Limit) }
 
 // observe lets the fallback know what the store has decided.
 func (g *Guard) observe(c *call, decisions []core.Decision, err error) {

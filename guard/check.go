@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -75,7 +76,7 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 func (g *Guard) terms(policy int, check *core.Check) terms {
 	p := &g.policies[policy]
 	t := terms{name: g.names[policy], unit: p.Unit, mode: p.OnError, settle: p.Settle}
-	if holds(check.Limit) {
+	if algorithm.Holds(check.Limit) {
 		t.unit, t.settle = p.unitOf(check.Limit), nil
 	}
 	if t.name == "" {
@@ -94,7 +95,7 @@ func (rc *requestContext) chargedOutside(p *Policy, check *core.Check) bool {
 	if outer == nil {
 		return false
 	}
-	if !holds(check.Limit) && (p.Settle != nil || check.Cost > outer.own()[index].Cost) {
+	if !algorithm.Holds(check.Limit) && (p.Settle != nil || check.Cost > outer.own()[index].Cost) {
 		v := rc.reserving()
 		v.outside = append(v.outside, outsideCharge{by: outer, index: index, settle: settling(p.Settle, check.Cost)})
 	}
@@ -189,7 +190,7 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 		if err := check.Limit.Validate(); err != nil {
 			return core.Check{}, err
 		}
-		if !delays(check.Limit) {
+		if !algorithm.Delays(check.Limit) {
 			check.Undelayed = 0
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // fallback decides in this process while the store cannot, for the [Fallback] mode. It keeps this
@@ -58,7 +59,7 @@ func (f *fallback) observe(checks []core.Check, decisions []core.Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
-		if check.Shadow || d.Degraded || check.Limit == core.Unlimited || holds(check.Limit) { // nobody knows when places are given back
+		if check.Shadow || d.Degraded || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) { // nobody knows when places are given back
 			continue
 		}
 		key := stateKeyOf(check.Key, check.Limit)
@@ -80,13 +81,13 @@ func (f *fallback) observeSettled(ctx context.Context, of reserved, ago time.Dur
 	now, decisions := f.clock(), of.decisions()
 	for i, cost := range costs {
 		check := &of.checks[i]
-		if check.Shadow || check.Mode == core.Condition || check.Limit == core.Unlimited || holds(check.Limit) {
+		if check.Shadow || check.Mode == core.Condition || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) {
 			continue
 		}
 		then := snapshotOf(check.Limit, &decisions[i], now-ago)
 		left := then.usedAt(now, check.Limit)
 		more := min(cost, check.Limit.Capacity()) - check.Units()
-		closed := left == 0 && then.used > 0 && windowed(check.Limit) // the window that was charged
+		closed := left == 0 && then.used > 0 && algorithm.Windowed(check.Limit) // the window that was charged
 		if more < 0 || more > 0 && !closed {
 			f.correct(ctx, check.Key, check.Limit, max(more, -left), now)
 		}
@@ -294,7 +295,7 @@ func (s *snapshot) usedAt(now time.Duration, limit core.Limit) int {
 	switch {
 	case left <= 0:
 		return 0
-	case windowed(limit) || now <= s.at:
+	case algorithm.Windowed(limit) || now <= s.at:
 		return s.used
 	}
 	return divideUp(s.used, left, s.reset-s.at)
@@ -304,7 +305,7 @@ func (s *snapshot) usedAt(now time.Duration, limit core.Limit) int {
 // from now on. A window closes when it was to.
 func (s *snapshot) corrected(used int, now time.Duration, limit core.Limit) snapshot {
 	reset := s.reset
-	if !windowed(limit) {
+	if !algorithm.Windowed(limit) {
 		pace := limit.Rate()
 		reset = now + time.Duration(divideUp(used, pace.Period, time.Duration(pace.Events)))
 	}

@@ -359,15 +359,3 @@ func TestFallbackTellsStatesApart(t *testing.T) {
 		}
 	}
 }
-
-func TestWindowedLimits(t *testing.T) {
-	for limit, want := range map[core.Limit]bool{
-		core.Leaky(1, core.PerHour(1)): false, core.Shaping(1, core.PerHour(1)): false, core.TokenBucket(1, core.PerHour(1)): false,
-		core.GCRA(1, core.PerHour(1)): false, core.FixedWindow(1, time.Hour): true, core.SlidingWindow(1, time.Hour): true,
-		core.SlidingLog(1, time.Hour): true, core.Unlimited: false, {}: false,
-	} {
-		if got := windowed(limit); got != want {
-			t.Errorf("%s counts in windows: %t, want %t", limit, got, want)
-		}
-	}
-}

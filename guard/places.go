@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/writer"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // PermitFrom returns the places that a request holds under [core.Concurrent] limits. It takes the context of the
@@ -60,20 +61,15 @@ func (u *users) takenOver(connection net.Conn) net.Conn {
 	return writer.OnClose(connection, u.leave)
 }
 
-// holds reports whether a limit has places, which have to be given back.
-func holds(l core.Limit) bool { return l.Algorithm() == concurrentName }
-
-var concurrentName = core.Concurrent(1, time.Second).Algorithm()
-
 // takesPlaces reports whether a check takes places if it passes.
-func takesPlaces(c *core.Check) bool { return c.Mode == core.Charge && holds(c.Limit) }
+func takesPlaces(c *core.Check) bool { return c.Mode == core.Charge && algorithm.Holds(c.Limit) }
 
 // concurrentRequests is the unit of a [core.Concurrent] limit, as the draft registers it.
 const concurrentRequests = "concurrent-requests"
 
 // unitOf returns what a policy counts under a limit.
 func (p *Policy) unitOf(limit core.Limit) string {
-	if p.Unit == "" && holds(limit) {
+	if p.Unit == "" && algorithm.Holds(limit) {
 		return concurrentRequests
 	}
 	return p.Unit
@@ -152,7 +148,7 @@ func (c *call) lacksPlaces(decisions []core.Decision) bool {
 	lacks := false
 	for i := range decisions {
 		if d := &decisions[i]; !d.Allowed && !c.checks[i].Shadow {
-			if !holds(d.Limit) || d.RetryAfter == core.Never {
+			if !algorithm.Holds(d.Limit) || d.RetryAfter == core.Never {
 				return false
 			}
 			lacks = true

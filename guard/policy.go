@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -161,23 +162,8 @@ func Layers(address, user Policy) []Policy {
 	return []Policy{address, user}
 }
 
-// delays reports whether a limit makes requests wait for their turn.
-func delays(l core.Limit) bool { return l.Algorithm() == shapingName }
-
-var shapingName = core.Shaping(1, core.PerSecond(1)).Algorithm()
-
 // named reports whether a limit has got a name by [core.Limit.Named].
 func named(l core.Limit) bool { return l.Identity() != l }
-
-// windowed reports whether a limit counts units per window. Other limits are buckets, which drain or
-// refill evenly.
-func windowed(l core.Limit) bool {
-	switch l.Algorithm() {
-	case "fixed-window", "sliding-window", "sliding-log":
-		return true
-	}
-	return false
-}
 
 // checkPolicies returns the reason why policies make no sense, if they do not.
 func checkPolicies(policies []Policy) error {
@@ -212,10 +198,10 @@ func checkPolicies(policies []Policy) error {
 		if err := p.Limit.Validate(); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
 		}
-		if p.Undelayed > 0 && !delays(p.Limit) {
+		if p.Undelayed > 0 && !algorithm.Delays(p.Limit) {
 			return fmt.Errorf("policy %d: Undelayed is %d, but %s delays nobody: use core.Shaping, or leave Undelayed out", i, p.Undelayed, p.Limit)
 		}
-		if p.MaxWait > 0 && !holds(p.Limit) {
+		if p.MaxWait > 0 && !algorithm.Holds(p.Limit) {
 			return fmt.Errorf("policy %d: MaxWait is %v, but %s has no places to wait for: use core.Concurrent, or leave MaxWait out", i, p.MaxWait, p.Limit)
 		}
 		if p.Shadow || !named(p.Limit) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // Draft11 writes the fields of draft-ietf-httpapi-ratelimit-headers-11, which
@@ -108,7 +109,7 @@ func (w draft11) appendQuota(b []byte, p *Policy) []byte {
 // effectiveWindow returns the seconds in which the client should use no more than what
 // is left, or false if no wait can help, or nobody knows.
 func effectiveWindow(d *core.Decision) (seconds int64, ok bool) {
-	if holds(d.Limit) {
+	if algorithm.Holds(d.Limit) {
 		return 0, false
 	}
 	if !d.Allowed {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // quota returns the rate of the limit as q units in w whole seconds. It takes as few
@@ -12,7 +13,7 @@ import (
 // no w fits, it returns the capacity and 0. So it does for a limit without a rate.
 func quota(limit core.Limit) (q, w int64) {
 	rate := limit.Rate()
-	if holds(limit) {
+	if algorithm.Holds(limit) {
 		rate = core.Rate{}
 	}
 	events, period := int64(rate.Events), int64(rate.Period)

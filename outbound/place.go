@@ -6,16 +6,9 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/weir-go/ratelimit/core"
 )
-
-// concurrentName is what the algorithm of limits with places is called.
-var concurrentName = core.Concurrent(1, time.Second).Algorithm()
-
-// holds reports whether calls hold places of a limit.
-func holds(limit core.Limit) bool { return limit.Algorithm() == concurrentName }
 
 // place is what a call holds under a [core.Concurrent] limit. A nil place is none.
 type place struct {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
@@ -183,7 +184,7 @@ func (t *Transport) wait(r *http.Request, key string, limit core.Limit) (held *p
 	if longest := t.options.LongestWait; longest != 0 {
 		waits = append(waits, core.WithLongestWait(max(0, longest)))
 	}
-	if holds(limit) {
+	if algorithm.Holds(limit) {
 		held, err = acquire(r.Context(), t.limiter, key, limit, waits)
 	} else {
 		err = t.limiter.Wait(r.Context(), key, limit, waits...)

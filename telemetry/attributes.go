@@ -10,7 +10,7 @@ import (
 
 const (
 	policyName   = attribute.Key("ratelimit.policy")
-	algorithm    = attribute.Key("ratelimit.algorithm")
+	algorithmKey = attribute.Key("ratelimit.algorithm")
 	outcomeKey   = attribute.Key("ratelimit.outcome")
 	errorMode    = attribute.Key("ratelimit.error_mode")
 	direction    = attribute.Key("ratelimit.settlement.direction")

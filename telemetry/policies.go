@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // policies are those that have been met, as far as they are told apart.
@@ -34,13 +35,11 @@ type policy struct {
 	waits           [outcomes][]metric.RecordOption // without a failure
 }
 
-var shapingName = core.Shaping(1, core.PerSecond(1)).Algorithm()
-
-func newPolicy(id identity) *policy {
+func newPolicy(id identity, limit core.Limit) *policy {
 	p := &policy{
 		name:      policyName.String(id.name),
-		algorithm: algorithm.String(id.algorithm),
-		shapes:    id.algorithm == shapingName,
+		algorithm: algorithmKey.String(id.algorithm),
+		shapes:    algorithm.Delays(limit),
 	}
 	for i := range outcomes {
 		p.decided[i] = added(p.name, p.algorithm, outcome(i).attribute())
@@ -62,7 +61,7 @@ func (s *policies) of(name string, limit core.Limit) *policy {
 			return p
 		}
 	}
-	return s.add(id)
+	return s.add(id, limit)
 }
 
 func (s *policies) find(id identity) *policy {
@@ -72,8 +71,8 @@ func (s *policies) find(id identity) *policy {
 	return nil
 }
 
-// add adds a policy, if there is room, and returns it.
-func (s *policies) add(id identity) *policy {
+// add adds the policy of a limit, if there is room, and returns it.
+func (s *policies) add(id identity, limit core.Limit) *policy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.full.Load() {
@@ -83,7 +82,7 @@ func (s *policies) add(id identity) *policy {
 		return p
 	}
 	id.name = strings.Clone(id.name)
-	p := newPolicy(id)
+	p := newPolicy(id, limit)
 	more := map[identity]*policy{id: p}
 	if known := s.known.Load(); known != nil {
 		maps.Copy(more, *known)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 const (
@@ -218,7 +219,7 @@ func heldFor(e *guard.Event) *guard.Outcome {
 		o := &e.Outcomes[i]
 		switch {
 		case o.Shadow:
-		case o.Decision.Limit.Algorithm() == concurrentName:
+		case algorithm.Holds(o.Decision.Limit):
 			if place == nil || place.Decision.Allowed && !o.Decision.Allowed {
 				place = o
 			}
@@ -231,8 +232,6 @@ func heldFor(e *guard.Event) *guard.Outcome {
 	}
 	return turn
 }
-
-var concurrentName = core.Concurrent(1, time.Second).Algorithm()
 
 // settled reports what a request has cost after all.
 func (r *Reporter) settled(e *guard.Event) {

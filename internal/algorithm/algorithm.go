@@ -1,0 +1,34 @@
+// Package algorithm tells packages outside of core what holds for a limit's algorithm. Core tells them its name
+// alone.
+package algorithm
+
+import (
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// Holds reports whether a limit has places, which are free when their holders give them back. Nobody knows when
+// that is.
+func Holds(l core.Limit) bool { return l.Algorithm() == concurrent }
+
+// Delays reports whether a limit makes those it admits wait for their turn.
+func Delays(l core.Limit) bool { return l.Algorithm() == shaping }
+
+// Windowed reports whether a limit counts units per window. Others but those with places are buckets, which drain
+// or refill evenly.
+func Windowed(l core.Limit) bool {
+	switch l.Algorithm() {
+	case fixedWindow, slidingWindow, slidingLog:
+		return true
+	}
+	return false
+}
+
+var (
+	concurrent    = core.Concurrent(1, time.Second).Algorithm()
+	shaping       = core.Shaping(1, core.PerSecond(1)).Algorithm()
+	fixedWindow   = core.FixedWindow(1, time.Second).Algorithm()
+	slidingWindow = core.SlidingWindow(1, time.Second).Algorithm()
+	slidingLog    = core.SlidingLog(1, time.Second).Algorithm()
+)

@@ -1,0 +1,45 @@
+package algorithm_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/algorithm"
+)
+
+// A new algorithm has to be added here, where it shows what holds for it.
+func TestEveryAlgorithmIsKnown(t *testing.T) {
+	rate := core.PerSecond(1)
+	var known []string
+	for _, test := range []struct {
+		limit                   core.Limit
+		holds, delays, windowed bool
+	}{
+		{limit: core.Leaky(1, rate)},
+		{limit: core.Shaping(1, rate), delays: true},
+		{limit: core.TokenBucket(1, rate)},
+		{limit: core.GCRA(1, rate)},
+		{limit: core.FixedWindow(1, time.Second), windowed: true},
+		{limit: core.SlidingWindow(1, time.Second), windowed: true},
+		{limit: core.SlidingLog(1, time.Second), windowed: true},
+		{limit: core.Concurrent(1, time.Second), holds: true},
+	} {
+		known = append(known, test.limit.Algorithm())
+		for _, l := range []core.Limit{test.limit, test.limit.Named("name")} {
+			if algorithm.Holds(l) != test.holds || algorithm.Delays(l) != test.delays || algorithm.Windowed(l) != test.windowed {
+				t.Errorf("%s: holds %t, delays %t, windowed %t", l, algorithm.Holds(l), algorithm.Delays(l), algorithm.Windowed(l))
+			}
+		}
+	}
+	_, err := core.ParseLimit("none 1, 1s")
+	_, names, ok := strings.Cut(err.Error(), "want one of ")
+	if all := strings.Split(names, ", "); !ok || !slices.Equal(all, known) {
+		t.Errorf("the algorithms are %q, want %q", all, known)
+	}
+	if algorithm.Holds(core.Unlimited) || algorithm.Delays(core.Unlimited) || algorithm.Windowed(core.Unlimited) {
+		t.Error("an unlimited client is limited")
+	}
+}
