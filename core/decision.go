@@ -49,6 +49,20 @@ type Check struct {
 	// key and limit in a call has its own Headroom, on top of its own cost and of those before it.
 	// Settlements, refunds and the Delay of a [Shaping] limit know nothing of it.
 	Headroom int
+	// ReserveFor is for how long [Limiter.Reserve] reserves the units. If nobody has settled them by then, on the store's
+	// clock, they are given back as if they had been settled at 0: the process that has reserved them has died. That
+	// happens once, and by itself, when the next check of the key and limit that has a ReserveFor is decided.
+	// Other checks do not look, and cost no more than ever: they find the units used until then.
+	//
+	// It is right for tokens per minute, and wrong for money, which a process that has died has spent all the same. Make it
+	// longer than the longest request: a settlement that comes after the units were given back charges the
+	// whole real cost, as of now.
+	//
+	// The default is 0, which reserves for good. Any other time has to be from a millisecond to a day ([ErrInvalid]). It is
+	// an error under a [Concurrent] limit, which has its lease, or a [Shaping] one, whose turns are handed on. Checks of a
+	// call about one key and limit have the same one. Verbs whose charges nobody settles do not take it. For a check
+	// that is not charged it means nothing.
+	ReserveFor time.Duration
 }
 
 // Mode says what a [Check] does with its units.

@@ -82,7 +82,7 @@ type denial struct {
 // others go to the store, which answers them and charges nothing; shadow checks are decided as always.
 // All other calls go to the store: calls that may pass, that have a key and limit twice, or that have a
 // named sliding window, whose RetryAfter may be an estimate, or a [Concurrent] limit, whose places may be
-// given back at any time.
+// given back at any time, or a [Check.ReserveFor].
 //
 // CacheDenials starts no goroutine. It takes [WithTrace] and [WithClock]. A nil store, a size less than
 // 1 and an option that does not suit it panic. Close closes the store, too.
@@ -215,6 +215,9 @@ func (c *denialCache) repeat(checks []Check, decisions []Decision, now int64) (d
 		if i > 0 && met(checks, i) {
 			return 0, false // their costs add up
 		}
+		if check.reserves() {
+			return 0, false // it is for the store to see what others have reserved and is over
+		}
 		if !check.Shadow && check.Mode != Look && c.repeatOne(check, &decisions[i], now) {
 			denied |= 1 << i
 		} else {
@@ -330,6 +333,7 @@ func (c *denialCache) remember(checks []Check, decisions []Decision, sent int64,
 		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || met(checks, i) ||
 			check.Mode != Charge || // it repairs no state, so that its wait may stand still
 			check.Limit.spec.Algorithm.Holds() || // others may give places back at any time
+			check.reserves() || // what others have reserved may be given back
 			check.Limit.spec.Estimates() { // its RetryAfter may be an estimate
 			continue
 		}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 )
 
@@ -88,6 +89,15 @@ func (r *Reservation) checkOf(charge int) int {
 		return charge
 	}
 	return r.grown[charge-len(r.checks)].check
+}
+
+// noticeLate warns of a settlement that came after its reservation was given back: its ReserveFor is too short.
+func (l *Limiter) noticeLate(s *Settlement) {
+	if s.Lost && s.reserved() {
+		defer func() { _ = recover() }() // a logger that panics changes nothing
+		l.late.Log(l.background.logger(), "core: a reservation was settled after its ReserveFor, and its real cost charged anew",
+			slog.String("limit", s.Check.Limit.String()), slog.Duration("reserve_for", s.Check.ReserveFor))
+	}
 }
 
 // settleGrown adds the settlements of what a check was charged more, the newest first, and returns what is left of its

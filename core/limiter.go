@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/core/internal/warning"
 )
 
 // Limiter answers whether something may happen now. It is a [Store] with the
@@ -25,6 +26,7 @@ type Limiter struct {
 	// What follows is for places of Concurrent limits.
 	placeWaiters *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	holding      holding
+	late         warning.Warning // of settlements after ReserveFor
 }
 
 // New returns a Limiter on a store. It does not ask the store yet. It takes [WithLogger] and [WithTrace]. A

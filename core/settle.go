@@ -24,7 +24,8 @@ type Settlement struct {
 	Renew bool
 	// Lost is written by the store: it says that Renew found nothing left to renew, because the lease
 	// has ended or somebody has taken the places away ([Limiter.Reset]). That is no error, and changes
-	// nothing.
+	// nothing. Of a check with a ReserveFor it says that the units had been given back, so that
+	// the Cost was charged anew.
 	Lost bool
 	// Decision is where the store writes what is left of the limit after the settlement, as a check
 	// that only looks would be told. It is nil if that is not wanted, which saves the store the work.
@@ -97,6 +98,7 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	}
 	err := l.store.Settle(ctx, settlements)
 	for i := range settlements {
+		l.noticeLate(&settlements[i])
 		if s := &settlements[i]; s.Check.Limit.spec.Algorithm.Holds() {
 			l.wakePlaceWaiters(&s.Check)
 		}
@@ -106,7 +108,8 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 
 // Reserve is [Limiter.AllowAll] for work whose cost is known only later, or that may not
 // happen at all: reserve an estimate, and settle the reservation when the real cost is
-// known. A reservation that is never settled, because its process died, stays charged.
+// known. A reservation that is never settled, because its process died, stays charged, or is given
+// back when its [Check.ReserveFor] is over.
 func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, error) {
 	if len(checks) == 0 {
 		return nil, invalid("core: a call needs at least one check")
