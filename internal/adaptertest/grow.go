@@ -22,6 +22,9 @@ var growCases = []testCase{
 	{"growth without a reservation is an error", testGrowNothing},
 	{"a request is settled before its handler returns, and not again", testSettleNow},
 	{"places are held on when a request is settled early", testSettleNowHoldsPlaces},
+	{"what a policy reserves for a time is given back, and settled once", testReserveFor},
+	{"a time that makes no sense is an error at start-up", testReserveForWithoutSense},
+	{"of two policies that are one limit the longer time counts", testReserveForJoined},
 	{"the event of a settlement tells what is left", testSettledEvent},
 }
 
@@ -257,6 +260,74 @@ func testSettledEvent(t *testing.T, s *suite) {
 		before, after := f.events[1].Reserved[i].Decision, f.events[1].Outcomes[i].Decision
 		if after.Remaining != want || !after.Allowed || before.Remaining != []int{60, 55}[i] {
 			t.Errorf("%d remained of policy %d, and then %d, want %d", before.Remaining, i, after.Remaining, want)
+		}
+	}
+}
+
+// reservedFor is spentOf for a time.
+func reservedFor(limit core.Limit, cost int, ttl time.Duration) guard.Policy {
+	policy := spentOf(limit, cost)
+	policy.ReserveFor = ttl
+	return policy
+}
+
+func testReserveFor(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	limiter, late := f.limited(reservedFor(hundred(), 40, time.Minute)), false
+	h := f.serve(site{around: []middleware{limiter}, handler: func(_ http.ResponseWriter, r *http.Request) {
+		if d := f.grows(r.Context(), 60, hundred()); !d.Allowed {
+			t.Errorf("%+v", d)
+		}
+		guard.Spend(r.Context(), 30)
+		if !late {
+			f.clock.advance(59 * time.Second)
+			return
+		}
+		f.clock.advance(time.Minute)
+		get(f.around(limiter)) // 60 are back, and its own 40 are settled at 0
+		f.expectUsed(hundred(), 30)
+	}})
+	get(h)
+	f.clock.advance(time.Minute)
+	f.expectUsed(hundred(), 30)
+	late = true
+	get(h)
+	f.expectUsed(hundred(), 60)
+}
+
+func testReserveForWithoutSense(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	unsettled := reservedFor(hundred(), 1, time.Minute)
+	unsettled.Settle = nil
+	for _, policy := range []guard.Policy{
+		unsettled,
+		reservedFor(hundred(), 1, -time.Minute), reservedFor(hundred(), 1, time.Microsecond), reservedFor(hundred(), 1, 25*time.Hour),
+		reservedFor(core.Shaping(5, core.PerSecond(1)), 1, time.Minute), reservedFor(core.Concurrent(5, time.Minute), 1, time.Minute),
+	} {
+		if _, err := guard.New(f.limiter, guard.Options{}, policy); err == nil {
+			t.Errorf("%v under %s is no error", policy.ReserveFor, policy.Limit)
+		}
+	}
+	picked := reservedFor(core.Limit{}, 1, time.Minute)
+	picked.LimitFor = func(*http.Request) core.Limit { return core.Concurrent(5, time.Minute) }
+	if got := answer(f.around(f.limited(picked)), ask(http.MethodGet, "/")).StatusCode; got != http.StatusOK {
+		t.Errorf("places that LimitFor picks are answered with %d", got)
+	}
+}
+
+func testReserveForJoined(t *testing.T, s *suite) {
+	for _, c := range []struct{ one, other, want time.Duration }{
+		{time.Minute, time.Hour, time.Hour}, {time.Hour, time.Minute, time.Hour}, {0, time.Hour, 0}, {time.Hour, 0, 0},
+	} {
+		f := s.fixture(t)
+		byGlobal := func(ttl time.Duration) guard.Policy {
+			policy := reservedFor(core.Limit{}, 1, ttl) // two policies of one name need LimitFor
+			policy.LimitFor = func(*http.Request) core.Limit { return hundred() }
+			return policy
+		}
+		get(f.around(f.limited(byGlobal(c.one), byGlobal(c.other))))
+		if got := f.store.calls[0]; len(got) != 1 || got[0].ReserveFor != c.want {
+			t.Errorf("%v and %v ask %+v, want %v", c.one, c.other, got, c.want)
 		}
 	}
 }
