@@ -159,14 +159,14 @@ func shapes(c *core.Check) bool { return !c.Shadow && algorithm.Delays(c.Limit) 
 // observe lets the fallback know what the store has decided.
 func (g *Guard) observe(c *call, decisions []core.Decision, err error) {
 	if g.fallback != nil && err == nil {
-		g.fallback.observe(c.checks, decisions)
+		g.fallback.Observe(c.checks, decisions)
 	}
 }
 
 // observeSettled lets the fallback know what a request has really cost.
 func (g *Guard) observeSettled(ctx context.Context, v *reservation, costs []int) {
-	if g.fallback != nil {
-		g.fallback.observeSettled(ctx, v.stored, time.Since(v.asked), costs)
+	if g.fallback != nil && v.stored.Reservation != nil {
+		g.fallback.ObserveSettled(ctx, v.stored.Reservation, v.stored.checks, time.Since(v.asked), costs)
 	}
 }
 

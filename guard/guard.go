@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/fallback"
 	"github.com/weir-go/ratelimit/headers"
 	"github.com/weir-go/ratelimit/internal/dialect"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -35,7 +36,7 @@ type Guard struct {
 	names     []string // what the policies are called, or "" if that depends on the request
 	fields    []string // that options.Headers may write
 	writer    headers.Writer
-	fallback  *fallback // nil: no policy asks for it
+	fallback  *fallback.Fallback // nil: no policy asks for it
 	log       *eventLog
 	placement *placement
 	capacity  *capacity // nil: the policies decide
@@ -56,7 +57,7 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 	if limiter == nil {
 		return nil, errors.New("ratelimit: the limiter is nil")
 	}
-	fallback, err := fallbackFor(options, policies)
+	local, err := fallbackFor(options, policies)
 	if err := errors.Join(options.check(), checkPolicies(policies), err); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
@@ -88,7 +89,7 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 		policies:  policies,
 		names:     names(policies),
 		fields:    headers.Names(options.Headers),
-		fallback:  fallback,
+		fallback:  local,
 		log:       &eventLog{logger: options.Logger},
 		placement: placement,
 	}
