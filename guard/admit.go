@@ -44,7 +44,7 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 		return g.decideByCapacity(r)
 	}
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, outer: requestContextFrom(r.Context())}
-	g.placement.look(rc, r)
+	g.placement.Look(&rc.routeAsked, r)
 	event := Event{Request: r.WithContext(rc)}
 	verdict := Verdict{Request: event.Request, rc: rc}
 	if !g.decide(rc, &event) {
@@ -65,12 +65,12 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 // has become of it. It returns false if no list and no policy applies.
 func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	if g.options.Lists.used() && g.decideByList(e) {
-		g.placement.keysRead(rc, e.Request)
+		g.placement.KeysRead(&rc.routeAsked, e.Request)
 		return true
 	}
 	ctx := e.Request.Context()
 	c, err := g.call(e.Request, rc)
-	g.placement.keysRead(rc, e.Request)
+	g.placement.KeysRead(&rc.routeAsked, e.Request)
 	if err != nil {
 		e.Unanswered, e.Status, e.Err = c.unanswered(nil), http.StatusInternalServerError, err
 		return true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/fallback"
+	"github.com/weir-go/ratelimit/guard/internal/mistakes"
 	"github.com/weir-go/ratelimit/headers"
 	"github.com/weir-go/ratelimit/internal/dialect"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -38,7 +39,7 @@ type Guard struct {
 	writer    headers.Writer
 	fallback  *fallback.Fallback // nil: no policy asks for it
 	log       *eventLog
-	placement *placement
+	placement *mistakes.Placement
 	capacity  *capacity // nil: the policies decide
 }
 
@@ -71,9 +72,9 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 		options.OnOverload = FailClosed
 	}
 	if old == nil { // what takes the place of a limit is not beside it
-		warnOfEqual(limiter, &options, policies)
+		mistakes.WarnOfEqual(limiter, options.Logger, unnamedByPeer(policies))
 	}
-	placement := newPlacement(&options, policies)
+	placement := mistakes.NewPlacement(options.Logger, peerOf(&options, policies))
 	if options.Lists.Address == nil {
 		options.Lists.Address = keyfuncs.Address()
 	}
@@ -107,7 +108,8 @@ func (g *Guard) inherit(old *Guard) {
 		g.fallback = old.fallback
 	}
 	if g.options.Logger == old.options.Logger {
-		g.log, g.placement.warned = old.log, old.placement.warned
+		g.log = old.log
+		g.placement.Inherit(old.placement)
 	}
 }
 
