@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -16,6 +15,8 @@ import (
 
 // redisStore is the store that [NewRedis] makes.
 type redisStore struct {
+	ownStore
+
 	config redisstore.Config // with the options applied
 	trace  Trace
 	store  *redisstore.Store
@@ -192,6 +193,7 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 		r.config.Reclaimed = func(spec *exact.Spec) { r.trace.Reclaimed(Limit{spec}) }
 	}
 	r.store = redisstore.New(r.config)
+	r.by = r.store
 	return r
 }
 
@@ -210,26 +212,6 @@ func (r *redisStore) warnOfClient() {
 	if known && settings.NoDialer {
 		logger.Warn("core: in a crowd the redis client may read answers too late: set Dialer to core.Dialer(nil), or to core.Dialer(config) for TLS")
 	}
-}
-
-func (r *redisStore) Decide(ctx context.Context, calls []Call) (answered int, err error) {
-	return decideBy(ctx, r.store, calls)
-}
-
-func (r *redisStore) Settle(ctx context.Context, settlements []Settlement) error {
-	return settleBy(ctx, r.store, settlements)
-}
-
-func (r *redisStore) Reset(ctx context.Context, key string, limits []Limit) error {
-	return r.store.Reset(ctx, key, specsOf(limits)) //nolint:wrapcheck // it is one of this package's
-}
-
-func (r *redisStore) Ping(ctx context.Context) error {
-	return r.store.Ping(ctx) //nolint:wrapcheck // it is one of this package's
-}
-
-func (r *redisStore) Close() error {
-	return r.store.Close() //nolint:wrapcheck // it is one of this package's
 }
 
 // watchGiveBacks implements givingStore.
