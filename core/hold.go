@@ -181,7 +181,7 @@ func (l *Limiter) giveBackForgotten(p *place) {
 	if p.ended.Swap(true) {
 		return // they were given back just now
 	}
-	l.background.settle(laterSettlement{of: l.reservationOf(p), costs: []int{0}})
+	l.settleLater(laterSettlement{of: l.reservationOf(p), costs: []int{0}})
 	l.noteEnd(p, errForgotten)
 	l.warn(&l.holding.forgotten, p, errForgotten.Error())
 }
@@ -210,7 +210,7 @@ func (l *Limiter) tellLost(p *place, reason error) {
 // being renewed.
 func (l *Limiter) warn(w *warning.Warning, p *place, message string, more ...any) {
 	defer func() { _ = recover() }()
-	w.Log(l.background.logger(), message, append(more, slog.String("limit", p.check.Limit.String()))...)
+	w.Log(l.logger(), message, append(more, slog.String("limit", p.check.Limit.String()))...)
 }
 
 // giveBackUncertain gives back in the background what a call may have taken that the store has not answered.
@@ -226,7 +226,7 @@ func (r *Reservation) giveBackUncertain(err error) {
 	}
 	if len(places) > 0 {
 		own := r.limiter.reservationOf(places...)
-		r.limiter.background.settle(laterSettlement{of: own, costs: make([]int, len(places))})
+		r.limiter.settleLater(laterSettlement{of: own, costs: make([]int, len(places))})
 	}
 }
 

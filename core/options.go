@@ -154,7 +154,7 @@ func WithLogger(logger *slog.Logger) Option {
 	return Option{
 		name:    "WithLogger",
 		redis:   func(r *redisStore) { r.config.Logger = own },
-		limiter: func(l *Limiter) { l.background.logger = own },
+		limiter: func(l *Limiter) { l.logger = own },
 	}
 }
 

@@ -214,7 +214,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 func (r *Reservation) later(costs []int) {
 	own := *r // the caller keeps r
 	r.settled = true
-	r.limiter.background.settle(laterSettlement{of: &own, costs: slices.Clone(costs)})
+	r.limiter.settleLater(laterSettlement{of: &own, costs: slices.Clone(costs)})
 }
 
 // SettleLater is [Reservation.Settle] without waiting for the outcome: the reservation is settled in
