@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
@@ -96,9 +95,6 @@ func (c *Check) spec() *exact.Spec {
 	}
 	return c.Limit.spec
 }
-
-// stateKey returns the key of the check's state.
-func (c *Check) stateKey() exact.Key { return call.StateKey(c.Key, c.spec()) }
 
 // sameState reports whether two checks are answered from one state.
 func sameState(a, b *Check) bool {

@@ -113,7 +113,7 @@ func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, er
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := limitedPartOf(checks).decide(ctx, l.store, decisions, nil); err != nil {
+	if err := decideLimited(ctx, l.store, checks, decisions, nil); err != nil {
 		return nil, err
 	}
 	return decisions, nil
@@ -149,7 +149,7 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := limitedPartOf(conditions(checks)).decide(ctx, l.store, decisions, nil); err != nil {
+	if err := decideLimited(ctx, l.store, conditions(checks), decisions, nil); err != nil {
 		return nil, err
 	}
 	l.holding.estimate(decisions)

@@ -184,7 +184,7 @@ func WithClock(now func() time.Time) Option {
 		name:    "WithClock",
 		redis:   func(r *redisStore) { r.config.Clock = c },
 		memory:  func(m *memoryStore) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() },
-		denials: func(d *denialCache) { d.follow(c) },
+		denials: func(d *denialCache) { d.denials.Follow(c) },
 	}
 }
 

@@ -116,7 +116,7 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	}
 	r := l.newReservation(checks)
 	r.asked = time.Now()
-	if err := limitedPartOf(r.checks).decide(ctx, l.store, r.decisions, r.receipts); err != nil {
+	if err := decideLimited(ctx, l.store, r.checks, r.decisions, r.receipts); err != nil {
 		r.giveBackUncertain(err)
 		return nil, err
 	}
