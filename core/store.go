@@ -4,6 +4,9 @@ import (
 	"context"
 	"math"
 	"slices"
+
+	"github.com/weir-go/ratelimit/core/internal/console"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Store keeps the state of limits and decides calls. [NewRedis], [NewMemory] and [NewTableStore] make one,
@@ -165,4 +168,24 @@ func (p part) decide(ctx context.Context, store Store, decisions []Decision, rec
 		}
 	}
 	return placed(err, p.places)
+}
+
+func init() { //nolint:gochecknoinits // doctor and admin see in this way what is nobody else's business
+	console.Of = func(limiter any) console.Store {
+		return shownStore(limiter.(*Limiter).store) //nolint:forcetypeassert // they give nothing else
+	}
+	console.SpecOf = func(limit any) *exact.Spec { return limit.(Limit).spec } //nolint:forcetypeassert // as above
+}
+
+// shownStore returns what consoles may see of a store.
+func shownStore(store Store) console.Store {
+	switch store := store.(type) {
+	case *denialCache:
+		return shownStore(store.store)
+	case *redisStore:
+		return console.Store{Own: store, Redis: console.OfRedis(store.store)}
+	case *memoryStore:
+		return console.Store{Own: store, Memory: console.OfMemory(store.store)}
+	}
+	return console.Store{Own: store}
 }
