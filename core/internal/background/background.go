@@ -11,10 +11,10 @@ import (
 const (
 	// Most is how many items are done in one go at most.
 	Most = 128
-	// Longest is how long an item that could not be done is tried again, and Pause the time between two
-	// tries.
+	// Longest is how long an item that could not be done is tried again.
 	Longest = 2 * time.Second
-	Pause   = 100 * time.Millisecond
+	// Pause is the time between two tries.
+	Pause = 100 * time.Millisecond
 	// longestDrain bounds how long Drain waits.
 	longestDrain = 2 * time.Second
 )

@@ -31,7 +31,7 @@ func TestWorkInTheBackgroundIsTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				start, tries, lost, done := time.Now(), 0, 0, ""
+				start, tries, lost, done := time.Now(), 0, 0, []int(nil)
 				w := Work[int]{
 					Do: func(items []Item[int]) ([]Item[int], error) {
 						tries++
@@ -42,7 +42,7 @@ func TestWorkInTheBackgroundIsTriedAgain(t *testing.T) {
 							return nil, c.err
 						}
 						for _, one := range items {
-							done += fmt.Sprint(one.Value)
+							done = append(done, one.Value)
 						}
 						return nil, nil
 					},
@@ -54,12 +54,12 @@ func TestWorkInTheBackgroundIsTriedAgain(t *testing.T) {
 				w.Drain()
 				time.Sleep(Longest)
 				synctest.Wait()
-				want := "123"
+				want := "[1 2 3]"
 				if c.lost > 0 {
-					want = ""
+					want = "[]"
 				}
-				if tries != c.tries || lost != c.lost || done != want {
-					t.Errorf("%d tries, %d losses, done %q, want %d, %d and %q", tries, lost, done, c.tries, c.lost, want)
+				if tries != c.tries || lost != c.lost || fmt.Sprint(done) != want {
+					t.Errorf("%d tries, %d losses, done %v, want %d, %d and %s", tries, lost, done, c.tries, c.lost, want)
 				}
 			})
 		})
