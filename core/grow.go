@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"time"
 )
 
 // growth is what a check was charged more, after the reservation was made.
@@ -95,7 +96,7 @@ func (r *Reservation) checkOf(charge int) int {
 func (l *Limiter) noticeLate(s *Settlement) {
 	if s.Lost && s.reserved() {
 		defer func() { _ = recover() }() // a logger that panics changes nothing
-		l.late.Log(l.background.logger(), "core: a reservation was settled after its ReserveFor, and its real cost charged anew",
+		l.late.Log(l.logger(), "core: a reservation was settled after its ReserveFor, and its real cost charged anew",
 			slog.String("limit", s.Check.Limit.String()), slog.Duration("reserve_for", s.Check.ReserveFor))
 	}
 }
@@ -116,4 +117,30 @@ func (r *Reservation) settleGrown(s *settlements, check, cost int) int {
 		s.add(r, len(r.checks)+i, Settlement{Check: one, Cost: own, Receipt: g.receipt})
 	}
 	return cost
+}
+
+// The bounds of [Check.ReserveFor].
+const (
+	shortestReserved = time.Millisecond
+	longestReserved  = 24 * time.Hour
+)
+
+// validateReserveFor returns the reason why the ReserveFor of a check makes no sense, if it does not.
+func (c *Check) validateReserveFor() error {
+	switch {
+	case c.ReserveFor == 0:
+		return nil
+	case c.ReserveFor < shortestReserved || c.ReserveFor > longestReserved:
+		return invalid("core: a check reserves for %v, want from %v to %v", c.ReserveFor, shortestReserved, longestReserved)
+	case c.Limit.spec.Algorithm.Holds():
+		return invalid("core: a check reserves for %v under %s, which has a lease: leave ReserveFor out", c.ReserveFor, c.Limit)
+	case c.Limit.spec.Algorithm.Delays():
+		return invalid("core: a check reserves for %v under %s, whose turns are handed on: leave ReserveFor out", c.ReserveFor, c.Limit)
+	}
+	return nil
+}
+
+// reserves reports whether what a check charges is given back by itself unless it is settled in time.
+func (c *Check) reserves() bool {
+	return c.ReserveFor > 0 && c.Mode == Charge && c.Limit != Unlimited
 }
