@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -16,6 +17,7 @@ var growing = []law{
 	{"to grow twice to the same costs is to grow once", nil, growsOnce},
 	{"all limits of a reservation grow, or none", mixed, growAllOrNone},
 	{"reserved and settled never exceed the limit together", nil, neverBeyondTheLimit},
+	{"places that are split off leave alone what has grown", unshaped, splitLeavesGrowth},
 	{"growth without sense is an error that changes nothing", nil, growthWithoutSense},
 }
 
@@ -257,7 +259,7 @@ func neverBeyondTheLimit(t *testing.T, s *stand) {
 }
 
 func growthWithoutSense(t *testing.T, s *stand) {
-	l, key := of(s.algorithm, 5, 0+1e9), s.key()
+	l, key := of(s.algorithm, 5, time.Second), s.key()
 	r := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 5})
 	denied := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 1})
 	for name, grow := range map[string]func() ([]core.Decision, error){
@@ -275,5 +277,22 @@ func growthWithoutSense(t *testing.T, s *stand) {
 	}
 	if d := s.peek(t, key, l); d.Remaining != 0 {
 		t.Errorf("%+v", answerOf(d))
+	}
+}
+
+func splitLeavesGrowth(t *testing.T, s *stand) {
+	for _, ttl := range []time.Duration{0, time.Minute} {
+		l, key := hourly(s.algorithm), s.key()
+		r := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 2, ReserveFor: ttl}, core.Check{Key: key, Limit: core.Concurrent(1, time.Minute)})
+		growTo(t, r, 6, 1)
+		places := r.Split()
+		settleAs(t, places, 0, 0)
+		if d := s.peek(t, key, l); d.Remaining != 4 {
+			t.Errorf("when the places are back, %d are left of 10, of which 6 are reserved", d.Remaining)
+		}
+		settleAs(t, r, 5, 1)
+		if d := s.peek(t, key, l); d.Remaining != 5 {
+			t.Errorf("%d are left of 10, of which 5 are used", d.Remaining)
+		}
 	}
 }
