@@ -1,6 +1,7 @@
 package script
 
 import (
+	"fmt"
 	"hash/maphash"
 	"strconv"
 
@@ -103,7 +104,11 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 	for i := range list {
 		c := &list[i]
 		state, past := keys(c)
-		r.Keys = append(r.Keys, state, past)
+		if r.Keys = append(r.Keys, state); past == state {
+			r.Keys = append(r.Keys, r.Keys[len(r.Keys)-1])
+		} else {
+			r.Keys = append(r.Keys, past)
+		}
 		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, 0))
 		if c.Spec.Algorithm.Holds() {
 			r.Arguments = append(r.Arguments, unitsOf(c), holder.Name(c.Holder), 0, how(c))
@@ -127,16 +132,17 @@ func unitsOf(c *call.Correction) any {
 	return back
 }
 
-// how returns the word of settle.lua for what is done.
-func how(c *call.Correction) string {
+// how returns the word of settle.lua for what is done, a string.
+func how(c *call.Correction) any {
 	how := verb(c)
 	if c.Wanted {
-		how += "?"
+		return fmt.Sprint(how, "?")
 	}
 	return how
 }
 
-func verb(c *call.Correction) string {
+// verb returns a string, as an interface, which a constant becomes without being copied.
+func verb(c *call.Correction) any {
 	switch {
 	case c.Raise:
 		return "raise"
