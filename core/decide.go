@@ -65,6 +65,7 @@ func settleBy(ctx context.Context, by settler, settlements []Settlement) error {
 			if c.Observed && s.Decision != nil {
 				*s.Decision = Decision{Limit: s.Check.Limit}
 				s.Decision.tell(c.Answer())
+				s.Decision.Began = c.Begun
 			}
 		}
 	}
@@ -92,6 +93,7 @@ func (c *Call) takeInside() *inside {
 	made.Set(len(c.Checks), func(i int, own *call.Check) {
 		check := &c.Checks[i]
 		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
+		own.OnDenial = check.Mode == OnDenial
 		own.Headroom = check.Headroom
 		if own.Spec.Algorithm.Holds() {
 			if made.holder == (exact.Holder{}) {
@@ -101,7 +103,7 @@ func (c *Call) takeInside() *inside {
 		}
 	})
 	made.Settled = c.Receipts != nil
-	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) && !call.Holds(made.Groups[0]) { // else one is granted for certain
+	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) && !call.Alone(made.Groups[0]) { // else one is granted for certain
 		made.Times = c.Times
 	}
 	return made
@@ -150,7 +152,7 @@ func (d *Decision) set(c *call.Check, limit Limit, pass, peek bool) {
 func (d *Decision) tell(a call.Answer) {
 	d.Allowed, d.Remaining = a.Allowed, a.Remaining
 	d.NextAfter, d.ResetAfter, d.Delay = microseconds(a.Next), microseconds(a.Reset), microseconds(a.Delay)
-	d.Token, d.Estimated = uint64(a.Token), a.Estimated
+	d.Token, d.Estimated, d.Began = uint64(a.Token), a.Estimated, a.Began
 	if d.RetryAfter = Never; a.Retry != call.Never {
 		d.RetryAfter = microseconds(a.Retry)
 	}
@@ -185,8 +187,11 @@ func corrections(settlements []Settlement) []call.Correction {
 		if c.Spec.Algorithm.Holds() {
 			c.Holder, c.Renew = s.Receipt.Note, s.Renew
 		}
-		if s.Check.Mode == Look { // so it has opened no window
+		if s.Check.Mode == Look || c.Spec.Algorithm.Bans() { // so it has opened no window
 			c.At = exact.Charge{}
+		}
+		if s.BanFor > 0 {
+			c.Events, c.Length, c.Reason = 1, s.BanFor.Microseconds(), s.Reason
 		}
 		list = call.Append(list, c)
 	}
@@ -194,7 +199,7 @@ func corrections(settlements []Settlement) []call.Correction {
 }
 
 // needed reports whether a settlement changes anything, or is asked for its Decision.
-func (s Settlement) needed() bool { return s.Decision != nil || s.events() != 0 }
+func (s Settlement) needed() bool { return s.Decision != nil || s.BanFor > 0 || s.events() != 0 }
 
 // events returns how many units a settlement adds, or refunds if below 0, or raises to.
 func (s Settlement) events() int {
@@ -202,7 +207,10 @@ func (s Settlement) events() int {
 	if s.Check.Limit.spec.Algorithm.Holds() {
 		return -min(s.Check.Units(), most) // all of them, whatever the cost
 	}
-	events := min(s.Cost, most)
+	events := max(-most, min(s.Cost, most))
+	if s.Check.asksBan() {
+		return events
+	}
 	if !s.Raise {
 		events -= min(s.Check.Units(), most)
 	}

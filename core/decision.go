@@ -63,6 +63,10 @@ const (
 	// Look tells the numbers and is always allowed. It charges nothing and creates no key. The Cost
 	// of such a check is 0.
 	Look
+	// OnDenial lets the call pass only if no ban is in force, and strikes if the call is denied all the same: by
+	// another check that is neither a ban nor a shadow. It is for the limit of a [Ban] alone, and the Cost is how many
+	// strikes a denial is. They are made in the same round trip. It is the one thing that a denied call charges.
+	OnDenial
 )
 
 func (m Mode) String() string {
@@ -73,6 +77,8 @@ func (m Mode) String() string {
 		return "Condition"
 	case Look:
 		return "Look"
+	case OnDenial:
+		return "OnDenial"
 	}
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
@@ -87,6 +93,11 @@ func (c *Check) Units() int {
 		return 1
 	}
 	return c.Cost
+}
+
+// asksBan reports whether a check asks about a ban without charging it.
+func (c *Check) asksBan() bool {
+	return (c.Mode == Condition || c.Mode == OnDenial) && c.Limit.spec != nil && c.Limit.spec.Algorithm.Bans()
 }
 
 // spec returns the spec under which a check counts.
@@ -149,6 +160,8 @@ type Decision struct {
 	// [Concurrent] limit will be given back. A store tells when enough leases end if none is renewed; a
 	// [Limiter] tells how long places have lately been held, once it has seen that.
 	Estimated bool
+	// Began says that strikes have begun a [Ban].
+	Began bool
 	// Token is that of the places of a [Concurrent] limit that were taken, and otherwise 0. It is
 	// greater than those of all calls that took places of the key before: see [Permit.Token].
 	Token uint64

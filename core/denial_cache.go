@@ -84,6 +84,10 @@ type denial struct {
 // named sliding window, whose RetryAfter may be an estimate, or a [Concurrent] limit, whose places may be
 // given back at any time.
 //
+// If a [Ban] is known to be in force, the call is denied without the store, whatever its other checks are: those are
+// answered as allowed, with no numbers. A call that may strike when it is denied ([OnDenial]) goes to the store
+// unless a ban is known to be in force, and so does every call under a Ban with Extend.
+//
 // CacheDenials starts no goroutine. It takes [WithTrace] and [WithClock]. A nil store, a size less than
 // 1 and an option that does not suit it panic. Close closes the store, too.
 func CacheDenials(store Store, size int, options ...Option) Store {
@@ -138,15 +142,19 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 	}
 	first, sent := &calls[0], c.clock()
 	denied, all := c.repeat(first.Checks, first.Decisions, sent)
+	bansAlone := false
+	if asksBans(first.Checks) {
+		denied, all, bansAlone = c.heedBans(first, denied, all)
+	}
 	switch {
 	case all:
 		clear(first.Receipts)
 		first.Granted = 0
 		return 1, nil
-	case !slices.ContainsFunc(first.Checks, func(c Check) bool { return c.Mode == Charge }):
+	case !slices.ContainsFunc(first.Checks, writes):
 		return c.store.Decide(ctx, calls) //nolint:wrapcheck // it is the store's
 	case denied != 0:
-		return 1, c.decideRest(ctx, first, denied)
+		return 1, c.decideRest(ctx, first, denied, bansAlone)
 	}
 	c.noticeNumbers(first.Checks)
 	var scratch [8]int64
@@ -170,13 +178,20 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 // decideRest has the store answer the checks of a call that are not known to be denied, if others
 // are. The call is denied, and only its shadow checks are charged. The answers are not remembered,
 // since the store does not repair the states of checks that it does not charge.
-func (c *denialCache) decideRest(ctx context.Context, of *Call, denied uint64) error {
+//
+// With bansAlone a ban is known to be in force. Then the other checks are not asked but for shadows: their answers
+// have no numbers.
+func (c *denialCache) decideRest(ctx context.Context, of *Call, denied uint64, bansAlone bool) error {
 	clear(of.Receipts)
 	of.Granted = 0
 	rest, places := make([]Check, 0, len(of.Checks)), make([]int, 0, len(of.Checks))
 	for i, check := range of.Checks {
-		if denied&(1<<i) == 0 {
-			if !check.Shadow && check.Mode == Charge {
+		switch {
+		case denied&(1<<i) != 0:
+		case bansAlone && !check.Shadow:
+			of.Decisions[i] = Decision{Allowed: true, Limit: check.Limit}
+		default:
+			if !check.Shadow && (check.Mode == Charge || check.Mode == OnDenial) {
 				check.Mode = Condition
 			}
 			rest, places = append(rest, check), append(places, i)
@@ -225,6 +240,47 @@ func (c *denialCache) repeat(checks []Check, decisions []Decision, now int64) (d
 		c.trace.Repeated()
 	}
 	return denied, all
+}
+
+// asksBans reports whether a check of a call asks about a ban that can deny the call.
+func asksBans(checks []Check) bool {
+	return slices.ContainsFunc(checks, heedsBan)
+}
+
+func heedsBan(c Check) bool { return c.Limit.spec.Algorithm.Bans() && c.Mode != Look && !c.Shadow }
+
+// strikesIfDenied reports whether a check may strike though its call is denied.
+func strikesIfDenied(c Check) bool {
+	return c.Mode == OnDenial || c.Mode == Charge && c.Limit.spec.Extends()
+}
+
+// writes reports whether a check may write: it repairs a state, so that the answer may be remembered.
+func writes(c Check) bool { return c.Mode == Charge || c.asksBan() }
+
+// heedBans returns what is answered from memory of a call with bans. If a ban is known to be in force, nothing else
+// matters. If another check is known to be denied, the store has to know, since that may be a strike.
+func (c *denialCache) heedBans(of *Call, denied uint64, all bool) (set uint64, allDenied, inForce bool) {
+	shadows := false
+	for i := range of.Checks {
+		check := &of.Checks[i]
+		inForce = inForce || denied&(1<<i) != 0 && heedsBan(*check)
+		shadows = shadows || check.Shadow
+	}
+	switch {
+	case inForce && !shadows && !all:
+		for i := range of.Checks {
+			if denied&(1<<i) == 0 {
+				of.Decisions[i] = Decision{Allowed: true, Limit: of.Checks[i].Limit}
+			}
+		}
+		if c.trace.Repeated != nil {
+			c.trace.Repeated()
+		}
+		return denied, true, true
+	case !inForce && slices.ContainsFunc(of.Checks, strikesIfDenied):
+		return 0, false, false
+	}
+	return denied, all, inForce
 }
 
 // repeatOne answers a check from memory, if it can.
@@ -328,7 +384,7 @@ func (c *denialCache) remember(checks []Check, decisions []Decision, sent int64,
 	for i := range checks {
 		check, decision := &checks[i], &decisions[i]
 		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || met(checks, i) ||
-			check.Mode != Charge || // it repairs no state, so that its wait may stand still
+			!writes(*check) || check.Limit.spec.Extends() || // it repairs no state, so that its wait may stand still
 			check.Limit.spec.Algorithm.Holds() || // others may give places back at any time
 			check.Limit.spec.Estimates() { // its RetryAfter may be an estimate
 			continue

@@ -20,8 +20,8 @@ func validate(checks []Check) error {
 		if c.Cost < 0 {
 			return invalid("core: cost %d is negative", c.Cost)
 		}
-		if c.Mode > Look {
-			return invalid("core: the check's mode is %s, want Charge, Condition or Look", c.Mode)
+		if c.Mode > OnDenial {
+			return invalid("core: the check's mode is %s, want Charge, Condition, Look or OnDenial", c.Mode)
 		}
 		if c.Mode == Look && c.Cost != 0 {
 			return invalid("core: a check that only looks costs nothing, and has a cost of %d", c.Cost)
@@ -41,9 +41,19 @@ func validate(checks []Check) error {
 		if c.Undelayed > 0 && !c.Limit.spec.Algorithm.Delays() {
 			return invalid("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
 		}
+		bans := c.Limit.spec.Algorithm.Bans()
+		if c.Mode == OnDenial && !bans {
+			return invalid("core: the check's mode is OnDenial, and %s is no ban", c.Limit)
+		}
+		if bans && c.Headroom > 0 {
+			return invalid("core: a headroom of %d strikes: a ban has none", c.Headroom)
+		}
 		for j := range checks[:i] {
 			if d := &checks[j]; sameState(c, d) && c.Limit.spec.Units != d.Limit.spec.Units {
 				return invalid("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
+			}
+			if d := &checks[j]; bans && c.Mode != d.Mode && c.Mode != Look && d.Mode != Look && sameState(c, d) {
+				return invalid("core: checks %d and %d ask the same key about %s with the modes %s and %s", j, i, c.Limit, d.Mode, c.Mode)
 			}
 			if d := &checks[j]; (c.Mode == Condition) != (d.Mode == Condition) && sameState(c, d) {
 				return invalid("core: checks %d and %d ask the same key about %s, and one is a condition", j, i, c.Limit)

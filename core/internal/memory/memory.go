@@ -172,7 +172,7 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 	}
 	for i := range group {
 		check, entry := &group[i], places[i].entry
-		if !check.Charge {
+		if !check.Charge && !check.Writes(pass) {
 			continue
 		}
 		full := check.Keep(now, pass)
@@ -184,6 +184,10 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 		}
 		s := &m.shards[places[i].shard]
 		if entry == nil {
+			if check.Struck && len(s.entries) >= s.bound && !s.giveUp(now, c.Checks) {
+				check.Struck = false // the call is denied all the same
+				continue
+			}
 			entry = s.add(check.StateKey())
 		}
 		check.Write(&entry.state, now, pass)

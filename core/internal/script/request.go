@@ -47,6 +47,9 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 			if c.Spec.Algorithm.Holds() && c.Charge { // each call has a holder of its own, and a token
 				r.Instant, r.alike = true, false
 			}
+			if c.OnDenial || c.Charge && c.Spec.Algorithm.Bans() { // a ban may begin between two of them
+				r.alike = false
+			}
 			if c.Charge && c.Spec.Algorithm.Lists() {
 				r.logged += c.Events(times)
 			}
@@ -57,6 +60,9 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 // appendCheck appends what limit.lua and cost.lua expect to be told of a check.
 func appendCheck(arguments []any, c *call.Check, more bool) []any {
 	limit := c.Spec.LimitArgument(c.Charge, more, c.Headroom)
+	if c.Spec.Algorithm.Bans() && !c.Charge && !c.Looks() {
+		limit = c.Spec.HeedArgument(c.OnDenial, more)
+	}
 	if c.Charge && c.Spec.Algorithm.Holds() {
 		name := holder.Name(c.Holder) // it has dots in it, as no cost has
 		if units := weighed(c); units != 1 {
@@ -91,6 +97,8 @@ func weighed(c *call.Check) int64 {
 	switch {
 	case c.Looks():
 		return 0
+	case c.Spec.Algorithm.Bans():
+		return int64(min(c.Cost, c.Spec.Capacity))
 	case c.Cost > c.Spec.Capacity:
 		return c.Spec.Full + 1
 	}
@@ -108,6 +116,9 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, 0), c.Spec.Weigh(c.Events), c.At.Used, c.At.At, how(c))
 		if c.Spec.Algorithm.Holds() {
 			r.Arguments[len(r.Arguments)-3] = holder.Name(c.Holder)
+		}
+		if c.Length > 0 {
+			r.Arguments[len(r.Arguments)-4], r.Arguments[len(r.Arguments)-3] = c.Length, c.Reason
 		}
 		r.Of |= SetOf(c.Spec.Algorithm)
 		r.Numbers++ // with what was observed behind it, if that is wanted
@@ -132,6 +143,8 @@ func verb(c *call.Correction) string {
 		return "reset"
 	case c.Renew:
 		return "renew"
+	case c.Length > 0:
+		return "ban"
 	case !c.Firm && c.Spec.Algorithm.Delays():
 		return "last"
 	}

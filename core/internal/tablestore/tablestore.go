@@ -97,7 +97,7 @@ func (s *Store) Settle(ctx context.Context, list []call.Correction) error {
 			if rows.read(list[i].Key, list[i].Spec).Settle(list[i].Spec, &c, now) {
 				rows.write(list[i].Key, list[i].Spec, now)
 			}
-			list[i].Lost = c.Lost
+			list[i].Lost, list[i].Begun = c.Lost, c.Begun
 		}
 		for i := range list {
 			if c := &list[i]; c.Wanted {
