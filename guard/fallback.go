@@ -59,7 +59,7 @@ func (f *fallback) observe(checks []core.Check, decisions []core.Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
-		if check.Shadow || d.Degraded || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) { // nobody knows when places are given back
+		if check.Shadow || d.Degraded || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) || algorithm.Bans(check.Limit) { // nobody knows when places are given back
 			continue
 		}
 		key := stateKeyOf(check.Key, check.Limit)
@@ -81,7 +81,7 @@ func (f *fallback) observeSettled(ctx context.Context, of reserved, ago time.Dur
 	now, decisions := f.clock(), of.decisions()
 	for i, cost := range costs {
 		check := &of.checks[i]
-		if check.Shadow || check.Mode == core.Condition || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) {
+		if check.Shadow || check.Mode == core.Condition || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) || algorithm.Bans(check.Limit) {
 			continue
 		}
 		then := snapshotOf(check.Limit, &decisions[i], now-ago)

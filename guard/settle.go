@@ -157,7 +157,9 @@ func (l *leastCosts) settle(outcomes []Outcome) []int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, least := range l.costs {
-		outcomes[i].Cost = max(outcomes[i].Cost, least)
+		if least > 0 { // strikes may be less
+			outcomes[i].Cost = max(outcomes[i].Cost, least)
+		}
 	}
 	costs := make([]int, len(outcomes))
 	for i := range outcomes {
@@ -273,6 +275,7 @@ func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) {
 	start := time.Now()
 	g.observeSettled(ctx, v, stored)
 	err := errors.Join(v.stored.settle(ctx, stored), v.local.settle(ctx, local))
+	v.stored.tellBegun(outcomes)
 	g.report(&Event{ //nolint:contextcheck // the request has it
 		Request: r, Outcomes: outcomes, Reserved: rc.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
 	})
@@ -294,7 +297,19 @@ func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served)
 		o, settle := &outcomes[i], v.terms[i].settle
 		if settle != nil && o.Decision.Allowed {
 			served.Cost = o.Cost
-			o.Cost = max(0, settle(r, served))
+			if o.Cost = settle(r, served); !o.isBan() {
+				o.Cost = max(0, o.Cost)
+			}
+		}
+	}
+}
+
+// tellBegun tells the outcomes of bans that strikes have begun.
+func (v *reserved) tellBegun(outcomes []Outcome) {
+	decisions := v.decisions()
+	for i := range v.terms {
+		if o := &outcomes[i]; o.isBan() && o.Cost > 0 && i < len(decisions) {
+			o.Decision.Began = decisions[i].Began
 		}
 	}
 }

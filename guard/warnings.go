@@ -21,7 +21,7 @@ type placement struct {
 
 // warned is of which mistakes the log has been warned. Guards that take each other's place
 // share it.
-type warned struct{ proxy, listsProxy, route atomic.Bool }
+type warned struct{ proxy, listsProxy, privatePeer, route atomic.Bool }
 
 // newPlacement returns the placement of a Guard with some policies, as they were given.
 func newPlacement(o *Options, given []Policy) *placement {
