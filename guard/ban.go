@@ -3,9 +3,7 @@ package guard
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"net/netip"
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
@@ -86,35 +84,6 @@ func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 	}
 	check.Key = key
 	return check, err
-}
-
-// isOwnProxy reports whether the key of a ban is a peer that may be this network's own: a proxy, a load balancer, a
-// health check. To ban it would ban everybody.
-func isOwnProxy(r *http.Request, key string) bool {
-	peer := peerOf(r)
-	if peer.IsValid() && !isOwn(peer) {
-		return false
-	}
-	own, err := keyfuncs.RemoteIP(r)
-	return err == nil && own == key
-}
-
-var peerOf = keyfuncs.Address()
-
-// sharedAddresses are those between a carrier and its customers, which clouds use inside, too.
-var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
-
-func isOwn(a netip.Addr) bool {
-	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() || sharedAddresses.Contains(a)
-}
-
-const privatePeer = "ratelimit: a ban by address met a peer of a private network, which is never banned: it may be your own proxy"
-
-// warnOfPrivatePeer warns once that a ban does not apply to the peer of a request.
-func (g *Guard) warnOfPrivatePeer(r *http.Request, policy int) {
-	g.placement.warn(r.Context(), &g.placement.warned.privatePeer, privatePeer, slog.String("policy", g.names[policy]),
-		slog.String("behind_a_proxy_write", `keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8")), with the addresses of your proxies`),
-		slog.String("if_these_are_clients_write", "a key function of your own"))
 }
 
 // sterner returns that of two modes of checks about one ban which strikes more.

@@ -65,10 +65,7 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 			if err != nil {
 				return g.uncheckable(i), fmt.Errorf("ratelimit: policy %d: %w", i, err)
 			}
-			if p.bans() && (check.Key == "" || isOwnProxy(r, check.Key)) {
-				if check.Key != "" {
-					g.warnOfPrivatePeer(r, i)
-				}
+			if p.bans() && (check.Key == "" || g.placement.OwnPeer(r, check.Key, g.names[i])) {
 				continue
 			}
 			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check) {
