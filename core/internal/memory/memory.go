@@ -351,6 +351,20 @@ func (m *Store) Page(ctx context.Context, page int) (states []keyspace.State, er
 	return states, nil
 }
 
+// Banned returns the ban of a key that is in force, and whether there is one.
+func (m *Store) Banned(ctx context.Context, key string, spec *exact.Spec) (b exact.Banned, inForce bool, err error) {
+	if err := m.ready(ctx); err != nil {
+		return exact.Banned{}, false, err
+	}
+	s := &m.shards[m.shardOf(key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[call.StateKey(key, spec)]; e != nil {
+		b, inForce = e.state.Banned(m.Clock())
+	}
+	return b, inForce, nil
+}
+
 // Held returns who has places of a key under a spec.
 func (m *Store) Held(ctx context.Context, key string, spec *exact.Spec) ([]exact.Held, error) {
 	if err := m.ready(ctx); err != nil {
