@@ -126,10 +126,12 @@ local function find_ban(limit, key)
 end
 
 --- observe
-state = try('HMGET', key, 'count', 'since', 'until', 'strikes')
+state = try('HMGET', key, 'count')
 room = largest
+seen = '0 0 0 0'
 if state[1] then
-  own = read_ban(limit, state[1], state[2], state[3], state[4])
+  local fields = call('HMGET', key, 'since', 'until', 'strikes')
+  own = read_ban(limit, state[1], fields[1], fields[2], fields[3])
   if not own then
     damaged = true
   elseif own.left > 0 then
@@ -149,11 +151,6 @@ if state[1] then
       seen = format('0 0 %d %d', own.count, own.gone)
     end
   end
-elseif state[2] or state[3] or state[4] then
-  damaged = true
-end
-if seen == '0' then
-  seen = '0 0 0 0'
 end
 
 --- strike
