@@ -2,9 +2,10 @@
 --
 -- KEYS  a key for each check.
 -- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see cost.lua.
---       Checks in a row that share both have them once. Then "at", if the instant of the decision
---       is to be told. A check that heeds a ban writes only to mend it; one that may strike has its
---       strikes as its cost, and writes them if its call is denied, though by no ban.
+--       Checks in a row that share both have them once. Behind them stands the holder of each check
+--       that takes places. Then "at", if the instant of the decision is to be told. A check that
+--       heeds a ban writes only to mend it; one that may strike has its strikes as its cost, and
+--       writes them if its call is denied, though by no ban.
 --
 -- If a call is made several times, as many are granted as fit, one after the other.
 --
@@ -30,6 +31,7 @@ while number <= #KEYS do
       --- cost
       argument = argument + 2
     end
+    --- holder
     key = KEYS[number]
     --- check
     times = times or count
