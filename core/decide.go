@@ -92,7 +92,7 @@ func (c *Call) takeInside() *inside {
 	made.Set(len(c.Checks), func(i int, own *call.Check) {
 		check := &c.Checks[i]
 		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
-		own.Headroom = check.Headroom
+		own.Headroom, own.Or = check.Headroom, check.Or
 		if own.Spec.Algorithm.Holds() {
 			if made.holder == (exact.Holder{}) {
 				made.holder = holder.New()
@@ -101,7 +101,7 @@ func (c *Call) takeInside() *inside {
 		}
 	})
 	made.Settled = c.Receipts != nil
-	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) && !call.Holds(made.Groups[0]) { // else one is granted for certain
+	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) && !call.Holds(made.Groups[0]) && !call.Chooses(made.Groups[0]) { // else one is granted for certain
 		made.Times = c.Times
 	}
 	return made
@@ -115,7 +115,7 @@ func (c *Call) write(decided *call.Call) {
 	for _, group := range decided.Groups {
 		pass, peek := true, true
 		for i := range group {
-			pass, peek = pass && group[i].Fits, peek && !group[i].Charge
+			pass, peek = pass && (group[i].Fits || group[i].Waived), peek && !group[i].Charge
 		}
 		for i := range group {
 			own := &group[i]
@@ -125,6 +125,7 @@ func (c *Call) write(decided *call.Call) {
 			}
 		}
 	}
+	waive(c.Checks, c.Decisions)
 }
 
 // writeHolders writes the receipts with which places are given back that may have been taken although the

@@ -49,6 +49,10 @@ type Check struct {
 	// key and limit in a call has its own Headroom, on top of its own cost and of those before it.
 	// Settlements, refunds and the Delay of a [Shaping] limit know nothing of it.
 	Headroom int
+	// Or makes the check an alternative of the one before it in the call: see [FirstOf], which sets it.
+	// The default is no alternative. With Or, the first check of a call is an error ([ErrInvalid]), and so
+	// is one whose Shadow differs from that of the check before it.
+	Or bool
 }
 
 // Mode says what a [Check] does with its units.
@@ -58,7 +62,8 @@ const (
 	// Charge charges the units if the call passes.
 	Charge Mode = iota
 	// Condition lets the call pass only if the units fit, and charges nothing for them. A condition
-	// may not ask about the same key and limit as a check that is charged.
+	// may not ask about the same key and limit as a check that is charged, unless it is an
+	// alternative ([FirstOf]).
 	Condition
 	// Look tells the numbers and is always allowed. It charges nothing and creates no key. The Cost
 	// of such a check is 0.
@@ -122,8 +127,12 @@ func checkOf(key string, limit Limit, n int) Check {
 // Half a second later, RetryAfter would be 500ms and ResetAfter 9.5s.
 type Decision struct {
 	// Allowed says whether this check passes. A call of several checks passes if all of
-	// them are allowed.
+	// them are allowed, but for those that are Waived.
 	Allowed bool
+	// Waived says that another one of the check's alternatives counts in its place, so that this
+	// Decision neither denies the call nor costs anything: see [FirstOf]. It is false for a check that
+	// has no alternatives.
+	Waived bool
 	// Degraded says that the store could not answer, and this process has decided by itself:
 	// see the Fallback mode of package guard. The numbers are those of the process's share of the
 	// limit ([Limit.Share]). A shadow check is not decided then.

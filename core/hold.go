@@ -91,7 +91,7 @@ func (r *Reservation) takePlaces() {
 		if c.Shadow {
 			taken = r.decisions[i].Allowed
 		}
-		if !c.holds() || !taken {
+		if !c.holds() || !taken || r.decisions[i].Waived {
 			continue
 		}
 		if r.hold == nil {

@@ -94,7 +94,8 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 }
 
 // AllowAll decides several checks at one instant: if all fit, all are charged;
-// otherwise none is. The call passed if every Decision is allowed. The checks may
+// otherwise none is. The call passed if every Decision is allowed, or waived: see
+// [FirstOf], which makes checks alternatives of each other. The checks may
 // mix algorithms, keys and costs; those of the same key and limit add up in order.
 // [Check.Shadow] checks are decided on their own.
 //
@@ -107,7 +108,7 @@ func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, er
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := limitedPartOf(checks).decide(ctx, l.store, decisions, nil); err != nil {
+	if err := limitedPartOf(checks).decide(ctx, l.store, checks, decisions, nil); err != nil {
 		return nil, err
 	}
 	return decisions, nil
@@ -143,10 +144,11 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := limitedPartOf(conditions(checks)).decide(ctx, l.store, decisions, nil); err != nil {
+	if err := limitedPartOf(conditions(checks)).decide(ctx, l.store, checks, decisions, nil); err != nil {
 		return nil, err
 	}
 	l.holding.estimate(decisions)
+	waive(checks, decisions)
 	return decisions, nil
 }
 

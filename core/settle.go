@@ -116,13 +116,14 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	}
 	r := l.newReservation(checks)
 	r.asked = time.Now()
-	if err := limitedPartOf(r.checks).decide(ctx, l.store, r.decisions, r.receipts); err != nil {
+	if err := limitedPartOf(r.checks).decide(ctx, l.store, r.checks, r.decisions, r.receipts); err != nil {
 		r.giveBackUncertain(err)
 		return nil, err
 	}
 	r.answered = time.Now()
 	r.takePlaces()
 	l.holding.estimate(r.decisions)
+	waive(r.checks, r.decisions)
 	return r, nil
 }
 
@@ -154,7 +155,7 @@ type Reservation struct {
 }
 
 // Allowed reports whether the call passed: every Decision is allowed, those of shadow
-// checks left aside.
+// checks, and those that are [Decision.Waived], left aside.
 func (r *Reservation) Allowed() bool { return passedAll(r.checks, r.decisions) }
 
 // Decisions returns the answers, one for each check. They must not be changed. After [Reservation.Settle]
@@ -174,7 +175,7 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // Places of [Concurrent] limits are all given back, whatever their cost.
 //
 // Checks that were not charged are left alone: conditions, and checks that were denied or whose
-// call was. If all costs are as they were reserved, the store is not asked, and the Decisions stay as
+// call was. Of alternatives ([FirstOf]), that which was charged is settled, and the costs of the others mean nothing. If all costs are as they were reserved, the store is not asked, and the Decisions stay as
 // they are. Another number of costs than of checks, and a negative cost, are errors that change nothing.
 //
 // A reservation is settled once. Settle asks the store even if ctx has ended, within the store's
@@ -293,7 +294,7 @@ func (r *Reservation) settlements(costs []int) (settlements, error) {
 				continue // its Permit gives it back
 			}
 		}
-		if c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed {
+		if (c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed) && !r.decisions[i].Waived {
 			s.list = append(s.list, Settlement{Check: *c, Cost: cost, Receipt: r.receipts[i]})
 			s.checks = append(s.checks, i)
 		}

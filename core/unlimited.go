@@ -33,17 +33,37 @@ func limitedPartOf(checks []Check) limitedPart {
 		return limitedPart{checks: checks}
 	}
 	p := limitedPart{places: []int{}}
-	for i, c := range checks {
-		if c.Limit != Unlimited {
-			p.checks, p.places = append(p.checks, c), append(p.places, i)
-		}
+	for first, end := 0, 0; first < len(checks); first = end {
+		end = endOf(checks, first)
+		p.add(checks, first, end)
 	}
 	return p
 }
 
+// add adds a check that has no alternatives, or all alternatives from a place up to another one. One that
+// is under Unlimited fits if those before it do not: in the store, a check that looks stands for it. Those
+// behind it are never charged, and look, too.
+func (p *limitedPart) add(checks []Check, first, end int) {
+	free := false
+	for i := first; i < end; i++ {
+		c := checks[i]
+		switch {
+		case c.Limit == Unlimited && (free || i == first):
+			free = true
+			continue
+		case c.Limit == Unlimited:
+			free = true
+			c = Check{Key: checks[first].Key, Limit: checks[first].Limit, Mode: Look, Shadow: c.Shadow, Or: true}
+		case free:
+			c = Check{Key: c.Key, Limit: c.Limit, Mode: Look, Shadow: c.Shadow}
+		}
+		p.checks, p.places = append(p.checks, c), append(p.places, i)
+	}
+}
+
 // decide has a store decide the part, and writes the decisions of the whole call, and its receipts
 // unless that is nil.
-func (p limitedPart) decide(ctx context.Context, store Store, decisions []Decision, receipts []Receipt) error {
+func (p limitedPart) decide(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt) error {
 	if p.places == nil {
 		return decideAlone(ctx, store, p.checks, decisions, receipts)
 	}
@@ -51,6 +71,7 @@ func (p limitedPart) decide(ctx context.Context, store Store, decisions []Decisi
 		decisions[i] = unlimitedDecision()
 	}
 	if len(p.checks) == 0 {
+		waive(checks, decisions)
 		return nil
 	}
 	told, own := make([]Decision, len(p.checks)), []Receipt(nil)
@@ -59,10 +80,14 @@ func (p limitedPart) decide(ctx context.Context, store Store, decisions []Decisi
 	}
 	err := decideAlone(ctx, store, p.checks, told, own)
 	for i, place := range p.places {
+		if checks[place].Limit == Unlimited { // another check stands for it
+			continue
+		}
 		decisions[place] = told[i]
 		if receipts != nil {
 			receipts[place] = own[i]
 		}
 	}
+	waive(checks, decisions)
 	return placed(err, p.places)
 }

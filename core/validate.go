@@ -38,15 +38,22 @@ func validate(checks []Check) error {
 		if err := c.Limit.Validate(); err != nil {
 			return err
 		}
+		if err := validateAlternative(checks, i); err != nil {
+			return err
+		}
 		if c.Undelayed > 0 && !c.Limit.spec.Algorithm.Delays() {
 			return invalid("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
 		}
 		for j := range checks[:i] {
-			if d := &checks[j]; sameState(c, d) && c.Limit.spec.Units != d.Limit.spec.Units {
+			d := &checks[j]
+			if !sameState(c, d) {
+				continue
+			}
+			if c.Limit.spec.Units != d.Limit.spec.Units {
 				return invalid("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
 			}
-			if d := &checks[j]; (c.Mode == Condition) != (d.Mode == Condition) && sameState(c, d) {
-				return invalid("core: checks %d and %d ask the same key about %s, and one is a condition", j, i, c.Limit)
+			if err := validateApart(checks, j, i); err != nil {
+				return err
 			}
 		}
 	}

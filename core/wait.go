@@ -189,7 +189,7 @@ func (l *Limiter) denyBeforePlaces(ctx context.Context, q *waitRequest) error {
 	}
 	r := l.newReservation(q.all)
 	r.asked = time.Now()
-	if err := limitedPartOf(conditions(q.all)).decide(ctx, l.store, r.decisions, nil); err != nil {
+	if err := limitedPartOf(conditions(q.all)).decide(ctx, l.store, r.checks, r.decisions, nil); err != nil {
 		if ctx.Err() != nil {
 			return gaveUp(ctx)
 		}
@@ -197,8 +197,9 @@ func (l *Limiter) denyBeforePlaces(ctx context.Context, q *waitRequest) error {
 	}
 	r.answered = time.Now()
 	l.holding.estimate(r.decisions)
+	waive(r.checks, r.decisions)
 	for i := range r.decisions {
-		if d := &r.decisions[i]; !d.Allowed && !r.checks[i].Shadow && !r.checks[i].holds() {
+		if d := &r.decisions[i]; !d.Allowed && !d.Waived && !r.checks[i].Shadow && !r.waitsForPlace(i) {
 			*q.denied = r
 			return q.deny(*d, time.Time{}, nil)
 		}

@@ -26,13 +26,13 @@ var fresh exact.State
 // Writes reports whether the state of a check must be written after the decision: with its cost charged,
 // or repaired.
 func (c *Check) Writes(pass bool) bool {
-	return c.Charge && (pass || c.repair && !c.Usage.Unused())
+	return c.Charge && (pass && !c.Waived || c.repair && !c.Usage.Unused())
 }
 
 // Write writes the state of a check after the decision.
 func (c *Check) Write(st *exact.State, now int64, pass bool) {
 	cost := 0
-	if pass {
+	if pass && !c.Waived {
 		cost = c.Cost
 	}
 	c.Spec.Store(st, c.Usage, now, cost, c.Holder)

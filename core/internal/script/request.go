@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
@@ -40,7 +41,10 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 		for i := range group {
 			c := &group[i]
 			r.Keys = append(r.Keys, key(c))
-			r.Arguments = appendCheck(r.Arguments, c, i < len(group)-1)
+			r.Arguments = appendCheck(r.Arguments, c, i < len(group)-1, among(group, i))
+			if c.Either { // each of the calls may be charged another one
+				r.alike = false
+			}
 			r.Of |= SetOf(c.Spec.Algorithm)
 			r.Numbers += c.Spec.Algorithm.Observed()
 			r.checks++
@@ -55,8 +59,8 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 }
 
 // appendCheck appends what limit.lua and cost.lua expect to be told of a check.
-func appendCheck(arguments []any, c *call.Check, more bool) []any {
-	limit := c.Spec.LimitArgument(c.Charge, more, c.Headroom)
+func appendCheck(arguments []any, c *call.Check, more bool, among exact.Among) []any {
+	limit := c.Spec.LimitArgument(c.Charge, more, among, c.Headroom)
 	if c.Charge && c.Spec.Algorithm.Holds() {
 		name := holder.Name(c.Holder) // it has dots in it, as no cost has
 		if units := weighed(c); units != 1 {
@@ -71,6 +75,17 @@ func appendCheck(arguments []any, c *call.Check, more bool) []any {
 		return append(arguments, limit, units)
 	}
 	return append(arguments, limit, c.Spec.UnitArgument())
+}
+
+// among returns where the check at a place of a group stands among alternatives.
+func among(group []call.Check, place int) exact.Among {
+	switch {
+	case !group[place].Either:
+		return exact.Alone
+	case place+1 < len(group) && group[place+1].Or:
+		return exact.Followed
+	}
+	return exact.Last
 }
 
 // listedCosts returns the costs of a check in the limit's units, with commas in between.
@@ -105,7 +120,7 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 		c := &list[i]
 		state, past := keys(c)
 		r.Keys = append(r.Keys, state, past)
-		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, 0), c.Spec.Weigh(c.Events), c.At.Used, c.At.At, how(c))
+		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, exact.Alone, 0), c.Spec.Weigh(c.Events), c.At.Used, c.At.At, how(c))
 		if c.Spec.Algorithm.Holds() {
 			r.Arguments[len(r.Arguments)-3] = holder.Name(c.Holder)
 		}
