@@ -75,6 +75,13 @@ func alternativesAt(checks []Check, place int) (first, end int) {
 	return first, endOf(checks, first)
 }
 
+// alone returns the check without its alternatives: the one that was charged is settled alone.
+func (c *Check) alone() Check {
+	own := *c
+	own.Or = false
+	return own
+}
+
 // isEither reports whether the check at a place of a call is one of several alternatives.
 func isEither(checks []Check, place int) bool {
 	return checks[place].Or || place+1 < len(checks) && checks[place+1].Or

@@ -97,7 +97,7 @@ func (r *Reservation) takePlaces() {
 		if r.hold == nil {
 			r.hold = &hold{limiter: r.limiter}
 		}
-		p := &place{check: *c, receipt: r.receipts[i], decision: r.decisions[i], began: r.answered, of: weak.Make(r.hold)}
+		p := &place{check: c.alone(), receipt: r.receipts[i], decision: r.decisions[i], began: r.answered, of: weak.Make(r.hold)}
 		r.hold.places = append(r.hold.places, p)
 		r.hold.leases = append(r.hold.leases, r.limiter.holding.leases.Begin(p, c.Limit.spec.Period, r.asked))
 	}
@@ -221,7 +221,7 @@ func (r *Reservation) giveBackUncertain(err error) {
 	var places []*place
 	for i := range r.checks {
 		if r.checks[i].holds() && r.receipts[i] != (Receipt{}) {
-			places = append(places, &place{check: r.checks[i], receipt: r.receipts[i], decision: Decision{Limit: r.checks[i].Limit}})
+			places = append(places, &place{check: r.checks[i].alone(), receipt: r.receipts[i], decision: Decision{Limit: r.checks[i].Limit}})
 		}
 	}
 	if len(places) > 0 {

@@ -295,7 +295,7 @@ func (r *Reservation) settlements(costs []int) (settlements, error) {
 			}
 		}
 		if (c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed) && !r.decisions[i].Waived {
-			s.list = append(s.list, Settlement{Check: *c, Cost: cost, Receipt: r.receipts[i]})
+			s.list = append(s.list, Settlement{Check: c.alone(), Cost: cost, Receipt: r.receipts[i]})
 			s.checks = append(s.checks, i)
 		}
 	}
