@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"math/bits"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +60,7 @@ func (f *fallback) observe(checks []core.Check, decisions []core.Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
-		if check.Shadow || d.Degraded || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) { // nobody knows when places are given back
+		if check.Shadow || isToldBeside(checks, i) || d.Degraded || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) { // nobody knows when places are given back
 			continue
 		}
 		key := stateKeyOf(check.Key, check.Limit)
@@ -69,6 +70,15 @@ func (f *fallback) observe(checks []core.Check, decisions []core.Decision) {
 		}
 		f.snapshots.Set(key.kept(), snapshotOf(check.Limit, d, now))
 	}
+}
+
+// isToldBeside reports whether a check is a condition about a state that another check of the call charges, so that its
+// decision is about what was left before.
+func isToldBeside(checks []core.Check, place int) bool {
+	c := &checks[place]
+	return c.Mode == core.Condition && slices.ContainsFunc(checks, func(other core.Check) bool {
+		return other.Mode != core.Condition && isSameState(c, &other)
+	})
 }
 
 // observeSettled tells what the checks of a reservation have really cost. The store has decided it so
@@ -81,7 +91,7 @@ func (f *fallback) observeSettled(ctx context.Context, of reserved, ago time.Dur
 	now, decisions := f.clock(), of.decisions()
 	for i, cost := range costs {
 		check := &of.checks[i]
-		if check.Shadow || check.Mode == core.Condition || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) {
+		if check.Shadow || check.Mode == core.Condition || decisions[i].Waived || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) {
 			continue
 		}
 		then := snapshotOf(check.Limit, &decisions[i], now-ago)

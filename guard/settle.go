@@ -292,7 +292,7 @@ func (rc *requestContext) realCosts(r *http.Request, outcomes []Outcome, served 
 func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served) {
 	for i := range v.terms {
 		o, settle := &outcomes[i], v.terms[i].settle
-		if settle != nil && o.Decision.Allowed {
+		if settle != nil && o.Decision.Allowed && !o.Decision.Waived {
 			served.Cost = o.Cost
 			o.Cost = max(0, settle(r, served))
 		}
