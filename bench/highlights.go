@@ -59,7 +59,7 @@ func highlights(comparisons []comparison) []highlight {
 				}
 			}
 		case "http":
-			add("Requests a second behind net/http, Redis, 64 connections, × redis_rate in a middleware",
+			add(fmt.Sprintf("Requests a second behind net/http, Redis, %d connections, × redis_rate in a middleware", connections),
 				versus(perSecond, netHTTP+", "+leakyName, netHTTP+", "+redisRateName))
 			for _, framework := range []string{ginFramework, echoFramework} {
 				add(fmt.Sprintf("What is left of a server without a limiter: %s × net/http", framework), showRatio(relativeCost(c.entries, framework)))

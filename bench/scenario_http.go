@@ -10,7 +10,7 @@ import (
 
 // connections is how many clients a service is asked by, each on a connection of
 // its own.
-const connections = 64
+const connections = 128
 
 // http shows what a limiter leaves of a web server's requests a second.
 func (b *bench) http(ctx context.Context) ([]comparison, error) {

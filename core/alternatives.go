@@ -33,6 +33,27 @@ func FirstOf(checks ...Check) []Check {
 	return checks
 }
 
+// addAlternatives adds a check that has no alternatives, or all alternatives from a place up to another one. One that
+// is under Unlimited fits if those before it do not: in the store, a check that looks stands for it. Those
+// behind it are never charged, and look, too.
+func (p *part) addAlternatives(checks []Check, first, end int) {
+	free := false
+	for i := first; i < end; i++ {
+		c := checks[i]
+		switch {
+		case c.Limit == Unlimited && (free || i == first):
+			free = true
+			continue
+		case c.Limit == Unlimited:
+			free = true
+			c = Check{Key: checks[first].Key, Limit: checks[first].Limit, Mode: Look, Shadow: c.Shadow, Or: true}
+		case free:
+			c = Check{Key: c.Key, Limit: c.Limit, Mode: Look, Shadow: c.Shadow}
+		}
+		p.checks, p.places = append(p.checks, c), append(p.places, i)
+	}
+}
+
 // waive marks the decisions about alternatives that do not count: all but the first that is allowed, or
 // else the one with the shortest wait.
 func waive(checks []Check, decisions []Decision) {
@@ -67,14 +88,6 @@ func endOf(checks []Check, first int) int {
 	return end
 }
 
-// alternativesAt returns the places of the first alternative of the check at a place, and behind the last.
-func alternativesAt(checks []Check, place int) (first, end int) {
-	for first = place; checks[first].Or && first > 0; {
-		first--
-	}
-	return first, endOf(checks, first)
-}
-
 // alone returns the check without its alternatives: the one that was charged is settled alone.
 func (c *Check) alone() Check {
 	own := *c
@@ -85,24 +98,6 @@ func (c *Check) alone() Check {
 // isEither reports whether the check at a place of a call is one of several alternatives.
 func isEither(checks []Check, place int) bool {
 	return checks[place].Or || place+1 < len(checks) && checks[place+1].Or
-}
-
-// hasAlternatives reports whether a call has alternatives.
-func hasAlternatives(checks []Check) bool {
-	return slices.ContainsFunc(checks, func(c Check) bool { return c.Or })
-}
-
-// validateAlternative returns the reason why the check at a place of a call makes no sense as one of several
-// alternatives, or beside them, if it does not. It is called for each check in turn.
-func validateAlternative(checks []Check, place int) error {
-	c := &checks[place]
-	switch {
-	case c.Or && place == 0:
-		return invalid("core: check 0 is to be an alternative of the check before it, and there is none")
-	case c.Or && c.Shadow != checks[place-1].Shadow:
-		return invalid("core: checks %d and %d are alternatives, and only one of them is a shadow", place-1, place)
-	}
-	return nil
 }
 
 // validateApart returns the reason why two checks of one state, at two places of a call, may not be asked

@@ -14,7 +14,7 @@ import (
 func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, Decision] {
 	return queue.New(queue.Config[queueKey, waitRequest, *Reservation, Decision]{
 		Ask:      l.askForWaiters,
-		Return:   func(grants []*Reservation) { l.background.cancel(grants...) },
+		Return:   func(grants []*Reservation) { l.cancelLater(grants...) },
 		Together: func(a, b waitRequest) bool { return a.limit == b.limit && (a.cost == 0) == (b.cost == 0) },
 		Alike:    func(a, b waitRequest) bool { return a.limit == b.limit && a.cost == b.cost },
 		Fits:     func(r *Reservation, q waitRequest) bool { return r.checks[0].Units() == q.cost },
@@ -205,26 +205,15 @@ func (r *Reservation) waitsForPlace(place int) bool {
 	if r.checks[place].holds() {
 		return true
 	}
-	first, end := alternativesAt(r.checks, place)
-	for i := first; i < end; i++ {
-		if r.checks[i].holds() && r.decisions[i].RetryAfter != Never {
+	for r.checks[place].Or {
+		place--
+	}
+	for end := endOf(r.checks, place); place < end; place++ {
+		if r.checks[place].holds() && r.decisions[place].RetryAfter != Never {
 			return true
 		}
 	}
 	return false
-}
-
-// knownWait returns how long it takes at most until a denied check, or one of its alternatives, passes if no place is
-// given back: for ever is unknown.
-func (r *Reservation) knownWait(place int) time.Duration {
-	wait := unknown
-	first, end := alternativesAt(r.checks, place)
-	for i := first; i < end; i++ {
-		if d := &r.decisions[i]; !d.Estimated {
-			wait = min(wait, d.RetryAfter)
-		}
-	}
-	return wait
 }
 
 // unknown is when to ask again at the latest for a place that may be free at any time.
@@ -274,10 +263,8 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 			return a
 		case d.RetryAfter == Never:
 			a.Never = true
-		case r.waitsForPlace(i):
-			if again := now.Add(r.knownWait(i)); a.Again.IsZero() || again.Before(a.Again) {
-				a.Again = again
-			}
+		case r.waitsForPlace(i): // until then it polls, in case another alternative fits sooner
+			a.Again = now.Add(unknown)
 		default:
 			if next := now.Add(d.RetryAfter); next.After(a.Next) {
 				a.Next = next
