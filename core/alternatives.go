@@ -57,13 +57,8 @@ func (p *part) addAlternatives(checks []Check, first, end int) {
 // waive marks the decisions about alternatives that do not count: all but the first that is allowed, or
 // else the one with the shortest wait.
 func waive(checks []Check, decisions []Decision) {
-	for first, end := 0, 0; first < len(checks); first = end {
-		end = endOf(checks, first)
-		if end-first == 1 {
-			decisions[first].Waived = false
-			continue
-		}
-		counts := first
+	for first := 0; first < len(checks); first = endOf(checks, first) {
+		end, counts := endOf(checks, first), first
 		for i := first; i < end; i++ {
 			if decisions[i].Allowed {
 				counts = i

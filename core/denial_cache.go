@@ -154,8 +154,8 @@ func (c *denialCache) repeat(checks []Check, decisions []Decision, now int64) (d
 		return 0, false
 	}
 	all = true
-	for first, end := 0, 0; first < len(checks); first = end {
-		end = endOf(checks, first)
+	for first := 0; first < len(checks); first = endOf(checks, first) {
+		end := endOf(checks, first)
 		known := true // of all alternatives, each of which may let the call pass
 		for i := first; i < end; i++ {
 			check := &checks[i]

@@ -128,9 +128,8 @@ func limitedPartOf(checks []Check) part {
 		return part{checks: checks}
 	}
 	p := part{places: []int{}}
-	for first, end := 0, 0; first < len(checks); first = end {
-		end = endOf(checks, first)
-		p.addAlternatives(checks, first, end)
+	for first := 0; first < len(checks); first = endOf(checks, first) {
+		p.addAlternatives(checks, first, endOf(checks, first))
 	}
 	return p
 }

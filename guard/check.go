@@ -55,9 +55,8 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 	}
 	chooses := false
 	for _, shadow := range [...]bool{false, true} {
-		for i, end := 0, 0; i < len(g.policies); i = end {
-			p := &g.policies[i]
-			end = endOf(g.policies, i)
+		for i := 0; i < len(g.policies); i = endOf(g.policies, i) {
+			p, end := &g.policies[i], endOf(g.policies, i)
 			if p.Shadow != shadow {
 				continue
 			}

@@ -141,7 +141,9 @@ func (rc *requestContext) charged(check *core.Check, by *core.Limiter) (outer *r
 		}
 		own := rc.own()
 		for i := range own {
-			if o := &own[i]; o.Cost > 0 && !o.Condition && !o.Decision.Waived && o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Identity() == check.Limit.Identity() {
+			o := &own[i]
+			same := o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Identity() == check.Limit.Identity()
+			if same && o.Cost > 0 && !o.Condition && !o.Decision.Waived {
 				return rc, i
 			}
 		}

@@ -112,7 +112,10 @@ func DecisionFrom(ctx context.Context) []Outcome {
 func outcomes(c *call, decisions []core.Decision, into []Outcome) []Outcome {
 	for i := range c.checks {
 		check, t := &c.checks[i], &c.terms[i]
-		into = append(into, Outcome{Policy: t.name, Key: check.Key, Unit: t.unit, Cost: check.Cost, Shadow: check.Shadow, Condition: check.Mode == core.Condition, Decision: decisions[i]})
+		into = append(into, Outcome{
+			Policy: t.name, Key: check.Key, Unit: t.unit, Cost: check.Cost,
+			Shadow: check.Shadow, Condition: check.Mode == core.Condition, Decision: decisions[i],
+		})
 	}
 	return into
 }

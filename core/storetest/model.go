@@ -181,14 +181,10 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 		all[i] = f
 	}
 	for i := range all {
-		fits, first := false, true
-		for _, place := range alternativesOf(checks, which[i]) {
-			other := all[slices.Index(which, place)]
-			fits = fits || other.allowed
-			first = first && (place >= which[i] || !other.allowed)
-		}
-		all[i].waived = fits && !(first && all[i].allowed)
-		passed = passed && fits
+		either := alternativesOf(checks, which[i])
+		first := slices.IndexFunc(either, func(place int) bool { return all[slices.Index(which, place)].allowed })
+		all[i].waived = first >= 0 && either[first] != which[i]
+		passed = passed && first >= 0
 	}
 	for i, index := range which {
 		f, c := all[i], checks[index]

@@ -22,7 +22,7 @@ var alternativeCases = []testCase{
 }
 
 // monthly and credits are limits to be charged one after the other.
-func monthly() core.Limit    { return core.FixedWindow(2, time.Minute).Named("plan") }
+func monthly() core.Limit { return core.FixedWindow(2, time.Minute).Named("plan") }
 func credits() core.Limit { return core.FixedWindow(1, time.Hour).Named("credits") }
 
 func testFirstOf(t *testing.T, s *suite) {
@@ -134,8 +134,8 @@ func testAlternativesLeft(t *testing.T, s *suite) {
 func testAlternativeSettled(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	asked := 0
-	settled := func(l core.Limit, real int) guard.Policy {
-		return guard.Policy{Limit: l, Cost: cost(4), Settle: func(*http.Request, guard.Served) int { asked++; return real }}
+	settled := func(l core.Limit, spent int) guard.Policy {
+		return guard.Policy{Limit: l, Cost: cost(4), Settle: func(*http.Request, guard.Served) int { asked++; return spent }}
 	}
 	first, second := core.FixedWindow(5, time.Hour).Named("first"), core.FixedWindow(10, time.Hour).Named("second")
 	h := f.around(f.limited(guard.FirstOf(settled(first, 3), settled(second, 1))...))

@@ -160,11 +160,21 @@ func (c *Call) Set(n int, check func(place int, own *Check)) {
 	if gated > 0 {
 		c.Groups = append(c.Groups, c.Checks[:gated:gated])
 	}
-	for end, i := 0, gated; i < n; i = end {
-		for end = i + 1; end < n && c.Checks[end].Or; end++ { //nolint:revive // it finds the end
-		}
+	for i := gated; i < n; {
+		end := EndOf(c.Checks, i)
 		c.Groups = append(c.Groups, c.Checks[i:end:end])
+		i = end
 	}
+}
+
+// EndOf returns the place behind the alternatives of which a check is the first. A check without alternatives is the
+// only one.
+func EndOf(checks []Check, first int) int {
+	end := first + 1
+	for end < len(checks) && checks[end].Or {
+		end++
+	}
+	return end
 }
 
 // addUp adds to the cost of a check those of the checks before it on the same state. Alternatives are
@@ -248,10 +258,7 @@ func Decide(group []Check) (pass bool) {
 func choose(group []Check) (pass bool) {
 	pass = true
 	for first := 0; first < len(group); {
-		end, chosen := first+1, -1
-		for end < len(group) && group[end].Or {
-			end++
-		}
+		end, chosen := EndOf(group, first), -1
 		for i := first; i < end && chosen < 0; i++ {
 			if group[i].Fits {
 				chosen = i

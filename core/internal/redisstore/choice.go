@@ -21,10 +21,8 @@ type choice struct {
 
 // choicesOf finds the alternatives of a group that are in several parts, and changes their copies there.
 func choicesOf(group []call.Check, parts []*part) (choices []*choice) {
-	for first, end := 0, 0; first < len(group); first = end {
-		for end = first + 1; end < len(group) && group[end].Or; end++ { //nolint:revive // it finds the end
-		}
-		if either := group[first:end]; severalKeys(either) {
+	for first := 0; first < len(group); first = call.EndOf(group, first) {
+		if either := group[first:call.EndOf(group, first)]; severalKeys(either) {
 			choices = append(choices, newChoice(either, parts))
 		}
 	}

@@ -61,7 +61,10 @@ func (f *Fallback) Observe(checks []core.Check, decisions []core.Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
-		if check.Shadow || isToldBeside(checks, i) || d.Degraded || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) { // nobody knows when places are given back
+		if check.Shadow || isToldBeside(checks, i) || d.Degraded || check.Limit == core.Unlimited {
+			continue
+		}
+		if algorithm.Holds(check.Limit) { // nobody knows when places are given back
 			continue
 		}
 		key := stateKeyOf(check.Key, check.Limit)
