@@ -28,7 +28,7 @@ type growth struct {
 // Settle corrects the sum, each charge as of the instant at which it was made: the newest units are given back first,
 // and what was charged too little is added to the newest charge.
 //
-// The answer of a shadow check counts for that check alone. Conditions, places of [Concurrent] limits and [Unlimited] do
+// The answer of a shadow check counts for that check alone. Conditions, alternatives that were not charged ([FirstOf]), places of [Concurrent] limits and [Unlimited] do
 // not grow, whatever their cost. A [Check.Mode] of [Look] grows from 0.
 //
 // After Settle the error is [ErrSettled]. A reservation that was denied, another number of costs than of checks, and
@@ -44,9 +44,9 @@ func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error
 	var checks []Check
 	var of []int
 	for i, cost := range costs {
-		c := r.checks[i]
+		c := r.checks[i].alone()
 		more := cost - r.reserved(i)
-		if more <= 0 || c.Mode == Condition || c.Limit == Unlimited || c.holds() || c.Shadow && !r.decisions[i].Allowed {
+		if more <= 0 || c.Mode == Condition || c.Limit == Unlimited || r.decisions[i].Waived || c.holds() || c.Shadow && !r.decisions[i].Allowed {
 			continue
 		}
 		c.Cost, c.Mode = more, Charge
@@ -112,7 +112,7 @@ func (r *Reservation) settleGrown(s *settlements, check, cost int) int {
 		total -= g.units // what older charges have
 		own := max(0, cost-total)
 		cost -= own
-		one := r.checks[check]
+		one := r.checks[check].alone()
 		one.Cost, one.Mode = g.units, Charge
 		s.add(r, len(r.checks)+i, Settlement{Check: one, Cost: own, Receipt: g.receipt})
 	}

@@ -227,7 +227,7 @@ func (h *history) ask(t *rapid.T, peek bool) {
 func (h *history) remember(checks []core.Check, decisions []core.Decision, receipts [][]core.Receipt) {
 	passed := true
 	for i, c := range checks {
-		passed = passed && (c.Shadow || decisions[i].Allowed)
+		passed = passed && (c.Shadow || decisions[i].Allowed || decisions[i].Waived)
 	}
 	for i, c := range checks {
 		once := 0
@@ -236,7 +236,7 @@ func (h *history) remember(checks []core.Check, decisions []core.Decision, recei
 				once++
 			}
 		}
-		if c.Mode != core.Charge || once > 1 || c.Shadow && !decisions[i].Allowed || !c.Shadow && !passed {
+		if c.Mode != core.Charge || once > 1 || c.Shadow && !decisions[i].Allowed || !c.Shadow && !passed || decisions[i].Waived {
 			continue
 		}
 		r := reserved{charge: charge{check: c, at: h.now, order: h.model.order}}
@@ -366,10 +366,11 @@ func (h *history) drawCall(t *rapid.T) []core.Check {
 			}
 		}
 		c.Shadow = rapid.IntRange(0, 5).Draw(t, "shadow") == 0
-		if !slices.ContainsFunc(checks, func(d core.Check) bool {
-			return (d.Limit != c.Limit || d.Mode == core.Condition || c.Mode == core.Condition) && identity(d) == identity(c)
-		}) {
-			checks = append(checks, c)
+		if len(checks) > 0 && rapid.IntRange(0, 2).Draw(t, "alternative") == 0 {
+			c.Or, c.Shadow = true, checks[len(checks)-1].Shadow
+		}
+		if more := append(slices.Clone(checks), c); mayMeet(more) {
+			checks = more
 		}
 	}
 	alike := make(map[string]int)
@@ -384,11 +385,30 @@ func (h *history) drawCall(t *rapid.T) []core.Check {
 	return checks
 }
 
+// mayMeet reports whether those checks of a call may be asked together that are about the same state.
+func mayMeet(checks []core.Check) bool {
+	for i, c := range checks {
+		for j, d := range checks[:i] {
+			if identity(c) != identity(d) {
+				continue
+			}
+			alternatives := len(alternativesOf(checks, i)) > 1 || len(alternativesOf(checks, j)) > 1
+			switch {
+			case c.Limit != d.Limit,
+				alternatives && c.Mode == core.Charge && d.Mode == core.Charge,
+				!alternatives && (c.Mode == core.Condition || d.Mode == core.Condition):
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // answerOf returns a Decision for a failure's message: without the limit.
 func answerOf(d core.Decision) any {
 	return struct {
-		Allowed                                  bool
+		Allowed, Waived                          bool
 		Remaining                                int
 		RetryAfter, NextAfter, ResetAfter, Delay time.Duration
-	}{d.Allowed, d.Remaining, d.RetryAfter, d.NextAfter, d.ResetAfter, d.Delay}
+	}{d.Allowed, d.Waived, d.Remaining, d.RetryAfter, d.NextAfter, d.ResetAfter, d.Delay}
 }

@@ -178,7 +178,10 @@ func tick(l core.Limit) time.Duration {
 func callString(checks []core.Check) string {
 	var b strings.Builder
 	for i, c := range checks {
-		if i > 0 {
+		switch {
+		case c.Or:
+			b.WriteString(" or ")
+		case i > 0:
 			b.WriteString(" and ")
 		}
 		fmt.Fprintf(&b, "%d of %q under %s", c.Units(), c.Key, c.Limit)

@@ -20,10 +20,10 @@ func (s *stand) acquire(t rapid.TB, checks ...core.Check) (decisions []core.Deci
 	decisions = calls[0].Decisions
 	passed := true
 	for i := range checks {
-		passed = passed && (decisions[i].Allowed || checks[i].Shadow)
+		passed = passed && (decisions[i].Allowed || decisions[i].Waived || checks[i].Shadow)
 	}
 	for i, c := range checks {
-		if passed && c.Mode == core.Charge && decisions[i].Allowed {
+		if passed && c.Mode == core.Charge && decisions[i].Allowed && !decisions[i].Waived {
 			all = append(all, &taken{check: c, receipt: calls[0].Receipts[i]})
 		}
 	}

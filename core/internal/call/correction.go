@@ -76,7 +76,7 @@ func Append(list []Correction, c Correction) []Correction {
 func Reversal(group []Check) []Correction {
 	list := make([]Correction, 0, len(group))
 	for i := range group {
-		if c := &group[i]; c.Charge {
+		if c := &group[i]; c.Charge && !c.Waived {
 			at := c.Charged
 			at.Used = c.used()
 			list = append(list, Correction{

@@ -30,7 +30,7 @@ var fresh exact.State
 // or repaired.
 func (c *Check) Writes(pass bool) bool {
 	mends := c.Charge || c.Spec.Algorithm.Bans() && !c.Looks()
-	return c.Struck || c.Charge && pass || mends && c.repair && !c.Usage.Unused()
+	return c.Struck || c.Charge && pass && !c.Waived || mends && c.repair && !c.Usage.Unused()
 }
 
 // extends reports whether the check strikes during a ban that begins anew then.
@@ -41,7 +41,7 @@ func (c *Check) extends() bool {
 // Write writes the state of a check after the decision.
 func (c *Check) Write(st *exact.State, now int64, pass bool) {
 	cost := 0
-	if c.Struck || pass && c.Charge {
+	if c.Struck || pass && c.Charge && !c.Waived {
 		cost = c.Cost
 	}
 	c.Spec.Store(st, c.Usage, now, cost, c.Holder)

@@ -109,7 +109,9 @@ func (m *Store) answer(c *call.Call, places []place) error {
 		if !group[0].Shadow() {
 			return err
 		}
-		group[0].Unanswered = true // nothing was charged, and the other checks do not depend on it
+		for i := range group {
+			group[i].Unanswered = true // nothing was charged, and the other checks do not depend on it
+		}
 	}
 	return nil
 }
@@ -196,7 +198,7 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 			entry = s.add(check.StateKey())
 		}
 		check.Write(&entry.state, now, pass)
-		if pass && check.ReserveFor > 0 {
+		if pass && !check.Waived && check.ReserveFor > 0 {
 			s.reserve(entry, check.Reservation(now))
 		}
 		s.schedule(entry, full)
@@ -208,12 +210,12 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 // itself. It fails before anything has been written.
 func (m *Store) makeRoom(group []call.Check, places []place, spared []call.Check, now int64) error {
 	for i := range group {
-		if !group[i].Charge || places[i].entry != nil {
+		if !group[i].Charge || group[i].Waived || places[i].entry != nil {
 			continue
 		}
 		s, added := &m.shards[places[i].shard], 1
 		for j := range group[:i] {
-			if group[j].Charge && places[j].entry == nil && places[j].shard == places[i].shard {
+			if group[j].Charge && !group[j].Waived && places[j].entry == nil && places[j].shard == places[i].shard {
 				added++
 			}
 		}

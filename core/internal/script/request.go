@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
@@ -45,7 +46,10 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 		for i := range group {
 			c := &group[i]
 			r.Keys = append(r.Keys, key(c))
-			r.Arguments = appendCheck(r.Arguments, c, i < len(group)-1)
+			r.Arguments = appendCheck(r.Arguments, c, i < len(group)-1, among(group, i))
+			if c.Either { // each of the calls may be charged another one
+				r.alike = false
+			}
 			r.Of |= SetOf(c.Spec.Algorithm)
 			r.Numbers += c.Spec.Algorithm.Observed()
 			r.checks++
@@ -71,7 +75,7 @@ const wordsOfCheck = 3
 
 // appendCheck appends what limit.lua and cost.lua expect to be told of a check, and its holder, or nil if it
 // takes no places.
-func appendCheck(arguments []any, c *call.Check, more bool) []any {
+func appendCheck(arguments []any, c *call.Check, more bool, among exact.Among) []any {
 	var units, name any = c.Spec.UnitArgument(), nil
 	if c.Costs != nil {
 		units = listedCosts(c)
@@ -81,11 +85,22 @@ func appendCheck(arguments []any, c *call.Check, more bool) []any {
 	if c.Charge && c.Spec.Algorithm.Holds() {
 		name = holder.Name(c.Holder)
 	}
-	limit := c.Spec.LimitArgument(c.Charge, more, c.Headroom)
+	limit := c.Spec.LimitArgument(c.Charge, more, among, c.Headroom)
 	if c.Spec.Algorithm.Bans() && !c.Charge && !c.Looks() {
 		limit = c.Spec.HeedArgument(c.OnDenial, more)
 	}
 	return append(arguments, limit, units, name)
+}
+
+// among returns where the check at a place of a group stands among alternatives.
+func among(group []call.Check, place int) exact.Among {
+	switch {
+	case !group[place].Either:
+		return exact.Alone
+	case place+1 < len(group) && group[place+1].Or:
+		return exact.Followed
+	}
+	return exact.Last
 }
 
 // listedCosts returns the costs of a check in the limit's units, with commas in between.
@@ -126,7 +141,7 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 		} else {
 			r.Keys = append(r.Keys, past)
 		}
-		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, 0))
+		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, exact.Alone, 0))
 		if c.Spec.Algorithm.Holds() {
 			r.Arguments = append(r.Arguments, unitsOf(c), holder.Name(c.Holder), 0, how(c))
 		} else {

@@ -80,7 +80,7 @@ func decide(c *call.Call, now int64, rows *rows) {
 			switch check := &group[i]; {
 			case check.Writes(pass):
 				check.Write(&records[i].State, now, pass)
-				if pass && check.ReserveFor > 0 {
+				if pass && !check.Waived && check.ReserveFor > 0 {
 					records[i].Open.Open(check.Reservation(now))
 				}
 				rows.write(check.Key, check.Spec, now)

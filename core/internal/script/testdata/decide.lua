@@ -338,6 +338,8 @@ end
 --
 -- If a call is made several times, as many are granted as fit, one after the other.
 --
+-- Of alternatives in a row, the first that fits is charged. A call with alternatives is made once.
+--
 -- Returns whole numbers in a text, which is the cheapest reply. For each check it says what the key
 -- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
 -- the key was damaged, a "+" that it had no time to live and has one now, a "-" that leases had ended
@@ -351,6 +353,7 @@ local repeats = 0 -- how many of the next checks have the same ones
 while number <= #KEYS do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
+  local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
   local key, used, previous, former, damaged, repair, renumbered, seen, room, own
   while more do
     if repeats > 0 then
@@ -361,12 +364,14 @@ while number <= #KEYS do
 -- The checks of a call share their limits, so each is taken apart once. It is
 -- written as whether it is charged ("take") or only asked (another word), with a "+" if
 -- the next check belongs to the same call, then algorithm, capacity, pace,
--- tick, and numbers. Headroom, which has to stay free, follows the capacity
+-- tick, and numbers. A "|" behind the first word says that the next check of the
+-- call is an alternative of this one, and a "/" that this one is the last of some
+-- alternatives. Headroom, which has to stay free, follows the capacity
 -- after a "-".
 limit = limits[ARGV[argument]]
 if not limit then
-  local mode, joined, algorithm, capacity, pace, tick, numbers =
-    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
+  local mode, either, joined, algorithm, capacity, pace, tick, numbers =
+    string.match(ARGV[argument], '^(%a+)([|/]?)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
   local full = tonumber(capacity)
   local ceiling = full
   if not full then
@@ -377,7 +382,8 @@ if not limit then
   end
   limit = {
     charged = mode == 'take',
-    more = joined == '+',
+    more = joined == '+' or either == '|',
+    either = either ~= '' and either,
     algorithm = algorithm,
     capacity = full,
     ceiling = ceiling,
@@ -757,7 +763,20 @@ if state and state.err then
   damaged = true
 end
     times = times or count
-    if cost > 0 then
+    if limit.either then
+      local fits = cost == 0 or cost <= (room or limit.ceiling - used)
+      if chosen or not fits then
+        waived = waived or {}
+        waived[number] = true
+      end
+      chosen = chosen or fits
+      if limit.either == '/' then
+        if not chosen then
+          times = 0
+        end
+        chosen = nil
+      end
+    elseif cost > 0 then
       room = room or limit.ceiling - used
       if cost > room then
         times = 0
@@ -787,7 +806,11 @@ end
     if i < number - 1 then
       key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own = unpack(checks[i], 1, 12)
     end
-    local charge, mark = cost * times, ''
+    local times, mark = times, ''
+    if waived and waived[i] then
+      times = 0
+    end
+    local charge = cost * times
     if costs then
       charge = 0
       for place = 1, times do
