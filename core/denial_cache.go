@@ -44,7 +44,7 @@ type denialCache struct {
 // others go to the store, which answers them and charges nothing; shadow checks are decided as always.
 // All other calls go to the store: calls that may pass, that have a key and limit twice, or that have a
 // named sliding window, whose RetryAfter may be an estimate, or a [Concurrent] limit, whose places may be
-// given back at any time.
+// given back at any time, or a [Check.ReserveFor].
 //
 // If a [Ban] is known to be in force, the call is denied without the store, whatever its other checks are: those are
 // answered as allowed, with no numbers. A call that may strike when it is denied ([OnDenial]) goes to the store
@@ -110,6 +110,9 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 	answered, err = c.store.Decide(ctx, calls)
 	for i := range checks {
 		c.denials.NoticeNumbers(&checks[i]) // again, since there may have been calls with other numbers meanwhile
+		if first.Checks[i].reserves() {
+			c.denials.Forget(checks[i].Key, checks[i].Spec) // what others had reserved may have come back
+		}
 	}
 	// After an error it may have been charged, and a denial of what has another cost is not remembered.
 	if err != nil || answered > 1 || first.passed() {
@@ -170,6 +173,9 @@ func (c *denialCache) repeat(checks []Check, decisions []Decision, now int64) (d
 		check := &checks[i]
 		if i > 0 && met(checks, i) {
 			return 0, false // their costs add up
+		}
+		if check.reserves() {
+			return 0, false // it is for the store to see what others have reserved and is over
 		}
 		if !check.Shadow && check.Mode != Look && c.repeatOne(check, &decisions[i], now) {
 			denied |= 1 << i
@@ -242,7 +248,7 @@ func (c *denialCache) remember(of *Call, checks []denials.Check, sent int64) {
 	received := c.denials.Now()
 	for i := range checks {
 		check, d := &of.Checks[i], &of.Decisions[i]
-		if d.Allowed || check.Shadow || met(of.Checks, i) || !writes(*check) || check.Limit.spec.Extends() { // it repairs no state, so that its wait may stand still
+		if d.Allowed || check.Shadow || met(of.Checks, i) || check.reserves() || !writes(*check) || check.Limit.spec.Extends() { // it repairs no state, so that its wait may stand still
 			continue
 		}
 		c.denials.Remember(&checks[i], denials.Denial{

@@ -41,6 +41,7 @@ var cases = slices.Concat(
 	adaptiveCases,
 	settleCases,
 	settleResponseCases,
+	growCases,
 	onceCases,
 	shadowCases,
 	startupCases,
