@@ -134,6 +134,8 @@ func (c *Check) validateReserveFor() error {
 		return invalid("core: a check reserves for %v, want from %v to %v", c.ReserveFor, shortestReserved, longestReserved)
 	case c.Limit.spec.Algorithm.Holds():
 		return invalid("core: a check reserves for %v under %s, which has a lease: leave ReserveFor out", c.ReserveFor, c.Limit)
+	case c.Limit.spec.Algorithm.Bans():
+		return invalid("core: a check reserves for %v under %s, which is a ban: leave ReserveFor out", c.ReserveFor, c.Limit)
 	case c.Limit.spec.Algorithm.Delays():
 		return invalid("core: a check reserves for %v under %s, whose turns are handed on: leave ReserveFor out", c.ReserveFor, c.Limit)
 	}
