@@ -91,9 +91,9 @@ func (c *Check) Units() int {
 // spec returns the spec under which a check counts.
 func (c *Check) spec() *exact.Spec {
 	if c.Shadow {
-		return c.Limit.spec.Shadow()
+		return c.Limit.spec.Shadow().For(c.Key)
 	}
-	return c.Limit.spec
+	return c.Limit.spec.For(c.Key)
 }
 
 // sameState reports whether two checks are answered from one state.
@@ -152,7 +152,7 @@ func validate(checks []Check) error {
 			return invalid("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
 		}
 		for j := range checks[:i] {
-			if d := &checks[j]; sameState(c, d) && c.Limit.spec.Units != d.Limit.spec.Units {
+			if d := &checks[j]; sameState(c, d) && (c.Limit.spec.Units != d.Limit.spec.Units || c.Limit.spec.Calendar != d.Limit.spec.Calendar) {
 				return invalid("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
 			}
 			if d := &checks[j]; (c.Mode == Condition) != (d.Mode == Condition) && sameState(c, d) {

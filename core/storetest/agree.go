@@ -71,6 +71,13 @@ func drawVersions(t *rapid.T, algorithm string) []core.Limit {
 			}
 			rate := before.Rate()
 			rate.Period = time.Duration(scale(int64(rate.Period), "period"))
+			if algorithm == "calendar" {
+				capacity := int(scale(int64(before.Capacity()), "capacity"))
+				if rapid.Bool().Draw(t, "other period") {
+					return drawCalendar(t, capacity)
+				}
+				return resized(algorithm, before, capacity)
+			}
 			if algorithm == "fixed-window" || algorithm == "sliding-window" || algorithm == "sliding-log" {
 				rate.Period = max(time.Microsecond, rate.Period.Truncate(time.Microsecond))
 			}

@@ -14,6 +14,9 @@ type Correction struct {
 	// Reset refunds everything, and keeps what was charged before from being refunded later.
 	Reset bool
 
+	// Further says that the correction was not carried out, and has to be sent again for this instant: see
+	// script.Further. It is 0 otherwise.
+	Further int64
 	// Wanted says that the store is to observe what is used afterwards. A correction of 0 events is
 	// carried out for that alone.
 	Wanted bool

@@ -26,7 +26,7 @@ var fresh exact.State
 // Writes reports whether the state of a check must be written after the decision: with its cost charged,
 // or repaired.
 func (c *Check) Writes(pass bool) bool {
-	return c.Charge && (pass || c.repair && !c.Usage.Unused())
+	return c.Charge && (pass || c.repair && !c.Spec.Unused(c.Usage))
 }
 
 // Write writes the state of a check after the decision.

@@ -19,6 +19,7 @@ const (
 	SlidingWindow
 	SlidingLog
 	Concurrent
+	Calendar
 	end
 )
 
@@ -35,6 +36,7 @@ var table = [end]struct {
 	delays     bool   // it delays what it admits
 	logs       bool   // it keeps an instant for each event that it admits
 	holds      bool   // it keeps a holder for each event that it admits, which gives its place back
+	dated      bool   // a calendar cuts its windows
 	estimates  bool   // after a named limit's numbers have changed, a wait is an estimate
 }{
 	Leaky:         {name: "leaky", arithmetic: meter{}, observed: 1, next: "next drip"},
@@ -45,6 +47,7 @@ var table = [end]struct {
 	SlidingWindow: {name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, estimates: true},
 	SlidingLog:    {name: "sliding-log", arithmetic: logged{}, observed: 4, next: "next", windowed: true, logs: true},
 	Concurrent:    {name: "concurrent", arithmetic: concurrent{}, observed: 4, next: "next lease ends", windowed: true, holds: true},
+	Calendar:      {name: "calendar", arithmetic: dated{}, observed: 2, next: "window ends", windowed: true, dated: true},
 }
 
 // String returns the name of the algorithm, which is part of every key: "token-bucket". With
@@ -71,6 +74,10 @@ func (a Algorithm) Logs() bool { return table[a].logs }
 // Holds reports whether the algorithm keeps a [Holder] for what it admits, until the holder gives its
 // places back or its lease ends.
 func (a Algorithm) Holds() bool { return table[a].holds }
+
+// Dated reports whether a calendar cuts the windows of the algorithm, so that a limit has a period in place
+// of a length.
+func (a Algorithm) Dated() bool { return table[a].dated }
 
 // Lists reports whether the states of the algorithm grow with what is used, and so tell by themselves
 // what is left of a charge.

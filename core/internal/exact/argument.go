@@ -26,9 +26,10 @@ const (
 
 // LimitArgument returns the text that limit.lua takes apart: the spec, whether the check is charged
 // or only asked, whether the next check belongs to the same call, and how many events have to stay free
-// beside the check's: no more than the capacity.
-func (s *Spec) LimitArgument(charged, more bool, headroom int) any {
-	if headroom > 0 {
+// beside the check's: no more than the capacity. clock returns the time in microseconds, as far as it is
+// known here: of a limit whose windows a calendar cuts, the script is told those around that.
+func (s *Spec) LimitArgument(charged, more bool, headroom int, clock func() int64) any {
+	if headroom > 0 && s.calendar == nil {
 		var scratch [128]byte
 		return string(s.appendArgument(scratch[:0], charged, more, headroom))
 	}
@@ -38,6 +39,9 @@ func (s *Spec) LimitArgument(charged, more bool, headroom int) any {
 	}
 	if more {
 		place |= goesOn
+	}
+	if s.calendar != nil {
+		return s.datedArgument(place, headroom, clock())
 	}
 	return s.arguments.limits[place]
 }

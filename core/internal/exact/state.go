@@ -11,7 +11,8 @@ type State struct {
 	at int64
 	// level is a meter's level in units, or the events of the window that began at at.
 	level int64
-	// previous is the events of the window before that.
+	// previous is the events of the window before that, or when the window ends that began at at, if a
+	// calendar has cut it.
 	previous int64
 	// list is what grows with what is used. Algorithms that have none have no room for it.
 	list *list
@@ -34,9 +35,9 @@ func (st *State) Blank() bool {
 }
 
 // numbersOf returns the spec whose numbers a state has: those of a named limit may have changed
-// since the charge under asked.
+// since the charge under asked. A state with a window of its own has none.
 func (st *State) numbersOf(asked *Spec) *Spec {
-	if st.spec == nil {
+	if st.spec == nil || st.spec.Algorithm.Dated() {
 		return asked
 	}
 	return st.spec
@@ -44,8 +45,8 @@ func (st *State) numbersOf(asked *Spec) *Spec {
 
 // recovered reports whether nothing is used of a state, so that the numbers with which it was left
 // mean nothing any more. A list has none but its own.
-func (st *State) recovered(now int64) bool {
-	s := st.spec
+func (st *State) recovered(asked *Spec, now int64) bool {
+	s := st.numbersOf(asked)
 	if s.Algorithm.Lists() {
 		return false
 	}
@@ -107,5 +108,5 @@ type Key struct {
 // of four in registers, and an array in memory.)
 type Usage struct{ Used, Second, Third, Fourth int64 }
 
-// Unused reports whether nothing is used.
-func (u Usage) Unused() bool { return u.Used+u.Second == 0 }
+// Unused reports whether nothing is used. Of a limit whose windows a calendar cuts, Second is a wait.
+func (s *Spec) Unused(u Usage) bool { return u.Used == 0 && (u.Second == 0 || s.Algorithm.Dated()) }

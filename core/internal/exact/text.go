@@ -62,10 +62,20 @@ func (p *Params) appendDerivedName(b []byte) []byte {
 	b = append(b, ':')
 	b = strconv.AppendInt(b, int64(p.Capacity), 10)
 	b = append(b, ':')
-	return p.appendPace(b)
+	start := len(b)
+	b = p.appendPace(b)
+	for i, c := range b[start:] {
+		if c == ' ' || c == '@' {
+			b[start+i] = ':'
+		}
+	}
+	return b
 }
 
 func (p *Params) appendPace(b []byte) []byte {
+	if p.Algorithm.Dated() {
+		return appendPeriod(b, p.Calendar)
+	}
 	if p.Algorithm.Windowed() {
 		return appendDuration(b, p.Period)
 	}
@@ -133,6 +143,8 @@ func Parse(text string) (Params, error) {
 	}
 	p, pace := Params{Algorithm: algorithm, Name: name, Capacity: capacity, Events: capacity}, strings.TrimSpace(pace)
 	switch {
+	case algorithm.Dated():
+		err = p.parsePeriod(pace)
 	case !algorithm.Windowed():
 		p.Events, p.Period, err = parseRate(pace)
 	case strings.Contains(pace, "/"):

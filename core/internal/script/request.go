@@ -32,20 +32,23 @@ func (r *Request) empty() {
 }
 
 // SetChecks makes the request one to decide groups of checks so many times. key returns the Redis key
-// of a check.
-func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, key func(*call.Check) string) {
+// of a check, and clock what is known here of the server's time, in microseconds.
+func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, clock func() int64, key func(*call.Check) string) {
 	r.empty()
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1 && !call.Meet(groups)
 	for _, group := range groups {
 		for i := range group {
 			c := &group[i]
 			r.Keys = append(r.Keys, key(c))
-			r.Arguments = appendCheck(r.Arguments, c, i < len(group)-1)
+			r.Arguments = appendCheck(r.Arguments, c, i < len(group)-1, clock)
 			r.Of |= SetOf(c.Spec.Algorithm)
 			r.Numbers += c.Spec.Algorithm.Observed()
 			r.checks++
 			if c.Spec.Algorithm.Holds() && c.Charge { // each call has a holder of its own, and a token
 				r.Instant, r.alike = true, false
+			}
+			if c.Spec.Algorithm.Dated() && len(groups) > 1 { // one of the groups may have to be asked again
+				r.alike = false
 			}
 			if c.Charge && c.Spec.Algorithm.Lists() {
 				r.logged += c.Events(times)
@@ -55,8 +58,8 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 }
 
 // appendCheck appends what limit.lua and cost.lua expect to be told of a check.
-func appendCheck(arguments []any, c *call.Check, more bool) []any {
-	limit := c.Spec.LimitArgument(c.Charge, more, c.Headroom)
+func appendCheck(arguments []any, c *call.Check, more bool, clock func() int64) []any {
+	limit := c.Spec.LimitArgument(c.Charge, more, c.Headroom, clock)
 	if c.Charge && c.Spec.Algorithm.Holds() {
 		name := holder.Name(c.Holder) // it has dots in it, as no cost has
 		if units := weighed(c); units != 1 {
@@ -98,14 +101,14 @@ func weighed(c *call.Check) int64 {
 }
 
 // SetCorrections makes the request one to carry out corrections. keys returns the Redis keys of the
-// state of a correction and of its past.
-func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correction) (state, past string)) {
+// state of a correction and of its past. clock is as in SetChecks.
+func (r *Request) SetCorrections(list []call.Correction, clock func() int64, keys func(*call.Correction) (state, past string)) {
 	r.empty()
 	for i := range list {
 		c := &list[i]
 		state, past := keys(c)
 		r.Keys = append(r.Keys, state, past)
-		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, 0), c.Spec.Weigh(c.Events), c.At.Used, c.At.At, how(c))
+		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, 0, clock), c.Spec.Weigh(c.Events), c.At.Used, c.At.At, how(c))
 		if c.Spec.Algorithm.Holds() {
 			r.Arguments[len(r.Arguments)-3] = holder.Name(c.Holder)
 		}

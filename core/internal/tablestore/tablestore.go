@@ -78,7 +78,7 @@ func decide(c *call.Call, now int64, rows *rows) {
 			case check.Writes(pass):
 				check.Write(&records[i].State, now, pass)
 				rows.write(check.Key, check.Spec, now)
-			case check.Charge && !check.Usage.Unused(): // denials count on in a log whose window has become longer
+			case check.Charge && !check.Spec.Unused(check.Usage): // denials count on in a log whose window has become longer
 				rows.keep(check.Key, check.Spec, check.Keep(now, pass))
 			}
 		}

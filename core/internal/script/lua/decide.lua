@@ -10,7 +10,8 @@
 -- Returns whole numbers in a text, which is the cheapest reply. For each check it says what the key
 -- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
 -- the key was damaged, a "+" that it had no time to live and has one now, a "-" that leases had ended
--- whose places nobody has given back. The caller works out the
+-- whose places nobody has given back, a "?" that the call has been denied and has to be made again for the
+-- instant in front of it, since the window of that was not among those sent. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
 local limits, checks, reply, number, argument = {}, {}, {}, 1, 1

@@ -21,7 +21,8 @@
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
 --   holder     of a concurrent limit: reads the cost and the holder of a check.
---   hold       of a settlement: carries it out under a concurrent limit, unless it is a reset.
+--   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back
+--              if the window of a calendar is missing.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,
 --              if it is named and those differ, and for a meter former_weight and weight,
 --              which an event had and has by these. It sets drains if what is used drains at a pace, and

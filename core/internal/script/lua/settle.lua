@@ -15,14 +15,15 @@
 --       A "?" behind it asks what is used afterwards.
 --
 -- Returns for each check a 0 if it was settled, a 1 if Redis refused, or a 2 if the places were lost
--- that were to be renewed; then, in a line of its own, why Redis refused the first of these. Behind a
+-- that were to be renewed, or a 3 if it has to be sent again for the instant behind it, since the window of
+-- that was not among those sent; then, in a line of its own, why Redis refused the first of these. Behind a
 -- 0 or a 2 follow the numbers that were asked for, each after a comma: they are those of decide.lua,
 -- when all of the checks have been settled.
 
 local limits, argument, most_points = {}, 1, 16
 
--- settle settles a check, and returns whether it is asked what is used afterwards, and whether places
--- were lost. With look it changes nothing and returns what is used, as text.
+-- settle settles a check, and returns whether it is asked what is used afterwards, whether places
+-- were lost, and the instant for which it has to be sent again. With look it changes nothing and returns what is used, as text.
 local function settle(number, look)
   argument = (number - 1) / 2 * 5 + 1
   local limit
@@ -171,9 +172,9 @@ end
 
 local results, asking, refusal = {}, nil, nil
 for number = 1, #KEYS, 2 do
-  local settled, told, lost = pcall(settle, number)
+  local settled, told, lost, again = pcall(settle, number)
   if settled then
-    results[#results + 1] = lost and '2' or '0'
+    results[#results + 1] = again and '3,' .. format('%d', again) or lost and '2' or '0'
     if told then
       asking = asking or {}
       asking[#asking + 1] = number

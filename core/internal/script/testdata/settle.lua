@@ -21,7 +21,8 @@
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
 --   holder     of a concurrent limit: reads the cost and the holder of a check.
---   hold       of a settlement: carries it out under a concurrent limit, unless it is a reset.
+--   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back
+--              if the window of a calendar is missing.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,
 --              if it is named and those differ, and for a meter former_weight and weight,
 --              which an event had and has by these. It sets drains if what is used drains at a pace, and
@@ -203,6 +204,31 @@ local function change_places(command, key, words, ...)
   end
 end
 
+-- lingering returns until when events may count of a window: if it ends in the middle of another one by some
+-- reckoning, a little longer than until its end.
+local function lingering(start, finish)
+  local length = finish - start
+  return finish + math.min(10800000000, (length - length % 8) / 8)
+end
+
+-- find_window sets when the window of this moment begins (opens) and ends (closes), until when its events may
+-- count (lingers), and when the next one ends (later), if the caller has sent them. All checks of a script run
+-- have the same moment.
+local function find_window(limit)
+  local opens, closes, later, next, last = string.match(limit.numbers, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  opens, closes, later = tonumber(opens), tonumber(closes), tonumber(later)
+  limit.found = true
+  if now >= closes then
+    opens, closes, later = closes, later, tonumber(next)
+    if now >= closes then
+      opens, closes, later = closes, later, tonumber(last)
+    end
+  end
+  if now >= opens and now < closes then
+    limit.opens, limit.closes, limit.later, limit.lingers = opens, closes, later, lingering(opens, closes)
+  end
+end
+
 -- Settles what decisions have charged: gives back what was too much, and adds what was
 -- too little.
 --
@@ -220,14 +246,15 @@ end
 --       A "?" behind it asks what is used afterwards.
 --
 -- Returns for each check a 0 if it was settled, a 1 if Redis refused, or a 2 if the places were lost
--- that were to be renewed; then, in a line of its own, why Redis refused the first of these. Behind a
+-- that were to be renewed, or a 3 if it has to be sent again for the instant behind it, since the window of
+-- that was not among those sent; then, in a line of its own, why Redis refused the first of these. Behind a
 -- 0 or a 2 follow the numbers that were asked for, each after a comma: they are those of decide.lua,
 -- when all of the checks have been settled.
 
 local limits, argument, most_points = {}, 1, 16
 
--- settle settles a check, and returns whether it is asked what is used afterwards, and whether places
--- were lost. With look it changes nothing and returns what is used, as text.
+-- settle settles a check, and returns whether it is asked what is used afterwards, whether places
+-- were lost, and the instant for which it has to be sent again. With look it changes nothing and returns what is used, as text.
 local function settle(number, look)
   argument = (number - 1) / 2 * 5 + 1
   local limit
@@ -299,6 +326,15 @@ if limit.algorithm == 'concurrent' and not look then
   end
   return asked
 end
+if limit.algorithm == 'calendar' and how ~= 'reset' then
+  if not limit.found then
+    find_window(limit)
+  end
+  if not limit.opens then
+    return false, false, now
+  end
+end
+
   -- A named limit's numbers may have changed since the charge: those stand that the
   -- state has. Capacities of windows are no part of them, so what others have used is
   -- not cut down to this one's.
@@ -354,6 +390,9 @@ tells = true -- its instants say what is left of a charge
 limit.capacity = largest -- what others have used is not cut down to this one's
 
 elseif limit.algorithm == 'concurrent' then
+elseif limit.algorithm == 'calendar' then
+limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
+
 end
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
@@ -592,6 +631,52 @@ else
   seen = '0 0 0 0' -- a token of the past does not matter
 end
 
+elseif limit.algorithm == 'calendar' then
+if not limit.found then
+  find_window(limit)
+end
+local opens, closes = limit.opens, limit.closes
+if not opens then -- the call is denied, and costs nothing
+  used, room = limit.capacity, -1
+  seen = format('%d %d?', used, now)
+else
+  state = try('HMGET', key, 'count', 'start', 'end')
+  local ends = closes -- when the next window opens
+  if state[1] or state[2] or state[3] then
+    local count, start, finish = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
+    if not (count and start and finish and count > 0 and start >= 0 and finish > start)
+      or count % 1 + start % 1 + finish % 1 ~= 0 or count > largest or finish > largest then
+      damaged = true
+    elseif start == opens and finish == closes then
+      used, own, former = count, true, limit.lingers
+    else
+      if start >= closes then -- the clock has stepped back
+        start, finish, repair = opens, closes, true
+      elseif start == opens and finish > closes then
+        finish, repair = closes, true
+      elseif finish > closes then
+        ends = limit.later
+        if finish > ends then
+          finish, repair = ends, true
+        end
+      end
+      local lingers = lingering(start, finish)
+      if lingers < ends then
+        ends = lingers
+      end
+      if finish <= opens or ends <= now then
+        ends, repair = closes, false
+      else
+        used, own, former = count, { start, finish, lingers }, lingers
+      end
+    end
+    if used > limit.capacity then
+      used, repair = limit.capacity, true
+    end
+  end
+  seen = format('%d %d', used, ends - now)
+end
+
 end
 if found then
   local capacity, tick, pace = limit.capacity, limit.tick, limit.pace
@@ -819,6 +904,17 @@ if newest then
   end
 end
 elseif limit.algorithm == 'concurrent' then
+elseif limit.algorithm == 'calendar' then
+local start = limit.opens or now
+if type(own) == 'table' then
+  start = own[1]
+end
+if not known or at >= start then -- its window is open
+  if raise then
+    units = math.max(0, units - used)
+  end
+  charge = math.max(-used, math.min(units, math.max(0, charged.capacity - used)))
+end
 end
   end
 
@@ -989,6 +1085,19 @@ if charge > 0 then
   end
 end
 
+elseif limit.algorithm == 'calendar' then
+local admitted = format('%d', used + charge)
+full = limit.lingers
+if own == true then -- it stands as it is
+  call('HSET', key, 'count', admitted)
+else
+  local start, finish = limit.opens, limit.closes
+  if own then
+    start, finish, full = own[1], own[2], own[3]
+  end
+  call('HSET', key, 'count', admitted, 'start', format('%d', start), 'end', format('%d', finish))
+end
+
 end
 full = full - full % 1000000
 local renew = repair or full ~= former - former % 1000000
@@ -1015,9 +1124,9 @@ end
 
 local results, asking, refusal = {}, nil, nil
 for number = 1, #KEYS, 2 do
-  local settled, told, lost = pcall(settle, number)
+  local settled, told, lost, again = pcall(settle, number)
   if settled then
-    results[#results + 1] = lost and '2' or '0'
+    results[#results + 1] = again and '3,' .. format('%d', again) or lost and '2' or '0'
     if told then
       asking = asking or {}
       asking[#asking + 1] = number
