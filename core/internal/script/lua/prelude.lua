@@ -20,7 +20,7 @@
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
---   holder     of a concurrent limit: reads the cost and the holder of a check.
+--   holder     of a concurrent limit: reads the holder of a check.
 --   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back
 --              if the window of a calendar is missing.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,
