@@ -109,7 +109,7 @@ func TestCalendarWithAnotherPeriodKeepsWhatWasUsed(t *testing.T) {
 }
 
 // Of two windows with one start the earlier end counts, whoever has opened it: here a week and a day.
-func TestOfTwoEndsTheEarlierCounts(t *testing.T) {
+func TestCalendarCountsTheEarlierOfTwoEnds(t *testing.T) {
 	var clock at
 	for name, limiter := range stores(t, clock.Now) {
 		week, day := core.Calendar(10, core.Weekly("UTC", time.Saturday)).Named("plan"), core.Calendar(10, core.Daily("UTC")).Named("plan")
