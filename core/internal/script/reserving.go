@@ -27,7 +27,7 @@ func (r *Request) reserve(c *call.Check) {
 
 // close tells that the correction that was added last is of a reservation.
 func (r *Request) close(c *call.Correction) {
-	key := r.Keys[len(r.Keys)-2].(string)                   //nolint:forcetypeassert // they are strings
+	key := r.Keys[len(r.Keys)-2].(string)                        //nolint:forcetypeassert // they are strings
 	limit := c.Spec.LimitArgument(false, false, 0, nil).(string) //nolint:forcetypeassert // it is a text
 	member := []byte(holder.Name(c.Holder))
 	for _, number := range [...]int64{c.At.At, c.At.Used, c.Spec.Weigh(c.Charged)} {
