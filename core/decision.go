@@ -62,8 +62,8 @@ type Check struct {
 	// whole real cost, as of now.
 	//
 	// The default is 0, which reserves for good. Any other time has to be from a millisecond to a day ([ErrInvalid]). It is
-	// an error under a [Concurrent] limit, which has its lease, or a [Shaping] one, whose turns are handed on. Checks of a
-	// call about one key and limit have the same one. Verbs whose charges nobody settles do not take it. For a check
+	// an error under a [Concurrent] limit, which has its lease, a [Shaping] one, whose turns are handed on, or a [Calendar]
+	// one. Checks of a call about one key and limit have the same one. Verbs whose charges nobody settles do not take it. For a check
 	// that is not charged it means nothing.
 	ReserveFor time.Duration
 }
@@ -121,9 +121,9 @@ func (c *Check) asksBan() bool {
 // spec returns the spec under which a check counts.
 func (c *Check) spec() *exact.Spec {
 	if c.Shadow {
-		return c.Limit.spec.Shadow()
+		return c.Limit.spec.Shadow().For(c.Key)
 	}
-	return c.Limit.spec
+	return c.Limit.spec.For(c.Key)
 }
 
 // sameState reports whether two checks are answered from one state.
@@ -204,7 +204,7 @@ func validate(checks []Check) error {
 			if !sameState(c, d) {
 				continue
 			}
-			if c.Limit.spec.Units != d.Limit.spec.Units {
+			if c.Limit.spec.Units != d.Limit.spec.Units || c.Limit.spec.Calendar != d.Limit.spec.Calendar {
 				return invalid("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
 			}
 			if c.ReserveFor != d.ReserveFor && c.Mode == Charge && d.Mode == Charge {

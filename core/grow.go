@@ -138,6 +138,8 @@ func (c *Check) validateReserveFor() error {
 		return invalid("core: a check reserves for %v under %s, which is a ban: leave ReserveFor out", c.ReserveFor, c.Limit)
 	case c.Limit.spec.Algorithm.Delays():
 		return invalid("core: a check reserves for %v under %s, whose turns are handed on: leave ReserveFor out", c.ReserveFor, c.Limit)
+	case c.Limit.spec.Algorithm.Dated():
+		return invalid("core: a check reserves for %v under %s, whose windows a calendar cuts: leave ReserveFor out", c.ReserveFor, c.Limit)
 	}
 	return nil
 }

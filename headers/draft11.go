@@ -115,6 +115,9 @@ func effectiveWindow(d *core.Decision) (seconds int64, ok bool) {
 	if !d.Allowed {
 		return secondsUp(wait(d)), d.RetryAfter != core.Never
 	}
+	if algorithm.Dated(d.Limit) && d.NextAfter > 0 {
+		return secondsUp(d.NextAfter), true
+	}
 	return max(secondsUp(d.NextAfter), secondsFor(d.Remaining, d.Limit)), true
 }
 

@@ -71,6 +71,10 @@ func drawVersions(t *rapid.T, algorithm string) []core.Limit {
 			}
 			rate := before.Rate()
 			rate.Period = time.Duration(scale(int64(rate.Period), "period"))
+			if algorithm == "calendar" {
+				capacity := int(scale(int64(before.Capacity()), "capacity"))
+				return rapid.SampledFrom([]core.Limit{drawCalendar(t, capacity), resized(algorithm, before, capacity)}).Draw(t, "version")
+			}
 			if algorithm == "fixed-window" || algorithm == "sliding-window" || algorithm == "sliding-log" {
 				rate.Period = max(time.Microsecond, rate.Period.Truncate(time.Microsecond))
 			}
@@ -378,7 +382,7 @@ func (h *history) drawCall(t *rapid.T) []core.Check {
 		alike[identity(c)]++
 	}
 	for i := range checks {
-		if c := &checks[i]; c.Mode == core.Charge && c.Limit.Algorithm() != "shaping" && alike[identity(*c)] == 1 && rapid.IntRange(0, 2).Draw(t, "for a time") == 0 {
+		if c := &checks[i]; c.Mode == core.Charge && slices.Contains(unshaped, c.Limit.Algorithm()) && alike[identity(*c)] == 1 && rapid.IntRange(0, 2).Draw(t, "for a time") == 0 {
 			c.ReserveFor = rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour}).Draw(t, "reserved for")
 		}
 	}

@@ -49,6 +49,7 @@ type numbers struct {
 	tick     int64    // microseconds
 	pace     *big.Rat // of a meter: events that drain in a tick
 	window   int64    // of a window: ticks
+	calendar func(at int64) (start, end int64)
 }
 
 // most is the largest number of units that a limit may count.
@@ -60,6 +61,9 @@ func numbersOf(l core.Limit) numbers {
 		n.tick = tick
 		ticks := big.NewRat(int64(l.Rate().Period), 1000*tick) // in a period
 		switch l.Algorithm() {
+		case "calendar":
+			n.calendar = calendarOf(l)
+			return n
 		case "fixed-window", "sliding-log":
 			n.window = ticks.Num().Int64()
 			return n
@@ -242,6 +246,8 @@ func (m *model) state(identity string, l core.Limit) state {
 	switch l.Algorithm() {
 	case "fixed-window":
 		return fixed{}
+	case "calendar":
+		return dated{}
 	case "sliding-window":
 		return sliding{}
 	case "sliding-log":

@@ -49,7 +49,7 @@ type law struct {
 	holds func(*testing.T, *stand)
 }
 
-var everyAlgorithm = []string{"leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window", "sliding-log"}
+var everyAlgorithm = []string{"leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window", "sliding-log", "calendar"}
 
 // meters are the algorithms with a steady pace.
 var meters = everyAlgorithm[:4]

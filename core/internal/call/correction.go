@@ -14,6 +14,9 @@ type Correction struct {
 	// Reset refunds everything, and keeps what was charged before from being refunded later.
 	Reset bool
 
+	// Further says that the correction was not carried out, and has to be sent again for this instant: see
+	// script.Further. It is 0 otherwise.
+	Further int64
 	// Reserved says that what was charged is an open reservation of the Holder, unless its time is over and it was
 	// given back. It is Charged in all. A correction that finds it given back has Instead charged in place of the
 	// Events, as of now, and is Lost.

@@ -30,7 +30,7 @@ var fresh exact.State
 // or repaired.
 func (c *Check) Writes(pass bool) bool {
 	mends := c.Charge || c.Spec.Algorithm.Bans() && !c.Looks()
-	return c.Struck || c.Charge && pass && !c.Waived || mends && c.repair && !c.Usage.Unused()
+	return c.Struck || c.Charge && pass && !c.Waived || mends && c.repair && !c.Spec.Unused(c.Usage)
 }
 
 // extends reports whether the check strikes during a ban that begins anew then.

@@ -38,6 +38,17 @@ const (
 	goesOn
 )
 
+// argumentOf returns the place among the arguments of a check that charges, or strikes, and whose call goes on or not.
+func argumentOf(charged, more bool) (place int) {
+	if charged {
+		place |= charges
+	}
+	if more {
+		place |= goesOn
+	}
+	return place
+}
+
 // Among says where a check stands among alternatives, of which the first that fits is charged.
 type Among uint8
 
@@ -52,33 +63,24 @@ const (
 
 // LimitArgument returns the text that limit.lua takes apart: the spec, whether the check is charged
 // or only asked, whether the next check belongs to the same call, where the check stands among
-// alternatives, and how many events have to stay free beside the check's: no more than the capacity.
-func (s *Spec) LimitArgument(charged, more bool, among Among, headroom int) any {
+// alternatives, and how many events have to stay free beside the check's: no more than the capacity. clock
+// returns the time in microseconds, as far as it is known here: of a limit whose windows a calendar cuts, the
+// script is told those around that.
+func (s *Spec) LimitArgument(charged, more bool, among Among, headroom int, clock func() int64) any {
+	if s.calendar != nil {
+		return s.datedArgument(charged, more, among, headroom, clock())
+	}
 	if headroom > 0 || among != Alone {
 		var scratch [128]byte
 		return string(s.appendArgument(scratch[:0], charged, more, among, headroom))
 	}
-	place := 0
-	if charged {
-		place |= charges
-	}
-	if more {
-		place |= goesOn
-	}
-	return s.arguments.limits[place]
+	return s.arguments.limits[argumentOf(charged, more)]
 }
 
 // HeedArgument is the LimitArgument of a check that heeds a ban, and writes only if the ban has to be mended
 // or, where it strikes, if its call is denied.
 func (s *Spec) HeedArgument(strikes, more bool) any {
-	place := 0
-	if strikes {
-		place |= charges
-	}
-	if more {
-		place |= goesOn
-	}
-	return s.arguments.heeds[place]
+	return s.arguments.heeds[argumentOf(strikes, more)]
 }
 
 // UnitArgument returns the Weight as an argument of a script: the cost of one event.

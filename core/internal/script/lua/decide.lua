@@ -14,7 +14,8 @@
 -- Returns whole numbers in a text, which is the cheapest reply. For each check it says what the key
 -- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
 -- the key was damaged, a "+" that it had no time to live and has one now, a "-" that leases had ended
--- whose places nobody has given back. The caller works out the
+-- whose places nobody has given back, a "?" that the call has been denied and has to be made again for the
+-- instant in front of it, since the window of that was not among those sent. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
 local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
@@ -25,6 +26,7 @@ while number <= #KEYS do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
   local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
+  local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
   local key, used, previous, former, damaged, repair, renumbered, seen, room, own
   while more do
     if repeats > 0 then
@@ -73,6 +75,10 @@ while number <= #KEYS do
       checks[number] = { key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own }
     end
     number = number + 1
+  end
+
+  if undated then
+    times = 0
   end
 
   -- then write all, the last one first, since the variables still hold its values.

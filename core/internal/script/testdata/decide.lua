@@ -22,7 +22,8 @@
 --              write, but sets text to it: write.lua writes that with its time to live.
 --   strike     of a check that heeds a ban: has it written where it has to be, though it is not charged.
 --   holder     of a concurrent limit: reads the holder of a check.
---   hold       of a settlement: carries it out under a concurrent limit, unless it is a reset.
+--   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back
+--              if the window of a calendar is missing.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,
 --              if it is named and those differ, and for a meter former_weight and weight,
 --              which an event had and has by these. It sets drains if what is used drains at a pace, and
@@ -327,6 +328,31 @@ local function find_ban(limit, key)
   return ban
 end
 
+-- lingering returns until when events may count of a window: if it ends in the middle of another one by some
+-- reckoning, a little longer than until its end.
+local function lingering(start, finish)
+  local length = finish - start
+  return finish + math.min(10800000000, (length - length % 8) / 8)
+end
+
+-- find_window sets when the window of this moment begins (opens) and ends (closes), until when its events may
+-- count (lingers), and when the next one ends (later), if the caller has sent them. All checks of a script run
+-- have the same moment.
+local function find_window(limit)
+  local opens, closes, later, next, last = string.match(limit.numbers, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  opens, closes, later = tonumber(opens), tonumber(closes), tonumber(later)
+  limit.found = true
+  if now >= closes then
+    opens, closes, later = closes, later, tonumber(next)
+    if now >= closes then
+      opens, closes, later = closes, later, tonumber(last)
+    end
+  end
+  if now >= opens and now < closes then
+    limit.opens, limit.closes, limit.later, limit.lingers = opens, closes, later, lingering(opens, closes)
+  end
+end
+
 -- Decides a list of calls, one after the other.
 --
 -- KEYS  a key for each check.
@@ -343,7 +369,8 @@ end
 -- Returns whole numbers in a text, which is the cheapest reply. For each check it says what the key
 -- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
 -- the key was damaged, a "+" that it had no time to live and has one now, a "-" that leases had ended
--- whose places nobody has given back. The caller works out the
+-- whose places nobody has given back, a "?" that the call has been denied and has to be made again for the
+-- instant in front of it, since the window of that was not among those sent. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
 local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
@@ -354,6 +381,7 @@ while number <= #KEYS do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
   local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
+  local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
   local key, used, previous, former, damaged, repair, renumbered, seen, room, own
   while more do
     if repeats > 0 then
@@ -686,6 +714,52 @@ if state[1] then
   end
 end
 
+elseif limit.algorithm == 'calendar' then
+if not limit.found then
+  find_window(limit)
+end
+local opens, closes = limit.opens, limit.closes
+if not opens then
+  undated, used = true, limit.capacity
+  seen = format('%d %d?', used, now)
+else
+  state = try('HMGET', key, 'count', 'start', 'end')
+  local ends = closes -- when the next window opens
+  if state[1] or state[2] or state[3] then
+    local count, start, finish = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
+    if not (count and start and finish and count > 0 and start >= 0 and finish > start)
+      or count % 1 + start % 1 + finish % 1 ~= 0 or count > largest or finish > largest then
+      damaged = true
+    elseif start == opens and finish == closes then
+      used, own, former = count, true, limit.lingers
+    else
+      if start >= closes then -- the clock has stepped back
+        start, finish, repair = opens, closes, true
+      elseif start == opens and finish > closes then
+        finish, repair = closes, true
+      elseif finish > closes then
+        ends = limit.later
+        if finish > ends then
+          finish, repair = ends, true
+        end
+      end
+      local lingers = lingering(start, finish)
+      if lingers < ends then
+        ends = lingers
+      end
+      if finish <= opens or ends <= now then
+        ends, repair = closes, false
+      else
+        used, own, former = count, { start, finish, lingers }, lingers
+      end
+    end
+    if used > limit.capacity then
+      used, repair = limit.capacity, true
+    end
+  end
+  seen = format('%d %d', used, ends - now)
+end
+
 end
 if found then
   local capacity, tick, pace = limit.capacity, limit.tick, limit.pace
@@ -800,6 +874,10 @@ end
     number = number + 1
   end
 
+  if undated then
+    times = 0
+  end
+
   -- then write all, the last one first, since the variables still hold its values.
   for i = number - 1, first, -1 do
     local limit, cost, costs = limit, cost, costs
@@ -824,7 +902,7 @@ if limit.algorithm == 'ban' and not limit.charged then
   charge = 0
   if times == 0 or damaged or repair then
     read_terms(limit)
-    if times == 0 and limit.mode == 'strike' and not (banned and banned >= first) then
+    if times == 0 and not undated and limit.mode == 'strike' and not (banned and banned >= first) then
       charge = cost
     end
   end
@@ -970,6 +1048,19 @@ if own and own.left > 0 then
   full = extend_ban(limit, key, own)
 else
   full = add_strikes(limit, key, own, charge)
+end
+
+elseif limit.algorithm == 'calendar' then
+local admitted = format('%d', used + charge)
+full = limit.lingers
+if own == true then -- it stands as it is
+  call('HSET', key, 'count', admitted)
+else
+  local start, finish = limit.opens, limit.closes
+  if own then
+    start, finish, full = own[1], own[2], own[3]
+  end
+  call('HSET', key, 'count', admitted, 'start', format('%d', start), 'end', format('%d', finish))
 end
 
 end
