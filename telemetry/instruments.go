@@ -17,6 +17,7 @@ type instruments struct {
 	placesHeld, placesWaiting               metric.Int64UpDownCounter
 	placesHoldDuration                      metric.Float64Histogram
 	placesRenewals, placesReclaimed         metric.Int64Counter
+	reservationsReturned                    metric.Int64Counter
 }
 
 // newInstruments makes the instruments. If one cannot be made as it is to be, which only
@@ -42,7 +43,9 @@ func newInstruments(meter metric.Meter) instruments {
 		placesWaiting:      maker.upDown("ratelimit.places.waiting", "{call}", "Calls of this process that wait for a place."),
 		placesHoldDuration: maker.durations("ratelimit.places.hold.duration", "How long places were held.", longSeconds),
 		placesReclaimed:    maker.counter("ratelimit.places.reclaimed", "{call}", "Calls that found places whose leases had ended."),
-		placesRenewals:     maker.counter("ratelimit.places.renewals", "{lease}", "Leases of places that were to be renewed."),
+		reservationsReturned: maker.counter("ratelimit.reservations.returned", "{call}",
+			"Calls that found reservations whose time was over, and gave them back."),
+		placesRenewals: maker.counter("ratelimit.places.renewals", "{lease}", "Leases of places that were to be renewed."),
 	}
 }
 

@@ -18,6 +18,9 @@ type Request struct {
 	Instant   bool  // the instant of the decision is wanted
 	Times     int   // how often it is asked
 
+	// Reserving are the checks, or the corrections, whose charges are given back at their end unless they are settled.
+	Reserving []Reserving
+
 	checks int // or corrections
 	logged int // units that a list would have to remember, each time the call is asked
 	// alike says that the same request may be asked several times at once: no two of its checks
@@ -29,7 +32,8 @@ type Request struct {
 func (r *Request) empty() {
 	clear(r.Keys)
 	clear(r.Arguments)
-	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0]}
+	clear(r.Reserving)
+	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0], Reserving: r.Reserving[:0]}
 }
 
 // SetChecks makes the request one to decide groups of checks so many times. key returns the Redis key
@@ -47,6 +51,10 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 			r.checks++
 			if c.Spec.Algorithm.Holds() && c.Charge { // each call has a holder of its own, and a token
 				r.Instant, r.alike = true, false
+			}
+			if c.ReserveFor > 0 {
+				r.Instant, r.alike = true, false
+				r.reserve(c)
 			}
 			if c.Charge && c.Spec.Algorithm.Lists() {
 				r.logged += c.Events(times)
@@ -115,6 +123,9 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 		} else {
 			r.Arguments = append(r.Arguments, unitsOf(c), c.At.Used, c.At.At, how(c))
 		}
+		if c.Reserved {
+			r.close(c)
+		}
 		r.Of |= SetOf(c.Spec.Algorithm)
 		r.Numbers++ // with what was observed behind it, if that is wanted
 		r.checks++
@@ -158,7 +169,9 @@ func verb(c *call.Correction) any {
 
 // Weight returns what a request that is asked so many times takes of a batch, in checks: a sliding log
 // writes an instant for each unit.
-func (r *Request) Weight(times int) int { return r.checks + r.logged*times/unitsPerWeight }
+func (r *Request) Weight(times int) int {
+	return r.checks + len(r.Reserving) + r.logged*times/unitsPerWeight
+}
 
 // unitsPerWeight is how many instants of a log weigh as much as a check.
 const unitsPerWeight = 100

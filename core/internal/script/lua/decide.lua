@@ -81,6 +81,7 @@ while number <= #KEYS do
         end
         if charge + used + previous > 0 then
           --- write
+          --- open
         end
       elseif former >= 0 and (renumbered or now % 16 == 0) then
         -- A denial only makes the key live for as long as it counts.
@@ -93,6 +94,7 @@ while number <= #KEYS do
         end
       end
     end
+    --- returned
     reply[i] = seen .. mark
   end
 end
