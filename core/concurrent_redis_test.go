@@ -66,6 +66,7 @@ func damagedPlaces() (all []damage) {
 	return append(all,
 		sorted("no token", map[string]string{"a.b.c": strconv.FormatInt(time.Now().Add(time.Minute).UnixMicro(), 10)}),
 		sorted("a holder before the token", map[string]string{".": "-5", "a.b.c": "-6"}),
+		sorted("a lease that ended before 1970", map[string]string{".": "-5", "a.b.c": "-4"}),
 		sorted("a holder of minus infinity", map[string]string{".": "-5", "a.b.c": "-inf"}))
 }
 

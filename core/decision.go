@@ -249,7 +249,8 @@ type Decision struct {
 	// check passes if the key is not used meanwhile, or [Never]. If Estimated, it is a guess.
 	RetryAfter time.Duration
 	// NextAfter is the time until Remaining grows by one if the key is not used
-	// meanwhile. It is 0 when nothing has been used.
+	// meanwhile. It is 0 when nothing has been used. A check that fits and takes places of a [Concurrent]
+	// limit is told the limit's lease, since no store looks when others' places are free.
 	NextAfter time.Duration
 	// ResetAfter is the time until the key is as good as new.
 	ResetAfter time.Duration

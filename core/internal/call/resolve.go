@@ -12,6 +12,9 @@ func (c *Call) Resolve(group []Check, now int64, state func(place int) *exact.St
 			st = &fresh
 		}
 		check.Usage, check.repair = check.Spec.Observe(st, now, check.Need())
+		if check.Charge && check.Spec.Algorithm.Holds() && check.Spec.Fits(check.Usage, check.Need()) {
+			check.Usage.Second = 0 // as the script has it: see exact/concurrent.go
+		}
 		if check.extends() {
 			check.Usage, check.repair = check.Spec.Extended(st, check.Usage), true
 		}
