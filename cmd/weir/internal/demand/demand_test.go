@@ -1,0 +1,87 @@
+package demand
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func sortedInts(all []int64) []int64 { return slices.Sorted(slices.Values(all)) }
+
+// Nothing is rounded, since each rate lets an event pass every whole number of microseconds.
+func TestRates(t *testing.T) {
+	for i, r := range Rates {
+		if r.Period%time.Duration(r.Events) != 0 || r.Period/time.Duration(r.Events)%time.Microsecond != 0 {
+			t.Errorf("%s is no whole number of microseconds an event", r)
+		}
+		if i > 0 && Interval(i) <= Interval(i-1) {
+			t.Errorf("%s is not slower than %s", r, Rates[i-1])
+		}
+	}
+	if !slices.IsSorted(Bursts) || Bursts[0] != 1 || slices.ContainsFunc(Bursts[1:], func(b int) bool { return RoundUp(b-1) == 0 }) {
+		t.Errorf("bursts are %v", Bursts)
+	}
+	for i, b := range Bursts[1:] {
+		if b > 2*Bursts[i] {
+			t.Errorf("burst %d is more than twice %d", b, Bursts[i])
+		}
+	}
+}
+
+func TestDistribution(t *testing.T) {
+	var more counts
+	more.add(3)
+	more.add(3)
+	more.add(900)
+	d := newDistribution([]uint32{5, 1, 1, 2}, &more)
+	for _, c := range []struct{ got, want int }{
+		{d.Keys(), 7}, {d.Above(0), 7}, {d.Above(1), 5}, {d.Above(2), 4}, {d.Above(4), 2}, {d.Above(899), 1}, {d.Above(900), 0},
+		{d.Least(0), 900}, {d.Least(1), 5}, {d.Least(2), 3}, {d.Least(6), 1},
+		{d.Quantile(0.5), 3}, {d.Quantile(1), 900}, {d.Quantile(0.01), 1},
+		{Distribution{}.Keys(), 0}, {Distribution{}.Above(3), 0}, {Distribution{}.Quantile(1), 0}, {Distribution{}.Least(0), 0},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %d, want %d of %v", c.got, c.want, d.steps)
+		}
+	}
+}
+
+// A level above Most is cut there, so that no number overflows, however long it goes on.
+func TestMost(t *testing.T) {
+	var b bucket
+	slowest := RateCount - 1
+	b.need[slowest] = Most - 1
+	b.empty[slowest] = start + (Most-1)*intervals[slowest]
+	for range 3 {
+		b.fill(start)
+	}
+	if b.need[slowest] != Most || b.empty[slowest] != start+Most*intervals[slowest] {
+		t.Errorf("the bucket needs %d and is empty %d later", b.need[slowest], (b.empty[slowest]-start)/intervals[slowest])
+	}
+}
+
+func TestSuspect(t *testing.T) {
+	for _, c := range []struct {
+		requests, refused, limited uint64
+		want                       bool
+	}{{20, 10, 0, true}, {20, 9, 0, false}, {19, 19, 0, false}, {100, 0, 100, false}} {
+		k := Key{Requests: c.requests, Refused: c.refused, Limited: c.limited}
+		if k.Suspect() != c.want {
+			t.Errorf("%+v: %v", c, k.Suspect())
+		}
+	}
+}
+
+func TestProposeOfNothing(t *testing.T) {
+	if p := NewTracker(0).Demand().Propose(time.Minute); p != nil {
+		t.Errorf("proposals of an empty log: %v", p)
+	}
+}
+
+func TestPeaks(t *testing.T) {
+	tracker := NewTracker(0)
+	tracker.Second(arrivalsOf("a", start, start+1, start+59_999_999, start+60_000_000, start+3_600_000_000))
+	if got := tracker.Demand().Keys[0].Peak; got != [3]uint32{3, 4, 5} {
+		t.Errorf("most in a minute, an hour and a day: %v", got)
+	}
+}
