@@ -10,6 +10,7 @@ require (
 	github.com/urfave/cli/v3 v3.14.0
 	github.com/valyala/fastjson v1.6.10
 	github.com/weir-go/ratelimit v0.0.0-00010101000000-000000000000
+	go.uber.org/goleak v1.3.0
 	pgregory.net/rapid v1.3.0
 )
 

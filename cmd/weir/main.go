@@ -38,9 +38,14 @@ type exitError struct {
 
 func (e exitError) Unwrap() error { return e.error }
 
-func usage(format string, args ...any) error { return exitError{fmt.Errorf(format, args...), exitUsage} }
+func usage(format string, args ...any) error {
+	return exitError{fmt.Errorf(format, args...), exitUsage}
+}
 
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(30) // most of the heap stays, so collecting it often costs little
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // -zone works everywhere
@@ -80,7 +81,8 @@ func completeFlags(ctx context.Context, c *cli.Command) {
 
 // recommendation is what the command line asks for.
 type recommendation struct {
-	files   []string
+	named   []string // as the command line names the files
+	files   []string // where they are
 	key     accesslog.Key
 	routes  []string
 	zone    *time.Location
@@ -90,7 +92,7 @@ type recommendation struct {
 }
 
 func newRecommendation(c *cli.Command) (*recommendation, error) {
-	r := &recommendation{files: c.Args().Slice(), routes: c.StringSlice("route")}
+	r := &recommendation{named: c.Args().Slice(), files: c.Args().Slice(), routes: c.StringSlice("route")}
 	var err error
 	if len(r.files) == 0 {
 		return nil, usage("name an access log, or - for standard input: see weir help recommend")
@@ -159,8 +161,7 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 		return err
 	}
 	if unread := summary.Skipped; summary.Lines > 0 && float64(unread) > c.Float("max-skipped")*float64(summary.Lines) {
-		bad := summary.FirstBad
-		return exitError{fmt.Errorf("%d of %d lines could not be read; %s, line %d: %s: %q", unread, summary.Lines, bad.File, bad.Line, bad.Why, bad.Text), exitUnreadable}
+		return exitError{errors.New(r.unread(summary)), exitUnreadable}
 	}
 	if summary.Arrivals == 0 {
 		return exitError{fmt.Errorf("no request to go by: of %d lines, %d are of other routes, %d have no key, and %d could not be read",
@@ -174,13 +175,36 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 		return err
 	}
 	shown.stop()
-	if bad := summary.FirstBad; bad != nil {
-		_, _ = fmt.Fprintf(stderr, "weir: %d of %d lines could not be read; %s, line %d: %s: %q\n", summary.Skipped, summary.Lines, bad.File, bad.Line, bad.Why, bad.Text)
+	if summary.FirstBad != nil {
+		_, _ = fmt.Fprintln(stderr, "weir:", r.unread(summary))
 	}
 	return write(c, stdout, stderr, report.New(report.Input{
-		Files: r.files, Key: r.key, Routes: r.routes, Horizon: c.Duration("horizon"), Zone: r.zone, Summary: summary, Days: days.All(),
+		Files: r.inputs(summary), Key: r.key, Routes: r.routes, Horizon: c.Duration("horizon"), Zone: r.zone, Summary: summary, Days: days.All(),
 		Demand: found, Proposals: proposals, Replay: replayed, Name: r.name,
 	}))
+}
+
+// inputs returns the files as the command line names them.
+func (r *recommendation) inputs(s arrival.Summary) []report.File {
+	files := make([]report.File, len(r.named))
+	for i, name := range r.named {
+		files[i] = report.File{Name: called(name), Format: s.Formats[r.files[i]]}
+	}
+	return files
+}
+
+func called(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
+}
+
+// unread says how many lines could not be read, and which was the first.
+func (r *recommendation) unread(s arrival.Summary) string {
+	bad := s.FirstBad
+	name := called(r.named[slices.Index(r.files, bad.File)])
+	return fmt.Sprintf("%d of %d lines could not be read; %s, line %d: %s: %q", s.Skipped, s.Lines, name, bad.Line, bad.Why, bad.Text)
 }
 
 // open sees that every file is there, and copies standard input into one. The function that it returns removes the copy.

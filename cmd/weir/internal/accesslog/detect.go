@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bytes"
 	"errors"
+	"time"
 )
 
 // ErrUnknown is the error of a log whose first lines are in none of the formats.
@@ -13,7 +14,7 @@ func Detect(head []byte) (Format, error) {
 	parsers := []struct {
 		format Format
 		parser Parser
-	}{{Combined, &combinedLines{}}, {ALB, &albLines{}}, {JSON, newJSONLines(Options{})}}
+	}{{Combined, &combinedLines{}}, {ALB, &albLines{}}, {JSON, newJSONLines(Options{Zone: time.UTC})}}
 	best, most := Format(""), 0
 	for _, p := range parsers {
 		fits := 0

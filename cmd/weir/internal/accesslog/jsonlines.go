@@ -2,7 +2,6 @@ package accesslog
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -58,7 +57,7 @@ func newJSONLines(o Options) *jsonLines {
 	j := &jsonLines{
 		zone:    o.Zone,
 		key:     o.Key,
-		instant: pathsOf("ts", "time", "timestamp", "@timestamp", "StartUTC", "time_iso8601", "msec", "time_local"),
+		instant: pathsOf("ts", "StartUTC", "time", "timestamp", "@timestamp", "msec", "time_iso8601", "time_local"),
 		address: pathsOf("remote_addr", "request.client_ip", "ClientHost", "request.remote_ip", "client_ip", "remote_ip", "clientIp", "remoteIp", "ip"),
 		status:  pathsOf("status", "DownstreamStatus", "status_code", "statusCode", "code"),
 		method:  pathsOf("request_method", "request.method", "RequestMethod", "method"),
@@ -86,21 +85,16 @@ func (j *jsonLines) Parse(line []byte, r *Record) error {
 	*r = Record{}
 	v, err := j.parser.ParseBytes(line)
 	if err != nil {
-		return fmt.Errorf("no JSON: %.80s", err.Error())
+		return errNoObject
 	}
 	if v.Type() != fastjson.TypeObject {
 		return errNoObject
 	}
 	at := j.instant.find(v)
-	switch {
-	case at == nil:
+	if at == nil {
 		return errNoInstant
-	case at.Type() == fastjson.TypeNumber:
-		r.Instant, r.Whole, err = epoch(at.GetFloat64(), !strings.ContainsAny(at.String(), ".eE"))
-	default:
-		r.Instant, r.Whole, err = stamp(textOf(at), j.zone)
 	}
-	if err != nil {
+	if r.Instant, r.Whole, err = stamp(textOf(at), j.zone); err != nil {
 		return err
 	}
 	status := j.status.find(v)

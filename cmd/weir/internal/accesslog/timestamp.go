@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -86,6 +85,9 @@ func stamp(text []byte, zone *time.Location) (instant int64, whole bool, err err
 		instant, err = bracketed(text)
 		return instant, true, err
 	}
+	if instant, whole, ok := epoch(text); ok {
+		return instant, whole, nil
+	}
 	whole = bytes.IndexByte(text, '.') < 0 && bytes.IndexByte(text, ',') < 0
 	s := string(text)
 	for _, layout := range layouts {
@@ -98,12 +100,6 @@ func stamp(text []byte, zone *time.Location) (instant int64, whole bool, err err
 			return inRange(at, whole)
 		}
 	}
-	if _, ok := number(bytes.ReplaceAll(text, []byte("."), nil)); ok {
-		var f float64
-		if _, err := fmt.Sscanf(s, "%g", &f); err == nil {
-			return epoch(f, whole)
-		}
-	}
 	return 0, false, fmt.Errorf("timestamp %q is in no known form", clip(text))
 }
 
@@ -114,20 +110,29 @@ func inRange(at time.Time, whole bool) (int64, bool, error) {
 	return at.UnixMicro(), whole, nil
 }
 
-// epoch reads a number since 1970: of seconds, or of milli-, micro- or nanoseconds if it is as large as that.
-func epoch(f float64, whole bool) (instant int64, _ bool, err error) {
-	switch {
-	case f >= 1e17 && f < 1e20:
-		f /= 1e3
-	case f >= 1e14 && f < 1e17:
-	case f >= 1e11 && f < 1e14:
-		f *= 1e3
-	case f >= 1e8 && f < 1e11:
-		return int64(math.Round(f * 1e6)), whole, nil
-	default:
-		return 0, false, fmt.Errorf("timestamp %g is no number of seconds since 1970", f)
+// epoch reads a number since 1970: of seconds, or of milli-, micro- or nanoseconds if it has as many digits as these have today.
+func epoch(text []byte) (instant int64, whole, ok bool) {
+	digits, fraction, broken := bytes.Cut(text, []byte("."))
+	n, ok := number(digits)
+	if !ok {
+		return 0, false, false
 	}
-	return int64(math.Round(f)), false, nil
+	switch length := len(digits); {
+	case length == 19 && n > 0:
+		return n / 1000, false, true
+	case length == 16:
+		return n, false, true
+	case length == 13:
+		return n * 1000, false, true
+	case length < 9 || length > 11:
+		return 0, false, false
+	}
+	fraction = fraction[:min(len(fraction), 6)]
+	micros, ok := number(fraction)
+	for range 6 - len(fraction) {
+		micros *= 10
+	}
+	return n*second + micros, !broken, ok || !broken
 }
 
 // clip returns what a message quotes of a line.

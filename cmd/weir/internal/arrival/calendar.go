@@ -40,7 +40,9 @@ type Days struct {
 }
 
 // NewDays returns a Sink that counts the days of a zone for next.
-func NewDays(zone *time.Location, next Sink) *Days { return &Days{next: next, calendar: NewCalendar(zone)} }
+func NewDays(zone *time.Location, next Sink) *Days {
+	return &Days{next: next, calendar: NewCalendar(zone)}
+}
 
 // Second implements Sink.
 func (d *Days) Second(arrivals []Arrival) {

@@ -27,11 +27,9 @@ func New(in Input) *Report {
 	if in.Summary.Arrivals > 0 {
 		r.Log.First, r.Log.Last = time.UnixMicro(in.Summary.First).In(in.Zone), time.UnixMicro(in.Summary.Last).In(in.Zone)
 	}
-	for _, name := range in.Files {
-		r.Log.Files = append(r.Log.Files, File{name, in.Summary.Formats[name]})
-	}
+	r.Log.Files = in.Files
 	if bad := in.Summary.FirstBad; bad != nil {
-		r.Log.FirstBad = &BadLine{bad.File, bad.Line, bad.Why}
+		r.Log.FirstBad = &BadLine{bad.Line, bad.Why}
 	}
 	for rate := range demand.RateCount {
 		normal := d.Normal[rate]

@@ -18,7 +18,7 @@ func (s *svg) html() template.HTML { return template.HTML(s.String()) } //nolint
 
 // The size of a cell of the heat maps.
 const (
-	cellWidth  = 30
+	cellWidth  = 28
 	cellHeight = 15
 	leftMargin = 58
 	topMargin  = 34

@@ -12,7 +12,7 @@ import (
 
 // Input is what was found.
 type Input struct {
-	Files   []string
+	Files   []File
 	Key     accesslog.Key
 	Routes  []string
 	Horizon time.Duration
@@ -68,8 +68,7 @@ type File struct {
 
 // BadLine is the first line that could not be read.
 type BadLine struct {
-	File string `json:"file"`
-	Line int64  `json:"line"`
+	Line int64  `json:"line"` // of its file
 	Why  string `json:"why"`
 }
 
