@@ -128,7 +128,7 @@ func TestExitCodes(t *testing.T) {
 	if code, _, messages := weir(t, "", "recommend"); code != exitUsage || !strings.Contains(messages, "name an access log") {
 		t.Errorf("without a file: %d, %s", code, messages)
 	}
-	if code, _, messages := weir(t, "", "recomend"); code != exitUsage || !strings.Contains(messages, "no command") {
+	if code, _, messages := weir(t, "", "no-such-command"); code != exitUsage || !strings.Contains(messages, "no command") {
 		t.Errorf("a command that there is not: %d, %s", code, messages)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "weir-*.log")); len(left) > 0 {
@@ -141,8 +141,13 @@ func TestHelp(t *testing.T) {
 		args []string
 		says string
 	}{
-		{nil, "recommend"}, {[]string{"help"}, "recommend"}, {[]string{"version"}, "weir "}, {[]string{"help", "recommend"}, "Exit codes:"},
-		{[]string{"completion", "bash"}, "complete"}, {[]string{"completion", "zsh"}, "compdef"}, {[]string{"completion", "fish"}, "complete"},
+		{nil, "recommend"},
+		{[]string{"help"}, "recommend"},
+		{[]string{"version"}, "weir "},
+		{[]string{"help", "recommend"}, "Exit codes:"},
+		{[]string{"completion", "bash"}, "complete"},
+		{[]string{"completion", "zsh"}, "compdef"},
+		{[]string{"completion", "fish"}, "complete"},
 	} {
 		if code, out, messages := weir(t, "", c.args...); code != 0 || !strings.Contains(out, c.says) {
 			t.Errorf("weir %q: exit code %d, %s%s", c.args, code, out, messages)
@@ -155,7 +160,7 @@ func TestKeysAreHashed(t *testing.T) {
 	log := shopLog(t, 1, 300)
 	page := filepath.Join(t.TempDir(), "page.html")
 	_, out, messages := weir(t, "", "recommend", "-json", "-out", page, log)
-	text, err := os.ReadFile(page) //nolint:gosec // a test's own file
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err, messages)
 	}
@@ -165,7 +170,8 @@ func TestKeysAreHashed(t *testing.T) {
 		}
 	}
 	one, two, other := hashed("a")("key"), hashed("a")("key"), hashed("b")("key")
-	if one != two || one == other || hashed("")("key") == hashed("")("key") {
-		t.Errorf("hashes: %s, %s, %s", one, two, other)
+	random, again := hashed("")("key"), hashed("")("key")
+	if one != two || one == other || random == again {
+		t.Errorf("hashes: %s, %s, %s, %s, %s", one, two, other, random, again)
 	}
 }

@@ -63,7 +63,7 @@ func TestApache(t *testing.T) {
 		t.Skip("Apache's modules are in none of the usual places")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "good"), []byte("ok"), 0o644); err != nil { //nolint:gosec // Apache's own user reads it
+	if err := os.WriteFile(filepath.Join(dir, "good"), []byte("ok"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	serve(t, dir, apacheConf, modules, func(conf string) *exec.Cmd { return exec.Command(program, "-X", "-f", conf) })
@@ -96,7 +96,7 @@ func serve(t *testing.T, dir, template, modules string, command func(conf string
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is TCP
+	port := listener.Addr().(*net.TCPAddr).Port
 	_ = listener.Close()
 	text := fmt.Sprintf(template, dir, port, modules)
 	text, _, _ = strings.Cut(text, "%!(EXTRA")
@@ -150,7 +150,7 @@ func serve(t *testing.T, dir, template, modules string, command func(conf string
 // readLog sees that all lines are read, and that four of them are ours.
 func readLog(t *testing.T, name string, format Format) {
 	t.Helper()
-	text, err := os.ReadFile(name) //nolint:gosec // a test's own file
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}

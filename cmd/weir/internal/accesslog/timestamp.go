@@ -33,7 +33,8 @@ func bracketed(text []byte) (int64, error) {
 	default:
 		return 0, errTimestamp
 	}
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) || month == 0 || day < 1 || day > 31 || hour > 23 || minute > 59 || seconds > 60 ||
+	digits := ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7
+	if !digits || month == 0 || day < 1 || day > 31 || hour > 23 || minute > 59 || seconds > 60 ||
 		zoneHour > 23 || zoneMinute > 59 || year < 1970 {
 		return 0, errTimestamp
 	}

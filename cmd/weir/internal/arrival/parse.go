@@ -99,7 +99,7 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 	if r.Whole {
 		b.whole++
 	}
-	a := Arrival{Instant: r.Instant, Hash: Hash(r.Key), Status: uint16(r.Status), Whole: r.Whole} //nolint:gosec // at most 999
+	a := Arrival{Instant: r.Instant, Hash: Hash(r.Key), Status: uint16(r.Status), Whole: r.Whole}
 	if w.options.Keep != nil {
 		if !w.options.Keep(a.Hash) {
 			return

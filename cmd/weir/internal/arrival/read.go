@@ -152,11 +152,11 @@ func (rd *reading) work() {
 	}
 }
 
-// open begins to read a log, ahead of what is asked for.
-func (rd *reading) open(c *cursor) error {
+// open begins to read a log, ahead of what is asked for. It reports false if that has no request.
+func (rd *reading) open(c *cursor) (bool, error) {
 	f, err := logfile.Open(c.name, &rd.progress.Bytes)
 	if err != nil {
-		return err
+		return false, err
 	}
 	c.batches = make(chan chan *batch, 2*rd.options.Workers)
 	rd.running.Go(func() {
@@ -190,7 +190,7 @@ func (rd *reading) open(c *cursor) error {
 			}
 		}
 	})
-	return nil
+	return rd.advance(c)
 }
 
 // advance moves to the next batch that has an arrival. It reports false at the end of the log.
@@ -236,43 +236,27 @@ func (rd *reading) count(c *cursor) {
 func (rd *reading) merge(waiting []*cursor) error {
 	var open []*cursor
 	ahead := int64(len(rd.timeline.slots)) * Second
-	for {
+	for len(open)+len(waiting) > 0 {
 		if err := rd.ctx.Err(); err != nil {
 			return err
 		}
-		// Of the open logs, the one whose next request is oldest goes on, until another one has an older.
-		oldest, bound := -1, int64(math.MaxInt64)
-		for i, c := range open {
-			at := c.batch.arrivals[c.next].Instant
-			if oldest < 0 || at < open[oldest].batch.arrivals[open[oldest].next].Instant {
-				if oldest >= 0 {
-					bound = open[oldest].batch.arrivals[open[oldest].next].Instant
-				}
-				oldest = i
-			} else {
-				bound = min(bound, at)
-			}
-		}
+		oldest, bound := choose(open)
+		begins := int64(math.MaxInt64) // the next log
 		if len(waiting) > 0 {
-			c := waiting[0]
-			if oldest < 0 || open[oldest].batch.arrivals[open[oldest].next].Instant+ahead >= c.first {
-				waiting = waiting[1:]
-				if err := rd.open(c); err != nil {
-					return err
-				}
-				if more, err := rd.advance(c); err != nil {
-					return err
-				} else if more {
-					open = append(open, c)
-				}
-				continue
+			begins = waiting[0].first - ahead
+		}
+		if oldest < 0 || open[oldest].instant() >= begins {
+			more, err := rd.open(waiting[0])
+			if err != nil {
+				return err
 			}
-			bound = min(bound, c.first-ahead)
+			if more {
+				open = append(open, waiting[0])
+			}
+			waiting = waiting[1:]
+			continue
 		}
-		if oldest < 0 {
-			return nil
-		}
-		more, err := rd.take(open[oldest], bound)
+		more, err := rd.take(open[oldest], min(bound, begins))
 		if err != nil {
 			return err
 		}
@@ -280,7 +264,26 @@ func (rd *reading) merge(waiting []*cursor) error {
 			open = slices.Delete(open, oldest, oldest+1)
 		}
 	}
+	return nil
 }
+
+// choose returns the log whose next request is the oldest, or -1, and the instant of the next request of the others.
+func choose(open []*cursor) (oldest int, bound int64) {
+	oldest, bound = -1, math.MaxInt64
+	first := int64(math.MaxInt64)
+	for i, c := range open {
+		switch at := c.instant(); {
+		case oldest < 0 || at < first:
+			oldest, first, bound = i, at, first
+		default:
+			bound = min(bound, at)
+		}
+	}
+	return oldest, bound
+}
+
+// instant returns that of the next request.
+func (c *cursor) instant() int64 { return c.batch.arrivals[c.next].Instant }
 
 // take hands over the requests of a log that are not younger than bound, and at least one. It reports whether there are more.
 func (rd *reading) take(c *cursor, bound int64) (bool, error) {

@@ -26,6 +26,6 @@ func (b *bucket) rise(r int, now, empty int64) int64 {
 		b.need[r] = Most
 		return now + Most*interval
 	}
-	b.need[r] = uint32(level) //nolint:gosec // at most Most
+	b.need[r] = uint32(level)
 	return empty
 }

@@ -35,10 +35,24 @@ func TestDistribution(t *testing.T) {
 	more.add(900)
 	d := newDistribution([]uint32{5, 1, 1, 2}, &more)
 	for _, c := range []struct{ got, want int }{
-		{d.Keys(), 7}, {d.Above(0), 7}, {d.Above(1), 5}, {d.Above(2), 4}, {d.Above(4), 2}, {d.Above(899), 1}, {d.Above(900), 0},
-		{d.Least(0), 900}, {d.Least(1), 5}, {d.Least(2), 3}, {d.Least(6), 1},
-		{d.Quantile(0.5), 3}, {d.Quantile(1), 900}, {d.Quantile(0.01), 1},
-		{Distribution{}.Keys(), 0}, {Distribution{}.Above(3), 0}, {Distribution{}.Quantile(1), 0}, {Distribution{}.Least(0), 0},
+		{d.Keys(), 7},
+		{d.Above(0), 7},
+		{d.Above(1), 5},
+		{d.Above(2), 4},
+		{d.Above(4), 2},
+		{d.Above(899), 1},
+		{d.Above(900), 0},
+		{d.Least(0), 900},
+		{d.Least(1), 5},
+		{d.Least(2), 3},
+		{d.Least(6), 1},
+		{d.Quantile(0.5), 3},
+		{d.Quantile(1), 900},
+		{d.Quantile(0.01), 1},
+		{Distribution{}.Keys(), 0},
+		{Distribution{}.Above(3), 0},
+		{Distribution{}.Quantile(1), 0},
+		{Distribution{}.Least(0), 0},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %d, want %d of %v", c.got, c.want, d.steps)

@@ -29,7 +29,7 @@ func newDistribution(numbers []uint32, more ...*counts) Distribution {
 	for _, c := range more {
 		for n, keys := range c.small {
 			if keys > 0 {
-				steps = append(steps, step{uint32(n), int(keys)}) //nolint:gosec // less than 64
+				steps = append(steps, step{uint32(n), int(keys)})
 			}
 		}
 		for n, keys := range c.large {
@@ -112,7 +112,7 @@ type Demand struct {
 // Demand returns what was found. The Tracker must not be used any more.
 func (t *Tracker) Demand() *Demand {
 	d := &Demand{Requests: t.requests, Missed: t.missed, GivenUp: t.past[0].keys + t.past[1].keys}
-	d.Distinct = uint64(t.keys.n) //nolint:gosec // no less than 0
+	d.Distinct = uint64(t.keys.n)
 	if d.GivenUp > 0 {
 		d.Distinct = t.distinct.Estimate()
 	}

@@ -2,8 +2,8 @@ package demand
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -87,7 +87,7 @@ func TestOrderOfEqualInstantsIsNothing(t *testing.T) {
 		var second []arrival.Arrival
 		for key := range 3 {
 			for range rapid.IntRange(1, 9).Draw(t, "requests") {
-				second = append(second, arrivalsOf(fmt.Sprint(key), start+1000*rapid.Int64Range(0, 2).Draw(t, "ms"))...)
+				second = append(second, arrivalsOf(strconv.Itoa(key), start+1000*rapid.Int64Range(0, 2).Draw(t, "ms"))...)
 			}
 		}
 		want := needsOf(second)
@@ -145,10 +145,10 @@ func TestWholeSecondsAreOffByDoubtAtMost(t *testing.T) {
 		if len(truth) == 0 {
 			return
 		}
-		real, guess := needOf(truth), needOf(spread)
+		exact, guess := needOf(truth), needOf(spread)
 		for r := range RateCount {
-			if off := real.Need(r) - guess.Need(r); off > Doubt(r) || -off > Doubt(r) {
-				t.Fatalf("at %s the key needs %d, and %d if its requests are spread: more than ± %d", Rates[r], real.Need(r), guess.Need(r), Doubt(r))
+			if off := exact.Need(r) - guess.Need(r); off > Doubt(r) || -off > Doubt(r) {
+				t.Fatalf("at %s the key needs %d, and %d if its requests are spread: more than ± %d", Rates[r], exact.Need(r), guess.Need(r), Doubt(r))
 			}
 		}
 	})
@@ -158,7 +158,7 @@ func TestProposalsGrowTighter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tracker := NewTracker(0)
 		for key := range rapid.IntRange(1, 30).Draw(t, "keys") {
-			all := arrivalsOf(fmt.Sprint(key), instants(t)...)
+			all := arrivalsOf(strconv.Itoa(key), instants(t)...)
 			if rapid.IntRange(0, 9).Draw(t, "suspect") == 0 {
 				for i := range all {
 					all[i].Status = 404
@@ -191,7 +191,7 @@ func TestFewKeysAreWrongByMissedAtMost(t *testing.T) {
 		bounded, exact := NewTracker(most), NewTracker(0)
 		requests := rapid.IntRange(1, 600).Draw(t, "requests")
 		for i := range requests {
-			key := fmt.Sprint(rapid.IntRange(0, rapid.SampledFrom([]int{3, 100}).Draw(t, "of")).Draw(t, "key"))
+			key := strconv.Itoa(rapid.IntRange(0, rapid.SampledFrom([]int{3, 100}).Draw(t, "of")).Draw(t, "key"))
 			one := arrivalsOf(key, start+int64(i)*100_000)
 			bounded.Second(one)
 			exact.Second(one)

@@ -86,7 +86,7 @@ func (t *Tracker) follow(a *arrival.Arrival) uint32 {
 	if t.keys.n == t.most {
 		t.giveUp()
 	}
-	at := uint32(t.keys.n) //nolint:gosec // a bounded number
+	at := uint32(t.keys.n)
 	*t.keys.more() = Key{Text: string(a.Key), Hash: a.Hash, Missed: t.missed}
 	t.index[a.Hash] = at
 	return at
@@ -108,7 +108,7 @@ func (t *Tracker) giveUp() {
 			continue
 		}
 		*t.keys.at(kept) = *k
-		t.index[k.Hash] = uint32(kept) //nolint:gosec // a bounded number
+		t.index[k.Hash] = uint32(kept)
 		kept++
 	}
 	t.keys.n = kept
@@ -135,7 +135,7 @@ func (k *Key) add(a *arrival.Arrival) {
 	second := a.Instant / arrival.Second
 	for i, length := range windows {
 		w := &k.current[i]
-		number := int32(second / length) //nolint:gosec // minutes until the year 6053
+		number := int32(second / length)
 		if w.number != number {
 			*w = window{number: number}
 		}

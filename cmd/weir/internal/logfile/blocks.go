@@ -32,7 +32,8 @@ func (b *Blocks) Next(space []byte) ([]byte, error) {
 	if cap(space) < blockSize {
 		space = make([]byte, 0, blockSize)
 	}
-	block := append(space[:0], b.rest...)
+	block := space[:0]
+	block = append(block, b.rest...)
 	b.rest = b.rest[:0]
 	for b.err == nil {
 		for len(block) < cap(block) && b.err == nil {

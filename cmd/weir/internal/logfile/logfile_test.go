@@ -162,7 +162,7 @@ func TestSpool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.Remove(name)
+	defer func() { _ = os.Remove(name) }()
 	if got, err := os.ReadFile(name); err != nil || string(got) != "hello" {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -142,7 +142,7 @@ func (r *Replay) watchProposals(d *demand.Demand) {
 
 // watchFrontier takes the limits that deny keys, as many as there is room for.
 func (r *Replay) watchFrontier(d *demand.Demand) {
-	var cells []*Cell
+	cells := make([]*Cell, 0, demand.RateCount*len(demand.Bursts))
 	for rate := range demand.RateCount {
 		for _, burst := range demand.Bursts {
 			c := &Cell{Cell: demand.Cell{Rate: rate, Burst: burst}}

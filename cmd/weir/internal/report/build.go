@@ -95,7 +95,7 @@ func (r *Report) proposals(in Input) {
 				out.Longest = &Longest{in.Name(s.Key.Text), v.From, v.Longest, s.Key.Suspect()}
 			}
 		}
-		out.DeniedShare = share(out.Denied, uint64(r.Log.Requests)) //nolint:gosec // no less than 0
+		out.DeniedShare = share(out.Denied, uint64(r.Log.Requests))
 		out.Interval = interval(r.Days, i)
 		for _, d := range r.Days {
 			if d.Normal[i] > 0 {
@@ -143,7 +143,7 @@ func interval(days []Day, proposal int) *[2]float64 {
 		return nil
 	}
 	const samples = 2000
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // statistics
+	random := rand.New(rand.NewPCG(1, 2))
 	shares := make([]float64, samples)
 	for i := range shares {
 		var denied, all uint64

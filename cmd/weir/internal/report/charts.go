@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/demand"
@@ -12,7 +14,7 @@ import (
 // svg collects a picture.
 type svg struct{ strings.Builder }
 
-func (s *svg) add(format string, args ...any) { fmt.Fprintf(s, format, args...) }
+func (s *svg) addf(format string, args ...any) { _, _ = fmt.Fprintf(s, format, args...) }
 
 func (s *svg) html() template.HTML { return template.HTML(s.String()) } //nolint:gosec // numbers, and our own words
 
@@ -27,7 +29,7 @@ const (
 // keyChart shows what share of the keys that do not look like abuse each limit denies.
 func keyChart(r *Report) template.HTML {
 	return heatMap(r, "Share of keys ever denied", func(c Cell) (float64, bool, string) {
-		s := share(uint64(c.Normal), uint64(r.Keys.Normal)) //nolint:gosec // no less than 0
+		s := share(uint64(c.Normal), uint64(r.Keys.Normal))
 		return s, true, fmt.Sprintf("%s denied, %d of them without signs of abuse", plural(c.Keys, "key"), c.Normal)
 	})
 }
@@ -38,8 +40,8 @@ func denyChart(r *Report) template.HTML {
 		if c.Denied == nil {
 			return 0, false, "not counted: it denies " + plural(c.Keys, "key")
 		}
-		s := share(*c.Denied, uint64(r.Log.Requests)) //nolint:gosec // no less than 0
-		return s, true, fmt.Sprintf("%s of the requests denied", percent(s))
+		s := share(*c.Denied, uint64(r.Log.Requests))
+		return s, true, percent(s) + " of the requests denied"
 	})
 }
 
@@ -61,10 +63,10 @@ func heatMap(r *Report, name string, of func(Cell) (share float64, known bool, t
 	}
 	var s svg
 	width, height := leftMargin+columns*cellWidth+8, topMargin+demand.RateCount*cellHeight+8
-	s.add(`<svg viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s, by rate and burst">`, width, height, width, height, name)
-	s.add(`<text x="%d" y="12" class="axis">burst →</text><text x="4" y="28" class="axis">rate ↓</text>`, leftMargin)
+	s.addf(`<svg viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s, by rate and burst">`, width, height, width, height, name)
+	s.addf(`<text x="%d" y="12" class="axis">burst →</text><text x="4" y="28" class="axis">rate ↓</text>`, leftMargin)
 	for i, b := range demand.Bursts[:columns] {
-		s.add(`<text x="%d" y="28" class="tick" text-anchor="middle">%s</text>`, leftMargin+i*cellWidth+cellWidth/2, short(b))
+		s.addf(`<text x="%d" y="28" class="tick" text-anchor="middle">%s</text>`, leftMargin+i*cellWidth+cellWidth/2, short(b))
 	}
 	for _, c := range r.Frontier {
 		column := indexOf(c.Burst)
@@ -73,28 +75,27 @@ func heatMap(r *Report, name string, of func(Cell) (share float64, known bool, t
 		}
 		x, y := leftMargin+column*cellWidth, topMargin+c.cell.Rate*cellHeight
 		if column == 0 {
-			s.add(`<text x="%d" y="%d" class="tick" text-anchor="end">%s</text>`, leftMargin-6, y+11, c.Rate)
+			s.addf(`<text x="%d" y="%d" class="tick" text-anchor="end">%s</text>`, leftMargin-6, y+11, c.Rate)
 		}
 		value, known, text := of(c)
 		class := shade(value)
 		if !known {
 			class = "unknown"
 		}
-		s.add(`<rect x="%d" y="%d" width="%d" height="%d" class="%s"><title>%s at once, then %s: %s</title></rect>`,
+		s.addf(`<rect x="%d" y="%d" width="%d" height="%d" class="%s"><title>%s at once, then %s: %s</title></rect>`,
 			x, y, cellWidth-1, cellHeight-1, class, short(c.Burst), c.Rate, text)
 	}
 	// The tighter proposals are drawn first, so that the letter of the loosest is on top where they coincide.
-	for i := len(r.Proposals) - 1; i >= 0; i-- {
-		p := r.Proposals[i]
+	for i, p := range slices.Backward(r.Proposals) {
 		column := indexOf(p.Burst)
 		if column >= columns {
 			continue
 		}
 		x, y := leftMargin+column*cellWidth, topMargin+p.cell.Rate*cellHeight
-		s.add(`<rect x="%d" y="%d" width="%d" height="%d" class="pick p%d"/><text x="%d" y="%d" class="letter" text-anchor="middle">%s</text>`,
+		s.addf(`<rect x="%d" y="%d" width="%d" height="%d" class="pick p%d"/><text x="%d" y="%d" class="letter" text-anchor="middle">%s</text>`,
 			x-1, y-1, cellWidth+1, cellHeight+1, i, x+cellWidth/2, y+11, letters(r.Proposals, p.cell))
 	}
-	s.add(`</svg>`)
+	s.addf(`</svg>`)
 	return s.html()
 }
 
@@ -140,7 +141,7 @@ func short(n int) string {
 	case n >= 1000:
 		return fmt.Sprintf("%.1fk", float64(n)/1000)
 	}
-	return fmt.Sprint(n)
+	return strconv.Itoa(n)
 }
 
 // needChart shows the burst that keys need at each rate.
@@ -158,16 +159,16 @@ func needChart(r *Report) template.HTML {
 		return height - bottom - math.Log10(float64(max(n, 1)))/decades*(height-bottom-top)
 	}
 	var s svg
-	s.add(`<svg viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="Needed burst by rate">`, width, height, width, height)
+	s.addf(`<svg viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="Needed burst by rate">`, width, height, width, height)
 	for d := range int(decades) + 1 {
 		n := int(math.Pow10(d))
-		s.add(`<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" class="grid"/><text x="%d" y="%.1f" class="tick" text-anchor="end">%s</text>`,
+		s.addf(`<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" class="grid"/><text x="%d" y="%.1f" class="tick" text-anchor="end">%s</text>`,
 			left, width-90, y(n), y(n), left-6, y(n)+4, short(n))
 	}
 	for rate := demand.RateCount - 1; rate >= 0; rate -= 4 {
-		s.add(`<text x="%.1f" y="%d" class="tick" text-anchor="middle">%s</text>`, x(rate), height-bottom+16, demand.Rates[rate])
+		s.addf(`<text x="%.1f" y="%d" class="tick" text-anchor="middle">%s</text>`, x(rate), height-bottom+16, demand.Rates[rate])
 	}
-	s.add(`<text x="%d" y="%d" class="axis" text-anchor="middle">rate</text>`, (left+width-90)/2, height-6)
+	s.addf(`<text x="%d" y="%d" class="axis" text-anchor="middle">rate</text>`, (left+width-90)/2, height-6)
 	for _, line := range []struct {
 		name, class string
 		of          func(Bursts) int
@@ -178,13 +179,13 @@ func needChart(r *Report) template.HTML {
 		{"99 %", "p99", func(b Bursts) int { return b.P99 }},
 		{"half", "p50", func(b Bursts) int { return b.P50 }},
 	} {
-		s.add(`<polyline class="line %s" points="`, line.class)
+		s.addf(`<polyline class="line %s" points="`, line.class)
 		for rate, b := range r.Bursts {
-			s.add(`%.1f,%.1f `, x(rate), y(line.of(b)))
+			s.addf(`%.1f,%.1f `, x(rate), y(line.of(b)))
 		}
-		s.add(`"/>`)
+		s.addf(`"/>`)
 	}
-	s.add(`</svg>`)
+	s.addf(`</svg>`)
 	return s.html()
 }
 
@@ -200,10 +201,10 @@ func dayChart(r *Report) template.HTML {
 		}
 	}
 	var s svg
-	s.add(`<svg viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="Share of requests denied on each day">`, width, height, width, height)
-	s.add(`<text x="%d" y="%d" class="tick" text-anchor="end">%s</text><text x="%d" y="%d" class="tick" text-anchor="end">0</text>`,
+	s.addf(`<svg viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="Share of requests denied on each day">`, width, height, width, height)
+	s.addf(`<text x="%d" y="%d" class="tick" text-anchor="end">%s</text><text x="%d" y="%d" class="tick" text-anchor="end">0</text>`,
 		left-6, top+4, percent(most), left-6, height-bottom)
-	s.add(`<line x1="%d" x2="%d" y1="%d" y2="%d" class="grid"/>`, left, width, height-bottom, height-bottom)
+	s.addf(`<line x1="%d" x2="%d" y1="%d" y2="%d" class="grid"/>`, left, width, height-bottom, height-bottom)
 	for i, d := range r.Days {
 		x := float64(left + i*slot)
 		bar := float64(slot-4) / float64(max(1, len(d.Denied)))
@@ -212,14 +213,15 @@ func dayChart(r *Report) template.HTML {
 			if most > 0 {
 				h = share(n, d.Requests) / most * (height - bottom - top)
 			}
-			s.add(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" class="bar p%d"><title>%s, %s: %s of %s requests, %s</title></rect>`,
-				x+float64(p)*bar, float64(height-bottom)-h, bar, h, p, d.Day, r.Proposals[p].Name, percent(share(n, d.Requests)), count(fmt.Sprint(d.Requests)), plural(d.Keys[p], "key"))
+			s.addf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" class="bar p%d"><title>%s, %s: %s of %s requests, %s</title></rect>`,
+				x+float64(p)*bar, float64(height-bottom)-h, bar, h, p, d.Day, r.Proposals[p].Name, percent(share(n, d.Requests)),
+				count(strconv.FormatUint(d.Requests, 10)), plural(d.Keys[p], "key"))
 		}
 		if slot >= 40 || i%5 == 0 {
-			s.add(`<text x="%.1f" y="%d" class="tick" text-anchor="middle">%s</text>`, x+float64(slot-4)/2, height-8, d.Day[5:])
+			s.addf(`<text x="%.1f" y="%d" class="tick" text-anchor="middle">%s</text>`, x+float64(slot-4)/2, height-8, d.Day[5:])
 		}
 	}
-	s.add(`</svg>`)
+	s.addf(`</svg>`)
 	return s.html()
 }
 
@@ -230,11 +232,11 @@ func hourChart(hours [24]uint64) template.HTML {
 		most = max(most, n)
 	}
 	var s svg
-	s.add(`<svg viewBox="0 0 96 22" width="96" height="22" role="img" aria-label="Requests by the hour of the day">`)
+	s.addf(`<svg viewBox="0 0 96 22" width="96" height="22" role="img" aria-label="Requests by the hour of the day">`)
 	for h, n := range hours {
 		tall := float64(n) / float64(most) * 20
-		s.add(`<rect x="%d" y="%.1f" width="3" height="%.1f" class="hour"><title>%d:00: %d</title></rect>`, h*4, 21-tall, tall+0.5, h, n)
+		s.addf(`<rect x="%d" y="%.1f" width="3" height="%.1f" class="hour"><title>%d:00: %d</title></rect>`, h*4, 21-tall, tall+0.5, h, n)
 	}
-	s.add(`</svg>`)
+	s.addf(`</svg>`)
 	return s.html()
 }

@@ -63,7 +63,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(&b, "%s requests of %s keys (%s) in %s\n", count(strconv.FormatInt(r.Log.Requests, 10)), count(strconv.FormatUint(r.Keys.Distinct, 10)),
 		r.Log.Key, duration(r.Log.Last.Sub(r.Log.First)))
 	for _, p := range r.Proposals {
-		fmt.Fprintf(&b, "%-28s denies %s, %d of them without signs of abuse, and %s of the requests\n", p.Limit, plural(p.Keys, "key"), p.Normal, percent(p.DeniedShare))
+		fmt.Fprintf(&b, "%-28s denies %s, %d of them without signs of abuse, and %s of the requests\n",
+			p.Limit, plural(p.Keys, "key"), p.Normal, percent(p.DeniedShare))
 	}
 	if len(r.Proposals) == 0 {
 		b.WriteString("no proposal: no key is without signs of abuse\n")

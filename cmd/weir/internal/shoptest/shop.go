@@ -49,7 +49,7 @@ type shop struct {
 // Write writes a shop's log in the combined format: so many days from first on, each with so many people.
 func Write(w io.Writer, seed uint64, first time.Time, days, people int) error {
 	out := bufio.NewWriterSize(w, 1<<20)
-	s := &shop{random: rand.New(rand.NewPCG(seed, 7))} //nolint:gosec // a log that is made up
+	s := &shop{random: rand.New(rand.NewPCG(seed, 7))}
 	for day := range days {
 		s.requests = s.requests[:0]
 		s.day(people)
@@ -66,7 +66,7 @@ func Write(w io.Writer, seed uint64, first time.Time, days, people int) error {
 			if agent == "" {
 				agent = browsers[r.agent%len(browsers)]
 			}
-			fmt.Fprintf(out, "%s - - [%s] \"%s %s HTTP/1.1\" %d %d \"-\" \"%s\"\n", r.address, stamp, r.method, r.path, r.status, 200+i%9000, agent)
+			_, _ = fmt.Fprintf(out, "%s - - [%s] \"%s %s HTTP/1.1\" %d %d \"-\" \"%s\"\n", r.address, stamp, r.method, r.path, r.status, 200+i%9000, agent)
 		}
 	}
 	return out.Flush()
