@@ -107,6 +107,7 @@ func TestExitCodes(t *testing.T) {
 		{exitFailed, "none of the formats", "hello\n", nil},
 		{exitFailed, "no such file", line, []string{"-out", filepath.Join(dir, "missing", "page.html")}},
 		{exitUsage, "unknown key", line, []string{"-key", "user"}},
+		{exitUsage, "does not have this key", line, []string{"-key", "header:X-Api-Key"}},
 		{exitUsage, "-names", line, []string{"-names", "nice"}},
 		{exitUsage, "unknown time zone", line, []string{"-zone", "Mars"}},
 		{exitUsage, "unknown format", line, []string{"-format", "iis"}},

@@ -157,6 +157,9 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 	tracker := demand.NewTracker(c.Int("keys"))
 	days := arrival.NewDays(r.zone, tracker)
 	summary, err := arrival.Read(ctx, r.files, r.options, shown.reading("what keys need"), days)
+	if errors.Is(err, accesslog.ErrKey) {
+		return usage("%w", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -21,9 +21,11 @@ var (
 // Parse implements Parser.
 func (c *combinedLines) Parse(line []byte, r *Record) error {
 	*r = Record{}
-	open := bytes.Index(line, []byte(" ["))
-	if open < 0 {
-		return errNoTime
+	open := bytes.IndexByte(line, '[') - 1
+	if open < 0 || line[open] != ' ' { // a user, perhaps, has a bracket
+		if open = bytes.Index(line, []byte(" [")); open < 0 {
+			return errNoTime
+		}
 	}
 	length := bytes.IndexByte(line[open:], ']')
 	if length < 0 {

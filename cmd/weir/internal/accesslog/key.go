@@ -78,8 +78,8 @@ func (k Key) column() (column, error) {
 	case "X-Forwarded-For":
 		return forwardedColumn, nil
 	}
-	return 0, fmt.Errorf("accesslog: key %s: such a log has the headers Referer, User-Agent and, as in nginx' example, X-Forwarded-For; "+
-		"for others have the server write JSON lines", k)
+	return 0, fmt.Errorf("%w: %s: of headers it has Referer, User-Agent and, as in nginx' example, X-Forwarded-For; "+
+		"for others have the server write JSON lines", ErrKey, k)
 }
 
 // nearest returns the last address of an X-Forwarded-For field: the one that the nearest proxy saw, which no client can forge.

@@ -25,6 +25,9 @@ type Record struct {
 // ErrNoKey is the error of a line that is well formed and has no key, such as one without the header that is the key.
 var ErrNoKey = errors.New("accesslog: the line has no key")
 
+// ErrKey is the error of a format that does not log what the key is.
+var ErrKey = errors.New("accesslog: the log does not have this key")
+
 // A Parser reads lines of one format. It must not be used concurrently.
 type Parser interface {
 	// Parse reads a line, without its line end, into r. The error is ErrNoKey, or says what the line lacks.
@@ -71,7 +74,7 @@ func New(f Format, o Options) (Parser, error) {
 	}
 	switch {
 	case o.Key.kind == fieldKey && f != JSON:
-		return nil, fmt.Errorf("accesslog: key %s needs JSON lines, and the log is in the format %s", o.Key, f)
+		return nil, fmt.Errorf("%w: %s needs JSON lines, and the log is in the format %s", ErrKey, o.Key, f)
 	case f == JSON:
 		return newJSONLines(o), nil
 	}

@@ -1,7 +1,9 @@
 package demand
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -97,5 +99,36 @@ func TestPeaks(t *testing.T) {
 	tracker.Second(arrivalsOf("a", start, start+1, start+59_999_999, start+60_000_000, start+3_600_000_000))
 	if got := tracker.Demand().Keys[0].Peak; got != [3]uint32{3, 4, 5} {
 		t.Errorf("most in a minute, an hour and a day: %v", got)
+	}
+}
+
+// A looser proposal has the rate of a tighter one at least, although a slower one with its burst would let a key have less.
+func TestLooserProposalsAreNotSlower(t *testing.T) {
+	tracker := NewTracker(0)
+	steady := make([]int64, 300) // ten a second
+	for i := range steady {
+		steady[i] = start + int64(i)*100_000
+	}
+	for key := range 1000 {
+		tracker.Second(arrivalsOf(strconv.Itoa(key), steady...))
+	}
+	tracker.Second(arrivalsOf("many at once", make([]int64, 2000)...))
+	proposals := tracker.Demand().Propose(10 * time.Second)
+	got := fmt.Sprint(proposals[0].Cell.Limit(), "; ", proposals[1].Cell.Limit(), "; ", proposals[2].Cell.Limit())
+	if want := "leaky 2000, 10/s; leaky 1, 10/s; leaky 1, 10/s"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// What a limit denied is counted by itself.
+func TestStatuses(t *testing.T) {
+	tracker := NewTracker(0)
+	all := arrivalsOf("a", make([]int64, 5)...)
+	for i, status := range []uint16{200, 429, 404, 500, 429} {
+		all[i].Status = status
+	}
+	tracker.Second(all)
+	if k := tracker.Demand().Keys[0]; k.Requests != 5 || k.Refused != 1 || k.Limited != 2 {
+		t.Errorf("%d requests, %d refused, %d limited", k.Requests, k.Refused, k.Limited)
 	}
 }

@@ -1,6 +1,7 @@
 package demand
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -26,6 +27,12 @@ type Proposal struct {
 	Tolerated, Normal, Keys int
 }
 
+// grades are the proposals, from the tightest to the loosest, and how many keys in a thousand they may deny.
+var grades = []struct {
+	name        string
+	perThousand int
+}{{"tight", 10}, {"guard", 1}, {"invisible", 0}}
+
 // Propose returns three limits. Each is the one that admits the least in the given time, of all that deny at most a share of the keys
 // that do not look like abuse: none, 0.1 % and 1 %. None has a higher rate or a larger burst than the one before. It returns nothing if
 // there are no such keys, or no burst is large enough.
@@ -34,17 +41,14 @@ func (d *Demand) Propose(horizon time.Duration) []Proposal {
 	if normal == 0 {
 		return nil
 	}
-	fastest, largest := 0, Bursts[len(Bursts)-1]
+	slowest, least := RateCount-1, 1 // what the tighter proposal has
 	var proposals []Proposal
-	for _, p := range []struct {
-		name        string
-		perThousand int
-	}{{"invisible", 0}, {"guard", 1}, {"tight", 10}} {
-		tolerated := normal * p.perThousand / 1000
+	for _, g := range grades {
+		tolerated := normal * g.perThousand / 1000
 		best, found := Cell{}, false
-		for rate := fastest; rate < RateCount; rate++ {
-			burst := RoundUp(d.Normal[rate].Least(tolerated))
-			if burst == 0 || burst > largest {
+		for rate := range slowest + 1 {
+			burst := RoundUp(max(d.Normal[rate].Least(tolerated), least))
+			if burst == 0 {
 				continue
 			}
 			c := Cell{rate, burst}
@@ -55,12 +59,13 @@ func (d *Demand) Propose(horizon time.Duration) []Proposal {
 		if !found {
 			return nil
 		}
-		fastest, largest = best.Rate, best.Burst
+		slowest, least = best.Rate, best.Burst
 		proposals = append(proposals, Proposal{
-			Name: p.name, Cell: best, Tolerated: tolerated,
+			Name: g.name, Cell: best, Tolerated: tolerated,
 			Normal: d.Normal[best.Rate].Above(best.Burst), Keys: d.All[best.Rate].Above(best.Burst),
 		})
 	}
+	slices.Reverse(proposals)
 	return proposals
 }
 

@@ -117,7 +117,7 @@ func (r *Report) denied(in Input) {
 		e := s.Evidence
 		out := Subject{
 			Key: in.Name(s.Key.Text), Requests: s.Key.Requests, Share: share(s.Key.Requests, in.Demand.Requests), Suspect: s.Key.Suspect(),
-			Statuses: e.Statuses, Limited: s.Key.Limited, Paths: e.Paths(), Hours: e.Hours, Rhythm: rhythm(e.Hours), MoreAgents: e.Others,
+			Statuses: e.Statuses, Limited: s.Key.Limited, Paths: min(e.Paths(), s.Key.Requests), Hours: e.Hours, Rhythm: rhythm(e.Hours), MoreAgents: e.Others,
 		}
 		for _, v := range s.Verdicts {
 			out.Denied = append(out.Denied, v.Denied)

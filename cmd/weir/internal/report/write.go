@@ -60,7 +60,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 // WriteText writes the proposals in a few lines, for a terminal.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s requests of %s keys (%s) in %s\n", count(strconv.FormatInt(r.Log.Requests, 10)), count(strconv.FormatUint(r.Keys.Distinct, 10)),
+	fmt.Fprintf(&b, "%s of %s (%s) in %s\n", plural(int(r.Log.Requests), "request"), plural(int(r.Keys.Distinct), "key"),
 		r.Log.Key, duration(r.Log.Last.Sub(r.Log.First)))
 	for _, p := range r.Proposals {
 		fmt.Fprintf(&b, "%-28s denies %s, %d of them without signs of abuse, and %s of the requests\n",
