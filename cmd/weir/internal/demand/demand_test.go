@@ -132,3 +132,26 @@ func TestStatuses(t *testing.T) {
 		t.Errorf("%d requests, %d refused, %d limited", k.Requests, k.Refused, k.Limited)
 	}
 }
+
+// A looser proposal has the burst of a tighter one at least, although its rate alone would do.
+func TestLooserProposalsHaveNoSmallerBurst(t *testing.T) {
+	tracker := NewTracker(0)
+	people, programs := make([]int64, 50), make([]int64, 30_000) // fifty requests, one a second, and ten a second for 50 minutes
+	for i := range people {
+		people[i] = start + int64(i)*1_000_000
+	}
+	for i := range programs {
+		programs[i] = start + int64(i)*100_000
+	}
+	for key := range 990 {
+		tracker.Second(arrivalsOf(strconv.Itoa(key), people...))
+	}
+	for key := range 10 {
+		tracker.Second(arrivalsOf("program "+strconv.Itoa(key), programs...))
+	}
+	proposals := tracker.Demand().Propose(1000 * time.Second)
+	got := fmt.Sprint(proposals[0].Cell.Limit(), "; ", proposals[1].Cell.Limit(), "; ", proposals[2].Cell.Limit())
+	if want := "leaky 50, 10/s; leaky 50, 10/s; leaky 50, 3/d"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
