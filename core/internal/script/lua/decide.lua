@@ -2,8 +2,8 @@
 --
 -- KEYS  a key for each check.
 -- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see cost.lua.
---       Checks in a row that share both have them once. Then "at", if the instant of the decision
---       is to be told.
+--       Checks in a row that share both have them once. Behind them stands the holder of each check
+--       that takes places. Then "at", if the instant of the decision is to be told.
 --
 -- If a call is made several times, as many are granted as fit, one after the other.
 --
@@ -29,6 +29,7 @@ while number <= #KEYS do
       --- cost
       argument = argument + 2
     end
+    --- holder
     key = KEYS[number]
     --- check
     times = times or count
