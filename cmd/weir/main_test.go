@@ -40,9 +40,9 @@ func recommended(t *testing.T, stdin string, args ...string) report.Report {
 }
 
 func TestRecommendForAShop(t *testing.T) {
-	log := shopLog(t, 2, 1500)
+	log := shopLog(t, 1, 400)
 	r := recommended(t, "", "-names", "plain", log)
-	if len(r.Proposals) != 3 || r.Proposals[0].Name != "invisible" || r.Proposals[0].Normal != 0 || r.Keys.Suspects != 2 || len(r.Days) != 2 {
+	if len(r.Proposals) != 3 || r.Proposals[0].Name != "invisible" || r.Proposals[0].Normal != 0 || r.Keys.Suspects != 2 || len(r.Days) != 1 {
 		t.Fatalf("%+v, %+v", r.Proposals, r.Keys)
 	}
 	for _, p := range r.Proposals {
@@ -158,7 +158,7 @@ func TestHelp(t *testing.T) {
 
 // The report names no key of the log, unless it is asked to.
 func TestKeysAreHashed(t *testing.T) {
-	log := shopLog(t, 1, 300)
+	log := shopLog(t, 1, 100)
 	page := filepath.Join(t.TempDir(), "page.html")
 	_, out, messages := weir(t, "", "recommend", "-json", "-out", page, log)
 	text, err := os.ReadFile(page)
