@@ -68,15 +68,18 @@ func TestRecommendForAShop(t *testing.T) {
 	if !suspect[shoptest.Scanner] || !suspect[shoptest.Guesser] || suspect[shoptest.Office] || suspect[shoptest.Scraper] {
 		t.Errorf("suspects: %v", suspect)
 	}
+}
 
-	// Standard input is read as a file is, and one of many goroutines or one makes no difference.
-	text, err := os.ReadFile(log)
-	if err != nil {
+// Standard input is read as a file is.
+func TestStandardInput(t *testing.T) {
+	text := strings.Repeat(line, 30) + strings.ReplaceAll(line, "192.0.2.1", "192.0.2.2")
+	log := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	again := recommended(t, string(text), "-names", "plain", "-")
-	again.Log.Files = r.Log.Files
-	if a, b := asJSON(t, r), asJSON(t, again); a != b {
+	file, input := recommended(t, "", "-names", "plain", log), recommended(t, text, "-names", "plain", "-")
+	input.Log.Files = file.Log.Files
+	if a, b := asJSON(t, file), asJSON(t, input); a != b {
 		t.Error("standard input gives another report than the file")
 	}
 }
