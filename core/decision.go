@@ -48,6 +48,20 @@ type Check struct {
 	// key and limit in a call has its own Headroom, on top of its own cost and of those before it.
 	// Settlements, refunds and the Delay of a [Shaping] limit know nothing of it.
 	Headroom int
+	// ReserveFor is for how long [Limiter.Reserve] reserves the units. If nobody has settled them by then, on the store's
+	// clock, they are given back as if they had been settled at 0: the process that has reserved them has died. That
+	// happens once, and by itself, when the next check of the key and limit that has a ReserveFor is decided.
+	// Other checks do not look, and cost no more than ever: they find the units used until then.
+	//
+	// It is right for tokens per minute, and wrong for money, which a process that has died has spent all the same. Make it
+	// longer than the longest request: a settlement that comes after the units were given back charges the
+	// whole real cost, as of now.
+	//
+	// The default is 0, which reserves for good. Any other time has to be from a millisecond to a day ([ErrInvalid]). It is
+	// an error under a [Concurrent] limit, which has its lease, or a [Shaping] one, whose turns are handed on. Checks of a
+	// call about one key and limit have the same one. Verbs whose charges nobody settles do not take it. For a check
+	// that is not charged it means nothing.
+	ReserveFor time.Duration
 }
 
 // Mode says what a [Check] does with its units.
@@ -62,6 +76,10 @@ const (
 	// Look tells the numbers and is always allowed. It charges nothing and creates no key. The Cost
 	// of such a check is 0.
 	Look
+	// OnDenial lets the call pass only if no ban is in force, and strikes if the call is denied all the same: by
+	// another check that is neither a ban nor a shadow. It is for the limit of a [Ban] alone, and the Cost is how many
+	// strikes a denial is. They are made in the same round trip. It is the one thing that a denied call charges.
+	OnDenial
 )
 
 func (m Mode) String() string {
@@ -72,6 +90,8 @@ func (m Mode) String() string {
 		return "Condition"
 	case Look:
 		return "Look"
+	case OnDenial:
+		return "OnDenial"
 	}
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
@@ -86,6 +106,11 @@ func (c *Check) Units() int {
 		return 1
 	}
 	return c.Cost
+}
+
+// asksBan reports whether a check asks about a ban without charging it.
+func (c *Check) asksBan() bool {
+	return (c.Mode == Condition || c.Mode == OnDenial) && c.Limit.spec != nil && c.Limit.spec.Algorithm.Bans()
 }
 
 // spec returns the spec under which a check counts.
@@ -115,6 +140,8 @@ func validateKept(checks []Check) error {
 	for i := range checks {
 		if c := &checks[i]; c.Mode == Charge && c.Limit.spec != nil && c.Limit.spec.Algorithm.Holds() {
 			return invalid("core: the places of %s have to be given back: use Acquire, TryAcquire, Do or Reserve", c.Limit)
+		} else if c.ReserveFor > 0 && c.Mode == Charge {
+			return invalid("core: what is reserved for %v has to be settled: use Reserve", c.ReserveFor)
 		}
 	}
 	return validate(checks)
@@ -130,8 +157,8 @@ func validate(checks []Check) error {
 		if c.Cost < 0 {
 			return invalid("core: cost %d is negative", c.Cost)
 		}
-		if c.Mode > Look {
-			return invalid("core: the check's mode is %s, want Charge, Condition or Look", c.Mode)
+		if c.Mode > OnDenial {
+			return invalid("core: the check's mode is %s, want Charge, Condition, Look or OnDenial", c.Mode)
 		}
 		if c.Mode == Look && c.Cost != 0 {
 			return invalid("core: a check that only looks costs nothing, and has a cost of %d", c.Cost)
@@ -148,12 +175,28 @@ func validate(checks []Check) error {
 		if err := c.Limit.Validate(); err != nil {
 			return err
 		}
+		if err := c.validateReserveFor(); err != nil {
+			return err
+		}
 		if c.Undelayed > 0 && !c.Limit.spec.Algorithm.Delays() {
 			return invalid("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
+		}
+		bans := c.Limit.spec.Algorithm.Bans()
+		if c.Mode == OnDenial && !bans {
+			return invalid("core: the check's mode is OnDenial, and %s is no ban", c.Limit)
+		}
+		if bans && c.Headroom > 0 {
+			return invalid("core: a headroom of %d strikes: a ban has none", c.Headroom)
 		}
 		for j := range checks[:i] {
 			if d := &checks[j]; sameState(c, d) && c.Limit.spec.Units != d.Limit.spec.Units {
 				return invalid("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
+			}
+			if d := &checks[j]; c.ReserveFor != d.ReserveFor && c.Mode == Charge && d.Mode == Charge && sameState(c, d) {
+				return invalid("core: checks %d and %d ask the same key about %s, and reserve for %v and %v", j, i, c.Limit, d.ReserveFor, c.ReserveFor)
+			}
+			if d := &checks[j]; bans && c.Mode != d.Mode && c.Mode != Look && d.Mode != Look && sameState(c, d) {
+				return invalid("core: checks %d and %d ask the same key about %s with the modes %s and %s", j, i, c.Limit, d.Mode, c.Mode)
 			}
 			if d := &checks[j]; (c.Mode == Condition) != (d.Mode == Condition) && sameState(c, d) {
 				return invalid("core: checks %d and %d ask the same key about %s, and one is a condition", j, i, c.Limit)
@@ -198,6 +241,8 @@ type Decision struct {
 	// [Concurrent] limit will be given back. A store tells when enough leases end if none is renewed; a
 	// [Limiter] tells how long places have lately been held, once it has seen that.
 	Estimated bool
+	// Began says that strikes have begun a [Ban].
+	Began bool
 	// Token is that of the places of a [Concurrent] limit that were taken, and otherwise 0. It is
 	// greater than those of all calls that took places of the key before: see [Permit.Token].
 	Token uint64

@@ -26,6 +26,7 @@ type Limiter struct {
 	logger     func() *slog.Logger
 	background background.Work[laterSettlement]
 	unsettled  warning.Warning
+	late       warning.Warning // of settlements after ReserveFor
 	// What follows is for places of Concurrent limits.
 	placeWaiters *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	holding      holding
@@ -160,7 +161,7 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 func conditions(checks []Check) []Check {
 	checks = slices.Clone(checks)
 	for i := range checks {
-		if checks[i].Mode == Charge {
+		if checks[i].Mode == Charge || checks[i].Mode == OnDenial {
 			checks[i].Mode = Condition
 		}
 	}

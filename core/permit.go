@@ -95,6 +95,7 @@ func (r *Reservation) Split() (places *Reservation) {
 	}
 	own := *r
 	own.decisions = slices.Clone(r.decisions) // each of the two may be settled while the other one is
+	own.grown = nil                           // places do not grow
 	own.done, r.done = make([]bool, len(r.checks)), make([]bool, len(r.checks))
 	for i := range r.checks {
 		holds := r.checks[i].holds()
@@ -200,6 +201,11 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 	}
 	if err := validate(checks); err != nil {
 		return nil, err
+	}
+	for i := range checks {
+		if checks[i].Mode == OnDenial {
+			return nil, invalid("core: check %d has the mode OnDenial, and a call that waits may be denied many times", i)
+		}
 	}
 	began := time.Now()
 	checks = slices.Clone(checks) // the call may be in flight when its caller has left

@@ -21,6 +21,41 @@ type Policy struct {
 	// headers and in problem documents.
 	Limit core.Limit
 
+	// Ban keeps a key out that has had too many strikes, in place of a Limit. A request whose key is banned is denied
+	// with 403, whatever the other policies say, and charges nothing. All policies of the request and its bans are
+	// asked in one call. Whoever uses the same name for a Ban shares it: see [core.Ban].
+	//
+	// What a strike is Strike, StrikeOnDenial and Cost say; a policy with none of them only heeds the bans of
+	// others. By is needed: a ban by the TCP peer bans your own proxy if there is one, so [keyfuncs.RemoteIP] has to
+	// be written if that is meant. A peer of a private network is never struck or banned by its own address, of which
+	// Options.Logger is warned once. A request without a key of the kind is neither.
+	//
+	// Clients are told of no limit. A ban that the store cannot be asked about is not invented: with FailOpen and
+	// Fallback the request goes on to the other policies.
+	Ban core.Ban
+
+	// Strike says, when a request has been served, how many strikes it was: a 401, say. Less than 0 forgives as many
+	// of the key's latest strikes, and [core.Forgive] all of them: a login that succeeds. Like Settle, it is called
+	// once for each request that was let through. What it returns is carried out with what other policies settle.
+	//
+	//	Strike: func(_ *http.Request, s guard.Served) int {
+	//		if s.Status == http.StatusUnauthorized {
+	//			return 1
+	//		}
+	//		return 0
+	//	}
+	//
+	// The strikes of a Shadow ban nobody.
+	Strike func(*http.Request, Served) int
+
+	// StrikeOnDenial makes each denial of the request by another policy of this middleware a strike, in the same
+	// round trip. A Shadow, a list and another ban deny nothing in this sense.
+	StrikeOnDenial bool
+
+	// TellBan answers a request that the ban denies with 429 and Retry-After, in place of 403. The default is
+	// to tell nobody when a ban ends.
+	TellBan bool
+
 	// LimitFor picks a limit for each request, in place of Limit: by plan, by
 	// tenant. [core.Unlimited] means that the request is not limited by this policy. The zero
 	// Limit, which a map returns for a plan that it does not have, and any other limit that is
@@ -37,7 +72,8 @@ type Policy struct {
 	By keyfuncs.Func
 
 	// Cost is how many units the request takes. The default is 1. With 0 it is let
-	// through and reported; a negative cost is answered with 500.
+	// through and reported; a negative cost is answered with 500. Of a Ban it is how many strikes the
+	// request itself is, whatever becomes of it, and the default is 0.
 	Cost func(*http.Request) int
 
 	// Headroom is how many units have to be left when the request has been charged, or else it is denied:
@@ -95,7 +131,7 @@ type Policy struct {
 	// A response that is not flushed leaves the server after it has been settled, one round
 	// trip later if the cost has changed. What the store has certainly not settled by then
 	// is tried again in the background for two seconds: see [core.Reservation.SettleLater].
-	// A reservation stays charged if its process dies.
+	// A reservation stays charged if its process dies, unless the policy has a ReserveFor.
 	//
 	// Two policies of a request with one limit and one key are one limit, which is charged
 	// once: the greater Cost is reserved, and the greater result of Settle is charged. A
@@ -109,6 +145,16 @@ type Policy struct {
 	//
 	// It is not asked about a [core.Concurrent] limit, whose places are all given back.
 	Settle func(*http.Request, Served) int
+
+	// ReserveFor is for how long the Cost of a request is reserved, and what [Grow] adds to it. If this process dies, it is
+	// given back then: [core.Check.ReserveFor] says how. It is right for tokens per minute, and wrong for money, which is
+	// spent all the same. It has to be longer than the longest request: one that is settled later is charged its
+	// whole real cost, as of then, and the log says so.
+	//
+	// The default is 0, which leaves it charged. Any other time has to be from a millisecond to a day. It needs Settle. It is
+	// an error of [New] with a [core.Concurrent] limit, which has a lease, or a [core.Shaping] one; for such a limit that
+	// LimitFor picks it means nothing. Of policies that are one limit the longest counts, and 0 is the longest.
+	ReserveFor time.Duration
 
 	// Skip exempts a request from this policy if it returns true. The default is to
 	// exempt none. Never decide by an address that a client can forge.
@@ -183,6 +229,12 @@ func checkPolicies(policies []Policy) error {
 		if p.MaxWait < 0 {
 			return fmt.Errorf("policy %d: a MaxWait of %v is negative", i, p.MaxWait)
 		}
+		if p.ReserveFor != 0 && (p.ReserveFor < time.Millisecond || p.ReserveFor > 24*time.Hour) {
+			return fmt.Errorf("policy %d: a ReserveFor of %v is not from 1ms to 24h", i, p.ReserveFor)
+		}
+		if p.ReserveFor > 0 && p.Settle == nil {
+			return fmt.Errorf("policy %d: ReserveFor is %v, but nothing is settled: set Settle, or leave ReserveFor out", i, p.ReserveFor)
+		}
 		if err := (&headers.Policy{Unit: p.Unit}).Validate(); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
 		}
@@ -204,6 +256,9 @@ func checkPolicies(policies []Policy) error {
 		}
 		if p.MaxWait > 0 && !algorithm.Holds(p.Limit) {
 			return fmt.Errorf("policy %d: MaxWait is %v, but %s has no places to wait for: use core.Concurrent, or leave MaxWait out", i, p.MaxWait, p.Limit)
+		}
+		if p.ReserveFor > 0 && (algorithm.Holds(p.Limit) || algorithm.Delays(p.Limit)) {
+			return fmt.Errorf("policy %d: ReserveFor is %v, which does not suit %s: leave ReserveFor out", i, p.ReserveFor, p.Limit)
 		}
 		if p.Shadow || !named(p.Limit) {
 			continue

@@ -8,7 +8,7 @@ import (
 // instruments are what is reported, under the names that the package documents.
 type instruments struct {
 	decisions, nearLimit, denialCacheHits   metric.Int64Counter
-	listed                                  metric.Int64Counter
+	listed, bans, strikes                   metric.Int64Counter
 	checkDuration, settlementDuration       metric.Float64Histogram
 	delayDuration, waitDuration             metric.Float64Histogram
 	batchDuration                           metric.Float64Histogram
@@ -17,6 +17,7 @@ type instruments struct {
 	placesHeld, placesWaiting               metric.Int64UpDownCounter
 	placesHoldDuration                      metric.Float64Histogram
 	placesRenewals, placesReclaimed         metric.Int64Counter
+	reservationsReturned                    metric.Int64Counter
 }
 
 // newInstruments makes the instruments. If one cannot be made as it is to be, which only
@@ -27,6 +28,8 @@ func newInstruments(meter metric.Meter) instruments {
 	return instruments{
 		decisions:          maker.counter("ratelimit.decisions", "{decision}", "Decisions of policies about requests."),
 		listed:             maker.counter("ratelimit.listed", "{request}", "Requests that a list has decided about, before any policy."),
+		bans:               maker.counter("ratelimit.bans", "{ban}", "Bans that strikes have begun."),
+		strikes:            maker.counter("ratelimit.strikes", "{strike}", "Strikes that may begin a ban."),
 		nearLimit:          maker.counter("ratelimit.near_limit", "{decision}", "Allowed requests that have left little of a limit."),
 		denialCacheHits:    maker.counter("ratelimit.denial_cache.hits", "{call}", "Calls that were denied from memory."),
 		checkDuration:      maker.durations("ratelimit.check.duration", "How long requests waited for the decisions of their checks.", seconds),
@@ -42,7 +45,9 @@ func newInstruments(meter metric.Meter) instruments {
 		placesWaiting:      maker.upDown("ratelimit.places.waiting", "{call}", "Calls of this process that wait for a place."),
 		placesHoldDuration: maker.durations("ratelimit.places.hold.duration", "How long places were held.", longSeconds),
 		placesReclaimed:    maker.counter("ratelimit.places.reclaimed", "{call}", "Calls that found places whose leases had ended."),
-		placesRenewals:     maker.counter("ratelimit.places.renewals", "{lease}", "Leases of places that were to be renewed."),
+		reservationsReturned: maker.counter("ratelimit.reservations.returned", "{call}",
+			"Calls that found reservations whose time was over, and gave them back."),
+		placesRenewals: maker.counter("ratelimit.places.renewals", "{lease}", "Leases of places that were to be renewed."),
 	}
 }
 

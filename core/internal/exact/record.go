@@ -11,6 +11,8 @@ import (
 // and read it, for stores outside of this process.
 type Record struct {
 	State State
+	// Open are the open reservations.
+	Open Reservations
 
 	past  *past
 	order int64 // see Pasts.order
@@ -73,7 +75,7 @@ func (r *Record) Until(now int64) (until int64) {
 	if r.past != nil {
 		until = max(until, r.past.until)
 	}
-	return until
+	return max(until, r.Open.Until())
 }
 
 // written is a record as it is written.
@@ -84,8 +86,11 @@ type written struct {
 	Previous int64        `json:"previous,omitempty"`
 	Log      []int64      `json:"log,omitempty"`
 	Holders  [][4]int64   `json:"holders,omitempty"`
+	Reason   string       `json:"reason,omitempty"`
 	Past     *writtenPast `json:"past,omitempty"`
 	Order    int64        `json:"order,omitempty"`
+
+	Reserved []writtenReserved `json:"reserved,omitempty"`
 }
 
 type writtenPast struct {
@@ -99,6 +104,7 @@ func (r *Record) Append(b []byte) []byte {
 	w := written{
 		At: r.State.at, Level: r.State.level, Previous: r.State.previous, Order: r.order,
 		Log: r.State.instants(), Holders: writtenHolders(r.State.holders()),
+		Reserved: r.Open.written(), Reason: r.State.reason(),
 	}
 	if r.State.spec != nil {
 		w.Limit = r.State.spec.String()
@@ -125,14 +131,17 @@ func ReadRecord(text []byte, s *Spec) (r Record, err error) {
 		return Record{}, fmt.Errorf("exact: %w", err)
 	}
 	r.order = w.Order
+	if r.Open, err = readReservations(w.Reserved, s); err != nil {
+		return Record{}, err
+	}
 	if w.Limit != "" {
 		spec, err := writerOf(w.Limit, s)
 		if err != nil {
 			return Record{}, err
 		}
 		r.State = State{spec: spec, at: w.At, level: w.Level, previous: w.Previous}
-		if spec.Algorithm.Lists() {
-			r.State.list = &list{instants: w.Log, holders: readHolders(w.Holders)}
+		if spec.Algorithm.Lists() || spec.Algorithm.Bans() {
+			r.State.list = &list{instants: w.Log, holders: readHolders(w.Holders), reason: w.Reason}
 		}
 	}
 	if w.Past != nil {
@@ -180,7 +189,7 @@ func (w *written) check() error {
 		}
 	}
 	last := int64(0)
-	for _, at := range w.Log {
+	for _, at := range w.Log { // of a ban these are its strikes
 		if at < last || at > most {
 			return errDamaged
 		}

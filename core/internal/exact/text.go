@@ -30,7 +30,11 @@ func (p *Params) String() string {
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, int64(p.Capacity), 10)
 	b = append(b, ", "...)
-	return string(p.appendPace(b))
+	b = p.appendPace(b)
+	if p.Algorithm.Bans() {
+		b = p.Ban.appendText(b)
+	}
+	return string(b)
 }
 
 // Label returns the given name, or one derived from the algorithm and the numbers, such as
@@ -62,7 +66,11 @@ func (p *Params) appendDerivedName(b []byte) []byte {
 	b = append(b, ':')
 	b = strconv.AppendInt(b, int64(p.Capacity), 10)
 	b = append(b, ':')
-	return p.appendPace(b)
+	b = p.appendPace(b)
+	if p.Algorithm.Bans() {
+		b = p.Ban.appendName(b)
+	}
+	return b
 }
 
 func (p *Params) appendPace(b []byte) []byte {
@@ -137,6 +145,8 @@ func Parse(text string) (Params, error) {
 		p.Events, p.Period, err = parseRate(pace)
 	case strings.Contains(pace, "/"):
 		err = fmt.Errorf("%s takes the length of its window, such as 1m, and not a rate such as %q", algorithm, pace)
+	case algorithm.Bans():
+		p.Period, p.Ban, err = parseBan(pace)
 	default:
 		p.Period, err = parseDuration(pace)
 	}

@@ -18,6 +18,9 @@ type Request struct {
 	Instant   bool  // the instant of the decision is wanted
 	Times     int   // how often it is asked
 
+	// Reserving are the checks, or the corrections, whose charges are given back at their end unless they are settled.
+	Reserving []Reserving
+
 	checks int // or corrections
 	logged int // units that a list would have to remember, each time the call is asked
 	// alike says that the same request may be asked several times at once: no two of its checks
@@ -29,7 +32,8 @@ type Request struct {
 func (r *Request) empty() {
 	clear(r.Keys)
 	clear(r.Arguments)
-	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0]}
+	clear(r.Reserving)
+	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0], Reserving: r.Reserving[:0]}
 }
 
 // SetChecks makes the request one to decide groups of checks so many times. key returns the Redis key
@@ -47,6 +51,13 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 			r.checks++
 			if c.Spec.Algorithm.Holds() && c.Charge { // each call has a holder of its own, and a token
 				r.Instant, r.alike = true, false
+			}
+			if c.ReserveFor > 0 {
+				r.Instant, r.alike = true, false
+				r.reserve(c)
+			}
+			if c.OnDenial || c.Charge && c.Spec.Algorithm.Bans() { // a ban may begin between two of them
+				r.alike = false
 			}
 			if c.Charge && c.Spec.Algorithm.Lists() {
 				r.logged += c.Events(times)
@@ -70,7 +81,11 @@ func appendCheck(arguments []any, c *call.Check, more bool) []any {
 	if c.Charge && c.Spec.Algorithm.Holds() {
 		name = holder.Name(c.Holder)
 	}
-	return append(arguments, c.Spec.LimitArgument(c.Charge, more, c.Headroom), units, name)
+	limit := c.Spec.LimitArgument(c.Charge, more, c.Headroom)
+	if c.Spec.Algorithm.Bans() && !c.Charge && !c.Looks() {
+		limit = c.Spec.HeedArgument(c.OnDenial, more)
+	}
+	return append(arguments, limit, units, name)
 }
 
 // listedCosts returns the costs of a check in the limit's units, with commas in between.
@@ -91,6 +106,8 @@ func weighed(c *call.Check) int64 {
 	switch {
 	case c.Looks():
 		return 0
+	case c.Spec.Algorithm.Bans():
+		return int64(min(c.Cost, c.Spec.Capacity))
 	case c.Cost > c.Spec.Capacity:
 		return c.Spec.Full + 1
 	}
@@ -114,6 +131,12 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 			r.Arguments = append(r.Arguments, unitsOf(c), holder.Name(c.Holder), 0, how(c))
 		} else {
 			r.Arguments = append(r.Arguments, unitsOf(c), c.At.Used, c.At.At, how(c))
+		}
+		if c.Length > 0 {
+			r.Arguments[len(r.Arguments)-4], r.Arguments[len(r.Arguments)-3] = c.Length, c.Reason
+		}
+		if c.Reserved {
+			r.close(c)
 		}
 		r.Of |= SetOf(c.Spec.Algorithm)
 		r.Numbers++ // with what was observed behind it, if that is wanted
@@ -150,6 +173,8 @@ func verb(c *call.Correction) any {
 		return "reset"
 	case c.Renew:
 		return "renew"
+	case c.Length > 0:
+		return "ban"
 	case !c.Firm && c.Spec.Algorithm.Delays():
 		return "last"
 	}
@@ -158,7 +183,9 @@ func verb(c *call.Correction) any {
 
 // Weight returns what a request that is asked so many times takes of a batch, in checks: a sliding log
 // writes an instant for each unit.
-func (r *Request) Weight(times int) int { return r.checks + r.logged*times/unitsPerWeight }
+func (r *Request) Weight(times int) int {
+	return r.checks + len(r.Reserving) + r.logged*times/unitsPerWeight
+}
 
 // unitsPerWeight is how many instants of a log weigh as much as a check.
 const unitsPerWeight = 100
