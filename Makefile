@@ -13,7 +13,7 @@ FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/lab
 	go.opentelemetry.io/otel go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace \
 	go.opentelemetry.io/otel/sdk go.opentelemetry.io/otel/sdk/metric github.com/gaissmai/bart
 # Modules of their own, so that what they need is no dependency of the root module.
-MODULES = bench examples/adaptive examples/chi examples/demo/browsertest examples/observability examples/sqlstore internal/rpctest
+MODULES = bench cmd/weir examples/adaptive examples/chi examples/demo/browsertest examples/observability examples/sqlstore internal/rpctest
 BROWSERTEST = examples/demo/browsertest
 # Packages whose tests depend on the server, and start neither a browser nor Prometheus.
 SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \
@@ -104,13 +104,13 @@ screenshots: browser ## take the pictures of the demo: docs/demo*.png
 
 .PHONY: fuzz
 fuzz: redis ## every fuzz target for FUZZTIME (30s)
-	@set -e; for package in $$($(GO) list ./...); do \
-		list="$$($(GO) test -list '^Fuzz' "$$package")"; \
+	@set -e; for module in . cmd/weir; do for package in $$($(GO) -C $$module list ./...); do \
+		list="$$($(GO) -C $$module test -list '^Fuzz' "$$package")"; \
 		for target in $$(echo "$$list" | grep '^Fuzz' || true); do \
 			echo "$$package $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; \
+			$(GO) -C $$module test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; \
 		done; \
-	done
+	done; done
 
 .PHONY: search
 search: redis ## look longer for random histories on which a store and the exact model disagree
