@@ -101,7 +101,8 @@ func validateApart(checks []Check, j, i int) error {
 	d, c := &checks[j], &checks[i]
 	if isEither(checks, j) || isEither(checks, i) {
 		if c.Mode == Charge && d.Mode == Charge {
-			return invalid("core: checks %d and %d charge the same key under %s, and one is an alternative: which one is charged would depend on the other", j, i, c.Limit)
+			return invalid("core: checks %d and %d charge the same key under %s, and one is an alternative: "+
+				"which one is charged would depend on the other", j, i, c.Limit)
 		}
 		return nil
 	}

@@ -260,7 +260,8 @@ func (c *denialCache) remember(of *Call, checks []denials.Check, sent int64) {
 	received := c.denials.Now()
 	for i := range checks {
 		check, d := &of.Checks[i], &of.Decisions[i]
-		if d.Allowed || check.Shadow || met(of.Checks, i) || check.reserves() || !writes(*check) || check.Limit.spec.Extends() { // it repairs no state, so that its wait may stand still
+		if d.Allowed || check.Shadow || met(of.Checks, i) || check.reserves() || check.Limit.spec.Extends() ||
+			!writes(*check) { // it repairs no state, so that its wait may stand still
 			continue
 		}
 		c.denials.Remember(&checks[i], denials.Denial{

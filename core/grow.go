@@ -28,8 +28,9 @@ type growth struct {
 // Settle corrects the sum, each charge as of the instant at which it was made: the newest units are given back first,
 // and what was charged too little is added to the newest charge.
 //
-// The answer of a shadow check counts for that check alone. Conditions, alternatives that were not charged ([FirstOf]), places of [Concurrent] limits and [Unlimited] do
-// not grow, whatever their cost. A [Check.Mode] of [Look] grows from 0.
+// The answer of a shadow check counts for that check alone. Conditions, alternatives that were not charged
+// ([FirstOf]), places of [Concurrent] limits and [Unlimited] do not grow, whatever their cost. A [Check.Mode] of
+// [Look] grows from 0.
 //
 // After Settle the error is [ErrSettled]. A reservation that was denied, another number of costs than of checks, and
 // a negative cost are errors, too ([ErrInvalid]). They change nothing. After an error of the store that is not

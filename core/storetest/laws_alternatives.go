@@ -51,7 +51,11 @@ func firstIsCharged(t *testing.T, s *stand) {
 		charged int // -1: none
 		left    [3]int
 	}{
-		{0, [3]int{1, 2, 2}}, {0, [3]int{0, 2, 2}}, {1, [3]int{0, 0, 2}}, {2, [3]int{0, 0, 1}}, {2, [3]int{0, 0, 0}},
+		{0, [3]int{1, 2, 2}},
+		{0, [3]int{0, 2, 2}},
+		{1, [3]int{0, 0, 2}},
+		{2, [3]int{0, 0, 1}},
+		{2, [3]int{0, 0, 0}},
 		{-1, [3]int{0, 0, 0}},
 	} {
 		decisions := s.allowAll(t, checks...)

@@ -3,8 +3,9 @@ package storetest
 import (
 	"time"
 
-	"github.com/weir-go/ratelimit/core"
 	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core"
 )
 
 // concurrent returns a limit of n at once.
