@@ -118,7 +118,8 @@ func effectiveWindow(d *core.Decision) (seconds int64, ok bool) {
 	if algorithm.Dated(d.Limit) && d.NextAfter > 0 {
 		return secondsUp(d.NextAfter), true
 	}
-	return max(secondsUp(d.NextAfter), secondsFor(d.Remaining, d.Limit)), true
+	seconds = max(secondsUp(d.NextAfter), secondsFor(d.Remaining, d.Limit))
+	return seconds, seconds > 0 || !algorithm.Dated(d.Limit) // nobody knows when an unused window of a calendar ends
 }
 
 // appendBurst appends the capacity of the limit if it differs from q.

@@ -189,6 +189,7 @@ func TestEffectiveWindow(t *testing.T) {
 		{"what is left of a day lasts to its end", core.Decision{Allowed: true, Limit: core.Calendar(100, core.Daily("UTC")), Remaining: 99, NextAfter: time.Hour}, "r=99;t=3600"},
 		{"what is left of a month lasts to its end", core.Decision{Allowed: true, Limit: core.Calendar(100, core.Monthly("UTC")), Remaining: 99, NextAfter: 1_500_000 * time.Microsecond}, "r=99;t=2"},
 		{"a day of which nothing is used", core.Decision{Allowed: true, Limit: core.Calendar(100, core.Daily("UTC")), Remaining: 100}, "r=100;t=86400"},
+		{"a month of which nothing is used", core.Decision{Allowed: true, Limit: core.Calendar(100, core.Monthly("UTC")), Remaining: 100}, "r=100"},
 		{"a denial of a month", core.Decision{Limit: core.Calendar(100, core.Monthly("UTC")), RetryAfter: time.Hour, NextAfter: time.Hour}, "r=0;t=3600"},
 		{"a denial: rounded up", core.Decision{Limit: bucket, RetryAfter: 1_000_001 * time.Microsecond}, "r=0;t=2"},
 		{"a denial: at least 1", core.Decision{Limit: bucket, RetryAfter: 400 * time.Millisecond}, "r=0;t=1"},
