@@ -127,3 +127,22 @@ func TestCalendarCountsTheEarlierOfTwoEnds(t *testing.T) {
 		}
 	}
 }
+
+// A window that others have opened for longer ends with the window after this one at the latest, once somebody
+// has been charged in it.
+func TestCalendarCutsALongerWindow(t *testing.T) {
+	var clock at
+	for name, limiter := range stores(t, clock.Now) {
+		week, day := core.Calendar(10, core.Weekly("UTC", time.Saturday)).Named("plan"), core.Calendar(10, core.Daily("UTC")).Named("plan")
+		clock.set(t, "UTC", "2026-11-21 12:00:00")
+		mustAllow(t, limiter, "key", week, 7)
+		clock.set(t, "UTC", "2026-11-22 12:00:00")
+		if d := mustAllow(t, limiter, "key", day, 1); !d.Allowed || d.Remaining != 2 {
+			t.Errorf("%s: the next day: %+v", name, d)
+		}
+		clock.set(t, "UTC", "2026-11-24 00:00:00")
+		if d := mustAllow(t, limiter, "key", day, 10); !d.Allowed {
+			t.Errorf("%s: two days later: %+v", name, d)
+		}
+	}
+}
