@@ -1,6 +1,6 @@
 # Everything a change needs. The tests start real Redis servers of their own on
-# free ports, a real browser and a real Prometheus; redis-server, Chromium and Prometheus
-# are all that there is to install, and make test does it.
+# free ports, a real browser, a real Prometheus and real web servers; those are all
+# that there is to install, and make test does it.
 
 GO = go
 FUZZTIME = 30s
@@ -26,7 +26,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: redis browser prometheus ## the whole suite, installing redis-server, Chromium and Prometheus where they are missing
+test: redis browser prometheus webservers ## the whole suite, installing the servers and the browser it needs where they are missing
 	$(GO) test -race -shuffle=on -count=1 ./...
 	$(call in_modules,$(GO) test -race -shuffle=on -count=1 ./...)
 
@@ -56,6 +56,11 @@ browser: ## install Chromium where it is missing
 .PHONY: prometheus
 prometheus: ## install Prometheus where it is missing
 	@sh .ci/install prometheus 'macOS: brew install prometheus' prometheus
+
+.PHONY: webservers
+webservers: ## install nginx and Apache where they are missing
+	@sh .ci/install nginx 'macOS: brew install nginx' nginx
+	@sh .ci/install apache2-bin 'macOS has it' apache2 httpd
 
 .PHONY: fmt
 fmt: ## check the formatting
