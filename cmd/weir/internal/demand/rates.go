@@ -19,14 +19,14 @@ const Most = 10_000_000
 
 var (
 	// Rates are the rates that are looked at, from the fastest to the slowest.
-	Rates [RateCount]core.Rate
+	Rates = rates()
 	// Bursts are the capacities that are proposed: round numbers, each less than twice the one before.
-	Bursts []int
+	Bursts = bursts()
 	// intervals are the microseconds per event of each rate.
-	intervals [RateCount]int64
+	intervals = intervalsOf(Rates)
 )
 
-func init() { //nolint:gochecknoinits // tables
+func rates() (list [RateCount]core.Rate) {
 	i := 0
 	for _, group := range []struct {
 		rate   func(int) core.Rate
@@ -38,18 +38,29 @@ func init() { //nolint:gochecknoinits // tables
 		{core.PerDay, []int{12, 6, 3}},
 	} {
 		for _, n := range group.events {
-			Rates[i] = group.rate(n)
-			intervals[i] = Rates[i].Period.Microseconds() / int64(n)
+			list[i] = group.rate(n)
 			i++
 		}
 	}
+	return list
+}
+
+func intervalsOf(rates [RateCount]core.Rate) (list [RateCount]int64) {
+	for i, rate := range rates {
+		list[i] = rate.Period.Microseconds() / int64(rate.Events)
+	}
+	return list
+}
+
+func bursts() (list []int) {
 	for decade := 1; decade <= 100_000; decade *= 10 {
 		for _, tenths := range []int{10, 15, 20, 30, 40, 50, 70} {
 			if n := decade * tenths / 10; n*10 == decade*tenths {
-				Bursts = append(Bursts, n)
+				list = append(list, n)
 			}
 		}
 	}
+	return list
 }
 
 // Interval returns the time between two events of a rate.
