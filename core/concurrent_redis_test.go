@@ -105,6 +105,9 @@ func TestDamagedPlacesAreReplaced(t *testing.T) {
 				if _, d := take(t, store, check); !d.Allowed || d.Remaining != 0 {
 					t.Fatalf("the second: %+v", d)
 				}
+				if left := client.ZRange(ctx, key, 0, -1).Val(); len(left) != 3 {
+					t.Errorf("it has %q, want the token and two places", left)
+				}
 				if _, d := take(t, store, check); d.Allowed || d.RetryAfter > time.Minute {
 					t.Fatalf("the third: %+v", d)
 				}
