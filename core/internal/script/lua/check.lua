@@ -1,5 +1,6 @@
 -- Reads what the key of a check has used.
-used, previous, former, damaged, repair, renumbered, seen, room, own = 0, 0, -1, false, false, false, '0', nil, nil
+used, previous, former, seen = 0, 0, -1, '0'
+damaged, repair, renumbered, room, own = nil, nil, nil, nil, nil
 local state, found, level, at, numbers, absolute
 
 --- observe

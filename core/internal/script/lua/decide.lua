@@ -21,6 +21,7 @@
 local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
 local limit, cost, count, costs
 local repeats = 0 -- how many of the next checks have the same ones
+local written, digits -- the number that a meter has written last, and its text: most keys have recovered, and get the same one
 
 while number <= #KEYS do
   -- Read and decide all checks of a call,

@@ -23,6 +23,7 @@
 -- when all of the checks have been settled.
 
 local limits, argument, most_points = {}, 1, 16
+local written, digits -- as in decide.lua
 
 -- settle settles a check, and returns whether it is asked what is used afterwards, and what the reply
 -- says of it if that is not 0. With look it changes nothing and returns what is used, as text.
