@@ -18,17 +18,17 @@
 -- instant in front of it, since the window of that was not among those sent. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
-local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
+local limits, checks, reply, number = {}, {}, {}, 1
 local limit, cost, count, costs
 local repeats = 0 -- how many of the next checks have the same ones
 local written, digits -- the number that a meter has written last, and its text: most keys have recovered, and get the same one
 
-while number <= #KEYS do
+while number <= asked do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
   local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
   local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
-  local key, used, previous, former, damaged, repair, renumbered, seen, room, own
+  local key, used, previous, former, seen, damaged, repair, renumbered, room, own
   while more do
     if repeats > 0 then
       repeats = repeats - 1

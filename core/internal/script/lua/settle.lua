@@ -51,7 +51,7 @@ local function settle(number, look)
     --- renumber
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
-  local used, previous, former, damaged, repair, renumbered, seen, room, own, undated
+  local used, previous, former, seen, damaged, repair, renumbered, room, own, undated
   --- check
   if look then
     return seen

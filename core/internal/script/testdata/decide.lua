@@ -353,6 +353,8 @@ local function find_window(limit)
   end
 end
 
+-- How many checks there are, and where their words begin.
+local asked, argument = #KEYS, 1
 -- Decides a list of calls, one after the other.
 --
 -- KEYS  a key for each check.
@@ -373,17 +375,17 @@ end
 -- instant in front of it, since the window of that was not among those sent. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
-local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
+local limits, checks, reply, number = {}, {}, {}, 1
 local limit, cost, count, costs
 local repeats = 0 -- how many of the next checks have the same ones
 local written, digits -- the number that a meter has written last, and its text: most keys have recovered, and get the same one
 
-while number <= #KEYS do
+while number <= asked do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
   local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
   local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
-  local key, used, previous, former, damaged, repair, renumbered, seen, room, own
+  local key, used, previous, former, seen, damaged, repair, renumbered, room, own
   while more do
     if repeats > 0 then
       repeats = repeats - 1
@@ -449,9 +451,17 @@ if limit.charged and limit.algorithm == 'concurrent' then
 end
 
     key = KEYS[number]
--- Reads what the key of a check has used.
-used, previous, former, seen = 0, 0, -1, '0'
-damaged, repair, renumbered, room, own = nil, nil, nil, nil, nil
+-- Reads what the key of a check has used. Lua sets variables faster one by one than together, and those
+-- that are declared in this order to nil all at once.
+used = 0
+previous = 0
+former = -1
+seen = '0'
+damaged = nil
+repair = nil
+renumbered = nil
+room = nil
+own = nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then

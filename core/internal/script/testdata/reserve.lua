@@ -360,15 +360,17 @@ end
 --       it, and that of its open reservations. That is a sorted set: the score of a member is its end, and
 --       the member says who has reserved, when it was charged, what was used then, what was charged, and its
 --       limit as settle.lua has it.
--- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then for each of
---       the checks that reserve its place, its limit for settle.lua, who reserves, and for how many
---       microseconds.
+-- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then who reserves,
+--       for each of these checks. Those in a row which share their limit, and for how many microseconds they
+--       reserve, have in front of them the place of the first one, their number, these microseconds, and
+--       their limit for settle.lua.
 --
 -- Returns what decide.lua does. A "-" says that reservations had ended which nobody has settled.
 
-local reserving = {} -- by the place of the check
-local words = tonumber(ARGV[2])
-local checks = #KEYS - 2 * ARGV[1]
+local asked, argument = #KEYS - 2 * ARGV[1], 3
+local terms, names, opens = {}, {}, {} -- of the checks that reserve, by their places
+local lives = {} -- how many milliseconds a set of open reservations lives, at least, or less than 0
+local reclaimed = {} -- the places of those where reservations had ended
 
 -- correct carries out a settlement.
 local function correct(KEYS, ARGV)
@@ -584,10 +586,18 @@ limit.capacity = largest -- no part of the numbers: what others have used is not
 end
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
-  local used, previous, former, damaged, repair, renumbered, seen, room, own, undated
--- Reads what the key of a check has used.
-used, previous, former, seen = 0, 0, -1, '0'
-damaged, repair, renumbered, room, own = nil, nil, nil, nil, nil
+  local used, previous, former, seen, damaged, repair, renumbered, room, own, undated
+-- Reads what the key of a check has used. Lua sets variables faster one by one than together, and those
+-- that are declared in this order to nil all at once.
+used = 0
+previous = 0
+former = -1
+seen = '0'
+damaged = nil
+repair = nil
+renumbered = nil
+room = nil
+own = nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then
@@ -1421,17 +1431,19 @@ local function recovery(limit)
   return (capacity + -capacity % pace) / pace * tick
 end
 
--- give_back gives back what has ended of the reservations of a check, the newest charge first.
-local function give_back(r)
-  local first = try('ZRANGE', r.open, '0', '0', 'WITHSCORES')
-  if first.err then
-    call('DEL', r.open) -- somebody else has written it
-    return
-  elseif not first[1] or tonumber(first[2]) > now then
-    return
+-- give_back gives back what has ended of the open reservations of a key, the newest charge first. It returns
+-- whether it has, or nil if none has ended.
+local function give_back(key, past, open)
+  local instant = format('%d', now)
+  local due = try('ZCOUNT', open, '-inf', instant) -- which Redis answers sooner than which one ends first
+  if due == 0 then
+    return nil
+  elseif type(due) == 'table' then
+    call('DEL', open) -- somebody else has written it
+    return false
   end
-  local ended = {}
-  for i, member in ipairs(call('ZRANGE', r.open, '-inf', format('%d', now), 'BYSCORE')) do
+  local ended, given = {}, false
+  for i, member in ipairs(call('ZRANGE', open, '-inf', instant, 'BYSCORE')) do
     local at, after, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (.+)$')
     ended[i] = { member = member, at = tonumber(at), after = tonumber(after), units = units, limit = limit }
   end
@@ -1446,38 +1458,62 @@ local function give_back(r)
   for _, one in ipairs(ended) do
     local done = '0'
     if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
-      done = correct({ r.key, r.past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
+      done = correct({ key, past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
     end
     if string.byte(done) == 48 then -- else Redis has refused, and the next call tries again
-      call('ZREM', r.open, one.member)
-      r.mark = '-'
+      call('ZREM', open, one.member)
+      given = true
     end
   end
+  return given
+end
+
+-- read_row reads what checks in a row share that reserve. It returns the place of the first one and their number
+-- besides.
+local function read_row(text)
+  local place, number, lasts, limit = string.match(text, '^(%d+) (%d+) (%d+) (.+)$')
+  local ends = now + lasts
+  local expires = math.max(now + recovery(limit), ends)
+  return { limit = limit, ends = format('%d', ends), expires = expires - expires % 1000000 }, tonumber(place), tonumber(number)
 end
 
 -- reserve notes what a check was charged, and what is used after that.
-local function reserve(r, units, after)
-  local ends = now + r.lasts
-  local lives = call('PTTL', r.open)
-  call('ZADD', r.open, format('%d', ends), format('%s %d %d %d %s', r.name, now, after, units, r.limit))
-  local expires = math.max(now + recovery(r.limit), ends) / 1000 + grace
-  if lives < expires - now / 1000 then
-    call('PEXPIREAT', r.open, format('%d', expires))
+local function reserve(place, units, after)
+  local row, open = terms[place], opens[place]
+  if after ~= row.after or units ~= row.units then -- most keys have recovered, and get the same
+    row.after, row.units = after, units
+    row.charged = format(' %d %d %d %s', now, after, units, row.limit)
+  end
+  call('ZADD', open, row.ends, names[place] .. row.charged)
+  local left = (row.expires - now) / 1000
+  if lives[open] < left then
+    row.expiry = row.expiry or format('%d', row.expires / 1000 + grace)
+    call('PEXPIREAT', open, row.expiry)
+    lives[open] = left
   end
 end
 
-for i = 0, ARGV[1] - 1 do
-  local argument, key = 3 + words + 4 * i, checks + 1 + 2 * i
-  local place = tonumber(ARGV[argument])
-  local r = {
-    key = KEYS[place], past = KEYS[key], open = KEYS[key + 1],
-    limit = ARGV[argument + 1], name = ARGV[argument + 2], lasts = tonumber(ARGV[argument + 3]), mark = '',
-  }
-  reserving[place] = r
-  give_back(r)
+local row, place, behind = nil, 0, 0
+local word = argument + ARGV[2]
+for key = asked + 1, #KEYS, 2 do
+  if behind == 0 then
+    row, place, behind = read_row(ARGV[word])
+    word = word + 1
+  end
+  local open = KEYS[key + 1]
+  terms[place], names[place], opens[place] = row, ARGV[word], open
+  local left = call('PTTL', open)
+  if left ~= -2 then -- there are some
+    local given = give_back(KEYS[place], KEYS[key], open)
+    if given ~= nil then
+      reclaimed[place] = given
+      left = call('PTTL', open)
+    end
+  end
+  lives[open] = left
+  place, behind, word = place + 1, behind - 1, word + 1
 end
 
-local function decide(KEYS, ARGV)
 -- Decides a list of calls, one after the other.
 --
 -- KEYS  a key for each check.
@@ -1498,17 +1534,17 @@ local function decide(KEYS, ARGV)
 -- instant in front of it, since the window of that was not among those sent. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
-local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
+local limits, checks, reply, number = {}, {}, {}, 1
 local limit, cost, count, costs
 local repeats = 0 -- how many of the next checks have the same ones
 local written, digits -- the number that a meter has written last, and its text: most keys have recovered, and get the same one
 
-while number <= #KEYS do
+while number <= asked do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
   local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
   local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
-  local key, used, previous, former, damaged, repair, renumbered, seen, room, own
+  local key, used, previous, former, seen, damaged, repair, renumbered, room, own
   while more do
     if repeats > 0 then
       repeats = repeats - 1
@@ -1574,9 +1610,17 @@ if limit.charged and limit.algorithm == 'concurrent' then
 end
 
     key = KEYS[number]
--- Reads what the key of a check has used.
-used, previous, former, seen = 0, 0, -1, '0'
-damaged, repair, renumbered, room, own = nil, nil, nil, nil, nil
+-- Reads what the key of a check has used. Lua sets variables faster one by one than together, and those
+-- that are declared in this order to nil all at once.
+used = 0
+previous = 0
+former = -1
+seen = '0'
+damaged = nil
+repair = nil
+renumbered = nil
+room = nil
+own = nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then
@@ -2226,9 +2270,8 @@ elseif text then
 elseif renew then
   call('PEXPIREAT', key, format('%d', full / 1000 + grace))
 end
-local r = reserving[i]
-if r and times > 0 then
-  reserve(r, charge, used + charge)
+if terms[i] and times > 0 then
+  reserve(i, charge, used + charge)
 end
 
         end
@@ -2243,8 +2286,8 @@ end
         end
       end
     end
-if reserving[i] and mark == '' then
-  mark = reserving[i].mark
+if reclaimed[i] and mark == '' then
+  mark = '-'
 end
     reply[i] = seen .. mark
   end
@@ -2254,14 +2297,4 @@ if ARGV[argument] == 'at' then
   reply[number] = format('%d', now)
 end
 return table.concat(reply, ' ')
-end
-
-local keys, own = {}, {}
-for i = 1, checks do
-  keys[i] = KEYS[i]
-end
-for i = 1, words do
-  own[i] = ARGV[2 + i]
-end
-return decide(keys, own)
 
