@@ -1,0 +1,49 @@
+package core_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// The open reservations of a key live until the last of them has ended, in whatever order they come, alone or
+// in one batch, and hardly longer.
+func TestOpenReservationsLiveUntilTheLastEnds(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	prefix := redistest.Prefix(t)
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient)))
+	limit := core.Leaky(10_000, core.PerSecond(1000))
+	reserve := func(lasts time.Duration) {
+		r, err := limiter.Reserve(t.Context(), core.Check{Key: "key", Limit: limit, ReserveFor: lasts})
+		if err != nil || !r.Allowed() {
+			t.Error(r, err)
+		}
+	}
+	lives := func(want time.Duration) {
+		t.Helper()
+		keys := keysOf(t, client, prefix+":*=reserved")
+		if len(keys) != 1 {
+			t.Fatalf("there are the keys %q, want one", keys)
+		}
+		if ttl := client.PTTL(t.Context(), keys[0]).Val(); ttl < want-10*time.Second || ttl > want+3*time.Second {
+			t.Errorf("they live for %v, want %v", ttl, want)
+		}
+	}
+	reserve(time.Minute)
+	lives(time.Minute)
+	reserve(time.Hour)
+	lives(time.Hour)
+	reserve(time.Minute)
+	lives(time.Hour)
+	for longest := 2 * time.Hour; longest < 20*time.Hour; longest += time.Hour {
+		var together sync.WaitGroup
+		for i := range 12 {
+			together.Go(func() { reserve(longest - time.Duration((i+5)%12)*time.Minute) })
+		}
+		together.Wait()
+		lives(longest)
+	}
+}
