@@ -47,3 +47,33 @@ func TestOpenReservationsLiveUntilTheLastEnds(t *testing.T) {
 		lives(longest)
 	}
 }
+
+// What reservations were charged that are made in one batch is noted of each: they are settled as open ones,
+// and leave nothing behind.
+func TestReservationsOfABatchAreNotedEach(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
+	limit := core.FixedWindow(1000, time.Hour)
+	for range 10 {
+		var together sync.WaitGroup
+		reservations := make([]*core.Reservation, 12)
+		for i := range reservations {
+			together.Go(func() {
+				r, err := limiter.Reserve(t.Context(), core.Check{Key: "key", Limit: limit, Cost: 1 + i%3, ReserveFor: time.Minute})
+				if err != nil || !r.Allowed() {
+					t.Error(r, err)
+				}
+				reservations[i] = r
+			})
+		}
+		together.Wait()
+		for _, r := range reservations {
+			if err := r.Cancel(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d, err := limiter.Peek(t.Context(), "key", limit); err != nil || d.Remaining != 1000 {
+			t.Fatalf("%d are left, want 1000: %v", d.Remaining, err)
+		}
+	}
+}

@@ -359,7 +359,8 @@ local asked, argument = #KEYS, 1
 --
 -- KEYS  a key for each check.
 -- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see cost.lua.
---       Checks in a row that share both have them once. Behind them stands the holder of each check
+--       Checks in a row that share both have them once, and so have calls in a row whose checks
+--       share them. Behind them stands the holder of each check
 --       that takes places. Then "at", if the instant of the decision is to be told. A check that
 --       heeds a ban writes only to mend it; one that may strike has its strikes as its cost, and
 --       writes them if its call is denied, though by no ban.
@@ -377,7 +378,8 @@ local asked, argument = #KEYS, 1
 
 local limits, checks, reply, number = {}, {}, {}, 1
 local limit, cost, count, costs
-local repeats = 0 -- how many of the next checks have the same ones
+local rest = 0 -- how many of the next checks have limits and costs that have been read
+local turn, place -- if several of these take turns: what each of them has, and the place of the latest one
 local written, digits -- the number that a meter has written last, and its text: most keys have recovered, and get the same one
 
 while number <= asked do
@@ -387,9 +389,10 @@ while number <= asked do
   local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
   local key, used, previous, former, seen, damaged, repair, renumbered, room, own
   while more do
-    if repeats > 0 then
-      repeats = repeats - 1
-    else
+    if rest == 0 then
+      local repeats, period = 1, 1
+      turn, place = nil, 0
+      repeat
 -- Reads the limit of a check from the arguments.
 --
 -- The checks of a call share their limits, so each is taken apart once. It is
@@ -430,11 +433,14 @@ end
 -- A call that is made several times at once has that number behind each of its costs. If its first
 -- check has another cost each time, all of these costs stand there instead, with commas in between.
 -- Checks in a row with the same limit, cost and times have these words once, followed by the number
--- of the checks.
+-- of the checks. If several checks take turns, the first one's words end with how often that is and with
+-- how many they are. The words of the others follow.
 cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
 if not cost then
-  cost, count, repeats = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*)$')
-  cost, count, repeats = tonumber(cost), tonumber(count), (tonumber(repeats) or 1) - 1
+  local times, checks
+  cost, count, times, checks = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*) ?(%d*)$')
+  cost, count = tonumber(cost), tonumber(count)
+  repeats, period = tonumber(times) or repeats, tonumber(checks) or period
   if not cost then
     costs = {}
     for each in string.gmatch(ARGV[argument + 1], '%d+') do
@@ -443,7 +449,19 @@ if not cost then
     cost, count = costs[1], #costs
   end
 end
-      argument = argument + 2
+        argument, place = argument + 2, place + 1
+        if period > 1 then
+          turn = turn or {}
+          turn[place] = { limit, cost, count }
+        end
+      until place >= period
+      rest = repeats * period
+    end
+    rest = rest - 1
+    if turn then
+      place = place % #turn + 1
+      local check = turn[place]
+      limit, cost, count = check[1], check[2], check[3]
     end
 if limit.charged and limit.algorithm == 'concurrent' then
   holder = ARGV[argument]
@@ -700,12 +718,14 @@ else
 end
 
 elseif limit.algorithm == 'ban' then
-state = try('HMGET', key, 'count')
+local count = try('HGET', key, 'count')
 room = largest
 seen = '0 0 0 0'
-if state[1] then
+if type(count) == 'table' then
+  state = count -- it is no hash
+elseif count then
   local fields = call('HMGET', key, 'since', 'until', 'strikes')
-  own = read_ban(limit, state[1], fields[1], fields[2], fields[3])
+  own = read_ban(limit, count, fields[1], fields[2], fields[3])
   if not own then
     damaged = true
   elseif own.left > 0 then
