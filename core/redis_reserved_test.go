@@ -77,3 +77,19 @@ func TestReservationsOfABatchAreNotedEach(t *testing.T) {
 		}
 	}
 }
+
+// A denied reservation leaves nothing to give back, though it writes the state that smaller numbers have cut.
+func TestDeniedReservationIsNotNoted(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	prefix := redistest.Prefix(t)
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient)))
+	limit := func(n int) core.Limit { return core.FixedWindow(n, time.Hour).Named("plan") }
+	if d, err := limiter.AllowN(t.Context(), "key", limit(10), 8); err != nil || !d.Allowed {
+		t.Fatal(d, err)
+	}
+	r, err := limiter.Reserve(t.Context(), core.Check{Key: "key", Limit: limit(5), ReserveFor: time.Minute})
+	if err != nil || r.Allowed() {
+		t.Fatal(r, err)
+	}
+	onlyKey(t, client, prefix)
+}

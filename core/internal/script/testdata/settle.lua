@@ -815,14 +815,12 @@ else
 end
 
 elseif limit.algorithm == 'ban' then
-local count = try('HGET', key, 'count')
+state = try('HMGET', key, 'count')
 room = largest
 seen = '0 0 0 0'
-if type(count) == 'table' then
-  state = count -- it is no hash
-elseif count then
+if state[1] then
   local fields = call('HMGET', key, 'since', 'until', 'strikes')
-  own = read_ban(limit, count, fields[1], fields[2], fields[3])
+  own = read_ban(limit, state[1], fields[1], fields[2], fields[3])
   if not own then
     damaged = true
   elseif own.left > 0 then
