@@ -63,6 +63,10 @@ func (p *part) addAlternatives(checks []Check, first, end int) {
 func waive(checks []Check, decisions []Decision) {
 	for first := 0; first < len(checks); first = endOf(checks, first) {
 		end := endOf(checks, first)
+		if end == first+1 {
+			decisions[first].Waived = false
+			continue
+		}
 		counts := alternatives.Fitting(first, end, func(i int) bool { return decisions[i].Allowed })
 		if counts < 0 {
 			counts = first
@@ -93,21 +97,4 @@ func (c *Check) alone() Check {
 // isEither reports whether the check at a place of a call is one of several alternatives.
 func isEither(checks []Check, place int) bool {
 	return alternatives.Several(checks, place, (*Check).isOr)
-}
-
-// validateApart returns the reason why two checks of one state, at two places of a call, may not be asked
-// together, if they may not: see FirstOf.
-func validateApart(checks []Check, j, i int) error {
-	d, c := &checks[j], &checks[i]
-	if isEither(checks, j) || isEither(checks, i) {
-		if c.Mode == Charge && d.Mode == Charge {
-			return invalid("core: checks %d and %d charge the same key under %s, and one is an alternative: "+
-				"which one is charged would depend on the other", j, i, c.Limit)
-		}
-		return nil
-	}
-	if (c.Mode == Condition) != (d.Mode == Condition) {
-		return invalid("core: checks %d and %d ask the same key about %s, and one is a condition", j, i, c.Limit)
-	}
-	return nil
 }

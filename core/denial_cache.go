@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/denials"
@@ -82,7 +83,7 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 		return 0, failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	first, sent := &calls[0], c.denials.Now()
-	var room [8]denials.Check
+	var room [4]denials.Check
 	checks := denialChecks(room[:0], first.Checks)
 	known := c.denials.Look(checks, sent)
 	if known.Denied != 0 {
@@ -112,14 +113,13 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 	return answered, nil
 }
 
-// denialChecks appends checks as denials are remembered of them.
+// denialChecks returns checks as denials are remembered of them, in an empty list if there is room.
 func denialChecks(list []denials.Check, checks []Check) []denials.Check {
+	list = slices.Grow(list, len(checks))[:len(checks)]
 	for i := range checks {
-		c := &checks[i]
-		list = append(list, denials.Check{
-			Key: c.Key, Spec: c.spec(), Units: c.Units(), Headroom: c.Headroom,
-			Condition: c.Mode == Condition, OnDenial: c.Mode == OnDenial, Or: c.Or, Reserves: c.reserves(),
-		})
+		c, own := &checks[i], &list[i]
+		own.Key, own.Spec, own.Units, own.Headroom = c.Key, c.spec(), c.Units(), c.Headroom
+		own.Condition, own.OnDenial, own.Or, own.Reserves = c.Mode == Condition, c.Mode == OnDenial, c.Or, c.reserves()
 	}
 	return list
 }

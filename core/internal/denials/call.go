@@ -27,16 +27,18 @@ func (d *Denials) Look(checks []Check, now int64) (known Known) {
 		return Known{}
 	}
 	known.All = true
+	bans := false
 	for first := 0; first < len(checks); {
 		end := alternatives.End(checks, first, (*Check).isOr)
 		denied := true // all alternatives are, each of which may let the call pass
 		for i := first; i < end; i++ {
 			c := &checks[i]
-			if c.Reserves || met(checks, i) {
+			if c.Reserves || i > 0 && met(checks, i) {
 				// It is for the store to see which reservations of others are over. The costs of checks with one
 				// state add up.
 				return Known{}
 			}
+			bans = bans || c.Spec.Algorithm.Bans()
 			denied = denied && !c.Spec.IsShadow() && !c.looks() && d.repeat(c, now)
 		}
 		known.All = known.All && denied
@@ -45,7 +47,9 @@ func (d *Denials) Look(checks []Check, now int64) (known Known) {
 		}
 		first = end
 	}
-	known.heedBans(checks)
+	if bans {
+		known.heedBans(checks)
+	}
 	return known
 }
 
