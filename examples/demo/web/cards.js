@@ -158,7 +158,7 @@ function inOrder(a, b) {
 }
 
 export function outcomeOf(answer) {
-  if (answer.status === 429) return "refused";
+  if (answer.status === 429 || answer.status === 403) return "refused";
   if (answer.status !== 200) return "failed";
   if (!answer.decided) return "unchecked";
   return answer.delay > 0 ? "held" : "admitted";
