@@ -47,8 +47,9 @@ const welcome = "Welcome. This came through the middleware for "
 func serveNetHTTP(l *core.Limiter, options ratelimit.Options, policies ...ratelimit.Policy) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/nethttp/{card}", func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(attemptOf(r).handle(r.Context()))
-		io.WriteString(w, welcome+"net/http.\n")
+		status, text := attemptOf(r).handle(r.Context(), "net/http")
+		w.WriteHeader(status)
+		io.WriteString(w, text)
 	})
 	return ratelimit.New(l, options, policies...)(mux)
 }
@@ -58,7 +59,8 @@ func serveGin(l *core.Limiter, options ratelimit.Options, policies ...ratelimit.
 	router := gin.New()
 	router.Use(ratelimitgin.New(l, options, policies...))
 	router.GET("/api/gin/:card", func(c *gin.Context) {
-		c.String(attemptOf(c.Request).handle(c.Request.Context()), welcome+"gin.\n")
+		status, text := attemptOf(c.Request).handle(c.Request.Context(), "gin")
+		c.String(status, "%s", text)
 	})
 	return router
 }
@@ -67,7 +69,7 @@ func serveEcho4(l *core.Limiter, options ratelimit.Options, policies ...ratelimi
 	e := echo4.New()
 	e.Use(ratelimitecho4.New(l, options, policies...))
 	e.GET("/api/echo/:card", func(c echo4.Context) error {
-		return c.String(attemptOf(c.Request()).handle(c.Request().Context()), welcome+"echo.\n")
+		return c.String(attemptOf(c.Request()).handle(c.Request().Context(), "echo"))
 	})
 	return e
 }
@@ -76,16 +78,17 @@ func serveEcho5(l *core.Limiter, options ratelimit.Options, policies ...ratelimi
 	e := echo5.New()
 	e.Use(ratelimitecho5.New(l, options, policies...))
 	e.GET("/api/echov5/:card", func(c *echo5.Context) error {
-		return c.String(attemptOf(c.Request()).handle(c.Request().Context()), welcome+"echo v5.\n")
+		return c.String(attemptOf(c.Request()).handle(c.Request().Context(), "echo v5"))
 	})
 	return e
 }
 
-// handle does the work of a handler, and returns the status of its answer.
-func (a *attempt) handle(ctx context.Context) int {
+// handle does the work of a handler, and returns what it answers.
+func (a *attempt) handle(ctx context.Context, framework string) (status int, text string) {
+	text = welcome + framework + ".\n"
 	q := a.card.quota
 	if q == nil {
-		return http.StatusOK
+		return http.StatusOK, text
 	}
 	if q.takes > 0 {
 		timer := time.NewTimer(q.takes)
@@ -95,7 +98,10 @@ func (a *attempt) handle(ctx context.Context) int {
 		case <-ctx.Done():
 		}
 	}
-	return cmp.Or(q.way(a.way).status, http.StatusOK)
+	if way := q.way(a.way); way.status != 0 {
+		return way.status, way.Title + ".\n"
+	}
+	return http.StatusOK, text
 }
 
 // attemptHeader says which of the page's own requests this is. Others, a visitor's

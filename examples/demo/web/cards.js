@@ -153,7 +153,7 @@ export class Card {
 }
 
 // inOrder compares two answers by when their requests were decided, as the server does.
-function inOrder(a, b) {
+export function inOrder(a, b) {
   return a.at - b.at || a.rank - b.rank || a.number - b.number;
 }
 

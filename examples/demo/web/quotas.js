@@ -1,6 +1,6 @@
 // The cards of the second part: each draws its limits as rows of cells.
 
-import { outcomeOf } from "./cards.js";
+import { inOrder, outcomeOf } from "./cards.js";
 import { span, write } from "./svg.js";
 
 const stripLength = 20;
@@ -61,7 +61,8 @@ export class Quota {
     });
   }
 
-  // take shows an answer: in full, and as a mark in the color of the limit that was charged.
+  // take shows an answer: as a mark in the color of the limit that was charged, in the order of decisions, and in
+  // full if it is the last.
   take(answer) {
     const outcome = outcomeOf(answer);
     const mark = document.createElement("span");
@@ -69,8 +70,10 @@ export class Quota {
     mark.className = `mark ${outcome}${other ? " other" : ""}`;
     mark.title = [answer.status || "none", answer.policy].filter(Boolean).join(", ");
     const strip = this.part("strip");
-    strip.append(mark);
+    mark.answer = answer;
+    strip.insertBefore(mark, [...strip.children].find((later) => inOrder(later.answer, answer) > 0) ?? null);
     while (strip.children.length > stripLength) strip.firstElementChild.remove();
+    if (strip.lastElementChild !== mark) return; // one that was decided later is shown
     write(this.part("headers"), [answer.line, ...(answer.headers ?? []).map(([name, value]) => `${name}: ${value}`), "", answer.body].join("\n").trim());
   }
 }
