@@ -11,7 +11,7 @@ import (
 )
 
 // String returns the limit in its canonical form, which [Parse] reads back: "login: leaky 10, 5/2s",
-// "fixed-window 5, 15m", or "unlimited".
+// "fixed-window 5, 15m", "gcra 10, 1/s, exact", or "unlimited".
 func (s *Spec) String() string {
 	if s == Unlimited {
 		return unlimitedName
@@ -30,8 +30,16 @@ func (p *Params) String() string {
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, int64(p.Capacity), 10)
 	b = append(b, ", "...)
-	return string(p.appendPace(b))
+	b = p.appendPace(b)
+	if p.Exact {
+		b = append(b, ", "...)
+		b = append(b, exactMark...)
+	}
+	return string(b)
 }
+
+// exactMark stands at the end of a limit that is Exact.
+const exactMark = "exact"
 
 // Label returns the given name, or one derived from the algorithm and the numbers, such as
 // "leaky:10:1/s".
@@ -132,6 +140,9 @@ func Parse(text string) (Params, error) {
 		return Params{}, err
 	}
 	p, pace := Params{Algorithm: algorithm, Name: name, Capacity: capacity, Events: capacity}, strings.TrimSpace(pace)
+	if before, mark, marked := strings.Cut(pace, ","); marked && strings.TrimSpace(mark) == exactMark {
+		p.Exact, pace = true, strings.TrimSpace(before)
+	}
 	switch {
 	case !algorithm.Windowed():
 		p.Events, p.Period, err = parseRate(pace)
