@@ -1,0 +1,59 @@
+package grant
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// Asked is what a store has answered to the request for a grant.
+type Asked struct {
+	// Units are how many units were charged: none if not even one fits.
+	Units int
+	// Remaining, Next and Reset are those of the limit after the charge.
+	Remaining   int
+	Next, Reset time.Duration
+	// Receipt is what the store has to know to take units back.
+	Receipt any
+}
+
+// Grant is units that were charged at once. Any number of goroutines may spend them.
+type Grant struct {
+	left atomic.Int64 // what is not spent; below 0 when the grant has ended
+	_    [56]byte     // what follows is read by all who write left, and is seldom written
+
+	asked Asked
+	until int64 // when it lapses
+	low   int64 // when no more are left, the next grant is asked for
+	late  int64 // what an earlier grant had left when this one was charged, and has spent since
+
+	renewed atomic.Bool           // the next grant has been asked for
+	next    atomic.Pointer[Grant] // which follows when this one is spent
+}
+
+// ended is what is left of a grant that has ended. Whoever takes units from it gives them back at once, so that it stays
+// far below 0.
+const ended = math.MinInt64 / 2
+
+// take takes units, and returns what is left then, or less than 0 if there are not enough.
+func (g *Grant) take(units int64) (left int64) {
+	if left = g.left.Add(-units); left < 0 {
+		g.left.Add(units)
+	}
+	return left
+}
+
+// Undo puts units back that were spent for a call which does not pass. A grant that has ended meanwhile keeps them from
+// everybody.
+func (g *Grant) Undo(units int) { g.left.Add(int64(units)) }
+
+// Answer is how the limit stood when the units were granted, with what is left of them.
+func (g *Grant) Answer(left int64) (remaining int, next, reset time.Duration) {
+	return g.asked.Remaining + int(left), g.asked.Next, g.asked.Reset
+}
+
+// end ends the grant, and returns what nobody has spent.
+func (g *Grant) end() (unspent int64) { return max(0, g.left.Swap(ended)) }
+
+// spent returns how many units have been spent so far.
+func (g *Grant) spent() int64 { return int64(g.asked.Units) - max(0, g.left.Load()) }
