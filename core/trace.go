@@ -32,6 +32,23 @@ type Trace struct {
 	// Reclaimed is called when a call on Redis has found that leases of a limit had ended without their
 	// places having been given back: their process has died, has stood still, or did not reach Redis.
 	Reclaimed func(Limit)
+	// Leased is called when a lease of a store of [Lease] has ended, on a goroutine of that store.
+	Leased func(Leased)
+}
+
+// Leased is a lease that has ended: units of a key that were charged ahead of time.
+type Leased struct {
+	// Limit is the limit. The key is not told.
+	Limit Limit
+	// Over is the part of the limit's capacity that may be admitted too much, as it was declared.
+	Over float64
+	// Granted is how many units were charged, and Spent how many of them checks have spent. The others were Returned to the
+	// store, or have Lapsed: those stay charged, and nobody has spent them.
+	Granted, Spent, Returned, Lapsed int
+	// Late is how many units were spent after the lease had been charged, and had been charged until then: those of this lease
+	// and of the one before. In no time has this process helped to admit more than that beyond the limit. Late divided by the
+	// capacity is the measured counterpart of Over, the sum over all processes that have leases of one key at the same time.
+	Late int
 }
 
 // Batch is a number of calls that have shared a round trip to Redis: one script run, or in a cluster a
@@ -87,7 +104,7 @@ func (t Trace) and(other Trace) Trace {
 	and := Trace{
 		Batch: both(t.Batch, other.Batch), Breaker: t.Breaker, Repeated: t.Repeated, Waiting: t.Waiting, Wait: both(t.Wait, other.Wait),
 		Held: both(t.Held, other.Held), Renewal: both(t.Renewal, other.Renewal),
-		Reclaimed: both(t.Reclaimed, other.Reclaimed),
+		Reclaimed: both(t.Reclaimed, other.Reclaimed), Leased: both(t.Leased, other.Leased),
 	}
 	switch {
 	case t.Breaker == nil:
