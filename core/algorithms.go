@@ -131,6 +131,15 @@ func Concurrent(n int, lease time.Duration) Limit {
 	return newLimit(exact.Concurrent, n, Rate{Events: n, Period: lease})
 }
 
+// Unlimited is the limit of a client that has none: a plan without a limit, an exempt tenant. Every verb
+// of a [Limiter] allows it at once, without asking the store, with a Remaining of [math.MaxInt]. To
+// settle, reset or hold back something under it does nothing. Its name is "unlimited", and [Limit.Named]
+// gives it no other one.
+//
+// It has to be set explicitly: the zero Limit, which a map returns for a missing key, is an error.
+// Unlimited must not be changed.
+var Unlimited = Limit{exact.Unlimited}
+
 // newLimit returns a limit. It reports no errors, since the constructors are used in
 // package-level variables and in literals.
 func newLimit(a exact.Algorithm, capacity int, rate Rate) Limit {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/background"
 )
 
 // reservedBy returns reservations of a unit each.
@@ -59,7 +61,7 @@ func TestSettlementsInTheBackgroundThatMakeNoSense(t *testing.T) {
 	if err := r.SettleLater(3); err != nil {
 		t.Fatal(err)
 	}
-	l.background.drain()
+	l.background.Drain()
 	if n := used(t, l, limit); n != 3 {
 		t.Errorf("%d are used, want 3", n)
 	}
@@ -79,7 +81,7 @@ func TestSettlementsInTheBackgroundAreGivenUp(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(settleLaterFor - settleLaterPause/2)
+		time.Sleep(background.Longest - background.Pause/2)
 		synctest.Wait()
 		if log.Len() > 0 {
 			t.Error("given up before its time:", log.String())
@@ -87,13 +89,13 @@ func TestSettlementsInTheBackgroundAreGivenUp(t *testing.T) {
 		if err := late.SettleLater(0); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * settleLaterPause)
+		time.Sleep(2 * background.Pause)
 		synctest.Wait()
 		if n := strings.Count(log.String(), "could not be settled"); n != 1 {
 			t.Errorf("logged %d times, want once: %s", n, log.String())
 		}
 		s.hear()
-		time.Sleep(2 * settleLaterPause)
+		time.Sleep(2 * background.Pause)
 		if n := used(t, l, limit); n != 600 {
 			t.Errorf("%d are used, want 600: what came late is settled, what was given up is not", n)
 		}
@@ -113,7 +115,7 @@ func TestSettlementsInTheBackgroundEndWithTheStore(t *testing.T) {
 		if err := r.SettleLater(0); err != nil {
 			t.Fatal(err)
 		}
-		l.background.drain()
+		l.background.Drain()
 		if took := time.Since(start); took > 0 {
 			t.Errorf("took %v, want no time", took)
 		}
@@ -135,7 +137,7 @@ func TestStoresThatPanicInTheBackground(t *testing.T) {
 			if err := r.SettleLater(0); err != nil {
 				t.Fatal(err)
 			}
-			l.background.drain()
+			l.background.Drain()
 		}
 		if !strings.Contains(log.String(), "the store panicked: out of order") {
 			t.Errorf("logged %q", log.String())

@@ -12,9 +12,15 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
-// decider is the inside of a store of this package.
-type decider interface {
-	Decide(ctx context.Context, calls []*call.Call) (answered int, err error)
+// ownStore is a store of this package. What is behind it knows specs and no limits.
+type ownStore struct {
+	by interface {
+		Decide(ctx context.Context, calls []*call.Call) (answered int, err error)
+		Settle(ctx context.Context, list []call.Correction) error
+		Reset(ctx context.Context, key string, specs []*exact.Spec) error
+		Ping(ctx context.Context) error
+		Close() error
+	}
 }
 
 // inside is what a store of this package makes of a call. The call keeps it, empty, to be used again.
@@ -25,15 +31,14 @@ type inside struct {
 	holder exact.Holder // who takes places; the zero Holder: nobody does
 }
 
-// decideBy has the inside of a store decide calls, and writes the answers. If the store panics, nothing
-// of these calls is used again.
-func decideBy(ctx context.Context, by decider, calls []Call) (answered int, err error) {
+// Decide has calls decided, and writes the answers. If that panics, nothing of these calls is used again.
+func (s *ownStore) Decide(ctx context.Context, calls []Call) (answered int, err error) {
 	first := calls[0].takeInside()
 	own := first.Alone()
 	for i := range calls[1:] {
 		own = append(own, &calls[i+1].takeInside().Call)
 	}
-	if answered, err = by.Decide(ctx, own); err != nil {
+	if answered, err = s.by.Decide(ctx, own); err != nil {
 		calls[0].writeHolders(own[0])
 		answered, err = 0, publicError(err)
 	}
@@ -45,30 +50,37 @@ func decideBy(ctx context.Context, by decider, calls []Call) (answered int, err 
 	return answered, err
 }
 
-// settler is the inside of a store of this package.
-type settler interface {
-	Settle(ctx context.Context, list []call.Correction) error
-}
-
-// settleBy has the inside of a store carry out settlements, and writes what has become of them.
-func settleBy(ctx context.Context, by settler, settlements []Settlement) error {
+// Settle has settlements carried out, and writes what has become of them.
+func (s *ownStore) Settle(ctx context.Context, settlements []Settlement) error {
 	list := corrections(settlements)
 	for i := range settlements {
 		settlements[i].Lost = false
 	}
-	err := by.Settle(ctx, list)
+	err := s.by.Settle(ctx, list)
 	for i := range list {
 		c := &list[i]
 		for _, place := range c.Of {
-			s := &settlements[place]
-			s.Lost = c.Lost
-			if c.Observed && s.Decision != nil {
-				*s.Decision = Decision{Limit: s.Check.Limit}
-				s.Decision.tell(c.Answer())
+			own := &settlements[place]
+			own.Lost = c.Lost
+			if c.Observed && own.Decision != nil {
+				*own.Decision = Decision{Limit: own.Check.Limit}
+				own.Decision.tell(c.Answer())
 			}
 		}
 	}
 	return publicError(err)
+}
+
+func (s *ownStore) Reset(ctx context.Context, key string, limits []Limit) error {
+	return s.by.Reset(ctx, key, specsOf(limits)) //nolint:wrapcheck // it is one of this package's
+}
+
+func (s *ownStore) Ping(ctx context.Context) error {
+	return s.by.Ping(ctx) //nolint:wrapcheck // it is one of this package's
+}
+
+func (s *ownStore) Close() error {
+	return s.by.Close() //nolint:wrapcheck // it is one of this package's
 }
 
 // publicError turns an error of a store's inside into the one that callers see.

@@ -3,56 +3,18 @@ package core
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"slices"
-	"strings"
-	"sync/atomic"
-	"time"
-
-	"github.com/maypok86/otter/v2"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/denials"
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
-
-// longestStaleness is how long a cache repeats a denial at most before it asks its store again.
-const longestStaleness = 10 * time.Second
 
 // denialCache is the store that [CacheDenials] makes.
 type denialCache struct {
 	store   Store
-	clock   clock
-	denials *otter.Cache[exact.Key, *denial]
-	seed    maphash.Seed
-	changes [1024]changes // by a hash of key and limit
-	dear    atomic.Bool   // there has been a denial that left something for calls that need less
+	denials *denials.Denials
 	trace   Trace
-}
-
-// changes counts what makes denials in flight useless: charges, resets, refunds, and
-// other numbers of a named limit.
-type changes struct {
-	count  atomic.Int64
-	latest atomic.Uint64 // a hash of the latest named limit with its numbers, and of its key
-}
-
-// changesOf returns the changes of the key of a check under its limit, whatever its numbers.
-func (c *denialCache) changesOf(check *Check) *changes { return c.changesTo(check.Key, check.spec()) }
-
-// changesTo returns the changes of a key under a spec, whatever its numbers.
-func (c *denialCache) changesTo(key string, spec *exact.Spec) *changes {
-	hash := maphash.Comparable(c.seed, exact.Key{Subject: key, Identity: spec.Identity()})
-	return &c.changes[hash%uint64(len(c.changes))]
-}
-
-// denial is what the cache remembers of a denied check. It is immutable.
-type denial struct {
-	decision Decision
-	need     int // see needOf
-	// The store has decided at some moment between sent and received, in the cache's
-	// microseconds. From repeatable on it may decide otherwise.
-	sent, received, repeatable int64
 }
 
 // CacheDenials returns a [Store] around another store. It remembers up to size of that store's denials,
@@ -93,33 +55,12 @@ func CacheDenials(store Store, size int, options ...Option) Store {
 	if size < 1 {
 		panic(fmt.Sprintf("core: a cache of %d denials is less than 1", size))
 	}
-	c := &denialCache{
-		store: store,
-		clock: forwardClock(),
-		seed:  maphash.MakeSeed(),
-		denials: otter.Must(&otter.Options[exact.Key, *denial]{
-			MaximumSize: size,
-			Executor:    func(task func()) { task() },
-		}),
-	}
+	c := &denialCache{store: store, denials: denials.New(size, forwardClock())}
 	apply("CacheDenials", options, ofDenials, c)
 	if giving, ok := store.(givingStore); ok {
 		giving.watchGiveBacks(c.noticeGivenBack)
 	}
 	return c
-}
-
-// follow makes the cache follow a clock, and forget everything when that is turned back. The
-// default clock never is.
-func (c *denialCache) follow(other clock) {
-	var latest atomic.Int64
-	c.clock = func() int64 {
-		now := other()
-		if latest.Swap(now) > now {
-			c.denials.InvalidateAll()
-		}
-		return now
-	}
 }
 
 // givingStore is a store that gives back by itself what it has charged for a call that does not
@@ -136,7 +77,7 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 	if ctx.Err() != nil {
 		return 0, failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
-	first, sent := &calls[0], c.clock()
+	first, sent := &calls[0], c.denials.Now()
 	denied, all := c.repeat(first.Checks, first.Decisions, sent)
 	switch {
 	case all:
@@ -148,21 +89,29 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 	case denied != 0:
 		return 1, c.decideRest(ctx, first, denied)
 	}
-	c.noticeNumbers(first.Checks)
-	var scratch [8]int64
-	before := scratch[:0]
+	var room [8]denials.Check
+	checks := room[:0]
 	for i := range first.Checks {
-		before = append(before, c.changesOf(&first.Checks[i]).count.Load())
+		own := denialCheck(&first.Checks[i])
+		c.denials.NoticeNumbers(&own)
+		checks = append(checks, own)
+	}
+	for i := range checks {
+		c.denials.Begin(&checks[i])
 	}
 	answered, err = c.store.Decide(ctx, calls)
-	c.noticeNumbers(first.Checks) // again, since there may have been calls with other numbers meanwhile
-	switch {
-	case err != nil: // it may have been charged
-		c.noticeCharges(first.Checks)
-	case answered > 1 || first.passed(): // and a denial of what has another cost is not remembered
-		c.noticeCharges(first.Checks)
-	default:
-		c.remember(first.Checks, first.Decisions, sent, before)
+	for i := range checks {
+		c.denials.NoticeNumbers(&checks[i]) // again, since there may have been calls with other numbers meanwhile
+	}
+	// After an error it may have been charged, and a denial of what has another cost is not remembered.
+	if err != nil || answered > 1 || first.passed() {
+		for i := range checks {
+			if first.Checks[i].Mode != Look {
+				c.denials.NoticeCharge(&checks[i])
+			}
+		}
+	} else {
+		c.remember(first, checks, sent)
 	}
 	return answered, err //nolint:wrapcheck // it is the store's
 }
@@ -182,18 +131,11 @@ func (c *denialCache) decideRest(ctx context.Context, of *Call, denied uint64) e
 			rest, places = append(rest, check), append(places, i)
 		}
 	}
-	own := Call{Checks: rest, Decisions: make([]Decision, len(rest))}
-	if of.Receipts != nil {
-		own.Receipts = make([]Receipt, len(rest))
+	if err := (part{rest, places}).decide(ctx, c.store, of.Decisions, of.Receipts); err != nil {
+		return err
 	}
-	if _, err := c.store.Decide(ctx, []Call{own}); err != nil {
-		return placed(err, places)
-	}
-	for i, place := range places {
-		if of.Receipts != nil {
-			of.Receipts[place] = own.Receipts[i]
-		}
-		if of.Decisions[place] = own.Decisions[i]; !of.Checks[place].Shadow {
+	for _, place := range places {
+		if !of.Checks[place].Shadow {
 			of.Decisions[place].Delay = 0 // the call is denied
 		}
 	}
@@ -227,10 +169,43 @@ func (c *denialCache) repeat(checks []Check, decisions []Decision, now int64) (d
 	return denied, all
 }
 
-// repeatOne answers a check from memory, if it can.
+// repeatOne answers a check that is no shadow from memory, if it can.
 func (c *denialCache) repeatOne(check *Check, decision *Decision, now int64) bool {
-	d, ok := c.denials.GetIfPresent(check.stateKey())
-	return ok && now >= d.sent && now < d.repeatable && d.decision.Limit == check.Limit && d.repeat(needOf(check), now, decision)
+	own := denials.Check{Key: check.Key, Spec: check.Limit.spec, Units: check.Units(), Headroom: check.Headroom}
+	d, retryAfter, gone := c.denials.Repeat(&own, now)
+	if d == nil {
+		return false
+	}
+	*decision = Decision{Limit: check.Limit, Degraded: d.Degraded, Remaining: d.Remaining, RetryAfter: retryAfter, Estimated: d.Estimated}
+	decision.NextAfter, decision.ResetAfter = d.NextAfter-gone, d.ResetAfter-gone
+	return true
+}
+
+// denialCheck returns what denials are remembered by.
+func denialCheck(c *Check) denials.Check {
+	return denials.Check{Key: c.Key, Spec: c.spec(), Units: c.Units(), Headroom: c.Headroom}
+}
+
+// remember keeps the denials of a call that was sent at an instant. checks are those of the call.
+func (c *denialCache) remember(of *Call, checks []denials.Check, sent int64) {
+	received := c.denials.Now()
+	for i := range checks {
+		check, d := &of.Checks[i], &of.Decisions[i]
+		if d.Allowed || check.Shadow || met(of.Checks, i) || check.Mode != Charge { // it repairs no state, so that its wait may stand still
+			continue
+		}
+		c.denials.Remember(&checks[i], denials.Denial{
+			Degraded: d.Degraded, Remaining: d.Remaining,
+			RetryAfter: d.RetryAfter, NextAfter: d.NextAfter, ResetAfter: d.ResetAfter, Estimated: d.Estimated,
+		}, sent, received)
+	}
+}
+
+// noticeGivenBack forgets denials that are due to charges which have been given back.
+func (c *denialCache) noticeGivenBack(givenBack []call.Correction) {
+	for i := range givenBack {
+		c.denials.Forget(givenBack[i].Key, givenBack[i].Spec)
+	}
 }
 
 // met reports whether a check has the same state as an earlier one, so that their costs
@@ -244,118 +219,10 @@ func met(checks []Check, i int) bool {
 	return false
 }
 
-// needOf returns what has to fit for a check to pass, its cost and its headroom, or more than the capacity.
-// A check that needs as much as a denied one, or more, is denied, too.
-func needOf(check *Check) int {
-	tooMuch := check.Limit.spec.Capacity + 1
-	return min(check.Units(), tooMuch) + min(check.Headroom, tooMuch)
-}
-
-// repeat writes the decision for a need at a moment, if it follows from the denial.
-func (d *denial) repeat(need int, now int64, decision *Decision) bool {
-	if need < d.need {
-		return false
-	}
-	*decision = d.decision
-	spec := d.decision.Limit.spec
-	tick := spec.Tick // waits are whole ticks
-	gone := microseconds(max(0, now-now%tick-d.received+d.received%tick))
-	if need > spec.Capacity {
-		decision.RetryAfter = Never
-	} else {
-		longer, known := spec.Longer(d.need, need)
-		if !known {
-			return false
-		}
-		decision.RetryAfter += microseconds(longer) - gone
-	}
-	decision.NextAfter -= gone
-	decision.ResetAfter -= gone
-	return true
-}
-
-// noticeNumbers forgets denials under other numbers of a named limit, since the state
-// has or is about to have the numbers of these checks.
-func (c *denialCache) noticeNumbers(checks []Check) {
-	for i := range checks {
-		check := &checks[i]
-		if check.Limit.Identity() == check.Limit { // it has no name
-			continue
-		}
-		of, latest := c.changesOf(check), maphash.Comparable(c.seed, exact.Key{Subject: check.Key, Identity: check.spec()})
-		if of.latest.Swap(latest) != latest {
-			of.count.Add(1)
-		}
-		key := check.stateKey()
-		if d, ok := c.denials.GetIfPresent(key); ok && d.decision.Limit != check.Limit {
-			c.denials.Invalidate(key)
-		}
-	}
-}
-
-// noticeCharges forgets denials of checks that need more when these checks have been charged:
-// the denials stand, but their numbers have changed.
-func (c *denialCache) noticeCharges(checks []Check) {
-	for i := range checks {
-		check := &checks[i]
-		if check.Mode == Look {
-			continue
-		}
-		c.changesOf(check).count.Add(1)
-		if c.dear.Load() {
-			c.denials.Invalidate(check.stateKey())
-		}
-	}
-}
-
-// noticeGivenBack forgets denials that are due to charges which have been given back.
-func (c *denialCache) noticeGivenBack(givenBack []call.Correction) {
-	for i := range givenBack {
-		c.forget(givenBack[i].Key, givenBack[i].Spec)
-	}
-}
-
-// forget forgets the denials of a key under a limit, those in flight included.
-func (c *denialCache) forget(key string, spec *exact.Spec) {
-	c.changesTo(key, spec).count.Add(1)
-	c.denials.Invalidate(call.StateKey(key, spec))
-}
-
-// remember keeps the denials of an answer, unless something has changed since changes, the counts of
-// the checks' changes, were read.
-func (c *denialCache) remember(checks []Check, decisions []Decision, sent int64, changes []int64) {
-	received := c.clock()
-	for i := range checks {
-		check, decision := &checks[i], &decisions[i]
-		if decision.Allowed || decision.RetryAfter == Never || check.Shadow || met(checks, i) ||
-			check.Mode != Charge || // it repairs no state, so that its wait may stand still
-			check.Limit.spec.Algorithm.Holds() || // others may give places back at any time
-			check.Limit.spec.Estimates() { // its RetryAfter may be an estimate
-			continue
-		}
-		// The numbers hold until Remaining grows, and the denial until RetryAfter. The
-		// store counts both from the beginning of a tick.
-		lasts := min(decision.RetryAfter, decision.NextAfter, longestStaleness).Microseconds()
-		d := &denial{*decision, needOf(check), sent, received, sent + lasts - (check.Limit.spec.Tick - 1)}
-		key := check.stateKey()
-		if earlier, ok := c.denials.GetIfPresent(key); ok && earlier.need < d.need && sent < earlier.repeatable {
-			continue // the denial that needs less answers more checks
-		}
-		if d.need > 1 {
-			c.dear.Store(true)
-		}
-		key.Subject = strings.Clone(key.Subject)
-		c.denials.Set(key, d)
-		if c.changesOf(check).count.Load() != changes[i] {
-			c.denials.Invalidate(key)
-		}
-	}
-}
-
 func (c *denialCache) Reset(ctx context.Context, key string, limits []Limit) error {
 	err := c.store.Reset(ctx, key, limits)
 	for _, limit := range limits {
-		c.forget(key, limit.spec)
+		c.denials.Forget(key, limit.spec)
 	}
 	return err
 }
@@ -364,7 +231,7 @@ func (c *denialCache) Reset(ctx context.Context, key string, limits []Limit) err
 func (c *denialCache) Settle(ctx context.Context, settlements []Settlement) error {
 	err := c.store.Settle(ctx, settlements)
 	for i := range settlements {
-		c.forget(settlements[i].Check.Key, settlements[i].Check.spec())
+		c.denials.Forget(settlements[i].Check.Key, settlements[i].Check.spec())
 	}
 	return err
 }
@@ -372,6 +239,6 @@ func (c *denialCache) Settle(ctx context.Context, settlements []Settlement) erro
 func (c *denialCache) Ping(ctx context.Context) error { return c.store.Ping(ctx) }
 
 func (c *denialCache) Close() error {
-	c.denials.InvalidateAll()
+	c.denials.Clear()
 	return c.store.Close()
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/url"
 	"testing"
 	"time"
 
@@ -67,20 +66,6 @@ func TestDialersAreTold(t *testing.T) {
 			t.Errorf("%s, of a cluster: heeds deadlines %t, looks once %t", name, heeds, settings.NoDialer)
 		}
 		_ = cluster.Close()
-	}
-	for _, given := range []string{"redis://localhost:1", "redis://localhost:1?addr=localhost:2"} {
-		u, err := url.Parse(given)
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := clientOf(given, u.Query())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if settings, _ := topology.Of(client).Settings(); settings.NoDialer {
-			t.Errorf("%s: connections are go-redis' own", given)
-		}
-		_ = client.Close()
 	}
 	if dial.Client(Dialer(nil)) {
 		t.Error("our dialer passes for go-redis' own")

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 	"weak"
 
-	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/heldtimes"
 	"github.com/weir-go/ratelimit/core/internal/lease"
 	"github.com/weir-go/ratelimit/core/internal/warning"
 )
@@ -52,8 +51,7 @@ type place struct {
 // holding are the places that a limiter holds, and how long it has lately held places.
 type holding struct {
 	leases *lease.Leases[*place]
-	times  sync.Map // of *heldTimes, by *exact.Spec
-	known  atomic.Int32
+	times  heldtimes.Times
 
 	lost, forgotten warning.Warning
 }
@@ -132,7 +130,7 @@ func (h *hold) end() {
 // noteEnd notes that places are given back, and why they had been lost before, if they had.
 func (l *Limiter) noteEnd(p *place, lost error) {
 	elapsed := time.Since(p.began)
-	l.holding.note(p.check.Limit.spec, elapsed)
+	l.holding.times.Note(p.check.Limit.spec, elapsed)
 	l.tellHeld(p, Held{Units: -p.check.Units(), Elapsed: elapsed, Err: lost})
 }
 
@@ -181,7 +179,7 @@ func (l *Limiter) giveBackForgotten(p *place) {
 	if p.ended.Swap(true) {
 		return // they were given back just now
 	}
-	l.background.settle(laterSettlement{of: l.reservationOf(p), costs: []int{0}})
+	l.settleLater(laterSettlement{of: l.reservationOf(p), costs: []int{0}})
 	l.noteEnd(p, errForgotten)
 	l.warn(&l.holding.forgotten, p, errForgotten.Error())
 }
@@ -210,7 +208,7 @@ func (l *Limiter) tellLost(p *place, reason error) {
 // being renewed.
 func (l *Limiter) warn(w *warning.Warning, p *place, message string, more ...any) {
 	defer func() { _ = recover() }()
-	w.Log(l.background.logger(), message, append(more, slog.String("limit", p.check.Limit.String()))...)
+	w.Log(l.logger(), message, append(more, slog.String("limit", p.check.Limit.String()))...)
 }
 
 // giveBackUncertain gives back in the background what a call may have taken that the store has not answered.
@@ -226,52 +224,8 @@ func (r *Reservation) giveBackUncertain(err error) {
 	}
 	if len(places) > 0 {
 		own := r.limiter.reservationOf(places...)
-		r.limiter.background.settle(laterSettlement{of: own, costs: make([]int, len(places))})
+		r.limiter.settleLater(laterSettlement{of: own, costs: make([]int, len(places))})
 	}
-}
-
-// heldTimes are how long places of a limit have lately been held.
-type heldTimes struct {
-	mu    sync.Mutex
-	count int
-	times [31]time.Duration
-}
-
-// mostTimed bounds how many limits have their times noted.
-const mostTimed = 1024
-
-// note notes how long a place of a limit was held.
-func (h *holding) note(s *exact.Spec, elapsed time.Duration) {
-	found, ok := h.times.Load(s.Identity())
-	if !ok {
-		if h.known.Add(1) > mostTimed {
-			h.known.Add(-1)
-			return
-		}
-		found, ok = h.times.LoadOrStore(s.Identity(), new(heldTimes))
-		if ok {
-			h.known.Add(-1)
-		}
-	}
-	t := found.(*heldTimes) //nolint:forcetypeassert // the map holds nothing else
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.times[t.count%len(t.times)] = elapsed
-	t.count++
-}
-
-// median returns how long places of a limit have lately been held, or false if nobody knows.
-func (h *holding) median(s *exact.Spec) (time.Duration, bool) {
-	found, ok := h.times.Load(s.Identity())
-	if !ok {
-		return 0, false
-	}
-	t := found.(*heldTimes) //nolint:forcetypeassert // the map holds nothing else
-	t.mu.Lock()
-	times := slices.Clone(t.times[:min(t.count, len(t.times))])
-	t.mu.Unlock()
-	slices.Sort(times)
-	return times[len(times)/2], true
 }
 
 // untilFree returns the denial of whoever comes next after the last place was granted by a decision.
@@ -290,7 +244,7 @@ func (h *holding) estimate(decisions []Decision) {
 		if !d.Estimated || d.RetryAfter == Never {
 			continue
 		}
-		if median, known := h.median(d.Limit.spec); known {
+		if median, known := h.times.Median(d.Limit.spec); known {
 			d.RetryAfter = max(time.Microsecond, min(d.RetryAfter, median))
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/weir-go/ratelimit/core/internal/background"
 	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/core/internal/warning"
 )
 
 // Limiter answers whether something may happen now. It is a [Store] with the
@@ -21,7 +23,9 @@ type Limiter struct {
 	trace      Trace
 	waiters    *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	turns      queue.Turns[turnKey, Receipt]
-	background background
+	logger     func() *slog.Logger
+	background background.Work[laterSettlement]
+	unsettled  warning.Warning
 	// What follows is for places of Concurrent limits.
 	placeWaiters *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	holding      holding
@@ -37,7 +41,9 @@ func New(store Store, options ...Option) *Limiter {
 	l.waiters = waitersOf(l)
 	l.placeWaiters = placeWaitersOf(l)
 	l.holding.leases = leasesOf(l)
-	l.background.logger = slog.Default
+	l.logger = slog.Default
+	l.background.Do, l.background.Lost = settleAll, l.reportLost
+	l.background.Final = func(err error) bool { return FailureOf(err) == Closed }
 	apply("New", options, ofLimiter, l)
 	return l
 }
@@ -107,7 +113,7 @@ func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, er
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := limitedPartOf(checks).decide(ctx, l.store, decisions, nil); err != nil {
+	if err := decideLimited(ctx, l.store, checks, decisions, nil); err != nil {
 		return nil, err
 	}
 	return decisions, nil
@@ -143,7 +149,7 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := limitedPartOf(conditions(checks)).decide(ctx, l.store, decisions, nil); err != nil {
+	if err := decideLimited(ctx, l.store, conditions(checks), decisions, nil); err != nil {
 		return nil, err
 	}
 	l.holding.estimate(decisions)
@@ -219,7 +225,7 @@ func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 // is yours to close. Close first waits up to two seconds for settlements in the
 // background. Permits that have not been released are no longer renewed. Calls after Close are errors.
 func (l *Limiter) Close() error {
-	l.background.drain()
+	l.background.Drain()
 	l.holding.leases.Close()
 	return l.store.Close() //nolint:wrapcheck // it is the store's
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/memory"
@@ -9,6 +8,8 @@ import (
 
 // memoryStore is the store that [NewMemory] makes.
 type memoryStore struct {
+	ownStore
+
 	config memory.Config // with the options applied
 	store  *memory.Store
 }
@@ -32,6 +33,7 @@ func NewMemory(options ...Option) Store {
 	m := &memoryStore{config: memory.Config{MaxKeys: defaultMaxKeys, Clock: forwardClock()}}
 	apply("NewMemory", options, ofMemory, m)
 	m.store = memory.New(m.config)
+	m.by = m.store
 	return m
 }
 
@@ -41,25 +43,4 @@ func forwardClock() clock {
 	start := time.Now()
 	began := start.UnixMicro()
 	return func() int64 { return began + time.Since(start).Microseconds() }
-}
-
-func (m *memoryStore) Decide(ctx context.Context, calls []Call) (answered int, err error) {
-	return decideBy(ctx, m.store, calls)
-}
-
-func (m *memoryStore) Settle(ctx context.Context, settlements []Settlement) error {
-	return settleBy(ctx, m.store, settlements)
-}
-
-func (m *memoryStore) Reset(ctx context.Context, key string, limits []Limit) error {
-	return m.store.Reset(ctx, key, specsOf(limits)) //nolint:wrapcheck // it is one of this package's
-}
-
-func (m *memoryStore) Ping(ctx context.Context) error {
-	return m.store.Ping(ctx) //nolint:wrapcheck // it is one of this package's
-}
-
-func (m *memoryStore) Close() error {
-	m.store.Close()
-	return nil
 }

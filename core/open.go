@@ -1,18 +1,13 @@
 package core
 
 import (
-	"errors"
+	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/weir-go/ratelimit/core/internal/storeurl"
 	"github.com/weir-go/ratelimit/internal/dial"
 )
 
@@ -63,7 +58,7 @@ func Open(rawURL string, options ...Option) (*Limiter, error) {
 // so that one list serves both, but a store has no use for it: give it to [New], too.
 // Close of the store, or of the Limiter on it, closes the client.
 func OpenStore(rawURL string, options ...Option) (Store, error) {
-	u, err := parseURL(rawURL)
+	u, err := storeurl.Parse(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("core: the store's URL %w", err)
 	}
@@ -77,112 +72,12 @@ func OpenStore(rawURL string, options ...Option) (Store, error) {
 		if err := rejectOthers(options, ofRedis, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
 			return nil, err
 		}
-		client, err := clientOf(rawURL, u.Query())
+		client, err := storeurl.Client(rawURL, u.Query())
 		if err != nil {
 			return nil, fmt.Errorf("core: the store's URL: %w", err)
 		}
 		return newRedis(client, true, true, optionsFor(options, ofRedis)), nil
 	}
-}
-
-// parseURL parses a store's URL. Its errors go on after "the store's URL", as in "is empty". They
-// repeat nothing that may be a password, or a part of one that is not escaped.
-func parseURL(text string) (*url.URL, error) {
-	if text == "" {
-		return nil, errors.New(`is empty: write "memory:", or "redis://" and a host`)
-	}
-	first, _ := utf8.DecodeRuneInString(text)
-	if unicode.IsSpace(first) {
-		return nil, fmt.Errorf("begins with %q: remove the white space", first)
-	}
-	if last, _ := utf8.DecodeLastRuneInString(text); unicode.IsSpace(last) {
-		return nil, fmt.Errorf("ends with %q: remove the white space", last)
-	}
-	scheme, _, _ := strings.Cut(strings.ToLower(text), ":")
-	switch host, port, err := net.SplitHostPort(text); {
-	case strings.EqualFold(text, "memory"):
-		return nil, fmt.Errorf("is %q: write %q", text, "memory:")
-	case first == '/':
-		return nil, errors.New(`lacks a scheme: write "unix://" in front of a socket's path`)
-	case isScheme(scheme) || strings.Contains(text, "://"):
-	case err == nil && isHost(host) && isPort(port):
-		return nil, fmt.Errorf("is %q: write %q", text, "redis://"+text)
-	default:
-		return nil, errors.New(`lacks a scheme: write "redis://" in front of the host`)
-	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil: // err repeats the URL, and the password in it
-		return nil, errMalformed
-	case !isScheme(u.Scheme):
-		return nil, fmt.Errorf("must start with memory:, redis:// (for Valkey, too), rediss:// or unix://, not with %q", u.Scheme+":")
-	case u.Scheme == "memory":
-		if len(text) > len("memory:") {
-			return nil, fmt.Errorf("has something behind %q: write %q alone", "memory:", "memory:")
-		}
-		return u, nil
-	}
-	return u, checkServer(u)
-}
-
-// errMalformed names the most frequent mistakes in a URL that cannot be parsed.
-var errMalformed = errors.New("is malformed: a port is a number, and /, ?, #, @, : and % in a user or password are written %2F, %3F, %23, %40, %3A and %25")
-
-// checkServer returns an error if the URL of a server is wrong.
-func checkServer(u *url.URL) error {
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil || u.Fragment != "" || u.Scheme != "unix" && strings.Contains(u.Path, "@") {
-		return errMalformed // a password that is not escaped has ended the host too soon
-	}
-	for name, values := range query {
-		if mayHaveAt := name == "addr" || strings.HasSuffix(name, "name") || strings.HasSuffix(name, "password"); mayHaveAt {
-			values = nil
-		}
-		if strings.Contains(name+strings.Join(values, ""), "@") {
-			return errMalformed // the same
-		}
-	}
-	switch {
-	case u.Scheme == "unix" && u.Host != "":
-		return errors.New("has a host between unix:// and the socket's path: write three slashes, as in unix:///run/redis.sock")
-	case u.Opaque != "" || u.Scheme == "unix" && u.Path == "":
-		return fmt.Errorf("lacks what follows %s://: write redis:// and a host, or unix:// and a socket's path", u.Scheme)
-	case u.Scheme != "unix" && u.Host == "":
-		return fmt.Errorf("names no host after %s://: write %q", u.Scheme, u.Scheme+"://localhost:6379")
-	case u.Port() != "" && !isPort(u.Port()):
-		if len(u.Port()) > len("65535") || u.Hostname() == "" { // it may be a password
-			return errors.New("has a port that is not from 1 to 65535")
-		}
-		return fmt.Errorf("has port %s: a port is from 1 to 65535", u.Port())
-	}
-	for _, address := range query["addr"] {
-		_, port, err := net.SplitHostPort(address)
-		switch {
-		case strings.Contains(address, "@"):
-			return errors.New("has a user or password in addr: they stand in front of the first host, for all servers")
-		case err == nil && !isPort(port):
-			return fmt.Errorf("has addr=%s: a port is from 1 to 65535", address)
-		}
-	}
-	return nil
-}
-
-func isScheme(name string) bool {
-	switch name {
-	case "memory", "redis", "rediss", "unix":
-		return true
-	}
-	return false
-}
-
-// isHost reports whether a text is a name or an address without user and password.
-func isHost(text string) bool {
-	return text != "" && !strings.ContainsAny(text, "/?#@%=& ")
-}
-
-func isPort(text string) bool {
-	n, err := strconv.ParseUint(text, 10, 16)
-	return err == nil && n > 0
 }
 
 // optionsFor returns the options of one kind.
@@ -201,65 +96,20 @@ func rejectOthers[T any](options []Option, kind func(*Option) func(*T), why stri
 	return nil
 }
 
-// clientOf returns the client that a Redis URL describes.
-func clientOf(rawURL string, query url.Values) (redis.UniversalClient, error) {
-	switch {
-	case query.Has("master_name"):
-		if query.Get("master_name") == "" {
-			return nil, errors.New("master_name is empty")
-		}
-		options, err := redis.ParseFailoverURL(rawURL)
-		if err == nil {
-			err = checkPool(options.PoolSize)
-		}
-		if err != nil {
-			return nil, err
-		}
-		options.ContextTimeoutEnabled = true
-		options.MaxRetries = retries(options.MaxRetries)
-		options.Dialer = dial.New(options.TLSConfig, options.DialTimeout)
-		return redis.NewFailoverClient(options), nil
-	case query.Has("addr"):
-		options, err := redis.ParseClusterURL(rawURL)
-		if err == nil {
-			err = checkPool(options.PoolSize)
-		}
-		if err != nil {
-			return nil, err
-		}
-		options.ContextTimeoutEnabled = true
-		options.MaxRetries = retries(options.MaxRetries)
-		options.Dialer = dial.New(options.TLSConfig, options.DialTimeout)
-		return redis.NewClusterClient(options), nil
-	}
-	options, err := redis.ParseURL(rawURL)
-	if err == nil {
-		err = checkPool(options.PoolSize)
-	}
-	if err != nil {
-		return nil, err
-	}
-	options.ContextTimeoutEnabled = true
-	options.MaxRetries = retries(options.MaxRetries)
-	options.Dialer = dial.New(options.TLSConfig, options.DialTimeout)
-	return redis.NewClient(options), nil
-}
-
-// mostConnections bounds the pool of a client, which allocates room for all connections at once.
-const mostConnections = 1 << 20
-
-// checkPool returns an error for a pool size with which the client would panic.
-func checkPool(size int) error {
-	if size < 0 || size > mostConnections {
-		return fmt.Errorf("pool_size=%d: want 1 to %d, or 0 for the default", size, mostConnections)
-	}
-	return nil
-}
-
-// retries returns a number of retries as go-redis takes it, to which 0 is the default.
-func retries(asked int) int {
-	if asked == 0 {
-		return -1
-	}
-	return asked
+// Dialer returns a dial function for the Dialer option of your own client, which you give to [NewRedis].
+// config is for TLS, nil for none. [Open] uses a Dialer by itself.
+//
+// Its connections still read an answer that has arrived when their deadline has passed. When thousands
+// of requests arrive at once, more goroutines want to run than there are processors. One of them may
+// wait longer than the budget until it reads an answer that Redis has sent within a millisecond. Other
+// connections give up then, and the calls count as not answered. With TLS, Dialer shakes hands within
+// the caller's deadline; go-redis' own dialer does not.
+//
+// A client with a Dialer ignores the TLSConfig of its options, so give that configuration to Dialer.
+// [NewRedis] panics if it sees that this was forgotten, before a password is sent in the clear. It cannot
+// see into a client that asks sentinels.
+//
+// The function may be used by many goroutines at once. A dial takes five seconds at most.
+func Dialer(config *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return dial.New(config, 0)
 }

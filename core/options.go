@@ -157,7 +157,7 @@ func WithLogger(logger *slog.Logger) Option {
 	return Option{
 		name:    "WithLogger",
 		redis:   func(r *redisStore) { r.config.Logger = own },
-		limiter: func(l *Limiter) { l.background.logger = own },
+		limiter: func(l *Limiter) { l.logger = own },
 	}
 }
 
@@ -187,7 +187,7 @@ func WithClock(now func() time.Time) Option {
 		name:    "WithClock",
 		redis:   func(r *redisStore) { r.config.Clock = c },
 		memory:  func(m *memoryStore) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() },
-		denials: func(d *denialCache) { d.follow(c) },
+		denials: func(d *denialCache) { d.denials.Follow(c) },
 	}
 }
 

@@ -1,10 +1,6 @@
 package core
 
 import (
-	"context"
-	"log/slog"
-	"time"
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
@@ -16,20 +12,12 @@ import (
 
 // redisStore is the store that [NewRedis] makes.
 type redisStore struct {
+	ownStore
+
 	config redisstore.Config // with the options applied
 	trace  Trace
 	store  *redisstore.Store
 }
-
-const (
-	defaultPrefix      = "ratelimit"
-	defaultBudget      = 100 * time.Millisecond
-	defaultInFlight    = 2
-	defaultMostWaiting = 65_536
-
-	defaultBreakerFailures = 5
-	defaultBreakerPause    = 500 * time.Millisecond
-)
 
 // NewRedis returns a [Store] on a Redis or Valkey server: the one for a fleet. One script decides a
 // [Call], atomically and on the server's clock. NewRedis sends nothing. It panics if the client is
@@ -161,24 +149,14 @@ func NewRedis(rdb redis.UniversalClient, options ...Option) Store {
 		panic("core: the redis client has a TLSConfig that its Dialer does not use: write core.Dialer(config) instead of core.Dialer(nil)")
 	}
 	r := newRedis(rdb, topology.Of(rdb).HeedsDeadline(), false, options)
-	r.warnOfClient()
+	r.store.WarnOfClient()
 	return r
 }
 
 // newRedis returns a store on a client. Close closes the client if it is owned.
 func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options []Option) *redisStore {
-	r := &redisStore{config: redisstore.Config{
-		Client:          client,
-		Owned:           owned,
-		HeedsDeadline:   heedsDeadline,
-		Prefix:          defaultPrefix,
-		Budget:          defaultBudget,
-		InFlight:        defaultInFlight,
-		MostWaiting:     defaultMostWaiting,
-		BreakerFailures: defaultBreakerFailures,
-		BreakerPause:    defaultBreakerPause,
-		Logger:          slog.Default,
-	}}
+	r := &redisStore{config: redisstore.Defaults(client)}
+	r.config.Owned, r.config.HeedsDeadline = owned, heedsDeadline
 	apply("NewRedis", options, ofRedis, r)
 	if r.trace.Batch != nil {
 		r.config.Batch = func(server string, report batch.Report) {
@@ -192,45 +170,11 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 		r.config.Reclaimed = func(spec *exact.Spec) { r.trace.Reclaimed(Limit{spec}) }
 	}
 	r.store = redisstore.New(r.config)
+	r.by = r.store
 	return r
 }
 
 var breakerStates = [...]BreakerState{batch.Closed: BreakerClosed, batch.Open: BreakerOpen, batch.HalfOpen: BreakerHalfOpen}
-
-// warnOfClient logs which settings of a user's client can do harm.
-func (r *redisStore) warnOfClient() {
-	logger := r.config.Logger()
-	settings, known := r.store.Topology().Settings()
-	if settings.Retries > 0 {
-		logger.Warn("core: the redis client repeats what it has sent when the answer is late, so a request may be charged twice: set MaxRetries to -1")
-	}
-	if known && !settings.Deadlines {
-		logger.Warn("core: the redis client ignores deadlines, which makes each call slower: set ContextTimeoutEnabled")
-	}
-	if known && settings.NoDialer {
-		logger.Warn("core: in a crowd the redis client may read answers too late: set Dialer to core.Dialer(nil), or to core.Dialer(config) for TLS")
-	}
-}
-
-func (r *redisStore) Decide(ctx context.Context, calls []Call) (answered int, err error) {
-	return decideBy(ctx, r.store, calls)
-}
-
-func (r *redisStore) Settle(ctx context.Context, settlements []Settlement) error {
-	return settleBy(ctx, r.store, settlements)
-}
-
-func (r *redisStore) Reset(ctx context.Context, key string, limits []Limit) error {
-	return r.store.Reset(ctx, key, specsOf(limits)) //nolint:wrapcheck // it is one of this package's
-}
-
-func (r *redisStore) Ping(ctx context.Context) error {
-	return r.store.Ping(ctx) //nolint:wrapcheck // it is one of this package's
-}
-
-func (r *redisStore) Close() error {
-	return r.store.Close() //nolint:wrapcheck // it is one of this package's
-}
 
 // watchGiveBacks implements givingStore.
 func (r *redisStore) watchGiveBacks(watch func(givenBack []call.Correction)) {

@@ -116,7 +116,7 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	}
 	r := l.newReservation(checks)
 	r.asked = time.Now()
-	if err := limitedPartOf(r.checks).decide(ctx, l.store, r.decisions, r.receipts); err != nil {
+	if err := decideLimited(ctx, l.store, r.checks, r.decisions, r.receipts); err != nil {
 		r.giveBackUncertain(err)
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 func (r *Reservation) later(costs []int) {
 	own := *r // the caller keeps r
 	r.settled = true
-	r.limiter.background.settle(laterSettlement{of: &own, costs: slices.Clone(costs)})
+	r.limiter.settleLater(laterSettlement{of: &own, costs: slices.Clone(costs)})
 }
 
 // SettleLater is [Reservation.Settle] without waiting for the outcome: the reservation is settled in

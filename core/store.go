@@ -2,6 +2,11 @@ package core
 
 import (
 	"context"
+	"math"
+	"slices"
+
+	"github.com/weir-go/ratelimit/core/internal/console"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Store keeps the state of limits and decides calls. [NewRedis], [NewMemory] and [NewTableStore] make one,
@@ -103,4 +108,86 @@ func decideAlone(ctx context.Context, store Store, checks []Check, decisions []D
 	own.Checks, own.Decisions, own.Receipts = checks, decisions, receipts
 	_, err := store.Decide(ctx, q.calls[:])
 	return err //nolint:wrapcheck // it is the store's
+}
+
+// part is the checks of a call that a store decides, without the others.
+type part struct {
+	checks []Check
+	places []int // of the checks in the call; nil: it is the whole call
+}
+
+// limitedPartOf returns the checks of a call but for those under Unlimited.
+func limitedPartOf(checks []Check) part {
+	if !slices.ContainsFunc(checks, func(c Check) bool { return c.Limit == Unlimited }) {
+		return part{checks: checks}
+	}
+	p := part{places: []int{}}
+	for i, c := range checks {
+		if c.Limit != Unlimited {
+			p.checks, p.places = append(p.checks, c), append(p.places, i)
+		}
+	}
+	return p
+}
+
+// decideLimited has a store decide a call but for the checks under Unlimited, and writes all decisions of
+// it, and its receipts unless that is nil.
+func decideLimited(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt) error {
+	p := limitedPartOf(checks)
+	if p.places != nil {
+		for i := range decisions {
+			decisions[i] = unlimitedDecision()
+		}
+	}
+	return p.decide(ctx, store, decisions, receipts)
+}
+
+// unlimitedDecision is the answer to every check under Unlimited.
+func unlimitedDecision() Decision {
+	return Decision{Allowed: true, Limit: Unlimited, Remaining: math.MaxInt}
+}
+
+// decide has a store decide the part, and writes its decisions among those of the call, and its receipts
+// unless that is nil.
+func (p part) decide(ctx context.Context, store Store, decisions []Decision, receipts []Receipt) error {
+	if p.places == nil {
+		return decideAlone(ctx, store, p.checks, decisions, receipts)
+	}
+	if len(p.checks) == 0 {
+		return nil
+	}
+	told, own := make([]Decision, len(p.checks)), []Receipt(nil)
+	if receipts != nil {
+		own = make([]Receipt, len(p.checks))
+	}
+	err := decideAlone(ctx, store, p.checks, told, own)
+	for i, place := range p.places {
+		decisions[place] = told[i]
+		if receipts != nil {
+			receipts[place] = own[i]
+		}
+	}
+	return placed(err, p.places)
+}
+
+func init() { //nolint:gochecknoinits // doctor and admin see in this way what is nobody else's business
+	console.Of = func(limiter any) console.Store {
+		return shownStore(limiter.(*Limiter).store) //nolint:forcetypeassert // they give nothing else
+	}
+	console.SpecOf = func(limit any) *exact.Spec { return limit.(Limit).spec } //nolint:forcetypeassert // as above
+}
+
+// shownStore returns what consoles may see of a store.
+func shownStore(store Store) console.Store {
+	switch store := store.(type) {
+	case *denialCache:
+		return shownStore(store.store)
+	case *leaseStore:
+		return shownStore(store.store)
+	case *redisStore:
+		return console.Store{Own: store, Redis: console.OfRedis(store.store)}
+	case *memoryStore:
+		return console.Store{Own: store, Memory: console.OfMemory(store.store)}
+	}
+	return console.Store{Own: store}
 }

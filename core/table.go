@@ -42,7 +42,7 @@ func NewTableStore(table Table) Store {
 	if table == nil {
 		panic("core: NewTableStore needs a table")
 	}
-	return &tableStore{tablestore.New(func(ctx context.Context, keys []string, change func(time.Time, []tablestore.Row)) error {
+	return &ownStore{tablestore.New(func(ctx context.Context, keys []string, change func(time.Time, []tablestore.Row)) error {
 		return table.Update(ctx, keys, func(now time.Time, rows []Row) {
 			own := make([]tablestore.Row, len(rows))
 			for i, row := range rows {
@@ -54,27 +54,4 @@ func NewTableStore(table Table) Store {
 			}
 		})
 	})}
-}
-
-type tableStore struct{ store *tablestore.Store }
-
-func (s *tableStore) Decide(ctx context.Context, calls []Call) (answered int, err error) {
-	return decideBy(ctx, s.store, calls)
-}
-
-func (s *tableStore) Settle(ctx context.Context, settlements []Settlement) error {
-	return settleBy(ctx, s.store, settlements)
-}
-
-func (s *tableStore) Reset(ctx context.Context, key string, limits []Limit) error {
-	return s.store.Reset(ctx, key, specsOf(limits)) //nolint:wrapcheck // it is the table's
-}
-
-func (s *tableStore) Ping(ctx context.Context) error {
-	return s.store.Ping(ctx) //nolint:wrapcheck // it is the table's
-}
-
-func (s *tableStore) Close() error {
-	s.store.Close()
-	return nil
 }

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/hooks"
 )
 
 // Trace has functions that stores and limiters call when something happens which their
@@ -101,52 +103,13 @@ type Renewal struct {
 
 // and returns a trace that calls the functions of two.
 func (t Trace) and(other Trace) Trace {
-	and := Trace{
-		Batch: both(t.Batch, other.Batch), Breaker: t.Breaker, Repeated: t.Repeated, Waiting: t.Waiting, Wait: both(t.Wait, other.Wait),
-		Held: both(t.Held, other.Held), Renewal: both(t.Renewal, other.Renewal),
-		Reclaimed: both(t.Reclaimed, other.Reclaimed), Leased: both(t.Leased, other.Leased),
-	}
-	switch {
-	case t.Breaker == nil:
-		and.Breaker = other.Breaker
-	case other.Breaker != nil:
-		and.Breaker = func(server string, state BreakerState) {
-			t.Breaker(server, state)
-			other.Breaker(server, state)
-		}
-	}
-	switch {
-	case t.Waiting == nil:
-		and.Waiting = other.Waiting
-	case other.Waiting != nil:
-		and.Waiting = func(limit Limit, change int) {
-			t.Waiting(limit, change)
-			other.Waiting(limit, change)
-		}
-	}
-	switch {
-	case t.Repeated == nil:
-		and.Repeated = other.Repeated
-	case other.Repeated != nil:
-		and.Repeated = func() {
-			t.Repeated()
-			other.Repeated()
-		}
-	}
-	return and
-}
-
-// both returns a function that calls two, of which either may be nil.
-func both[T any](first, second func(T)) func(T) {
-	switch {
-	case first == nil:
-		return second
-	case second == nil:
-		return first
-	}
-	return func(what T) {
-		first(what)
-		second(what)
+	return Trace{
+		Batch: hooks.Both1(t.Batch, other.Batch), Breaker: hooks.Both2(t.Breaker, other.Breaker),
+		Repeated: hooks.Both0(t.Repeated, other.Repeated),
+		Wait:     hooks.Both1(t.Wait, other.Wait), Waiting: hooks.Both2(t.Waiting, other.Waiting),
+		Held: hooks.Both1(t.Held, other.Held), Renewal: hooks.Both1(t.Renewal, other.Renewal),
+		Reclaimed: hooks.Both1(t.Reclaimed, other.Reclaimed),
+		Leased:    hooks.Both1(t.Leased, other.Leased),
 	}
 }
 

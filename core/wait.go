@@ -189,7 +189,7 @@ func (l *Limiter) denyBeforePlaces(ctx context.Context, q *waitRequest) error {
 	}
 	r := l.newReservation(q.all)
 	r.asked = time.Now()
-	if err := limitedPartOf(conditions(q.all)).decide(ctx, l.store, r.decisions, nil); err != nil {
+	if err := decideLimited(ctx, l.store, conditions(q.all), r.decisions, nil); err != nil {
 		if ctx.Err() != nil {
 			return gaveUp(ctx)
 		}

@@ -14,7 +14,7 @@ import (
 func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, Decision] {
 	return queue.New(queue.Config[queueKey, waitRequest, *Reservation, Decision]{
 		Ask:      l.askForWaiters,
-		Return:   func(grants []*Reservation) { l.background.cancel(grants...) },
+		Return:   func(grants []*Reservation) { l.cancelLater(grants...) },
 		Together: func(a, b waitRequest) bool { return a.limit == b.limit && (a.cost == 0) == (b.cost == 0) },
 		Alike:    func(a, b waitRequest) bool { return a.limit == b.limit && a.cost == b.cost },
 		Fits:     func(r *Reservation, q waitRequest) bool { return r.checks[0].Units() == q.cost },

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/weir-go/ratelimit/guard/internal/mistakes"
 	"github.com/weir-go/ratelimit/guard/internal/writer"
 )
 
@@ -23,7 +24,7 @@ func Adaptive(n func() int) *Handle {
 		panic("ratelimit: Adaptive: the function is nil")
 	}
 	h := new(Handle)
-	h.current.Store(&Guard{capacity: &capacity{most: n}, log: new(eventLog), placement: newPlacement(new(Options), nil)})
+	h.current.Store(&Guard{capacity: &capacity{most: n}, log: new(eventLog), placement: mistakes.NewPlacement(nil, mistakes.Peer{})})
 	return h
 }
 

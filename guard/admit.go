@@ -44,7 +44,7 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 		return g.decideByCapacity(r)
 	}
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, outer: requestContextFrom(r.Context())}
-	g.placement.look(rc, r)
+	g.placement.Look(&rc.routeAsked, r)
 	event := Event{Request: r.WithContext(rc)}
 	verdict := Verdict{Request: event.Request, rc: rc}
 	if !g.decide(rc, &event) {
@@ -65,12 +65,12 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 // has become of it. It returns false if no list and no policy applies.
 func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	if g.options.Lists.used() && g.decideByList(e) {
-		g.placement.keysRead(rc, e.Request)
+		g.placement.KeysRead(&rc.routeAsked, e.Request)
 		return true
 	}
 	ctx := e.Request.Context()
 	c, err := g.call(e.Request, rc)
-	g.placement.keysRead(rc, e.Request)
+	g.placement.KeysRead(&rc.routeAsked, e.Request)
 	if err != nil {
 		e.Unanswered, e.Status, e.Err = c.unanswered(nil), http.StatusInternalServerError, err
 		return true
@@ -159,14 +159,14 @@ func shapes(c *core.Check) bool { return !c.Shadow && algorithm.Delays(c.Limit) 
 // observe lets the fallback know what the store has decided.
 func (g *Guard) observe(c *call, decisions []core.Decision, err error) {
 	if g.fallback != nil && err == nil {
-		g.fallback.observe(c.checks, decisions)
+		g.fallback.Observe(c.checks, decisions)
 	}
 }
 
 // observeSettled lets the fallback know what a request has really cost.
 func (g *Guard) observeSettled(ctx context.Context, v *reservation, costs []int) {
-	if g.fallback != nil {
-		g.fallback.observeSettled(ctx, v.stored, time.Since(v.asked), costs)
+	if g.fallback != nil && v.stored.Reservation != nil {
+		g.fallback.ObserveSettled(ctx, v.stored.Reservation, v.stored.checks, time.Since(v.asked), costs)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/mistakes"
 	"github.com/weir-go/ratelimit/headers"
 	"github.com/weir-go/ratelimit/internal/dialect"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -32,7 +33,7 @@ type requestContext struct {
 	// reservation is what may have to be settled, or nil.
 	reservation *reservation
 	leastCosts  leastCosts
-	routeAsked  routeAsked
+	routeAsked  mistakes.RouteAsked
 	spent       atomic.Int64 // that Spend was told; of the outermost limiter alone
 
 	room struct {
@@ -53,7 +54,7 @@ func (rc *requestContext) Value(key any) any {
 			return rc
 		}
 	case keyfuncs.MatchedKey:
-		rc.routeAsked.ask()
+		rc.routeAsked.Ask()
 		if rc.matched != nil {
 			return rc.matched
 		}
@@ -158,7 +159,7 @@ func (rc *requestContext) write(h http.Header, room []headers.Policy) {
 // detached returns a request that can be looked at when it has ended. A framework uses its
 // own context for another request then, so only the route is kept of what the adapter knew.
 func detached(r *http.Request) *http.Request {
-	return r.WithContext(&endedContext{Context: r.Context(), route: endedRoute(routeOf(r))}) //nolint:contextcheck // it is made of the request's
+	return r.WithContext(&endedContext{Context: r.Context(), route: endedRoute(mistakes.RouteOf(r))}) //nolint:contextcheck // it is made of the request's
 }
 
 // endedContext is the context of a request that has ended.

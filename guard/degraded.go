@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/fallback"
 )
 
 // remembered is how many keys the Fallback mode knows the last state of.
@@ -15,9 +16,9 @@ const remembered = 100_000
 
 // fallbackFor returns what decides while the store cannot, or nil if no policy asks
 // for it, and the reason why a limit cannot be shared out, if one cannot.
-func fallbackFor(options Options, policies []Policy) (*fallback, error) {
+func fallbackFor(options Options, policies []Policy) (*fallback.Fallback, error) {
 	replicas := options.replicas()
-	var f *fallback
+	var f *fallback.Fallback
 	for i := range policies {
 		p := &policies[i]
 		if p.OnError != Fallback && (p.OnError != unsaid || options.OnError != Fallback) && options.OnOverload != Fallback {
@@ -29,7 +30,7 @@ func fallbackFor(options Options, policies []Policy) (*fallback, error) {
 			}
 		}
 		if f == nil {
-			f = newFallback(replicas, remembered)
+			f = fallback.New(replicas, remembered)
 		}
 	}
 	return f, nil
@@ -100,7 +101,7 @@ func (g *Guard) decideLocally(ctx context.Context, lost call) (reserved, error) 
 	if len(own.checks) == 0 {
 		return reserved{}, nil
 	}
-	reservation, err := g.fallback.reserve(context.WithoutCancel(ctx), own.checks...)
+	reservation, err := g.fallback.Reserve(context.WithoutCancel(ctx), own.checks...)
 	if err != nil {
 		return reserved{}, fmt.Errorf("ratelimit: this process cannot decide by itself: %w", err)
 	}
@@ -115,7 +116,7 @@ func (g *Guard) giveBack(ctx context.Context, local reserved) []core.Decision {
 	}
 	ctx = context.WithoutCancel(ctx)
 	_ = local.Cancel(ctx) // which is not asked of a server
-	decisions, err := g.fallback.peek(ctx, local.checks...)
+	decisions, err := g.fallback.Peek(ctx, local.checks...)
 	if err != nil { // there is no room to look
 		return local.decisions()
 	}

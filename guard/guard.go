@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/fallback"
+	"github.com/weir-go/ratelimit/guard/internal/mistakes"
 	"github.com/weir-go/ratelimit/headers"
 	"github.com/weir-go/ratelimit/internal/dialect"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -35,9 +37,9 @@ type Guard struct {
 	names     []string // what the policies are called, or "" if that depends on the request
 	fields    []string // that options.Headers may write
 	writer    headers.Writer
-	fallback  *fallback // nil: no policy asks for it
+	fallback  *fallback.Fallback // nil: no policy asks for it
 	log       *eventLog
-	placement *placement
+	placement *mistakes.Placement
 	capacity  *capacity // nil: the policies decide
 }
 
@@ -56,7 +58,7 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 	if limiter == nil {
 		return nil, errors.New("ratelimit: the limiter is nil")
 	}
-	fallback, err := fallbackFor(options, policies)
+	local, err := fallbackFor(options, policies)
 	if err := errors.Join(options.check(), checkPolicies(policies), err); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
@@ -70,9 +72,9 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 		options.OnOverload = FailClosed
 	}
 	if old == nil { // what takes the place of a limit is not beside it
-		warnOfEqual(limiter, &options, policies)
+		mistakes.WarnOfEqual(limiter, options.Logger, unnamedByPeer(policies))
 	}
-	placement := newPlacement(&options, policies)
+	placement := mistakes.NewPlacement(options.Logger, peerOf(&options, policies))
 	if options.Lists.Address == nil {
 		options.Lists.Address = keyfuncs.Address()
 	}
@@ -88,7 +90,7 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 		policies:  policies,
 		names:     names(policies),
 		fields:    headers.Names(options.Headers),
-		fallback:  fallback,
+		fallback:  local,
 		log:       &eventLog{logger: options.Logger},
 		placement: placement,
 	}
@@ -106,7 +108,8 @@ func (g *Guard) inherit(old *Guard) {
 		g.fallback = old.fallback
 	}
 	if g.options.Logger == old.options.Logger {
-		g.log, g.placement.warned = old.log, old.placement.warned
+		g.log = old.log
+		g.placement.Inherit(old.placement)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/mistakes"
 	"github.com/weir-go/ratelimit/headers"
 	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -215,4 +216,29 @@ func checkPolicies(policies []Policy) error {
 		given[name] = i
 	}
 	return nil
+}
+
+// unnamedByPeer returns the limits of policies that count for each other wherever they stand: those by the
+// default key, without a name.
+func unnamedByPeer(policies []Policy) []mistakes.Limit {
+	var limits []mistakes.Limit
+	for i := range policies {
+		if p := &policies[i]; p.By == nil && p.LimitFor == nil && !named(p.Limit) && p.Limit != core.Unlimited {
+			limits = append(limits, mistakes.Limit{Limit: p.Limit, Shadow: p.Shadow})
+		}
+	}
+	return limits
+}
+
+// peerOf returns what the TCP peer is used for: as the key of a policy that names none, and as the address
+// that is looked up in lists that name none.
+func peerOf(o *Options, policies []Policy) mistakes.Peer {
+	peer := mistakes.Peer{Lists: o.Lists.used() && o.Lists.Address == nil}
+	for i := range policies {
+		if p := &policies[i]; p.By == nil {
+			peer.Counts, peer.Policy = true, p.Limit.Name()
+			break
+		}
+	}
+	return peer
 }

@@ -39,7 +39,7 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 		next(w, r)
 	}
 	rc.tellPattern(r, before) // the adapter's Matched may look there
-	rc.guard.returned(rc, r)
+	rc.guard.placement.Returned(&rc.routeAsked, r)
 }
 
 // serveWatched runs a handler, and settles what that has cost.

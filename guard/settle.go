@@ -331,7 +331,7 @@ func (g *Guard) settleOutside(ctx context.Context, r *http.Request, c outsideCha
 // charge charges the key of an outcome some more: where that was decided.
 func (g *Guard) charge(ctx context.Context, o *Outcome, more int) error {
 	if g.fallback != nil {
-		g.fallback.observeCharged(ctx, o.Key, o.Decision.Limit, more)
+		g.fallback.ObserveCharged(ctx, o.Key, o.Decision.Limit, more)
 	}
 	if o.Decision.Degraded {
 		return nil

@@ -364,8 +364,8 @@ func (m *Store) Held(ctx context.Context, key string, spec *exact.Spec) ([]exact
 // Ping returns an error only after Close.
 func (m *Store) Ping(ctx context.Context) error { return m.ready(ctx) }
 
-// Close forgets every key. Calls afterwards are errors.
-func (m *Store) Close() {
+// Close forgets every key. Calls afterwards are errors. It never fails.
+func (m *Store) Close() error {
 	m.closed.Store(true)
 	for i := range m.shards {
 		s := &m.shards[i]
@@ -373,4 +373,5 @@ func (m *Store) Close() {
 		s.empty(m.Slack)
 		s.mu.Unlock()
 	}
+	return nil
 }

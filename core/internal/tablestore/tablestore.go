@@ -131,8 +131,11 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.change(ctx, []string{"{}:ping"}, func(int64, *rows) {})
 }
 
-// Close lets no more calls begin.
-func (s *Store) Close() { s.closed.Store(true) }
+// Close lets no more calls begin. It never fails.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	return nil
+}
 
 // change changes the rows of some keys, which may come in any order and more than once.
 func (s *Store) change(ctx context.Context, keys []string, change func(now int64, rows *rows)) error {

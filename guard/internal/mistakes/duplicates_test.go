@@ -1,4 +1,4 @@
-package guard
+package mistakes
 
 import (
 	"runtime"
@@ -14,7 +14,7 @@ func TestWhatIsRememberedOfALimiterGoesWithIt(t *testing.T) {
 	id := func() weak.Pointer[core.Limiter] {
 		limiter := core.New(core.NewMemory())
 		for n := range mostBuilt + 100 {
-			_ = Must(New(limiter, Options{}, PolicyFor(core.Leaky(n+1, core.PerSecond(1)))))
+			WarnOfEqual(limiter, nil, []Limit{{Limit: core.Leaky(n+1, core.PerSecond(1))}})
 		}
 		id := weak.Make(limiter)
 		if n := len(builtOf(id).places); n != mostBuilt {

@@ -1,4 +1,4 @@
-package guard
+package fallback
 
 import (
 	"testing"
@@ -10,13 +10,13 @@ import (
 
 // What the store has said of places is out of date when it fails: this process starts with its share of them.
 func TestFallbackStartsWithFreePlaces(t *testing.T) {
-	f := newFallback(2, 100)
+	f := New(2, 100)
 	limit := core.Concurrent(4, time.Minute)
 	check := core.Check{Key: "a", Limit: limit, Cost: 1}
-	f.observe([]core.Check{check}, []core.Decision{{Allowed: true, Limit: limit, ResetAfter: time.Hour}})
+	f.Observe([]core.Check{check}, []core.Decision{{Allowed: true, Limit: limit, ResetAfter: time.Hour}})
 	var held []*core.Reservation
 	for i, want := range []bool{true, true, false} {
-		r, err := f.reserve(t.Context(), check)
+		r, err := f.Reserve(t.Context(), check)
 		if err != nil || r.Allowed() != want {
 			t.Fatalf("place %d: %v, %v", i, r, err)
 		}
@@ -25,7 +25,7 @@ func TestFallbackStartsWithFreePlaces(t *testing.T) {
 	if err := held[0].Cancel(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := f.reserve(t.Context(), check); err != nil || !r.Allowed() {
+	if r, err := f.Reserve(t.Context(), check); err != nil || !r.Allowed() {
 		t.Errorf("a place that was given back: %v, %v", r, err)
 	}
 }
@@ -33,9 +33,9 @@ func TestFallbackStartsWithFreePlaces(t *testing.T) {
 // A place of this process's is renewed while it is there, and lost when it was taken away.
 func TestFallbackTellsOfLostPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFallback(2, 100)
+		f := New(2, 100)
 		limit := core.Concurrent(4, time.Minute)
-		r, err := f.reserve(t.Context(), core.Check{Key: "a", Limit: limit})
+		r, err := f.Reserve(t.Context(), core.Check{Key: "a", Limit: limit})
 		if err != nil || !r.Allowed() {
 			t.Fatal(r, err)
 		}

@@ -1,4 +1,6 @@
-package guard
+// Package mistakes notices mistakes in how a program sets its limiters up that no error can tell, since
+// they depend on what else the program builds, or on what its requests look like. It warns of each once.
+package mistakes
 
 import (
 	"context"
@@ -10,9 +12,10 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// placement notices mistakes in where a Guard stands that only its first requests show: a
-// proxy in front of it, or no router. It warns of each once.
-type placement struct {
+// Placement notices mistakes in where a Guard stands that only its first requests show: a
+// proxy in front of it, or no router. It warns of each once. [NewPlacement] makes it, and many
+// goroutines may use it at once.
+type Placement struct {
 	logger *slog.Logger // nil: the default one
 	proxy  proxyWatch
 	route  routeWatch
@@ -23,35 +26,42 @@ type placement struct {
 // share it.
 type warned struct{ proxy, listsProxy, route atomic.Bool }
 
-// newPlacement returns the placement of a Guard with some policies, as they were given.
-func newPlacement(o *Options, given []Policy) *placement {
-	p := &placement{logger: o.Logger, warned: new(warned)}
-	p.proxy.watch(o, given)
+// NewPlacement returns the Placement of a Guard that uses the TCP peer in some way. The logger may be
+// nil, which is the default one.
+func NewPlacement(logger *slog.Logger, peer Peer) *Placement {
+	p := &Placement{logger: logger, proxy: proxyWatch{peer: peer}, warned: new(warned)}
+	if peer.Counts || peer.Lists {
+		p.proxy.start()
+	}
 	p.route.start()
 	return p
 }
 
-// look looks at a request before its keys are read.
-func (p *placement) look(rc *requestContext, r *http.Request) {
+// Inherit takes over of which mistakes the log has been warned by a Placement whose place this one takes.
+// It is called before the first request.
+func (p *Placement) Inherit(old *Placement) { p.warned = old.warned }
+
+// Look looks at a request before its keys are read.
+func (p *Placement) Look(a *RouteAsked, r *http.Request) {
 	if p.proxy.running() {
 		p.proxy.look(p, r)
 	}
-	rc.routeAsked.watched = p.route.running()
+	a.watched = p.route.running()
 }
 
-// keysRead looks at a request after its keys have been read.
-func (p *placement) keysRead(rc *requestContext, r *http.Request) {
-	rc.routeAsked.watched = false
-	if rc.routeAsked.asked {
-		p.route.keysRead(p, rc, r)
+// KeysRead looks at a request after its keys have been read.
+func (p *Placement) KeysRead(a *RouteAsked, r *http.Request) {
+	a.watched = false
+	if a.asked {
+		p.route.keysRead(p, a, r)
 	}
 }
 
-// returned looks at a request whose handler has returned. If its route has become known
+// Returned looks at a request whose handler has returned. If its route has become known
 // only since the key functions asked for it, that is a mistake.
-func (g *Guard) returned(rc *requestContext, r *http.Request) {
-	if rc.routeAsked.asked {
-		g.placement.route.returned(g.placement, rc, r)
+func (p *Placement) Returned(a *RouteAsked, r *http.Request) {
+	if a.asked {
+		p.route.returned(p, a, r)
 	}
 }
 
@@ -70,7 +80,7 @@ func (c *countdown) lookedAtOne()  { c.left.Add(-1) }
 func (c *countdown) stop() bool { return c.left.Swap(0) > 0 }
 
 // warn warns of a mistake that nobody has been warned of.
-func (p *placement) warn(ctx context.Context, of *atomic.Bool, message string, attributes ...slog.Attr) {
+func (p *Placement) warn(ctx context.Context, of *atomic.Bool, message string, attributes ...slog.Attr) {
 	if of.CompareAndSwap(false, true) {
 		warn(ctx, p.logger, message, attributes...)
 	}
@@ -106,16 +116,17 @@ const (
 	writeMatched = "; another router that does not set http.Request.Pattern: keyfuncs.WithMatched, or a key function of your own"
 )
 
-// routeAsked is what the key functions of a request were told about its route.
-type routeAsked struct {
+// RouteAsked is what the key functions of a request were told about its route. The zero value is that of a
+// new request. It belongs to the goroutine that serves the request.
+type RouteAsked struct {
 	watched bool   // the key functions are being called
 	asked   bool   // one of them has asked
 	route   string // what they were told, or "" if none has asked
 }
 
-// ask notices that the route is asked for. Others than the key functions may do that, too,
+// Ask notices that the route is asked for. Others than the key functions may do that, too,
 // and at the same time, so nothing is written then.
-func (a *routeAsked) ask() {
+func (a *RouteAsked) Ask() {
 	if a.watched {
 		a.asked = true
 	}
@@ -123,9 +134,9 @@ func (a *routeAsked) ask() {
 
 // keysRead remembers what the key functions of a request were told, which have asked for
 // its route and have returned.
-func (w *routeWatch) keysRead(p *placement, rc *requestContext, r *http.Request) {
+func (w *routeWatch) keysRead(p *Placement, a *RouteAsked, r *http.Request) {
 	w.lookedAtOne()
-	rc.routeAsked.route = routeOf(r)
+	a.route = RouteOf(r)
 	if known := r.Pattern != "" || keyfuncs.MatchedFrom(r.Context()) != nil; known {
 		w.told.Store(true)
 	} else if w.untold.Add(1) == mostUntold && !w.told.Load() && w.stop() {
@@ -135,15 +146,15 @@ func (w *routeWatch) keysRead(p *placement, rc *requestContext, r *http.Request)
 
 // returned compares what the key functions were told with what is known when the handler
 // has returned.
-func (w *routeWatch) returned(p *placement, rc *requestContext, r *http.Request) {
-	asked, found := rc.routeAsked.route, routeOf(r)
+func (w *routeWatch) returned(p *Placement, a *RouteAsked, r *http.Request) {
+	asked, found := a.route, RouteOf(r)
 	if found != asked && found != keyfuncs.Unmatched && w.stop() {
 		p.warn(r.Context(), &p.warned.route, tooEarly, slog.String("asked", asked), slog.String("found", found), slog.String("write", writeInstead))
 	}
 }
 
-// routeOf returns the route of a request, as far as it is known.
-func routeOf(r *http.Request) string {
+// RouteOf returns the route of a request, as far as it is known.
+func RouteOf(r *http.Request) string {
 	key, _ := keyfuncs.Route(r) // which never fails
 	return strings.TrimPrefix(key, "route:")
 }

@@ -1,4 +1,5 @@
-package guard
+// Package fallback decides in this process while the store cannot: it keeps the process's share of each limit.
+package fallback
 
 import (
 	"context"
@@ -14,10 +15,10 @@ import (
 	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
-// fallback decides in this process while the store cannot, for the [Fallback] mode. It keeps this
-// process's share of each limit. A key starts from its snapshot: what the store has said of it last.
-// A fallback may be used by many goroutines at once.
-type fallback struct {
+// Fallback decides in this process while the store cannot. It keeps this process's share of each limit. A
+// key starts from its snapshot: what the store has said of it last. [New] makes a Fallback, which may be
+// used by many goroutines at once.
+type Fallback struct {
 	replicas  int                  // processes that share the limits
 	clock     func() time.Duration // since some instant
 	snapshots *otter.Cache[stateKey, snapshot]
@@ -36,12 +37,12 @@ type snapshot struct {
 	reset time.Duration // when nothing would be used any more
 }
 
-// newFallback returns the fallback of one of a number of processes that share the traffic about
+// New returns the fallback of one of a number of processes that share the traffic about
 // evenly. It keeps up to size snapshots, at about 140 bytes each, and decides about as many keys. The
 // options are those of its memory, for tests.
-func newFallback(replicas, size int, options ...core.Option) *fallback {
+func New(replicas, size int, options ...core.Option) *Fallback {
 	start := time.Now()
-	f := &fallback{
+	f := &Fallback{
 		replicas: replicas,
 		clock:    func() time.Duration { return time.Since(start) },
 		snapshots: otter.Must(&otter.Options[stateKey, snapshot]{
@@ -54,8 +55,8 @@ func newFallback(replicas, size int, options ...core.Option) *fallback {
 	return f
 }
 
-// observe tells what the store has decided.
-func (f *fallback) observe(checks []core.Check, decisions []core.Decision) {
+// Observe tells what the store has decided.
+func (f *Fallback) Observe(checks []core.Check, decisions []core.Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
@@ -71,16 +72,16 @@ func (f *fallback) observe(checks []core.Check, decisions []core.Decision) {
 	}
 }
 
-// observeSettled tells what the checks of a reservation have really cost. The store has decided it so
-// long ago, and observe was told. Whether the store could settle it does not matter. No more is given
+// ObserveSettled tells what the checks of a reservation have really cost. The store has decided it so
+// long ago, and Observe was told. Whether the store could settle it does not matter. No more is given
 // back of a charge than is left of it. Conditions are left alone, since they were not charged.
-func (f *fallback) observeSettled(ctx context.Context, of reserved, ago time.Duration, costs []int) {
-	if !of.allowed() {
+func (f *Fallback) ObserveSettled(ctx context.Context, r *core.Reservation, checks []core.Check, ago time.Duration, costs []int) {
+	if !r.Allowed() {
 		return
 	}
-	now, decisions := f.clock(), of.decisions()
+	now, decisions := f.clock(), r.Decisions()
 	for i, cost := range costs {
-		check := &of.checks[i]
+		check := &checks[i]
 		if check.Shadow || check.Mode == core.Condition || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) {
 			continue
 		}
@@ -94,8 +95,8 @@ func (f *fallback) observeSettled(ctx context.Context, of reserved, ago time.Dur
 	}
 }
 
-// observeCharged tells that a key was charged n units more: [core.Limiter.Charge].
-func (f *fallback) observeCharged(ctx context.Context, key string, limit core.Limit, n int) {
+// ObserveCharged tells that a key was charged n units more: [core.Limiter.Charge].
+func (f *Fallback) ObserveCharged(ctx context.Context, key string, limit core.Limit, n int) {
 	if limit != core.Unlimited {
 		f.correct(ctx, key, limit, min(n, limit.Capacity()), f.clock())
 	}
@@ -103,7 +104,7 @@ func (f *fallback) observeCharged(ctx context.Context, key string, limit core.Li
 
 // correct charges a key more units, or gives units back if more is negative: in its snapshot, or if it
 // has none, a part of them in this process's share.
-func (f *fallback) correct(ctx context.Context, key string, limit core.Limit, more int, now time.Duration) {
+func (f *Fallback) correct(ctx context.Context, key string, limit core.Limit, more int, now time.Duration) {
 	if f.correctSnapshot(key, limit, more, now) {
 		return
 	}
@@ -121,7 +122,7 @@ func (f *fallback) correct(ctx context.Context, key string, limit core.Limit, mo
 }
 
 // correctSnapshot corrects the snapshot of a key, and reports whether there is one.
-func (f *fallback) correctSnapshot(key string, limit core.Limit, more int, now time.Duration) (found bool) {
+func (f *Fallback) correctSnapshot(key string, limit core.Limit, more int, now time.Duration) (found bool) {
 	f.snapshots.ComputeIfPresent(stateKeyOf(key, limit), func(s snapshot) (snapshot, otter.ComputeOp) {
 		found = true
 		used := min(s.usedAt(now, limit)+more, limit.Capacity())
@@ -133,23 +134,23 @@ func (f *fallback) correctSnapshot(key string, limit core.Limit, more int, now t
 	return found
 }
 
-// reserve decides checks as [core.Limiter.Reserve] does, each under this process's share of its limit.
+// Reserve decides checks as [core.Limiter.Reserve] does, each under this process's share of its limit.
 // The decisions are marked as Degraded, and are about the limits that were asked, but their numbers
 // are the share's. A cost that exceeds the share, but not the limit, passes when the share is full.
 // Shadow checks are not decided, and have nothing but their Limit. [core.Unlimited] allows
 // everything, and is not marked. What is settled is settled in this process.
-func (f *fallback) reserve(ctx context.Context, checks ...core.Check) (*core.Reservation, error) {
+func (f *Fallback) Reserve(ctx context.Context, checks ...core.Check) (*core.Reservation, error) {
 	return f.limiter.Reserve(ctx, checks...)
 }
 
-// peek is reserve that charges nothing: Remaining is what is left of the share now.
-func (f *fallback) peek(ctx context.Context, checks ...core.Check) ([]core.Decision, error) {
+// Peek is Reserve that charges nothing: Remaining is what is left of the share now.
+func (f *Fallback) Peek(ctx context.Context, checks ...core.Check) ([]core.Decision, error) {
 	return f.limiter.PeekAll(ctx, checks...)
 }
 
 // share returns a check about this process's share. A cost that exceeds the share takes all of it. A
 // headroom shrinks with the limit, rounded up, but leaves room for a cost that fits in the limit beside it.
-func (f *fallback) share(check core.Check) core.Check {
+func (f *Fallback) share(check core.Check) core.Check {
 	share, capacity := check.Limit.Share(f.replicas), check.Limit.Capacity()
 	fits := check.Headroom <= capacity-check.Units()
 	if check.Cost <= capacity {
@@ -169,7 +170,7 @@ func (f *fallback) share(check core.Check) core.Check {
 type shares struct {
 	core.Store
 
-	of *fallback
+	of *Fallback
 }
 
 // Decide decides the first of some calls.
@@ -234,7 +235,7 @@ func (s *shares) Settle(ctx context.Context, settlements []core.Settlement) erro
 // start starts the keys of checks from their snapshots. A key without a snapshot goes on from what this
 // process has decided about it, since the store has said nothing since then. No other key starts
 // until unlock is called.
-func (f *fallback) start(ctx context.Context, checks, shares []core.Check, places []int) (unlock func(), err error) {
+func (f *Fallback) start(ctx context.Context, checks, shares []core.Check, places []int) (unlock func(), err error) {
 	f.starting.RLock()
 	if !f.hasSnapshot(checks, places) {
 		return f.starting.RUnlock, nil
@@ -250,7 +251,7 @@ func (f *fallback) start(ctx context.Context, checks, shares []core.Check, place
 }
 
 // hasSnapshot reports whether one of the keys of checks has a snapshot to start from.
-func (f *fallback) hasSnapshot(checks []core.Check, places []int) bool {
+func (f *Fallback) hasSnapshot(checks []core.Check, places []int) bool {
 	for _, place := range places {
 		if _, ok := f.snapshots.GetIfPresent(stateKeyOf(checks[place].Key, checks[place].Limit)); ok {
 			return true
@@ -261,7 +262,7 @@ func (f *fallback) hasSnapshot(checks []core.Check, places []int) bool {
 
 // startKey starts a key from its snapshot, if it has one. If that fails, the snapshot is kept. The lock
 // must be held.
-func (f *fallback) startKey(ctx context.Context, check *core.Check, share core.Limit) (err error) {
+func (f *Fallback) startKey(ctx context.Context, check *core.Check, share core.Limit) (err error) {
 	key := stateKeyOf(check.Key, check.Limit)
 	last, ok := f.snapshots.Invalidate(key)
 	if !ok {

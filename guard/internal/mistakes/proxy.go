@@ -1,4 +1,4 @@
-package guard
+package mistakes
 
 import (
 	"log/slog"
@@ -11,24 +11,16 @@ import (
 type proxyWatch struct {
 	countdown
 
-	byPeer bool   // a policy counts by the peer
-	policy string // that one
-	lists  bool   // look up the peer
+	peer Peer
 }
 
-// watch begins to look for a proxy if a policy's key is the default one, or the lists'
-// address is.
-func (w *proxyWatch) watch(o *Options, policies []Policy) {
-	w.lists = o.Lists.used() && o.Lists.Address == nil
-	for i := range policies {
-		if p := &policies[i]; p.By == nil {
-			w.byPeer, w.policy = true, p.Limit.Name()
-			break
-		}
-	}
-	if w.byPeer || w.lists {
-		w.start()
-	}
+// Peer is what a Guard uses the TCP peer for without having been told of a proxy. The zero value is nothing.
+type Peer struct {
+	// Counts says that a policy counts by the peer, and Policy is its name.
+	Counts bool
+	Policy string
+	// Lists says that lists look up the peer.
+	Lists bool
 }
 
 // forwarding are the headers in which proxies say for whom they send a request, and what
@@ -52,7 +44,7 @@ const behindProxy = "ratelimit: requests carry a header of a proxy's, and the de
 const listsBehindProxy = "ratelimit: requests carry a header of a proxy's, and lists look up the TCP peer: behind a proxy, that is the proxy for all clients"
 
 // look looks at a request.
-func (w *proxyWatch) look(p *placement, r *http.Request) {
+func (w *proxyWatch) look(p *Placement, r *http.Request) {
 	for i := range forwarding {
 		f := &forwarding[i]
 		if _, found := r.Header[f.header]; !found {
@@ -67,13 +59,13 @@ func (w *proxyWatch) look(p *placement, r *http.Request) {
 }
 
 // tell warns of a proxy whose header was seen, and says what believes it.
-func (w *proxyWatch) tell(p *placement, r *http.Request, header, trust string) {
-	if w.byPeer {
-		p.warn(r.Context(), &p.warned.proxy, behindProxy, slog.String("header", header), slog.String("policy", w.policy),
+func (w *proxyWatch) tell(p *Placement, r *http.Request, header, trust string) {
+	if w.peer.Counts {
+		p.warn(r.Context(), &p.warned.proxy, behindProxy, slog.String("header", header), slog.String("policy", w.peer.Policy),
 			slog.String("behind_a_proxy_write", "keyfuncs.IP(keyfuncs."+trust+"), with the addresses of your proxies"),
 			slog.String("if_clients_connect_directly_write", "keyfuncs.RemoteIP"))
 	}
-	if w.lists {
+	if w.peer.Lists {
 		p.warn(r.Context(), &p.warned.listsProxy, listsBehindProxy, slog.String("header", header),
 			slog.String("behind_a_proxy_write", "Address: keyfuncs.Address(keyfuncs."+trust+"), with the addresses of your proxies"),
 			slog.String("if_clients_connect_directly_write", "Address: keyfuncs.Address()"))

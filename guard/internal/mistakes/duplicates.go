@@ -1,4 +1,4 @@
-package guard
+package mistakes
 
 import (
 	"context"
@@ -24,14 +24,14 @@ var built = struct {
 
 // builtBy is where limits of one Limiter were built.
 type builtBy struct {
-	places map[builtLimit]string
+	places map[Limit]string
 	warned bool
 }
 
-// builtLimit is what equal limits have in common.
-type builtLimit struct {
-	limit  core.Limit
-	shadow bool
+// Limit is what limits by the default key have in common that count for each other. It has no name.
+type Limit struct {
+	Limit  core.Limit
+	Shadow bool
 }
 
 const (
@@ -44,28 +44,24 @@ const (
 // ever new ones.
 const mostBuilt = 1000
 
-// warnOfEqual warns, once for each Limiter, if middleware has a policy that another line
-// of the program has given to other middleware: they count for each other, which nothing
-// in the program says. The same line may build it as often as it likes: a program that
-// builds its handlers anew, such as a test, means the same limit.
+// WarnOfEqual warns, once for each Limiter, if one of the limits of middleware has been given to other
+// middleware by another line of the program: they count for each other, which nothing in the program
+// says. The same line may build it as often as it likes: a program that builds its handlers anew, such
+// as a test, means the same limit. The logger may be nil, which is the default one.
 //
 //nolint:contextcheck,nolintlint // at start-up there is no request; seen where it is called
-func warnOfEqual(l *core.Limiter, o *Options, policies []Policy) {
-	var here string
-	for i := range policies {
-		p := &policies[i]
-		if p.By != nil || p.LimitFor != nil || named(p.Limit) || p.Limit == core.Unlimited {
-			continue
-		}
-		if here == "" {
-			here = caller()
-		}
-		first, equal := remember(l, builtLimit{p.Limit, p.Shadow}, here)
+func WarnOfEqual(l *core.Limiter, logger *slog.Logger, limits []Limit) {
+	if len(limits) == 0 {
+		return
+	}
+	here := caller()
+	for _, limit := range limits {
+		first, equal := remember(l, limit, here)
 		if !equal {
 			continue
 		}
-		warn(context.Background(), o.Logger, equalLimits,
-			slog.String("limit", p.Limit.Name()), slog.String("first", first), slog.String("second", here),
+		warn(context.Background(), logger, equalLimits,
+			slog.String("limit", limit.Limit.Name()), slog.String("first", first), slog.String("second", here),
 			slog.String("to_keep_them_apart_write", apart), slog.String("if_they_are_meant_to_be_one_write", together))
 		return
 	}
@@ -73,13 +69,13 @@ func warnOfEqual(l *core.Limiter, o *Options, policies []Policy) {
 
 // remember remembers where a limit was built, and returns where it was built before, if
 // that is another place, of which nobody has been warned.
-func remember(l *core.Limiter, limit builtLimit, here string) (before string, elsewhere bool) {
+func remember(l *core.Limiter, limit Limit, here string) (before string, elsewhere bool) {
 	built.mu.Lock()
 	defer built.mu.Unlock()
 	id := weak.Make(l)
 	by := built.by[id]
 	if by == nil {
-		by = &builtBy{places: make(map[builtLimit]string)}
+		by = &builtBy{places: make(map[Limit]string)}
 		built.by[id] = by
 		runtime.AddCleanup(l, forget, id)
 	}
@@ -101,11 +97,11 @@ func forget(id weak.Pointer[core.Limiter]) {
 	delete(built.by, id)
 }
 
-// adapters are the packages through which a program builds middleware.
+// adapters are the packages through which a program builds middleware, this one included.
 var adapters = func() []string {
-	own := reflect.TypeFor[Guard]().PkgPath()
-	module := own[:strings.LastIndexByte(own, '/')]
-	return []string{own, module + "/nethttp", module + "/gin", module + "/echo", module + "/echo/v5"}
+	own := reflect.TypeFor[Limit]().PkgPath()
+	module, _, _ := strings.Cut(own, "/guard/")
+	return []string{own, module + "/guard", module + "/nethttp", module + "/gin", module + "/echo", module + "/echo/v5"}
 }()
 
 // caller returns the file and the line of the program that builds middleware: the nearest

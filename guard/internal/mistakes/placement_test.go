@@ -1,4 +1,4 @@
-package guard
+package mistakes
 
 import (
 	"net/http"
@@ -8,12 +8,12 @@ import (
 
 // Looking after a limiter's place costs a request no allocation, while it looks and after.
 func TestLookingAfterThePlaceAllocatesNothing(t *testing.T) {
-	p := newPlacement(&Options{}, []Policy{{}})
-	x, r := new(requestContext), httptest.NewRequest(http.MethodGet, "/", nil)
+	p := NewPlacement(nil, Peer{Counts: true})
+	x, r := new(RouteAsked), httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("Accept", "*/*")
 	look := func() {
-		p.look(x, r)
-		p.keysRead(x, r)
+		p.Look(x, r)
+		p.KeysRead(x, r)
 	}
 	for _, running := range []bool{true, false} {
 		if p.proxy.running() != running {

@@ -1,4 +1,4 @@
-package guard
+package fallback
 
 import (
 	"testing"
@@ -6,11 +6,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 )
-
-// reservedOf returns a reservation as a guard remembers it.
-func reservedOf(r *core.Reservation, checks ...core.Check) reserved {
-	return reserved{call: call{checks: checks}, Reservation: r}
-}
 
 // A fallback starts a key from what a request has really cost, however late that is known.
 func TestFallbackGoesOnFromTheRealCost(t *testing.T) {
@@ -47,17 +42,17 @@ func TestFallbackGoesOnFromTheRealCost(t *testing.T) {
 			now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 			clock := func() time.Time { return now }
 			limiter, fallback := core.New(core.NewMemory(core.WithClock(clock))), fallbackAt(2, clock)
-			reserve := func(cost int) reserved {
+			reserve := func(cost int) (*core.Reservation, []core.Check) {
 				t.Helper()
 				check := core.Check{Key: "key", Limit: c.limit, Cost: cost}
 				r, err := limiter.Reserve(t.Context(), check)
 				if err != nil {
 					t.Fatal(err)
 				}
-				fallback.observe([]core.Check{check}, r.Decisions())
-				return reservedOf(r, check)
+				fallback.Observe([]core.Check{check}, r.Decisions())
+				return r, []core.Check{check}
 			}
-			r := reserve(c.reserve)
+			r, checks := reserve(c.reserve)
 			now = now.Add(c.later)
 			if c.others > 0 {
 				reserve(c.others)
@@ -67,7 +62,7 @@ func TestFallbackGoesOnFromTheRealCost(t *testing.T) {
 					t.Fatal(d)
 				}
 			}
-			fallback.observeSettled(t.Context(), r, c.later, []int{c.cost})
+			fallback.ObserveSettled(t.Context(), r, checks, c.later, []int{c.cost})
 			if got := passes(t, fallback, "key", c.limit); got != c.want {
 				t.Errorf("%d pass, want %d", got, c.want)
 			}
@@ -77,7 +72,7 @@ func TestFallbackGoesOnFromTheRealCost(t *testing.T) {
 
 // Nothing is given back of what was not charged.
 func TestFallbackIsNotCorrectedByWhatWasNotCharged(t *testing.T) {
-	limiter, fallback := core.New(core.NewMemory()), newFallback(1, 100)
+	limiter, fallback := core.New(core.NewMemory()), New(1, 100)
 	checks := []core.Check{
 		{Key: "key", Limit: core.Leaky(10, core.PerHour(1)), Cost: 6},
 		{Key: "other", Limit: core.Leaky(10, core.PerHour(1)), Cost: 11},
@@ -90,13 +85,13 @@ func TestFallbackIsNotCorrectedByWhatWasNotCharged(t *testing.T) {
 	if err != nil || denied.Allowed() {
 		t.Fatal(denied, err)
 	}
-	fallback.observe(checks, denied.Decisions())
-	fallback.observeSettled(t.Context(), reservedOf(denied, checks...), 0, []int{0, 0, 0})
+	fallback.Observe(checks, denied.Decisions())
+	fallback.ObserveSettled(t.Context(), denied, checks, 0, []int{0, 0, 0})
 	shadow, err := limiter.Reserve(t.Context(), checks[2])
 	if err != nil {
 		t.Fatal(err)
 	}
-	fallback.observeSettled(t.Context(), reservedOf(shadow, checks[2]), 0, []int{0})
+	fallback.ObserveSettled(t.Context(), shadow, []core.Check{checks[2]}, 0, []int{0})
 	if got := passes(t, fallback, "key", checks[0].Limit); got != 6 {
 		t.Errorf("%d pass, want 6", got)
 	}
@@ -116,8 +111,8 @@ func TestFallbackSettlesItsOwnReservations(t *testing.T) {
 				{10, 7, 0},
 				{10, 2, 3}, // more than the share takes all of it
 			} {
-				fallback := newFallback(2, 100)
-				r, err := fallback.reserve(t.Context(), core.Check{Key: "key", Limit: limit, Cost: c.reserve},
+				fallback := New(2, 100)
+				r, err := fallback.Reserve(t.Context(), core.Check{Key: "key", Limit: limit, Cost: c.reserve},
 					core.Check{Key: "key", Limit: limit, Cost: 1, Shadow: true})
 				if err != nil {
 					t.Fatal(err)

@@ -1,4 +1,4 @@
-package guard
+package fallback
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func TestFallbackStartsFromWhatWasSeen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fallback.observe(check, decision)
+			fallback.Observe(check, decision)
 			now = now.Add(c.later)
 			if got := passes(t, fallback, "key", c.limit); got != c.want {
 				t.Errorf("%d pass, want %d", got, c.want)
@@ -51,7 +51,7 @@ func TestFallbackStartsFromWhatWasSeen(t *testing.T) {
 }
 
 // passes returns how many questions in a row a fallback admits.
-func passes(t *testing.T, fallback *fallback, key string, limit core.Limit) int {
+func passes(t *testing.T, fallback *Fallback, key string, limit core.Limit) int {
 	t.Helper()
 	for n := 0; ; n++ {
 		d := decideBy(t, fallback, core.Check{Key: key, Limit: limit, Cost: 1})[0]
@@ -68,9 +68,9 @@ func passes(t *testing.T, fallback *fallback, key string, limit core.Limit) int 
 }
 
 // decideBy returns what a fallback decides about checks.
-func decideBy(t *testing.T, fallback *fallback, checks ...core.Check) []core.Decision {
+func decideBy(t *testing.T, fallback *Fallback, checks ...core.Check) []core.Decision {
 	t.Helper()
-	r, err := fallback.reserve(t.Context(), checks...)
+	r, err := fallback.Reserve(t.Context(), checks...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +78,8 @@ func decideBy(t *testing.T, fallback *fallback, checks ...core.Check) []core.Dec
 }
 
 // fallbackAt returns a fallback for 100 keys with a clock.
-func fallbackAt(replicas int, clock func() time.Time) *fallback {
-	f := newFallback(replicas, 100, core.WithClock(clock))
+func fallbackAt(replicas int, clock func() time.Time) *Fallback {
+	f := New(replicas, 100, core.WithClock(clock))
 	f.clock = func() time.Duration { return clock().Sub(time.Unix(0, 0)) }
 	return f
 }
@@ -107,7 +107,7 @@ func TestFallbackStartsAKeyInOneStep(t *testing.T) {
 				return time.Unix(1_000_000, 0)
 			})
 			check := core.Check{Key: "key", Limit: limit(10), Cost: 10}
-			fallback.observe([]core.Check{check}, []core.Decision{{Limit: check.Limit, Remaining: 4, ResetAfter: time.Hour}})
+			fallback.Observe([]core.Check{check}, []core.Decision{{Limit: check.Limit, Remaining: 4, ResetAfter: time.Hour}})
 			var others sync.WaitGroup
 			var other *core.Reservation
 			reads.Store(1)      // the next one is of a memory that has emptied the key, and keeps it locked
@@ -115,7 +115,7 @@ func TestFallbackStartsAKeyInOneStep(t *testing.T) {
 				var answered atomic.Bool
 				others.Go(func() {
 					var err error
-					if other, err = fallback.reserve(t.Context(), check); err != nil {
+					if other, err = fallback.Reserve(t.Context(), check); err != nil {
 						t.Error(err)
 					}
 					answered.Store(true)
@@ -146,19 +146,19 @@ func TestFallbackAdmitsWhatIsLeftToThoseWhoAskAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			limit := limit(10)
 			for range 200 {
-				limiter, fallback := core.New(core.NewMemory()), newFallback(1, 100)
+				limiter, fallback := core.New(core.NewMemory()), New(1, 100)
 				check := core.Check{Key: "key", Limit: limit, Cost: 6}
 				r, err := limiter.Reserve(t.Context(), check)
 				if err != nil {
 					t.Fatal(err)
 				}
-				fallback.observe([]core.Check{check}, r.Decisions())
+				fallback.Observe([]core.Check{check}, r.Decisions())
 				var passed atomic.Int64
 				var callers sync.WaitGroup
 				for range 8 {
 					callers.Go(func() {
 						for range 3 {
-							own, err := fallback.reserve(t.Context(), core.Check{Key: "key", Limit: limit, Cost: 1})
+							own, err := fallback.Reserve(t.Context(), core.Check{Key: "key", Limit: limit, Cost: 1})
 							if err != nil {
 								t.Error(err)
 								return
@@ -169,7 +169,7 @@ func TestFallbackAdmitsWhatIsLeftToThoseWhoAskAtOnce(t *testing.T) {
 						}
 					})
 				}
-				callers.Go(func() { fallback.observeSettled(t.Context(), reservedOf(r, check), 0, []int{8}) }) // 2 more
+				callers.Go(func() { fallback.ObserveSettled(t.Context(), r, []core.Check{check}, 0, []int{8}) }) // 2 more
 				callers.Wait()
 				fewest, most := int64(2), int64(4) // the 2 more may come when all that was left has passed
 				if n := passed.Load(); n < fewest || n > most {
@@ -182,9 +182,9 @@ func TestFallbackAdmitsWhatIsLeftToThoseWhoAskAtOnce(t *testing.T) {
 
 // What is better known by now is not forgotten for what was seen earlier.
 func TestFallbackRemembersItsOwnDecisions(t *testing.T) {
-	fallback := newFallback(1, 100)
+	fallback := New(1, 100)
 	limit := core.Leaky(4, core.PerHour(1))
-	fallback.observe([]core.Check{{Key: "key", Limit: limit, Cost: 1}}, []core.Decision{{Limit: limit, Remaining: 3, ResetAfter: time.Hour}})
+	fallback.Observe([]core.Check{{Key: "key", Limit: limit, Cost: 1}}, []core.Decision{{Limit: limit, Remaining: 3, ResetAfter: time.Hour}})
 	if got := passes(t, fallback, "key", limit); got != 3 {
 		t.Errorf("%d pass, want 3", got)
 	}
@@ -192,7 +192,7 @@ func TestFallbackRemembersItsOwnDecisions(t *testing.T) {
 		t.Errorf("%d pass of what is used up, want none", got)
 	}
 	// The store is back for a while, and says that there is room.
-	fallback.observe([]core.Check{{Key: "key", Limit: limit, Cost: 1}}, []core.Decision{{Limit: limit, Remaining: 2, ResetAfter: 2 * time.Hour}})
+	fallback.Observe([]core.Check{{Key: "key", Limit: limit, Cost: 1}}, []core.Decision{{Limit: limit, Remaining: 2, ResetAfter: 2 * time.Hour}})
 	if got := passes(t, fallback, "key", limit); got != 2 {
 		t.Errorf("%d pass, want 2", got)
 	}
@@ -200,10 +200,10 @@ func TestFallbackRemembersItsOwnDecisions(t *testing.T) {
 
 // To look charges nothing.
 func TestFallbackPeeks(t *testing.T) {
-	fallback := newFallback(2, 100)
+	fallback := New(2, 100)
 	check := core.Check{Key: "key", Limit: core.Leaky(10, core.PerHour(1)), Cost: 5}
 	for range 2 {
-		d, err := fallback.peek(t.Context(), check)
+		d, err := fallback.Peek(t.Context(), check)
 		if want := (core.Decision{Allowed: true, Limit: check.Limit, Remaining: 5, Degraded: true}); err != nil || d[0] != want {
 			t.Errorf("%+v, %v, want %+v", d, err, want)
 		}
@@ -212,7 +212,7 @@ func TestFallbackPeeks(t *testing.T) {
 
 // A cost that exceeds the share is no reason to deny for ever.
 func TestFallbackAdmitsALargeCostWhenItIsFull(t *testing.T) {
-	fallback := newFallback(5, 100)
+	fallback := New(5, 100)
 	limit := core.Leaky(10, core.PerHour(1))
 	ask := func(key string, cost int) core.Decision {
 		t.Helper()
@@ -252,7 +252,7 @@ func TestFallbackSharesTheHeadroom(t *testing.T) {
 		{3, 11, 1, 0, true},
 		{3, 1, math.MaxInt, 0, true},
 	} {
-		fallback, n := newFallback(c.replicas, 100), 0
+		fallback, n := New(c.replicas, 100), 0
 		check := core.Check{Key: "key", Limit: limit, Cost: c.cost, Headroom: c.headroom}
 		d := decideBy(t, fallback, check)[0]
 		for ; d.Allowed && n < 20; n++ {
@@ -265,7 +265,7 @@ func TestFallbackSharesTheHeadroom(t *testing.T) {
 }
 
 func TestFallbackLeavesShadowChecksAlone(t *testing.T) {
-	fallback := newFallback(1, 100)
+	fallback := New(1, 100)
 	limit := core.Leaky(1, core.PerHour(1))
 	d := decideBy(t, fallback, core.Check{Key: "key", Limit: limit, Cost: 1, Shadow: true})
 	if want := (core.Decision{Limit: limit, Degraded: true}); d[0] != want {
@@ -274,18 +274,18 @@ func TestFallbackLeavesShadowChecksAlone(t *testing.T) {
 }
 
 func TestFallbackAllowsTheUnlimited(t *testing.T) {
-	fallback, limiter := newFallback(2, 10), core.New(core.NewMemory())
+	fallback, limiter := New(2, 10), core.New(core.NewMemory())
 	limit := core.Leaky(10, core.PerHour(1))
 	checks := []core.Check{{Key: "key", Limit: core.Unlimited}, {Key: "key", Limit: limit}}
 	r, err := limiter.Reserve(t.Context(), checks...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fallback.observe(checks, r.Decisions())
-	fallback.observeSettled(t.Context(), reservedOf(r, checks...), 0, []int{5, 3})
-	fallback.observeCharged(t.Context(), "key", core.Unlimited, 5)
+	fallback.Observe(checks, r.Decisions())
+	fallback.ObserveSettled(t.Context(), r, checks, 0, []int{5, 3})
+	fallback.ObserveCharged(t.Context(), "key", core.Unlimited, 5)
 	for name, verb := range map[string]func(context.Context, ...core.Check) ([]core.Decision, error){
-		"peek": fallback.peek, "reserve": func(_ context.Context, checks ...core.Check) ([]core.Decision, error) {
+		"peek": fallback.Peek, "reserve": func(_ context.Context, checks ...core.Check) ([]core.Decision, error) {
 			return decideBy(t, fallback, checks...), nil
 		},
 	} {
@@ -307,7 +307,7 @@ func TestFallbackAllowsTheUnlimited(t *testing.T) {
 
 // A condition is not settled, neither by the store nor here.
 func TestFallbackSettlesNoConditions(t *testing.T) {
-	limiter, fallback := core.New(core.NewMemory()), newFallback(1, 10)
+	limiter, fallback := core.New(core.NewMemory()), New(1, 10)
 	limit := core.Leaky(10, core.PerHour(1))
 	if _, err := limiter.AllowN(t.Context(), "key", limit, 8); err != nil {
 		t.Fatal(err)
@@ -318,16 +318,16 @@ func TestFallbackSettlesNoConditions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fallback.observe(checks, r.Decisions())
+		fallback.Observe(checks, r.Decisions())
 		if err := r.Settle(t.Context(), cost); err != nil {
 			t.Fatal(err)
 		}
-		fallback.observeSettled(t.Context(), reservedOf(r, checks...), 0, []int{cost})
+		fallback.ObserveSettled(t.Context(), r, checks, 0, []int{cost})
 		store, err := limiter.Peek(t.Context(), "key", limit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if own, err := fallback.peek(t.Context(), core.Check{Key: "key", Limit: limit}); err != nil || own[0].Remaining != store.Remaining {
+		if own, err := fallback.Peek(t.Context(), core.Check{Key: "key", Limit: limit}); err != nil || own[0].Remaining != store.Remaining {
 			t.Errorf("settled at %d: %+v, %v, want %d left as in the store", cost, own, err, store.Remaining)
 		}
 	}

@@ -1,4 +1,5 @@
-package guard
+// Package accept reads what a client would rather be answered with.
+package accept
 
 import (
 	"math"
@@ -10,9 +11,9 @@ import (
 // mostAccepted bounds how many bytes of an Accept header are looked at.
 const mostAccepted = 1 << 10
 
-// prefersPlainText reports whether an Accept header ranks text/plain strictly
+// PrefersPlainText reports whether the lines of an Accept header rank text/plain strictly
 // above JSON. Without a header, or with */*, it does not.
-func prefersPlainText(accept []string) bool {
+func PrefersPlainText(accept []string) bool {
 	var plain, problem preference
 	text := strings.Join(accept, ",")
 	for item := range strings.SplitSeq(text[:min(len(text), mostAccepted)], ",") {

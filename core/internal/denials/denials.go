@@ -1,0 +1,202 @@
+// Package denials remembers denied checks, and repeats each denial for as long as the answer cannot have
+// changed.
+package denials
+
+import (
+	"hash/maphash"
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+)
+
+// longestStaleness is how long a denial is repeated at most.
+const longestStaleness = 10 * time.Second
+
+// Never is the RetryAfter of a check that no wait can help.
+const Never time.Duration = math.MaxInt64
+
+// Denials are the denials that are remembered. [New] makes them, and many goroutines may use them at once.
+type Denials struct {
+	clock   func() int64
+	kept    *otter.Cache[exact.Key, *denial]
+	seed    maphash.Seed
+	changes [1024]changes // by a hash of key and limit
+	dear    atomic.Bool   // there has been a denial that left something for checks that need less
+}
+
+// changes counts what makes denials in flight useless: charges, resets, refunds, and
+// other numbers of a named limit.
+type changes struct {
+	count  atomic.Int64
+	latest atomic.Uint64 // a hash of the latest named limit with its numbers, and of its key
+}
+
+// Check is a check whose denial is remembered or repeated. It belongs to one goroutine.
+type Check struct {
+	// Key is the caller's key.
+	Key string
+	// Spec is the limit, or what its shadow checks count under.
+	Spec *exact.Spec
+	// Units is how many units the check asks for, and Headroom how many have to be left.
+	Units, Headroom int
+
+	begun int64 // the changes that Begin has counted
+}
+
+// stateKey returns the key of the check's state.
+func (c *Check) stateKey() exact.Key { return call.StateKey(c.Key, c.Spec) }
+
+// need returns what has to fit for a check to pass, its cost and its headroom, or more than the capacity.
+// A check that needs as much as a denied one, or more, is denied, too.
+func (c *Check) need() int {
+	tooMuch := c.Spec.Capacity + 1
+	return min(c.Units, tooMuch) + min(c.Headroom, tooMuch)
+}
+
+// Denial is the answer to a denied check. It is not changed once it is remembered.
+type Denial struct {
+	Remaining                         int
+	RetryAfter, NextAfter, ResetAfter time.Duration
+	Degraded, Estimated               bool
+}
+
+// denial is what is remembered of a denied check. It is immutable.
+type denial struct {
+	Denial
+
+	spec *exact.Spec
+	need int // see Check.need
+	// The store has decided at some moment between sent and received, in microseconds of the clock.
+	// From repeatable on it may decide otherwise.
+	sent, received, repeatable int64
+}
+
+// New returns an empty memory of up to size denials. The clock returns microseconds since 1970, and never
+// goes back: see [Denials.Follow] for one that may.
+func New(size int, clock func() int64) *Denials {
+	return &Denials{
+		clock: clock,
+		seed:  maphash.MakeSeed(),
+		kept: otter.Must(&otter.Options[exact.Key, *denial]{
+			MaximumSize: size,
+			Executor:    func(task func()) { task() },
+		}),
+	}
+}
+
+// Follow follows another clock from now on, and forgets everything when that is turned back. It is called
+// before anything else.
+func (d *Denials) Follow(clock func() int64) {
+	var latest atomic.Int64
+	d.clock = func() int64 {
+		now := clock()
+		if latest.Swap(now) > now {
+			d.Clear()
+		}
+		return now
+	}
+}
+
+// Now returns the time of the clock.
+func (d *Denials) Now() int64 { return d.clock() }
+
+// changesTo returns the changes of a key under a spec, whatever its numbers.
+func (d *Denials) changesTo(key string, spec *exact.Spec) *changes {
+	hash := maphash.Comparable(d.seed, exact.Key{Subject: key, Identity: spec.Identity()})
+	return &d.changes[hash%uint64(len(d.changes))]
+}
+
+// Repeat returns the denial that a check at an instant repeats, or nil if there is none. retryAfter is the
+// wait of this check. The other waits of the denial are shorter now by the time that is gone.
+func (d *Denials) Repeat(c *Check, now int64) (told *Denial, retryAfter, gone time.Duration) {
+	earlier, ok := d.kept.GetIfPresent(c.stateKey())
+	if !ok || now < earlier.sent || now >= earlier.repeatable || earlier.spec != c.Spec {
+		return nil, 0, 0
+	}
+	need := c.need()
+	if need < earlier.need {
+		return nil, 0, 0
+	}
+	tick := c.Spec.Tick // waits are whole ticks
+	gone = microseconds(max(0, now-now%tick-earlier.received+earlier.received%tick))
+	if need > c.Spec.Capacity {
+		return &earlier.Denial, Never, gone
+	}
+	longer, known := c.Spec.Longer(earlier.need, need)
+	if !known {
+		return nil, 0, 0
+	}
+	return &earlier.Denial, earlier.RetryAfter + microseconds(longer) - gone, gone
+}
+
+func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// NoticeNumbers forgets a denial under other numbers of a named limit, since the state has or is about to
+// have the numbers of this check.
+func (d *Denials) NoticeNumbers(c *Check) {
+	if c.Spec.Identity() == c.Spec { // it has no name
+		return
+	}
+	of, latest := d.changesTo(c.Key, c.Spec), maphash.Comparable(d.seed, exact.Key{Subject: c.Key, Identity: c.Spec})
+	if of.latest.Swap(latest) != latest {
+		of.count.Add(1)
+	}
+	key := c.stateKey()
+	if earlier, ok := d.kept.GetIfPresent(key); ok && earlier.spec != c.Spec {
+		d.kept.Invalidate(key)
+	}
+}
+
+// Begin is called before a check is sent to the store. What changes from now on keeps its denial from being
+// remembered.
+func (d *Denials) Begin(c *Check) { c.begun = d.changesTo(c.Key, c.Spec).count.Load() }
+
+// NoticeCharge forgets the denial of a check that needs more when this one has been charged: the denial
+// stands, but its numbers have changed.
+func (d *Denials) NoticeCharge(c *Check) {
+	d.changesTo(c.Key, c.Spec).count.Add(1)
+	if d.dear.Load() {
+		d.kept.Invalidate(c.stateKey())
+	}
+}
+
+// Forget forgets the denials of a key under a spec, those in flight included.
+func (d *Denials) Forget(key string, spec *exact.Spec) {
+	d.changesTo(key, spec).count.Add(1)
+	d.kept.Invalidate(call.StateKey(key, spec))
+}
+
+// Clear forgets all denials but those in flight.
+func (d *Denials) Clear() { d.kept.InvalidateAll() }
+
+// Remember remembers the denial of a check that was sent and answered at some instants, if it can be
+// repeated, and unless something has changed since Begin.
+func (d *Denials) Remember(c *Check, told Denial, sent, received int64) {
+	if told.RetryAfter == Never ||
+		c.Spec.Algorithm.Holds() || // others may give places back at any time
+		c.Spec.Estimates() { // its RetryAfter may be an estimate
+		return
+	}
+	// The numbers hold until Remaining grows, and the denial until RetryAfter. The
+	// store counts both from the beginning of a tick.
+	lasts := min(told.RetryAfter, told.NextAfter, longestStaleness).Microseconds()
+	own := &denial{told, c.Spec, c.need(), sent, received, sent + lasts - (c.Spec.Tick - 1)}
+	key := c.stateKey()
+	if earlier, ok := d.kept.GetIfPresent(key); ok && earlier.need < own.need && sent < earlier.repeatable {
+		return // the denial that needs less answers more checks
+	}
+	if own.need > 1 {
+		d.dear.Store(true)
+	}
+	key.Subject = strings.Clone(key.Subject)
+	d.kept.Set(key, own)
+	if d.changesTo(c.Key, c.Spec).count.Load() != c.begun {
+		d.kept.Invalidate(key)
+	}
+}
