@@ -161,8 +161,8 @@ func (l *leaseStore) ask(ctx context.Context, key string, spec *exact.Spec, term
 	}, nil
 }
 
-// giveBack gives back to the store what was not spent of leases. The meter that bounds them gets nothing back, since the units
-// may be leased again at once.
+// giveBack gives back to the store what was not spent of leases. The meter that bounds them gets nothing back: it
+// drains by itself while a lease lasts.
 func (l *leaseStore) giveBack(ctx context.Context, list []grant.Unspent) error {
 	settlements := make([]Settlement, len(list))
 	for i := range list {
