@@ -18,5 +18,8 @@ func TestMain(m *testing.M) {
 	if work := os.Getenv(permitWork); work != "" {
 		os.Exit(bePermitChild(work))
 	}
+	if work := os.Getenv(leaseWork); work != "" {
+		os.Exit(beLeasingChild(work))
+	}
 	os.Exit(redistest.Run(m))
 }
