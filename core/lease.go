@@ -110,19 +110,19 @@ func leasable(c *Call) bool {
 
 // spend answers a call from leases, if it can.
 func (l *leaseStore) spend(c *Call) bool {
-	var few [4]*grant.Grant
-	grants := few[:0]
+	var few [4]grant.Spent
+	all := few[:0]
 	for i := range c.Checks {
 		check := &c.Checks[i]
-		g, left := l.grants.Spend(check.Key, check.Limit.spec, check.Units())
-		if g == nil {
-			for j, earlier := range grants {
-				earlier.Undo(c.Checks[j].Units())
+		spent, ok := l.grants.Spend(check.Key, check.Limit.spec, check.Units())
+		if !ok {
+			for _, earlier := range all {
+				earlier.Undo()
 			}
 			return false
 		}
-		grants = append(grants, g)
-		remaining, next, reset := g.Answer(left)
+		all = append(all, spent)
+		remaining, next, reset := spent.Answer()
 		c.Decisions[i] = Decision{
 			Allowed: true, Leased: true, Limit: check.Limit,
 			Remaining: min(remaining, check.Limit.spec.Capacity), NextAfter: next, ResetAfter: reset,

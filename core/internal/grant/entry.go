@@ -44,9 +44,9 @@ func newEntry(s *Set, key string, spec *exact.Spec, hash uint64) *entry {
 	return e
 }
 
-// spend spends units, or returns nil. The units are taken before the clock is read: a grant that has lapsed at that instant is not
-// spent, however long the process has stood still in between.
-func (e *entry) spend(units int64) (*Grant, int64) {
+// spend spends units, and reports whether it could. The units are taken before the clock is read: a grant that has lapsed at that
+// instant is not spent, however long the process has stood still in between.
+func (e *entry) spend(units int64) (Spent, bool) {
 	g := e.current.Load()
 	if g == nil {
 		return e.miss(units)
@@ -57,20 +57,20 @@ func (e *entry) spend(units int64) (*Grant, int64) {
 			if left <= g.low && !g.renewed.Load() {
 				e.renewFrom(g, now)
 			}
-			return g, left
+			return Spent{g, left, units}, true
 		}
 		g.left.Add(units)
 	} else if g.next.Load() == nil {
 		return e.miss(units)
 	}
-	if e.follow(g) {
-		return e.spend(units)
+	if s, ok := e.follow(g, units); ok {
+		return s, true
 	}
 	return e.miss(units)
 }
 
 // miss notes units that cannot be spent here, and sees to it that there will be some.
-func (e *entry) miss(units int64) (*Grant, int64) {
+func (e *entry) miss(units int64) (Spent, bool) {
 	e.missed.Add(units)
 	now := e.set.now()
 	if g := e.current.Load(); g == nil {
@@ -78,7 +78,7 @@ func (e *entry) miss(units int64) (*Grant, int64) {
 	} else {
 		e.renewFrom(g, now)
 	}
-	return nil, 0
+	return Spent{}, false
 }
 
 // renewFrom asks for the grant that follows one, once.
@@ -163,7 +163,7 @@ func (e *entry) granted(sent int64, want int, answer Asked) {
 	g := &Grant{asked: answer, until: e.terms.until(sent, answer.Reset), low: int64(answer.Units) / 2}
 	g.left.Store(int64(answer.Units))
 	if e.gone || e.set.now() >= g.until {
-		e.finish(g)
+		e.finish(g, g.end())
 		return
 	}
 	e.lapse()
@@ -184,28 +184,41 @@ func (e *entry) nothing(sent int64) {
 	}
 }
 
-// follow takes the next grant where one is spent or has lapsed, and reports whether there is another one than before.
-func (e *entry) follow(g *Grant) bool {
+// follow goes on to the next grant where one is spent or has lapsed, and spends units of it, after those that are left of the one
+// before. It reports whether it could.
+func (e *entry) follow(g *Grant, units int64) (Spent, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.current.Load() != g {
-		return true
+	now, rest := e.set.now(), int64(0)
+	if e.current.Load() == g { // nobody else has gone on
+		e.current.Store(g.next.Load())
+		unspent := g.end()
+		defer func() { e.finish(g, unspent-rest) }()
+		if now < g.until {
+			rest = min(unspent, units)
+		}
 	}
-	next := g.next.Load()
-	e.current.Store(next)
-	e.finish(g)
-	return next != nil
+	next := e.current.Load()
+	if next == nil || now >= next.until {
+		rest = 0
+		return Spent{}, false
+	}
+	left := next.take(units - rest)
+	if left < 0 {
+		rest = 0
+		return Spent{}, false
+	}
+	return Spent{next, left, units - rest}, true
 }
 
-// finish ends a grant that nobody finds any more, and returns what is left of it. The caller has locked e.mu.
-func (e *entry) finish(g *Grant) {
-	unspent := int(g.end())
-	spent := g.asked.Units - unspent
+// finish gives back what is left of a grant that has ended. The caller has locked e.mu.
+func (e *entry) finish(g *Grant, unspent int64) {
+	spent := g.asked.Units - int(unspent)
 	e.finished += int64(spent)
 	if next := g.next.Load(); next != nil {
-		next.late = max(0, next.late-int64(unspent))
+		next.late = max(0, next.late-unspent)
 	}
-	e.behind = max(0, e.behind-int64(unspent))
+	e.behind = max(0, e.behind-unspent)
 	e.set.giveBack(Unspent{
 		Key: e.key, Spec: e.spec, Units: g.asked.Units, Spent: spent, Receipt: g.asked.Receipt, late: spent + int(g.late),
 	})
@@ -216,7 +229,7 @@ func (e *entry) lapse() {
 	now := e.set.now()
 	for g := e.current.Load(); g != nil && now >= g.until; g = e.current.Load() {
 		e.current.Store(g.next.Load())
-		e.finish(g)
+		e.finish(g, g.end())
 	}
 }
 
@@ -252,7 +265,7 @@ func (e *entry) end() {
 	e.timer.Stop()
 	g := e.current.Swap(nil)
 	for g != nil {
-		e.finish(g)
+		e.finish(g, g.end())
 		g = g.next.Load()
 	}
 	e.mu.Unlock()

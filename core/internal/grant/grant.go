@@ -43,13 +43,20 @@ func (g *Grant) take(units int64) (left int64) {
 	return left
 }
 
-// Undo puts units back that were spent for a call which does not pass. A grant that has ended meanwhile keeps them from
-// everybody.
-func (g *Grant) Undo(units int) { g.left.Add(int64(units)) }
+// Spent is units that were spent. The zero Spent is none.
+type Spent struct {
+	grant *Grant
+	left  int64 // what was left of the grant then
+	units int64 // of the grant: the others are those that were left of the one before it
+}
 
-// Answer is how the limit stood when the units were granted, with what is left of them.
-func (g *Grant) Answer(left int64) (remaining int, next, reset time.Duration) {
-	return g.asked.Remaining + int(left), g.asked.Next, g.asked.Reset
+// Undo puts units back that were spent for a call which does not pass. A grant that has ended meanwhile keeps them from
+// everybody, and so does one that was spent together with the next one: its units must not last as long as those.
+func (s Spent) Undo() { s.grant.left.Add(s.units) }
+
+// Answer is how the limit stood when the units were granted, with what was left of them.
+func (s Spent) Answer() (remaining int, next, reset time.Duration) {
+	return s.grant.asked.Remaining + int(s.left), s.grant.asked.Next, s.grant.asked.Reset
 }
 
 // end ends the grant, and returns what nobody has spent.

@@ -97,13 +97,13 @@ func (s *Set) find(hash uint64, key string, spec *exact.Spec) *entry {
 	return nil
 }
 
-// Spend spends units of a key under a spec that were granted, and returns the grant and what is left of it. It returns nil if
-// the store has to be asked. It neither locks nor allocates.
-func (s *Set) Spend(key string, spec *exact.Spec, units int) (g *Grant, left int64) {
+// Spend spends units of a key under a spec that were granted, and reports whether it could: otherwise the store has to be
+// asked. It neither locks nor allocates, but where one grant follows another.
+func (s *Set) Spend(key string, spec *exact.Spec, units int) (Spent, bool) {
 	if e := s.find(s.hash(key), key, spec); e != nil {
 		return e.spend(int64(units))
 	}
-	return nil, 0
+	return Spent{}, false
 }
 
 // Wanted is a check that the store was asked and has admitted.
