@@ -27,7 +27,7 @@ type entry struct {
 	mu       sync.Mutex
 	timer    *time.Timer
 	gone     bool
-	sent     int64   // when the latest grant was asked for
+	sent     int64   // when the latest grant was asked for, or below 0
 	finished int64   // units that were spent of grants that have ended
 	counted  int64   // units that were wanted until sent
 	behind   int64   // units that were granted and not spent when the latest grant was asked for, and were not given back since
@@ -37,7 +37,7 @@ type entry struct {
 }
 
 func newEntry(s *Set, key string, spec *exact.Spec, hash uint64) *entry {
-	e := &entry{set: s, key: key, spec: spec, hash: hash, terms: TermsOf(spec, s.config.Over)}
+	e := &entry{set: s, key: key, spec: spec, hash: hash, terms: TermsOf(spec, s.config.Over), sent: -1}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.timer = time.AfterFunc(e.terms.Lasts, e.tidy)
@@ -130,7 +130,7 @@ func (e *entry) plan() (sent int64, want int) {
 		total += g.spent()
 		e.behind += max(0, g.left.Load())
 	}
-	if e.sent == 0 {
+	if e.sent < 0 {
 		want = hot
 	} else if passed := sent - e.sent; passed > 0 {
 		pace := float64(total-e.counted) / float64(passed)
@@ -162,7 +162,7 @@ func (e *entry) granted(sent int64, want int, answer Asked) {
 	}
 	g := &Grant{asked: answer, until: e.terms.until(sent, answer.Reset), low: int64(answer.Units) / 2}
 	g.left.Store(int64(answer.Units))
-	if e.gone || e.set.now() >= g.until {
+	if e.gone {
 		e.finish(g, g.end())
 		return
 	}
