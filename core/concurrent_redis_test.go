@@ -194,6 +194,23 @@ func TestPlacesAreReadable(t *testing.T) {
 	}
 }
 
+// Each place that is taken prolongs the key's life if it has to.
+func TestPlacesProlongTheirTimeToLive(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	prefix := redistest.Prefix(t)
+	store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient),
+		core.WithClock(func() time.Time { return time.UnixMicro(1_800_000_000_000_001) }))
+	check := core.Check{Key: "key", Limit: core.Concurrent(9, time.Minute)}
+	for i := range 3 {
+		take(t, store, check)
+		key := onlyKey(t, client, prefix)
+		if ttl := client.PTTL(t.Context(), key).Val(); ttl < 11*time.Minute {
+			t.Errorf("after place %d the key lives for %v, want the lease and ten minutes", i, ttl)
+		}
+		client.PExpire(t.Context(), key, time.Minute)
+	}
+}
+
 // A key that has been robbed of its time to live gets it back from whoever takes a place or is denied.
 func TestPlacesGetTheirTimeToLiveBack(t *testing.T) {
 	client := redistest.Shared(t).Client(t)

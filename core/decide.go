@@ -105,7 +105,10 @@ func (c *Call) takeInside() *inside {
 		check := &c.Checks[i]
 		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
 		own.Headroom = check.Headroom
-		if own.Spec.Algorithm.Holds() {
+		if check.reserves() {
+			own.ReserveFor = check.ReserveFor.Microseconds()
+		}
+		if own.ReserveFor > 0 || own.Spec.Algorithm.Holds() {
 			if made.holder == (exact.Holder{}) {
 				made.holder = holder.New()
 			}
@@ -173,15 +176,18 @@ func microseconds(n int64) time.Duration { return time.Duration(n) * time.Micros
 // receiptOf returns the receipt for a check that has been decided.
 func receiptOf(c *call.Check) Receipt {
 	if c.Spec.Algorithm.Holds() {
-		return Receipt{At: c.Charged.At, Note: c.Holder}
+		return Receipt{At: c.Charged.At, Note: [4]int64{2: c.Holder[0], 3: c.Holder[1]}}
 	}
-	return Receipt{At: c.Charged.At, Note: [2]int64{c.Charged.Used, c.Charged.Order}}
+	return Receipt{At: c.Charged.At, Note: [4]int64{c.Charged.Used, c.Charged.Order, c.Holder[0], c.Holder[1]}}
 }
 
 // charge returns the charge of a receipt by a store of this package.
 func (r Receipt) charge() exact.Charge {
 	return exact.Charge{At: r.At, Used: r.Note[0], Order: r.Note[1]}
 }
+
+// holder returns who has taken places, or has reserved for a time.
+func (r Receipt) holder() exact.Holder { return exact.Holder{r.Note[2], r.Note[3]} }
 
 // corrections returns the corrections that settlements need. Settlements of one call about one state,
 // which were charged together, share one. A settlement that changes nothing needs none, unless its
@@ -195,18 +201,25 @@ func corrections(settlements []Settlement) []call.Correction {
 			Key:        s.Check.Key, Spec: s.Check.spec(), Of: []int{i}, Wanted: s.Decision != nil,
 		}
 		if c.Spec.Algorithm.Holds() {
-			c.Holder, c.Renew = s.Receipt.Note, s.Renew
+			c.Holder, c.Renew = s.Receipt.holder(), s.Renew
+		}
+		if s.reserved() {
+			c.Holder, c.Reserved, c.Charged = s.Receipt.holder(), true, s.Check.Units()
+			c.Instead = min(s.Cost, s.Check.Limit.spec.MostCharged())
 		}
 		if s.Check.Mode == Look { // so it has opened no window
 			c.At = exact.Charge{}
 		}
 		list = call.Append(list, c)
 	}
-	return slices.DeleteFunc(list, func(c call.Correction) bool { return c.Events == 0 && !c.Wanted })
+	return slices.DeleteFunc(list, func(c call.Correction) bool { return c.Idle() })
 }
 
 // needed reports whether a settlement changes anything, or is asked for its Decision.
-func (s Settlement) needed() bool { return s.Decision != nil || s.events() != 0 }
+func (s Settlement) needed() bool { return s.Decision != nil || s.events() != 0 || s.reserved() }
+
+// reserved reports whether what was charged is given back by itself unless it is settled.
+func (s *Settlement) reserved() bool { return s.Check.reserves() && s.Receipt != (Receipt{}) }
 
 // events returns how many units a settlement adds, or refunds if below 0, or raises to.
 func (s Settlement) events() int {

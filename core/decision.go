@@ -48,6 +48,20 @@ type Check struct {
 	// key and limit in a call has its own Headroom, on top of its own cost and of those before it.
 	// Settlements, refunds and the Delay of a [Shaping] limit know nothing of it.
 	Headroom int
+	// ReserveFor is for how long [Limiter.Reserve] reserves the units. If nobody has settled them by then, on the store's
+	// clock, they are given back as if they had been settled at 0: the process that has reserved them has died. That
+	// happens once, and by itself, when the next check of the key and limit that has a ReserveFor is decided.
+	// Other checks do not look, and cost no more than ever: they find the units used until then.
+	//
+	// It is right for tokens per minute, and wrong for money, which a process that has died has spent all the same. Make it
+	// longer than the longest request: a settlement that comes after the units were given back charges the
+	// whole real cost, as of now.
+	//
+	// The default is 0, which reserves for good. Any other time has to be from a millisecond to a day ([ErrInvalid]). It is
+	// an error under a [Concurrent] limit, which has its lease, or a [Shaping] one, whose turns are handed on. Checks of a
+	// call about one key and limit have the same one. Verbs whose charges nobody settles do not take it. For a check
+	// that is not charged it means nothing.
+	ReserveFor time.Duration
 }
 
 // Mode says what a [Check] does with its units.
@@ -115,6 +129,8 @@ func validateKept(checks []Check) error {
 	for i := range checks {
 		if c := &checks[i]; c.Mode == Charge && c.Limit.spec != nil && c.Limit.spec.Algorithm.Holds() {
 			return invalid("core: the places of %s have to be given back: use Acquire, TryAcquire, Do or Reserve", c.Limit)
+		} else if c.ReserveFor > 0 && c.Mode == Charge {
+			return invalid("core: what is reserved for %v has to be settled: use Reserve", c.ReserveFor)
 		}
 	}
 	return validate(checks)
@@ -148,12 +164,18 @@ func validate(checks []Check) error {
 		if err := c.Limit.Validate(); err != nil {
 			return err
 		}
+		if err := c.validateReserveFor(); err != nil {
+			return err
+		}
 		if c.Undelayed > 0 && !c.Limit.spec.Algorithm.Delays() {
 			return invalid("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
 		}
 		for j := range checks[:i] {
 			if d := &checks[j]; sameState(c, d) && c.Limit.spec.Units != d.Limit.spec.Units {
 				return invalid("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
+			}
+			if d := &checks[j]; c.ReserveFor != d.ReserveFor && c.Mode == Charge && d.Mode == Charge && sameState(c, d) {
+				return invalid("core: checks %d and %d ask the same key about %s, and reserve for %v and %v", j, i, c.Limit, d.ReserveFor, c.ReserveFor)
 			}
 			if d := &checks[j]; (c.Mode == Condition) != (d.Mode == Condition) && sameState(c, d) {
 				return invalid("core: checks %d and %d ask the same key about %s, and one is a condition", j, i, c.Limit)

@@ -44,7 +44,7 @@ type denialCache struct {
 // others go to the store, which answers them and charges nothing; shadow checks are decided as always.
 // All other calls go to the store: calls that may pass, that have a key and limit twice, or that have a
 // named sliding window, whose RetryAfter may be an estimate, or a [Concurrent] limit, whose places may be
-// given back at any time.
+// given back at any time, or a [Check.ReserveFor].
 //
 // CacheDenials starts no goroutine. It takes [WithTrace] and [WithClock]. A nil store, a size less than
 // 1 and an option that does not suit it panic. Close closes the store, too.
@@ -102,6 +102,9 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 	answered, err = c.store.Decide(ctx, calls)
 	for i := range checks {
 		c.denials.NoticeNumbers(&checks[i]) // again, since there may have been calls with other numbers meanwhile
+		if first.Checks[i].reserves() {
+			c.denials.Forget(checks[i].Key, checks[i].Spec) // what others had reserved may have come back
+		}
 	}
 	// After an error it may have been charged, and a denial of what has another cost is not remembered.
 	if err != nil || answered > 1 || first.passed() {
@@ -157,6 +160,9 @@ func (c *denialCache) repeat(checks []Check, decisions []Decision, now int64) (d
 		if i > 0 && met(checks, i) {
 			return 0, false // their costs add up
 		}
+		if check.reserves() {
+			return 0, false // it is for the store to see what others have reserved and is over
+		}
 		if !check.Shadow && check.Mode != Look && c.repeatOne(check, &decisions[i], now) {
 			denied |= 1 << i
 		} else {
@@ -191,7 +197,7 @@ func (c *denialCache) remember(of *Call, checks []denials.Check, sent int64) {
 	received := c.denials.Now()
 	for i := range checks {
 		check, d := &of.Checks[i], &of.Decisions[i]
-		if d.Allowed || check.Shadow || met(of.Checks, i) || check.Mode != Charge { // it repairs no state, so that its wait may stand still
+		if d.Allowed || check.Shadow || met(of.Checks, i) || check.reserves() || check.Mode != Charge { // it repairs no state, so that its wait may stand still
 			continue
 		}
 		c.denials.Remember(&checks[i], denials.Denial{

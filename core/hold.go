@@ -21,6 +21,10 @@ type hold struct {
 	leases  []*lease.Lease[*place]
 	ended   atomic.Bool   // no lease is renewed any more
 	claimed atomic.Uint32 // whoever gives the places back
+
+	// What places and leases are in, unless there are several.
+	onePlace [1]*place
+	oneLease [1]*lease.Lease[*place]
 }
 
 // The claims of a hold: it is given back once.
@@ -94,6 +98,7 @@ func (r *Reservation) takePlaces() {
 		}
 		if r.hold == nil {
 			r.hold = &hold{limiter: r.limiter}
+			r.hold.places, r.hold.leases = r.hold.onePlace[:0], r.hold.oneLease[:0]
 		}
 		p := &place{check: *c, receipt: r.receipts[i], decision: r.decisions[i], began: r.answered, of: weak.Make(r.hold)}
 		r.hold.places = append(r.hold.places, p)

@@ -44,7 +44,7 @@ type leaseStore struct {
 // because it has died, stays charged.
 //
 // No denial is invented: what cannot be spent here is asked of the store. A call is answered here if all of its checks can be. Calls
-// with a [Check.Mode] other than [Charge], with [Check.Shadow] or [Check.Headroom], and those that can be settled or are made several times
+// with a [Check.Mode] other than [Charge], with [Check.Shadow], [Check.Headroom] or [Check.ReserveFor], and those that can be settled or are made several times
 // ([Limiter.Reserve], [Limiter.AllowAtMost]) always ask the store. [Decision.Leased] tells which answers came from a lease: the
 // numbers of those are estimates.
 //
@@ -101,7 +101,7 @@ func leasable(c *Call) bool {
 		return false
 	}
 	for i := range c.Checks {
-		if check := &c.Checks[i]; check.Mode != Charge || check.Shadow || check.Headroom != 0 || check.Undelayed != 0 {
+		if check := &c.Checks[i]; check.Mode != Charge || check.Shadow || check.Headroom != 0 || check.Undelayed != 0 || check.ReserveFor != 0 {
 			return false
 		}
 	}

@@ -26,6 +26,7 @@ type Limiter struct {
 	logger     func() *slog.Logger
 	background background.Work[laterSettlement]
 	unsettled  warning.Warning
+	late       warning.Warning // of settlements after ReserveFor
 	// What follows is for places of Concurrent limits.
 	placeWaiters *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	holding      holding

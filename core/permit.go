@@ -95,6 +95,7 @@ func (r *Reservation) Split() (places *Reservation) {
 	}
 	own := *r
 	own.decisions = slices.Clone(r.decisions) // each of the two may be settled while the other one is
+	own.grown = nil                           // places do not grow
 	own.done, r.done = make([]bool, len(r.checks)), make([]bool, len(r.checks))
 	for i := range r.checks {
 		holds := r.checks[i].holds()

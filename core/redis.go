@@ -100,14 +100,14 @@ type redisStore struct {
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
 //	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
-//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zscore
+//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore
 //
 // on every node of a cluster, where the client has to find the way:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
 //	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
-//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zscore
+//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore
 //	    +cluster|slots +asking +command
 //
 // and on every shard of a ring, whose client sends PING to see which shards are up:
@@ -115,7 +115,7 @@ type redisStore struct {
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
 //	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
-//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zscore
+//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore
 //	    +ping
 //
 // The sentinels are servers of their own, with users of their own:

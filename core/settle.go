@@ -24,7 +24,8 @@ type Settlement struct {
 	Renew bool
 	// Lost is written by the store: it says that Renew found nothing left to renew, because the lease
 	// has ended or somebody has taken the places away ([Limiter.Reset]). That is no error, and changes
-	// nothing.
+	// nothing. Of a check with a ReserveFor it says that the units had been given back, so that
+	// the Cost was charged anew.
 	Lost bool
 	// Decision is where the store writes what is left of the limit after the settlement, as a check
 	// that only looks would be told. It is nil if that is not wanted, which saves the store the work.
@@ -97,6 +98,7 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	}
 	err := l.store.Settle(ctx, settlements)
 	for i := range settlements {
+		l.noticeLate(&settlements[i])
 		if s := &settlements[i]; s.Check.Limit.spec.Algorithm.Holds() {
 			l.wakePlaceWaiters(&s.Check)
 		}
@@ -106,7 +108,8 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 
 // Reserve is [Limiter.AllowAll] for work whose cost is known only later, or that may not
 // happen at all: reserve an estimate, and settle the reservation when the real cost is
-// known. A reservation that is never settled, because its process died, stays charged.
+// known. A reservation that is never settled, because its process died, stays charged, or is given
+// back when its [Check.ReserveFor] is over.
 func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, error) {
 	if len(checks) == 0 {
 		return nil, invalid("core: a call needs at least one check")
@@ -146,7 +149,9 @@ type Reservation struct {
 	asked     time.Time // the store has decided between asked
 	answered  time.Time // and answered
 	settled   bool
-	// done says which checks have been settled, after a store has settled a part of them.
+	grown     []growth // what [Reservation.Grow] has added, the oldest first
+	// done says which charges have been settled, after a store has settled a part of them: those of the checks, and
+	// behind them those of grown.
 	done []bool
 	hold *hold // nil: it has no places that have to be given back
 	// waited is how long the reservation was waited for: see Waited.
@@ -196,8 +201,8 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	}
 	r.hold.end()
 	if slices.ContainsFunc(settlements.list, Settlement.needed) {
-		for i, check := range settlements.checks {
-			if !r.checks[check].holds() { // others take and give back places all the time
+		for i, charge := range settlements.charges {
+			if check := r.checkOf(charge); charge == check && !r.checks[check].holds() { // others take and give back places all the time
 				settlements.list[i].Decision = &r.decisions[check]
 			}
 		}
@@ -243,17 +248,16 @@ func (r *Reservation) note(s settlements, err error) {
 		r.settled = err == nil
 		return
 	}
-	if r.settled = !isPartly; r.done == nil {
-		r.done = make([]bool, len(r.checks))
-	}
-	for i, check := range s.checks {
+	r.settled = !isPartly
+	r.done = append(r.done, make([]bool, len(r.checks)+len(r.grown)-len(r.done))...)
+	for i, charge := range s.charges {
 		switch {
 		case isPartly:
-			r.done[check] = r.done[check] || !slices.Contains(partly.NotDone, i)
-		case r.checks[check].holds():
+			r.done[charge] = r.done[charge] || !slices.Contains(partly.NotDone, i)
+		case r.checks[r.checkOf(charge)].holds():
 			r.settled = false
 		default:
-			r.done[check] = true
+			r.done[charge] = true
 		}
 	}
 }
@@ -262,43 +266,61 @@ func (r *Reservation) note(s settlements, err error) {
 // settled.
 var ErrSettled = errors.New("core: the reservation has been settled before")
 
-// settlements are the settlements of some checks.
+// settlements are the settlements of some charges.
 type settlements struct {
-	list   []Settlement
-	checks []int // the places of the checks
+	list    []Settlement
+	charges []int // as they are counted in Reservation.done
 }
 
 // settlements returns the settlements of the checks at their real costs.
 func (r *Reservation) settlements(costs []int) (settlements, error) {
-	if len(costs) != len(r.checks) {
-		return settlements{}, invalid("core: %d costs settle %d checks", len(costs), len(r.checks))
-	}
-	if r.settled {
-		return settlements{}, ErrSettled
-	}
-	for _, cost := range costs {
-		if cost < 0 {
-			return settlements{}, invalid("core: real cost %d is negative", cost)
-		}
+	if err := r.settleable(costs); err != nil {
+		return settlements{}, err
 	}
 	allowed := r.Allowed()
 	var s settlements
 	for i, cost := range costs {
 		c := &r.checks[i]
-		if r.done != nil && r.done[i] || c.Mode == Condition || c.Limit == Unlimited {
+		if c.Mode == Condition || c.Limit == Unlimited {
 			continue
 		}
-		if r.hold != nil && c.holds() {
+		if r.hold != nil && c.holds() && !r.isDone(i) {
 			if mine, _ := r.hold.claim(byReservation); !mine {
 				continue // its Permit gives it back
 			}
 		}
 		if c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed {
-			s.list = append(s.list, Settlement{Check: *c, Cost: cost, Receipt: r.receipts[i]})
-			s.checks = append(s.checks, i)
+			cost = r.settleGrown(&s, i, cost)
+			s.add(r, i, Settlement{Check: *c, Cost: cost, Receipt: r.receipts[i]})
 		}
 	}
 	return s, nil
+}
+
+// settleable returns the reason why a reservation cannot be settled to some costs, nor grow to them.
+func (r *Reservation) settleable(costs []int) error {
+	if len(costs) != len(r.checks) {
+		return invalid("core: %d costs settle %d checks", len(costs), len(r.checks))
+	}
+	if r.settled {
+		return ErrSettled
+	}
+	for _, cost := range costs {
+		if cost < 0 {
+			return invalid("core: real cost %d is negative", cost)
+		}
+	}
+	return nil
+}
+
+// isDone reports whether a charge has been settled.
+func (r *Reservation) isDone(charge int) bool { return charge < len(r.done) && r.done[charge] }
+
+// add adds the settlement of a charge, unless that has been settled.
+func (s *settlements) add(r *Reservation, charge int, one Settlement) {
+	if !r.isDone(charge) {
+		s.list, s.charges = append(s.list, one), append(s.charges, charge)
+	}
 }
 
 // Cancel gives back everything that was reserved.

@@ -34,6 +34,10 @@ type Store interface {
 	// limit whose numbers have changed since the charge keeps the new ones. See
 	// [Reservation.Settle], [Limiter.Refund] and [Limiter.Charge].
 	//
+	// A charge with a [Check.ReserveFor] that was given back already is not corrected: the whole Cost is charged as of
+	// now, and the Settlement is Lost. Such a settlement is sent even if the cost is as it was reserved, since it
+	// keeps the charge from being given back.
+	//
 	// It writes the [Settlement.Decision] of each settlement that asks for one and was carried out: what is
 	// left when all of them have been.
 	//
@@ -84,7 +88,7 @@ type Receipt struct {
 	// At is the instant of the decision on the store's clock, in microseconds since 1970.
 	At int64
 	// Note is for the store that writes it. Only that store knows what it means.
-	Note [2]int64
+	Note [4]int64
 }
 
 // passed reports whether a call passed: every check that is no shadow is allowed.

@@ -32,7 +32,8 @@ type Trace struct {
 	// Renewal is called when leases of such places have been renewed, or when that has failed.
 	Renewal func(Renewal)
 	// Reclaimed is called when a call on Redis has found that leases of a limit had ended without their
-	// places having been given back: their process has died, has stood still, or did not reach Redis.
+	// places having been given back: their process has died, has stood still, or did not reach Redis. It is also called
+	// when a call has given back reservations whose [Check.ReserveFor] was over.
 	Reclaimed func(Limit)
 	// Leased is called when a lease of a store of [Lease] has ended, on a goroutine of that store.
 	Leased func(Leased)

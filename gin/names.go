@@ -100,6 +100,8 @@ var (
 	ErrNegativeCost = guard.ErrNegativeCost
 	// ErrNegativeHeadroom means that a Headroom has returned less than 0.
 	ErrNegativeHeadroom = guard.ErrNegativeHeadroom
+	// ErrNotReserved means that [Grow] found nothing that could grow.
+	ErrNotReserved = guard.ErrNotReserved
 	// ErrDraining means that Options.Draining has ended the wait of a request, for its turn or a place.
 	ErrDraining = guard.ErrDraining
 )
@@ -126,6 +128,17 @@ func DecisionFrom(ctx context.Context) []Outcome { return guard.DecisionFrom(ctx
 // [Served].Spent. It takes the context of the request. The units of several calls are added
 // up; less than 0 takes back what was told before. [guard.Spend] says what is lost.
 func Spend(ctx context.Context, units int) { guard.Spend(ctx, units) }
+
+// Grow reserves more for a request whose handler finds out that it takes more than its Cost, such as a stream that goes
+// on: total units in all under each of some limits, in one call, all or none. It takes the context of the request. If it
+// is denied, the handler ends the stream, or waits. [guard.Grow] says more.
+func Grow(ctx context.Context, total int, limits ...core.Limit) (core.Decision, error) {
+	return guard.Grow(ctx, total, limits...)
+}
+
+// Settle settles a request now, before its handler returns, and returns what is left: for a trailer, or the last event of
+// a stream. It takes the context of the request. [guard.Settle] says more.
+func Settle(ctx context.Context) []Outcome { return guard.Settle(ctx) }
 
 // PermitFrom returns the places that a request holds under [core.Concurrent] limits, or nil if it holds none: to
 // work with [core.Permit.Context], to give [core.Permit.Token] to a resource, or to release them early. It takes the

@@ -154,6 +154,11 @@ func (t *terms) join(check *core.Check, other terms, theirs *core.Check) {
 	check.Mode = min(check.Mode, theirs.Mode) // it is charged if one of them is
 	check.Undelayed = min(check.Undelayed, theirs.Undelayed)
 	check.Headroom = max(check.Headroom, theirs.Headroom)
+	if check.ReserveFor == 0 || theirs.ReserveFor == 0 { // for good, which is the longest
+		check.ReserveFor = 0
+	} else {
+		check.ReserveFor = max(check.ReserveFor, theirs.ReserveFor)
+	}
 	t.mode = stricter(t.mode, other.mode)
 }
 
@@ -205,6 +210,9 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 		if check.Cost == 0 {
 			check.Mode = core.Look
 		}
+	}
+	if check.Mode == core.Charge && !algorithm.Holds(check.Limit) && !algorithm.Delays(check.Limit) {
+		check.ReserveFor = p.ReserveFor
 	}
 	if p.Headroom != nil {
 		headroom := p.Headroom(r)

@@ -38,11 +38,12 @@ type Event struct {
 	Err error
 	// Settled says that this is the second event of a request, which was served: with
 	// the real costs in Outcomes, the status of the response, and why they could not be
-	// settled in Err. A settlement that failed with [core.ErrNotDone] is tried again for two
+	// settled in Err. The Decision of each outcome tells what is left after the settlement, as a check that only
+	// looks is told; what was not settled, or needed no settlement, has its earlier Decision. A settlement that failed with [core.ErrNotDone] is tried again for two
 	// seconds, of which no event tells. Only policies with Settle have a second event.
 	Settled bool
 	// Reserved are the outcomes as they were decided, with the costs that were charged
-	// then, if Settled is set. Each stands where it stands in Outcomes.
+	// then and by [Grow], if Settled is set. Each stands where it stands in Outcomes.
 	Reserved []Outcome
 	// Elapsed is how long the call took, or to settle it.
 	Elapsed time.Duration

@@ -95,7 +95,7 @@ type Policy struct {
 	// A response that is not flushed leaves the server after it has been settled, one round
 	// trip later if the cost has changed. What the store has certainly not settled by then
 	// is tried again in the background for two seconds: see [core.Reservation.SettleLater].
-	// A reservation stays charged if its process dies.
+	// A reservation stays charged if its process dies, unless the policy has a ReserveFor.
 	//
 	// Two policies of a request with one limit and one key are one limit, which is charged
 	// once: the greater Cost is reserved, and the greater result of Settle is charged. A
@@ -109,6 +109,16 @@ type Policy struct {
 	//
 	// It is not asked about a [core.Concurrent] limit, whose places are all given back.
 	Settle func(*http.Request, Served) int
+
+	// ReserveFor is for how long the Cost of a request is reserved, and what [Grow] adds to it. If this process dies, it is
+	// given back then: [core.Check.ReserveFor] says how. It is right for tokens per minute, and wrong for money, which is
+	// spent all the same. It has to be longer than the longest request: one that is settled later is charged its
+	// whole real cost, as of then, and the log says so.
+	//
+	// The default is 0, which leaves it charged. Any other time has to be from a millisecond to a day. It needs Settle. It is
+	// an error of [New] with a [core.Concurrent] limit, which has a lease, or a [core.Shaping] one; for such a limit that
+	// LimitFor picks it means nothing. Of policies that are one limit the longest counts, and 0 is the longest.
+	ReserveFor time.Duration
 
 	// Skip exempts a request from this policy if it returns true. The default is to
 	// exempt none. Never decide by an address that a client can forge.
@@ -183,6 +193,12 @@ func checkPolicies(policies []Policy) error {
 		if p.MaxWait < 0 {
 			return fmt.Errorf("policy %d: a MaxWait of %v is negative", i, p.MaxWait)
 		}
+		if p.ReserveFor != 0 && (p.ReserveFor < time.Millisecond || p.ReserveFor > 24*time.Hour) {
+			return fmt.Errorf("policy %d: a ReserveFor of %v is not from 1ms to 24h", i, p.ReserveFor)
+		}
+		if p.ReserveFor > 0 && p.Settle == nil {
+			return fmt.Errorf("policy %d: ReserveFor is %v, but nothing is settled: set Settle, or leave ReserveFor out", i, p.ReserveFor)
+		}
 		if err := (&headers.Policy{Unit: p.Unit}).Validate(); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
 		}
@@ -204,6 +220,9 @@ func checkPolicies(policies []Policy) error {
 		}
 		if p.MaxWait > 0 && !algorithm.Holds(p.Limit) {
 			return fmt.Errorf("policy %d: MaxWait is %v, but %s has no places to wait for: use core.Concurrent, or leave MaxWait out", i, p.MaxWait, p.Limit)
+		}
+		if p.ReserveFor > 0 && (algorithm.Holds(p.Limit) || algorithm.Delays(p.Limit)) {
+			return fmt.Errorf("policy %d: ReserveFor is %v, which does not suit %s: leave ReserveFor out", i, p.ReserveFor, p.Limit)
 		}
 		if p.Shadow || !named(p.Limit) {
 			continue

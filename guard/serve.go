@@ -47,9 +47,14 @@ func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWrit
 	watched := writer.Watch(w, v.Answered, v.rc.reservation.takenOver())
 	unanswered := http.StatusInternalServerError // of a panic
 	returned := false
-	defer func() {
+	soFar := func() Served {
 		response := watched.Response()
-		served := Served{Status: response.Status, Bytes: response.Bytes, Hijacked: response.Hijacked, Panicked: !returned}
+		return Served{Status: response.Status, Bytes: response.Bytes, Hijacked: response.Hijacked}
+	}
+	v.rc.reservation.served = func() (*http.Request, Served) { return v.Request, soFar() }
+	defer func() {
+		served := soFar()
+		served.Panicked = !returned
 		if unanswered != 0 && !watched.Answered() {
 			served.Status, served.Unanswered = unanswered, true
 		}

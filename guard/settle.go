@@ -75,12 +75,15 @@ type reservation struct {
 	// outside are the checks that limiters in front have charged.
 	outside    []outsideCharge
 	settlement settlement
+	served     servedSoFar // nil: the handler is not watched
 }
 
 // settlement is how far a request is settled. That happens once, whoever asks for it.
 type settlement struct {
 	mu      sync.Mutex
 	settled bool
+	growth  sync.Mutex // while what is reserved grows, or is settled
+	closed  bool       // nothing grows any more; growth is locked to look
 	// waiting says that the handler has returned and left the answer to others. served is
 	// then what to settle by if nobody is seen to answer before the request ends.
 	waiting bool
@@ -256,8 +259,9 @@ func (g *Guard) settleUnanswered(rc *requestContext, r *http.Request) {
 
 // settleBy settles what a request has cost, by what the policies' Settle functions say. It
 // is one call to the store for all policies, and none if they have reserved what is
-// right. It goes through even if the client has gone away. Options.Observe is told.
-func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) {
+// right. It goes through even if the client has gone away. Options.Observe is told. It returns
+// the outcomes as they are settled.
+func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) []Outcome {
 	v := rc.reservation
 	served.Spent = int(rc.outermost().spent.Load())
 	ctx := context.WithoutCancel(r.Context())
@@ -265,17 +269,35 @@ func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) {
 		g.settleOutside(ctx, r, charge, served)
 	}
 	if !v.settles() {
-		return
+		return nil
 	}
-	outcomes := append([]Outcome(nil), rc.own()...)
+	v.settlement.growth.Lock()
+	v.settlement.closed = true
+	v.settlement.growth.Unlock()
+	reserved := rc.reservedOutcomes()
+	outcomes := slices.Clone(reserved)
 	costs := rc.realCosts(r, outcomes, served)
-	stored, local := costs[:len(v.stored.terms)], costs[len(costs)-len(v.local.terms):]
+	first := len(costs) - len(v.local.terms)
+	stored, local := costs[:len(v.stored.terms)], costs[first:]
 	start := time.Now()
 	g.observeSettled(ctx, v, stored)
-	err := errors.Join(v.stored.settle(ctx, stored), v.local.settle(ctx, local))
+	err := errors.Join(v.stored.settle(ctx, stored, outcomes), v.local.settle(ctx, local, outcomes[first:]))
 	g.report(&Event{ //nolint:contextcheck // the request has it
-		Request: r, Outcomes: outcomes, Reserved: rc.own(), Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+		Request: r, Outcomes: outcomes, Reserved: reserved, Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
 	})
+	return outcomes
+}
+
+// reservedOutcomes returns the outcomes of a request with the costs that are reserved, which may have grown.
+func (rc *requestContext) reservedOutcomes() []Outcome {
+	v, list := rc.reservation, slices.Clone(rc.own())
+	for i := range v.stored.terms {
+		list[i].Cost = v.stored.checks[i].Cost
+	}
+	for i, first := 0, len(list)-len(v.local.terms); i < len(v.local.terms); i++ {
+		list[first+i].Cost = v.local.checks[i].Cost
+	}
+	return list
 }
 
 // realCosts returns what has really been the cost of each outcome, which it writes to
@@ -299,13 +321,19 @@ func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served)
 	}
 }
 
-func (v *reserved) settle(ctx context.Context, costs []int) error {
+// settle settles a call at its real costs, and tells its outcomes what is left.
+func (v *reserved) settle(ctx context.Context, costs []int, outcomes []Outcome) error {
 	if v.Reservation == nil {
 		return nil
 	}
 	err := v.Settle(ctx, costs...)
 	if err != nil && v.SettleLater(costs...) == nil {
 		return fmt.Errorf("ratelimit: what was not settled is tried again: %w", err)
+	}
+	if err == nil {
+		for i, decision := range v.Decisions() {
+			outcomes[i].Decision = decision
+		}
 	}
 	return err
 }
@@ -328,7 +356,7 @@ func (g *Guard) settleOutside(ctx context.Context, r *http.Request, c outsideCha
 	})
 }
 
-// charge charges the key of an outcome some more: where that was decided.
+// charge charges the key of an outcome some more, where that was decided, and tells the outcome what is left.
 func (g *Guard) charge(ctx context.Context, o *Outcome, more int) error {
 	if g.fallback != nil {
 		g.fallback.ObserveCharged(ctx, o.Key, o.Decision.Limit, more)
@@ -336,6 +364,9 @@ func (g *Guard) charge(ctx context.Context, o *Outcome, more int) error {
 	if o.Decision.Degraded {
 		return nil
 	}
-	_, err := g.limiter.Charge(ctx, o.Key, o.Decision.Limit, more)
+	left, err := g.limiter.Charge(ctx, o.Key, o.Decision.Limit, more)
+	if err == nil {
+		o.Decision = left
+	}
 	return err //nolint:wrapcheck // it is the limiter's
 }

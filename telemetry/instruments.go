@@ -20,6 +20,7 @@ type instruments struct {
 	leasedUnits                             metric.Int64Counter
 	leasedOver                              metric.Float64Histogram
 	leasedTolerance                         metric.Float64Gauge
+	reservationsReturned                    metric.Int64Counter
 }
 
 // newInstruments makes the instruments. If one cannot be made as it is to be, which only
@@ -48,7 +49,9 @@ func newInstruments(meter metric.Meter) instruments {
 		leasedUnits:        maker.counter("ratelimit.leased.units", "{unit}", "Units that were granted to this process ahead of time, by what became of them."),
 		leasedOver:         maker.parts("ratelimit.leased.over", "The part of a limit's capacity that a lease has admitted too much, at most.", shares),
 		leasedTolerance:    maker.gauge("ratelimit.leased.tolerance", "The part of a limit's capacity that may be admitted too much, as it was declared."),
-		placesRenewals:     maker.counter("ratelimit.places.renewals", "{lease}", "Leases of places that were to be renewed."),
+		reservationsReturned: maker.counter("ratelimit.reservations.returned", "{call}",
+			"Calls that found reservations whose time was over, and gave them back."),
+		placesRenewals: maker.counter("ratelimit.places.renewals", "{lease}", "Leases of places that were to be renewed."),
 	}
 }
 

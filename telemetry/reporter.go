@@ -280,7 +280,11 @@ func (r *Reporter) Trace() core.Trace {
 		},
 		Held: func(held core.Held) { r.placesTaken(background, &held) },
 		Reclaimed: func(limit core.Limit) {
-			r.instruments.placesReclaimed.Add(background, 1, r.policies.of(limit.Name(), limit).counted...)
+			counter := r.instruments.reservationsReturned
+			if algorithm.Holds(limit) {
+				counter = r.instruments.placesReclaimed
+			}
+			counter.Add(background, 1, r.policies.of(limit.Name(), limit).counted...)
 		},
 		Renewal: func(renewal core.Renewal) { r.renewed(background, &renewal) },
 		Leased:  func(leased core.Leased) { r.leaseEnded(background, &leased) },

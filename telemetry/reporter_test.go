@@ -131,6 +131,7 @@ func TestInstruments(t *testing.T) {
 	trace.Held(core.Held{Limit: exports, Units: -1, Elapsed: 20 * time.Second})
 	trace.Held(core.Held{Limit: exports, Units: -1, Elapsed: time.Minute, Err: errors.New("not renewed in time")})
 	trace.Reclaimed(exports)
+	trace.Reclaimed(core.FixedWindow(2000, time.Minute).Named("tokens"))
 	trace.Renewal(core.Renewal{Held: 5, Lost: 1, Unanswered: 2})
 	trace.Leased(core.Leased{Limit: core.Leaky(1000, core.PerSecond(1000)), Over: 0.01, Granted: 9, Spent: 5, Returned: 3, Lapsed: 1, Late: 7})
 

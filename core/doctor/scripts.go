@@ -48,6 +48,7 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"zrange", []any{"zrange", key, 0, 1}},
 		{"zrem", []any{"zrem", key, "member"}},
 		{"zremrangebyscore", []any{"zremrangebyscore", key, 0, 1}},
+		{"zrevrank", []any{"zrevrank", key, "."}},
 		{"zscore", []any{"zscore", key, "member"}},
 	}
 	switch {

@@ -197,7 +197,7 @@ func (h *history) ask(t *rapid.T, peek bool) {
 	receipts := make([][]core.Receipt, len(h.stands))
 	for i, s := range h.stands {
 		got := make([]core.Decision, len(checks))
-		if !peek && h.now%2 == 0 {
+		if !peek && (h.now%2 == 0 || slices.ContainsFunc(checks, func(c core.Check) bool { return c.ReserveFor > 0 })) {
 			receipts[i] = make([]core.Receipt, len(checks))
 		}
 		var err error
@@ -244,6 +244,9 @@ func (h *history) remember(checks []core.Check, decisions []core.Decision, recei
 		if n.pace != nil {
 			r.charge.used = h.model.states[identity(c)].used(n, h.now)
 		}
+		if c.ReserveFor > 0 {
+			r.charge = h.model.reserve(r.charge)
+		}
 		for _, own := range receipts {
 			r.receipts = append(r.receipts, own[i])
 		}
@@ -277,7 +280,7 @@ func (h *history) settle(t *rapid.T) {
 		costs[i] = rapid.SampledFrom([]int{0, 1, reserved / 2, reserved, reserved + 1, 2 * reserved, math.MaxInt}).Draw(t, "real cost")
 		t.Logf("at %v: settled %s of %v at %d", time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"),
 			callString([]core.Check{r.charge.check}), time.UnixMicro(r.charge.at).UTC().Format("15:04:05.000000"), costs[i])
-		h.model.settle(r.charge, min(costs[i], r.charge.check.Limit.Capacity())-reserved, false, h.now)
+		h.model.settleOpen(r.charge, costs[i], h.now)
 	}
 	asked := rapid.Bool().Draw(t, "asked")
 	for j := range h.stands {
@@ -367,6 +370,15 @@ func (h *history) drawCall(t *rapid.T) []core.Check {
 			return (d.Limit != c.Limit || d.Mode == core.Condition || c.Mode == core.Condition) && identity(d) == identity(c)
 		}) {
 			checks = append(checks, c)
+		}
+	}
+	alike := make(map[string]int)
+	for _, c := range checks {
+		alike[identity(c)]++
+	}
+	for i := range checks {
+		if c := &checks[i]; c.Mode == core.Charge && c.Limit.Algorithm() != "shaping" && alike[identity(*c)] == 1 && rapid.IntRange(0, 2).Draw(t, "for a time") == 0 {
+			c.ReserveFor = rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour}).Draw(t, "reserved for")
 		}
 	}
 	return checks

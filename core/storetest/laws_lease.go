@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/ratelimit/core"
 	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core"
 )
 
 func leaseEndsExactly(t *testing.T, s *stand) {

@@ -18,10 +18,12 @@ type model struct {
 	states  map[string]state
 	lowered map[string][]givenBack
 	order   int // of what was given back
+	open    map[string][]openCharge
+	opened  int // how many of them there were
 }
 
 func newModel() *model {
-	return &model{states: make(map[string]state), lowered: make(map[string][]givenBack)}
+	return &model{states: make(map[string]state), lowered: make(map[string][]givenBack), open: make(map[string][]openCharge)}
 }
 
 // state is what one key has left under one limit. States are values that never
@@ -99,6 +101,11 @@ func identity(c core.Check) string {
 // decide answers a call at an instant in microseconds.
 func (m *model) decide(checks []core.Check, now int64, peek bool) []core.Decision {
 	decisions := make([]core.Decision, len(checks))
+	for _, c := range checks {
+		if c.ReserveFor > 0 && !peek {
+			m.giveBackEnded(identity(c), now)
+		}
+	}
 	var gating []int
 	for i, c := range checks {
 		if !c.Shadow {

@@ -13,6 +13,7 @@ type charge struct {
 	at    int64    // 0: not known
 	used  *big.Rat // of a meter after the charge, in events
 	order int      // how often something had been given back by then
+	name  int      // of an open charge
 }
 
 // givenBack is when something was given back, or a key was reset, and the level that

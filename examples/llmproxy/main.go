@@ -1,10 +1,15 @@
-// Llmproxy stands between users and a language model, and gives each user a budget of tokens:
+// Llmproxy stands between users and a language model, and limits each user:
 //
-//   - each user has 2,000 tokens an hour and 20 requests a minute, decided in one round trip;
-//   - a request reserves the most that it may cost, its prompt and its max_tokens;
-//   - the answer is streamed (server-sent events), and pays what it has really cost at its end:
-//     what the model says or, if the client leaves or the model breaks off, what was streamed;
+//   - to 20 requests and 2,000 tokens a minute, 2 streams at once, and 50,000 tokens in 30 days, all
+//     decided in one round trip;
+//   - a request reserves what answers of its model have lately taken, in proportion to its max_tokens;
+//   - the answer is streamed (server-sent events). It reserves more as it goes, and is cut where a budget
+//     ends, with an error as its last event;
+//   - it pays what it has really cost: what the model says or, if the client leaves or the model breaks
+//     off, what was streamed. A comment before its end tells what is left;
 //   - a request that the model refuses costs no tokens;
+//   - if this process dies, what its streams had reserved of a minute's tokens is back five minutes later. Of the
+//     30 days it stays paid, since the model was paid, too;
 //   - at the end, streams in flight may go on for half a minute; then they are cut, and pay for
 //     what was streamed.
 //
@@ -26,6 +31,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -40,20 +46,25 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/estimate"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 const (
 	mostTokens    = 1000 // of an answer, and as many as a request has that does not say
+	step          = 50   // tokens by which a stream reserves more
 	longestBody   = 1 << 16
 	patience      = 30 * time.Second // with streams in flight at the end
 	longestSettle = 5 * time.Second  // when they have been cut
+	longestStream = 5 * time.Minute
 )
 
 var (
 	requests = core.Leaky(20, core.PerMinute(20)).Named("requests")
-	tokens   = core.FixedWindow(2000, time.Hour).Named("tokens")
+	tokens   = core.FixedWindow(2000, time.Minute).Named("tokens")
+	streams  = core.Concurrent(2, 30*time.Second).Named("streams")
+	budget   = core.FixedWindow(50_000, 30*24*time.Hour).Named("budget")
 )
 
 func main() {
@@ -75,7 +86,7 @@ func main() {
 	}
 	listener := listen(cmp.Or(os.Getenv("ADDR"), "localhost:8080"))
 	log.Printf("listening on http://%s", listener.Addr())
-	if err := serve(ctx, listener, newProxy(limiter, target, os.Getenv("MODEL_KEY")), patience); err != nil {
+	if err := serve(ctx, listener, newProxy(limiter, estimate.New(estimate.Options{}), target, os.Getenv("MODEL_KEY")), patience); err != nil {
 		log.Print(err)
 	}
 	_ = limiter.Close() // settles what is still reserved
@@ -115,13 +126,24 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, pat
 }
 
 // newProxy returns what the users see: who is asking, and what, then the limits, then the model.
-func newProxy(limiter *core.Limiter, model *url.URL, key string) http.Handler {
+func newProxy(limiter *core.Limiter, answers *estimate.Estimate, model *url.URL, key string) http.Handler {
 	user := keyfuncs.User(func(r *http.Request) string { return exchangeOf(r).user })
 	limit := ratelimit.New(limiter, ratelimit.Options{OnError: ratelimit.FailClosed}, // what nobody counts, we would pay
 		ratelimit.Policy{Limit: requests, By: user},
+		ratelimit.Policy{Limit: streams, By: user, MaxWait: time.Second},
 		ratelimit.Policy{
-			Limit: tokens, By: user, Unit: "tokens",
-			Cost:   func(r *http.Request) int { return exchangeOf(r).most },
+			Limit: tokens, By: user, Unit: "tokens", ReserveFor: longestStream + time.Minute,
+			Cost: func(r *http.Request) int { return exchangeOf(r).estimated(answers) },
+			Settle: func(r *http.Request, served ratelimit.Served) int {
+				if x := exchangeOf(r); x.ended {
+					answers.Learn(x.model, x.maxTokens, served.Spent-x.prompt)
+				}
+				return served.Spent
+			},
+		},
+		ratelimit.Policy{
+			Limit: budget, By: user, Unit: "tokens",
+			Cost:   func(r *http.Request) int { return exchangeOf(r).estimated(answers) },
 			Settle: func(_ *http.Request, served ratelimit.Served) int { return served.Spent },
 		})
 	proxy := &httputil.ReverseProxy{
@@ -134,24 +156,49 @@ func newProxy(limiter *core.Limiter, model *url.URL, key string) http.Handler {
 		},
 		ModifyResponse: func(response *http.Response) error {
 			if response.StatusCode == http.StatusOK {
-				m := &meter{ReadCloser: response.Body, request: response.Request}
-				m.spend(exchangeOf(response.Request).prompt)
+				x := exchangeOf(response.Request)
+				m := &meter{ReadCloser: response.Body, request: response.Request, reserved: x.estimated(answers)}
+				m.spend(x.prompt)
 				response.Body = m
+				response.Header.Del("Content-Length") // the meter adds to it
+				response.ContentLength = -1
 			}
 			return nil
 		},
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /v1/chat/completions", read(limit(proxy)))
+	mux.Handle("POST /v1/chat/completions", read(limit(within(longestStream, proxy))))
 	return mux
 }
 
 // exchange is what is known of a request. The limits read it.
 type exchange struct {
-	user   string
-	body   []byte // for the model
-	prompt int    // tokens of it, about
-	most   int    // tokens that it can cost
+	user  string
+	body  []byte // for the model
+	model string
+
+	prompt    int // tokens of it, about
+	maxTokens int
+	most      int // tokens that it can cost
+	cost      int // that was estimated; 0: not yet
+	ended     bool
+}
+
+// estimated returns the tokens that a request reserves, which are the same each time.
+func (x *exchange) estimated(answers *estimate.Estimate) int {
+	if x.cost == 0 {
+		x.cost = min(x.most, x.prompt+answers.Cost(x.model, x.maxTokens))
+	}
+	return x.cost
+}
+
+// within ends requests that take longer: what they have reserved for a time is settled before.
+func within(longest time.Duration, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), longest)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 type exchangeKey struct{}
@@ -198,7 +245,7 @@ func read(next http.Handler) http.Handler {
 			return
 		}
 		x := &exchange{
-			user: user, body: body,
+			user: user, body: body, model: c.Model, maxTokens: c.MaxTokens,
 			prompt: len(c.Messages)/4 + 1,         // as a rule of thumb
 			most:   len(c.Messages) + c.MaxTokens, // a token has at least a byte
 		}
@@ -206,13 +253,16 @@ func read(next http.Handler) http.Handler {
 	})
 }
 
-// meter counts the tokens of a stream while it is read.
+// meter counts the tokens of a stream while it is read, and cuts it where a budget ends.
 type meter struct {
 	io.ReadCloser
 
-	request *http.Request
-	spent   int    // tokens so far
-	line    []byte // the beginning of one
+	request  *http.Request
+	spent    int    // tokens so far
+	reserved int    // of them
+	line     []byte // the beginning of one
+	out      bytes.Buffer
+	err      error // after what is in out
 }
 
 // spend tells the limits that so many tokens are spent until now.
@@ -221,21 +271,34 @@ func (m *meter) spend(tokens int) {
 	m.spent = tokens
 }
 
+// Read reads whole lines.
 func (m *meter) Read(p []byte) (int, error) {
-	n, err := m.ReadCloser.Read(p)
-	m.line = append(m.line, p[:n]...)
-	for {
-		line, rest, whole := bytes.Cut(m.line, []byte("\n"))
-		if !whole {
-			return n, err
+	var buffer [4096]byte
+	for m.out.Len() == 0 && m.err == nil {
+		n, err := m.ReadCloser.Read(buffer[:])
+		m.line, m.err = append(m.line, buffer[:n]...), err
+		for {
+			line, rest, whole := bytes.Cut(m.line, []byte("\n"))
+			if !whole || errors.Is(m.err, errCut) {
+				break
+			}
+			m.pass(line)
+			m.line = rest
 		}
-		m.count(line)
-		m.line = rest
 	}
+	if m.out.Len() > 0 {
+		return m.out.Read(p)
+	}
+	if errors.Is(m.err, errCut) {
+		return 0, io.EOF // with an error event in front of it
+	}
+	return 0, m.err
 }
 
-// count takes each piece of the answer for a token, until the model says at the end what there were.
-func (m *meter) count(line []byte) {
+var errCut = errors.New("the stream was cut")
+
+// pass hands a line on. It takes each piece of the answer for a token, until the model says at the end what there were.
+func (m *meter) pass(line []byte) {
 	data, ok := bytes.CutPrefix(line, []byte("data: "))
 	var event struct {
 		Choices []struct {
@@ -248,12 +311,49 @@ func (m *meter) count(line []byte) {
 		} `json:"usage"`
 	}
 	switch {
-	case !ok || json.Unmarshal(data, &event) != nil: // such as [DONE]
+	case ok && bytes.Equal(data, []byte("[DONE]")):
+		exchangeOf(m.request).ended = true
+		m.tellLeft()
+	case !ok || json.Unmarshal(data, &event) != nil:
 	case event.Usage != nil:
 		m.spend(event.Usage.TotalTokens)
 	case len(event.Choices) > 0 && event.Choices[0].Delta.Content != "":
+		if m.spent == m.reserved && !m.grow() {
+			return
+		}
 		m.spend(m.spent + 1)
 	}
+	m.out.Write(append(line, '\n'))
+}
+
+// grow reserves some more tokens, and ends the stream if that is denied.
+func (m *meter) grow() bool {
+	x := exchangeOf(m.request)
+	total := max(m.spent+1, min(m.spent+step, x.most))
+	d, err := ratelimit.Grow(m.request.Context(), total, tokens, budget)
+	if err == nil && d.Allowed {
+		m.reserved = total
+		return true
+	}
+	reason := "the limits cannot be asked"
+	if err == nil {
+		reason = fmt.Sprintf("%s are used up; try again in %v", d.Limit.Name(), d.RetryAfter.Round(time.Second))
+	}
+	fmt.Fprintf(&m.out, `data: {"error": {"type": "rate_limit_exceeded", "message": %q}}`+"\n\n", reason)
+	m.tellLeft()
+	m.out.WriteString("data: [DONE]\n\n")
+	m.err = errCut
+	return false
+}
+
+// tellLeft settles the request, and tells in a comment what is left.
+func (m *meter) tellLeft() {
+	for _, outcome := range ratelimit.Settle(m.request.Context()) {
+		if outcome.Unit == "tokens" {
+			fmt.Fprintf(&m.out, ": %s: %d used, %d left\n", outcome.Policy, outcome.Cost, outcome.Decision.Remaining)
+		}
+	}
+	m.out.WriteString("\n")
 }
 
 // parrot stands for the model.

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/estimate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,6 +26,7 @@ type service struct {
 	t       *testing.T
 	url     string
 	limiter *core.Limiter
+	answers *estimate.Estimate
 	end     func()
 }
 
@@ -36,7 +38,7 @@ func start(t *testing.T, patience time.Duration) *service {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	s := &service{t: t, limiter: core.New(core.NewMemory(core.WithClock(func() time.Time { return now })))}
+	s := &service{t: t, answers: estimate.New(estimate.Options{}), limiter: core.New(core.NewMemory(core.WithClock(func() time.Time { return now })))}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +46,7 @@ func start(t *testing.T, patience time.Duration) *service {
 	s.url = "http://" + listener.Addr().String()
 	ctx, interrupt := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, listener, newProxy(s.limiter, target, "key-of-ours"), patience) }()
+	go func() { ended <- serve(ctx, listener, newProxy(s.limiter, s.answers, target, "key-of-ours"), patience) }()
 	s.end = func() {
 		interrupt()
 		if err := <-ended; err != nil {
@@ -159,7 +161,7 @@ func TestTheLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	response := s.ask(t.Context(), "parrot", 500) // and the prompt
-	if body := text(t, response); response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "3600" || !strings.Contains(body, `["tokens"]`) {
+	if body := text(t, response); response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "60" || !strings.Contains(body, `["tokens"]`) {
 		t.Errorf("beyond the budget: %s %q %v", response.Status, body, response.Header)
 	}
 	for range 20 { // what was denied has cost nothing
@@ -206,5 +208,65 @@ func TestAStreamThatIsCutAtTheEndPaysWhatWasStreamed(t *testing.T) {
 	}
 	if _, err := io.ReadAll(stream.Body); err == nil {
 		t.Error("the stream ends well")
+	}
+}
+
+// short has the proxy expect short answers.
+func (s *service) short() {
+	for range 20 {
+		s.answers.Learn("parrot", 1000, 20)
+	}
+}
+
+func TestAnAnswerReservesMoreAsItGoes(t *testing.T) {
+	s := start(t, patience)
+	s.short()
+	stream := s.ask(t.Context(), "parrot", 300)
+	if reserved := s.spent(100); reserved > promptTokens+6+step { // when the answer begins
+		t.Errorf("%d are reserved for an answer that is expected to be short", reserved)
+	}
+	if body := text(t, stream); strings.Count(body, "squawk") != 300 || !strings.Contains(body, ": tokens: 307 used, 1693 left\n: budget: 307 used, 49693 left\n") {
+		t.Errorf("the stream is %q", body)
+	}
+	if spent := s.spent(310); spent != 307 {
+		t.Errorf("spent %d", spent)
+	}
+}
+
+func TestAnAnswerIsCutAtTheBudget(t *testing.T) {
+	for _, limit := range []core.Limit{tokens, budget} {
+		s := start(t, patience)
+		s.short()
+		if _, err := s.limiter.Charge(t.Context(), "user:alice", limit, limit.Capacity()-150); err != nil {
+			t.Fatal(err)
+		}
+		body := text(t, s.ask(t.Context(), "parrot", 1000))
+		words := strings.Count(body, "squawk")
+		if words < 80 || words > 150-promptTokens || !strings.Contains(body, `"rate_limit_exceeded"`) || !strings.Contains(body, limit.Name()+" are used up") {
+			t.Errorf("%d words, and the stream is %q", words, body)
+		}
+		if !strings.HasSuffix(body, "data: [DONE]\n\n") {
+			t.Errorf("the stream does not end: %q", body)
+		}
+		d, err := s.limiter.Peek(t.Context(), "user:alice", limit)
+		if left := 150 - promptTokens - words; err != nil || d.Remaining != left {
+			t.Errorf("%d are left, %v, want %d", d.Remaining, err, left)
+		}
+	}
+}
+
+func TestStreamsAtOnceAreLimited(t *testing.T) {
+	s := start(t, patience)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	for range streams.Capacity() {
+		s.ask(ctx, "parrot", 500)
+	}
+	response := s.ask(t.Context(), "parrot", 500)
+	if body := text(t, response); response.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, `"streams"`) {
+		t.Errorf("one more: %s %q", response.Status, body)
+	}
+	if reserved := s.spent(2000); reserved > 1200 {
+		t.Errorf("%d are reserved: one that was denied has reserved some", reserved)
 	}
 }

@@ -40,6 +40,7 @@ var cases = slices.Concat(
 	adaptiveCases,
 	settleCases,
 	settleResponseCases,
+	growCases,
 	onceCases,
 	shadowCases,
 	startupCases,

@@ -26,6 +26,7 @@ var imports = map[string]string{
 	"admin":     module + "core/admin",
 	"core":      module + "core",
 	"doctor":    module + "core/doctor",
+	"estimate":  module + "estimate",
 	"guard":     module + "guard",
 	"headers":   module + "headers",
 	"keyfuncs":  module + "keyfuncs",

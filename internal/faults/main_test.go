@@ -21,5 +21,8 @@ func TestMain(m *testing.M) {
 	if work := os.Getenv(leaseWork); work != "" {
 		os.Exit(beLeasingChild(work))
 	}
+	if work := os.Getenv(reserveWork); work != "" {
+		os.Exit(beReserving(work))
+	}
 	os.Exit(redistest.Run(m))
 }

@@ -13,7 +13,7 @@ const (
 	// AloneUser is a user of a server alone, or of the master that sentinels name.
 	AloneUser = "reset on >secret ~ratelimit:* resetchannels +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl " +
 		"+llen +lindex +lrange +ltrim +rpush +lrem " +
-		"+zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zscore"
+		"+zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore"
 	// ClusterUser is a user of every node of a cluster.
 	ClusterUser = AloneUser + " +cluster|slots +asking +command"
 	// RingUser is a user of every shard of a ring.

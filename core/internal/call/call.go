@@ -50,8 +50,11 @@ type Check struct {
 	Unanswered bool
 	// Charged is when the check was charged, for the settlement.
 	Charged exact.Charge
-	// Holder is who takes the places of a spec that holds ([exact.Algorithm.Holds]), if it is charged.
+	// Holder is who takes the places of a spec that holds ([exact.Algorithm.Holds]), or who reserves, if it is charged.
 	Holder exact.Holder
+	// ReserveFor is for how many microseconds the charge is reserved: it is given back then, unless it is settled
+	// before. 0 means for good.
+	ReserveFor int64
 
 	repair bool // the state has to be mended: see Resolve
 }
@@ -336,4 +339,11 @@ func (c *Check) After(pass bool) exact.Usage {
 		return c.Spec.Charged(c.Usage, c.Cost)
 	}
 	return c.Usage
+}
+
+// Reservation returns the open reservation of a check whose group has passed at an instant.
+func (c *Check) Reservation(now int64) exact.Reservation {
+	at := c.Charged
+	at.Used = c.used()
+	return exact.Reservation{Holder: c.Holder, Until: now + c.ReserveFor, Events: c.Cost, Charge: at, Spec: c.Spec}
 }

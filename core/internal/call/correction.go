@@ -14,6 +14,13 @@ type Correction struct {
 	// Reset refunds everything, and keeps what was charged before from being refunded later.
 	Reset bool
 
+	// Reserved says that what was charged is an open reservation of the Holder, unless its time is over and it was
+	// given back. It is Charged in all. A correction that finds it given back has Instead charged in place of the
+	// Events, as of now, and is Lost.
+	Reserved bool
+	Charged  int
+	Instead  int
+
 	// Wanted says that the store is to observe what is used afterwards. A correction of 0 events is
 	// carried out for that alone.
 	Wanted bool
@@ -22,6 +29,12 @@ type Correction struct {
 	Observed bool
 	Usage    exact.Usage
 }
+
+// Late turns the correction into one of a reservation that has been given back.
+func (c *Correction) Late() { c.Events, c.At, c.Lost = c.Instead, exact.Charge{}, true }
+
+// Idle reports whether the correction neither changes nor tells anything.
+func (c *Correction) Idle() bool { return c.Events == 0 && !c.Wanted && !c.Reserved }
 
 // Observe notes what was observed after the corrections.
 func (c *Correction) Observe(usage exact.Usage) { c.Usage, c.Observed = usage, true }
@@ -50,6 +63,7 @@ func Append(list []Correction, c Correction) []Correction {
 		d := &list[i]
 		if !c.Raise && !d.Raise && c.Renew == d.Renew && c.At == d.At && c.Holder == d.Holder && c.Key == d.Key && c.Spec == d.Spec {
 			d.Events = max(-most, min(d.Events+c.Events, most))
+			d.Charged, d.Instead = d.Charged+c.Charged, min(d.Instead+c.Instead, most)
 			d.Of = append(d.Of, c.Of...)
 			d.Wanted = d.Wanted || c.Wanted
 			return list
@@ -67,7 +81,7 @@ func Reversal(group []Check) []Correction {
 			at.Used = c.used()
 			list = append(list, Correction{
 				Correction: exact.Correction{Events: -c.Cost, At: at, Firm: true, Holder: c.Holder},
-				Key:        c.Key, Spec: c.Spec,
+				Key:        c.Key, Spec: c.Spec, Reserved: c.ReserveFor > 0, Charged: c.Cost,
 			})
 		}
 	}

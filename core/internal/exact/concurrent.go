@@ -115,9 +115,8 @@ func ended(all []holder, now int64) int {
 
 func (concurrent) store(s *Spec, st *State, u Usage, now int64, cost int, h Holder) {
 	all := st.holders()
-	gone := ended(all, now)
-	all = slices.Delete(all, 0, gone)
-	for i := len(all) - 1; i >= 0 && all[i].until > now+remembered && (gone > 0 || cost == 0); i-- { // a repair, as the script does it
+	all = slices.Delete(all, 0, ended(all, now))
+	for i := len(all) - 1; cost == 0 && i >= 0 && all[i].until > now+remembered; i-- { // somebody is denied
 		all[i].until = now + remembered
 	}
 	if cost > 0 {

@@ -11,6 +11,8 @@ import (
 // and read it, for stores outside of this process.
 type Record struct {
 	State State
+	// Open are the open reservations.
+	Open Reservations
 
 	past  *past
 	order int64 // see Pasts.order
@@ -73,7 +75,7 @@ func (r *Record) Until(now int64) (until int64) {
 	if r.past != nil {
 		until = max(until, r.past.until)
 	}
-	return until
+	return max(until, r.Open.Until())
 }
 
 // written is a record as it is written.
@@ -86,6 +88,8 @@ type written struct {
 	Holders  [][4]int64   `json:"holders,omitempty"`
 	Past     *writtenPast `json:"past,omitempty"`
 	Order    int64        `json:"order,omitempty"`
+
+	Reserved []writtenReserved `json:"reserved,omitempty"`
 }
 
 type writtenPast struct {
@@ -99,6 +103,7 @@ func (r *Record) Append(b []byte) []byte {
 	w := written{
 		At: r.State.at, Level: r.State.level, Previous: r.State.previous, Order: r.order,
 		Log: r.State.instants(), Holders: writtenHolders(r.State.holders()),
+		Reserved: r.Open.written(),
 	}
 	if r.State.spec != nil {
 		w.Limit = r.State.spec.recorded()
@@ -125,6 +130,9 @@ func ReadRecord(text []byte, s *Spec) (r Record, err error) {
 		return Record{}, fmt.Errorf("exact: %w", err)
 	}
 	r.order = w.Order
+	if r.Open, err = readReservations(w.Reserved, s); err != nil {
+		return Record{}, err
+	}
 	if w.Limit != "" {
 		spec, err := writerOf(w.Limit, s)
 		if err != nil {

@@ -25,6 +25,9 @@ type list struct {
 	holders []holder
 }
 
+// Clear empties a state that was written. It is still one of its spec.
+func (st *State) Clear() { *st = State{spec: st.spec} }
+
 // Spec returns the spec that wrote the state, or nil for the zero State.
 func (st *State) Spec() *Spec { return st.spec }
 

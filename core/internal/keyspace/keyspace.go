@@ -6,6 +6,7 @@
 //	ratelimit:{user:42}:fixed-window=login
 //	ratelimit:{user:42}:fixed-window=login=shadow
 //	ratelimit:{user:42}:fixed-window=login=past
+//	ratelimit:{user:42}:fixed-window=login=reserved
 //
 // The subject stands for the caller's key. In braces it is the hash tag, so that all limits
 // of one subject share a slot in a cluster. After it comes the limit's derived name, or its
@@ -23,6 +24,8 @@ const (
 	// Past follows a Redis key to make the key of its past, which only settlements and
 	// resets write and read.
 	Past = "=past"
+	// Reserved follows a Redis key to make that of its open reservations, which are given back at their ends.
+	Reserved = "=reserved"
 )
 
 // AppendTag appends the part of a Redis key that all limits of a caller's key share.
@@ -65,7 +68,7 @@ func (s *State) StartsWith(prefix string) bool {
 func Parse(prefix, name string) (s State, ok bool) {
 	rest, ours := strings.CutPrefix(name, prefix+opening)
 	subject, limit, found := strings.Cut(rest, closing)
-	if !ours || !found || strings.HasSuffix(limit, Past) {
+	if !ours || !found || strings.HasSuffix(limit, Past) || strings.HasSuffix(limit, Reserved) {
 		return State{}, false
 	}
 	if s.Key, s.Hashed = subject, strings.HasPrefix(subject, hashMark); !s.Hashed {

@@ -157,6 +157,11 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 		m.shards[places[i].shard].forget(now - m.Slack)
 	}
 	for i := range group {
+		if group[i].ReserveFor > 0 {
+			m.shards[places[i].shard].giveBackEnded(group[i].StateKey(), now)
+		}
+	}
+	for i := range group {
 		places[i].entry = m.shards[places[i].shard].entries[group[i].StateKey()]
 	}
 	pass := c.Resolve(group, now, func(i int) *exact.State {
@@ -187,6 +192,9 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 			entry = s.add(check.StateKey())
 		}
 		check.Write(&entry.state, now, pass)
+		if pass && check.ReserveFor > 0 {
+			s.reserve(entry, check.Reservation(now))
+		}
 		s.schedule(entry, full)
 	}
 	return nil
@@ -227,7 +235,11 @@ func (m *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) erro
 			e.state.Vacate()
 		} else if e != nil {
 			s.pasts.Reset(k, now, spec, e.state.Spec())
-			s.remove(e)
+			if s.open[k].Until() > 0 {
+				e.state.Clear()
+			} else {
+				s.remove(e)
+			}
 		} else if s.pasts.Has(k) {
 			s.pasts.Reset(k, now, spec)
 		}
@@ -250,12 +262,24 @@ func (m *Store) Settle(ctx context.Context, list []call.Correction) error {
 	for i := range list {
 		spared[i] = call.Check{Key: list[i].Key, Spec: list[i].Spec, Charge: true}
 	}
+	for i := range list {
+		if c, s := &list[i], &m.shards[places[i].shard]; c.Reserved {
+			s.giveBackEnded(c.StateKey(), now)
+			if !s.open[c.StateKey()].Has(c.Holder) {
+				c.Late()
+			}
+		}
+	}
 	added, in := m.added(list, spared, places)
 	if err := m.makeRoom(added, in, spared, now); err != nil {
 		return err
 	}
 	for i := range list {
-		m.shards[places[i].shard].settle(&list[i], now)
+		s := &m.shards[places[i].shard]
+		if list[i].Reserved {
+			s.close(list[i].StateKey(), list[i].Holder, now)
+		}
+		s.settle(list[i].StateKey(), list[i].Spec, &list[i].Correction, now)
 	}
 	for i := range list {
 		if list[i].Wanted {
@@ -280,21 +304,23 @@ func (m *Store) added(list []call.Correction, checks []call.Check, places []plac
 }
 
 // settle carries out a correction. The shard is locked and has room.
-func (s *shard) settle(c *call.Correction, now int64) {
-	key := c.StateKey()
+func (s *shard) settle(key exact.Key, of *exact.Spec, c *exact.Correction, now int64) {
 	e := s.entries[key]
 	var before exact.State
 	if e != nil {
 		before = e.state
 	}
-	after, changed := s.pasts.Settle(key, c.Spec, before, &c.Correction, now)
+	after, changed := s.pasts.Settle(key, of, before, c, now)
 	switch {
 	case !changed:
 		return
-	case after.Blank():
+	case after.Blank() && s.open[key].Until() == 0:
 		s.remove(e)
 		return
-	case e == nil:
+	case after.Blank(): // what is reserved needs the entry
+		after.Clear()
+	}
+	if e == nil {
 		e = s.add(key)
 	}
 	e.state = after

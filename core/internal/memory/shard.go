@@ -18,8 +18,9 @@ type shard struct {
 	leaving departures
 	bound   int // of entries
 	pasts   exact.Pasts
+	open    map[exact.Key]*exact.Reservations // of the entries that have some; nil: none has
 
-	_ [128 - 8 - 8 - 24 - 8 - 48]byte // no cache line has two shards
+	_ [128 - 8 - 8 - 24 - 8 - 48 - 8]byte // no cache line has two shards
 }
 
 // entry is a state on its way out.
@@ -42,7 +43,7 @@ const (
 
 // empty forgets every key.
 func (s *shard) empty(slack int64) {
-	s.entries, s.leaving, s.pasts = make(map[exact.Key]*entry), nil, exact.NewPasts(s.bound, slack)
+	s.entries, s.leaving, s.pasts, s.open = make(map[exact.Key]*entry), nil, exact.NewPasts(s.bound, slack), nil
 }
 
 // add adds an entry, which has to be scheduled.
@@ -56,6 +57,9 @@ func (s *shard) add(key exact.Key) *entry {
 // schedule notes when the state of an entry will be as good as new. An entry that is used does not
 // move, unless a named limit has become shorter.
 func (s *shard) schedule(e *entry, full int64) {
+	if len(s.open) > 0 {
+		full = max(full, s.open[e.key()].Until())
+	}
 	e.full = full
 	switch {
 	case e.place < 0:
@@ -138,7 +142,9 @@ func (e *entry) key() exact.Key {
 
 func (s *shard) remove(e *entry) {
 	heap.Remove(&s.leaving, e.place)
-	delete(s.entries, e.key())
+	key := e.key()
+	delete(s.entries, key)
+	delete(s.open, key)
 }
 
 // departures is a heap of entries, the one that is due soonest first.

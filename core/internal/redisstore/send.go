@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -173,6 +174,7 @@ func (r *Store) appendCall(c *scriptCall, does script.Task, groups []*requestGro
 	for _, g := range groups {
 		c.words = append(c.words, g.Request().Keys...)
 	}
+	first := len(c.words)
 	if does == script.Decide {
 		rows := script.Rows{Words: c.words}
 		for _, g := range groups {
@@ -187,10 +189,33 @@ func (r *Store) appendCall(c *scriptCall, does script.Task, groups []*requestGro
 	if instant {
 		c.words = append(c.words, "at")
 	}
+	does = c.reserve(does, first, groups)
 	if r.Clock != nil {
 		c.words = append(c.words, r.Clock())
 	}
 	return r.script(does, of), instant
+}
+
+// reserve adds what a script is told of charges that are given back at their ends, and returns its task, which is another
+// one if there are any.
+func (c *scriptCall) reserve(does script.Task, first int, groups []*requestGroup) script.Task {
+	if !slices.ContainsFunc(groups, func(g *requestGroup) bool { return len(g.Request().Reserving) > 0 }) {
+		return does
+	}
+	requests := make([]*script.Request, len(groups))
+	for i, g := range groups {
+		requests[i] = g.Request()
+	}
+	more := 0
+	if does == script.Decide {
+		does = script.Reserve
+		c.words, more = script.AppendReserving(c.words, first, requests)
+	} else {
+		does = script.Close
+		c.words, more = script.AppendClosing(c.words, first, requests)
+	}
+	c.words[2] = c.words[2].(int) + more //nolint:forcetypeassert // appendCall has counted the keys
+	return does
 }
 
 // redirected reports whether a node has refused a script run because the key is, or is about to be,

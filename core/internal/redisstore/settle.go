@@ -133,8 +133,11 @@ func (r *Store) settleServer(ctx context.Context, list []call.Correction) error 
 	return err
 }
 
-// keysOf returns the Redis keys of the state that is corrected, and of its past.
+// keysOf returns the Redis keys of the state that is corrected, and of its past. Places have none.
 func (r *Store) keysOf(c *call.Correction) (state, past string) {
 	state = r.keyOf(c.Key, c.Spec)
+	if c.Spec.Algorithm.Holds() {
+		return state, state
+	}
 	return state, state + keyspace.Past
 }

@@ -51,8 +51,8 @@ type Config struct {
 	// Breaker is told when a server is suspended, tried and asked again. The default is to tell
 	// nobody.
 	Breaker func(server string, state batch.State)
-	// Reclaimed is told when places have been taken whose former holders have let their leases end. The
-	// default is to tell nobody.
+	// Reclaimed is told when places have been taken whose former holders have let their leases end, and when
+	// reservations were given back whose time was over. The default is to tell nobody.
 	Reclaimed func(*exact.Spec)
 }
 

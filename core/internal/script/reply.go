@@ -26,7 +26,7 @@ const (
 	// Renewed says that the key had no time to live, and has one now.
 	Renewed Mark = '+'
 	// Reclaimed says that leases had ended whose places nobody has given back, and that others have
-	// these places now.
+	// these places now; or that reservations had ended, and were given back.
 	Reclaimed Mark = '-'
 )
 

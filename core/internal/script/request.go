@@ -1,6 +1,7 @@
 package script
 
 import (
+	"fmt"
 	"hash/maphash"
 	"strconv"
 
@@ -11,11 +12,14 @@ import (
 // Request is a call, or a list of corrections, in the words of a script.
 type Request struct {
 	Keys      []any // strings
-	Arguments []any // for each check its limit and its cost, of a correction some more
+	Arguments []any // for each check its limit, its cost and its holder, of a correction some more
 	Of        Set   // of the algorithms that the script needs
 	Numbers   int   // expected in the reply
 	Instant   bool  // the instant of the decision is wanted
 	Times     int   // how often it is asked
+
+	// Reserving are the checks, or the corrections, whose charges are given back at their end unless they are settled.
+	Reserving []Reserving
 
 	checks int // or corrections
 	logged int // units that a list would have to remember, each time the call is asked
@@ -28,7 +32,8 @@ type Request struct {
 func (r *Request) empty() {
 	clear(r.Keys)
 	clear(r.Arguments)
-	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0]}
+	clear(r.Reserving)
+	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0], Reserving: r.Reserving[:0]}
 }
 
 // SetChecks makes the request one to decide groups of checks so many times. key returns the Redis key
@@ -47,6 +52,10 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 			if c.Spec.Algorithm.Holds() && c.Charge { // each call has a holder of its own, and a token
 				r.Instant, r.alike = true, false
 			}
+			if c.ReserveFor > 0 {
+				r.Instant, r.alike = true, false
+				r.reserve(c)
+			}
 			if c.Charge && c.Spec.Algorithm.Lists() {
 				r.logged += c.Events(times)
 			}
@@ -54,23 +63,22 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 	}
 }
 
-// appendCheck appends what limit.lua and cost.lua expect to be told of a check.
+// wordsOfCheck is how many of a request's arguments a check has.
+const wordsOfCheck = 3
+
+// appendCheck appends what limit.lua and cost.lua expect to be told of a check, and its holder, or nil if it
+// takes no places.
 func appendCheck(arguments []any, c *call.Check, more bool) []any {
-	limit := c.Spec.LimitArgument(c.Charge, more, c.Headroom)
-	if c.Charge && c.Spec.Algorithm.Holds() {
-		name := holder.Name(c.Holder) // it has dots in it, as no cost has
-		if units := weighed(c); units != 1 {
-			name = strconv.FormatInt(units, 10) + "@" + name
-		}
-		return append(arguments, limit, name)
-	}
+	var units, name any = c.Spec.UnitArgument(), nil
 	if c.Costs != nil {
-		return append(arguments, limit, listedCosts(c))
+		units = listedCosts(c)
+	} else if weighed := weighed(c); weighed != c.Spec.Weight {
+		units = weighed
 	}
-	if units := weighed(c); units != c.Spec.Weight {
-		return append(arguments, limit, units)
+	if c.Charge && c.Spec.Algorithm.Holds() {
+		name = holder.Name(c.Holder)
 	}
-	return append(arguments, limit, c.Spec.UnitArgument())
+	return append(arguments, c.Spec.LimitArgument(c.Charge, more, c.Headroom), units, name)
 }
 
 // listedCosts returns the costs of a check in the limit's units, with commas in between.
@@ -104,10 +112,19 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 	for i := range list {
 		c := &list[i]
 		state, past := keys(c)
-		r.Keys = append(r.Keys, state, past)
-		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, 0), c.Spec.Weigh(c.Events), c.At.Used, c.At.At, how(c))
+		if r.Keys = append(r.Keys, state); past == state {
+			r.Keys = append(r.Keys, r.Keys[len(r.Keys)-1])
+		} else {
+			r.Keys = append(r.Keys, past)
+		}
+		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, 0))
 		if c.Spec.Algorithm.Holds() {
-			r.Arguments[len(r.Arguments)-3] = holder.Name(c.Holder)
+			r.Arguments = append(r.Arguments, unitsOf(c), holder.Name(c.Holder), 0, how(c))
+		} else {
+			r.Arguments = append(r.Arguments, unitsOf(c), c.At.Used, c.At.At, how(c))
+		}
+		if c.Reserved {
+			r.close(c)
 		}
 		r.Of |= SetOf(c.Spec.Algorithm)
 		r.Numbers++ // with what was observed behind it, if that is wanted
@@ -115,16 +132,28 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 	}
 }
 
-// how returns the word of settle.lua for what is done.
-func how(c *call.Correction) string {
+// back is the units of a correction that gives back one unit, or one place, so that they need not be made.
+var back any = int64(-1)
+
+// unitsOf returns how many units of the limit a correction adds.
+func unitsOf(c *call.Correction) any {
+	if units := c.Spec.Weigh(c.Events); units != -1 {
+		return units
+	}
+	return back
+}
+
+// how returns the word of settle.lua for what is done, a string.
+func how(c *call.Correction) any {
 	how := verb(c)
 	if c.Wanted {
-		how += "?"
+		return fmt.Sprint(how, "?")
 	}
 	return how
 }
 
-func verb(c *call.Correction) string {
+// verb returns a string, as an interface, which a constant becomes without being copied.
+func verb(c *call.Correction) any {
 	switch {
 	case c.Raise:
 		return "raise"
@@ -140,7 +169,9 @@ func verb(c *call.Correction) string {
 
 // Weight returns what a request that is asked so many times takes of a batch, in checks: a sliding log
 // writes an instant for each unit.
-func (r *Request) Weight(times int) int { return r.checks + r.logged*times/unitsPerWeight }
+func (r *Request) Weight(times int) int {
+	return r.checks + len(r.Reserving) + r.logged*times/unitsPerWeight
+}
 
 // unitsPerWeight is how many instants of a log weigh as much as a check.
 const unitsPerWeight = 100

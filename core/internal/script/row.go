@@ -3,7 +3,8 @@ package script
 import "strconv"
 
 // Rows puts the limits and the costs of checks into the words of a script call, as cost.lua reads them:
-// once for each row of checks that share their limit, their cost and how often they are asked.
+// once for each row of checks that share their limit, their cost and how often they are asked. Holders stand
+// behind the words of their row.
 type Rows struct {
 	// Words are the words in front, and then all.
 	Words []any
@@ -15,37 +16,42 @@ type Rows struct {
 type row struct {
 	limit, cost   any
 	times, checks int
+	costAt        int // the place of the cost among the words
 }
 
 // Add adds the checks of a request that is asked so many times.
 func (r *Rows) Add(q *Request, times int) {
 	times = max(times, q.Times)
-	for i := 0; i < len(q.Arguments); i += 2 {
-		next := row{q.Arguments[i], q.Arguments[i+1], times, r.last.checks + 1}
-		if _, listed := next.cost.(string); listed || next.limit != r.last.limit || next.cost != r.last.cost || times != r.last.times {
-			r.Words = r.last.appendTo(r.Words)
-			next.checks = 1
+	for i := 0; i < len(q.Arguments); i += wordsOfCheck {
+		limit, cost, holder := q.Arguments[i], q.Arguments[i+1], q.Arguments[i+2]
+		if _, listed := cost.(string); listed || limit != r.last.limit || cost != r.last.cost || times != r.last.times {
+			r.endRow()
+			r.last = row{limit: limit, cost: cost, times: times, costAt: len(r.Words) + 1}
+			r.Words = append(r.Words, limit, cost)
 		}
-		r.last = next
+		r.last.checks++
+		if holder != nil {
+			r.Words = append(r.Words, holder)
+		}
 	}
 }
 
 // End returns all words.
-func (r *Rows) End() []any { return r.last.appendTo(r.Words) }
+func (r *Rows) End() []any {
+	r.endRow()
+	return r.Words
+}
 
-// appendTo appends the words of a row. How often its checks are asked and how many they are follow
-// the cost, unless it is one check that is asked once or has a cost for each time.
-func (r row) appendTo(into []any) []any {
-	units, ok := r.cost.(int64)
-	switch {
-	case r.checks == 0:
-		return into
-	case !ok || r.times == 1 && r.checks == 1:
-		return append(into, r.limit, r.cost)
+// endRow writes how often the checks of the last row are asked and how many they are behind their cost,
+// unless it is one check that is asked once or has a cost for each time.
+func (r *Rows) endRow() {
+	units, ok := r.last.cost.(int64)
+	if !ok || r.last.times == 1 && r.last.checks == 1 {
+		return
 	}
-	cost := strconv.FormatInt(units, 10) + " " + strconv.Itoa(r.times)
-	if r.checks > 1 {
-		cost += " " + strconv.Itoa(r.checks)
+	cost := strconv.FormatInt(units, 10) + " " + strconv.Itoa(r.last.times)
+	if r.last.checks > 1 {
+		cost += " " + strconv.Itoa(r.last.checks)
 	}
-	return append(into, r.limit, cost)
+	r.Words[r.last.costAt] = cost
 }

@@ -49,12 +49,14 @@ type Task uint8
 
 // The tasks.
 const (
-	Decide Task = iota // calls
-	Settle             // corrections
-	Tasks              // how many there are
+	Decide  Task = iota // calls
+	Settle              // corrections
+	Reserve             // calls some of whose checks reserve for a time
+	Close               // corrections some of which are of such charges
+	Tasks               // how many there are
 )
 
-func (t Task) file() string { return [Tasks]string{"decide", "settle"}[t] }
+func (t Task) file() string { return [Tasks]string{"decide", "settle", "reserve", "close"}[t] }
 
 // New assembles the script of a task for a set of algorithms. Values never become part of it, so there
 // are no more scripts than sets. With an injected clock, which is for tests, the last argument of a
@@ -64,7 +66,7 @@ func New(of Set, injectedClock bool, does Task) *Script {
 	if injectedClock {
 		clock = "clock"
 	}
-	a := assembly{of: of}
+	a := assembly{of: of, does: does}
 	for _, file := range [...]string{"prelude", clock, "functions", does.file()} {
 		a.include(file)
 	}
@@ -77,7 +79,8 @@ func New(of Set, injectedClock bool, does Task) *Script {
 type assembly struct {
 	strings.Builder
 
-	of Set
+	of   Set
+	does Task
 }
 
 // include appends a file, and what it includes. Some names stand for parts of the
@@ -94,6 +97,13 @@ func (a *assembly) include(name string) {
 		if slices.ContainsFunc(a.of.algorithms(), func(a exact.Algorithm) bool { return !a.Windowed() }) {
 			a.append(partOf(luaFile(name), "observe"))
 		}
+	case "open", "returned":
+		if a.does == Reserve {
+			a.append(partOf(luaFile(Reserve.file()), name))
+		}
+	case Reserve.file():
+		text, _, _ := strings.Cut(luaFile(name), "\n--- open")
+		a.append(text + "\n")
 	default:
 		a.append(luaFile(name))
 	}

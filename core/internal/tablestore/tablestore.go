@@ -70,6 +70,9 @@ func decide(c *call.Call, now int64, rows *rows) {
 		records := make([]*exact.Record, len(group))
 		for i := range group {
 			records[i] = rows.read(group[i].Key, group[i].Spec)
+			if group[i].ReserveFor > 0 {
+				rows.giveBackEnded(group[i].Key, group[i].Spec, now)
+			}
 			group[i].Charged = exact.Charge{At: now, Order: records[i].Order()}
 		}
 		pass := c.Resolve(group, now, func(i int) *exact.State { return &records[i].State })
@@ -77,6 +80,9 @@ func decide(c *call.Call, now int64, rows *rows) {
 			switch check := &group[i]; {
 			case check.Writes(pass):
 				check.Write(&records[i].State, now, pass)
+				if pass && check.ReserveFor > 0 {
+					records[i].Open.Open(check.Reservation(now))
+				}
 				rows.write(check.Key, check.Spec, now)
 			case check.Charge && !check.Usage.Unused(): // denials count on in a log whose window has become longer
 				rows.keep(check.Key, check.Spec, check.Keep(now, pass))
@@ -93,9 +99,16 @@ func (s *Store) Settle(ctx context.Context, list []call.Correction) error {
 	}
 	err := s.change(ctx, keys, func(now int64, rows *rows) {
 		for i := range list {
-			c := list[i].Correction // the arithmetic makes notes in it
-			if rows.read(list[i].Key, list[i].Spec).Settle(list[i].Spec, &c, now) {
-				rows.write(list[i].Key, list[i].Spec, now)
+			c, record := list[i], rows.read(list[i].Key, list[i].Spec) // the arithmetic makes notes in the correction
+			closed := false
+			if c.Reserved {
+				rows.giveBackEnded(c.Key, c.Spec, now)
+				if closed = record.Open.Close(c.Holder); !closed {
+					c.Late()
+				}
+			}
+			if record.Settle(c.Spec, &c.Correction, now) || closed {
+				rows.write(c.Key, c.Spec, now)
 			}
 			list[i].Lost = c.Lost
 		}
@@ -222,6 +235,16 @@ func (r *rows) read(key string, spec *exact.Spec) *exact.Record {
 	}
 	row.record, row.until = &record, row.Expires.UnixMicro()
 	return row.record
+}
+
+// giveBackEnded gives back the reservations of a row that have ended at an instant.
+func (r *rows) giveBackEnded(key string, spec *exact.Spec, now int64) {
+	record := r.byKey[rowKey(key, spec)].record
+	for _, one := range record.Open.Ended(now) {
+		refund := one.Refund()
+		record.Settle(one.Spec, &refund, now)
+		r.write(key, spec, now)
+	}
 }
 
 // write notes that a record has changed at an instant.

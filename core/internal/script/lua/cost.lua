@@ -3,10 +3,8 @@
 -- A call that is made several times at once has that number behind each of its costs. If its first
 -- check has another cost each time, all of these costs stand there instead, with commas in between.
 -- Checks in a row with the same limit, cost and times have these words once, followed by the number
--- of the checks. One that takes places of a concurrent limit has its
--- holder, behind the cost and an "@" unless the cost is 1.
+-- of the checks.
 cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
---- holder
 if not cost then
   cost, count, repeats = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*)$')
   cost, count, repeats = tonumber(cost), tonumber(count), (tonumber(repeats) or 1) - 1

@@ -2,8 +2,8 @@
 --
 -- KEYS  a key for each check.
 -- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see cost.lua.
---       Checks in a row that share both have them once. Then "at", if the instant of the decision
---       is to be told.
+--       Checks in a row that share both have them once. Behind them stands the holder of each check
+--       that takes places. Then "at", if the instant of the decision is to be told.
 --
 -- If a call is made several times, as many are granted as fit, one after the other.
 --
@@ -29,6 +29,7 @@ while number <= #KEYS do
       --- cost
       argument = argument + 2
     end
+    --- holder
     key = KEYS[number]
     --- check
     times = times or count
@@ -80,6 +81,7 @@ while number <= #KEYS do
         end
         if charge + used + previous > 0 then
           --- write
+          --- open
         end
       elseif former >= 0 and (renumbered or now % 16 == 0) then
         -- A denial only makes the key live for as long as it counts.
@@ -92,6 +94,7 @@ while number <= #KEYS do
         end
       end
     end
+    --- returned
     reply[i] = seen .. mark
   end
 end

@@ -20,7 +20,7 @@
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
---   holder     of a concurrent limit: reads the cost and the holder of a check.
+--   holder     of a concurrent limit: reads the holder of a check.
 --   hold       of a settlement: carries it out under a concurrent limit, unless it is a reset.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,
 --              if it is named and those differ, and for a meter former_weight and weight,
@@ -165,8 +165,10 @@ local function observe_log(log, length, count)
   return left_of(log, first), wait, left_of(log, length - 1)
 end
 
-local holder -- of the check whose cost was read last
-local present -- the token of whoever takes a place now, as text, if no clock has stepped back
+local holder -- of the check that was read last, if it takes places
+local present, instant -- now as text, and the token of whoever takes a place now if no clock has stepped back
+local tokens = {} -- the latest ones of keys where they are not of the past
+local crashed = false -- leases have ended without their places having been given back, in this script run
 
 -- How long a key lives, in microseconds, after a lease that begins now has ended: for as long as a lease
 -- may be, so that no holder is forgotten and its token is remembered.
@@ -182,13 +184,12 @@ local function append_places(list, holder, places, score)
   end
 end
 
--- unless_damaged runs a command, and returns nil if the key has another type.
-local function unless_damaged(...)
-  local done = try(...)
-  if type(done) ~= 'table' or not done.err then
-    return done
-  elseif not string.find(done.err, 'WRONGTYPE', 1, true) then
-    error(done.err, 0)
+-- unless_damaged returns what a command has replied, or nil if the key has another type.
+local function unless_damaged(reply)
+  if type(reply) ~= 'table' or not reply.err then
+    return reply
+  elseif not string.find(reply.err, 'WRONGTYPE', 1, true) then
+    error(reply.err, 0)
   end
 end
 
@@ -207,8 +208,8 @@ end
 --
 -- KEYS  a key for each check.
 -- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see cost.lua.
---       Checks in a row that share both have them once. Then "at", if the instant of the decision
---       is to be told.
+--       Checks in a row that share both have them once. Behind them stands the holder of each check
+--       that takes places. Then "at", if the instant of the decision is to be told.
 --
 -- If a call is made several times, as many are granted as fit, one after the other.
 --
@@ -266,17 +267,8 @@ end
 -- A call that is made several times at once has that number behind each of its costs. If its first
 -- check has another cost each time, all of these costs stand there instead, with commas in between.
 -- Checks in a row with the same limit, cost and times have these words once, followed by the number
--- of the checks. One that takes places of a concurrent limit has its
--- holder, behind the cost and an "@" unless the cost is 1.
+-- of the checks.
 cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
-if not cost and string.find(ARGV[argument + 1], '.', 1, true) then
-  cost, holder = 1, ARGV[argument + 1]
-  local at = string.find(holder, '@', 1, true)
-  if at then
-    cost, holder = tonumber(string.sub(holder, 1, at - 1)), string.sub(holder, at + 1)
-  end
-end
-
 if not cost then
   cost, count, repeats = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*)$')
   cost, count, repeats = tonumber(cost), tonumber(count), (tonumber(repeats) or 1) - 1
@@ -290,6 +282,11 @@ if not cost then
 end
       argument = argument + 2
     end
+if limit.charged and limit.algorithm == 'concurrent' then
+  holder = ARGV[argument]
+  argument = argument + 1
+end
+
     key = KEYS[number]
 -- Reads what the key of a check has used.
 used, previous, former, damaged, repair, renumbered, seen, room, own = 0, 0, -1, false, false, false, '0', nil, nil
@@ -476,53 +473,58 @@ used, own.newest = own.used, newest
 seen = format('%d %d %d %d', used, oldest, wait, newest)
 
 elseif limit.algorithm == 'concurrent' then
+-- Redis takes longer to print a score than to count members. All places are behind the token, so its rank
+-- from the end is their number, and the token itself need not be read.
 own = holder
-local latest, ends, wait = 0, 0, 0
-state = try('ZRANGE', key, '0', '1', 'WITHSCORES')
-if state[1] then
-  latest = -(tonumber(state[2]) or 0)
-  local first = tonumber(state[4])
-  if state[1] ~= '.' or latest < 0 or latest % 1 ~= 0 or latest >= largest then
-    damaged, latest = true, 0
-  else
-    former = latest
-    if former > now then
-      former = now
-    end
-    former = former + limit.pace + remembered
-    if first then
-      if first > now then
-        used = call('ZCARD', key) - 1
-      else
-        repair = true
-        used = call('ZCOUNT', key, '(' .. format('%d', now), '+inf')
-        first = nil
-      end
+local ends, wait, first, gone = 0, 0, nil, 0
+local behind = try('ZREVRANK', key, '.')
+if behind == 0 then
+  former, damaged = now, call('ZCARD', key) > 1
+elseif tonumber(behind) then
+  former, instant = now, instant or format('%d', now)
+  if crashed then
+    gone = call('ZCOUNT', key, '0', instant)
+  end
+  if gone == 0 then
+    first = tonumber(call('ZRANGE', key, '1', '1', 'WITHSCORES')[2])
+    if first <= now then
+      first, gone, crashed = nil, call('ZCOUNT', key, '0', instant), true
+      damaged = gone == 0 -- the first one is before the token, or the token itself
     end
   end
-  if used > 0 then
-    -- The places are in order, and the last ones are held: so their ranks count from the end.
-    local excess, missing = used - limit.capacity, used + cost - limit.ceiling
-    if not first or excess > 0 then
-      first = tonumber(call('ZRANGE', key, math.max(excess, 0) - used, math.max(excess, 0) - used, 'WITHSCORES')[2])
+  damaged = damaged or gone > behind
+  repair, used = gone > 0, behind - gone
+else
+  state = behind or nil
+  damaged = not state and call('ZCARD', key) > 0
+end
+if damaged then
+  used, former = 0, -1
+elseif used > 0 then
+  -- The places are in order, and the last ones are held: so their ranks count from the end.
+  local excess, missing = used - limit.capacity, used + cost - limit.ceiling
+  if excess < 0 then
+    excess = 0
+  end
+  if not first or excess > 0 then
+    first = tonumber(call('ZRANGE', key, excess - used, excess - used, 'WITHSCORES')[2])
+  end
+  ends = math.min(first - now, remembered)
+  former = now + ends + remembered
+  if cost > 0 and missing > 0 then
+    if missing == excess + 1 then
+      wait = ends
+    elseif cost <= limit.ceiling then
+      wait = tonumber(call('ZRANGE', key, missing - 1 - used, missing - 1 - used, 'WITHSCORES')[2])
+      wait = math.min(wait - now, remembered)
     end
-    ends = math.min(first - now, remembered)
-    if cost > 0 and missing > 0 then
-      if missing == math.max(excess, 0) + 1 then
-        wait = ends
-      elseif cost <= limit.ceiling then
-        wait = tonumber(call('ZRANGE', key, missing - 1 - used, missing - 1 - used, 'WITHSCORES')[2])
-        wait = math.min(wait - now, remembered)
-      end
-      repair = repair or tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2]) > now + remembered
-    end
+    repair = repair or call('ZCOUNT', key, format('(%d', now + remembered), '+inf') > 0
   end
 end
 room = limit.ceiling - used
-if used > 0 or latest >= now then
-  seen = format('%d %d %d %d', used, ends, wait, latest)
-else
-  seen = '0 0 0 0' -- a token of the past does not matter
+seen = '0 0 0 0'
+if used > 0 then
+  seen = format('%d %d %d 0', used, ends, wait)
 end
 
 end
@@ -734,29 +736,42 @@ end
 
 elseif limit.algorithm == 'concurrent' then
 if repair then
-  if call('ZREMRANGEBYSCORE', key, '0', format('%d', now)) > 0 then
+  if call('ZREMRANGEBYSCORE', key, '0', instant) > 0 then
     mark = '-'
   end
-  local latest = format('%d', now + remembered)
-  for _, late in ipairs(call('ZRANGE', key, '(' .. latest, '+inf', 'BYSCORE')) do
-    call('ZADD', key, latest, late)
+  if charge == 0 then
+    local latest = format('%d', now + remembered)
+    for _, late in ipairs(call('ZRANGE', key, '(' .. latest, '+inf', 'BYSCORE')) do
+      call('ZADD', key, latest, late)
+    end
   end
+  repair = false -- the time to live is looked at in any case
 end
 full = now + limit.pace + remembered
 if charge > 0 then
   present = present or format('%d', -now)
   limit.ends = limit.ends or format('%d', now + limit.pace) -- the same for all checks of a script run
-  local token = present
-  if former == full then -- the latest one may be greater
-    token = format('%d', -math.max(now, string.match(seen, '%d+$') + 1))
+  local latest = tokens[key]
+  -- The token is now, if that lowers the score of the latest one: then two scores change.
+  if latest or call('ZADD', key, 'LT', 'CH', present, '.', limit.ends, own) < 2 then
+    latest = latest or -call('ZSCORE', key, '.')
+    if latest % 1 == 0 and latest < largest then
+      seen = string.match(seen, '.* ') .. format('%d', latest)
+    else
+      call('DEL', key)
+      latest, former, seen, mark = 0, -1, '0 0 0 0', '!'
+    end
+    tokens[key] = math.max(latest + 1, now)
+    call('ZADD', key, format('%d', -tokens[key]), '.', limit.ends, own)
   end
-  if charge == 1 then
-    call('ZADD', key, token, '.', limit.ends, own)
-  else
-    local words = { token, '.' }
+  if charge > 1 then
+    local words = {}
     append_places(words, own, charge, limit.ends)
     change_places('ZADD', key, words)
   end
+end
+if former >= 0 then
+  former, renumbered = full, true
 end
 
 end

@@ -1,0 +1,146 @@
+package core
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// growth is what a check was charged more, after the reservation was made.
+type growth struct {
+	check   int
+	units   int
+	receipt Receipt
+}
+
+// Grow reserves more, for work that turns out to be larger than its estimate: a stream that goes on. It takes what
+// has to be reserved for each check in all, in their order, as [Reservation.Settle] takes what was used in all. So to
+// grow twice to the same costs is to grow once. A cost that is no more than what is reserved changes nothing. If none
+// is more, the store is not asked.
+//
+// What is missing is charged now, in one call, under the limits and with the Headroom of the checks: all of it or
+// nothing. Grow returns the answers, one for each check; those of checks that needed nothing are the earlier ones. If
+// one of them is denied, the reservation stays as it was, and the RetryAfter says when the same growth may pass. A
+// growth that would never fit has a RetryAfter of [Never]. If the growth passed, [Reservation.Decisions] tells what is
+// left after it.
+//
+// Settle corrects the sum, each charge as of the instant at which it was made: the newest units are given back first,
+// and what was charged too little is added to the newest charge.
+//
+// The answer of a shadow check counts for that check alone. Conditions, places of [Concurrent] limits and [Unlimited] do
+// not grow, whatever their cost. A [Check.Mode] of [Look] grows from 0.
+//
+// After Settle the error is [ErrSettled]. A reservation that was denied, another number of costs than of checks, and
+// a negative cost are errors, too ([ErrInvalid]). They change nothing. After an error of the store that is not
+// [ErrNotDone], the growth may have been charged, and is not part of the reservation.
+func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error) {
+	if err := r.settleable(costs); err != nil {
+		return nil, err
+	}
+	if !r.Allowed() {
+		return nil, invalid("core: a reservation that was denied cannot grow")
+	}
+	var checks []Check
+	var of []int
+	for i, cost := range costs {
+		c := r.checks[i]
+		more := cost - r.reserved(i)
+		if more <= 0 || c.Mode == Condition || c.Limit == Unlimited || c.holds() || c.Shadow && !r.decisions[i].Allowed {
+			continue
+		}
+		c.Cost, c.Mode = more, Charge
+		checks, of = append(checks, c), append(of, i)
+	}
+	answers := slices.Clone(r.decisions)
+	if len(checks) == 0 {
+		return answers, nil
+	}
+	own := r.limiter.newReservation(checks)
+	if err := decideAlone(ctx, r.limiter.store, own.checks, own.decisions, own.receipts); err != nil {
+		return nil, placed(err, of)
+	}
+	allowed := own.Allowed()
+	for place, i := range of {
+		answers[i] = own.decisions[place]
+		if c := &checks[place]; c.Shadow && own.decisions[place].Allowed || !c.Shadow && allowed {
+			r.grown = append(r.grown, growth{check: i, units: c.Cost, receipt: own.receipts[place]})
+			if !c.Shadow {
+				r.decisions[i] = own.decisions[place]
+			}
+		}
+	}
+	return answers, nil
+}
+
+// reserved returns how many units of a check are charged.
+func (r *Reservation) reserved(check int) int {
+	units := r.checks[check].Units()
+	for i := range r.grown {
+		if r.grown[i].check == check {
+			units += r.grown[i].units
+		}
+	}
+	return units
+}
+
+// checkOf returns the check of a charge, as charges are counted in done.
+func (r *Reservation) checkOf(charge int) int {
+	if charge < len(r.checks) {
+		return charge
+	}
+	return r.grown[charge-len(r.checks)].check
+}
+
+// noticeLate warns of a settlement that came after its reservation was given back: its ReserveFor is too short.
+func (l *Limiter) noticeLate(s *Settlement) {
+	if s.Lost && s.reserved() {
+		defer func() { _ = recover() }() // a logger that panics changes nothing
+		l.late.Log(l.logger(), "core: a reservation was settled after its ReserveFor, and its real cost charged anew",
+			slog.String("limit", s.Check.Limit.String()), slog.Duration("reserve_for", s.Check.ReserveFor))
+	}
+}
+
+// settleGrown adds the settlements of what a check was charged more, the newest first, and returns what is left of its
+// real cost for the first charge. The oldest units are used first.
+func (r *Reservation) settleGrown(s *settlements, check, cost int) int {
+	total := r.reserved(check)
+	for i, g := range slices.Backward(r.grown) {
+		if g.check != check {
+			continue
+		}
+		total -= g.units // what older charges have
+		own := max(0, cost-total)
+		cost -= own
+		one := r.checks[check]
+		one.Cost, one.Mode = g.units, Charge
+		s.add(r, len(r.checks)+i, Settlement{Check: one, Cost: own, Receipt: g.receipt})
+	}
+	return cost
+}
+
+// The bounds of [Check.ReserveFor].
+const (
+	shortestReserved = time.Millisecond
+	longestReserved  = 24 * time.Hour
+)
+
+// validateReserveFor returns the reason why the ReserveFor of a check makes no sense, if it does not.
+func (c *Check) validateReserveFor() error {
+	switch {
+	case c.ReserveFor == 0:
+		return nil
+	case c.ReserveFor < shortestReserved || c.ReserveFor > longestReserved:
+		return invalid("core: a check reserves for %v, want from %v to %v", c.ReserveFor, shortestReserved, longestReserved)
+	case c.Limit.spec.Algorithm.Holds():
+		return invalid("core: a check reserves for %v under %s, which has a lease: leave ReserveFor out", c.ReserveFor, c.Limit)
+	case c.Limit.spec.Algorithm.Delays():
+		return invalid("core: a check reserves for %v under %s, whose turns are handed on: leave ReserveFor out", c.ReserveFor, c.Limit)
+	}
+	return nil
+}
+
+// reserves reports whether what a check charges is given back by itself unless it is settled in time.
+func (c *Check) reserves() bool {
+	return c.ReserveFor > 0 && c.Mode == Charge && c.Limit != Unlimited
+}

@@ -1,0 +1,114 @@
+package exact
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Reservation is what was charged for a time: an open reservation, which is given back at its end unless it is closed
+// before.
+type Reservation struct {
+	// Holder is its name.
+	Holder Holder
+	// Until is the instant from which on it is given back.
+	Until int64
+	// Events are what was charged, under Spec and at the instant Charge.
+	Events int
+	Charge Charge
+	Spec   *Spec
+}
+
+// Reservations are the open reservations of a state. The zero value has none. They belong to one goroutine at a time.
+type Reservations struct{ list []Reservation }
+
+// Open adds a reservation.
+func (r *Reservations) Open(one Reservation) { r.list = append(r.list, one) }
+
+// Has reports whether a reservation is open.
+func (r *Reservations) Has(h Holder) bool { return r.place(h) >= 0 }
+
+func (r *Reservations) place(h Holder) int {
+	if r == nil {
+		return -1
+	}
+	return slices.IndexFunc(r.list, func(one Reservation) bool { return one.Holder == h })
+}
+
+// Close closes a reservation, and reports whether it was open.
+func (r *Reservations) Close(h Holder) (open bool) {
+	place := r.place(h)
+	if place >= 0 {
+		r.list = slices.Delete(r.list, place, place+1)
+	}
+	return place >= 0
+}
+
+// gone returns the instant from which on nothing can be left of a reservation, neither open nor charged.
+func (r *Reservation) gone() int64 { return max(r.Until, r.Charge.At+r.Spec.recovery()) }
+
+// Ended closes the reservations that have ended at an instant, and returns those of which something may be left: the
+// newest charge first, so that each is given back of what it has found.
+func (r *Reservations) Ended(now int64) (ended []Reservation) {
+	if r == nil {
+		return nil
+	}
+	r.list = slices.DeleteFunc(r.list, func(one Reservation) bool {
+		if one.Until <= now && now < one.gone() {
+			ended = append(ended, one)
+		}
+		return one.Until <= now
+	})
+	slices.SortStableFunc(ended, func(a, b Reservation) int {
+		return cmp.Or(cmp.Compare(b.Charge.At, a.Charge.At), cmp.Compare(b.Charge.Order, a.Charge.Order), cmp.Compare(b.Charge.Used, a.Charge.Used))
+	})
+	return ended
+}
+
+// Until returns the instant from which on the reservations mean nothing any more, or 0 if none is open.
+func (r *Reservations) Until() (until int64) {
+	if r == nil {
+		return 0
+	}
+	for i := range r.list {
+		until = max(until, r.list[i].gone())
+	}
+	return until
+}
+
+// Refund returns the correction that gives a reservation back.
+func (r *Reservation) Refund() Correction { return Correction{Events: -r.Events, At: r.Charge} }
+
+// writtenReserved is a reservation as a record has it: two numbers of the holder, its end, the events, and the instant,
+// the usage and the order of the charge.
+type writtenReserved struct {
+	Limit   string   `json:"limit"`
+	Numbers [7]int64 `json:"numbers"`
+}
+
+func (r *Reservations) written() (list []writtenReserved) {
+	for _, one := range r.list {
+		list = append(list, writtenReserved{one.Spec.String(), [7]int64{
+			one.Holder[0], one.Holder[1], one.Until, int64(one.Events), one.Charge.At, one.Charge.Used, one.Charge.Order,
+		}})
+	}
+	return list
+}
+
+// readReservations reads what written returns, of a key under a spec.
+func readReservations(list []writtenReserved, s *Spec) (r Reservations, err error) {
+	for _, w := range list {
+		spec, err := writerOf(w.Limit, s)
+		if err != nil {
+			return Reservations{}, err
+		}
+		n := w.Numbers
+		if min(n[2], n[3], n[4], n[5], n[6]) < 0 || max(n[2], n[4], n[5], n[6]) > most || n[3] > int64(spec.MostCharged()) {
+			return Reservations{}, errDamaged
+		}
+		r.Open(Reservation{
+			Holder: Holder{n[0], n[1]}, Until: n[2], Events: int(n[3]),
+			Charge: Charge{At: n[4], Used: n[5], Order: n[6]}, Spec: spec,
+		})
+	}
+	return r, nil
+}

@@ -1,0 +1,40 @@
+-- Settles what was reserved for a time, besides what settle.lua settles. What has ended is given back first. If
+-- the charge itself was, its whole cost is charged.
+--
+-- KEYS  as settle.lua has them; then for each of these settlements that of its open reservations, as
+--       reserve.lua writes it.
+-- ARGV  how many of these settlements there are; the words of settle.lua; then for each of them its place
+--       among all, the member that it has in the set, and the units to be charged if that is gone.
+--
+-- Returns what settle.lua does, with a 2 for each of them that had been given back.
+
+--- give_back
+
+local closed = tonumber(ARGV[1])
+local keys, words, late = {}, {}, {}
+for i = 1, #KEYS - closed do
+  keys[i] = KEYS[i]
+end
+for i = 1, #keys / 2 * 5 do
+  words[i] = ARGV[1 + i]
+end
+for i = 0, closed - 1 do
+  local argument = 2 + #words + 3 * i
+  local place, open = tonumber(ARGV[argument]), KEYS[#keys + 1 + i]
+  give_back({ key = keys[2 * place - 1], past = keys[2 * place], open = open })
+  if call('ZREM', open, ARGV[argument + 1]) == 0 then
+    late[place] = true
+    local first = (place - 1) * 5
+    words[first + 2], words[first + 3], words[first + 4] = ARGV[argument + 2], '0', '0'
+  end
+end
+local results = correct(keys, words)
+if next(late) then
+  local place = 0
+  local line, rest = string.match(results, '^([^\n]*)(.*)$')
+  results = string.gsub(line, '%S+', function(word)
+    place = place + 1
+    return late[place] and string.gsub(word, '^0', '2') or word
+  end) .. rest
+end
+return results

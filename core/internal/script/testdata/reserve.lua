@@ -1,0 +1,1776 @@
+-- A script makes its functions and tables anew in every call, and a call is
+-- short: they would be a third of its time. So a script is one piece, put together
+-- from files. Where a line begins with three dashes and a name, the file of that
+-- name goes in. Some names stand for parts of the algorithms' files, which are what
+-- follows the name there; what a meter's file lacks is in meter.lua:
+--
+--   functions  what is called in more than one place, if anything is.
+--   observe    reads the state of a check and writes nothing. A meter leaves all but the reading
+--              to meter.lua. It sets these variables, where they differ from what check.lua
+--              has set them to:
+--                used, previous  what has been used, and what of the former window still counts;
+--                seen            the numbers for the caller as text;
+--                room            what still fits, where that is not ceiling - used;
+--                former          the instant at which the state it found has recovered;
+--                damaged         the state makes no sense at all;
+--                repair          the state could not be: it is from the future, or was left by
+--                                other numbers of a named limit;
+--                renumbered      the key may have got its time to live under other numbers;
+--                own             whatever the algorithm's other parts need.
+--   store      writes the state with charge added to what is used, and sets full, the
+--              instant at which that will have recovered. One that is a string it does not
+--              write, but sets text to it: write.lua writes that with its time to live.
+--   holder     of a concurrent limit: reads the holder of a check.
+--   hold       of a settlement: carries it out under a concurrent limit, unless it is a reset.
+--   renumber   of a settlement: gives the limit the numbers that the state was left with,
+--              if it is named and those differ, and for a meter former_weight and weight,
+--              which an event had and has by these. It sets drains if what is used drains at a pace, and
+--              tells if the state itself says what is left of a charge.
+--   adjust     of a settlement: sets charge, which is to be added to what is used, and for
+--              a meter noted, the level that later settlements have to know of. A log it
+--              writes itself.
+--
+-- The values of a check are local variables, not fields of a table, which would take an eighth of
+-- its time. A call of several checks reads all of them before it writes any: all but the last are
+-- kept in tables meanwhile.
+--
+-- A check has a key and a limit. It has a cost and count, how often it is asked, or costs, one
+-- for each time. A limit has capacity, ceiling (what may be used after the check: the
+-- capacity, less the headroom of the check) and all costs in its own
+-- units, pace (what drains in a tick, or the ticks in a window), tick (its length
+-- in microseconds) and numbers (empty, or what a named limit has to leave for its
+-- successors to read).
+--
+-- Numbers are whole and below 2^53, where Lua's arithmetic is exact, and they are
+-- handed on as text that says every digit, since tostring would not.
+
+local call, try, format, tonumber, KEYS, ARGV = redis.call, redis.pcall, string.format, tonumber, KEYS, ARGV
+local largest = 9007199254740991
+-- The clock is the server's, in whole microseconds, read once: every check of
+-- every call in this batch is decided at the same instant.
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+-- How many milliseconds a key outlives the second in which it has recovered. A
+-- time to live only collects garbage; no decision depends on it.
+local grace = 2000
+-- instant returns the instant at an index of the log.
+local function instant(log, index)
+  local at = tonumber(call('LINDEX', log.key, index))
+  if at and at >= 0 and at % 1 == 0 and at <= largest then
+    return at
+  end
+  log.damaged = true
+end
+
+-- append_instants puts instants at the end of the log, as many at once as Lua can unpack.
+local function append_instants(log, instants)
+  for first = 1, #instants, 1000 do
+    call('RPUSH', log.key, unpack(instants, first, math.min(first + 999, #instants)))
+  end
+end
+
+-- first_after returns the index of the first instant after a moment, doubling the
+-- step from the head, where the expired ones are, and then halving it.
+local function first_after(log, moment, length)
+  local low, high, step = 0, 0, 1 -- all before low are not after, high is
+  while high < length do
+    local at = instant(log, high)
+    if not at then
+      return 0
+    end
+    if at > moment then
+      break
+    end
+    low, high, step = high + 1, high + step, step * 2
+  end
+  if high > length then
+    high = length
+  end
+  while low < high do
+    local middle = (low + high - (low + high) % 2) / 2
+    local at = instant(log, middle)
+    if not at then
+      return 0
+    end
+    if at > moment then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+
+-- left_of returns how long the instant at an index still counts. One from the
+-- future counts as from now.
+local function left_of(log, index)
+  local at, window = instant(log, index), log.limit.pace
+  if not at or at <= now - window then -- the log is not in order
+    log.damaged = true
+    return 0
+  end
+  if at > now then
+    at = now
+  end
+  return at + window - now
+end
+
+-- observe_log returns how long the oldest unit of a log still counts, how long the first check
+-- has to wait that does not fit, and how long the newest unit still counts.
+local function observe_log(log, length, count)
+  local limit = log.limit
+  local first = first_after(log, now - limit.pace, length)
+  if length - first > limit.capacity then
+    first = length - limit.capacity
+    log.repair = true
+  end
+  log.first, log.used = first, length - first
+  if log.used > 0 and not log.damaged then
+    local newest = instant(log, -1)
+    if newest then
+      log.former = newest + limit.pace
+      if newest > now then
+        log.future = length - math.max(first, first_after(log, now, length))
+        log.repair = true
+      end
+    end
+  end
+  if log.damaged and log.used > 0 then
+    return 0, 0, 0
+  end
+  local wait, granted, room, costs = 0, 0, limit.ceiling - log.used, log.costs
+  local next = log.cost
+  if costs then
+    while granted < count and costs[granted + 1] <= room do
+      granted = granted + 1
+      room = room - costs[granted]
+    end
+    next = costs[granted + 1] or 0
+  elseif next > 0 and room > 0 then
+    granted = (room - room % next) / next
+    room = room - granted * next
+  end
+  if granted < count and next > room and next <= limit.ceiling then
+    local missing = next - room
+    if missing > log.used then -- of those that are granted now
+      wait = limit.pace
+    else
+      wait = left_of(log, first + missing - 1)
+    end
+  end
+  if log.used == 0 then
+    return 0, wait, 0
+  end
+  return left_of(log, first), wait, left_of(log, length - 1)
+end
+
+local holder -- of the check that was read last, if it takes places
+local present, instant -- now as text, and the token of whoever takes a place now if no clock has stepped back
+local tokens = {} -- the latest ones of keys where they are not of the past
+local crashed = false -- leases have ended without their places having been given back, in this script run
+
+-- How long a key lives, in microseconds, after a lease that begins now has ended: for as long as a lease
+-- may be, so that no holder is forgotten and its token is remembered.
+local remembered = 600000000
+
+-- append_places appends the members of a holder to a list, each behind a score unless that is nil.
+local function append_places(list, holder, places, score)
+  list[#list + 1] = score
+  list[#list + 1] = holder
+  for place = 2, places do
+    list[#list + 1] = score
+    list[#list + 1] = holder .. '/' .. place
+  end
+end
+
+-- unless_damaged returns what a command has replied, or nil if the key has another type.
+local function unless_damaged(reply)
+  if type(reply) ~= 'table' or not reply.err then
+    return reply
+  elseif not string.find(reply.err, 'WRONGTYPE', 1, true) then
+    error(reply.err, 0)
+  end
+end
+
+-- change_places runs a command for all words of a list, an even number at a time.
+local function change_places(command, key, words, ...)
+  for first = 1, #words, 1000 do
+    local some = { command, key, ... }
+    for i = first, math.min(first + 999, #words) do
+      some[#some + 1] = words[i]
+    end
+    call(unpack(some))
+  end
+end
+
+-- Decides calls some of whose checks reserve for a time: what such a check is charged is given back at its
+-- end, unless it is settled before.
+--
+-- KEYS  as decide.lua has them; then for each check that reserves the key of its past, as settle.lua has
+--       it, and that of its open reservations. That is a sorted set: the score of a member is its end, and
+--       the member says who has reserved, when it was charged, what was used then, what was charged, and its
+--       limit as settle.lua has it.
+-- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then for each of
+--       the checks that reserve its place, its limit for settle.lua, who reserves, and for how many
+--       microseconds.
+--
+-- Returns what decide.lua does. A "-" says that reservations had ended which nobody has settled.
+
+local reserving = {} -- by the place of the check
+local words = tonumber(ARGV[2])
+local checks = #KEYS - 2 * ARGV[1]
+
+-- correct carries out a settlement.
+local function correct(KEYS, ARGV)
+-- Settles what decisions have charged: gives back what was too much, and adds what was
+-- too little.
+--
+-- KEYS  for each check its key, and one for its past: how low the level of a meter may
+--       have come since something was charged, as far as settlements have seen it. That
+--       is a text of numbers (empty, or those of a named limit), a semicolon, and points:
+--       the instant at which something was given back, or the key was reset, and the
+--       least that was used from then on until the last point. See internal/exact/past.go.
+-- ARGV  for each check: its limit; the units to add or, below 0, to give back; what was
+--       used after the charge; the instant of the charge, or 0 if it is not known; and
+--       how: "raise" if the units are the least to be used, "last" for a place in a queue,
+--       which is given back only while no other request queues behind it, "reset" if nothing
+--       is to be left of the key, or "settle". Of a concurrent limit the holder stands where
+--       others have what was used, and "renew" begins its lease anew; the units are its places.
+--       A "?" behind it asks what is used afterwards.
+--
+-- Returns for each check a 0 if it was settled, a 1 if Redis refused, or a 2 if the places were lost
+-- that were to be renewed; then, in a line of its own, why Redis refused the first of these. Behind a
+-- 0 or a 2 follow the numbers that were asked for, each after a comma: they are those of decide.lua,
+-- when all of the checks have been settled.
+
+local limits, argument, most_points = {}, 1, 16
+
+-- settle settles a check, and returns whether it is asked what is used afterwards, and whether places
+-- were lost. With look it changes nothing and returns what is used, as text.
+local function settle(number, look)
+  argument = (number - 1) / 2 * 5 + 1
+  local limit
+-- Reads the limit of a check from the arguments.
+--
+-- The checks of a call share their limits, so each is taken apart once. It is
+-- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
+-- the next check belongs to the same call, then algorithm, capacity, pace,
+-- tick, and numbers. Headroom, which has to stay free, follows the capacity
+-- after a "-".
+limit = limits[ARGV[argument]]
+if not limit then
+  local mode, joined, algorithm, capacity, pace, tick, numbers =
+    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
+  local full = tonumber(capacity)
+  local ceiling = full
+  if not full then
+    local headroom
+    capacity, headroom = string.match(capacity, '^(%d+)%-(%d+)$')
+    full = tonumber(capacity)
+    ceiling = full - tonumber(headroom)
+  end
+  limit = {
+    charged = mode == 'take',
+    more = joined == '+',
+    algorithm = algorithm,
+    capacity = full,
+    ceiling = ceiling,
+    pace = tonumber(pace),
+    tick = tonumber(tick),
+    numbers = numbers,
+  }
+  limits[ARGV[argument]] = limit
+end
+  local how = ARGV[argument + 4]
+  local asked = string.byte(how, -1) == 63 -- a "?"
+  if asked then
+    how = string.sub(how, 1, -2)
+  end
+if limit.algorithm == 'concurrent' and not look then
+  local key, holder = KEYS[number], ARGV[argument + 2]
+  local places = -ARGV[argument + 1]
+  if how == 'settle' then
+    local gone = try('ZREM', key, holder)
+    if places > 1 and gone == 1 then
+      local words = {}
+      append_places(words, holder, places, nil)
+      change_places('ZREM', key, words)
+    elseif gone ~= 0 and gone ~= 1 then
+      unless_damaged(gone)
+    end
+  elseif how == 'renew' then
+    local ends = unless_damaged(try('ZSCORE', key, holder))
+    if not ends or tonumber(ends) <= now then
+      return asked, true
+    end
+    limit.ends = limit.ends or format('%d', now + limit.pace)
+    limit.expires = limit.expires or format('%d', (now + limit.pace + remembered) / 1000 + grace)
+    -- It comes first: a server that has no memory left denies ZADD unless the script has written before.
+    call('PEXPIREAT', key, limit.expires)
+    if places == 1 then
+      call('ZADD', key, 'XX', limit.ends, holder)
+    else
+      local words = {}
+      append_places(words, holder, places, limit.ends)
+      change_places('ZADD', key, words, 'XX')
+    end
+  elseif how == 'reset' and not unless_damaged(try('ZREMRANGEBYSCORE', key, '0', '+inf')) then
+    call('DEL', key)
+  end
+  return asked
+end
+  -- A named limit's numbers may have changed since the charge: those stand that the
+  -- state has. Capacities of windows are no part of them, so what others have used is
+  -- not cut down to this one's.
+  local charged, drains, tells, weight, former_weight = limit, false, false, 1, 1
+  limit = {}
+  for name, value in pairs(charged) do
+    limit[name] = value
+  end
+  if look then
+    limit = charged
+  else
+if limit.algorithm == 'leaky' or limit.algorithm == 'shaping' or limit.algorithm == 'token-bucket' or limit.algorithm == 'gcra' then
+drains = true
+if charged.numbers ~= '' then
+  local pattern, text = '^(%d+) (%d+) (%d+) (%d+)$', try('HMGET', KEYS[number], 'numbers')
+  if text.err then -- it is no hash, but may be a string that ends with the numbers
+    text = try('GET', KEYS[number])
+    text = type(text) == 'string' and string.match(text, '^%d+ %d+ (.*)$')
+  else
+    text = text[1]
+  end
+  local full, event, drain, tick = string.match(text or '', pattern)
+  full, event, drain, tick = tonumber(full), tonumber(event), tonumber(drain), tonumber(tick)
+  if text ~= charged.numbers and full and full * event * drain * tick > 0 then
+    former_weight, weight = tonumber((select(2, string.match(charged.numbers, pattern)))), event
+    limit.capacity, limit.pace, limit.tick, limit.numbers = full, drain, tick, text
+  end
+end
+
+elseif limit.algorithm == 'fixed-window' then
+limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
+if charged.numbers ~= '' then
+  local text = try('HMGET', KEYS[number], 'numbers')[1]
+  local window = tonumber(string.match(text or '', '^%d+$'))
+  if window and window > 0 then
+    limit.pace, limit.numbers = window, text
+  end
+end
+
+elseif limit.algorithm == 'sliding-window' then
+limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
+if charged.numbers ~= '' then
+  local text = try('HMGET', KEYS[number], 'numbers')[1]
+  local window, tick = string.match(text or '', '^(%d+) (%d+) %d+$')
+  window, tick = tonumber(window), tonumber(tick)
+  if window and window * tick > 0 then
+    limit.pace, limit.tick, limit.numbers = window, tick, text
+  end
+end
+
+elseif limit.algorithm == 'sliding-log' then
+tells = true -- its instants say what is left of a charge
+limit.capacity = largest -- what others have used is not cut down to this one's
+
+elseif limit.algorithm == 'concurrent' then
+end
+  end
+  local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
+  local used, previous, former, damaged, repair, renumbered, seen, room, own
+-- Reads what the key of a check has used.
+used, previous, former, damaged, repair, renumbered, seen, room, own = 0, 0, -1, false, false, false, '0', nil, nil
+local state, found, level, at, numbers, absolute
+
+if limit.algorithm == 'leaky' then
+if limit.numbers == '' then
+  state = try('HMGET', key, 'level', 'last_leak')
+else
+  state = try('HMGET', key, 'level', 'last_leak', 'numbers')
+end
+if state[1] or state[2] then
+  found, level, at, numbers = true, tonumber(state[1]), tonumber(state[2]), state[3] or ''
+end
+
+elseif limit.algorithm == 'shaping' then
+if limit.numbers ~= '' then
+  state = try('HMGET', key, 'next_free', 'left', 'numbers')
+elseif limit.pace > 1 then
+  state = try('HMGET', key, 'next_free', 'left')
+else
+  state = try('HMGET', key, 'next_free')
+end
+if state[1] or state[2] then
+  found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true
+end
+
+elseif limit.algorithm == 'token-bucket' then
+if limit.numbers == '' then
+  state = try('HMGET', key, 'tokens', 'last_refill')
+else
+  state = try('HMGET', key, 'tokens', 'last_refill', 'numbers')
+end
+if state[1] or state[2] then
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
+  local capacity, tokens = limit.capacity, tonumber(state[1])
+  if numbers ~= limit.numbers then
+    capacity = tonumber(string.match(numbers, '^%d+'))
+  end
+  level = capacity and tokens and tokens >= 0 and capacity - tokens
+end
+
+elseif limit.algorithm == 'gcra' then
+state = try('GET', key)
+if type(state) ~= 'table' then
+  if state then
+    found, level, at, numbers, absolute = true, 0, tonumber(state), '', true
+    if not at then
+      at, level, numbers = string.match(state, '^(%d+) (%d+) ?(.*)$')
+      level, at = tonumber(level), tonumber(at)
+    end
+  end
+  state = nil
+end
+
+elseif limit.algorithm == 'fixed-window' then
+if limit.numbers == '' then
+  state = try('HMGET', key, 'count', 'start')
+else
+  state = try('HMGET', key, 'count', 'start', 'numbers')
+end
+own = 0 -- how long the window is still open
+if state[1] or state[2] then
+  local count, start, window = tonumber(state[1]), tonumber(state[2]), limit.pace
+  if (state[3] or '') ~= limit.numbers then
+    window = tonumber(state[3])
+  end
+  if not (count and start and window and count > 0 and start >= 0 and window >= 0)
+    or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then
+    damaged = true
+  else
+    -- An open window closes when its denials have said, whatever the length of the
+    -- next one, but never later than a full window from now.
+    local left = start + window - now
+    if left > limit.pace then
+      left = limit.pace
+      repair = true
+    end
+    if left > 0 then
+      own, used = left, count
+      if count > limit.capacity then
+        used = limit.capacity
+        repair = true
+      end
+      if not repair then
+        former = start + window
+      end
+    end
+  end
+end
+seen = format('%d %d', used, own)
+
+elseif limit.algorithm == 'sliding-window' then
+if limit.numbers == '' then
+  state = try('HMGET', key, 'current', 'previous', 'start')
+else
+  state = try('HMGET', key, 'current', 'previous', 'start', 'numbers')
+end
+local capacity, window, tick = limit.capacity, limit.pace, limit.tick
+local ticks = (now - now % tick) / tick
+local elapsed = ticks % window
+local current = 0
+if state[1] or state[2] or state[3] then
+  local start, former_numbers, then_elapsed = tonumber(state[3]), state[4] or '', elapsed
+  current, previous = tonumber(state[1]), tonumber(state[2])
+  if former_numbers ~= limit.numbers then
+    window, tick = string.match(former_numbers, '^(%d+) (%d+) %d+$')
+    window, tick = tonumber(window), tonumber(tick)
+    if window and window * tick > 0 and window <= largest and tick <= largest then
+      ticks = (now - now % tick) / tick
+      then_elapsed = ticks % window
+    else
+      damaged = true
+    end
+  end
+  if damaged or not (current and previous and start and current >= 0 and previous >= 0 and start >= 0)
+    or current % 1 + previous % 1 + start % 1 ~= 0
+    or current > largest or previous > largest or start > largest then
+    damaged, current, previous = true, 0, 0
+  else
+    -- The counts as they stand in the window of this instant.
+    local age = ticks - then_elapsed - start / tick
+    if age < 0 then
+      repair = true
+    elseif age >= 2 * window then
+      current, previous = 0, 0
+    elseif age >= window then
+      current, previous = 0, current
+    end
+    if window == limit.pace and tick == limit.tick then
+      former = start + 2 * window * tick
+      if former_numbers == limit.numbers then
+        own = previous -- as it is stored
+      end
+    else
+      -- Windows of another length: what is used moves into the current one. A
+      -- denial leaves it there only if that window ends sooner. Otherwise two lengths
+      -- that take turns, as during a deployment, would put the end off for ever.
+      local weighted = previous * (window - then_elapsed)
+      local part = weighted % window
+      current, previous = current + (weighted - part) / window, 0
+      if part > 0 then
+        current = current + 1
+      end
+      repair = repair or limit.pace * limit.tick < window * tick
+    end
+    -- Counts of another capacity stand as far as what is used of them, by their weights, fits
+    -- in this one.
+    if former_numbers ~= limit.numbers or current > capacity or previous > capacity then
+      if current > capacity then
+        current = capacity
+        repair = true
+      end
+      local free, left = (capacity - current) * limit.pace, limit.pace - elapsed
+      if previous * left > free then
+        previous = (free - free % left) / left
+        repair = true
+      end
+    end
+  end
+end
+used = current
+seen = format('%d %d %d', current, previous, elapsed)
+local weighted = previous * (limit.pace - elapsed)
+room = limit.ceiling - current - (weighted + -weighted % limit.pace) / limit.pace
+
+elseif limit.algorithm == 'sliding-log' then
+state = try('LLEN', key)
+own = { key = key, limit = limit, cost = cost, costs = costs, used = 0, former = -1, first = 0, future = 0, newest = 0 }
+renumbered = limit.numbers ~= '' -- perhaps: the instants do not tell
+local length = state
+if type(state) == 'table' then -- an error: see below
+  length = 0
+else
+  state = nil
+end
+local oldest, wait, newest = observe_log(own, length, count)
+if own.damaged then -- as good as empty
+  own.first, own.future, own.former = 0, 0, -1
+  oldest, wait, newest = observe_log(own, 0, count)
+end
+former, repair, damaged = own.former, own.repair, own.damaged
+used, own.newest = own.used, newest
+seen = format('%d %d %d %d', used, oldest, wait, newest)
+
+elseif limit.algorithm == 'concurrent' then
+-- Redis takes longer to print a score than to count members. All places are behind the token, so its rank
+-- from the end is their number, and the token itself need not be read.
+own = holder
+local ends, wait, first, gone = 0, 0, nil, 0
+local behind = try('ZREVRANK', key, '.')
+if behind == 0 then
+  former, damaged = now, call('ZCARD', key) > 1
+elseif tonumber(behind) then
+  former, instant = now, instant or format('%d', now)
+  if crashed then
+    gone = call('ZCOUNT', key, '0', instant)
+  end
+  if gone == 0 then
+    first = tonumber(call('ZRANGE', key, '1', '1', 'WITHSCORES')[2])
+    if first <= now then
+      first, gone, crashed = nil, call('ZCOUNT', key, '0', instant), true
+      damaged = gone == 0 -- the first one is before the token, or the token itself
+    end
+  end
+  damaged = damaged or gone > behind
+  repair, used = gone > 0, behind - gone
+else
+  state = behind or nil
+  damaged = not state and call('ZCARD', key) > 0
+end
+if damaged then
+  used, former = 0, -1
+elseif used > 0 then
+  -- The places are in order, and the last ones are held: so their ranks count from the end.
+  local excess, missing = used - limit.capacity, used + cost - limit.ceiling
+  if excess < 0 then
+    excess = 0
+  end
+  if not first or excess > 0 then
+    first = tonumber(call('ZRANGE', key, excess - used, excess - used, 'WITHSCORES')[2])
+  end
+  ends = math.min(first - now, remembered)
+  former = now + ends + remembered
+  if cost > 0 and missing > 0 then
+    if missing == excess + 1 then
+      wait = ends
+    elseif cost <= limit.ceiling then
+      wait = tonumber(call('ZRANGE', key, missing - 1 - used, missing - 1 - used, 'WITHSCORES')[2])
+      wait = math.min(wait - now, remembered)
+    end
+    repair = repair or call('ZCOUNT', key, format('(%d', now + remembered), '+inf') > 0
+  end
+end
+room = limit.ceiling - used
+seen = '0 0 0 0'
+if used > 0 then
+  seen = format('%d %d %d 0', used, ends, wait)
+end
+
+end
+if found then
+  local capacity, tick, pace = limit.capacity, limit.tick, limit.pace
+  if not (level and at and level >= 0 and at >= 0 and level % 1 == 0 and at % 1 == 0)
+    or level > largest or at > largest then
+    damaged = true
+  elseif numbers == limit.numbers then
+    former = at + level / pace * tick
+    local elapsed = (now - now % tick - at) / tick
+    if elapsed < 0 and not absolute then
+      elapsed = 0
+      repair = true
+    end
+    used = level - elapsed * pace
+    if used < 0 then
+      used = 0
+    elseif used > capacity then
+      used = capacity
+      repair = true
+    end
+  else
+    -- A named limit whose numbers have changed. What was used drains with the former
+    -- ones until now, and becomes ceil(used · weight / former weight), exactly.
+    local full, weighed, drain, length = string.match(numbers, '^(%d+) (%d+) (%d+) (%d+)$')
+    full, weighed, drain, length = tonumber(full), tonumber(weighed), tonumber(drain), tonumber(length)
+    if limit.numbers == '' or not (full and weighed * drain * length > 0)
+      or full > largest or weighed > largest or drain > largest or length > largest then
+      damaged = true
+    else
+      repair = true
+      local elapsed = (now - now % length - at) / length
+      if elapsed < 0 and not absolute then
+        elapsed = 0
+      end
+      used = math.min(full, math.max(0, level - elapsed * drain))
+      local weight = tonumber(string.match(limit.numbers, '^%d+ (%d+)'))
+      local part = used % weighed
+      local events = (used - part) / weighed
+      -- ceil(part · weight / weighed) by long multiplication, from the highest bit of
+      -- weight down: the product itself may need more than 53 bits.
+      local result, rest, bit, left = 0, 0, 1, weight
+      while bit * 2 <= left do
+        bit = bit * 2
+      end
+      while bit >= 1 do
+        result, rest = result * 2, rest * 2
+        if rest >= weighed then
+          result, rest = result + 1, rest - weighed
+        end
+        if left >= bit then
+          left = left - bit
+          if rest >= weighed - part then
+            result, rest = result + 1, rest - (weighed - part)
+          else
+            rest = rest + part
+          end
+        end
+        bit = bit / 2
+      end
+      if rest > 0 then
+        result = result + 1
+      end
+      used = math.min(capacity, events * weight + result)
+    end
+  end
+  seen = format('%d', used)
+end
+
+
+-- A key of another type is damage, too. Any other error ends the script.
+if state and state.err then
+  if not string.find(state.err, 'WRONGTYPE', 1, true) then
+    error(state.err, 0)
+  end
+  damaged = true
+end
+  if look then
+    return seen
+  end
+  if used + previous == 0 and limit.numbers ~= charged.numbers then
+    -- It has recovered, so that the numbers which it was left with mean nothing.
+    limit = charged
+  end
+  local units, after, at = tonumber(ARGV[argument + 1]), tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3])
+  local known, raise = at > 0, how == 'raise'
+  local ticks = (now - now % limit.tick - at + at % limit.tick) / limit.tick -- since the charge
+  local charge, before, mark = 0, previous, nil
+  local reset, noted = how == 'reset', nil
+
+  -- How low the level may have come since the charge, where it is to be given back. Of a log its
+  -- instants tell: those of before a reset are gone.
+  local points, low = {}, largest
+  local numbers, list
+  if (units < 0 or reset) and not tells then
+    local text = try('GET', KEYS[number + 1])
+    if type(text) == 'string' then
+      numbers, list = string.match(text, '^([^;]*);(.*)$')
+      for instant, level in string.gmatch(list or '', '(%d+) (%d+)') do
+        points[#points + 1] = { at = tonumber(instant), low = tonumber(level) }
+      end
+    end
+  end
+  local last = points[#points]
+  local open = 0 -- what has certainly been used since the last point
+  if last and last.low > 0 and numbers == limit.numbers and now >= last.at then
+    open = math.max(0, last.low - (now - now % limit.tick - last.at + last.at % limit.tick) / limit.tick * limit.pace)
+  end
+  if known and at > now and not tells then
+    low = 0 -- it was charged before the clock stepped back, at an unknown time
+  elseif known then
+    for _, point in ipairs(points) do
+      if point.at > at then
+        low = math.min(point.low, open)
+        break
+      end
+    end
+  end
+
+  if reset then
+    if call('DEL', KEYS[number]) == 1 and not tells or last then
+      noted = 0
+    end
+    charge, before, previous = 0, 0, 0
+  elseif damaged then
+    -- The next check repairs it.
+  elseif units == 0 or units < 0 and low == 0 then
+    -- Nothing is to change, or nothing is left of it.
+  else
+if limit.algorithm == 'leaky' or limit.algorithm == 'shaping' or limit.algorithm == 'token-bucket' or limit.algorithm == 'gcra' then
+-- Of a charge a meter gets back what has not drained since: the rest would have
+-- found it empty without the charge. If others have charged meanwhile, less may
+-- have drained; then too little is given back.
+local left = after - math.max(0, ticks) * limit.pace
+if limit.numbers ~= charged.numbers then
+  -- It has drained under both numbers, for unknown times: under which more has.
+  local elsewhen = (now - now % charged.tick - at + at % charged.tick) / charged.tick
+  local then_left = math.max(0, after - math.max(0, elsewhen) * charged.pace)
+  left = math.min(limit.capacity, (after - after % former_weight) / former_weight * weight) - math.max(0, ticks) * limit.pace
+  left = math.min(left, (then_left - then_left % former_weight) / former_weight * weight)
+  units = units / former_weight * weight
+end
+-- No later charge depends on this one: no note is needed.
+local alone = known and low == largest and limit.numbers == charged.numbers and used == math.max(0, left)
+left = math.min(left, low)
+units = math.max(-limit.capacity, math.min(units, limit.capacity))
+if raise then
+  charge = math.max(0, units - used)
+elseif units > 0 then
+  charge = math.min(units, limit.capacity - used)
+elseif not known then
+  charge = -math.min(used, -units)
+elseif how ~= 'last' or used <= math.max(0, left) then
+  charge = -math.max(0, math.min(used, -units, left))
+end
+if charge < 0 and not alone then
+  noted = used + charge
+end
+elseif limit.algorithm == 'fixed-window' then
+if not known or own > 0 and at >= now + own - limit.pace then -- its window is open
+  if raise then
+    units = math.max(0, units - used)
+  end
+  charge = math.max(-used, math.min(units, math.max(0, charged.capacity - used)))
+end
+elseif limit.algorithm == 'sliding-window' then
+local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
+local age = known and ticks - elapsed or 0
+if age <= 0 then
+  local weighted = previous * (limit.pace - elapsed)
+  weighted = (weighted + (-weighted) % limit.pace) / limit.pace
+  if raise then
+    units = math.max(0, units - used - weighted)
+  end
+  if units > 0 then
+    units = math.max(0, math.min(units, charged.capacity - used - weighted))
+  end
+  charge = math.max(-used, units)
+  if not known then
+    previous = math.max(0, previous + units - charge)
+  end
+elseif age <= limit.pace then
+  if raise then
+    units = math.max(0, units - previous)
+  end
+  units = math.min(units, math.max(0, charged.capacity - previous))
+  previous = math.max(0, previous + units)
+end
+elseif limit.algorithm == 'sliding-log' then
+if units < 0 then
+  if known then
+    call('LREM', key, format('%d', units), format('%d', at))
+  else
+    call('LTRIM', key, '0', format('%d', units - 1))
+  end
+else
+  if raise then
+    units = units - used
+  end
+  units = math.min(units, charged.capacity - used)
+  if not known then
+    at = now
+  end
+  if units > 0 and at > now - limit.pace then
+    if own.first > 0 then
+      call('LTRIM', key, format('%d', own.first), '-1')
+    end
+    -- The log is in order, so what was admitted later is put behind.
+    local place = first_after(own, at, used)
+    local later = call('LRANGE', key, format('%d', place), '-1')
+    if #later > 0 then
+      call('LTRIM', key, '0', format('%d', -1 - #later))
+    end
+    local instants, text = {}, format('%d', at)
+    for unit = 1, units + #later do
+      instants[unit] = later[unit - units] or text
+    end
+    append_instants(own, instants)
+  end
+end
+local newest = tonumber(call('LINDEX', key, '-1'))
+if newest then
+  local full = newest + limit.pace
+  if not renumbered or call('PTTL', key) < (full - now) / 1000 then
+    call('PEXPIREAT', key, format('%d', (full - full % 1000000) / 1000 + grace))
+  end
+end
+elseif limit.algorithm == 'concurrent' then
+end
+  end
+
+  if noted then
+    local instant = now
+    if last then
+      if now < last.at then
+        instant, noted = last.at, 0
+      end
+      if known and charge < 0 then
+        -- All that is given back of what was charged before a point was a part of what was used then.
+        if last.at > at then
+          open = math.max(0, open + charge)
+        end
+        for i = #points, 1, -1 do
+          if points[i].at > at then
+            points[i].low = math.max(0, points[i].low + charge)
+          end
+          if i < #points and points[i].low >= points[i + 1].low then
+            table.remove(points, i)
+          end
+        end
+      end
+      open = math.min(open, noted)
+      while #points > 0 and points[#points].low >= open do
+        points[#points] = nil
+      end
+      if open < noted then
+        points[#points + 1] = { at = last.at, low = open }
+      end
+    end
+    points[#points + 1] = { at = instant, low = noted }
+    if #points > most_points then
+      points[2].low = points[1].low
+      table.remove(points, 1)
+    end
+    local text, recovery = {}, 0
+    for i, point in ipairs(points) do
+      text[i] = format('%d %d', point.at, point.low)
+    end
+    for _, l in ipairs({ limit, charged }) do
+      local ticks = 2 * l.pace
+      if drains then
+        ticks = (l.capacity + (-l.capacity) % l.pace) / l.pace
+      end
+      recovery = math.max(recovery, ticks * l.tick)
+    end
+    local full = instant + recovery
+    local set = { KEYS[number + 1], limit.numbers .. ';' .. table.concat(text, ' '),
+      'PXAT', format('%d', (full - full % 1000000) / 1000 + grace) }
+    if reset then
+      try('SET', unpack(set)) -- a server that has no memory left can still reset
+    else
+      call('SET', unpack(set))
+    end
+  end
+  if reset then
+    -- That is all.
+  elseif charge ~= 0 or previous ~= before then
+    if used + charge + previous > 0 then
+-- Writes the state of a check, and renews the key's time to live if the recovery reaches into
+-- another second. The key may have lost its time to live: one write in sixteen looks whether it is
+-- long enough, and each write does if it may have been set under other numbers.
+local full, text
+if limit.algorithm == 'leaky' then
+local level, at = used + charge, now - now % limit.tick
+full = at + level / limit.pace * limit.tick
+if limit.numbers == '' then
+  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at))
+else
+  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at), 'numbers', limit.numbers)
+end
+elseif limit.algorithm == 'shaping' then
+local level, pace, tick = used + charge, limit.pace, limit.tick
+local left = level % pace
+local at = now - now % tick + (level - left) / pace * tick
+full = at + left / pace * tick
+if limit.numbers ~= '' then
+  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left), 'numbers', limit.numbers)
+elseif pace > 1 then
+  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left))
+else
+  call('HSET', key, 'next_free', format('%d', at))
+end
+elseif limit.algorithm == 'token-bucket' then
+local level, at = used + charge, now - now % limit.tick
+full = at + level / limit.pace * limit.tick
+local tokens = format('%d', limit.capacity - level)
+if limit.numbers == '' then
+  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at))
+else
+  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at), 'numbers', limit.numbers)
+end
+elseif limit.algorithm == 'gcra' then
+local level, pace, tick = used + charge, limit.pace, limit.tick
+local left = level % pace
+local at = now - now % tick + (level - left) / pace * tick
+full = at + left / pace * tick
+text = format('%d', at)
+if limit.numbers ~= '' then
+  text = format('%s %d %s', text, left, limit.numbers)
+elseif pace > 1 then
+  text = format('%s %d', text, left)
+end
+elseif limit.algorithm == 'fixed-window' then
+if own == 0 then
+  own = limit.pace
+end
+full = now + own
+local admitted, opened = format('%d', used + charge), format('%d', full - limit.pace)
+if limit.numbers == '' then
+  call('HSET', key, 'count', admitted, 'start', opened)
+else
+  call('HSET', key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
+end
+
+elseif limit.algorithm == 'sliding-window' then
+local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
+local start = now - now % limit.tick - elapsed * limit.tick
+full = start + 2 * limit.pace * limit.tick
+local current, before = format('%d', used + charge), format('%d', previous)
+if full == former and previous == own and not repair then -- the same window
+  call('HSET', key, 'current', current)
+elseif limit.numbers == '' then
+  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start))
+else
+  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start), 'numbers', limit.numbers)
+end
+
+elseif limit.algorithm == 'sliding-log' then
+if own.first > 0 or own.future > 0 then
+  call('LTRIM', key, format('%d', own.first), format('%d', -1 - own.future))
+end
+local instants, at = {}, format('%d', now)
+for unit = 1, charge + own.future do
+  instants[unit] = at
+end
+append_instants(own, instants)
+full = now + limit.pace
+if charge == 0 then
+  full = now + own.newest
+end
+
+elseif limit.algorithm == 'concurrent' then
+if repair then
+  if call('ZREMRANGEBYSCORE', key, '0', instant) > 0 then
+    mark = '-'
+  end
+  if charge == 0 then
+    local latest = format('%d', now + remembered)
+    for _, late in ipairs(call('ZRANGE', key, '(' .. latest, '+inf', 'BYSCORE')) do
+      call('ZADD', key, latest, late)
+    end
+  end
+  repair = false -- the time to live is looked at in any case
+end
+full = now + limit.pace + remembered
+if charge > 0 then
+  present = present or format('%d', -now)
+  limit.ends = limit.ends or format('%d', now + limit.pace) -- the same for all checks of a script run
+  local latest = tokens[key]
+  -- The token is now, if that lowers the score of the latest one: then two scores change.
+  if latest or call('ZADD', key, 'LT', 'CH', present, '.', limit.ends, own) < 2 then
+    latest = latest or -call('ZSCORE', key, '.')
+    if latest % 1 == 0 and latest < largest then
+      seen = string.match(seen, '.* ') .. format('%d', latest)
+    else
+      call('DEL', key)
+      latest, former, seen, mark = 0, -1, '0 0 0 0', '!'
+    end
+    tokens[key] = math.max(latest + 1, now)
+    call('ZADD', key, format('%d', -tokens[key]), '.', limit.ends, own)
+  end
+  if charge > 1 then
+    local words = {}
+    append_places(words, own, charge, limit.ends)
+    change_places('ZADD', key, words)
+  end
+end
+if former >= 0 then
+  former, renumbered = full, true
+end
+
+end
+full = full - full % 1000000
+local renew = repair or full ~= former - former % 1000000
+if not renew and (renumbered or now % 16 == 0) then
+  local lives = call('PTTL', key)
+  if lives == -1 then
+    mark = '+'
+  end
+  renew = lives < (full - now) / 1000
+end
+if text and renew then
+  call('SET', key, text, 'PXAT', format('%d', full / 1000 + grace))
+elseif text then
+  call('SET', key, text, 'KEEPTTL')
+elseif renew then
+  call('PEXPIREAT', key, format('%d', full / 1000 + grace))
+end
+    else
+      call('DEL', key)
+    end
+  end
+  return asked
+end
+
+local results, asking, refusal = {}, nil, nil
+for number = 1, #KEYS, 2 do
+  local settled, told, lost = pcall(settle, number)
+  if settled then
+    results[#results + 1] = lost and '2' or '0'
+    if told then
+      asking = asking or {}
+      asking[#asking + 1] = number
+    end
+  else
+    results[#results + 1] = '1'
+    refusal = refusal or type(told) == 'table' and told.err or tostring(told)
+  end
+end
+if asking then
+  for _, number in ipairs(asking) do
+    local read, seen = pcall(settle, number, true)
+    if read then -- else the caller misses the numbers
+      local place = (number + 1) / 2
+      results[place] = results[place] .. ',' .. string.gsub(seen, ' ', ',')
+    end
+  end
+end
+if refusal then
+  results[#results] = results[#results] .. '\n' .. refusal
+end
+return table.concat(results, ' ')
+end
+
+-- recovery returns how many microseconds after a charge something can be left of it, by its limit.
+local function recovery(limit)
+  local algorithm, capacity, pace, tick = string.match(limit, '^%a+ (%S+) (%d+) (%d+) (%d+)')
+  capacity, pace = tonumber(capacity), tonumber(pace)
+  if string.find(algorithm, '^sliding') or algorithm == 'fixed-window' then
+    return 2 * pace * tick
+  end
+  return (capacity + -capacity % pace) / pace * tick
+end
+
+-- give_back gives back what has ended of the reservations of a check, the newest charge first.
+local function give_back(r)
+  local first = try('ZRANGE', r.open, '0', '0', 'WITHSCORES')
+  if first.err then
+    call('DEL', r.open) -- somebody else has written it
+    return
+  elseif not first[1] or tonumber(first[2]) > now then
+    return
+  end
+  local ended = {}
+  for i, member in ipairs(call('ZRANGE', r.open, '-inf', format('%d', now), 'BYSCORE')) do
+    local at, after, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (.+)$')
+    ended[i] = { member = member, at = tonumber(at), after = tonumber(after), units = units, limit = limit }
+  end
+  table.sort(ended, function(a, b)
+    if a.at ~= b.at then
+      return a.at > b.at
+    elseif a.after ~= b.after then
+      return a.after > b.after
+    end
+    return a.member > b.member
+  end)
+  for _, one in ipairs(ended) do
+    local done = '0'
+    if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
+      done = correct({ r.key, r.past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
+    end
+    if string.byte(done) == 48 then -- else Redis has refused, and the next call tries again
+      call('ZREM', r.open, one.member)
+      r.mark = '-'
+    end
+  end
+end
+
+-- reserve notes what a check was charged, and what is used after that.
+local function reserve(r, units, after)
+  local ends = now + r.lasts
+  local lives = call('PTTL', r.open)
+  call('ZADD', r.open, format('%d', ends), format('%s %d %d %d %s', r.name, now, after, units, r.limit))
+  local expires = math.max(now + recovery(r.limit), ends) / 1000 + grace
+  if lives < expires - now / 1000 then
+    call('PEXPIREAT', r.open, format('%d', expires))
+  end
+end
+
+for i = 0, ARGV[1] - 1 do
+  local argument, key = 3 + words + 4 * i, checks + 1 + 2 * i
+  local place = tonumber(ARGV[argument])
+  local r = {
+    key = KEYS[place], past = KEYS[key], open = KEYS[key + 1],
+    limit = ARGV[argument + 1], name = ARGV[argument + 2], lasts = tonumber(ARGV[argument + 3]), mark = '',
+  }
+  reserving[place] = r
+  give_back(r)
+end
+
+local function decide(KEYS, ARGV)
+-- Decides a list of calls, one after the other.
+--
+-- KEYS  a key for each check.
+-- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see cost.lua.
+--       Checks in a row that share both have them once. Behind them stands the holder of each check
+--       that takes places. Then "at", if the instant of the decision is to be told.
+--
+-- If a call is made several times, as many are granted as fit, one after the other.
+--
+-- Returns whole numbers in a text, which is the cheapest reply. For each check it says what the key
+-- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
+-- the key was damaged, a "+" that it had no time to live and has one now, a "-" that leases had ended
+-- whose places nobody has given back. The caller works out the
+-- rest. Last comes the instant in microseconds, if it was asked for.
+
+local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
+local limit, cost, count, costs
+local repeats = 0 -- how many of the next checks have the same ones
+
+while number <= #KEYS do
+  -- Read and decide all checks of a call,
+  local first, times, more = number, nil, true
+  local key, used, previous, former, damaged, repair, renumbered, seen, room, own
+  while more do
+    if repeats > 0 then
+      repeats = repeats - 1
+    else
+-- Reads the limit of a check from the arguments.
+--
+-- The checks of a call share their limits, so each is taken apart once. It is
+-- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
+-- the next check belongs to the same call, then algorithm, capacity, pace,
+-- tick, and numbers. Headroom, which has to stay free, follows the capacity
+-- after a "-".
+limit = limits[ARGV[argument]]
+if not limit then
+  local mode, joined, algorithm, capacity, pace, tick, numbers =
+    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
+  local full = tonumber(capacity)
+  local ceiling = full
+  if not full then
+    local headroom
+    capacity, headroom = string.match(capacity, '^(%d+)%-(%d+)$')
+    full = tonumber(capacity)
+    ceiling = full - tonumber(headroom)
+  end
+  limit = {
+    charged = mode == 'take',
+    more = joined == '+',
+    algorithm = algorithm,
+    capacity = full,
+    ceiling = ceiling,
+    pace = tonumber(pace),
+    tick = tonumber(tick),
+    numbers = numbers,
+  }
+  limits[ARGV[argument]] = limit
+end
+-- Reads the cost of a check from the arguments.
+--
+-- A call that is made several times at once has that number behind each of its costs. If its first
+-- check has another cost each time, all of these costs stand there instead, with commas in between.
+-- Checks in a row with the same limit, cost and times have these words once, followed by the number
+-- of the checks.
+cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
+if not cost then
+  cost, count, repeats = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*)$')
+  cost, count, repeats = tonumber(cost), tonumber(count), (tonumber(repeats) or 1) - 1
+  if not cost then
+    costs = {}
+    for each in string.gmatch(ARGV[argument + 1], '%d+') do
+      costs[#costs + 1] = tonumber(each)
+    end
+    cost, count = costs[1], #costs
+  end
+end
+      argument = argument + 2
+    end
+if limit.charged and limit.algorithm == 'concurrent' then
+  holder = ARGV[argument]
+  argument = argument + 1
+end
+
+    key = KEYS[number]
+-- Reads what the key of a check has used.
+used, previous, former, damaged, repair, renumbered, seen, room, own = 0, 0, -1, false, false, false, '0', nil, nil
+local state, found, level, at, numbers, absolute
+
+if limit.algorithm == 'leaky' then
+if limit.numbers == '' then
+  state = try('HMGET', key, 'level', 'last_leak')
+else
+  state = try('HMGET', key, 'level', 'last_leak', 'numbers')
+end
+if state[1] or state[2] then
+  found, level, at, numbers = true, tonumber(state[1]), tonumber(state[2]), state[3] or ''
+end
+
+elseif limit.algorithm == 'shaping' then
+if limit.numbers ~= '' then
+  state = try('HMGET', key, 'next_free', 'left', 'numbers')
+elseif limit.pace > 1 then
+  state = try('HMGET', key, 'next_free', 'left')
+else
+  state = try('HMGET', key, 'next_free')
+end
+if state[1] or state[2] then
+  found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true
+end
+
+elseif limit.algorithm == 'token-bucket' then
+if limit.numbers == '' then
+  state = try('HMGET', key, 'tokens', 'last_refill')
+else
+  state = try('HMGET', key, 'tokens', 'last_refill', 'numbers')
+end
+if state[1] or state[2] then
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
+  local capacity, tokens = limit.capacity, tonumber(state[1])
+  if numbers ~= limit.numbers then
+    capacity = tonumber(string.match(numbers, '^%d+'))
+  end
+  level = capacity and tokens and tokens >= 0 and capacity - tokens
+end
+
+elseif limit.algorithm == 'gcra' then
+state = try('GET', key)
+if type(state) ~= 'table' then
+  if state then
+    found, level, at, numbers, absolute = true, 0, tonumber(state), '', true
+    if not at then
+      at, level, numbers = string.match(state, '^(%d+) (%d+) ?(.*)$')
+      level, at = tonumber(level), tonumber(at)
+    end
+  end
+  state = nil
+end
+
+elseif limit.algorithm == 'fixed-window' then
+if limit.numbers == '' then
+  state = try('HMGET', key, 'count', 'start')
+else
+  state = try('HMGET', key, 'count', 'start', 'numbers')
+end
+own = 0 -- how long the window is still open
+if state[1] or state[2] then
+  local count, start, window = tonumber(state[1]), tonumber(state[2]), limit.pace
+  if (state[3] or '') ~= limit.numbers then
+    window = tonumber(state[3])
+  end
+  if not (count and start and window and count > 0 and start >= 0 and window >= 0)
+    or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then
+    damaged = true
+  else
+    -- An open window closes when its denials have said, whatever the length of the
+    -- next one, but never later than a full window from now.
+    local left = start + window - now
+    if left > limit.pace then
+      left = limit.pace
+      repair = true
+    end
+    if left > 0 then
+      own, used = left, count
+      if count > limit.capacity then
+        used = limit.capacity
+        repair = true
+      end
+      if not repair then
+        former = start + window
+      end
+    end
+  end
+end
+seen = format('%d %d', used, own)
+
+elseif limit.algorithm == 'sliding-window' then
+if limit.numbers == '' then
+  state = try('HMGET', key, 'current', 'previous', 'start')
+else
+  state = try('HMGET', key, 'current', 'previous', 'start', 'numbers')
+end
+local capacity, window, tick = limit.capacity, limit.pace, limit.tick
+local ticks = (now - now % tick) / tick
+local elapsed = ticks % window
+local current = 0
+if state[1] or state[2] or state[3] then
+  local start, former_numbers, then_elapsed = tonumber(state[3]), state[4] or '', elapsed
+  current, previous = tonumber(state[1]), tonumber(state[2])
+  if former_numbers ~= limit.numbers then
+    window, tick = string.match(former_numbers, '^(%d+) (%d+) %d+$')
+    window, tick = tonumber(window), tonumber(tick)
+    if window and window * tick > 0 and window <= largest and tick <= largest then
+      ticks = (now - now % tick) / tick
+      then_elapsed = ticks % window
+    else
+      damaged = true
+    end
+  end
+  if damaged or not (current and previous and start and current >= 0 and previous >= 0 and start >= 0)
+    or current % 1 + previous % 1 + start % 1 ~= 0
+    or current > largest or previous > largest or start > largest then
+    damaged, current, previous = true, 0, 0
+  else
+    -- The counts as they stand in the window of this instant.
+    local age = ticks - then_elapsed - start / tick
+    if age < 0 then
+      repair = true
+    elseif age >= 2 * window then
+      current, previous = 0, 0
+    elseif age >= window then
+      current, previous = 0, current
+    end
+    if window == limit.pace and tick == limit.tick then
+      former = start + 2 * window * tick
+      if former_numbers == limit.numbers then
+        own = previous -- as it is stored
+      end
+    else
+      -- Windows of another length: what is used moves into the current one. A
+      -- denial leaves it there only if that window ends sooner. Otherwise two lengths
+      -- that take turns, as during a deployment, would put the end off for ever.
+      local weighted = previous * (window - then_elapsed)
+      local part = weighted % window
+      current, previous = current + (weighted - part) / window, 0
+      if part > 0 then
+        current = current + 1
+      end
+      repair = repair or limit.pace * limit.tick < window * tick
+    end
+    -- Counts of another capacity stand as far as what is used of them, by their weights, fits
+    -- in this one.
+    if former_numbers ~= limit.numbers or current > capacity or previous > capacity then
+      if current > capacity then
+        current = capacity
+        repair = true
+      end
+      local free, left = (capacity - current) * limit.pace, limit.pace - elapsed
+      if previous * left > free then
+        previous = (free - free % left) / left
+        repair = true
+      end
+    end
+  end
+end
+used = current
+seen = format('%d %d %d', current, previous, elapsed)
+local weighted = previous * (limit.pace - elapsed)
+room = limit.ceiling - current - (weighted + -weighted % limit.pace) / limit.pace
+
+elseif limit.algorithm == 'sliding-log' then
+state = try('LLEN', key)
+own = { key = key, limit = limit, cost = cost, costs = costs, used = 0, former = -1, first = 0, future = 0, newest = 0 }
+renumbered = limit.numbers ~= '' -- perhaps: the instants do not tell
+local length = state
+if type(state) == 'table' then -- an error: see below
+  length = 0
+else
+  state = nil
+end
+local oldest, wait, newest = observe_log(own, length, count)
+if own.damaged then -- as good as empty
+  own.first, own.future, own.former = 0, 0, -1
+  oldest, wait, newest = observe_log(own, 0, count)
+end
+former, repair, damaged = own.former, own.repair, own.damaged
+used, own.newest = own.used, newest
+seen = format('%d %d %d %d', used, oldest, wait, newest)
+
+elseif limit.algorithm == 'concurrent' then
+-- Redis takes longer to print a score than to count members. All places are behind the token, so its rank
+-- from the end is their number, and the token itself need not be read.
+own = holder
+local ends, wait, first, gone = 0, 0, nil, 0
+local behind = try('ZREVRANK', key, '.')
+if behind == 0 then
+  former, damaged = now, call('ZCARD', key) > 1
+elseif tonumber(behind) then
+  former, instant = now, instant or format('%d', now)
+  if crashed then
+    gone = call('ZCOUNT', key, '0', instant)
+  end
+  if gone == 0 then
+    first = tonumber(call('ZRANGE', key, '1', '1', 'WITHSCORES')[2])
+    if first <= now then
+      first, gone, crashed = nil, call('ZCOUNT', key, '0', instant), true
+      damaged = gone == 0 -- the first one is before the token, or the token itself
+    end
+  end
+  damaged = damaged or gone > behind
+  repair, used = gone > 0, behind - gone
+else
+  state = behind or nil
+  damaged = not state and call('ZCARD', key) > 0
+end
+if damaged then
+  used, former = 0, -1
+elseif used > 0 then
+  -- The places are in order, and the last ones are held: so their ranks count from the end.
+  local excess, missing = used - limit.capacity, used + cost - limit.ceiling
+  if excess < 0 then
+    excess = 0
+  end
+  if not first or excess > 0 then
+    first = tonumber(call('ZRANGE', key, excess - used, excess - used, 'WITHSCORES')[2])
+  end
+  ends = math.min(first - now, remembered)
+  former = now + ends + remembered
+  if cost > 0 and missing > 0 then
+    if missing == excess + 1 then
+      wait = ends
+    elseif cost <= limit.ceiling then
+      wait = tonumber(call('ZRANGE', key, missing - 1 - used, missing - 1 - used, 'WITHSCORES')[2])
+      wait = math.min(wait - now, remembered)
+    end
+    repair = repair or call('ZCOUNT', key, format('(%d', now + remembered), '+inf') > 0
+  end
+end
+room = limit.ceiling - used
+seen = '0 0 0 0'
+if used > 0 then
+  seen = format('%d %d %d 0', used, ends, wait)
+end
+
+end
+if found then
+  local capacity, tick, pace = limit.capacity, limit.tick, limit.pace
+  if not (level and at and level >= 0 and at >= 0 and level % 1 == 0 and at % 1 == 0)
+    or level > largest or at > largest then
+    damaged = true
+  elseif numbers == limit.numbers then
+    former = at + level / pace * tick
+    local elapsed = (now - now % tick - at) / tick
+    if elapsed < 0 and not absolute then
+      elapsed = 0
+      repair = true
+    end
+    used = level - elapsed * pace
+    if used < 0 then
+      used = 0
+    elseif used > capacity then
+      used = capacity
+      repair = true
+    end
+  else
+    -- A named limit whose numbers have changed. What was used drains with the former
+    -- ones until now, and becomes ceil(used · weight / former weight), exactly.
+    local full, weighed, drain, length = string.match(numbers, '^(%d+) (%d+) (%d+) (%d+)$')
+    full, weighed, drain, length = tonumber(full), tonumber(weighed), tonumber(drain), tonumber(length)
+    if limit.numbers == '' or not (full and weighed * drain * length > 0)
+      or full > largest or weighed > largest or drain > largest or length > largest then
+      damaged = true
+    else
+      repair = true
+      local elapsed = (now - now % length - at) / length
+      if elapsed < 0 and not absolute then
+        elapsed = 0
+      end
+      used = math.min(full, math.max(0, level - elapsed * drain))
+      local weight = tonumber(string.match(limit.numbers, '^%d+ (%d+)'))
+      local part = used % weighed
+      local events = (used - part) / weighed
+      -- ceil(part · weight / weighed) by long multiplication, from the highest bit of
+      -- weight down: the product itself may need more than 53 bits.
+      local result, rest, bit, left = 0, 0, 1, weight
+      while bit * 2 <= left do
+        bit = bit * 2
+      end
+      while bit >= 1 do
+        result, rest = result * 2, rest * 2
+        if rest >= weighed then
+          result, rest = result + 1, rest - weighed
+        end
+        if left >= bit then
+          left = left - bit
+          if rest >= weighed - part then
+            result, rest = result + 1, rest - (weighed - part)
+          else
+            rest = rest + part
+          end
+        end
+        bit = bit / 2
+      end
+      if rest > 0 then
+        result = result + 1
+      end
+      used = math.min(capacity, events * weight + result)
+    end
+  end
+  seen = format('%d', used)
+end
+
+
+-- A key of another type is damage, too. Any other error ends the script.
+if state and state.err then
+  if not string.find(state.err, 'WRONGTYPE', 1, true) then
+    error(state.err, 0)
+  end
+  damaged = true
+end
+    times = times or count
+    if cost > 0 then
+      room = room or limit.ceiling - used
+      if cost > room then
+        times = 0
+      elseif count > 1 and limit.charged then
+        local granted, rest = 0, room
+        if costs then
+          while granted < count and costs[granted + 1] <= rest do
+            granted = granted + 1
+            rest = rest - costs[granted]
+          end
+        else
+          granted = (room - room % cost) / cost
+        end
+        times = math.min(times, granted)
+      end
+    end
+    more = limit.more
+    if more then
+      checks[number] = { key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own }
+    end
+    number = number + 1
+  end
+
+  -- then write all, the last one first, since the variables still hold its values.
+  for i = number - 1, first, -1 do
+    local limit, cost, costs = limit, cost, costs
+    if i < number - 1 then
+      key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own = unpack(checks[i], 1, 12)
+    end
+    local charge, mark = cost * times, ''
+    if costs then
+      charge = 0
+      for place = 1, times do
+        charge = charge + costs[place]
+      end
+    end
+    if damaged then
+      mark = '!'
+    end
+    if limit.charged then
+      if times > 0 or repair or damaged then
+        if damaged then
+          call('DEL', key)
+          former = -1
+        end
+        if charge + used + previous > 0 then
+-- Writes the state of a check, and renews the key's time to live if the recovery reaches into
+-- another second. The key may have lost its time to live: one write in sixteen looks whether it is
+-- long enough, and each write does if it may have been set under other numbers.
+local full, text
+if limit.algorithm == 'leaky' then
+local level, at = used + charge, now - now % limit.tick
+full = at + level / limit.pace * limit.tick
+if limit.numbers == '' then
+  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at))
+else
+  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at), 'numbers', limit.numbers)
+end
+elseif limit.algorithm == 'shaping' then
+local level, pace, tick = used + charge, limit.pace, limit.tick
+local left = level % pace
+local at = now - now % tick + (level - left) / pace * tick
+full = at + left / pace * tick
+if limit.numbers ~= '' then
+  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left), 'numbers', limit.numbers)
+elseif pace > 1 then
+  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left))
+else
+  call('HSET', key, 'next_free', format('%d', at))
+end
+elseif limit.algorithm == 'token-bucket' then
+local level, at = used + charge, now - now % limit.tick
+full = at + level / limit.pace * limit.tick
+local tokens = format('%d', limit.capacity - level)
+if limit.numbers == '' then
+  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at))
+else
+  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at), 'numbers', limit.numbers)
+end
+elseif limit.algorithm == 'gcra' then
+local level, pace, tick = used + charge, limit.pace, limit.tick
+local left = level % pace
+local at = now - now % tick + (level - left) / pace * tick
+full = at + left / pace * tick
+text = format('%d', at)
+if limit.numbers ~= '' then
+  text = format('%s %d %s', text, left, limit.numbers)
+elseif pace > 1 then
+  text = format('%s %d', text, left)
+end
+elseif limit.algorithm == 'fixed-window' then
+if own == 0 then
+  own = limit.pace
+end
+full = now + own
+local admitted, opened = format('%d', used + charge), format('%d', full - limit.pace)
+if limit.numbers == '' then
+  call('HSET', key, 'count', admitted, 'start', opened)
+else
+  call('HSET', key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
+end
+
+elseif limit.algorithm == 'sliding-window' then
+local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
+local start = now - now % limit.tick - elapsed * limit.tick
+full = start + 2 * limit.pace * limit.tick
+local current, before = format('%d', used + charge), format('%d', previous)
+if full == former and previous == own and not repair then -- the same window
+  call('HSET', key, 'current', current)
+elseif limit.numbers == '' then
+  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start))
+else
+  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start), 'numbers', limit.numbers)
+end
+
+elseif limit.algorithm == 'sliding-log' then
+if own.first > 0 or own.future > 0 then
+  call('LTRIM', key, format('%d', own.first), format('%d', -1 - own.future))
+end
+local instants, at = {}, format('%d', now)
+for unit = 1, charge + own.future do
+  instants[unit] = at
+end
+append_instants(own, instants)
+full = now + limit.pace
+if charge == 0 then
+  full = now + own.newest
+end
+
+elseif limit.algorithm == 'concurrent' then
+if repair then
+  if call('ZREMRANGEBYSCORE', key, '0', instant) > 0 then
+    mark = '-'
+  end
+  if charge == 0 then
+    local latest = format('%d', now + remembered)
+    for _, late in ipairs(call('ZRANGE', key, '(' .. latest, '+inf', 'BYSCORE')) do
+      call('ZADD', key, latest, late)
+    end
+  end
+  repair = false -- the time to live is looked at in any case
+end
+full = now + limit.pace + remembered
+if charge > 0 then
+  present = present or format('%d', -now)
+  limit.ends = limit.ends or format('%d', now + limit.pace) -- the same for all checks of a script run
+  local latest = tokens[key]
+  -- The token is now, if that lowers the score of the latest one: then two scores change.
+  if latest or call('ZADD', key, 'LT', 'CH', present, '.', limit.ends, own) < 2 then
+    latest = latest or -call('ZSCORE', key, '.')
+    if latest % 1 == 0 and latest < largest then
+      seen = string.match(seen, '.* ') .. format('%d', latest)
+    else
+      call('DEL', key)
+      latest, former, seen, mark = 0, -1, '0 0 0 0', '!'
+    end
+    tokens[key] = math.max(latest + 1, now)
+    call('ZADD', key, format('%d', -tokens[key]), '.', limit.ends, own)
+  end
+  if charge > 1 then
+    local words = {}
+    append_places(words, own, charge, limit.ends)
+    change_places('ZADD', key, words)
+  end
+end
+if former >= 0 then
+  former, renumbered = full, true
+end
+
+end
+full = full - full % 1000000
+local renew = repair or full ~= former - former % 1000000
+if not renew and (renumbered or now % 16 == 0) then
+  local lives = call('PTTL', key)
+  if lives == -1 then
+    mark = '+'
+  end
+  renew = lives < (full - now) / 1000
+end
+if text and renew then
+  call('SET', key, text, 'PXAT', format('%d', full / 1000 + grace))
+elseif text then
+  call('SET', key, text, 'KEEPTTL')
+elseif renew then
+  call('PEXPIREAT', key, format('%d', full / 1000 + grace))
+end
+local r = reserving[i]
+if r and times > 0 then
+  reserve(r, charge, used + charge)
+end
+
+        end
+      elseif former >= 0 and (renumbered or now % 16 == 0) then
+        -- A denial only makes the key live for as long as it counts.
+        local lives = call('PTTL', key)
+        if lives == -1 then
+          mark = '+'
+        end
+        if lives == -1 or lives < (former - now) / 1000 then
+          call('PEXPIREAT', key, format('%d', (former - former % 1000000) / 1000 + grace))
+        end
+      end
+    end
+if reserving[i] and mark == '' then
+  mark = reserving[i].mark
+end
+    reply[i] = seen .. mark
+  end
+end
+
+if ARGV[argument] == 'at' then
+  reply[number] = format('%d', now)
+end
+return table.concat(reply, ' ')
+end
+
+local keys, own = {}, {}
+for i = 1, checks do
+  keys[i] = KEYS[i]
+end
+for i = 1, words do
+  own[i] = ARGV[2 + i]
+end
+return decide(keys, own)
+

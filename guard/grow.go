@@ -1,0 +1,157 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// ErrNotReserved is the error of [Grow] where nothing is reserved that could grow: no policy of the request has the
+// limit and a Settle, the request was exempt, or it was let through because the store could not answer.
+var ErrNotReserved = errors.New("ratelimit: nothing is reserved for the request under this limit, so it cannot grow")
+
+// Grow reserves more for a request whose handler finds out that it takes more than its Cost: a stream that goes on. It
+// takes the context of the request, and how many units have to be reserved in all under each of some limits, by the name
+// of the limit: of plans that share a name, any will do. To grow twice to the same total is to grow once, and a total
+// that is reserved already asks the store nothing.
+//
+// What is missing is charged now, under all of the limits or under none. Grow returns the Decision of the first limit
+// that denies it, with the time after which it may pass, or else of the one with the least left. If it is denied,
+// the request keeps what it has: the handler ends the stream at its budget, or waits. [Policy].Settle says at the end
+// what was really used, whatever is reserved, and finds the total in [Served].Cost.
+//
+// Limits of several middlewares are asked one after the other, the innermost first: what an inner one has granted stays
+// reserved until the request is settled. Where the store could not answer and this process decides ([Fallback]), its
+// share decides about growth, too.
+//
+// [ErrNotReserved] says that there is nothing to grow, [core.ErrSettled] that the request has been settled. A negative
+// total and no limit at all are errors, as at [core.Reservation.Grow]. Grow may be called by many goroutines at once,
+// and takes one round trip.
+func Grow(ctx context.Context, total int, limits ...core.Limit) (core.Decision, error) {
+	if len(limits) == 0 {
+		return core.Decision{}, fmt.Errorf("ratelimit: Grow names no limit (%w)", core.ErrInvalid)
+	}
+	wanted := slices.Clone(limits)
+	var all []core.Decision
+	for rc := requestContextFrom(ctx); rc != nil && len(wanted) > 0; rc = rc.outer {
+		if rc.reservation == nil {
+			continue
+		}
+		for _, own := range [...]*reserved{&rc.reservation.stored, &rc.reservation.local} {
+			of := own.growing(wanted)
+			if len(of) == 0 {
+				continue
+			}
+			wanted = slices.DeleteFunc(wanted, func(l core.Limit) bool {
+				return slices.ContainsFunc(of, func(i int) bool { return own.checks[i].Limit.Identity() == l.Identity() })
+			})
+			decisions, err := rc.guard.grow(ctx, rc.reservation, own, of, total)
+			if err != nil {
+				return core.Decision{}, err
+			}
+			for _, d := range decisions {
+				if !d.Allowed {
+					return d, nil
+				}
+			}
+			all = append(all, decisions...)
+		}
+	}
+	if len(wanted) > 0 {
+		return core.Decision{}, fmt.Errorf("%w: %s", ErrNotReserved, wanted[0])
+	}
+	return slices.MinFunc(all, func(a, b core.Decision) int { return a.Remaining - b.Remaining }), nil
+}
+
+// growing returns which checks of a call can grow under some limits.
+func (v *reserved) growing(limits []core.Limit) (of []int) {
+	if v.Reservation == nil {
+		return nil
+	}
+	for i := range v.checks {
+		c := &v.checks[i]
+		if !c.Shadow && v.terms[i].settle != nil && slices.ContainsFunc(limits, func(l core.Limit) bool { return c.Limit.Identity() == l.Identity() }) {
+			of = append(of, i)
+		}
+	}
+	return of
+}
+
+// grow reserves more for some checks of a call, and returns the answers.
+func (g *Guard) grow(ctx context.Context, of *reservation, own *reserved, checks []int, total int) ([]core.Decision, error) {
+	s := &of.settlement
+	s.growth.Lock()
+	defer s.growth.Unlock()
+	if s.closed {
+		return nil, core.ErrSettled
+	}
+	costs := make([]int, len(own.checks))
+	for _, i := range checks {
+		costs[i] = total
+	}
+	decisions, err := own.Grow(ctx, costs...)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]core.Decision, 0, len(checks))
+	for _, i := range checks {
+		answers = append(answers, decisions[i])
+	}
+	if slices.ContainsFunc(answers, func(d core.Decision) bool { return !d.Allowed }) {
+		return answers, nil
+	}
+	own.checks = slices.Clone(own.checks) // others may read the former ones
+	for _, i := range checks {
+		if c := &own.checks[i]; total > c.Units() {
+			c.Cost, c.Mode = total, core.Charge
+		}
+	}
+	if own == &of.stored {
+		of.asked = time.Now()
+		g.observe(&own.call, own.Decisions(), nil)
+	}
+	return answers, nil
+}
+
+// Settle settles a request now, before its handler returns: to tell the client what is left in a trailer, or in the last
+// event of a stream. It takes the context of the request, asks each [Policy].Settle by what was written and spent until
+// then, and returns the outcomes of all limiters in front that had something to settle, with the real costs and what is
+// left, the outermost first. When the handler returns, the request is not settled again, and what is spent in between is
+// lost. Places of [core.Concurrent] limits are held on.
+//
+// It returns nil if there was nothing to settle: no policy has a Settle, or the request was settled before.
+func Settle(ctx context.Context) []Outcome {
+	var all []Outcome
+	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {
+		if v := rc.reservation; v != nil && v.served != nil && rc.settles() {
+			all = append(rc.guard.settleNow(rc, v), all...)
+		}
+	}
+	return all
+}
+
+// settleNow settles a request whose handler goes on.
+func (g *Guard) settleNow(rc *requestContext, v *reservation) []Outcome {
+	s := &v.settlement
+	s.mu.Lock()
+	first := !s.settled
+	s.settled = true
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	if v.holdsPlaces() {
+		v.stored.split()
+		v.local.split()
+	}
+	r, served := v.served()
+	return g.settleBy(rc, r, served)
+}
+
+// servedSoFar returns what has become of a request while its handler runs.
+type servedSoFar func() (*http.Request, Served)
