@@ -130,9 +130,9 @@ func (e *entry) plan() (sent int64, want int) {
 		total += g.spent()
 		e.behind += max(0, g.left.Load())
 	}
-	if e.sent < 0 {
-		want = hot
-	} else if passed := sent - e.sent; passed > 0 {
+	if passed := sent - e.sent; e.sent < 0 || passed == 0 {
+		want = hot // nothing is known of the pace
+	} else {
 		pace := float64(total-e.counted) / float64(passed)
 		if e.pace > 0 {
 			pace = (pace + e.pace) / 2
