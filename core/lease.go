@@ -167,9 +167,9 @@ func (l *leaseStore) giveBack(ctx context.Context, list []grant.Unspent) error {
 	settlements := make([]Settlement, len(list))
 	for i := range list {
 		u := &list[i]
+		receipt := u.Receipt.(Receipt) //nolint:forcetypeassert // ask has put it there
 		settlements[i] = Settlement{
-			Check: Check{Key: u.Key, Limit: Limit{u.Spec}, Cost: u.Units}, Cost: u.Spent,
-			Receipt: u.Receipt.(Receipt), //nolint:forcetypeassert // ask has put it there
+			Check: Check{Key: u.Key, Limit: Limit{u.Spec}, Cost: u.Units}, Cost: u.Spent, Receipt: receipt,
 		}
 	}
 	return l.store.Settle(ctx, settlements) //nolint:wrapcheck // it is the store's

@@ -2,8 +2,8 @@ package core_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +34,7 @@ func TestLeasesOfAFleet(t *testing.T) {
 	const servers, workers, units, seconds, over, limited = 20, 4, 50, 3, 0.1, 1_000_000
 	limit := core.TokenBucket(limited, core.PerSecond(limited)) // leases last 100 ms
 	for _, demand := range []int{500_000, 900_000, 1_200_000, 2_000_000} {
-		t.Run(fmt.Sprint(demand), func(t *testing.T) {
+		t.Run(strconv.Itoa(demand), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store, b := &asks{Store: core.NewMemory()}, new(book)
 				pause := time.Duration(float64(time.Second) * servers * workers * units / float64(demand))

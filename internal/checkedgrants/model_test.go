@@ -118,6 +118,7 @@ func (w *world) free(s *state) int8 {
 		return w.n - level(&s.charged, s.seen, func(ticks int8) int8 { return ticks })
 	case window:
 		return w.n - s.charged[s.seen/w.length]
+	case log:
 	}
 	sum := int8(0)
 	for at := max(0, s.seen-w.length+1); at <= s.seen; at++ {

@@ -135,7 +135,7 @@ func TestLeasesOfProcesses(t *testing.T) {
 	server, prefix := redistest.Start(t), redistest.Prefix(t)
 	var children []*leasingChild
 	for range processes {
-		children = append(children, startLeasingChild(t, server.URL(), prefix, fmt.Sprint(leasedOver), fmt.Sprint(2*sharedLimit.Rate().Events/processes)))
+		children = append(children, startLeasingChild(t, server.URL(), prefix, fmt.Sprint(leasedOver), strconv.Itoa(2*sharedLimit.Rate().Events/processes)))
 	}
 	time.Sleep(length / 4)
 	children[0].signal(t, syscall.SIGKILL)

@@ -3,8 +3,8 @@ package grant_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -332,14 +332,14 @@ func TestKeysAreForgotten(t *testing.T) {
 	s := &store{}
 	inBubble(t, s, 0.1, func(t *testing.T, set *grant.Set) {
 		for i := range 40_000 {
-			set.Admitted(grant.Wanted{Key: fmt.Sprint(i), Spec: thousand, Units: 8})
+			set.Admitted(grant.Wanted{Key: strconv.Itoa(i), Spec: thousand, Units: 8})
 		}
 		synctest.Wait()
 		if n := set.Keys(); n != 40_000 {
 			t.Errorf("%d keys", n)
 		}
 		for i := range 40_000 {
-			set.Admitted(grant.Wanted{Key: fmt.Sprint("more", i), Spec: thousand, Units: 8})
+			set.Admitted(grant.Wanted{Key: "more" + strconv.Itoa(i), Spec: thousand, Units: 8})
 		}
 		if n := set.Keys(); n != 1<<16 {
 			t.Errorf("%d keys, want the bound", n)
