@@ -65,6 +65,7 @@ func (s *ownStore) Settle(ctx context.Context, settlements []Settlement) error {
 			if c.Observed && own.Decision != nil {
 				*own.Decision = Decision{Limit: own.Check.Limit}
 				own.Decision.tell(c.Answer())
+				own.Decision.Began = c.Begun
 			}
 		}
 	}
@@ -104,6 +105,7 @@ func (c *Call) takeInside() *inside {
 	made.Set(len(c.Checks), func(i int, own *call.Check) {
 		check := &c.Checks[i]
 		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
+		own.OnDenial = check.Mode == OnDenial
 		own.Headroom = check.Headroom
 		if check.reserves() {
 			own.ReserveFor = check.ReserveFor.Microseconds()
@@ -116,7 +118,7 @@ func (c *Call) takeInside() *inside {
 		}
 	})
 	made.Settled = c.Receipts != nil
-	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) && !call.Holds(made.Groups[0]) { // else one is granted for certain
+	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) && !call.Alone(made.Groups[0]) { // else one is granted for certain
 		made.Times = c.Times
 	}
 	return made
@@ -165,7 +167,7 @@ func (d *Decision) set(c *call.Check, limit Limit, pass, peek bool) {
 func (d *Decision) tell(a call.Answer) {
 	d.Allowed, d.Remaining = a.Allowed, a.Remaining
 	d.NextAfter, d.ResetAfter, d.Delay = microseconds(a.Next), microseconds(a.Reset), microseconds(a.Delay)
-	d.Token, d.Estimated = uint64(a.Token), a.Estimated
+	d.Token, d.Estimated, d.Began = uint64(a.Token), a.Estimated, a.Began
 	if d.RetryAfter = Never; a.Retry != call.Never {
 		d.RetryAfter = microseconds(a.Retry)
 	}
@@ -207,8 +209,11 @@ func corrections(settlements []Settlement) []call.Correction {
 			c.Holder, c.Reserved, c.Charged = s.Receipt.holder(), true, s.Check.Units()
 			c.Instead = min(s.Cost, s.Check.Limit.spec.MostCharged())
 		}
-		if s.Check.Mode == Look { // so it has opened no window
+		if s.Check.Mode == Look || c.Spec.Algorithm.Bans() { // so it has opened no window
 			c.At = exact.Charge{}
+		}
+		if s.BanFor > 0 {
+			c.Events, c.Length, c.Reason = 1, s.BanFor.Microseconds(), s.Reason
 		}
 		list = call.Append(list, c)
 	}
@@ -216,7 +221,9 @@ func corrections(settlements []Settlement) []call.Correction {
 }
 
 // needed reports whether a settlement changes anything, or is asked for its Decision.
-func (s Settlement) needed() bool { return s.Decision != nil || s.events() != 0 || s.reserved() }
+func (s Settlement) needed() bool {
+	return s.Decision != nil || s.BanFor > 0 || s.events() != 0 || s.reserved()
+}
 
 // reserved reports whether what was charged is given back by itself unless it is settled.
 func (s *Settlement) reserved() bool { return s.Check.reserves() && s.Receipt != (Receipt{}) }
@@ -227,7 +234,10 @@ func (s Settlement) events() int {
 	if s.Check.Limit.spec.Algorithm.Holds() {
 		return -min(s.Check.Units(), most) // all of them, whatever the cost
 	}
-	events := min(s.Cost, most)
+	events := max(-most, min(s.Cost, most))
+	if s.Check.asksBan() {
+		return events
+	}
 	if !s.Raise {
 		events -= min(s.Check.Units(), most)
 	}

@@ -76,6 +76,10 @@ const (
 	// Look tells the numbers and is always allowed. It charges nothing and creates no key. The Cost
 	// of such a check is 0.
 	Look
+	// OnDenial lets the call pass only if no ban is in force, and strikes if the call is denied all the same: by
+	// another check that is neither a ban nor a shadow. It is for the limit of a [Ban] alone, and the Cost is how many
+	// strikes a denial is. They are made in the same round trip. It is the one thing that a denied call charges.
+	OnDenial
 )
 
 func (m Mode) String() string {
@@ -86,6 +90,8 @@ func (m Mode) String() string {
 		return "Condition"
 	case Look:
 		return "Look"
+	case OnDenial:
+		return "OnDenial"
 	}
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
@@ -100,6 +106,11 @@ func (c *Check) Units() int {
 		return 1
 	}
 	return c.Cost
+}
+
+// asksBan reports whether a check asks about a ban without charging it.
+func (c *Check) asksBan() bool {
+	return (c.Mode == Condition || c.Mode == OnDenial) && c.Limit.spec != nil && c.Limit.spec.Algorithm.Bans()
 }
 
 // spec returns the spec under which a check counts.
@@ -146,8 +157,8 @@ func validate(checks []Check) error {
 		if c.Cost < 0 {
 			return invalid("core: cost %d is negative", c.Cost)
 		}
-		if c.Mode > Look {
-			return invalid("core: the check's mode is %s, want Charge, Condition or Look", c.Mode)
+		if c.Mode > OnDenial {
+			return invalid("core: the check's mode is %s, want Charge, Condition, Look or OnDenial", c.Mode)
 		}
 		if c.Mode == Look && c.Cost != 0 {
 			return invalid("core: a check that only looks costs nothing, and has a cost of %d", c.Cost)
@@ -170,12 +181,22 @@ func validate(checks []Check) error {
 		if c.Undelayed > 0 && !c.Limit.spec.Algorithm.Delays() {
 			return invalid("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
 		}
+		bans := c.Limit.spec.Algorithm.Bans()
+		if c.Mode == OnDenial && !bans {
+			return invalid("core: the check's mode is OnDenial, and %s is no ban", c.Limit)
+		}
+		if bans && c.Headroom > 0 {
+			return invalid("core: a headroom of %d strikes: a ban has none", c.Headroom)
+		}
 		for j := range checks[:i] {
 			if d := &checks[j]; sameState(c, d) && c.Limit.spec.Units != d.Limit.spec.Units {
 				return invalid("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
 			}
 			if d := &checks[j]; c.ReserveFor != d.ReserveFor && c.Mode == Charge && d.Mode == Charge && sameState(c, d) {
 				return invalid("core: checks %d and %d ask the same key about %s, and reserve for %v and %v", j, i, c.Limit, d.ReserveFor, c.ReserveFor)
+			}
+			if d := &checks[j]; bans && c.Mode != d.Mode && c.Mode != Look && d.Mode != Look && sameState(c, d) {
+				return invalid("core: checks %d and %d ask the same key about %s with the modes %s and %s", j, i, c.Limit, d.Mode, c.Mode)
 			}
 			if d := &checks[j]; (c.Mode == Condition) != (d.Mode == Condition) && sameState(c, d) {
 				return invalid("core: checks %d and %d ask the same key about %s, and one is a condition", j, i, c.Limit)
@@ -223,6 +244,8 @@ type Decision struct {
 	// [Concurrent] limit will be given back. A store tells when enough leases end if none is renewed; a
 	// [Limiter] tells how long places have lately been held, once it has seen that.
 	Estimated bool
+	// Began says that strikes have begun a [Ban].
+	Began bool
 	// Token is that of the places of a [Concurrent] limit that were taken, and otherwise 0. It is
 	// greater than those of all calls that took places of the key before: see [Permit.Token].
 	Token uint64

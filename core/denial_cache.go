@@ -46,6 +46,10 @@ type denialCache struct {
 // named sliding window, whose RetryAfter may be an estimate, or a [Concurrent] limit, whose places may be
 // given back at any time, or a [Check.ReserveFor].
 //
+// If a [Ban] is known to be in force, the call is denied without the store, whatever its other checks are: those are
+// answered as allowed, with no numbers. A call that may strike when it is denied ([OnDenial]) goes to the store
+// unless a ban is known to be in force, and so does every call under a Ban with Extend.
+//
 // CacheDenials starts no goroutine. It takes [WithTrace] and [WithClock]. A nil store, a size less than
 // 1 and an option that does not suit it panic. Close closes the store, too.
 func CacheDenials(store Store, size int, options ...Option) Store {
@@ -79,15 +83,19 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 	}
 	first, sent := &calls[0], c.denials.Now()
 	denied, all := c.repeat(first.Checks, first.Decisions, sent)
+	banned := false
+	if slices.ContainsFunc(first.Checks, heedsBan) {
+		denied, all, banned = c.heedBans(first, denied, all)
+	}
 	switch {
 	case all:
 		clear(first.Receipts)
 		first.Granted = 0
 		return 1, nil
-	case !slices.ContainsFunc(first.Checks, func(c Check) bool { return c.Mode == Charge }):
+	case !slices.ContainsFunc(first.Checks, writes):
 		return c.store.Decide(ctx, calls) //nolint:wrapcheck // it is the store's
 	case denied != 0:
-		return 1, c.decideRest(ctx, first, denied)
+		return 1, c.decideRest(ctx, first, denied, banned)
 	}
 	var room [8]denials.Check
 	checks := room[:0]
@@ -122,13 +130,19 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 // decideRest has the store answer the checks of a call that are not known to be denied, if others
 // are. The call is denied, and only its shadow checks are charged. The answers are not remembered,
 // since the store does not repair the states of checks that it does not charge.
-func (c *denialCache) decideRest(ctx context.Context, of *Call, denied uint64) error {
+//
+// If a ban is known to be in force, the store is asked about shadow checks alone: the other answers have no numbers.
+func (c *denialCache) decideRest(ctx context.Context, of *Call, denied uint64, banned bool) error {
 	clear(of.Receipts)
 	of.Granted = 0
 	rest, places := make([]Check, 0, len(of.Checks)), make([]int, 0, len(of.Checks))
 	for i, check := range of.Checks {
-		if denied&(1<<i) == 0 {
-			if !check.Shadow && check.Mode == Charge {
+		switch {
+		case denied&(1<<i) != 0:
+		case banned && !check.Shadow:
+			of.Decisions[i] = Decision{Allowed: true, Limit: check.Limit}
+		default:
+			if !check.Shadow && (check.Mode == Charge || check.Mode == OnDenial) {
 				check.Mode = Condition
 			}
 			rest, places = append(rest, check), append(places, i)
@@ -175,6 +189,43 @@ func (c *denialCache) repeat(checks []Check, decisions []Decision, now int64) (d
 	return denied, all
 }
 
+// heedsBan reports whether a check asks about a ban that can deny its call.
+func heedsBan(c Check) bool { return c.Limit.spec.Algorithm.Bans() && c.Mode != Look && !c.Shadow }
+
+// strikesIfDenied reports whether a check may strike though its call is denied.
+func strikesIfDenied(c Check) bool {
+	return c.Mode == OnDenial || c.Mode == Charge && c.Limit.spec.Extends()
+}
+
+// writes reports whether a check may write: it repairs a state, so that the answer may be remembered.
+func writes(c Check) bool { return c.Mode == Charge || c.asksBan() }
+
+// heedBans returns what is answered from memory of a call with bans, and whether a ban is known to be in force:
+// then nothing else matters. If only another check is known to be denied, the store has to know, since that may be a
+// strike.
+func (c *denialCache) heedBans(of *Call, denied uint64, all bool) (set uint64, allDenied, banned bool) {
+	shadows := false
+	for i := range of.Checks {
+		banned = banned || denied&(1<<i) != 0 && heedsBan(of.Checks[i])
+		shadows = shadows || of.Checks[i].Shadow
+	}
+	switch {
+	case banned && !shadows && !all:
+		for i := range of.Checks {
+			if denied&(1<<i) == 0 {
+				of.Decisions[i] = Decision{Allowed: true, Limit: of.Checks[i].Limit}
+			}
+		}
+		if c.trace.Repeated != nil {
+			c.trace.Repeated()
+		}
+		return denied, true, true
+	case !banned && slices.ContainsFunc(of.Checks, strikesIfDenied):
+		return 0, false, false
+	}
+	return denied, all, banned
+}
+
 // repeatOne answers a check that is no shadow from memory, if it can.
 func (c *denialCache) repeatOne(check *Check, decision *Decision, now int64) bool {
 	own := denials.Check{Key: check.Key, Spec: check.Limit.spec, Units: check.Units(), Headroom: check.Headroom}
@@ -197,7 +248,7 @@ func (c *denialCache) remember(of *Call, checks []denials.Check, sent int64) {
 	received := c.denials.Now()
 	for i := range checks {
 		check, d := &of.Checks[i], &of.Decisions[i]
-		if d.Allowed || check.Shadow || met(of.Checks, i) || check.reserves() || check.Mode != Charge { // it repairs no state, so that its wait may stand still
+		if d.Allowed || check.Shadow || met(of.Checks, i) || check.reserves() || !writes(*check) || check.Limit.spec.Extends() { // it repairs no state, so that its wait may stand still
 			continue
 		}
 		c.denials.Remember(&checks[i], denials.Denial{

@@ -36,7 +36,7 @@ type leaseStore struct {
 //   - [Leaky], [TokenBucket] and [GCRA] admit at most B + r·(τ+L) in any time τ: Over·B more than the store alone.
 //   - [FixedWindow] admits no more than the store alone, since a lease ends with its window.
 //   - [SlidingLog] and [SlidingWindow] admit at most n + Over·n.
-//   - [Shaping] and [Concurrent] limits, and those of [Limit.Exact], are never leased.
+//   - [Shaping] and [Concurrent] limits, bans, and limits of [Limit.Exact] are never leased.
 //
 // A limit whose leases would last less than two milliseconds, or through which fewer than two units flow meanwhile, stays
 // exact. So does a key of which this process asks for fewer than eight units in the time of a lease. A process asks for the units

@@ -96,8 +96,8 @@ func (l Limit) Identity() Limit {
 }
 
 // Algorithm returns the name of the limit's algorithm, as in its String: one of
-// "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window"
-// and "sliding-log", or "" for the zero Limit and [Unlimited].
+// "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window",
+// "sliding-log", "concurrent" and "ban", or "" for the zero Limit and [Unlimited].
 func (l Limit) Algorithm() string { return l.known().Algorithm.String() }
 
 // Capacity returns how many units pass at once when the limit is fresh: [math.MaxInt] under
@@ -114,9 +114,9 @@ func (l Limit) Rate() Rate {
 // Share returns the part of the limit that one of n processes keeps when they cannot agree: of the
 // capacity, rounded up, and of the rate. All parts together may be a little more than the limit. Where
 // traffic is spread unevenly, a process may have too small a part. The name stays. n of less than 1 is
-// like 1.
+// like 1. The part of the limit of a [Ban] is all of it.
 func (l Limit) Share(n int) Limit {
-	if n <= 1 || l == Unlimited || l.Validate() != nil {
+	if n <= 1 || l == Unlimited || l.Validate() != nil || l.spec.Algorithm.Bans() {
 		return l
 	}
 	capacity := (l.spec.Capacity-1)/n + 1
@@ -151,6 +151,7 @@ func (l Limit) problem() error { return invalid("core: %w", l.known().Problem())
 //	token-bucket 100, 5/2s
 //	sliding-window 1000, 1h
 //	login: fixed-window 5, 15m
+//	logins: ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d
 //
 //	unlimited
 //

@@ -161,7 +161,7 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 func conditions(checks []Check) []Check {
 	checks = slices.Clone(checks)
 	for i := range checks {
-		if checks[i].Mode == Charge {
+		if checks[i].Mode == Charge || checks[i].Mode == OnDenial {
 			checks[i].Mode = Condition
 		}
 	}

@@ -202,6 +202,11 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 	if err := validate(checks); err != nil {
 		return nil, err
 	}
+	for i := range checks {
+		if checks[i].Mode == OnDenial {
+			return nil, invalid("core: check %d has the mode OnDenial, and a call that waits may be denied many times", i)
+		}
+	}
 	began := time.Now()
 	checks = slices.Clone(checks) // the call may be in flight when its caller has left
 	w := &waiting{request: waitRequest{all: checks}}

@@ -11,7 +11,8 @@ import (
 type Settlement struct {
 	// Check is the check that was charged, with its [Check.Units].
 	Check Check
-	// Cost is the real cost: less or more than was charged, or 0.
+	// Cost is the real cost: less or more than was charged, or 0. Of a check that has asked about a [Ban] without
+	// charging it, the Cost is how many strikes are to be made; less than 0 forgives as many.
 	Cost int
 	// Receipt is the store's receipt for the charge.
 	Receipt Receipt
@@ -22,6 +23,10 @@ type Settlement struct {
 	// the Check says. A settlement of such a limit that does not renew gives back all its places,
 	// whatever the Cost.
 	Renew bool
+	// BanFor begins a [Ban] by hand, for so long, in place of strikes: see [Limiter.Ban]. Reason is what is said of it.
+	// The default is 0, which begins none.
+	BanFor time.Duration
+	Reason string
 	// Lost is written by the store: it says that Renew found nothing left to renew, because the lease
 	// has ended or somebody has taken the places away ([Limiter.Reset]). That is no error, and changes
 	// nothing. Of a check with a ReserveFor it says that the units had been given back, so that
@@ -89,7 +94,7 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 		if err := validate([]Check{s.Check}); err != nil {
 			return err
 		}
-		if s.Cost < 0 {
+		if s.Cost < 0 && !s.Check.asksBan() {
 			return invalid("core: real cost %d is negative", s.Cost)
 		}
 	}
@@ -178,7 +183,10 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 //
 // Places of [Concurrent] limits are all given back, whatever their cost.
 //
-// Checks that were not charged are left alone: conditions, and checks that were denied or whose
+// The cost of a check that has asked about a [Ban] without charging it is its strikes: 0 makes none, and less than 0
+// forgives as many.
+//
+// Other checks that were not charged are left alone: conditions, and checks that were denied or whose
 // call was. If all costs are as they were reserved, the store is not asked, and the Decisions stay as
 // they are. Another number of costs than of checks, and a negative cost, are errors that change nothing.
 //
@@ -281,7 +289,7 @@ func (r *Reservation) settlements(costs []int) (settlements, error) {
 	var s settlements
 	for i, cost := range costs {
 		c := &r.checks[i]
-		if c.Mode == Condition || c.Limit == Unlimited {
+		if c.Mode == Condition && !c.asksBan() || c.Limit == Unlimited {
 			continue
 		}
 		if r.hold != nil && c.holds() && !r.isDone(i) {
@@ -305,8 +313,8 @@ func (r *Reservation) settleable(costs []int) error {
 	if r.settled {
 		return ErrSettled
 	}
-	for _, cost := range costs {
-		if cost < 0 {
+	for i, cost := range costs {
+		if cost < 0 && !r.checks[i].asksBan() {
 			return invalid("core: real cost %d is negative", cost)
 		}
 	}

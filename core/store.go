@@ -58,6 +58,9 @@ type Store interface {
 
 // Call is several checks that are asked together, and the answer.
 //
+// A check about a [Ban] with the [Mode] [OnDenial] strikes if the call is denied, though not if a ban is in force that
+// one of its checks asks about. If a ban is, the Decisions of the checks that are no bans need not have numbers.
+//
 // If all checks fit, all are charged; otherwise none is, and nothing changes. Each [Check.Shadow] check
 // is decided by itself, after the others at the same instant, in a state of its own. Checks of the same
 // key and limit add up in order. A check asks for its [Check.Units], and its [Mode] says what is done

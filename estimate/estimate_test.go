@@ -2,6 +2,7 @@ package estimate_test
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -89,7 +90,7 @@ func TestModelsAreBounded(t *testing.T) {
 	e := estimate.New(estimate.Options{})
 	learn(e, 20, 1000, 100)
 	for i := range estimate.MostModels - 1 {
-		e.Learn(fmt.Sprint(i), 1, 1)
+		e.Learn(strconv.Itoa(i), 1, 1)
 	}
 	learn(e, 1, 1000, 100) // it is the latest now
 	e.Learn("one more", 1, 1)

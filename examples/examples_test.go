@@ -23,6 +23,7 @@ var programs = map[string]struct{ method, path string }{
 	"gin":      {http.MethodGet, "/items/7"},
 	"leaky":    {http.MethodGet, "/api"},
 	"llmproxy": {http.MethodPost, "/v1/chat/completions"},
+	"login":    {http.MethodPost, "/login"},
 	"nethttp":  {http.MethodGet, "/items/7"},
 	"worker":   {http.MethodPost, "/shipments"},
 }

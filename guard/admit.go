@@ -92,10 +92,12 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	if e.Status != 0 || len(c.checks) == 0 {
 		return true
 	}
+	c, decisions = onlyBans(c, decisions)
 	rc.setOutcomes(&c, decisions)
 	e.Outcomes = rc.own()
 	if anyDenied(e.Outcomes) {
-		e.Status = http.StatusTooManyRequests
+		countStrikes(&c, e.Outcomes)
+		e.Status = g.statusOfDenied(&c, e.Outcomes)
 		return true
 	}
 	held, err := g.hold(ctx, rc)
@@ -189,7 +191,7 @@ func (v Verdict) WriteHeader(h http.Header) {
 	if v.Denial == nil {
 		return
 	}
-	if v.Denial.Status == http.StatusServiceUnavailable || v.Denial.Status == http.StatusForbidden {
+	if v.Denial.Status == http.StatusServiceUnavailable || v.Denial.Status == http.StatusForbidden || v.Denial.Banned {
 		if rc == nil {
 			rc = v.outer
 		}

@@ -44,6 +44,8 @@ type terms struct {
 	unit   string // what it counts
 	mode   ErrorMode
 	settle func(*http.Request, Served) int // nil: what is reserved is right
+	// tellBan says that a ban is told with 429 and Retry-After.
+	tellBan bool
 }
 
 // call returns the call to make about a request. With an error, it returns the
@@ -63,6 +65,9 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 			if err != nil {
 				return g.uncheckable(i), fmt.Errorf("ratelimit: policy %d: %w", i, err)
 			}
+			if p.bans() && (check.Key == "" || g.placement.OwnPeer(r, check.Key, g.names[i])) {
+				continue
+			}
 			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check) {
 				c.add(check, g.terms(i, &check))
 				c.wait.heed(p, &check)
@@ -79,11 +84,17 @@ func (g *Guard) terms(policy int, check *core.Check) terms {
 	if algorithm.Holds(check.Limit) {
 		t.unit, t.settle = p.unitOf(check.Limit), nil
 	}
+	if p.bans() {
+		t.settle, t.tellBan = p.Strike, p.TellBan
+	}
 	if t.name == "" {
 		t.name = check.Limit.Name()
 	}
 	if t.mode == unsaid {
 		t.mode = g.options.OnError
+	}
+	if p.bans() && t.mode == Fallback { // a ban is not invented
+		t.mode = FailOpen
 	}
 	return t
 }
@@ -146,6 +157,12 @@ func (c *call) find(check *core.Check) int {
 // join makes the checks of two policies one, as both want: it costs what the dearer one
 // says, before and after, it leaves the larger headroom, and the stricter one decides when the store cannot.
 func (t *terms) join(check *core.Check, other terms, theirs *core.Check) {
+	t.mode = stricter(t.mode, other.mode)
+	if algorithm.Bans(check.Limit) {
+		check.Cost, check.Mode = max(check.Cost, theirs.Cost), sterner(check.Mode, theirs.Mode)
+		t.settle, t.tellBan = both(t.settle, other.settle), t.tellBan && other.tellBan
+		return
+	}
 	if t.settle != nil || other.settle != nil {
 		own, others := settling(t.settle, check.Cost), settling(other.settle, theirs.Cost)
 		t.settle = func(r *http.Request, s Served) int { return max(own(r, s), others(r, s)) }
@@ -159,7 +176,6 @@ func (t *terms) join(check *core.Check, other terms, theirs *core.Check) {
 	} else {
 		check.ReserveFor = max(check.ReserveFor, theirs.ReserveFor)
 	}
-	t.mode = stricter(t.mode, other.mode)
 }
 
 // settling returns what a policy says that a request has really cost: what it has reserved,
@@ -186,6 +202,9 @@ func stricter(a, b ErrorMode) ErrorMode {
 
 // check returns what a policy checks about a request. If that is not limited, it has no key.
 func (p *Policy) check(r *http.Request) (core.Check, error) {
+	if p.bans() {
+		return p.checkOfBan(r)
+	}
 	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow, Undelayed: p.Undelayed}
 	if p.LimitFor != nil {
 		check.Limit = p.LimitFor(r)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/fallback"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // remembered is how many keys the Fallback mode knows the last state of.
@@ -94,7 +95,7 @@ func (g *Guard) decideDegraded(ctx context.Context, rc *requestContext, c call, 
 func (g *Guard) decideLocally(ctx context.Context, lost call) (reserved, error) {
 	var own call
 	for i := range lost.checks {
-		if lost.terms[i].mode == Fallback {
+		if lost.terms[i].mode == Fallback && !algorithm.Bans(lost.checks[i].Limit) { // a ban is not invented
 			own.checks, own.terms = append(own.checks, lost.checks[i]), append(own.terms, lost.terms[i])
 		}
 	}

@@ -21,15 +21,17 @@ const statusClientClosedRequest = rpc.StatusClientClosedRequest
 // Denial is the answer to a request that may not go on. It is an [http.Handler]
 // that writes it. [Verdict.WriteHeader] has to write its headers first.
 type Denial struct {
-	// Status says why: 429 if a policy denied the request; 403 if a list did; 503 if the store could not
+	// Status says why: 429 if a policy denied the request; 403 if a list or a ban did; 503 if the store could not
 	// answer, if the request's deadline has passed, or if the request could not be held
 	// until its turn; 500 if a policy could not say what to check; 499 if the client went
 	// away. It is the status of the answer, except for calls of gRPC and streams of
 	// Connect, which are answered by a code that stands for it: see [Denial.ServeHTTP].
 	Status int
 	// ViolatedPolicies are the names of the policies that denied the request. It is nil
-	// unless Status is 429.
+	// unless Status is 429 or a ban denied it.
 	ViolatedPolicies []string
+	// Banned says that a ban denied the request: a [Policy].Ban. Status is then 403, or 429 with TellBan.
+	Banned bool
 	// RetryAfter is the time after which the client may try again. With 429 it is the
 	// longest RetryAfter of the violated policies, and [core.Never] if no wait can help. It
 	// is 0 where nothing is known. The field Retry-After says it in whole seconds, rounded
@@ -41,12 +43,16 @@ type Denial struct {
 
 // deny returns the answer to the request of an event that has a status.
 func (g *Guard) deny(e *Event) *Denial {
-	denial := &Denial{Status: e.Status, hook: g.options.Denied}
+	denial := &Denial{Status: e.Status, Banned: e.Banned(), hook: g.options.Denied}
 	switch e.Status {
-	case http.StatusTooManyRequests:
+	case http.StatusTooManyRequests, http.StatusForbidden:
 		for i := range e.Outcomes {
-			if o := &e.Outcomes[i]; denied(o) {
-				denial.ViolatedPolicies = append(denial.ViolatedPolicies, o.Policy)
+			o := &e.Outcomes[i]
+			if !denied(o) || denial.Banned && !o.isBan() {
+				continue
+			}
+			denial.ViolatedPolicies = append(denial.ViolatedPolicies, o.Policy)
+			if e.Status == http.StatusTooManyRequests {
 				denial.RetryAfter = max(denial.RetryAfter, o.Decision.RetryAfter, 1) // a wait, whatever a store may say
 			}
 		}
@@ -75,6 +81,14 @@ const ProblemType = "application/problem+json"
 
 // Problem returns the problem document that the answer consists of.
 func (d *Denial) Problem() Problem {
+	if d.Banned {
+		return Problem{
+			Type:             "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+			Title:            "Request not satisfied due to detection of abnormal request pattern",
+			Status:           d.Status,
+			ViolatedPolicies: d.ViolatedPolicies,
+		}
+	}
 	switch d.Status {
 	case http.StatusTooManyRequests:
 		return Problem{

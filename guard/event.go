@@ -26,7 +26,7 @@ type Event struct {
 	// no Outcomes.
 	Listed Listed
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
-	// is answered with: 429 if it is denied, 403 if a list denies it, 503 if the store could not answer and
+	// is answered with: 429 if it is denied, 403 if a list or a ban denies it, 503 if the store could not answer and
 	// the mode is FailClosed, or if the request's deadline has passed (in every mode), or if
 	// the request's deadline or the server's end comes before its turn or its place, 500 if a policy
 	// or [Lists].By could not say what to ask, and 499 if the client went away meanwhile.
@@ -39,7 +39,8 @@ type Event struct {
 	// Settled says that this is the second event of a request, which was served: with
 	// the real costs in Outcomes, the status of the response, and why they could not be
 	// settled in Err. The Decision of each outcome tells what is left after the settlement, as a check that only
-	// looks is told; what was not settled, or needed no settlement, has its earlier Decision. A settlement that failed with [core.ErrNotDone] is tried again for two
+	// looks is told; what was not settled, or needed no settlement, has its earlier Decision.
+	// A settlement that failed with [core.ErrNotDone] is tried again for two
 	// seconds, of which no event tells. Only policies with Settle have a second event.
 	Settled bool
 	// Reserved are the outcomes as they were decided, with the costs that were charged
@@ -86,7 +87,8 @@ type Outcome struct {
 	Key string
 	// Unit is what the policy counts: see [Policy].
 	Unit string
-	// Cost is how many units the check was for.
+	// Cost is how many units the check was for. Of a [Policy].Ban it is how many strikes were made, or, where it is
+	// less than 0, forgiven.
 	Cost int
 	// Shadow says that the policy only watched.
 	Shadow bool
@@ -130,7 +132,7 @@ func anyDenied(outcomes []Outcome) bool {
 // that this process has decided by itself.
 func reported(outcomes []Outcome, into []headers.Policy) []headers.Policy {
 	for i := range outcomes {
-		if o := &outcomes[i]; !o.Shadow && !o.Decision.Degraded {
+		if o := &outcomes[i]; !o.Shadow && !o.Decision.Degraded && !o.isBan() {
 			into = append(into, o.described())
 		}
 	}

@@ -58,6 +58,10 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 	if limiter == nil {
 		return nil, errors.New("ratelimit: the limiter is nil")
 	}
+	policies, err := withBans(policies)
+	if err != nil {
+		return nil, fmt.Errorf("ratelimit: %w", err)
+	}
 	local, err := fallbackFor(options, policies)
 	if err := errors.Join(options.check(), checkPolicies(policies), err); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
@@ -78,7 +82,6 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 	if options.Lists.Address == nil {
 		options.Lists.Address = keyfuncs.Address()
 	}
-	policies = slices.Clone(policies)
 	for i := range policies {
 		if policies[i].By == nil {
 			policies[i].By = keyfuncs.RemoteIP
@@ -129,7 +132,7 @@ func Must[T *Guard | *Handle](built T, err error) T {
 func (g *Guard) described() []headers.Policy {
 	var described []headers.Policy
 	for i := range g.policies {
-		if p := &g.policies[i]; !p.Shadow && p.Limit != core.Unlimited {
+		if p := &g.policies[i]; !p.Shadow && !p.bans() && p.Limit != core.Unlimited {
 			described = append(described, headers.Policy{Name: g.names[i], Unit: p.unitOf(p.Limit), Decision: core.Decision{Limit: p.Limit}})
 		}
 	}

@@ -24,7 +24,7 @@ const quiet = 10 * time.Second
 
 // event logs what is to be said of an event. Of most there is nothing.
 func (l *eventLog) event(e *Event) {
-	if e.Err != nil || e.Status == http.StatusTooManyRequests || e.Listed == ListDenied {
+	if e.Err != nil || e.Status == http.StatusTooManyRequests || e.Status == http.StatusForbidden {
 		l.unusual(e)
 	}
 }
@@ -41,7 +41,7 @@ func (l *eventLog) unusual(e *Event) {
 		logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: a request is denied by a list")
 		return
 	}
-	if e.Settled || e.Status != http.StatusTooManyRequests || !logger.Enabled(ctx, slog.LevelDebug) {
+	if e.Settled || e.Status != http.StatusTooManyRequests && !e.Banned() || !logger.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
 	var policies []string
@@ -55,7 +55,11 @@ func (l *eventLog) unusual(e *Event) {
 	if wait != core.Never {
 		attributes = append(attributes, slog.Duration("retry_after", wait))
 	}
-	logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: a request is denied", attributes...)
+	message := "ratelimit: a request is denied"
+	if e.Banned() {
+		message += " by a ban"
+	}
+	logger.LogAttrs(ctx, slog.LevelDebug, message, attributes...)
 }
 
 // warn logs that the store has failed, at first and then once in a while.

@@ -21,6 +21,41 @@ type Policy struct {
 	// headers and in problem documents.
 	Limit core.Limit
 
+	// Ban keeps a key out that has had too many strikes, in place of a Limit. A request whose key is banned is denied
+	// with 403, whatever the other policies say, and charges nothing. All policies of the request and its bans are
+	// asked in one call. Whoever uses the same name for a Ban shares it: see [core.Ban].
+	//
+	// What a strike is Strike, StrikeOnDenial and Cost say; a policy with none of them only heeds the bans of
+	// others. By is needed: a ban by the TCP peer bans your own proxy if there is one, so [keyfuncs.RemoteIP] has to
+	// be written if that is meant. A peer of a private network is never struck or banned by its own address, of which
+	// Options.Logger is warned once. A request without a key of the kind is neither.
+	//
+	// Clients are told of no limit. A ban that the store cannot be asked about is not invented: with FailOpen and
+	// Fallback the request goes on to the other policies.
+	Ban core.Ban
+
+	// Strike says, when a request has been served, how many strikes it was: a 401, say. Less than 0 forgives as many
+	// of the key's latest strikes, and [core.Forgive] all of them: a login that succeeds. Like Settle, it is called
+	// once for each request that was let through. What it returns is carried out with what other policies settle.
+	//
+	//	Strike: func(_ *http.Request, s guard.Served) int {
+	//		if s.Status == http.StatusUnauthorized {
+	//			return 1
+	//		}
+	//		return 0
+	//	}
+	//
+	// The strikes of a Shadow ban nobody.
+	Strike func(*http.Request, Served) int
+
+	// StrikeOnDenial makes each denial of the request by another policy of this middleware a strike, in the same
+	// round trip. A Shadow, a list and another ban deny nothing in this sense.
+	StrikeOnDenial bool
+
+	// TellBan answers a request that the ban denies with 429 and Retry-After, in place of 403. The default is
+	// to tell nobody when a ban ends.
+	TellBan bool
+
 	// LimitFor picks a limit for each request, in place of Limit: by plan, by
 	// tenant. [core.Unlimited] means that the request is not limited by this policy. The zero
 	// Limit, which a map returns for a plan that it does not have, and any other limit that is
@@ -37,7 +72,8 @@ type Policy struct {
 	By keyfuncs.Func
 
 	// Cost is how many units the request takes. The default is 1. With 0 it is let
-	// through and reported; a negative cost is answered with 500.
+	// through and reported; a negative cost is answered with 500. Of a Ban it is how many strikes the
+	// request itself is, whatever becomes of it, and the default is 0.
 	Cost func(*http.Request) int
 
 	// Headroom is how many units have to be left when the request has been charged, or else it is denied:

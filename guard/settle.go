@@ -160,7 +160,9 @@ func (l *leastCosts) settle(outcomes []Outcome) []int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, least := range l.costs {
-		outcomes[i].Cost = max(outcomes[i].Cost, least)
+		if least > 0 { // strikes may be less
+			outcomes[i].Cost = max(outcomes[i].Cost, least)
+		}
 	}
 	costs := make([]int, len(outcomes))
 	for i := range outcomes {
@@ -316,7 +318,9 @@ func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served)
 		o, settle := &outcomes[i], v.terms[i].settle
 		if settle != nil && o.Decision.Allowed {
 			served.Cost = o.Cost
-			o.Cost = max(0, settle(r, served))
+			if o.Cost = settle(r, served); !o.isBan() {
+				o.Cost = max(0, o.Cost)
+			}
 		}
 	}
 }

@@ -16,6 +16,8 @@
 //
 //	ratelimit.decisions            counter, {decision}        policy, algorithm, outcome, error.type, error_mode
 //	ratelimit.listed               counter, {request}         outcome
+//	ratelimit.bans                 counter, {ban}             policy, algorithm
+//	ratelimit.strikes              counter, {strike}          policy, algorithm
 //	ratelimit.near_limit           counter, {decision}        policy, algorithm
 //	ratelimit.check.duration       histogram, s               outcome, error.type
 //	ratelimit.delay.duration       histogram, s               policy, algorithm
@@ -55,6 +57,10 @@
 //
 // listed counts the requests that [guard.Lists] have decided about: outcome is list-allowed
 // or list-denied. They have no decisions, no check.duration and no span.
+//
+// bans counts the bans that strikes have begun, and strikes the strikes themselves, by the policy of the [core.Ban].
+// What a ban denies is in decisions, with its policy and the outcome denied. Bans by hand, and strikes of shadows,
+// are not counted.
 //
 // near_limit counts requests that have passed and have left less than [Options.NearLimit] of the
 // capacity.

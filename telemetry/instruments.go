@@ -8,7 +8,7 @@ import (
 // instruments are what is reported, under the names that the package documents.
 type instruments struct {
 	decisions, nearLimit, denialCacheHits   metric.Int64Counter
-	listed                                  metric.Int64Counter
+	listed, bans, strikes                   metric.Int64Counter
 	checkDuration, settlementDuration       metric.Float64Histogram
 	delayDuration, waitDuration             metric.Float64Histogram
 	batchDuration                           metric.Float64Histogram
@@ -31,6 +31,8 @@ func newInstruments(meter metric.Meter) instruments {
 	return instruments{
 		decisions:          maker.counter("ratelimit.decisions", "{decision}", "Decisions of policies about requests."),
 		listed:             maker.counter("ratelimit.listed", "{request}", "Requests that a list has decided about, before any policy."),
+		bans:               maker.counter("ratelimit.bans", "{ban}", "Bans that strikes have begun."),
+		strikes:            maker.counter("ratelimit.strikes", "{strike}", "Strikes that may begin a ban."),
 		nearLimit:          maker.counter("ratelimit.near_limit", "{decision}", "Allowed requests that have left little of a limit."),
 		denialCacheHits:    maker.counter("ratelimit.denial_cache.hits", "{call}", "Calls that were denied from memory."),
 		checkDuration:      maker.durations("ratelimit.check.duration", "How long requests waited for the decisions of their checks.", seconds),

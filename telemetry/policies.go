@@ -28,7 +28,7 @@ type identity struct{ name, algorithm string }
 // policy is what measurements about a policy need, made once.
 type policy struct {
 	name, algorithm attribute.KeyValue
-	shapes          bool
+	shapes, bans    bool
 	decided         [outcomes][]metric.AddOption
 	counted         []metric.AddOption
 	measured        []metric.RecordOption
@@ -40,6 +40,7 @@ func newPolicy(id identity, limit core.Limit) *policy {
 		name:      policyName.String(id.name),
 		algorithm: algorithmKey.String(id.algorithm),
 		shapes:    algorithm.Delays(limit),
+		bans:      algorithm.Bans(limit),
 	}
 	for i := range outcomes {
 		p.decided[i] = added(p.name, p.algorithm, outcome(i).attribute())

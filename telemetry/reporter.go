@@ -137,7 +137,7 @@ func verdict(e *guard.Event) about {
 		failure = core.FailureOf(e.Err)
 	}
 	switch {
-	case e.Status == http.StatusTooManyRequests:
+	case e.Status == http.StatusTooManyRequests, e.Banned():
 		return about{denied, failure}
 	case failure == "": // even if it was then not held until its turn
 		return about{allowed, ""}
@@ -162,6 +162,9 @@ func applied(u *guard.Unanswered, status int) guard.ErrorMode {
 func (r *Reporter) decided(ctx context.Context, o *guard.Outcome, failure core.Failure, passed bool) {
 	d := &o.Decision
 	p := r.policies.of(o.Policy, d.Limit)
+	if p.bans {
+		r.struck(ctx, o, p)
+	}
 	switch {
 	case o.Shadow && d.Degraded: // it alone was not answered
 		r.instruments.decisions.Add(ctx, 1, p.decided[errored]...)
@@ -191,6 +194,17 @@ func (r *Reporter) decided(ctx context.Context, o *guard.Outcome, failure core.F
 	}
 	if p.shapes {
 		r.instruments.delayDuration.Record(ctx, d.Delay.Seconds(), p.measured...)
+	}
+}
+
+// struck reports strikes, and a ban that they have begun. Those of shadows count for nobody.
+func (r *Reporter) struck(ctx context.Context, o *guard.Outcome, p *policy) {
+	if o.Shadow || !o.Decision.Allowed || o.Cost <= 0 {
+		return
+	}
+	r.instruments.strikes.Add(ctx, int64(o.Cost), p.counted...)
+	if o.Decision.Began {
+		r.instruments.bans.Add(ctx, 1, p.counted...)
 	}
 }
 
@@ -247,6 +261,10 @@ func (r *Reporter) settled(e *guard.Event) {
 		}
 		changed = true
 		p := r.policies.of(o.Policy, o.Decision.Limit)
+		if p.bans {
+			r.struck(ctx, o, p)
+			continue
+		}
 		if o.Cost < reserved {
 			r.instruments.settlementSize.Record(ctx, int64(reserved-o.Cost), p.settled("returned", how.failure)...)
 		} else {

@@ -53,6 +53,7 @@ func events() []guard.Event {
 	cost := func(o guard.Outcome, n int) guard.Outcome { o.Cost = n; return o }
 	down := errors.New("the store of 203.0.113.9 is down")
 	bytes := core.FixedWindow(1<<30, time.Hour).Named("bytes")
+	logins := core.Ban{Strikes: core.SlidingLog(5, time.Minute)}.Named("logins").Limit()
 	return []guard.Event{
 		{Outcomes: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true, Remaining: 9})}, Elapsed: 300 * time.Microsecond},
 		{Outcomes: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true, Remaining: 1})}, Elapsed: 2 * time.Microsecond},
@@ -82,6 +83,16 @@ func events() []guard.Event {
 		{Outcomes: []guard.Outcome{outcome(leaky, core.Decision{Allowed: true, Degraded: true})}, Err: down, Elapsed: 3 * time.Microsecond},
 		{Unanswered: []guard.Unanswered{{}}, Status: 500, Err: errors.New("no key in secret-token")},
 		{Status: 499, Err: context.Canceled, Elapsed: 5 * time.Millisecond},
+		{ // a denial that strikes
+			Outcomes: []guard.Outcome{outcome(leaky, core.Decision{RetryAfter: time.Second}), outcome(logins, core.Decision{Allowed: true, Began: true})},
+			Status:   429, Elapsed: 3 * time.Microsecond,
+		},
+		{Outcomes: []guard.Outcome{cost(outcome(logins, core.Decision{RetryAfter: time.Minute}), 0)}, Status: 403, Elapsed: 3 * time.Microsecond},
+		{ // strikes by response, and some that are forgiven
+			Settled: true, Status: 401, Elapsed: 300 * time.Microsecond,
+			Outcomes: []guard.Outcome{cost(outcome(logins, core.Decision{Allowed: true}), 2), cost(outcome(logins, core.Decision{Allowed: true}), -3)},
+			Reserved: []guard.Outcome{cost(outcome(logins, core.Decision{Allowed: true}), 0), cost(outcome(logins, core.Decision{Allowed: true}), 0)},
+		},
 		{Listed: guard.ListAllowed},
 		{Listed: guard.ListDenied, Status: 403},
 		{

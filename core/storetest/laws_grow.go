@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -99,8 +100,7 @@ func grownAgrees(t *testing.T, s *stand) {
 		m.pass(t, d)
 		cost := rapid.OneOf(rapid.IntRange(0, total), rapid.IntRange(0, 2*l.Capacity())).Draw(t, "real cost")
 		settleAs(t, r, cost)
-		for i := len(charges) - 1; i >= 0; i-- { // the oldest units are used first
-			c := charges[i]
+		for _, c := range slices.Backward(charges) { // the oldest units are used first
 			total -= c.check.Cost
 			own := max(0, cost-total)
 			cost -= own
@@ -134,7 +134,7 @@ func deniedGrowth(t *testing.T, s *stand) {
 		if d.Allowed || s.peek(t, key, l) != before {
 			t.Fatalf("%d more of %s, which is full: %+v, and then %+v", more, l, answerOf(d), answerOf(s.peek(t, key, l)))
 		}
-		if r.Decisions()[0].Allowed != true {
+		if !r.Decisions()[0].Allowed {
 			t.Fatal("a denied growth has denied the reservation")
 		}
 		s.wait(d.RetryAfter - tick(l))
@@ -219,6 +219,7 @@ func neverBeyondTheLimit(t *testing.T, s *stand) {
 		l, key := drawLimit(t, s.algorithm), s.key()
 		type worker struct {
 			*core.Reservation
+
 			total int
 		}
 		var open []worker

@@ -26,6 +26,7 @@ var cases = slices.Concat(
 	keyCases,
 	identityCases,
 	listCases,
+	banCases,
 	bypassCases,
 	layeredCases,
 	routeCases,

@@ -68,7 +68,7 @@ func testGrow(t *testing.T, s *suite) {
 	}
 	var late context.Context
 	get(f.settling(hundred(), 1, func(_ *http.Request, served guard.Served) int { return served.Cost }, func(_ http.ResponseWriter, r *http.Request) {
-		late = r.Context()
+		late = r.Context() //nolint:fatcontext // it is used when the request has ended
 		f.grows(late, 20, hundred())
 	}))
 	f.expectUsed(hundred(), 60)

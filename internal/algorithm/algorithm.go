@@ -12,6 +12,9 @@ import (
 // that is.
 func Holds(l core.Limit) bool { return l.Algorithm() == concurrent }
 
+// Bans reports whether a limit is that of a [core.Ban]: its units are strikes, and clients are told of no quota.
+func Bans(l core.Limit) bool { return l.Algorithm() == ban }
+
 // Delays reports whether a limit makes those it admits wait for their turn.
 func Delays(l core.Limit) bool { return l.Algorithm() == shaping }
 
@@ -27,6 +30,7 @@ func Windowed(l core.Limit) bool {
 
 var (
 	concurrent    = core.Concurrent(1, time.Second).Algorithm()
+	ban           = core.Ban{Strikes: core.SlidingLog(1, time.Second)}.Limit().Algorithm()
 	shaping       = core.Shaping(1, core.PerSecond(1)).Algorithm()
 	fixedWindow   = core.FixedWindow(1, time.Second).Algorithm()
 	slidingWindow = core.SlidingWindow(1, time.Second).Algorithm()

@@ -58,7 +58,7 @@ func beReserving(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Println("reserved")
+	_, _ = fmt.Fprintln(os.Stdout, "reserved")
 	select {}
 }
 

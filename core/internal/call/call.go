@@ -28,6 +28,9 @@ type Check struct {
 	Headroom int
 	// Condition says that the units must fit and are not charged.
 	Condition bool
+	// OnDenial says that the units must fit and are charged only if the call is denied, though by no ban: they
+	// are strikes. Of several such checks on one state it is the last. See [Check.Struck].
+	OnDenial bool
 
 	// Index is the place of the check in the call of the caller.
 	Index int
@@ -56,6 +59,9 @@ type Check struct {
 	// before. 0 means for good.
 	ReserveFor int64
 
+	// Struck says that the check has charged strikes because its group did not pass: see [Decide].
+	Struck bool
+
 	repair bool // the state has to be mended: see Resolve
 }
 
@@ -79,7 +85,12 @@ func AppendIdentity(b []byte, spec *exact.Spec) []byte {
 
 // Need returns what has to fit for the check to pass: its cost and its headroom, or one more than the
 // capacity if that is less.
-func (c *Check) Need() int { return min(c.Cost+c.Headroom, c.Spec.Capacity+1) }
+func (c *Check) Need() int {
+	if c.Spec.Algorithm.Bans() { // strikes always fit where one does
+		return min(c.Cost, 1)
+	}
+	return min(c.Cost+c.Headroom, c.Spec.Capacity+1)
+}
 
 // Looks reports whether the check asks for nothing but the numbers.
 func (c *Check) Looks() bool { return c.Units == 0 }
@@ -132,7 +143,7 @@ func (c *Call) Set(n int, check func(place int, own *Check)) {
 		own.Index = i
 		own.Headroom = min(own.Headroom, own.Spec.Capacity)
 		own.Cost = min(own.Units, own.Spec.Capacity+1)
-		own.Charge = own.Units > 0 && !own.Condition
+		own.Charge = own.Units > 0 && !own.Condition && !own.OnDenial
 		if !own.Shadow() {
 			c.addUp(gated)
 			gated++
@@ -159,6 +170,7 @@ func (c *Call) addUp(place int) {
 		if before.Units > 0 && SameState(before, own) {
 			own.Cost = min(own.Cost+min(before.Units, own.Spec.Capacity+1), own.Spec.Capacity+1)
 			before.Charge = before.Charge && own.Looks()
+			before.OnDenial = before.OnDenial && own.Looks()
 		}
 	}
 }
@@ -178,9 +190,12 @@ func Charges(group []Check) bool {
 	return slices.ContainsFunc(group, func(c Check) bool { return c.Charge })
 }
 
-// Holds reports whether a group takes places if it passes.
-func Holds(group []Check) bool {
-	return slices.ContainsFunc(group, func(c Check) bool { return c.Charge && c.Spec.Algorithm.Holds() })
+// Alone reports whether a group can only be asked one time after the other: if it takes places, each time has
+// a holder of its own, and if it may strike, a ban may begin in between.
+func Alone(group []Check) bool {
+	return slices.ContainsFunc(group, func(c Check) bool {
+		return c.OnDenial || c.Charge && (c.Spec.Algorithm.Holds() || c.Spec.Algorithm.Bans())
+	})
 }
 
 // Meet reports whether two checks are about one state. Then the call cannot be made several times at
@@ -208,8 +223,10 @@ func Decide(group []Check) (pass bool) {
 		c.Fits = c.Looks() || need <= c.Spec.Capacity && c.Spec.Fits(c.Usage, need)
 		pass = pass && c.Fits
 	}
+	banned := !pass && Banned(group)
 	for i := range group {
 		c := &group[i]
+		c.Struck = c.OnDenial && !pass && !banned
 		c.Charged.Used = c.Usage.Used
 		for j := range group { // the last of several checks on one state has charged them all
 			if last := &group[j]; pass && last.Charge && SameState(c, last) {
@@ -218,6 +235,22 @@ func Decide(group []Check) (pass bool) {
 		}
 	}
 	return pass
+}
+
+// Banned reports whether a ban is in force that a check of a group asks about. [Decide] has been called.
+func Banned(group []Check) bool {
+	return slices.ContainsFunc(group, func(c Check) bool { return !c.Fits && c.Spec.Algorithm.Bans() })
+}
+
+// Strikes returns the corrections that make the strikes of a group which a denial elsewhere has decided: of a
+// call whose checks are in several places, each of which knows its own alone.
+func Strikes(group []Check) (list []Correction) {
+	for i := range group {
+		if c := &group[i]; c.Struck || c.extends() {
+			list = append(list, Correction{Correction: exact.Correction{Events: c.Cost}, Key: c.Key, Spec: c.Spec})
+		}
+	}
+	return list
 }
 
 // used returns what is used of a meter after the charge of a check, in units.
@@ -306,6 +339,8 @@ type Answer struct {
 	Token int64
 	// Estimated says that Retry is a guess.
 	Estimated bool
+	// Began says that strikes have begun a ban.
+	Began bool
 }
 
 // Never is the wait of a check that can never pass.
@@ -327,6 +362,7 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 		a.Token = c.Usage.Token(c.Charged.At)
 	}
 	after := c.After(pass && !peek)
+	a.Began = c.Spec.Algorithm.Bans() && (c.Struck || c.Charge && pass) && c.Spec.Begins(c.Usage, c.Cost)
 	a.Remaining = c.Spec.Remaining(after)
 	a.Next = c.Spec.Next(after, a.Remaining)
 	a.Reset = c.Spec.Reset(after)
@@ -335,7 +371,7 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 
 // After returns what is used after the decision, given whether the group passed.
 func (c *Check) After(pass bool) exact.Usage {
-	if pass && c.Cost > 0 && !c.Condition {
+	if c.Struck || pass && c.Cost > 0 && !c.Condition && !c.OnDenial {
 		return c.Spec.Charged(c.Usage, c.Cost)
 	}
 	return c.Usage

@@ -61,7 +61,7 @@ func Append(list []Correction, c Correction) []Correction {
 	most := c.Spec.MostCharged()
 	for i := range list {
 		d := &list[i]
-		if !c.Raise && !d.Raise && c.Renew == d.Renew && c.At == d.At && c.Holder == d.Holder && c.Key == d.Key && c.Spec == d.Spec {
+		if !c.Raise && !d.Raise && c.Length == 0 && d.Length == 0 && c.Renew == d.Renew && c.At == d.At && c.Holder == d.Holder && c.Key == d.Key && c.Spec == d.Spec {
 			d.Events = max(-most, min(d.Events+c.Events, most))
 			d.Charged, d.Instead = d.Charged+c.Charged, min(d.Instead+c.Instead, most)
 			d.Of = append(d.Of, c.Of...)

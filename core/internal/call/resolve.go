@@ -12,6 +12,9 @@ func (c *Call) Resolve(group []Check, now int64, state func(place int) *exact.St
 			st = &fresh
 		}
 		check.Usage, check.repair = check.Spec.Observe(st, now, check.Need())
+		if check.extends() {
+			check.Usage, check.repair = check.Spec.Extended(st, check.Usage), true
+		}
 	}
 	if c.Times > 1 {
 		c.Granted = Granted(group, c.Times)
@@ -26,13 +29,19 @@ var fresh exact.State
 // Writes reports whether the state of a check must be written after the decision: with its cost charged,
 // or repaired.
 func (c *Check) Writes(pass bool) bool {
-	return c.Charge && (pass || c.repair && !c.Usage.Unused())
+	mends := c.Charge || c.Spec.Algorithm.Bans() && !c.Looks()
+	return c.Struck || c.Charge && pass || mends && c.repair && !c.Usage.Unused()
+}
+
+// extends reports whether the check strikes during a ban that begins anew then.
+func (c *Check) extends() bool {
+	return c.Spec.Extends() && (c.Charge || c.OnDenial) && !c.Spec.Fits(c.Usage, 1)
 }
 
 // Write writes the state of a check after the decision.
 func (c *Check) Write(st *exact.State, now int64, pass bool) {
 	cost := 0
-	if pass {
+	if c.Struck || pass && c.Charge {
 		cost = c.Cost
 	}
 	c.Spec.Store(st, c.Usage, now, cost, c.Holder)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
 	"github.com/weir-go/ratelimit/core/internal/topology"
 )
@@ -58,6 +59,8 @@ type Memory struct {
 	Holders func(ctx context.Context, key string, limit any) ([]Holder, error)
 	// Evict gives back all places of the holder with a name, and reports whether they had any.
 	Evict func(ctx context.Context, key string, limit any, name string) (evicted bool, err error)
+	// Banned returns the ban of a key under the limit of a core.Ban, and whether it is in force.
+	Banned func(ctx context.Context, key string, limit any) (b exact.Banned, inForce bool, err error)
 }
 
 // Holder is who has places.

@@ -26,6 +26,9 @@ func OfMemory(m *memory.Store) *Memory {
 			}
 			return shown, err //nolint:wrapcheck // it is one of core's
 		},
+		Banned: func(ctx context.Context, key string, limit any) (exact.Banned, bool, error) {
+			return m.Banned(ctx, key, SpecOf(limit)) //nolint:wrapcheck // it is one of core's
+		},
 		Evict: func(ctx context.Context, key string, limit any, name string) (evicted bool, err error) {
 			spec := SpecOf(limit)
 			held, err := m.Held(ctx, key, spec)

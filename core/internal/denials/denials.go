@@ -55,6 +55,9 @@ func (c *Check) stateKey() exact.Key { return call.StateKey(c.Key, c.Spec) }
 // need returns what has to fit for a check to pass, its cost and its headroom, or more than the capacity.
 // A check that needs as much as a denied one, or more, is denied, too.
 func (c *Check) need() int {
+	if c.Spec.Algorithm.Bans() { // however many strikes
+		return min(c.Units, 1)
+	}
 	tooMuch := c.Spec.Capacity + 1
 	return min(c.Units, tooMuch) + min(c.Headroom, tooMuch)
 }

@@ -19,6 +19,7 @@ const (
 	SlidingWindow
 	SlidingLog
 	Concurrent
+	Ban
 	end
 )
 
@@ -35,6 +36,7 @@ var table = [end]struct {
 	slides     bool   // its window moves with the time, and never closes
 	delays     bool   // it delays what it admits
 	logs       bool   // it keeps an instant for each event that it admits
+	bans       bool   // its events are strikes, which fit unless a ban is in force
 	holds      bool   // it keeps a holder for each event that it admits, which gives its place back
 	estimates  bool   // after a named limit's numbers have changed, a wait is an estimate
 }{
@@ -46,6 +48,7 @@ var table = [end]struct {
 	SlidingWindow: {name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, slides: true, estimates: true},
 	SlidingLog:    {name: "sliding-log", arithmetic: logged{}, observed: 4, next: "next", windowed: true, slides: true, logs: true},
 	Concurrent:    {name: "concurrent", arithmetic: concurrent{}, observed: 4, next: "next lease ends", windowed: true, holds: true},
+	Ban:           {name: "ban", arithmetic: ban{}, observed: 4, next: "next", windowed: true, bans: true},
 }
 
 // String returns the name of the algorithm, which is part of every key: "token-bucket". With
@@ -76,6 +79,9 @@ func (a Algorithm) Logs() bool { return table[a].logs }
 // Holds reports whether the algorithm keeps a [Holder] for what it admits, until the holder gives its
 // places back or its lease ends.
 func (a Algorithm) Holds() bool { return table[a].holds }
+
+// Bans reports whether what is charged are strikes, which begin a ban: see [BanTerms].
+func (a Algorithm) Bans() bool { return table[a].bans }
 
 // Lists reports whether the states of the algorithm grow with what is used, and so tell by themselves
 // what is left of a charge.

@@ -5,8 +5,9 @@ import "strconv"
 // arguments are what a script is told of checks under a spec. They are made once, and of the type
 // in which a client takes them, so that no check has to make its own.
 type arguments struct {
-	limits [4]any // texts, see limitArgument
-	cost   any    // of one event, a number
+	limits [4]any  // texts, see LimitArgument
+	cost   any     // of one event, a number
+	heeds  *[4]any // texts, see HeedArgument; nil: it is no ban
 }
 
 func newArguments(s *Spec) arguments {
@@ -14,6 +15,19 @@ func newArguments(s *Spec) arguments {
 	a := arguments{cost: s.Weight}
 	for i := range a.limits {
 		a.limits[i] = string(s.appendArgument(scratch[:0], i&charges != 0, i&goesOn != 0, 0))
+	}
+	if !s.Algorithm.Bans() {
+		return a
+	}
+	a.heeds = new([4]any)
+	for i := range a.heeds {
+		b := s.appendArgument(scratch[:0], false, i&goesOn != 0, 0)
+		if i&charges != 0 {
+			b = append(b, " strike"...)
+		} else {
+			b = append(b, " heed"...)
+		}
+		a.heeds[i] = string(b)
 	}
 	return a
 }
@@ -42,6 +56,19 @@ func (s *Spec) LimitArgument(charged, more bool, headroom int) any {
 	return s.arguments.limits[place]
 }
 
+// HeedArgument is the LimitArgument of a check that heeds a ban, and writes only if the ban has to be mended
+// or, where it strikes, if its call is denied.
+func (s *Spec) HeedArgument(strikes, more bool) any {
+	place := 0
+	if strikes {
+		place |= charges
+	}
+	if more {
+		place |= goesOn
+	}
+	return s.arguments.heeds[place]
+}
+
 // UnitArgument returns the Weight as an argument of a script: the cost of one event.
 func (s *Spec) UnitArgument() any { return s.arguments.cost }
 
@@ -63,7 +90,10 @@ func (s *Spec) appendArgument(b []byte, charged, more bool, headroom int) []byte
 		b = strconv.AppendInt(b, s.Weigh(headroom), 10)
 	}
 	b = appendSpaced(b, s.Drain+s.Window, s.Tick) // drain or window is 0
-	if s.Name == "" {                             // its states have no other numbers
+	if s.Algorithm.Bans() {
+		return s.Ban.append(b)
+	}
+	if s.Name == "" { // its states have no other numbers
 		return b
 	}
 	return appendSpaced(b, s.arithmetic.numbers(&s.Units)...)

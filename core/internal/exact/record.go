@@ -86,6 +86,7 @@ type written struct {
 	Previous int64        `json:"previous,omitempty"`
 	Log      []int64      `json:"log,omitempty"`
 	Holders  [][4]int64   `json:"holders,omitempty"`
+	Reason   string       `json:"reason,omitempty"`
 	Past     *writtenPast `json:"past,omitempty"`
 	Order    int64        `json:"order,omitempty"`
 
@@ -103,7 +104,7 @@ func (r *Record) Append(b []byte) []byte {
 	w := written{
 		At: r.State.at, Level: r.State.level, Previous: r.State.previous, Order: r.order,
 		Log: r.State.instants(), Holders: writtenHolders(r.State.holders()),
-		Reserved: r.Open.written(),
+		Reserved: r.Open.written(), Reason: r.State.reason(),
 	}
 	if r.State.spec != nil {
 		w.Limit = r.State.spec.recorded()
@@ -139,8 +140,8 @@ func ReadRecord(text []byte, s *Spec) (r Record, err error) {
 			return Record{}, err
 		}
 		r.State = State{spec: spec, at: w.At, level: w.Level, previous: w.Previous}
-		if spec.Algorithm.Lists() {
-			r.State.list = &list{instants: w.Log, holders: readHolders(w.Holders)}
+		if spec.Algorithm.Lists() || spec.Algorithm.Bans() {
+			r.State.list = &list{instants: w.Log, holders: readHolders(w.Holders), reason: w.Reason}
 		}
 	}
 	if w.Past != nil {
@@ -195,7 +196,7 @@ func (w *written) check() error {
 		}
 	}
 	last := int64(0)
-	for _, at := range w.Log {
+	for _, at := range w.Log { // of a ban these are its strikes
 		if at < last || at > most {
 			return errDamaged
 		}

@@ -27,6 +27,12 @@ type Correction struct {
 	Holder Holder
 	Renew  bool
 	Lost   bool
+	// Length begins a ban by hand that lasts so many microseconds, whatever is in force. Events are 1 then.
+	// Reason is what is said of it.
+	Length int64
+	Reason string
+	// Begun says, once strikes are carried out, that they have begun a ban.
+	Begun bool
 	// Firm refunds a place in a shaped queue even if others have queued behind it, because its turn
 	// stays unused.
 	Firm bool

@@ -21,6 +21,8 @@ type Params struct {
 	Events int
 	// Period is the period of the rate, or the length of the window.
 	Period time.Duration
+	// Ban are the terms of a ban, and zero for other algorithms.
+	Ban BanTerms
 	// Own says that the limit is made by this library, so that its name may begin with [Reserved].
 	Own bool
 	// Exact says that every check is asked of the store, whatever a process could decide by itself. It changes neither the

@@ -6,12 +6,13 @@ type State struct {
 	// spec is the one that wrote the state. A named limit's numbers may have changed
 	// since.
 	spec *Spec
-	// at is the instant at which a meter had its level or a window began, or the latest token of a
-	// concurrent limit.
+	// at is the instant at which a meter had its level, or at which a window or a ban began, or the latest
+	// token of a concurrent limit.
 	at int64
-	// level is a meter's level in units, or the events of the window that began at at.
+	// level is a meter's level in units, the events of the window that began at at, or how many bans have
+	// begun.
 	level int64
-	// previous is the events of the window before that.
+	// previous is the events of the window before that, or the instant at which a ban ends.
 	previous int64
 	// list is what grows with what is used. Algorithms that have none have no room for it.
 	list *list
@@ -19,10 +20,12 @@ type State struct {
 
 // list is the part of a state that grows with what is used.
 type list struct {
-	// instants are those of the events that a sliding log admitted, oldest first.
+	// instants are those of the events that a sliding log admitted, or of strikes, oldest first.
 	instants []int64
 	// holders are those of a concurrent limit, in the order in which their leases end.
 	holders []holder
+	// reason is what was said of a ban that was begun by hand.
+	reason string
 }
 
 // Clear empties a state that was written. It is still one of its spec.
@@ -39,7 +42,7 @@ func (st *State) Blank() bool {
 // numbersOf returns the spec whose numbers a state has: those of a named limit may have changed
 // since the charge under asked.
 func (st *State) numbersOf(asked *Spec) *Spec {
-	if st.spec == nil {
+	if st.spec == nil || asked.Algorithm.Bans() { // all that a ban keeps are instants
 		return asked
 	}
 	return st.spec
@@ -69,6 +72,24 @@ func (st *State) setInstants(log []int64) {
 		st.list = new(list)
 	}
 	st.list.instants = log
+}
+
+// reason returns what was said of a ban that was begun by hand.
+func (st *State) reason() string {
+	if st.list == nil {
+		return ""
+	}
+	return st.list.reason
+}
+
+func (st *State) setReason(reason string) {
+	if st.list == nil {
+		if reason == "" {
+			return
+		}
+		st.list = new(list)
+	}
+	st.list.reason = reason
 }
 
 // holders returns the holders of a concurrent limit.

@@ -31,6 +31,9 @@ func (p *Params) String() string {
 	b = strconv.AppendInt(b, int64(p.Capacity), 10)
 	b = append(b, ", "...)
 	b = p.appendPace(b)
+	if p.Algorithm.Bans() {
+		b = p.Ban.appendText(b)
+	}
 	if p.Exact {
 		b = append(b, ", "...)
 		b = append(b, exactMark...)
@@ -70,7 +73,11 @@ func (p *Params) appendDerivedName(b []byte) []byte {
 	b = append(b, ':')
 	b = strconv.AppendInt(b, int64(p.Capacity), 10)
 	b = append(b, ':')
-	return p.appendPace(b)
+	b = p.appendPace(b)
+	if p.Algorithm.Bans() {
+		b = p.Ban.appendName(b)
+	}
+	return b
 }
 
 func (p *Params) appendPace(b []byte) []byte {
@@ -140,14 +147,16 @@ func Parse(text string) (Params, error) {
 		return Params{}, err
 	}
 	p, pace := Params{Algorithm: algorithm, Name: name, Capacity: capacity, Events: capacity}, strings.TrimSpace(pace)
-	if before, mark, marked := strings.Cut(pace, ","); marked && strings.TrimSpace(mark) == exactMark {
-		p.Exact, pace = true, strings.TrimSpace(before)
+	if last := strings.LastIndexByte(pace, ','); last >= 0 && strings.TrimSpace(pace[last+1:]) == exactMark {
+		p.Exact, pace = true, strings.TrimSpace(pace[:last])
 	}
 	switch {
 	case !algorithm.Windowed():
 		p.Events, p.Period, err = parseRate(pace)
 	case strings.Contains(pace, "/"):
 		err = fmt.Errorf("%s takes the length of its window, such as 1m, and not a rate such as %q", algorithm, pace)
+	case algorithm.Bans():
+		p.Period, p.Ban, err = parseBan(pace)
 	default:
 		p.Period, err = parseDuration(pace)
 	}

@@ -73,7 +73,7 @@ type Terms struct {
 // TermsOf returns the terms of a limit of which the given part of its capacity may be admitted too much: 0.01 is one in a
 // hundred.
 func TermsOf(s *exact.Spec, over float64) Terms {
-	if !(over > 0) || s.Exact || s.Algorithm.Delays() || s.Algorithm.Holds() || s.Events < 1 || s.IsShadow() {
+	if !(over > 0) || s.Exact || s.Algorithm.Delays() || s.Algorithm.Holds() || s.Algorithm.Bans() || s.Events < 1 || s.IsShadow() {
 		return Terms{}
 	}
 	if s.Algorithm.Slides() {

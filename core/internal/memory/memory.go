@@ -177,7 +177,7 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 	}
 	for i := range group {
 		check, entry := &group[i], places[i].entry
-		if !check.Charge {
+		if !check.Charge && !check.Writes(pass) {
 			continue
 		}
 		full := check.Keep(now, pass)
@@ -189,6 +189,10 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 		}
 		s := &m.shards[places[i].shard]
 		if entry == nil {
+			if check.Struck && len(s.entries) >= s.bound && !s.giveUp(now, c.Checks) {
+				check.Struck = false // the call is denied all the same
+				continue
+			}
 			entry = s.add(check.StateKey())
 		}
 		check.Write(&entry.state, now, pass)
@@ -371,6 +375,20 @@ func (m *Store) Page(ctx context.Context, page int) (states []keyspace.State, er
 		states = append(states, state)
 	}
 	return states, nil
+}
+
+// Banned returns the ban of a key that is in force, and whether there is one.
+func (m *Store) Banned(ctx context.Context, key string, spec *exact.Spec) (b exact.Banned, inForce bool, err error) {
+	if err := m.ready(ctx); err != nil {
+		return exact.Banned{}, false, err
+	}
+	s := &m.shards[m.shardOf(key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[call.StateKey(key, spec)]; e != nil {
+		b, inForce = e.state.Banned(m.Clock())
+	}
+	return b, inForce, nil
 }
 
 // Held returns who has places of a key under a spec.

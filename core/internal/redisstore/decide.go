@@ -30,10 +30,10 @@ func (r *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, e
 	return r.decideInOrder(ctx, calls)
 }
 
-// asksTogether reports whether a call can be made several times in one script run. One that takes places
-// cannot, since each time has a holder of its own.
+// asksTogether reports whether a call can be made several times in one script run. See
+// [call.Alone].
 func (r *Store) asksTogether(c *call.Call) bool {
-	return len(c.Groups) == 1 && !call.Meet(c.Groups) && !call.Holds(c.Groups[0]) && (r.topology.Single != nil || !severalKeys(c.Checks))
+	return len(c.Groups) == 1 && !call.Meet(c.Groups) && !call.Alone(c.Groups[0]) && (r.topology.Single != nil || !severalKeys(c.Checks))
 }
 
 // decideOne decides one call.

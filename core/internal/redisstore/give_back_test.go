@@ -71,6 +71,9 @@ func TestCallersWhoLeaveAreGivenBackInOneSettlement(t *testing.T) {
 	client.AddHook(held)
 	other := spec(exact.SlidingLog, 1000, 1000, time.Hour)
 	for a := range exact.All() {
+		if a.Bans() { // its cost always fits, and what has begun a ban is not given back
+			continue
+		}
 		limit := spec(a, 1000, 1000, 10*time.Minute)
 		several := func(costs ...int) (calls []*call.Call) {
 			for _, cost := range costs {

@@ -34,6 +34,7 @@ func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
 	}
 	defer r.calls.end()
 	parts := split(groups)
+	strikes := deferStrikes(parts)
 	inParallel(parts, func(p *part) {
 		if p.err = r.askServer(ctx, p.groups, true); p.err == nil {
 			p.pass = call.Decide(p.groups[0])
@@ -64,6 +65,9 @@ func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
 	}
 	join(parts, groups)
 	if len(failures) == 0 {
+		if denied && strikes {
+			r.strike(ctx, groups[0])
+		}
 		return nil
 	}
 	slices.Sort(unanswered)
@@ -72,6 +76,34 @@ func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
 		err = failure.PerhapsDone(failures...)
 	}
 	return &failure.UnansweredError{Checks: unanswered, Err: err}
+}
+
+// deferStrikes has the checks of parts that may strike only heed their bans, and reports whether there are any:
+// a part does not know whether another one is denied, or under a ban.
+func deferStrikes(parts []*part) (deferred bool) {
+	for _, p := range parts {
+		if !p.gated {
+			continue
+		}
+		for i := range p.groups[0] {
+			if c := &p.groups[0][i]; c.OnDenial {
+				c.OnDenial, c.Condition, deferred = false, true, true
+			}
+		}
+	}
+	return deferred
+}
+
+// strike makes the strikes of a denied call that were deferred. If that fails, they are lost.
+func (r *Store) strike(ctx context.Context, group []call.Check) {
+	call.Decide(group)
+	list := call.Strikes(group)
+	if len(list) == 0 {
+		return
+	}
+	if err := r.Settle(context.WithoutCancel(ctx), list); err != nil {
+		r.warnings.charged.Log(r.Logger(), "core: the strikes of a denied call are lost", slog.Any("error", err))
+	}
 }
 
 // charged reports whether a part of a call that fails stays charged, or may: because of a shadow check
@@ -182,7 +214,9 @@ func join(parts []*part, groups [][]call.Check) {
 	}
 	for _, group := range groups {
 		for i := range group {
+			onDenial, condition := group[i].OnDenial, group[i].Condition // see deferStrikes
 			group[i] = copies[group[i].Index]
+			group[i].OnDenial, group[i].Condition = onDenial, condition
 		}
 	}
 }

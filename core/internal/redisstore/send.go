@@ -206,7 +206,7 @@ func (c *scriptCall) reserve(does script.Task, first int, groups []*requestGroup
 	for i, g := range groups {
 		requests[i] = g.Request()
 	}
-	more := 0
+	var more int
 	if does == script.Decide {
 		does = script.Reserve
 		c.words, more = script.AppendReserving(c.words, first, requests)

@@ -158,7 +158,7 @@ func (r *Store) reportMark(c *call.Check, mark script.Mark) {
 // reportRepair counts and logs that a key held something no script of ours writes, or had no time
 // to live. If the call charges it, it has been repaired. Logs do not say whose it was.
 func (r *Store) reportRepair(c *call.Check, mark script.Mark) {
-	if !c.Charge {
+	if !c.Charge && (!c.Spec.Algorithm.Bans() || c.Looks()) {
 		return
 	}
 	message := "core: a redis key was damaged and has been replaced"

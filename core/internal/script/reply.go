@@ -66,7 +66,7 @@ func ObserveSettled(list []call.Correction, text string) error {
 		word, rest, _ := strings.Cut(text, " ")
 		text = rest
 		done, seen, _ := strings.Cut(word, ",")
-		c.Lost = done == lost
+		c.Lost, c.Begun = done == lost, done == begun
 		if c.Wanted && done != refused {
 			numbers := NewReader(strings.ReplaceAll(seen, ",", " "))
 			usage, _ := numbers.usage(c.Spec.Algorithm)
@@ -144,6 +144,9 @@ const refused = "1"
 
 // lost is what it says of a renewal that has found nothing.
 const lost = "2"
+
+// begun is what it says of strikes that have begun a ban.
+const begun = "3"
 
 // Failed returns the places of the corrections that a reply says were not carried out.
 func Failed(text string) (places []int) {

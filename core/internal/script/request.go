@@ -56,6 +56,9 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 				r.Instant, r.alike = true, false
 				r.reserve(c)
 			}
+			if c.OnDenial || c.Charge && c.Spec.Algorithm.Bans() { // a ban may begin between two of them
+				r.alike = false
+			}
 			if c.Charge && c.Spec.Algorithm.Lists() {
 				r.logged += c.Events(times)
 			}
@@ -78,7 +81,11 @@ func appendCheck(arguments []any, c *call.Check, more bool) []any {
 	if c.Charge && c.Spec.Algorithm.Holds() {
 		name = holder.Name(c.Holder)
 	}
-	return append(arguments, c.Spec.LimitArgument(c.Charge, more, c.Headroom), units, name)
+	limit := c.Spec.LimitArgument(c.Charge, more, c.Headroom)
+	if c.Spec.Algorithm.Bans() && !c.Charge && !c.Looks() {
+		limit = c.Spec.HeedArgument(c.OnDenial, more)
+	}
+	return append(arguments, limit, units, name)
 }
 
 // listedCosts returns the costs of a check in the limit's units, with commas in between.
@@ -99,6 +106,8 @@ func weighed(c *call.Check) int64 {
 	switch {
 	case c.Looks():
 		return 0
+	case c.Spec.Algorithm.Bans():
+		return int64(min(c.Cost, c.Spec.Capacity))
 	case c.Cost > c.Spec.Capacity:
 		return c.Spec.Full + 1
 	}
@@ -122,6 +131,9 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 			r.Arguments = append(r.Arguments, unitsOf(c), holder.Name(c.Holder), 0, how(c))
 		} else {
 			r.Arguments = append(r.Arguments, unitsOf(c), c.At.Used, c.At.At, how(c))
+		}
+		if c.Length > 0 {
+			r.Arguments[len(r.Arguments)-4], r.Arguments[len(r.Arguments)-3] = c.Length, c.Reason
 		}
 		if c.Reserved {
 			r.close(c)
@@ -161,6 +173,8 @@ func verb(c *call.Correction) any {
 		return "reset"
 	case c.Renew:
 		return "renew"
+	case c.Length > 0:
+		return "ban"
 	case !c.Firm && c.Spec.Algorithm.Delays():
 		return "last"
 	}

@@ -87,7 +87,7 @@ type assembly struct {
 // algorithms' files: see prelude.lua.
 func (a *assembly) include(name string) {
 	switch name {
-	case "functions", "holder", "hold":
+	case "functions", "holder", "hold", "strike":
 		for _, algorithm := range a.of.algorithms() {
 			a.append(section(algorithm, name))
 		}

@@ -110,7 +110,7 @@ func (s *Store) Settle(ctx context.Context, list []call.Correction) error {
 			if record.Settle(c.Spec, &c.Correction, now) || closed {
 				rows.write(c.Key, c.Spec, now)
 			}
-			list[i].Lost = c.Lost
+			list[i].Lost, list[i].Begun = c.Lost, c.Begun
 		}
 		for i := range list {
 			if c := &list[i]; c.Wanted {

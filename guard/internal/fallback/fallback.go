@@ -60,7 +60,7 @@ func (f *Fallback) Observe(checks []core.Check, decisions []core.Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
-		if check.Shadow || d.Degraded || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) { // nobody knows when places are given back
+		if check.Shadow || d.Degraded || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) || algorithm.Bans(check.Limit) { // nobody knows when places are given back
 			continue
 		}
 		key := stateKeyOf(check.Key, check.Limit)
@@ -82,7 +82,7 @@ func (f *Fallback) ObserveSettled(ctx context.Context, r *core.Reservation, chec
 	now, decisions := f.clock(), r.Decisions()
 	for i, cost := range costs {
 		check := &checks[i]
-		if check.Shadow || check.Mode == core.Condition || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) {
+		if check.Shadow || check.Mode == core.Condition || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) || algorithm.Bans(check.Limit) {
 			continue
 		}
 		then := snapshotOf(check.Limit, &decisions[i], now-ago)

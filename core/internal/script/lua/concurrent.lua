@@ -160,7 +160,7 @@ if limit.algorithm == 'concurrent' and not look then
   elseif how == 'renew' then
     local ends = unless_damaged(try('ZSCORE', key, holder))
     if not ends or tonumber(ends) <= now then
-      return asked, true
+      return asked, '2'
     end
     limit.ends = limit.ends or format('%d', now + limit.pace)
     limit.expires = limit.expires or format('%d', (now + limit.pace + remembered) / 1000 + grace)

@@ -3,7 +3,9 @@
 -- KEYS  a key for each check.
 -- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see cost.lua.
 --       Checks in a row that share both have them once. Behind them stands the holder of each check
---       that takes places. Then "at", if the instant of the decision is to be told.
+--       that takes places. Then "at", if the instant of the decision is to be told. A check that
+--       heeds a ban writes only to mend it; one that may strike has its strikes as its cost, and
+--       writes them if its call is denied, though by no ban.
 --
 -- If a call is made several times, as many are granted as fit, one after the other.
 --
@@ -73,6 +75,7 @@ while number <= #KEYS do
     if damaged then
       mark = '!'
     end
+    --- strike
     if limit.charged then
       if times > 0 or repair or damaged then
         if damaged then

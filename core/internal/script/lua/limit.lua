@@ -1,7 +1,7 @@
 -- Reads the limit of a check from the arguments.
 --
 -- The checks of a call share their limits, so each is taken apart once. It is
--- written as whether it is charged ("take") or only asked ("ask"), with a "+" if
+-- written as whether it is charged ("take") or only asked (another word), with a "+" if
 -- the next check belongs to the same call, then algorithm, capacity, pace,
 -- tick, and numbers. Headroom, which has to stay free, follows the capacity
 -- after a "-".

@@ -20,6 +20,7 @@
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
+--   strike     of a check that heeds a ban: has it written where it has to be, though it is not charged.
 --   holder     of a concurrent limit: reads the holder of a check.
 --   hold       of a settlement: carries it out under a concurrent limit, unless it is a reset.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,

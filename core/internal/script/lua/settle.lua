@@ -12,17 +12,19 @@
 --       which is given back only while no other request queues behind it, "reset" if nothing
 --       is to be left of the key, or "settle". Of a concurrent limit the holder stands where
 --       others have what was used, and "renew" begins its lease anew; the units are its places.
+--       "ban" begins a ban by hand, which lasts so many microseconds as there are units; the reason stands
+--       where others have what was used.
 --       A "?" behind it asks what is used afterwards.
 --
--- Returns for each check a 0 if it was settled, a 1 if Redis refused, or a 2 if the places were lost
--- that were to be renewed; then, in a line of its own, why Redis refused the first of these. Behind a
--- 0 or a 2 follow the numbers that were asked for, each after a comma: they are those of decide.lua,
+-- Returns for each check a 0 if it was settled, a 1 if Redis refused, a 2 if the places were lost
+-- that were to be renewed, or a 3 if strikes have begun a ban; then, in a line of its own, why Redis refused the first of these. Behind a
+-- 0, a 2 or a 3 follow the numbers that were asked for, each after a comma: they are those of decide.lua,
 -- when all of the checks have been settled.
 
 local limits, argument, most_points = {}, 1, 16
 
--- settle settles a check, and returns whether it is asked what is used afterwards, and whether places
--- were lost. With look it changes nothing and returns what is used, as text.
+-- settle settles a check, and returns whether it is asked what is used afterwards, and what the reply
+-- says of it if that is not 0. With look it changes nothing and returns what is used, as text.
 local function settle(number, look)
   argument = (number - 1) / 2 * 5 + 1
   local limit
@@ -171,9 +173,9 @@ end
 
 local results, asking, refusal = {}, nil, nil
 for number = 1, #KEYS, 2 do
-  local settled, told, lost = pcall(settle, number)
+  local settled, told, other = pcall(settle, number)
   if settled then
-    results[#results + 1] = lost and '2' or '0'
+    results[#results + 1] = other or '0'
     if told then
       asking = asking or {}
       asking[#asking + 1] = number

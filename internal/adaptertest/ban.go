@@ -1,0 +1,210 @@
+package adaptertest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+var banCases = []testCase{
+	{"responses strike, a ban is a 403 without limit fields, and its end is exact", testBanByResponse},
+	{"a denial strikes in the same call", testBanByDenial},
+	{"each request is a strike where Cost says so", testBanByRequest},
+	{"TellBan answers 429 with the exact Retry-After", testTellBan},
+	{"who has failed and then succeeds is forgiven", testForgiven},
+	{"strikes of a shadow ban nobody", testShadowBan},
+	{"a ban that cannot be asked about is not invented", testBanWithoutStore},
+	{"a peer of a private network is never banned by its own address", testOwnProxy},
+}
+
+// brute bans for a minute after three strikes, and then for two.
+func brute() core.Ban {
+	return core.Ban{Strikes: core.SlidingLog(3, time.Minute), First: time.Minute}.Named("brute")
+}
+
+// unauthorized is a strike for each 401, and forgives all for a 200.
+func unauthorized(_ *http.Request, s guard.Served) int {
+	switch s.Status {
+	case http.StatusUnauthorized:
+		return 1
+	case http.StatusOK:
+		return core.Forgive
+	}
+	return 0
+}
+
+// login answers 200 to whoever knows the password, and otherwise 401.
+func (f *fixture) login(w http.ResponseWriter, r *http.Request) {
+	f.ran++
+	status := http.StatusUnauthorized
+	if r.Header.Get("Password") == "right" {
+		status = http.StatusOK
+	}
+	w.WriteHeader(status)
+}
+
+// loginSite is a login that policies guard.
+func (f *fixture) loginSite(policies ...guard.Policy) http.Handler {
+	return f.serve(site{around: []middleware{f.limited(policies...)}, handler: f.login})
+}
+
+// left returns for how long the peer of a request is still banned.
+func (f *fixture) left() time.Duration {
+	f.t.Helper()
+	key, err := keyfuncs.RemoteIP(ask(http.MethodGet, "/"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	left, err := f.limiter.Banned(f.t.Context(), key, brute())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return left
+}
+
+const bannedAnswer = `
+403
+Cache-Control: no-store
+Content-Type: application/problem+json
+
+{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Request not satisfied due to detection of abnormal request pattern","status":403,"violated-policies":["brute"]}
+`
+
+func testBanByResponse(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	rate := core.FixedWindow(100, time.Hour).Named("rate")
+	h := f.loginSite(guard.Policy{Limit: rate}, guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized})
+	for range 3 {
+		f.events = nil
+		expectStatus(t, "a wrong password", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
+	}
+	if last := f.events[len(f.events)-1]; !last.Settled || last.Outcomes[1].Cost != 1 || !last.Outcomes[1].Decision.Began {
+		t.Errorf("the third strike: %+v", last)
+	}
+	left := f.left()
+	for range 2 {
+		f.events = nil
+		expect(t, "under the ban", get(h), bannedAnswer)
+		if e := f.event(); !e.Banned() || len(e.Outcomes) != 1 || e.Outcomes[0].Policy != "brute" || e.Outcomes[0].Cost != 0 {
+			t.Errorf("under the ban: %+v", e)
+		}
+	}
+	f.expectRan(3)
+	f.clock.advance(left - time.Microsecond)
+	expectStatus(t, "one microsecond before its end", h, ask(http.MethodGet, "/items/7"), http.StatusForbidden)
+	f.clock.advance(time.Microsecond)
+	if got := answer(h, ask(http.MethodGet, "/items/7", "Password: right")); got.StatusCode != http.StatusOK || !strings.Contains(got.Header.Get("RateLimit"), "r=96") {
+		t.Errorf("at its end: %d, %v", got.StatusCode, got.Header)
+	}
+	for range 3 {
+		get(h)
+	}
+	if left := f.left(); left < 2*time.Minute || left > 132*time.Second {
+		t.Errorf("the second ban lasts %v", left)
+	}
+}
+
+func testBanByDenial(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.limited(guard.Policy{Limit: one()}, guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, StrikeOnDenial: true}))
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusTooManyRequests, http.StatusTooManyRequests, http.StatusForbidden, http.StatusForbidden} {
+		f.events = nil
+		expectStatus(t, "request", h, ask(http.MethodGet, "/items/7"), want)
+		e, strikes := f.event(), 0
+		if want == http.StatusTooManyRequests {
+			strikes = 1
+		}
+		if got := e.Outcomes[len(e.Outcomes)-1].Cost; got != strikes {
+			t.Errorf("status %d: %d strikes, want %d", want, got, strikes)
+		}
+	}
+	f.expectAsked(6)
+	if len(f.store.settled) > 0 {
+		t.Errorf("settled %v, want nothing", f.store.settled)
+	}
+}
+
+func testBanByRequest(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.around(f.limited(guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Cost: func(r *http.Request) int {
+		return len(r.Header.Get("Strikes"))
+	}}))
+	for range 5 {
+		expectStatus(t, "no strike", h, ask(http.MethodGet, "/items/7"), http.StatusOK)
+	}
+	expectStatus(t, "two strikes", h, ask(http.MethodGet, "/items/7", "Strikes: xx"), http.StatusOK)
+	expectStatus(t, "four strikes of three", h, ask(http.MethodGet, "/items/7", "Strikes: xx"), http.StatusOK)
+	expectStatus(t, "no strike", h, ask(http.MethodGet, "/items/7"), http.StatusForbidden)
+}
+
+func testTellBan(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.loginSite(guard.Policy{Limit: ten()}, guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized, TellBan: true})
+	for range 3 {
+		get(h)
+	}
+	f.clock.advance(f.left() - 1500*time.Millisecond)
+	want := strings.ReplaceAll(strings.ReplaceAll(bannedAnswer, "403", "429"), "problem+json\n", "problem+json\nRetry-After: 2\n")
+	expect(t, "told of the ban", get(h), want)
+}
+
+func testForgiven(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.loginSite(guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized})
+	for range 4 {
+		expectStatus(t, "wrong", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
+		expectStatus(t, "wrong", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
+		expectStatus(t, "right", h, ask(http.MethodGet, "/items/7", "Password: right"), http.StatusOK)
+	}
+}
+
+func testShadowBan(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	h := f.loginSite(guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized, Shadow: true})
+	for range 5 {
+		f.events = nil
+		expectStatus(t, "wrong", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
+	}
+	if o := f.events[0].Outcomes[0]; o.Decision.Allowed || !o.Shadow || f.events[0].Banned() {
+		t.Errorf("the fifth request: %+v, want that the shadow would ban", o)
+	}
+	if left := f.left(); left != 0 {
+		t.Errorf("banned for %v by a shadow", left)
+	}
+}
+
+func testBanWithoutStore(t *testing.T, s *suite) {
+	for mode, want := range map[guard.ErrorMode]int{
+		guard.FailOpen: http.StatusOK, guard.Fallback: http.StatusOK, guard.FailClosed: http.StatusServiceUnavailable,
+	} {
+		f := s.fixture(t)
+		h := f.around(f.limited(guard.Policy{Limit: ten(), OnError: mode}, guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, StrikeOnDenial: true, OnError: mode}))
+		f.store.failure = errDown
+		expectStatus(t, mode.String(), h, ask(http.MethodGet, "/items/7"), want)
+	}
+}
+
+func testOwnProxy(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	trusting := keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8"))
+	h := f.loginSite(guard.Policy{Ban: brute(), By: trusting, Strike: unauthorized})
+	for range 5 {
+		for _, peer := range []string{"10.0.0.1:1", "127.0.0.1:1", "[::1]:1", "[fd00::1]:1", "100.64.0.1:1", "@"} {
+			r := ask(http.MethodGet, "/items/7")
+			r.RemoteAddr = peer
+			expectStatus(t, peer, h, r, http.StatusUnauthorized)
+		}
+	}
+	for i := range 5 { // a client that the proxy names
+		r, want := ask(http.MethodGet, "/items/7", "X-Forwarded-For: 192.168.7.7"), http.StatusUnauthorized
+		if r.RemoteAddr = "10.0.0.1:1"; i >= 3 {
+			want = http.StatusForbidden
+		}
+		expectStatus(t, "through the proxy", h, r, want)
+	}
+}
