@@ -1,6 +1,6 @@
 # Everything a change needs. The tests start real Redis servers of their own on
-# free ports, a real browser and a real Prometheus; redis-server, Chromium and Prometheus
-# are all that there is to install, and make test does it.
+# free ports, a real browser, a real Prometheus and real web servers; those are all
+# that there is to install, and make test does it.
 
 GO = go
 FUZZTIME = 30s
@@ -13,7 +13,7 @@ FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/lab
 	go.opentelemetry.io/otel go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace \
 	go.opentelemetry.io/otel/sdk go.opentelemetry.io/otel/sdk/metric github.com/gaissmai/bart
 # Modules of their own, so that what they need is no dependency of the root module.
-MODULES = bench examples/adaptive examples/chi examples/demo/browsertest examples/observability examples/sqlstore internal/rpctest
+MODULES = bench cmd/weir examples/adaptive examples/chi examples/demo/browsertest examples/observability examples/sqlstore internal/rpctest
 BROWSERTEST = examples/demo/browsertest
 # Packages whose tests depend on the server, and start neither a browser nor Prometheus.
 SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \
@@ -26,7 +26,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: redis browser prometheus ## the whole suite, installing redis-server, Chromium and Prometheus where they are missing
+test: redis browser prometheus webservers ## the whole suite, installing the servers and the browser it needs where they are missing
 	$(GO) test -race -shuffle=on -count=1 ./...
 	$(call in_modules,$(GO) test -race -shuffle=on -count=1 ./...)
 
@@ -56,6 +56,11 @@ browser: ## install Chromium where it is missing
 .PHONY: prometheus
 prometheus: ## install Prometheus where it is missing
 	@sh .ci/install prometheus 'macOS: brew install prometheus' prometheus
+
+.PHONY: webservers
+webservers: ## install nginx and Apache where they are missing
+	@sh .ci/install nginx 'macOS: brew install nginx' nginx
+	@sh .ci/install apache2-bin 'macOS has it' apache2 httpd
 
 .PHONY: fmt
 fmt: ## check the formatting
@@ -104,13 +109,13 @@ screenshots: browser ## take the pictures of the demo: docs/demo*.png
 
 .PHONY: fuzz
 fuzz: redis ## every fuzz target for FUZZTIME (30s)
-	@set -e; for package in $$($(GO) list ./...); do \
-		list="$$($(GO) test -list '^Fuzz' "$$package")"; \
+	@set -e; for module in . cmd/weir; do for package in $$($(GO) -C $$module list ./...); do \
+		list="$$($(GO) -C $$module test -list '^Fuzz' "$$package")"; \
 		for target in $$(echo "$$list" | grep '^Fuzz' || true); do \
 			echo "$$package $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; \
+			$(GO) -C $$module test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; \
 		done; \
-	done
+	done; done
 
 .PHONY: search
 search: redis ## look longer for random histories on which a store and the exact model disagree

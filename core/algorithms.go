@@ -66,6 +66,10 @@ func GCRA(burst int, rate Rate) Limit { return newLimit(exact.GCRA, burst, rate)
 // within one window's length: n at the end of one window and n at the start of
 // the next. A window is a whole number of microseconds.
 //
+// Do not use it for quotas that people pay for. Who comes late opens the window late and loses what lies
+// before it, and people learn to send a request early, so that their window ends early. Use [Calendar], whose windows
+// are there whether somebody comes or not.
+//
 //	FixedWindow(100, time.Minute)
 func FixedWindow(n int, window time.Duration) Limit {
 	return newLimit(exact.FixedWindow, n, Rate{Events: n, Period: window})

@@ -66,6 +66,7 @@ func damagedPlaces() (all []damage) {
 	return append(all,
 		sorted("no token", map[string]string{"a.b.c": strconv.FormatInt(time.Now().Add(time.Minute).UnixMicro(), 10)}),
 		sorted("a holder before the token", map[string]string{".": "-5", "a.b.c": "-6"}),
+		sorted("a lease that ended before 1970", map[string]string{".": "-5", "a.b.c": "-4"}),
 		sorted("a holder of minus infinity", map[string]string{".": "-5", "a.b.c": "-inf"}))
 }
 
@@ -103,6 +104,9 @@ func TestDamagedPlacesAreReplaced(t *testing.T) {
 				}
 				if _, d := take(t, store, check); !d.Allowed || d.Remaining != 0 {
 					t.Fatalf("the second: %+v", d)
+				}
+				if left := client.ZRange(ctx, key, 0, -1).Val(); len(left) != 3 {
+					t.Errorf("it has %q, want the token and two places", left)
 				}
 				if _, d := take(t, store, check); d.Allowed || d.RetryAfter > time.Minute {
 					t.Fatalf("the third: %+v", d)

@@ -106,7 +106,7 @@ func (c *Call) takeInside() *inside {
 		check := &c.Checks[i]
 		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
 		own.OnDenial = check.Mode == OnDenial
-		own.Headroom = check.Headroom
+		own.Headroom, own.Or = check.Headroom, check.Or
 		if check.reserves() {
 			own.ReserveFor = check.ReserveFor.Microseconds()
 		}
@@ -132,7 +132,7 @@ func (c *Call) write(decided *call.Call) {
 	for _, group := range decided.Groups {
 		pass, peek := true, true
 		for i := range group {
-			pass, peek = pass && group[i].Fits, peek && !group[i].Charge
+			pass, peek = pass && (group[i].Fits || group[i].Waived), peek && !group[i].Charge
 		}
 		for i := range group {
 			own := &group[i]
@@ -142,6 +142,7 @@ func (c *Call) write(decided *call.Call) {
 			}
 		}
 	}
+	waive(c.Checks, c.Decisions)
 }
 
 // writeHolders writes the receipts with which places are given back that may have been taken although the

@@ -48,6 +48,10 @@ type Check struct {
 	// key and limit in a call has its own Headroom, on top of its own cost and of those before it.
 	// Settlements, refunds and the Delay of a [Shaping] limit know nothing of it.
 	Headroom int
+	// Or makes the check an alternative of the one before it in the call: see [FirstOf], which sets it.
+	// The default is no alternative. With Or, the first check of a call is an error ([ErrInvalid]), and so
+	// is one whose Shadow differs from that of the check before it.
+	Or bool
 	// ReserveFor is for how long [Limiter.Reserve] reserves the units. If nobody has settled them by then, on the store's
 	// clock, they are given back as if they had been settled at 0: the process that has reserved them has died. That
 	// happens once, and by itself, when the next check of the key and limit that has a ReserveFor is decided.
@@ -58,8 +62,8 @@ type Check struct {
 	// whole real cost, as of now.
 	//
 	// The default is 0, which reserves for good. Any other time has to be from a millisecond to a day ([ErrInvalid]). It is
-	// an error under a [Concurrent] limit, which has its lease, or a [Shaping] one, whose turns are handed on. Checks of a
-	// call about one key and limit have the same one. Verbs whose charges nobody settles do not take it. For a check
+	// an error under a [Concurrent] limit, which has its lease, a [Shaping] one, whose turns are handed on, or a [Calendar]
+	// one. Checks of a call about one key and limit have the same one. Verbs whose charges nobody settles do not take it. For a check
 	// that is not charged it means nothing.
 	ReserveFor time.Duration
 }
@@ -71,7 +75,8 @@ const (
 	// Charge charges the units if the call passes.
 	Charge Mode = iota
 	// Condition lets the call pass only if the units fit, and charges nothing for them. A condition
-	// may not ask about the same key and limit as a check that is charged.
+	// may not ask about the same key and limit as a check that is charged, unless it is an
+	// alternative ([FirstOf]).
 	Condition
 	// Look tells the numbers and is always allowed. It charges nothing and creates no key. The Cost
 	// of such a check is 0.
@@ -116,9 +121,9 @@ func (c *Check) asksBan() bool {
 // spec returns the spec under which a check counts.
 func (c *Check) spec() *exact.Spec {
 	if c.Shadow {
-		return c.Limit.spec.Shadow()
+		return c.Limit.spec.Shadow().For(c.Key)
 	}
-	return c.Limit.spec
+	return c.Limit.spec.For(c.Key)
 }
 
 // sameState reports whether two checks are answered from one state.
@@ -175,6 +180,9 @@ func validate(checks []Check) error {
 		if err := c.Limit.Validate(); err != nil {
 			return err
 		}
+		if c.Or && (i == 0 || c.Shadow != checks[i-1].Shadow) {
+			return invalid("core: check %d is to be an alternative of the check before it: there is none, or only one of the two is a shadow", i)
+		}
 		if err := c.validateReserveFor(); err != nil {
 			return err
 		}
@@ -185,21 +193,28 @@ func validate(checks []Check) error {
 		if c.Mode == OnDenial && !bans {
 			return invalid("core: the check's mode is OnDenial, and %s is no ban", c.Limit)
 		}
+		if bans && isEither(checks, i) {
+			return invalid("core: check %d is an alternative, and %s is a ban, which counts in any case", i, c.Limit)
+		}
 		if bans && c.Headroom > 0 {
 			return invalid("core: a headroom of %d strikes: a ban has none", c.Headroom)
 		}
 		for j := range checks[:i] {
-			if d := &checks[j]; sameState(c, d) && c.Limit.spec.Units != d.Limit.spec.Units {
+			d := &checks[j]
+			if !sameState(c, d) {
+				continue
+			}
+			if c.Limit.spec.Units != d.Limit.spec.Units || c.Limit.spec.Calendar != d.Limit.spec.Calendar {
 				return invalid("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
 			}
-			if d := &checks[j]; c.ReserveFor != d.ReserveFor && c.Mode == Charge && d.Mode == Charge && sameState(c, d) {
+			if c.ReserveFor != d.ReserveFor && c.Mode == Charge && d.Mode == Charge {
 				return invalid("core: checks %d and %d ask the same key about %s, and reserve for %v and %v", j, i, c.Limit, d.ReserveFor, c.ReserveFor)
 			}
-			if d := &checks[j]; bans && c.Mode != d.Mode && c.Mode != Look && d.Mode != Look && sameState(c, d) {
+			if bans && c.Mode != d.Mode && c.Mode != Look && d.Mode != Look {
 				return invalid("core: checks %d and %d ask the same key about %s with the modes %s and %s", j, i, c.Limit, d.Mode, c.Mode)
 			}
-			if d := &checks[j]; (c.Mode == Condition) != (d.Mode == Condition) && sameState(c, d) {
-				return invalid("core: checks %d and %d ask the same key about %s, and one is a condition", j, i, c.Limit)
+			if err := validateApart(checks, j, i); err != nil {
+				return err
 			}
 		}
 	}
@@ -214,8 +229,12 @@ func validate(checks []Check) error {
 // Half a second later, RetryAfter would be 500ms and ResetAfter 9.5s.
 type Decision struct {
 	// Allowed says whether this check passes. A call of several checks passes if all of
-	// them are allowed.
+	// them are allowed, but for those that are Waived.
 	Allowed bool
+	// Waived says that another one of the check's alternatives counts in its place, so that this
+	// Decision neither denies the call nor costs anything: see [FirstOf]. It is false for a check that
+	// has no alternatives.
+	Waived bool
 	// Degraded says that the store could not answer, and this process has decided by itself:
 	// see the Fallback mode of package guard. The numbers are those of the process's share of the
 	// limit ([Limit.Share]). A shadow check is not decided then.
@@ -233,7 +252,8 @@ type Decision struct {
 	// check passes if the key is not used meanwhile, or [Never]. If Estimated, it is a guess.
 	RetryAfter time.Duration
 	// NextAfter is the time until Remaining grows by one if the key is not used
-	// meanwhile. It is 0 when nothing has been used.
+	// meanwhile. It is 0 when nothing has been used. A check that fits and takes places of a [Concurrent]
+	// limit is told the limit's lease, since no store looks when others' places are free.
 	NextAfter time.Duration
 	// ResetAfter is the time until the key is as good as new.
 	ResetAfter time.Duration

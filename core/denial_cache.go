@@ -42,6 +42,7 @@ type denialCache struct {
 //
 // A call does not go to the store if all its checks are answered from memory. If only some are, the
 // others go to the store, which answers them and charges nothing; shadow checks are decided as always.
+// Of alternatives ([FirstOf]), either all are answered from memory or none.
 // All other calls go to the store: calls that may pass, that have a key and limit twice, or that have a
 // named sliding window, whose RetryAfter may be an estimate, or a [Concurrent] limit, whose places may be
 // given back at any time, or a [Check.ReserveFor].
@@ -156,6 +157,7 @@ func (c *denialCache) decideRest(ctx context.Context, of *Call, denied uint64, b
 			of.Decisions[place].Delay = 0 // the call is denied
 		}
 	}
+	waive(of.Checks, of.Decisions)
 	return nil
 }
 
@@ -169,22 +171,32 @@ func (c *denialCache) repeat(checks []Check, decisions []Decision, now int64) (d
 		return 0, false
 	}
 	all = true
-	for i := range checks {
-		check := &checks[i]
-		if i > 0 && met(checks, i) {
-			return 0, false // their costs add up
+	for first := 0; first < len(checks); first = endOf(checks, first) {
+		end := endOf(checks, first)
+		known := true // of all alternatives, each of which may let the call pass
+		for i := first; i < end; i++ {
+			check := &checks[i]
+			if i > 0 && met(checks, i) {
+				return 0, false // their costs add up
+			}
+			if check.reserves() {
+				return 0, false // it is for the store to see what others have reserved and is over
+			}
+			known = known && !check.Shadow && check.Mode != Look && c.repeatOne(check, &decisions[i], now)
 		}
-		if check.reserves() {
-			return 0, false // it is for the store to see what others have reserved and is over
-		}
-		if !check.Shadow && check.Mode != Look && c.repeatOne(check, &decisions[i], now) {
-			denied |= 1 << i
-		} else {
+		if !known {
 			all = false
+			continue
+		}
+		for i := first; i < end; i++ {
+			denied |= 1 << i
 		}
 	}
-	if all && c.trace.Repeated != nil {
-		c.trace.Repeated()
+	if all {
+		waive(checks, decisions)
+		if c.trace.Repeated != nil {
+			c.trace.Repeated()
+		}
 	}
 	return denied, all
 }
@@ -248,7 +260,8 @@ func (c *denialCache) remember(of *Call, checks []denials.Check, sent int64) {
 	received := c.denials.Now()
 	for i := range checks {
 		check, d := &of.Checks[i], &of.Decisions[i]
-		if d.Allowed || check.Shadow || met(of.Checks, i) || check.reserves() || !writes(*check) || check.Limit.spec.Extends() { // it repairs no state, so that its wait may stand still
+		if d.Allowed || check.Shadow || met(of.Checks, i) || check.reserves() || check.Limit.spec.Extends() ||
+			!writes(*check) { // it repairs no state, so that its wait may stand still
 			continue
 		}
 		c.denials.Remember(&checks[i], denials.Denial{
@@ -266,10 +279,10 @@ func (c *denialCache) noticeGivenBack(givenBack []call.Correction) {
 }
 
 // met reports whether a check has the same state as an earlier one, so that their costs
-// add up.
+// add up, as those of alternatives do not.
 func met(checks []Check, i int) bool {
 	for j := range checks[:i] {
-		if sameState(&checks[j], &checks[i]) {
+		if sameState(&checks[j], &checks[i]) && !isEither(checks, i) && !isEither(checks, j) {
 			return true
 		}
 	}

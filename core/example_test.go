@@ -144,3 +144,23 @@ func ExampleParseLimit() {
 	// login sliding-log 5 15m0s
 	// core: leaky 0, 1/s: capacity 0 is less than 1
 }
+
+// A billing period ends on the customer's day of the month, or on the last day of a month that is too short.
+func ExampleMonthlySince() {
+	now := time.Date(2026, time.February, 20, 12, 0, 0, 0, time.UTC)
+	limiter := core.New(core.NewMemory(core.WithClock(func() time.Time { return now })))
+	defer limiter.Close()
+
+	began := time.Date(2025, time.October, 31, 8, 30, 0, 0, time.UTC)
+	quota := core.Calendar(10_000, core.MonthlySince(began))
+	decision, err := limiter.AllowN(context.Background(), "customer:7", quota, 250)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(quota)
+	fmt.Println(decision.Remaining, "left until", now.Add(decision.ResetAfter))
+	// Output:
+	// calendar 10000, month@31T08:30 UTC
+	// 9750 left until 2026-02-28 08:30:00 +0000 UTC
+}

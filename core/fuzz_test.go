@@ -26,6 +26,7 @@ func FuzzLimits(f *testing.F) {
 			core.Leaky(capacity, core.Per(events, d)), core.Shaping(capacity, core.PerSecond(events)),
 			core.TokenBucket(capacity, core.Per(events, d)), core.GCRA(capacity, core.PerDay(events)),
 			core.FixedWindow(capacity, d), core.SlidingWindow(capacity, d), core.SlidingLog(min(capacity, 1000), d),
+			core.Calendar(capacity, core.Every(d).Jitter(d/3)), core.Calendar(capacity, core.Monthly("Europe/Berlin").From(events).Jitter(d)),
 		} {
 			limit := limit.Named(name)
 			text, err := limit.MarshalText()

@@ -28,8 +28,9 @@ type growth struct {
 // Settle corrects the sum, each charge as of the instant at which it was made: the newest units are given back first,
 // and what was charged too little is added to the newest charge.
 //
-// The answer of a shadow check counts for that check alone. Conditions, places of [Concurrent] limits and [Unlimited] do
-// not grow, whatever their cost. A [Check.Mode] of [Look] grows from 0.
+// The answer of a shadow check counts for that check alone. Conditions, alternatives that were not charged
+// ([FirstOf]), places of [Concurrent] limits and [Unlimited] do not grow, whatever their cost. A [Check.Mode] of
+// [Look] grows from 0.
 //
 // After Settle the error is [ErrSettled]. A reservation that was denied, another number of costs than of checks, and
 // a negative cost are errors, too ([ErrInvalid]). They change nothing. After an error of the store that is not
@@ -44,9 +45,9 @@ func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error
 	var checks []Check
 	var of []int
 	for i, cost := range costs {
-		c := r.checks[i]
+		c := r.checks[i].alone()
 		more := cost - r.reserved(i)
-		if more <= 0 || c.Mode == Condition || c.Limit == Unlimited || c.holds() || c.Shadow && !r.decisions[i].Allowed {
+		if more <= 0 || c.Mode == Condition || c.Limit == Unlimited || r.decisions[i].Waived || c.holds() || c.Shadow && !r.decisions[i].Allowed {
 			continue
 		}
 		c.Cost, c.Mode = more, Charge
@@ -112,7 +113,7 @@ func (r *Reservation) settleGrown(s *settlements, check, cost int) int {
 		total -= g.units // what older charges have
 		own := max(0, cost-total)
 		cost -= own
-		one := r.checks[check]
+		one := r.checks[check].alone()
 		one.Cost, one.Mode = g.units, Charge
 		s.add(r, len(r.checks)+i, Settlement{Check: one, Cost: own, Receipt: g.receipt})
 	}
@@ -134,8 +135,12 @@ func (c *Check) validateReserveFor() error {
 		return invalid("core: a check reserves for %v, want from %v to %v", c.ReserveFor, shortestReserved, longestReserved)
 	case c.Limit.spec.Algorithm.Holds():
 		return invalid("core: a check reserves for %v under %s, which has a lease: leave ReserveFor out", c.ReserveFor, c.Limit)
+	case c.Limit.spec.Algorithm.Bans():
+		return invalid("core: a check reserves for %v under %s, which is a ban: leave ReserveFor out", c.ReserveFor, c.Limit)
 	case c.Limit.spec.Algorithm.Delays():
 		return invalid("core: a check reserves for %v under %s, whose turns are handed on: leave ReserveFor out", c.ReserveFor, c.Limit)
+	case c.Limit.spec.Algorithm.Dated():
+		return invalid("core: a check reserves for %v under %s, whose windows a calendar cuts: leave ReserveFor out", c.ReserveFor, c.Limit)
 	}
 	return nil
 }

@@ -93,14 +93,14 @@ func (r *Reservation) takePlaces() {
 		if c.Shadow {
 			taken = r.decisions[i].Allowed
 		}
-		if !c.holds() || !taken {
+		if !c.holds() || !taken || r.decisions[i].Waived {
 			continue
 		}
 		if r.hold == nil {
 			r.hold = &hold{limiter: r.limiter}
 			r.hold.places, r.hold.leases = r.hold.onePlace[:0], r.hold.oneLease[:0]
 		}
-		p := &place{check: *c, receipt: r.receipts[i], decision: r.decisions[i], began: r.answered, of: weak.Make(r.hold)}
+		p := &place{check: c.alone(), receipt: r.receipts[i], decision: r.decisions[i], began: r.answered, of: weak.Make(r.hold)}
 		r.hold.places = append(r.hold.places, p)
 		r.hold.leases = append(r.hold.leases, r.limiter.holding.leases.Begin(p, c.Limit.spec.Period, r.asked))
 	}
@@ -224,7 +224,7 @@ func (r *Reservation) giveBackUncertain(err error) {
 	var places []*place
 	for i := range r.checks {
 		if r.checks[i].holds() && r.receipts[i] != (Receipt{}) {
-			places = append(places, &place{check: r.checks[i], receipt: r.receipts[i], decision: Decision{Limit: r.checks[i].Limit}})
+			places = append(places, &place{check: r.checks[i].alone(), receipt: r.receipts[i], decision: Decision{Limit: r.checks[i].Limit}})
 		}
 	}
 	if len(places) > 0 {

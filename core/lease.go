@@ -34,7 +34,7 @@ type leaseStore struct {
 // last L = Over·B/r, a second at most, and half of that for sliding limits.
 //
 //   - [Leaky], [TokenBucket] and [GCRA] admit at most B + r·(τ+L) in any time τ: Over·B more than the store alone.
-//   - [FixedWindow] admits no more than the store alone, since a lease ends with its window.
+//   - [FixedWindow] and [Calendar] admit no more than the store alone, since a lease ends with its window.
 //   - [SlidingLog] and [SlidingWindow] admit at most n + Over·n.
 //   - [Shaping] and [Concurrent] limits, bans, and limits of [Limit.Exact] are never leased.
 //
@@ -44,9 +44,10 @@ type leaseStore struct {
 // because it has died, stays charged.
 //
 // No denial is invented: what cannot be spent here is asked of the store. A call is answered here if all of its checks can be. Calls
-// with a [Check.Mode] other than [Charge], with [Check.Shadow], [Check.Headroom] or [Check.ReserveFor], and those that can be settled or are made several times
-// ([Limiter.Reserve], [Limiter.AllowAtMost]) always ask the store. [Decision.Leased] tells which answers came from a lease: the
-// numbers of those are estimates.
+// with a [Check.Mode] other than [Charge], such as one that asks about a ban, with alternatives ([FirstOf]), [Check.Shadow],
+// [Check.Headroom] or [Check.ReserveFor], and those that can be settled or are made several times ([Limiter.Reserve],
+// [Limiter.Acquire], [Limiter.Wait], [Limiter.AllowAtMost]) always ask the store. [Decision.Leased] tells which answers came from a
+// lease: the numbers of those are estimates.
 //
 // A lease lapses on this process's monotonic clock, counted from when it was asked for: neither a pause of the process, nor a lost
 // reply, nor a step of the server's clock makes it longer. If Redis is down, what is leased may be spent until it lapses. Leases of a key
@@ -101,7 +102,7 @@ func leasable(c *Call) bool {
 		return false
 	}
 	for i := range c.Checks {
-		if check := &c.Checks[i]; check.Mode != Charge || check.Shadow || check.Headroom != 0 || check.Undelayed != 0 || check.ReserveFor != 0 {
+		if check := &c.Checks[i]; check.Mode != Charge || check.Or || check.Shadow || check.Headroom != 0 || check.Undelayed != 0 || check.ReserveFor != 0 {
 			return false
 		}
 	}

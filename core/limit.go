@@ -10,7 +10,7 @@ import (
 
 // Limit is an algorithm with its numbers: an immutable, comparable value, made
 // by [Leaky], [Shaping], [TokenBucket], [GCRA], [FixedWindow], [SlidingWindow],
-// [SlidingLog] or [ParseLimit].
+// [SlidingLog], [Concurrent], [Calendar] or [ParseLimit].
 //
 // The constructors never fail. Validate, and every verb of a [Limiter], returns an
 // error for a limit that makes no sense. The zero Limit is not valid; for no limit,
@@ -97,7 +97,7 @@ func (l Limit) Identity() Limit {
 
 // Algorithm returns the name of the limit's algorithm, as in its String: one of
 // "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window",
-// "sliding-log", "concurrent" and "ban", or "" for the zero Limit and [Unlimited].
+// "sliding-log", "concurrent", "ban" and "calendar", or "" for the zero Limit and [Unlimited].
 func (l Limit) Algorithm() string { return l.known().Algorithm.String() }
 
 // Capacity returns how many units pass at once when the limit is fresh: [math.MaxInt] under
@@ -105,7 +105,8 @@ func (l Limit) Algorithm() string { return l.known().Algorithm.String() }
 func (l Limit) Capacity() int { return l.known().Capacity }
 
 // Rate returns the pace of the limit: the drain or refill of a bucket, or
-// capacity per window. That of [Unlimited] is the zero Rate.
+// capacity per window. That of [Unlimited] is the zero Rate, and that of a [Calendar] limit
+// whose windows differ in length has a Period of 0.
 func (l Limit) Rate() Rate {
 	s := l.known()
 	return Rate{Events: s.Events, Period: s.Period}
@@ -119,17 +120,15 @@ func (l Limit) Share(n int) Limit {
 	if n <= 1 || l == Unlimited || l.Validate() != nil || l.spec.Algorithm.Bans() {
 		return l
 	}
-	capacity := (l.spec.Capacity-1)/n + 1
-	rate := Rate{Events: capacity, Period: l.spec.Period}
-	if !l.spec.Algorithm.Windowed() {
+	p := l.spec.Params
+	p.Capacity = (p.Capacity-1)/n + 1
+	if p.Events = p.Capacity; !p.Algorithm.Windowed() {
 		high, period := bits.Mul64(uint64(l.spec.Period), uint64(n))
 		if high != 0 || period > uint64(exact.Longest) {
 			period = uint64(exact.Longest)
 		}
-		rate = Rate{Events: l.spec.Events, Period: time.Duration(period)}
+		p.Events, p.Period = l.spec.Events, time.Duration(period)
 	}
-	p := newLimit(l.spec.Algorithm, capacity, rate).known().Params
-	p.Name, p.Exact = l.spec.Name, l.spec.Exact
 	return limitOf(p)
 }
 
@@ -152,11 +151,12 @@ func (l Limit) problem() error { return invalid("core: %w", l.known().Problem())
 //	sliding-window 1000, 1h
 //	login: fixed-window 5, 15m
 //	logins: ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d
+//	calendar 10000, month@15 Europe/Berlin
 //
 //	unlimited
 //
 // The number after the algorithm is the capacity, then comes the rate of a
-// bucket or the length of a window. A given name stands in front.
+// bucket, the length of a window or the [Period] of a calendar. A given name stands in front.
 func (l Limit) String() string { return l.known().String() }
 
 // ParseLimit reads a limit in the form that [Limit.String] writes. White space

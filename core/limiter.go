@@ -101,7 +101,8 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 }
 
 // AllowAll decides several checks at one instant: if all fit, all are charged;
-// otherwise none is. The call passed if every Decision is allowed. The checks may
+// otherwise none is. The call passed if every Decision is allowed, or waived: see
+// [FirstOf], which makes checks alternatives of each other. The checks may
 // mix algorithms, keys and costs; those of the same key and limit add up in order.
 // [Check.Shadow] checks are decided on their own.
 //
@@ -154,6 +155,7 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 		return nil, err
 	}
 	l.holding.estimate(decisions)
+	waive(checks, decisions)
 	return decisions, nil
 }
 

@@ -77,7 +77,7 @@ func validatePlace(key string, limit Limit) error {
 // other charges stay until they are settled. To settle or to cancel the reservation gives back the places, too,
 // and the Permit has nothing left to release then.
 func (r *Reservation) Permit(ctx context.Context) *Permit {
-	if r.hold == nil && (!r.Allowed() || !hasUnlimited(r.checks)) {
+	if r.hold == nil && (!r.Allowed() || !r.hasUnlimited()) {
 		return nil
 	}
 	own := *r // the reservation may be split
@@ -242,7 +242,12 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 	return r, err
 }
 
-// hasUnlimited reports whether a check is under Unlimited.
-func hasUnlimited(checks []Check) bool {
-	return slices.ContainsFunc(checks, func(c Check) bool { return c.Limit == Unlimited })
+// hasUnlimited reports whether a check counts that is under Unlimited.
+func (r *Reservation) hasUnlimited() bool {
+	for i := range r.checks {
+		if r.checks[i].Limit == Unlimited && !r.decisions[i].Waived {
+			return true
+		}
+	}
+	return false
 }

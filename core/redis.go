@@ -34,15 +34,16 @@ type redisStore struct {
 //
 // Its value has the type that the algorithm's literature suggests: a hash for
 // leaky ("level", "last_leak"), token-bucket ("tokens", "last_refill"), shaping
-// ("next_free"), fixed-window ("count", "start") and sliding-window ("current",
-// "previous", "start"); a string with the theoretical arrival time for gcra; a
+// ("next_free"), fixed-window ("count", "start"), calendar ("count", "start", "end")
+// and sliding-window ("current", "previous", "start"); a string with the theoretical arrival time for gcra; a
 // list of instants for sliding-log; a sorted set for concurrent, with a member for
 // each place that is held, whose score is the end of its lease, and the member "."
 // for the latest token, negated. Instants are microseconds since 1970. Levels
 // and tokens are in units of which an event weighs a whole number: at 1/s an
 // event weighs 1,000,000, one for each microsecond that it takes to drain. Every
 // key has a time to live that covers its recovery; one with places lives ten minutes
-// longer, so that its token is remembered.
+// longer, so that its token is remembered, and one of a calendar an eighth of its window
+// longer, up to three hours, for the sake of servers with other rules of a time zone.
 //
 // The store replaces a key that is damaged (of another type, or with a value that no limit could have
 // left), gives a key without a time to live one, and logs both.

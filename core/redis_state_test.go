@@ -31,6 +31,7 @@ func TestStateIsReadable(t *testing.T) {
 	at := strconv.FormatInt(now.UnixMicro(), 10)
 	later := strconv.FormatInt(now.Add(3*time.Second).UnixMicro(), 10)
 	window := strconv.FormatInt(now.Truncate(time.Hour).UnixMicro(), 10)
+	ends := strconv.FormatInt(now.Truncate(time.Hour).Add(time.Hour).UnixMicro(), 10)
 	for _, test := range []struct {
 		limit core.Limit
 		kind  string
@@ -44,6 +45,7 @@ func TestStateIsReadable(t *testing.T) {
 		{limit: core.GCRA(10, core.PerSecond(1)), kind: "string", text: later},
 		{limit: core.FixedWindow(10, time.Hour), kind: "hash", want: map[string]string{"count": "3", "start": at}},
 		{limit: core.SlidingWindow(10, time.Hour), kind: "hash", want: map[string]string{"current": "3", "previous": "0", "start": window}},
+		{limit: core.Calendar(10, core.Every(time.Hour)), kind: "hash", want: map[string]string{"count": "3", "start": window, "end": ends}},
 		{limit: core.SlidingLog(10, time.Hour), kind: "list", list: []string{at, at, at}},
 	} {
 		t.Run(test.limit.Algorithm(), func(t *testing.T) {

@@ -131,6 +131,7 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	r.answered = time.Now()
 	r.takePlaces()
 	l.holding.estimate(r.decisions)
+	waive(r.checks, r.decisions)
 	return r, nil
 }
 
@@ -164,7 +165,7 @@ type Reservation struct {
 }
 
 // Allowed reports whether the call passed: every Decision is allowed, those of shadow
-// checks left aside.
+// checks, and those that are [Decision.Waived], left aside.
 func (r *Reservation) Allowed() bool { return passedAll(r.checks, r.decisions) }
 
 // Decisions returns the answers, one for each check. They must not be changed. After [Reservation.Settle]
@@ -187,7 +188,8 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // forgives as many.
 //
 // Other checks that were not charged are left alone: conditions, and checks that were denied or whose
-// call was. If all costs are as they were reserved, the store is not asked, and the Decisions stay as
+// call was. Of alternatives ([FirstOf]), the one that was charged is settled, and the costs of the others
+// mean nothing. If all costs are as they were reserved, the store is not asked, and the Decisions stay as
 // they are. Another number of costs than of checks, and a negative cost, are errors that change nothing.
 //
 // A reservation is settled once. Settle asks the store even if ctx has ended, within the store's
@@ -297,9 +299,9 @@ func (r *Reservation) settlements(costs []int) (settlements, error) {
 				continue // its Permit gives it back
 			}
 		}
-		if c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed {
+		if (c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed) && !r.decisions[i].Waived {
 			cost = r.settleGrown(&s, i, cost)
-			s.add(r, i, Settlement{Check: *c, Cost: cost, Receipt: r.receipts[i]})
+			s.add(r, i, Settlement{Check: c.alone(), Cost: cost, Receipt: r.receipts[i]})
 		}
 	}
 	return s, nil

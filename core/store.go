@@ -65,19 +65,24 @@ type Store interface {
 // is decided by itself, after the others at the same instant, in a state of its own. Checks of the same
 // key and limit add up in order. A check asks for its [Check.Units], and its [Mode] says what is done
 // with them. It fits if its [Check.Headroom] fits, too.
+//
+// Alternatives ([Check.Or]) count as one check, which fits if one of them does. The first that fits is
+// charged, and nothing is charged of the others. Each is decided by itself: the costs of other checks do
+// not add up with its own. Shadow checks that are alternatives of each other are one call.
 type Call struct {
 	// Checks has at least one check.
 	Checks []Check
 	// Decisions is where the store writes its answers, one for each check. The Decision of a check that
 	// is not charged is about what is left now. If a call charges nothing but shadow checks, each
-	// Decision has its Delay even if another check is denied.
+	// Decision has its Delay even if another check is denied. Of alternatives, it writes Waived into all
+	// Decisions but one.
 	Decisions []Decision
 	// Receipts is where the store writes a receipt for each check, with which the call is settled. It
 	// is nil if the call will not be settled.
 	Receipts []Receipt
 	// Times is how often the call is made, one time after the other. As many are granted as fit, and
 	// the Decisions are about all of them as one. 0 means once. A store may grant fewer, but must
-	// grant one if one fits. A call with Times comes alone, and has no shadow checks.
+	// grant one if one fits. A call with Times comes alone, and has neither shadow checks nor alternatives.
 	Times int
 	// Granted is where the store writes how many of Times it has granted.
 	Granted int
@@ -94,13 +99,13 @@ type Receipt struct {
 	Note [4]int64
 }
 
-// passed reports whether a call passed: every check that is no shadow is allowed.
+// passed reports whether a call passed: see passedAll.
 func (c *Call) passed() bool { return passedAll(c.Checks, c.Decisions) }
 
-// passedAll reports whether every check that is no shadow is allowed.
+// passedAll reports whether every check that is no shadow is allowed, or waived.
 func passedAll(checks []Check, decisions []Decision) bool {
 	for i := range decisions {
-		if !decisions[i].Allowed && !checks[i].Shadow {
+		if !decisions[i].Allowed && !decisions[i].Waived && !checks[i].Shadow {
 			return false
 		}
 	}
@@ -123,16 +128,15 @@ type part struct {
 	places []int // of the checks in the call; nil: it is the whole call
 }
 
-// limitedPartOf returns the checks of a call but for those under Unlimited.
+// limitedPartOf returns the checks of a call but for those under Unlimited. Of alternatives one of which is under
+// Unlimited, it has what addAlternatives makes of them.
 func limitedPartOf(checks []Check) part {
 	if !slices.ContainsFunc(checks, func(c Check) bool { return c.Limit == Unlimited }) {
 		return part{checks: checks}
 	}
 	p := part{places: []int{}}
-	for i, c := range checks {
-		if c.Limit != Unlimited {
-			p.checks, p.places = append(p.checks, c), append(p.places, i)
-		}
+	for first := 0; first < len(checks); first = endOf(checks, first) {
+		p.addAlternatives(checks, first, endOf(checks, first))
 	}
 	return p
 }
@@ -146,7 +150,16 @@ func decideLimited(ctx context.Context, store Store, checks []Check, decisions [
 			decisions[i] = unlimitedDecision()
 		}
 	}
-	return p.decide(ctx, store, decisions, receipts)
+	err := p.decide(ctx, store, decisions, receipts)
+	if p.places != nil {
+		for i := range decisions { // another check may have stood for it
+			if checks[i].Limit == Unlimited {
+				decisions[i] = unlimitedDecision()
+			}
+		}
+		waive(checks, decisions)
+	}
+	return err
 }
 
 // unlimitedDecision is the answer to every check under Unlimited.

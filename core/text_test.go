@@ -28,6 +28,15 @@ func TestLimitText(t *testing.T) {
 		"sliding-window 1000, 36h":        core.SlidingWindow(1000, 36*time.Hour),
 		"sliding-log 5, 15m":              core.SlidingLog(5, 15*time.Minute),
 		"sliding-log 5, 365d":             core.SlidingLog(5, year),
+		"calendar 10, day Europe/Berlin":  core.Calendar(10, core.Daily("Europe/Berlin")),
+		"calendar 10, week@sunday UTC":    core.Calendar(10, core.Weekly("UTC", time.Sunday)),
+		"calendar 10, month@1 UTC":        core.Calendar(10, core.Monthly("UTC")),
+		"calendar 10, month@15 UTC":       core.Calendar(10, core.Monthly("UTC").From(15)),
+		"calendar 10, year@04-06 UTC":     core.Calendar(10, core.Yearly("UTC", time.April).From(6)),
+		"calendar 10, year@02-29 UTC":     core.Calendar(10, core.Yearly("UTC", time.February).From(29)),
+		"calendar 10, every 1h30m":        core.Calendar(10, core.Every(90*time.Minute)),
+		"calendar 10, every 1d jitter 5m": core.Calendar(10, core.Every(24*time.Hour).Jitter(5*time.Minute)),
+		"calendar 10, month@31T08:30 UTC": core.Calendar(10, core.MonthlySince(time.Date(2026, time.January, 31, 8, 30, 0, 0, time.UTC))),
 		"login: fixed-window 5, 15m":      core.FixedWindow(5, 15*time.Minute).Named("login"),
 		"plan:pro: leaky 10, 1/s":         core.Leaky(10, core.PerSecond(1)).Named("plan:pro"),
 		"leaky:10:1/s: gcra 10, 150000/d": core.GCRA(10, core.PerDay(150_000)).Named("leaky:10:1/s"),
@@ -53,8 +62,15 @@ func TestLimitText(t *testing.T) {
 		"fixed-window 100, 24h":     "fixed-window 100, 1d",
 		"fixed-window 100, 0.5s":    "fixed-window 100, 500ms",
 		"a:  leaky 10, 1/s":         "a: leaky 10, 1/s",
-		"sliding-log 5, 1h0m0s":     "sliding-log 5, 1h",
-		"sliding-window 5, 3600s\n": "sliding-window 5, 1h",
+
+		"calendar 10,month UTC":            "calendar 10, month@1 UTC",
+		"calendar 10, week Europe/Berlin":  "calendar 10, week@monday Europe/Berlin",
+		"calendar 10, year  UTC":           "calendar 10, year@01-01 UTC",
+		"calendar 10, every 60m":           "calendar 10, every 1h",
+		"calendar 10, month@15T00:00 UTC":  "calendar 10, month@15 UTC",
+		"calendar 1, day UTC  jitter 300s": "calendar 1, day UTC jitter 5m",
+		"sliding-log 5, 1h0m0s":            "sliding-log 5, 1h",
+		"sliding-window 5, 3600s\n":        "sliding-window 5, 1h",
 	} {
 		if got, err := core.ParseLimit(text); err != nil || got.String() != canonical {
 			t.Errorf("ParseLimit(%q) is %s, %v, want %s", text, got, err, canonical)
@@ -133,7 +149,12 @@ func TestLimitTextRoundTrip(t *testing.T) {
 }
 
 func FuzzParseLimit(f *testing.F) {
-	for _, seed := range []string{"leaky 10, 1/s", "a: fixed-window 5, 15m", "gcra 1, 1/ns", "sliding-log 1, 36500d", "x: y: leaky 1, 1/s", "leaky 1, 1/1h1s", "fixed-window 1, 9223372036854775807ns"} {
+	for _, seed := range []string{
+		"leaky 10, 1/s", "a: fixed-window 5, 15m", "gcra 1, 1/ns", "sliding-log 1, 36500d",
+		"x: y: leaky 1, 1/s", "leaky 1, 1/1h1s", "fixed-window 1, 9223372036854775807ns", "calendar 1, day UTC",
+		"a: calendar 1, month@31T08:30:00.5 Europe/Berlin jitter 5m", "calendar 1, week@sunday UTC", "calendar 1, year@02-29 UTC", "calendar 1, every 1h",
+		"calendar 1, month@15T23:59:59.999999999 UTC", "calendar 1, year@02-30 UTC", "calendar 1, day ../UTC",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

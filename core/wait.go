@@ -197,8 +197,9 @@ func (l *Limiter) denyBeforePlaces(ctx context.Context, q *waitRequest) error {
 	}
 	r.answered = time.Now()
 	l.holding.estimate(r.decisions)
+	waive(r.checks, r.decisions)
 	for i := range r.decisions {
-		if d := &r.decisions[i]; !d.Allowed && !r.checks[i].Shadow && !r.checks[i].holds() {
+		if d := &r.decisions[i]; !d.Allowed && !d.Waived && !r.checks[i].Shadow && !r.waitsForPlace(i) {
 			*q.denied = r
 			return q.deny(*d, time.Time{}, nil)
 		}

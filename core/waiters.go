@@ -158,7 +158,7 @@ func (q *waitRequest) worst(r *Reservation) (d Decision) {
 	d.Allowed = true
 	for i := range r.decisions {
 		other := &r.decisions[i]
-		if other.Allowed || r.checks[i].Shadow {
+		if other.Allowed || other.Waived || r.checks[i].Shadow {
 			continue
 		}
 		if d.Allowed || d.RetryAfter <= other.RetryAfter {
@@ -200,6 +200,22 @@ func (l *Limiter) wakePlaceWaiters(c *Check) {
 	l.placeWaiters.Wake(key)
 }
 
+// waitsForPlace reports whether a denied check waits for a place, or one of its alternatives does.
+func (r *Reservation) waitsForPlace(place int) bool {
+	if r.checks[place].holds() {
+		return true
+	}
+	for r.checks[place].Or {
+		place--
+	}
+	for end := endOf(r.checks, place); place < end; place++ {
+		if r.checks[place].holds() && r.decisions[place].RetryAfter != Never {
+			return true
+		}
+	}
+	return false
+}
+
 // unknown is when to ask again at the latest for a place that may be free at any time.
 const unknown = time.Hour
 
@@ -226,7 +242,7 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 		r.keep(len(q.all))
 		a.Grants, a.Latest = []*Reservation{r}, r.decisions[0]
 		for i := range r.decisions {
-			if r.checks[i].holds() && r.decisions[i].Remaining == 0 {
+			if r.checks[i].holds() && r.decisions[i].Remaining == 0 && !isEither(r.checks, i) {
 				a.Latest, a.Again = l.holding.untilFree(r.decisions[i]), now.Add(unknown)
 			}
 		}
@@ -238,16 +254,16 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 	*q.denied, a.Latest = r, q.worst(r)
 	for i := range r.decisions {
 		d := &r.decisions[i]
-		if d.Allowed || r.checks[i].Shadow {
+		if d.Allowed || d.Waived || r.checks[i].Shadow {
 			continue
 		}
 		switch {
-		case q.placesOnly && !r.checks[i].holds(): // those behind it may fit
+		case q.placesOnly && !r.waitsForPlace(i): // those behind it may fit
 			a.Never, a.Next, a.Again = true, time.Time{}, time.Time{}
 			return a
 		case d.RetryAfter == Never:
 			a.Never = true
-		case d.Estimated:
+		case r.waitsForPlace(i): // until then it polls, in case another alternative fits sooner
 			a.Again = now.Add(unknown)
 		default:
 			if next := now.Add(d.RetryAfter); next.After(a.Next) {

@@ -55,10 +55,20 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 	if n := len(g.policies); n > 1 {
 		c = call{checks: make([]core.Check, 0, n), terms: make([]terms, 0, n)}
 	}
+	chooses := false
 	for _, shadow := range [...]bool{false, true} {
-		for i := range g.policies {
-			p := &g.policies[i]
-			if p.Shadow != shadow || p.Skip != nil && p.Skip(r) {
+		for i := 0; i < len(g.policies); i = endOf(g.policies, i) {
+			p, end := &g.policies[i], endOf(g.policies, i)
+			if p.Shadow != shadow {
+				continue
+			}
+			if chooses = chooses || end-i > 1; end-i > 1 {
+				if failed, err := c.addAlternatives(g, r, rc, i, end); err != nil {
+					return g.uncheckable(failed), fmt.Errorf("ratelimit: policy %d: %w", failed, err)
+				}
+				continue
+			}
+			if p.Skip != nil && p.Skip(r) {
 				continue
 			}
 			check, err := p.check(r)
@@ -72,6 +82,11 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 				c.add(check, g.terms(i, &check))
 				c.wait.heed(p, &check)
 			}
+		}
+	}
+	if chooses {
+		if err := c.chargeOnce(); err != nil {
+			return c, fmt.Errorf("ratelimit: %w", err)
 		}
 	}
 	return c, nil
@@ -135,11 +150,14 @@ func (c *call) unanswered(decided *call) []Unanswered {
 	return list
 }
 
-// add adds a check to a call. If the call has a check of the same state, the two are one.
+// add adds a check to a call. If the call has a check of the same state, the two are one, unless that has
+// alternatives.
 func (c *call) add(check core.Check, t terms) {
-	if same := c.find(&check); same >= 0 {
-		c.terms[same].join(&c.checks[same], t, &check)
-		return
+	for i := range c.checks {
+		if isSameState(&c.checks[i], &check) && !c.isEither(i) {
+			c.terms[i].join(&c.checks[i], t, &check)
+			return
+		}
 	}
 	c.checks, c.terms = append(c.checks, check), append(c.terms, t)
 }
@@ -147,7 +165,7 @@ func (c *call) add(check core.Check, t terms) {
 // find returns the index of the check of the same state, or -1.
 func (c *call) find(check *core.Check) int {
 	for i := range c.checks {
-		if own := &c.checks[i]; own.Key == check.Key && own.Shadow == check.Shadow && own.Limit.Identity() == check.Limit.Identity() {
+		if isSameState(&c.checks[i], check) {
 			return i
 		}
 	}

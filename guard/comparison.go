@@ -83,7 +83,7 @@ func count(c *Comparison, candidate string, outcomes []Outcome) {
 	for i := range outcomes {
 		switch o := &outcomes[i]; {
 		case !o.Shadow:
-			enforced, allowed = true, allowed && o.Decision.Allowed
+			enforced, allowed = true, allowed && !denied(o)
 		case o.Policy == candidate:
 			shadow = o
 		}

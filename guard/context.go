@@ -114,7 +114,7 @@ func (rc *requestContext) setOutcomes(c *call, decisions []core.Decision) {
 	into = slices.Grow(into, len(c.checks))
 	rc.outcomes = outcomes(c, decisions, into)
 	for i := len(rc.outcomes) - len(c.checks); i < len(rc.outcomes); i++ {
-		if o := &rc.outcomes[i]; !o.Shadow && reports(rc.outcomes[:i], o.Policy) {
+		if o := &rc.outcomes[i]; !o.Shadow && !o.Condition && reports(rc.outcomes[:i], o.Policy) {
 			o.Policy = dialect.DistinctName(o.Policy, func(name string) bool { return reports(rc.outcomes[:i], name) })
 		}
 	}
@@ -124,7 +124,7 @@ func (rc *requestContext) setOutcomes(c *call, decisions []core.Decision) {
 // compare names without regard to case.
 func reports(outcomes []Outcome, name string) bool {
 	for i := range outcomes {
-		if o := &outcomes[i]; !o.Shadow && strings.EqualFold(o.Policy, name) {
+		if o := &outcomes[i]; !o.Shadow && !o.Condition && strings.EqualFold(o.Policy, name) {
 			return true
 		}
 	}
@@ -141,7 +141,9 @@ func (rc *requestContext) charged(check *core.Check, by *core.Limiter) (outer *r
 		}
 		own := rc.own()
 		for i := range own {
-			if o := &own[i]; o.Cost > 0 && o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Identity() == check.Limit.Identity() {
+			o := &own[i]
+			same := o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Identity() == check.Limit.Identity()
+			if same && o.Cost > 0 && !o.Condition && !o.Decision.Waived {
 				return rc, i
 			}
 		}

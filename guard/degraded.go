@@ -127,25 +127,30 @@ func (g *Guard) giveBack(ctx context.Context, local reserved) []core.Decision {
 // allowed reports whether all checks but those of shadows are allowed.
 func allowed(checks []core.Check, decisions []core.Decision) bool {
 	for i := range checks {
-		if !checks[i].Shadow && !decisions[i].Allowed {
+		if !checks[i].Shadow && !decisions[i].Allowed && !decisions[i].Waived {
 			return false
 		}
 	}
 	return true
 }
 
-// split parts a call into what an error says was not answered, and the rest. Shadow
+// split parts a call into what an error says was not answered, and the rest. If one of several
+// alternatives was not, none was. Shadow
 // checks are left out: whether they have been charged is unknown.
 func (c call) split(err error) (lost, rest call) {
 	unanswered, ok := errors.AsType[*core.UnansweredError](err)
 	all := !ok || len(unanswered.Checks) == 0
+	var lostPlaces []int
+	if !all {
+		lostPlaces = c.withAlternatives(unanswered.Checks)
+	}
 	rest.wait = c.wait
 	for i := range c.checks {
 		if c.checks[i].Shadow {
 			continue
 		}
 		part := &rest
-		if all || slices.Contains(unanswered.Checks, i) {
+		if all || slices.Contains(lostPlaces, i) {
 			part = &lost
 		}
 		part.checks, part.terms = append(part.checks, c.checks[i]), append(part.terms, c.terms[i])

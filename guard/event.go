@@ -92,7 +92,11 @@ type Outcome struct {
 	Cost int
 	// Shadow says that the policy only watched.
 	Shadow bool
-	// Decision is the answer.
+	// Condition says that the policy is an alternative ([FirstOf]) and charges nothing, since another policy
+	// of the request is the same limit: its Decision says whether its cost and headroom would fit.
+	Condition bool
+	// Decision is the answer. Of policies that are alternatives, those are Waived that do not count: all but
+	// the one that was charged, or, if none has room, the one that will be the first to have some.
 	Decision core.Decision
 }
 
@@ -111,13 +115,16 @@ func DecisionFrom(ctx context.Context) []Outcome {
 func outcomes(c *call, decisions []core.Decision, into []Outcome) []Outcome {
 	for i := range c.checks {
 		check, t := &c.checks[i], &c.terms[i]
-		into = append(into, Outcome{Policy: t.name, Key: check.Key, Unit: t.unit, Cost: check.Cost, Shadow: check.Shadow, Decision: decisions[i]})
+		into = append(into, Outcome{
+			Policy: t.name, Key: check.Key, Unit: t.unit, Cost: check.Cost,
+			Shadow: check.Shadow, Condition: check.Mode == core.Condition, Decision: decisions[i],
+		})
 	}
 	return into
 }
 
 // denied reports whether an outcome keeps its request from going on.
-func denied(o *Outcome) bool { return !o.Shadow && !o.Decision.Allowed }
+func denied(o *Outcome) bool { return !o.Shadow && !o.Decision.Allowed && !o.Decision.Waived }
 
 func anyDenied(outcomes []Outcome) bool {
 	for i := range outcomes {
@@ -132,7 +139,7 @@ func anyDenied(outcomes []Outcome) bool {
 // that this process has decided by itself.
 func reported(outcomes []Outcome, into []headers.Policy) []headers.Policy {
 	for i := range outcomes {
-		if o := &outcomes[i]; !o.Shadow && !o.Decision.Degraded && !o.isBan() {
+		if o := &outcomes[i]; !o.Shadow && !o.Decision.Degraded && !o.isBan() && Counts(outcomes, i) {
 			into = append(into, o.described())
 		}
 	}

@@ -3,7 +3,6 @@ package guard
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/weir-go/ratelimit/core"
@@ -141,13 +140,19 @@ func (g *Guard) described() []headers.Policy {
 
 // names returns what policies are called in headers: the names of their limits,
 // with numbers where they would be the same. A policy has the same name in every
-// response.
+// response. So has an alternative that is one limit with a policy beside it.
 func names(policies []Policy) []string {
 	names := make([]string, len(policies))
 	for i := range policies {
 		if p := &policies[i]; p.LimitFor == nil && !p.Shadow {
 			names[i] = dialect.DistinctName(p.Limit.Name(), func(name string) bool {
-				return slices.ContainsFunc(names[:i], func(other string) bool { return strings.EqualFold(other, name) })
+				for j, other := range names[:i] {
+					shared := p.Limit == policies[j].Limit && (hasAlternatives(policies, i) || hasAlternatives(policies, j))
+					if !shared && strings.EqualFold(other, name) {
+						return true
+					}
+				}
+				return false
 			})
 		}
 	}

@@ -134,20 +134,39 @@ func (g *Guard) waitForPlaces(ctx context.Context, c *call, longest time.Duratio
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range decisions { // a place that is free by now is for those who came before
-		if d := &decisions[i]; d.Allowed && !c.checks[i].Shadow && takesPlaces(&c.checks[i]) {
-			d.Allowed, d.RetryAfter, d.Estimated = false, limited.Decision.RetryAfter, true
+	c.denyPlace(decisions, limited.Decision.RetryAfter)
+	return nil, decisions, nil
+}
+
+// denyPlace denies the first place that a call would get: a place that is free by now is for those who came before.
+func (c *call) denyPlace(decisions []core.Decision, retryAfter time.Duration) {
+	place := -1
+	for i := range decisions {
+		if c.checks[i].Shadow || !takesPlaces(&c.checks[i]) {
+			continue
+		}
+		if d := &decisions[i]; d.Allowed && !d.Waived {
+			place = i
 			break
+		} else if place < 0 && d.Waived && allowed(c.checks, decisions) { // an alternative has become free
+			place = i
 		}
 	}
-	return nil, decisions, nil
+	if place < 0 {
+		return
+	}
+	for _, other := range c.withAlternatives([]int{place}) {
+		decisions[other].Waived = other != place
+	}
+	d := &decisions[place]
+	d.Allowed, d.RetryAfter, d.Estimated = false, retryAfter, true
 }
 
 // lacksPlaces reports whether a call was denied for nothing else than that places are taken.
 func (c *call) lacksPlaces(decisions []core.Decision) bool {
 	lacks := false
 	for i := range decisions {
-		if d := &decisions[i]; !d.Allowed && !c.checks[i].Shadow {
+		if d := &decisions[i]; !d.Allowed && !d.Waived && !c.checks[i].Shadow {
 			if !algorithm.Holds(d.Limit) || d.RetryAfter == core.Never {
 				return false
 			}

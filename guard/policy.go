@@ -160,6 +160,10 @@ type Policy struct {
 	// exempt none. Never decide by an address that a client can forge.
 	Skip func(*http.Request) bool
 
+	// Or makes the policy an alternative of the one before it: see [FirstOf], which sets it. For the first policy
+	// it is an error of [New], and so it is if only one of the two is a Shadow.
+	Or bool
+
 	// Shadow makes the policy decide and report to Options.Observe, and nothing
 	// else: it denies nobody, appears in no header, and does not hinder the other
 	// policies. Its state is its own, so that the limit starts fresh when Shadow is
@@ -217,6 +221,9 @@ func checkPolicies(policies []Policy) error {
 	if len(policies) == 0 {
 		return errors.New("no policy given")
 	}
+	if err := checkAlternatives(policies); err != nil {
+		return err
+	}
 	given := make(map[string]int) // the names that were given, to whom
 	for i := range policies {
 		p := &policies[i]
@@ -266,6 +273,9 @@ func checkPolicies(policies []Policy) error {
 		// Header fields compare names without regard to case.
 		name := strings.ToLower(p.Limit.Name())
 		if j, taken := given[name]; taken {
+			if p.Limit == policies[j].Limit && (hasAlternatives(policies, i) || hasAlternatives(policies, j)) {
+				continue // by one key they are one limit, of which the alternative charges nothing
+			}
 			return fmt.Errorf("policies %d and %d are both named %q", j, i, p.Limit.Name())
 		}
 		given[name] = i

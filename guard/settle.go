@@ -316,7 +316,7 @@ func (rc *requestContext) realCosts(r *http.Request, outcomes []Outcome, served 
 func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served) {
 	for i := range v.terms {
 		o, settle := &outcomes[i], v.terms[i].settle
-		if settle != nil && o.Decision.Allowed {
+		if settle != nil && o.Decision.Allowed && !o.Decision.Waived {
 			served.Cost = o.Cost
 			if o.Cost = settle(r, served); !o.isBan() {
 				o.Cost = max(0, o.Cost)

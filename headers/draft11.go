@@ -115,7 +115,11 @@ func effectiveWindow(d *core.Decision) (seconds int64, ok bool) {
 	if !d.Allowed {
 		return secondsUp(wait(d)), d.RetryAfter != core.Never
 	}
-	return max(secondsUp(d.NextAfter), secondsFor(d.Remaining, d.Limit)), true
+	if algorithm.Dated(d.Limit) && d.NextAfter > 0 {
+		return secondsUp(d.NextAfter), true
+	}
+	seconds = max(secondsUp(d.NextAfter), secondsFor(d.Remaining, d.Limit))
+	return seconds, seconds > 0 || !algorithm.Dated(d.Limit) // nobody knows when an unused window of a calendar ends
 }
 
 // appendBurst appends the capacity of the limit if it differs from q.

@@ -10,10 +10,11 @@ import (
 
 // quota returns the rate of the limit as q units in w whole seconds. It takes as few
 // periods as make up whole seconds: ten per 100ms are 100 in one second. It never rounds: if
-// no w fits, it returns the capacity and 0. So it does for a limit without a rate.
+// no w fits, it returns the capacity and 0. So it does for a limit without a rate, and for a
+// [core.Calendar] limit whose windows are not all of the same number of seconds.
 func quota(limit core.Limit) (q, w int64) {
 	rate := limit.Rate()
-	if algorithm.Holds(limit) {
+	if algorithm.Holds(limit) || algorithm.Dated(limit) && rate.Period%time.Second != 0 { // what is left of it lasts to its end
 		rate = core.Rate{}
 	}
 	events, period := int64(rate.Events), int64(rate.Period)

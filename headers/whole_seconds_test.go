@@ -39,6 +39,12 @@ func TestQuotaIsScaledAndNeverFalsified(t *testing.T) {
 		{core.Leaky(1<<53-1, core.PerSecond(1)), "q=1;w=1;weir-burst=999999999999999"},
 		{core.Leaky(1<<53-1, core.PerSecond(largest)), "q=999999999999999;w=1"},
 		{core.FixedWindow(1<<53-1, time.Second), "q=999999999999999"},
+		{core.Calendar(100, core.Every(time.Hour).Jitter(time.Minute)), "q=100;w=3600"},
+		{core.Calendar(100, core.Daily("UTC")), "q=100;w=86400"},
+		{core.Calendar(100, core.Weekly("UTC", time.Monday)), "q=100;w=604800"},
+		{core.Calendar(100, core.Every(1500*time.Millisecond)), "q=100"},
+		{core.Calendar(100, core.Daily("Europe/Berlin")), "q=100"},
+		{core.Calendar(100, core.Monthly("UTC")), "q=100"},
 		{core.Leaky(-3, core.PerSecond(-1)), "q=0"},
 		{core.Limit{}, "q=0"},
 	} {

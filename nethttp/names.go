@@ -100,6 +100,8 @@ var (
 	ErrNegativeCost = guard.ErrNegativeCost
 	// ErrNegativeHeadroom means that a Headroom has returned less than 0.
 	ErrNegativeHeadroom = guard.ErrNegativeHeadroom
+	// ErrSameAlternative means that two policies with alternatives are one limit for a request.
+	ErrSameAlternative = guard.ErrSameAlternative
 	// ErrNotReserved means that [Grow] found nothing that could grow.
 	ErrNotReserved = guard.ErrNotReserved
 	// ErrDraining means that Options.Draining has ended the wait of a request, for its turn or a place.
@@ -118,6 +120,14 @@ func PolicyFor(limit core.Limit, by ...keyfuncs.Func) Policy { return guard.Poli
 // Layers returns the policies of [Layered], for [New] where there are more of them. It
 // panics if user.By is nil, and if address.Shadow is set.
 func Layers(address, user Policy) []Policy { return guard.Layers(address, user) }
+
+// FirstOf makes policies alternatives of each other, for [New]: the first that has room is charged, and the
+// others cost nothing. It is described at [guard.FirstOf].
+func FirstOf(policies ...Policy) []Policy { return guard.FirstOf(policies...) }
+
+// Counts reports whether the outcome at a place among those of a request counts: of alternatives
+// ([FirstOf]), the one that was charged, or that will be the first to have room.
+func Counts(outcomes []Outcome, place int) bool { return guard.Counts(outcomes, place) }
 
 // DecisionFrom returns what the limiters in front of a handler have decided about its
 // request, the outermost first. It takes the context of the request. The result is nil if

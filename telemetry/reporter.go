@@ -107,7 +107,9 @@ func (r *Reporter) Observe(e guard.Event) {
 	}
 	about := verdict(&e)
 	for i := range e.Outcomes {
-		r.decided(ctx, &e.Outcomes[i], about.failure, e.Status == 0)
+		if guard.Counts(e.Outcomes, i) { // of alternatives, that which was charged or is waited for
+			r.decided(ctx, &e.Outcomes[i], about.failure, e.Status == 0)
+		}
 	}
 	for i := range e.Unanswered {
 		u := &e.Unanswered[i]
@@ -232,7 +234,7 @@ func heldFor(e *guard.Event) *guard.Outcome {
 	for i := range e.Outcomes {
 		o := &e.Outcomes[i]
 		switch {
-		case o.Shadow:
+		case o.Shadow, !guard.Counts(e.Outcomes, i):
 		case algorithm.Holds(o.Decision.Limit):
 			if place == nil || place.Decision.Allowed && !o.Decision.Allowed {
 				place = o

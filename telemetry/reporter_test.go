@@ -394,8 +394,7 @@ func TestTheGlobalProvidersAreTheDefault(t *testing.T) {
 // Without an SDK, reporting does nothing, and harms nobody.
 func TestWithoutAnSDKNothingHappens(t *testing.T) {
 	reporter := telemetry.New(telemetry.Options{})
-	g := guard.Must(guard.New(core.New(silent{}), guard.Options{Observe: reporter.Observe},
-		guard.Policy{Limit: core.FixedWindow(1, time.Hour)}))
+	g := guard.Must(guard.New(core.New(silent{}), guard.Options{Observe: reporter.Observe}, guard.Policy{Limit: core.FixedWindow(1, time.Hour)}))
 	if denial := g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), nil).Denial; denial != nil {
 		t.Errorf("denied with %d, want to fail open", denial.Status)
 	}

@@ -54,6 +54,9 @@ func (r *Reporter) span(ctx context.Context, name string, from, to time.Time, e 
 	var asked, violated []string
 	for i := range e.Outcomes {
 		o := &e.Outcomes[i]
+		if !guard.Counts(e.Outcomes, i) {
+			continue
+		}
 		asked = append(asked, r.policies.of(o.Policy, o.Decision.Limit).name.Value.AsString())
 		if !o.Shadow && !o.Decision.Allowed {
 			violated = append(violated, asked[len(asked)-1])

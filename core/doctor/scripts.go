@@ -168,7 +168,7 @@ func trialLimits() []core.Limit {
 	return []core.Limit{
 		core.Leaky(1, slow), core.Shaping(1, slow), core.TokenBucket(1, slow), core.GCRA(1, slow),
 		core.FixedWindow(1, time.Minute), core.SlidingWindow(1, time.Minute), core.SlidingLog(1, time.Minute),
-		core.Concurrent(1, time.Minute),
+		core.Concurrent(1, time.Minute), core.Calendar(1, core.Every(time.Hour)),
 	}
 }
 

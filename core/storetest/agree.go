@@ -71,6 +71,10 @@ func drawVersions(t *rapid.T, algorithm string) []core.Limit {
 			}
 			rate := before.Rate()
 			rate.Period = time.Duration(scale(int64(rate.Period), "period"))
+			if algorithm == "calendar" {
+				capacity := int(scale(int64(before.Capacity()), "capacity"))
+				return rapid.SampledFrom([]core.Limit{drawCalendar(t, capacity), resized(algorithm, before, capacity)}).Draw(t, "version")
+			}
 			if algorithm == "fixed-window" || algorithm == "sliding-window" || algorithm == "sliding-log" {
 				rate.Period = max(time.Microsecond, rate.Period.Truncate(time.Microsecond))
 			}
@@ -227,7 +231,7 @@ func (h *history) ask(t *rapid.T, peek bool) {
 func (h *history) remember(checks []core.Check, decisions []core.Decision, receipts [][]core.Receipt) {
 	passed := true
 	for i, c := range checks {
-		passed = passed && (c.Shadow || decisions[i].Allowed)
+		passed = passed && (c.Shadow || decisions[i].Allowed || decisions[i].Waived)
 	}
 	for i, c := range checks {
 		once := 0
@@ -236,7 +240,7 @@ func (h *history) remember(checks []core.Check, decisions []core.Decision, recei
 				once++
 			}
 		}
-		if c.Mode != core.Charge || once > 1 || c.Shadow && !decisions[i].Allowed || !c.Shadow && !passed {
+		if c.Mode != core.Charge || once > 1 || c.Shadow && !decisions[i].Allowed || !c.Shadow && !passed || decisions[i].Waived {
 			continue
 		}
 		r := reserved{charge: charge{check: c, at: h.now, order: h.model.order}}
@@ -349,46 +353,11 @@ func (h *history) correct(t *rapid.T) {
 	}
 }
 
-// drawCall draws some checks of the history's keys under its limits. Versions of one named limit do not meet on a key.
-func (h *history) drawCall(t *rapid.T) []core.Check {
-	var checks []core.Check
-	count := 1
-	if rapid.Bool().Draw(t, "several") {
-		count = rapid.IntRange(2, 4).Draw(t, "checks")
-	}
-	for range count {
-		c := core.Check{Key: rapid.SampledFrom(h.keys).Draw(t, "key"), Limit: rapid.SampledFrom(h.limits).Draw(t, "limit")}
-		c.Mode = rapid.SampledFrom([]core.Mode{core.Charge, core.Charge, core.Charge, core.Charge, core.Charge, core.Charge, core.Charge, core.Charge, core.Condition, core.Look}).Draw(t, "mode")
-		if c.Mode != core.Look {
-			c.Cost = drawAnyCost(t, c.Limit)
-			if rapid.IntRange(0, 3).Draw(t, "with headroom") == 0 {
-				c.Headroom = drawHeadroom(t, c)
-			}
-		}
-		c.Shadow = rapid.IntRange(0, 5).Draw(t, "shadow") == 0
-		if !slices.ContainsFunc(checks, func(d core.Check) bool {
-			return (d.Limit != c.Limit || d.Mode == core.Condition || c.Mode == core.Condition) && identity(d) == identity(c)
-		}) {
-			checks = append(checks, c)
-		}
-	}
-	alike := make(map[string]int)
-	for _, c := range checks {
-		alike[identity(c)]++
-	}
-	for i := range checks {
-		if c := &checks[i]; c.Mode == core.Charge && c.Limit.Algorithm() != "shaping" && alike[identity(*c)] == 1 && rapid.IntRange(0, 2).Draw(t, "for a time") == 0 {
-			c.ReserveFor = rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour}).Draw(t, "reserved for")
-		}
-	}
-	return checks
-}
-
 // answerOf returns a Decision for a failure's message: without the limit.
 func answerOf(d core.Decision) any {
 	return struct {
-		Allowed                                  bool
+		Allowed, Waived                          bool
 		Remaining                                int
 		RetryAfter, NextAfter, ResetAfter, Delay time.Duration
-	}{d.Allowed, d.Remaining, d.RetryAfter, d.NextAfter, d.ResetAfter, d.Delay}
+	}{d.Allowed, d.Waived, d.Remaining, d.RetryAfter, d.NextAfter, d.ResetAfter, d.Delay}
 }

@@ -63,6 +63,8 @@ func newLimit(algorithm string, capacity int, rate core.Rate) core.Limit {
 		return core.SlidingWindow(capacity, rate.Period)
 	case "sliding-log":
 		return core.SlidingLog(capacity, rate.Period)
+	case "calendar":
+		return core.Calendar(capacity, core.Every(max(time.Second, rate.Period.Truncate(time.Microsecond))))
 	}
 	panic("storetest: no algorithm is called " + algorithm)
 }
@@ -77,6 +79,9 @@ func drawLimit(t *rapid.T, algorithm string) core.Limit {
 		capacity := rapid.OneOf(rapid.SampledFrom(capacities), rapid.IntRange(1, 20)).Draw(t, "capacity")
 		if algorithm == "sliding-log" {
 			capacity = min(capacity, mostLogged)
+		}
+		if algorithm == "calendar" {
+			return drawCalendar(t, capacity)
 		}
 		rate := rapid.SampledFrom(rates).Draw(t, "rate")
 		if strings.HasPrefix(algorithm, "sliding") || algorithm == "fixed-window" {
@@ -178,7 +183,10 @@ func tick(l core.Limit) time.Duration {
 func callString(checks []core.Check) string {
 	var b strings.Builder
 	for i, c := range checks {
-		if i > 0 {
+		switch {
+		case c.Or:
+			b.WriteString(" or ")
+		case i > 0:
 			b.WriteString(" and ")
 		}
 		fmt.Fprintf(&b, "%d of %q under %s", c.Units(), c.Key, c.Limit)

@@ -36,6 +36,14 @@ func definition(l core.Limit, history []passed, now int64, cost int) bool {
 			count = 0
 		}
 		return count+cost <= l.Capacity()
+	case "calendar":
+		start, _ := n.calendar(now)
+		for _, p := range history {
+			if p.at >= start {
+				cost += p.cost
+			}
+		}
+		return cost <= l.Capacity()
 	case "sliding-window":
 		ticks := n.floor(now)
 		this := ticks / n.window

@@ -116,8 +116,8 @@ func hammeringUnderBan(t *testing.T, s *stand) {
 
 func bansGrow(t *testing.T, s *stand) {
 	key := s.key()
-	for i, want := range []time.Duration{1, 2, 4, 5, 5, 5} {
-		want *= time.Minute
+	for i, minutes := range []int{1, 2, 4, 5, 5, 5} {
+		want := time.Duration(minutes) * time.Minute
 		s.strike(t, key, brute, 3)
 		left := s.banned(t, key, brute)
 		if left < want || left > want+want/10 {

@@ -87,7 +87,7 @@ func (s *stand) agreeOnPlaces(t *rapid.T, versions []core.Limit) {
 			if rapid.IntRange(0, 2).Draw(t, "with headroom") == 0 {
 				check.Headroom = drawHeadroom(t, check)
 			}
-			want := model.decide(l, check.Cost, check.Headroom, now, true)
+			want := model.decide(l, check.Cost, check.Headroom, now, true, true)
 			decisions, taken := s.acquire(t, check)
 			expectPlaces(t, decisions[0], want)
 			if !want.Allowed {
@@ -101,9 +101,9 @@ func (s *stand) agreeOnPlaces(t *rapid.T, versions []core.Limit) {
 			own.check, own.receipt = taken[0].check, taken[0].receipt
 			all = append(all, own)
 		case 3:
-			want := model.decide(l, 1, 0, now, false)
+			want := model.decide(l, 1, 0, now, false, false)
 			expectPlaces(t, s.peek(t, key, l), want)
-			expectPlaces(t, s.peekAt(t, 0, core.Check{Key: key, Limit: l, Mode: core.Look})[0], model.decide(l, 0, 0, now, false))
+			expectPlaces(t, s.peekAt(t, 0, core.Check{Key: key, Limit: l, Mode: core.Look})[0], model.decide(l, 0, 0, now, false, false))
 		case 4, 5:
 			if len(all) == 0 {
 				continue
@@ -305,6 +305,12 @@ func deniedIsEstimated(t *testing.T, s *stand) {
 	decisions, _ := s.acquire(t, check, rate)
 	if decisions[0].Estimated || decisions[1].Estimated || !decisions[0].Allowed || decisions[1].Allowed {
 		t.Errorf("a rate denies: %+v", decisions)
+	}
+	if decisions[0].Remaining != 1 || decisions[0].NextAfter != time.Minute {
+		t.Errorf("a rate denies, and a place is free: %+v, want to be told the lease", answerOf(decisions[0]))
+	}
+	if d := s.peek(t, check.Key, check.Limit); d.NextAfter != 50*time.Second {
+		t.Errorf("a peek, 50 s before the first lease ends: %+v", answerOf(d))
 	}
 }
 

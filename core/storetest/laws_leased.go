@@ -16,7 +16,7 @@ var leasing = []law{
 }
 
 // leased are the algorithms that may be leased.
-var leased = []string{"leaky", "token-bucket", "gcra", "fixed-window", "sliding-window", "sliding-log"}
+var leased = []string{"leaky", "token-bucket", "gcra", "fixed-window", "sliding-window", "sliding-log", "calendar"}
 
 // lessor is a limit with the terms of its leases, and everything that its holders have spent. It knows nothing of package core's
 // leases but how they are documented.
@@ -30,6 +30,7 @@ type lessor struct {
 	lasts   int64 // microseconds
 	most    int64
 	meter   core.Limit
+	closes  bool
 	slides  bool
 	holders []*lessee
 	spent   []passage
@@ -46,9 +47,13 @@ type lessee struct {
 
 // newLessor returns one for n in a period, of which so many in a hundred may be admitted too much.
 func (s *stand) newLessor(n, period, percent int64) *lessor {
+	if s.algorithm == "calendar" { // which has no shorter windows
+		period = max(period, 1_000_000)
+	}
 	l := &lessor{
 		stand: s, key: s.key(), limit: newLimit(s.algorithm, int(n), core.Per(int(n), time.Duration(period)*time.Microsecond)),
-		n: n, period: period, slides: s.algorithm == "sliding-window" || s.algorithm == "sliding-log",
+		n: n, period: period, closes: s.algorithm == "fixed-window" || s.algorithm == "calendar",
+		slides: s.algorithm == "sliding-window" || s.algorithm == "sliding-log",
 	}
 	part := int64(100)
 	if l.slides {
@@ -78,7 +83,7 @@ func (l *lessor) grant(t rapid.TB, want int, ago int64) {
 	}
 	now, window := l.clock.now.Load(), c.Decisions[0].ResetAfter.Microseconds()
 	one := &lessee{units: int64(max(1, c.Granted)), until: now - ago + l.lasts, window: now + window, receipt: c.Receipts[0]}
-	if l.algorithm == "fixed-window" {
+	if l.closes {
 		one.until = min(one.until, now-ago+window)
 	}
 	l.holders = append(l.holders, one)
@@ -124,7 +129,7 @@ func (l *lessor) excess() *big.Rat {
 			one := l.spent[j]
 			var bound *big.Rat
 			switch l.algorithm {
-			case "fixed-window":
+			case "fixed-window", "calendar":
 				if one.window == last.window {
 					sum += one.units
 				}

@@ -37,7 +37,7 @@ func placesOfSeveralKeys(t *testing.T, s *stand) {
 				checks, fits := make([]core.Check, 0, len(some)+1), true
 				for _, i := range some {
 					c := core.Check{Key: keys[i], Limit: l, Cost: rapid.IntRange(1, l.Capacity()).Draw(t, "cost")}
-					checks, fits = append(checks, c), fits && models[i].decide(l, c.Cost, 0, now, false).Allowed
+					checks, fits = append(checks, c), fits && models[i].decide(l, c.Cost, 0, now, false, false).Allowed
 				}
 				if rapid.Bool().Draw(t, "with a rate") {
 					checks = append(checks, core.Check{Key: rated, Limit: rate, Cost: 1})
@@ -48,7 +48,7 @@ func placesOfSeveralKeys(t *testing.T, s *stand) {
 					t.Fatalf("%s: passes: %t, want %t: %+v", callString(checks), !fits, fits, decisions)
 				}
 				for place, i := range some {
-					expectPlaces(t, decisions[place], models[i].decide(l, checks[place].Cost, 0, now, fits))
+					expectPlaces(t, decisions[place], models[i].decide(l, checks[place].Cost, 0, now, true, fits))
 					if !fits {
 						continue
 					}

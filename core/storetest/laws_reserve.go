@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// unshaped are the algorithms whose charges can be reserved for a time.
-var unshaped = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string) bool { return name == "shaping" })
+// unshaped are the algorithms whose charges can be reserved for a time: those without queues and calendars.
+var unshaped = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string) bool { return name == "shaping" || name == "calendar" })
 
 // reserving are the laws of what is reserved for a time.
 var reserving = []law{
@@ -22,7 +22,7 @@ var reserving = []law{
 	{"what has grown is back after its own time", unshaped, grownIsBack},
 	{"a denied reservation gives nothing back later", unshaped, deniedReservesNothing},
 	{"a reset makes the key new, and nothing comes back to it", unshaped, nothingBackToAResetKey},
-	{"times without sense are errors that change nothing", everyAlgorithm, timesWithoutSense},
+	{"times without sense are errors that change nothing", append(slices.Clone(unshaped), "shaping"), timesWithoutSense},
 }
 
 // hourly is a limit of which next to nothing comes back within a minute.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -48,6 +49,7 @@ type numbers struct {
 	tick     int64    // microseconds
 	pace     *big.Rat // of a meter: events that drain in a tick
 	window   int64    // of a window: ticks
+	calendar func(at int64) (start, end int64)
 }
 
 // most is the largest number of units that a limit may count.
@@ -59,6 +61,9 @@ func numbersOf(l core.Limit) numbers {
 		n.tick = tick
 		ticks := big.NewRat(int64(l.Rate().Period), 1000*tick) // in a period
 		switch l.Algorithm() {
+		case "calendar":
+			n.calendar = calendarOf(l)
+			return n
 		case "fixed-window", "sliding-log":
 			n.window = ticks.Num().Int64()
 			return n
@@ -114,11 +119,42 @@ func (m *model) decide(checks []core.Check, now int64, peek bool) []core.Decisio
 	}
 	m.decideTogether(checks, gating, decisions, now, peek)
 	for i, c := range checks {
-		if c.Shadow {
-			m.decideTogether(checks, []int{i}, decisions, now, peek)
+		switch {
+		case !c.Shadow, c.Or: // it is asked with those before it
+		default:
+			m.decideTogether(checks, alternativesOf(checks, i), decisions, now, peek)
 		}
 	}
 	return decisions
+}
+
+// alternativesOf returns the places of a check and of its alternatives.
+func alternativesOf(checks []core.Check, place int) (places []int) {
+	for checks[place].Or {
+		place--
+	}
+	places = []int{place}
+	for place++; place < len(checks) && checks[place].Or; place++ {
+		places = append(places, place)
+	}
+	return places
+}
+
+// waive returns which decisions about a call do not count: of alternatives all but the first that is allowed,
+// or the first of those with the shortest wait.
+func waive(checks []core.Check, decisions []core.Decision) []bool {
+	waived := make([]bool, len(checks))
+	for i := range checks {
+		if checks[i].Or {
+			continue
+		}
+		either := alternativesOf(checks, i)
+		counts := slices.MinFunc(either, func(a, b int) int { return cmp.Compare(decisions[a].RetryAfter, decisions[b].RetryAfter) })
+		for _, place := range either {
+			waived[place] = place != counts
+		}
+	}
+	return waived
 }
 
 // found is what the model makes of one check before anything is written.
@@ -131,6 +167,7 @@ type found struct {
 	total    int // that and the check's own cost
 	need     int // that and the check's headroom
 	allowed  bool
+	waived   bool // an earlier alternative is allowed, or it is not allowed itself and another one is
 }
 
 func (m *model) decideTogether(checks []core.Check, which []int, decisions []core.Decision, now int64, peek bool) {
@@ -142,13 +179,23 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 		c := checks[index]
 		f := found{identity: identity(c), numbers: numbersOf(c.Limit)}
 		f.state, f.repaired = m.state(f.identity, c.Limit).understood(f.numbers, now)
-		f.before = asked[f.identity]
+		alternative := len(alternativesOf(checks, index)) > 1
+		if !alternative {
+			f.before = asked[f.identity]
+		}
 		f.total = add(f.before, c.Units())
 		f.need = add(f.total, c.Headroom)
-		asked[f.identity] = f.total
+		if !alternative {
+			asked[f.identity] = f.total
+		}
 		f.allowed = c.Mode == core.Look || f.room(f.state, now, f.need)
-		passed = passed && f.allowed
 		all[i] = f
+	}
+	for i := range all {
+		either := alternativesOf(checks, which[i])
+		first := slices.IndexFunc(either, func(place int) bool { return all[slices.Index(which, place)].allowed })
+		all[i].waived = first >= 0 && either[first] != which[i]
+		passed = passed && first >= 0
 	}
 	for i, index := range which {
 		f, c := all[i], checks[index]
@@ -159,13 +206,13 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 			d.RetryAfter = core.Never
 		case !f.allowed:
 			d.RetryAfter = f.first(now, func(at int64) bool { return f.room(f.state, at, f.need) })
-		case c.Mode != core.Look && (passed || peek):
+		case c.Mode != core.Look && (passed || peek) && !f.waived:
 			if c.Limit.Algorithm() == "shaping" {
 				queue := f.state.charged(f.numbers, now, f.before)
 				d.Delay = f.first(now, func(at int64) bool { return queue.used(f.numbers, at).Sign() == 0 })
 			}
 		}
-		if passed && !peek && f.total > 0 && c.Mode != core.Condition {
+		if passed && !f.waived && !peek && f.total > 0 && c.Mode != core.Condition {
 			after = f.state.charged(f.numbers, now, f.total)
 		}
 		d.Remaining = f.remaining(after, now)
@@ -175,13 +222,16 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 		}
 		decisions[index] = d
 	}
+	for place, waived := range waive(checks, decisions) {
+		decisions[place].Waived = waived
+	}
 	if peek {
 		return
 	}
 	for i, index := range which {
 		switch f := all[i]; {
 		case checks[index].Mode != core.Charge:
-		case passed:
+		case passed && !f.waived:
 			m.states[f.identity] = f.state.charged(f.numbers, now, f.total)
 		case f.repaired && f.state.used(f.numbers, now).Sign() > 0:
 			m.states[f.identity] = f.state
@@ -196,6 +246,8 @@ func (m *model) state(identity string, l core.Limit) state {
 	switch l.Algorithm() {
 	case "fixed-window":
 		return fixed{}
+	case "calendar":
+		return dated{}
 	case "sliding-window":
 		return sliding{}
 	case "sliding-log":

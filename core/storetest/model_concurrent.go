@@ -37,8 +37,9 @@ func (p *places) ends(now int64) (ends []int64) {
 }
 
 // decide returns the answer to a check for so many places that leaves others free, but for its token and
-// ResetAfter. If it is taken, the places are held for a lease.
-func (p *places) decide(l core.Limit, cost, headroom int, now int64, take bool) core.Decision {
+// ResetAfter. charge says that it is more than a peek. If the other checks of its call pass, too, the places are
+// held for a lease.
+func (p *places) decide(l core.Limit, cost, headroom int, now int64, charge, pass bool) core.Decision {
 	held, n, need := p.ends(now), l.Capacity(), add(cost, headroom)
 	d := core.Decision{Limit: l, Allowed: cost == 0 || need <= n-len(held)}
 	switch {
@@ -47,13 +48,17 @@ func (p *places) decide(l core.Limit, cost, headroom int, now int64, take bool) 
 	case !d.Allowed:
 		d.Estimated = true
 		d.RetryAfter = since(now, held[len(held)+need-n-1])
-	case take:
+	case charge && pass:
 		until := now + l.Rate().Period.Microseconds()
 		p.taken = append(p.taken, &taken{of: p, cost: cost, ends: until})
 		held = p.ends(now)
 	}
 	d.Remaining = max(0, n-len(held))
-	if len(held) > 0 {
+	switch {
+	case len(held) == 0:
+	case charge && d.Allowed:
+		d.NextAfter = l.Rate().Period
+	default:
 		d.NextAfter = since(now, held[max(0, len(held)-n)])
 	}
 	return d

@@ -106,6 +106,8 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 		after = scheduled{by: own, free: start.Add(start, new(big.Rat).Quo(level, own.pace))}
 	case fixed:
 		after, changed = s.settled(c, asked, events, raise, now)
+	case dated:
+		after, changed = s.settled(c, asked, events, raise, now)
 	case sliding:
 		after, changed = s.settled(c, asked, events, raise, now)
 	case logged:
@@ -171,8 +173,8 @@ func recovered(s state, now int64) bool {
 		by = s.by
 	case sliding:
 		by = s.by
-	case logged:
-		return false // the instants are all there is
+	case logged, dated:
+		return false // the instants, or the window, are all there is
 	}
 	taken, _ := s.understood(by, now)
 	return taken.used(by, now).Sign() == 0
@@ -182,6 +184,8 @@ func recovered(s state, now int64) bool {
 func empty(s state) bool {
 	switch s := s.(type) {
 	case fixed:
+		return s.count == 0
+	case dated:
 		return s.count == 0
 	case sliding:
 		return s.current == 0 && s.previous == 0

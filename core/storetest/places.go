@@ -3,8 +3,9 @@ package storetest
 import (
 	"time"
 
-	"github.com/weir-go/ratelimit/core"
 	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core"
 )
 
 // concurrent returns a limit of n at once.
@@ -20,10 +21,10 @@ func (s *stand) acquire(t rapid.TB, checks ...core.Check) (decisions []core.Deci
 	decisions = calls[0].Decisions
 	passed := true
 	for i := range checks {
-		passed = passed && (decisions[i].Allowed || checks[i].Shadow)
+		passed = passed && (decisions[i].Allowed || decisions[i].Waived || checks[i].Shadow)
 	}
 	for i, c := range checks {
-		if passed && c.Mode == core.Charge && decisions[i].Allowed {
+		if passed && c.Mode == core.Charge && decisions[i].Allowed && !decisions[i].Waived {
 			all = append(all, &taken{check: c, receipt: calls[0].Receipts[i]})
 		}
 	}

@@ -26,6 +26,7 @@ func TestAdapter(t *testing.T) {
 		FixedWindow:   ratelimit.FixedWindow,
 		SlidingWindow: ratelimit.SlidingWindow,
 		SlidingLog:    ratelimit.SlidingLog,
+		Calendar:      ratelimit.Calendar,
 		Concurrent:    ratelimit.Concurrent,
 		Adaptive:      ratelimit.Adaptive,
 		Layered:       ratelimit.Layered,

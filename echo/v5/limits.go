@@ -65,6 +65,14 @@ func SlidingLog(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Fun
 	return New(l, Options{}, PolicyFor(core.SlidingLog(n, window), by...))
 }
 
+// Calendar returns a middleware with a [core.Calendar] limit: n requests in each day, month or other window of a
+// calendar, for quotas that people pay for.
+//
+//	ratelimit.Calendar(limiter, 10_000, core.Monthly("Europe/Berlin"), keyfuncs.Header("X-API-Key"))
+func Calendar(l *core.Limiter, n int, period core.Period, by ...keyfuncs.Func) Middleware {
+	return New(l, Options{}, PolicyFor(core.Calendar(n, period), by...))
+}
+
 // Concurrent returns a middleware with a [core.Concurrent] limit: n requests at once. A request takes a place
 // and gives it back when its handler has returned or panicked; if the handler has taken the connection over, when that is
 // closed, too. The place is renewed meanwhile. If this process dies, it is free after the lease: 30 seconds is a good

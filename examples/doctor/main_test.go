@@ -23,7 +23,7 @@ func TestRun(t *testing.T) {
 		err := run(&text, server.URL(), time.Minute)
 		return text.String(), err
 	}
-	if text, err := examine(); err != nil || !strings.Contains(text, "all of 8 algorithms") {
+	if text, err := examine(); err != nil || !strings.Contains(text, "all of 9 algorithms") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	for name, value := range map[string]string{"maxmemory": "1gb", "maxmemory-policy": "allkeys-lru"} {

@@ -1,6 +1,6 @@
 // Llmproxy stands between users and a language model, and limits each user:
 //
-//   - to 20 requests and 2,000 tokens a minute, 2 streams at once, and 50,000 tokens in 30 days, all
+//   - to 20 requests and 2,000 tokens a minute, 2 streams at once, and 50,000 tokens a month, all
 //     decided in one round trip;
 //   - a request reserves what answers of its model have lately taken, in proportion to its max_tokens;
 //   - the answer is streamed (server-sent events). It reserves more as it goes, and is cut where a budget
@@ -9,7 +9,7 @@
 //     off, what was streamed. A comment before its end tells what is left;
 //   - a request that the model refuses costs no tokens;
 //   - if this process dies, what its streams had reserved of a minute's tokens is back five minutes later. Of the
-//     30 days it stays paid, since the model was paid, too;
+//     month it stays paid, since the model was paid, too;
 //   - at the end, streams in flight may go on for half a minute; then they are cut, and pay for
 //     what was streamed.
 //
@@ -64,7 +64,7 @@ var (
 	requests = core.Leaky(20, core.PerMinute(20)).Named("requests")
 	tokens   = core.FixedWindow(2000, time.Minute).Named("tokens")
 	streams  = core.Concurrent(2, 30*time.Second).Named("streams")
-	budget   = core.FixedWindow(50_000, 30*24*time.Hour).Named("budget")
+	budget   = core.Calendar(50_000, core.Monthly("UTC")).Named("budget")
 )
 
 func main() {

@@ -22,6 +22,7 @@ type Adapter[M any] struct {
 	Leaky, Shaping, TokenBucket, GCRA      meter[M]
 	FixedWindow, SlidingWindow, SlidingLog window[M]
 	Concurrent                             window[M]
+	Calendar                               func(*core.Limiter, int, core.Period, ...keyfuncs.Func) M
 	Adaptive                               func(n func() int) M
 	Layered                                func(*core.Limiter, guard.Options, guard.Policy, guard.Policy) M
 	Use                                    func(*guard.Handle) M
@@ -112,6 +113,7 @@ type suite struct {
 	new      func(*core.Limiter, guard.Options, ...guard.Policy) middleware
 	meters   map[string]func(*core.Limiter, int, core.Rate, ...keyfuncs.Func) middleware
 	windows  map[string]func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) middleware
+	calendar func(*core.Limiter, int, core.Period, ...keyfuncs.Func) middleware
 	places   func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) middleware
 	adaptive func(n func() int) middleware
 	layered  func(*core.Limiter, guard.Options, guard.Policy, guard.Policy) middleware
@@ -148,6 +150,7 @@ func Run[M any](t *testing.T, adapter Adapter[M]) {
 			"sliding-log":    erase(adapter.SlidingLog),
 		},
 		places:   erase(adapter.Concurrent),
+		calendar: erase(adapter.Calendar),
 		adaptive: func(n func() int) middleware { return adapter.Adaptive(n) },
 		layered: func(l *core.Limiter, o guard.Options, address, user guard.Policy) middleware {
 			return adapter.Layered(l, o, address, user)

@@ -64,6 +64,9 @@ served
 `)
 }
 
+// thirdOfMinute is a period that begins when the clock of a fixture does.
+var thirdOfMinute = core.Every(20 * time.Second)
+
 func testShortForms(t *testing.T, s *suite) {
 	for name, want := range map[string]struct {
 		limit       core.Limit
@@ -76,12 +79,16 @@ func testShortForms(t *testing.T, s *suite) {
 		"fixed-window":   {core.FixedWindow(3, time.Minute), `"fixed-window:3:1m";q=3;w=60`, `"fixed-window:3:1m";r=2;t=60`},
 		"sliding-window": {core.SlidingWindow(3, time.Minute), `"sliding-window:3:1m";q=3;w=60`, `"sliding-window:3:1m";r=2;t=120`},
 		"sliding-log":    {core.SlidingLog(3, time.Minute), `"sliding-log:3:1m";q=3;w=60`, `"sliding-log:3:1m";r=2;t=60`},
+		"calendar":       {core.Calendar(3, thirdOfMinute), `"calendar:3:every:20s";q=3;w=20`, `"calendar:3:every:20s";r=2;t=20`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := s.fixture(t)
 			build := func(by ...keyfuncs.Func) middleware {
 				if meter, ok := s.meters[name]; ok {
 					return meter(f.limiter, 3, core.PerMinute(6), by...)
+				}
+				if name == "calendar" {
+					return s.calendar(f.limiter, 3, thirdOfMinute, by...)
 				}
 				return s.windows[name](f.limiter, 3, time.Minute, by...)
 			}

@@ -16,6 +16,7 @@ var cases = slices.Concat(
 	denialCases,
 	hookCases,
 	policyCases,
+	alternativeCases,
 	handleCases,
 	contextCases,
 	nestedCases,

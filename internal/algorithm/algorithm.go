@@ -22,11 +22,15 @@ func Delays(l core.Limit) bool { return l.Algorithm() == shaping }
 // or refill evenly.
 func Windowed(l core.Limit) bool {
 	switch l.Algorithm() {
-	case fixedWindow, slidingWindow, slidingLog:
+	case fixedWindow, slidingWindow, slidingLog, calendar:
 		return true
 	}
 	return false
 }
+
+// Dated reports whether a calendar cuts the limit's windows, so that what is left has to last until the window
+// ends.
+func Dated(l core.Limit) bool { return l.Algorithm() == calendar }
 
 var (
 	concurrent    = core.Concurrent(1, time.Second).Algorithm()
@@ -35,4 +39,5 @@ var (
 	fixedWindow   = core.FixedWindow(1, time.Second).Algorithm()
 	slidingWindow = core.SlidingWindow(1, time.Second).Algorithm()
 	slidingLog    = core.SlidingLog(1, time.Second).Algorithm()
+	calendar      = core.Calendar(1, core.Every(time.Second)).Algorithm()
 )

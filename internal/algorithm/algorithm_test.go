@@ -15,8 +15,8 @@ func TestEveryAlgorithmIsKnown(t *testing.T) {
 	rate := core.PerSecond(1)
 	var known []string
 	for _, test := range []struct {
-		limit                         core.Limit
-		holds, delays, windowed, bans bool
+		limit                                core.Limit
+		holds, delays, windowed, bans, dated bool
 	}{
 		{limit: core.Leaky(1, rate)},
 		{limit: core.Shaping(1, rate), delays: true},
@@ -27,11 +27,14 @@ func TestEveryAlgorithmIsKnown(t *testing.T) {
 		{limit: core.SlidingLog(1, time.Second), windowed: true},
 		{limit: core.Concurrent(1, time.Second), holds: true},
 		{limit: core.Ban{Strikes: core.SlidingLog(1, time.Second)}.Limit(), bans: true},
+		{limit: core.Calendar(1, core.Daily("UTC")), windowed: true, dated: true},
 	} {
 		known = append(known, test.limit.Algorithm())
 		for _, l := range []core.Limit{test.limit, test.limit.Named("name")} {
-			if algorithm.Holds(l) != test.holds || algorithm.Delays(l) != test.delays || algorithm.Windowed(l) != test.windowed || algorithm.Bans(l) != test.bans {
-				t.Errorf("%s: holds %t, delays %t, windowed %t, bans %t", l, algorithm.Holds(l), algorithm.Delays(l), algorithm.Windowed(l), algorithm.Bans(l))
+			if algorithm.Holds(l) != test.holds || algorithm.Delays(l) != test.delays || algorithm.Windowed(l) != test.windowed ||
+				algorithm.Bans(l) != test.bans || algorithm.Dated(l) != test.dated {
+				t.Errorf("%s: holds %t, delays %t, windowed %t, bans %t, dated %t", l,
+					algorithm.Holds(l), algorithm.Delays(l), algorithm.Windowed(l), algorithm.Bans(l), algorithm.Dated(l))
 			}
 		}
 	}

@@ -153,9 +153,10 @@ func (m *mutant) try(ctx context.Context) error {
 	if err := errors.Join(os.WriteFile(mutated, []byte(text), 0o600), os.WriteFile(overlay, replaced, 0o600)); err != nil {
 		return err
 	}
-	for _, argument := range m.test { // what fails now is no example for the next fault
+	in, tests := moduleOf(m.test)
+	for _, argument := range tests { // what fails now is no example for the next fault
 		if strings.HasPrefix(argument, "./") {
-			defer func() { _ = os.RemoveAll(filepath.Join(argument, "testdata", "rapid")) }()
+			defer func() { _ = os.RemoveAll(filepath.Join(in, argument, "testdata", "rapid")) }()
 		}
 	}
 	output, err := goTest(ctx, m.test, "-overlay", overlay)
@@ -168,8 +169,17 @@ func (m *mutant) try(ctx context.Context) error {
 	return nil
 }
 
+// moduleOf parts the directory of a module of its own, "-C cmd/weir", from the tests in it.
+func moduleOf(test []string) (directory string, tests []string) {
+	if len(test) > 1 && test[0] == "-C" {
+		return test[1], test[2:]
+	}
+	return ".", test
+}
+
 // goTest runs tests, and returns what they print.
 func goTest(ctx context.Context, tests []string, flags ...string) (output []byte, err error) {
-	arguments := slices.Concat([]string{"test", "-count=1", "-failfast", "-timeout=2m"}, flags, tests)
+	in, tests := moduleOf(tests)
+	arguments := slices.Concat([]string{"test", "-C", in, "-count=1", "-failfast", "-timeout=2m"}, flags, tests)
 	return exec.CommandContext(ctx, "go", arguments...).CombinedOutput() //nolint:gosec,wrapcheck // the list is ours, and callers say which
 }

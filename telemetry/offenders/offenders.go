@@ -121,8 +121,8 @@ func (t *Tracker) Observe(e guard.Event) {
 	now := time.Now()
 	for i := range e.Outcomes {
 		o := &e.Outcomes[i]
-		if o.Shadow || o.Decision.Allowed || slices.ContainsFunc(e.Outcomes[:i], func(before guard.Outcome) bool {
-			return before.Key == o.Key && !before.Shadow && !before.Decision.Allowed
+		if o.Shadow || o.Decision.Allowed || o.Decision.Waived || slices.ContainsFunc(e.Outcomes[:i], func(before guard.Outcome) bool {
+			return before.Key == o.Key && !before.Shadow && !before.Decision.Allowed && !before.Decision.Waived
 		}) {
 			continue
 		}

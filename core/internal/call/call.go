@@ -31,15 +31,21 @@ type Check struct {
 	// OnDenial says that the units must fit and are charged only if the call is denied, though by no ban: they
 	// are strikes. Of several such checks on one state it is the last. See [Check.Struck].
 	OnDenial bool
+	// Or says that the check is an alternative of the one before it: of checks that are alternatives of
+	// each other, the first that fits is charged.
+	Or bool
 
 	// Index is the place of the check in the call of the caller.
 	Index int
 	// Cost is what is charged: the units of this check and of those before it on the same state, or
-	// one more than the capacity if that is less. What has to fit is [Check.Need].
+	// one more than the capacity if that is less. What has to fit is [Check.Need]. An alternative asks
+	// for its own units alone, and other checks do not add them to theirs.
 	Cost int
-	// Charge says that the state is written with Cost charged if the group passes. Of several
-	// checks on one state it is the last.
+	// Charge says that the state is written with Cost charged if the group passes and the check is not
+	// Waived. Of several checks on one state it is the last.
 	Charge bool
+	// Either says that the check is one of several alternatives.
+	Either bool
 	// Costs are the costs of a call that is made several times, each time with another cost: Cost
 	// is the first of them. It is nil if the cost is the same each time.
 	Costs []int
@@ -48,6 +54,8 @@ type Check struct {
 	Usage exact.Usage
 	// Fits says whether Need fits: see [Decide].
 	Fits bool
+	// Waived says that another alternative, the first that fits, takes the place of the check.
+	Waived bool
 	// Unanswered says that a store could not decide the check. Only a shadow check can be left
 	// without an answer, since the call does not depend on it.
 	Unanswered bool
@@ -104,12 +112,14 @@ func SameState(a, b *Check) bool {
 }
 
 // Call is a list of checks as a store has to decide them: in groups, one after the other. The checks
-// that depend on each other are one group and come first; each shadow check is a group of its own.
+// that depend on each other are one group and come first; each shadow check is a group of its own, but
+// shadow checks that are alternatives of each other are one group.
 type Call struct {
 	Checks []Check
 	Groups [][]Check // slices of Checks
 	// Times is how often the call is made; 0 is once. As many are granted as fit, one after the other.
-	// A call that is made several times has no shadow checks, and no two checks about one state.
+	// A call that is made several times has no shadow checks, no alternatives, and no two checks about one
+	// state.
 	Times int
 	// Granted is how many of Times have been granted.
 	Granted int
@@ -145,7 +155,6 @@ func (c *Call) Set(n int, check func(place int, own *Check)) {
 		own.Cost = min(own.Units, own.Spec.Capacity+1)
 		own.Charge = own.Units > 0 && !own.Condition && !own.OnDenial
 		if !own.Shadow() {
-			c.addUp(gated)
 			gated++
 			continue
 		}
@@ -154,20 +163,44 @@ func (c *Call) Set(n int, check func(place int, own *Check)) {
 		}
 	}
 	slices.Reverse(c.Checks[shadows:])
+	for i := 1; i < n; i++ {
+		if c.Checks[i].Or {
+			c.Checks[i-1].Either, c.Checks[i].Either = true, true
+		}
+	}
+	for i := 1; i < gated; i++ {
+		c.addUp(i)
+	}
 	if gated > 0 {
 		c.Groups = append(c.Groups, c.Checks[:gated:gated])
 	}
-	for i := gated; i < n; i++ {
-		c.Groups = append(c.Groups, c.Checks[i:i+1:i+1])
+	for i := gated; i < n; {
+		end := EndOf(c.Checks, i)
+		c.Groups = append(c.Groups, c.Checks[i:end:end])
+		i = end
 	}
 }
 
-// addUp adds to the cost of a check those of the checks before it on the same state.
+// EndOf returns the place behind the alternatives of which a check is the first. A check without alternatives is the
+// only one.
+func EndOf(checks []Check, first int) int {
+	end := first + 1
+	for end < len(checks) && checks[end].Or {
+		end++
+	}
+	return end
+}
+
+// addUp adds to the cost of a check those of the checks before it on the same state. Alternatives are
+// left aside: which of them is charged depends on what fits.
 func (c *Call) addUp(place int) {
 	own := &c.Checks[place]
+	if own.Either {
+		return
+	}
 	for i := range c.Checks[:place] {
 		before := &c.Checks[i]
-		if before.Units > 0 && SameState(before, own) {
+		if before.Units > 0 && !before.Either && SameState(before, own) {
 			own.Cost = min(own.Cost+min(before.Units, own.Spec.Capacity+1), own.Spec.Capacity+1)
 			before.Charge = before.Charge && own.Looks()
 			before.OnDenial = before.OnDenial && own.Looks()
@@ -175,26 +208,27 @@ func (c *Call) addUp(place int) {
 	}
 }
 
-// Passed reports whether the call passed: each check but for shadows fits.
+// Passed reports whether the call passed: each check but for shadows fits or is waived.
 func (c *Call) Passed() bool {
 	for i := range c.Checks {
-		if !c.Checks[i].Fits && !c.Checks[i].Shadow() {
+		if own := &c.Checks[i]; !own.Shadow() && !own.Fits && !own.Waived {
 			return false
 		}
 	}
 	return true
 }
 
-// Charges reports whether a group charges anything if it passes.
+// Charges reports whether a group that has passed has charged anything.
 func Charges(group []Check) bool {
-	return slices.ContainsFunc(group, func(c Check) bool { return c.Charge })
+	return slices.ContainsFunc(group, func(c Check) bool { return c.Charge && !c.Waived })
 }
 
 // Alone reports whether a group can only be asked one time after the other: if it takes places, each time has
-// a holder of its own, and if it may strike, a ban may begin in between.
+// a holder of its own, if it may strike, a ban may begin in between, and of alternatives another one may be charged
+// each time.
 func Alone(group []Check) bool {
 	return slices.ContainsFunc(group, func(c Check) bool {
-		return c.OnDenial || c.Charge && (c.Spec.Algorithm.Holds() || c.Spec.Algorithm.Bans())
+		return c.OnDenial || c.Either || c.Charge && (c.Spec.Algorithm.Holds() || c.Spec.Algorithm.Bans())
 	})
 }
 
@@ -213,23 +247,22 @@ func Meet(groups [][]Check) bool {
 	return false
 }
 
-// Decide works out whether the need of each check of a group fits in what was observed, and reports whether all
-// do. If they do, it notes what is used of each after the charge.
+// Decide works out whether the need of each check of a group fits in what was observed, and reports whether the
+// group passes: all fit, or, of alternatives, one. Then it notes what is used of each after the charge.
 func Decide(group []Check) (pass bool) {
-	pass = true
 	for i := range group {
 		c := &group[i]
 		need := c.Need()
 		c.Fits = c.Looks() || need <= c.Spec.Capacity && c.Spec.Fits(c.Usage, need)
-		pass = pass && c.Fits
 	}
+	pass = choose(group)
 	banned := !pass && Banned(group)
 	for i := range group {
 		c := &group[i]
 		c.Struck = c.OnDenial && !pass && !banned
 		c.Charged.Used = c.Usage.Used
 		for j := range group { // the last of several checks on one state has charged them all
-			if last := &group[j]; pass && last.Charge && SameState(c, last) {
+			if last := &group[j]; pass && last.Charge && !last.Waived && SameState(c, last) {
 				c.Charged.Used = last.used()
 			}
 		}
@@ -253,72 +286,27 @@ func Strikes(group []Check) (list []Correction) {
 	return list
 }
 
-// used returns what is used of a meter after the charge of a check, in units.
-func (c *Check) used() int64 { return c.Usage.Used + c.Spec.Weigh(c.Cost) }
-
-// Advance turns the observation before the first of several times into the one before the time at a
-// place, from 0: the times that fit before it have been charged.
-func Advance(group []Check, place int) {
-	times := Granted(group, place)
-	for i := range group {
-		c := &group[i]
-		if events := c.Events(times); c.Charge && events > 0 {
-			c.Usage = c.Spec.Charged(c.Usage, events)
-		}
-		if c.Costs != nil {
-			c.Cost = c.Costs[place]
-		}
-	}
-}
-
-// Granted returns how many of the first times of a group fit in what was observed.
-func Granted(group []Check, times int) int {
-	for i := range group {
-		times = min(times, group[i].granted(times))
-	}
-	return times
-}
-
-func (c *Check) granted(times int) int {
-	switch {
-	case c.Cost == 0:
-	case !c.Charge: // a condition, which takes nothing
-		if !c.Spec.Fits(c.Usage, c.Need()) {
-			return 0
-		}
-	case c.Costs == nil:
-		return min(times, max(0, c.Spec.Remaining(c.Usage)-c.Headroom)/c.Cost)
-	default:
-		rest := c.Spec.Remaining(c.Usage) - c.Headroom
-		for i, cost := range c.Costs[:times] {
-			if rest -= cost; rest < 0 {
-				return i
+// choose has the first of alternatives that fits waive the others, and reports whether the group passes.
+func choose(group []Check) (pass bool) {
+	pass = true
+	for first := 0; first < len(group); {
+		end, chosen := EndOf(group, first), -1
+		for i := first; i < end && chosen < 0; i++ {
+			if group[i].Fits {
+				chosen = i
 			}
 		}
-	}
-	return times
-}
-
-// Events returns the sum of the check's costs over the first times.
-func (c *Check) Events(times int) (events int) {
-	if c.Costs == nil {
-		return times * c.Cost
-	}
-	for _, cost := range c.Costs[:times] {
-		events += cost
-	}
-	return events
-}
-
-// Multiply turns a group that is asked several times into one with the sum of the first costs.
-func Multiply(group []Check, times int) {
-	for i := range group {
-		if c := &group[i]; c.Charge {
-			c.Cost = c.Events(times)
-			c.Units, c.Costs = c.Cost, nil
+		for i := first; i < end; i++ {
+			group[i].Waived = chosen >= 0 && i != chosen
 		}
+		pass = pass && chosen >= 0
+		first = end
 	}
+	return pass
 }
+
+// used returns what is used of a meter after the charge of a check, in units.
+func (c *Check) used() int64 { return c.Usage.Used + c.Spec.Weigh(c.Cost) }
 
 // Copy returns a deep copy of groups.
 func Copy(groups [][]Check) [][]Check {
@@ -349,7 +337,9 @@ const Never = math.MaxInt64
 // Answer returns the answer to a check, given whether its group passed. peek says that the group charges
 // nothing: then the answer has the delay even if another check does not fit.
 func (c *Check) Answer(pass, peek bool) (a Answer) {
-	a.Allowed = c.Fits
+	if a.Allowed = c.Fits; c.Waived {
+		pass, peek = false, false
+	}
 	switch {
 	case !a.Allowed && c.Need() > c.Spec.Capacity:
 		a.Retry = Never
@@ -371,7 +361,7 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 
 // After returns what is used after the decision, given whether the group passed.
 func (c *Check) After(pass bool) exact.Usage {
-	if c.Struck || pass && c.Cost > 0 && !c.Condition && !c.OnDenial {
+	if c.Struck || pass && !c.Waived && c.Cost > 0 && !c.Condition && !c.OnDenial {
 		return c.Spec.Charged(c.Usage, c.Cost)
 	}
 	return c.Usage

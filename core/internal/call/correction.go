@@ -14,6 +14,9 @@ type Correction struct {
 	// Reset refunds everything, and keeps what was charged before from being refunded later.
 	Reset bool
 
+	// Further says that the correction was not carried out, and has to be sent again for this instant: see
+	// script.Further. It is 0 otherwise.
+	Further int64
 	// Reserved says that what was charged is an open reservation of the Holder, unless its time is over and it was
 	// given back. It is Charged in all. A correction that finds it given back has Instead charged in place of the
 	// Events, as of now, and is Lost.
@@ -61,7 +64,8 @@ func Append(list []Correction, c Correction) []Correction {
 	most := c.Spec.MostCharged()
 	for i := range list {
 		d := &list[i]
-		if !c.Raise && !d.Raise && c.Length == 0 && d.Length == 0 && c.Renew == d.Renew && c.At == d.At && c.Holder == d.Holder && c.Key == d.Key && c.Spec == d.Spec {
+		if !c.Raise && !d.Raise && c.Length == 0 && d.Length == 0 && c.Renew == d.Renew &&
+			c.At == d.At && c.Holder == d.Holder && c.Key == d.Key && c.Spec == d.Spec {
 			d.Events = max(-most, min(d.Events+c.Events, most))
 			d.Charged, d.Instead = d.Charged+c.Charged, min(d.Instead+c.Instead, most)
 			d.Of = append(d.Of, c.Of...)
@@ -76,7 +80,7 @@ func Append(list []Correction, c Correction) []Correction {
 func Reversal(group []Check) []Correction {
 	list := make([]Correction, 0, len(group))
 	for i := range group {
-		if c := &group[i]; c.Charge {
+		if c := &group[i]; c.Charge && !c.Waived {
 			at := c.Charged
 			at.Used = c.used()
 			list = append(list, Correction{

@@ -12,6 +12,9 @@ func (c *Call) Resolve(group []Check, now int64, state func(place int) *exact.St
 			st = &fresh
 		}
 		check.Usage, check.repair = check.Spec.Observe(st, now, check.Need())
+		if check.Charge && check.Spec.Algorithm.Holds() && check.Spec.Fits(check.Usage, check.Need()) {
+			check.Usage.Second = 0 // as the script has it: see exact/concurrent.go
+		}
 		if check.extends() {
 			check.Usage, check.repair = check.Spec.Extended(st, check.Usage), true
 		}
@@ -30,7 +33,7 @@ var fresh exact.State
 // or repaired.
 func (c *Check) Writes(pass bool) bool {
 	mends := c.Charge || c.Spec.Algorithm.Bans() && !c.Looks()
-	return c.Struck || c.Charge && pass || mends && c.repair && !c.Usage.Unused()
+	return c.Struck || c.Charge && pass && !c.Waived || mends && c.repair && !c.Spec.Unused(c.Usage)
 }
 
 // extends reports whether the check strikes during a ban that begins anew then.
@@ -41,7 +44,7 @@ func (c *Check) extends() bool {
 // Write writes the state of a check after the decision.
 func (c *Check) Write(st *exact.State, now int64, pass bool) {
 	cost := 0
-	if c.Struck || pass && c.Charge {
+	if c.Struck || pass && c.Charge && !c.Waived {
 		cost = c.Cost
 	}
 	c.Spec.Store(st, c.Usage, now, cost, c.Holder)

@@ -20,6 +20,7 @@ const (
 	SlidingLog
 	Concurrent
 	Ban
+	Calendar
 	end
 )
 
@@ -38,6 +39,7 @@ var table = [end]struct {
 	logs       bool   // it keeps an instant for each event that it admits
 	bans       bool   // its events are strikes, which fit unless a ban is in force
 	holds      bool   // it keeps a holder for each event that it admits, which gives its place back
+	dated      bool   // a calendar cuts its windows
 	estimates  bool   // after a named limit's numbers have changed, a wait is an estimate
 }{
 	Leaky:         {name: "leaky", arithmetic: meter{}, observed: 1, next: "next drip"},
@@ -49,6 +51,7 @@ var table = [end]struct {
 	SlidingLog:    {name: "sliding-log", arithmetic: logged{}, observed: 4, next: "next", windowed: true, slides: true, logs: true},
 	Concurrent:    {name: "concurrent", arithmetic: concurrent{}, observed: 4, next: "next lease ends", windowed: true, holds: true},
 	Ban:           {name: "ban", arithmetic: ban{}, observed: 4, next: "next", windowed: true, bans: true},
+	Calendar:      {name: "calendar", arithmetic: dated{}, observed: 2, next: "window ends", windowed: true, dated: true},
 }
 
 // String returns the name of the algorithm, which is part of every key: "token-bucket". With
@@ -82,6 +85,10 @@ func (a Algorithm) Holds() bool { return table[a].holds }
 
 // Bans reports whether what is charged are strikes, which begin a ban: see [BanTerms].
 func (a Algorithm) Bans() bool { return table[a].bans }
+
+// Dated reports whether a calendar cuts the windows of the algorithm, so that a limit has a period in place
+// of a length.
+func (a Algorithm) Dated() bool { return table[a].dated }
 
 // Lists reports whether the states of the algorithm grow with what is used, and so tell by themselves
 // what is left of a charge.

@@ -14,14 +14,14 @@ func newArguments(s *Spec) arguments {
 	var scratch [128]byte
 	a := arguments{cost: s.Weight}
 	for i := range a.limits {
-		a.limits[i] = string(s.appendArgument(scratch[:0], i&charges != 0, i&goesOn != 0, 0))
+		a.limits[i] = string(s.appendArgument(scratch[:0], i&charges != 0, i&goesOn != 0, Alone, 0))
 	}
 	if !s.Algorithm.Bans() {
 		return a
 	}
 	a.heeds = new([4]any)
 	for i := range a.heeds {
-		b := s.appendArgument(scratch[:0], false, i&goesOn != 0, 0)
+		b := s.appendArgument(scratch[:0], false, i&goesOn != 0, Alone, 0)
 		if i&charges != 0 {
 			b = append(b, " strike"...)
 		} else {
@@ -38,48 +38,69 @@ const (
 	goesOn
 )
 
-// LimitArgument returns the text that limit.lua takes apart: the spec, whether the check is charged
-// or only asked, whether the next check belongs to the same call, and how many events have to stay free
-// beside the check's: no more than the capacity.
-func (s *Spec) LimitArgument(charged, more bool, headroom int) any {
-	if headroom > 0 {
-		var scratch [128]byte
-		return string(s.appendArgument(scratch[:0], charged, more, headroom))
-	}
-	place := 0
+// argumentOf returns the place among the arguments of a check that charges, or strikes, and whose call goes on or not.
+func argumentOf(charged, more bool) (place int) {
 	if charged {
 		place |= charges
 	}
 	if more {
 		place |= goesOn
 	}
-	return s.arguments.limits[place]
+	return place
+}
+
+// Among says where a check stands among alternatives, of which the first that fits is charged.
+type Among uint8
+
+const (
+	// Alone is a check that has no alternative.
+	Alone Among = iota
+	// Followed is a check whose next one in the call is an alternative of it.
+	Followed
+	// Last is the last of some alternatives.
+	Last
+)
+
+// LimitArgument returns the text that limit.lua takes apart: the spec, whether the check is charged
+// or only asked, whether the next check belongs to the same call, where the check stands among
+// alternatives, and how many events have to stay free beside the check's: no more than the capacity. clock
+// returns the time in microseconds, as far as it is known here: of a limit whose windows a calendar cuts, the
+// script is told those around that.
+func (s *Spec) LimitArgument(charged, more bool, among Among, headroom int, clock func() int64) any {
+	if s.calendar != nil {
+		return s.datedArgument(charged, more, among, headroom, clock())
+	}
+	if headroom > 0 || among != Alone {
+		var scratch [128]byte
+		return string(s.appendArgument(scratch[:0], charged, more, among, headroom))
+	}
+	return s.arguments.limits[argumentOf(charged, more)]
 }
 
 // HeedArgument is the LimitArgument of a check that heeds a ban, and writes only if the ban has to be mended
 // or, where it strikes, if its call is denied.
 func (s *Spec) HeedArgument(strikes, more bool) any {
-	place := 0
-	if strikes {
-		place |= charges
-	}
-	if more {
-		place |= goesOn
-	}
-	return s.arguments.heeds[place]
+	return s.arguments.heeds[argumentOf(strikes, more)]
 }
 
 // UnitArgument returns the Weight as an argument of a script: the cost of one event.
 func (s *Spec) UnitArgument() any { return s.arguments.cost }
 
 // appendArgument appends what LimitArgument returns.
-func (s *Spec) appendArgument(b []byte, charged, more bool, headroom int) []byte {
+func (s *Spec) appendArgument(b []byte, charged, more bool, among Among, headroom int) []byte {
 	mode := "ask"
 	if charged {
 		mode = "take"
 	}
 	b = append(b, mode...)
-	if more {
+	switch {
+	case among == Followed:
+		b = append(b, '|')
+	case among == Last && more:
+		b = append(b, '/', '+')
+	case among == Last:
+		b = append(b, '/')
+	case more:
 		b = append(b, '+')
 	}
 	b = append(b, ' ')

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core/internal/calendar"
 )
 
 // drawSpec draws a valid spec that counts in microseconds.
@@ -18,6 +20,10 @@ func drawSpec(t *rapid.T) *Spec {
 		}
 		if p.Algorithm.Windowed() {
 			p.Events = p.Capacity
+		}
+		if p.Algorithm.Dated() {
+			step := time.Second + time.Duration(rapid.IntRange(0, 2000).Draw(t, "step"))*time.Microsecond
+			p = CalendarParams(p.Capacity, calendar.Period{Unit: calendar.Step, Step: step})
 		}
 		return NewSpec(p, nil)
 	}).Filter(func(s *Spec) bool { return s.Problem() == nil && s.Tick == 1 }).Draw(t, "spec")
@@ -73,11 +79,11 @@ func TestWaitsAreExact(t *testing.T) {
 					t.Fatalf("%d do not fit after exactly %d µs: %+v", cost, wait, u)
 				}
 			}
-			if next := s.Next(u, remaining); (next == 0) != u.Unused() ||
+			if next := s.Next(u, remaining); (next == 0) != s.Unused(u) ||
 				next > 0 && (s.Remaining(at(next)) <= remaining || s.Remaining(at(next-1)) > remaining) {
 				t.Fatalf("%d remain, and not more after exactly %d µs: %+v", remaining, next, u)
 			}
-			if reset := s.Reset(u); (reset == 0) != u.Unused() || reset > 0 && (!at(reset).Unused() || at(reset-1).Unused()) {
+			if reset := s.Reset(u); (reset == 0) != s.Unused(u) || reset > 0 && (!s.Unused(at(reset)) || s.Unused(at(reset-1))) {
 				t.Fatalf("it is not unused after exactly %d µs: %+v", reset, u)
 			}
 			return false
@@ -138,10 +144,10 @@ func TestRefundsRestore(t *testing.T) {
 				t.Fatalf("%d are not refunded of %+v", cost, charge)
 			}
 			seen, _ := s.Observe(&after, now, cost)
-			if s.Remaining(seen) != s.Remaining(u) || !u.Unused() && s.Reset(seen) != s.Reset(u) {
+			if s.Remaining(seen) != s.Remaining(u) || !s.Unused(u) && s.Reset(seen) != s.Reset(u) {
 				t.Fatalf("%+v is used after the refund, want %+v", seen, u)
 			}
-			if again, changed := pasts.Settle(key, s, after, &Correction{Events: -cost, At: charge}, now); changed && u.Unused() {
+			if again, changed := pasts.Settle(key, s, after, &Correction{Events: -cost, At: charge}, now); changed && s.Unused(u) {
 				t.Fatalf("%+v is left after a second refund", again)
 			}
 			*st = after

@@ -68,7 +68,7 @@ func (p *Pasts) Settle(key Key, s *Spec, st State, c *Correction, now int64) (af
 	if c.Events == 0 {
 		return st, false
 	}
-	if st.spec != nil && st.recovered(now) {
+	if st.spec != nil && st.recovered(s, now) {
 		st = State{}
 	}
 	own := st.numbersOf(s)

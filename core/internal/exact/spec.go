@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unique"
+
+	"github.com/weir-go/ratelimit/core/internal/calendar"
 )
 
 // Params are what a limit is made of, as the user says it. They are comparable.
@@ -19,10 +22,13 @@ type Params struct {
 	Capacity int
 	// Events pass in each Period: the rate of a meter. Those of a window are the Capacity.
 	Events int
-	// Period is the period of the rate, or the length of the window.
+	// Period is the period of the rate, or the length of the window. Where a calendar cuts windows of
+	// several lengths it is 0.
 	Period time.Duration
 	// Ban are the terms of a ban, and zero for other algorithms.
 	Ban BanTerms
+	// Calendar says which windows a calendar cuts, if the algorithm is [Algorithm.Dated].
+	Calendar unique.Handle[calendar.Period]
 	// Own says that the limit is made by this library, so that its name may begin with [Reserved].
 	Own bool
 	// Exact says that every check is asked of the store, whatever a process could decide by itself. It changes neither the
@@ -60,6 +66,10 @@ type Spec struct {
 	shadow     atomic.Pointer[Spec] // nil: it has not been needed yet
 	shadowOf   *Spec                // nil: it is no shadow
 	arguments  arguments
+
+	calendar *calendar.Calendar // nil: none cuts its windows
+	eras     eras               // of the calendar
+	offsets  *offsets           // nil: all keys have the same windows
 }
 
 var errNoAlgorithm = errors.New("the zero Limit has no algorithm: use a constructor such as core.Leaky, or core.Unlimited")
@@ -87,6 +97,12 @@ func NewSpec(p Params, identity *Spec) *Spec {
 	if identity == nil {
 		s.identity = s
 	}
+	if s.problem == nil && p.Algorithm.Dated() {
+		s.calendar, s.problem = p.calendar()
+		if s.calendar != nil && p.Calendar.Value().Jitter > 0 {
+			s.offsets = new(offsets)
+		}
+	}
 	if s.problem == nil {
 		s.arguments = newArguments(s)
 	}
@@ -104,7 +120,7 @@ func (p *Params) units() (Units, error) {
 	if p.Events < 1 {
 		return Units{}, fmt.Errorf("%s: rate of %d events is less than 1", p, p.Events)
 	}
-	if p.Period <= 0 {
+	if p.Period <= 0 && !p.Algorithm.Dated() {
 		return Units{}, fmt.Errorf("%s: period %v is not positive", p, p.Period)
 	}
 	if err := checkName(p.Name); err != nil {
@@ -163,7 +179,10 @@ func (s *Spec) Shadow() *Spec {
 	if shadow := s.shadow.Load(); shadow != nil {
 		return shadow
 	}
-	shadow := &Spec{Params: s.Params, Units: s.Units, problem: s.problem, arithmetic: s.arithmetic, shadowOf: s, arguments: s.arguments}
+	shadow := &Spec{Params: s.Params, Units: s.Units, problem: s.problem, arithmetic: s.arithmetic, shadowOf: s, arguments: s.arguments, calendar: s.calendar}
+	if s.offsets != nil {
+		shadow.offsets = new(offsets)
+	}
 	if shadow.identity = shadow; s.identity != s {
 		shadow.identity = s.identity.Shadow()
 	}
@@ -227,6 +246,9 @@ func (s *Spec) Keep(u Usage, now int64) int64 {
 	until := now + s.Reset(u)
 	if s.Algorithm.Holds() {
 		until += remembered
+	}
+	if s.Algorithm.Dated() && u.Used > 0 {
+		until = now + u.Third
 	}
 	return until
 }

@@ -12,7 +12,8 @@ type State struct {
 	// level is a meter's level in units, the events of the window that began at at, or how many bans have
 	// begun.
 	level int64
-	// previous is the events of the window before that, or the instant at which a ban ends.
+	// previous is the events of the window before that, when the window ends that began at at, if a calendar
+	// has cut it, or the instant at which a ban ends.
 	previous int64
 	// list is what grows with what is used. Algorithms that have none have no room for it.
 	list *list
@@ -40,9 +41,9 @@ func (st *State) Blank() bool {
 }
 
 // numbersOf returns the spec whose numbers a state has: those of a named limit may have changed
-// since the charge under asked.
+// since the charge under asked. A state with a window of its own has none.
 func (st *State) numbersOf(asked *Spec) *Spec {
-	if st.spec == nil || asked.Algorithm.Bans() { // all that a ban keeps are instants
+	if st.spec == nil || st.spec.Algorithm.Dated() || asked.Algorithm.Bans() { // all that a ban keeps are instants
 		return asked
 	}
 	return st.spec
@@ -50,8 +51,8 @@ func (st *State) numbersOf(asked *Spec) *Spec {
 
 // recovered reports whether nothing is used of a state, so that the numbers with which it was left
 // mean nothing any more. A list has none but its own.
-func (st *State) recovered(now int64) bool {
-	s := st.spec
+func (st *State) recovered(asked *Spec, now int64) bool {
+	s := st.numbersOf(asked)
 	if s.Algorithm.Lists() {
 		return false
 	}
@@ -131,5 +132,5 @@ type Key struct {
 // of four in registers, and an array in memory.)
 type Usage struct{ Used, Second, Third, Fourth int64 }
 
-// Unused reports whether nothing is used.
-func (u Usage) Unused() bool { return u.Used+u.Second == 0 }
+// Unused reports whether nothing is used. Of a limit whose windows a calendar cuts, Second is a wait.
+func (s *Spec) Unused(u Usage) bool { return u.Used == 0 && (u.Second == 0 || s.Algorithm.Dated()) }

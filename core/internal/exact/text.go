@@ -73,7 +73,13 @@ func (p *Params) appendDerivedName(b []byte) []byte {
 	b = append(b, ':')
 	b = strconv.AppendInt(b, int64(p.Capacity), 10)
 	b = append(b, ':')
+	start := len(b)
 	b = p.appendPace(b)
+	for i, c := range b[start:] {
+		if c == ' ' || c == '@' {
+			b[start+i] = ':'
+		}
+	}
 	if p.Algorithm.Bans() {
 		b = p.Ban.appendName(b)
 	}
@@ -81,6 +87,9 @@ func (p *Params) appendDerivedName(b []byte) []byte {
 }
 
 func (p *Params) appendPace(b []byte) []byte {
+	if p.Algorithm.Dated() {
+		return appendPeriod(b, p.Calendar)
+	}
 	if p.Algorithm.Windowed() {
 		return appendDuration(b, p.Period)
 	}
@@ -151,6 +160,8 @@ func Parse(text string) (Params, error) {
 		p.Exact, pace = true, strings.TrimSpace(pace[:last])
 	}
 	switch {
+	case algorithm.Dated():
+		err = p.parsePeriod(pace)
 	case !algorithm.Windowed():
 		p.Events, p.Period, err = parseRate(pace)
 	case strings.Contains(pace, "/"):

@@ -169,7 +169,7 @@ func (s *Set) remove(e *entry) {
 
 // Renumber ends the grants of a key under all other numbers of a named limit.
 func (s *Set) Renumber(key string, spec *exact.Spec) {
-	s.end(key, spec, func(e *entry) bool { return e.spec != spec })
+	s.end(key, spec, func(e *entry) bool { return e.spec.Units != spec.Units || e.spec.Calendar != spec.Calendar })
 }
 
 // End ends the grants of a key under a limit, whatever its numbers. Grants that are asked for meanwhile are given back.

@@ -42,8 +42,8 @@ const (
 //
 // The excess r·L is the tolerated part of B if L = over·B/r. It does not depend on how many processes there are.
 //
-// A window that closes charges at most n. A grant ends with its window, so that what is spent in a window was charged in
-// it: at most n, as without grants.
+// A window that closes charges at most n, be it cut by a calendar or not. A grant ends with its window, so that what is spent in a
+// window was charged in it: at most n, as without grants.
 //
 // A sliding log charges at most n in any W. What is spent in (a, a+W] was charged in it, or was granted before a and not spent
 // until a. Without a bound on the latter a process could keep n units until the log has room for n more, so that L alone is not
@@ -80,6 +80,9 @@ func TermsOf(s *exact.Spec, over float64) Terms {
 		over /= 2
 	}
 	period := float64(s.Period)
+	if s.Algorithm.Dated() { // the rate in its longest window is the lowest
+		period = float64(s.Window) * float64(s.Tick) * float64(time.Microsecond)
+	}
 	lasts := min(longest, time.Duration(min(float64(longest), over*float64(s.Capacity)*period/float64(s.Events))).Truncate(time.Microsecond))
 	most := int(min(float64(s.Events)*float64(lasts)/period, over*float64(s.Capacity), math.MaxInt32))
 	if lasts < shortest || most < fewest {

@@ -9,12 +9,17 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weir-go/ratelimit/core/internal/calendar"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/grant"
 )
 
 func specOf(a exact.Algorithm, capacity, events int, period time.Duration) *exact.Spec {
 	return exact.NewSpec(exact.Params{Algorithm: a, Capacity: capacity, Events: events, Period: period}, nil)
+}
+
+func calendarOf(capacity int, period calendar.Period) *exact.Spec {
+	return exact.NewSpec(exact.CalendarParams(capacity, period), nil)
 }
 
 func TestTermsOf(t *testing.T) {
@@ -32,6 +37,10 @@ func TestTermsOf(t *testing.T) {
 		{"half for a log", specOf(exact.SlidingLog, 6000, 6000, time.Minute), 0.01, 300 * time.Millisecond, 30},
 		{"half for a counter", specOf(exact.SlidingWindow, 6000, 6000, time.Minute), 0.01, 300 * time.Millisecond, 30},
 		{"a long window lasts a second, too", specOf(exact.SlidingLog, 86_400, 86_400, 24*time.Hour), 0.01, time.Second, 0},
+		{"an hour of a calendar", calendarOf(36_000, calendar.Period{Unit: calendar.Step, Step: time.Hour}), 0.01, time.Second, 10},
+		{"months, of which the longest counts", calendarOf(33*86_400*5, calendar.Period{Unit: calendar.Month, Zone: "UTC", Day: 1}), 0.01, time.Second, 5},
+		{"a month of too few", calendarOf(10_000, calendar.Period{Unit: calendar.Month, Zone: "UTC", Day: 1}), 0.01, time.Second, 0},
+		{"a ban", exact.NewSpec(exact.Params{Algorithm: exact.Ban, Capacity: 10_000, Events: 10_000, Period: time.Second}, nil), 0.01, 0, 0},
 		{"too short", specOf(exact.Leaky, 1000, 10_000, time.Second), 0.01, 0, 0},
 		{"too few", specOf(exact.Leaky, 100, 1, time.Second), 0.01, 0, 0},
 		{"no tolerance", specOf(exact.Leaky, 10_000, 1000, time.Second), 0, 0, 0},

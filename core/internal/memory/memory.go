@@ -10,7 +10,6 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // Config says how a store works. All fields but Slack are needed.
@@ -109,7 +108,9 @@ func (m *Store) answer(c *call.Call, places []place) error {
 		if !group[0].Shadow() {
 			return err
 		}
-		group[0].Unanswered = true // nothing was charged, and the other checks do not depend on it
+		for i := range group {
+			group[i].Unanswered = true // nothing was charged, and the other checks do not depend on it
+		}
 	}
 	return nil
 }
@@ -196,7 +197,7 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 			entry = s.add(check.StateKey())
 		}
 		check.Write(&entry.state, now, pass)
-		if pass && check.ReserveFor > 0 {
+		if pass && !check.Waived && check.ReserveFor > 0 {
 			s.reserve(entry, check.Reservation(now))
 		}
 		s.schedule(entry, full)
@@ -208,12 +209,12 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 // itself. It fails before anything has been written.
 func (m *Store) makeRoom(group []call.Check, places []place, spared []call.Check, now int64) error {
 	for i := range group {
-		if !group[i].Charge || places[i].entry != nil {
+		if !group[i].Charge || group[i].Waived || places[i].entry != nil {
 			continue
 		}
 		s, added := &m.shards[places[i].shard], 1
 		for j := range group[:i] {
-			if group[j].Charge && places[j].entry == nil && places[j].shard == places[i].shard {
+			if group[j].Charge && !group[j].Waived && places[j].entry == nil && places[j].shard == places[i].shard {
 				added++
 			}
 		}
@@ -340,69 +341,6 @@ func (s *shard) observe(c *call.Correction, now int64) {
 		st = e.state
 	}
 	c.ObserveState(&st, now)
-}
-
-// Len returns how many keys the store holds, each counted under each of its limits.
-func (m *Store) Len() int {
-	n := 0
-	for i := range m.shards {
-		s := &m.shards[i]
-		s.mu.Lock()
-		n += len(s.entries)
-		s.mu.Unlock()
-	}
-	return n
-}
-
-// Pages returns how many pages the keys are on.
-func (m *Store) Pages() int { return len(m.shards) }
-
-// Page returns the keys of the states on a page.
-func (m *Store) Page(ctx context.Context, page int) (states []keyspace.State, err error) {
-	if err := m.ready(ctx); err != nil {
-		return nil, err
-	}
-	now := m.Clock()
-	s := &m.shards[page]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for key, e := range s.entries {
-		if e.full <= now {
-			continue
-		}
-		state := keyspace.State{Limit: key.Identity.Label(), Algorithm: key.Identity.Algorithm.String(), Shadow: key.Identity.IsShadow()}
-		state.Key, state.Hashed = keyspace.Restore(key.Subject)
-		states = append(states, state)
-	}
-	return states, nil
-}
-
-// Banned returns the ban of a key that is in force, and whether there is one.
-func (m *Store) Banned(ctx context.Context, key string, spec *exact.Spec) (b exact.Banned, inForce bool, err error) {
-	if err := m.ready(ctx); err != nil {
-		return exact.Banned{}, false, err
-	}
-	s := &m.shards[m.shardOf(key)]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.entries[call.StateKey(key, spec)]; e != nil {
-		b, inForce = e.state.Banned(m.Clock())
-	}
-	return b, inForce, nil
-}
-
-// Held returns who has places of a key under a spec.
-func (m *Store) Held(ctx context.Context, key string, spec *exact.Spec) ([]exact.Held, error) {
-	if err := m.ready(ctx); err != nil {
-		return nil, err
-	}
-	s := &m.shards[m.shardOf(key)]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.entries[call.StateKey(key, spec)]; e != nil {
-		return e.state.Held(m.Clock()), nil
-	}
-	return nil, nil
 }
 
 // Ping returns an error only after Close.

@@ -130,7 +130,7 @@ func (e *entry) givesWay(now int64, spared []call.Check) bool {
 	}
 	u, _ := spec.Observe(&e.state, now, 1)
 	if spec.Algorithm.Holds() { // a holder that is forgotten would let another one in
-		return u.Unused() && u.Fourth < now // else a token could come twice
+		return spec.Unused(u) && u.Fourth < now // else a token could come twice
 	}
 	return spec.Fits(u, 1)
 }

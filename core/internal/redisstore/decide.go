@@ -139,8 +139,8 @@ type toldReply struct {
 	place int
 }
 
-// ask has the script decide groups whose keys are on one server, so many times.
-func (r *Store) ask(ctx context.Context, groups [][]call.Check, wantInstant bool, times int) (toldReply, error) {
+// askOnce has the script decide groups whose keys are on one server, so many times.
+func (r *Store) askOnce(ctx context.Context, groups [][]call.Check, wantInstant bool, times int) (toldReply, error) {
 	if ctx.Err() != nil {
 		return toldReply{}, r.batchError(nil, nil, context.Cause(ctx))
 	}
@@ -149,7 +149,7 @@ func (r *Store) ask(ctx context.Context, groups [][]call.Check, wantInstant bool
 		return toldReply{}, err
 	}
 	c := s.checks.NewCall()
-	c.Request.SetChecks(groups, times, wantInstant, r.key)
+	c.Request.SetChecks(groups, times, wantInstant, s.clock, r.key)
 	switch err := s.checks.Do(ctx, c); {
 	case errors.Is(err, batch.ErrLeft):
 		r.giveBackLater(s, c, groups, times)

@@ -28,30 +28,69 @@ type part struct {
 // (A meter that others have charged meanwhile may be left too high by what drains in a round trip.) In
 // between, the charges of a call that will be denied can get another one denied. A part that failed may
 // or may not have been charged, and is left as it is.
+//
+// Alternatives that are in several parts take another round trip if not the first of them is charged: see
+// choice. Shadow checks that are such alternatives are asked when the rest has been answered.
 func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
 	if err := r.calls.begin(); err != nil {
 		return err
 	}
 	defer r.calls.end()
-	parts := split(groups)
+	together, apart := splitShadows(groups)
+	if len(together) > 0 {
+		if err := r.askSplit(ctx, together, split(together, false)); err != nil {
+			return err
+		}
+	}
+	var waiting sync.WaitGroup
+	for _, group := range apart {
+		waiting.Go(func() {
+			own := [][]call.Check{group}
+			if err := r.askSplit(ctx, own, split(own, true)); err != nil {
+				r.leaveUnanswered(own, err)
+			}
+		})
+	}
+	waiting.Wait()
+	return nil
+}
+
+// splitShadows splits off the shadow checks that are alternatives of each other under several keys.
+func splitShadows(groups [][]call.Check) (together, apart [][]call.Check) {
+	for _, group := range groups {
+		if group[0].Shadow() && severalKeys(group) {
+			apart = append(apart, group)
+		} else {
+			together = append(together, group)
+		}
+	}
+	return together, apart
+}
+
+// askSplit decides groups whose parts are asked each on its own.
+func (r *Store) askSplit(ctx context.Context, groups [][]call.Check, parts []*part) error {
 	strikes := deferStrikes(parts)
+	choices := choicesOf(groups[0], parts)
 	inParallel(parts, func(p *part) {
 		if p.err = r.askServer(ctx, p.groups, true); p.err == nil {
 			p.pass = call.Decide(p.groups[0])
 		}
 	})
+	parts, denied := r.choose(ctx, parts, choices)
 
-	failures, denied := make([]error, 0, len(parts)), false
+	failures := make([]error, 0, len(parts))
 	var unanswered []int
 	for _, p := range parts {
 		if p.err != nil && !p.gated {
-			p.leaveUnanswered(r)
+			r.leaveUnanswered(p.groups, p.err)
 			continue
 		}
 		if p.err != nil {
 			failures = append(failures, p.err)
 			for i := range p.groups[0] {
-				unanswered = append(unanswered, p.groups[0][i].Index)
+				if index := p.groups[0][i].Index; index >= 0 {
+					unanswered = append(unanswered, index)
+				}
 			}
 		}
 		denied = denied || p.gated && !p.pass
@@ -71,6 +110,7 @@ func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
 		return nil
 	}
 	slices.Sort(unanswered)
+	unanswered = slices.Compact(unanswered)
 	err := failure.Join(failures)
 	if slices.ContainsFunc(parts, (*part).charged) {
 		err = failure.PerhapsDone(failures...)
@@ -121,10 +161,10 @@ func (p *part) charged() bool {
 	})
 }
 
-// leaveUnanswered gives up a part that consists of shadow checks: the call does not depend on it.
-func (p *part) leaveUnanswered(r *Store) {
-	r.warnings.shadows.Log(r.Logger(), "core: shadow checks could not be answered", slog.Any("error", p.err))
-	for _, group := range p.groups {
+// leaveUnanswered gives up shadow checks: the call does not depend on them.
+func (r *Store) leaveUnanswered(groups [][]call.Check, err error) {
+	r.warnings.shadows.Log(r.Logger(), "core: shadow checks could not be answered", slog.Any("error", err))
+	for _, group := range groups {
 		for i := range group {
 			group[i].Unanswered = true
 		}
@@ -178,8 +218,8 @@ func (w *watchers) tell(givenBack []call.Correction) {
 }
 
 // split parts a call by key, in the order in which the keys come. The parts
-// hold copies of the checks.
-func split(groups [][]call.Check) []*part {
+// hold copies of the checks. Those of shadow checks are gated if the call depends on them.
+func split(groups [][]call.Check, depends bool) []*part {
 	var parts []*part
 	byKey := make(map[string]*part)
 	for _, group := range groups {
@@ -187,7 +227,7 @@ func split(groups [][]call.Check) []*part {
 		for _, a := range group {
 			p := byKey[a.Key]
 			if p == nil {
-				p = &part{gated: !a.Shadow()}
+				p = &part{gated: depends || !a.Shadow()}
 				byKey[a.Key] = p
 				parts = append(parts, p)
 			}
@@ -208,15 +248,15 @@ func join(parts []*part, groups [][]call.Check) {
 	for _, p := range parts {
 		for _, group := range p.groups {
 			for _, a := range group {
-				copies[a.Index] = a
+				copies[a.Index] = a // of an alternative that was asked again, the latest one
 			}
 		}
 	}
 	for _, group := range groups {
 		for i := range group {
-			onDenial, condition := group[i].OnDenial, group[i].Condition // see deferStrikes
-			group[i] = copies[group[i].Index]
-			group[i].OnDenial, group[i].Condition = onDenial, condition
+			c, asked := copies[group[i].Index], &group[i] // see deferStrikes and choicesOf
+			c.Or, c.Either, c.Charge, c.Condition, c.OnDenial = asked.Or, asked.Either, asked.Charge, asked.Condition, asked.OnDenial
+			*asked = c
 		}
 	}
 }

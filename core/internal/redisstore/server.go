@@ -45,12 +45,15 @@ type server struct {
 	checks      *lane
 	settlements *lane
 	sending     atomic.Int32 // batches that are being sent or answered
+	clock       func() int64 // what is known here of its clock, in microseconds
+	ahead       atomic.Int64 // by how many microseconds that is ahead of this process's
 	wanted      atomic.Bool  // it has been used since the last sweep; see servers.sweep
 }
 
 // newServer returns a server whose client may be nil.
 func (r *Store) newServer(client *redis.Client) *server {
 	s := new(server)
+	s.clock = r.newClock(s)
 	s.client.Store(client)
 	if client != nil {
 		s.address = client.Options().Addr

@@ -92,8 +92,8 @@ func (r *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) erro
 	return r.settleServer(ctx, list)
 }
 
-// settleServer carries out corrections whose keys are on one server.
-func (r *Store) settleServer(ctx context.Context, list []call.Correction) error {
+// settleOnce carries out corrections whose keys are on one server.
+func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (r *Store) settleServer(ctx context.Context, list []call.Correction) error 
 		return err
 	}
 	c := s.settlements.NewCall()
-	c.Request.SetCorrections(list, r.keysOf)
+	c.Request.SetCorrections(list, s.clock, r.keysOf)
 	err = s.settlements.Do(ctx, c)
 	if errors.Is(err, batch.ErrLeft) { // the batch still uses the call
 		return failure.Sent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))

@@ -85,7 +85,7 @@ func TestASettlementThatIsNotAskedCostsNoMore(t *testing.T) {
 	} {
 		prefix := redistest.Prefix(t)
 		var q script.Request
-		q.SetCorrections(wanting(c.wanted...), func(c *call.Correction) (state, past string) {
+		q.SetCorrections(wanting(c.wanted...), nil, func(c *call.Correction) (state, past string) {
 			state = prefix + c.Key
 			return state, state + ":past"
 		})

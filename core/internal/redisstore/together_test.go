@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weir-go/ratelimit/core/internal/calendar"
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/memory"
@@ -120,6 +121,7 @@ func drawSpecs(random *rand.Rand, round int) (of, other *exact.Spec) {
 		meter(exact.Leaky, 3, 7*time.Second), meter(exact.Shaping, 1, time.Second), meter(exact.TokenBucket, 7, time.Minute),
 		meter(exact.GCRA, 700_000, time.Second), window(exact.FixedWindow, time.Minute), window(exact.SlidingWindow, time.Minute),
 		window(exact.SlidingLog, time.Minute), plan, log,
+		exact.CalendarParams(capacity, calendar.Period{Unit: calendar.Step, Step: time.Minute}),
 	}
 	specs := make([]*exact.Spec, len(all))
 	for i, p := range all {

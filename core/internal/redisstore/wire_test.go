@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weir-go/ratelimit/core/internal/calendar"
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
@@ -95,6 +96,9 @@ func breaks(failures int) func(*Config) {
 
 // spec returns the spec of a limit in tests.
 func spec(algorithm exact.Algorithm, capacity, events int, period time.Duration) *exact.Spec {
+	if algorithm.Dated() {
+		return exact.NewSpec(exact.CalendarParams(capacity, calendar.Period{Unit: calendar.Step, Step: max(time.Second, period)}), nil)
+	}
 	return exact.NewSpec(exact.Params{Algorithm: algorithm, Capacity: capacity, Events: events, Period: period}, nil)
 }
 

@@ -28,6 +28,9 @@ const (
 	// Reclaimed says that leases had ended whose places nobody has given back, and that others have
 	// these places now; or that reservations had ended, and were given back.
 	Reclaimed Mark = '-'
+	// Further says that the server's clock is further from the caller's than the windows that were sent:
+	// see [Again].
+	Further Mark = '?'
 )
 
 // Garbled returns the error of a reply that is none to the request.
@@ -66,6 +69,14 @@ func ObserveSettled(list []call.Correction, text string) error {
 		word, rest, _ := strings.Cut(text, " ")
 		text = rest
 		done, seen, _ := strings.Cut(word, ",")
+		if done == further {
+			at, err := strconv.ParseInt(seen, 10, 64)
+			if err != nil {
+				return Garbled(word)
+			}
+			c.Further = at
+			continue
+		}
 		c.Lost, c.Begun = done == lost, done == begun
 		if c.Wanted && done != refused {
 			numbers := NewReader(strings.ReplaceAll(seen, ",", " "))
@@ -80,7 +91,7 @@ func ObserveSettled(list []call.Correction, text string) error {
 }
 
 // marks are all of them.
-const marks = string(Replaced) + string(Renewed) + string(Reclaimed)
+const marks = string(Replaced) + string(Renewed) + string(Reclaimed) + string(Further)
 
 // Reader reads the whole numbers in a reply, which spaces separate. A mark may follow a number.
 type Reader struct {
@@ -141,6 +152,9 @@ func (r *Reader) Cut(numbers int) string {
 
 // refused is what a reply says of a correction that was not carried out.
 const refused = "1"
+
+// further is what it says, with an instant behind it, of one that has to be sent again for that instant.
+const further = "4"
 
 // lost is what it says of a renewal that has found nothing.
 const lost = "2"

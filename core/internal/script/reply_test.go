@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/calendar"
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
@@ -64,7 +65,11 @@ func FuzzUsage(f *testing.F) {
 	f.Add(int64(1)<<53, int64(1)<<53, int64(1)<<53, int64(1)<<53, 10)
 	f.Fuzz(func(_ *testing.T, a, b, c, d int64, cost int) {
 		for algorithm := range exact.All() {
-			spec := exact.NewSpec(exact.Params{Algorithm: algorithm, Capacity: 10, Events: 10, Period: 7 * time.Second}, nil)
+			p := exact.Params{Algorithm: algorithm, Capacity: 10, Events: 10, Period: 7 * time.Second}
+			if algorithm.Dated() {
+				p = exact.CalendarParams(10, calendar.Period{Unit: calendar.Day, Zone: "UTC"})
+			}
+			spec := exact.NewSpec(p, nil)
 			words := make([]string, 0, 4)
 			for _, n := range []int64{a, b, c, d}[:algorithm.Observed()] {
 				words = append(words, strconv.FormatInt(n, 10))

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
@@ -37,20 +38,26 @@ func (r *Request) empty() {
 }
 
 // SetChecks makes the request one to decide groups of checks so many times. key returns the Redis key
-// of a check.
-func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, key func(*call.Check) string) {
+// of a check, and clock what is known here of the server's time, in microseconds.
+func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, clock func() int64, key func(*call.Check) string) {
 	r.empty()
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1 && !call.Meet(groups)
 	for _, group := range groups {
 		for i := range group {
 			c := &group[i]
 			r.Keys = append(r.Keys, key(c))
-			r.Arguments = appendCheck(r.Arguments, c, i < len(group)-1)
+			r.Arguments = appendCheck(r.Arguments, c, i < len(group)-1, among(group, i), clock)
+			if c.Either { // each of the calls may be charged another one
+				r.alike = false
+			}
 			r.Of |= SetOf(c.Spec.Algorithm)
 			r.Numbers += c.Spec.Algorithm.Observed()
 			r.checks++
 			if c.Spec.Algorithm.Holds() && c.Charge { // each call has a holder of its own, and a token
 				r.Instant, r.alike = true, false
+			}
+			if c.Spec.Algorithm.Dated() && len(groups) > 1 { // one of the groups may have to be asked again
+				r.alike = false
 			}
 			if c.ReserveFor > 0 {
 				r.Instant, r.alike = true, false
@@ -71,7 +78,7 @@ const wordsOfCheck = 3
 
 // appendCheck appends what limit.lua and cost.lua expect to be told of a check, and its holder, or nil if it
 // takes no places.
-func appendCheck(arguments []any, c *call.Check, more bool) []any {
+func appendCheck(arguments []any, c *call.Check, more bool, among exact.Among, clock func() int64) []any {
 	var units, name any = c.Spec.UnitArgument(), nil
 	if c.Costs != nil {
 		units = listedCosts(c)
@@ -81,11 +88,21 @@ func appendCheck(arguments []any, c *call.Check, more bool) []any {
 	if c.Charge && c.Spec.Algorithm.Holds() {
 		name = holder.Name(c.Holder)
 	}
-	limit := c.Spec.LimitArgument(c.Charge, more, c.Headroom)
 	if c.Spec.Algorithm.Bans() && !c.Charge && !c.Looks() {
-		limit = c.Spec.HeedArgument(c.OnDenial, more)
+		return append(arguments, c.Spec.HeedArgument(c.OnDenial, more), units, name)
 	}
-	return append(arguments, limit, units, name)
+	return append(arguments, c.Spec.LimitArgument(c.Charge, more, among, c.Headroom, clock), units, name)
+}
+
+// among returns where the check at a place of a group stands among alternatives.
+func among(group []call.Check, place int) exact.Among {
+	switch {
+	case !group[place].Either:
+		return exact.Alone
+	case place+1 < len(group) && group[place+1].Or:
+		return exact.Followed
+	}
+	return exact.Last
 }
 
 // listedCosts returns the costs of a check in the limit's units, with commas in between.
@@ -115,8 +132,8 @@ func weighed(c *call.Check) int64 {
 }
 
 // SetCorrections makes the request one to carry out corrections. keys returns the Redis keys of the
-// state of a correction and of its past.
-func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correction) (state, past string)) {
+// state of a correction and of its past. clock is as in SetChecks.
+func (r *Request) SetCorrections(list []call.Correction, clock func() int64, keys func(*call.Correction) (state, past string)) {
 	r.empty()
 	for i := range list {
 		c := &list[i]
@@ -126,7 +143,7 @@ func (r *Request) SetCorrections(list []call.Correction, keys func(*call.Correct
 		} else {
 			r.Keys = append(r.Keys, past)
 		}
-		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, 0))
+		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, exact.Alone, 0, clock))
 		if c.Spec.Algorithm.Holds() {
 			r.Arguments = append(r.Arguments, unitsOf(c), holder.Name(c.Holder), 0, how(c))
 		} else {

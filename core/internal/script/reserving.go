@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/holder"
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
@@ -21,14 +22,14 @@ func (r *Request) reserve(c *call.Check) {
 	r.Reserving = append(r.Reserving, Reserving{
 		place: len(r.Keys) - 1,
 		keys:  [2]any{key + keyspace.Past, key + keyspace.Reserved},
-		words: [3]any{c.Spec.LimitArgument(false, false, 0), holder.Name(c.Holder), c.ReserveFor},
+		words: [3]any{c.Spec.LimitArgument(false, false, exact.Alone, 0, nil), holder.Name(c.Holder), c.ReserveFor},
 	})
 }
 
 // close tells that the correction that was added last is of a reservation.
 func (r *Request) close(c *call.Correction) {
-	key := r.Keys[len(r.Keys)-2].(string)                   //nolint:forcetypeassert // they are strings
-	limit := c.Spec.LimitArgument(false, false, 0).(string) //nolint:forcetypeassert // it is a text
+	key := r.Keys[len(r.Keys)-2].(string)                                     //nolint:forcetypeassert // they are strings
+	limit := c.Spec.LimitArgument(false, false, exact.Alone, 0, nil).(string) //nolint:forcetypeassert // it is a text
 	member := []byte(holder.Name(c.Holder))
 	for _, number := range [...]int64{c.At.At, c.At.Used, c.Spec.Weigh(c.Charged)} {
 		member = strconv.AppendInt(append(member, ' '), number, 10)

@@ -80,11 +80,11 @@ func decide(c *call.Call, now int64, rows *rows) {
 			switch check := &group[i]; {
 			case check.Writes(pass):
 				check.Write(&records[i].State, now, pass)
-				if pass && check.ReserveFor > 0 {
+				if pass && !check.Waived && check.ReserveFor > 0 {
 					records[i].Open.Open(check.Reservation(now))
 				}
 				rows.write(check.Key, check.Spec, now)
-			case check.Charge && !check.Usage.Unused(): // denials count on in a log whose window has become longer
+			case check.Charge && !check.Spec.Unused(check.Usage): // denials count on in a log whose window has become longer
 				rows.keep(check.Key, check.Spec, check.Keep(now, pass))
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"math/bits"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,7 +61,10 @@ func (f *Fallback) Observe(checks []core.Check, decisions []core.Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
-		if check.Shadow || d.Degraded || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) || algorithm.Bans(check.Limit) { // nobody knows when places are given back
+		if check.Shadow || isToldBeside(checks, i) || d.Degraded || check.Limit == core.Unlimited {
+			continue
+		}
+		if algorithm.Holds(check.Limit) || algorithm.Bans(check.Limit) { // nobody knows when places are given back
 			continue
 		}
 		key := stateKeyOf(check.Key, check.Limit)
@@ -70,6 +74,15 @@ func (f *Fallback) Observe(checks []core.Check, decisions []core.Decision) {
 		}
 		f.snapshots.Set(key.kept(), snapshotOf(check.Limit, d, now))
 	}
+}
+
+// isToldBeside reports whether a check is a condition about a state that another check of the call charges, so that its
+// decision is about what was left before.
+func isToldBeside(checks []core.Check, place int) bool {
+	c := &checks[place]
+	return c.Mode == core.Condition && slices.ContainsFunc(checks, func(other core.Check) bool {
+		return other.Mode != core.Condition && c.Key == other.Key && c.Limit.Identity() == other.Limit.Identity()
+	})
 }
 
 // ObserveSettled tells what the checks of a reservation have really cost. The store has decided it so
@@ -82,7 +95,8 @@ func (f *Fallback) ObserveSettled(ctx context.Context, r *core.Reservation, chec
 	now, decisions := f.clock(), r.Decisions()
 	for i, cost := range costs {
 		check := &checks[i]
-		if check.Shadow || check.Mode == core.Condition || check.Limit == core.Unlimited || algorithm.Holds(check.Limit) || algorithm.Bans(check.Limit) {
+		if check.Shadow || check.Mode == core.Condition || decisions[i].Waived || check.Limit == core.Unlimited ||
+			algorithm.Holds(check.Limit) || algorithm.Bans(check.Limit) {
 			continue
 		}
 		then := snapshotOf(check.Limit, &decisions[i], now-ago)

@@ -158,7 +158,7 @@ if limit.algorithm == 'ban' and not limit.charged then
   charge = 0
   if times == 0 or damaged or repair then
     read_terms(limit)
-    if times == 0 and limit.mode == 'strike' and not (banned and banned >= first) then
+    if times == 0 and not undated and limit.mode == 'strike' and not (banned and banned >= first) then
       charge = cost
     end
   end

@@ -6,8 +6,8 @@
 --- functions
 local holder -- of the check that was read last, if it takes places
 local present, instant -- now as text, and the token of whoever takes a place now if no clock has stepped back
+local told = {} -- what the caller is told of so many places, where one fits
 local tokens = {} -- the latest ones of keys where they are not of the past
-local crashed = false -- leases have ended without their places having been given back, in this script run
 
 -- How long a key lives, in microseconds, after a lease that begins now has ended: for as long as a lease
 -- may be, so that no holder is forgotten and its token is remembered.
@@ -51,25 +51,22 @@ end
 
 --- observe
 -- Redis takes longer to print a score than to count members. All places are behind the token, so its rank
--- from the end is their number, and the token itself need not be read.
+-- from the end is their number, and the token itself need not be read. When the first lease ends is read
+-- only for whoever cannot have a place, or only asks.
 own = holder
-local ends, wait, first, gone = 0, 0, nil, 0
+local first, gone = nil, 0
 local behind = try('ZREVRANK', key, '.')
 if behind == 0 then
   former, damaged = now, call('ZCARD', key) > 1
 elseif tonumber(behind) then
   former, instant = now, instant or format('%d', now)
-  if crashed then
-    gone = call('ZCOUNT', key, '0', instant)
-  end
-  if gone == 0 then
+  if not limit.charged or cost > limit.ceiling - behind then
     first = tonumber(call('ZRANGE', key, '1', '1', 'WITHSCORES')[2])
-    if first <= now then
-      first, gone, crashed = nil, call('ZCOUNT', key, '0', instant), true
-      damaged = gone == 0 -- the first one is before the token, or the token itself
-    end
   end
-  damaged = damaged or gone > behind
+  if not first or first <= now then
+    first, gone = nil, call('ZCOUNT', key, '-inf', instant) - 1 -- the token is no place
+    damaged = gone ~= 0 and gone ~= call('ZCOUNT', key, '0', instant) -- there is one before the token or before 1970
+  end
   repair, used = gone > 0, behind - gone
 else
   state = behind or nil
@@ -77,16 +74,22 @@ else
 end
 if damaged then
   used, former = 0, -1
-elseif used > 0 then
+end
+room = limit.ceiling - used
+seen = '0 0 0 0'
+if used == 0 then
+  -- That is all.
+elseif limit.charged and cost <= room then
+  former = now + limit.pace + remembered
+  seen = told[used] or format('%d 0 0 0', used)
+  told[used] = seen
+else
   -- The places are in order, and the last ones are held: so their ranks count from the end.
-  local excess, missing = used - limit.capacity, used + cost - limit.ceiling
-  if excess < 0 then
-    excess = 0
-  end
+  local excess, missing, wait = math.max(used - limit.capacity, 0), cost - room, 0
   if not first or excess > 0 then
     first = tonumber(call('ZRANGE', key, excess - used, excess - used, 'WITHSCORES')[2])
   end
-  ends = math.min(first - now, remembered)
+  local ends = math.min(first - now, remembered)
   former = now + ends + remembered
   if cost > 0 and missing > 0 then
     if missing == excess + 1 then
@@ -97,10 +100,6 @@ elseif used > 0 then
     end
     repair = repair or call('ZCOUNT', key, format('(%d', now + remembered), '+inf') > 0
   end
-end
-room = limit.ceiling - used
-seen = '0 0 0 0'
-if used > 0 then
   seen = format('%d %d %d 0', used, ends, wait)
 end
 

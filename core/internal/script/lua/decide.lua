@@ -9,10 +9,13 @@
 --
 -- If a call is made several times, as many are granted as fit, one after the other.
 --
+-- Of alternatives in a row, the first that fits is charged. A call with alternatives is made once.
+--
 -- Returns whole numbers in a text, which is the cheapest reply. For each check it says what the key
 -- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
 -- the key was damaged, a "+" that it had no time to live and has one now, a "-" that leases had ended
--- whose places nobody has given back. The caller works out the
+-- whose places nobody has given back, a "?" that the call has been denied and has to be made again for the
+-- instant in front of it, since the window of that was not among those sent. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
 local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
@@ -22,6 +25,8 @@ local repeats = 0 -- how many of the next checks have the same ones
 while number <= #KEYS do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
+  local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
+  local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
   local key, used, previous, former, damaged, repair, renumbered, seen, room, own
   while more do
     if repeats > 0 then
@@ -35,7 +40,20 @@ while number <= #KEYS do
     key = KEYS[number]
     --- check
     times = times or count
-    if cost > 0 then
+    if limit.either then
+      local fits = cost == 0 or cost <= (room or limit.ceiling - used)
+      if chosen or not fits then
+        waived = waived or {}
+        waived[number] = true
+      end
+      chosen = chosen or fits
+      if limit.either == '/' then
+        if not chosen then
+          times = 0
+        end
+        chosen = nil
+      end
+    elseif cost > 0 then
       room = room or limit.ceiling - used
       if cost > room then
         times = 0
@@ -59,13 +77,21 @@ while number <= #KEYS do
     number = number + 1
   end
 
+  if undated then
+    times = 0
+  end
+
   -- then write all, the last one first, since the variables still hold its values.
   for i = number - 1, first, -1 do
     local limit, cost, costs = limit, cost, costs
     if i < number - 1 then
       key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own = unpack(checks[i], 1, 12)
     end
-    local charge, mark = cost * times, ''
+    local times, mark = times, ''
+    if waived and waived[i] then
+      times = 0
+    end
+    local charge = cost * times
     if costs then
       charge = 0
       for place = 1, times do

@@ -3,12 +3,14 @@
 -- The checks of a call share their limits, so each is taken apart once. It is
 -- written as whether it is charged ("take") or only asked (another word), with a "+" if
 -- the next check belongs to the same call, then algorithm, capacity, pace,
--- tick, and numbers. Headroom, which has to stay free, follows the capacity
+-- tick, and numbers. A "|" behind the first word says that the next check of the
+-- call is an alternative of this one, and a "/" that this one is the last of some
+-- alternatives. Headroom, which has to stay free, follows the capacity
 -- after a "-".
 limit = limits[ARGV[argument]]
 if not limit then
-  local mode, joined, algorithm, capacity, pace, tick, numbers =
-    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
+  local mode, either, joined, algorithm, capacity, pace, tick, numbers =
+    string.match(ARGV[argument], '^(%a+)([|/]?)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
   local full = tonumber(capacity)
   local ceiling = full
   if not full then
@@ -19,7 +21,8 @@ if not limit then
   end
   limit = {
     charged = mode == 'take',
-    more = joined == '+',
+    more = joined == '+' or either == '|',
+    either = either ~= '' and either,
     algorithm = algorithm,
     capacity = full,
     ceiling = ceiling,

@@ -22,7 +22,8 @@
 --              write, but sets text to it: write.lua writes that with its time to live.
 --   strike     of a check that heeds a ban: has it written where it has to be, though it is not charged.
 --   holder     of a concurrent limit: reads the holder of a check.
---   hold       of a settlement: carries it out under a concurrent limit, unless it is a reset.
+--   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back
+--              if the window of a calendar is missing.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,
 --              if it is named and those differ, and for a meter former_weight and weight,
 --              which an event had and has by these. It sets drains if what is used drains at a pace, and

@@ -17,8 +17,9 @@
 --       A "?" behind it asks what is used afterwards.
 --
 -- Returns for each check a 0 if it was settled, a 1 if Redis refused, a 2 if the places were lost
--- that were to be renewed, or a 3 if strikes have begun a ban; then, in a line of its own, why Redis refused the first of these. Behind a
--- 0, a 2 or a 3 follow the numbers that were asked for, each after a comma: they are those of decide.lua,
+-- that were to be renewed, a 3 if strikes have begun a ban, or a 4 if it has to be sent again for the
+-- instant behind it, since the window of that was not among those sent; then, in a line of its own, why
+-- Redis refused the first of these. Behind a 0, a 2 or a 3 follow the numbers that were asked for, each after a comma: they are those of decide.lua,
 -- when all of the checks have been settled.
 
 local limits, argument, most_points = {}, 1, 16
@@ -49,7 +50,7 @@ local function settle(number, look)
     --- renumber
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
-  local used, previous, former, damaged, repair, renumbered, seen, room, own
+  local used, previous, former, damaged, repair, renumbered, seen, room, own, undated
   --- check
   if look then
     return seen

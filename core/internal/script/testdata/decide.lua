@@ -22,7 +22,8 @@
 --              write, but sets text to it: write.lua writes that with its time to live.
 --   strike     of a check that heeds a ban: has it written where it has to be, though it is not charged.
 --   holder     of a concurrent limit: reads the holder of a check.
---   hold       of a settlement: carries it out under a concurrent limit, unless it is a reset.
+--   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back
+--              if the window of a calendar is missing.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,
 --              if it is named and those differ, and for a meter former_weight and weight,
 --              which an event had and has by these. It sets drains if what is used drains at a pace, and
@@ -168,8 +169,8 @@ end
 
 local holder -- of the check that was read last, if it takes places
 local present, instant -- now as text, and the token of whoever takes a place now if no clock has stepped back
+local told = {} -- what the caller is told of so many places, where one fits
 local tokens = {} -- the latest ones of keys where they are not of the past
-local crashed = false -- leases have ended without their places having been given back, in this script run
 
 -- How long a key lives, in microseconds, after a lease that begins now has ended: for as long as a lease
 -- may be, so that no holder is forgotten and its token is remembered.
@@ -327,6 +328,31 @@ local function find_ban(limit, key)
   return ban
 end
 
+-- lingering returns until when events may count of a window: if it ends in the middle of another one by some
+-- reckoning, a little longer than until its end.
+local function lingering(start, finish)
+  local length = finish - start
+  return finish + math.min(10800000000, (length - length % 8) / 8)
+end
+
+-- find_window sets when the window of this moment begins (opens) and ends (closes), until when its events may
+-- count (lingers), and when the next one ends (later), if the caller has sent them. All checks of a script run
+-- have the same moment.
+local function find_window(limit)
+  local opens, closes, later, next, last = string.match(limit.numbers, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  opens, closes, later = tonumber(opens), tonumber(closes), tonumber(later)
+  limit.found = true
+  if now >= closes then
+    opens, closes, later = closes, later, tonumber(next)
+    if now >= closes then
+      opens, closes, later = closes, later, tonumber(last)
+    end
+  end
+  if now >= opens and now < closes then
+    limit.opens, limit.closes, limit.later, limit.lingers = opens, closes, later, lingering(opens, closes)
+  end
+end
+
 -- Decides a list of calls, one after the other.
 --
 -- KEYS  a key for each check.
@@ -338,10 +364,13 @@ end
 --
 -- If a call is made several times, as many are granted as fit, one after the other.
 --
+-- Of alternatives in a row, the first that fits is charged. A call with alternatives is made once.
+--
 -- Returns whole numbers in a text, which is the cheapest reply. For each check it says what the key
 -- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
 -- the key was damaged, a "+" that it had no time to live and has one now, a "-" that leases had ended
--- whose places nobody has given back. The caller works out the
+-- whose places nobody has given back, a "?" that the call has been denied and has to be made again for the
+-- instant in front of it, since the window of that was not among those sent. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
 local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
@@ -351,6 +380,8 @@ local repeats = 0 -- how many of the next checks have the same ones
 while number <= #KEYS do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
+  local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
+  local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
   local key, used, previous, former, damaged, repair, renumbered, seen, room, own
   while more do
     if repeats > 0 then
@@ -361,12 +392,14 @@ while number <= #KEYS do
 -- The checks of a call share their limits, so each is taken apart once. It is
 -- written as whether it is charged ("take") or only asked (another word), with a "+" if
 -- the next check belongs to the same call, then algorithm, capacity, pace,
--- tick, and numbers. Headroom, which has to stay free, follows the capacity
+-- tick, and numbers. A "|" behind the first word says that the next check of the
+-- call is an alternative of this one, and a "/" that this one is the last of some
+-- alternatives. Headroom, which has to stay free, follows the capacity
 -- after a "-".
 limit = limits[ARGV[argument]]
 if not limit then
-  local mode, joined, algorithm, capacity, pace, tick, numbers =
-    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
+  local mode, either, joined, algorithm, capacity, pace, tick, numbers =
+    string.match(ARGV[argument], '^(%a+)([|/]?)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
   local full = tonumber(capacity)
   local ceiling = full
   if not full then
@@ -377,7 +410,8 @@ if not limit then
   end
   limit = {
     charged = mode == 'take',
-    more = joined == '+',
+    more = joined == '+' or either == '|',
+    either = either ~= '' and either,
     algorithm = algorithm,
     capacity = full,
     ceiling = ceiling,
@@ -599,25 +633,22 @@ seen = format('%d %d %d %d', used, oldest, wait, newest)
 
 elseif limit.algorithm == 'concurrent' then
 -- Redis takes longer to print a score than to count members. All places are behind the token, so its rank
--- from the end is their number, and the token itself need not be read.
+-- from the end is their number, and the token itself need not be read. When the first lease ends is read
+-- only for whoever cannot have a place, or only asks.
 own = holder
-local ends, wait, first, gone = 0, 0, nil, 0
+local first, gone = nil, 0
 local behind = try('ZREVRANK', key, '.')
 if behind == 0 then
   former, damaged = now, call('ZCARD', key) > 1
 elseif tonumber(behind) then
   former, instant = now, instant or format('%d', now)
-  if crashed then
-    gone = call('ZCOUNT', key, '0', instant)
-  end
-  if gone == 0 then
+  if not limit.charged or cost > limit.ceiling - behind then
     first = tonumber(call('ZRANGE', key, '1', '1', 'WITHSCORES')[2])
-    if first <= now then
-      first, gone, crashed = nil, call('ZCOUNT', key, '0', instant), true
-      damaged = gone == 0 -- the first one is before the token, or the token itself
-    end
   end
-  damaged = damaged or gone > behind
+  if not first or first <= now then
+    first, gone = nil, call('ZCOUNT', key, '-inf', instant) - 1 -- the token is no place
+    damaged = gone ~= 0 and gone ~= call('ZCOUNT', key, '0', instant) -- there is one before the token or before 1970
+  end
   repair, used = gone > 0, behind - gone
 else
   state = behind or nil
@@ -625,16 +656,22 @@ else
 end
 if damaged then
   used, former = 0, -1
-elseif used > 0 then
+end
+room = limit.ceiling - used
+seen = '0 0 0 0'
+if used == 0 then
+  -- That is all.
+elseif limit.charged and cost <= room then
+  former = now + limit.pace + remembered
+  seen = told[used] or format('%d 0 0 0', used)
+  told[used] = seen
+else
   -- The places are in order, and the last ones are held: so their ranks count from the end.
-  local excess, missing = used - limit.capacity, used + cost - limit.ceiling
-  if excess < 0 then
-    excess = 0
-  end
+  local excess, missing, wait = math.max(used - limit.capacity, 0), cost - room, 0
   if not first or excess > 0 then
     first = tonumber(call('ZRANGE', key, excess - used, excess - used, 'WITHSCORES')[2])
   end
-  ends = math.min(first - now, remembered)
+  local ends = math.min(first - now, remembered)
   former = now + ends + remembered
   if cost > 0 and missing > 0 then
     if missing == excess + 1 then
@@ -645,10 +682,6 @@ elseif used > 0 then
     end
     repair = repair or call('ZCOUNT', key, format('(%d', now + remembered), '+inf') > 0
   end
-end
-room = limit.ceiling - used
-seen = '0 0 0 0'
-if used > 0 then
   seen = format('%d %d %d 0', used, ends, wait)
 end
 
@@ -678,6 +711,52 @@ if state[1] then
       seen = format('0 0 %d %d', own.count, own.gone)
     end
   end
+end
+
+elseif limit.algorithm == 'calendar' then
+if not limit.found then
+  find_window(limit)
+end
+local opens, closes = limit.opens, limit.closes
+if not opens then
+  undated, used = true, limit.capacity
+  seen = format('%d %d?', used, now)
+else
+  state = try('HMGET', key, 'count', 'start', 'end')
+  local ends = closes -- when the next window opens
+  if state[1] or state[2] or state[3] then
+    local count, start, finish = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
+    if not (count and start and finish and count > 0 and start >= 0 and finish > start)
+      or count % 1 + start % 1 + finish % 1 ~= 0 or count > largest or finish > largest then
+      damaged = true
+    elseif start == opens and finish == closes then
+      used, own, former = count, true, limit.lingers
+    else
+      if start >= closes then -- the clock has stepped back
+        start, finish, repair = opens, closes, true
+      elseif start == opens and finish > closes then
+        finish, repair = closes, true
+      elseif finish > closes then
+        ends = limit.later
+        if finish > ends then
+          finish, repair = ends, true
+        end
+      end
+      local lingers = lingering(start, finish)
+      if lingers < ends then
+        ends = lingers
+      end
+      if finish <= opens or ends <= now then
+        ends, repair = closes, false
+      else
+        used, own, former = count, { start, finish, lingers }, lingers
+      end
+    end
+    if used > limit.capacity then
+      used, repair = limit.capacity, true
+    end
+  end
+  seen = format('%d %d', used, ends - now)
 end
 
 end
@@ -757,7 +836,20 @@ if state and state.err then
   damaged = true
 end
     times = times or count
-    if cost > 0 then
+    if limit.either then
+      local fits = cost == 0 or cost <= (room or limit.ceiling - used)
+      if chosen or not fits then
+        waived = waived or {}
+        waived[number] = true
+      end
+      chosen = chosen or fits
+      if limit.either == '/' then
+        if not chosen then
+          times = 0
+        end
+        chosen = nil
+      end
+    elseif cost > 0 then
       room = room or limit.ceiling - used
       if cost > room then
         times = 0
@@ -781,13 +873,21 @@ end
     number = number + 1
   end
 
+  if undated then
+    times = 0
+  end
+
   -- then write all, the last one first, since the variables still hold its values.
   for i = number - 1, first, -1 do
     local limit, cost, costs = limit, cost, costs
     if i < number - 1 then
       key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own = unpack(checks[i], 1, 12)
     end
-    local charge, mark = cost * times, ''
+    local times, mark = times, ''
+    if waived and waived[i] then
+      times = 0
+    end
+    local charge = cost * times
     if costs then
       charge = 0
       for place = 1, times do
@@ -801,7 +901,7 @@ if limit.algorithm == 'ban' and not limit.charged then
   charge = 0
   if times == 0 or damaged or repair then
     read_terms(limit)
-    if times == 0 and limit.mode == 'strike' and not (banned and banned >= first) then
+    if times == 0 and not undated and limit.mode == 'strike' and not (banned and banned >= first) then
       charge = cost
     end
   end
@@ -947,6 +1047,19 @@ if own and own.left > 0 then
   full = extend_ban(limit, key, own)
 else
   full = add_strikes(limit, key, own, charge)
+end
+
+elseif limit.algorithm == 'calendar' then
+local admitted = format('%d', used + charge)
+full = limit.lingers
+if own == true then -- it stands as it is
+  call('HSET', key, 'count', admitted)
+else
+  local start, finish = limit.opens, limit.closes
+  if own then
+    start, finish, full = own[1], own[2], own[3]
+  end
+  call('HSET', key, 'count', admitted, 'start', format('%d', start), 'end', format('%d', finish))
 end
 
 end

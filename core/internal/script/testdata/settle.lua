@@ -22,7 +22,8 @@
 --              write, but sets text to it: write.lua writes that with its time to live.
 --   strike     of a check that heeds a ban: has it written where it has to be, though it is not charged.
 --   holder     of a concurrent limit: reads the holder of a check.
---   hold       of a settlement: carries it out under a concurrent limit, unless it is a reset.
+--   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back
+--              if the window of a calendar is missing.
 --   renumber   of a settlement: gives the limit the numbers that the state was left with,
 --              if it is named and those differ, and for a meter former_weight and weight,
 --              which an event had and has by these. It sets drains if what is used drains at a pace, and
@@ -168,8 +169,8 @@ end
 
 local holder -- of the check that was read last, if it takes places
 local present, instant -- now as text, and the token of whoever takes a place now if no clock has stepped back
+local told = {} -- what the caller is told of so many places, where one fits
 local tokens = {} -- the latest ones of keys where they are not of the past
-local crashed = false -- leases have ended without their places having been given back, in this script run
 
 -- How long a key lives, in microseconds, after a lease that begins now has ended: for as long as a lease
 -- may be, so that no holder is forgotten and its token is remembered.
@@ -327,6 +328,31 @@ local function find_ban(limit, key)
   return ban
 end
 
+-- lingering returns until when events may count of a window: if it ends in the middle of another one by some
+-- reckoning, a little longer than until its end.
+local function lingering(start, finish)
+  local length = finish - start
+  return finish + math.min(10800000000, (length - length % 8) / 8)
+end
+
+-- find_window sets when the window of this moment begins (opens) and ends (closes), until when its events may
+-- count (lingers), and when the next one ends (later), if the caller has sent them. All checks of a script run
+-- have the same moment.
+local function find_window(limit)
+  local opens, closes, later, next, last = string.match(limit.numbers, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  opens, closes, later = tonumber(opens), tonumber(closes), tonumber(later)
+  limit.found = true
+  if now >= closes then
+    opens, closes, later = closes, later, tonumber(next)
+    if now >= closes then
+      opens, closes, later = closes, later, tonumber(last)
+    end
+  end
+  if now >= opens and now < closes then
+    limit.opens, limit.closes, limit.later, limit.lingers = opens, closes, later, lingering(opens, closes)
+  end
+end
+
 -- Settles what decisions have charged: gives back what was too much, and adds what was
 -- too little.
 --
@@ -346,8 +372,9 @@ end
 --       A "?" behind it asks what is used afterwards.
 --
 -- Returns for each check a 0 if it was settled, a 1 if Redis refused, a 2 if the places were lost
--- that were to be renewed, or a 3 if strikes have begun a ban; then, in a line of its own, why Redis refused the first of these. Behind a
--- 0, a 2 or a 3 follow the numbers that were asked for, each after a comma: they are those of decide.lua,
+-- that were to be renewed, a 3 if strikes have begun a ban, or a 4 if it has to be sent again for the
+-- instant behind it, since the window of that was not among those sent; then, in a line of its own, why
+-- Redis refused the first of these. Behind a 0, a 2 or a 3 follow the numbers that were asked for, each after a comma: they are those of decide.lua,
 -- when all of the checks have been settled.
 
 local limits, argument, most_points = {}, 1, 16
@@ -362,12 +389,14 @@ local function settle(number, look)
 -- The checks of a call share their limits, so each is taken apart once. It is
 -- written as whether it is charged ("take") or only asked (another word), with a "+" if
 -- the next check belongs to the same call, then algorithm, capacity, pace,
--- tick, and numbers. Headroom, which has to stay free, follows the capacity
+-- tick, and numbers. A "|" behind the first word says that the next check of the
+-- call is an alternative of this one, and a "/" that this one is the last of some
+-- alternatives. Headroom, which has to stay free, follows the capacity
 -- after a "-".
 limit = limits[ARGV[argument]]
 if not limit then
-  local mode, joined, algorithm, capacity, pace, tick, numbers =
-    string.match(ARGV[argument], '^(%a+)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
+  local mode, either, joined, algorithm, capacity, pace, tick, numbers =
+    string.match(ARGV[argument], '^(%a+)([|/]?)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
   local full = tonumber(capacity)
   local ceiling = full
   if not full then
@@ -378,7 +407,8 @@ if not limit then
   end
   limit = {
     charged = mode == 'take',
-    more = joined == '+',
+    more = joined == '+' or either == '|',
+    either = either ~= '' and either,
     algorithm = algorithm,
     capacity = full,
     ceiling = ceiling,
@@ -462,6 +492,15 @@ if limit.algorithm == 'ban' and not look then
   end
   return asked, begun and '3'
 end
+if limit.algorithm == 'calendar' and how ~= 'reset' then
+  if not limit.found then
+    find_window(limit)
+  end
+  if not limit.opens then
+    return false, '4,' .. format('%d', now)
+  end
+end
+
   -- A named limit's numbers may have changed since the charge: those stand that the
   -- state has. Capacities of windows are no part of them, so what others have used is
   -- not cut down to this one's.
@@ -517,10 +556,13 @@ tells = true -- its instants say what is left of a charge
 limit.capacity = largest -- what others have used is not cut down to this one's
 
 elseif limit.algorithm == 'concurrent' or limit.algorithm == 'ban' then
+elseif limit.algorithm == 'calendar' then
+limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
+
 end
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
-  local used, previous, former, damaged, repair, renumbered, seen, room, own
+  local used, previous, former, damaged, repair, renumbered, seen, room, own, undated
 -- Reads what the key of a check has used.
 used, previous, former, damaged, repair, renumbered, seen, room, own = 0, 0, -1, false, false, false, '0', nil, nil
 local state, found, level, at, numbers, absolute
@@ -707,25 +749,22 @@ seen = format('%d %d %d %d', used, oldest, wait, newest)
 
 elseif limit.algorithm == 'concurrent' then
 -- Redis takes longer to print a score than to count members. All places are behind the token, so its rank
--- from the end is their number, and the token itself need not be read.
+-- from the end is their number, and the token itself need not be read. When the first lease ends is read
+-- only for whoever cannot have a place, or only asks.
 own = holder
-local ends, wait, first, gone = 0, 0, nil, 0
+local first, gone = nil, 0
 local behind = try('ZREVRANK', key, '.')
 if behind == 0 then
   former, damaged = now, call('ZCARD', key) > 1
 elseif tonumber(behind) then
   former, instant = now, instant or format('%d', now)
-  if crashed then
-    gone = call('ZCOUNT', key, '0', instant)
-  end
-  if gone == 0 then
+  if not limit.charged or cost > limit.ceiling - behind then
     first = tonumber(call('ZRANGE', key, '1', '1', 'WITHSCORES')[2])
-    if first <= now then
-      first, gone, crashed = nil, call('ZCOUNT', key, '0', instant), true
-      damaged = gone == 0 -- the first one is before the token, or the token itself
-    end
   end
-  damaged = damaged or gone > behind
+  if not first or first <= now then
+    first, gone = nil, call('ZCOUNT', key, '-inf', instant) - 1 -- the token is no place
+    damaged = gone ~= 0 and gone ~= call('ZCOUNT', key, '0', instant) -- there is one before the token or before 1970
+  end
   repair, used = gone > 0, behind - gone
 else
   state = behind or nil
@@ -733,16 +772,22 @@ else
 end
 if damaged then
   used, former = 0, -1
-elseif used > 0 then
+end
+room = limit.ceiling - used
+seen = '0 0 0 0'
+if used == 0 then
+  -- That is all.
+elseif limit.charged and cost <= room then
+  former = now + limit.pace + remembered
+  seen = told[used] or format('%d 0 0 0', used)
+  told[used] = seen
+else
   -- The places are in order, and the last ones are held: so their ranks count from the end.
-  local excess, missing = used - limit.capacity, used + cost - limit.ceiling
-  if excess < 0 then
-    excess = 0
-  end
+  local excess, missing, wait = math.max(used - limit.capacity, 0), cost - room, 0
   if not first or excess > 0 then
     first = tonumber(call('ZRANGE', key, excess - used, excess - used, 'WITHSCORES')[2])
   end
-  ends = math.min(first - now, remembered)
+  local ends = math.min(first - now, remembered)
   former = now + ends + remembered
   if cost > 0 and missing > 0 then
     if missing == excess + 1 then
@@ -753,10 +798,6 @@ elseif used > 0 then
     end
     repair = repair or call('ZCOUNT', key, format('(%d', now + remembered), '+inf') > 0
   end
-end
-room = limit.ceiling - used
-seen = '0 0 0 0'
-if used > 0 then
   seen = format('%d %d %d 0', used, ends, wait)
 end
 
@@ -786,6 +827,52 @@ if state[1] then
       seen = format('0 0 %d %d', own.count, own.gone)
     end
   end
+end
+
+elseif limit.algorithm == 'calendar' then
+if not limit.found then
+  find_window(limit)
+end
+local opens, closes = limit.opens, limit.closes
+if not opens then
+  undated, used = true, limit.capacity
+  seen = format('%d %d?', used, now)
+else
+  state = try('HMGET', key, 'count', 'start', 'end')
+  local ends = closes -- when the next window opens
+  if state[1] or state[2] or state[3] then
+    local count, start, finish = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
+    if not (count and start and finish and count > 0 and start >= 0 and finish > start)
+      or count % 1 + start % 1 + finish % 1 ~= 0 or count > largest or finish > largest then
+      damaged = true
+    elseif start == opens and finish == closes then
+      used, own, former = count, true, limit.lingers
+    else
+      if start >= closes then -- the clock has stepped back
+        start, finish, repair = opens, closes, true
+      elseif start == opens and finish > closes then
+        finish, repair = closes, true
+      elseif finish > closes then
+        ends = limit.later
+        if finish > ends then
+          finish, repair = ends, true
+        end
+      end
+      local lingers = lingering(start, finish)
+      if lingers < ends then
+        ends = lingers
+      end
+      if finish <= opens or ends <= now then
+        ends, repair = closes, false
+      else
+        used, own, former = count, { start, finish, lingers }, lingers
+      end
+    end
+    if used > limit.capacity then
+      used, repair = limit.capacity, true
+    end
+  end
+  seen = format('%d %d', used, ends - now)
 end
 
 end
@@ -1015,6 +1102,17 @@ if newest then
   end
 end
 elseif limit.algorithm == 'concurrent' or limit.algorithm == 'ban' then
+elseif limit.algorithm == 'calendar' then
+local start = limit.opens or now
+if type(own) == 'table' then
+  start = own[1]
+end
+if not known or at >= start then -- its window is open
+  if raise then
+    units = math.max(0, units - used)
+  end
+  charge = math.max(-used, math.min(units, math.max(0, charged.capacity - used)))
+end
 end
   end
 
@@ -1203,6 +1301,19 @@ if own and own.left > 0 then
   full = extend_ban(limit, key, own)
 else
   full = add_strikes(limit, key, own, charge)
+end
+
+elseif limit.algorithm == 'calendar' then
+local admitted = format('%d', used + charge)
+full = limit.lingers
+if own == true then -- it stands as it is
+  call('HSET', key, 'count', admitted)
+else
+  local start, finish = limit.opens, limit.closes
+  if own then
+    start, finish, full = own[1], own[2], own[3]
+  end
+  call('HSET', key, 'count', admitted, 'start', format('%d', start), 'end', format('%d', finish))
 end
 
 end

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/arrival"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/demand"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/replay"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/shoptest"
+)
+
+// shopLog writes the log of a shop and returns its name.
+func shopLog(tb testing.TB, days, people int) string {
+	tb.Helper()
+	name := filepath.Join(tb.TempDir(), "access.log")
+	f, err := os.Create(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := shoptest.Write(f, 1, time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), days, people); err != nil {
+		tb.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return name
+}
+
+// Both passes over a log: lines a second on all processors, and the heap that is still in use at the end.
+func BenchmarkRecommend(b *testing.B) {
+	name := shopLog(b, 2, 8000)
+	info, err := os.Stat(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(info.Size())
+	var lines int64
+	var heap uint64
+	for b.Loop() {
+		tracker := demand.NewTracker(0)
+		summary, err := arrival.Read(b.Context(), []string{name}, arrival.Options{}, nil, tracker)
+		if err != nil {
+			b.Fatal(err)
+		}
+		found := tracker.Demand()
+		replayed := replay.New(found, found.Propose(10*time.Minute), time.UTC)
+		if _, err := arrival.Read(b.Context(), []string{name}, arrival.Options{Keep: replayed.Keep}, nil, replayed); err != nil {
+			b.Fatal(err)
+		}
+		lines += summary.Lines
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		heap = m.HeapAlloc
+		runtime.KeepAlive(replayed)
+	}
+	b.ReportMetric(float64(lines)/b.Elapsed().Seconds(), "lines/s")
+	b.ReportMetric(float64(heap)/(1<<20), "heap-MB")
+}

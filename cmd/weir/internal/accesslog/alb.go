@@ -1,0 +1,53 @@
+package accesslog
+
+import (
+	"bytes"
+	"errors"
+	"time"
+)
+
+// albLines reads the access log of an AWS Application Load Balancer.
+type albLines struct {
+	take column
+}
+
+var errShortALB = errors.New("fewer than the 14 first fields of a load balancer's log")
+
+// Parse implements Parser.
+func (a *albLines) Parse(line []byte, r *Record) error {
+	*r = Record{}
+	var fields [12][]byte // type time elb client:port target:port three times elb_status target_status received sent
+	rest := line
+	for i := range fields {
+		if fields[i], rest = word(rest); len(fields[i]) == 0 {
+			return errShortALB
+		}
+	}
+	var err error
+	if r.Instant, r.Whole, err = stamp(fields[1], time.UTC); err != nil {
+		return err
+	}
+	var ok bool
+	if r.Status, ok = statusOf(fields[8]); !ok {
+		return errNoStatus
+	}
+	request, rest, ok := quoted(rest)
+	if !ok {
+		return errShortALB
+	}
+	splitRequest(request, r)
+	agent, _, _ := quoted(rest)
+	r.Agent = present(agent)
+	switch a.take {
+	case agentColumn:
+		return r.setKey(agent, false)
+	case refererColumn, forwardedColumn:
+		return ErrNoKey // the load balancer logs neither
+	case addressColumn:
+	}
+	client := fields[3]
+	if i := bytes.LastIndexByte(client, ':'); i > 0 {
+		client = client[:i]
+	}
+	return r.setKey(client, true)
+}

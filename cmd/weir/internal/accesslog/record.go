@@ -1,0 +1,89 @@
+package accesslog
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Record is what a line says about a request. Its slices are parts of the line, or are valid until the next call of Parse.
+type Record struct {
+	// Instant is when the server logged the request, or, with Apache, received it: microseconds since 1970 in UTC.
+	Instant int64
+	// Whole is set when the line gives no fraction of a second.
+	Whole bool
+	// Key is whose request it was, as [Key] says.
+	Key []byte
+	// Method, Host and Path are those of the request, without the query. They are empty where the line does not tell.
+	Method, Host, Path []byte
+	// Agent is the User-Agent, if the line has one.
+	Agent []byte
+	// Status is the status of the response, or 0 where the line has none.
+	Status int
+}
+
+// ErrNoKey is the error of a line that is well formed and has no key, such as one without the header that is the key.
+var ErrNoKey = errors.New("accesslog: the line has no key")
+
+// ErrKey is the error of a format that does not log what the key is.
+var ErrKey = errors.New("accesslog: the log does not have this key")
+
+// A Parser reads lines of one format. It must not be used concurrently.
+type Parser interface {
+	// Parse reads a line, without its line end, into r. The error is ErrNoKey, or says what the line lacks.
+	Parse(line []byte, r *Record) error
+}
+
+// Format is the way in which a log is written.
+type Format string
+
+// The formats. Combined stands for Apache's common and combined and for nginx' own, with or without a virtual host in front.
+const (
+	Combined Format = "combined"
+	ALB      Format = "alb"
+	JSON     Format = "json"
+)
+
+// ParseFormat reads the name of a format: one of the constants, or the name of a server that writes it.
+func ParseFormat(name string) (Format, error) {
+	switch name {
+	case "combined", "common", "nginx", "apache", "clf":
+		return Combined, nil
+	case "alb":
+		return ALB, nil
+	case "json", "caddy", "traefik":
+		return JSON, nil
+	}
+	return "", fmt.Errorf("accesslog: unknown format %q: want nginx, apache, alb, caddy, traefik or json", name)
+}
+
+// Options say what to read from a line.
+type Options struct {
+	// Key says whose request it is. The zero value is the address.
+	Key Key
+	// Time is the path of the instant in JSON lines, such as ".start". By default the usual names are tried.
+	Time string
+	// Zone is that of timestamps which do not name one. The default is UTC. Of an hour that a zone has twice, the first is meant.
+	Zone *time.Location
+}
+
+// New returns a parser for the format. It is an error to ask a format for a key that it does not log.
+func New(f Format, o Options) (Parser, error) {
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
+	switch {
+	case o.Key.kind == fieldKey && f != JSON:
+		return nil, fmt.Errorf("%w: %s needs JSON lines, and the log is in the format %s", ErrKey, o.Key, f)
+	case f == JSON:
+		return newJSONLines(o), nil
+	}
+	take, err := o.Key.column()
+	if err != nil {
+		return nil, err
+	}
+	if f == ALB {
+		return &albLines{take: take}, nil
+	}
+	return &combinedLines{take: take}, nil
+}

@@ -1,0 +1,68 @@
+// Package arrival turns logs into one sequence of requests in the order of time: it parses blocks of lines on all processors, merges
+// what several servers logged, puts right what was logged a little out of order, and spreads the requests of a second whose log tells
+// whole seconds only.
+package arrival
+
+import (
+	"time"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
+)
+
+// Second is a second in microseconds, the unit of instants.
+const Second = 1_000_000
+
+// Arrival is a request. Its slices are valid until the call that it is given to returns.
+type Arrival struct {
+	Instant int64 // microseconds since 1970
+	Hash    uint64
+	Key     []byte
+	Path    uint64 // a hash of the path, of what is read in detail
+	Agent   []byte // of what is read in detail
+	Status  uint16
+	Whole   bool // the log told the second alone, and the rest is a guess
+}
+
+// A Sink is given the arrivals, second by second, and in each second those of a key in the order of their instants.
+type Sink interface {
+	Second(arrivals []Arrival)
+}
+
+// Options say what is read.
+type Options struct {
+	// Format is that of all files. By default each is looked at.
+	Format accesslog.Format
+	// Log says what to read from a line.
+	Log accesslog.Options
+	// Route, if it is given, says which requests count.
+	Route *Route
+	// Keep, if it is given, says whose requests count, and these are read in detail. It is called concurrently.
+	Keep func(hash uint64) bool
+	// Late is for how long a line is waited for that stands behind a younger one. 0 means ten seconds.
+	Late time.Duration
+	// Workers is how many goroutines parse. 0 means one for each processor.
+	Workers int
+}
+
+// Summary tells what was read.
+type Summary struct {
+	Lines      int64 // all
+	Arrivals   int64 // those that count
+	OtherRoute int64 // those of a route that was not asked for
+	Keyless    int64 // those without a key
+	Skipped    int64 // those that could not be read
+	Late       int64 // those that were counted at a later instant than they name, since they stood too far behind
+	Whole      int64 // those whose timestamp is a whole second
+	FirstBad   *BadLine
+	Formats    map[string]string // of each file
+	First      int64             // the least instant, and the greatest
+	Last       int64
+}
+
+// BadLine is a line that could not be read, and why.
+type BadLine struct {
+	File string
+	Line int64
+	Text string
+	Why  string
+}

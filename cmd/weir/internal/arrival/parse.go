@@ -1,0 +1,122 @@
+package arrival
+
+import (
+	"bytes"
+	"errors"
+	"hash/maphash"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
+)
+
+// seed is that of all hashes of this process.
+var seed = maphash.MakeSeed()
+
+// Hash returns what stands for a key in this process.
+func Hash(key []byte) uint64 { return maphash.Bytes(seed, key) }
+
+// A job is a block to parse, and where the batch is sent.
+type job struct {
+	block  []byte
+	format accesslog.Format
+	done   chan *batch
+}
+
+// A batch is what a block says. Its arrivals refer to the block and to text.
+type batch struct {
+	block    []byte
+	text     []byte // what is no part of the block: JSON strings and prefixes
+	arrivals []Arrival
+
+	lines, otherRoute, keyless, skipped, whole int64
+
+	badLine int64 // the first, counted from 1, or 0
+	badText []byte
+	bad     error
+}
+
+// A worker parses blocks.
+type worker struct {
+	options Options
+	parsers map[accesslog.Format]accesslog.Parser
+	matcher *matcher
+}
+
+func newWorker(o Options) *worker {
+	w := &worker{options: o, parsers: make(map[accesslog.Format]accesslog.Parser)}
+	if o.Route != nil {
+		w.matcher = &matcher{route: o.Route}
+	}
+	return w
+}
+
+// parse fills a batch with what the block says.
+func (w *worker) parse(j job, b *batch) error {
+	parser := w.parsers[j.format]
+	if parser == nil {
+		var err error
+		if parser, err = accesslog.New(j.format, w.options.Log); err != nil {
+			return err
+		}
+		w.parsers[j.format] = parser
+	}
+	*b = batch{block: j.block, text: b.text[:0], arrivals: b.arrivals[:0]}
+	var r accesslog.Record
+	for rest := j.block; len(rest) > 0; {
+		line := rest
+		if end := bytes.IndexByte(rest, '\n'); end >= 0 {
+			line, rest = rest[:end], rest[end+1:]
+		} else {
+			rest = nil
+		}
+		if n := len(line); n > 0 && line[n-1] == '\r' {
+			line = line[:n-1]
+		}
+		b.lines++
+		if len(line) == 0 {
+			continue
+		}
+		w.take(b, line, &r, parser)
+	}
+	return nil
+}
+
+// take adds what a line says.
+func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accesslog.Parser) {
+	err := parser.Parse(line, r)
+	switch {
+	case errors.Is(err, accesslog.ErrNoKey):
+		b.keyless++
+		return
+	case err != nil:
+		if b.skipped++; b.bad == nil {
+			b.badLine, b.badText, b.bad = b.lines, line, err
+		}
+		return
+	case w.matcher != nil && !w.matcher.matches(r):
+		b.otherRoute++
+		return
+	}
+	if r.Whole {
+		b.whole++
+	}
+	a := Arrival{Instant: r.Instant, Hash: Hash(r.Key), Status: uint16(r.Status), Whole: r.Whole}
+	if w.options.Keep != nil {
+		if !w.options.Keep(a.Hash) {
+			return
+		}
+		a.Path = maphash.Bytes(seed, r.Path)
+		a.Agent = b.copied(r.Agent)
+	}
+	a.Key = b.copied(r.Key)
+	b.arrivals = append(b.arrivals, a)
+}
+
+// copied keeps a text that the parser may overwrite. If the space moves, what was copied before stays where it is.
+func (b *batch) copied(text []byte) []byte {
+	if len(text) == 0 {
+		return nil
+	}
+	from := len(b.text)
+	b.text = append(b.text, text...)
+	return b.text[from:len(b.text):len(b.text)]
+}

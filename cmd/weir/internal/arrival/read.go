@@ -1,0 +1,301 @@
+package arrival
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/logfile"
+)
+
+// Progress counts while logs are read. Its fields may be read at any time.
+type Progress struct {
+	Bytes atomic.Int64 // as the files lie on the disk
+	Lines atomic.Int64
+}
+
+// Read reads the logs and hands their requests to sink. Files that overlap in time, as those of several servers do, are merged; the others
+// are read one after the other, oldest first, in whichever order they are named.
+func Read(ctx context.Context, files []string, o Options, progress *Progress, sink Sink) (Summary, error) {
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if progress == nil {
+		progress = new(Progress)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	rd := &reading{
+		ctx: ctx, options: o, progress: progress, jobs: make(chan job), timeline: newTimeline(sink, o.Late),
+		summary: Summary{Formats: make(map[string]string, len(files)), First: math.MaxInt64, Last: math.MinInt64},
+	}
+	defer rd.running.Wait() // after the cancellation
+	defer cancel()
+	waiting, err := rd.look(files)
+	if err != nil {
+		return rd.summary, err
+	}
+	for range o.Workers {
+		rd.running.Go(rd.work)
+	}
+	if err := rd.merge(waiting); err != nil {
+		return rd.summary, err
+	}
+	rd.timeline.end()
+	rd.summary.Late = rd.timeline.late
+	return rd.summary, nil
+}
+
+// reading is one pass over the logs.
+type reading struct {
+	ctx      context.Context //nolint:containedctx // it lives no longer than one call
+	options  Options
+	progress *Progress
+	jobs     chan job
+	running  sync.WaitGroup
+	batches  sync.Pool
+	timeline *timeline
+	summary  Summary
+}
+
+// A cursor is a log of which a part has been read.
+type cursor struct {
+	name    string
+	format  accesslog.Format
+	first   int64 // of its first line that can be read
+	batches chan chan *batch
+	failed  error // once batches is closed
+	batch   *batch
+	next    int // the arrival in batch that is next
+	lines   int64
+}
+
+// look looks at the first lines of each file, and returns the files in the order of time. Files without a line are left out.
+func (rd *reading) look(files []string) ([]*cursor, error) {
+	var cursors []*cursor
+	for _, name := range files {
+		var unseen atomic.Int64
+		f, err := logfile.Open(name, &unseen)
+		if err != nil {
+			return nil, err
+		}
+		head, err := io.ReadAll(io.LimitReader(f, 64<<10))
+		if err = errors.Join(err, f.Close()); err != nil && len(head) == 0 {
+			return nil, fmt.Errorf("arrival: %s: %w", name, err)
+		}
+		if end := bytes.LastIndexByte(head, '\n'); end >= 0 && len(head) == 64<<10 {
+			head = head[:end+1]
+		}
+		if len(bytes.TrimSpace(head)) == 0 {
+			continue
+		}
+		c := &cursor{name: name, format: rd.options.Format}
+		if c.format == "" {
+			if c.format, err = accesslog.Detect(head); err != nil {
+				return nil, fmt.Errorf("arrival: %s: %w", name, err)
+			}
+		}
+		parser, err := accesslog.New(c.format, rd.options.Log)
+		if err != nil {
+			return nil, fmt.Errorf("arrival: %s: %w", name, err)
+		}
+		c.first = firstInstant(head, parser)
+		rd.summary.Formats[name] = string(c.format)
+		cursors = append(cursors, c)
+	}
+	slices.SortStableFunc(cursors, func(a, b *cursor) int {
+		if a.first < b.first {
+			return -1
+		} else if a.first > b.first {
+			return 1
+		}
+		return 0
+	})
+	return cursors, nil
+}
+
+// firstInstant returns the instant of the first line that can be read, or 0.
+func firstInstant(head []byte, parser accesslog.Parser) int64 {
+	var r accesslog.Record
+	for line := range bytes.Lines(head) {
+		if err := parser.Parse(bytes.TrimRight(line, "\r\n"), &r); err == nil || errors.Is(err, accesslog.ErrNoKey) && r.Instant > 0 {
+			return r.Instant
+		}
+	}
+	return 0
+}
+
+// work parses blocks until the reading ends.
+func (rd *reading) work() {
+	w := newWorker(rd.options)
+	for {
+		select {
+		case <-rd.ctx.Done():
+			return
+		case j := <-rd.jobs:
+			b, _ := rd.batches.Get().(*batch)
+			if b == nil {
+				b = new(batch)
+			}
+			if err := w.parse(j, b); err != nil {
+				b.bad = err // look has made the same parser before, so this cannot be
+			}
+			j.done <- b
+		}
+	}
+}
+
+// open begins to read a log, ahead of what is asked for. It reports false if that has no request.
+func (rd *reading) open(c *cursor) (bool, error) {
+	f, err := logfile.Open(c.name, &rd.progress.Bytes)
+	if err != nil {
+		return false, err
+	}
+	c.batches = make(chan chan *batch, 2*rd.options.Workers)
+	rd.running.Go(func() {
+		defer close(c.batches)
+		blocks := logfile.NewBlocks(f)
+		for {
+			var space []byte
+			if used, _ := rd.batches.Get().(*batch); used != nil {
+				space, used.block = used.block, nil
+				rd.batches.Put(used)
+			}
+			block, err := blocks.Next(space)
+			if err != nil {
+				if err = errors.Join(err, f.Close()); !errors.Is(err, io.EOF) {
+					c.failed = fmt.Errorf("arrival: %s: %w", c.name, err)
+				}
+				return
+			}
+			j := job{block: block, format: c.format, done: make(chan *batch, 1)}
+			select {
+			case c.batches <- j.done:
+			case <-rd.ctx.Done():
+				_ = f.Close()
+				return
+			}
+			select {
+			case rd.jobs <- j:
+			case <-rd.ctx.Done():
+				_ = f.Close()
+				return
+			}
+		}
+	})
+	return rd.advance(c)
+}
+
+// advance moves to the next batch that has an arrival. It reports false at the end of the log.
+func (rd *reading) advance(c *cursor) (bool, error) {
+	for c.batch == nil || c.next == len(c.batch.arrivals) {
+		if c.batch != nil {
+			rd.batches.Put(c.batch)
+			c.batch = nil
+		}
+		done, ok := <-c.batches
+		if !ok {
+			return false, c.failed
+		}
+		select {
+		case c.batch = <-done:
+		case <-rd.ctx.Done():
+			return false, rd.ctx.Err()
+		}
+		c.next = 0
+		rd.count(c)
+	}
+	return true, nil
+}
+
+// count adds a batch to the summary.
+func (rd *reading) count(c *cursor) {
+	b, s := c.batch, &rd.summary
+	if b.badLine > 0 && s.FirstBad == nil {
+		const most = 200
+		s.FirstBad = &BadLine{File: c.name, Line: c.lines + b.badLine, Text: string(b.badText[:min(len(b.badText), most)]), Why: b.bad.Error()}
+	}
+	c.lines += b.lines
+	s.Lines += b.lines
+	s.OtherRoute += b.otherRoute
+	s.Keyless += b.keyless
+	s.Skipped += b.skipped
+	s.Whole += b.whole
+	s.Arrivals += int64(len(b.arrivals))
+	rd.progress.Lines.Add(b.lines)
+}
+
+// merge reads the logs in the order of time. A log is opened when the others have come to where it begins.
+func (rd *reading) merge(waiting []*cursor) error {
+	var open []*cursor
+	ahead := int64(len(rd.timeline.slots)) * Second
+	for len(open)+len(waiting) > 0 {
+		if err := rd.ctx.Err(); err != nil {
+			return err
+		}
+		oldest, bound := choose(open)
+		begins := int64(math.MaxInt64) // the next log
+		if len(waiting) > 0 {
+			begins = waiting[0].first - ahead
+		}
+		if oldest < 0 || open[oldest].instant() >= begins {
+			more, err := rd.open(waiting[0])
+			if err != nil {
+				return err
+			}
+			if more {
+				open = append(open, waiting[0])
+			}
+			waiting = waiting[1:]
+			continue
+		}
+		more, err := rd.take(open[oldest], min(bound, begins))
+		if err != nil {
+			return err
+		}
+		if !more {
+			open = slices.Delete(open, oldest, oldest+1)
+		}
+	}
+	return nil
+}
+
+// choose returns the log whose next request is the oldest, or -1, and the instant of the next request of the others.
+func choose(open []*cursor) (oldest int, bound int64) {
+	oldest, bound = -1, math.MaxInt64
+	first := int64(math.MaxInt64)
+	for i, c := range open {
+		switch at := c.instant(); {
+		case oldest < 0 || at < first:
+			oldest, first, bound = i, at, first
+		default:
+			bound = min(bound, at)
+		}
+	}
+	return oldest, bound
+}
+
+// instant returns that of the next request.
+func (c *cursor) instant() int64 { return c.batch.arrivals[c.next].Instant }
+
+// take hands over the requests of a log that are not younger than bound, and at least one. It reports whether there are more.
+func (rd *reading) take(c *cursor, bound int64) (bool, error) {
+	arrivals := c.batch.arrivals
+	for first := true; c.next < len(arrivals); first = false {
+		a := &arrivals[c.next]
+		if a.Instant > bound && !first {
+			return true, nil
+		}
+		rd.summary.First, rd.summary.Last = min(rd.summary.First, a.Instant), max(rd.summary.Last, a.Instant)
+		rd.timeline.add(a)
+		c.next++
+	}
+	return rd.advance(c)
+}

@@ -1,0 +1,120 @@
+package arrival
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A timeline puts arrivals into the order of time. It waits for those that stand behind younger ones, second by second.
+type timeline struct {
+	sink  Sink
+	slots []slot // a ring: that of a second is at its remainder
+	base  int64  // the second of the oldest open slot
+	begun bool
+	late  int64
+	count map[uint64]spread
+}
+
+// A slot is a second that is still open.
+type slot struct {
+	arrivals    []Arrival
+	text        []byte
+	exact, some bool // whether one of them has an exact instant, and whether there is any
+}
+
+// spread is how many requests a key has in a second, and how many of them have got their instant.
+type spread struct{ all, given int64 }
+
+func newTimeline(sink Sink, late time.Duration) *timeline {
+	if late <= 0 {
+		late = 10 * time.Second
+	}
+	return &timeline{sink: sink, slots: make([]slot, late/time.Second+1), count: make(map[uint64]spread)}
+}
+
+// add takes an arrival. It copies its text.
+func (t *timeline) add(a *Arrival) {
+	second := a.Instant / Second
+	if !t.begun {
+		t.begun, t.base = true, second-int64(len(t.slots))+1
+	}
+	if second >= t.base+int64(len(t.slots)) {
+		t.closeBefore(second - int64(len(t.slots)) + 1)
+	}
+	taken := *a
+	if second < t.base {
+		t.late++
+		second = t.base
+		taken.Instant = t.base * Second
+	}
+	s := &t.slots[t.at(second)]
+	s.some = true
+	s.exact = s.exact || !taken.Whole
+	taken.Key = s.keep(a.Key)
+	taken.Agent = s.keep(a.Agent)
+	s.arrivals = append(s.arrivals, taken)
+}
+
+func (t *timeline) at(second int64) int {
+	n := int64(len(t.slots))
+	return int(((second % n) + n) % n)
+}
+
+func (s *slot) keep(text []byte) []byte {
+	if len(text) == 0 {
+		return nil
+	}
+	from := len(s.text)
+	s.text = append(s.text, text...)
+	return s.text[from:len(s.text):len(s.text)]
+}
+
+// closeBefore hands over what came before the given second, which becomes the oldest that is open.
+func (t *timeline) closeBefore(second int64) {
+	for last := min(second, t.base+int64(len(t.slots))); t.base < last; t.base++ {
+		t.hand(&t.slots[t.at(t.base)])
+	}
+	t.base = second
+}
+
+// end hands over the rest.
+func (t *timeline) end() {
+	if t.begun {
+		t.closeBefore(t.base + int64(len(t.slots)))
+	}
+}
+
+// hand gives a second to the sink. A request whose second alone is known gets an instant: k requests of a key have those that part
+// the second into k.
+func (t *timeline) hand(s *slot) {
+	if !s.some {
+		return
+	}
+	clear(t.count)
+	for i := range s.arrivals {
+		if a := &s.arrivals[i]; a.Whole {
+			c := t.count[a.Hash]
+			c.all++
+			t.count[a.Hash] = c
+		}
+	}
+	for i := range s.arrivals {
+		a := &s.arrivals[i]
+		if !a.Whole {
+			continue
+		}
+		c := t.count[a.Hash]
+		if c.all == 1 {
+			continue
+		}
+		a.Instant += c.given * Second / c.all
+		c.given++
+		t.count[a.Hash] = c
+	}
+	if s.exact {
+		slices.SortStableFunc(s.arrivals, func(a, b Arrival) int { return cmp.Compare(a.Instant, b.Instant) })
+	}
+	t.sink.Second(s.arrivals)
+	s.arrivals, s.text, s.exact, s.some = s.arrivals[:0], s.text[:0], false, false
+}

@@ -1,0 +1,64 @@
+package logfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// The size of a block, unless one line is longer, and the length of the longest line.
+const (
+	blockSize = 256 << 10
+	longest   = 4 << 20
+)
+
+// ErrLine is the error of a log with a line that is longer than 4 MiB.
+var ErrLine = errors.New("logfile: a line is longer than 4 MiB")
+
+// Blocks cuts a text into blocks of whole lines.
+type Blocks struct {
+	r    io.Reader
+	rest []byte // the begin of the next block
+	err  error
+}
+
+// NewBlocks returns the blocks of a text.
+func NewBlocks(r io.Reader) *Blocks { return &Blocks{r: r} }
+
+// Next returns the next block in space, or in a larger slice if that has no room for it. It ends with a line end, unless the text ends
+// without one. The error is io.EOF at the end, and what was read before any other error is returned first.
+func (b *Blocks) Next(space []byte) ([]byte, error) {
+	if cap(space) < blockSize {
+		space = make([]byte, 0, blockSize)
+	}
+	block := space[:0]
+	block = append(block, b.rest...)
+	b.rest = b.rest[:0]
+	for b.err == nil {
+		for len(block) < cap(block) && b.err == nil {
+			var n int
+			n, b.err = b.r.Read(block[len(block):cap(block)])
+			block = block[:len(block)+n]
+		}
+		if b.err != nil {
+			break
+		}
+		if end := bytes.LastIndexByte(block, '\n') + 1; end > 0 {
+			b.rest = append(b.rest, block[end:]...)
+			return block[:end], nil
+		}
+		if len(block) >= longest {
+			b.err = ErrLine
+			return nil, b.err
+		}
+		block = append(make([]byte, 0, 2*cap(block)), block...)
+	}
+	if len(block) > 0 {
+		return block, nil
+	}
+	if errors.Is(b.err, io.EOF) {
+		return nil, io.EOF
+	}
+	return nil, fmt.Errorf("logfile: %w", b.err)
+}

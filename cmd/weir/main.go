@@ -1,0 +1,102 @@
+// Weir is the command line of the rate limiter. For now it recommends limits: see "weir help recommend".
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/urfave/cli/v3"
+)
+
+// The exit codes.
+const (
+	exitFailed     = 1 // a file could not be read or written
+	exitUsage      = 2 // the command line makes no sense
+	exitEmpty      = 3 // the logs have no request to go by
+	exitUnreadable = 4 // more lines could not be read than -max-skipped allows
+)
+
+const exitCodes = `Exit codes:
+   0  the report was written
+   1  a file could not be read or written
+   2  the command line makes no sense
+   3  the logs have no request to go by
+   4  more lines could not be read than -max-skipped allows`
+
+// exitError is an error that ends the program with a code of its own.
+type exitError struct {
+	error
+
+	code int
+}
+
+func (e exitError) Unwrap() error { return e.error }
+
+func usage(format string, args ...any) error {
+	return exitError{fmt.Errorf(format, args...), exitUsage}
+}
+
+func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(30) // most of the heap stays, so collecting it often costs little
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run runs the program and returns its exit code. Results go to stdout, and all else to stderr.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	err := command(stdin, stdout, stderr).Run(ctx, args)
+	if err == nil {
+		return 0
+	}
+	_, _ = fmt.Fprintf(stderr, "weir: %v\n", err)
+	if failed, ok := errors.AsType[exitError](err); ok {
+		return failed.code
+	}
+	return exitFailed
+}
+
+func command(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
+	wrong := func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%w", err) }
+	recommend := recommendCommand(stdin, stdout, stderr)
+	recommend.OnUsageError = wrong
+	return &cli.Command{
+		Name: "weir", Usage: "finds rate limits by evidence", Version: version(),
+		EnableShellCompletion: true, Suggest: true,
+		ConfigureShellCompletionCommand: func(c *cli.Command) { c.Hidden = false },
+		Writer:                          stdout, ErrWriter: stderr,
+		OnUsageError:   wrong,
+		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // run does it
+		Commands: []*cli.Command{
+			recommend,
+			{Name: "version", Usage: "says which version this is", Action: func(context.Context, *cli.Command) error {
+				_, err := fmt.Fprintln(stdout, "weir", version())
+				return err
+			}},
+		},
+		Action: func(_ context.Context, c *cli.Command) error {
+			if c.Args().Present() {
+				return usage("there is no command %q: see weir help", c.Args().First())
+			}
+			return cli.ShowAppHelp(c)
+		},
+	}
+}
+
+// version returns the version of the module, or the revision that it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/ratelimit/core"
+	"go.uber.org/goleak"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/report"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/shoptest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// weir runs the program in an empty directory.
+func weir(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, messages bytes.Buffer
+	code = run(t.Context(), append([]string{"weir"}, args...), strings.NewReader(stdin), &out, &messages)
+	return code, out.String(), messages.String()
+}
+
+// recommended runs weir recommend and returns what it writes as JSON.
+func recommended(t *testing.T, stdin string, args ...string) report.Report {
+	t.Helper()
+	code, out, messages := weir(t, stdin, append([]string{"recommend", "-json"}, args...)...)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, messages)
+	}
+	var r report.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRecommendForAShop(t *testing.T) {
+	log := shopLog(t, 1, 400)
+	r := recommended(t, "", "-names", "plain", log)
+	if len(r.Proposals) != 3 || r.Proposals[0].Name != "invisible" || r.Proposals[0].Normal != 0 || r.Keys.Suspects != 2 || len(r.Days) != 1 {
+		t.Fatalf("%+v, %+v", r.Proposals, r.Keys)
+	}
+	for _, p := range r.Proposals {
+		limit, err := core.ParseLimit(p.Limit)
+		if err != nil || limit.Name() != p.Name || limit.String() != p.Limit {
+			t.Errorf("%q is read as %v, %v", p.Limit, limit, err)
+		}
+	}
+	remarks := make(map[string]string)
+	suspect := make(map[string]bool)
+	for _, s := range r.Denied {
+		remarks[s.Key] = strings.Join(s.Remarks, "; ")
+		suspect[s.Key] = s.Suspect
+	}
+	for key, want := range map[string]string{
+		shoptest.Scanner: "looks like abuse", shoptest.Guesser: "one or two paths", shoptest.Scraper: "a crawler", shoptest.Office: "many people",
+		shoptest.Monitor: "as busy by night as by day",
+	} {
+		if !strings.Contains(remarks[key], want) {
+			t.Errorf("of %s it says %q, and not that it is %s", key, remarks[key], want)
+		}
+	}
+	if !suspect[shoptest.Scanner] || !suspect[shoptest.Guesser] || suspect[shoptest.Office] || suspect[shoptest.Scraper] {
+		t.Errorf("suspects: %v", suspect)
+	}
+}
+
+// Standard input is read as a file is.
+func TestStandardInput(t *testing.T) {
+	text := strings.Repeat(line, 30) + strings.ReplaceAll(line, "192.0.2.1", "192.0.2.2")
+	log := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, input := recommended(t, "", "-names", "plain", log), recommended(t, text, "-names", "plain", "-")
+	input.Log.Files = file.Log.Files
+	if a, b := asJSON(t, file), asJSON(t, input); a != b {
+		t.Error("standard input gives another report than the file")
+	}
+}
+
+func asJSON(t *testing.T, r report.Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+const line = `192.0.2.1 - - [22/Nov/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "curl"` + "\n"
+
+func TestExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	page := filepath.Join(dir, "page.html")
+	for _, c := range []struct {
+		code int
+		says string
+		log  string
+		args []string
+	}{
+		{0, "wrote", line, []string{"-out", page}},
+		{exitFailed, "no such file", "", []string{filepath.Join(dir, "missing.log")}},
+		{exitFailed, "none of the formats", "hello\n", nil},
+		{exitFailed, "no such file", line, []string{"-out", filepath.Join(dir, "missing", "page.html")}},
+		{exitUsage, "unknown key", line, []string{"-key", "user"}},
+		{exitUsage, "does not have this key", line, []string{"-key", "header:X-Api-Key"}},
+		{exitUsage, "-names", line, []string{"-names", "nice"}},
+		{exitUsage, "unknown time zone", line, []string{"-zone", "Mars"}},
+		{exitUsage, "unknown format", line, []string{"-format", "iis"}},
+		{exitUsage, "route", line, []string{"-route", "GET x"}},
+		{exitUsage, "flag", line, []string{"-no-such-flag"}},
+		{exitUsage, "at least", line, []string{"-keys", "1"}},
+		{exitUsage, "no regular file", line, []string{dir}},
+		{exitUsage, "read once", line, []string{"-"}},
+		{exitEmpty, "no request", line, []string{"-route", "POST /"}},
+		{exitEmpty, "no request", "", nil},
+		{exitUnreadable, "1 of 2 lines could not be read; standard input, line 2: ", line + "nonsense\n", nil},
+		{0, "1 of 2 lines could not be read; standard input, line 2: ", line + "nonsense\n", []string{"-max-skipped", "0.5", "-out", page}},
+	} {
+		code, out, messages := weir(t, c.log, append(append([]string{"recommend"}, c.args...), "-")...)
+		if code != c.code || !strings.Contains(messages, c.says) {
+			t.Errorf("%q: exit code %d, want %d with %q; it says %s%s", c.args, code, c.code, c.says, out, messages)
+		}
+	}
+	if code, _, messages := weir(t, "", "recommend"); code != exitUsage || !strings.Contains(messages, "name an access log") {
+		t.Errorf("without a file: %d, %s", code, messages)
+	}
+	if code, _, messages := weir(t, "", "no-such-command"); code != exitUsage || !strings.Contains(messages, "no command") {
+		t.Errorf("a command that there is not: %d, %s", code, messages)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "weir-*.log")); len(left) > 0 {
+		t.Errorf("copies of standard input are left: %v", left)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "recommend"},
+		{[]string{"help"}, "recommend"},
+		{[]string{"version"}, "weir "},
+		{[]string{"help", "recommend"}, "Exit codes:"},
+		{[]string{"completion", "bash"}, "complete"},
+		{[]string{"completion", "zsh"}, "compdef"},
+		{[]string{"completion", "fish"}, "complete"},
+	} {
+		if code, out, messages := weir(t, "", c.args...); code != 0 || !strings.Contains(out, c.says) {
+			t.Errorf("weir %q: exit code %d, %s%s", c.args, code, out, messages)
+		}
+	}
+}
+
+// The report names no key of the log, unless it is asked to.
+func TestKeysAreHashed(t *testing.T) {
+	log := shopLog(t, 1, 100)
+	page := filepath.Join(t.TempDir(), "page.html")
+	_, out, messages := weir(t, "", "recommend", "-json", "-out", page, log)
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err, messages)
+	}
+	for _, address := range []string{shoptest.Scanner, shoptest.Guesser, shoptest.Scraper, shoptest.Office, "10.1."} {
+		if strings.Contains(out, address) || bytes.Contains(text, []byte(address)) {
+			t.Errorf("%s is in the report", address)
+		}
+	}
+	one, two, other := hashed("a")("key"), hashed("a")("key"), hashed("b")("key")
+	random, again := hashed("")("key"), hashed("")("key")
+	if one != two || one == other || random == again {
+		t.Errorf("hashes: %s, %s, %s, %s, %s", one, two, other, random, again)
+	}
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // -zone works everywhere
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/arrival"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/demand"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/logfile"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/replay"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/report"
+)
+
+const recommendHelp = `Reads the access logs of nginx, Apache, an AWS load balancer, Caddy, Traefik, or JSON lines, compressed with gzip or zstd or
+not, and writes a page that proposes limits: three of them, whom each would have denied, and the code to run one as a shadow.
+"-" is standard input, which is copied into a temporary file, since a log is read twice.
+
+` + exitCodes
+
+func recommendCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
+	return &cli.Command{
+		Name: "recommend", Usage: "proposes limits, from access logs", UsageText: "weir recommend [options] access.log…",
+		Description: recommendHelp,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "key", Value: "ip", Usage: "whose traffic a request is: ip, header:`NAME` or json:.path"},
+			&cli.StringSliceFlag{Name: "route", Usage: "only requests that match a `PATTERN` of net/http, such as \"POST /orders/{id}\"; repeatable"},
+			&cli.StringFlag{Name: "format", Usage: "the `FORMAT` of all: nginx, apache, alb, caddy, traefik or json; by default each is looked at"},
+			&cli.StringFlag{Name: "time", Usage: "the `.path` of the timestamp in JSON lines"},
+			&cli.StringFlag{Name: "zone", Value: "UTC", Usage: "the time `ZONE` of the report, and of timestamps that name none"},
+			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Value: "weir.html", Usage: "the `FILE` to write the page to"},
+			&cli.BoolFlag{Name: "json", Usage: "write JSON to standard output, and no page unless -out is given"},
+			&cli.StringFlag{Name: "names", Value: "hash", Usage: "how the report calls keys: hash, or plain as the log has them"},
+			&cli.StringFlag{Name: "salt", Usage: "a secret for the hashes, to compare reports; each run has its own", Sources: cli.EnvVars("WEIR_SALT")},
+			&cli.DurationFlag{Name: "horizon", Value: 10 * time.Minute, Usage: "a proposal lets one key have as little as possible in this `TIME`"},
+			&cli.IntFlag{Name: "keys", Value: demand.DefaultKeys, Usage: "follow so many keys at a time, 0.7 KB each"},
+			&cli.DurationFlag{Name: "late", Value: 10 * time.Second, Usage: "wait so long for a line that stands behind a younger one"},
+			&cli.FloatFlag{Name: "max-skipped", Value: 0.1, Usage: "the `SHARE` of lines that need not be readable"},
+			&cli.BoolFlag{Name: "progress", Usage: "tell how far it is on standard error; by default on a terminal", Value: isTerminal(stderr)},
+		},
+		ShellComplete: completeFlags,
+		Action: func(ctx context.Context, c *cli.Command) error {
+			r, err := newRecommendation(c)
+			if err != nil {
+				return err
+			}
+			return r.run(ctx, c, stdin, stdout, stderr)
+		},
+	}
+}
+
+// completeFlags completes the values of flags that have few, and leaves files to the shell.
+func completeFlags(ctx context.Context, c *cli.Command) {
+	values := map[string][]string{
+		"key": {"ip", "header:", "json:."}, "format": {"nginx", "apache", "alb", "caddy", "traefik", "json"}, "names": {"hash", "plain"},
+	}
+	args := os.Args
+	if len(args) >= 2 { // the last one is --generate-shell-completion
+		if found, ok := values[strings.TrimLeft(args[len(args)-2], "-")]; ok {
+			for _, v := range found {
+				_, _ = fmt.Fprintln(c.Root().Writer, v)
+			}
+			return
+		}
+	}
+	cli.DefaultCompleteWithFlags(ctx, c)
+}
+
+// recommendation is what the command line asks for.
+type recommendation struct {
+	named   []string // as the command line names the files
+	files   []string // where they are
+	key     accesslog.Key
+	routes  []string
+	zone    *time.Location
+	options arrival.Options
+	name    func(string) string
+	total   int64 // bytes of all files
+}
+
+func newRecommendation(c *cli.Command) (*recommendation, error) {
+	r := &recommendation{named: c.Args().Slice(), files: c.Args().Slice(), routes: c.StringSlice("route")}
+	var err error
+	if len(r.files) == 0 {
+		return nil, usage("name an access log, or - for standard input: see weir help recommend")
+	}
+	if r.key, err = accesslog.ParseKey(c.String("key")); err != nil {
+		return nil, usage("%w", err)
+	}
+	if r.zone, err = time.LoadLocation(c.String("zone")); err != nil {
+		return nil, usage("-zone: %w", err)
+	}
+	if c.Int("keys") < 2 || c.Duration("horizon") <= 0 || c.Duration("late") < time.Second || c.Duration("late") > time.Hour {
+		return nil, usage("-keys must be at least 2, -horizon more than 0, and -late from 1s to 1h")
+	}
+	r.options = arrival.Options{
+		Log: accesslog.Options{Key: r.key, Time: c.String("time"), Zone: r.zone}, Late: c.Duration("late"),
+	}
+	if name := c.String("format"); name != "" {
+		if r.options.Format, err = accesslog.ParseFormat(name); err != nil {
+			return nil, usage("%w", err)
+		}
+	}
+	if len(r.routes) > 0 {
+		if r.options.Route, err = arrival.NewRoute(r.routes...); err != nil {
+			return nil, usage("%w", err)
+		}
+	}
+	switch c.String("names") {
+	case "plain":
+		r.name = func(key string) string { return key }
+	case "hash":
+		r.name = hashed(c.String("salt"))
+	default:
+		return nil, usage("-names %q: want hash or plain", c.String("names"))
+	}
+	return r, nil
+}
+
+// hashed returns a function that names keys by an HMAC, with a random key if there is no salt, so that nobody can try all addresses.
+func hashed(salt string) func(string) string {
+	secret := []byte(salt)
+	if salt == "" {
+		secret = make([]byte, 32)
+		_, _ = rand.Read(secret) // never fails
+	}
+	return func(key string) string {
+		mac := hmac.New(sha256.New, secret)
+		_, _ = mac.Write([]byte(key))
+		return "#" + hex.EncodeToString(mac.Sum(nil)[:5])
+	}
+}
+
+// run reads the logs twice and writes the report.
+func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reader, stdout, stderr io.Writer) (err error) {
+	forget, err := r.open(stdin)
+	defer func() { err = errors.Join(err, forget()) }()
+	if err != nil {
+		return err
+	}
+	shown := newProgress(stderr, c.Bool("progress"), 2*r.total)
+	defer shown.stop()
+
+	tracker := demand.NewTracker(c.Int("keys"))
+	days := arrival.NewDays(r.zone, tracker)
+	summary, err := arrival.Read(ctx, r.files, r.options, shown.reading("what keys need"), days)
+	if errors.Is(err, accesslog.ErrKey) {
+		return usage("%w", err)
+	}
+	if err != nil {
+		return err
+	}
+	if unread := summary.Skipped; summary.Lines > 0 && float64(unread) > c.Float("max-skipped")*float64(summary.Lines) {
+		return exitError{errors.New(r.unread(summary)), exitUnreadable}
+	}
+	if summary.Arrivals == 0 {
+		return exitError{fmt.Errorf("no request to go by: of %d lines, %d are of other routes, %d have no key, and %d could not be read",
+			summary.Lines, summary.OtherRoute, summary.Keyless, summary.Skipped), exitEmpty}
+	}
+	found := tracker.Demand()
+	proposals := found.Propose(c.Duration("horizon"))
+	replayed := replay.New(found, proposals, r.zone)
+	r.options.Keep = replayed.Keep
+	if _, err = arrival.Read(ctx, r.files, r.options, shown.reading("whom limits deny"), replayed); err != nil {
+		return err
+	}
+	shown.stop()
+	if summary.FirstBad != nil {
+		_, _ = fmt.Fprintln(stderr, "weir:", r.unread(summary))
+	}
+	return write(c, stdout, stderr, report.New(report.Input{
+		Files: r.inputs(summary), Key: r.key, Routes: r.routes, Horizon: c.Duration("horizon"), Zone: r.zone, Summary: summary, Days: days.All(),
+		Demand: found, Proposals: proposals, Replay: replayed, Name: r.name,
+	}))
+}
+
+// inputs returns the files as the command line names them.
+func (r *recommendation) inputs(s arrival.Summary) []report.File {
+	files := make([]report.File, len(r.named))
+	for i, name := range r.named {
+		files[i] = report.File{Name: called(name), Format: s.Formats[r.files[i]]}
+	}
+	return files
+}
+
+func called(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
+}
+
+// unread says how many lines could not be read, and which was the first.
+func (r *recommendation) unread(s arrival.Summary) string {
+	bad := s.FirstBad
+	name := called(r.named[slices.Index(r.files, bad.File)])
+	return fmt.Sprintf("%d of %d lines could not be read; %s, line %d: %s: %q", s.Skipped, s.Lines, name, bad.Line, bad.Why, bad.Text)
+}
+
+// open sees that every file is there, and copies standard input into one. The function that it returns removes the copy.
+func (r *recommendation) open(stdin io.Reader) (forget func() error, err error) {
+	forget = func() error { return nil }
+	spooled := false
+	for i, name := range r.files {
+		if name == "-" {
+			if spooled {
+				return forget, usage("standard input can be read once")
+			}
+			spooled = true
+			if r.files[i], err = logfile.Spool(stdin); err != nil {
+				return forget, err
+			}
+			name = r.files[i]
+			forget = func() error { return os.Remove(name) }
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return forget, err
+		}
+		if !info.Mode().IsRegular() {
+			return forget, usage("%s is no regular file, and a log is read twice: give it to standard input (-)", name)
+		}
+		r.total += info.Size()
+	}
+	return forget, nil
+}
+
+// write writes the report as the flags say.
+func write(c *cli.Command, stdout, stderr io.Writer, r *report.Report) error {
+	if !c.Bool("json") || c.IsSet("out") {
+		f, err := os.Create(c.String("out"))
+		if err != nil {
+			return err
+		}
+		if err = errors.Join(r.WriteHTML(f), f.Close()); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(stderr, "weir: wrote %s\n", c.String("out"))
+	}
+	if c.Bool("json") {
+		return r.WriteJSON(stdout)
+	}
+	return r.WriteText(stdout)
+}

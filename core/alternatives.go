@@ -1,0 +1,113 @@
+package core
+
+import "slices"
+
+// FirstOf makes checks alternatives of each other: the first one that fits is charged, and the others cost
+// nothing. They are one part of a call, which may have others beside them:
+//
+//	checks := append(core.FirstOf(plan, credits), perMinute)
+//	decisions, err := limiter.AllowAll(ctx, checks...)
+//
+// All is decided at one instant. If no alternative fits, the call is denied, and so it is if another check of
+// the call denies: then no alternative is charged. Each alternative has its own key, limit, cost, headroom
+// and Mode: a [Condition] fits without being charged, and a [Look] always fits, so that the call passes whatever
+// is left of those before it. An alternative under [Unlimited] always fits, too. Shadow checks may be
+// alternatives of each other, and are a call of their own then.
+//
+// Each alternative has its own [Decision], with its own verdict and numbers. All of them are [Decision.Waived] but
+// one: the one that is charged, or, if none fits, the one that will be the first to fit. So a call passes if
+// each Decision is Allowed or Waived. It has been denied until the longest RetryAfter of those that are not
+// Waived, and absent other traffic it passes then, and not before.
+//
+// An alternative is decided by itself. What other checks ask of the same key and limit neither adds to its
+// cost nor leaves it less room, and a call may not charge one key and limit twice if one of the two is an
+// alternative: that is an error ([ErrInvalid]). A Condition may be about any key and limit.
+//
+// FirstOf sets [Check.Or] of all checks but the first, in a copy. Without checks it returns none, and a single
+// check is no alternative of anything.
+func FirstOf(checks ...Check) []Check {
+	checks = slices.Clone(checks)
+	for i := range checks {
+		checks[i].Or = i > 0
+	}
+	return checks
+}
+
+// addAlternatives adds a check that has no alternatives, or all alternatives from a place up to another one. One that
+// is under Unlimited fits if those before it do not: in the store, a check that looks stands for it. Those
+// behind it are never charged, and look, too.
+func (p *part) addAlternatives(checks []Check, first, end int) {
+	free := false
+	for i := first; i < end; i++ {
+		c := checks[i]
+		switch {
+		case c.Limit == Unlimited && (free || i == first):
+			free = true
+			continue
+		case c.Limit == Unlimited:
+			free = true
+			c = Check{Key: checks[first].Key, Limit: checks[first].Limit, Mode: Look, Shadow: c.Shadow, Or: true}
+		case free:
+			c = Check{Key: c.Key, Limit: c.Limit, Mode: Look, Shadow: c.Shadow}
+		}
+		p.checks, p.places = append(p.checks, c), append(p.places, i)
+	}
+}
+
+// waive marks the decisions about alternatives that do not count: all but the first that is allowed, or
+// else the one with the shortest wait.
+func waive(checks []Check, decisions []Decision) {
+	for first := 0; first < len(checks); first = endOf(checks, first) {
+		end, counts := endOf(checks, first), first
+		for i := first; i < end; i++ {
+			if decisions[i].Allowed {
+				counts = i
+				break
+			}
+			if decisions[i].RetryAfter < decisions[counts].RetryAfter {
+				counts = i
+			}
+		}
+		for i := first; i < end; i++ {
+			decisions[i].Waived = i != counts
+		}
+	}
+}
+
+// endOf returns the place behind the alternatives of which a check is the first.
+func endOf(checks []Check, first int) int {
+	end := first + 1
+	for end < len(checks) && checks[end].Or {
+		end++
+	}
+	return end
+}
+
+// alone returns the check without its alternatives: the one that was charged is settled alone.
+func (c *Check) alone() Check {
+	own := *c
+	own.Or = false
+	return own
+}
+
+// isEither reports whether the check at a place of a call is one of several alternatives.
+func isEither(checks []Check, place int) bool {
+	return checks[place].Or || place+1 < len(checks) && checks[place+1].Or
+}
+
+// validateApart returns the reason why two checks of one state, at two places of a call, may not be asked
+// together, if they may not: see FirstOf.
+func validateApart(checks []Check, j, i int) error {
+	d, c := &checks[j], &checks[i]
+	if isEither(checks, j) || isEither(checks, i) {
+		if c.Mode == Charge && d.Mode == Charge {
+			return invalid("core: checks %d and %d charge the same key under %s, and one is an alternative: "+
+				"which one is charged would depend on the other", j, i, c.Limit)
+		}
+		return nil
+	}
+	if (c.Mode == Condition) != (d.Mode == Condition) {
+		return invalid("core: checks %d and %d ask the same key about %s, and one is a condition", j, i, c.Limit)
+	}
+	return nil
+}

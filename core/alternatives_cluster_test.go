@@ -1,0 +1,83 @@
+package core_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// In a cluster, alternatives are on several servers. However many ask at once, no more passes than fits, and the
+// counts are exact when all are answered.
+func TestAlternativesOverSeveralServers(t *testing.T) {
+	client := redistest.SharedCluster(t).Client(t)
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
+	if err := limiter.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for algorithm, limit := range hourly {
+		t.Run(algorithm, func(t *testing.T) {
+			left := map[string]int{"first": 20, "second": 30, "third": 10, "all": 55}
+			check := func(key string) core.Check {
+				return core.Check{Key: algorithm + key, Limit: limit(map[string]int{"first": 20, "second": 30, "third": 10, "all": 55}[key])}
+			}
+			checks := append(core.FirstOf(check("first"), check("second"), check("third")), check("all"))
+			var charged [3]atomic.Int64
+			var group sync.WaitGroup
+			for range 8 {
+				group.Go(func() {
+					for range 10 {
+						decisions, err := limiter.AllowAll(t.Context(), checks...)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						for i := range charged {
+							if decisions[i].Allowed && !decisions[i].Waived && decisions[3].Allowed {
+								charged[i].Add(1)
+							}
+						}
+					}
+				})
+			}
+			group.Wait()
+			total := 0
+			for i, key := range []string{"first", "second", "third"} {
+				left[key] -= int(charged[i].Load())
+				total += int(charged[i].Load())
+			}
+			left["all"] -= total
+			if charged[0].Load() != 20 || total > 55 {
+				t.Errorf("%d of the first are charged, and %d of all", charged[0].Load(), total)
+			}
+			for key, want := range left {
+				c := check(key)
+				if d, err := limiter.Peek(t.Context(), c.Key, c.Limit); err != nil || d.Remaining != want {
+					t.Errorf("%s: %+v, %v, want %d left", key, d, err, want)
+				}
+			}
+		})
+	}
+}
+
+// Nobody waits for a second round trip while the first alternative has room, and nothing is given back.
+func TestFirstAlternativeTakesOneRoundTrip(t *testing.T) {
+	var asked atomic.Int64
+	store := core.NewRedis(redistest.SharedCluster(t).Client(t), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient),
+		core.WithTrace(core.Trace{Batch: func(b core.Batch) { asked.Add(int64(b.Calls)) }}))
+	limiter := core.New(store)
+	if err := limiter.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := hourly["leaky"]
+	checks := core.FirstOf(core.Check{Key: "a", Limit: l(2)}, core.Check{Key: "b", Limit: l(1)}, core.Check{Key: "c", Limit: l(9)})
+	for i, want := range []struct{ charged, calls int }{{0, 3}, {0, 3}, {1, 4}, {2, 4}} {
+		asked.Store(0)
+		d, err := limiter.AllowAll(t.Context(), checks...)
+		if err != nil || !d[want.charged].Allowed || d[want.charged].Waived || int(asked.Load()) != want.calls {
+			t.Errorf("call %d: %+v, %v, in %d script runs, want alternative %d in %d", i, d, err, asked.Load(), want.charged, want.calls)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package exact
+
+import (
+	"errors"
+	"time"
+	"unique"
+
+	"github.com/weir-go/ratelimit/core/internal/calendar"
+)
+
+// dated is the arithmetic of windows that a calendar cuts.
+//
+// Its Usage is the events counted, and the microseconds until the window ends in which they count, or in
+// which the next one would; and beside that, for stores that keep states in this process, the microseconds
+// for which the state has to be kept.
+//
+// A state has its window with it, since whoever opened it may have reckoned otherwise: a named limit may
+// have had another period, and another process may know other rules of a time zone. Events count until
+// the end of the window in which they were counted, and the next window opens after that. Where both have the
+// same start, the earlier end counts. And if that end is in the middle of a window by this reckoning, they
+// count for a little longer: see linger.
+type dated struct{}
+
+func (dated) units(p *Params) (Units, error) {
+	c, err := p.calendar()
+	if err != nil {
+		return Units{}, err
+	}
+	longest := *p
+	longest.Period = c.Longest()
+	return windowUnits(&longest, time.Microsecond)
+}
+
+// calendar returns the calendar of Params whose algorithm is dated.
+func (p *Params) calendar() (*calendar.Calendar, error) {
+	if p.Calendar == (unique.Handle[calendar.Period]{}) {
+		return nil, errors.New("there is no period: use a constructor such as core.Daily")
+	}
+	c, err := p.Calendar.Value().Calendar()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the limit stands in front of it
+	}
+	return c, nil
+}
+
+func (dated) numbers(*Units) []int64 { return nil } // each state has its own window
+
+// counted is what a state says at an instant.
+type counted struct {
+	count      int64 // may be more than the capacity
+	start, end int64 // of the window in which it was counted, or in which it would be now
+	until      int64 // when the next one opens
+	repair     bool
+}
+
+// counted returns what a state says at an instant by the calendar of a spec.
+func (dated) counted(s *Spec, st *State, now int64) counted {
+	start, end := s.calendar.Window(now)
+	fresh := counted{start: start, end: end, until: end}
+	if st.spec == nil || st.level == 0 {
+		return fresh
+	}
+	c := counted{count: st.level, start: st.at, end: st.previous}
+	c.until = end
+	switch {
+	case c.start >= end: // the clock has stepped back
+		c.start, c.end, c.repair = start, end, true
+	case c.start == start && c.end > end:
+		c.end, c.repair = end, true
+	case c.end > end:
+		if _, c.until = s.calendar.Window(end); c.end > c.until {
+			c.end, c.repair = c.until, true
+		}
+	}
+	c.until = min(c.until, c.end+c.linger())
+	if c.end <= start || c.until <= now {
+		return fresh
+	}
+	return c
+}
+
+// mostLinger is longer than clocks are usually set by.
+const mostLinger = int64(3 * time.Hour / time.Microsecond)
+
+// linger returns for how long events count after the end of their window if that is in the middle of a
+// window by another reckoning. Where rules of a time zone differ by hours, that window has the same events
+// in it, so that nobody gets twice as many.
+func (c *counted) linger() int64 { return min(mostLinger, (c.end-c.start)/8) }
+
+func (d dated) observe(s *Spec, st *State, now int64, _ int) (Usage, bool) {
+	c := d.counted(s, st, now)
+	used := min(c.count, s.Full)
+	return Usage{Used: used, Second: c.until - now, Third: c.end + c.linger() - now}, c.repair || used != c.count
+}
+
+func (d dated) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder) {
+	c := d.counted(s, st, now)
+	st.level, st.at, st.previous = u.Used+int64(cost), c.start, c.end
+}
+
+func (d dated) settle(s *Spec, st *State, now int64, c *Correction) bool {
+	own := d.counted(s, st, now)
+	if c.At.At != 0 && c.At.At < own.start {
+		return false // that window has closed
+	}
+	change := countChange(s, own.count, c)
+	if change == 0 {
+		return false
+	}
+	if own.count += change; own.count == 0 {
+		own.start, own.end = 0, 0
+	}
+	st.level, st.at, st.previous = own.count, own.start, own.end
+	return true
+}
+
+func (dated) fits(s *Spec, u Usage, cost int) bool { return int64(cost) <= s.Full-u.Used }
+
+func (dated) wait(_ *Spec, u Usage, _ int) int64 { return u.Second }
+
+func (dated) longer(*Spec, int, int) (int64, bool) { return 0, true }
+
+func (dated) charged(_ *Spec, u Usage, cost int) Usage {
+	u.Used += int64(cost)
+	return u
+}
+
+func (dated) remaining(s *Spec, u Usage) int { return int(s.Full - u.Used) }
+
+func (d dated) next(s *Spec, u Usage, _ int) int64 { return d.reset(s, u) }
+
+func (dated) reset(_ *Spec, u Usage) int64 {
+	if u.Used == 0 {
+		return 0
+	}
+	return u.Second
+}

@@ -1,0 +1,95 @@
+package exact
+
+import (
+	"strconv"
+	"sync/atomic"
+)
+
+// eras is what a script is told of checks under a spec whose windows a calendar cuts: the windows around an
+// instant. They are made anew when a window has ended.
+type eras struct{ latest atomic.Pointer[era] }
+
+type era struct {
+	from, until int64
+	windows     []byte
+	limits      [4]any // see arguments
+}
+
+// around returns the era of an instant.
+func (s *Spec) around(instant int64) *era {
+	if e := s.eras.latest.Load(); e != nil && e.from <= instant && instant < e.until {
+		return e
+	}
+	from, until := s.calendar.Window(instant)
+	e := &era{from: from, until: until, windows: s.appendWindows(nil, instant)}
+	for i := range e.limits {
+		e.limits[i] = string(append(s.appendArgument(nil, i&charges != 0, i&goesOn != 0, Alone, 0), e.windows...))
+	}
+	s.eras.latest.Store(e)
+	return e
+}
+
+// appendWindows appends the beginnings, each after a space, of the window before that of an instant and of
+// the four that follow it. A script that finds itself in one of the first three knows the one behind it, too.
+func (s *Spec) appendWindows(b []byte, instant int64) []byte {
+	start, _ := s.calendar.Window(instant)
+	start, end := s.calendar.Window(start - 1)
+	b = strconv.AppendInt(append(b, ' '), max(0, start), 10)
+	for range 4 {
+		b = strconv.AppendInt(append(b, ' '), end, 10)
+		_, end = s.calendar.Window(end)
+	}
+	return b
+}
+
+// datedArgument returns the argument of a limit whose windows a calendar cuts: see [Spec.LimitArgument].
+func (s *Spec) datedArgument(charged, more bool, among Among, headroom int, instant int64) any {
+	e := s.around(instant)
+	if headroom > 0 || among != Alone {
+		return string(append(s.appendArgument(nil, charged, more, among, headroom), e.windows...))
+	}
+	return e.limits[argumentOf(charged, more)]
+}
+
+// offsets are the specs of keys whose windows begin later: see [Spec.For].
+type offsets [mostOffsets]atomic.Pointer[Spec]
+
+// mostOffsets is how many offsets keys have: so many that few of them begin at once, and so few that the keys
+// of a batch share the arguments of their scripts.
+const mostOffsets = 1 << offsetBits
+
+const offsetBits = 5
+
+// For returns the Spec under which a key counts: that of a limit with jitter has windows which begin later,
+// by a part of the jitter that is the same for a key everywhere. Its [Spec.Identity] is that of the limit.
+func (s *Spec) For(key string) *Spec {
+	if s.offsets == nil {
+		return s
+	}
+	place := placeOf(key)
+	slot := &s.offsets[place]
+	if own := slot.Load(); own != nil {
+		return own
+	}
+	jitter := s.Calendar.Value().Jitter.Microseconds()
+	own := &Spec{
+		Params: s.Params, Units: s.Units, problem: s.problem, arithmetic: s.arithmetic, arguments: s.arguments,
+		identity: s.identity, shadowOf: s.shadowOf, calendar: s.calendar.Shifted(jitter * int64(place) / mostOffsets),
+	}
+	if slot.CompareAndSwap(nil, own) {
+		return own
+	}
+	return slot.Load()
+}
+
+// placeOf returns the place of a key among the offsets, by the hash FNV-1a, of which the high bits are mixed
+// into the low ones.
+func placeOf(key string) int {
+	hash := uint64(14695981039346656037)
+	for i := range len(key) {
+		hash = (hash ^ uint64(key[i])) * 1099511628211
+	}
+	hash ^= hash >> 32
+	hash *= 0x9e3779b97f4a7c15
+	return int(hash >> (64 - offsetBits))
+}

@@ -1,0 +1,72 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
+)
+
+// Len returns how many keys the store holds, each counted under each of its limits.
+func (m *Store) Len() int {
+	n := 0
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		n += len(s.entries)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Pages returns how many pages the keys are on.
+func (m *Store) Pages() int { return len(m.shards) }
+
+// Page returns the keys of the states on a page.
+func (m *Store) Page(ctx context.Context, page int) (states []keyspace.State, err error) {
+	if err := m.ready(ctx); err != nil {
+		return nil, err
+	}
+	now := m.Clock()
+	s := &m.shards[page]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, e := range s.entries {
+		if e.full <= now {
+			continue
+		}
+		state := keyspace.State{Limit: key.Identity.Label(), Algorithm: key.Identity.Algorithm.String(), Shadow: key.Identity.IsShadow()}
+		state.Key, state.Hashed = keyspace.Restore(key.Subject)
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+// Banned returns the ban of a key that is in force, and whether there is one.
+func (m *Store) Banned(ctx context.Context, key string, spec *exact.Spec) (b exact.Banned, inForce bool, err error) {
+	if err := m.ready(ctx); err != nil {
+		return exact.Banned{}, false, err
+	}
+	s := &m.shards[m.shardOf(key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[call.StateKey(key, spec)]; e != nil {
+		b, inForce = e.state.Banned(m.Clock())
+	}
+	return b, inForce, nil
+}
+
+// Held returns who has places of a key under a spec.
+func (m *Store) Held(ctx context.Context, key string, spec *exact.Spec) ([]exact.Held, error) {
+	if err := m.ready(ctx); err != nil {
+		return nil, err
+	}
+	s := &m.shards[m.shardOf(key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[call.StateKey(key, spec)]; e != nil {
+		return e.state.Held(m.Clock()), nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,125 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/script"
+)
+
+// mostAgain is how often a call is made again because the server's clock was in none of the windows that were
+// sent. Once is enough unless that clock jumps in between.
+const mostAgain = 3
+
+// newClock returns what is known here of a server's clock.
+func (r *Store) newClock(s *server) func() int64 {
+	local := r.Clock
+	if local == nil {
+		local = func() int64 { return time.Now().UnixMicro() }
+	}
+	return func() int64 { return local() + s.ahead.Load() }
+}
+
+// notice notes what a server's clock shows.
+func (s *server) notice(instant int64) { s.ahead.Add(instant - s.clock()) }
+
+// errJumps is the error of a call that has been made again too often. Nothing was charged.
+func errJumps() error {
+	return failure.Unsent(failure.Other, "core: redis has denied a call %d times for want of the window of its clock: does that jump?", mostAgain+1)
+}
+
+// ask has the script decide groups whose keys are on one server, so many times. What needs other windows of a
+// calendar is asked again with those around the server's clock; the first time has charged nothing of it.
+func (r *Store) ask(ctx context.Context, groups [][]call.Check, wantInstant bool, times int) (toldReply, error) {
+	told, err := r.askOnce(ctx, groups, wantInstant, times)
+	for range mostAgain {
+		if err != nil {
+			return toldReply{}, err
+		}
+		again, instant := script.Again(groups, told.Text)
+		if again == nil {
+			return told, nil
+		}
+		if err := r.noticeClock(ctx, groups[0][0].Key, instant); err != nil {
+			return toldReply{}, err
+		}
+		reply, failed := r.askOnce(ctx, again, wantInstant, times)
+		if err = failed; err != nil || len(again) == len(groups) {
+			told = reply
+			continue
+		}
+		told.Text = script.Splice(groups, told.Text, again, reply.Text)
+		if &again[0][0] == &groups[0][0] { // the checks that depend on each other
+			told.At = reply.At
+		}
+	}
+	if again, _ := script.Again(groups, told.Text); err == nil && again != nil {
+		err = errJumps()
+	}
+	return told, err
+}
+
+// noticeClock notes what the clock of a key's server shows.
+func (r *Store) noticeClock(ctx context.Context, key string, instant int64) error {
+	s, err := r.serverOf(ctx, key)
+	if err == nil {
+		s.notice(instant)
+	}
+	return err
+}
+
+// settleServer carries out corrections whose keys are on one server. What needs other windows of a calendar
+// is sent again with those around the server's clock.
+func (r *Store) settleServer(ctx context.Context, list []call.Correction) error {
+	return r.settleAgain(ctx, list, mostAgain)
+}
+
+func (r *Store) settleAgain(ctx context.Context, list []call.Correction, times int) error {
+	err := r.settleOnce(ctx, list)
+	var again []call.Correction
+	var places []int
+	for i := range list {
+		if c := &list[i]; c.Further != 0 {
+			again, places = append(again, *c), append(places, i)
+			again[len(again)-1].Further = 0
+		}
+	}
+	if len(again) == 0 {
+		return err
+	}
+	failed := errJumps()
+	if times > 0 {
+		if failed = r.noticeClock(ctx, list[0].Key, list[places[0]].Further); failed == nil {
+			failed = r.settleAgain(ctx, again, times-1)
+		}
+		for i, place := range places {
+			list[place] = again[i]
+		}
+	}
+	switch {
+	case failed == nil:
+		return err
+	case err == nil && len(again) == len(list):
+		return failed
+	}
+	undone := append(undoneOf(list, err), undoneOf(again, failed)...)
+	failures := []error{failure.ErrPartlySettled, failed}
+	if err != nil {
+		failures = append(failures, err)
+	}
+	return &failure.PartlySettledError{NotDone: undone, Err: failure.Join(failures)}
+}
+
+// undoneOf returns the places of the settlements that an error says were certainly not carried out.
+func undoneOf(list []call.Correction, err error) []int {
+	if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok {
+		return partly.NotDone
+	}
+	if errors.Is(err, failure.ErrNotDone) {
+		return placesOf(list)
+	}
+	return nil
+}

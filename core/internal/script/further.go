@@ -1,0 +1,47 @@
+package script
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+)
+
+// Again returns the groups of a call that have to be asked again, with the windows around an instant, since
+// the server's clock was not in those that were sent. Nothing of them was charged. text is the reply.
+func Again(groups [][]call.Check, text string) (again [][]call.Check, instant int64) {
+	if strings.IndexByte(text, byte(Further)) < 0 {
+		return nil, 0
+	}
+	numbers := NewReader(text)
+	for _, group := range groups {
+		missing := false
+		for i := range group {
+			if usage, mark := numbers.usage(group[i].Spec.Algorithm); mark == Further {
+				missing, instant = true, usage.Second
+			}
+		}
+		if missing {
+			again = append(again, group)
+		}
+	}
+	return again, instant
+}
+
+// Splice returns the reply to a call whose last groups asked again have had a reply of their own.
+func Splice(groups [][]call.Check, text string, again [][]call.Check, reply string) string {
+	old, own := NewReader(text), NewReader(reply)
+	parts := make([]string, 0, len(groups))
+	for _, group := range groups {
+		numbers := 0
+		for i := range group {
+			numbers += group[i].Spec.Algorithm.Observed()
+		}
+		part := old.Cut(numbers)
+		if slices.ContainsFunc(again, func(other []call.Check) bool { return &other[0] == &group[0] }) {
+			part = own.Cut(numbers)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,195 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// ErrSameAlternative means that two policies with alternatives have picked the same limit and the same key for a
+// request, so that it would depend on one of them what the other one charges.
+var ErrSameAlternative = errors.New("two policies that have alternatives are one limit for this request")
+
+// FirstOf makes policies alternatives of each other: of those that a request meets, the first that has room is
+// charged, and the others cost nothing. They are one part of a middleware, which may have other policies beside
+// them:
+//
+//	ratelimit.New(limiter, ratelimit.Options{}, append(ratelimit.FirstOf(plan, credits), perMinute)...)
+//
+// The request is denied if none has room, or if another policy denies it: then nothing is charged. An
+// alternative that is skipped for a request falls out. One with [core.Unlimited] has room for everything, and so has
+// one with a Cost of 0. If a middleware in front has charged one of the alternatives, the request has paid, and
+// none is asked.
+//
+// In headers and in a problem document an alternative is named if it was charged, or, of a request that is denied for
+// want of all of them, if it will be the first to have room. [Outcome] has all of them: those that do not
+// count have a Decision that is Waived.
+//
+// An alternative that is the same limit, with the same key, as a policy beside the alternatives charges nothing of its
+// own, since a limit is charged once: it has room if its Cost and its Headroom would fit. So tenants share
+// a limit, and each is guaranteed a part of it:
+//
+//	ratelimit.New(limiter, ratelimit.Options{}, append(ratelimit.FirstOf(
+//		ratelimit.Policy{Limit: guaranteed, By: tenant},
+//		ratelimit.Policy{Limit: shared, By: keyfuncs.Global, Headroom: allGuaranteed},
+//	), ratelimit.Policy{Limit: shared, By: keyfuncs.Global})...)
+//
+// Alternatives have one OnError: the strictest of theirs. If the store cannot answer one of them, it
+// decides about all. Shadow policies are alternatives of shadow policies alone. FirstOf sets
+// [Policy].Or of all policies but the first, in a copy.
+func FirstOf(policies ...Policy) []Policy {
+	policies = slices.Clone(policies)
+	for i := range policies {
+		policies[i].Or = i > 0
+	}
+	return policies
+}
+
+// checkAlternatives returns the reason why policies make no sense as alternatives, if they do not.
+func checkAlternatives(policies []Policy) error {
+	for i := range policies {
+		switch {
+		case !policies[i].Or:
+		case i == 0:
+			return errors.New("policy 0 is to be an alternative of the policy before it, and there is none: use FirstOf")
+		case policies[i].Shadow != policies[i-1].Shadow:
+			return fmt.Errorf("policies %d and %d are alternatives, and only one of them is a Shadow", i-1, i)
+		}
+	}
+	return nil
+}
+
+// hasAlternatives reports whether the policy at a place is one of several alternatives.
+func hasAlternatives(policies []Policy, place int) bool {
+	return policies[place].Or || place+1 < len(policies) && policies[place+1].Or
+}
+
+// endOf returns the place behind the alternatives of which a policy is the first.
+func endOf(policies []Policy, first int) int {
+	end := first + 1
+	for end < len(policies) && policies[end].Or {
+		end++
+	}
+	return end
+}
+
+// isEither reports whether the check at a place is one of several alternatives.
+func (c *call) isEither(place int) bool {
+	return c.checks[place].Or || place+1 < len(c.checks) && c.checks[place+1].Or
+}
+
+// addAlternatives adds to a call what is left of policies that are alternatives of each other. With an error, it
+// returns the place of the policy that could not say what to check.
+func (c *call) addAlternatives(g *Guard, r *http.Request, rc *requestContext, first, end int) (failed int, err error) {
+	own := call{wait: c.wait}
+	for i := first; i < end; i++ {
+		p := &g.policies[i]
+		if p.Skip != nil && p.Skip(r) {
+			continue
+		}
+		check, err := p.check(r)
+		if err != nil {
+			return i, err
+		}
+		if check.Limit == core.Unlimited { // those behind it are never asked
+			if len(own.checks) == 0 {
+				return 0, nil
+			}
+			check.Key = own.checks[0].Key // it needs one
+			own.checks, own.terms = append(own.checks, check), append(own.terms, g.terms(i, &check))
+			break
+		}
+		if rc.chargedOutside(p, &check) {
+			return 0, nil
+		}
+		if own.find(&check) >= 0 { // it is the same as an earlier one
+			continue
+		}
+		own.checks, own.terms = append(own.checks, check), append(own.terms, g.terms(i, &check))
+		own.wait.heed(p, &check)
+	}
+	switch c.wait = own.wait; len(own.checks) {
+	case 0:
+	case 1:
+		c.add(own.checks[0], own.terms[0])
+	default:
+		mode := own.terms[0].mode
+		for i := range own.checks {
+			own.checks[i].Or = i > 0
+			mode = stricter(mode, own.terms[i].mode)
+		}
+		for i := range own.terms {
+			own.terms[i].mode = mode
+		}
+		c.checks, c.terms = append(c.checks, own.checks...), append(c.terms, own.terms...)
+	}
+	return 0, nil
+}
+
+// chargeOnce has each limit of a call charged once. An alternative that is the same limit as a check beside
+// the alternatives becomes the condition that it would fit.
+func (c *call) chargeOnce() error {
+	for i := range c.checks {
+		check := &c.checks[i]
+		if !c.isEither(i) || check.Mode != core.Charge || check.Limit == core.Unlimited {
+			continue
+		}
+		for j := range c.checks {
+			switch {
+			case i == j || !isSameState(check, &c.checks[j]) || c.checks[j].Mode != core.Charge:
+			case c.isEither(j):
+				return ErrSameAlternative
+			default:
+				check.Mode, c.terms[i].settle = core.Condition, nil
+				c.terms[i].name = c.terms[j].name
+			}
+		}
+	}
+	return nil
+}
+
+// isSameState reports whether two checks are about one state.
+func isSameState(a, b *core.Check) bool {
+	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.Identity() == b.Limit.Identity()
+}
+
+// withAlternatives returns the places of checks, and those of their alternatives.
+func (c *call) withAlternatives(places []int) (all []int) {
+	for i := range c.checks {
+		first := i
+		for c.checks[first].Or {
+			first--
+		}
+		end := first + 1
+		for end < len(c.checks) && c.checks[end].Or {
+			end++
+		}
+		if slices.ContainsFunc(places, func(place int) bool { return first <= place && place < end }) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// Counts reports whether the outcome at a place among those of a request says something that the others do not: of
+// alternatives ([FirstOf]), that which is not Waived, and of a limit that is both an alternative and a policy
+// beside it, the one that denies. So counters count what was charged, and each limit once.
+func Counts(outcomes []Outcome, place int) bool {
+	o := &outcomes[place]
+	if o.Decision.Waived || o.Decision.Limit == core.Unlimited {
+		return false
+	}
+	if o.Condition {
+		return !o.Decision.Allowed
+	}
+	for i := range outcomes {
+		if other := &outcomes[i]; other.Condition && !other.Decision.Allowed && !other.Decision.Waived &&
+			other.Key == o.Key && other.Policy == o.Policy && other.Shadow == o.Shadow {
+			return false
+		}
+	}
+	return true
+}
