@@ -123,13 +123,31 @@ func (l *leaseStore) spend(c *Call) bool {
 			return false
 		}
 		all = append(all, spent)
-		remaining, next, reset := spent.Answer()
-		c.Decisions[i] = Decision{
-			Allowed: true, Leased: true, Limit: check.Limit,
-			Remaining: min(remaining, check.Limit.spec.Capacity), NextAfter: next, ResetAfter: reset,
-		}
+		c.Decisions[i] = leasedDecision(check.Limit, spent)
 	}
 	return true
+}
+
+// spendNow answers a check of a key from its lease, if that has the units, and otherwise does nothing. Only what makes sense is
+// leased, so that nothing else has to be validated.
+func (l *leaseStore) spendNow(ctx context.Context, key string, limit Limit, units int) (d Decision, ok bool) {
+	if units < 1 || ctx.Err() != nil {
+		return Decision{}, false
+	}
+	spent, ok := l.grants.SpendNow(key, limit.spec, units)
+	if !ok {
+		return Decision{}, false
+	}
+	return leasedDecision(limit, spent), true
+}
+
+// leasedDecision is the answer to a check whose units were leased.
+func leasedDecision(limit Limit, spent grant.Spent) Decision {
+	remaining, next, reset := spent.Answer()
+	return Decision{
+		Allowed: true, Leased: true, Limit: limit,
+		Remaining: min(remaining, limit.spec.Capacity), NextAfter: next, ResetAfter: reset,
+	}
 }
 
 // admitted notes what the store has admitted, so that hot keys are leased from now on.

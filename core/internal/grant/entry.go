@@ -44,29 +44,40 @@ func newEntry(s *Set, key string, spec *exact.Spec, hash uint64) *entry {
 	return e
 }
 
-// spend spends units, and reports whether it could. The units are taken before the clock is read: a grant that has lapsed at that
-// instant is not spent, however long the process has stood still in between.
+// spend spends units, and reports whether it could. It goes on to the next grant where the current one is spent or has lapsed, and
+// sees to it that there will be one.
 func (e *entry) spend(units int64) (Spent, bool) {
 	g := e.current.Load()
 	if g == nil {
 		return e.miss(units)
 	}
-	if left := g.take(units); left >= 0 {
-		now := e.set.now()
-		if now < g.until {
-			if left <= g.low && !g.renewed.Load() {
-				e.renewFrom(g, now)
-			}
-			return Spent{g, left, units}, true
-		}
-		g.left.Add(units)
-	} else if g.next.Load() == nil {
-		return e.miss(units)
-	}
-	if s, ok := e.follow(g, units); ok {
+	if s, ok := e.spendOf(g, units); ok {
 		return s, true
 	}
+	if g.next.Load() != nil || e.current.Load() != g || e.set.now() >= g.until {
+		if s, ok := e.follow(g, units); ok {
+			return s, true
+		}
+	}
 	return e.miss(units)
+}
+
+// spendOf spends units of a grant, and reports whether it could. The units are taken before the clock is read: a grant that has
+// lapsed at that instant is not spent, however long the process has stood still in between.
+func (e *entry) spendOf(g *Grant, units int64) (Spent, bool) {
+	left := g.take(units)
+	if left < 0 {
+		return Spent{}, false
+	}
+	now := e.set.now()
+	if now >= g.until {
+		g.left.Add(units)
+		return Spent{}, false
+	}
+	if left <= g.low && !g.renewed.Load() {
+		e.renewFrom(g, now)
+	}
+	return Spent{g, left, units}, true
 }
 
 // miss notes units that cannot be spent here, and sees to it that there will be some.

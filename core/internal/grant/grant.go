@@ -17,18 +17,20 @@ type Asked struct {
 	Receipt any
 }
 
-// Grant is units that were charged at once. Any number of goroutines may spend them.
+// Grant is units that were charged at once. Any number of goroutines may spend them. It is three lines of a cache: one that is
+// written by all, one that is read by all, and the rest. So goroutines that spend different grants do not slow each other down.
 type Grant struct {
 	left atomic.Int64 // what is not spent; below 0 when the grant has ended
-	_    [56]byte     // what follows is read by all who write left, and is seldom written
+	_    [56]byte
 
 	asked Asked
 	until int64 // when it lapses
 	low   int64 // when no more are left, the next grant is asked for
-	late  int64 // what an earlier grant had left when this one was charged, and has spent since
 
+	late    int64                 // what an earlier grant had left when this one was charged, and has spent since
 	renewed atomic.Bool           // the next grant has been asked for
 	next    atomic.Pointer[Grant] // which follows when this one is spent
+	_       [40]byte
 }
 
 // ended is what is left of a grant that has ended. Whoever takes units from it gives them back at once, so that it stays

@@ -1,6 +1,9 @@
 package grant
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // hot is how many units of a key this process has to ask for, within the time that a grant lasts, before it is granted
 // units ahead. So a key that is asked for now and then stays exact, and costs nothing here.
@@ -13,12 +16,14 @@ const cells = 1 << 13
 // although it is not hot, which is no harm.
 type heat struct{ of [cells]atomic.Uint64 }
 
-// add counts units of a key, whose hash it is, under a limit with some terms, and reports whether it is hot. now is in
-// nanoseconds.
-func (h *heat) add(hash uint64, terms *Terms, units int, now int64) bool {
-	const counted, odd = 20, 0x9E3779B97F4A7C15 // bits, and a number that spreads others
-	hash ^= (uint64(terms.Lasts)*odd + uint64(terms.Most)) * odd >> 32
-	cell, period := &h.of[hash%cells], uint64(now/int64(terms.Lasts))<<counted
+// odd is a number that spreads others when they are multiplied with it.
+const odd = 0x9E3779B97F4A7C15
+
+// add counts units of a key under a limit, whose hash it is, and reports whether they are hot in the time that a grant lasts. now
+// is in nanoseconds.
+func (h *heat) add(hash uint64, lasts time.Duration, units int, now int64) bool {
+	const counted = 20 // bits
+	cell, period := &h.of[(hash^uint64(lasts)*odd>>32)%cells], uint64(now/int64(lasts))<<counted
 	for {
 		was := cell.Load()
 		count := was & (1<<counted - 1)

@@ -90,15 +90,27 @@ func (s *Set) hash(key string) uint64 { return maphash.String(s.seed, key) }
 // find returns the entry of a key under a spec, or nil.
 func (s *Set) find(hash uint64, key string, spec *exact.Spec) *entry {
 	for e := s.table[hash%rows].Load(); e != nil; e = e.below.Load() {
-		if e.spec == spec && e.key == key {
+		if e.hash == hash && e.spec == spec && e.key == key {
 			return e
 		}
 	}
 	return nil
 }
 
+// SpendNow spends units of a key under a spec, if the current grant has them, and reports whether it has. It neither locks nor
+// allocates. Where it cannot spend it changes nothing: Spend may.
+func (s *Set) SpendNow(key string, spec *exact.Spec, units int) (Spent, bool) {
+	if e := s.find(s.hash(key), key, spec); e != nil {
+		if g := e.current.Load(); g != nil {
+			return e.spendOf(g, int64(units))
+		}
+	}
+	return Spent{}, false
+}
+
 // Spend spends units of a key under a spec that were granted, and reports whether it could: otherwise the store has to be
-// asked. It neither locks nor allocates, but where one grant follows another.
+// asked. It neither locks nor allocates, but where one grant follows another. It notes what was asked for in vain, so that more is
+// granted: ask once for each check.
 func (s *Set) Spend(key string, spec *exact.Spec, units int) (Spent, bool) {
 	if e := s.find(s.hash(key), key, spec); e != nil {
 		return e.spend(int64(units))
@@ -119,12 +131,12 @@ func (s *Set) Admitted(checks ...Wanted) {
 	now, all := s.now(), true
 	for i := range checks {
 		c := &checks[i]
-		terms := TermsOf(c.Spec, s.config.Over)
-		if terms.Lasts == 0 {
+		lasts, most := lastingOf(c.Spec, s.config.Over)
+		if lasts == 0 {
 			return
 		}
 		h := s.hash(c.Key)
-		all = (s.heat.add(h, &terms, c.Units, now) || s.find(h, c.Key, c.Spec) != nil) && all
+		all = (s.heat.add(h^uint64(most)*odd, lasts, c.Units, now) || s.find(h, c.Key, c.Spec) != nil) && all
 	}
 	if !all {
 		return

@@ -73,8 +73,21 @@ type Terms struct {
 // TermsOf returns the terms of a limit of which the given part of its capacity may be admitted too much: 0.01 is one in a
 // hundred.
 func TermsOf(s *exact.Spec, over float64) Terms {
-	if !(over > 0) || s.Exact || s.Algorithm.Delays() || s.Algorithm.Holds() || s.Algorithm.Bans() || s.Events < 1 || s.IsShadow() {
+	lasts, most := lastingOf(s, over)
+	if lasts == 0 {
 		return Terms{}
+	}
+	t := Terms{Lasts: lasts, Most: most, Closes: s.Algorithm.Windowed() && !s.Algorithm.Slides()}
+	if s.Algorithm.Slides() {
+		t.Meter = exact.Params{Algorithm: exact.Leaky, Name: meterName(s), Capacity: most, Events: most, Period: lasts, Own: true}
+	}
+	return t
+}
+
+// lastingOf returns how long grants of a limit last, and how many units one may have: 0 if there are none.
+func lastingOf(s *exact.Spec, over float64) (lasts time.Duration, most int) {
+	if !(over > 0) || s.Exact || s.Algorithm.Delays() || s.Algorithm.Holds() || s.Algorithm.Bans() || s.Events < 1 || s.IsShadow() {
+		return 0, 0
 	}
 	if s.Algorithm.Slides() {
 		over /= 2
@@ -83,16 +96,12 @@ func TermsOf(s *exact.Spec, over float64) Terms {
 	if s.Algorithm.Dated() { // the rate in its longest window is the lowest
 		period = float64(s.Window) * float64(s.Tick) * float64(time.Microsecond)
 	}
-	lasts := min(longest, time.Duration(min(float64(longest), over*float64(s.Capacity)*period/float64(s.Events))).Truncate(time.Microsecond))
-	most := int(min(float64(s.Events)*float64(lasts)/period, over*float64(s.Capacity), math.MaxInt32))
+	lasts = min(longest, time.Duration(min(float64(longest), over*float64(s.Capacity)*period/float64(s.Events))).Truncate(time.Microsecond))
+	most = int(min(float64(s.Events)*float64(lasts)/period, over*float64(s.Capacity), math.MaxInt32))
 	if lasts < shortest || most < fewest {
-		return Terms{}
+		return 0, 0
 	}
-	t := Terms{Lasts: lasts, Most: most, Closes: s.Algorithm.Windowed() && !s.Algorithm.Slides()}
-	if s.Algorithm.Slides() {
-		t.Meter = exact.Params{Algorithm: exact.Leaky, Name: meterName(s), Capacity: most, Events: most, Period: lasts, Own: true}
-	}
-	return t
+	return lasts, most
 }
 
 // meterPrefix is what the names of meters begin with.
