@@ -127,7 +127,8 @@ func (e *entry) ask() {
 }
 
 // plan returns how many units to ask for now: those that are wanted in half of the time that a grant lasts. So a process makes
-// two calls for a steady key in that time, and a grant is spent before it lapses.
+// two calls for a steady key in that time, and a grant is spent before it lapses. However many are wanted, the process never has more
+// than flow through the limit while a grant lasts: what it admits late is no more than what is tolerated of all.
 func (e *entry) plan() (sent int64, want int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -155,6 +156,8 @@ func (e *entry) plan() (sent int64, want int) {
 	want = min(want, e.terms.Most)
 	if e.cold = want < fewest; e.cold {
 		want = 0 // one at a time is as cheap, and exact
+	}
+	if want = max(0, min(want, e.terms.Most-int(e.behind))); want == 0 {
 		e.nothing(sent)
 	}
 	return sent, want

@@ -220,8 +220,33 @@ func TestGrantsAreSizedByTheKeysRate(t *testing.T) {
 			spend(set, "key", thousand, 1)
 			time.Sleep(100 * time.Microsecond)
 		}
-		if most := slices.Max(s.wants); most != 100 {
-			t.Errorf("%d are wanted at once, want 100", most)
+		if most := slices.Max(s.wants); most <= 50 || most > 100 {
+			t.Errorf("%d are wanted at once, want 100 less what is left", most)
+		}
+	})
+}
+
+// However many are wanted, a process never has more that are granted and not spent than flow through the limit while a grant lasts,
+// and so admits no more of them late.
+func TestNoMoreIsGrantedThanIsTolerated(t *testing.T) {
+	s := &store{}
+	inBubble(t, s, 0.1, func(t *testing.T, set *grant.Set) {
+		heat(set, "key", thousand)
+		for range 500 { // far more than the limit admits
+			for range 10 {
+				spend(set, "key", thousand, 7)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(s.wants) < 10 || slices.Max(s.wants[1:]) < 50 {
+			t.Errorf("wanted %v: too little to tell", s.wants)
+		}
+		for _, e := range s.ended {
+			if e.Late > 100 {
+				t.Errorf("%+v: want at most 100 late", e)
+			}
 		}
 	})
 }
@@ -233,7 +258,9 @@ func TestNothingIsAskedForInAPause(t *testing.T) {
 			inBubble(t, s, 0.1, func(t *testing.T, set *grant.Set) {
 				heat(set, "key", thousand)
 				for range 100 {
-					spend(set, "key", thousand, 1)
+					if spend(set, "key", thousand, 1) && s.most == 0 {
+						t.Fatal("spent what was not granted")
+					}
 					time.Sleep(time.Millisecond)
 				}
 				if len(s.wants) > 3 {
