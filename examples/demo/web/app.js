@@ -2,6 +2,7 @@
 
 import { Card, outcomeOf } from "./cards.js";
 import { Comparison } from "./compare.js";
+import { lease } from "./leases.js";
 import { write } from "./svg.js";
 
 const part = (role) => document.querySelector(`[data-role="${role}"]`);
@@ -41,6 +42,7 @@ const cards = new Map([...document.querySelectorAll("article.card")].map((elemen
   return [element.dataset.algorithm, new Card(element, row, page)];
 }));
 const comparison = new Comparison(document.querySelector(".compare"), page);
+lease(document.querySelector("#leases"));
 
 for (const button of document.querySelectorAll('.lead [data-role="send"]')) {
   button.addEventListener("click", () => page.send("all", Number(button.dataset.count)));
