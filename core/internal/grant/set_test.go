@@ -170,6 +170,7 @@ func TestGrantIsSpentOnce(t *testing.T) {
 	for range 8 {
 		set.Admitted(grant.Wanted{Key: "key", Spec: spec, Units: 1})
 	}
+	untilGranted(t, set, "key", spec)
 	var mu sync.Mutex
 	spent := 0
 	var working sync.WaitGroup
@@ -380,6 +381,18 @@ func TestKeysAreForgotten(t *testing.T) {
 	})
 }
 
+// untilGranted waits until units of a key are granted, outside of a bubble.
+func untilGranted(t *testing.T, set *grant.Set, key string, spec *exact.Spec) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if one, ok := set.SpendNow(key, spec, 1); ok {
+			one.Undo()
+			return
+		}
+	}
+	t.Fatalf("%q is not granted", key)
+}
+
 func TestSpendingAllocatesNothing(t *testing.T) {
 	s := &store{}
 	set := s.set(1)
@@ -388,13 +401,7 @@ func TestSpendingAllocatesNothing(t *testing.T) {
 	for range 8 {
 		set.Admitted(grant.Wanted{Key: "key", Spec: spec, Units: 1})
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for time.Now().Before(deadline) {
-		if _, ok := set.Spend("key", spec, 1); ok {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	untilGranted(t, set, "key", spec)
 	if n := testing.AllocsPerRun(1000, func() { _, _ = set.Spend("key", spec, 1) }); n >= 1 {
 		t.Errorf("%v allocations", n)
 	}

@@ -26,9 +26,9 @@ export function lease(section) {
 function show(section, said, run) {
   const number = (n) => n.toLocaleString("en");
   const cells = section.querySelectorAll(`tr[data-leased="${run.leased}"] td`);
-  write(cells[0], `${number(run.admitted)} of ${number(run.asked)}`);
+  write(cells[0], number(run.admitted));
   write(cells[1], number(run.calls));
-  write(cells[2], run.median < 1 ? "less than 1 µs" : `${number(Math.round(run.median))} µs`);
+  write(cells[2], run.median < 1 ? "< 1 µs" : `${number(Math.round(run.median))} µs`);
   write(said, run.leased
     ? `${number(run.fromLeases)} of ${number(run.asked)} were decided without the store; ${number(run.returned)} leased units were given back.`
     : `Each of the ${number(run.asked)} was asked of the store.`);
