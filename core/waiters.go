@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
 // waitersOf returns the queues of a limiter.
@@ -72,7 +73,7 @@ func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a 
 func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted []*Reservation, denied []Decision, err error) {
 	reservations, asked := make([]*Reservation, len(calls)), make([]Call, len(calls))
 	for i, checks := range calls {
-		r := l.newReservation(checks)
+		r := l.reservationFor(checks)
 		reservations[i], asked[i] = r, Call{Checks: r.checks, Decisions: r.decisions, Receipts: r.receipts}
 	}
 	began := time.Now()
@@ -205,15 +206,8 @@ func (r *Reservation) waitsForPlace(place int) bool {
 	if r.checks[place].holds() {
 		return true
 	}
-	for r.checks[place].Or {
-		place--
-	}
-	for end := endOf(r.checks, place); place < end; place++ {
-		if r.checks[place].holds() && r.decisions[place].RetryAfter != Never {
-			return true
-		}
-	}
-	return false
+	first, end := alternatives.Of(r.checks, place, (*Check).isOr)
+	return alternatives.Fitting(first, end, func(i int) bool { return r.checks[i].holds() && r.decisions[i].RetryAfter != Never }) >= 0
 }
 
 // unknown is when to ask again at the latest for a place that may be free at any time.
@@ -243,7 +237,7 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 		a.Grants, a.Latest = []*Reservation{r}, r.decisions[0]
 		for i := range r.decisions {
 			if r.checks[i].holds() && r.decisions[i].Remaining == 0 && !isEither(r.checks, i) {
-				a.Latest, a.Again = l.holding.untilFree(r.decisions[i]), now.Add(unknown)
+				a.Latest, a.Again = l.untilFree(r.decisions[i]), now.Add(unknown)
 			}
 		}
 		return a

@@ -53,10 +53,13 @@ const (
 	Settle              // corrections
 	Reserve             // calls some of whose checks reserve for a time
 	Close               // corrections some of which are of such charges
+	Release             // corrections each of which gives back one place: see Request.Releases
 	Tasks               // how many there are
 )
 
-func (t Task) file() string { return [Tasks]string{"decide", "settle", "reserve", "close"}[t] }
+func (t Task) file() string {
+	return [Tasks]string{"decide", "settle", "reserve", "close", "release"}[t]
+}
 
 // New assembles the script of a task for a set of algorithms. Values never become part of it, so there
 // are no more scripts than sets. With an injected clock, which is for tests, the last argument of a
@@ -67,9 +70,12 @@ func New(of Set, injectedClock bool, does Task) *Script {
 		clock = "clock"
 	}
 	a := assembly{of: of, does: does}
-	for _, file := range [...]string{"prelude", clock, "functions", does.file()} {
-		a.include(file)
+	if does != Release { // that knows neither limits nor instants
+		a.include("prelude")
+		a.include(clock)
+		a.include("functions")
 	}
+	a.include(does.file())
 	source := a.String()
 	sum := sha1.Sum([]byte(source)) // SHA-1 is how Redis names scripts
 	return &Script{Source: source, Hash: hex.EncodeToString(sum[:])}
@@ -101,6 +107,11 @@ func (a *assembly) include(name string) {
 		if a.does == Reserve {
 			a.append(partOf(luaFile(Reserve.file()), name))
 		}
+	case Decide.file():
+		if a.does == Decide { // else the task has told it
+			a.append(luaFile("asked"))
+		}
+		a.append(luaFile(name))
 	case Reserve.file():
 		text, _, _ := strings.Cut(luaFile(name), "\n--- open")
 		a.append(text + "\n")
@@ -110,7 +121,7 @@ func (a *assembly) include(name string) {
 }
 
 // branch appends a part of each algorithm's file, for the limits of that algorithm. Those that have
-// the same share one.
+// the same share one. If all have the same, the script need not ask which one a limit has.
 func (a *assembly) branch(name string) {
 	var texts []string
 	asked := make(map[string][]string) // by the text
@@ -120,6 +131,10 @@ func (a *assembly) branch(name string) {
 			texts = append(texts, text)
 		}
 		asked[text] = append(asked[text], "limit.algorithm == '"+algorithm.String()+"'")
+	}
+	if len(texts) == 1 {
+		a.append("do\n" + texts[0] + "end\n")
+		return
 	}
 	branch := "if "
 	for _, text := range texts {
