@@ -61,7 +61,7 @@ func CacheDenials(store Store, size int, options ...Option) Store {
 		panic(fmt.Sprintf("core: a cache of %d denials is less than 1", size))
 	}
 	c := &denialCache{store: store, denials: denials.New(size, forwardClock())}
-	apply("CacheDenials", options, ofDenials, c)
+	apply("CacheDenials", options, c)
 	if giving, ok := store.(givingStore); ok {
 		giving.watchGiveBacks(c.denials.Notice)
 	}

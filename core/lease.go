@@ -66,7 +66,7 @@ func Lease(store Store, tolerance Tolerance, options ...Option) Store {
 		panic(fmt.Sprintf("core: a tolerance of %v over is not from 0 to 1", tolerance.Over))
 	}
 	l := &leaseStore{store: store, over: tolerance.Over}
-	apply("Lease", options, ofLeases, l)
+	apply("Lease", options, l)
 	config := grant.Config{Over: l.over, Ask: l.ask, Return: l.giveBack}
 	if l.trace.Leased != nil {
 		config.Tell = l.tell

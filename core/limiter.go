@@ -48,7 +48,7 @@ func New(store Store, options ...Option) *Limiter {
 	l.logger = slog.Default
 	l.background.Do, l.background.Lost = settleAll, l.reportLost
 	l.background.Final = func(err error) bool { return FailureOf(err) == Closed }
-	apply("New", options, ofLimiter, l)
+	apply("New", options, l)
 	return l
 }
 

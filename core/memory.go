@@ -31,7 +31,7 @@ const defaultMaxKeys = 1 << 20
 // forgets every key, and calls after it are errors.
 func NewMemory(options ...Option) Store {
 	m := &memoryStore{config: memory.Config{MaxKeys: defaultMaxKeys, Clock: forwardClock()}}
-	apply("NewMemory", options, ofMemory, m)
+	apply("NewMemory", options, m)
 	m.store = memory.New(m.config)
 	m.by = m.store
 	return m
