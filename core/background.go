@@ -65,7 +65,7 @@ func settleAll(list []background.Item[laterSettlement]) (left []background.Item[
 		}
 		of := s.item.Value.of
 		of.note(s.own, own)
-		if !of.settled {
+		if !of.ledger.Settled {
 			left = append(left, s.item)
 		}
 	}

@@ -99,12 +99,7 @@ func (r *Reservation) Split() (places *Reservation) {
 	}
 	own := *r
 	own.decisions = slices.Clone(r.decisions) // each of the two may be settled while the other one is
-	own.grown = nil                           // places do not grow
-	own.done, r.done = make([]bool, len(r.checks)), make([]bool, len(r.checks))
-	for i := range r.checks {
-		holds := r.checks[i].holds()
-		own.done[i], r.done[i] = !holds, holds
-	}
+	own.ledger = r.ledger.Split(len(r.checks), func(check int) bool { return r.checks[check].holds() })
 	r.hold = nil
 	return &own
 }
@@ -128,7 +123,7 @@ func (p *Permit) Release() {
 		list = append(list, place.Of)
 	}
 	own, costs := p.limiter.reservationOf(list), make([]int, len(list))
-	if _ = own.Settle(context.Background(), costs...); !own.settled {
+	if _ = own.Settle(context.Background(), costs...); !own.ledger.Settled {
 		own.later(costs)
 	}
 }

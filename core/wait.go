@@ -283,7 +283,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 
 // wait is Wait until an instant at most. late makes an error of a turn that comes later.
 func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reason error) error) error {
-	if r.settled {
+	if r.ledger.Settled {
 		return ErrSettled
 	}
 	index, queues := r.shaped()
