@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -53,9 +52,9 @@ func (s *ownStore) Decide(ctx context.Context, calls []Call) (answered int, err 
 
 // Settle has settlements carried out, and writes what has become of them.
 func (s *ownStore) Settle(ctx context.Context, settlements []Settlement) error {
-	own := correctionLists.Get().(*corrections) //nolint:forcetypeassert // the pool holds nothing else
-	own.set(settlements)
-	list := own.list
+	own := correctionLists.Get().(*call.Corrections) //nolint:forcetypeassert // the pool holds nothing else
+	own.Set(len(settlements), func(i int) call.Settled { return settlements[i].settled() })
+	list := own.List
 	for i := range settlements {
 		settlements[i].Lost = false
 	}
@@ -72,7 +71,8 @@ func (s *ownStore) Settle(ctx context.Context, settlements []Settlement) error {
 			}
 		}
 	}
-	own.free() // not after a panic
+	own.Empty() // not after a panic
+	correctionLists.Put(own)
 	return publicError(err)
 }
 
@@ -196,73 +196,26 @@ func (r Receipt) charge() exact.Charge {
 // holder returns who has taken places, or has reserved for a time.
 func (r Receipt) holder() exact.Holder { return exact.Holder{r.Note[2], r.Note[3]} }
 
-// corrections are those that a store carries out for settlements.
-type corrections struct {
-	list   []call.Correction
-	places []int // of the settlements that each comes from, in one piece of memory
-}
-
 // correctionLists are corrections to be used again, since a store's arguments escape to the heap.
-var correctionLists = sync.Pool{New: func() any { return new(corrections) }}
+var correctionLists = sync.Pool{New: func() any { return new(call.Corrections) }}
 
-func (l *corrections) free() {
-	clear(l.list)
-	l.list, l.places = l.list[:0], l.places[:0]
-	correctionLists.Put(l)
-}
-
-// set makes empty corrections those that settlements need. Settlements of one call about one state,
-// which were charged together, share one. A settlement that changes nothing needs none, unless its
-// Decision is wanted.
-func (l *corrections) set(settlements []Settlement) {
-	for i := range settlements {
-		s := &settlements[i]
-		l.places = append(l.places, i)
-		c := call.Correction{
-			Correction: exact.Correction{Events: s.events(), At: s.Receipt.charge(), Raise: s.Raise},
-			Key:        s.Check.Key, Spec: s.Check.spec(), Of: slices.Clip(l.places[len(l.places)-1:]), Wanted: s.Decision != nil,
-		}
-		if c.Spec.Algorithm.Holds() {
-			c.Holder, c.Renew = s.Receipt.holder(), s.Renew
-		}
-		if s.reserved() {
-			c.Holder, c.Reserved, c.Charged = s.Receipt.holder(), true, s.Check.Units()
-			c.Instead = min(s.Cost, s.Check.Limit.spec.MostCharged())
-		}
-		if s.Check.Mode == Look || c.Spec.Algorithm.Bans() { // so it has opened no window
-			c.At = exact.Charge{}
-		}
-		if s.BanFor > 0 {
-			c.Events, c.Length, c.Reason = 1, s.BanFor.Microseconds(), s.Reason
-		}
-		l.list = call.Append(l.list, c)
+// settled returns what a settlement is to the inside of a store.
+func (s *Settlement) settled() call.Settled {
+	return call.Settled{
+		Key: s.Check.Key, Spec: s.Check.spec(), Units: s.Check.Units(), Looks: s.Check.Mode == Look, Strikes: s.Check.asksBan(),
+		Reserved: s.reserved(), Cost: s.Cost, At: s.Receipt.charge(), Holder: s.Receipt.holder(),
+		Raise: s.Raise, Renew: s.Renew, BanFor: s.BanFor, Reason: s.Reason, Wanted: s.Decision != nil,
 	}
-	l.list = slices.DeleteFunc(l.list, func(c call.Correction) bool { return c.Idle() })
 }
 
 // needed reports whether a settlement changes anything, or is asked for its Decision.
 func (s Settlement) needed() bool {
-	return s.Decision != nil || s.BanFor > 0 || s.events() != 0 || s.reserved()
+	own := s.settled()
+	return own.Needed()
 }
 
 // reserved reports whether what was charged is given back by itself unless it is settled.
 func (s *Settlement) reserved() bool { return s.Check.reserves() && s.Receipt != (Receipt{}) }
-
-// events returns how many units a settlement adds, or refunds if below 0, or raises to.
-func (s Settlement) events() int {
-	most := s.Check.Limit.spec.MostCharged()
-	if s.Check.Limit.spec.Algorithm.Holds() {
-		return -min(s.Check.Units(), most) // all of them, whatever the cost
-	}
-	events := max(-most, min(s.Cost, most))
-	if s.Check.asksBan() {
-		return events
-	}
-	if !s.Raise {
-		events -= min(s.Check.Units(), most)
-	}
-	return events
-}
 
 // specsOf returns the specs of limits and of their shadow checks.
 func specsOf(limits []Limit) []*exact.Spec {
