@@ -2,26 +2,16 @@ package core
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
 // ownStore is a store of this package. What is behind it knows specs and no limits.
-type ownStore struct {
-	by interface {
-		Decide(ctx context.Context, calls []*call.Call) (answered int, err error)
-		Settle(ctx context.Context, list []call.Correction) error
-		Reset(ctx context.Context, key string, specs []*exact.Spec) error
-		Ping(ctx context.Context) error
-		Close() error
-	}
-}
+type ownStore struct{ call.Store }
 
 // inside is what a store of this package makes of a call. The call keeps it, empty, to be used again.
 type inside struct {
@@ -38,9 +28,9 @@ func (s *ownStore) Decide(ctx context.Context, calls []Call) (answered int, err 
 	for i := range calls[1:] {
 		own = append(own, &calls[i+1].takeInside().Call)
 	}
-	if answered, err = s.by.Decide(ctx, own); err != nil {
+	if answered, err = s.Store.Decide(ctx, own); err != nil {
 		calls[0].writeHolders(own[0])
-		answered, err = 0, publicError(err)
+		answered = 0
 	}
 	for i := range calls[:answered] {
 		calls[i].write(own[i])
@@ -58,7 +48,7 @@ func (s *ownStore) Settle(ctx context.Context, settlements []Settlement) error {
 	for i := range settlements {
 		settlements[i].Lost = false
 	}
-	err := s.by.Settle(ctx, list)
+	err := s.Store.Settle(ctx, list)
 	for i := range list {
 		c := &list[i]
 		for _, place := range c.Of {
@@ -73,30 +63,11 @@ func (s *ownStore) Settle(ctx context.Context, settlements []Settlement) error {
 	}
 	own.Empty() // not after a panic
 	correctionLists.Put(own)
-	return publicError(err)
+	return err //nolint:wrapcheck // it is one of this package's
 }
 
 func (s *ownStore) Reset(ctx context.Context, key string, limits []Limit) error {
-	return s.by.Reset(ctx, key, specsOf(limits)) //nolint:wrapcheck // it is one of this package's
-}
-
-func (s *ownStore) Ping(ctx context.Context) error {
-	return s.by.Ping(ctx) //nolint:wrapcheck // it is one of this package's
-}
-
-func (s *ownStore) Close() error {
-	return s.by.Close() //nolint:wrapcheck // it is one of this package's
-}
-
-// publicError turns an error of a store's inside into the one that callers see.
-func publicError(err error) error {
-	if partly, ok := errors.AsType[*failure.UnansweredError](err); ok {
-		return &UnansweredError{Checks: partly.Checks, Err: partly.Err}
-	}
-	if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok {
-		return &PartlySettledError{NotDone: partly.NotDone, Err: partly.Err}
-	}
-	return err
+	return s.Store.Reset(ctx, key, specsOf(limits)) //nolint:wrapcheck // it is one of this package's
 }
 
 // takeInside returns the call as the inside of a store takes it. The call does not have it meanwhile.

@@ -142,6 +142,9 @@ func validateKept(checks []Check) error {
 
 // validate returns the reason why a call makes no sense, if it does not.
 func validate(checks []Check) error {
+	if len(checks) == 0 {
+		return invalid("core: a call needs at least one check")
+	}
 	for i := range checks {
 		if !checks[i].plain() {
 			own := written(checks, i)

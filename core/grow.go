@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+
+	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // Grow reserves more, for work that turns out to be larger than its estimate: a stream that goes on. It takes what
@@ -51,7 +53,7 @@ func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error
 	}
 	own := r.limiter.reservationFor(checks)
 	if err := decideAlone(ctx, r.limiter.store, own.checks, own.decisions, own.receipts); err != nil {
-		return nil, placed(err, of)
+		return nil, failure.Placed(err, of) //nolint:wrapcheck // it is the store's
 	}
 	allowed := own.Allowed()
 	for place, i := range of {

@@ -33,7 +33,7 @@ func NewMemory(options ...Option) Store {
 	m := &memoryStore{config: memory.Config{MaxKeys: defaultMaxKeys, Clock: forwardClock()}}
 	apply("NewMemory", options, m)
 	m.store = memory.New(m.config)
-	m.by = m.store
+	m.Store = m.store
 	return m
 }
 

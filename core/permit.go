@@ -184,9 +184,6 @@ func (p *Permit) Token() uint64 {
 //
 // WaitAll does not change checks, and does not use them after it has returned.
 func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOption) (*Reservation, error) {
-	if len(checks) == 0 {
-		return nil, invalid("core: a call needs at least one check")
-	}
 	if err := validate(checks); err != nil {
 		return nil, err
 	}
@@ -205,13 +202,7 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 		}
 		return l.Reserve(ctx, checks...)
 	}
-	first := 0
-	for i := range limited {
-		if limited[i].holds() {
-			first = i
-			break
-		}
-	}
+	first := max(0, slices.IndexFunc(limited, func(c Check) bool { return c.holds() }))
 	w.request.key, w.request.limit, w.request.cost = limited[first].Key, limited[first].Limit, limited[first].Units()
 	denied := new(*Reservation)
 	w.request.denied = denied

@@ -171,7 +171,7 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 		r.config.Reclaimed = func(spec *exact.Spec) { r.trace.Reclaimed(Limit{spec}) }
 	}
 	r.store = redisstore.New(r.config)
-	r.by = r.store
+	r.Store = r.store
 	return r
 }
 

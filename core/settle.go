@@ -120,9 +120,6 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 // known. A reservation that is never settled, because its process died, stays charged, or is given
 // back when its [Check.ReserveFor] is over.
 func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, error) {
-	if len(checks) == 0 {
-		return nil, invalid("core: a call needs at least one check")
-	}
 	if err := validate(checks); err != nil {
 		return nil, err
 	}
