@@ -49,6 +49,7 @@ type page struct {
 	end      context.CancelFunc
 	under    sync.WaitGroup // what the page does by itself
 	requests atomic.Int64   // under way
+	leases   leaseRuns
 }
 
 // newPage returns a page whose counters are in a store, of which the visitors read where it is.
@@ -58,6 +59,7 @@ func newPage(counters core.Store, store string, address net.Addr) *page {
 		visitors: visitors{most: mostVisitors, byID: make(map[string]*visitor)},
 	}
 	p.limiter = core.New(&instants{Store: counters, now: p.now})
+	p.leases.counters = counters
 	p.open, p.end = context.WithCancel(context.Background())
 	return p
 }
@@ -82,7 +84,7 @@ func (p *page) handler() http.Handler {
 		panic(err) // the directory is compiled in
 	}
 	files := http.FileServerFS(assets)
-	for _, name := range []string{"style.css", "app.js", "cards.js", "pictures.js", "compare.js", "svg.js", "favicon.svg"} {
+	for _, name := range []string{"style.css", "app.js", "cards.js", "quotas.js", "pictures.js", "compare.js", "svg.js", "favicon.svg"} {
 		mux.Handle("GET /"+name, files)
 	}
 	mux.HandleFunc("GET /stream", p.stream)
@@ -91,6 +93,8 @@ func (p *page) handler() http.Handler {
 	mux.Handle("POST /reset", p.known(p.postReset))
 	mux.Handle("POST /comparison", p.known(p.postComparison))
 	mux.Handle("DELETE /comparison", p.known(p.deleteComparison))
+	mux.Handle("GET /leases.js", files)
+	mux.HandleFunc("POST /leases", p.postLeases)
 	all := http.NewServeMux()
 	all.Handle("/api/", p.limited())
 	all.Handle("/", http.NewCrossOriginProtection().Handler(secured(mux)))
@@ -146,7 +150,7 @@ func (p *page) index(w http.ResponseWriter, r *http.Request) {
 	}
 	var body bytes.Buffer
 	err := index.Execute(&body, map[string]any{
-		"Store": p.store, "Algorithms": algorithms, "Frameworks": frameworks, "Patterns": patterns,
+		"Store": p.store, "Algorithms": algorithms, "Quotas": quotas, "Frameworks": frameworks, "Patterns": patterns,
 	})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -170,21 +174,26 @@ func (p *page) known(serve func(*visitor, *http.Request) error) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		status, told := http.StatusBadRequest, &fieldError{Text: err.Error()}
-		switch {
-		case errors.As(err, &told):
-			status = http.StatusUnprocessableEntity
-		case errors.Is(err, errStranger):
-			status = http.StatusForbidden
-		case errors.Is(err, errBusy), errors.Is(err, errInFlight):
-			status = http.StatusServiceUnavailable
-		case errors.Is(err, errStore):
-			status = http.StatusBadGateway
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		json.NewEncoder(w).Encode(told)
+		fail(w, err)
 	})
+}
+
+// fail tells an error as JSON.
+func fail(w http.ResponseWriter, err error) {
+	status, told := http.StatusBadRequest, &fieldError{Text: err.Error()}
+	switch {
+	case errors.As(err, &told):
+		status = http.StatusUnprocessableEntity
+	case errors.Is(err, errStranger):
+		status = http.StatusForbidden
+	case errors.Is(err, errBusy), errors.Is(err, errInFlight):
+		status = http.StatusServiceUnavailable
+	case errors.Is(err, errStore):
+		status = http.StatusBadGateway
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(told)
 }
 
 // read reads what a visitor has posted.
@@ -197,13 +206,15 @@ func read(r *http.Request, into any) error {
 var (
 	errStore       = errors.New("the store does not answer")
 	errNoAlgorithm = errors.New("no such algorithm")
+	errNoWay       = errors.New("no such way to send a request to this card")
 	errNoFramework = errors.New("no such framework")
 	errNoPattern   = &fieldError{"pattern", "no such pattern"}
 )
 
 func (p *page) postRequests(v *visitor, r *http.Request) error {
 	var posted struct {
-		Algorithm string `json:"algorithm"` // or "all"
+		Algorithm string `json:"algorithm"` // or "all", or a quota
+		Way       string `json:"way"`       // of a quota
 		Framework string `json:"framework"`
 		Count     int    `json:"count"`
 	}
@@ -214,13 +225,16 @@ func (p *page) postRequests(v *visitor, r *http.Request) error {
 		return errNoFramework
 	}
 	if posted.Algorithm == "all" {
-		return p.send(v, v.cards, posted.Count, posted.Framework)
+		return p.send(v, v.cards, "", posted.Count, posted.Framework)
 	}
-	c := v.card(posted.Algorithm)
+	c := cmp.Or(v.card(posted.Algorithm), v.quota(posted.Algorithm))
 	if c == nil {
 		return errNoAlgorithm
 	}
-	return p.send(v, []*card{c}, posted.Count, posted.Framework)
+	if c.quota != nil && c.quota.way(posted.Way) == nil {
+		return errNoWay
+	}
+	return p.send(v, []*card{c}, posted.Way, posted.Count, posted.Framework)
 }
 
 func (p *page) postLimit(v *visitor, r *http.Request) error {
