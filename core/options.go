@@ -146,12 +146,9 @@ func WithClock(now func() time.Time) Option {
 	if now == nil {
 		panic("core: WithClock needs a function")
 	}
-	c := clock(func() int64 { return now().UnixMicro() })
+	c := func() int64 { return now().UnixMicro() }
 	return Option{option.New("WithClock",
 		func(r *redisStore) { r.config.Clock = c },
 		func(m *memoryStore) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() },
 		func(d *denialCache) { d.denials.Follow(c) })}
 }
-
-// clock returns microseconds since 1970.
-type clock func() int64

@@ -111,16 +111,9 @@ func (r *Reservation) Waited() time.Duration { return r.waited }
 // works whatever has become of ctx, and only the first call does anything. If the store does not answer, the
 // release is tried again in the background for two seconds. After that the lease ends by itself.
 func (p *Permit) Release() {
-	if p.hold == nil {
+	list := p.hold.Release()
+	if len(list) == 0 {
 		return
-	}
-	if _, first := p.hold.Claim(places.Permit); !first {
-		return
-	}
-	p.hold.End()
-	list := make([]taken, 0, 1)
-	for _, place := range p.hold.Places() {
-		list = append(list, place.Of)
 	}
 	own, costs := p.limiter.reservationOf(list), make([]int, len(list))
 	if _ = own.Settle(context.Background(), costs...); !own.ledger.Settled {
@@ -136,11 +129,7 @@ func (p *Permit) Release() {
 // A process that stands still, in a long pause for garbage or a suspended machine, does not notice in time.
 // Where two holders at once would do harm, let the resource check the Token.
 func (p *Permit) Context() context.Context {
-	p.once.Do(func() {
-		if p.context = p.parent; p.hold != nil {
-			p.context = p.hold.Context(p.parent)
-		}
-	})
+	p.once.Do(func() { p.context = p.hold.Context(p.parent) })
 	return p.context
 }
 
@@ -148,9 +137,6 @@ func (p *Permit) Context() context.Context {
 // [context.Canceled] after Release. It asks the clock, so it is right even where the Context has not had the time
 // to end. It does not ask the context that the Permit was made with.
 func (p *Permit) Err() error {
-	if p.hold == nil {
-		return nil
-	}
 	return p.hold.Err() //nolint:wrapcheck // it says what it has to
 }
 
@@ -164,10 +150,7 @@ func (p *Permit) Err() error {
 // After a failover that has lost the state, Tokens go on from the server's clock. Of several limits it is the
 // Token of the first one. It is 0 under [Unlimited].
 func (p *Permit) Token() uint64 {
-	if p.hold == nil {
-		return 0
-	}
-	return p.hold.Places()[0].Of.token
+	return p.hold.First().token
 }
 
 // WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]
@@ -187,10 +170,8 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 	if err := validate(checks); err != nil {
 		return nil, err
 	}
-	for i := range checks {
-		if checks[i].Mode == OnDenial {
-			return nil, invalid("core: check %d has the mode OnDenial, and a call that waits may be denied many times", i)
-		}
+	if i := slices.IndexFunc(checks, func(c Check) bool { return c.Mode == OnDenial }); i >= 0 {
+		return nil, invalid("core: check %d has the mode OnDenial, and a call that waits may be denied many times", i)
 	}
 	began := time.Now()
 	checks = slices.Clone(checks) // the call may be in flight when its caller has left

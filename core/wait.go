@@ -337,14 +337,6 @@ func (r *Reservation) shaped() (index, queues int) {
 	return index, queues
 }
 
-// delay returns the longest Delay of the decisions.
-func (r *Reservation) delay() time.Duration {
-	if index, queues := r.shaped(); queues > 0 {
-		return r.decisions[index].Delay
-	}
-	return 0
-}
-
 func gaveUpTurn(ctx context.Context) error {
 	return fmt.Errorf("core: gave up a turn: %w", context.Cause(ctx))
 }

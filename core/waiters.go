@@ -19,8 +19,8 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, De
 		Alike:    func(a, b waitRequest) bool { return a.limit == b.limit && a.cost == b.cost },
 		Fits:     func(r *Reservation, q waitRequest) bool { return r.checks[0].Units() == q.cost },
 		Late: func(r *Reservation, until time.Time) bool {
-			delay := r.delay()
-			return delay > 0 && until.Before(r.asked.Add(delay))
+			index, queues := r.shaped()
+			return queues > 0 && until.Before(r.asked.Add(r.decisions[index].Delay))
 		},
 		Takes: func(q waitRequest) time.Duration { return microseconds(q.limit.spec.Spacing(q.cost)) },
 		Deny: func(q waitRequest, latest Decision, at time.Time, r **Reservation) error {
