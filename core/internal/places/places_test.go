@@ -58,12 +58,22 @@ func newStore() *store {
 			}
 			return nil
 		},
-		GiveBack: func(p *Place[int]) { s.givenBack = append(s.givenBack, p.Of) },
+		GiveBack: func(p *Place[int]) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.givenBack = append(s.givenBack, p.Of)
+		},
 		Held: func(p *Place[int], units int, elapsed time.Duration, lost error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			s.told = append(s.told, told{p.Of, units, elapsed, lost})
 			panic("a hook")
 		},
-		Lost:    func(p *Place[int]) { s.lost = append(s.lost, p.Of) },
+		Lost: func(p *Place[int]) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.lost = append(s.lost, p.Of)
+		},
 		Renewed: func(lease.Report) { panic("a hook") },
 		Logger:  func() *slog.Logger { return slog.New(slog.NewTextHandler(&s.log, nil)) },
 	})
@@ -175,32 +185,61 @@ func TestHoldIsSureOfAllPlaces(t *testing.T) {
 
 // What nobody can give back any more is given back when it would be renewed, whatever hooks do. What others have is renewed.
 func TestForgottenPlacesAreGivenBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *store) {
-		s.renew = func(numbers []int, answers []lease.Answer) error {
-			if i := slices.Index(numbers, 4); i >= 0 {
-				answers[i] = lease.NotHeld
+	for _, lost := range [][]int{{2, 3}, {2, 3, 4}} {
+		inBubble(t, func(t *testing.T, s *store) {
+			s.renew = func(numbers []int, answers []lease.Answer) error {
+				if i := slices.Index(numbers, 4); i >= 0 && len(lost) == 3 {
+					answers[i] = lease.NotHeld
+				}
+				return nil
 			}
+			func() { s.hold(2, 3) }()
+			kept, others := s.hold(1), s.hold(4)
+			runtime.GC()
+			runtime.GC()
+			time.Sleep(length / 2)
+			synctest.Wait()
+			slices.Sort(s.givenBack)
+			slices.Sort(s.lost)
+			if kept.Err() != nil || (others.Err() != nil) != (len(lost) == 3) || !slices.Equal(s.givenBack, []int{2, 3}) || !slices.Equal(s.lost, lost) {
+				t.Errorf("kept: %v, others: %v, given back %v, lost %v", kept.Err(), others.Err(), s.givenBack, s.lost)
+			}
+			if text := s.log.String(); strings.Count(text, "forgotten") != 1 || strings.Count(text, "lost before") != len(lost)-2 {
+				t.Errorf("logged %s", text)
+			}
+			if last := s.told[len(s.told)-1]; !errors.Is(last.lost, errForgotten) || last.units >= 0 {
+				t.Errorf("told %v", s.told)
+			}
+			kept.End()
+			others.End()
+		})
+	}
+}
+
+// Of places that are due together, those that were forgotten are given back, and each of the others has its own answer.
+func TestAnswersAreThoseOfTheirPlaces(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *store) {
+		s.renew = func(_ []int, answers []lease.Answer) error {
+			answers[1] = lease.NotHeld
 			return nil
 		}
-		kept, gone := s.hold(1), s.hold(4)
-		func() { s.hold(2, 3) }()
-		runtime.GC()
-		runtime.GC()
-		time.Sleep(length / 2)
-		synctest.Wait()
-		slices.Sort(s.givenBack)
-		slices.Sort(s.lost)
-		if kept.Err() != nil || !errors.Is(gone.Err(), lease.ErrNotHeld) || !slices.Equal(s.givenBack, []int{2, 3}) || !slices.Equal(s.lost, []int{2, 3, 4}) {
-			t.Errorf("kept: %v, gone: %v, given back %v, lost %v", kept.Err(), gone.Err(), s.givenBack, s.lost)
+		h := s.hold(1, 2)
+		forgotten := &Place[int]{Of: 3, Spec: limit, Units: 1, began: time.Now()}
+		answers := make([]lease.Answer, 3)
+		if err := s.Places.renew(t.Context(), []*Place[int]{h.places[0], forgotten, h.places[1]}, answers); err != nil {
+			t.Error(err)
 		}
-		if text := s.log.String(); strings.Count(text, "forgotten") != 1 || strings.Count(text, "lost before") != 1 {
-			t.Errorf("logged %s", text)
+		if want := []lease.Answer{lease.Held, lease.NotHeld, lease.NotHeld}; !slices.Equal(answers, want) || !slices.Equal(s.renewed, []int{1, 2}) || !slices.Equal(s.givenBack, []int{3}) {
+			t.Errorf("%v are renewed and %v given back, with the answers %v, want %v", s.renewed, s.givenBack, answers, want)
 		}
-		if last := s.told[len(s.told)-1]; !errors.Is(last.lost, errForgotten) || last.units >= 0 {
-			t.Errorf("told %v", s.told)
+		s.renew = nil
+		if err := s.Places.renew(t.Context(), []*Place[int]{forgotten, h.places[0], h.places[1]}, answers); err != nil || len(s.givenBack) != 1 {
+			t.Errorf("given back is %v, %v", s.givenBack, err)
 		}
-		kept.End()
-		gone.End()
+		if want := []lease.Answer{lease.NotHeld, lease.Held, lease.Held}; !slices.Equal(answers, want) {
+			t.Errorf("the answers are %v, want %v", answers, want)
+		}
+		h.End()
 	})
 }
 
