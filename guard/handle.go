@@ -17,27 +17,25 @@ import (
 // has no Guard until the first Swap, and panics if it has to decide before.
 type Handle struct {
 	swapping sync.Mutex
-	current  atomic.Pointer[Guard]
+	current  atomic.Pointer[choice]
 }
 
 // NewHandle returns a Handle with the Guard that [New] returns, or the error of New.
 func NewHandle(limiter *core.Limiter, options Options, policies ...Policy) (*Handle, error) {
-	g, err := New(limiter, options, policies...)
-	if err != nil {
+	h := new(Handle)
+	if err := h.Swap(limiter, options, policies...); err != nil {
 		return nil, err
 	}
-	h := new(Handle)
-	h.current.Store(g)
 	return h, nil
 }
 
 // Decide decides about a request with the current Guard: see [Guard.Decide].
 func (h *Handle) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
-	g := h.current.Load()
-	if g == nil {
+	c := h.current.Load()
+	if c == nil {
 		panic("ratelimit: the Handle has no policies: make it with NewHandle")
 	}
-	return g.Decide(r, matched)
+	return c.of(r, matched).Decide(r, matched)
 }
 
 // Swap replaces the Guard by a new one, as a whole: its options, its policies, and its
@@ -56,10 +54,10 @@ func (h *Handle) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 func (h *Handle) Swap(limiter *core.Limiter, options Options, policies ...Policy) error {
 	h.swapping.Lock()
 	defer h.swapping.Unlock()
-	g, err := replace(h.current.Load(), limiter, options, policies)
+	g, err := replace(h.current.Load().heir(), limiter, options, policies)
 	if err != nil {
 		return err
 	}
-	h.current.Store(g)
+	h.current.Store(alone(g))
 	return nil
 }
