@@ -1,4 +1,5 @@
-// Weir is the command line of the rate limiter. For now it recommends limits: see "weir help recommend".
+// Weir is the command line of the rate limiter. It recommends limits from access logs, and looks after those that live in Redis:
+// see "weir help".
 package main
 
 import (
@@ -67,22 +68,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func command(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	wrong := func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%w", err) }
-	recommend := recommendCommand(stdin, stdout, stderr)
-	recommend.OnUsageError = wrong
+	commands := []*cli.Command{
+		recommendCommand(stdin, stdout, stderr), doctorCommand(stdout), topCommand(stdin, stdout), peekCommand(stdout), resetCommand(stdout),
+		banCommand(stdout), liftCommand(stdout), bansCommand(stdout), versionCommand(stdout),
+	}
+	for _, c := range commands {
+		c.OnUsageError = wrong
+		c.DisableSliceFlagSeparator = true // a limit has a comma
+	}
 	return &cli.Command{
-		Name: "weir", Usage: "finds rate limits by evidence", Version: version(),
+		Name: "weir", Usage: "finds rate limits by evidence, and looks after those in Redis", Version: version(),
 		EnableShellCompletion: true, Suggest: true,
 		ConfigureShellCompletionCommand: func(c *cli.Command) { c.Hidden = false },
 		Writer:                          stdout, ErrWriter: stderr,
 		OnUsageError:   wrong,
 		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // run does it
-		Commands: []*cli.Command{
-			recommend,
-			{Name: "version", Usage: "says which version this is", Action: func(context.Context, *cli.Command) error {
-				_, err := fmt.Fprintln(stdout, "weir", version())
-				return err
-			}},
-		},
+		Commands:       commands,
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Args().Present() {
 				return usage("there is no command %q: see weir help", c.Args().First())
@@ -90,6 +91,13 @@ func command(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 			return cli.ShowAppHelp(c)
 		},
 	}
+}
+
+func versionCommand(stdout io.Writer) *cli.Command {
+	return &cli.Command{Name: "version", Usage: "says which version this is", Action: func(context.Context, *cli.Command) error {
+		_, err := fmt.Fprintln(stdout, "weir", version())
+		return err
+	}}
 }
 
 // version returns the version of the module, or the revision that it was built from.

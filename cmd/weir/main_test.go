@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"github.com/weir-go/ratelimit/core"
-	"go.uber.org/goleak"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/report"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/shoptest"
+	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
 
 // weir runs the program in an empty directory.
 func weir(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {

@@ -65,7 +65,10 @@ func TestListOnEveryStore(t *testing.T) {
 				if _, err := l.AllowAll(ctx, check); err != nil {
 					t.Fatal(err)
 				}
-				want[admin.Entry{Key: check.Key, Limit: check.Limit.Name(), Algorithm: check.Limit.Algorithm(), Shadow: check.Shadow}] = true
+				want[admin.Entry{
+					Key: check.Key, Limit: check.Limit.Name(), Algorithm: check.Limit.Algorithm(),
+					Named: check.Limit != check.Limit.Named(""), Shadow: check.Shadow,
+				}] = true
 			}
 			for i := range 600 {
 				allow(core.Check{Key: fmt.Sprint("user:", i), Limit: core.Leaky(10, core.PerHour(1)), Cost: 1})

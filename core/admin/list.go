@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/internal/console"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
@@ -22,12 +23,25 @@ type Entry struct {
 	// its hash only: see Hashed.
 	Key string
 	// Limit is the name of the limit, as in [core.Limit.Name]; Algorithm is that of its
-	// algorithm. The numbers of a named limit are not in its keys, and so not known.
+	// algorithm. The numbers of a named limit are not in its keys, and so not known: see Named.
 	Limit, Algorithm string
+	// Named says that the limit was given its name, so that its numbers are not in it.
+	Named bool
 	// Shadow says that it is the state of a shadow check.
 	Shadow bool
 	// Hashed says that Key is "#" and a hash.
 	Hashed bool
+}
+
+// ParseLimit returns the limit of the entry, and whether it is known: the numbers of a limit without a given name
+// are in its keys.
+func (e Entry) ParseLimit() (core.Limit, bool) {
+	p, ok := exact.ParseDerivedName(e.Limit)
+	if !ok || e.Named {
+		return core.Limit{}, false
+	}
+	limit, err := core.ParseLimit(p.String())
+	return limit, err == nil
 }
 
 // Lister is a [core.Store] of your own that can list its keys. One that wraps another store may

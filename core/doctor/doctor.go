@@ -1,6 +1,6 @@
 // Package doctor examines whether a limiter's Redis, and the client that talks to it, are well set up.
 //
-// It is for a look before going live, for a command line such as examples/doctor, or for the
+// It is for a look before going live, for a command line such as weir doctor, or for the
 // log at start-up:
 //
 //	if err := doctor.Examine(ctx, limiter).Err(); err != nil {

@@ -48,6 +48,8 @@ type State struct {
 	Key string
 	// Limit is the name of the limit, and Algorithm the name of its algorithm.
 	Limit, Algorithm string
+	// Named says that the limit was given its name.
+	Named bool
 	// Shadow says that it is the state of a shadow check.
 	Shadow bool
 	// Hashed says that the caller's key is known by its hash only.
@@ -79,8 +81,7 @@ func Parse(prefix, name string) (s State, ok bool) {
 		s.Key = key
 	}
 	limit, s.Shadow = strings.CutSuffix(limit, Shadow)
-	var named bool
-	if s.Algorithm, s.Limit, named = strings.Cut(limit, string(given)); !named {
+	if s.Algorithm, s.Limit, s.Named = strings.Cut(limit, string(given)); !s.Named {
 		s.Limit = limit
 		s.Algorithm, _, _ = strings.Cut(limit, ":")
 	}

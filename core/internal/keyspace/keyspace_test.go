@@ -13,7 +13,8 @@ func TestKeysAreReadBack(t *testing.T) {
 		for limit, algorithm := range map[string]string{"leaky:10:1/s": "leaky", "login": "fixed-window", "leaky:10": "gcra"} {
 			for _, end := range []string{"", keyspace.Shadow} {
 				name := keyspace.AppendTag(nil, "app", key)
-				if derived := strings.HasPrefix(limit, algorithm); derived {
+				derived := strings.HasPrefix(limit, algorithm)
+				if derived {
 					name = append(name, limit...)
 				} else {
 					name = append(name, algorithm+"="+limit...)
@@ -21,7 +22,7 @@ func TestKeysAreReadBack(t *testing.T) {
 				name = append(name, end...)
 				got, ok := keyspace.Parse("app", string(name))
 				hashed := strings.Contains(string(name), "#")
-				want := keyspace.State{Key: key, Limit: limit, Algorithm: algorithm, Shadow: end != "", Hashed: hashed}
+				want := keyspace.State{Key: key, Limit: limit, Algorithm: algorithm, Named: !derived, Shadow: end != "", Hashed: hashed}
 				if hashed {
 					want.Key = string(keyspace.AppendSubject(nil, key))
 				}

@@ -36,7 +36,8 @@ func (m *Store) Page(ctx context.Context, page int) (states []keyspace.State, er
 		if e.full <= now {
 			continue
 		}
-		state := keyspace.State{Limit: key.Identity.Label(), Algorithm: key.Identity.Algorithm.String(), Shadow: key.Identity.IsShadow()}
+		of := key.Identity
+		state := keyspace.State{Limit: of.Label(), Algorithm: of.Algorithm.String(), Named: of.Name != "", Shadow: of.IsShadow()}
 		state.Key, state.Hashed = keyspace.Restore(key.Subject)
 		states = append(states, state)
 	}

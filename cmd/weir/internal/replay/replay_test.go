@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/ratelimit/core"
 	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/arrival"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/demand"

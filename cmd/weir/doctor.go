@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/doctor"
+)
+
+// exitProblem says that the doctor has found a problem.
+const exitProblem = 3
+
+const doctorHelp = `Examines the Redis that limits live on, and says in plain words what is wrong and what to do about it. No key of a client is charged.
+
+It asks as a client of core.Open would. A program with a client of its own examines that: doctor.Examine(ctx, limiter).
+
+` + storeHelp + "\n\n" + storeExitCodes + `
+   3  it has found a problem`
+
+// Finding is what the doctor has found.
+type Finding struct {
+	Name     string `json:"name"`
+	Server   string `json:"server,omitempty"`
+	Severity string `json:"severity"`
+	Found    string `json:"found"`
+	Meaning  string `json:"meaning,omitempty"`
+	Advice   string `json:"advice,omitempty"`
+}
+
+func doctorCommand(stdout io.Writer) *cli.Command {
+	return &cli.Command{
+		Name: "doctor", Usage: "examines whether Redis is well set up", UsageText: "weir doctor [options]", Description: doctorHelp,
+		Flags: storeFlags(),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.Args().Present() {
+				return usage("the doctor takes no arguments: name the store by -redis")
+			}
+			return withStore(c, func(limiter *core.Limiter) error {
+				ctx, cancel := context.WithTimeout(ctx, 10*c.Duration("timeout"))
+				defer cancel()
+				var err error
+				report := doctor.Examine(ctx, limiter)
+				if c.Bool("json") {
+					findings := make([]Finding, len(report))
+					for i, f := range report {
+						findings[i] = Finding{
+							Name: f.Name, Server: f.Server, Severity: string(f.Severity), Found: f.Found, Meaning: f.Meaning, Advice: f.Advice,
+						}
+					}
+					err = writeJSON(stdout, findings)
+				} else {
+					_, err = fmt.Fprint(stdout, report)
+				}
+				if report.Err() != nil { // what it says has been written
+					return exitError{errors.New("there is a problem"), exitProblem}
+				}
+				return err
+			})
+		},
+	}
+}

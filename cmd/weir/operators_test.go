@@ -1,0 +1,284 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/busiest"
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+const logins = "logins: ban 2, 10m, first 10m, factor 2, longest 7d, forget 1d"
+
+// server starts a Redis that the program asks by default, and returns a limiter on it.
+func server(t *testing.T) *core.Limiter {
+	t.Helper()
+	url := "redis://" + redistest.Start(t).Addr()
+	t.Setenv("REDIS_URL", url)
+	limiter, err := core.Open(url, core.WithBudget(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = limiter.Close() })
+	return limiter
+}
+
+func allow(t *testing.T, l *core.Limiter, checks ...core.Check) {
+	t.Helper()
+	if _, err := l.AllowAll(t.Context(), checks...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// says fails unless the program exits with a code and writes texts.
+func says(t *testing.T, code int, texts []string, args ...string) string {
+	t.Helper()
+	got, out, messages := weir(t, "", append(args[:1:1], append([]string{"-timeout", "1m"}, args[1:]...)...)...)
+	if got != code {
+		t.Errorf("%q: exit code %d, want %d: %s", args, got, code, messages)
+	}
+	for _, text := range texts {
+		if !strings.Contains(strings.Join(strings.Fields(out+messages), " "), text) {
+			t.Errorf("%q does not say %q, but %s%s", args, text, out, messages)
+		}
+	}
+	return out
+}
+
+// read reads the JSON that the program writes.
+func read[T any](t *testing.T, args ...string) (value T) {
+	t.Helper()
+	out := says(t, 0, nil, append(args[:1:1], append([]string{"-json"}, args[1:]...)...)...)
+	if err := json.Unmarshal([]byte(out), &value); err != nil {
+		t.Errorf("%q: %v: %s", args, err, out)
+	}
+	return value
+}
+
+func TestPeek(t *testing.T) {
+	l := server(t)
+	bucket, plan := core.Leaky(10, core.PerHour(1)), core.SlidingWindow(100, 24*time.Hour).Named("plan")
+	allow(t, l, core.Check{Key: "user:1", Limit: bucket, Cost: 10}, core.Check{Key: "user:1", Limit: plan, Cost: 40})
+	allow(t, l, core.Check{Key: "user:1", Limit: bucket, Cost: 3, Shadow: true}, core.Check{Key: "user:11", Limit: bucket})
+	says(t, 0, []string{
+		"user:1 leaky 10, 1/h 10 of 10, next drip in", "is denied for", "user:1 leaky 10, 1/h (shadow) 3 of 10", "user:1 plan ? sliding-window: give its",
+	}, "peek", "user:1")
+	says(t, 0, []string{"user:1 plan: sliding-window 100, 1d 40 of 100", "passes"}, "peek", "-limit", "plan: sliding-window 100, 1d", "user:1")
+	says(t, 0, []string{"nothing is used"}, "peek", "user")
+	if got := read[[]Standing](t, "peek", "-limit", "leaky 10, 1/h", "-limit", plan.String(), "user:1", "user:11"); len(got) != 4 ||
+		got[0].Numbers.Allowed || *got[0].Numbers.RetryAfter < 3500 || got[1].Numbers.Used != 40 || got[2].Key != "user:11" || got[2].Numbers.Remaining != 9 {
+		t.Errorf("%+v", got)
+	}
+	if got := read[[]Standing](t, "peek", "nobody"); got == nil || len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+	if d, err := l.Peek(t.Context(), "user:1", plan); err != nil || d.Remaining != 60 {
+		t.Errorf("peek has charged: %+v, %v", d, err)
+	}
+}
+
+func TestReset(t *testing.T) {
+	l := server(t)
+	bucket, plan := core.Leaky(10, core.PerHour(1)), core.SlidingWindow(100, 24*time.Hour).Named("plan")
+	left := func(key string, limit core.Limit) int {
+		d, err := l.Peek(t.Context(), key, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Remaining
+	}
+	for _, key := range []string{"user:1", "user:2"} {
+		allow(t, l, core.Check{Key: key, Limit: bucket, Cost: 10}, core.Check{Key: key, Limit: plan, Cost: 40})
+	}
+	says(t, 0, []string{"user:1 is as good as new under leaky:10:1/h"}, "reset", "-limit", "leaky 10, 1/h", "user:1")
+	if a, b := left("user:1", bucket), left("user:1", plan); a != 10 || b != 60 {
+		t.Errorf("left: %d and %d", a, b)
+	}
+	if got := read[[]Reset](t, "reset", "-all", "user:2", "user:3"); len(got) != 2 || len(got[0].Limits) != 2 || len(got[1].Limits) != 0 {
+		t.Errorf("%+v", got)
+	}
+	if a, b, c := left("user:2", bucket), left("user:2", plan), left("user:1", plan); a != 10 || b != 100 || c != 60 {
+		t.Errorf("left: %d, %d, and of another key %d", a, b, c)
+	}
+	says(t, exitUsage, []string{"either its limits or -all"}, "reset", "user:1")
+	says(t, exitUsage, []string{"either its limits or -all"}, "reset", "-all", "-limit", "leaky 10, 1/h", "user:1")
+}
+
+// The numbers of a named limit do not matter to a reset, whichever its algorithm.
+func TestResetOfEveryAlgorithm(t *testing.T) {
+	l := server(t)
+	if _, err := core.ParseLimit("no-such-algorithm 1, 1s"); err == nil || strings.Count(err.Error(), ",") < len(examples)-1 {
+		t.Fatalf("are all algorithms tried? %v", err)
+	} else {
+		for name := range examples {
+			if !strings.Contains(err.Error(), name) {
+				t.Errorf("%s is none of %v", name, err)
+			}
+		}
+	}
+	for algorithm, text := range map[string]string{
+		"leaky": "leaky 9, 1/h", "shaping": "shaping 9, 1/h", "token-bucket": "token-bucket 9, 1/h", "gcra": "gcra 9, 1/h",
+		"fixed-window": "fixed-window 9, 1h", "sliding-window": "sliding-window 9, 1h", "sliding-log": "sliding-log 9, 1h",
+		"calendar": "calendar 9, month@3 Europe/Berlin", "concurrent": "concurrent 9, 1m", "ban": "ban 9, 1h, first 1h, factor 2, longest 1d, forget 1h",
+	} {
+		limit, err := core.ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit = limit.Named("mine")
+		if algorithm == "concurrent" {
+			if _, err := l.TryAcquire(t.Context(), algorithm, limit); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			allow(t, l, core.Check{Key: algorithm, Limit: limit, Cost: 5})
+		}
+		says(t, 0, []string{algorithm + " is as good as new under mine"}, "reset", "-all", algorithm)
+		if d, err := l.Peek(t.Context(), algorithm, limit); err != nil || d.Remaining != 9 {
+			t.Errorf("%s: %+v, %v", limit, d, err)
+		}
+	}
+}
+
+func TestBansByHand(t *testing.T) {
+	l := server(t)
+	ban, err := core.ParseBan(logins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Strike(t.Context(), "ip:1", ban, 2); err != nil {
+		t.Fatal(err)
+	}
+	says(t, 0, []string{"ip:2 is banned for 1h0m0s"}, "ban", "-ban", logins, "-for", "1h", "-reason", "\x1b[31mscraping", "ip:2")
+	if left, err := l.Banned(t.Context(), "ip:2", ban); err != nil || left < 59*time.Minute || left > time.Hour {
+		t.Errorf("%v, %v", left, err)
+	}
+	says(t, 0, []string{"ip:1", `"\x1b[31mscraping"`}, "bans", "-ban", "logins")
+	if got := read[[]Banned](t, "bans", "-ban", logins, "ip:1"); len(got) != 1 || got[0].Bans != 1 || time.Until(*got[0].Until) < 5*time.Minute {
+		t.Errorf("%+v", got)
+	}
+	says(t, 0, []string{"ip:1 is banned no more", "ip:3 was not banned"}, "lift", "-ban", "logins", "ip:1", "ip:3")
+	if got := read[[]Done](t, "lift", "-ban", logins, "ip:2"); len(got) != 1 || got[0].Key != "ip:2" {
+		t.Errorf("%+v", got)
+	}
+	says(t, 0, []string{"nobody is banned"}, "bans", "-ban", "logins")
+	for _, args := range [][]string{
+		{"ban", "-ban", "logins", "-for", "1h", "ip:2"},
+		{"ban", "-ban", logins, "ip:2"},
+		{"ban", "-for", "1h", "ip:2"},
+		{"ban", "-ban", logins, "-for", "1h"},
+		{"lift", "ip:2"},
+		{"lift", "-ban", "two words", "ip:2"},
+		{"lift", "-ban", "(", "ip:2"},
+		{"bans", "-ban", "logins", "a", "b"},
+		{"bans"},
+	} {
+		says(t, exitUsage, nil, args...)
+	}
+}
+
+func TestTopOnce(t *testing.T) {
+	l := server(t)
+	plan := core.FixedWindow(10, time.Hour).Named("plan")
+	allow(t, l, core.Check{Key: "user:1", Limit: core.Leaky(10, core.PerHour(1)), Cost: 10}, core.Check{Key: "user:1", Limit: plan, Cost: 4})
+	allow(t, l, core.Check{Key: "user:\x1b[31m", Limit: core.Leaky(10, core.PerHour(1)), Cost: 3})
+	says(t, 0, []string{
+		"leaky:10:1/h 2 1", "plan 1 ? give its numbers", "user:1 leaky:10:1/h 10 of 10", "is denied for", `"user:\x1b[31m" leaky:10:1/h 3 of 10`,
+	}, "top")
+	got := read[Top](t, "top", "-limit", plan.String(), "-rows", "2")
+	if len(got.Keys) != 2 || got.Keys[1].Limit != plan.String() || len(got.Limits) != 2 || *got.Limits[0].Denied != 1 || *got.Limits[1].Denied != 0 {
+		t.Errorf("%+v", got)
+	}
+	if got = read[Top](t, "top", "nobody"); got.Keys == nil || got.Limits == nil || len(got.Keys)+len(got.Limits) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The page on a terminal takes one sample after the other, fits its size and ends when it is told to.
+func TestTheScreenOfTop(t *testing.T) {
+	l := core.New(core.NewMemory())
+	allow(t, l, core.Check{Key: "user:1", Limit: core.Leaky(10, core.PerHour(1)), Cost: 10})
+	var model tea.Model = screen{ctx: t.Context(), every: time.Millisecond, sampler: busiest.New(l, busiest.Options{Rows: 5, Pages: 100})}
+	step := func(message tea.Msg) (next tea.Msg) {
+		t.Helper()
+		var command tea.Cmd
+		if model, command = model.Update(message); command == nil {
+			return nil
+		}
+		return command()
+	}
+	if text := model.View().Content; !strings.Contains(text, "0 keys so far") {
+		t.Errorf("before the first sample: %s", text)
+	}
+	next := step(model.Init()())
+	if _, isDue := next.(due); !isDue {
+		t.Fatalf("after a sample comes %T", next)
+	}
+	if text := model.View().Content; !strings.Contains(text, "user:1") || !strings.Contains(text, "10 of 10") {
+		t.Errorf("after the first sample: %s", text)
+	}
+	if _, isSampled := step(next).(sampled); !isSampled {
+		t.Error("no sample is taken when it is due")
+	}
+	step(tea.WindowSizeMsg{Width: 20, Height: 3})
+	if lines := strings.Split(model.View().Content, "\n"); len(lines) != 3 || len(lines[0]) != 20 {
+		t.Errorf("in a small window: %q", lines)
+	}
+	step(tea.WindowSizeMsg{Width: 200, Height: 30})
+	step(sampled{err: errors.New("redis has gone")})
+	if text := model.View().Content; !strings.Contains(text, "redis has gone") || !strings.Contains(text, "user:1") {
+		t.Errorf("without an answer: %s", text)
+	}
+	if _, quits := step(tea.KeyPressMsg{Code: 'q', Text: "q"}).(tea.QuitMsg); !quits {
+		t.Error("q does not end it")
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	server(t)
+	says(t, 0, []string{"ok scripts", "ok server"}, "doctor")
+	found := make(map[string]bool)
+	for _, f := range read[[]Finding](t, "doctor") {
+		found[f.Name] = f.Severity != "" && f.Found != ""
+	}
+	if !found["scripts"] || !found["retries"] {
+		t.Errorf("%v", found)
+	}
+	says(t, exitProblem, []string{"problem connection", "there is a problem"}, "doctor", "-redis", "redis://127.0.0.1:1")
+	says(t, exitUsage, []string{"no arguments"}, "doctor", "redis://127.0.0.1:1")
+}
+
+func TestStoresThatCannotBeAsked(t *testing.T) {
+	for _, command := range [][]string{
+		{"peek", "user:1"}, {"reset", "-all", "user:1"}, {"ban", "-ban", logins, "-for", "1h", "user:1"}, {"lift", "-ban", logins, "user:1"}, {"bans", "-ban", logins}, {"top"},
+	} {
+		says(t, exitFailed, []string{"connection refused"}, append(command[:1:1], append([]string{"-redis", "redis://127.0.0.1:1"}, command[1:]...)...)...)
+		for _, flags := range [][]string{{"-redis", "memory:"}, {"-redis", "http://x"}, {"-prefix", "{x}"}, {"-timeout", "0s"}, {"-timeout", "soon"}} {
+			if code, _, messages := weir(t, "", append(command[:1:1], append(flags, command[1:]...)...)...); code != exitUsage {
+				t.Errorf("%q %q: exit code %d: %s", command, flags, code, messages)
+			}
+		}
+	}
+	for _, args := range [][]string{{"peek"}, {"peek", "-limit", "leaky", "x"}, {"top", "-rows", "0"}, {"top", "-every", "1ms"}, {"top", "a", "b"}} {
+		says(t, exitUsage, nil, args...)
+	}
+}
+
+func TestTimesInWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		core.Never: "never", 1500 * time.Microsecond: "2ms", 2340 * time.Millisecond: "2.3s", 90*time.Second + 1: "1m30s", 529*time.Hour + 40*time.Minute: "22d2h",
+	} {
+		if got := inWords(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+	if seconds(core.Never) != nil || *seconds(1500 * time.Millisecond) != 1.5 {
+		t.Error("seconds")
+	}
+}

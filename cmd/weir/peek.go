@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/admin"
+)
+
+const peekHelp = `Says how keys stand: what they have used of a limit, and whether a request that costs one would pass now. It charges nothing.
+
+A key is the caller's key, such as ip:203.0.113.9: "weir top" lists those that there are. Without -limit it is peeked at under all limits that
+Redis has a state of, which reads the names of all keys in the database. The numbers of a limit with a name of its own are not in Redis: give
+such a limit by -limit.
+
+` + storeHelp + "\n\n" + storeExitCodes
+
+// Standing is how a key stands under a limit.
+type Standing struct {
+	Key string `json:"key"`
+	// Limit is the limit, or its name alone if its numbers are not known. Then there are no numbers.
+	Limit     string `json:"limit"`
+	Algorithm string `json:"algorithm"`
+	Shadow    bool   `json:"shadow,omitempty"`
+
+	Numbers *Numbers `json:"numbers,omitempty"`
+}
+
+// Numbers are those of a decision. Times are in seconds; one that is null is never.
+type Numbers struct {
+	Capacity   int      `json:"capacity"`
+	Used       int      `json:"used"`
+	Remaining  int      `json:"remaining"`
+	Allowed    bool     `json:"allowed"`
+	RetryAfter *float64 `json:"retry_after"`
+	NextAfter  *float64 `json:"next_after"`
+	ResetAfter *float64 `json:"reset_after"`
+
+	decision core.Decision
+}
+
+func peekCommand(stdout io.Writer) *cli.Command {
+	return &cli.Command{
+		Name: "peek", Usage: "says how keys stand", UsageText: "weir peek [options] key…", Description: peekHelp,
+		Flags: storeFlags(limitFlag()),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			limits, err := parseLimits(c.StringSlice("limit"))
+			if err != nil {
+				return err
+			}
+			if !c.Args().Present() {
+				return usage("name a key: see weir help peek")
+			}
+			return withStore(c, func(limiter *core.Limiter) error {
+				standings := []Standing{}
+				for _, key := range c.Args().Slice() {
+					of, err := standingsOf(ctx, limiter, key, limits)
+					if err != nil {
+						return err
+					}
+					standings = append(standings, of...)
+				}
+				if c.Bool("json") {
+					return writeJSON(stdout, standings)
+				}
+				return writeStandings(stdout, standings)
+			})
+		},
+	}
+}
+
+// standingsOf returns how a key stands under limits, or, if there are none, under all that the store has a state of.
+func standingsOf(ctx context.Context, limiter *core.Limiter, key string, limits []core.Limit) ([]Standing, error) {
+	if len(limits) > 0 {
+		checks := make([]core.Check, len(limits))
+		for i, limit := range limits {
+			checks[i] = core.Check{Key: key, Limit: limit}
+		}
+		return peekAll(ctx, limiter, checks)
+	}
+	entries, err := entriesOf(ctx, limiter, key)
+	if err != nil {
+		return nil, err
+	}
+	var standings []Standing
+	var checks []core.Check
+	for _, entry := range entries {
+		if limit, ok := entry.ParseLimit(); ok {
+			checks = append(checks, core.Check{Key: key, Limit: limit, Shadow: entry.Shadow})
+		} else {
+			standings = append(standings, Standing{Key: key, Limit: entry.Limit, Algorithm: entry.Algorithm, Shadow: entry.Shadow})
+		}
+	}
+	known, err := peekAll(ctx, limiter, checks)
+	return append(known, standings...), err
+}
+
+func peekAll(ctx context.Context, limiter *core.Limiter, checks []core.Check) ([]Standing, error) {
+	if len(checks) == 0 {
+		return nil, nil
+	}
+	decisions, err := limiter.PeekAll(ctx, checks...)
+	if err != nil {
+		return nil, err
+	}
+	standings := make([]Standing, len(checks))
+	for i, d := range decisions {
+		standings[i] = standingOf(checks[i].Key, checks[i].Shadow, d)
+	}
+	return standings, nil
+}
+
+func standingOf(key string, shadow bool, d core.Decision) Standing {
+	capacity := d.Limit.Capacity()
+	return Standing{Key: key, Limit: d.Limit.String(), Algorithm: d.Limit.Algorithm(), Shadow: shadow, Numbers: &Numbers{
+		Capacity: capacity, Used: capacity - d.Remaining, Remaining: d.Remaining, Allowed: d.Allowed,
+		RetryAfter: seconds(d.RetryAfter), NextAfter: seconds(d.NextAfter), ResetAfter: seconds(d.ResetAfter), decision: d,
+	}}
+}
+
+func writeStandings(w io.Writer, standings []Standing) error {
+	if len(standings) == 0 {
+		_, err := fmt.Fprintln(w, "nothing is used: Redis has no state of this under any limit")
+		return err
+	}
+	rows := make([][]string, len(standings))
+	for i, s := range standings {
+		rows[i] = []string{printable(s.Key), printable(shadowed(s.Limit, s.Shadow)), "?", s.Algorithm + ": give its numbers by -limit"}
+		if n := s.Numbers; n != nil {
+			rows[i][2], rows[i][3] = admin.DescribeDecision(n.decision), verdict(n.decision)
+		}
+	}
+	return writeTable(w, []string{"KEY", "LIMIT", "USED", "A REQUEST NOW"}, rows)
+}
+
+// shadowed returns what a limit is called, with a mark for the state of shadow checks.
+func shadowed(limit string, shadow bool) string {
+	if shadow {
+		return limit + " (shadow)"
+	}
+	return limit
+}
+
+// verdict says what a request would get.
+func verdict(d core.Decision) string {
+	if d.Allowed {
+		return "passes"
+	}
+	return "is denied for " + inWords(d.RetryAfter)
+}
