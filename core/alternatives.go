@@ -1,6 +1,10 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/weir-go/ratelimit/internal/alternatives"
+)
 
 // FirstOf makes checks alternatives of each other: the first one that fits is charged, and the others cost
 // nothing. They are one part of a call, which may have others beside them:
@@ -58,14 +62,18 @@ func (p *part) addAlternatives(checks []Check, first, end int) {
 // else the one with the shortest wait.
 func waive(checks []Check, decisions []Decision) {
 	for first := 0; first < len(checks); first = endOf(checks, first) {
-		end, counts := endOf(checks, first), first
-		for i := first; i < end; i++ {
-			if decisions[i].Allowed {
-				counts = i
-				break
-			}
-			if decisions[i].RetryAfter < decisions[counts].RetryAfter {
-				counts = i
+		end := endOf(checks, first)
+		if end == first+1 {
+			decisions[first].Waived = false
+			continue
+		}
+		counts := alternatives.Fitting(first, end, func(i int) bool { return decisions[i].Allowed })
+		if counts < 0 {
+			counts = first
+			for i := first; i < end; i++ {
+				if decisions[i].RetryAfter < decisions[counts].RetryAfter {
+					counts = i
+				}
 			}
 		}
 		for i := first; i < end; i++ {
@@ -75,13 +83,9 @@ func waive(checks []Check, decisions []Decision) {
 }
 
 // endOf returns the place behind the alternatives of which a check is the first.
-func endOf(checks []Check, first int) int {
-	end := first + 1
-	for end < len(checks) && checks[end].Or {
-		end++
-	}
-	return end
-}
+func endOf(checks []Check, first int) int { return alternatives.End(checks, first, (*Check).isOr) }
+
+func (c *Check) isOr() bool { return c.Or }
 
 // alone returns the check without its alternatives: the one that was charged is settled alone.
 func (c *Check) alone() Check {
@@ -92,22 +96,5 @@ func (c *Check) alone() Check {
 
 // isEither reports whether the check at a place of a call is one of several alternatives.
 func isEither(checks []Check, place int) bool {
-	return checks[place].Or || place+1 < len(checks) && checks[place+1].Or
-}
-
-// validateApart returns the reason why two checks of one state, at two places of a call, may not be asked
-// together, if they may not: see FirstOf.
-func validateApart(checks []Check, j, i int) error {
-	d, c := &checks[j], &checks[i]
-	if isEither(checks, j) || isEither(checks, i) {
-		if c.Mode == Charge && d.Mode == Charge {
-			return invalid("core: checks %d and %d charge the same key under %s, and one is an alternative: "+
-				"which one is charged would depend on the other", j, i, c.Limit)
-		}
-		return nil
-	}
-	if (c.Mode == Condition) != (d.Mode == Condition) {
-		return invalid("core: checks %d and %d ask the same key about %s, and one is a condition", j, i, c.Limit)
-	}
-	return nil
+	return alternatives.Several(checks, place, (*Check).isOr)
 }

@@ -39,12 +39,6 @@ type Ban struct {
 	name string
 }
 
-const (
-	defaultFactor  = 2
-	defaultLongest = 7 * 24 * time.Hour
-	defaultForget  = 24 * time.Hour
-)
-
 // Named returns the ban with a name, which [Limit.Named] describes. The bans of a key are then kept when the
 // numbers change, and all services share them that use the name.
 func (b Ban) Named(name string) Ban {
@@ -62,27 +56,9 @@ func (b Ban) Name() string { return b.Limit().Name() }
 //
 // If the ban makes no sense, neither does the limit: [Limit.Validate] says why.
 func (b Ban) Limit() Limit {
-	strikes := b.Strikes.known().Params
-	p := exact.Params{
-		Algorithm: exact.Ban, Name: b.name, Capacity: strikes.Capacity, Events: strikes.Events, Period: strikes.Period,
-		Ban: exact.BanTerms{First: b.First, Factor: b.Factor, Longest: b.Longest, Forget: b.Forget, Extend: b.Extend},
-	}
-	if strikes.Algorithm != exact.SlidingLog || strikes.Name != "" {
-		p.Capacity = 0 // Validate says more
-	}
-	if p.Ban.First == 0 {
-		p.Ban.First = p.Period
-	}
-	if p.Ban.Factor == 0 {
-		p.Ban.Factor = defaultFactor
-	}
-	if p.Ban.Longest == 0 {
-		p.Ban.Longest = max(defaultLongest, p.Ban.First)
-	}
-	if p.Ban.Forget == 0 {
-		p.Ban.Forget = defaultForget
-	}
-	return limitOf(p)
+	return limitOf(exact.BanParams(b.name, b.Strikes.known().Params, exact.BanTerms{
+		First: b.First, Factor: b.Factor, Longest: b.Longest, Forget: b.Forget, Extend: b.Extend,
+	}))
 }
 
 // Validate returns nil if the ban can be used, and otherwise an error ([ErrInvalid]) with the reason.

@@ -55,32 +55,7 @@ func Monthly(zone string) Period {
 //
 // The clocks are those of the instant's [time.Location] if that was made by [time.LoadLocation], and otherwise
 // UTC: a local or a fixed zone is not the same everywhere.
-func MonthlySince(anchor time.Time) Period {
-	if !isNamed(anchor) {
-		anchor = anchor.UTC()
-	}
-	hour, minute, second := anchor.Clock()
-	since := time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second
-	return Period{calendar.Period{
-		Unit: calendar.Month, Zone: anchor.Location().String(), Day: anchor.Day(),
-		Time: since + time.Duration(anchor.Nanosecond()).Truncate(time.Microsecond),
-	}}
-}
-
-// isNamed reports whether an instant is in a zone that has the same name and clocks everywhere.
-func isNamed(at time.Time) bool {
-	name := at.Location().String()
-	if name == "" || name == "Local" {
-		return false
-	}
-	named, err := time.LoadLocation(name)
-	if err != nil {
-		return false
-	}
-	_, offset := at.Zone()
-	_, same := at.In(named).Zone()
-	return offset == same
-}
+func MonthlySince(anchor time.Time) Period { return Period{calendar.MonthlySince(anchor)} }
 
 // Yearly returns the years of a time zone, which begin on the first day of a month: see [Period.From].
 func Yearly(zone string, begins time.Month) Period {

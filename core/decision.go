@@ -1,11 +1,11 @@
 package core
 
 import (
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/validity"
 )
 
 // Never is the RetryAfter of a check that no wait can help, because its cost, or its cost and its
@@ -87,19 +87,7 @@ const (
 	OnDenial
 )
 
-func (m Mode) String() string {
-	switch m {
-	case Charge:
-		return "Charge"
-	case Condition:
-		return "Condition"
-	case Look:
-		return "Look"
-	case OnDenial:
-		return "OnDenial"
-	}
-	return fmt.Sprintf("Mode(%d)", uint8(m))
-}
+func (m Mode) String() string { return validity.Mode(m).String() }
 
 // Units returns how many units a check asks for: its Cost, or 1 where that is 0, and none if it only
 // looks.
@@ -155,70 +143,39 @@ func validateKept(checks []Check) error {
 // validate returns the reason why a call makes no sense, if it does not.
 func validate(checks []Check) error {
 	for i := range checks {
-		c := &checks[i]
-		if c.Key == "" {
-			return invalid("core: the key is empty")
-		}
-		if c.Cost < 0 {
-			return invalid("core: cost %d is negative", c.Cost)
-		}
-		if c.Mode > OnDenial {
-			return invalid("core: the check's mode is %s, want Charge, Condition, Look or OnDenial", c.Mode)
-		}
-		if c.Mode == Look && c.Cost != 0 {
-			return invalid("core: a check that only looks costs nothing, and has a cost of %d", c.Cost)
-		}
-		if c.Undelayed < 0 {
-			return invalid("core: %d undelayed units are negative", c.Undelayed)
-		}
-		if c.Headroom < 0 {
-			return invalid("core: headroom %d is negative", c.Headroom)
-		}
-		if c.Mode == Look && c.Headroom != 0 {
-			return invalid("core: a check that only looks leaves everything to others, and has a headroom of %d", c.Headroom)
-		}
-		if err := c.Limit.Validate(); err != nil {
-			return err
-		}
-		if c.Or && (i == 0 || c.Shadow != checks[i-1].Shadow) {
-			return invalid("core: check %d is to be an alternative of the check before it: there is none, or only one of the two is a shadow", i)
-		}
-		if err := c.validateReserveFor(); err != nil {
-			return err
-		}
-		if c.Undelayed > 0 && !c.Limit.spec.Algorithm.Delays() {
-			return invalid("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
-		}
-		bans := c.Limit.spec.Algorithm.Bans()
-		if c.Mode == OnDenial && !bans {
-			return invalid("core: the check's mode is OnDenial, and %s is no ban", c.Limit)
-		}
-		if bans && isEither(checks, i) {
-			return invalid("core: check %d is an alternative, and %s is a ban, which counts in any case", i, c.Limit)
-		}
-		if bans && c.Headroom > 0 {
-			return invalid("core: a headroom of %d strikes: a ban has none", c.Headroom)
+		if !checks[i].plain() {
+			own := written(checks, i)
+			if err := own.Validate(i); err != nil {
+				return err //nolint:wrapcheck // it says all
+			}
 		}
 		for j := range checks[:i] {
-			d := &checks[j]
-			if !sameState(c, d) {
-				continue
-			}
-			if c.Limit.spec.Units != d.Limit.spec.Units || c.Limit.spec.Calendar != d.Limit.spec.Calendar {
-				return invalid("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", j, i, d.Limit, c.Limit)
-			}
-			if c.ReserveFor != d.ReserveFor && c.Mode == Charge && d.Mode == Charge {
-				return invalid("core: checks %d and %d ask the same key about %s, and reserve for %v and %v", j, i, c.Limit, d.ReserveFor, c.ReserveFor)
-			}
-			if bans && c.Mode != d.Mode && c.Mode != Look && d.Mode != Look {
-				return invalid("core: checks %d and %d ask the same key about %s with the modes %s and %s", j, i, c.Limit, d.Mode, c.Mode)
-			}
-			if err := validateApart(checks, j, i); err != nil {
-				return err
+			if sameState(&checks[i], &checks[j]) {
+				own, earlier := written(checks, i), written(checks, j)
+				if err := validity.Together(j, i, &earlier, &own); err != nil {
+					return err //nolint:wrapcheck // it says all
+				}
 			}
 		}
 	}
 	return nil
+}
+
+// plain reports whether a check says nothing that could make no sense, as most checks do: it charges a key some units of a
+// limit that makes sense.
+func (c *Check) plain() bool {
+	return c.Key != "" && c.Cost >= 0 && c.Mode == Charge && c.Undelayed|c.Headroom == 0 && c.ReserveFor == 0 && !c.Or &&
+		c.Limit.Validate() == nil && !c.Limit.spec.Algorithm.Bans()
+}
+
+// written returns a check of a call as package validity knows it.
+func written(checks []Check, place int) validity.Check {
+	c := &checks[place]
+	return validity.Check{
+		Key: c.Key, Limit: c.Limit.known(), Cost: c.Cost, Undelayed: c.Undelayed, Headroom: c.Headroom,
+		Mode: validity.Mode(c.Mode), Either: isEither(checks, place), ReserveFor: c.ReserveFor,
+		Orphan: c.Or && (place == 0 || c.Shadow != checks[place-1].Shadow),
+	}
 }
 
 // Decision is the answer to one [Check].

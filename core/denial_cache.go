@@ -63,7 +63,7 @@ func CacheDenials(store Store, size int, options ...Option) Store {
 	c := &denialCache{store: store, denials: denials.New(size, forwardClock())}
 	apply("CacheDenials", options, ofDenials, c)
 	if giving, ok := store.(givingStore); ok {
-		giving.watchGiveBacks(c.noticeGivenBack)
+		giving.watchGiveBacks(c.denials.Notice)
 	}
 	return c
 }
@@ -83,49 +83,74 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 		return 0, failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	first, sent := &calls[0], c.denials.Now()
-	denied, all := c.repeat(first.Checks, first.Decisions, sent)
-	banned := false
-	if slices.ContainsFunc(first.Checks, heedsBan) {
-		denied, all, banned = c.heedBans(first, denied, all)
+	var room [4]denials.Check
+	checks := denialChecks(room[:0], first.Checks)
+	known := c.denials.Look(checks, sent)
+	if known.Denied != 0 {
+		writeKnown(first, checks, known)
 	}
 	switch {
-	case all:
-		clear(first.Receipts)
-		first.Granted = 0
-		return 1, nil
-	case !slices.ContainsFunc(first.Checks, writes):
-		return c.store.Decide(ctx, calls) //nolint:wrapcheck // it is the store's
-	case denied != 0:
-		return 1, c.decideRest(ctx, first, denied, banned)
-	}
-	var room [8]denials.Check
-	checks := room[:0]
-	for i := range first.Checks {
-		own := denialCheck(&first.Checks[i])
-		c.denials.NoticeNumbers(&own)
-		checks = append(checks, own)
-	}
-	for i := range checks {
-		c.denials.Begin(&checks[i])
-	}
-	answered, err = c.store.Decide(ctx, calls)
-	for i := range checks {
-		c.denials.NoticeNumbers(&checks[i]) // again, since there may have been calls with other numbers meanwhile
-		if first.Checks[i].reserves() {
-			c.denials.Forget(checks[i].Key, checks[i].Spec) // what others had reserved may have come back
+	case known.All:
+		if c.trace.Repeated != nil {
+			c.trace.Repeated()
 		}
+		return 1, nil
+	case !denials.Writes(checks):
+		return c.store.Decide(ctx, calls) //nolint:wrapcheck // it is the store's
+	case known.Denied != 0:
+		return 1, c.decideRest(ctx, first, known)
 	}
+	c.denials.Begin(checks)
+	answered, err = c.store.Decide(ctx, calls)
 	// After an error it may have been charged, and a denial of what has another cost is not remembered.
 	if err != nil || answered > 1 || first.passed() {
-		for i := range checks {
-			if first.Checks[i].Mode != Look {
-				c.denials.NoticeCharge(&checks[i])
-			}
-		}
-	} else {
-		c.remember(first, checks, sent)
+		c.denials.Charged(checks)
+		return answered, err //nolint:wrapcheck // it is the store's
 	}
-	return answered, err //nolint:wrapcheck // it is the store's
+	c.denials.Denied(checks, sent, func(i int) (denials.Denial, bool) {
+		return denialOf(&first.Decisions[i]), !first.Decisions[i].Allowed
+	})
+	return answered, nil
+}
+
+// denialChecks returns checks as denials are remembered of them, in an empty list if there is room.
+func denialChecks(list []denials.Check, checks []Check) []denials.Check {
+	list = slices.Grow(list, len(checks))[:len(checks)]
+	for i := range checks {
+		c, own := &checks[i], &list[i]
+		own.Key, own.Spec, own.Units, own.Headroom = c.Key, c.spec(), c.Units(), c.Headroom
+		own.Condition, own.OnDenial, own.Or, own.Reserves = c.Mode == Condition, c.Mode == OnDenial, c.Or, c.reserves()
+	}
+	return list
+}
+
+// denialOf returns what is remembered of a denial.
+func denialOf(d *Decision) denials.Denial {
+	return denials.Denial{
+		Degraded: d.Degraded, Remaining: d.Remaining,
+		RetryAfter: d.RetryAfter, NextAfter: d.NextAfter, ResetAfter: d.ResetAfter, Estimated: d.Estimated,
+	}
+}
+
+// writeKnown writes the answers to a call of which some checks are known to be denied. If a ban is, the others are
+// allowed, but for shadows. There are no receipts, since nothing was charged.
+func writeKnown(of *Call, checks []denials.Check, known denials.Known) {
+	clear(of.Receipts)
+	of.Granted = 0
+	for i := range checks {
+		limit := of.Checks[i].Limit
+		switch {
+		case known.Denied&(1<<i) != 0:
+			d := checks[i].Repeated()
+			of.Decisions[i] = Decision{
+				Limit: limit, Degraded: d.Degraded, Remaining: d.Remaining,
+				RetryAfter: d.RetryAfter, NextAfter: d.NextAfter, ResetAfter: d.ResetAfter, Estimated: d.Estimated,
+			}
+		case known.Banned:
+			of.Decisions[i] = Decision{Allowed: true, Limit: limit}
+		}
+	}
+	waive(of.Checks, of.Decisions)
 }
 
 // decideRest has the store answer the checks of a call that are not known to be denied, if others
@@ -133,21 +158,16 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 // since the store does not repair the states of checks that it does not charge.
 //
 // If a ban is known to be in force, the store is asked about shadow checks alone: the other answers have no numbers.
-func (c *denialCache) decideRest(ctx context.Context, of *Call, denied uint64, banned bool) error {
-	clear(of.Receipts)
-	of.Granted = 0
+func (c *denialCache) decideRest(ctx context.Context, of *Call, known denials.Known) error {
 	rest, places := make([]Check, 0, len(of.Checks)), make([]int, 0, len(of.Checks))
 	for i, check := range of.Checks {
-		switch {
-		case denied&(1<<i) != 0:
-		case banned && !check.Shadow:
-			of.Decisions[i] = Decision{Allowed: true, Limit: check.Limit}
-		default:
-			if !check.Shadow && (check.Mode == Charge || check.Mode == OnDenial) {
-				check.Mode = Condition
-			}
-			rest, places = append(rest, check), append(places, i)
+		if known.Denied&(1<<i) != 0 || known.Banned && !check.Shadow {
+			continue
 		}
+		if !check.Shadow && (check.Mode == Charge || check.Mode == OnDenial) {
+			check.Mode = Condition
+		}
+		rest, places = append(rest, check), append(places, i)
 	}
 	if err := (part{rest, places}).decide(ctx, c.store, of.Decisions, of.Receipts); err != nil {
 		return err
@@ -159,134 +179,6 @@ func (c *denialCache) decideRest(ctx context.Context, of *Call, denied uint64, b
 	}
 	waive(of.Checks, of.Decisions)
 	return nil
-}
-
-// mostRepeated is how many checks a call that is looked up may have: one for each bit of a set.
-const mostRepeated = 64
-
-// repeat answers checks from memory, if it can. It returns the set of those that it has answered, and
-// whether it has answered all.
-func (c *denialCache) repeat(checks []Check, decisions []Decision, now int64) (denied uint64, all bool) {
-	if len(checks) > mostRepeated {
-		return 0, false
-	}
-	all = true
-	for first := 0; first < len(checks); first = endOf(checks, first) {
-		end := endOf(checks, first)
-		known := true // of all alternatives, each of which may let the call pass
-		for i := first; i < end; i++ {
-			check := &checks[i]
-			if i > 0 && met(checks, i) {
-				return 0, false // their costs add up
-			}
-			if check.reserves() {
-				return 0, false // it is for the store to see what others have reserved and is over
-			}
-			known = known && !check.Shadow && check.Mode != Look && c.repeatOne(check, &decisions[i], now)
-		}
-		if !known {
-			all = false
-			continue
-		}
-		for i := first; i < end; i++ {
-			denied |= 1 << i
-		}
-	}
-	if all {
-		waive(checks, decisions)
-		if c.trace.Repeated != nil {
-			c.trace.Repeated()
-		}
-	}
-	return denied, all
-}
-
-// heedsBan reports whether a check asks about a ban that can deny its call.
-func heedsBan(c Check) bool { return c.Limit.spec.Algorithm.Bans() && c.Mode != Look && !c.Shadow }
-
-// strikesIfDenied reports whether a check may strike though its call is denied.
-func strikesIfDenied(c Check) bool {
-	return c.Mode == OnDenial || c.Mode == Charge && c.Limit.spec.Extends()
-}
-
-// writes reports whether a check may write: it repairs a state, so that the answer may be remembered.
-func writes(c Check) bool { return c.Mode == Charge || c.asksBan() }
-
-// heedBans returns what is answered from memory of a call with bans, and whether a ban is known to be in force:
-// then nothing else matters. If only another check is known to be denied, the store has to know, since that may be a
-// strike.
-func (c *denialCache) heedBans(of *Call, denied uint64, all bool) (set uint64, allDenied, banned bool) {
-	shadows := false
-	for i := range of.Checks {
-		banned = banned || denied&(1<<i) != 0 && heedsBan(of.Checks[i])
-		shadows = shadows || of.Checks[i].Shadow
-	}
-	switch {
-	case banned && !shadows && !all:
-		for i := range of.Checks {
-			if denied&(1<<i) == 0 {
-				of.Decisions[i] = Decision{Allowed: true, Limit: of.Checks[i].Limit}
-			}
-		}
-		if c.trace.Repeated != nil {
-			c.trace.Repeated()
-		}
-		return denied, true, true
-	case !banned && slices.ContainsFunc(of.Checks, strikesIfDenied):
-		return 0, false, false
-	}
-	return denied, all, banned
-}
-
-// repeatOne answers a check that is no shadow from memory, if it can.
-func (c *denialCache) repeatOne(check *Check, decision *Decision, now int64) bool {
-	own := denials.Check{Key: check.Key, Spec: check.Limit.spec, Units: check.Units(), Headroom: check.Headroom}
-	d, retryAfter, gone := c.denials.Repeat(&own, now)
-	if d == nil {
-		return false
-	}
-	*decision = Decision{Limit: check.Limit, Degraded: d.Degraded, Remaining: d.Remaining, RetryAfter: retryAfter, Estimated: d.Estimated}
-	decision.NextAfter, decision.ResetAfter = d.NextAfter-gone, d.ResetAfter-gone
-	return true
-}
-
-// denialCheck returns what denials are remembered by.
-func denialCheck(c *Check) denials.Check {
-	return denials.Check{Key: c.Key, Spec: c.spec(), Units: c.Units(), Headroom: c.Headroom}
-}
-
-// remember keeps the denials of a call that was sent at an instant. checks are those of the call.
-func (c *denialCache) remember(of *Call, checks []denials.Check, sent int64) {
-	received := c.denials.Now()
-	for i := range checks {
-		check, d := &of.Checks[i], &of.Decisions[i]
-		if d.Allowed || check.Shadow || met(of.Checks, i) || check.reserves() || check.Limit.spec.Extends() ||
-			!writes(*check) { // it repairs no state, so that its wait may stand still
-			continue
-		}
-		c.denials.Remember(&checks[i], denials.Denial{
-			Degraded: d.Degraded, Remaining: d.Remaining,
-			RetryAfter: d.RetryAfter, NextAfter: d.NextAfter, ResetAfter: d.ResetAfter, Estimated: d.Estimated,
-		}, sent, received)
-	}
-}
-
-// noticeGivenBack forgets denials that are due to charges which have been given back.
-func (c *denialCache) noticeGivenBack(givenBack []call.Correction) {
-	for i := range givenBack {
-		c.denials.Forget(givenBack[i].Key, givenBack[i].Spec)
-	}
-}
-
-// met reports whether a check has the same state as an earlier one, so that their costs
-// add up, as those of alternatives do not.
-func met(checks []Check, i int) bool {
-	for j := range checks[:i] {
-		if sameState(&checks[j], &checks[i]) && !isEither(checks, i) && !isEither(checks, j) {
-			return true
-		}
-	}
-	return false
 }
 
 func (c *denialCache) Reset(ctx context.Context, key string, limits []Limit) error {

@@ -2,9 +2,9 @@ package core
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/validity"
 )
 
 // Failure is why a call could not be answered, for metrics and for deciding what to do: see [FailureOf].
@@ -62,17 +62,12 @@ var ErrNotDone = failure.ErrNotDone
 
 // ErrInvalid is in the chain of an error about what makes no sense: an empty key, a negative cost, a limit
 // that is not valid. The store was not asked, nothing has changed, and it is of no use to try again.
-var ErrInvalid = errors.New("core: it makes no sense")
+var ErrInvalid = validity.ErrInvalid
 
 // invalid returns an error that is ErrInvalid.
 func invalid(format string, values ...any) error {
-	return &invalidError{fmt.Errorf(format, values...)}
+	return validity.Errorf(format, values...) //nolint:wrapcheck // it is one of this package's
 }
-
-type invalidError struct{ error }
-
-func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
-func (e *invalidError) Unwrap() error        { return e.error }
 
 // UnansweredError is the error of a call of which Redis has answered only a part, since one
 // server of a cluster or ring has failed. The charges of the checks that were answered have

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"time"
 )
 
 // growth is what a check was charged more, after the reservation was made.
@@ -118,31 +117,6 @@ func (r *Reservation) settleGrown(s *settlements, check, cost int) int {
 		s.add(r, len(r.checks)+i, Settlement{Check: one, Cost: own, Receipt: g.receipt})
 	}
 	return cost
-}
-
-// The bounds of [Check.ReserveFor].
-const (
-	shortestReserved = time.Millisecond
-	longestReserved  = 24 * time.Hour
-)
-
-// validateReserveFor returns the reason why the ReserveFor of a check makes no sense, if it does not.
-func (c *Check) validateReserveFor() error {
-	switch {
-	case c.ReserveFor == 0:
-		return nil
-	case c.ReserveFor < shortestReserved || c.ReserveFor > longestReserved:
-		return invalid("core: a check reserves for %v, want from %v to %v", c.ReserveFor, shortestReserved, longestReserved)
-	case c.Limit.spec.Algorithm.Holds():
-		return invalid("core: a check reserves for %v under %s, which has a lease: leave ReserveFor out", c.ReserveFor, c.Limit)
-	case c.Limit.spec.Algorithm.Bans():
-		return invalid("core: a check reserves for %v under %s, which is a ban: leave ReserveFor out", c.ReserveFor, c.Limit)
-	case c.Limit.spec.Algorithm.Delays():
-		return invalid("core: a check reserves for %v under %s, whose turns are handed on: leave ReserveFor out", c.ReserveFor, c.Limit)
-	case c.Limit.spec.Algorithm.Dated():
-		return invalid("core: a check reserves for %v under %s, whose windows a calendar cuts: leave ReserveFor out", c.ReserveFor, c.Limit)
-	}
-	return nil
 }
 
 // reserves reports whether what a check charges is given back by itself unless it is settled in time.

@@ -20,7 +20,7 @@ func TestMemoryKeepsTheLaws(t *testing.T) { storetest.Run(t, newMemory) }
 
 func TestRedisKeepsTheLaws(t *testing.T) { storetest.Run(t, newRedis(t)) }
 
-// fewer checks the laws of a store on a quarter of the random examples. It is for stores that
+// fewer checks the laws of a store on a sixth of the random examples. It is for stores that
 // decide as another does which is checked on all of them, and differ in what is around that. A test that
 // uses it does not run in parallel with others, since rapid knows one number of examples for all.
 func fewer(t *testing.T, newStore storetest.Factory) {
@@ -31,7 +31,7 @@ func fewer(t *testing.T, newStore storetest.Factory) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = flag.Set("rapid.checks", strconv.Itoa(max(1, number/4)))
+	_ = flag.Set("rapid.checks", strconv.Itoa(max(1, number/6)))
 	defer func() { _ = flag.Set("rapid.checks", all) }()
 	t.Run("on fewer examples", func(t *testing.T) { storetest.Run(t, newStore) })
 }
@@ -63,16 +63,17 @@ func TestDenialCacheKeepsTheLaws(t *testing.T) {
 	}
 }
 
-// company is a store that makes several other calls with each call.
+// company is a store that makes two other calls with each call.
 type company struct {
 	core.Store
 
-	asked *atomic.Int64
+	asked *atomic.Int64 // calls, with those of others
+	turns atomic.Int64
 }
 
 func inCompany(newStore storetest.Factory, asked *atomic.Int64) storetest.Factory {
 	return func(t *testing.T, now func() time.Time) core.Store {
-		return &company{newStore(t, now), asked}
+		return &company{Store: newStore(t, now), asked: asked}
 	}
 }
 
@@ -84,13 +85,18 @@ func (c *company) Decide(ctx context.Context, calls []core.Call) (answered int, 
 	return answered, err
 }
 
+// companions are what others ask, two at a time in turn.
+var companions = []core.Check{
+	{Key: "other", Limit: core.Leaky(3, core.PerSecond(1)), Cost: 1},
+	{Key: "other", Limit: core.SlidingLog(3, time.Second), Cost: 2},
+	{Key: "other", Limit: core.FixedWindow(3, time.Second), Cost: 4},
+	{Key: "other", Limit: core.GCRA(3, core.PerSecond(2)).Named("other"), Cost: 1},
+	{Key: "other", Limit: core.SlidingWindow(3, time.Second), Cost: 1},
+}
+
 func (c *company) among(ask func() error) error {
-	others := []core.Check{
-		{Key: "other", Limit: core.Leaky(3, core.PerSecond(1)), Cost: 1},
-		{Key: "other", Limit: core.SlidingLog(3, time.Second), Cost: 2},
-		{Key: "other", Limit: core.FixedWindow(3, time.Second), Cost: 4},
-		{Key: "other", Limit: core.GCRA(3, core.PerSecond(2)).Named("other"), Cost: 1},
-	}
+	turn := c.turns.Add(1)
+	others := []core.Check{companions[turn%5], companions[(turn+1+turn/5%4)%5]}
 	var group sync.WaitGroup
 	failures := make([]error, len(others)+1)
 	for i := range others {

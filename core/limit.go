@@ -1,7 +1,6 @@
 package core
 
 import (
-	"math/bits"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
@@ -108,16 +107,7 @@ func (l Limit) Share(n int) Limit {
 	if n <= 1 || l == Unlimited || l.Validate() != nil || l.spec.Algorithm.Bans() {
 		return l
 	}
-	p := l.spec.Params
-	p.Capacity = (p.Capacity-1)/n + 1
-	if p.Events = p.Capacity; !p.Algorithm.Windowed() {
-		high, period := bits.Mul64(uint64(l.spec.Period), uint64(n))
-		if high != 0 || period > uint64(exact.Longest) {
-			period = uint64(exact.Longest)
-		}
-		p.Events, p.Period = l.spec.Events, time.Duration(period)
-	}
-	return limitOf(p)
+	return limitOf(l.spec.Share(n))
 }
 
 // Validate returns nil if the limit can be used, and otherwise an error with the

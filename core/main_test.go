@@ -5,6 +5,8 @@ import (
 	"flag"
 	"net"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,11 +18,13 @@ import (
 
 // TestMain runs fewer random examples than rapid does by itself, so that the
 // laws are quick to check: -rapid.checks=1000 looks closer. Each run draws others, and a
-// failure says which flag repeats it.
+// failure says which flag repeats it. Twice as many tests as usual run in parallel, since the laws wait
+// for Redis half of the time.
 func TestMain(m *testing.M) {
 	if _, given := os.LookupEnv("RAPID_CHECKS"); !given {
-		_ = flag.Set("rapid.checks", "40") // given on the command line, it is parsed later
+		_ = flag.Set("rapid.checks", "30") // given on the command line, it is parsed later
 	}
+	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	if work := os.Getenv(childWork); work != "" {
 		os.Exit(beChild(work))
 	}

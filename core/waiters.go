@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
 // waitersOf returns the queues of a limiter.
@@ -205,15 +206,8 @@ func (r *Reservation) waitsForPlace(place int) bool {
 	if r.checks[place].holds() {
 		return true
 	}
-	for r.checks[place].Or {
-		place--
-	}
-	for end := endOf(r.checks, place); place < end; place++ {
-		if r.checks[place].holds() && r.decisions[place].RetryAfter != Never {
-			return true
-		}
-	}
-	return false
+	first, end := alternatives.Of(r.checks, place, (*Check).isOr)
+	return alternatives.Fitting(first, end, func(i int) bool { return r.checks[i].holds() && r.decisions[i].RetryAfter != Never }) >= 0
 }
 
 // unknown is when to ask again at the latest for a place that may be free at any time.

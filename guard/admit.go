@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -72,10 +71,10 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	c, err := g.call(e.Request, rc)
 	g.placement.KeysRead(&rc.routeAsked, e.Request)
 	if err != nil {
-		e.Unanswered, e.Status, e.Err = c.unanswered(nil), http.StatusInternalServerError, err
+		e.Unanswered, e.Status, e.Err = unanswered(&c, nil), http.StatusInternalServerError, err
 		return true
 	}
-	if len(c.checks) == 0 {
+	if len(c.Checks) == 0 {
 		return false
 	}
 	start := time.Now()
@@ -83,16 +82,16 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	if err != nil {
 		d := g.decideDegraded(ctx, rc, c, err)
 		if d.status != statusClientClosedRequest && !isEndedWait(d.err) {
-			e.Unanswered = c.unanswered(&d.call)
+			e.Unanswered = unanswered(&c, &d.call)
 		}
 		c, decisions, e.Status, e.Err = d.call, d.decisions, d.status, d.err
 	}
 	e.Held = rc.waited()
 	e.Elapsed = time.Since(start) - e.Held
-	if e.Status != 0 || len(c.checks) == 0 {
+	if e.Status != 0 || len(c.Checks) == 0 {
 		return true
 	}
-	c, decisions = onlyBans(c, decisions)
+	c, decisions = c.OnlyBans(decisions)
 	rc.setOutcomes(&c, decisions)
 	e.Outcomes = rc.own()
 	if anyDenied(e.Outcomes) {
@@ -115,8 +114,8 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 
 // ask has the store decide about a call, and remembers what there may be to settle.
 func (g *Guard) ask(ctx context.Context, rc *requestContext, c *call) ([]core.Decision, error) {
-	if !c.reserves() {
-		decisions, err := g.limiter.AllowAll(ctx, c.checks...)
+	if !c.Reserves() {
+		decisions, err := g.limiter.AllowAll(ctx, c.Checks...)
 		g.observe(c, decisions, err)
 		return decisions, err
 	}
@@ -125,14 +124,14 @@ func (g *Guard) ask(ctx context.Context, rc *requestContext, c *call) ([]core.De
 	var decisions []core.Decision
 	var stored *core.Reservation
 	var err error
-	if longest := c.wait.longest; longest > 0 && c.takesPlaces() {
+	if longest := c.MaxWait.Longest; longest > 0 && c.TakesPlaces() {
 		stored, decisions, err = g.waitForPlaces(ctx, c, longest)
 		v.waited = time.Since(v.asked)
 		if stored != nil {
 			v.waited = stored.Waited()
 		}
 		v.asked = v.asked.Add(v.waited)
-	} else if stored, err = g.limiter.Reserve(ctx, c.checks...); err == nil {
+	} else if stored, err = g.limiter.Reserve(ctx, c.Checks...); err == nil {
 		decisions = stored.Decisions()
 	}
 	if err != nil {
@@ -145,37 +144,24 @@ func (g *Guard) ask(ctx context.Context, rc *requestContext, c *call) ([]core.De
 	return decisions, nil
 }
 
-// reserves reports whether a call has to be remembered after it was answered.
-func (c *call) reserves() bool {
-	for i := range c.checks {
-		if c.terms[i].settle != nil || shapes(&c.checks[i]) || takesPlaces(&c.checks[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-// shapes reports whether a check may have its request held.
-func shapes(c *core.Check) bool { return !c.Shadow && algorithm.Delays(c.Limit) }
-
 // observe lets the fallback know what the store has decided.
 func (g *Guard) observe(c *call, decisions []core.Decision, err error) {
 	if g.fallback != nil && err == nil {
-		g.fallback.Observe(c.checks, decisions)
+		g.fallback.Observe(c.Checks, decisions)
 	}
 }
 
 // observeSettled lets the fallback know what a request has really cost.
 func (g *Guard) observeSettled(ctx context.Context, v *reservation, costs []int) {
 	if g.fallback != nil && v.stored.Reservation != nil {
-		g.fallback.ObserveSettled(ctx, v.stored.Reservation, v.stored.checks, time.Since(v.asked), costs)
+		g.fallback.ObserveSettled(ctx, v.stored.Reservation, v.stored.Checks, time.Since(v.asked), costs)
 	}
 }
 
 // reserve remembers what there may be to settle of what this process has decided by
 // itself.
 func (rc *requestContext) reserve(local reserved) {
-	if local.Reservation != nil && local.reserves() {
+	if local.Reservation != nil && local.Reserves() {
 		rc.reserving().local = local
 	}
 }

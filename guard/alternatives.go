@@ -7,11 +7,13 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/checks"
+	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
 // ErrSameAlternative means that two policies with alternatives have picked the same limit and the same key for a
 // request, so that it would depend on one of them what the other one charges.
-var ErrSameAlternative = errors.New("two policies that have alternatives are one limit for this request")
+var ErrSameAlternative = checks.ErrSameAlternative
 
 // FirstOf makes policies alternatives of each other: of those that a request meets, the first that has room is
 // charged, and the others cost nothing. They are one part of a middleware, which may have other policies beside
@@ -64,27 +66,15 @@ func checkAlternatives(policies []Policy) error {
 
 // hasAlternatives reports whether the policy at a place is one of several alternatives.
 func hasAlternatives(policies []Policy, place int) bool {
-	return policies[place].Or || place+1 < len(policies) && policies[place+1].Or
+	return alternatives.Several(policies, place, (*Policy).isOr)
 }
 
-// endOf returns the place behind the alternatives of which a policy is the first.
-func endOf(policies []Policy, first int) int {
-	end := first + 1
-	for end < len(policies) && policies[end].Or {
-		end++
-	}
-	return end
-}
-
-// isEither reports whether the check at a place is one of several alternatives.
-func (c *call) isEither(place int) bool {
-	return c.checks[place].Or || place+1 < len(c.checks) && c.checks[place+1].Or
-}
+func (p *Policy) isOr() bool { return p.Or }
 
 // addAlternatives adds to a call what is left of policies that are alternatives of each other. With an error, it
 // returns the place of the policy that could not say what to check.
-func (c *call) addAlternatives(g *Guard, r *http.Request, rc *requestContext, first, end int) (failed int, err error) {
-	own := call{wait: c.wait}
+func (g *Guard) addAlternatives(c *call, r *http.Request, rc *requestContext, first, end int) (failed int, err error) {
+	own := call{MaxWait: c.MaxWait}
 	for i := first; i < end; i++ {
 		p := &g.policies[i]
 		if p.Skip != nil && p.Skip(r) {
@@ -95,83 +85,25 @@ func (c *call) addAlternatives(g *Guard, r *http.Request, rc *requestContext, fi
 			return i, err
 		}
 		if check.Limit == core.Unlimited { // those behind it are never asked
-			if len(own.checks) == 0 {
+			if len(own.Checks) == 0 {
 				return 0, nil
 			}
-			check.Key = own.checks[0].Key // it needs one
-			own.checks, own.terms = append(own.checks, check), append(own.terms, g.terms(i, &check))
+			check.Key = own.Checks[0].Key // it needs one
+			own.Append(check, g.terms(i, &check))
 			break
 		}
 		if rc.chargedOutside(p, &check) {
 			return 0, nil
 		}
-		if own.find(&check) >= 0 { // it is the same as an earlier one
+		if own.Find(&check) >= 0 { // it is the same as an earlier one
 			continue
 		}
-		own.checks, own.terms = append(own.checks, check), append(own.terms, g.terms(i, &check))
-		own.wait.heed(p, &check)
+		own.Append(check, g.terms(i, &check))
+		own.MaxWait.Heed(p.MaxWait, &check)
 	}
-	switch c.wait = own.wait; len(own.checks) {
-	case 0:
-	case 1:
-		c.add(own.checks[0], own.terms[0])
-	default:
-		mode := own.terms[0].mode
-		for i := range own.checks {
-			own.checks[i].Or = i > 0
-			mode = stricter(mode, own.terms[i].mode)
-		}
-		for i := range own.terms {
-			own.terms[i].mode = mode
-		}
-		c.checks, c.terms = append(c.checks, own.checks...), append(c.terms, own.terms...)
-	}
+	c.MaxWait = own.MaxWait
+	c.AddAlternatives(own, settling)
 	return 0, nil
-}
-
-// chargeOnce has each limit of a call charged once. An alternative that is the same limit as a check beside
-// the alternatives becomes the condition that it would fit.
-func (c *call) chargeOnce() error {
-	for i := range c.checks {
-		check := &c.checks[i]
-		if !c.isEither(i) || check.Mode != core.Charge || check.Limit == core.Unlimited {
-			continue
-		}
-		for j := range c.checks {
-			switch {
-			case i == j || !isSameState(check, &c.checks[j]) || c.checks[j].Mode != core.Charge:
-			case c.isEither(j):
-				return ErrSameAlternative
-			default:
-				check.Mode, c.terms[i].settle = core.Condition, nil
-				c.terms[i].name = c.terms[j].name
-			}
-		}
-	}
-	return nil
-}
-
-// isSameState reports whether two checks are about one state.
-func isSameState(a, b *core.Check) bool {
-	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.Identity() == b.Limit.Identity()
-}
-
-// withAlternatives returns the places of checks, and those of their alternatives.
-func (c *call) withAlternatives(places []int) (all []int) {
-	for i := range c.checks {
-		first := i
-		for c.checks[first].Or {
-			first--
-		}
-		end := first + 1
-		for end < len(c.checks) && c.checks[end].Or {
-			end++
-		}
-		if slices.ContainsFunc(places, func(place int) bool { return first <= place && place < end }) {
-			all = append(all, i)
-		}
-	}
-	return all
 }
 
 // Counts reports whether the outcome at a place among those of a request says something that the others do not: of

@@ -86,31 +86,6 @@ func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 	return check, err
 }
 
-// sterner returns that of two modes of checks about one ban which strikes more.
-func sterner(a, b core.Mode) core.Mode {
-	for _, mode := range [...]core.Mode{core.Charge, core.OnDenial} {
-		if a == mode || b == mode {
-			return mode
-		}
-	}
-	return core.Condition
-}
-
-// both returns the strikes of two policies that share a ban: those of both.
-func both(a, b func(*http.Request, Served) int) func(*http.Request, Served) int {
-	if a == nil || b == nil {
-		return orElse(a, b)
-	}
-	return func(r *http.Request, s Served) int { return a(r, s) + b(r, s) }
-}
-
-func orElse(a, b func(*http.Request, Served) int) func(*http.Request, Served) int {
-	if a == nil {
-		return b
-	}
-	return a
-}
-
 // isBan reports whether an outcome is that of a ban.
 func (o *Outcome) isBan() bool { return algorithm.Bans(o.Decision.Limit) }
 
@@ -128,32 +103,13 @@ func (e *Event) Banned() bool {
 	return false
 }
 
-// onlyBans returns what bans and shadows have decided about a call, if a ban is in force, and otherwise all. What the
-// others have decided does not matter then, and has no numbers if the store was not asked.
-func onlyBans(c call, decisions []core.Decision) (call, []core.Decision) {
-	inForce := false
-	for i := range c.checks {
-		inForce = inForce || algorithm.Bans(c.checks[i].Limit) && !c.checks[i].Shadow && !decisions[i].Allowed
-	}
-	if !inForce {
-		return c, decisions
-	}
-	own, ofBans := call{wait: c.wait}, make([]core.Decision, 0, len(decisions))
-	for i := range c.checks {
-		if check := &c.checks[i]; check.Shadow || algorithm.Bans(check.Limit) {
-			own.checks, own.terms, ofBans = append(own.checks, *check), append(own.terms, c.terms[i]), append(ofBans, decisions[i])
-		}
-	}
-	return own, ofBans
-}
-
 // countStrikes sets the costs of bans among the outcomes of a denied request: the strikes that were made.
 func countStrikes(c *call, own []Outcome) {
 	banned := slices.ContainsFunc(own, func(o Outcome) bool { return bannedBy(&o) })
-	for i := range c.checks {
+	for i := range c.Checks {
 		if o := &own[i]; o.isBan() && !o.Shadow {
-			if o.Cost = 0; c.checks[i].Mode == core.OnDenial && !banned {
-				o.Cost = c.checks[i].Units()
+			if o.Cost = 0; c.Checks[i].Mode == core.OnDenial && !banned {
+				o.Cost = c.Checks[i].Units()
 			}
 		}
 	}
@@ -163,7 +119,7 @@ func countStrikes(c *call, own []Outcome) {
 func (g *Guard) statusOfDenied(c *call, own []Outcome) int {
 	status := http.StatusTooManyRequests
 	for i := range own {
-		if bannedBy(&own[i]) && !c.terms[i].tellBan {
+		if bannedBy(&own[i]) && !c.Terms[i].TellBan {
 			status = http.StatusForbidden
 		}
 	}

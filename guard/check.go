@@ -6,7 +6,9 @@ import (
 	"net/http"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/internal/algorithm"
+	"github.com/weir-go/ratelimit/internal/alternatives"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -30,40 +32,28 @@ func (e negativeCostError) Error() string { return fmt.Sprintf("cost %d is negat
 // Is makes it an ErrNegativeCost.
 func (e negativeCostError) Is(target error) bool { return target == ErrNegativeCost }
 
-// call is the checks of a request that are asked together: shadow checks last, and none
-// that was charged before. All of them are charged, or none.
-type call struct {
-	checks []core.Check
-	terms  []terms // of each check
-	wait   maxWait // for places
-}
-
-// terms are what a policy says about its check.
-type terms struct {
-	name   string // what it is called
-	unit   string // what it counts
-	mode   ErrorMode
-	settle func(*http.Request, Served) int // nil: what is reserved is right
-	// tellBan says that a ban is told with 429 and Retry-After.
-	tellBan bool
-}
+// call is the checks of a request that are asked together, and terms what a policy says about its own.
+type (
+	call  = checks.Call[Served]
+	terms = checks.Terms[Served]
+)
 
 // call returns the call to make about a request. With an error, it returns the
 // policy that could not say.
 func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
-	c := call{checks: rc.room.check[:0], terms: rc.room.terms[:0]}
+	c := call{Checks: rc.room.check[:0], Terms: rc.room.terms[:0]}
 	if n := len(g.policies); n > 1 {
-		c = call{checks: make([]core.Check, 0, n), terms: make([]terms, 0, n)}
+		c = call{Checks: make([]core.Check, 0, n), Terms: make([]terms, 0, n)}
 	}
 	chooses := false
 	for _, shadow := range [...]bool{false, true} {
-		for i := 0; i < len(g.policies); i = endOf(g.policies, i) {
-			p, end := &g.policies[i], endOf(g.policies, i)
+		for i := 0; i < len(g.policies); i = alternatives.End(g.policies, i, (*Policy).isOr) {
+			p, end := &g.policies[i], alternatives.End(g.policies, i, (*Policy).isOr)
 			if p.Shadow != shadow {
 				continue
 			}
 			if chooses = chooses || end-i > 1; end-i > 1 {
-				if failed, err := c.addAlternatives(g, r, rc, i, end); err != nil {
+				if failed, err := g.addAlternatives(&c, r, rc, i, end); err != nil {
 					return g.uncheckable(failed), fmt.Errorf("ratelimit: policy %d: %w", failed, err)
 				}
 				continue
@@ -79,13 +69,13 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 				continue
 			}
 			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check) {
-				c.add(check, g.terms(i, &check))
-				c.wait.heed(p, &check)
+				c.Add(check, g.terms(i, &check), settling)
+				c.MaxWait.Heed(p.MaxWait, &check)
 			}
 		}
 	}
 	if chooses {
-		if err := c.chargeOnce(); err != nil {
+		if err := c.ChargeOnce(); err != nil {
 			return c, fmt.Errorf("ratelimit: %w", err)
 		}
 	}
@@ -95,21 +85,21 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 // terms returns what a policy says about its check.
 func (g *Guard) terms(policy int, check *core.Check) terms {
 	p := &g.policies[policy]
-	t := terms{name: g.names[policy], unit: p.Unit, mode: p.OnError, settle: p.Settle}
+	t := terms{Name: g.names[policy], Unit: p.Unit, Mode: checks.Mode(p.OnError), Settle: p.Settle}
 	if algorithm.Holds(check.Limit) {
-		t.unit, t.settle = p.unitOf(check.Limit), nil
+		t.Unit, t.Settle = p.unitOf(check.Limit), nil
 	}
 	if p.bans() {
-		t.settle, t.tellBan = p.Strike, p.TellBan
+		t.Settle, t.TellBan = p.Strike, p.TellBan
 	}
-	if t.name == "" {
-		t.name = check.Limit.Name()
+	if t.Name == "" {
+		t.Name = check.Limit.Name()
 	}
-	if t.mode == unsaid {
-		t.mode = g.options.OnError
+	if p.OnError == unsaid {
+		t.Mode = checks.Mode(g.options.OnError)
 	}
-	if p.bans() && t.mode == Fallback { // a ban is not invented
-		t.mode = FailOpen
+	if p.bans() && t.Mode == checks.Fallback { // a ban is not invented
+		t.Mode = checks.FailOpen
 	}
 	return t
 }
@@ -134,66 +124,20 @@ func (g *Guard) uncheckable(policy int) call {
 	if name == "" && p.LimitFor == nil {
 		name = p.Limit.Name()
 	}
-	return call{checks: []core.Check{{Limit: p.Limit, Shadow: p.Shadow}}, terms: []terms{{name: name}}}
+	return call{Checks: []core.Check{{Limit: p.Limit, Shadow: p.Shadow}}, Terms: []terms{{Name: name}}}
 }
 
 // unanswered returns the policies of a call, but for those of whose checks something was
 // decided. decided may be nil.
-func (c *call) unanswered(decided *call) []Unanswered {
+func unanswered(c, decided *call) []Unanswered {
 	var list []Unanswered
-	for i := range c.checks {
-		check, t := &c.checks[i], &c.terms[i]
-		if decided == nil || decided.find(check) < 0 {
-			list = append(list, Unanswered{Policy: t.name, Limit: check.Limit, Shadow: check.Shadow, Mode: t.mode})
+	for i := range c.Checks {
+		check, t := &c.Checks[i], &c.Terms[i]
+		if decided == nil || decided.Find(check) < 0 {
+			list = append(list, Unanswered{Policy: t.Name, Limit: check.Limit, Shadow: check.Shadow, Mode: ErrorMode(t.Mode)})
 		}
 	}
 	return list
-}
-
-// add adds a check to a call. If the call has a check of the same state, the two are one, unless that has
-// alternatives.
-func (c *call) add(check core.Check, t terms) {
-	for i := range c.checks {
-		if isSameState(&c.checks[i], &check) && !c.isEither(i) {
-			c.terms[i].join(&c.checks[i], t, &check)
-			return
-		}
-	}
-	c.checks, c.terms = append(c.checks, check), append(c.terms, t)
-}
-
-// find returns the index of the check of the same state, or -1.
-func (c *call) find(check *core.Check) int {
-	for i := range c.checks {
-		if isSameState(&c.checks[i], check) {
-			return i
-		}
-	}
-	return -1
-}
-
-// join makes the checks of two policies one, as both want: it costs what the dearer one
-// says, before and after, it leaves the larger headroom, and the stricter one decides when the store cannot.
-func (t *terms) join(check *core.Check, other terms, theirs *core.Check) {
-	t.mode = stricter(t.mode, other.mode)
-	if algorithm.Bans(check.Limit) {
-		check.Cost, check.Mode = max(check.Cost, theirs.Cost), sterner(check.Mode, theirs.Mode)
-		t.settle, t.tellBan = both(t.settle, other.settle), t.tellBan && other.tellBan
-		return
-	}
-	if t.settle != nil || other.settle != nil {
-		own, others := settling(t.settle, check.Cost), settling(other.settle, theirs.Cost)
-		t.settle = func(r *http.Request, s Served) int { return max(own(r, s), others(r, s)) }
-	}
-	check.Cost = max(check.Cost, theirs.Cost)
-	check.Mode = min(check.Mode, theirs.Mode) // it is charged if one of them is
-	check.Undelayed = min(check.Undelayed, theirs.Undelayed)
-	check.Headroom = max(check.Headroom, theirs.Headroom)
-	if check.ReserveFor == 0 || theirs.ReserveFor == 0 { // for good, which is the longest
-		check.ReserveFor = 0
-	} else {
-		check.ReserveFor = max(check.ReserveFor, theirs.ReserveFor)
-	}
 }
 
 // settling returns what a policy says that a request has really cost: what it has reserved,
@@ -206,16 +150,6 @@ func settling(settle func(*http.Request, Served) int, cost int) func(*http.Reque
 		s.Cost = cost // its own, not that of the policy that it shares a check with
 		return settle(r, s)
 	}
-}
-
-// stricter returns that of two modes which lets less through.
-func stricter(a, b ErrorMode) ErrorMode {
-	for _, mode := range [...]ErrorMode{FailClosed, Fallback} {
-		if a == mode || b == mode {
-			return mode
-		}
-	}
-	return FailOpen
 }
 
 // check returns what a policy checks about a request. If that is not limited, it has no key.

@@ -111,9 +111,9 @@ func (rc *requestContext) setOutcomes(c *call, decisions []core.Decision) {
 	if rc.outer != nil {
 		into = slices.Clone(rc.outer.outcomes)
 	}
-	into = slices.Grow(into, len(c.checks))
+	into = slices.Grow(into, len(c.Checks))
 	rc.outcomes = outcomes(c, decisions, into)
-	for i := len(rc.outcomes) - len(c.checks); i < len(rc.outcomes); i++ {
+	for i := len(rc.outcomes) - len(c.Checks); i < len(rc.outcomes); i++ {
 		if o := &rc.outcomes[i]; !o.Shadow && !o.Condition && reports(rc.outcomes[:i], o.Policy) {
 			o.Policy = dialect.DistinctName(o.Policy, func(name string) bool { return reports(rc.outcomes[:i], name) })
 		}

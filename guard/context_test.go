@@ -14,9 +14,9 @@ func decide(t *testing.T, outer *requestContext, names ...string) *requestContex
 	rc := &requestContext{Context: t.Context(), guard: new(Guard), outer: outer}
 	terms := make([]terms, len(names))
 	for i, name := range names {
-		terms[i].name = name
+		terms[i].Name = name
 	}
-	rc.setOutcomes(&call{checks: make([]core.Check, len(names)), terms: terms}, make([]core.Decision, len(names)))
+	rc.setOutcomes(&call{Checks: make([]core.Check, len(names)), Terms: terms}, make([]core.Decision, len(names)))
 	return rc
 }
 

@@ -113,10 +113,10 @@ func DecisionFrom(ctx context.Context) []Outcome {
 
 // outcomes appends the outcomes of a call.
 func outcomes(c *call, decisions []core.Decision, into []Outcome) []Outcome {
-	for i := range c.checks {
-		check, t := &c.checks[i], &c.terms[i]
+	for i := range c.Checks {
+		check, t := &c.Checks[i], &c.Terms[i]
 		into = append(into, Outcome{
-			Policy: t.name, Key: check.Key, Unit: t.unit, Cost: check.Cost,
+			Policy: t.Name, Key: check.Key, Unit: t.Unit, Cost: check.Cost,
 			Shadow: check.Shadow, Condition: check.Mode == core.Condition, Decision: decisions[i],
 		})
 	}

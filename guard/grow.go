@@ -48,7 +48,7 @@ func Grow(ctx context.Context, total int, limits ...core.Limit) (core.Decision, 
 				continue
 			}
 			wanted = slices.DeleteFunc(wanted, func(l core.Limit) bool {
-				return slices.ContainsFunc(of, func(i int) bool { return own.checks[i].Limit.Identity() == l.Identity() })
+				return slices.ContainsFunc(of, func(i int) bool { return own.Checks[i].Limit.Identity() == l.Identity() })
 			})
 			decisions, err := rc.guard.grow(ctx, rc.reservation, own, of, total)
 			if err != nil {
@@ -73,9 +73,9 @@ func (v *reserved) growing(limits []core.Limit) (of []int) {
 	if v.Reservation == nil {
 		return nil
 	}
-	for i := range v.checks {
-		c := &v.checks[i]
-		if !c.Shadow && v.terms[i].settle != nil && slices.ContainsFunc(limits, func(l core.Limit) bool { return c.Limit.Identity() == l.Identity() }) {
+	for i := range v.Checks {
+		c := &v.Checks[i]
+		if !c.Shadow && v.Terms[i].Settle != nil && slices.ContainsFunc(limits, func(l core.Limit) bool { return c.Limit.Identity() == l.Identity() }) {
 			of = append(of, i)
 		}
 	}
@@ -90,7 +90,7 @@ func (g *Guard) grow(ctx context.Context, of *reservation, own *reserved, checks
 	if s.closed {
 		return nil, core.ErrSettled
 	}
-	costs := make([]int, len(own.checks))
+	costs := make([]int, len(own.Checks))
 	for _, i := range checks {
 		costs[i] = total
 	}
@@ -105,9 +105,9 @@ func (g *Guard) grow(ctx context.Context, of *reservation, own *reserved, checks
 	if slices.ContainsFunc(answers, func(d core.Decision) bool { return !d.Allowed && !d.Waived }) {
 		return answers, nil
 	}
-	own.checks = slices.Clone(own.checks) // others may read the former ones
+	own.Checks = slices.Clone(own.Checks) // others may read the former ones
 	for _, i := range checks {
-		if c := &own.checks[i]; total > c.Units() {
+		if c := &own.Checks[i]; total > c.Units() {
 			c.Cost, c.Mode = total, core.Charge
 		}
 	}

@@ -43,7 +43,7 @@ func (g *Guard) wait(ctx context.Context, v *reservation) error {
 		if err := v.local.Wait(ctx); err != nil {
 			if v.stored.Reservation != nil {
 				err = errors.Join(err, v.stored.Cancel(context.WithoutCancel(ctx)))
-				g.observeSettled(ctx, v, make([]int, len(v.stored.terms)))
+				g.observeSettled(ctx, v, make([]int, len(v.stored.Terms)))
 			}
 			return err
 		}
@@ -53,7 +53,7 @@ func (g *Guard) wait(ctx context.Context, v *reservation) error {
 	}
 	err := v.stored.Wait(ctx)
 	if err != nil {
-		g.observeSettled(ctx, v, make([]int, len(v.stored.terms)))
+		g.observeSettled(ctx, v, make([]int, len(v.stored.Terms)))
 		if v.local.Reservation != nil {
 			_ = v.local.Cancel(context.WithoutCancel(ctx)) // which is not asked of a server
 		}

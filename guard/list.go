@@ -141,7 +141,7 @@ func (g *Guard) decideByList(e *Event) (decided bool) {
 		e.Status, e.Err = http.StatusInternalServerError, err
 		for i := range g.policies {
 			c := g.uncheckable(i)
-			e.Unanswered = append(e.Unanswered, c.unanswered(nil)...)
+			e.Unanswered = append(e.Unanswered, unanswered(&c, nil)...)
 		}
 	case listed == ListDenied:
 		e.Status = http.StatusForbidden

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/headers"
 )
 
@@ -101,20 +102,20 @@ type ErrorMode int
 
 const (
 	// unsaid is the default in Options, and what they say in a Policy.
-	unsaid ErrorMode = iota
+	unsaid ErrorMode = 0
 	// FailOpen lets the request through, without limit headers: nothing is known
 	// that they could say.
-	FailOpen
+	FailOpen ErrorMode = checks.FailOpen
 	// FailClosed answers 503 with a short Retry-After, never 429: the client has
 	// done nothing wrong.
-	FailClosed
+	FailClosed ErrorMode = checks.FailClosed
 	// Fallback decides in this process, under its share of the limit ([core.Limit.Share] of
 	// Options.Replicas). It starts a key from what the store has said of it last, real costs
 	// included, divided by Options.Replicas. A cost that exceeds the share, but not the limit,
 	// passes when the share is full. The places of a [core.Concurrent] limit start free. A denial is a 429 with a Retry-After; limit headers are left
 	// out. A Guard remembers 100,000 keys, at about 140 bytes each, and decides about as many.
 	// Where there is no room for one more key, it fails closed.
-	Fallback
+	Fallback ErrorMode = checks.Fallback
 )
 
 // String returns the name of the mode.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/guard/internal/writer"
 	"github.com/weir-go/ratelimit/internal/algorithm"
 )
@@ -61,9 +62,6 @@ func (u *users) takenOver(connection net.Conn) net.Conn {
 	return writer.OnClose(connection, u.leave)
 }
 
-// takesPlaces reports whether a check takes places if it passes.
-func takesPlaces(c *core.Check) bool { return c.Mode == core.Charge && algorithm.Holds(c.Limit) }
-
 // concurrentRequests is the unit of a [core.Concurrent] limit, as the draft registers it.
 const concurrentRequests = "concurrent-requests"
 
@@ -75,42 +73,15 @@ func (p *Policy) unitOf(limit core.Limit) string {
 	return p.Unit
 }
 
-// takesPlaces reports whether one of the checks of a call, shadows included, takes places if it passes.
-func (c *call) takesPlaces() bool {
-	for i := range c.checks {
-		if takesPlaces(&c.checks[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-// maxWait is how long a call may wait for places: as long as all policies allow that take some. The zero value is not at
-// all.
-type maxWait struct {
-	longest time.Duration
-	heeded  bool
-}
-
-// heed heeds what a policy says about the places of its check.
-func (w *maxWait) heed(p *Policy, check *core.Check) {
-	if check.Shadow || !takesPlaces(check) {
-		return
-	}
-	if !w.heeded || p.MaxWait < w.longest {
-		w.longest, w.heeded = p.MaxWait, true
-	}
-}
-
 // waitForPlaces is Reserve that waits until there are places. There is no reservation if the call was denied
 // without having been made.
 func (g *Guard) waitForPlaces(ctx context.Context, c *call, longest time.Duration) (*core.Reservation, []core.Decision, error) {
 	if g.options.Draining != nil && g.options.Draining.Err() != nil {
-		r, err := g.limiter.Reserve(ctx, c.checks...)
+		r, err := g.limiter.Reserve(ctx, c.Checks...)
 		if err != nil {
 			return nil, nil, err
 		}
-		if !c.lacksPlaces(r.Decisions()) {
+		if !c.LacksPlaces(r.Decisions()) {
 			return r, r.Decisions(), nil
 		}
 		(&reserved{Reservation: r}).release()
@@ -118,62 +89,24 @@ func (g *Guard) waitForPlaces(ctx context.Context, c *call, longest time.Duratio
 	}
 	waiting, stop := g.untilDraining(ctx)
 	defer stop()
-	r, err := g.limiter.WaitAll(waiting, c.checks, core.WithPlacesOnly(), core.WithLongestWait(longest))
+	r, err := g.limiter.WaitAll(waiting, c.Checks, core.WithPlacesOnly(), core.WithLongestWait(longest))
 	limited, late := errors.AsType[*core.LimitedError](err)
 	switch {
 	case err == nil:
 		return r, r.Decisions(), nil
 	case !late:
 		return nil, nil, err
-	case r != nil && (!c.lacksPlaces(r.Decisions()) || !errors.Is(err, context.DeadlineExceeded)):
+	case r != nil && (!c.LacksPlaces(r.Decisions()) || !errors.Is(err, context.DeadlineExceeded)):
 		return r, r.Decisions(), nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, nil, fmt.Errorf("ratelimit: no place was free before the deadline of the request: %w", err)
 	}
-	decisions, err := g.limiter.PeekAll(ctx, c.checks...)
+	decisions, err := g.limiter.PeekAll(ctx, c.Checks...)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.denyPlace(decisions, limited.Decision.RetryAfter)
+	c.DenyPlace(decisions, limited.Decision.RetryAfter)
 	return nil, decisions, nil
-}
-
-// denyPlace denies the first place that a call would get: a place that is free by now is for those who came before.
-func (c *call) denyPlace(decisions []core.Decision, retryAfter time.Duration) {
-	place := -1
-	for i := range decisions {
-		if c.checks[i].Shadow || !takesPlaces(&c.checks[i]) {
-			continue
-		}
-		if d := &decisions[i]; d.Allowed && !d.Waived {
-			place = i
-			break
-		} else if place < 0 && d.Waived && allowed(c.checks, decisions) { // an alternative has become free
-			place = i
-		}
-	}
-	if place < 0 {
-		return
-	}
-	for _, other := range c.withAlternatives([]int{place}) {
-		decisions[other].Waived = other != place
-	}
-	d := &decisions[place]
-	d.Allowed, d.RetryAfter, d.Estimated = false, retryAfter, true
-}
-
-// lacksPlaces reports whether a call was denied for nothing else than that places are taken.
-func (c *call) lacksPlaces(decisions []core.Decision) bool {
-	lacks := false
-	for i := range decisions {
-		if d := &decisions[i]; !d.Allowed && !d.Waived && !c.checks[i].Shadow {
-			if !algorithm.Holds(d.Limit) || d.RetryAfter == core.Never {
-				return false
-			}
-			lacks = true
-		}
-	}
-	return lacks
 }
 
 // isEndedWait reports whether an error is that of a wait for places which the request's deadline or the server's
@@ -198,7 +131,7 @@ func (rc *requestContext) holdsPlaces() bool {
 
 func (v *reservation) holdsPlaces() bool { return v.stored.holdsPlaces() || v.local.holdsPlaces() }
 
-func (v *reserved) holdsPlaces() bool { return v.Reservation != nil && v.takesPlaces() }
+func (v *reserved) holdsPlaces() bool { return v.Reservation != nil && v.TakesPlaces() }
 
 // makePermit makes the permit of a request that goes on to its handler.
 func (rc *requestContext) makePermit() {
@@ -208,8 +141,8 @@ func (rc *requestContext) makePermit() {
 	v := rc.reservation
 	v.places.users.begin(v)
 	for _, own := range [...]*reserved{&v.stored, &v.local} {
-		for i := range own.checks {
-			if own.Reservation != nil && v.places.permit == nil && !own.checks[i].Shadow && takesPlaces(&own.checks[i]) {
+		for i := range own.Checks {
+			if own.Reservation != nil && v.places.permit == nil && !own.Checks[i].Shadow && checks.TakesPlaces(&own.Checks[i]) {
 				v.places.permit = own.Permit(rc)
 			}
 		}

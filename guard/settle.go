@@ -174,7 +174,7 @@ func (l *leastCosts) settle(outcomes []Outcome) []int {
 
 // reserves reports whether the check of an outcome, of so many, was reserved.
 func (v *reservation) reserves(index, outcomes int) bool {
-	return index < len(v.stored.terms) || index >= outcomes-len(v.local.terms)
+	return index < len(v.stored.Terms) || index >= outcomes-len(v.local.Terms)
 }
 
 // settles reports whether there is something to settle when the request has been served.
@@ -183,11 +183,7 @@ func (rc *requestContext) settles() bool {
 }
 
 // settles reports whether a policy says what was reserved has really cost.
-func (v *reservation) settles() bool { return v.stored.settles() || v.local.settles() }
-
-func (v *reserved) settles() bool {
-	return slices.ContainsFunc(v.terms, func(t terms) bool { return t.settle != nil })
-}
+func (v *reservation) settles() bool { return v.stored.Settles() || v.local.Settles() }
 
 // settle settles what a request has cost, when its handler has returned or panicked. If
 // the answer is left to others, that waits until they give it, or until the request ends.
@@ -279,8 +275,8 @@ func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) []O
 	reserved := rc.reservedOutcomes()
 	outcomes := slices.Clone(reserved)
 	costs := rc.realCosts(r, outcomes, served)
-	first := len(costs) - len(v.local.terms)
-	stored, local := costs[:len(v.stored.terms)], costs[first:]
+	first := len(costs) - len(v.local.Terms)
+	stored, local := costs[:len(v.stored.Terms)], costs[first:]
 	start := time.Now()
 	g.observeSettled(ctx, v, stored)
 	err := errors.Join(v.stored.settle(ctx, stored, outcomes), v.local.settle(ctx, local, outcomes[first:]))
@@ -293,11 +289,11 @@ func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) []O
 // reservedOutcomes returns the outcomes of a request with the costs that are reserved, which may have grown.
 func (rc *requestContext) reservedOutcomes() []Outcome {
 	v, list := rc.reservation, slices.Clone(rc.own())
-	for i := range v.stored.terms {
-		list[i].Cost = v.stored.checks[i].Cost
+	for i := range v.stored.Terms {
+		list[i].Cost = v.stored.Checks[i].Cost
 	}
-	for i, first := 0, len(list)-len(v.local.terms); i < len(v.local.terms); i++ {
-		list[first+i].Cost = v.local.checks[i].Cost
+	for i, first := 0, len(list)-len(v.local.Terms); i < len(v.local.Terms); i++ {
+		list[first+i].Cost = v.local.Checks[i].Cost
 	}
 	return list
 }
@@ -306,16 +302,16 @@ func (rc *requestContext) reservedOutcomes() []Outcome {
 // the outcomes, too.
 func (rc *requestContext) realCosts(r *http.Request, outcomes []Outcome, served Served) []int {
 	v := rc.reservation
-	v.stored.realCosts(r, outcomes[:len(v.stored.terms)], served)
-	v.local.realCosts(r, outcomes[len(outcomes)-len(v.local.terms):], served)
+	v.stored.realCosts(r, outcomes[:len(v.stored.Terms)], served)
+	v.local.realCosts(r, outcomes[len(outcomes)-len(v.local.Terms):], served)
 	return rc.leastCosts.settle(outcomes)
 }
 
 // realCosts writes what the checks have really cost, as their policies say, into their
 // outcomes.
 func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served) {
-	for i := range v.terms {
-		o, settle := &outcomes[i], v.terms[i].settle
+	for i := range v.Terms {
+		o, settle := &outcomes[i], v.Terms[i].Settle
 		if settle != nil && o.Decision.Allowed && !o.Decision.Waived {
 			served.Cost = o.Cost
 			if o.Cost = settle(r, served); !o.isBan() {

@@ -104,10 +104,14 @@ func atMostGrantsWhatFits(t *testing.T, s *stand) {
 		l := drawLimit(t, s.algorithm)
 		one, other := s.twins(t, l)
 		n := rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(1, l.Capacity()+1), rapid.Just(math.MaxInt)).Draw(t, "at most")
-		if room := s.peek(t, one, l).Remaining; room > 1000 {
-			n = max(n, room/5) // so that it ends soon
-			s.allow(t, other, l, room-1000)
-			s.allow(t, one, l, room-1000)
+		most := 40 // units that are counted one by one
+		if rapid.IntRange(0, 15).Draw(t, "many") == 0 {
+			most = 1000
+		}
+		if room := s.peek(t, one, l).Remaining; room > most {
+			n = max(n, most/20)
+			s.allow(t, other, l, room-most)
+			s.allow(t, one, l, room-most)
 		}
 		granted := 0
 		for {

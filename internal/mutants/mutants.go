@@ -55,8 +55,8 @@ func run(ctx context.Context, names []string) error {
 			passed[tests] = true
 		}
 		start := time.Now()
-		outcome := "caught"
-		if err := m.try(ctx); err != nil {
+		outcome, err := m.try(ctx)
+		if err != nil {
 			outcome = "SURVIVES: " + err.Error()
 			survived++
 		}
@@ -130,28 +130,28 @@ func (m *mutant) mutate() (string, error) {
 	return strings.Replace(string(text), m.was, m.gets, 1), nil
 }
 
-// try runs the tests with the fault, and returns an error if they do not fail.
-func (m *mutant) try(ctx context.Context) error {
+// try runs the tests with the fault, and returns how they failed, or an error if they did not.
+func (m *mutant) try(ctx context.Context) (outcome string, err error) {
 	text, err := m.mutate()
 	if err != nil {
-		return err
+		return "", err
 	}
 	directory, err := os.MkdirTemp("", "mutant")
 	if err != nil {
-		return fmt.Errorf("mutants: %w", err)
+		return "", fmt.Errorf("mutants: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(directory) }()
 	mutated, overlay := filepath.Join(directory, filepath.Base(m.file)), filepath.Join(directory, "overlay.json")
 	original, err := filepath.Abs(m.file)
 	if err != nil {
-		return fmt.Errorf("mutants: %w", err)
+		return "", fmt.Errorf("mutants: %w", err)
 	}
 	replaced, err := json.Marshal(map[string]map[string]string{"Replace": {original: mutated}})
 	if err != nil {
-		return fmt.Errorf("mutants: %w", err)
+		return "", fmt.Errorf("mutants: %w", err)
 	}
 	if err := errors.Join(os.WriteFile(mutated, []byte(text), 0o600), os.WriteFile(overlay, replaced, 0o600)); err != nil {
-		return err
+		return "", err
 	}
 	in, tests := moduleOf(m.test)
 	for _, argument := range tests { // what fails now is no example for the next fault
@@ -162,11 +162,13 @@ func (m *mutant) try(ctx context.Context) error {
 	output, err := goTest(ctx, m.test, "-overlay", overlay)
 	switch {
 	case err == nil:
-		return errors.New("the tests pass: go test " + strings.Join(m.test, " "))
+		return "", errors.New("the tests pass: go test " + strings.Join(m.test, " "))
 	case strings.Contains(string(output), "[build failed]") || strings.Contains(string(output), "[setup failed]"):
-		return fmt.Errorf("it does not compile:\n%s", output)
+		return "", fmt.Errorf("it does not compile:\n%s", output)
+	case strings.Contains(string(output), "panic: test timed out"):
+		return "caught: the tests did not end", nil
 	}
-	return nil
+	return "caught", nil
 }
 
 // moduleOf parts the directory of a module of its own, "-C cmd/weir", from the tests in it.

@@ -146,3 +146,32 @@ func load(zone string) (*time.Location, error) {
 	locations.Store(zone, location)
 	return location, nil
 }
+
+// MonthlySince returns the months that begin on the day and at the time of day of an instant, on the clocks of its zone if
+// that has the same name and clocks everywhere, and otherwise on those of UTC.
+func MonthlySince(anchor time.Time) Period {
+	if !isNamed(anchor) {
+		anchor = anchor.UTC()
+	}
+	hour, minute, second := anchor.Clock()
+	since := time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second
+	return Period{
+		Unit: Month, Zone: anchor.Location().String(), Day: anchor.Day(),
+		Time: since + time.Duration(anchor.Nanosecond()).Truncate(time.Microsecond),
+	}
+}
+
+// isNamed reports whether an instant is in a zone that has the same name and clocks everywhere.
+func isNamed(at time.Time) bool {
+	name := at.Location().String()
+	if name == "" || name == "Local" {
+		return false
+	}
+	named, err := time.LoadLocation(name)
+	if err != nil {
+		return false
+	}
+	_, offset := at.Zone()
+	_, same := at.In(named).Zone()
+	return offset == same
+}

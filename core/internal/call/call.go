@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
+	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
 // Check is one check of a call: may Units pass under a Spec for a Key?
@@ -183,13 +184,9 @@ func (c *Call) Set(n int, check func(place int, own *Check)) {
 
 // EndOf returns the place behind the alternatives of which a check is the first. A check without alternatives is the
 // only one.
-func EndOf(checks []Check, first int) int {
-	end := first + 1
-	for end < len(checks) && checks[end].Or {
-		end++
-	}
-	return end
-}
+func EndOf(checks []Check, first int) int { return alternatives.End(checks, first, (*Check).isOr) }
+
+func (c *Check) isOr() bool { return c.Or }
 
 // addUp adds to the cost of a check those of the checks before it on the same state. Alternatives are
 // left aside: which of them is charged depends on what fits.
@@ -290,12 +287,8 @@ func Strikes(group []Check) (list []Correction) {
 func choose(group []Check) (pass bool) {
 	pass = true
 	for first := 0; first < len(group); {
-		end, chosen := EndOf(group, first), -1
-		for i := first; i < end && chosen < 0; i++ {
-			if group[i].Fits {
-				chosen = i
-			}
-		}
+		end := EndOf(group, first)
+		chosen := alternatives.Fitting(first, end, func(i int) bool { return group[i].Fits })
 		for i := first; i < end; i++ {
 			group[i].Waived = chosen >= 0 && i != chosen
 		}

@@ -1,5 +1,5 @@
 // Package denials remembers denied checks, and repeats each denial for as long as the answer cannot have
-// changed.
+// changed: it says which calls need not be sent to the store.
 package denials
 
 import (
@@ -45,8 +45,22 @@ type Check struct {
 	Spec *exact.Spec
 	// Units is how many units the check asks for, and Headroom how many have to be left.
 	Units, Headroom int
+	// Condition, OnDenial and Or are those of a [call.Check].
+	Condition, OnDenial, Or bool
+	// Reserves says that the charge is given back by itself unless it is settled in time.
+	Reserves bool
 
-	begun int64 // the changes that Begin has counted
+	begun    int64         // the changes that begin has counted
+	repeated *denial       // what repeat has found
+	retry    time.Duration // the RetryAfter of this check
+	gone     time.Duration // by how much the other waits of the denial are shorter now
+}
+
+// Repeated returns the answer to a check that [Denials.Look] has found denied.
+func (c *Check) Repeated() Denial {
+	told := c.repeated.Denial
+	told.RetryAfter, told.NextAfter, told.ResetAfter = c.retry, told.NextAfter-c.gone, told.ResetAfter-c.gone
+	return told
 }
 
 // stateKey returns the key of the check's state.
@@ -115,34 +129,32 @@ func (d *Denials) changesTo(key string, spec *exact.Spec) *changes {
 	return &d.changes[hash%uint64(len(d.changes))]
 }
 
-// Repeat returns the denial that a check at an instant repeats, or nil if there is none. retryAfter is the
-// wait of this check. The other waits of the denial are shorter now by the time that is gone.
-func (d *Denials) Repeat(c *Check, now int64) (told *Denial, retryAfter, gone time.Duration) {
+// repeat reports whether a check at an instant repeats a denial: [Check.Repeated] tells it.
+func (d *Denials) repeat(c *Check, now int64) bool {
 	earlier, ok := d.kept.GetIfPresent(c.stateKey())
 	if !ok || now < earlier.sent || now >= earlier.repeatable || earlier.spec != c.Spec {
-		return nil, 0, 0
+		return false
 	}
 	need := c.need()
 	if need < earlier.need {
-		return nil, 0, 0
+		return false
 	}
 	tick := c.Spec.Tick // waits are whole ticks
-	gone = microseconds(max(0, now-now%tick-earlier.received+earlier.received%tick))
+	c.repeated, c.gone = earlier, microseconds(max(0, now-now%tick-earlier.received+earlier.received%tick))
 	if need > c.Spec.Capacity {
-		return &earlier.Denial, Never, gone
+		c.retry = Never
+		return true
 	}
 	longer, known := c.Spec.Longer(earlier.need, need)
-	if !known {
-		return nil, 0, 0
-	}
-	return &earlier.Denial, earlier.RetryAfter + microseconds(longer) - gone, gone
+	c.retry = earlier.RetryAfter + microseconds(longer) - c.gone
+	return known
 }
 
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// NoticeNumbers forgets a denial under other numbers of a named limit, since the state has or is about to
+// noticeNumbers forgets a denial under other numbers of a named limit, since the state has or is about to
 // have the numbers of this check.
-func (d *Denials) NoticeNumbers(c *Check) {
+func (d *Denials) noticeNumbers(c *Check) {
 	if c.Spec.Identity() == c.Spec { // it has no name
 		return
 	}
@@ -156,13 +168,12 @@ func (d *Denials) NoticeNumbers(c *Check) {
 	}
 }
 
-// Begin is called before a check is sent to the store. What changes from now on keeps its denial from being
-// remembered.
-func (d *Denials) Begin(c *Check) { c.begun = d.changesTo(c.Key, c.Spec).count.Load() }
+// begin counts the changes of a check. What changes from now on keeps its denial from being remembered.
+func (d *Denials) begin(c *Check) { c.begun = d.changesTo(c.Key, c.Spec).count.Load() }
 
-// NoticeCharge forgets the denial of a check that needs more when this one has been charged: the denial
+// noticeCharge forgets the denial of a check that needs more when this one has been charged: the denial
 // stands, but its numbers have changed.
-func (d *Denials) NoticeCharge(c *Check) {
+func (d *Denials) noticeCharge(c *Check) {
 	d.changesTo(c.Key, c.Spec).count.Add(1)
 	if d.dear.Load() {
 		d.kept.Invalidate(c.stateKey())
@@ -178,9 +189,9 @@ func (d *Denials) Forget(key string, spec *exact.Spec) {
 // Clear forgets all denials but those in flight.
 func (d *Denials) Clear() { d.kept.InvalidateAll() }
 
-// Remember remembers the denial of a check that was sent and answered at some instants, if it can be
-// repeated, and unless something has changed since Begin.
-func (d *Denials) Remember(c *Check, told Denial, sent, received int64) {
+// remember remembers the denial of a check that was sent and answered at some instants, if it can be
+// repeated, and unless something has changed since begin.
+func (d *Denials) remember(c *Check, told Denial, sent, received int64) {
 	if told.RetryAfter == Never ||
 		c.Spec.Algorithm.Holds() || // others may give places back at any time
 		c.Spec.Estimates() { // its RetryAfter may be an estimate

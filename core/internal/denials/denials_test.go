@@ -24,8 +24,8 @@ func TestADenialIsRepeatedWhileItHolds(t *testing.T) {
 	d, spec := at(&now), specs.Of(leaky)
 	asked := Check{Key: "key", Spec: spec, Units: 2}
 	told := Denial{Remaining: 1, RetryAfter: 900 * time.Millisecond, NextAfter: 900 * time.Millisecond, ResetAfter: 9 * time.Second}
-	d.Begin(&asked)
-	d.Remember(&asked, told, now, now+100)
+	d.begin(&asked)
+	d.remember(&asked, told, now, now+100)
 	now += 100
 	for _, c := range []struct {
 		units, headroom int
@@ -41,12 +41,16 @@ func TestADenialIsRepeatedWhileItHolds(t *testing.T) {
 		{2, 0, 899_899, 900*time.Millisecond - 899_899*time.Microsecond},
 		{2, 0, 899_900, 0},
 	} {
-		told, got, _ := d.Repeat(&Check{Key: "key", Spec: spec, Units: c.units, Headroom: c.headroom}, now+c.after)
-		if (told != nil) != (c.want != 0) || got != c.want {
-			t.Errorf("%d units with %d to leave, %d µs later: %v, %t, want %v", c.units, c.headroom, c.after, got, told != nil, c.want)
+		own := Check{Key: "key", Spec: spec, Units: c.units, Headroom: c.headroom}
+		repeated, got := d.repeat(&own, now+c.after), time.Duration(0)
+		if repeated {
+			got = own.Repeated().RetryAfter
+		}
+		if repeated != (c.want != 0) || got != c.want {
+			t.Errorf("%d units with %d to leave, %d µs later: %v, %t, want %v", c.units, c.headroom, c.after, got, repeated, c.want)
 		}
 	}
-	if told, _, _ := d.Repeat(&Check{Key: "other", Spec: spec, Units: 2}, now); told != nil {
+	if d.repeat(&Check{Key: "other", Spec: spec, Units: 2}, now) {
 		t.Error("the denial of one key is repeated to another one")
 	}
 	d.Now()
@@ -65,25 +69,25 @@ func TestADenialEndsWithWhatItIsDueTo(t *testing.T) {
 	larger.Capacity = 20
 	for name, change := range map[string]func(d *Denials){
 		"it is forgotten":       func(d *Denials) { d.Forget("key", spec) },
-		"it has other numbers":  func(d *Denials) { d.NoticeNumbers(&Check{Key: "key", Spec: specs.Of(larger)}) },
-		"less has been charged": func(d *Denials) { d.NoticeCharge(&Check{Key: "key", Spec: spec, Units: 1}) },
+		"it has other numbers":  func(d *Denials) { d.noticeNumbers(&Check{Key: "key", Spec: specs.Of(larger)}) },
+		"less has been charged": func(d *Denials) { d.noticeCharge(&Check{Key: "key", Spec: spec, Units: 1}) },
 	} {
 		for _, inFlight := range []bool{true, false} {
 			now := int64(1_000_000)
 			d, asked := at(&now), Check{Key: "key", Spec: spec, Units: 2}
-			d.NoticeNumbers(&asked)
-			d.Begin(&asked)
+			d.noticeNumbers(&asked)
+			d.begin(&asked)
 			if inFlight {
 				change(d)
 			}
-			d.Remember(&asked, Denial{Remaining: 1, RetryAfter: time.Second, NextAfter: time.Second}, now, now)
+			d.remember(&asked, Denial{Remaining: 1, RetryAfter: time.Second, NextAfter: time.Second}, now, now)
 			if !inFlight {
-				if told, _, _ := d.Repeat(&asked, now); told == nil {
+				if !d.repeat(&asked, now) {
 					t.Fatal("the denial is not repeated")
 				}
 				change(d)
 			}
-			if told, _, _ := d.Repeat(&asked, now); told != nil {
+			if d.repeat(&asked, now) {
 				t.Errorf("%s, in flight: %t, and the denial is repeated", name, inFlight)
 			}
 		}

@@ -28,6 +28,35 @@ type BanTerms struct {
 	Extend bool
 }
 
+// The defaults of BanTerms. That of First is the window of the strikes.
+const (
+	defaultFactor  = 2
+	defaultLongest = 7 * 24 * time.Hour
+	defaultForget  = 24 * time.Hour
+)
+
+// BanParams returns the Params of a ban by the strikes of a [SlidingLog] without a name, with the defaults of what its
+// terms leave out. Those of other strikes are not valid.
+func BanParams(name string, strikes Params, terms BanTerms) Params {
+	p := Params{Algorithm: Ban, Name: name, Capacity: strikes.Capacity, Events: strikes.Events, Period: strikes.Period, Ban: terms}
+	if strikes.Algorithm != SlidingLog || strikes.Name != "" {
+		p.Capacity = 0
+	}
+	if p.Ban.First == 0 {
+		p.Ban.First = p.Period
+	}
+	if p.Ban.Factor == 0 {
+		p.Ban.Factor = defaultFactor
+	}
+	if p.Ban.Longest == 0 {
+		p.Ban.Longest = max(defaultLongest, p.Ban.First)
+	}
+	if p.Ban.Forget == 0 {
+		p.Ban.Forget = defaultForget
+	}
+	return p
+}
+
 const (
 	// mostStrikes bounds the strikes that a ban takes: they are one text.
 	mostStrikes = 1000

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,21 @@ const (
 	// a header.
 	longestName = 64
 )
+
+// Share returns the part of a limit that one of n processes keeps: of the capacity, rounded up, and of the rate.
+func (p Params) Share(n int) Params {
+	p.Capacity = (p.Capacity-1)/n + 1
+	if p.Algorithm.Windowed() {
+		p.Events = p.Capacity
+		return p
+	}
+	high, period := bits.Mul64(uint64(p.Period), uint64(n))
+	if high != 0 || period > uint64(Longest) {
+		period = uint64(Longest)
+	}
+	p.Period = time.Duration(period)
+	return p
+}
 
 // Identity returns the Params that all limits with the same state have in common: the algorithm and
 // name of a named limit, and otherwise the Params themselves.

@@ -52,6 +52,8 @@ func TestChecksInARowShareTheirWords(t *testing.T) {
 		{"headroom", [][]call.Check{leaving(4, "a"), leaving(4, "b"), one("c"), leaving(11, "d")}, []string{
 			"take leaky 36000000000-14400000000 1 1", event + " 1 2", take, event, "take leaky 36000000000-36000000000 1 1", event,
 		}},
+		{"calls in a row", [][]call.Check{one("a", "b"), one("c", "d"), one("e", "f"), one("g")}, []string{takeMore, event + " 1 3 2", take, event, take, event}},
+		{"calls in a row, asked twice", [][]call.Check{one("a", "b"), one("c", "d"), one("a", "b"), one("c", "d")}, []string{takeMore, event + " 2 2 2", take, event + " 2"}},
 		{"costs that add up", [][]call.Check{one("a", "a")}, []string{"ask+ leaky 36000000000 1 1", event, take, "7200000000"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

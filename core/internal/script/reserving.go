@@ -1,6 +1,8 @@
 package script
 
 import (
+	"fmt"
+	"iter"
 	"strconv"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
@@ -13,7 +15,11 @@ import (
 type Reserving struct {
 	place int // of the check or correction in its request, from 0
 	keys  [2]any
-	words [3]any
+	words [2]any // who reserves; of a settlement its words
+
+	// What a check has that reserves: its limit, and for how many microseconds it does.
+	limit string
+	lasts int64
 }
 
 // reserve tells that the check that was added last reserves.
@@ -22,7 +28,9 @@ func (r *Request) reserve(c *call.Check) {
 	r.Reserving = append(r.Reserving, Reserving{
 		place: len(r.Keys) - 1,
 		keys:  [2]any{key + keyspace.Past, key + keyspace.Reserved},
-		words: [3]any{c.Spec.LimitArgument(false, false, exact.Alone, 0, nil), holder.Name(c.Holder), c.ReserveFor},
+		words: [2]any{holder.Name(c.Holder)},
+		limit: c.Spec.LimitArgument(false, false, exact.Alone, 0, nil).(string), //nolint:forcetypeassert // it is a text
+		lasts: c.ReserveFor,
 	})
 }
 
@@ -38,37 +46,69 @@ func (r *Request) close(c *call.Correction) {
 	r.Reserving = append(r.Reserving, Reserving{
 		place: len(r.Keys)/2 - 1,
 		keys:  [2]any{key + keyspace.Reserved},
-		words: [3]any{string(member), c.Spec.Weigh(c.Instead)},
+		words: [2]any{string(member), c.Spec.Weigh(c.Instead)},
 	})
 }
 
 // AppendReserving turns the words of a script that decides into those of one that also reserves. The words from first
 // on are those for the checks, behind their keys. It returns them without the number of keys, which it counts up.
 func AppendReserving(words []any, first int, requests []*Request) (all []any, keys int) {
-	return appendReserving(words, first, requests, 2, 3, true)
+	var own, behind []any
+	var row []place
+	endRow := func() {
+		if len(row) == 0 {
+			return
+		}
+		one := row[0].Reserving
+		behind = append(behind, fmt.Sprintf("%d %d %d %s", row[0].at, len(row), one.lasts, one.limit))
+		for _, p := range row {
+			behind = append(behind, p.words[0])
+		}
+		row = row[:0]
+	}
+	for p := range places(requests) {
+		own = append(own, p.keys[0], p.keys[1])
+		if last := len(row) - 1; last >= 0 && (p.at != row[last].at+1 || p.lasts != row[last].lasts || p.limit != row[last].limit) {
+			endRow()
+		}
+		row = append(row, p)
+	}
+	endRow()
+	all = append(append([]any(nil), words[:first]...), own...)
+	all = append(all, int64(len(own)/2), int64(len(words)-first))
+	return append(append(all, words[first:]...), behind...), len(own)
 }
 
 // AppendClosing is AppendReserving for a script that settles.
 func AppendClosing(words []any, first int, requests []*Request) (all []any, keys int) {
-	return appendReserving(words, first, requests, 1, 2, false)
-}
-
-func appendReserving(words []any, first int, requests []*Request, keysOfEach, wordsOfEach int, counts bool) (all []any, keys int) {
 	var own, behind []any
-	reserving, before := 0, 0
-	for _, q := range requests {
-		for i := range q.Reserving {
-			one := &q.Reserving[i]
-			own = append(own, one.keys[:keysOfEach]...)
-			behind = append(append(behind, int64(before+one.place+1)), one.words[:wordsOfEach]...)
-			reserving++
-		}
-		before += q.checks
+	for p := range places(requests) {
+		own = append(own, p.keys[0])
+		behind = append(behind, p.at, p.words[0], p.words[1])
 	}
 	all = append(append([]any(nil), words[:first]...), own...)
-	all = append(all, int64(reserving))
-	if counts {
-		all = append(all, int64(len(words)-first))
-	}
+	all = append(all, int64(len(own)))
 	return append(append(all, words[first:]...), behind...), len(own)
+}
+
+// place is a check that reserves, or its settlement, and its place among all of some requests, from 1.
+type place struct {
+	*Reserving
+
+	at int64
+}
+
+// places returns those of requests, in their order.
+func places(requests []*Request) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		before := 0
+		for _, q := range requests {
+			for i := range q.Reserving {
+				if !yield(place{&q.Reserving[i], int64(before + q.Reserving[i].place + 1)}) {
+					return
+				}
+			}
+			before += q.checks
+		}
+	}
 }

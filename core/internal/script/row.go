@@ -3,13 +3,14 @@ package script
 import "strconv"
 
 // Rows puts the limits and the costs of checks into the words of a script call, as cost.lua reads them:
-// once for each row of checks that share their limit, their cost and how often they are asked. Holders stand
-// behind the words of their row.
+// once for each row of checks that share their limit, their cost and how often they are asked, and once for
+// requests in a row of several checks that share these. Holders stand behind the words of their row.
 type Rows struct {
 	// Words are the words in front, and then all.
 	Words []any
 
 	last row
+	same sameRequests
 }
 
 // row is checks in a row.
@@ -19,9 +20,52 @@ type row struct {
 	costAt        int // the place of the cost among the words
 }
 
+// sameRequests are requests in a row whose words are not written yet.
+type sameRequests struct {
+	first           *Request // nil: there are none
+	times, requests int
+}
+
 // Add adds the checks of a request that is asked so many times.
 func (r *Rows) Add(q *Request, times int) {
 	times = max(times, q.Times)
+	if r.same.first != nil && times == r.same.times && sameWords(r.same.first, q) {
+		r.same.requests++
+		return
+	}
+	r.endSame()
+	if q.takesTurns() {
+		r.same = sameRequests{first: q, times: times, requests: 1}
+	} else {
+		r.addChecks(q, times)
+	}
+}
+
+// takesTurns reports whether the request has several checks whose words may stand for those of others.
+func (r *Request) takesTurns() bool {
+	for i := 0; i < len(r.Arguments); i += wordsOfCheck {
+		if _, listed := r.Arguments[i+1].(string); listed || r.Arguments[i+2] != nil {
+			return false
+		}
+	}
+	return len(r.Arguments) > wordsOfCheck
+}
+
+// sameWords reports whether the checks of a request have the words of another one's.
+func sameWords(a, b *Request) bool {
+	if len(a.Arguments) != len(b.Arguments) {
+		return false
+	}
+	for i := range a.Arguments {
+		if a.Arguments[i] != b.Arguments[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// addChecks adds the checks of a request one by one.
+func (r *Rows) addChecks(q *Request, times int) {
 	for i := 0; i < len(q.Arguments); i += wordsOfCheck {
 		limit, cost, holder := q.Arguments[i], q.Arguments[i+1], q.Arguments[i+2]
 		if _, listed := cost.(string); listed || limit != r.last.limit || cost != r.last.cost || times != r.last.times {
@@ -38,20 +82,53 @@ func (r *Rows) Add(q *Request, times int) {
 
 // End returns all words.
 func (r *Rows) End() []any {
+	r.endSame()
 	r.endRow()
 	return r.Words
+}
+
+// endSame writes the words of requests in a row that share them.
+func (r *Rows) endSame() {
+	s := r.same
+	r.same = sameRequests{}
+	if s.requests <= 1 {
+		if s.first != nil {
+			r.addChecks(s.first, s.times)
+		}
+		return
+	}
+	r.endRow()
+	r.last = row{}
+	words := s.first.Arguments
+	for i := 0; i < len(words); i += wordsOfCheck {
+		cost, units := words[i+1], words[i+1].(int64) //nolint:forcetypeassert // takesTurns has looked
+		if i == 0 {
+			cost = costWord(units, s.times, s.requests, len(words)/wordsOfCheck)
+		} else if s.times > 1 {
+			cost = costWord(units, s.times)
+		}
+		r.Words = append(r.Words, words[i], cost)
+	}
 }
 
 // endRow writes how often the checks of the last row are asked and how many they are behind their cost,
 // unless it is one check that is asked once or has a cost for each time.
 func (r *Rows) endRow() {
 	units, ok := r.last.cost.(int64)
-	if !ok || r.last.times == 1 && r.last.checks == 1 {
-		return
+	switch {
+	case !ok || r.last.times == 1 && r.last.checks == 1:
+	case r.last.checks > 1:
+		r.Words[r.last.costAt] = costWord(units, r.last.times, r.last.checks)
+	default:
+		r.Words[r.last.costAt] = costWord(units, r.last.times)
 	}
-	cost := strconv.FormatInt(units, 10) + " " + strconv.Itoa(r.last.times)
-	if r.last.checks > 1 {
-		cost += " " + strconv.Itoa(r.last.checks)
+}
+
+// costWord returns a cost with numbers behind it.
+func costWord(units int64, numbers ...int) string {
+	word := strconv.FormatInt(units, 10)
+	for _, number := range numbers {
+		word += " " + strconv.Itoa(number)
 	}
-	r.Words[r.last.costAt] = cost
+	return word
 }

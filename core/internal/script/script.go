@@ -101,6 +101,11 @@ func (a *assembly) include(name string) {
 		if a.does == Reserve {
 			a.append(partOf(luaFile(Reserve.file()), name))
 		}
+	case Decide.file():
+		if a.does == Decide { // else the task has told it
+			a.append(luaFile("asked"))
+		}
+		a.append(luaFile(name))
 	case Reserve.file():
 		text, _, _ := strings.Cut(luaFile(name), "\n--- open")
 		a.append(text + "\n")
@@ -110,7 +115,7 @@ func (a *assembly) include(name string) {
 }
 
 // branch appends a part of each algorithm's file, for the limits of that algorithm. Those that have
-// the same share one.
+// the same share one. If all have the same, the script need not ask which one a limit has.
 func (a *assembly) branch(name string) {
 	var texts []string
 	asked := make(map[string][]string) // by the text
@@ -120,6 +125,10 @@ func (a *assembly) branch(name string) {
 			texts = append(texts, text)
 		}
 		asked[text] = append(asked[text], "limit.algorithm == '"+algorithm.String()+"'")
+	}
+	if len(texts) == 1 {
+		a.append("do\n" + texts[0] + "end\n")
+		return
 	}
 	branch := "if "
 	for _, text := range texts {

@@ -21,7 +21,7 @@ end
 for i = 0, closed - 1 do
   local argument = 2 + #words + 3 * i
   local place, open = tonumber(ARGV[argument]), KEYS[#keys + 1 + i]
-  give_back({ key = keys[2 * place - 1], past = keys[2 * place], open = open })
+  give_back(keys[2 * place - 1], keys[2 * place], open)
   if call('ZREM', open, ARGV[argument + 1]) == 0 then
     late[place] = true
     local first = (place - 1) * 5

@@ -2,7 +2,8 @@
 --
 -- KEYS  a key for each check.
 -- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see cost.lua.
---       Checks in a row that share both have them once. Behind them stands the holder of each check
+--       Checks in a row that share both have them once, and so have calls in a row whose checks
+--       share them. Behind them stands the holder of each check
 --       that takes places. Then "at", if the instant of the decision is to be told. A check that
 --       heeds a ban writes only to mend it; one that may strike has its strikes as its cost, and
 --       writes them if its call is denied, though by no ban.
@@ -18,23 +19,38 @@
 -- instant in front of it, since the window of that was not among those sent. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
-local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
+local limits, checks, reply, number = {}, {}, {}, 1
 local limit, cost, count, costs
-local repeats = 0 -- how many of the next checks have the same ones
+local rest = 0 -- how many of the next checks have limits and costs that have been read
+local turn, place -- if several of these take turns: what each of them has, and the place of the latest one
+local written, digits -- the number that a meter has written last, and its text: most keys have recovered, and get the same one
 
-while number <= #KEYS do
+while number <= asked do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
   local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
   local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
-  local key, used, previous, former, damaged, repair, renumbered, seen, room, own
+  local key, used, previous, former, seen, damaged, repair, renumbered, room, own
   while more do
-    if repeats > 0 then
-      repeats = repeats - 1
-    else
-      --- limit
-      --- cost
-      argument = argument + 2
+    if rest == 0 then
+      local repeats, period = 1, 1
+      turn, place = nil, 0
+      repeat
+        --- limit
+        --- cost
+        argument, place = argument + 2, place + 1
+        if period > 1 then
+          turn = turn or {}
+          turn[place] = { limit, cost, count }
+        end
+      until place >= period
+      rest = repeats * period
+    end
+    rest = rest - 1
+    if turn then
+      place = place % #turn + 1
+      local check = turn[place]
+      limit, cost, count = check[1], check[2], check[3]
     end
     --- holder
     key = KEYS[number]

@@ -42,11 +42,13 @@ if own == 0 then
   own = limit.pace
 end
 full = now + own
-local admitted, opened = format('%d', used + charge), format('%d', full - limit.pace)
-if limit.numbers == '' then
-  call('HSET', key, 'count', admitted, 'start', opened)
+local admitted = format('%d', used + charge)
+if full == former and limit.numbers == '' then -- the same window
+  call('HSET', key, 'count', admitted)
+elseif limit.numbers == '' then
+  call('HSET', key, 'count', admitted, 'start', format('%d', full - limit.pace))
 else
-  call('HSET', key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
+  call('HSET', key, 'count', admitted, 'start', format('%d', full - limit.pace), 'numbers', limit.numbers)
 end
 
 --- renumber

@@ -18,9 +18,12 @@ end
 --- store
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
-local at = now - now % tick + (level - left) / pace * tick
+local at = limit.present + (level - left) / pace * tick
 full = at + left / pace * tick
-text = format('%d', at)
+if at ~= written then
+  written, digits = at, format('%d', at)
+end
+text = digits
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
 elseif pace > 1 then

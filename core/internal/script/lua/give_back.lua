@@ -13,17 +13,19 @@ local function recovery(limit)
   return (capacity + -capacity % pace) / pace * tick
 end
 
--- give_back gives back what has ended of the reservations of a check, the newest charge first.
-local function give_back(r)
-  local first = try('ZRANGE', r.open, '0', '0', 'WITHSCORES')
-  if first.err then
-    call('DEL', r.open) -- somebody else has written it
-    return
-  elseif not first[1] or tonumber(first[2]) > now then
-    return
+-- give_back gives back what has ended of the open reservations of a key, the newest charge first. It returns
+-- whether it has, or nil if none has ended.
+local function give_back(key, past, open)
+  local instant = format('%d', now)
+  local due = try('ZCOUNT', open, '-inf', instant) -- which Redis answers sooner than which one ends first
+  if due == 0 then
+    return nil
+  elseif type(due) == 'table' then
+    call('DEL', open) -- somebody else has written it
+    return false
   end
-  local ended = {}
-  for i, member in ipairs(call('ZRANGE', r.open, '-inf', format('%d', now), 'BYSCORE')) do
+  local ended, given = {}, false
+  for i, member in ipairs(call('ZRANGE', open, '-inf', instant, 'BYSCORE')) do
     local at, after, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (.+)$')
     ended[i] = { member = member, at = tonumber(at), after = tonumber(after), units = units, limit = limit }
   end
@@ -38,11 +40,12 @@ local function give_back(r)
   for _, one in ipairs(ended) do
     local done = '0'
     if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
-      done = correct({ r.key, r.past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
+      done = correct({ key, past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
     end
     if string.byte(done) == 48 then -- else Redis has refused, and the next call tries again
-      call('ZREM', r.open, one.member)
-      r.mark = '-'
+      call('ZREM', open, one.member)
+      given = true
     end
   end
+  return given
 end

@@ -7,14 +7,19 @@ else
   state = try('HMGET', key, 'level', 'last_leak', 'numbers')
 end
 if state[1] or state[2] then
-  found, level, at, numbers = true, tonumber(state[1]), tonumber(state[2]), state[3] or ''
+  level = state[1] == digits and written or tonumber(state[1])
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
 end
 
 --- store
-local level, at = used + charge, now - now % limit.tick
-full = at + level / limit.pace * limit.tick
+local level = used + charge
+full = limit.present + level / limit.pace * limit.tick
+if level ~= written then
+  written, digits = level, format('%d', level)
+end
+limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
 if limit.numbers == '' then
-  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at))
+  call('HSET', key, 'level', digits, 'last_leak', limit.at)
 else
-  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'level', digits, 'last_leak', limit.at, 'numbers', limit.numbers)
 end

@@ -6,7 +6,7 @@
 -- tick, and numbers. A "|" behind the first word says that the next check of the
 -- call is an alternative of this one, and a "/" that this one is the last of some
 -- alternatives. Headroom, which has to stay free, follows the capacity
--- after a "-".
+-- after a "-". present is now, in microseconds, as the limit's ticks count it.
 limit = limits[ARGV[argument]]
 if not limit then
   local mode, either, joined, algorithm, capacity, pace, tick, numbers =
@@ -30,5 +30,6 @@ if not limit then
     tick = tonumber(tick),
     numbers = numbers,
   }
+  limit.present = now - now % limit.tick
   limits[ARGV[argument]] = limit
 end

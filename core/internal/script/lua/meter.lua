@@ -14,7 +14,7 @@ if found then
     damaged = true
   elseif numbers == limit.numbers then
     former = at + level / pace * tick
-    local elapsed = (now - now % tick - at) / tick
+    local elapsed = (limit.present - at) / tick
     if elapsed < 0 and not absolute then
       elapsed = 0
       repair = true
@@ -71,7 +71,9 @@ if found then
       used = math.min(capacity, events * weight + result)
     end
   end
-  seen = format('%d', used)
+  if used > 0 then
+    seen = format('%d', used)
+  end
 end
 
 --- renumber
@@ -89,6 +91,7 @@ if charged.numbers ~= '' then
   if text ~= charged.numbers and full and full * event * drain * tick > 0 then
     former_weight, weight = tonumber((select(2, string.match(charged.numbers, pattern)))), event
     limit.capacity, limit.pace, limit.tick, limit.numbers = full, drain, tick, text
+    limit.present = now - now % tick
   end
 end
 

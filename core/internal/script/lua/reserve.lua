@@ -5,60 +5,74 @@
 --       it, and that of its open reservations. That is a sorted set: the score of a member is its end, and
 --       the member says who has reserved, when it was charged, what was used then, what was charged, and its
 --       limit as settle.lua has it.
--- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then for each of
---       the checks that reserve its place, its limit for settle.lua, who reserves, and for how many
---       microseconds.
+-- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then who reserves,
+--       for each of these checks. Those in a row which share their limit, and for how many microseconds they
+--       reserve, have in front of them the place of the first one, their number, these microseconds, and
+--       their limit for settle.lua.
 --
 -- Returns what decide.lua does. A "-" says that reservations had ended which nobody has settled.
 
-local reserving = {} -- by the place of the check
-local words = tonumber(ARGV[2])
-local checks = #KEYS - 2 * ARGV[1]
+local asked, argument = #KEYS - 2 * ARGV[1], 3
+local terms, names, opens = {}, {}, {} -- of the checks that reserve, by their places
+local lives = {} -- how many milliseconds a set of open reservations lives, at least, or less than 0
+local reclaimed = {} -- the places of those where reservations had ended
 
 --- give_back
 
+-- read_row reads what checks in a row share that reserve. It returns the place of the first one and their number
+-- besides.
+local function read_row(text)
+  local place, number, lasts, limit = string.match(text, '^(%d+) (%d+) (%d+) (.+)$')
+  local ends = now + lasts
+  local expires = math.max(now + recovery(limit), ends)
+  return { limit = limit, ends = format('%d', ends), expires = expires - expires % 1000000 }, tonumber(place), tonumber(number)
+end
+
 -- reserve notes what a check was charged, and what is used after that.
-local function reserve(r, units, after)
-  local ends = now + r.lasts
-  local lives = call('PTTL', r.open)
-  call('ZADD', r.open, format('%d', ends), format('%s %d %d %d %s', r.name, now, after, units, r.limit))
-  local expires = math.max(now + recovery(r.limit), ends) / 1000 + grace
-  if lives < expires - now / 1000 then
-    call('PEXPIREAT', r.open, format('%d', expires))
+local function reserve(place, units, after)
+  local row, open = terms[place], opens[place]
+  if after ~= row.after or units ~= row.units then -- most keys have recovered, and get the same
+    row.after, row.units = after, units
+    row.charged = format(' %d %d %d %s', now, after, units, row.limit)
+  end
+  call('ZADD', open, row.ends, names[place] .. row.charged)
+  local left = (row.expires - now) / 1000
+  if lives[open] < left then
+    row.expiry = row.expiry or format('%d', row.expires / 1000 + grace)
+    call('PEXPIREAT', open, row.expiry)
+    lives[open] = left
   end
 end
 
-for i = 0, ARGV[1] - 1 do
-  local argument, key = 3 + words + 4 * i, checks + 1 + 2 * i
-  local place = tonumber(ARGV[argument])
-  local r = {
-    key = KEYS[place], past = KEYS[key], open = KEYS[key + 1],
-    limit = ARGV[argument + 1], name = ARGV[argument + 2], lasts = tonumber(ARGV[argument + 3]), mark = '',
-  }
-  reserving[place] = r
-  give_back(r)
+local row, place, behind = nil, 0, 0
+local word = argument + ARGV[2]
+for key = asked + 1, #KEYS, 2 do
+  if behind == 0 then
+    row, place, behind = read_row(ARGV[word])
+    word = word + 1
+  end
+  local open = KEYS[key + 1]
+  terms[place], names[place], opens[place] = row, ARGV[word], open
+  local left = call('PTTL', open)
+  if left ~= -2 then -- there are some
+    local given = give_back(KEYS[place], KEYS[key], open)
+    if given ~= nil then
+      reclaimed[place] = given
+      left = call('PTTL', open)
+    end
+  end
+  lives[open] = left
+  place, behind, word = place + 1, behind - 1, word + 1
 end
 
-local function decide(KEYS, ARGV)
-  --- decide
-end
-
-local keys, own = {}, {}
-for i = 1, checks do
-  keys[i] = KEYS[i]
-end
-for i = 1, words do
-  own[i] = ARGV[2 + i]
-end
-return decide(keys, own)
+--- decide
 
 --- open
-local r = reserving[i]
-if r and times > 0 then
-  reserve(r, charge, used + charge)
+if terms[i] and times > 0 then
+  reserve(i, charge, used + charge)
 end
 
 --- returned
-if reserving[i] and mark == '' then
-  mark = reserving[i].mark
+if reclaimed[i] and mark == '' then
+  mark = '-'
 end

@@ -23,6 +23,7 @@
 -- when all of the checks have been settled.
 
 local limits, argument, most_points = {}, 1, 16
+local written, digits -- as in decide.lua
 
 -- settle settles a check, and returns whether it is asked what is used afterwards, and what the reply
 -- says of it if that is not 0. With look it changes nothing and returns what is used, as text.
@@ -50,7 +51,7 @@ local function settle(number, look)
     --- renumber
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
-  local used, previous, former, damaged, repair, renumbered, seen, room, own, undated
+  local used, previous, former, seen, damaged, repair, renumbered, room, own, undated
   --- check
   if look then
     return seen

@@ -16,12 +16,15 @@ end
 --- store
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
-local at = now - now % tick + (level - left) / pace * tick
+local at = limit.present + (level - left) / pace * tick
 full = at + left / pace * tick
+if at ~= written then
+  written, digits = at, format('%d', at)
+end
 if limit.numbers ~= '' then
-  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left), 'numbers', limit.numbers)
+  call('HSET', key, 'next_free', digits, 'left', format('%d', left), 'numbers', limit.numbers)
 elseif pace > 1 then
-  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left))
+  call('HSET', key, 'next_free', digits, 'left', format('%d', left))
 else
-  call('HSET', key, 'next_free', format('%d', at))
+  call('HSET', key, 'next_free', digits)
 end

@@ -80,13 +80,13 @@ room = limit.ceiling - current - (weighted + -weighted % limit.pace) / limit.pac
 local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
 local start = now - now % limit.tick - elapsed * limit.tick
 full = start + 2 * limit.pace * limit.tick
-local current, before = format('%d', used + charge), format('%d', previous)
+local current = format('%d', used + charge)
 if full == former and previous == own and not repair then -- the same window
   call('HSET', key, 'current', current)
 elseif limit.numbers == '' then
-  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start))
+  call('HSET', key, 'current', current, 'previous', format('%d', previous), 'start', format('%d', start))
 else
-  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start), 'numbers', limit.numbers)
+  call('HSET', key, 'current', current, 'previous', format('%d', previous), 'start', format('%d', start), 'numbers', limit.numbers)
 end
 
 --- renumber

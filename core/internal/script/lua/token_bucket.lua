@@ -8,7 +8,7 @@ else
 end
 if state[1] or state[2] then
   found, at, numbers = true, tonumber(state[2]), state[3] or ''
-  local capacity, tokens = limit.capacity, tonumber(state[1])
+  local capacity, tokens = limit.capacity, state[1] == digits and written or tonumber(state[1])
   if numbers ~= limit.numbers then
     capacity = tonumber(string.match(numbers, '^%d+'))
   end
@@ -16,11 +16,15 @@ if state[1] or state[2] then
 end
 
 --- store
-local level, at = used + charge, now - now % limit.tick
-full = at + level / limit.pace * limit.tick
-local tokens = format('%d', limit.capacity - level)
+local level = used + charge
+local tokens = limit.capacity - level
+full = limit.present + level / limit.pace * limit.tick
+if tokens ~= written then
+  written, digits = tokens, format('%d', tokens)
+end
+limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
 if limit.numbers == '' then
-  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at))
+  call('HSET', key, 'tokens', digits, 'last_refill', limit.at)
 else
-  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'tokens', digits, 'last_refill', limit.at, 'numbers', limit.numbers)
 end

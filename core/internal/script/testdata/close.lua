@@ -390,6 +390,7 @@ local function correct(KEYS, ARGV)
 -- when all of the checks have been settled.
 
 local limits, argument, most_points = {}, 1, 16
+local written, digits -- as in decide.lua
 
 -- settle settles a check, and returns whether it is asked what is used afterwards, and what the reply
 -- says of it if that is not 0. With look it changes nothing and returns what is used, as text.
@@ -404,7 +405,7 @@ local function settle(number, look)
 -- tick, and numbers. A "|" behind the first word says that the next check of the
 -- call is an alternative of this one, and a "/" that this one is the last of some
 -- alternatives. Headroom, which has to stay free, follows the capacity
--- after a "-".
+-- after a "-". present is now, in microseconds, as the limit's ticks count it.
 limit = limits[ARGV[argument]]
 if not limit then
   local mode, either, joined, algorithm, capacity, pace, tick, numbers =
@@ -428,6 +429,7 @@ if not limit then
     tick = tonumber(tick),
     numbers = numbers,
   }
+  limit.present = now - now % limit.tick
   limits[ARGV[argument]] = limit
 end
   local how = ARGV[argument + 4]
@@ -539,6 +541,7 @@ if charged.numbers ~= '' then
   if text ~= charged.numbers and full and full * event * drain * tick > 0 then
     former_weight, weight = tonumber((select(2, string.match(charged.numbers, pattern)))), event
     limit.capacity, limit.pace, limit.tick, limit.numbers = full, drain, tick, text
+    limit.present = now - now % tick
   end
 end
 
@@ -574,9 +577,18 @@ limit.capacity = largest -- no part of the numbers: what others have used is not
 end
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
-  local used, previous, former, damaged, repair, renumbered, seen, room, own, undated
--- Reads what the key of a check has used.
-used, previous, former, damaged, repair, renumbered, seen, room, own = 0, 0, -1, false, false, false, '0', nil, nil
+  local used, previous, former, seen, damaged, repair, renumbered, room, own, undated
+-- Reads what the key of a check has used. Lua sets variables faster one by one than together, and those
+-- that are declared in this order to nil all at once.
+used = 0
+previous = 0
+former = -1
+seen = '0'
+damaged = nil
+repair = nil
+renumbered = nil
+room = nil
+own = nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then
@@ -586,7 +598,8 @@ else
   state = try('HMGET', key, 'level', 'last_leak', 'numbers')
 end
 if state[1] or state[2] then
-  found, level, at, numbers = true, tonumber(state[1]), tonumber(state[2]), state[3] or ''
+  level = state[1] == digits and written or tonumber(state[1])
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
 end
 
 elseif limit.algorithm == 'shaping' then
@@ -609,7 +622,7 @@ else
 end
 if state[1] or state[2] then
   found, at, numbers = true, tonumber(state[2]), state[3] or ''
-  local capacity, tokens = limit.capacity, tonumber(state[1])
+  local capacity, tokens = limit.capacity, state[1] == digits and written or tonumber(state[1])
   if numbers ~= limit.numbers then
     capacity = tonumber(string.match(numbers, '^%d+'))
   end
@@ -895,7 +908,7 @@ if found then
     damaged = true
   elseif numbers == limit.numbers then
     former = at + level / pace * tick
-    local elapsed = (now - now % tick - at) / tick
+    local elapsed = (limit.present - at) / tick
     if elapsed < 0 and not absolute then
       elapsed = 0
       repair = true
@@ -952,7 +965,9 @@ if found then
       used = math.min(capacity, events * weight + result)
     end
   end
-  seen = format('%d', used)
+  if used > 0 then
+    seen = format('%d', used)
+  end
 end
 
 
@@ -1190,40 +1205,54 @@ end
 -- long enough, and each write does if it may have been set under other numbers.
 local full, text
 if limit.algorithm == 'leaky' then
-local level, at = used + charge, now - now % limit.tick
-full = at + level / limit.pace * limit.tick
+local level = used + charge
+full = limit.present + level / limit.pace * limit.tick
+if level ~= written then
+  written, digits = level, format('%d', level)
+end
+limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
 if limit.numbers == '' then
-  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at))
+  call('HSET', key, 'level', digits, 'last_leak', limit.at)
 else
-  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'level', digits, 'last_leak', limit.at, 'numbers', limit.numbers)
 end
 elseif limit.algorithm == 'shaping' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
-local at = now - now % tick + (level - left) / pace * tick
+local at = limit.present + (level - left) / pace * tick
 full = at + left / pace * tick
+if at ~= written then
+  written, digits = at, format('%d', at)
+end
 if limit.numbers ~= '' then
-  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left), 'numbers', limit.numbers)
+  call('HSET', key, 'next_free', digits, 'left', format('%d', left), 'numbers', limit.numbers)
 elseif pace > 1 then
-  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left))
+  call('HSET', key, 'next_free', digits, 'left', format('%d', left))
 else
-  call('HSET', key, 'next_free', format('%d', at))
+  call('HSET', key, 'next_free', digits)
 end
 elseif limit.algorithm == 'token-bucket' then
-local level, at = used + charge, now - now % limit.tick
-full = at + level / limit.pace * limit.tick
-local tokens = format('%d', limit.capacity - level)
+local level = used + charge
+local tokens = limit.capacity - level
+full = limit.present + level / limit.pace * limit.tick
+if tokens ~= written then
+  written, digits = tokens, format('%d', tokens)
+end
+limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
 if limit.numbers == '' then
-  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at))
+  call('HSET', key, 'tokens', digits, 'last_refill', limit.at)
 else
-  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'tokens', digits, 'last_refill', limit.at, 'numbers', limit.numbers)
 end
 elseif limit.algorithm == 'gcra' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
-local at = now - now % tick + (level - left) / pace * tick
+local at = limit.present + (level - left) / pace * tick
 full = at + left / pace * tick
-text = format('%d', at)
+if at ~= written then
+  written, digits = at, format('%d', at)
+end
+text = digits
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
 elseif pace > 1 then
@@ -1234,24 +1263,26 @@ if own == 0 then
   own = limit.pace
 end
 full = now + own
-local admitted, opened = format('%d', used + charge), format('%d', full - limit.pace)
-if limit.numbers == '' then
-  call('HSET', key, 'count', admitted, 'start', opened)
+local admitted = format('%d', used + charge)
+if full == former and limit.numbers == '' then -- the same window
+  call('HSET', key, 'count', admitted)
+elseif limit.numbers == '' then
+  call('HSET', key, 'count', admitted, 'start', format('%d', full - limit.pace))
 else
-  call('HSET', key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
+  call('HSET', key, 'count', admitted, 'start', format('%d', full - limit.pace), 'numbers', limit.numbers)
 end
 
 elseif limit.algorithm == 'sliding-window' then
 local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
 local start = now - now % limit.tick - elapsed * limit.tick
 full = start + 2 * limit.pace * limit.tick
-local current, before = format('%d', used + charge), format('%d', previous)
+local current = format('%d', used + charge)
 if full == former and previous == own and not repair then -- the same window
   call('HSET', key, 'current', current)
 elseif limit.numbers == '' then
-  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start))
+  call('HSET', key, 'current', current, 'previous', format('%d', previous), 'start', format('%d', start))
 else
-  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start), 'numbers', limit.numbers)
+  call('HSET', key, 'current', current, 'previous', format('%d', previous), 'start', format('%d', start), 'numbers', limit.numbers)
 end
 
 elseif limit.algorithm == 'sliding-log' then
@@ -1391,17 +1422,19 @@ local function recovery(limit)
   return (capacity + -capacity % pace) / pace * tick
 end
 
--- give_back gives back what has ended of the reservations of a check, the newest charge first.
-local function give_back(r)
-  local first = try('ZRANGE', r.open, '0', '0', 'WITHSCORES')
-  if first.err then
-    call('DEL', r.open) -- somebody else has written it
-    return
-  elseif not first[1] or tonumber(first[2]) > now then
-    return
+-- give_back gives back what has ended of the open reservations of a key, the newest charge first. It returns
+-- whether it has, or nil if none has ended.
+local function give_back(key, past, open)
+  local instant = format('%d', now)
+  local due = try('ZCOUNT', open, '-inf', instant) -- which Redis answers sooner than which one ends first
+  if due == 0 then
+    return nil
+  elseif type(due) == 'table' then
+    call('DEL', open) -- somebody else has written it
+    return false
   end
-  local ended = {}
-  for i, member in ipairs(call('ZRANGE', r.open, '-inf', format('%d', now), 'BYSCORE')) do
+  local ended, given = {}, false
+  for i, member in ipairs(call('ZRANGE', open, '-inf', instant, 'BYSCORE')) do
     local at, after, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (.+)$')
     ended[i] = { member = member, at = tonumber(at), after = tonumber(after), units = units, limit = limit }
   end
@@ -1416,13 +1449,14 @@ local function give_back(r)
   for _, one in ipairs(ended) do
     local done = '0'
     if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
-      done = correct({ r.key, r.past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
+      done = correct({ key, past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
     end
     if string.byte(done) == 48 then -- else Redis has refused, and the next call tries again
-      call('ZREM', r.open, one.member)
-      r.mark = '-'
+      call('ZREM', open, one.member)
+      given = true
     end
   end
+  return given
 end
 
 local closed = tonumber(ARGV[1])
@@ -1436,7 +1470,7 @@ end
 for i = 0, closed - 1 do
   local argument = 2 + #words + 3 * i
   local place, open = tonumber(ARGV[argument]), KEYS[#keys + 1 + i]
-  give_back({ key = keys[2 * place - 1], past = keys[2 * place], open = open })
+  give_back(keys[2 * place - 1], keys[2 * place], open)
   if call('ZREM', open, ARGV[argument + 1]) == 0 then
     late[place] = true
     local first = (place - 1) * 5

@@ -353,11 +353,14 @@ local function find_window(limit)
   end
 end
 
+-- How many checks there are, and where their words begin.
+local asked, argument = #KEYS, 1
 -- Decides a list of calls, one after the other.
 --
 -- KEYS  a key for each check.
 -- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see cost.lua.
---       Checks in a row that share both have them once. Behind them stands the holder of each check
+--       Checks in a row that share both have them once, and so have calls in a row whose checks
+--       share them. Behind them stands the holder of each check
 --       that takes places. Then "at", if the instant of the decision is to be told. A check that
 --       heeds a ban writes only to mend it; one that may strike has its strikes as its cost, and
 --       writes them if its call is denied, though by no ban.
@@ -373,20 +376,23 @@ end
 -- instant in front of it, since the window of that was not among those sent. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
-local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
+local limits, checks, reply, number = {}, {}, {}, 1
 local limit, cost, count, costs
-local repeats = 0 -- how many of the next checks have the same ones
+local rest = 0 -- how many of the next checks have limits and costs that have been read
+local turn, place -- if several of these take turns: what each of them has, and the place of the latest one
+local written, digits -- the number that a meter has written last, and its text: most keys have recovered, and get the same one
 
-while number <= #KEYS do
+while number <= asked do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
   local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
   local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
-  local key, used, previous, former, damaged, repair, renumbered, seen, room, own
+  local key, used, previous, former, seen, damaged, repair, renumbered, room, own
   while more do
-    if repeats > 0 then
-      repeats = repeats - 1
-    else
+    if rest == 0 then
+      local repeats, period = 1, 1
+      turn, place = nil, 0
+      repeat
 -- Reads the limit of a check from the arguments.
 --
 -- The checks of a call share their limits, so each is taken apart once. It is
@@ -395,7 +401,7 @@ while number <= #KEYS do
 -- tick, and numbers. A "|" behind the first word says that the next check of the
 -- call is an alternative of this one, and a "/" that this one is the last of some
 -- alternatives. Headroom, which has to stay free, follows the capacity
--- after a "-".
+-- after a "-". present is now, in microseconds, as the limit's ticks count it.
 limit = limits[ARGV[argument]]
 if not limit then
   local mode, either, joined, algorithm, capacity, pace, tick, numbers =
@@ -419,6 +425,7 @@ if not limit then
     tick = tonumber(tick),
     numbers = numbers,
   }
+  limit.present = now - now % limit.tick
   limits[ARGV[argument]] = limit
 end
 -- Reads the cost of a check from the arguments.
@@ -426,11 +433,14 @@ end
 -- A call that is made several times at once has that number behind each of its costs. If its first
 -- check has another cost each time, all of these costs stand there instead, with commas in between.
 -- Checks in a row with the same limit, cost and times have these words once, followed by the number
--- of the checks.
+-- of the checks. If several checks take turns, the first one's words end with how often that is and with
+-- how many they are. The words of the others follow.
 cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
 if not cost then
-  cost, count, repeats = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*)$')
-  cost, count, repeats = tonumber(cost), tonumber(count), (tonumber(repeats) or 1) - 1
+  local times, checks
+  cost, count, times, checks = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*) ?(%d*)$')
+  cost, count = tonumber(cost), tonumber(count)
+  repeats, period = tonumber(times) or repeats, tonumber(checks) or period
   if not cost then
     costs = {}
     for each in string.gmatch(ARGV[argument + 1], '%d+') do
@@ -439,7 +449,19 @@ if not cost then
     cost, count = costs[1], #costs
   end
 end
-      argument = argument + 2
+        argument, place = argument + 2, place + 1
+        if period > 1 then
+          turn = turn or {}
+          turn[place] = { limit, cost, count }
+        end
+      until place >= period
+      rest = repeats * period
+    end
+    rest = rest - 1
+    if turn then
+      place = place % #turn + 1
+      local check = turn[place]
+      limit, cost, count = check[1], check[2], check[3]
     end
 if limit.charged and limit.algorithm == 'concurrent' then
   holder = ARGV[argument]
@@ -447,8 +469,17 @@ if limit.charged and limit.algorithm == 'concurrent' then
 end
 
     key = KEYS[number]
--- Reads what the key of a check has used.
-used, previous, former, damaged, repair, renumbered, seen, room, own = 0, 0, -1, false, false, false, '0', nil, nil
+-- Reads what the key of a check has used. Lua sets variables faster one by one than together, and those
+-- that are declared in this order to nil all at once.
+used = 0
+previous = 0
+former = -1
+seen = '0'
+damaged = nil
+repair = nil
+renumbered = nil
+room = nil
+own = nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then
@@ -458,7 +489,8 @@ else
   state = try('HMGET', key, 'level', 'last_leak', 'numbers')
 end
 if state[1] or state[2] then
-  found, level, at, numbers = true, tonumber(state[1]), tonumber(state[2]), state[3] or ''
+  level = state[1] == digits and written or tonumber(state[1])
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
 end
 
 elseif limit.algorithm == 'shaping' then
@@ -481,7 +513,7 @@ else
 end
 if state[1] or state[2] then
   found, at, numbers = true, tonumber(state[2]), state[3] or ''
-  local capacity, tokens = limit.capacity, tonumber(state[1])
+  local capacity, tokens = limit.capacity, state[1] == digits and written or tonumber(state[1])
   if numbers ~= limit.numbers then
     capacity = tonumber(string.match(numbers, '^%d+'))
   end
@@ -767,7 +799,7 @@ if found then
     damaged = true
   elseif numbers == limit.numbers then
     former = at + level / pace * tick
-    local elapsed = (now - now % tick - at) / tick
+    local elapsed = (limit.present - at) / tick
     if elapsed < 0 and not absolute then
       elapsed = 0
       repair = true
@@ -824,7 +856,9 @@ if found then
       used = math.min(capacity, events * weight + result)
     end
   end
-  seen = format('%d', used)
+  if used > 0 then
+    seen = format('%d', used)
+  end
 end
 
 
@@ -924,40 +958,54 @@ end
 -- long enough, and each write does if it may have been set under other numbers.
 local full, text
 if limit.algorithm == 'leaky' then
-local level, at = used + charge, now - now % limit.tick
-full = at + level / limit.pace * limit.tick
+local level = used + charge
+full = limit.present + level / limit.pace * limit.tick
+if level ~= written then
+  written, digits = level, format('%d', level)
+end
+limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
 if limit.numbers == '' then
-  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at))
+  call('HSET', key, 'level', digits, 'last_leak', limit.at)
 else
-  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'level', digits, 'last_leak', limit.at, 'numbers', limit.numbers)
 end
 elseif limit.algorithm == 'shaping' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
-local at = now - now % tick + (level - left) / pace * tick
+local at = limit.present + (level - left) / pace * tick
 full = at + left / pace * tick
+if at ~= written then
+  written, digits = at, format('%d', at)
+end
 if limit.numbers ~= '' then
-  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left), 'numbers', limit.numbers)
+  call('HSET', key, 'next_free', digits, 'left', format('%d', left), 'numbers', limit.numbers)
 elseif pace > 1 then
-  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left))
+  call('HSET', key, 'next_free', digits, 'left', format('%d', left))
 else
-  call('HSET', key, 'next_free', format('%d', at))
+  call('HSET', key, 'next_free', digits)
 end
 elseif limit.algorithm == 'token-bucket' then
-local level, at = used + charge, now - now % limit.tick
-full = at + level / limit.pace * limit.tick
-local tokens = format('%d', limit.capacity - level)
+local level = used + charge
+local tokens = limit.capacity - level
+full = limit.present + level / limit.pace * limit.tick
+if tokens ~= written then
+  written, digits = tokens, format('%d', tokens)
+end
+limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
 if limit.numbers == '' then
-  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at))
+  call('HSET', key, 'tokens', digits, 'last_refill', limit.at)
 else
-  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'tokens', digits, 'last_refill', limit.at, 'numbers', limit.numbers)
 end
 elseif limit.algorithm == 'gcra' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
-local at = now - now % tick + (level - left) / pace * tick
+local at = limit.present + (level - left) / pace * tick
 full = at + left / pace * tick
-text = format('%d', at)
+if at ~= written then
+  written, digits = at, format('%d', at)
+end
+text = digits
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
 elseif pace > 1 then
@@ -968,24 +1016,26 @@ if own == 0 then
   own = limit.pace
 end
 full = now + own
-local admitted, opened = format('%d', used + charge), format('%d', full - limit.pace)
-if limit.numbers == '' then
-  call('HSET', key, 'count', admitted, 'start', opened)
+local admitted = format('%d', used + charge)
+if full == former and limit.numbers == '' then -- the same window
+  call('HSET', key, 'count', admitted)
+elseif limit.numbers == '' then
+  call('HSET', key, 'count', admitted, 'start', format('%d', full - limit.pace))
 else
-  call('HSET', key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
+  call('HSET', key, 'count', admitted, 'start', format('%d', full - limit.pace), 'numbers', limit.numbers)
 end
 
 elseif limit.algorithm == 'sliding-window' then
 local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
 local start = now - now % limit.tick - elapsed * limit.tick
 full = start + 2 * limit.pace * limit.tick
-local current, before = format('%d', used + charge), format('%d', previous)
+local current = format('%d', used + charge)
 if full == former and previous == own and not repair then -- the same window
   call('HSET', key, 'current', current)
 elseif limit.numbers == '' then
-  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start))
+  call('HSET', key, 'current', current, 'previous', format('%d', previous), 'start', format('%d', start))
 else
-  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start), 'numbers', limit.numbers)
+  call('HSET', key, 'current', current, 'previous', format('%d', previous), 'start', format('%d', start), 'numbers', limit.numbers)
 end
 
 elseif limit.algorithm == 'sliding-log' then

@@ -360,15 +360,17 @@ end
 --       it, and that of its open reservations. That is a sorted set: the score of a member is its end, and
 --       the member says who has reserved, when it was charged, what was used then, what was charged, and its
 --       limit as settle.lua has it.
--- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then for each of
---       the checks that reserve its place, its limit for settle.lua, who reserves, and for how many
---       microseconds.
+-- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then who reserves,
+--       for each of these checks. Those in a row which share their limit, and for how many microseconds they
+--       reserve, have in front of them the place of the first one, their number, these microseconds, and
+--       their limit for settle.lua.
 --
 -- Returns what decide.lua does. A "-" says that reservations had ended which nobody has settled.
 
-local reserving = {} -- by the place of the check
-local words = tonumber(ARGV[2])
-local checks = #KEYS - 2 * ARGV[1]
+local asked, argument = #KEYS - 2 * ARGV[1], 3
+local terms, names, opens = {}, {}, {} -- of the checks that reserve, by their places
+local lives = {} -- how many milliseconds a set of open reservations lives, at least, or less than 0
+local reclaimed = {} -- the places of those where reservations had ended
 
 -- correct carries out a settlement.
 local function correct(KEYS, ARGV)
@@ -397,6 +399,7 @@ local function correct(KEYS, ARGV)
 -- when all of the checks have been settled.
 
 local limits, argument, most_points = {}, 1, 16
+local written, digits -- as in decide.lua
 
 -- settle settles a check, and returns whether it is asked what is used afterwards, and what the reply
 -- says of it if that is not 0. With look it changes nothing and returns what is used, as text.
@@ -411,7 +414,7 @@ local function settle(number, look)
 -- tick, and numbers. A "|" behind the first word says that the next check of the
 -- call is an alternative of this one, and a "/" that this one is the last of some
 -- alternatives. Headroom, which has to stay free, follows the capacity
--- after a "-".
+-- after a "-". present is now, in microseconds, as the limit's ticks count it.
 limit = limits[ARGV[argument]]
 if not limit then
   local mode, either, joined, algorithm, capacity, pace, tick, numbers =
@@ -435,6 +438,7 @@ if not limit then
     tick = tonumber(tick),
     numbers = numbers,
   }
+  limit.present = now - now % limit.tick
   limits[ARGV[argument]] = limit
 end
   local how = ARGV[argument + 4]
@@ -546,6 +550,7 @@ if charged.numbers ~= '' then
   if text ~= charged.numbers and full and full * event * drain * tick > 0 then
     former_weight, weight = tonumber((select(2, string.match(charged.numbers, pattern)))), event
     limit.capacity, limit.pace, limit.tick, limit.numbers = full, drain, tick, text
+    limit.present = now - now % tick
   end
 end
 
@@ -581,9 +586,18 @@ limit.capacity = largest -- no part of the numbers: what others have used is not
 end
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
-  local used, previous, former, damaged, repair, renumbered, seen, room, own, undated
--- Reads what the key of a check has used.
-used, previous, former, damaged, repair, renumbered, seen, room, own = 0, 0, -1, false, false, false, '0', nil, nil
+  local used, previous, former, seen, damaged, repair, renumbered, room, own, undated
+-- Reads what the key of a check has used. Lua sets variables faster one by one than together, and those
+-- that are declared in this order to nil all at once.
+used = 0
+previous = 0
+former = -1
+seen = '0'
+damaged = nil
+repair = nil
+renumbered = nil
+room = nil
+own = nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then
@@ -593,7 +607,8 @@ else
   state = try('HMGET', key, 'level', 'last_leak', 'numbers')
 end
 if state[1] or state[2] then
-  found, level, at, numbers = true, tonumber(state[1]), tonumber(state[2]), state[3] or ''
+  level = state[1] == digits and written or tonumber(state[1])
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
 end
 
 elseif limit.algorithm == 'shaping' then
@@ -616,7 +631,7 @@ else
 end
 if state[1] or state[2] then
   found, at, numbers = true, tonumber(state[2]), state[3] or ''
-  local capacity, tokens = limit.capacity, tonumber(state[1])
+  local capacity, tokens = limit.capacity, state[1] == digits and written or tonumber(state[1])
   if numbers ~= limit.numbers then
     capacity = tonumber(string.match(numbers, '^%d+'))
   end
@@ -902,7 +917,7 @@ if found then
     damaged = true
   elseif numbers == limit.numbers then
     former = at + level / pace * tick
-    local elapsed = (now - now % tick - at) / tick
+    local elapsed = (limit.present - at) / tick
     if elapsed < 0 and not absolute then
       elapsed = 0
       repair = true
@@ -959,7 +974,9 @@ if found then
       used = math.min(capacity, events * weight + result)
     end
   end
-  seen = format('%d', used)
+  if used > 0 then
+    seen = format('%d', used)
+  end
 end
 
 
@@ -1197,40 +1214,54 @@ end
 -- long enough, and each write does if it may have been set under other numbers.
 local full, text
 if limit.algorithm == 'leaky' then
-local level, at = used + charge, now - now % limit.tick
-full = at + level / limit.pace * limit.tick
+local level = used + charge
+full = limit.present + level / limit.pace * limit.tick
+if level ~= written then
+  written, digits = level, format('%d', level)
+end
+limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
 if limit.numbers == '' then
-  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at))
+  call('HSET', key, 'level', digits, 'last_leak', limit.at)
 else
-  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'level', digits, 'last_leak', limit.at, 'numbers', limit.numbers)
 end
 elseif limit.algorithm == 'shaping' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
-local at = now - now % tick + (level - left) / pace * tick
+local at = limit.present + (level - left) / pace * tick
 full = at + left / pace * tick
+if at ~= written then
+  written, digits = at, format('%d', at)
+end
 if limit.numbers ~= '' then
-  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left), 'numbers', limit.numbers)
+  call('HSET', key, 'next_free', digits, 'left', format('%d', left), 'numbers', limit.numbers)
 elseif pace > 1 then
-  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left))
+  call('HSET', key, 'next_free', digits, 'left', format('%d', left))
 else
-  call('HSET', key, 'next_free', format('%d', at))
+  call('HSET', key, 'next_free', digits)
 end
 elseif limit.algorithm == 'token-bucket' then
-local level, at = used + charge, now - now % limit.tick
-full = at + level / limit.pace * limit.tick
-local tokens = format('%d', limit.capacity - level)
+local level = used + charge
+local tokens = limit.capacity - level
+full = limit.present + level / limit.pace * limit.tick
+if tokens ~= written then
+  written, digits = tokens, format('%d', tokens)
+end
+limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
 if limit.numbers == '' then
-  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at))
+  call('HSET', key, 'tokens', digits, 'last_refill', limit.at)
 else
-  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'tokens', digits, 'last_refill', limit.at, 'numbers', limit.numbers)
 end
 elseif limit.algorithm == 'gcra' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
-local at = now - now % tick + (level - left) / pace * tick
+local at = limit.present + (level - left) / pace * tick
 full = at + left / pace * tick
-text = format('%d', at)
+if at ~= written then
+  written, digits = at, format('%d', at)
+end
+text = digits
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
 elseif pace > 1 then
@@ -1241,24 +1272,26 @@ if own == 0 then
   own = limit.pace
 end
 full = now + own
-local admitted, opened = format('%d', used + charge), format('%d', full - limit.pace)
-if limit.numbers == '' then
-  call('HSET', key, 'count', admitted, 'start', opened)
+local admitted = format('%d', used + charge)
+if full == former and limit.numbers == '' then -- the same window
+  call('HSET', key, 'count', admitted)
+elseif limit.numbers == '' then
+  call('HSET', key, 'count', admitted, 'start', format('%d', full - limit.pace))
 else
-  call('HSET', key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
+  call('HSET', key, 'count', admitted, 'start', format('%d', full - limit.pace), 'numbers', limit.numbers)
 end
 
 elseif limit.algorithm == 'sliding-window' then
 local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
 local start = now - now % limit.tick - elapsed * limit.tick
 full = start + 2 * limit.pace * limit.tick
-local current, before = format('%d', used + charge), format('%d', previous)
+local current = format('%d', used + charge)
 if full == former and previous == own and not repair then -- the same window
   call('HSET', key, 'current', current)
 elseif limit.numbers == '' then
-  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start))
+  call('HSET', key, 'current', current, 'previous', format('%d', previous), 'start', format('%d', start))
 else
-  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start), 'numbers', limit.numbers)
+  call('HSET', key, 'current', current, 'previous', format('%d', previous), 'start', format('%d', start), 'numbers', limit.numbers)
 end
 
 elseif limit.algorithm == 'sliding-log' then
@@ -1398,17 +1431,19 @@ local function recovery(limit)
   return (capacity + -capacity % pace) / pace * tick
 end
 
--- give_back gives back what has ended of the reservations of a check, the newest charge first.
-local function give_back(r)
-  local first = try('ZRANGE', r.open, '0', '0', 'WITHSCORES')
-  if first.err then
-    call('DEL', r.open) -- somebody else has written it
-    return
-  elseif not first[1] or tonumber(first[2]) > now then
-    return
+-- give_back gives back what has ended of the open reservations of a key, the newest charge first. It returns
+-- whether it has, or nil if none has ended.
+local function give_back(key, past, open)
+  local instant = format('%d', now)
+  local due = try('ZCOUNT', open, '-inf', instant) -- which Redis answers sooner than which one ends first
+  if due == 0 then
+    return nil
+  elseif type(due) == 'table' then
+    call('DEL', open) -- somebody else has written it
+    return false
   end
-  local ended = {}
-  for i, member in ipairs(call('ZRANGE', r.open, '-inf', format('%d', now), 'BYSCORE')) do
+  local ended, given = {}, false
+  for i, member in ipairs(call('ZRANGE', open, '-inf', instant, 'BYSCORE')) do
     local at, after, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (.+)$')
     ended[i] = { member = member, at = tonumber(at), after = tonumber(after), units = units, limit = limit }
   end
@@ -1423,43 +1458,68 @@ local function give_back(r)
   for _, one in ipairs(ended) do
     local done = '0'
     if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
-      done = correct({ r.key, r.past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
+      done = correct({ key, past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
     end
     if string.byte(done) == 48 then -- else Redis has refused, and the next call tries again
-      call('ZREM', r.open, one.member)
-      r.mark = '-'
+      call('ZREM', open, one.member)
+      given = true
     end
   end
+  return given
+end
+
+-- read_row reads what checks in a row share that reserve. It returns the place of the first one and their number
+-- besides.
+local function read_row(text)
+  local place, number, lasts, limit = string.match(text, '^(%d+) (%d+) (%d+) (.+)$')
+  local ends = now + lasts
+  local expires = math.max(now + recovery(limit), ends)
+  return { limit = limit, ends = format('%d', ends), expires = expires - expires % 1000000 }, tonumber(place), tonumber(number)
 end
 
 -- reserve notes what a check was charged, and what is used after that.
-local function reserve(r, units, after)
-  local ends = now + r.lasts
-  local lives = call('PTTL', r.open)
-  call('ZADD', r.open, format('%d', ends), format('%s %d %d %d %s', r.name, now, after, units, r.limit))
-  local expires = math.max(now + recovery(r.limit), ends) / 1000 + grace
-  if lives < expires - now / 1000 then
-    call('PEXPIREAT', r.open, format('%d', expires))
+local function reserve(place, units, after)
+  local row, open = terms[place], opens[place]
+  if after ~= row.after or units ~= row.units then -- most keys have recovered, and get the same
+    row.after, row.units = after, units
+    row.charged = format(' %d %d %d %s', now, after, units, row.limit)
+  end
+  call('ZADD', open, row.ends, names[place] .. row.charged)
+  local left = (row.expires - now) / 1000
+  if lives[open] < left then
+    row.expiry = row.expiry or format('%d', row.expires / 1000 + grace)
+    call('PEXPIREAT', open, row.expiry)
+    lives[open] = left
   end
 end
 
-for i = 0, ARGV[1] - 1 do
-  local argument, key = 3 + words + 4 * i, checks + 1 + 2 * i
-  local place = tonumber(ARGV[argument])
-  local r = {
-    key = KEYS[place], past = KEYS[key], open = KEYS[key + 1],
-    limit = ARGV[argument + 1], name = ARGV[argument + 2], lasts = tonumber(ARGV[argument + 3]), mark = '',
-  }
-  reserving[place] = r
-  give_back(r)
+local row, place, behind = nil, 0, 0
+local word = argument + ARGV[2]
+for key = asked + 1, #KEYS, 2 do
+  if behind == 0 then
+    row, place, behind = read_row(ARGV[word])
+    word = word + 1
+  end
+  local open = KEYS[key + 1]
+  terms[place], names[place], opens[place] = row, ARGV[word], open
+  local left = call('PTTL', open)
+  if left ~= -2 then -- there are some
+    local given = give_back(KEYS[place], KEYS[key], open)
+    if given ~= nil then
+      reclaimed[place] = given
+      left = call('PTTL', open)
+    end
+  end
+  lives[open] = left
+  place, behind, word = place + 1, behind - 1, word + 1
 end
 
-local function decide(KEYS, ARGV)
 -- Decides a list of calls, one after the other.
 --
 -- KEYS  a key for each check.
 -- ARGV  for each check its limit, such as "take leaky 10000000 1 1", and its cost: see cost.lua.
---       Checks in a row that share both have them once. Behind them stands the holder of each check
+--       Checks in a row that share both have them once, and so have calls in a row whose checks
+--       share them. Behind them stands the holder of each check
 --       that takes places. Then "at", if the instant of the decision is to be told. A check that
 --       heeds a ban writes only to mend it; one that may strike has its strikes as its cost, and
 --       writes them if its call is denied, though by no ban.
@@ -1475,20 +1535,23 @@ local function decide(KEYS, ARGV)
 -- instant in front of it, since the window of that was not among those sent. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
-local limits, checks, reply, number, argument = {}, {}, {}, 1, 1
+local limits, checks, reply, number = {}, {}, {}, 1
 local limit, cost, count, costs
-local repeats = 0 -- how many of the next checks have the same ones
+local rest = 0 -- how many of the next checks have limits and costs that have been read
+local turn, place -- if several of these take turns: what each of them has, and the place of the latest one
+local written, digits -- the number that a meter has written last, and its text: most keys have recovered, and get the same one
 
-while number <= #KEYS do
+while number <= asked do
   -- Read and decide all checks of a call,
   local first, times, more = number, nil, true
   local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
   local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
-  local key, used, previous, former, damaged, repair, renumbered, seen, room, own
+  local key, used, previous, former, seen, damaged, repair, renumbered, room, own
   while more do
-    if repeats > 0 then
-      repeats = repeats - 1
-    else
+    if rest == 0 then
+      local repeats, period = 1, 1
+      turn, place = nil, 0
+      repeat
 -- Reads the limit of a check from the arguments.
 --
 -- The checks of a call share their limits, so each is taken apart once. It is
@@ -1497,7 +1560,7 @@ while number <= #KEYS do
 -- tick, and numbers. A "|" behind the first word says that the next check of the
 -- call is an alternative of this one, and a "/" that this one is the last of some
 -- alternatives. Headroom, which has to stay free, follows the capacity
--- after a "-".
+-- after a "-". present is now, in microseconds, as the limit's ticks count it.
 limit = limits[ARGV[argument]]
 if not limit then
   local mode, either, joined, algorithm, capacity, pace, tick, numbers =
@@ -1521,6 +1584,7 @@ if not limit then
     tick = tonumber(tick),
     numbers = numbers,
   }
+  limit.present = now - now % limit.tick
   limits[ARGV[argument]] = limit
 end
 -- Reads the cost of a check from the arguments.
@@ -1528,11 +1592,14 @@ end
 -- A call that is made several times at once has that number behind each of its costs. If its first
 -- check has another cost each time, all of these costs stand there instead, with commas in between.
 -- Checks in a row with the same limit, cost and times have these words once, followed by the number
--- of the checks.
+-- of the checks. If several checks take turns, the first one's words end with how often that is and with
+-- how many they are. The words of the others follow.
 cost, count, costs = tonumber(ARGV[argument + 1]), 1, nil
 if not cost then
-  cost, count, repeats = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*)$')
-  cost, count, repeats = tonumber(cost), tonumber(count), (tonumber(repeats) or 1) - 1
+  local times, checks
+  cost, count, times, checks = string.match(ARGV[argument + 1], '^(%d+) (%d+) ?(%d*) ?(%d*)$')
+  cost, count = tonumber(cost), tonumber(count)
+  repeats, period = tonumber(times) or repeats, tonumber(checks) or period
   if not cost then
     costs = {}
     for each in string.gmatch(ARGV[argument + 1], '%d+') do
@@ -1541,7 +1608,19 @@ if not cost then
     cost, count = costs[1], #costs
   end
 end
-      argument = argument + 2
+        argument, place = argument + 2, place + 1
+        if period > 1 then
+          turn = turn or {}
+          turn[place] = { limit, cost, count }
+        end
+      until place >= period
+      rest = repeats * period
+    end
+    rest = rest - 1
+    if turn then
+      place = place % #turn + 1
+      local check = turn[place]
+      limit, cost, count = check[1], check[2], check[3]
     end
 if limit.charged and limit.algorithm == 'concurrent' then
   holder = ARGV[argument]
@@ -1549,8 +1628,17 @@ if limit.charged and limit.algorithm == 'concurrent' then
 end
 
     key = KEYS[number]
--- Reads what the key of a check has used.
-used, previous, former, damaged, repair, renumbered, seen, room, own = 0, 0, -1, false, false, false, '0', nil, nil
+-- Reads what the key of a check has used. Lua sets variables faster one by one than together, and those
+-- that are declared in this order to nil all at once.
+used = 0
+previous = 0
+former = -1
+seen = '0'
+damaged = nil
+repair = nil
+renumbered = nil
+room = nil
+own = nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then
@@ -1560,7 +1648,8 @@ else
   state = try('HMGET', key, 'level', 'last_leak', 'numbers')
 end
 if state[1] or state[2] then
-  found, level, at, numbers = true, tonumber(state[1]), tonumber(state[2]), state[3] or ''
+  level = state[1] == digits and written or tonumber(state[1])
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
 end
 
 elseif limit.algorithm == 'shaping' then
@@ -1583,7 +1672,7 @@ else
 end
 if state[1] or state[2] then
   found, at, numbers = true, tonumber(state[2]), state[3] or ''
-  local capacity, tokens = limit.capacity, tonumber(state[1])
+  local capacity, tokens = limit.capacity, state[1] == digits and written or tonumber(state[1])
   if numbers ~= limit.numbers then
     capacity = tonumber(string.match(numbers, '^%d+'))
   end
@@ -1869,7 +1958,7 @@ if found then
     damaged = true
   elseif numbers == limit.numbers then
     former = at + level / pace * tick
-    local elapsed = (now - now % tick - at) / tick
+    local elapsed = (limit.present - at) / tick
     if elapsed < 0 and not absolute then
       elapsed = 0
       repair = true
@@ -1926,7 +2015,9 @@ if found then
       used = math.min(capacity, events * weight + result)
     end
   end
-  seen = format('%d', used)
+  if used > 0 then
+    seen = format('%d', used)
+  end
 end
 
 
@@ -2026,40 +2117,54 @@ end
 -- long enough, and each write does if it may have been set under other numbers.
 local full, text
 if limit.algorithm == 'leaky' then
-local level, at = used + charge, now - now % limit.tick
-full = at + level / limit.pace * limit.tick
+local level = used + charge
+full = limit.present + level / limit.pace * limit.tick
+if level ~= written then
+  written, digits = level, format('%d', level)
+end
+limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
 if limit.numbers == '' then
-  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at))
+  call('HSET', key, 'level', digits, 'last_leak', limit.at)
 else
-  call('HSET', key, 'level', format('%d', level), 'last_leak', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'level', digits, 'last_leak', limit.at, 'numbers', limit.numbers)
 end
 elseif limit.algorithm == 'shaping' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
-local at = now - now % tick + (level - left) / pace * tick
+local at = limit.present + (level - left) / pace * tick
 full = at + left / pace * tick
+if at ~= written then
+  written, digits = at, format('%d', at)
+end
 if limit.numbers ~= '' then
-  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left), 'numbers', limit.numbers)
+  call('HSET', key, 'next_free', digits, 'left', format('%d', left), 'numbers', limit.numbers)
 elseif pace > 1 then
-  call('HSET', key, 'next_free', format('%d', at), 'left', format('%d', left))
+  call('HSET', key, 'next_free', digits, 'left', format('%d', left))
 else
-  call('HSET', key, 'next_free', format('%d', at))
+  call('HSET', key, 'next_free', digits)
 end
 elseif limit.algorithm == 'token-bucket' then
-local level, at = used + charge, now - now % limit.tick
-full = at + level / limit.pace * limit.tick
-local tokens = format('%d', limit.capacity - level)
+local level = used + charge
+local tokens = limit.capacity - level
+full = limit.present + level / limit.pace * limit.tick
+if tokens ~= written then
+  written, digits = tokens, format('%d', tokens)
+end
+limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
 if limit.numbers == '' then
-  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at))
+  call('HSET', key, 'tokens', digits, 'last_refill', limit.at)
 else
-  call('HSET', key, 'tokens', tokens, 'last_refill', format('%d', at), 'numbers', limit.numbers)
+  call('HSET', key, 'tokens', digits, 'last_refill', limit.at, 'numbers', limit.numbers)
 end
 elseif limit.algorithm == 'gcra' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
-local at = now - now % tick + (level - left) / pace * tick
+local at = limit.present + (level - left) / pace * tick
 full = at + left / pace * tick
-text = format('%d', at)
+if at ~= written then
+  written, digits = at, format('%d', at)
+end
+text = digits
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
 elseif pace > 1 then
@@ -2070,24 +2175,26 @@ if own == 0 then
   own = limit.pace
 end
 full = now + own
-local admitted, opened = format('%d', used + charge), format('%d', full - limit.pace)
-if limit.numbers == '' then
-  call('HSET', key, 'count', admitted, 'start', opened)
+local admitted = format('%d', used + charge)
+if full == former and limit.numbers == '' then -- the same window
+  call('HSET', key, 'count', admitted)
+elseif limit.numbers == '' then
+  call('HSET', key, 'count', admitted, 'start', format('%d', full - limit.pace))
 else
-  call('HSET', key, 'count', admitted, 'start', opened, 'numbers', limit.numbers)
+  call('HSET', key, 'count', admitted, 'start', format('%d', full - limit.pace), 'numbers', limit.numbers)
 end
 
 elseif limit.algorithm == 'sliding-window' then
 local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
 local start = now - now % limit.tick - elapsed * limit.tick
 full = start + 2 * limit.pace * limit.tick
-local current, before = format('%d', used + charge), format('%d', previous)
+local current = format('%d', used + charge)
 if full == former and previous == own and not repair then -- the same window
   call('HSET', key, 'current', current)
 elseif limit.numbers == '' then
-  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start))
+  call('HSET', key, 'current', current, 'previous', format('%d', previous), 'start', format('%d', start))
 else
-  call('HSET', key, 'current', current, 'previous', before, 'start', format('%d', start), 'numbers', limit.numbers)
+  call('HSET', key, 'current', current, 'previous', format('%d', previous), 'start', format('%d', start), 'numbers', limit.numbers)
 end
 
 elseif limit.algorithm == 'sliding-log' then
@@ -2181,9 +2288,8 @@ elseif text then
 elseif renew then
   call('PEXPIREAT', key, format('%d', full / 1000 + grace))
 end
-local r = reserving[i]
-if r and times > 0 then
-  reserve(r, charge, used + charge)
+if terms[i] and times > 0 then
+  reserve(i, charge, used + charge)
 end
 
         end
@@ -2198,8 +2304,8 @@ end
         end
       end
     end
-if reserving[i] and mark == '' then
-  mark = reserving[i].mark
+if reclaimed[i] and mark == '' then
+  mark = '-'
 end
     reply[i] = seen .. mark
   end
@@ -2209,14 +2315,4 @@ if ARGV[argument] == 'at' then
   reply[number] = format('%d', now)
 end
 return table.concat(reply, ' ')
-end
-
-local keys, own = {}, {}
-for i = 1, checks do
-  keys[i] = KEYS[i]
-end
-for i = 1, words do
-  own[i] = ARGV[2 + i]
-end
-return decide(keys, own)
 

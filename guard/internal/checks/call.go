@@ -1,0 +1,136 @@
+// Package checks joins what the policies of a request check into one call, in which each limit is charged once. When the
+// store has not answered all of it, the package says who decides about the rest.
+package checks
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/algorithm"
+	"github.com/weir-go/ratelimit/internal/alternatives"
+)
+
+// ErrSameAlternative means that two checks which have alternatives are about one state, so that it would depend on one of
+// them what the other one charges.
+var ErrSameAlternative = errors.New("two policies that have alternatives are one limit for this request")
+
+// Call is the checks of a request that are asked together: shadow checks last, and none that was charged before. All of
+// them are charged, or none. S is what has become of a request that was served. A Call belongs to one goroutine.
+type Call[S any] struct {
+	Checks  []core.Check
+	Terms   []Terms[S] // of each check
+	MaxWait MaxWait    // for places
+}
+
+// Terms are what a policy says about its check.
+type Terms[S any] struct {
+	// Name is what the policy is called, and Unit what it counts.
+	Name, Unit string
+	// Mode is what happens if the store cannot answer.
+	Mode Mode
+	// Settle says what a request has really cost. If it is nil, what is reserved is right.
+	Settle func(*http.Request, S) int
+	// TellBan says that a ban is told with 429 and Retry-After.
+	TellBan bool
+}
+
+// Settling returns what a policy says that a request has really cost, if it has reserved a cost: that cost, if settle is
+// nil.
+type Settling[S any] func(settle func(*http.Request, S) int, cost int) func(*http.Request, S) int
+
+// Add adds a check to a call. If the call has a check of the same state, the two are one, unless that has alternatives.
+func (c *Call[S]) Add(check core.Check, t Terms[S], settling Settling[S]) {
+	for i := range c.Checks {
+		if SameState(&c.Checks[i], &check) && !c.isEither(i) {
+			c.Terms[i].join(&c.Checks[i], t, &check, settling)
+			return
+		}
+	}
+	c.Append(check, t)
+}
+
+// AddAlternatives adds checks that are alternatives of each other. They have one mode: the strictest of theirs.
+func (c *Call[S]) AddAlternatives(own Call[S], settling Settling[S]) {
+	switch len(own.Checks) {
+	case 0:
+	case 1:
+		c.Add(own.Checks[0], own.Terms[0], settling)
+	default:
+		mode := own.Terms[0].Mode
+		for i := range own.Checks {
+			own.Checks[i].Or = i > 0
+			mode = Stricter(mode, own.Terms[i].Mode)
+		}
+		for i := range own.Terms {
+			own.Terms[i].Mode = mode
+		}
+		c.Checks, c.Terms = append(c.Checks, own.Checks...), append(c.Terms, own.Terms...)
+	}
+}
+
+// Append appends a check, whatever other checks the call has.
+func (c *Call[S]) Append(check core.Check, t Terms[S]) {
+	c.Checks, c.Terms = append(c.Checks, check), append(c.Terms, t)
+}
+
+// Find returns the place of the check of the same state, or -1.
+func (c *Call[S]) Find(check *core.Check) int {
+	for i := range c.Checks {
+		if SameState(&c.Checks[i], check) {
+			return i
+		}
+	}
+	return -1
+}
+
+// SameState reports whether two checks are about one state.
+func SameState(a, b *core.Check) bool {
+	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.Identity() == b.Limit.Identity()
+}
+
+// ChargeOnce has each limit of a call charged once. An alternative that is the same limit as a check beside the
+// alternatives becomes the condition that it would fit. If both have alternatives, the error is [ErrSameAlternative].
+func (c *Call[S]) ChargeOnce() error {
+	for i := range c.Checks {
+		check := &c.Checks[i]
+		if !c.isEither(i) || check.Mode != core.Charge || check.Limit == core.Unlimited {
+			continue
+		}
+		for j := range c.Checks {
+			switch {
+			case i == j || !SameState(check, &c.Checks[j]) || c.Checks[j].Mode != core.Charge:
+			case c.isEither(j):
+				return ErrSameAlternative
+			default:
+				check.Mode, c.Terms[i].Settle = core.Condition, nil
+				c.Terms[i].Name = c.Terms[j].Name
+			}
+		}
+	}
+	return nil
+}
+
+// isEither reports whether the check at a place is one of several alternatives.
+func (c *Call[S]) isEither(place int) bool { return alternatives.Several(c.Checks, place, isOr) }
+
+func isOr(c *core.Check) bool { return c.Or }
+
+// Settles reports whether a policy says what was reserved has really cost.
+func (c *Call[S]) Settles() bool {
+	return slices.ContainsFunc(c.Terms, func(t Terms[S]) bool { return t.Settle != nil })
+}
+
+// Reserves reports whether a call has to be remembered after it was answered.
+func (c *Call[S]) Reserves() bool {
+	for i := range c.Checks {
+		if c.Terms[i].Settle != nil || shapes(&c.Checks[i]) || TakesPlaces(&c.Checks[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// shapes reports whether a check may have its request held until its turn.
+func shapes(c *core.Check) bool { return !c.Shadow && algorithm.Delays(c.Limit) }

@@ -1,0 +1,53 @@
+package checks
+
+import (
+	"net/http"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/algorithm"
+)
+
+// join makes the checks of two policies one, as both want: it costs what the dearer one says, before and after, it leaves
+// the larger headroom, and the stricter one decides when the store cannot.
+func (t *Terms[S]) join(check *core.Check, other Terms[S], theirs *core.Check, settling Settling[S]) {
+	t.Mode = Stricter(t.Mode, other.Mode)
+	if algorithm.Bans(check.Limit) {
+		check.Cost, check.Mode = max(check.Cost, theirs.Cost), sterner(check.Mode, theirs.Mode)
+		t.Settle, t.TellBan = both(t.Settle, other.Settle), t.TellBan && other.TellBan
+		return
+	}
+	if t.Settle != nil || other.Settle != nil {
+		own, others := settling(t.Settle, check.Cost), settling(other.Settle, theirs.Cost)
+		t.Settle = func(r *http.Request, s S) int { return max(own(r, s), others(r, s)) }
+	}
+	check.Cost = max(check.Cost, theirs.Cost)
+	check.Mode = min(check.Mode, theirs.Mode) // it is charged if one of them is
+	check.Undelayed = min(check.Undelayed, theirs.Undelayed)
+	check.Headroom = max(check.Headroom, theirs.Headroom)
+	if check.ReserveFor == 0 || theirs.ReserveFor == 0 { // for good, which is the longest
+		check.ReserveFor = 0
+	} else {
+		check.ReserveFor = max(check.ReserveFor, theirs.ReserveFor)
+	}
+}
+
+// sterner returns that of two modes of checks about one ban which strikes more.
+func sterner(a, b core.Mode) core.Mode {
+	for _, mode := range [...]core.Mode{core.Charge, core.OnDenial} {
+		if a == mode || b == mode {
+			return mode
+		}
+	}
+	return core.Condition
+}
+
+// both returns the strikes of two policies that share a ban: those of both. A nil function strikes nobody.
+func both[S any](a, b func(*http.Request, S) int) func(*http.Request, S) int {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return func(r *http.Request, s S) int { return a(r, s) + b(r, s) }
+}
