@@ -29,7 +29,7 @@ func (l *Limiter) cancelLater(reservations ...*Reservation) {
 // settleLater settles reservations in the background. They must not be used any more.
 func (l *Limiter) settleLater(list ...laterSettlement) {
 	for _, one := range list {
-		one.of.hold.end()
+		one.of.hold.End()
 	}
 	l.background.Add(list...)
 }
@@ -41,14 +41,14 @@ func (l *Limiter) settleLater(list ...laterSettlement) {
 func settleAll(list []background.Item[laterSettlement]) (left []background.Item[laterSettlement], err error) {
 	type share struct {
 		item  background.Item[laterSettlement]
-		own   settlements
+		own   *settlements
 		first int // the place of its first settlement
 	}
 	var all []Settlement
 	var shares []share
 	for _, one := range list {
-		own, err := one.Value.of.settlements(one.Value.costs)
-		if err != nil {
+		own := new(settlements)
+		if err := one.Value.of.settlements(own, one.Value.costs); err != nil {
 			continue // it was settled before
 		}
 		shares = append(shares, share{one, own, len(all)})

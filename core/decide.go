@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
@@ -52,7 +53,9 @@ func (s *ownStore) Decide(ctx context.Context, calls []Call) (answered int, err 
 
 // Settle has settlements carried out, and writes what has become of them.
 func (s *ownStore) Settle(ctx context.Context, settlements []Settlement) error {
-	list := corrections(settlements)
+	own := correctionLists.Get().(*corrections) //nolint:forcetypeassert // the pool holds nothing else
+	own.set(settlements)
+	list := own.list
 	for i := range settlements {
 		settlements[i].Lost = false
 	}
@@ -60,15 +63,16 @@ func (s *ownStore) Settle(ctx context.Context, settlements []Settlement) error {
 	for i := range list {
 		c := &list[i]
 		for _, place := range c.Of {
-			own := &settlements[place]
-			own.Lost = c.Lost
-			if c.Observed && own.Decision != nil {
-				*own.Decision = Decision{Limit: own.Check.Limit}
-				own.Decision.tell(c.Answer())
-				own.Decision.Began = c.Begun
+			settled := &settlements[place]
+			settled.Lost = c.Lost
+			if c.Observed && settled.Decision != nil {
+				*settled.Decision = Decision{Limit: settled.Check.Limit}
+				settled.Decision.tell(c.Answer())
+				settled.Decision.Began = c.Begun
 			}
 		}
 	}
+	own.free() // not after a panic
 	return publicError(err)
 }
 
@@ -192,16 +196,31 @@ func (r Receipt) charge() exact.Charge {
 // holder returns who has taken places, or has reserved for a time.
 func (r Receipt) holder() exact.Holder { return exact.Holder{r.Note[2], r.Note[3]} }
 
-// corrections returns the corrections that settlements need. Settlements of one call about one state,
+// corrections are those that a store carries out for settlements.
+type corrections struct {
+	list   []call.Correction
+	places []int // of the settlements that each comes from, in one piece of memory
+}
+
+// correctionLists are corrections to be used again, since a store's arguments escape to the heap.
+var correctionLists = sync.Pool{New: func() any { return new(corrections) }}
+
+func (l *corrections) free() {
+	clear(l.list)
+	l.list, l.places = l.list[:0], l.places[:0]
+	correctionLists.Put(l)
+}
+
+// set makes empty corrections those that settlements need. Settlements of one call about one state,
 // which were charged together, share one. A settlement that changes nothing needs none, unless its
 // Decision is wanted.
-func corrections(settlements []Settlement) []call.Correction {
-	list := make([]call.Correction, 0, len(settlements))
+func (l *corrections) set(settlements []Settlement) {
 	for i := range settlements {
 		s := &settlements[i]
+		l.places = append(l.places, i)
 		c := call.Correction{
 			Correction: exact.Correction{Events: s.events(), At: s.Receipt.charge(), Raise: s.Raise},
-			Key:        s.Check.Key, Spec: s.Check.spec(), Of: []int{i}, Wanted: s.Decision != nil,
+			Key:        s.Check.Key, Spec: s.Check.spec(), Of: slices.Clip(l.places[len(l.places)-1:]), Wanted: s.Decision != nil,
 		}
 		if c.Spec.Algorithm.Holds() {
 			c.Holder, c.Renew = s.Receipt.holder(), s.Renew
@@ -216,9 +235,9 @@ func corrections(settlements []Settlement) []call.Correction {
 		if s.BanFor > 0 {
 			c.Events, c.Length, c.Reason = 1, s.BanFor.Microseconds(), s.Reason
 		}
-		list = call.Append(list, c)
+		l.list = call.Append(l.list, c)
 	}
-	return slices.DeleteFunc(list, func(c call.Correction) bool { return c.Idle() })
+	l.list = slices.DeleteFunc(l.list, func(c call.Correction) bool { return c.Idle() })
 }
 
 // needed reports whether a settlement changes anything, or is asked for its Decision.

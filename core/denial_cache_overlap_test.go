@@ -130,3 +130,19 @@ func (s *stepwise) Reset(ctx context.Context, key string, limits []core.Limit) e
 	defer s.stop()
 	return s.Store.Reset(ctx, key, limits)
 }
+
+// A denial under a calendar whose windows jitter is repeated like any other: the key's own window ends when it says.
+func TestADenialUnderJitterIsRepeated(t *testing.T) {
+	limiter, store, _, now := cached()
+	l := core.Calendar(1, core.Every(time.Hour).Jitter(10*time.Minute))
+	mustAsk(t, limiter, store, l, 1)
+	denied, asked := mustAsk(t, limiter, store, l, 1)
+	again, repeated := mustAsk(t, limiter, store, l, 1)
+	if denied.Allowed || !asked || repeated || again != denied {
+		t.Errorf("%+v is denied, asked %t, and then %+v, asked %t", denied, asked, again, repeated)
+	}
+	*now = now.Add(again.RetryAfter)
+	if d, asked := mustAsk(t, limiter, store, l, 1); !d.Allowed || !asked {
+		t.Errorf("in the next window: %+v, asked %t", d, asked)
+	}
+}

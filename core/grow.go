@@ -56,7 +56,7 @@ func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error
 	if len(checks) == 0 {
 		return answers, nil
 	}
-	own := r.limiter.newReservation(checks)
+	own := r.limiter.reservationFor(checks)
 	if err := decideAlone(ctx, r.limiter.store, own.checks, own.decisions, own.receipts); err != nil {
 		return nil, placed(err, of)
 	}

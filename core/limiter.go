@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/weir-go/ratelimit/core/internal/background"
+	"github.com/weir-go/ratelimit/core/internal/places"
 	"github.com/weir-go/ratelimit/core/internal/queue"
 	"github.com/weir-go/ratelimit/core/internal/warning"
 )
@@ -29,7 +30,7 @@ type Limiter struct {
 	late       warning.Warning // of settlements after ReserveFor
 	// What follows is for places of Concurrent limits.
 	placeWaiters *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
-	holding      holding
+	places       *places.Places[taken]
 }
 
 // New returns a Limiter on a store. It does not ask the store yet. It takes [WithLogger] and [WithTrace]. A
@@ -41,7 +42,7 @@ func New(store Store, options ...Option) *Limiter {
 	l := &Limiter{store: store}
 	l.waiters = waitersOf(l)
 	l.placeWaiters = placeWaitersOf(l)
-	l.holding.leases = leasesOf(l)
+	l.places = placesOf(l)
 	l.logger = slog.Default
 	l.background.Do, l.background.Lost = settleAll, l.reportLost
 	l.background.Final = func(err error) bool { return FailureOf(err) == Closed }
@@ -136,7 +137,7 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 	if _, err := l.store.Decide(ctx, q.calls[:]); err != nil {
 		return Decision{}, err //nolint:wrapcheck // it is the store's
 	}
-	l.holding.estimate(q.decisions[:])
+	l.estimate(q.decisions[:])
 	return q.decisions[0], nil
 }
 
@@ -154,7 +155,7 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 	if err := decideLimited(ctx, l.store, conditions(checks), decisions, nil); err != nil {
 		return nil, err
 	}
-	l.holding.estimate(decisions)
+	l.estimate(decisions)
 	waive(checks, decisions)
 	return decisions, nil
 }
@@ -229,6 +230,6 @@ func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 // background. Permits that have not been released are no longer renewed. Calls after Close are errors.
 func (l *Limiter) Close() error {
 	l.background.Drain()
-	l.holding.leases.Close()
+	l.places.Close()
 	return l.store.Close() //nolint:wrapcheck // it is the store's
 }

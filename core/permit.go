@@ -3,9 +3,13 @@ package core
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/lease"
+	"github.com/weir-go/ratelimit/core/internal/places"
 )
 
 // Permit is a place of a [Concurrent] limit, or as many as a call has asked for, until Release. It is made by
@@ -18,8 +22,9 @@ import (
 // of a Permit that becomes unreachable without Release are given back when their lease would be renewed, and
 // that is logged.
 type Permit struct {
-	of     *Reservation
-	parent context.Context //nolint:containedctx // Context is made of it
+	limiter *Limiter
+	hold    *places.Hold[taken] // nil: it has no places, since nothing limits them
+	parent  context.Context     //nolint:containedctx // Context is made of it
 
 	once    sync.Once
 	context context.Context //nolint:containedctx // it is what Context returns
@@ -80,8 +85,7 @@ func (r *Reservation) Permit(ctx context.Context) *Permit {
 	if r.hold == nil && (!r.Allowed() || !r.hasUnlimited()) {
 		return nil
 	}
-	own := *r // the reservation may be split
-	return &Permit{of: &own, parent: ctx}
+	return &Permit{limiter: r.limiter, hold: r.hold, parent: ctx}
 }
 
 // Split takes the places of [Concurrent] limits out of a reservation, and returns them as a reservation of
@@ -112,16 +116,18 @@ func (r *Reservation) Waited() time.Duration { return r.waited }
 // works whatever has become of ctx, and only the first call does anything. If the store does not answer, the
 // release is tried again in the background for two seconds. After that the lease ends by itself.
 func (p *Permit) Release() {
-	h := p.of.hold
-	if h == nil {
+	if p.hold == nil {
 		return
 	}
-	if _, first := h.claim(byPermit); !first {
+	if _, first := p.hold.Claim(places.Permit); !first {
 		return
 	}
-	h.end()
-	own := h.limiter.reservationOf(h.places...)
-	costs := make([]int, len(h.places))
+	p.hold.End()
+	list := make([]taken, 0, 1)
+	for _, place := range p.hold.Places() {
+		list = append(list, place.Of)
+	}
+	own, costs := p.limiter.reservationOf(list), make([]int, len(list))
 	if _ = own.Settle(context.Background(), costs...); !own.settled {
 		own.later(costs)
 	}
@@ -136,13 +142,8 @@ func (p *Permit) Release() {
 // Where two holders at once would do harm, let the resource check the Token.
 func (p *Permit) Context() context.Context {
 	p.once.Do(func() {
-		p.context = p.parent
-		if p.of.hold != nil {
-			for i, x := range p.of.hold.leases {
-				if !p.isShadow(i) {
-					p.context = x.Context(p.context) //nolint:fatcontext // it ends with each lease
-				}
-			}
+		if p.context = p.parent; p.hold != nil {
+			p.context = p.hold.Context(p.parent)
 		}
 	})
 	return p.context
@@ -152,19 +153,11 @@ func (p *Permit) Context() context.Context {
 // [context.Canceled] after Release. It asks the clock, so it is right even where the Context has not had the time
 // to end. It does not ask the context that the Permit was made with.
 func (p *Permit) Err() error {
-	if p.of.hold == nil {
+	if p.hold == nil {
 		return nil
 	}
-	for i, x := range p.of.hold.leases {
-		if err := x.Err(); err != nil && !p.isShadow(i) {
-			return err //nolint:wrapcheck // it says what it has to
-		}
-	}
-	return nil
+	return p.hold.Err() //nolint:wrapcheck // it says what it has to
 }
-
-// isShadow reports whether a lease is that of a shadow check, which is nobody's concern.
-func (p *Permit) isShadow(lease int) bool { return p.of.hold.places[lease].check.Shadow }
 
 // Token returns a number that is greater than those of all who got a place of the key before. A resource that
 // remembers the greatest Token that it has seen, and refuses work with a smaller one, is safe from a holder
@@ -176,10 +169,10 @@ func (p *Permit) isShadow(lease int) bool { return p.of.hold.places[lease].check
 // After a failover that has lost the state, Tokens go on from the server's clock. Of several limits it is the
 // Token of the first one. It is 0 under [Unlimited].
 func (p *Permit) Token() uint64 {
-	if p.of.hold == nil {
+	if p.hold == nil {
 		return 0
 	}
-	return p.of.hold.places[0].decision.Token
+	return p.hold.Places()[0].Of.token
 }
 
 // WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]
@@ -250,4 +243,131 @@ func (r *Reservation) hasUnlimited() bool {
 		}
 	}
 	return false
+}
+
+// taken is what has taken the places of a check, to renew them and to give them back.
+type taken struct {
+	check   Check
+	receipt Receipt
+	token   uint64
+}
+
+// placesOf returns the places of a limiter.
+func placesOf(l *Limiter) *places.Places[taken] {
+	return places.New(places.Config[taken]{
+		Renew:    l.renew,
+		GiveBack: func(p *places.Place[taken]) { l.giveBack([]taken{p.Of}) },
+		Held: func(p *places.Place[taken], units int, elapsed time.Duration, lost error) {
+			if l.trace.Held != nil {
+				l.trace.Held(Held{Limit: p.Of.check.Limit, Units: units, Elapsed: elapsed, Err: lost})
+			}
+		},
+		Lost: func(p *places.Place[taken]) { l.wakePlaceWaiters(&p.Of.check) },
+		Renewed: func(r lease.Report) {
+			if l.trace.Renewal != nil {
+				l.trace.Renewal(Renewal{Held: r.Held, Lost: r.NotHeld, Unanswered: r.Unknown, Elapsed: r.Took, Err: r.Err})
+			}
+		},
+		Logger: func() *slog.Logger { return l.logger() },
+	})
+}
+
+// takePlaces begins the leases of the places that a reservation has taken.
+func (r *Reservation) takePlaces() {
+	allowed := r.Allowed()
+	for i := range r.checks {
+		c := &r.checks[i]
+		granted := allowed
+		if c.Shadow {
+			granted = r.decisions[i].Allowed
+		}
+		if !c.holds() || !granted || r.decisions[i].Waived {
+			continue
+		}
+		if r.hold == nil {
+			r.hold = r.limiter.places.Hold()
+		}
+		own := taken{check: c.alone(), receipt: r.receipts[i], token: r.decisions[i].Token}
+		r.hold.Add(own, c.Limit.spec, c.Units(), c.Shadow, r.asked, r.answered)
+	}
+	if r.hold != nil {
+		r.hold.Begin()
+	}
+}
+
+// holds reports whether a check takes places that have to be given back.
+func (c *Check) holds() bool {
+	return c.Mode == Charge && c.Limit.spec.Algorithm.Holds()
+}
+
+// renew renews the leases of places.
+func (l *Limiter) renew(ctx context.Context, list []*places.Place[taken], answers []lease.Answer) error {
+	settlements := make([]Settlement, len(list))
+	for i, p := range list {
+		settlements[i] = Settlement{Check: p.Of.check, Receipt: p.Of.receipt, Renew: true}
+	}
+	err := l.store.Settle(ctx, settlements)
+	partly, part := errors.AsType[*PartlySettledError](err)
+	for i := range settlements {
+		switch {
+		case err != nil && (!part || slices.Contains(partly.NotDone, i)):
+		case settlements[i].Lost:
+			answers[i] = lease.NotHeld
+		default:
+			answers[i] = lease.Held
+		}
+	}
+	return err //nolint:wrapcheck // it is the store's
+}
+
+// reservationOf returns a reservation of nothing but some places, to give them back.
+func (l *Limiter) reservationOf(list []taken) *Reservation {
+	r := l.newReservation(len(list))
+	for i := range list {
+		r.checks[i], r.receipts[i], r.decisions[i].Allowed = list[i].check, list[i].receipt, true
+	}
+	return r
+}
+
+// giveBack gives places back in the background.
+func (l *Limiter) giveBack(list []taken) {
+	l.settleLater(laterSettlement{of: l.reservationOf(list), costs: make([]int, len(list))})
+}
+
+// giveBackUncertain gives back in the background what a call may have taken that the store has not answered.
+func (r *Reservation) giveBackUncertain(err error) {
+	if errors.Is(err, ErrNotDone) {
+		return
+	}
+	var list []taken
+	for i := range r.checks {
+		if r.checks[i].holds() && r.receipts[i] != (Receipt{}) {
+			list = append(list, taken{check: r.checks[i].alone(), receipt: r.receipts[i]})
+		}
+	}
+	if len(list) > 0 {
+		r.limiter.giveBack(list)
+	}
+}
+
+// untilFree returns the denial of whoever comes next after the last place was granted by a decision.
+func (l *Limiter) untilFree(granted Decision) Decision {
+	granted.Allowed, granted.Estimated, granted.RetryAfter = false, true, granted.NextAfter
+	list := [1]Decision{granted}
+	l.estimate(list[:])
+	return list[0]
+}
+
+// estimate tells in denials how long places have lately been held, where the store has said when leases end.
+// A lease that ends sooner is sooner.
+func (l *Limiter) estimate(decisions []Decision) {
+	for i := range decisions {
+		d := &decisions[i]
+		if !d.Estimated || d.RetryAfter == Never {
+			continue
+		}
+		if median, known := l.places.Times.Median(d.Limit.spec); known {
+			d.RetryAfter = max(time.Microsecond, min(d.RetryAfter, median))
+		}
+	}
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/places"
 )
 
 // Settlement says what a check that was charged has really cost.
@@ -122,7 +125,7 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	if err := validate(checks); err != nil {
 		return nil, err
 	}
-	r := l.newReservation(checks)
+	r := l.reservationFor(checks)
 	r.asked = time.Now()
 	if err := decideLimited(ctx, l.store, r.checks, r.decisions, r.receipts); err != nil {
 		r.giveBackUncertain(err)
@@ -130,18 +133,37 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	}
 	r.answered = time.Now()
 	r.takePlaces()
-	l.holding.estimate(r.decisions)
+	l.estimate(r.decisions)
 	waive(r.checks, r.decisions)
 	return r, nil
 }
 
-// newReservation returns a reservation of checks that have not been decided yet.
-func (l *Limiter) newReservation(checks []Check) *Reservation {
+// reservationFor returns a reservation of checks that have not been decided yet.
+func (l *Limiter) reservationFor(checks []Check) *Reservation {
+	r := l.newReservation(len(checks))
+	copy(r.checks, checks)
+	return r
+}
+
+// newReservation returns a reservation with room for some checks.
+func (l *Limiter) newReservation(checks int) *Reservation {
+	if checks == 1 { // all in one piece of memory
+		own := new(struct {
+			Reservation
+
+			checks    [1]Check
+			decisions [1]Decision
+			receipts  [1]Receipt
+		})
+		r := &own.Reservation
+		r.limiter, r.checks, r.decisions, r.receipts = l, own.checks[:], own.decisions[:], own.receipts[:]
+		return r
+	}
 	return &Reservation{
 		limiter:   l,
-		checks:    slices.Clone(checks),
-		decisions: make([]Decision, len(checks)),
-		receipts:  make([]Receipt, len(checks)),
+		checks:    make([]Check, checks),
+		decisions: make([]Decision, checks),
+		receipts:  make([]Receipt, checks),
 	}
 }
 
@@ -159,7 +181,7 @@ type Reservation struct {
 	// done says which charges have been settled, after a store has settled a part of them: those of the checks, and
 	// behind them those of grown.
 	done []bool
-	hold *hold // nil: it has no places that have to be given back
+	hold *places.Hold[taken] // nil: it has no places that have to be given back
 	// waited is how long the reservation was waited for: see Waited.
 	waited time.Duration
 }
@@ -205,20 +227,22 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // or if the store's clock has stepped back behind the charge or the Reset. A [SlidingLog]
 // knows even then what is left of a charge.
 func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
-	settlements, err := r.settlements(costs)
-	if err != nil {
+	s := settlementLists.Get().(*settlements) //nolint:forcetypeassert // the pool holds nothing else
+	if err := r.settlements(s, costs); err != nil {
+		s.free()
 		return err
 	}
-	r.hold.end()
-	if slices.ContainsFunc(settlements.list, Settlement.needed) {
-		for i, charge := range settlements.charges {
+	r.hold.End()
+	if slices.ContainsFunc(s.list, Settlement.needed) {
+		for i, charge := range s.charges {
 			if check := r.checkOf(charge); charge == check && !r.checks[check].holds() { // others take and give back places all the time
-				settlements.list[i].Decision = &r.decisions[check]
+				s.list[i].Decision = &r.decisions[check]
 			}
 		}
 	}
-	err = r.limiter.settle(context.WithoutCancel(ctx), settlements.list)
-	r.note(settlements, err)
+	err := r.limiter.settle(context.WithoutCancel(ctx), s.list)
+	r.note(s, err)
+	s.free() // not after a panic
 	if _, partly := errors.AsType[*PartlySettledError](err); !r.settled && !partly && !errors.Is(err, ErrNotDone) {
 		r.later(costs) // its places alone
 	}
@@ -242,17 +266,17 @@ func (r *Reservation) later(costs []int) {
 // Another number of costs than of checks, a negative cost, and a reservation that was settled before
 // are errors that change nothing.
 func (r *Reservation) SettleLater(costs ...int) error {
-	if _, err := r.settlements(costs); err != nil {
+	if err := r.settlements(new(settlements), costs); err != nil { // which also claims the places
 		return err
 	}
-	r.hold.end()
+	r.hold.End()
 	r.later(costs)
 	return nil
 }
 
 // note notes which settlements were carried out. The others may be settled again. So may those of places if it is
 // not known: to give them back twice is to give them back once.
-func (r *Reservation) note(s settlements, err error) {
+func (r *Reservation) note(s *settlements, err error) {
 	partly, isPartly := errors.AsType[*PartlySettledError](err)
 	if !isPartly && (err == nil || errors.Is(err, ErrNotDone)) {
 		r.settled = err == nil
@@ -282,29 +306,37 @@ type settlements struct {
 	charges []int // as they are counted in Reservation.done
 }
 
-// settlements returns the settlements of the checks at their real costs.
-func (r *Reservation) settlements(costs []int) (settlements, error) {
+// settlementLists are settlements to be used again, since a Store's arguments escape to the heap.
+var settlementLists = sync.Pool{New: func() any { return new(settlements) }}
+
+func (s *settlements) free() {
+	clear(s.list)
+	s.list, s.charges = s.list[:0], s.charges[:0]
+	settlementLists.Put(s)
+}
+
+// settlements adds the settlements of the checks at their real costs, and claims the places among them.
+func (r *Reservation) settlements(s *settlements, costs []int) error {
 	if err := r.settleable(costs); err != nil {
-		return settlements{}, err
+		return err
 	}
 	allowed := r.Allowed()
-	var s settlements
 	for i, cost := range costs {
 		c := &r.checks[i]
 		if c.Mode == Condition && !c.asksBan() || c.Limit == Unlimited {
 			continue
 		}
 		if r.hold != nil && c.holds() && !r.isDone(i) {
-			if mine, _ := r.hold.claim(byReservation); !mine {
+			if mine, _ := r.hold.Claim(places.Reservation); !mine {
 				continue // its Permit gives it back
 			}
 		}
 		if (c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed) && !r.decisions[i].Waived {
-			cost = r.settleGrown(&s, i, cost)
+			cost = r.settleGrown(s, i, cost)
 			s.add(r, i, Settlement{Check: c.alone(), Cost: cost, Receipt: r.receipts[i]})
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // settleable returns the reason why a reservation cannot be settled to some costs, nor grow to them.

@@ -187,7 +187,7 @@ func (l *Limiter) denyBeforePlaces(ctx context.Context, q *waitRequest) error {
 	if !q.placesOnly || len(q.all) == 1 || !l.placeWaiters.HasWaiters(q.queueKey()) {
 		return nil
 	}
-	r := l.newReservation(q.all)
+	r := l.reservationFor(q.all)
 	r.asked = time.Now()
 	if err := decideLimited(ctx, l.store, conditions(q.all), r.decisions, nil); err != nil {
 		if ctx.Err() != nil {
@@ -196,7 +196,7 @@ func (l *Limiter) denyBeforePlaces(ctx context.Context, q *waitRequest) error {
 		return err
 	}
 	r.answered = time.Now()
-	l.holding.estimate(r.decisions)
+	l.estimate(r.decisions)
 	waive(r.checks, r.decisions)
 	for i := range r.decisions {
 		if d := &r.decisions[i]; !d.Allowed && !d.Waived && !r.checks[i].Shadow && !r.waitsForPlace(i) {

@@ -73,7 +73,7 @@ func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a 
 func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted []*Reservation, denied []Decision, err error) {
 	reservations, asked := make([]*Reservation, len(calls)), make([]Call, len(calls))
 	for i, checks := range calls {
-		r := l.newReservation(checks)
+		r := l.reservationFor(checks)
 		reservations[i], asked[i] = r, Call{Checks: r.checks, Decisions: r.decisions, Receipts: r.receipts}
 	}
 	began := time.Now()
@@ -237,7 +237,7 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 		a.Grants, a.Latest = []*Reservation{r}, r.decisions[0]
 		for i := range r.decisions {
 			if r.checks[i].holds() && r.decisions[i].Remaining == 0 && !isEither(r.checks, i) {
-				a.Latest, a.Again = l.holding.untilFree(r.decisions[i]), now.Add(unknown)
+				a.Latest, a.Again = l.untilFree(r.decisions[i]), now.Add(unknown)
 			}
 		}
 		return a

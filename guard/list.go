@@ -15,11 +15,10 @@ import (
 // [lists.List]: https://pkg.go.dev/github.com/weir-go/ratelimit/lists#List
 // [lists.Live]: https://pkg.go.dev/github.com/weir-go/ratelimit/lists#Live
 type List interface {
-	// Contains reports whether an address is in the list. The zero Addr stands for a peer
-	// without an address.
-	Contains(address netip.Addr) bool
-	// ContainsKey reports whether a key is in the list.
-	ContainsKey(key string) bool
+	// Has reports whether an address or a key is in the list. The zero Addr stands for a peer
+	// without an address, and "" for a request without a key: neither is in any list. A list
+	// that changes answers about both as they were at one moment.
+	Has(address netip.Addr, key string) bool
 	// Keys returns how many keys the list has.
 	Keys() int
 }
@@ -104,32 +103,37 @@ func (l *Lists) check() error {
 // could not be found out, and the request is not to be served.
 func (l *Lists) find(r *http.Request) (Listed, error) {
 	address := l.Address(r)
-	if l.Allow != nil && l.Allow.Contains(address) {
+	key, err := l.key(r)
+	if l.Allow != nil && l.Allow.Has(address, key) {
 		return ListAllowed, nil
 	}
-	var key string
-	if l.By != nil {
-		var err error
-		key, err = l.By(r)
-		switch {
-		case errors.Is(err, keyfuncs.ErrNoKey):
-			key = ""
-		case err != nil:
-			return Unlisted, fmt.Errorf("ratelimit: Lists.By: %w", err)
-		}
+	if err != nil {
+		return Unlisted, err
 	}
-	if l.Allow != nil && key != "" && l.Allow.ContainsKey(key) {
-		return ListAllowed, nil
-	}
-	if l.Deny != nil && (l.Deny.Contains(address) || key != "" && l.Deny.ContainsKey(key)) {
+	if l.Deny != nil && l.Deny.Has(address, key) {
 		return ListDenied, nil
 	}
 	return Unlisted, nil
 }
 
+// key returns the key of a request, or "" if it has none.
+func (l *Lists) key(r *http.Request) (string, error) {
+	if l.By == nil {
+		return "", nil
+	}
+	switch key, err := l.By(r); {
+	case errors.Is(err, keyfuncs.ErrNoKey):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("ratelimit: Lists.By: %w", err)
+	default:
+		return key, nil
+	}
+}
+
 // hasDenied reports whether Deny has the address of a request, whatever Allow says.
 func (l *Lists) hasDenied(r *http.Request) bool {
-	return l.Deny != nil && l.Deny.Contains(l.Address(r))
+	return l.Deny != nil && l.Deny.Has(l.Address(r), "")
 }
 
 // decideByList has the lists decide about the request of an event. It returns false if the

@@ -265,6 +265,31 @@ func TestListsChangeWhileRequestsAreServed(t *testing.T) {
 	}
 }
 
+// A list that is swapped while the key of a request is found out is the old one or the new one for that request:
+// the address is not looked up in the one, and the key in the other.
+func TestARequestMeetsOneListWhateverItsKeyTakes(t *testing.T) {
+	byKey, byAddress := lists.Of("key:user:42"), lists.Of("192.0.2.1")
+	for name, of := range map[string]func(*lists.Live) guard.Lists{
+		"allowed": func(l *lists.Live) guard.Lists { return guard.Lists{Allow: l} },
+		"denied":  func(l *lists.Live) guard.Lists { return guard.Lists{Deny: l} },
+	} {
+		live := new(lists.Live)
+		live.Swap(byKey)
+		both := of(live)
+		both.By = func(*http.Request) (string, error) {
+			live.Swap(byAddress)
+			return "user:42", nil
+		}
+		listed := guard.Unlisted
+		h := ratelimit.New(memory(), guard.Options{Lists: both, Observe: func(e guard.Event) { listed = e.Listed }},
+			guard.Policy{Limit: core.FixedWindow(1, time.Hour)})(http.HandlerFunc(ok))
+		get(h, "/")
+		if listed == guard.Unlisted {
+			t.Errorf("who is %s by both lists is in neither", name)
+		}
+	}
+}
+
 func TestListedHasAName(t *testing.T) {
 	for listed, want := range map[guard.Listed]string{
 		guard.Unlisted: "unlisted", guard.ListAllowed: "list-allowed", guard.ListDenied: "list-denied", 7: "Listed(7)",

@@ -77,6 +77,12 @@ func (l *List) ContainsKey(key string) bool {
 	return found
 }
 
+// Has reports whether the list has an address or a key: see Contains and ContainsKey. The empty
+// key, of a request that has none, is in no list.
+func (l *List) Has(address netip.Addr, key string) bool {
+	return l.Contains(address) || key != "" && l.ContainsKey(key)
+}
+
 // Prefixes returns how many different prefixes the list has, single addresses included.
 func (l *List) Prefixes() int {
 	if l == nil {

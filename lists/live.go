@@ -24,6 +24,10 @@ func (l *Live) Contains(address netip.Addr) bool { return l.current.Load().Conta
 // ContainsKey reports whether a key is in the current list, byte for byte.
 func (l *Live) ContainsKey(key string) bool { return l.current.Load().ContainsKey(key) }
 
+// Has reports whether the current list has an address or a key: see [List.Has]. One list answers
+// about both, also if another one comes into force meanwhile.
+func (l *Live) Has(address netip.Addr, key string) bool { return l.current.Load().Has(address, key) }
+
 // Prefixes returns how many different prefixes the current list has.
 func (l *Live) Prefixes() int { return l.current.Load().Prefixes() }
 

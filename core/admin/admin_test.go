@@ -240,15 +240,25 @@ func TestDescribe(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			guessing := core.Ban{Strikes: core.SlidingLog(5, time.Minute), First: 10 * time.Minute}.Named("guessing")
+			scanning := core.Ban{Strikes: core.SlidingLog(5, time.Minute)}.Named("scanning")
+			if _, err := l.Strike(ctx, "key", guessing, 2); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Ban(ctx, "key", scanning, 10*time.Minute, "scraping"); err != nil {
+				t.Fatal(err)
+			}
 			now = now.Add(680 * time.Millisecond)
-			got, err := admin.Describe(ctx, l, "key", append(limits, core.Leaky(3, core.PerSecond(1)))...)
+			got, err := admin.Describe(ctx, l, "key", append(limits, core.Leaky(3, core.PerSecond(1)), guessing.Limit(), scanning.Limit())...)
 			want := `leaky:10:1/s: 8 of 10, next drip in 320 ms
 token-bucket:10:10/m: 8 of 10, next token in 5.4 s
 shaping:10:1/h: 8 of 10, next turn in 1h0m0s
 fixed-window:10:1h: 8 of 10, window ends in 1h0m0s
 sliding-log:10:1d: 8 of 10, next in 24h0m0s
 api: 8 of 10, next in 320 ms
-leaky:3:1/s: 0 of 3`
+leaky:3:1/s: 0 of 3
+guessing: 2 of 5, strike expires in 59.4 s
+scanning: banned for 10m0s`
 			if err != nil || got != want {
 				t.Errorf("%v, described\n%s\nwant\n%s", err, got, want)
 			}

@@ -34,11 +34,15 @@ func Describe(ctx context.Context, limiter *core.Limiter, key string, limits ...
 }
 
 // DescribeDecision says in words what a decision tells: "7 of 10, next drip in 320 ms", if 7
-// of 10 are used.
+// of 10 are used. Of a [core.Ban] that is in force it is "banned for 9m30s", and otherwise how
+// many strikes there are.
 func DescribeDecision(d core.Decision) string {
+	algorithm, _ := exact.AlgorithmNamed(d.Limit.Algorithm())
+	if algorithm.Bans() && d.Remaining == 0 {
+		return "banned for " + inWords(d.NextAfter)
+	}
 	text := fmt.Sprintf("%d of %d", d.Limit.Capacity()-d.Remaining, d.Limit.Capacity())
 	if d.NextAfter > 0 {
-		algorithm, _ := exact.AlgorithmNamed(d.Limit.Algorithm())
 		text += ", " + algorithm.Next() + " in " + inWords(d.NextAfter)
 	}
 	return text

@@ -25,7 +25,7 @@ func wantPermitted(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
 	report := examined(t, client)
 	wantFinding(t, report, "permissions", doctor.OK, "all of")
-	wantFinding(t, report, "scripts", doctor.OK, "all of 9 algorithms")
+	wantFinding(t, report, "scripts", doctor.OK, "all of 10 algorithms")
 	wantFinding(t, report, "memory", doctor.Notice, "may not run INFO")
 }
 

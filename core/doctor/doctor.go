@@ -47,7 +47,7 @@ import (
 //
 // No key of a client is charged, and no key is left behind. For a moment there are keys whose
 // subject starts with "doctor:"; if the server is lost in that moment, they expire within two
-// minutes. Examine sends some 60 commands to each server, so it does not belong in a readiness
+// minutes, and that of the calendar within 70. Examine sends some 60 commands to each server, so it does not belong in a readiness
 // probe: use [core.Limiter.Ping] there. Only ctx bounds it. The trial of an algorithm that has
 // begun ends all the same, and a client that ignores deadlines may take longer, up to its own
 // timeouts.

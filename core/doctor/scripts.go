@@ -162,13 +162,15 @@ func (e *examination) judgePermissions(attempts []attempt, refused refusals, err
 	return f
 }
 
-// trialLimits are a limit of each algorithm that admits one unit, and forgets it soon.
+// trialLimits are a limit of each algorithm that admits one unit, and forgets it soon: that of a ban
+// admits one strike, which begins a ban.
 func trialLimits() []core.Limit {
 	slow := core.PerMinute(1)
+	ban := core.Ban{Strikes: core.SlidingLog(1, time.Minute), Longest: time.Minute, Forget: time.Millisecond}
 	return []core.Limit{
 		core.Leaky(1, slow), core.Shaping(1, slow), core.TokenBucket(1, slow), core.GCRA(1, slow),
 		core.FixedWindow(1, time.Minute), core.SlidingWindow(1, time.Minute), core.SlidingLog(1, time.Minute),
-		core.Concurrent(1, time.Minute), core.Calendar(1, core.Every(time.Hour)),
+		core.Concurrent(1, time.Minute), core.Calendar(1, core.Every(time.Hour)), ban.Limit(),
 	}
 }
 

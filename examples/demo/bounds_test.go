@@ -138,7 +138,7 @@ func TestAnswersAreToldInTheOrderOfTheirDecisions(t *testing.T) {
 		v.finish(attempts[i], answer{Took: int64(i)})
 	}
 	var f frame
-	(&toldSoFar{versions: make([]int64, len(v.cards))}).fill(&f, v)
+	(&toldSoFar{versions: make([]int64, len(v.cards)), quotas: make(map[string]int64)}).fill(&f, v)
 	var got []int64
 	for _, a := range f.Answers {
 		got = append(got, a.Took)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 	echo4 "github.com/labstack/echo/v4"
@@ -21,7 +23,7 @@ import (
 type framework struct {
 	Name  string // in paths
 	Title string
-	serve func(l *core.Limiter, options ratelimit.Options, policy ratelimit.Policy) http.Handler
+	serve func(l *core.Limiter, options ratelimit.Options, policies ...ratelimit.Policy) http.Handler
 }
 
 var frameworks = []framework{
@@ -42,34 +44,64 @@ func knownFramework(name string) bool {
 
 const welcome = "Welcome. This came through the middleware for "
 
-func serveNetHTTP(l *core.Limiter, options ratelimit.Options, policy ratelimit.Policy) http.Handler {
+func serveNetHTTP(l *core.Limiter, options ratelimit.Options, policies ...ratelimit.Policy) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/nethttp/{algorithm}", func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, welcome+"net/http.\n")
+	mux.HandleFunc("GET /api/nethttp/{card}", func(w http.ResponseWriter, r *http.Request) {
+		status, text := attemptOf(r).handle(r.Context(), "net/http")
+		w.WriteHeader(status)
+		io.WriteString(w, text)
 	})
-	return ratelimit.New(l, options, policy)(mux)
+	return ratelimit.New(l, options, policies...)(mux)
 }
 
-func serveGin(l *core.Limiter, options ratelimit.Options, policy ratelimit.Policy) http.Handler {
+func serveGin(l *core.Limiter, options ratelimit.Options, policies ...ratelimit.Policy) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
 	router := gin.New()
-	router.Use(ratelimitgin.New(l, options, policy))
-	router.GET("/api/gin/:algorithm", func(c *gin.Context) { c.String(http.StatusOK, welcome+"gin.\n") })
+	router.Use(ratelimitgin.New(l, options, policies...))
+	router.GET("/api/gin/:card", func(c *gin.Context) {
+		status, text := attemptOf(c.Request).handle(c.Request.Context(), "gin")
+		c.String(status, "%s", text)
+	})
 	return router
 }
 
-func serveEcho4(l *core.Limiter, options ratelimit.Options, policy ratelimit.Policy) http.Handler {
+func serveEcho4(l *core.Limiter, options ratelimit.Options, policies ...ratelimit.Policy) http.Handler {
 	e := echo4.New()
-	e.Use(ratelimitecho4.New(l, options, policy))
-	e.GET("/api/echo/:algorithm", func(c echo4.Context) error { return c.String(http.StatusOK, welcome+"echo.\n") })
+	e.Use(ratelimitecho4.New(l, options, policies...))
+	e.GET("/api/echo/:card", func(c echo4.Context) error {
+		return c.String(attemptOf(c.Request()).handle(c.Request().Context(), "echo"))
+	})
 	return e
 }
 
-func serveEcho5(l *core.Limiter, options ratelimit.Options, policy ratelimit.Policy) http.Handler {
+func serveEcho5(l *core.Limiter, options ratelimit.Options, policies ...ratelimit.Policy) http.Handler {
 	e := echo5.New()
-	e.Use(ratelimitecho5.New(l, options, policy))
-	e.GET("/api/echov5/:algorithm", func(c *echo5.Context) error { return c.String(http.StatusOK, welcome+"echo v5.\n") })
+	e.Use(ratelimitecho5.New(l, options, policies...))
+	e.GET("/api/echov5/:card", func(c *echo5.Context) error {
+		return c.String(attemptOf(c.Request()).handle(c.Request().Context(), "echo v5"))
+	})
 	return e
+}
+
+// handle does the work of a handler, and returns what it answers.
+func (a *attempt) handle(ctx context.Context, framework string) (status int, text string) {
+	text = welcome + framework + ".\n"
+	q := a.card.quota
+	if q == nil {
+		return http.StatusOK, text
+	}
+	if q.takes > 0 {
+		timer := time.NewTimer(q.takes)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	if way := q.way(a.way); way.status != 0 {
+		return way.status, way.Title + ".\n"
+	}
+	return http.StatusOK, text
 }
 
 // attemptHeader says which of the page's own requests this is. Others, a visitor's
@@ -83,16 +115,21 @@ func attemptOf(r *http.Request) *attempt {
 	return a
 }
 
-// limited serves the requests that are limited: /api/{framework}/{algorithm}. Each
-// framework has one middleware, whose policy finds limit and key in the attempt.
+// limited serves the requests that are limited: /api/{framework}/{card}. Each framework
+// has one middleware for all algorithms, whose policy finds limit and key in the
+// attempt, and one for each quota.
 func (p *page) limited() http.Handler {
 	policy := ratelimit.Policy{
 		LimitFor: func(r *http.Request) core.Limit { return attemptOf(r).limit },
-		By:       func(r *http.Request) (string, error) { return attemptOf(r).key, nil },
+		By:       byVisitor,
 	}
+	options := ratelimit.Options{Observe: p.observe}
 	mux := http.NewServeMux()
 	for _, f := range frameworks {
-		mux.Handle("GET /api/"+f.Name+"/{algorithm}", f.serve(p.limiter, ratelimit.Options{Observe: p.observe}, policy))
+		mux.Handle("GET /api/"+f.Name+"/{algorithm}", f.serve(p.limiter, options, policy))
+		for i := range quotas {
+			mux.Handle("GET /api/"+f.Name+"/"+quotas[i].Name, f.serve(p.limiter, options, quotas[i].policies...))
+		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := p.visitorOf(r)
@@ -119,11 +156,16 @@ func (v *visitor) attempt(r *http.Request) (*attempt, error) {
 		}
 		return nil, errors.New("no such attempt is under way")
 	}
-	c := v.card(r.URL.Path[lastSlash(r.URL.Path)+1:])
+	name := r.URL.Path[lastSlash(r.URL.Path)+1:]
+	c := cmp.Or(v.card(name), v.quota(name))
 	if c == nil {
-		return nil, errors.New("no such algorithm")
+		return nil, errors.New("no such algorithm, and no such quota")
 	}
-	return &attempt{visitor: v, card: c, limit: c.limit, key: v.key, counts: true}, nil
+	a := &attempt{visitor: v, card: c, limit: c.limit, key: v.key, counts: true}
+	if a.way = r.URL.Query().Get("way"); c.quota != nil && c.quota.way(a.way) == nil {
+		return nil, errNoWay
+	}
+	return a, nil
 }
 
 func lastSlash(path string) int {
@@ -139,15 +181,27 @@ func lastSlash(path string) int {
 // requests it hears when they have had their turn.
 func (p *page) observe(event ratelimit.Event) {
 	a := attemptOf(event.Request)
-	if len(event.Outcomes) == 0 {
+	outcome := decisive(event.Outcomes)
+	if outcome == nil || event.Settled {
 		return
 	}
-	decision := event.Outcomes[0].Decision
+	decision := outcome.Decision
 	at := p.now() - event.Elapsed/2 - decision.Delay
 	a.visitor.Lock()
 	defer a.visitor.Unlock()
-	a.decided, a.at = &decision, at
+	a.decided, a.policy, a.at = &decision, outcome.Policy, at
 	if decision.Allowed && a.counts && a.limit == a.card.limit {
 		a.card.kept.admit(&decision, at)
 	}
+}
+
+// decisive returns the outcome that decided about a request: the alternative that was charged, or else
+// will be the first to have room. It is nil if nothing was decided.
+func decisive(outcomes []ratelimit.Outcome) *ratelimit.Outcome {
+	for i := range outcomes {
+		if !outcomes[i].Decision.Waived {
+			return &outcomes[i]
+		}
+	}
+	return nil
 }

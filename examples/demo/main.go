@@ -1,5 +1,6 @@
 // Demo shows the seven algorithms at work, on a page of its own: what each of them
-// remembers, what it answers, and when the next request passes.
+// remembers, what it answers, and when the next request passes. Five more cards show
+// quotas as products sell them: a day in Berlin, places, headroom, credits and bans.
 //
 //	go run ./examples/demo                                  # then open http://localhost:8080
 //	go run ./examples/demo -redis redis://localhost:6379    # or REDIS_URL, where there is a password
@@ -26,6 +27,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	_ "time/tzdata" // Berlin is there, too, where the machine has no time zones
 
 	"github.com/weir-go/ratelimit/core"
 )

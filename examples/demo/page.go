@@ -82,7 +82,7 @@ func (p *page) handler() http.Handler {
 		panic(err) // the directory is compiled in
 	}
 	files := http.FileServerFS(assets)
-	for _, name := range []string{"style.css", "app.js", "cards.js", "pictures.js", "compare.js", "svg.js", "favicon.svg"} {
+	for _, name := range []string{"style.css", "app.js", "cards.js", "quotas.js", "pictures.js", "compare.js", "svg.js", "favicon.svg"} {
 		mux.Handle("GET /"+name, files)
 	}
 	mux.HandleFunc("GET /stream", p.stream)
@@ -146,7 +146,7 @@ func (p *page) index(w http.ResponseWriter, r *http.Request) {
 	}
 	var body bytes.Buffer
 	err := index.Execute(&body, map[string]any{
-		"Store": p.store, "Algorithms": algorithms, "Frameworks": frameworks, "Patterns": patterns,
+		"Store": p.store, "Algorithms": algorithms, "Quotas": quotas, "Frameworks": frameworks, "Patterns": patterns,
 	})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -197,13 +197,15 @@ func read(r *http.Request, into any) error {
 var (
 	errStore       = errors.New("the store does not answer")
 	errNoAlgorithm = errors.New("no such algorithm")
+	errNoWay       = errors.New("no such way to send a request to this card")
 	errNoFramework = errors.New("no such framework")
 	errNoPattern   = &fieldError{"pattern", "no such pattern"}
 )
 
 func (p *page) postRequests(v *visitor, r *http.Request) error {
 	var posted struct {
-		Algorithm string `json:"algorithm"` // or "all"
+		Algorithm string `json:"algorithm"` // or "all", or a quota
+		Way       string `json:"way"`       // of a quota
 		Framework string `json:"framework"`
 		Count     int    `json:"count"`
 	}
@@ -214,13 +216,16 @@ func (p *page) postRequests(v *visitor, r *http.Request) error {
 		return errNoFramework
 	}
 	if posted.Algorithm == "all" {
-		return p.send(v, v.cards, posted.Count, posted.Framework)
+		return p.send(v, v.cards, "", posted.Count, posted.Framework)
 	}
-	c := v.card(posted.Algorithm)
+	c := cmp.Or(v.card(posted.Algorithm), v.quota(posted.Algorithm))
 	if c == nil {
 		return errNoAlgorithm
 	}
-	return p.send(v, []*card{c}, posted.Count, posted.Framework)
+	if c.quota != nil && c.quota.way(posted.Way) == nil {
+		return errNoWay
+	}
+	return p.send(v, []*card{c}, posted.Way, posted.Count, posted.Framework)
 }
 
 func (p *page) postLimit(v *visitor, r *http.Request) error {

@@ -21,12 +21,13 @@ const (
 
 // frame is one event of a stream. Times are microseconds on the page's clock.
 type frame struct {
-	Clock   int64       `json:"clock"`
-	Cards   []cardFrame `json:"cards"`
-	Answers []answer    `json:"answers,omitempty"` // new ones
-	RunID   int64       `json:"runId"`             // of the comparison, or 0
-	Run     *runFrame   `json:"run,omitempty"`     // if it has changed
-	Error   string      `json:"error,omitempty"`   // why there are no states
+	Clock   int64        `json:"clock"`
+	Cards   []cardFrame  `json:"cards"`
+	Answers []answer     `json:"answers,omitempty"` // new ones, of the algorithms
+	Quotas  []quotaFrame `json:"quotas"`
+	RunID   int64        `json:"runId"`           // of the comparison, or 0
+	Run     *runFrame    `json:"run,omitempty"`   // if it has changed
+	Error   string       `json:"error,omitempty"` // why there are no states
 }
 
 // cardFrame is what a stream tells of one card.
@@ -64,7 +65,8 @@ type runFrame struct {
 
 // toldSoFar is what a stream has told already.
 type toldSoFar struct {
-	versions []int64 // of the cards' limits
+	versions []int64          // of the cards' limits
+	quotas   map[string]int64 // the quotas' versions
 	answers  int64
 	run      *comparison
 	points   int
@@ -95,7 +97,7 @@ func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
-	told := toldSoFar{versions: make([]int64, len(v.cards)), last: -calm}
+	told := toldSoFar{versions: make([]int64, len(v.cards)), quotas: make(map[string]int64), last: -calm}
 	for {
 		if f := p.frame(ctx, v, &told); f != nil {
 			body, err := json.Marshal(f)
@@ -129,6 +131,9 @@ func (p *page) frame(ctx context.Context, v *visitor, told *toldSoFar) *frame {
 	for i, c := range v.cards {
 		checks[i] = core.Check{Key: v.key, Limit: c.limit, Mode: core.Look}
 	}
+	for _, c := range v.quotas {
+		checks = c.quota.looks(checks, v.key)
+	}
 	busy := told.fill(f, v) // before the states, so that none is older than an answer
 	v.Unlock()
 
@@ -154,6 +159,14 @@ func (p *page) frame(ctx context.Context, v *visitor, told *toldSoFar) *frame {
 		}
 		busy = busy || c.waiting > 0
 	}
+	if err == nil {
+		rest := decisions[len(v.cards):]
+		for i, c := range v.quotas {
+			var moves bool
+			rest, moves = f.Quotas[i].draw(c.quota, rest)
+			busy = busy || moves
+		}
+	}
 	if !busy && now-told.last < calm {
 		return nil
 	}
@@ -176,14 +189,16 @@ func (t *toldSoFar) fill(f *frame, v *visitor) bool {
 			f.Cards[i].Limit = c.told()
 			changed = true
 		}
-		for k := range c.answers {
-			if c.answers[k].Number > t.answers {
-				f.Answers = append(f.Answers, c.answers[k])
-			}
-		}
+		f.Answers = append(f.Answers, c.since(t.answers)...)
 	}
 	slices.SortFunc(f.Answers, inOrder)
 	changed = changed || len(f.Answers) > 0
+	for _, c := range v.quotas {
+		told := quotaFrame{Name: c.Name, Waiting: c.waiting, Fresh: t.quotas[c.Name] != c.version, Answers: c.since(t.answers)}
+		t.quotas[c.Name] = c.version
+		changed = changed || told.Fresh || len(told.Answers) > 0 || told.Waiting > 0
+		f.Quotas = append(f.Quotas, told)
+	}
 	t.answers = v.answers
 	run := v.run
 	if run == nil {
@@ -206,6 +221,19 @@ func (t *toldSoFar) fill(f *frame, v *visitor) bool {
 	}
 	t.points, t.done = len(run.points), run.done
 	return true
+}
+
+// since returns the card's answers after so many of all, in the order of their decisions. The
+// visitor is locked.
+func (c *card) since(number int64) []answer {
+	var news []answer
+	for i := range c.answers {
+		if c.answers[i].Number > number {
+			news = append(news, c.answers[i])
+		}
+	}
+	slices.SortFunc(news, inOrder)
+	return news
 }
 
 // told returns a card's configuration. The visitor is locked.

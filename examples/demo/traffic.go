@@ -30,7 +30,8 @@ type answer struct {
 	Line       string      `json:"line"`   // the status line, or what went wrong
 	Headers    [][2]string `json:"headers"`
 	Body       string      `json:"body"`
-	Decided    bool        `json:"decided"` // by the store: the numbers below mean something
+	Decided    bool        `json:"decided"` // by the store: what stands below means something
+	Policy     string      `json:"policy"`
 	Remaining  int         `json:"remaining"`
 	RetryAfter int64       `json:"retryAfter"`
 	Delay      int64       `json:"delay"`
@@ -146,8 +147,8 @@ func (v *visitor) end(a *attempt, result *answer) bool {
 	delete(v.attempts, a.id)
 	result.Press, result.Of, result.At = a.press, a.of, result.Sent
 	if d := a.decided; d != nil {
-		result.Decided, result.At, result.Rank = true, a.instant.Microseconds(), rankOf(d)
-		result.Remaining, result.Delay = d.Remaining, d.Delay.Microseconds()
+		result.Decided, result.At, result.Rank = true, a.instant.Microseconds(), rankOf(d)+a.card.quota.before(a.policy)
+		result.Policy, result.Remaining, result.Delay = a.policy, d.Remaining, d.Delay.Microseconds()
 		if d.RetryAfter != core.Never {
 			result.RetryAfter = d.RetryAfter.Microseconds()
 		}
@@ -190,14 +191,14 @@ func (p *page) begin(v *visitor, cards []*card, count int, plan func(*attempt)) 
 // sent gives back an attempt's place.
 func (p *page) sent() { p.requests.Add(-1) }
 
-// send sends count requests to each of some cards, all at once, and returns without
-// waiting for the answers.
-func (p *page) send(v *visitor, cards []*card, count int, framework string) error {
+// send sends count requests to each of some cards, all at once and in the same way, and
+// returns without waiting for the answers.
+func (p *page) send(v *visitor, cards []*card, way string, count int, framework string) error {
 	if count < 1 || count > mostBurst {
 		return fmt.Errorf("count is %d, and must be from 1 to %d", count, mostBurst)
 	}
 	press := v.click()
-	attempts, ctx, err := p.begin(v, cards, count, func(a *attempt) { a.counts, a.press, a.of = true, press, count })
+	attempts, ctx, err := p.begin(v, cards, count, func(a *attempt) { a.counts, a.way, a.press, a.of = true, way, press, count })
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ type visitor struct {
 	key string
 
 	cards    []*card // in the order of algorithms
+	quotas   []*card // in the order of quotas
 	attempts map[string]*attempt
 	answers  int64              // how many there have been
 	presses  []press            // the visitor's own requests lately
@@ -44,9 +45,11 @@ type visitor struct {
 	given    int64              // attempts so far
 }
 
-// card is one algorithm for one visitor.
+// card is one algorithm, or one quota, for one visitor.
 type card struct {
-	algorithm
+	algorithm // of a quota, only its name
+
+	quota *quota // nil: the card is of an algorithm
 
 	limit   core.Limit
 	version int64    // counts the limits it has had
@@ -62,10 +65,12 @@ type attempt struct {
 	card    *card
 	limit   core.Limit
 	key     string
+	way     string // of a quota
 	id      string
 	press   int64          // which click it belongs to; 0: none of the cards'
 	of      int            // how many requests that click has sent to the card
 	decided *core.Decision // nil as long as the store has not answered
+	policy  string         // whose decision it is
 	at      time.Duration  // when it was decided, by the page's clock
 	instant time.Duration  // the same by the store's, as far as the page's is behind it
 	counts  bool           // whether the card's picture is about it
@@ -84,6 +89,9 @@ func newVisitor(ctx context.Context, now time.Duration) *visitor {
 	for _, a := range algorithms {
 		v.cards = append(v.cards, &card{algorithm: a, limit: a.standard(), version: 1})
 	}
+	for i := range quotas {
+		v.quotas = append(v.quotas, &card{algorithm: algorithm{Name: quotas[i].Name}, quota: &quotas[i], version: 1})
+	}
 	return v
 }
 
@@ -97,11 +105,26 @@ func (v *visitor) card(name string) *card {
 	return nil
 }
 
-// limits returns the limits of all cards. The visitor is locked.
+// quota returns the card of a quota, or nil.
+func (v *visitor) quota(name string) *card {
+	for _, c := range v.quotas {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// limits returns the limits of all cards and quotas. The visitor is locked.
 func (v *visitor) limits() []core.Limit {
-	limits := make([]core.Limit, len(v.cards))
-	for i, c := range v.cards {
-		limits[i] = c.limit
+	var limits []core.Limit
+	for _, c := range v.cards {
+		limits = append(limits, c.limit)
+	}
+	for _, c := range v.quotas {
+		for _, r := range c.quota.Rows {
+			limits = append(limits, r.Limit)
+		}
 	}
 	return limits
 }
@@ -119,6 +142,10 @@ func (v *visitor) forget(ctx context.Context) []core.Limit {
 	limits := v.limits()
 	for _, c := range v.cards {
 		c.limit, c.kept, c.answers, c.waiting = c.standard(), record{}, nil, 0
+		c.version++
+	}
+	for _, c := range v.quotas {
+		c.answers, c.waiting = nil, 0
 		c.version++
 	}
 	return append(limits, v.limits()...)

@@ -1,5 +1,5 @@
-// Package offenders finds the keys that were denied most lately, in bounded memory. It needs
-// no OpenTelemetry.
+// Package offenders finds the keys that were denied most lately, by limits and by bans, in
+// bounded memory. It needs no OpenTelemetry.
 package offenders
 
 import (
@@ -86,6 +86,9 @@ type Offender struct {
 	Policy string `json:"policy"`
 	// Last is when that was.
 	Last time.Time `json:"last"`
+	// BannedUntil is until when the key is banned, by this process's clock, if a ban has denied it last:
+	// Policy is the ban's name then. It is zero if a limit has.
+	BannedUntil time.Time `json:"banned_until,omitzero"`
 }
 
 // New returns a Tracker. It panics with the reason if an option makes no
@@ -112,10 +115,11 @@ func New(options Options) *Tracker {
 }
 
 // Observe counts denied requests by their keys: it is the Options.Observe of a middleware,
-// or is called by it. A request counts once for each of its keys. Shadow policies do not
-// count.
+// or is called by it. A request counts once for each of its keys, whether a limit or a ban
+// has denied it. Shadow policies and lists do not count, and neither do strikes.
 func (t *Tracker) Observe(e guard.Event) {
-	if e.Settled || e.Status != http.StatusTooManyRequests {
+	banned := e.Banned()
+	if e.Settled || e.Status != http.StatusTooManyRequests && !banned {
 		return
 	}
 	now := time.Now()
@@ -126,11 +130,15 @@ func (t *Tracker) Observe(e guard.Event) {
 		}) {
 			continue
 		}
-		t.count(o, now)
+		var until time.Time
+		if banned {
+			until = now.Add(o.Decision.RetryAfter)
+		}
+		t.count(o, now, until)
 	}
 }
 
-func (t *Tracker) count(o *guard.Outcome, now time.Time) {
+func (t *Tracker) count(o *guard.Outcome, now, banned time.Time) {
 	key := o.Key
 	if len(key) > longestKept {
 		sum := sha256.Sum256([]byte(key))
@@ -139,7 +147,7 @@ func (t *Tracker) count(o *guard.Outcome, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.sketch.count(key, now, strings.Clone) // a key may be a part of something large
-	c.last = now
+	c.last, c.banned = now, banned
 	if c.policy != o.Policy {
 		c.policy = strings.Clone(o.Policy)
 	}
@@ -172,7 +180,7 @@ func (t *Tracker) all() []Offender {
 	offenders := make([]Offender, len(t.sketch.least))
 	for i, c := range t.sketch.least {
 		offenders[i] = Offender{
-			Key: c.key, Denials: c.weight / growth, Error: c.error / growth, Policy: c.policy, Last: c.last,
+			Key: c.key, Denials: c.weight / growth, Error: c.error / growth, Policy: c.policy, Last: c.last, BannedUntil: c.banned,
 		}
 	}
 	return offenders
@@ -200,9 +208,14 @@ func (t *Tracker) hashed(key string) string {
 func (t *Tracker) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "denials\terror\tlast\tpolicy\tkey")
+	_, _ = fmt.Fprintln(w, "denials\terror\tlast\tbanned until\tpolicy\tkey")
 	for _, o := range t.Top(shown) {
-		_, _ = fmt.Fprintf(w, "%.1f\t%.1f\t%s\t%s\t%q\n", o.Denials, o.Error, o.Last.UTC().Format(time.RFC3339), o.Policy, o.Key)
+		banned := "-"
+		if !o.BannedUntil.IsZero() {
+			banned = o.BannedUntil.UTC().Format(time.RFC3339)
+		}
+		_, _ = fmt.Fprintf(w, "%.1f\t%.1f\t%s\t%s\t%s\t%q\n",
+			o.Denials, o.Error, o.Last.UTC().Format(time.RFC3339), banned, o.Policy, o.Key)
 	}
 	_ = w.Flush() // into memory
 	return text.String()

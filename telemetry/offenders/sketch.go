@@ -36,7 +36,8 @@ type counter struct {
 	weight, error float64
 	policy        string // the last one
 	last          time.Time
-	place         int // in the heap
+	banned        time.Time // until when, if the last denial was by a ban
+	place         int       // in the heap
 }
 
 // rescaleAfter is how many half-lives a landmark lasts: the numbers must not overflow.

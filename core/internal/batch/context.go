@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"encoding"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -165,6 +166,9 @@ func appendValue(b []byte, value any) []byte {
 		return strconv.AppendInt(b, value, 10)
 	case int:
 		return strconv.AppendInt(b, int64(value), 10)
+	case encoding.BinaryMarshaler:
+		text, _ := value.MarshalBinary() // it is a word of ours, which has one
+		return append(b, text...)
 	}
 	return b
 }

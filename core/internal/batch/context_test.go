@@ -108,10 +108,15 @@ func TestContextIsNotUsedAgainWhileItsTimerLooks(t *testing.T) {
 	}
 }
 
+// word is a value that makes its text itself.
+type word struct{ text string }
+
+func (w *word) MarshalBinary() ([]byte, error) { return []byte(w.text), nil }
+
 // A mark prints as the value that it stands for.
 func TestMark(t *testing.T) {
 	c := newContext(testBudget, nil)
-	for value, want := range map[any]string{"at": "at", 5: "5", int64(1 << 60): "1152921504606846976"} {
+	for value, want := range map[any]string{"at": "at", 5: "5", int64(1 << 60): "1152921504606846976", &word{"a word"}: "a word"} {
 		m := c.Mark(value)
 		text, err := m.MarshalBinary()
 		if m.String() != want || string(text) != want || err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -54,6 +55,9 @@ type Config[Q, A any] struct {
 	// InFlight is how many batches may be in flight at once. Full is how much a batch weighs at
 	// most, unless one call alone weighs more. MostWaiting is how many calls the queue holds.
 	InFlight, Full, MostWaiting int
+	// Gather has a batch wait until the goroutines that can run have run once, if one of the latest batches had several
+	// groups: they may have something to add to it. So batches are fewer and larger, and each is sent a moment later.
+	Gather bool
 	// Heeds says that Send returns when its context ends. Otherwise the calls of an overdue batch
 	// get an error without waiting for Send, and another worker takes its place.
 	Heeds bool
@@ -99,6 +103,7 @@ type Lane[Q, A any] struct {
 	armed      bool // the expiry will fire
 	sparing    []*sending[Q, A]
 	groups     []*Group[Q, A] // to be used again
+	crowd      atomic.Int32   // how many more batches gather, if none has several groups
 	closed     bool
 	ended      chan struct{} // closed when the last batch has ended after Close
 }
@@ -173,7 +178,7 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 // caller cannot leave early, so their context must leave enough time and the server must be healthy.
 // l is locked.
 func (l *Lane[Q, A]) alone(ctx context.Context) (patience time.Duration, ok bool) {
-	if !l.queue.empty() || !l.healthy || !l.Heeds || l.inFlight >= l.InFlight || l.inFlight > 0 && !l.ready() {
+	if !l.queue.empty() || !l.healthy || !l.Heeds || l.gathers() || l.inFlight >= l.InFlight || l.inFlight > 0 && !l.ready() {
 		return 0, false
 	}
 	deadline, limited := ctx.Deadline()
@@ -184,15 +189,23 @@ func (l *Lane[Q, A]) alone(ctx context.Context) (patience time.Duration, ok bool
 	return min(left, l.Patience), left > l.Budget
 }
 
+// gathers reports whether the next batch is to wait for others to join it.
+func (l *Lane[Q, A]) gathers() bool { return l.Gather && l.crowd.Load() > 0 }
+
 func (l *Lane[Q, A]) fail(err error) error { return l.Fail(nil, err) }
 
 // await returns when a call has been answered or its caller's context has ended. A call that has not
 // been sent by then is never sent.
 func (l *Lane[Q, A]) await(ctx context.Context, c *Call[Q, A]) error {
+	done := ctx.Done()
+	if done == nil { // to wait for one channel takes less time than for two
+		<-c.answered
+		return nil
+	}
 	select {
 	case <-c.answered:
 		return nil
-	case <-ctx.Done():
+	case <-done:
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -31,9 +32,13 @@ func (l *Lane[Q, A]) dispatch(now int64) {
 // work sends one batch after the other until the queue is empty. inFlight already counts the worker.
 func (l *Lane[Q, A]) work() {
 	for again := true; again; {
+		if l.gathers() {
+			runtime.Gosched()
+		}
 		l.mu.Lock()
 		s := l.newSending()
 		patience := l.board(s)
+		l.noteCrowd(len(s.batch))
 		if len(s.batch) == 0 {
 			l.land(s)
 			l.sparing = append(l.sparing, s)
@@ -42,6 +47,18 @@ func (l *Lane[Q, A]) work() {
 		}
 		l.mu.Unlock()
 		again = l.send(s, patience, true)
+	}
+}
+
+// crowdLasts is for how many batches of one group others are believed to come again.
+const crowdLasts = 8
+
+// noteCrowd notes how many groups a batch has. l is locked.
+func (l *Lane[Q, A]) noteCrowd(groups int) {
+	if groups > 1 {
+		l.crowd.Store(crowdLasts)
+	} else if left := l.crowd.Load(); left > 0 {
+		l.crowd.Store(left - 1)
 	}
 }
 

@@ -49,7 +49,7 @@ var table = [end]struct {
 	SlidingWindow: {name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, estimates: true},
 	SlidingLog:    {name: "sliding-log", arithmetic: logged{}, observed: 4, next: "next", windowed: true, logs: true},
 	Concurrent:    {name: "concurrent", arithmetic: concurrent{}, observed: 4, next: "next lease ends", windowed: true, holds: true},
-	Ban:           {name: "ban", arithmetic: ban{}, observed: 4, next: "next", windowed: true, bans: true},
+	Ban:           {name: "ban", arithmetic: ban{}, observed: 4, next: "strike expires", windowed: true, bans: true},
 	Calendar:      {name: "calendar", arithmetic: dated{}, observed: 2, next: "window ends", windowed: true, dated: true},
 }
 

@@ -62,9 +62,13 @@ func New() exact.Holder {
 
 // Name returns the name of a holder of this process in a store: "web-7f9c2d.k3x9a.mhz1k2b3q8".
 func Name(h exact.Holder) string {
-	label := process().label
-	b := make([]byte, 0, len(label)+12)
-	return string(strconv.AppendInt(append(b, label...), h[1], 36))
+	var scratch [2 * (hostLength + 12)]byte
+	return string(AppendName(scratch[:0], h))
+}
+
+// AppendName appends the Name of a holder.
+func AppendName(b []byte, h exact.Holder) []byte {
+	return strconv.AppendInt(append(b, process().label...), h[1], 36)
 }
 
 // Parse returns the host and the time that a name tells, or false if it is no name of a holder. Of the

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Lease is what a holder has. It is made by [Leases.Begin], and may be used by many goroutines at once.
+// Lease is what a holder has. It is made by [Leases.Begin] or begun by [Leases.Start], and may be used by many
+// goroutines at once.
 type Lease[T any] struct {
 	leases *Leases[T]
 	value  T
@@ -23,8 +24,20 @@ type Lease[T any] struct {
 // held. It is true once, also for a lease that was lost or closed. No renewal is sent after End returns,
 // except one that is in flight already. Contexts of the lease end with context.Canceled.
 func (x *Lease[T]) End() (first bool) {
+	first, _ = x.end()
+	return first
+}
+
+// Finish is End that returns what Err would have returned just before.
+func (x *Lease[T]) Finish() (before error) {
+	_, before = x.end()
+	return before
+}
+
+func (x *Lease[T]) end() (first bool, before error) {
 	l := x.leases
 	l.mu.Lock()
+	before = x.err()
 	first, x.ended = !x.ended, true
 	var canceled finished[T]
 	if x.over == nil {
@@ -32,7 +45,7 @@ func (x *Lease[T]) End() (first bool) {
 	}
 	l.mu.Unlock()
 	canceled.cancel()
-	return first
+	return first, before
 }
 
 // Err returns nil while the lease is certain, and otherwise what came first: ErrExpired, ErrNotHeld, ErrClosed, or

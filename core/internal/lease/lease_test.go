@@ -79,3 +79,26 @@ func TestContextEndsWithItsParent(t *testing.T) {
 		}
 	})
 }
+
+// Finish ends a lease that is a part of something else, and says what had become of it.
+func TestFinishTellsWhatWasBefore(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *store) {
+		var x, lost, closed Lease[int]
+		s.leases.Start(&x, 1, length, time.Now())
+		s.leases.Start(&lost, 2, length, time.Now().Add(-sure))
+		if err := x.Finish(); err != nil || x.End() {
+			t.Errorf("it was over before: %v", err)
+		}
+		if err := x.Finish(); !errors.Is(err, context.Canceled) {
+			t.Errorf("it was over before for %v", err)
+		}
+		if err := lost.Finish(); !errors.Is(err, ErrExpired) {
+			t.Errorf("it was over before for %v", err)
+		}
+		s.leases.Close()
+		s.leases.Start(&closed, 3, length, time.Now())
+		if err := closed.Finish(); !errors.Is(err, ErrClosed) {
+			t.Errorf("it was over before for %v", err)
+		}
+	})
+}

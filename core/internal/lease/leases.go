@@ -67,21 +67,27 @@ func (l *Leases[T]) now() time.Duration { return time.Since(l.epoch) }
 // of its length after sent, or up to length/30 earlier, so that a crowd that came at once is spread. The caller
 // has to call End. If the Leases are closed, the lease is over from the beginning, with ErrClosed.
 func (l *Leases[T]) Begin(value T, length time.Duration, sent time.Time) *Lease[T] {
+	x := new(Lease[T])
+	l.Start(x, value, length, sent)
+	return x
+}
+
+// Start is Begin for a lease that is a part of something else. The lease must be new, and must not be copied.
+func (l *Leases[T]) Start(x *Lease[T], value T, length time.Duration, sent time.Time) {
 	at := sent.Sub(l.epoch)
 	due := at + length/3 - part(length/30, l.random())
-	x := &Lease[T]{leases: l, value: value, length: length, place: [events]int{absent, absent}}
+	x.leases, x.value, x.length, x.place = l, value, length, [events]int{absent, absent}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		x.over = ErrClosed
-		return x
+		return
 	}
 	x.at[deadline] = at + certain(length)
 	l.fresh.put(x, due)
 	if due < l.alarm {
 		l.setAlarm(due)
 	}
-	return x
 }
 
 // Len returns how many leases are not over.

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +14,7 @@ type Queues[K comparable, Q, G, D any] struct {
 
 	mu    sync.Mutex
 	byKey map[K]*queue[K, Q, G, D]
+	keys  atomic.Int64 // how many there are, for those who need no lock to see that there are none
 }
 
 // New returns empty queues.
@@ -91,6 +93,9 @@ func (s *Queues[K, Q, G, D]) HasWaiters(key K) bool { return s.find(key) != nil 
 
 // find returns the queue of a key, or nil.
 func (s *Queues[K, Q, G, D]) find(key K) *queue[K, Q, G, D] {
+	if s.keys.Load() == 0 {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.byKey[key]
@@ -105,6 +110,7 @@ func (s *Queues[K, Q, G, D]) queueOf(key K) *queue[K, Q, G, D] {
 		q.bounded.less = func(a, b *waiter[Q, G]) bool { return a.until.Before(b.until) }
 		q.bounded.moved = func(w *waiter[Q, G], place int) { w.place = place }
 		s.byKey[key] = q
+		s.keys.Store(int64(len(s.byKey)))
 	}
 	return q
 }
@@ -115,6 +121,7 @@ func (s *Queues[K, Q, G, D]) forget(q *queue[K, Q, G, D]) {
 	defer s.mu.Unlock()
 	if s.byKey[q.key] == q {
 		delete(s.byKey, q.key)
+		s.keys.Store(int64(len(s.byKey)))
 	}
 }
 

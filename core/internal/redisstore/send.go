@@ -162,6 +162,9 @@ func execute(ctx context.Context, pipeline redis.Pipeliner, commands []*redis.St
 // appendCall appends the words of a script call for a batch, with room for the first two, and
 // returns whether they ask for the instant of the decision.
 func (r *Store) appendCall(c *scriptCall, does script.Task, groups []*requestGroup) (s *script.Script, instant bool) {
+	if does == script.Settle && !slices.ContainsFunc(groups, func(g *requestGroup) bool { return !g.Request().Releases }) {
+		return r.appendReleases(c, groups), false
+	}
 	keys, of := 0, script.Set(0)
 	instant = does == script.Decide && !groups[0].Alone() // of a call whose caller leaves, what was charged is given back
 	for _, g := range groups {
@@ -194,6 +197,19 @@ func (r *Store) appendCall(c *scriptCall, does script.Task, groups []*requestGro
 		c.words = append(c.words, r.Clock())
 	}
 	return r.script(does, of), instant
+}
+
+// appendReleases is appendCall for a batch of places that are given back.
+func (r *Store) appendReleases(c *scriptCall, groups []*requestGroup) *script.Script {
+	c.words = append(c.words, nil, nil, nil)
+	for _, g := range groups {
+		c.words = g.Request().AppendReleases(c.words, true)
+	}
+	c.words[2] = len(c.words) - 3
+	for _, g := range groups {
+		c.words = g.Request().AppendReleases(c.words, false)
+	}
+	return r.script(script.Release, groups[0].Request().Of)
 }
 
 // reserve adds what a script is told of charges that are given back at their ends, and returns its task, which is another

@@ -78,6 +78,7 @@ func (r *Store) newServer(client *redis.Client) *server {
 	settlements.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.sendSettlements(ctx, s, groups) }
 	settlements.Outcome = outcomeOfSettlement
 	settlements.InFlight, settlements.Full = inFlightSettlements, fullSettlements
+	settlements.Gather = true
 	s.checks, s.settlements = batch.New(checks), batch.New(settlements)
 	return s
 }

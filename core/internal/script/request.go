@@ -18,6 +18,9 @@ type Request struct {
 	Numbers   int   // expected in the reply
 	Instant   bool  // the instant of the decision is wanted
 	Times     int   // how often it is asked
+	// Releases says that each of the corrections gives back one place and is asked nothing: the script of the
+	// task Release carries them out in fewer words, see [AppendReleases].
+	Releases bool
 
 	// Reserving are the checks, or the corrections, whose charges are given back at their end unless they are settled.
 	Reserving []Reserving
@@ -27,6 +30,28 @@ type Request struct {
 	// alike says that the same request may be asked several times at once: no two of its checks
 	// are about one state.
 	alike bool
+	names []word // of holders
+}
+
+// word is a text among the words of a script call whose room is used again with its request.
+type word struct{ text []byte }
+
+// MarshalBinary returns the text, as the client sends it.
+func (w *word) MarshalBinary() ([]byte, error) { return w.text, nil }
+
+// String returns the text, for whatever prints calls.
+func (w *word) String() string { return string(w.text) }
+
+// nameOf returns the name of a holder among the words of a script call.
+func (r *Request) nameOf(h exact.Holder) any {
+	if len(r.names) < cap(r.names) {
+		r.names = r.names[:len(r.names)+1]
+	} else {
+		r.names = append(r.names, word{}) // words that were returned before stay where they are
+	}
+	w := &r.names[len(r.names)-1]
+	w.text = holder.AppendName(w.text[:0], h)
+	return w
 }
 
 // empty makes a request ready to be used again.
@@ -34,7 +59,7 @@ func (r *Request) empty() {
 	clear(r.Keys)
 	clear(r.Arguments)
 	clear(r.Reserving)
-	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0], Reserving: r.Reserving[:0]}
+	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0], Reserving: r.Reserving[:0], names: r.names[:0]}
 }
 
 // SetChecks makes the request one to decide groups of checks so many times. key returns the Redis key
@@ -46,7 +71,7 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 		for i := range group {
 			c := &group[i]
 			r.Keys = append(r.Keys, key(c))
-			r.Arguments = appendCheck(r.Arguments, c, i < len(group)-1, among(group, i), clock)
+			r.appendCheck(c, i < len(group)-1, among(group, i), clock)
 			if c.Either { // each of the calls may be charged another one
 				r.alike = false
 			}
@@ -78,7 +103,7 @@ const wordsOfCheck = 3
 
 // appendCheck appends what limit.lua and cost.lua expect to be told of a check, and its holder, or nil if it
 // takes no places.
-func appendCheck(arguments []any, c *call.Check, more bool, among exact.Among, clock func() int64) []any {
+func (r *Request) appendCheck(c *call.Check, more bool, among exact.Among, clock func() int64) {
 	var units, name any = c.Spec.UnitArgument(), nil
 	if c.Costs != nil {
 		units = listedCosts(c)
@@ -86,12 +111,13 @@ func appendCheck(arguments []any, c *call.Check, more bool, among exact.Among, c
 		units = weighed
 	}
 	if c.Charge && c.Spec.Algorithm.Holds() {
-		name = holder.Name(c.Holder)
+		name = r.nameOf(c.Holder)
 	}
 	if c.Spec.Algorithm.Bans() && !c.Charge && !c.Looks() {
-		return append(arguments, c.Spec.HeedArgument(c.OnDenial, more), units, name)
+		r.Arguments = append(r.Arguments, c.Spec.HeedArgument(c.OnDenial, more), units, name)
+		return
 	}
-	return append(arguments, c.Spec.LimitArgument(c.Charge, more, among, c.Headroom, clock), units, name)
+	r.Arguments = append(r.Arguments, c.Spec.LimitArgument(c.Charge, more, among, c.Headroom, clock), units, name)
 }
 
 // among returns where the check at a place of a group stands among alternatives.
@@ -135,6 +161,7 @@ func weighed(c *call.Check) int64 {
 // state of a correction and of its past. clock is as in SetChecks.
 func (r *Request) SetCorrections(list []call.Correction, clock func() int64, keys func(*call.Correction) (state, past string)) {
 	r.empty()
+	r.Releases = true
 	for i := range list {
 		c := &list[i]
 		state, past := keys(c)
@@ -145,7 +172,7 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 		}
 		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, exact.Alone, 0, clock))
 		if c.Spec.Algorithm.Holds() {
-			r.Arguments = append(r.Arguments, unitsOf(c), holder.Name(c.Holder), 0, how(c))
+			r.Arguments = append(r.Arguments, unitsOf(c), r.nameOf(c.Holder), 0, how(c))
 		} else {
 			r.Arguments = append(r.Arguments, unitsOf(c), c.At.Used, c.At.At, how(c))
 		}
@@ -155,10 +182,36 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 		if c.Reserved {
 			r.close(c)
 		}
+		r.Releases = r.Releases && releases(c)
 		r.Of |= SetOf(c.Spec.Algorithm)
 		r.Numbers++ // with what was observed behind it, if that is wanted
 		r.checks++
 	}
+}
+
+// releases reports whether a correction gives back one place and is asked nothing.
+func releases(c *call.Correction) bool {
+	return c.Spec.Algorithm.Holds() && c.Events == -1 && !c.Renew && !c.Reset && !c.Raise && !c.Wanted
+}
+
+// The words of settle.lua for each correction.
+const (
+	keysOfCorrection  = 2
+	wordsOfCorrection = 5
+	holderOfPlace     = 2 // the place of a holder among them
+)
+
+// AppendReleases appends to the keys of a script call, or else to its other words, those of requests whose
+// corrections are Releases.
+func (r *Request) AppendReleases(words []any, keys bool) []any {
+	for i := range r.checks {
+		if keys {
+			words = append(words, r.Keys[i*keysOfCorrection])
+		} else {
+			words = append(words, r.Arguments[i*wordsOfCorrection+holderOfPlace])
+		}
+	}
+	return words
 }
 
 // back is the units of a correction that gives back one unit, or one place, so that they need not be made.

@@ -24,12 +24,13 @@ type Reserving struct {
 
 // reserve tells that the check that was added last reserves.
 func (r *Request) reserve(c *call.Check) {
-	key := r.Keys[len(r.Keys)-1].(string) //nolint:forcetypeassert // they are strings
+	key := r.Keys[len(r.Keys)-1].(string)                                     //nolint:forcetypeassert // they are strings
+	limit := c.Spec.LimitArgument(false, false, exact.Alone, 0, nil).(string) //nolint:forcetypeassert // it is a text
 	r.Reserving = append(r.Reserving, Reserving{
 		place: len(r.Keys) - 1,
 		keys:  [2]any{key + keyspace.Past, key + keyspace.Reserved},
 		words: [2]any{holder.Name(c.Holder)},
-		limit: c.Spec.LimitArgument(false, false, exact.Alone, 0, nil).(string), //nolint:forcetypeassert // it is a text
+		limit: limit,
 		lasts: c.ReserveFor,
 	})
 }

@@ -126,9 +126,10 @@ func (r *Rows) endRow() {
 
 // costWord returns a cost with numbers behind it.
 func costWord(units int64, numbers ...int) string {
-	word := strconv.FormatInt(units, 10)
+	var scratch [64]byte
+	word := strconv.AppendInt(scratch[:0], units, 10)
 	for _, number := range numbers {
-		word += " " + strconv.Itoa(number)
+		word = strconv.AppendInt(append(word, ' '), int64(number), 10)
 	}
-	return word
+	return string(word)
 }

@@ -53,10 +53,13 @@ const (
 	Settle              // corrections
 	Reserve             // calls some of whose checks reserve for a time
 	Close               // corrections some of which are of such charges
+	Release             // corrections each of which gives back one place: see Request.Releases
 	Tasks               // how many there are
 )
 
-func (t Task) file() string { return [Tasks]string{"decide", "settle", "reserve", "close"}[t] }
+func (t Task) file() string {
+	return [Tasks]string{"decide", "settle", "reserve", "close", "release"}[t]
+}
 
 // New assembles the script of a task for a set of algorithms. Values never become part of it, so there
 // are no more scripts than sets. With an injected clock, which is for tests, the last argument of a
@@ -67,9 +70,12 @@ func New(of Set, injectedClock bool, does Task) *Script {
 		clock = "clock"
 	}
 	a := assembly{of: of, does: does}
-	for _, file := range [...]string{"prelude", clock, "functions", does.file()} {
-		a.include(file)
+	if does != Release { // that knows neither limits nor instants
+		a.include("prelude")
+		a.include(clock)
+		a.include("functions")
 	}
+	a.include(does.file())
 	source := a.String()
 	sum := sha1.Sum([]byte(source)) // SHA-1 is how Redis names scripts
 	return &Script{Source: source, Hash: hex.EncodeToString(sum[:])}

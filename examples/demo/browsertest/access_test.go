@@ -80,6 +80,9 @@ func TestAllCanBeDoneByTheKeyboard(t *testing.T) {
 	for _, name := range names {
 		wanted = append(wanted, name+" send 1", name+" send 10", name+" capacity", name+" pace", name+" submit", name+" headers", name+" log")
 	}
+	for _, name := range quotas {
+		wanted = append(wanted, name+" send 1", name+" headers")
+	}
 	for _, control := range wanted {
 		if !reached[control] {
 			t.Errorf("Tab never comes to %s, only to %v", control, reached)

@@ -28,10 +28,12 @@ func TestScreenshots(t *testing.T) {
 		name   string
 		screen screen
 		top    string // what to scroll to
+		clicks string // what to click on besides, or ""
 	}{
-		{"demo", screen{1240, 1330, "light", "no-preference"}, "body"},
-		{"demo-cards", screen{1240, 860, "dark", "no-preference"}, "#leaky"},
-		{"demo-phone", screen{390, 844, "light", "no-preference"}, "#token-bucket"},
+		{"demo", screen{1240, 1330, "light", "no-preference"}, "body", ""},
+		{"demo-cards", screen{1240, 860, "dark", "no-preference"}, "#leaky", ""},
+		{"demo-phone", screen{390, 844, "light", "no-preference"}, "#token-bucket", ""},
+		{"demo-quotas", screen{1240, 1240, "light", "no-preference"}, "#quotas", `[data-quota] [data-role="send"]:last-child`},
 	} {
 		v := open(t, shot.screen)
 		v.click(`.compare [data-role="run"]`)
@@ -43,6 +45,10 @@ func TestScreenshots(t *testing.T) {
 		v.until(fmt.Sprintf(logged, "gcra", 1))
 		v.click(button(".lead", 10))
 		v.until(fmt.Sprintf(logged, "gcra", 11))
+		if shot.clicks != "" {
+			v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelectorAll(%q).forEach((button) => button.click())`, shot.clicks)))
+			v.until(`document.querySelectorAll('[data-quota] .strip .mark:first-child').length === 5`)
+		}
 		if *screenshots != "" { // a little later there is more to see
 			v.until(`parseFloat(document.querySelector('#leaky [data-role="fresh"]').textContent.slice(3)) < 3.7`)
 		}

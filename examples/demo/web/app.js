@@ -2,6 +2,7 @@
 
 import { Card, outcomeOf } from "./cards.js";
 import { Comparison } from "./compare.js";
+import { Quota } from "./quotas.js";
 import { write } from "./svg.js";
 
 const part = (role) => document.querySelector(`[data-role="${role}"]`);
@@ -22,7 +23,7 @@ const page = {
     return problem;
   },
 
-  send: (algorithm, count) => page.post("/requests", { algorithm, count, framework: page.framework() }),
+  send: (algorithm, count, way = "") => page.post("/requests", { algorithm, way, count, framework: page.framework() }),
 };
 
 const troubles = new Map();
@@ -36,9 +37,13 @@ function trouble(cause, text) {
   write(part("trouble"), all);
 }
 
-const cards = new Map([...document.querySelectorAll("article.card")].map((element) => {
+const cards = new Map([...document.querySelectorAll("article[data-algorithm]")].map((element) => {
   const row = document.querySelector(`.overview tr[data-algorithm="${element.dataset.algorithm}"]`);
   return [element.dataset.algorithm, new Card(element, row, page)];
+}));
+const quotas = new Map([...document.querySelectorAll("article[data-quota]")].map((element) => {
+  const line = document.querySelector(`.summary tr[data-quota="${element.dataset.quota}"]`);
+  return [element.dataset.quota, new Quota(element, line, page)];
 }));
 const comparison = new Comparison(document.querySelector(".compare"), page);
 
@@ -57,7 +62,7 @@ function announce(answers) {
   const texts = [];
   for (const [algorithm, some] of byCard) {
     const count = (...outcomes) => some.filter((answer) => outcomes.includes(outcomeOf(answer))).length;
-    const title = cards.get(algorithm).title;
+    const title = (cards.get(algorithm) ?? quotas.get(algorithm)).title;
     const unchecked = count("unchecked") ? `, ${count("unchecked")} let through unchecked` : "";
     texts.push(some.length === 1
       ? `${title}: ${some[0].status}${unchecked && ", let through unchecked"}`
@@ -72,17 +77,19 @@ const reduced = matchMedia("(prefers-reduced-motion: reduce)");
 let drawn = -Infinity;
 
 function render(frame) {
-  const news = frame.answers || frame.error || frame.run || frame.cards.some((card) => card.limit);
+  const answers = [...(frame.answers ?? []), ...(frame.quotas ?? []).flatMap((quota) => quota.answers ?? [])];
+  const news = answers.length > 0 || frame.error || frame.run || frame.cards.some((card) => card.limit);
   if (reduced.matches && !news && performance.now() - drawn < 500) return;
   drawn = performance.now();
   write(part("clock"), (frame.clock / 1e6).toFixed(reduced.matches ? 1 : 2) + " s");
-  const unchecked = frame.answers?.some((answer) => outcomeOf(answer) === "unchecked");
+  const unchecked = answers.some((answer) => outcomeOf(answer) === "unchecked");
   trouble("store", frame.error ? `the store does not answer, and requests are let through unchecked: ${frame.error}` : "");
   if (frame.error || unchecked) live("down", "no decisions");
   else live("yes", "live");
   for (const card of frame.cards) cards.get(card.algorithm).render(card);
   for (const answer of frame.answers ?? []) cards.get(answer.algorithm).take(answer);
-  if (frame.answers?.length) announce(frame.answers);
+  for (const quota of frame.quotas ?? []) quotas.get(quota.name).render(quota);
+  if (answers.length) announce(answers);
   comparison.render(frame);
 }
 

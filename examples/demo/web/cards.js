@@ -153,12 +153,12 @@ export class Card {
 }
 
 // inOrder compares two answers by when their requests were decided, as the server does.
-function inOrder(a, b) {
+export function inOrder(a, b) {
   return a.at - b.at || a.rank - b.rank || a.number - b.number;
 }
 
 export function outcomeOf(answer) {
-  if (answer.status === 429) return "refused";
+  if (answer.status === 429 || answer.status === 403) return "refused";
   if (answer.status !== 200) return "failed";
   if (!answer.decided) return "unchecked";
   return answer.delay > 0 ? "held" : "admitted";

@@ -36,6 +36,15 @@ export function seconds(microseconds, decimals = microseconds < 100e6 ? 2 : 1) {
   return (Math.ceil((microseconds / 1e6) * scale - 1e-9) / scale).toFixed(decimals) + " s";
 }
 
+// span writes microseconds as a length of time of any length, in two units: "13 h 5 min", "9.42 s".
+export function span(microseconds) {
+  if (microseconds < 100e6) return seconds(microseconds);
+  const minutes = Math.ceil(microseconds / 60e6);
+  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 48 * 60) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  return `${Math.floor(minutes / 1440)} days ${Math.floor((minutes % 1440) / 60)} h`;
+}
+
 // length writes microseconds as a round length of time: "5 s", "200 ms".
 export function length(microseconds) {
   if (microseconds >= 60e6 && microseconds % 60e6 === 0) return microseconds / 60e6 + " min";

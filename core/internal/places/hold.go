@@ -1,0 +1,103 @@
+package places
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
+)
+
+// Hold is the places that a call has taken, until they are given back. Places of a Hold that becomes unreachable are
+// given back when their lease would be renewed. A Hold is made by [Places.Hold]. Once it has its places, it may be used
+// by many goroutines at once.
+type Hold[T any] struct {
+	all     *Places[T]
+	places  []*Place[T]
+	ended   atomic.Bool   // no lease is renewed any more
+	claimed atomic.Uint32 // whoever gives the places back
+
+	one [1]*Place[T] // what places are in, unless there are several
+}
+
+// Hold returns a Hold without places.
+func (l *Places[T]) Hold() *Hold[T] {
+	h := &Hold[T]{all: l}
+	h.places = h.one[:0]
+	return h
+}
+
+// Add adds the places of a check to a Hold that nobody else has yet, and begins their lease. They were asked for and
+// granted at two instants.
+func (h *Hold[T]) Add(of T, spec *exact.Spec, units int, shadow bool, asked, answered time.Time) {
+	p := &Place[T]{Of: of, Spec: spec, Units: units, Shadow: shadow, began: answered, of: weak.Make(h)}
+	h.places = append(h.places, p)
+	h.all.leases.Start(&p.lease, p, spec.Period, asked)
+}
+
+// Begin tells that all places of a call are held.
+func (h *Hold[T]) Begin() {
+	for _, p := range h.places {
+		h.all.tellHeld(p, p.Units, 0, nil)
+	}
+}
+
+// Places returns the places of each check that has taken some. The list must not be changed.
+func (h *Hold[T]) Places() []*Place[T] { return h.places }
+
+// Claimant is who gives the places of a Hold back.
+type Claimant uint32
+
+// The claimants. The zero Claimant is nobody.
+const (
+	Permit Claimant = iota + 1
+	Reservation
+)
+
+// Claim reports whether the places are somebody's to give back: those of the first who claims them. first says that
+// they were nobody's before.
+func (h *Hold[T]) Claim(by Claimant) (mine, first bool) {
+	if h.claimed.CompareAndSwap(0, uint32(by)) {
+		return true, true
+	}
+	return h.claimed.Load() == uint32(by), false
+}
+
+// End ends the leases of a Hold, before its places are given back. It calls hooks: no lock may be held. A second End
+// does nothing, and neither does that of a nil Hold.
+func (h *Hold[T]) End() {
+	if h == nil || h.ended.Swap(true) {
+		return
+	}
+	before := make([]error, len(h.places))
+	for i, p := range h.places {
+		p.ended.Store(true)
+		before[i] = p.lease.Finish()
+	}
+	for i, p := range h.places {
+		h.all.noteEnd(p, before[i])
+	}
+}
+
+// Context returns a context that ends when this process can no longer be sure of all places, but for those of shadow
+// checks, and when parent ends. Its cause says why.
+func (h *Hold[T]) Context(parent context.Context) context.Context {
+	for _, p := range h.places {
+		if !p.Shadow {
+			parent = p.lease.Context(parent) //nolint:fatcontext // it ends with each lease
+		}
+	}
+	return parent
+}
+
+// Err returns nil while this process can be sure of all places, but for those of shadow checks, and otherwise why it
+// cannot. It asks the clock.
+func (h *Hold[T]) Err() error {
+	for _, p := range h.places {
+		if err := p.lease.Err(); err != nil && !p.Shadow {
+			return err //nolint:wrapcheck // it says what it has to
+		}
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+// Package places knows which places of concurrent limits this process holds. It renews their leases, says when they
+// are lost, gives back those that nobody can give back any more, and sees that no place is given back twice.
+//
+// The package knows no store and no call: [Config] says how leases are renewed and places are given back.
+package places
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/heldtimes"
+	"github.com/weir-go/ratelimit/core/internal/lease"
+	"github.com/weir-go/ratelimit/core/internal/warning"
+)
+
+const (
+	// mostRenewed is how many leases are renewed in one call at most.
+	mostRenewed = 128
+	// renewalsInFlight is how many such calls there are at once.
+	renewalsInFlight = 4
+)
+
+// Config says what is done about places. T is what the caller needs to know of the places of a check, to renew them and
+// to give them back.
+type Config[T any] struct {
+	// Renew renews the leases of places, and sets the answers that it knows: see [lease.Config].
+	Renew func(ctx context.Context, list []*Place[T], answers []lease.Answer) error
+	// GiveBack gives back places that nobody else can give back any more. It does not wait for that.
+	GiveBack func(*Place[T])
+	// Held is told of places when their lease has begun, with their units, and when they are given back, with as many
+	// units less, how long they were held, and why they had been lost before, if they had. It may panic.
+	Held func(p *Place[T], units int, elapsed time.Duration, lost error)
+	// Lost is told of places that are lost, before that is logged. It must not panic.
+	Lost func(*Place[T])
+	// Renewed is told of each Renew. It may panic.
+	Renewed func(lease.Report)
+	// Logger returns where to log what goes wrong. It may panic, and so may the logger.
+	Logger func() *slog.Logger
+}
+
+// Places are the places that a process holds. They are made by [New], and may be used by many goroutines at once.
+type Places[T any] struct {
+	Config[T]
+
+	// Times are how long places have lately been held.
+	Times heldtimes.Times
+
+	leases          *lease.Leases[*Place[T]]
+	lost, forgotten warning.Warning
+}
+
+// New returns Places without a place. All fields of config are needed.
+func New[T any](config Config[T]) *Places[T] {
+	l := &Places[T]{Config: config}
+	l.leases = lease.New(lease.Config[*Place[T]]{
+		Renew: l.renew,
+		Most:  mostRenewed, InFlight: renewalsInFlight,
+		Lost: func(p *Place[T], reason error) {
+			l.Lost(p)
+			l.tellLost(p, reason)
+		},
+		Renewed: config.Renewed,
+	})
+	return l
+}
+
+// Close ends all leases. It waits up to a second for renewals that are in flight.
+func (l *Places[T]) Close() { l.leases.Close() }
+
+// Place is what is known of the places of one check.
+type Place[T any] struct {
+	// Of is the caller's.
+	Of T
+	// Spec is the limit, and Units is how many places there are.
+	Spec  *exact.Spec
+	Units int
+	// Shadow says that the places are those of a shadow check, which is nobody's concern.
+	Shadow bool
+
+	lease lease.Lease[*Place[T]]
+	began time.Time
+	of    weak.Pointer[Hold[T]] // nil once nobody can give the places back any more
+	ended atomic.Bool           // they were given back, or are about to be
+}
+
+// renew renews the leases of places, and gives back those that were forgotten.
+func (l *Places[T]) renew(ctx context.Context, list []*Place[T], answers []lease.Answer) error {
+	kept := make([]*Place[T], 0, len(list))
+	at := make([]int, 0, len(list))
+	for i, p := range list {
+		if p.of.Value() == nil { // nobody gives it back any more
+			l.giveBackForgotten(p)
+			answers[i] = lease.NotHeld
+			continue
+		}
+		kept, at = append(kept, p), append(at, i)
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	known := make([]lease.Answer, len(kept))
+	err := l.Renew(ctx, kept, known)
+	for i, answer := range known {
+		answers[at[i]] = answer
+	}
+	return err
+}
+
+// errForgotten is why places were lost that nobody has given back.
+var errForgotten = errors.New("core: a permit was forgotten without Release, and its places are given back")
+
+// giveBackForgotten gives back places whose [Hold] has become unreachable.
+func (l *Places[T]) giveBackForgotten(p *Place[T]) {
+	if p.ended.Swap(true) {
+		return // they were given back just now
+	}
+	l.GiveBack(p)
+	l.noteEnd(p, errForgotten)
+	l.warn(&l.forgotten, p, errForgotten.Error())
+}
+
+// noteEnd notes that places are given back, and why they had been lost before, if they had.
+func (l *Places[T]) noteEnd(p *Place[T], lost error) {
+	elapsed := time.Since(p.began)
+	l.Times.Note(p.Spec, elapsed)
+	l.tellHeld(p, -p.Units, elapsed, lost)
+}
+
+// tellHeld calls the hook for places. If it panics, that is contained: it may run on a goroutine that renews the
+// leases of others, or serves those who wait.
+func (l *Places[T]) tellHeld(p *Place[T], units int, elapsed time.Duration, lost error) {
+	if p.Shadow {
+		return
+	}
+	defer func() { _ = recover() }()
+	l.Held(p, units, elapsed, lost)
+}
+
+// tellLost logs that places were lost before they were given back. When the store is down, all of them are.
+func (l *Places[T]) tellLost(p *Place[T], reason error) {
+	if !p.ended.Load() { // else they were forgotten, which was logged
+		l.warn(&l.lost, p, "core: a place was lost before it was given back", slog.Any("error", reason))
+	}
+}
+
+// warn logs something about places, once in a while. A logger that panics does not keep the leases of others from
+// being renewed.
+func (l *Places[T]) warn(w *warning.Warning, p *Place[T], message string, more ...any) {
+	defer func() { _ = recover() }()
+	w.Log(l.Logger(), message, append(more, slog.String("limit", p.Spec.String()))...)
+}

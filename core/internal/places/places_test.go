@@ -1,0 +1,261 @@
+package places
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/lease"
+)
+
+const length = 30 * time.Second
+
+var limit = exact.NewSpec(exact.Params{Algorithm: exact.Concurrent, Capacity: 5, Events: 5, Period: length}, nil)
+
+// told is one call of the hook for places.
+type told struct {
+	of, units int
+	elapsed   time.Duration
+	lost      error
+}
+
+// store is what renews places and gives them back, as a test wants it. What a place is of is its number.
+type store struct {
+	*Places[int]
+
+	renew func(numbers []int, answers []lease.Answer) error // nil: all are held
+
+	mu        sync.Mutex
+	log       bytes.Buffer
+	renewed   []int
+	givenBack []int
+	lost      []int
+	told      []told
+}
+
+func newStore() *store {
+	s := new(store)
+	s.Places = New(Config[int]{
+		Renew: func(_ context.Context, list []*Place[int], answers []lease.Answer) error {
+			numbers := make([]int, len(list))
+			for i, p := range list {
+				numbers[i], answers[i] = p.Of, lease.Held
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.renewed = append(s.renewed, numbers...)
+			if s.renew != nil {
+				return s.renew(numbers, answers)
+			}
+			return nil
+		},
+		GiveBack: func(p *Place[int]) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.givenBack = append(s.givenBack, p.Of)
+		},
+		Held: func(p *Place[int], units int, elapsed time.Duration, lost error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.told = append(s.told, told{p.Of, units, elapsed, lost})
+			panic("a hook")
+		},
+		Lost: func(p *Place[int]) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.lost = append(s.lost, p.Of)
+		},
+		Renewed: func(lease.Report) { panic("a hook") },
+		Logger:  func() *slog.Logger { return slog.New(slog.NewTextHandler(&s.log, nil)) },
+	})
+	return s
+}
+
+// hold takes some places, each with its number.
+func (s *store) hold(numbers ...int) *Hold[int] {
+	h := s.Hold()
+	for _, number := range numbers {
+		h.Add(number, limit, number, number < 0, time.Now(), time.Now()) // a shadow's number is below 0
+	}
+	h.Begin()
+	return h
+}
+
+func inBubble(t *testing.T, test func(t *testing.T, s *store)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		defer s.Close()
+		test(t, s)
+	})
+}
+
+// A lease counts from when it was asked for, and the hold time from the answer.
+func TestLeaseCountsFromTheRequest(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *store) {
+		s.renew = func(_ []int, answers []lease.Answer) error {
+			clear(answers)
+			return errors.New("down")
+		}
+		asked := time.Now()
+		time.Sleep(time.Second)
+		h := s.Hold()
+		h.Add(1, limit, 1, false, asked, time.Now())
+		h.Begin()
+		ctx := h.Context(t.Context())
+		time.Sleep(length - length/100 - time.Second - 1)
+		if ctx.Err() != nil || h.Err() != nil {
+			t.Errorf("it is over too soon: %v, %v", ctx.Err(), h.Err())
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if !errors.Is(context.Cause(ctx), lease.ErrExpired) || !errors.Is(h.Err(), lease.ErrExpired) || !slices.Equal(s.lost, []int{1}) {
+			t.Errorf("it is over for %v and %v, lost are %v", context.Cause(ctx), h.Err(), s.lost)
+		}
+		h.End()
+		if want := (told{1, -1, length - length/100 - time.Second, lease.ErrExpired}); len(s.told) != 2 || s.told[1] != want {
+			t.Errorf("told %v, want %v", s.told, want)
+		}
+		if median, known := s.Times.Median(limit); !known || median != s.told[1].elapsed {
+			t.Errorf("the median is %v, %v", median, known)
+		}
+		if text := s.log.String(); strings.Count(text, "lost before it was given back") != 1 {
+			t.Errorf("logged %s", text)
+		}
+	})
+}
+
+// What has ended is not renewed, is told once, and nobody is told of a shadow. A Hold that is nil has nothing to end.
+func TestEndIsOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *store) {
+		h := s.hold(2, -1, 3)
+		ctx := h.Context(t.Context())
+		time.Sleep(time.Second)
+		h.End()
+		h.End()
+		(*Hold[int])(nil).End()
+		if want := []told{{2, 2, 0, nil}, {3, 3, 0, nil}, {2, -2, time.Second, nil}, {3, -3, time.Second, nil}}; !slices.Equal(s.told, want) {
+			t.Errorf("told %v, want %v", s.told, want)
+		}
+		if !errors.Is(h.Err(), context.Canceled) || !errors.Is(context.Cause(ctx), context.Canceled) {
+			t.Errorf("it ended with %v and %v", h.Err(), context.Cause(ctx))
+		}
+		time.Sleep(length)
+		if len(s.renewed) > 0 || len(s.lost) > 0 || s.log.Len() > 0 {
+			t.Errorf("renewed %v, lost %v, logged %s", s.renewed, s.lost, &s.log)
+		}
+	})
+}
+
+// A Hold is sure of its places until the first of them is lost, unless that is a shadow's.
+func TestHoldIsSureOfAllPlaces(t *testing.T) {
+	for lost, over := range map[int]bool{-1: false, 1: true, 2: true} {
+		inBubble(t, func(t *testing.T, s *store) {
+			s.renew = func(numbers []int, answers []lease.Answer) error {
+				for i, number := range numbers {
+					if number == lost {
+						answers[i] = lease.NotHeld
+					}
+				}
+				return nil
+			}
+			h := s.hold(-1, 1, 2)
+			ctx := h.Context(t.Context())
+			time.Sleep(length / 2)
+			synctest.Wait()
+			if got := errors.Is(h.Err(), lease.ErrNotHeld); got != over || errors.Is(context.Cause(ctx), lease.ErrNotHeld) != over {
+				t.Errorf("%d was lost: %v, and the context %v", lost, h.Err(), context.Cause(ctx))
+			}
+			if !slices.Equal(s.lost, []int{lost}) {
+				t.Errorf("lost are %v, want %d", s.lost, lost)
+			}
+			h.End()
+		})
+	}
+}
+
+// What nobody can give back any more is given back when it would be renewed, whatever hooks do. What others have is renewed.
+func TestForgottenPlacesAreGivenBack(t *testing.T) {
+	for _, lost := range [][]int{{2, 3}, {2, 3, 4}} {
+		inBubble(t, func(t *testing.T, s *store) {
+			s.renew = func(numbers []int, answers []lease.Answer) error {
+				if i := slices.Index(numbers, 4); i >= 0 && len(lost) == 3 {
+					answers[i] = lease.NotHeld
+				}
+				return nil
+			}
+			func() { s.hold(2, 3) }()
+			kept, others := s.hold(1), s.hold(4)
+			runtime.GC()
+			runtime.GC()
+			time.Sleep(length / 2)
+			synctest.Wait()
+			slices.Sort(s.givenBack)
+			slices.Sort(s.lost)
+			if kept.Err() != nil || (others.Err() != nil) != (len(lost) == 3) || !slices.Equal(s.givenBack, []int{2, 3}) || !slices.Equal(s.lost, lost) {
+				t.Errorf("kept: %v, others: %v, given back %v, lost %v", kept.Err(), others.Err(), s.givenBack, s.lost)
+			}
+			if text := s.log.String(); strings.Count(text, "forgotten") != 1 || strings.Count(text, "lost before") != len(lost)-2 {
+				t.Errorf("logged %s", text)
+			}
+			if last := s.told[len(s.told)-1]; !errors.Is(last.lost, errForgotten) || last.units >= 0 {
+				t.Errorf("told %v", s.told)
+			}
+			kept.End()
+			others.End()
+		})
+	}
+}
+
+// Of places that are due together, those that were forgotten are given back, and each of the others has its own answer.
+func TestAnswersAreThoseOfTheirPlaces(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *store) {
+		s.renew = func(_ []int, answers []lease.Answer) error {
+			answers[1] = lease.NotHeld
+			return nil
+		}
+		h := s.hold(1, 2)
+		forgotten := &Place[int]{Of: 3, Spec: limit, Units: 1, began: time.Now()}
+		answers := make([]lease.Answer, 3)
+		if err := s.Places.renew(t.Context(), []*Place[int]{h.places[0], forgotten, h.places[1]}, answers); err != nil {
+			t.Error(err)
+		}
+		if want := []lease.Answer{lease.Held, lease.NotHeld, lease.NotHeld}; !slices.Equal(answers, want) || !slices.Equal(s.renewed, []int{1, 2}) || !slices.Equal(s.givenBack, []int{3}) {
+			t.Errorf("%v are renewed and %v given back, with the answers %v, want %v", s.renewed, s.givenBack, answers, want)
+		}
+		s.renew = nil
+		if err := s.Places.renew(t.Context(), []*Place[int]{forgotten, h.places[0], h.places[1]}, answers); err != nil || len(s.givenBack) != 1 {
+			t.Errorf("given back is %v, %v", s.givenBack, err)
+		}
+		if want := []lease.Answer{lease.NotHeld, lease.Held, lease.Held}; !slices.Equal(answers, want) {
+			t.Errorf("the answers are %v, want %v", answers, want)
+		}
+		h.End()
+	})
+}
+
+// Whoever claims places first gives them back, and nobody else.
+func TestPlacesAreClaimedOnce(t *testing.T) {
+	s := newStore()
+	for _, first := range []Claimant{Permit, Reservation} {
+		h := s.Hold()
+		if mine, isFirst := h.Claim(first); !mine || !isFirst {
+			t.Errorf("%d: mine %v, first %v", first, mine, isFirst)
+		}
+		if mine, isFirst := h.Claim(first); !mine || isFirst {
+			t.Errorf("%d again: mine %v, first %v", first, mine, isFirst)
+		}
+		if mine, isFirst := h.Claim(Permit + Reservation - first); mine || isFirst {
+			t.Errorf("the other one than %d: mine %v, first %v", first, mine, isFirst)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+-- Gives back places of concurrent limits, one for each holder: what settle.lua does with them, without the words
+-- that it needs to tell settlements apart.
+--
+-- KEYS  for each place its key. Several places of one key may stand in a row.
+-- ARGV  for each place who holds it.
+--
+-- Returns what settle.lua does: for each place a 0, or a 1 if Redis refused, and then, in a line of its own, why it
+-- refused the first of these. A place that nobody holds, and a key of another type, are no errors.
+
+local try = redis.pcall
+local results, refusal, first = {}, nil, 1
+
+while first <= #KEYS do
+  local key, last = KEYS[first], first
+  while KEYS[last + 1] == key and last - first < 999 do
+    last = last + 1
+  end
+  local gone, result
+  if last == first then
+    gone = try('ZREM', key, ARGV[first])
+  else
+    gone = try('ZREM', key, unpack(ARGV, first, last))
+  end
+  result = '0'
+  if type(gone) == 'table' and not string.find(gone.err, 'WRONGTYPE', 1, true) then
+    result, refusal = '1', refusal or gone.err
+  end
+  for place = first, last do
+    results[place] = result
+  end
+  first = last + 1
+end
+if refusal then
+  results[#results] = results[#results] .. '\n' .. refusal
+end
+return table.concat(results, ' ')

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+// quota is a card of the second part: limits as products sell them. Its limits cannot be changed.
+type quota struct {
+	Name  string // in paths
+	Title string
+	Short string
+	About string
+	Code  string // the policies, as they are written in Go
+	Rows  []row  // what the card draws
+	Ways  []way  // how to send it a request; the first is that of a visitor's curl
+
+	policies []ratelimit.Policy
+	takes    time.Duration // how long the handler takes
+}
+
+// row is one limit of a quota.
+type row struct {
+	Title string
+	Limit core.Limit
+	Kept  int // units that only the first way may use: the headroom of the others
+}
+
+// way is a button of a quota.
+type way struct {
+	Name   string // "" is a request with nothing special about it
+	Title  string
+	Count  int
+	status int // what the handler answers, if not 200
+}
+
+// Ways that differ for a policy or for the handler.
+const (
+	batch = "batch"
+	wrong = "wrong"
+)
+
+// byVisitor is the key of all quotas.
+var byVisitor keyfuncs.Func = func(r *http.Request) (string, error) { return attemptOf(r).key, nil }
+
+var (
+	freeTier = core.Calendar(20, core.Daily("Europe/Berlin")).Named("free-tier")
+	exports  = core.Concurrent(3, 30*time.Second).Named("exports")
+	shared   = core.TokenBucket(10, core.PerSecond(1)).Named("shared")
+	plan     = core.TokenBucket(5, core.Per(1, 2*time.Second)).Named("plan")
+	credits  = core.Calendar(20, core.Monthly("UTC")).Named("credits")
+	guessing = core.Ban{
+		Strikes: core.SlidingLog(3, 30*time.Second), First: 5 * time.Second,
+		Factor: 2, Longest: 40 * time.Second, Forget: time.Minute,
+	}.Named("guessing")
+)
+
+// keptFromBatch is how many units of shared batch jobs leave for the others.
+const keptFromBatch = 4
+
+var quotas = []quota{
+	{
+		Name: "calendar", Title: "A free tier by the day", Short: "Day in Berlin",
+		About: "Twenty requests a day, and a new day begins at midnight in Berlin, also on the days that have 23 or 25 hours. " +
+			"The clock of the store decides, whatever those of the servers say.",
+		Code:     `ratelimit.Calendar(limiter, 20, core.Daily("Europe/Berlin"))`,
+		Rows:     []row{{Title: "Free tier", Limit: freeTier}},
+		Ways:     []way{{Title: "Send request", Count: 1}, {Title: "Burst 10", Count: 10}},
+		policies: []ratelimit.Policy{{Limit: freeTier, By: byVisitor}},
+	},
+	{
+		Name: "places", Title: "Three at once", Short: "Three at once",
+		About: "An export takes three seconds, and a customer may have three of them in progress, over all servers. " +
+			"A place is free again as soon as its request has ended, or when its server has died.",
+		Code:     "ratelimit.Concurrent(limiter, 3, 30*time.Second)",
+		Rows:     []row{{Title: "Exports in progress", Limit: exports}},
+		Ways:     []way{{Title: "Start one", Count: 1}, {Title: "Start 5", Count: 5}},
+		policies: []ratelimit.Policy{{Limit: exports, By: byVisitor}},
+		takes:    3 * time.Second,
+	},
+	{
+		Name: "headroom", Title: "Batch leaves room", Short: "Batch leaves room",
+		About: "Batch jobs and people share one bucket. Batch jobs pass only if four tokens would be left, and " +
+			"are charged one each, as people are. So batch jobs stop first, and people never notice them.",
+		Code: "ratelimit.Policy{Limit: shared, Headroom: func(r *http.Request) int {\n\tif isBatch(r) {\n\t\treturn 4\n\t}\n\treturn 0\n}}",
+		Rows: []row{{Title: "Tokens, 1 a second", Limit: shared, Kept: keptFromBatch}},
+		Ways: []way{{Title: "One person", Count: 1}, {Name: batch, Title: "Batch of 10", Count: 10}},
+		policies: []ratelimit.Policy{{Limit: shared, By: byVisitor, Headroom: func(r *http.Request) int {
+			if attemptOf(r).way == batch {
+				return keptFromBatch
+			}
+			return 0
+		}}},
+	},
+	{
+		Name: "credits", Title: "The plan, then credits", Short: "Plan, then credits",
+		About: "The first alternative that has room is charged: the plan while it lasts, and then credits, which have a month. " +
+			"The answer names the one that was charged.",
+		Code:     "ratelimit.FirstOf(\n\tratelimit.Policy{Limit: plan},\n\tratelimit.Policy{Limit: credits},\n)",
+		Rows:     []row{{Title: "Plan, 1 every 2 seconds", Limit: plan}, {Title: "Credits", Limit: credits}},
+		Ways:     []way{{Title: "Send request", Count: 1}, {Title: "Burst 10", Count: 10}},
+		policies: ratelimit.FirstOf(ratelimit.Policy{Limit: plan, By: byVisitor}, ratelimit.Policy{Limit: credits, By: byVisitor}),
+	},
+	{
+		Name: "ban", Title: "A ban that grows", Short: "Ban",
+		About: "Three wrong passwords ban for five seconds, the next three for ten, then for twenty. While a ban is in force, nothing " +
+			"counts and the right password is denied, too. A login that succeeds clears the strikes.",
+		Code: "ratelimit.Policy{Ban: core.Ban{\n\tStrikes: core.SlidingLog(3, 30*time.Second), First: 5 * time.Second,\n\tFactor: 2, " +
+			"Longest: 40 * time.Second, Forget: time.Minute,\n}, Strike: wrongPasswords}",
+		Rows: []row{{Title: "Strikes", Limit: guessing.Limit()}},
+		Ways: []way{
+			{Title: "Right password", Count: 1},
+			{Name: wrong, Title: "Wrong password", Count: 1, status: http.StatusUnauthorized},
+		},
+		policies: []ratelimit.Policy{{Ban: guessing, By: byVisitor, Strike: wrongPasswords}},
+	},
+}
+
+// wrongPasswords is a strike for each of them. One that is right forgives those before.
+func wrongPasswords(_ *http.Request, served ratelimit.Served) int {
+	if served.Status == http.StatusUnauthorized {
+		return 1
+	}
+	return core.Forgive
+}
+
+// way returns a way by its name, or nil.
+func (q *quota) way(name string) *way {
+	for i := range q.Ways {
+		if q.Ways[i].Name == name {
+			return &q.Ways[i]
+		}
+	}
+	return nil
+}
+
+// before returns how much fits into the limits that come before the one of a policy: what is charged
+// to an alternative comes behind what those before it have admitted at the same instant. The quota may be nil.
+func (q *quota) before(policy string) (units int) {
+	if q == nil {
+		return 0
+	}
+	for _, r := range q.Rows {
+		if r.Limit.Name() == policy {
+			break
+		}
+		units += r.Limit.Capacity()
+	}
+	return units
+}
+
+// rowFrame is what a stream tells of one limit of a quota. Times are microseconds.
+type rowFrame struct {
+	Remaining int   `json:"remaining"`
+	Next      int64 `json:"next"`  // until Remaining grows, or a ban ends
+	Reset     int64 `json:"reset"` // until all is as good as new
+}
+
+// quotaFrame is what a stream tells of one quota.
+type quotaFrame struct {
+	Name    string     `json:"name"`
+	Rows    []rowFrame `json:"rows,omitempty"`
+	Waiting int        `json:"waiting"`
+	Fresh   bool       `json:"fresh,omitempty"` // it begins anew
+	Answers []answer   `json:"answers,omitempty"`
+}
+
+// looks adds the checks that a quota is drawn from.
+func (q *quota) looks(checks []core.Check, key string) []core.Check {
+	for _, r := range q.Rows {
+		checks = append(checks, core.Check{Key: key, Limit: r.Limit, Mode: core.Look})
+	}
+	return checks
+}
+
+// draw takes the decisions about a quota's looks, fills in its rows, and returns the other decisions. It reports
+// whether something changes soon enough to be watched: no picture moves for the end of a month.
+func (f *quotaFrame) draw(q *quota, decisions []core.Decision) (rest []core.Decision, busy bool) {
+	for _, d := range decisions[:len(q.Rows)] {
+		f.Rows = append(f.Rows, rowFrame{d.Remaining, d.NextAfter.Microseconds(), d.ResetAfter.Microseconds()})
+		busy = busy || 0 < d.NextAfter && d.NextAfter <= longestRecovery
+	}
+	return decisions[len(q.Rows):], busy || f.Waiting > 0
+}

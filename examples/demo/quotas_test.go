@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+)
+
+// quota returns what a frame says about a quota.
+func (f *frame) quota(name string) *quotaFrame {
+	for i := range f.Quotas {
+		if f.Quotas[i].Name == name {
+			return &f.Quotas[i]
+		}
+	}
+	return nil
+}
+
+// sends returns a function that sends requests to a quota, and returns all answers to it as soon as there are so many
+// in all, in the order of their decisions.
+func (c *client) sends(t *testing.T, framework string) func(quota, way string, count, inAll int) []answer {
+	t.Helper()
+	watch := c.watch(t)
+	all := make(map[string][]answer)
+	return func(quota, way string, count, inAll int) []answer {
+		t.Helper()
+		c.must("POST", "/requests", fmt.Sprintf(`{"algorithm":%q,"way":%q,"framework":%q,"count":%d}`, quota, way, framework, count))
+		watch(func(f *frame, _ []answer) bool {
+			all[quota] = append(all[quota], f.quota(quota).Answers...)
+			return len(all[quota]) >= inAll
+		})
+		return slices.SortedFunc(slices.Values(all[quota]), inOrder)
+	}
+}
+
+// statuses returns how many of some answers have which status.
+func statuses(answers []answer) map[int]int {
+	counts := make(map[int]int)
+	for _, a := range answers {
+		counts[a.Status]++
+	}
+	return counts
+}
+
+func TestQuotasDecideInEveryMiddleware(t *testing.T) {
+	for name, store := range stores {
+		d := start(t, store(t))
+		for _, f := range frameworks {
+			t.Run(name+"/"+f.Name, func(t *testing.T) {
+				send := d.visit(t).sends(t, f.Name)
+				if got := statuses(send("calendar", "", 10, 10)); got[http.StatusOK] != 10 {
+					t.Errorf("10 of 20 a day: %v", got)
+				}
+				both := send("credits", "", 10, 10)
+				if got := statuses(both); got[http.StatusOK] != 10 || both[0].Policy != "plan" || both[9].Policy != "credits" {
+					t.Errorf("a plan of 5, then credits: %v, %+v", got, both)
+				}
+				if got := statuses(send("headroom", batch, 10, 10)); got[http.StatusOK] < 6 || got[http.StatusTooManyRequests] < 2 {
+					t.Errorf("a batch of 10 that leaves 4 of 10: %v", got)
+				}
+				if got := statuses(send("headroom", "", 1, 11)); got[http.StatusOK] < 7 {
+					t.Errorf("a person behind the batch: %v", got)
+				}
+				for i := range 3 {
+					send("ban", wrong, 1, i+1)
+				}
+				answers := send("ban", "", 1, 4)
+				if got := statuses(answers); got[http.StatusUnauthorized] != 3 || answers[3].Status != http.StatusForbidden || !answers[0].Decided {
+					t.Errorf("three wrong passwords and a right one: %v", got)
+				}
+			})
+		}
+	}
+}
+
+func TestThreePlacesAreTakenUntilTheirRequestsEnd(t *testing.T) {
+	c := inMemoryDemo(t).visit(t)
+	watch := c.watch(t)
+	c.must("POST", "/requests", `{"algorithm":"places","framework":"echo","count":5}`)
+	watch(func(f *frame, _ []answer) bool {
+		places := f.quota("places")
+		return len(places.Rows) == 1 && places.Rows[0].Remaining == 0 && places.Waiting == 3
+	})
+	c.must("POST", "/reset", "")
+	watch(func(f *frame, _ []answer) bool {
+		places := f.quota("places")
+		return len(places.Rows) == 1 && places.Rows[0].Remaining == 3 && places.Waiting == 0
+	})
+}
+
+func TestResetRestoresQuotasAndLiftsBans(t *testing.T) {
+	c := inMemoryDemo(t).visit(t)
+	send := c.sends(t, "gin")
+	send("calendar", "", 10, 10)
+	for i := range 3 {
+		send("ban", wrong, 1, i+1)
+	}
+	watch := c.watch(t)
+	watch(func(f *frame, _ []answer) bool {
+		ban, day := f.quota("ban").Rows[0], f.quota("calendar").Rows[0]
+		return ban.Remaining == 0 && ban.Next > 0 && day.Remaining == 10 && day.Reset > 0
+	})
+	c.must("POST", "/reset", "")
+	fresh := false
+	watch(func(f *frame, _ []answer) bool {
+		ban, day := f.quota("ban"), f.quota("calendar")
+		fresh = fresh || ban.Fresh && day.Fresh
+		return fresh && len(ban.Rows) == 1 && ban.Rows[0].Remaining == 3 && day.Rows[0].Remaining == 20
+	})
+}
+
+func TestACurlOfTheVisitorMeetsTheQuotas(t *testing.T) {
+	c := inMemoryDemo(t).visit(t)
+	for range 3 {
+		if response := c.get("/api/echov5/ban?way=wrong"); response.StatusCode != http.StatusUnauthorized {
+			t.Fatal(response.Status)
+		}
+	}
+	if response := c.get("/api/nethttp/ban"); response.StatusCode != http.StatusForbidden {
+		t.Errorf("whom another framework has banned: %s", response.Status)
+	}
+	if response := c.get("/api/nethttp/ban?way=nosuch"); response.StatusCode != http.StatusNotFound {
+		t.Errorf("a way that is not there: %s", response.Status)
+	}
+	if status, problem := c.ask("POST", "/requests", `{"algorithm":"ban","way":"nosuch","framework":"gin","count":1}`); status != http.StatusBadRequest {
+		t.Errorf("a way that is not there: %d, %s", status, problem.Text)
+	}
+	if status, _ := c.ask("POST", "/limits/ban", `{"capacity":"5","pace":"1/s"}`); status != http.StatusBadRequest {
+		t.Errorf("another limit for a quota: %d", status)
+	}
+}

@@ -1,0 +1,119 @@
+package ratelimit_test
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	ratelimit "github.com/weir-go/ratelimit/nethttp"
+)
+
+// A free tier has two requests a day, and a day begins at midnight in Berlin.
+func ExampleCalendar() {
+	now := time.Date(2026, time.July, 31, 21, 0, 0, 0, time.UTC) // 23:00 in Berlin
+	limiter := core.New(core.NewMemory(core.WithClock(func() time.Time { return now })))
+	defer limiter.Close()
+	handler := ratelimit.Calendar(limiter, 2, core.Daily("Europe/Berlin"), keyfuncs.Header("X-API-Key"))(http.HandlerFunc(item))
+
+	for range 3 {
+		answer := request(handler, "/")
+		fmt.Println(answer.StatusCode, answer.Header.Get("RateLimit"))
+	}
+	now = now.Add(time.Hour)
+	fmt.Println(request(handler, "/").StatusCode)
+	// Output:
+	// 200 "calendar:2:day:Europe/Berlin";r=1;t=3600
+	// 200 "calendar:2:day:Europe/Berlin";r=0;t=3600
+	// 429 "calendar:2:day:Europe/Berlin";r=0;t=3600
+	// 200
+}
+
+// The plan is charged while it lasts, and then the credits. The client is told which of them was.
+func ExampleFirstOf() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	user := keyfuncs.User(func(r *http.Request) string { return r.URL.Query().Get("user") })
+	limit := ratelimit.New(limiter, ratelimit.Options{}, ratelimit.FirstOf(
+		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("plan"), By: user},
+		ratelimit.Policy{Limit: core.FixedWindow(2, 24*time.Hour).Named("credits"), By: user},
+	)...)
+	handler := limit(http.HandlerFunc(item))
+
+	for range 4 {
+		answer := request(handler, "/?user=ada")
+		fmt.Println(answer.StatusCode, answer.Header.Get("RateLimit"))
+	}
+	// Output:
+	// 200 "plan";r=0;t=3600
+	// 200 "credits";r=1;t=86400
+	// 200 "credits";r=0;t=86400
+	// 429 "plan";r=0;t=3600
+}
+
+// Batch jobs share a limit with users, and leave two of it to them.
+func ExamplePolicy_headroom() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit := ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{
+		Limit: core.FixedWindow(4, time.Hour).Named("api"), By: keyfuncs.Global,
+		Headroom: func(r *http.Request) int {
+			if r.URL.Path == "/batch" {
+				return 2
+			}
+			return 0
+		},
+	})
+	handler := limit(http.HandlerFunc(item))
+
+	for _, path := range []string{"/batch", "/batch", "/batch", "/", "/"} {
+		answer := request(handler, path)
+		fmt.Println(path, answer.StatusCode, answer.Header.Get("RateLimit"))
+	}
+	// Output:
+	// /batch 200 "api";r=3;t=3600
+	// /batch 200 "api";r=2;t=3600
+	// /batch 429 "api";r=2;t=3600
+	// / 200 "api";r=1;t=3600
+	// / 200 "api";r=0;t=3600
+}
+
+// Two wrong passwords ban for a minute, and for longer each time. While the ban is in force, the right one is
+// denied, too.
+func ExamplePolicy_ban() {
+	limiter, err := core.Open("memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	guessing := core.Ban{Strikes: core.SlidingLog(2, 10*time.Minute), First: time.Minute}.Named("guessing")
+	limit := ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{
+		Ban: guessing, By: keyfuncs.User(func(r *http.Request) string { return r.URL.Query().Get("user") }),
+		Strike: func(_ *http.Request, served ratelimit.Served) int {
+			if served.Status == http.StatusUnauthorized {
+				return 1
+			}
+			return core.Forgive // a login that succeeds clears the strikes
+		},
+	})
+	handler := limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("password") != "secret" {
+			http.Error(w, "the password is wrong", http.StatusUnauthorized)
+		}
+	}))
+
+	for _, password := range []string{"guess", "secret", "guess", "guess", "secret"} {
+		fmt.Println(password, request(handler, "/login?user=ada&password="+password).StatusCode)
+	}
+	// Output:
+	// guess 401
+	// secret 200
+	// guess 401
+	// guess 401
+	// secret 403
+}
