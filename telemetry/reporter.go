@@ -283,8 +283,8 @@ func (r *Reporter) settled(e *guard.Event) {
 }
 
 // Trace returns what reports the work of stores and limiters, for [core.WithTrace]: batches
-// and breakers of Redis, denials that a denial cache repeats, waits, and places. Give it to
-// [core.Open], or to each of [core.NewRedis], [core.CacheDenials] and [core.New]. It knows
+// and breakers of Redis, denials that a denial cache repeats, waits, places, and leases of hot keys. Give it to
+// [core.Open], or to each of [core.NewRedis], [core.CacheDenials], [core.Lease] and [core.New]. It knows
 // nothing of requests, so that what it reports has no exemplars and no spans.
 func (r *Reporter) Trace() core.Trace {
 	background := context.Background()
@@ -307,7 +307,24 @@ func (r *Reporter) Trace() core.Trace {
 			counter.Add(background, 1, r.policies.of(limit.Name(), limit).counted...)
 		},
 		Renewal: func(renewal core.Renewal) { r.renewed(background, &renewal) },
+		Leased:  func(leased core.Leased) { r.leaseEnded(background, &leased) },
 	}
+}
+
+// leaseEnded reports what has become of the units of a lease, and how much it has admitted too much.
+func (r *Reporter) leaseEnded(ctx context.Context, leased *core.Leased) {
+	p := r.policies.of(leased.Limit.Name(), leased.Limit)
+	for _, one := range [...]struct {
+		fate  string
+		units int
+	}{{"spent", leased.Spent}, {"returned", leased.Returned}, {"lapsed", leased.Lapsed}} {
+		if one.units > 0 {
+			r.instruments.leasedUnits.Add(ctx, int64(one.units), added(p.name, p.algorithm, fateKey.String(one.fate))...)
+		}
+	}
+	how := recorded(p.name, p.algorithm)
+	r.instruments.leasedOver.Record(ctx, float64(leased.Late)/float64(leased.Limit.Capacity()), how...)
+	r.instruments.leasedTolerance.Record(ctx, leased.Over, how...)
 }
 
 // placesTaken reports places that were taken or given back.

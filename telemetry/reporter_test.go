@@ -144,6 +144,7 @@ func TestInstruments(t *testing.T) {
 	trace.Reclaimed(exports)
 	trace.Reclaimed(core.FixedWindow(2000, time.Minute).Named("tokens"))
 	trace.Renewal(core.Renewal{Held: 5, Lost: 1, Unanswered: 2})
+	trace.Leased(core.Leased{Limit: core.Leaky(1000, core.PerSecond(1000)), Over: 0.01, Granted: 9, Spent: 5, Returned: 3, Lapsed: 1, Late: 7})
 
 	var text strings.Builder
 	for _, m := range meter.collect(t) {
