@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/core/storetest"
 )
 
 // asks counts the calls that a store gets.
@@ -74,7 +73,7 @@ func (b *book) sum(t *testing.T) core.Leased {
 
 // ε = 0 is decision for decision the store below, and so is a key that is not hot.
 func TestLeaseWithoutToleranceKeepsTheLaws(t *testing.T) {
-	storetest.Run(t, func(_ *testing.T, now func() time.Time) core.Store {
+	fewer(t, func(_ *testing.T, now func() time.Time) core.Store {
 		return core.Lease(core.NewMemory(core.WithClock(now)), core.Tolerance{})
 	})
 }
