@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/storetest"
 )
 
 // asks counts the calls that a store gets.
