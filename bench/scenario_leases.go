@@ -117,7 +117,8 @@ func (b *bench) leasedMix(ctx context.Context) (comparison, error) {
 func (b *bench) leasedLatency(ctx context.Context) (comparison, error) {
 	const goroutines, longest = 16, 200 * time.Microsecond
 	b.report("latency of hot keys")
-	entries, err := b.with(ctx, []contender{own(leasedName, leaky, onLeases), own(leakyName, leaky, onRedis), besideLeased()}, flood, func(entries []*entry) error {
+	contenders := []contender{own(leasedName, leaky, onLeases), own(leakyName, leaky, onRedis), besideLeased()}
+	entries, err := b.with(ctx, contenders, flood, func(entries []*entry) error {
 		return turns{rounds: b.Rounds, duration: b.profile.paced, warmup: b.warmup, run: asking(func(d time.Duration) load {
 			return paced(goroutines, longest, d, []string{"everybody"})
 		})}.take(ctx, b.meter, entries)
@@ -196,7 +197,7 @@ func timeRate() contender {
 				if !ok {
 					found, _ = limiters.LoadOrStore(key, rate.NewLimiter(limit, q.n))
 				}
-				return found.(*rate.Limiter).Allow(), nil
+				return found.(*rate.Limiter).Allow(), nil //nolint:forcetypeassert // the map holds nothing else
 			}, nil
 		},
 	}

@@ -189,3 +189,31 @@ func TestExactTwinLeavesLeases(t *testing.T) {
 		}
 	})
 }
+
+// A call of which only a part is leased asks the store about all of it, and spends nothing of the leases.
+func TestCallLeasedInPartSpendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, limit := new(book), core.FixedWindow(100_000, time.Hour)
+		l := core.New(core.Lease(core.NewMemory(), core.Tolerance{Over: 0.1}, b.trace()))
+		leased := 0
+		for range 20 {
+			if mustAllow(t, l, "key", limit, 1).Leased {
+				leased++
+			}
+			synctest.Wait()
+		}
+		for range 5 {
+			decisions, err := l.AllowAll(t.Context(), core.Check{Key: "key", Limit: limit}, core.Check{Key: "other", Limit: limit.Exact()})
+			if err != nil || decisions[0].Leased || !decisions[0].Allowed {
+				t.Fatalf("%+v, %v", decisions, err)
+			}
+			synctest.Wait()
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if sum := b.sum(t); leased == 0 || sum.Spent != leased {
+			t.Errorf("%d checks were leased: %+v", leased, sum)
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/storetest"
 )
 
 // asks counts the calls that a store gets.
@@ -71,11 +72,21 @@ func (b *book) sum(t *testing.T) core.Leased {
 	return b.all
 }
 
-// ε = 0 is decision for decision the store below, and so is a key that is not hot.
+// ε = 0 is decision for decision the store below, whatever that is, and so is a key that is not hot.
 func TestLeaseWithoutToleranceKeepsTheLaws(t *testing.T) {
-	fewer(t, func(_ *testing.T, now func() time.Time) core.Store {
-		return core.Lease(core.NewMemory(core.WithClock(now)), core.Tolerance{})
-	})
+	for name, newStore := range map[string]storetest.Factory{
+		"memory": newMemory, "redis": newRedis(t),
+		"table": func(_ *testing.T, now func() time.Time) core.Store { return core.NewTableStore(newTable(now)) },
+		"denial cache": func(t *testing.T, now func() time.Time) core.Store {
+			return core.CacheDenials(newMemory(t, now), 1000, core.WithClock(now))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fewer(t, func(t *testing.T, now func() time.Time) core.Store {
+				return core.Lease(newStore(t, now), core.Tolerance{})
+			})
+		})
+	}
 }
 
 // A hot key is leased, with at most two calls of the store in the time of a lease.

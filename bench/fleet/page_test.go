@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -90,7 +91,7 @@ func writePage(t *testing.T, all []outcome) {
 	if !found || !ended {
 		t.Fatal("the page has no place for the table")
 	}
-	if err := os.WriteFile(path, []byte(before+begin+table.String()+end+after), 0o644); err != nil { //nolint:gosec // everybody may read it
+	if err := os.WriteFile(path, []byte(before+begin+table.String()+end+after), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	drawn(t, "leases-decided", "Decided by Redis for 20 servers", "a second", all, func(o outcome) float64 { return o.decided }, true)
@@ -141,7 +142,7 @@ func drawn(t *testing.T, name, title, label string, all []outcome, figure func(o
 // thousands writes a number with a comma between its thousands.
 func thousands(n int) string {
 	if n < 1000 {
-		return fmt.Sprint(n)
+		return strconv.Itoa(n)
 	}
 	return thousands(n/1000) + fmt.Sprintf(",%03d", n%1000)
 }

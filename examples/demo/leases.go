@@ -62,7 +62,7 @@ func (p *page) postLeases(w http.ResponseWriter, r *http.Request) {
 	defer p.leases.Unlock()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(p.open, cancel)()
+	defer context.AfterFunc(p.open, cancel)() //nolint:contextcheck // the end of the page ends the run, too
 	run, err := p.leases.run(ctx, v.key+":hot", posted.Leased)
 	if err != nil {
 		fail(w, errors.Join(errStore, err))

@@ -17,7 +17,9 @@ const edge = 0.3 * vg.Centimeter
 
 // Write writes a plot of a size as SVG, in a sans-serif font.
 func Write(w io.Writer, p *plot.Plot, width, height vg.Length) error {
-	for _, style := range []*draw.TextStyle{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+	for _, style := range []*draw.TextStyle{
+		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
+	} {
 		style.Font.Variant = "Sans"
 	}
 	canvas := vgsvg.New(width, height)

@@ -303,7 +303,9 @@ func TestWhatCannotBeReturnedLapses(t *testing.T) {
 	inBubble(t, s, 0.1, func(t *testing.T, set *grant.Set) {
 		heat(set, "key", thousand)
 		spend(set, "key", thousand, 2)
+		s.mu.Lock()
 		s.err = errors.New("down")
+		s.mu.Unlock()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if len(s.ended) != 1 || s.ended[0].Lapsed != 6 || s.ended[0].Spent != 2 || s.ended[0].Late != 2 {
