@@ -113,7 +113,7 @@ func (c *Call) write(decided *call.Call) {
 			own := &group[i]
 			c.Decisions[own.Index].set(own, c.Checks[own.Index].Limit, pass, peek)
 			if c.Receipts != nil {
-				c.Receipts[own.Index] = receiptOf(own)
+				c.Receipts[own.Index] = Receipt(own.Receipt())
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (c *Call) write(decided *call.Call) {
 func (c *Call) writeHolders(asked *call.Call) {
 	for i := range asked.Checks {
 		if own := &asked.Checks[i]; c.Receipts != nil && own.Units > 0 && !own.Condition && own.Spec.Algorithm.Holds() {
-			c.Receipts[own.Index] = receiptOf(own)
+			c.Receipts[own.Index] = Receipt(own.Receipt())
 		}
 	}
 }
@@ -151,30 +151,15 @@ func (d *Decision) tell(a call.Answer) {
 
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// receiptOf returns the receipt for a check that has been decided.
-func receiptOf(c *call.Check) Receipt {
-	if c.Spec.Algorithm.Holds() {
-		return Receipt{At: c.Charged.At, Note: [4]int64{2: c.Holder[0], 3: c.Holder[1]}}
-	}
-	return Receipt{At: c.Charged.At, Note: [4]int64{c.Charged.Used, c.Charged.Order, c.Holder[0], c.Holder[1]}}
-}
-
-// charge returns the charge of a receipt by a store of this package.
-func (r Receipt) charge() exact.Charge {
-	return exact.Charge{At: r.At, Used: r.Note[0], Order: r.Note[1]}
-}
-
-// holder returns who has taken places, or has reserved for a time.
-func (r Receipt) holder() exact.Holder { return exact.Holder{r.Note[2], r.Note[3]} }
-
 // correctionLists are corrections to be used again, since a store's arguments escape to the heap.
 var correctionLists = sync.Pool{New: func() any { return new(call.Corrections) }}
 
 // settled returns what a settlement is to the inside of a store.
 func (s *Settlement) settled() call.Settled {
+	receipt := call.Receipt(s.Receipt)
 	return call.Settled{
 		Key: s.Check.Key, Spec: s.Check.spec(), Units: s.Check.Units(), Looks: s.Check.Mode == Look, Strikes: s.Check.asksBan(),
-		Reserved: s.reserved(), Cost: s.Cost, At: s.Receipt.charge(), Holder: s.Receipt.holder(),
+		Reserved: s.reserved(), Cost: s.Cost, At: receipt.Charge(), Holder: receipt.Holder(),
 		Raise: s.Raise, Renew: s.Renew, BanFor: s.BanFor, Reason: s.Reason, Wanted: s.Decision != nil,
 	}
 }

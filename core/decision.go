@@ -153,7 +153,7 @@ func validate(checks []Check) error {
 			}
 		}
 		for j := range checks[:i] {
-			if sameState(&checks[i], &checks[j]) {
+			if sameState(&checks[i], &checks[j]) { //nolint:gosec // both are in the list
 				own, earlier := written(checks, i), written(checks, j)
 				if err := validity.Together(j, i, &earlier, &own); err != nil {
 					return err //nolint:wrapcheck // it says all

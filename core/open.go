@@ -63,22 +63,20 @@ func OpenStore(rawURL string, options ...Option) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("core: the store's URL %w", err)
 	}
-	switch u.Scheme {
-	case "memory":
+	if u.Scheme == "memory" {
 		if err := rejectOthers[memoryStore](options, "is an option of Redis and does not apply to memory:"); err != nil {
 			return nil, err
 		}
 		return NewMemory(optionsFor[memoryStore](options)...), nil
-	default:
-		if err := rejectOthers[redisStore](options, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
-			return nil, err
-		}
-		client, err := storeurl.Client(rawURL, u.Query())
-		if err != nil {
-			return nil, fmt.Errorf("core: the store's URL: %w", err)
-		}
-		return newRedis(client, true, true, optionsFor[redisStore](options)), nil
 	}
+	if err := rejectOthers[redisStore](options, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
+		return nil, err
+	}
+	client, err := storeurl.Client(rawURL, u.Query())
+	if err != nil {
+		return nil, fmt.Errorf("core: the store's URL: %w", err)
+	}
+	return newRedis(client, true, true, optionsFor[redisStore](options)), nil
 }
 
 // optionsFor returns the options that change things of kind T.

@@ -47,10 +47,14 @@ type Permit struct {
 //	}
 //	defer permit.Release()
 func (l *Limiter) Acquire(ctx context.Context, key string, limit Limit, options ...WaitOption) (*Permit, error) {
-	if err := validatePlace(key, limit); err != nil {
+	checks := []Check{{Key: key, Limit: limit}}
+	if err := validate(checks); err != nil {
 		return nil, err
 	}
-	r, err := l.WaitAll(ctx, []Check{{Key: key, Limit: limit}}, options...)
+	if limit != Unlimited && !limit.spec.Algorithm.Holds() {
+		return nil, invalid("core: %s has no places: acquire those of a core.Concurrent limit", limit)
+	}
+	r, err := l.WaitAll(ctx, checks, options...)
 	if err != nil { // a denied reservation holds nothing
 		return nil, err
 	}
@@ -61,17 +65,6 @@ func (l *Limiter) Acquire(ctx context.Context, key string, limit Limit, options 
 // others of this process wait for one.
 func (l *Limiter) TryAcquire(ctx context.Context, key string, limit Limit) (*Permit, error) {
 	return l.Acquire(ctx, key, limit, WithLongestWait(0))
-}
-
-// validatePlace returns the reason why there can be no Permit for a key, if there cannot be one.
-func validatePlace(key string, limit Limit) error {
-	if err := validate([]Check{{Key: key, Limit: limit}}); err != nil {
-		return err
-	}
-	if limit != Unlimited && !limit.spec.Algorithm.Holds() {
-		return invalid("core: %s has no places: acquire those of a core.Concurrent limit", limit)
-	}
-	return nil
 }
 
 // Permit returns the places that a reservation holds under [Concurrent] limits. It is nil if the reservation was

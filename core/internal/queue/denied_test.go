@@ -39,8 +39,8 @@ func TestWhenToAskAgain(t *testing.T) {
 
 // Pauses grow from 5 to 100 ms, less a quarter at most.
 func TestBackoffGrows(t *testing.T) {
-	for attempt, want := range map[int]time.Duration{0: 5, 1: 10, 4: 80, 5: 100, 1000: 100} {
-		want *= time.Millisecond
+	for attempt, milliseconds := range map[int]int{0: 5, 1: 10, 4: 80, 5: 100, 1000: 100} {
+		want := time.Duration(milliseconds) * time.Millisecond
 		if got := Backoff(attempt); got > want || got <= want-want/4-1 {
 			t.Errorf("the pause %d is %v, want %v less up to a quarter", attempt, got, want)
 		}
