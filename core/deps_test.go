@@ -28,6 +28,11 @@ func TestImports(t *testing.T) {
 		{[]string{"core", "keyfuncs", "headers", "guard", "nethttp", "outbound", "telemetry", "gin", "echo", "echo/v5"}, []string{
 			module + "lists", "github.com/gaissmai/bart",
 		}},
+		// One that has its limits in code does not link what reads them from a file.
+		{[]string{"core", "keyfuncs", "headers", "guard", "lists", "nethttp", "outbound", "telemetry", "gin", "echo", "echo/v5"}, []string{module + "policies"}},
+		{[]string{"policies"}, []string{
+			"github.com/gin-gonic/", "github.com/labstack/", "testing", module + "internal/redistest", "go.opentelemetry.io/", module + "nethttp",
+		}},
 		{[]string{"lists"}, []string{"net/http", module + "core", module + "guard", module + "keyfuncs"}},
 	} {
 		arguments := []string{"list", "-f", `{{.ImportPath}} {{join .Deps " "}}`}

@@ -79,3 +79,10 @@ func (m matched) Route() string { return keyfuncs.RouteFromColons(m.c.FullPath()
 func (m matched) PathValue(name string) string {
 	return strings.TrimPrefix(m.c.Param(name), "/") // gin keeps the slash of a catch-all
 }
+
+// DecodesPaths tells package policies how gin has read the path of the request: by default with an escaped slash as a slash. An engine
+// with UseRawPath keeps it, and its routes then have fewer slashes than the path.
+func (m matched) DecodesPaths() bool {
+	u, route := m.c.Request.URL, m.c.FullPath()
+	return u.RawPath == "" || strings.Contains(route, "*") || strings.Count(route, "/") == strings.Count(u.Path, "/")
+}

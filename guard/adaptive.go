@@ -24,7 +24,7 @@ func Adaptive(n func() int) *Handle {
 		panic("ratelimit: Adaptive: the function is nil")
 	}
 	h := new(Handle)
-	h.current.Store(&Guard{capacity: &capacity{most: n}, log: new(eventLog), placement: mistakes.NewPlacement(nil, mistakes.Peer{})})
+	h.current.Store(alone(&Guard{capacity: &capacity{most: n}, log: new(eventLog), placement: mistakes.NewPlacement(nil, mistakes.Peer{})}))
 	return h
 }
 

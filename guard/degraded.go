@@ -9,17 +9,15 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/checks"
-	"github.com/weir-go/ratelimit/guard/internal/fallback"
 )
 
 // remembered is how many keys the Fallback mode knows the last state of.
 const remembered = 100_000
 
-// fallbackFor returns what decides while the store cannot, or nil if no policy asks
-// for it, and the reason why a limit cannot be shared out, if one cannot.
-func fallbackFor(options Options, policies []Policy) (*fallback.Fallback, error) {
+// fallsBack reports whether a policy asks for what decides while the store cannot. It returns the reason why
+// a limit cannot be shared out, if one cannot.
+func fallsBack(options Options, policies []Policy) (asked bool, err error) {
 	replicas := options.replicas()
-	var f *fallback.Fallback
 	for i := range policies {
 		p := &policies[i]
 		if p.OnError != Fallback && (p.OnError != unsaid || options.OnError != Fallback) && options.OnOverload != Fallback {
@@ -27,14 +25,12 @@ func fallbackFor(options Options, policies []Policy) (*fallback.Fallback, error)
 		}
 		if p.LimitFor == nil && p.Limit != core.Unlimited {
 			if err := p.Limit.Share(replicas).Validate(); err != nil {
-				return nil, fmt.Errorf("policy %d: the share of %d processes: %w", i, replicas, err)
+				return false, fmt.Errorf("policy %d: the share of %d processes: %w", i, replicas, err)
 			}
 		}
-		if f == nil {
-			f = fallback.New(replicas, remembered)
-		}
+		asked = true
 	}
-	return f, nil
+	return asked, nil
 }
 
 // degraded is what can be said about a call that the store has not answered, or not all

@@ -61,7 +61,7 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 	if err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
-	local, err := fallbackFor(options, policies)
+	fallsBack, err := fallsBack(options, policies)
 	if err := errors.Join(options.check(), checkPolicies(policies), err); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
@@ -92,7 +92,6 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 		policies:  policies,
 		names:     names(policies),
 		fields:    headers.Names(options.Headers),
-		fallback:  local,
 		log:       &eventLog{logger: options.Logger},
 		placement: placement,
 	}
@@ -100,13 +99,18 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 	if old != nil {
 		g.inherit(old)
 	}
+	if !fallsBack {
+		g.fallback = nil
+	} else if g.fallback == nil {
+		g.fallback = fallback.New(options.replicas(), remembered)
+	}
 	return g, nil
 }
 
 // inherit takes over what an old Guard knows of the store, where that is the same one, and
 // of what it has logged.
 func (g *Guard) inherit(old *Guard) {
-	if g.fallback != nil && old.fallback != nil && g.limiter == old.limiter && g.options.replicas() == old.options.replicas() {
+	if g.limiter == old.limiter && g.options.replicas() == old.options.replicas() {
 		g.fallback = old.fallback
 	}
 	if g.options.Logger == old.options.Logger {

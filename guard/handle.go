@@ -17,27 +17,30 @@ import (
 // has no Guard until the first Swap, and panics if it has to decide before.
 type Handle struct {
 	swapping sync.Mutex
-	current  atomic.Pointer[Guard]
+	current  atomic.Pointer[choice]
 }
 
 // NewHandle returns a Handle with the Guard that [New] returns, or the error of New.
 func NewHandle(limiter *core.Limiter, options Options, policies ...Policy) (*Handle, error) {
-	g, err := New(limiter, options, policies...)
-	if err != nil {
+	h := new(Handle)
+	if err := h.Swap(limiter, options, policies...); err != nil {
 		return nil, err
 	}
-	h := new(Handle)
-	h.current.Store(g)
 	return h, nil
 }
 
 // Decide decides about a request with the current Guard: see [Guard.Decide].
 func (h *Handle) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
-	g := h.current.Load()
-	if g == nil {
+	return h.guard(r, matched).Decide(r, matched)
+}
+
+// guard returns the Guard that a request meets.
+func (h *Handle) guard(r *http.Request, matched keyfuncs.Matched) *Guard {
+	c := h.current.Load()
+	if c == nil {
 		panic("ratelimit: the Handle has no policies: make it with NewHandle")
 	}
-	return g.Decide(r, matched)
+	return c.of(r, matched)
 }
 
 // Swap replaces the Guard by a new one, as a whole: its options, its policies, and its
@@ -56,10 +59,46 @@ func (h *Handle) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 func (h *Handle) Swap(limiter *core.Limiter, options Options, policies ...Policy) error {
 	h.swapping.Lock()
 	defer h.swapping.Unlock()
-	g, err := replace(h.current.Load(), limiter, options, policies)
+	g, err := replace(h.current.Load().heir(), limiter, options, policies)
 	if err != nil {
 		return err
 	}
-	h.current.Store(g)
+	h.current.Store(alone(g))
 	return nil
+}
+
+// Explain returns what an observer would be told if the request came now: which policies it meets, with which keys and costs, what each
+// of them says, and the status of the answer. It charges nothing, and leaves no trace. Remaining is what is left now, before the request
+// is charged. It knows nothing of limiters in front of this one and of [Adaptive],
+// and does not wait for a place, as a MaxWait would.
+//
+// If the store cannot be asked, Err says why, and Unanswered has the policies. matched is as for [Handle.Decide].
+func (h *Handle) Explain(r *http.Request, matched keyfuncs.Matched) Event {
+	g := h.guard(r, matched)
+	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched}
+	e := Event{Request: r.WithContext(rc)} //nolint:contextcheck // it is made of the request's
+	preflight := !g.options.LimitPreflights && isPreflight(r) && !g.options.Lists.hasDenied(r)
+	if preflight || g.capacity != nil || g.options.Lists.used() && g.decideByList(&e) {
+		return e
+	}
+	c, err := g.call(e.Request, rc)
+	if err != nil {
+		e.Unanswered, e.Status, e.Err = unanswered(&c, nil), http.StatusInternalServerError, err
+		return e
+	}
+	if len(c.Checks) == 0 {
+		return e
+	}
+	decisions, err := g.limiter.PeekAll(r.Context(), c.Checks...)
+	if err != nil {
+		e.Unanswered, e.Err = unanswered(&c, nil), err
+		return e
+	}
+	c, decisions = c.OnlyBans(decisions)
+	rc.setOutcomes(&c, decisions)
+	if e.Outcomes = rc.own(); anyDenied(e.Outcomes) {
+		countStrikes(&c, e.Outcomes)
+		e.Status = g.statusOfDenied(&c, e.Outcomes)
+	}
+	return e
 }

@@ -3,15 +3,9 @@ package lists
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
 	"time"
-)
 
-const (
-	defaultEvery = 5 * time.Second
-	// leastPatience is for how long a source may take to be read, however often it is.
-	leastPatience = 5 * time.Second
+	"github.com/weir-go/ratelimit/internal/poll"
 )
 
 // Source reads a list from where it is kept: [File], [Redis], or a function of your own. It
@@ -56,74 +50,28 @@ func Watch(ctx context.Context, source Source, options WatchOptions) (*Live, err
 		panic("lists: Watch: the source is nil")
 	case options.Every < 0:
 		panic(fmt.Sprintf("lists: Watch: Every is %v, which is less than 0", options.Every))
-	case options.Every == 0:
-		options.Every = defaultEvery
 	}
-	w := &watch{live: new(Live), source: source, options: options}
-	w.live.Swap(options.Start)
-	switch err := w.read(ctx); {
+	live := new(Live)
+	live.Swap(options.Start)
+	loop := poll.Loop{
+		Every: options.Every, OnError: options.OnError, Warning: "lists: a list could not be read, and stays as it was",
+		Read: func(ctx context.Context) error {
+			list, err := source(ctx)
+			if err != nil {
+				return fmt.Errorf("lists: %w", err)
+			}
+			if list != nil {
+				live.Swap(list)
+			}
+			return nil
+		},
+	}
+	switch err := loop.Once(ctx); {
 	case err != nil && options.Start == nil:
 		return nil, err
 	case err != nil:
-		w.tell(err)
+		loop.Tell(err)
 	}
-	go w.run(ctx)
-	return w.live, nil
-}
-
-// watch replaces a list by what a source says.
-type watch struct {
-	live    *Live
-	source  Source
-	options WatchOptions
-	logged  string // the error of the last reading, if it was logged
-}
-
-// run reads the source until ctx ends.
-func (w *watch) run(ctx context.Context) {
-	timer := time.NewTimer(w.pause())
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		if err := w.read(ctx); err != nil && ctx.Err() == nil {
-			w.tell(err)
-		}
-		timer.Reset(w.pause())
-	}
-}
-
-// pause returns how long to wait until the next reading.
-func (w *watch) pause() time.Duration {
-	return time.Duration(float64(w.options.Every) * (0.9 + 0.2*rand.Float64()))
-}
-
-// read reads the source once.
-func (w *watch) read(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, max(w.options.Every, leastPatience))
-	defer cancel()
-	list, err := w.source(ctx)
-	if err != nil {
-		return fmt.Errorf("lists: %w", err)
-	}
-	w.logged = ""
-	if list != nil {
-		w.live.Swap(list)
-	}
-	return nil
-}
-
-// tell tells of a reading that has failed.
-func (w *watch) tell(err error) {
-	if w.options.OnError != nil {
-		w.options.OnError(err)
-		return
-	}
-	if text := err.Error(); text != w.logged {
-		w.logged = text
-		slog.Default().Warn("lists: a list could not be read, and stays as it was", slog.Any("error", err))
-	}
+	go loop.Run(ctx)
+	return live, nil
 }

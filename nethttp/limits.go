@@ -112,3 +112,15 @@ func Adaptive(n func() int) Middleware { return Use(guard.Adaptive(n)) }
 func Layered(l *core.Limiter, options Options, address, user Policy) Middleware {
 	return New(l, options, Layers(address, user)...)
 }
+
+// FromPolicies returns a middleware with the policies of a set, such as those of a file:
+//
+//	set, err := policies.Watch(ctx, policies.File("limits.yaml"))
+//	…
+//	ratelimit.FromPolicies(limiter, set, ratelimit.Options{})
+//
+// Each request meets the policies that are in force when it begins, as a whole. What the set says of lists and of errors comes before
+// the options. [guard.Follow] says more. It panics where [New] does, if the set is nil, and if the set and the options both have lists.
+func FromPolicies(l *core.Limiter, set RuleSet, options Options) Middleware {
+	return Use(guard.Must(guard.Follow(l, options, set)))
+}

@@ -92,6 +92,9 @@ func NewHandle(l *core.Limiter, options Options, policies ...Policy) (*Handle, e
 	return guard.NewHandle(l, options, policies...)
 }
 
+// RuleSet is where [FromPolicies] finds policies: a Set of package policies.
+type RuleSet = guard.RuleSet
+
 // Errors in [Event].Err, for [errors.Is].
 var (
 	// ErrNoLimit means that a LimitFor has returned the zero [core.Limit].

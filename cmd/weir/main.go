@@ -1,4 +1,5 @@
-// Weir is the command line of the rate limiter. It recommends limits from access logs, and looks after those that live in Redis:
+// Weir is the command line of the rate limiter. It recommends limits from access logs, checks and explains files of policies, and looks
+// after the limits that live in Redis:
 // see "weir help".
 package main
 
@@ -70,14 +71,15 @@ func command(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	wrong := func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%w", err) }
 	commands := []*cli.Command{
 		recommendCommand(stdin, stdout, stderr), doctorCommand(stdout), topCommand(stdin, stdout), peekCommand(stdout), resetCommand(stdout),
-		banCommand(stdout), liftCommand(stdout), bansCommand(stdout), versionCommand(stdout),
+		banCommand(stdout), liftCommand(stdout), bansCommand(stdout),
+		checkCommand(stdin, stdout), explainCommand(stdin, stdout), versionCommand(stdout),
 	}
 	for _, c := range commands {
 		c.OnUsageError = wrong
 		c.DisableSliceFlagSeparator = true // a limit has a comma
 	}
 	return &cli.Command{
-		Name: "weir", Usage: "finds rate limits by evidence, and looks after those in Redis", Version: version(),
+		Name: "weir", Usage: "finds rate limits by evidence, checks files of policies, and looks after what is in Redis", Version: version(),
 		EnableShellCompletion: true, Suggest: true,
 		ConfigureShellCompletionCommand: func(c *cli.Command) { c.Hidden = false },
 		Writer:                          stdout, ErrWriter: stderr,

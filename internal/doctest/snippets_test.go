@@ -31,6 +31,7 @@ var imports = map[string]string{
 	"headers":   module + "headers",
 	"keyfuncs":  module + "keyfuncs",
 	"lists":     module + "lists",
+	"policies":  module + "policies",
 	"ratelimit": module + "nethttp",
 	"offenders": module + "telemetry/offenders",
 	"outbound":  module + "outbound",

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/weir-go/ratelimit/policies"
+)
+
+const (
+	exitInvalid = 5 // the policies make no sense
+	exitDenied  = 6 // the request would be denied
+)
+
+const checkHelp = `Reads a file of policies, and says what it means: which requests meet which limits, and what the program has to give. If it makes no sense,
+it says line, column and what to write. "-" is standard input.
+
+Exit codes:
+   0  it makes sense
+   1  the file could not be read
+   2  the command line makes no sense
+   5  the file makes no sense`
+
+// Checked is what weir check says as JSON.
+type Checked struct {
+	File  string `json:"file"`
+	Valid bool   `json:"valid"`
+	// Errors are in the order of the file. There are none if it is valid.
+	Errors []Mistake `json:"errors,omitempty"`
+	// Says is what the file means, a sentence each.
+	Says []string `json:"says,omitempty"`
+	// Needs are the names that the program has to give functions to.
+	Needs *policies.Needs `json:"needs,omitempty"`
+}
+
+// Mistake is one thing that is wrong with a file.
+type Mistake struct {
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	Reason string `json:"reason"`
+}
+
+func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
+	return &cli.Command{
+		Name: "check", Usage: "says whether a file of policies makes sense, and what it means",
+		UsageText: "weir check [options] limits.yaml", Description: checkHelp,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "write JSON to standard output"}},
+		Action: func(_ context.Context, c *cli.Command) error {
+			if c.Args().Len() != 1 {
+				return usage("name one file of policies: see weir help check")
+			}
+			name := c.Args().First()
+			document, invalid := readPolicies(name, stdin)
+			mistakes, malformed := errors.AsType[policies.Errors](invalid)
+			if invalid != nil && (!malformed || !c.Bool("json")) {
+				return invalid
+			}
+			result := Checked{File: name, Valid: invalid == nil}
+			for _, m := range mistakes {
+				result.Errors = append(result.Errors, Mistake(*m))
+			}
+			if result.Valid {
+				needs := document.Needs()
+				result.Says, result.Needs = describe(document), &needs
+			}
+			if c.Bool("json") {
+				return errors.Join(writeJSON(stdout, result), invalid)
+			}
+			_, err := fmt.Fprintf(stdout, "%s makes sense.\n\n%s\n", called(name), strings.Join(result.Says, "\n"))
+			return err
+		},
+	}
+}
+
+// readPolicies reads a file of policies, or standard input. The error of one that makes no sense has the exit code for that.
+func readPolicies(name string, stdin io.Reader) (*policies.Document, error) {
+	var text []byte
+	var err error
+	if name == "-" {
+		text, err = io.ReadAll(stdin)
+	} else {
+		text, err = os.ReadFile(name) //nolint:gosec // the user says which file
+	}
+	if err != nil {
+		return nil, err
+	}
+	document, err := policies.Parse(text)
+	if err != nil {
+		return nil, exitError{fmt.Errorf("%s makes no sense:\n%w", called(name), err), exitInvalid}
+	}
+	return document, nil
+}
+
+// describe says what a document means, a sentence a line.
+func describe(d *policies.Document) []string {
+	var lines []string
+	if len(d.Lists.Allow)+len(d.Lists.Deny) > 0 {
+		lines = append(lines, fmt.Sprintf("Before all policies, %s passes and %s is denied, by %s.",
+			counted(len(d.Lists.Allow), "entry", "entries"), counted(len(d.Lists.Deny), "entry", "entries"), cmp.Or(d.Lists.Address, "the TCP peer")))
+	}
+	for i := range d.Policies {
+		lines = append(lines, sentence(d, &d.Policies[i]))
+	}
+	if len(d.Policies) == 0 {
+		lines = append(lines, "No request is limited.")
+	}
+	needs := d.Needs()
+	for _, need := range []struct {
+		names  []string
+		option string
+	}{{needs.Keys, "WithKey"}, {needs.Costs, "WithCost"}, {needs.Settle, "WithSettle"}} {
+		if len(need.names) > 0 {
+			lines = append(lines, fmt.Sprintf("The program has to give %s functions for %s.", need.option, strings.Join(need.names, ", ")))
+		}
+	}
+	if needs.Plan {
+		lines = append(lines, "The program has to say by WithPlan which plan a request is of.")
+	}
+	return lines
+}
+
+// sentence says what a policy means.
+func sentence(d *policies.Document, p *policies.Policy) string {
+	parts := []string{requestsOf(p.Match), limitInWords(d, p)}
+	add := func(is bool, format string, args ...any) {
+		if is {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(p.Key != "", "for each key of %q", p.Key)
+	add(p.Cost != "", "a request costs %s", p.Cost)
+	add(p.Headroom > 0, "%d have to be left", p.Headroom)
+	add(len(p.Settle.Units) > 0 || p.Settle.Name != "", "what it has really cost is settled")
+	add(p.MaxWait > 0, "requests wait up to %v for a place", p.MaxWait)
+	add(p.Undelayed > 0, "%d more pass without delay", p.Undelayed)
+	add(p.ReserveFor > 0, "the cost is reserved for %v", p.ReserveFor)
+	add(p.Shadow, "a shadow, which denies nobody")
+	add(p.Enforced > 0 && p.Enforced < 100, "enforced for %v%% of the keys, and a shadow for the others", p.Enforced)
+	add(p.OnError != "", "%s when the store cannot answer", map[string]string{
+		"open": "open", "closed": "closed", "fallback": "each process keeps its share",
+	}[p.OnError])
+	return fmt.Sprintf("%s: %s.", p.Title(), strings.Join(parts, "; "))
+}
+
+func requestsOf(all []policies.Match) string {
+	if len(all) == 0 {
+		return "all requests"
+	}
+	texts := make([]string, len(all))
+	for i, m := range all {
+		texts[i] = m.Pattern
+		for name, value := range m.Header {
+			texts[i] += fmt.Sprintf(" with %s: %s", name, value)
+		}
+	}
+	return strings.Join(texts, " or ")
+}
+
+func limitInWords(d *policies.Document, p *policies.Policy) string {
+	switch {
+	case len(p.FirstOf) > 0:
+		texts := make([]string, len(p.FirstOf))
+		for i := range p.FirstOf {
+			texts[i] = limitInWords(d, &p.FirstOf[i])
+		}
+		return "the first that has room of " + strings.Join(texts, ", or ")
+	case p.Ban != "":
+		if ban, named := d.Bans[p.Ban]; named {
+			return ban.String()
+		}
+		return p.Ban
+	}
+	if limit, named := d.Limits[p.Limit]; named {
+		return limit.String()
+	}
+	if plans, named := d.Plans[p.Limit]; named {
+		return counted(len(plans), "plan", "plans") + " of " + p.Limit
+	}
+	return p.Limit
+}
+
+func counted(n int, one, several string) string {
+	switch n {
+	case 0:
+		return "no " + one
+	case 1:
+		return "one " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+const limitsFile = `limits:
+  burst: leaky 20, 5/s
+  orders: token-bucket 2, 1/h
+plans:
+  requests:
+    free: sliding-window 10, 1d
+    "*": sliding-window 1, 1d
+policies:
+  - limit: burst
+    key: ip trusted 10.0.0.0/8
+    shadow: true
+  - match: POST /orders
+    limit: orders
+    key: header X-API-Key
+    cost: units
+  - match: POST /orders
+    limit: requests
+    key: user or tenant
+  - match: GET /health
+    limit: unlimited
+`
+
+// policiesFile writes a file.
+func policiesFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestCheck(t *testing.T) {
+	path := policiesFile(t, limitsFile)
+	code, out, messages := weir(t, "", "check", path)
+	want := path + ` makes sense.
+
+burst: all requests; burst: leaky 20, 5/s; for each key of "ip trusted 10.0.0.0/8"; a shadow, which denies nobody.
+orders: POST /orders; orders: token-bucket 2, 1/h; for each key of "header X-API-Key"; a request costs units.
+requests: POST /orders; 2 plans of requests; for each key of "user or tenant".
+unlimited: GET /health; unlimited.
+The program has to give WithKey functions for user, tenant.
+The program has to give WithCost functions for units.
+The program has to say by WithPlan which plan a request is of.
+`
+	if code != 0 || out != want || messages != "" {
+		t.Errorf("exit code %d: %s%s, want\n%s", code, out, messages, want)
+	}
+	code, out, messages = weir(t, "limits:\n  a: leaky 3\n", "check", "-")
+	if code != exitInvalid || out != "" || !strings.HasPrefix(messages, "weir: standard input makes no sense:\nline 2, column 6: ") {
+		t.Errorf("exit code %d: %s%s", code, out, messages)
+	}
+	code, out, _ = weir(t, "limits:\n  a: leaky 3\n", "check", "-json", "-")
+	var checked Checked
+	if err := json.Unmarshal([]byte(out), &checked); err != nil {
+		t.Fatal(err)
+	}
+	if code != exitInvalid || checked.Valid || len(checked.Errors) != 1 || checked.Errors[0].Line != 2 || checked.Errors[0].Column != 6 {
+		t.Errorf("exit code %d: %+v", code, checked)
+	}
+	if code, _, _ = weir(t, "", "check", filepath.Join(t.TempDir(), "none")); code != exitFailed {
+		t.Errorf("exit code %d of a missing file", code)
+	}
+	if code, _, _ = weir(t, "", "check"); code != exitUsage {
+		t.Errorf("exit code %d without a file", code)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	path := policiesFile(t, limitsFile)
+	t.Setenv("REDIS_URL", "")
+	args := []string{"explain", path, "POST /orders", "-H", "X-API-Key: secret", "-H", "X-Forwarded-For: 203.0.113.9", "-from", "10.0.0.1", "-name", "tenant=tenant:7", "-plan", "free", "-cost", "units=2"}
+	code, out, messages := weir(t, "", args...)
+	if code != 0 || !strings.Contains(out, "POST /orders meets 3 policies.") || !strings.Contains(out, "tenant:7") || !strings.Contains(out, "Nothing was asked") {
+		t.Errorf("exit code %d: %s%s", code, out, messages)
+	}
+	l := server(t)
+	explain := func(wantCode int) (e Explained) {
+		t.Helper()
+		code, out, messages := weir(t, "", append(args, "-json", "-timeout", "1m")...)
+		if err := json.Unmarshal([]byte(out), &e); err != nil || code != wantCode {
+			t.Fatalf("exit code %d, want %d: %v: %s%s", code, wantCode, err, out, messages)
+		}
+		return e
+	}
+	first := explain(0)
+	var names, keys []string
+	for _, met := range first.Policies {
+		names, keys = append(names, met.Policy), append(keys, met.Key)
+	}
+	if !reflect.DeepEqual(names, []string{"orders", "requests", "burst"}) || keys[1] != "tenant:7" || keys[2] != "ip:203.0.113.9" ||
+		!first.Asked || first.Status != 0 || first.Policies[0].Numbers.Remaining != 2 {
+		t.Errorf("%+v", first)
+	}
+	if again := explain(0); !reflect.DeepEqual(again.Policies[0].Numbers.Remaining, first.Policies[0].Numbers.Remaining) {
+		t.Errorf("it charges: %+v", again)
+	}
+	allow(t, l, core.Check{Key: keys[0], Limit: core.TokenBucket(2, core.PerHour(1)).Named("orders")})
+	if denied := explain(exitDenied); denied.Status != 429 || denied.Policies[0].Numbers.Allowed {
+		t.Errorf("%+v", denied)
+	}
+	for _, wrong := range [][]string{
+		{"explain", path},
+		{"explain", path, "orders"},
+		{"explain", path, "POST /", "-H", "x"},
+		{"explain", path, "POST /", "-from", "x"},
+		{"explain", path, "POST /", "-name", "x"},
+		{"explain", path, "POST /orders", "-cost", "units=x"},
+	} {
+		if code, out, messages := weir(t, "", wrong...); code != exitUsage {
+			t.Errorf("%q: exit code %d: %s%s", wrong, code, out, messages)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// Rules are policies of which each request meets some: those of one alternative, which Choose picks.
+type Rules struct {
+	// Policies are the alternatives. One may be empty: its requests are not limited.
+	Policies [][]Policy
+
+	// Names say in errors which of Policies is meant: where it stands in a file, say. The default is its number.
+	Names []string
+
+	// Choose returns which of Policies a request meets. matched is what was given to [Guard.Decide]. It is called for each
+	// request, by many goroutines at once. The default is nil, which picks the first; with more than one it is needed.
+	Choose func(r *http.Request, matched keyfuncs.Matched) int
+
+	// Lists are those of the rules, in place of Options.Lists. It is an error if both have some.
+	Lists Lists
+}
+
+// RuleSet is where rules come from that may change while requests are served: a set of package policies, say.
+type RuleSet interface {
+	// Follow calls prepare with the rules of now, and then with all that are to replace them. If prepare returns an
+	// error, the rules make no sense: Follow returns the error, or the old rules stay in force. Otherwise, use puts
+	// them in force. Follow calls it at once, and later when all who follow the set have prepared. It calls prepare
+	// and use one after the other.
+	Follow(prepare func(Rules) (use func(), err error)) error
+}
+
+// Follow returns a Handle that serves by the rules of a set, and by those that replace them. A request meets one set
+// of rules, as a whole: what [Handle.Swap] says of keeping what was used holds here, too. It returns the reason as an error
+// if the limiter or the set is nil, and where [New] would for one of the alternatives.
+func Follow(limiter *core.Limiter, options Options, set RuleSet) (*Handle, error) {
+	if set == nil {
+		return nil, errors.New("ratelimit: the set of policies is nil")
+	}
+	h := new(Handle)
+	err := set.Follow(func(rules Rules) (func(), error) {
+		next, err := chosen(h.current.Load(), limiter, options, rules)
+		return func() { h.current.Store(next) }, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// choice is what a [Handle] serves with: a Guard, or several of which each request meets one.
+type choice struct {
+	guards []*Guard
+	choose func(*http.Request, keyfuncs.Matched) int // nil: the first
+}
+
+// of returns the Guard that a request meets.
+func (c *choice) of(r *http.Request, matched keyfuncs.Matched) *Guard {
+	if c.choose == nil {
+		return c.guards[0]
+	}
+	return c.guards[c.choose(r, matched)]
+}
+
+// alone returns the choice of one Guard.
+func alone(g *Guard) *choice { return &choice{guards: []*Guard{g}} }
+
+// heir returns the Guard that others go on from: one that knows what the store has said, if there is one, or nil.
+func (c *choice) heir() *Guard {
+	if c == nil {
+		return nil
+	}
+	for _, g := range c.guards {
+		if g.fallback != nil {
+			return g
+		}
+	}
+	return c.guards[0]
+}
+
+// chosen returns the Guards of some rules. All of them know the same of the store.
+func chosen(old *choice, limiter *core.Limiter, options Options, rules Rules) (*choice, error) {
+	switch {
+	case len(rules.Policies) == 0:
+		return nil, errors.New("ratelimit: no policy given")
+	case len(rules.Policies) > 1 && rules.Choose == nil:
+		return nil, errors.New("ratelimit: the rules have alternatives and no Choose")
+	case rules.Lists.used() && options.Lists.used():
+		return nil, errors.New("ratelimit: both the rules and Options.Lists have lists: leave one of them out")
+	case rules.Lists.used():
+		options.Lists = rules.Lists
+	}
+	c := &choice{choose: rules.Choose, guards: make([]*Guard, len(rules.Policies))}
+	before := old.heir()
+	for i, policies := range rules.Policies {
+		if len(policies) == 0 {
+			policies = []Policy{{Limit: core.Unlimited, By: keyfuncs.Global}}
+		}
+		g, err := replace(before, limiter, options, policies)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", rules.name(i), err)
+		}
+		if c.guards[i] = g; before == nil || before.fallback == nil || g.fallback != nil {
+			before = g
+		}
+	}
+	return c, nil
+}
+
+// name returns what an alternative is called in errors.
+func (r *Rules) name(i int) string {
+	if i < len(r.Names) {
+		return r.Names[i]
+	}
+	return fmt.Sprintf("rule %d", i)
+}

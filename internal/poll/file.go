@@ -1,0 +1,83 @@
+package poll
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// coarsest is the coarsest resolution of a file system's times. What has changed within
+// that time may change again without a trace.
+const coarsest = 2 * time.Second
+
+// File reads a file when that has changed. It is used by one goroutine at a time.
+type File struct {
+	// Path is where the file is. A symbolic link is followed, also where its target is replaced, as in a volume of Kubernetes.
+	Path string
+	// Settle is for how long a file that has been read before must have been left alone to be read again. The default, 0, is
+	// not at all.
+	Settle time.Duration
+
+	read bool        // whether it has been read
+	last fs.FileInfo // of what was understood; nil: nothing, or it may have changed since
+}
+
+// Read returns the text of the file, or nil if that has not changed since it was Understood. A file that is missing, no
+// regular file, or changed while it is read is an error.
+func (f *File) Read() (text []byte, info fs.FileInfo, err error) {
+	info, err = os.Stat(f.Path)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !info.Mode().IsRegular(): // to open a pipe could take for ever
+		return nil, nil, fmt.Errorf("%s: is no regular file", f.Path)
+	case f.last != nil && unchanged(f.last, info):
+		return nil, info, nil
+	}
+	if age := time.Since(info.ModTime()); f.read && 0 <= age && age < f.Settle {
+		return nil, info, nil
+	}
+	text, info, err = readWhole(f.Path)
+	f.read = f.read || err == nil
+	return text, info, err
+}
+
+// Understood says that what was read need not be read again while the file stays as it was.
+func (f *File) Understood(info fs.FileInfo) {
+	f.last = nil
+	if time.Since(info.ModTime()) > coarsest {
+		f.last = info
+	}
+}
+
+// readWhole reads a file, and returns an error if it has changed meanwhile.
+func readWhole(path string) ([]byte, fs.FileInfo, error) {
+	opened, err := os.Open(path) //nolint:gosec // the program says which file
+	if err != nil {
+		return nil, nil, err
+	}
+	defer opened.Close() //nolint:errcheck // nothing was written
+	before, err := opened.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := io.ReadAll(opened)
+	if err != nil {
+		return nil, nil, err
+	}
+	after, err := opened.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !unchanged(before, after) || int64(len(text)) != after.Size() {
+		return nil, nil, fmt.Errorf("%s: has changed while it was read: write another file, and rename that", path)
+	}
+	return text, after, nil
+}
+
+// unchanged reports whether two looks at a file saw the same one, as it was.
+func unchanged(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}

@@ -1,0 +1,82 @@
+// Package poll reads again and again what may have changed: files, and whatever a function reads.
+package poll
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	defaultEvery = 5 * time.Second
+	// leastPatience is for how long one reading may take, however often it is done.
+	leastPatience = 5 * time.Second
+)
+
+// Loop reads something every few seconds. It is used by one goroutine at a time.
+type Loop struct {
+	// Every is the time between the end of one reading and the beginning of the next, give or take a tenth. The default, 0,
+	// is five seconds.
+	Every time.Duration
+	// Read reads once. Its context ends after Every, or five seconds if that is longer.
+	Read func(ctx context.Context) error
+	// OnError is told of each reading that has failed. The default, nil, logs Warning to [slog.Default] when readings begin to
+	// fail, and when the reason changes.
+	OnError func(error)
+	Warning string
+
+	logged string // the error of the last reading, if it was logged
+}
+
+// Once reads once.
+func (l *Loop) Once(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, max(l.every(), leastPatience))
+	defer cancel()
+	err := l.Read(ctx)
+	if err == nil {
+		l.logged = ""
+	}
+	return err
+}
+
+// Run reads until ctx ends.
+func (l *Loop) Run(ctx context.Context) {
+	timer := time.NewTimer(l.pause())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if err := l.Once(ctx); err != nil && ctx.Err() == nil {
+			l.Tell(err)
+		}
+		timer.Reset(l.pause())
+	}
+}
+
+// Tell tells of a reading that has failed.
+func (l *Loop) Tell(err error) {
+	if l.OnError != nil {
+		l.OnError(err)
+		return
+	}
+	if text := err.Error(); text != l.logged {
+		l.logged = text
+		slog.Default().Warn(l.Warning, slog.Any("error", err))
+	}
+}
+
+func (l *Loop) every() time.Duration {
+	if l.Every == 0 {
+		return defaultEvery
+	}
+	return l.Every
+}
+
+// pause returns how long to wait until the next reading.
+func (l *Loop) pause() time.Duration {
+	return time.Duration(float64(l.every()) * (0.9 + 0.2*rand.Float64()))
+}

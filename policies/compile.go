@@ -1,0 +1,274 @@
+package policies
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	"github.com/weir-go/ratelimit/lists"
+	"github.com/weir-go/ratelimit/policies/internal/tree"
+)
+
+// compiler makes rules of a document.
+type compiler struct {
+	document *Document
+	names    names
+	needs    Needs // of what the program has to give
+	errors   Errors
+}
+
+// dry is the limiter of policies that are only looked at.
+var dry = sync.OnceValue(func() *core.Limiter { return core.New(core.NewMemory()) })
+
+// compile returns the rules, and remembers what is wrong with the document.
+func (c *compiler) compile() guard.Rules {
+	d := c.document
+	c.checkNames()
+	own := make([][]guard.Policy, len(d.Policies)) // what each becomes
+	for i := range d.Policies {
+		own[i] = c.policy(&d.Policies[i])
+	}
+	l := c.lists(&d.Lists)
+	table, groups := c.table()
+	for i := range d.Policies {
+		if p := &d.Policies[i]; len(p.Match) == 0 {
+			for g := range groups {
+				groups[g] = append(groups[g], i)
+			}
+		}
+	}
+	if len(c.errors) > 0 {
+		return guard.Rules{}
+	}
+	rules := guard.Rules{Lists: l, Choose: func(r *http.Request, matched keyfuncs.Matched) int {
+		if found := table.Find(r, decodesPaths(matched), matches); found != nil {
+			return found.of(r)
+		}
+		return 0
+	}}
+	for _, members := range groups {
+		slices.Sort(members)
+		var policies []guard.Policy
+		for _, i := range members {
+			policies = append(policies, own[i]...)
+		}
+		c.checkTogether(members, policies)
+		rules.Policies = append(rules.Policies, policies)
+		rules.Names = append(rules.Names, c.called(members))
+	}
+	if len(c.errors) > 0 {
+		return guard.Rules{}
+	}
+	return rules
+}
+
+// checkNames adds an error for each limit of a document that a program has made whose name is not the one in the document.
+func (c *compiler) checkNames() {
+	check := func(name string, limit core.Limit) {
+		if err := limit.Validate(); err != nil {
+			c.errors.addf(tree.Position{}, "the limit %q: %s", name, trimmed(err))
+		} else if limit != core.Unlimited && limit.Name() != name {
+			c.errors.addf(tree.Position{}, "the limit %q is named %q: call Named(%q)", name, limit.Name(), name)
+		}
+	}
+	for _, name := range sorted(c.document.Limits) {
+		check(name, c.document.Limits[name])
+	}
+	for _, name := range sorted(c.document.Plans) {
+		for _, plan := range sorted(c.document.Plans[name]) {
+			check(name, c.document.Plans[name][plan])
+		}
+	}
+}
+
+// decodesPaths reports whether the router of a framework takes an escaped slash in a path for a slash.
+func decodesPaths(matched keyfuncs.Matched) bool {
+	decoder, ok := matched.(interface{ DecodesPaths() bool })
+	return ok && decoder.DecodesPaths()
+}
+
+// where says which policy is meant.
+func (p *Policy) where() string {
+	at := p.at.of("")
+	if at.Line == 0 {
+		return strconv.Quote(p.Title())
+	}
+	return fmt.Sprintf("%q (line %d)", p.Title(), at.Line)
+}
+
+// Title returns what the policy is called: its Name, or else its limit or ban.
+func (p *Policy) Title() string {
+	switch {
+	case p.Name != "":
+		return p.Name
+	case p.Ban != "":
+		return p.Ban
+	case p.Limit != "":
+		return p.Limit
+	case len(p.FirstOf) > 0:
+		return "first of " + p.FirstOf[0].Title()
+	}
+	return "a policy"
+}
+
+// called says in errors which rule is meant.
+func (c *compiler) called(members []int) string {
+	titles := make([]string, len(members))
+	for i, member := range members {
+		titles[i] = c.document.Policies[member].where()
+	}
+	return "policies: " + strings.Join(titles, " and ")
+}
+
+// checkTogether adds an error if what policies of one request become does not go together.
+func (c *compiler) checkTogether(members []int, policies []guard.Policy) {
+	before := len(c.errors)
+	given := make(map[string]*Policy)
+	for _, i := range members {
+		p := &c.document.Policies[i]
+		if p.Shadow || len(p.FirstOf) > 0 { // what is shared with alternatives is for package guard to say
+			continue
+		}
+		name := strings.ToLower(cmp.Or(p.Limit, p.Ban))
+		if name != "" && c.hasName(p) && given[name] != nil {
+			c.errors.addf(p.at.of("limit"), "%q is the name of the limit of %s, too, which the same requests meet:"+
+				" give one of the two limits another name", p.Limit+p.Ban, given[name].where())
+		}
+		given[name] = p
+	}
+	if len(policies) == 0 || len(c.errors) > before {
+		return
+	}
+	if err := makeSense(policies); err != nil {
+		last := &c.document.Policies[members[len(members)-1]]
+		c.errors.addf(last.at.of(""), "the same requests meet %s: %s", c.called(members), trimmed(err))
+	}
+}
+
+// makeSense returns the reason why policies make no sense for package guard, if they do not.
+func makeSense(policies []guard.Policy) error {
+	policies = slices.Clone(policies)
+	for i := range policies {
+		policies[i].OnError = 0 // which is known to be one
+	}
+	_, err := guard.New(dry(), guard.Options{}, policies...)
+	return err
+}
+
+// hasName reports whether the limit of a policy is one that has a name.
+func (c *compiler) hasName(p *Policy) bool {
+	limit, isLimit := c.document.Limits[p.Limit]
+	_, isPlan := c.document.Plans[p.Limit]
+	_, isBan := c.document.Bans[p.Ban]
+	return isLimit && limit != core.Unlimited || isPlan || isBan
+}
+
+// lists returns the lists of a document.
+func (c *compiler) lists(l *Lists) guard.Lists {
+	if len(l.Allow) == 0 && len(l.Deny) == 0 {
+		if l.Address != "" || l.Key != "" {
+			c.errors.addf(l.at.of(""), "lists have neither allow nor deny: write one of them, or leave lists out")
+		}
+		return guard.Lists{}
+	}
+	var of guard.Lists
+	if list := c.list(l, "allow", l.Allow); list != nil {
+		of.Allow = list
+	}
+	if list := c.list(l, "deny", l.Deny); list != nil {
+		of.Deny = list
+	}
+	if l.Address != "" {
+		address, err := keyfuncs.ParseAddress(l.Address)
+		if err != nil {
+			c.errors.addf(l.at.of("address"), "%s", trimmed(err))
+		}
+		of.Address = address
+	}
+	if l.Key != "" {
+		of.By = c.key(l.at, l.Key)
+	}
+	for _, list := range [...]guard.List{of.Allow, of.Deny} {
+		if list != nil && list.Keys() > 0 && l.Key == "" {
+			c.errors.addf(l.at.of(""), "lists have keys: say by key what is looked up among them, as in key: user")
+		}
+	}
+	return of
+}
+
+// list returns the list of some entries, or nil if there are none.
+func (c *compiler) list(l *Lists, name string, entries []string) *lists.List {
+	if len(entries) == 0 {
+		return nil
+	}
+	all, err := lists.Parse(strings.NewReader(strings.Join(entries, "\n")))
+	if err != nil {
+		c.errors.addf(l.at.of(name), "%s: %s", name, trimmed(err))
+		return lists.Of()
+	}
+	return all
+}
+
+// key returns a key function.
+func (c *compiler) key(at places, text string) keyfuncs.Func {
+	by, err := keyfuncs.Parse(text, func(name string) keyfuncs.Func {
+		if f := c.names.keys[name]; f != nil || !c.names.assume || !isName(name) {
+			return f
+		}
+		c.needs.Keys = with(c.needs.Keys, name)
+		return func(*http.Request) (string, error) { return "", keyfuncs.ErrNoKey }
+	})
+	if err != nil {
+		c.errors.addf(at.of("key"), "%s", trimmed(err))
+		if len(c.names.keys) > 0 || !c.names.assume {
+			known := slices.Sorted(maps.Keys(c.names.keys))
+			c.errors[len(c.errors)-1].Reason += fmt.Sprintf("; the program gives functions to %q", known)
+		}
+	}
+	return by
+}
+
+// isName reports whether a file may call a function so.
+func isName(name string) bool {
+	for i, r := range name {
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		other := '0' <= r && r <= '9' || r == '-' || r == '_'
+		if !letter && (i == 0 || !other) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// with returns names with one more, if that is new.
+func with(names []string, name string) []string {
+	if !slices.Contains(names, name) {
+		names = append(names, name)
+	}
+	return names
+}
+
+// trimmed returns what an error says, without the name of the package.
+func trimmed(err error) string {
+	text := err.Error()
+	for _, prefix := range [...]string{"ratelimit: ", "core: ", "keyfuncs: ", "lists: ", "policy 0: ", "policy 0 "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return inFile.Replace(text)
+}
+
+// inFile calls the fields of a policy as a file does.
+var inFile = strings.NewReplacer("Undelayed", "undelayed", "MaxWait", "maxWait", "ReserveFor", "reserveFor", "StrikeOnDenial", "strike: denials",
+	"Strike", "strike", "Settle", "settle", "Cost", "cost", "Headroom", "headroom", "Unit ", "unit ", "Shadow", "shadow", "TellBan", "tellBan",
+	"core.Shaping", "shaping", "core.Concurrent", "concurrent")
+
+var errNothing = errors.New("it says no limit: write limit, ban or firstOf")

@@ -1,0 +1,67 @@
+// Package policies reads limits from a file, so that they change without a deployment:
+//
+//	set, err := policies.Watch(ctx, policies.File("limits.yaml"), policies.WithUser(userID))
+//	…
+//	http.ListenAndServe(":8080", ratelimit.FromPolicies(limiter, set, ratelimit.Options{})(mux))
+//
+// FromPolicies is in every adapter. A [Set] is replaced as a whole while requests are served: each request meets one set. A document that
+// makes no sense never replaces one that does; the error says line, column, and what to write.
+//
+// # The file
+//
+// It is YAML, or JSON if it begins with a brace. Package policies has a JSON Schema for editors, schema.json.
+//
+//	limits:                             # a name keeps what was used when the numbers change
+//	  burst: leaky 20, 5/s              # as core.ParseLimit reads it
+//	  orders: token-bucket 10, 1/s
+//	  exports: concurrent 2, 30s
+//	plans:                              # a limit that depends on the plan of a request, which the program says
+//	  requests:
+//	    free: sliding-window 1000, 1d
+//	    paid: sliding-window 50000, 1d
+//	    staff: unlimited
+//	    "*": sliding-window 100, 1d     # every other plan, and none: without it such a request is answered with 500
+//	bans:
+//	  passwords: ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d
+//	lists:                              # before all policies
+//	  allow: [198.51.100.0/24]
+//	  deny: [203.0.113.9, "key:user:42"]
+//	  address: ip trusted 10.0.0.0/8
+//	  key: user
+//	policies:
+//	  - limit: burst
+//	    key: ip trusted 10.0.0.0/8      # as keyfuncs.Parse reads it
+//	  - limit: requests
+//	    key: user or ip trusted 10.0.0.0/8
+//	  - match: POST /orders
+//	    limit: orders
+//	    key: user
+//	    cost: 2
+//	    settle: {5xx: 0}                # units by status; all others cost what was reserved
+//	    enforced: 25%                   # of the keys; the others only watch
+//	  - match: POST /login
+//	    ban: passwords
+//	    key: ip trusted 10.0.0.0/8
+//	    strike: {401: 1, 200: forgive}
+//
+// [Policy] has all fields: in a file they begin with a small letter.
+//
+// # Which policies a request meets
+//
+// It meets all policies without a match, and those of the most specific match, as [http.ServeMux] chooses among patterns: "POST /orders" before
+// "/orders", "/orders/new" before "/orders/{id}", a host before none. Several policies may have one match; then it meets all of them. Write
+// match: / for a policy that gives way to every other match, and limit: unlimited for a route that is to meet no more than the policies without a
+// match. Of one pattern, the policies with more header fields come first:
+//
+//	match: {pattern: /api/, header: {X-Tier: batch}}
+//
+// Two patterns that match some of the same requests, while neither is more specific, are an error, and so are such header fields.
+//
+// Paths are compared as if they were clean, so that //orders is /orders. All policies that a request meets are decided together, in one
+// round trip.
+//
+// # What keeps what was used
+//
+// A limit that has a name keeps what its keys have used, whatever becomes of its numbers. One that is renamed, or has no name and other
+// numbers, starts anew. A fleet whose processes have different documents for a moment agrees about each limit by its name.
+package policies

@@ -1,0 +1,149 @@
+package policies
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/policies/internal/tree"
+)
+
+// Document is what a file says. [Parse] makes one, and [Document.String] writes it. It must not be changed while a [Set] has it.
+type Document struct {
+	// Limits are the limits that have a name. Each has that name, unless it is [core.Unlimited].
+	Limits map[string]core.Limit
+	// Plans are limits that depend on the plan of a request. The name of the plan in each comes second; "*" is every other
+	// plan, and none. All have the first name.
+	Plans map[string]map[string]core.Limit
+	// Bans are the bans that have a name.
+	Bans map[string]core.Ban
+	// Lists say who passes, and who is denied, before any policy is asked.
+	Lists Lists
+	// Policies are what requests meet, in the order of the file.
+	Policies []Policy
+}
+
+// Lists are those of a [Document]: see [guard.Lists]. The zero value is no list.
+type Lists struct {
+	// Allow and Deny are entries as package lists reads them.
+	Allow, Deny []string
+	// Address is how the address of a client is found, as [keyfuncs.ParseAddress] reads it. The default is the TCP peer.
+	Address string
+	// Key is what is looked up among the keys of the lists, as [keyfuncs.Parse] reads it. The default is that none is.
+	Key string
+
+	at places
+}
+
+// Policy is one policy of a [Document]: see [guard.Policy] for what the fields of the same names mean.
+type Policy struct {
+	// Name is what errors and commands call it. The default is its limit.
+	Name string
+	// Match says which requests meet it. The default is all.
+	Match []Match
+	// Key says whose traffic counts, as [keyfuncs.Parse] reads it. It is needed, but not with [core.Unlimited].
+	Key string
+	// Limit is a name among Limits or Plans, or a limit as [core.ParseLimit] reads it.
+	Limit string
+	// Ban is a name among Bans, or a ban as [core.ParseBan] reads it, in place of a limit.
+	Ban string
+	// FirstOf are alternatives, in place of a limit: the first that has room is charged. What they do not say themselves of Key,
+	// Cost and Settle the policy says for all of them. They have no Match, OnError, Shadow, Enforced and FirstOf.
+	FirstOf []Policy
+	// Cost is a number of units, or a name that [WithCost] gives a function to. The default is 1.
+	Cost string
+	// Headroom is how many units have to be left.
+	Headroom int
+	// Settle says what the request has really cost, in units by status, or by the name of a function ([WithSettle]). What it does
+	// not say is the Cost.
+	Settle ByStatus
+	// Strike says how many strikes of a Ban the answer was. [core.Forgive], which a file calls "forgive", forgives all. Instead of
+	// a function's, the name may be "denials": each denial by another policy is a strike.
+	Strike ByStatus
+	// TellBan answers with 429 and Retry-After during a ban, in place of 403.
+	TellBan bool
+	// Unit is what clients are told that it counts.
+	Unit string
+	// Undelayed is how many requests of a shaping limit's queue pass without delay.
+	Undelayed int
+	// MaxWait is how long a request waits for a place of a concurrent limit.
+	MaxWait time.Duration
+	// ReserveFor is for how long the cost is reserved.
+	ReserveFor time.Duration
+	// Shadow only watches.
+	Shadow bool
+	// Enforced is for how many of a hundred keys the policy is enforced; it is a shadow for the others. A key that is
+	// among them stays so when the number grows. The default, 0, is all; for none, there is Shadow.
+	Enforced float64
+	// OnError is "open", "closed" or "fallback". The default is that of the options.
+	OnError string
+
+	at places
+}
+
+// Match says which requests meet a policy.
+type Match struct {
+	// Pattern is one of net/http: "POST api.example.com/orders/{id}". Of all patterns that a request matches, only the most specific
+	// one counts.
+	Pattern string
+	// Header are fields that the request must have, with the values that they must have; "*" is any value but the empty one.
+	Header map[string]string
+}
+
+// ByStatus are units by the status of the answer, or the name of a function that says them.
+type ByStatus struct {
+	// Units are by a status, "404", or a class of them, "5xx". The status counts if it is there.
+	Units map[string]int
+	// Name is that of a function.
+	Name string
+}
+
+// said reports whether there is anything.
+func (b *ByStatus) said() bool { return len(b.Units) > 0 || b.Name != "" }
+
+// places are where the fields of something stand in a file, and, under "", where it begins. Nil is nowhere.
+type places map[string]tree.Position
+
+// of returns where a field stands, or, if it is not there, where the whole does.
+func (p places) of(field string) tree.Position {
+	if at, ok := p[field]; ok {
+		return at
+	}
+	return p[""]
+}
+
+// Error is one thing that is wrong with a document.
+type Error struct {
+	// Line and Column are where it stands, from 1. They are 0 in a Document that was not read from a text.
+	Line, Column int
+	// Reason says what is wrong, and what to write.
+	Reason string
+}
+
+// Error returns the reason, behind the line and the column.
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return e.Reason
+	}
+	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Reason)
+}
+
+// Errors are all things that are wrong with a document, in its order. There is at least one.
+type Errors []*Error
+
+// Error returns all of them, one a line.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, one := range e {
+		lines[i] = one.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// addf adds one, unless there are very many.
+func (e *Errors) addf(at tree.Position, format string, args ...any) {
+	if len(*e) < 100 {
+		*e = append(*e, &Error{at.Line, at.Column, fmt.Sprintf(format, args...)})
+	}
+}

@@ -1,0 +1,183 @@
+package route
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var (
+	methods  = []string{"", "GET", "POST", "HEAD"}
+	hosts    = []string{"", "a.test", "b.test"}
+	segments = []string{"/a", "/b", "/{x}", "/{x...}", "/", "/{$}", "/%2F", "/c%20d"}
+)
+
+// drawPattern draws a pattern that may make no sense.
+func drawPattern(t *rapid.T) string {
+	var text strings.Builder
+	if method := rapid.SampledFrom(methods).Draw(t, "method"); method != "" {
+		text.WriteString(method + " ")
+	}
+	text.WriteString(rapid.SampledFrom(hosts).Draw(t, "host"))
+	for _, segment := range rapid.SliceOfN(rapid.SampledFrom(segments), 1, 4).Draw(t, "segments") {
+		text.WriteString(strings.Replace(segment, "x", "x"+string(rune('a'+text.Len()%26)), 1))
+	}
+	return text.String()
+}
+
+func drawRequest(t *rapid.T) *http.Request {
+	path := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"/a", "/b", "/c", "/c%20d", "/%61", "/%2F", "/"}), 1, 5).Draw(t, "path"), "")
+	r := httptest.NewRequest(rapid.SampledFrom([]string{"GET", "POST", "HEAD", "PUT"}).Draw(t, "method"), "http://"+
+		rapid.SampledFrom([]string{"a.test", "b.test:81", "c.test"}).Draw(t, "host")+path, nil)
+	return r
+}
+
+// drawTable draws a table, and the patterns that net/http has let into it.
+func drawTable(t *rapid.T) (table *Table[string], patterns []string) {
+	table = new(Table[string])
+	mux := http.NewServeMux()
+	for range rapid.IntRange(1, 8).Draw(t, "patterns") {
+		pattern := drawPattern(t)
+		if strings.Contains(pattern, "//") { // net/http lets it stand, and nothing matches it
+			if table.Add(pattern, pattern) == nil {
+				t.Fatalf("%q is added", pattern)
+			}
+			continue
+		}
+		func() {
+			defer func() {
+				refused := recover() != nil
+				if err := table.Add(pattern, pattern); refused != (err != nil) {
+					t.Fatalf("%q: net/http refuses %v, the table says %v", pattern, refused, err)
+				}
+				if !refused {
+					patterns = append(patterns, pattern)
+				}
+			}()
+			mux.Handle(pattern, http.NotFoundHandler())
+		}()
+	}
+	return table, patterns
+}
+
+func find(table *Table[string], r *http.Request, but ...string) string {
+	found := table.Find(r, false, func(_ *http.Request, pattern *string) bool {
+		return !slices.Contains(but, *pattern)
+	})
+	if found == nil {
+		return ""
+	}
+	return *found
+}
+
+// A clean path has the pattern that net/http finds; the next one is what net/http finds without the first.
+func TestFindsWhatNetHTTPFinds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, patterns := drawTable(t)
+		r := drawRequest(t)
+		if p := r.URL.EscapedPath(); clean(p) != p {
+			r.URL.Path, r.URL.RawPath = clean(r.URL.Path), ""
+		}
+		var seen []string
+		for range len(patterns) + 1 {
+			mux := http.NewServeMux()
+			for _, pattern := range patterns {
+				if !slices.Contains(seen, pattern) {
+					mux.Handle(pattern, http.NotFoundHandler())
+				}
+			}
+			handler, want := mux.Handler(r)
+			if fmt.Sprintf("%T", handler) == "*http.redirectHandler" { // to the same with a slash at its end, which a Table does not do
+				return
+			}
+			got := find(table, r, seen...)
+			if got != want {
+				t.Fatalf("%s %s of %q without %q: %q, want %q", r.Method, r.URL, patterns, seen, got, want)
+			}
+			if got == "" {
+				return
+			}
+			seen = append(seen, got)
+		}
+	})
+}
+
+// A path that a router would clean is looked at as if it had been.
+func TestFindsUncleanPaths(t *testing.T) {
+	var table Table[string]
+	for _, pattern := range []string{"/api/orders", "api.test/"} {
+		if err := table.Add(pattern, pattern); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{
+		"/api/orders": "/api/orders", "//api/orders": "/api/orders", "/api/./orders": "/api/orders", "/x/../api//orders": "/api/orders",
+		"/api/orders/": "", "": "", "/api": "", "api/orders": "/api/orders",
+	} {
+		if got := find(&table, &http.Request{Method: http.MethodGet, Host: "x", URL: &url.URL{Path: path}}); got != want {
+			t.Errorf("%q: %q, want %q", path, got, want)
+		}
+	}
+	for _, host := range []string{"api.test", "API.test.:8080", "api.test:80"} {
+		if got := find(&table, &http.Request{Method: http.MethodGet, Host: host, URL: &url.URL{Path: "/"}}); got != "api.test/" {
+			t.Errorf("host %q: %q", host, got)
+		}
+	}
+}
+
+// Where a router decodes paths, an escaped slash is a slash.
+func TestFindsDecodedPaths(t *testing.T) {
+	var table Table[string]
+	if err := table.Add("POST /api/orders", ""); err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/api%2Forders", nil)
+	yes := func(*http.Request, *string) bool { return true }
+	if table.Find(r, false, yes) != nil {
+		t.Error("found, although the slash is a part of the segment")
+	}
+	if table.Find(r, true, yes) == nil {
+		t.Error("not found")
+	}
+}
+
+func TestSaysWhatIsWrong(t *testing.T) {
+	for _, test := range []struct{ first, second, want string }{
+		{"", "POST", `the pattern "POST" has no path: write a slash, as in "POST /orders" or "api.example.com/"`},
+		{"", "GET /{x", "at offset 5: bad wildcard segment (must end with '}')"},
+		{"POST /items/{id}", "/items/new", `pattern "/items/new" conflicts with pattern "POST /items/{id}": ` +
+			"/items/new matches more methods than POST /items/{id}, but has a more specific path pattern"},
+	} {
+		var table Table[string]
+		if test.first != "" {
+			if err := table.Add(test.first, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := table.Add(test.second, ""); err == nil || err.Error() != test.want {
+			t.Errorf("%q: %v, want %s", test.second, err, test.want)
+		}
+	}
+}
+
+func FuzzFind(f *testing.F) {
+	f.Add("GET /a/{x}", "/a/b")
+	f.Add("/{x...}", "/%2F")
+	f.Fuzz(func(t *testing.T, pattern, target string) {
+		var table Table[string]
+		if table.Add(pattern, pattern) != nil {
+			return
+		}
+		u, err := url.ParseRequestURI(target)
+		if err != nil {
+			return
+		}
+		find(&table, &http.Request{Method: http.MethodGet, Host: "a.test", URL: u})
+	})
+}

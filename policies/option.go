@@ -1,0 +1,108 @@
+package policies
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// Option gives the program's functions to a [Set], or says how [Watch] follows its source.
+type Option func(*options)
+
+type options struct {
+	names   names
+	every   time.Duration
+	onError func(error)
+	start   *Document
+}
+
+// names are functions of the program that a document names.
+type names struct {
+	keys   map[string]keyfuncs.Func
+	costs  map[string]func(*http.Request) int
+	served map[string]func(*http.Request, guard.Served) int
+	plan   func(*http.Request) string
+	assume bool // that there is a function of every name
+}
+
+// Needs are names of functions that a document needs from the program.
+type Needs struct {
+	// Keys are names in keys, which [WithKey] gives a function to.
+	Keys []string `json:"keys,omitempty"`
+	// Costs are those of [WithCost].
+	Costs []string `json:"costs,omitempty"`
+	// Settle are those of [WithSettle].
+	Settle []string `json:"settle,omitempty"`
+	// Plan says that there are plans, so that [WithPlan] is needed.
+	Plan bool `json:"plan,omitempty"`
+}
+
+func collect(all []Option) options {
+	o := options{names: names{
+		keys: make(map[string]keyfuncs.Func), costs: make(map[string]func(*http.Request) int),
+		served: make(map[string]func(*http.Request, guard.Served) int),
+	}}
+	for _, option := range all {
+		option(&o)
+	}
+	return o
+}
+
+// WithKey gives a name to a key function, for keys such as "user or ip". A name is of letters, digits, - and _. It panics on another
+// one, and if by is nil.
+func WithKey(name string, by keyfuncs.Func) Option {
+	require("WithKey", name, by == nil)
+	return func(o *options) { o.names.keys[name] = by }
+}
+
+// WithUser is WithKey of the name "user" for [keyfuncs.User] of a function: the user whom your authentication has verified, or "".
+func WithUser(id func(*http.Request) string) Option { return WithKey("user", keyfuncs.User(id)) }
+
+// WithPlan says which plan a request is of, for limits by plan. It panics if plan is nil.
+func WithPlan(plan func(*http.Request) string) Option {
+	require("WithPlan", "plan", plan == nil)
+	return func(o *options) { o.names.plan = plan }
+}
+
+// WithCost gives a name to a function that says how many units a request takes: see [guard.Policy]. It panics on a name that is none,
+// and if cost is nil.
+func WithCost(name string, cost func(*http.Request) int) Option {
+	require("WithCost", name, cost == nil)
+	return func(o *options) { o.names.costs[name] = cost }
+}
+
+// WithSettle gives a name to a function that says what a request has really cost, or how many strikes it was: see [guard.Policy]. It
+// panics on a name that is none, and if settle is nil.
+func WithSettle(name string, settle func(*http.Request, guard.Served) int) Option {
+	require("WithSettle", name, settle == nil)
+	return func(o *options) { o.names.served[name] = settle }
+}
+
+// WithEvery is the time between the end of one reading of the source and the beginning of the next, give or take a tenth. A reading
+// that takes longer than that, and than five seconds, has failed. The default is five seconds. It panics unless it is more than 0.
+func WithEvery(every time.Duration) Option {
+	if every <= 0 {
+		panic(fmt.Sprintf("policies: WithEvery: %v is not more than 0", every))
+	}
+	return func(o *options) { o.every = every }
+}
+
+// WithOnError is told of each reading of the source that has failed, after which the set stays as it was. It is called on the goroutine
+// that reads. The default logs to [slog.Default] at level warn when readings begin to fail, and when the reason changes.
+func WithOnError(tell func(error)) Option { return func(o *options) { o.onError = tell } }
+
+// WithStart is in force until the source has been read for the first time. With it, [Watch] returns no error when the source cannot be
+// read at the start.
+func WithStart(d *Document) Option { return func(o *options) { o.start = d } }
+
+func require(option, name string, missing bool) {
+	if !isName(name) {
+		panic(fmt.Sprintf("policies: %s: %q is no name of letters, digits, - and _", option, name))
+	}
+	if missing {
+		panic(fmt.Sprintf("policies: %s: the function of %q is nil", option, name))
+	}
+}

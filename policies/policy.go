@@ -1,0 +1,313 @@
+package policies
+
+import (
+	"errors"
+	"hash/fnv"
+	"net/http"
+	"strconv"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// policy returns what a policy of a document becomes: several if it has alternatives, or is enforced for some keys only.
+func (c *compiler) policy(p *Policy) []guard.Policy {
+	before := len(c.errors)
+	var all []guard.Policy
+	switch {
+	case said(p.Limit != "", p.Ban != "", len(p.FirstOf) > 0) > 1:
+		c.errors.addf(p.at.of(""), "it says more than one of limit, ban and firstOf: make several policies of it")
+	case len(p.FirstOf) > 0:
+		all = c.alternatives(p)
+	default:
+		all = []guard.Policy{c.single(p)}
+	}
+	for i := range all {
+		all[i].Shadow = p.Shadow
+		all[i].OnError = c.mode(p)
+	}
+	if len(c.errors) > before {
+		return nil
+	}
+	if p.Enforced != 0 {
+		if all = c.enforced(p, all); all == nil {
+			return nil
+		}
+	}
+	if err := makeSense(all); err != nil {
+		c.errors.addf(p.at.of(""), "%s", trimmed(err))
+	}
+	return all
+}
+
+func said(each ...bool) (n int) {
+	for _, one := range each {
+		if one {
+			n++
+		}
+	}
+	return n
+}
+
+// alternatives returns the policies of which the first that has room is charged.
+func (c *compiler) alternatives(p *Policy) []guard.Policy {
+	if p.Enforced != 0 {
+		c.errors.addf(p.at.of("enforced"), "enforced does not go with firstOf: leave it out, or write shadow: true")
+	}
+	for field, said := range map[string]bool{
+		"headroom": p.Headroom != 0, "undelayed": p.Undelayed != 0, "maxWait": p.MaxWait != 0, "reserveFor": p.ReserveFor != 0, "unit": p.Unit != "",
+	} {
+		if said {
+			c.errors.addf(p.at.of(field), "%s belongs to one of firstOf: write it there", field)
+		}
+	}
+	all := make([]guard.Policy, len(p.FirstOf))
+	for i := range p.FirstOf {
+		one := p.FirstOf[i]
+		if len(one.Match) > 0 || one.OnError != "" || one.Shadow || one.Enforced != 0 || len(one.FirstOf) > 0 || one.Ban != "" {
+			c.errors.addf(one.at.of(""), "match, onError, shadow, enforced, ban and firstOf are not for an alternative: write them outside of firstOf")
+		}
+		if one.Key == "" {
+			one.Key = p.Key
+		}
+		if one.Cost == "" {
+			one.Cost = p.Cost
+		}
+		if !one.Settle.said() {
+			one.Settle = p.Settle
+		}
+		all[i] = c.single(&one)
+	}
+	return guard.FirstOf(all...)
+}
+
+// single returns a policy of one limit or ban, without what all alternatives have in common.
+func (c *compiler) single(p *Policy) guard.Policy {
+	g := guard.Policy{
+		Unit: p.Unit, Undelayed: p.Undelayed, MaxWait: p.MaxWait, ReserveFor: p.ReserveFor, TellBan: p.TellBan,
+		Cost: c.cost(p), Settle: c.served(p, "settle", p.Settle), Strike: nil,
+	}
+	if p.Headroom < 0 {
+		c.errors.addf(p.at.of("headroom"), "headroom %d is negative", p.Headroom)
+	} else if p.Headroom > 0 {
+		g.Headroom = func(*http.Request) int { return p.Headroom }
+	}
+	if p.Strike.Name == "denials" {
+		g.StrikeOnDenial = true
+	} else {
+		g.Strike = c.served(p, "strike", p.Strike)
+	}
+	c.limit(p, &g)
+	switch {
+	case p.Key != "":
+		g.By = c.key(p.at, p.Key)
+	case g.Limit == core.Unlimited:
+		g.By = keyfuncs.Global
+	default:
+		c.errors.addf(p.at.of(""), "it has no key: say whose traffic counts, as in key: ip, or, behind proxies, key: ip trusted 10.0.0.0/8")
+	}
+	return g
+}
+
+// limit sets the limit or the ban of a policy.
+func (c *compiler) limit(p *Policy, g *guard.Policy) {
+	d := c.document
+	if p.Ban != "" {
+		ban, named := d.Bans[p.Ban]
+		if !named {
+			var err error
+			if ban, err = core.ParseBan(p.Ban); err != nil {
+				c.errors.addf(p.at.of("ban"), "%q is no name among bans (%q), and no ban: %s", p.Ban, sorted(d.Bans), trimmed(err))
+			}
+		}
+		g.Ban = ban
+		return
+	}
+	if p.Limit == "" {
+		c.errors.addf(p.at.of(""), "%v", errNothing)
+		return
+	}
+	if plans, named := d.Plans[p.Limit]; named {
+		g.LimitFor = c.limitFor(p, plans)
+		return
+	}
+	limit, named := d.Limits[p.Limit]
+	if !named {
+		var err error
+		limit, err = core.ParseLimit(p.Limit)
+		switch {
+		case err != nil:
+			c.errors.addf(p.at.of("limit"), "%q is no name among limits and plans (%q), and no limit: %s",
+				p.Limit, append(sorted(d.Limits), sorted(d.Plans)...), trimmed(err))
+		case limit.Algorithm() == "ban":
+			c.errors.addf(p.at.of("limit"), "%q is a ban: write it behind ban", p.Limit)
+		}
+	}
+	g.Limit = limit
+}
+
+// limitFor returns what picks the limit of a plan.
+func (c *compiler) limitFor(p *Policy, plans map[string]core.Limit) func(*http.Request) core.Limit {
+	plan := c.names.plan
+	if plan == nil {
+		if !c.names.assume {
+			c.errors.addf(p.at.of("limit"), "the program does not say which plan a request is of: give WithPlan to the set")
+		}
+		plan = func(*http.Request) string { return "" }
+	}
+	c.needs.Plan = true
+	other := plans["*"]
+	return func(r *http.Request) core.Limit {
+		if limit, known := plans[plan(r)]; known {
+			return limit
+		}
+		return other
+	}
+}
+
+// cost returns the function of a cost, or nil for the default.
+func (c *compiler) cost(p *Policy) func(*http.Request) int {
+	if p.Cost == "" {
+		return nil
+	}
+	if n, err := strconv.Atoi(p.Cost); err == nil {
+		if n < 0 {
+			c.errors.addf(p.at.of("cost"), "cost %d is negative", n)
+		}
+		return func(*http.Request) int { return n }
+	}
+	f := c.names.costs[p.Cost]
+	if f == nil && c.unknown(p, "cost", p.Cost, "WithCost", &c.needs.Costs) {
+		f = func(*http.Request) int { return 1 }
+	}
+	return f
+}
+
+// unknown reports whether a name that the program has given no function to may be assumed to have one.
+func (c *compiler) unknown(p *Policy, field, name, option string, needed *[]string) bool {
+	switch {
+	case !isName(name):
+		c.errors.addf(p.at.of(field), "%s %q is neither a number nor a name of letters, digits, - and _", field, name)
+	case !c.names.assume:
+		c.errors.addf(p.at.of(field), "the program has no function that is called %q: give %s(%q, …) to the set", name, option, name)
+	default:
+		*needed = with(*needed, name)
+		return true
+	}
+	return false
+}
+
+// served returns the function that says units by what became of a request, or nil for the default.
+func (c *compiler) served(p *Policy, field string, b ByStatus) func(*http.Request, guard.Served) int {
+	switch {
+	case b.Name != "" && len(b.Units) > 0:
+		c.errors.addf(p.at.of(field), "%s has both units and a name: leave one of them out", field)
+		return nil
+	case b.Name != "":
+		f := c.names.served[b.Name]
+		if f == nil && c.unknown(p, field, b.Name, "WithSettle", &c.needs.Settle) {
+			f = func(_ *http.Request, s guard.Served) int { return s.Cost }
+		}
+		return f
+	case len(b.Units) == 0:
+		return nil
+	}
+	strikes := field == "strike"
+	var exact, classes [600]units
+	for status, n := range b.Units {
+		switch code, err := strconv.Atoi(status); {
+		case !isStatus(status):
+			c.errors.addf(p.at.of(field), "%q is no status: want one such as 404, or a class such as 5xx", status)
+		case err == nil:
+			exact[code] = units{n, true}
+		default:
+			first := int(status[0]-'0') * 100
+			for code := range 100 {
+				classes[first+code] = units{n, true}
+			}
+		}
+		if n < 0 && (!strikes || n != core.Forgive) {
+			c.errors.addf(p.at.of(field), "%s %d of %s is negative", field, n, status)
+		}
+	}
+	return func(_ *http.Request, s guard.Served) int {
+		if 0 <= s.Status && s.Status < len(exact) {
+			for _, u := range [...]units{exact[s.Status], classes[s.Status]} {
+				if u.said {
+					return u.n
+				}
+			}
+		}
+		if strikes {
+			return 0
+		}
+		return s.Cost
+	}
+}
+
+// units are those of a status, if they are said.
+type units struct {
+	n    int
+	said bool
+}
+
+// mode returns the mode of a policy.
+func (c *compiler) mode(p *Policy) guard.ErrorMode {
+	switch p.OnError {
+	case "":
+		return 0
+	case "open":
+		return guard.FailOpen
+	case "closed":
+		return guard.FailClosed
+	case "fallback":
+		return guard.Fallback
+	}
+	c.errors.addf(p.at.of("onError"), "onError %q is not known: write open, closed or fallback", p.OnError)
+	return 0
+}
+
+// enforced returns a policy that is enforced for some keys, and the shadow of it that the others have.
+func (c *compiler) enforced(p *Policy, all []guard.Policy) []guard.Policy {
+	switch {
+	case p.Shadow:
+		c.errors.addf(p.at.of("enforced"), "it is a shadow, which is enforced for nobody: leave one of shadow and enforced out")
+		return nil
+	case !(p.Enforced > 0 && p.Enforced <= 100):
+		c.errors.addf(p.at.of("enforced"), "enforced %v is no share of the keys from above 0%% to 100%%", p.Enforced)
+		return nil
+	case p.Strike.Name == "denials":
+		c.errors.addf(p.at.of("enforced"), "enforced does not go with strike: denials, of which a shadow is not told")
+		return nil
+	}
+	seed := p.Title()
+	share := func(r *http.Request) bool { return inShare(seed, keyOf(all[0].By, r), p.Enforced) }
+	enforced, watched := all[0], all[0]
+	enforced.Skip = func(r *http.Request) bool { return !share(r) }
+	watched.Shadow, watched.Skip = true, share
+	return []guard.Policy{enforced, watched}
+}
+
+// keyOf returns the key that a request is counted by. If it cannot be found out, the policy itself says so.
+func keyOf(by keyfuncs.Func, r *http.Request) string {
+	key, err := by(r)
+	if errors.Is(err, keyfuncs.ErrNoKey) || err == nil && key == "" {
+		key, _ = keyfuncs.Anonymous(r)
+	}
+	return key
+}
+
+// inShare reports whether a key is among so many of a hundred: the same ones in every process, others for another seed, and those
+// of a smaller share among those of a greater one.
+func inShare(seed, key string, percent float64) bool {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(seed))
+	_, _ = h.Write([]byte{0})
+	_, _ = h.Write([]byte(key))
+	x := h.Sum64()
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd // FNV leaves similar keys near each other
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	x ^= x >> 33
+	return float64(x>>11)/(1<<53)*100 < percent
+}

@@ -1,0 +1,124 @@
+package policies
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/internal/poll"
+)
+
+// Set is the policies of a document with the functions of the program. Give it to FromPolicies, of the adapters. It may be used by many
+// goroutines at once.
+type Set struct {
+	options options
+
+	mu        sync.Mutex
+	document  *Document
+	rules     guard.Rules
+	followers []func(guard.Rules) (use func(), err error)
+}
+
+// Set returns the set of a document that does not change. It returns an [Errors] if the document makes no sense, and if it names
+// functions that the options do not have.
+func (d *Document) Set(all ...Option) (*Set, error) {
+	s := &Set{options: collect(all)}
+	if err := s.replace(d); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Needs returns what the document needs from the program.
+func (d *Document) Needs() Needs {
+	c := compiler{document: d, names: names{assume: true}}
+	c.compile()
+	return c.needs
+}
+
+// Document returns the document of now.
+func (s *Set) Document() *Document {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.document
+}
+
+// Follow is for package guard: see [guard.RuleSet].
+func (s *Set) Follow(prepare func(guard.Rules) (use func(), err error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	use, err := prepare(s.rules)
+	if err != nil {
+		return err
+	}
+	use()
+	s.followers = append(s.followers, prepare)
+	return nil
+}
+
+// replace puts a document in force, everywhere or nowhere.
+func (s *Set) replace(d *Document) error {
+	c := compiler{document: d, names: s.options.names}
+	rules := c.compile()
+	if len(c.errors) > 0 {
+		return c.errors
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	uses := make([]func(), len(s.followers))
+	for i, prepare := range s.followers {
+		use, err := prepare(rules)
+		if err != nil {
+			return err
+		}
+		uses[i] = use
+	}
+	s.document, s.rules = d, rules
+	for _, use := range uses {
+		use()
+	}
+	return nil
+}
+
+// Watch reads a set from a source, and again every few seconds until ctx ends:
+//
+//	set, err := policies.Watch(ctx, policies.File("limits.yaml"), policies.WithUser(userID))
+//
+// What is read replaces the whole set between two requests: each request meets one set in each middleware. If a reading fails, or what
+// was read makes no sense, the set stays as it was, for as long as it takes, and [WithOnError] is told.
+//
+// Watch returns an error if the source cannot be read at the start, unless [WithStart] says what then holds. Its goroutine is the only
+// one that asks the source, and ends with ctx, after which the set stays as it is.
+func Watch(ctx context.Context, source Source, all ...Option) (*Set, error) {
+	if source.read == nil {
+		panic("policies: Watch: the source is the zero Source: use File, Redis or Func")
+	}
+	s := &Set{options: collect(all)}
+	if start := s.options.start; start != nil {
+		if err := s.replace(start); err != nil {
+			return nil, err
+		}
+	}
+	loop := poll.Loop{
+		Every: s.options.every, OnError: s.options.onError, Warning: "policies: the policies could not be read, and stay as they were",
+		Read: func(ctx context.Context) error {
+			if err := source.read(ctx, s); err != nil {
+				return fmt.Errorf("policies: %s: %w", source.name, err)
+			}
+			return nil
+		},
+	}
+	switch err := loop.Once(ctx); {
+	case err != nil && s.options.start == nil:
+		return nil, err
+	case err != nil:
+		loop.Tell(err)
+	}
+	go loop.Run(ctx)
+	return s, nil
+}
+
+// settle is for how long a file must have been left alone, so that nobody reads the half of it.
+const settle = time.Second
