@@ -1,6 +1,9 @@
 package core_test
 
 import (
+	"context"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,4 +219,46 @@ func TestCallLeasedInPartSpendsNothing(t *testing.T) {
 			t.Errorf("%d checks were leased: %+v", leased, sum)
 		}
 	})
+}
+
+// askedFor is a store that remembers the checks of the leases that it was asked for.
+type askedFor struct {
+	core.Store
+
+	mu     sync.Mutex
+	leases [][]core.Check
+}
+
+func (a *askedFor) Decide(ctx context.Context, calls []core.Call) (int, error) {
+	if calls[0].Receipts != nil {
+		a.mu.Lock()
+		a.leases = append(a.leases, slices.Clone(calls[0].Checks))
+		a.mu.Unlock()
+	}
+	return a.Store.Decide(ctx, calls)
+}
+
+// Each lease of a sliding limit is charged to its meter, too, which holds half of what is tolerated. Others have no meter.
+func TestLeasesOfSlidingLimitsAreMetered(t *testing.T) {
+	for _, limit := range []core.Limit{
+		core.SlidingLog(10_000, time.Second), core.SlidingWindow(10_000, time.Second), core.GCRA(10_000, core.PerSecond(10_000)),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &askedFor{Store: core.NewMemory()}
+			l := core.New(core.Lease(store, core.Tolerance{Over: 0.1}))
+			warm(t, l, "key", limit)
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if len(store.leases) == 0 {
+				t.Fatal("no lease was asked for")
+			}
+			for _, checks := range store.leases {
+				metered := len(checks) == 2 && checks[1].Key == "key" && checks[1].Limit.Capacity() == 500 && checks[1].Limit.Algorithm() == "leaky"
+				if slides := limit.Algorithm() != "gcra"; slides != metered || !slides && len(checks) != 1 {
+					t.Errorf("%s: leased with %+v", limit, checks)
+				}
+			}
+		})
+	}
 }
