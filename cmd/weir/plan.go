@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/change"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/simulate"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/standing"
 	"github.com/weir-go/ratelimit/core"
 )
@@ -25,6 +26,8 @@ One of the two may be "-", standard input.
 With -redis, or REDIS_URL, it also says who would be denied now under the new numbers of limits that keep what was used. It charges nothing, and
 reads the names of all keys in the database.
 
+With -log, it replays access logs through both files, as weir simulate does, and says whom each would have denied.
+
    git show main:limits.yaml | weir plan - limits.yaml
 
 ` + storeHelp + `
@@ -33,6 +36,8 @@ Exit codes:
    0  nothing changes, or -exit-code is not given
    1  a file or the store could not be read
    2  the command line makes no sense
+   3  the logs have no request to go by
+   4  more lines of a log could not be read than -max-skipped allows
    5  a file makes no sense
    7  something changes, and -exit-code is given`
 
@@ -41,15 +46,24 @@ type Plan struct {
 	Changes []change.Change `json:"changes"`
 	// Now is how keys stand under the limits that change and keep what was used. It is nil if no store was asked.
 	Now []standing.Effect `json:"now,omitempty"`
+	// Log is what both files would have done to the requests of a log. It is nil if none was given.
+	Log *Replayed `json:"log,omitempty"`
 }
 
-func planCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
+// Replayed is what two files would have done.
+type Replayed struct {
+	Was *simulate.Result `json:"was"`
+	Now *simulate.Result `json:"now"`
+}
+
+func planCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	return &cli.Command{
 		Name: "plan", Usage: "says what changes from one file of policies to another", UsageText: "weir plan [options] old.yaml new.yaml", Description: planHelp,
-		Flags: storeFlags(
+		Flags: logFlags(stderr, simulationFlags(storeFlags(
+			&cli.StringSliceFlag{Name: "log", Usage: "replay this access `LOG` through both files; repeatable"},
 			&cli.BoolFlag{Name: "exit-code", Usage: "exit with 7 if something changes"},
 			&cli.IntFlag{Name: "rows", Value: 10, Usage: "list so many keys of each limit"},
-		),
+		)...)...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Len() != 2 || c.Args().Get(0) == "-" && c.Args().Get(1) == "-" {
 				return usage("name two files of policies, the old and the new one: see weir help plan")
@@ -71,6 +85,13 @@ func planCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 				if err != nil {
 					return err
 				}
+			}
+			if logs := c.StringSlice("log"); len(logs) > 0 {
+				replayed, err := replayLogs(ctx, c, logs, stdin, stderr, was, now)
+				if err != nil {
+					return err
+				}
+				plan.Log = &Replayed{replayed[0], replayed[1]}
 			}
 			write := writePlan
 			if c.Bool("json") {
@@ -111,7 +132,10 @@ func writePlan(w io.Writer, plan *Plan) error {
 	for i := range plan.Now {
 		b.WriteString("\n" + inNumbers(&plan.Now[i]))
 	}
-	if len(plan.Changes) > 0 {
+	if plan.Log != nil {
+		b.WriteString("\n" + plan.Log.inWords())
+	}
+	if len(plan.Changes) > 0 || plan.Log != nil {
 		b.WriteByte('\n')
 	}
 	fmt.Fprintln(&b, summary(plan.Changes))
@@ -135,6 +159,40 @@ func inNumbers(e *standing.Effect) string {
 		rows[i] = []string{"    " + printable(k.Key), fmt.Sprintf("%d of %d", k.Used, k.Capacity), "would be denied for " + inWords(k.RetryAfter)}
 	}
 	_ = writeTable(&b, []string{"    KEY", "USED", "A REQUEST"}, rows) // a Builder never fails
+	return b.String()
+}
+
+// inWords says what two files would have done.
+func (r *Replayed) inWords() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Of %d requests in the log, the old file would have denied %d (%s), and the new one %d (%s).\n",
+		r.Was.Requests, r.Was.Denied, shareOf(r.Was.Denied, r.Was.Requests), r.Now.Denied, shareOf(r.Now.Denied, r.Now.Requests))
+	type identity struct {
+		name   string
+		shadow bool
+	}
+	var order []identity
+	denied := make(map[identity]*[4]string)
+	for side, limits := range [][]simulate.Limit{r.Was.Limits, r.Now.Limits} {
+		for _, l := range limits {
+			id := identity{l.Name, l.Shadow}
+			if denied[id] == nil {
+				denied[id] = &[4]string{"–", "–", "–", "–"}
+				order = append(order, id)
+			}
+			denied[id][2*side], denied[id][2*side+1] = fmt.Sprint(l.Denied), fmt.Sprint(l.DeniedKeys)
+		}
+	}
+	rows := make([][]string, len(order))
+	for i, id := range order {
+		rows[i] = append([]string{"    " + printable(shadowed(id.name, id.shadow))}, denied[id][:]...)
+	}
+	if len(rows) > 0 {
+		_ = writeTable(&b, []string{"    LIMIT", "DENIED BEFORE", "KEYS", "DENIED NOW", "KEYS"}, rows) // a Builder never fails
+	}
+	for _, note := range r.Now.AllNotes() {
+		b.WriteString("    " + note + "\n")
+	}
 	return b.String()
 }
 
