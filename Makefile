@@ -6,6 +6,9 @@ GO = go
 FUZZTIME = 30s
 DURATION = 10m
 CHECKS = 1000
+# Test binaries built with -race sleep for a second before they exit, in case a goroutine goes on. Tests wait for theirs.
+GORACE ?= atexit_sleep_ms=0
+export GORACE
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # The dependencies that users bring in versions of their own.
@@ -27,7 +30,13 @@ help: ## list the targets
 
 .PHONY: test
 test: redis browser prometheus webservers ## the whole suite, installing the servers and the browser it needs where they are missing
+	@$(MAKE) --no-print-directory -j 2 test-root test-modules
+
+# Two halves of the suite, which run at the same time: some tests compute, others wait for what they have broken.
+.PHONY: test-root test-modules
+test-root:
 	$(GO) test -race -shuffle=on -count=1 ./...
+test-modules:
 	$(call in_modules,$(GO) test -race -shuffle=on -count=1 ./...)
 
 .PHONY: test-latest

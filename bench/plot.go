@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"image/color"
 	"io"
@@ -11,8 +10,8 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/weir-go/ratelimit/bench/internal/picture"
 )
 
 // The measures of a plot.
@@ -20,7 +19,7 @@ const (
 	plotWidth  = 22 * vg.Centimeter
 	barHeight  = 0.45 * vg.Centimeter
 	plotMargin = 2.8 * vg.Centimeter // the title, the axis and its label
-	plotEdge   = 0.3 * vg.Centimeter
+	plotEdge   = 0.6 * vg.Centimeter
 )
 
 var (
@@ -74,21 +73,9 @@ func (c comparison) draw(figure plotted, w io.Writer) error {
 	}
 	p.Add(whiskers)
 	p.NominalY(labels...)
-	p.Y.Padding = plotEdge * 2 // for viewers whose letters are wider
+	p.Y.Padding = plotEdge // for viewers whose letters are wider
 	p.Y.Min, p.Y.Max = -0.6, float64(len(bars))-0.4
-	for _, style := range []*draw.TextStyle{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label} {
-		style.Font.Variant = "Sans"
-	}
-
-	canvas := vgsvg.New(plotWidth, barHeight*vg.Length(len(bars))+plotMargin)
-	p.Draw(draw.Crop(draw.New(canvas), plotEdge, -plotEdge, plotEdge, -plotEdge))
-	var drawn bytes.Buffer
-	if _, err := canvas.WriteTo(&drawn); err != nil {
-		return fmt.Errorf("bench: plotting %s: %w", figure.name, err)
-	}
-	// Where that font is not installed, these have the same widths.
-	text := bytes.ReplaceAll(drawn.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
-	if _, err := w.Write(text); err != nil {
+	if err := picture.Write(w, p, plotWidth, barHeight*vg.Length(len(bars))+plotMargin); err != nil {
 		return fmt.Errorf("bench: plotting %s: %w", figure.name, err)
 	}
 	return nil

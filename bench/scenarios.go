@@ -32,6 +32,7 @@ func scenarios() []scenario {
 		{"classic", (*bench).classic},
 		{"at-once", (*bench).atOnce},
 		{"million-keys", (*bench).millionKeys},
+		{"leases", (*bench).leases},
 		{"memory", (*bench).memory},
 		{"middleware", (*bench).middleware},
 		{"http", (*bench).http},

@@ -196,6 +196,9 @@ type Decision struct {
 	// see the Fallback mode of package guard. The numbers are those of the process's share of the
 	// limit ([Limit.Share]). A shadow check is not decided then.
 	Degraded bool
+	// Leased says that this process has decided by itself, from units that the store had charged ahead of
+	// time: see [Lease]. The numbers are estimates then: those of the latest lease, with what is left of it.
+	Leased bool
 	// Limit is the limit that was asked.
 	Limit Limit
 	// Remaining is how many whole units are left: after the charge, or as they are now if

@@ -66,6 +66,18 @@ func (l Limit) ownNamed(name string) Limit {
 	return limitOf(p)
 }
 
+// Exact returns the limit with every check asked of the store, so that [Lease] does not lease it: for limits of
+// which not one unit may be admitted too much. It shares its state with the limit that is not Exact, and its
+// text ends with ", exact".
+func (l Limit) Exact() Limit {
+	if l == Unlimited {
+		return l
+	}
+	p := l.known().Params
+	p.Exact = true
+	return limitOf(p)
+}
+
 // Name returns the limit's given name, or one derived from its algorithm and
 // numbers, such as "leaky:10:1/s". A derived name, too, can stand in a header
 // field as it is.
@@ -73,8 +85,8 @@ func (l Limit) Name() string { return l.known().Label() }
 
 // Identity returns what all limits with the same state have in common: of a named limit the algorithm
 // and the name, without numbers, and otherwise the limit itself. Two limits share the state of a key if
-// their identities are equal, and a key with an identity can be the key of a map of states. A limit has a
-// given name if its identity is another limit. That one is not valid: it serves to compare.
+// their identities are equal, and a key with an identity can be the key of a map of states. The identity of a
+// limit with a given name is not valid: it serves to compare. [Limit.Exact] makes no difference.
 func (l Limit) Identity() Limit {
 	if l.spec == nil {
 		return l

@@ -21,6 +21,7 @@ import (
 // nothing and never reach the store.
 type Limiter struct {
 	store      Store
+	leases     *leaseStore // the store, if it leases, and otherwise nil
 	trace      Trace
 	waiters    *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	turns      queue.Turns[turnKey, Receipt]
@@ -40,6 +41,7 @@ func New(store Store, options ...Option) *Limiter {
 		panic("core: New needs a Store: use core.NewRedis or core.NewMemory")
 	}
 	l := &Limiter{store: store}
+	l.leases, _ = store.(*leaseStore)
 	l.waiters = waitersOf(l)
 	l.placeWaiters = placeWaitersOf(l)
 	l.places = placesOf(l)
@@ -60,6 +62,11 @@ func (l *Limiter) Allow(ctx context.Context, key string, limit Limit) (Decision,
 // 0, nothing is charged, no key is created, and the answer is always allowed,
 // with the numbers as they are. A negative n is an error.
 func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
+	if l.leases != nil {
+		if d, ok := l.leases.spendNow(ctx, key, limit, n); ok {
+			return d, nil
+		}
+	}
 	q := newLone(key, limit, n)
 	defer q.free()
 	if err := validateKept(q.checks[:]); err != nil {

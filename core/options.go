@@ -8,7 +8,7 @@ import (
 )
 
 // Option changes how a store or a [Limiter] works. The With… functions make it, and the comment of each
-// says which functions take it. [NewRedis], [NewMemory], [CacheDenials] and [New] panic if they get one
+// says which functions take it. [NewRedis], [NewMemory], [CacheDenials], [Lease] and [New] panic if they get one
 // that does not suit them, and [Open] and [OpenStore] return an error. The zero Option changes nothing.
 type Option struct {
 	name string // of the function that makes it, as in "WithClock"
@@ -17,13 +17,15 @@ type Option struct {
 	redis   func(*redisStore)
 	memory  func(*memoryStore)
 	denials func(*denialCache)
+	leases  func(*leaseStore)
 	limiter func(*Limiter)
 }
 
-// The four kinds of settings that an Option may have.
+// The five kinds of settings that an Option may have.
 func ofRedis(o *Option) func(*redisStore)    { return o.redis }
 func ofMemory(o *Option) func(*memoryStore)  { return o.memory }
 func ofDenials(o *Option) func(*denialCache) { return o.denials }
+func ofLeases(o *Option) func(*leaseStore)   { return o.leases }
 func ofLimiter(o *Option) func(*Limiter)     { return o.limiter }
 
 // apply applies options of one kind to what a function makes. It panics if one has none of that kind.
@@ -46,7 +48,7 @@ func (o *Option) takers() string {
 	for _, taker := range []struct {
 		name  string
 		takes bool
-	}{{"NewRedis", o.redis != nil}, {"NewMemory", o.memory != nil}, {"CacheDenials", o.denials != nil}, {"New", o.limiter != nil}} {
+	}{{"NewRedis", o.redis != nil}, {"NewMemory", o.memory != nil}, {"CacheDenials", o.denials != nil}, {"Lease", o.leases != nil}, {"New", o.limiter != nil}} {
 		if taker.takes {
 			names = append(names, taker.name)
 		}
@@ -130,12 +132,13 @@ func WithBreaker(failures int, pause time.Duration) Option {
 // each part that it should cover. A part may have several traces, each by an option of its
 // own. The default is none.
 //
-// It suits [NewRedis], [CacheDenials], [New], [Open] and [OpenStore].
+// It suits [NewRedis], [CacheDenials], [Lease], [New], [Open] and [OpenStore].
 func WithTrace(t Trace) Option {
 	return Option{
 		name:    "WithTrace",
 		redis:   func(r *redisStore) { r.trace = r.trace.and(t) },
 		denials: func(c *denialCache) { c.trace = c.trace.and(t) },
+		leases:  func(l *leaseStore) { l.trace = l.trace.and(t) },
 		limiter: func(l *Limiter) { l.trace = l.trace.and(t) },
 	}
 }

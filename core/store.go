@@ -202,6 +202,8 @@ func shownStore(store Store) console.Store {
 	switch store := store.(type) {
 	case *denialCache:
 		return shownStore(store.store)
+	case *leaseStore:
+		return shownStore(store.store)
 	case *redisStore:
 		return console.Store{Own: store, Redis: console.OfRedis(store.store)}
 	case *memoryStore:

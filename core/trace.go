@@ -35,6 +35,23 @@ type Trace struct {
 	// places having been given back: their process has died, has stood still, or did not reach Redis. It is also called
 	// when a call has given back reservations whose [Check.ReserveFor] was over.
 	Reclaimed func(Limit)
+	// Leased is called when a lease of a store of [Lease] has ended, on a goroutine of that store.
+	Leased func(Leased)
+}
+
+// Leased is a lease that has ended: units of a key that were charged ahead of time.
+type Leased struct {
+	// Limit is the limit. The key is not told.
+	Limit Limit
+	// Over is the part of the limit's capacity that may be admitted too much, as it was declared.
+	Over float64
+	// Granted is how many units were charged, and Spent how many of them checks have spent. The others were Returned to the
+	// store, or have Lapsed: those stay charged, and nobody has spent them.
+	Granted, Spent, Returned, Lapsed int
+	// Late is how many units were spent after the lease had been charged, and had been charged until then: those of this lease
+	// and of the one before. In no time has this process helped to admit more than that beyond the limit. Late divided by the
+	// capacity is the measured counterpart of Over, the sum over all processes that have leases of one key at the same time.
+	Late int
 }
 
 // Batch is a number of calls that have shared a round trip to Redis: one script run, or in a cluster a
@@ -93,6 +110,7 @@ func (t Trace) and(other Trace) Trace {
 		Wait:     hooks.Both1(t.Wait, other.Wait), Waiting: hooks.Both2(t.Waiting, other.Waiting),
 		Held: hooks.Both1(t.Held, other.Held), Renewal: hooks.Both1(t.Renewal, other.Renewal),
 		Reclaimed: hooks.Both1(t.Reclaimed, other.Reclaimed),
+		Leased:    hooks.Both1(t.Leased, other.Leased),
 	}
 }
 

@@ -76,7 +76,7 @@ func (h *Handle) Swap(limiter *core.Limiter, options Options, policies ...Policy
 func (h *Handle) Explain(r *http.Request, matched keyfuncs.Matched) Event {
 	g := h.guard(r, matched)
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched}
-	e := Event{Request: r.WithContext(rc)}
+	e := Event{Request: r.WithContext(rc)} //nolint:contextcheck // it is made of the request's
 	preflight := !g.options.LimitPreflights && isPreflight(r) && !g.options.Lists.hasDenied(r)
 	if preflight || g.capacity != nil || g.options.Lists.used() && g.decideByList(&e) {
 		return e

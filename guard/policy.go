@@ -214,7 +214,7 @@ func Layers(address, user Policy) []Policy {
 }
 
 // named reports whether a limit has got a name by [core.Limit.Named].
-func named(l core.Limit) bool { return l.Identity() != l }
+func named(l core.Limit) bool { return l.Identity().Capacity() == 0 }
 
 // checkPolicies returns the reason why policies make no sense, if they do not.
 func checkPolicies(policies []Policy) error {

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,7 +15,7 @@ import (
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/lists"
-	"github.com/weir-go/ratelimit/policies/internal/route"
+	"github.com/weir-go/ratelimit/policies/internal/tree"
 )
 
 // compiler makes rules of a document.
@@ -31,6 +32,7 @@ var dry = sync.OnceValue(func() *core.Limiter { return core.New(core.NewMemory()
 // compile returns the rules, and remembers what is wrong with the document.
 func (c *compiler) compile() guard.Rules {
 	d := c.document
+	c.checkNames()
 	own := make([][]guard.Policy, len(d.Policies)) // what each becomes
 	for i := range d.Policies {
 		own[i] = c.policy(&d.Policies[i])
@@ -59,147 +61,39 @@ func (c *compiler) compile() guard.Rules {
 		for _, i := range members {
 			policies = append(policies, own[i]...)
 		}
-		c.checkTogether(members)
+		c.checkTogether(members, policies)
 		rules.Policies = append(rules.Policies, policies)
 		rules.Names = append(rules.Names, c.called(members))
 	}
+	if len(c.errors) > 0 {
+		return guard.Rules{}
+	}
 	return rules
+}
+
+// checkNames adds an error for each limit of a document that a program has made whose name is not the one in the document.
+func (c *compiler) checkNames() {
+	check := func(name string, limit core.Limit) {
+		if err := limit.Validate(); err != nil {
+			c.errors.addf(tree.Position{}, "the limit %q: %s", name, trimmed(err))
+		} else if limit != core.Unlimited && limit.Name() != name {
+			c.errors.addf(tree.Position{}, "the limit %q is named %q: call Named(%q)", name, limit.Name(), name)
+		}
+	}
+	for _, name := range sorted(c.document.Limits) {
+		check(name, c.document.Limits[name])
+	}
+	for _, name := range sorted(c.document.Plans) {
+		for _, plan := range sorted(c.document.Plans[name]) {
+			check(name, c.document.Plans[name][plan])
+		}
+	}
 }
 
 // decodesPaths reports whether the router of a framework takes an escaped slash in a path for a slash.
 func decodesPaths(matched keyfuncs.Matched) bool {
 	decoder, ok := matched.(interface{ DecodesPaths() bool })
 	return ok && decoder.DecodesPaths()
-}
-
-// variants are what a pattern has: the more specific first.
-type variants []variant
-
-type variant struct {
-	header []wanted
-	group  int
-}
-
-// wanted is a field that a request must have.
-type wanted struct{ name, value string }
-
-func (v *variant) matches(r *http.Request) bool {
-	for _, w := range v.header {
-		values := r.Header[w.name]
-		if w.value == "*" && !slices.ContainsFunc(values, func(value string) bool { return value != "" }) ||
-			w.value != "*" && !slices.Contains(values, w.value) {
-			return false
-		}
-	}
-	return true
-}
-
-// of returns the group of a request, or -1.
-func (v variants) of(r *http.Request) int {
-	for i := range v {
-		if v[i].matches(r) {
-			return v[i].group
-		}
-	}
-	return -1
-}
-
-func matches(r *http.Request, v *variants) bool { return v.of(r) >= 0 }
-
-// table returns where the group of a request is found, and which policies are in each. The first one is of no pattern.
-func (c *compiler) table() (*route.Table[variants], [][]int) {
-	groups := [][]int{nil}
-	byPattern := make(map[string]*variants)
-	var patterns []string
-	for i := range c.document.Policies {
-		p := &c.document.Policies[i]
-		for _, m := range p.Match {
-			v := byPattern[m.Pattern]
-			if v == nil {
-				v = new(variants)
-				byPattern[m.Pattern] = v
-				patterns = append(patterns, m.Pattern)
-			}
-			header := c.header(p, m)
-			known := slices.IndexFunc(*v, func(other variant) bool { return slices.Equal(other.header, header) })
-			if known < 0 {
-				c.checkVariant(p, *v, header, groups)
-				*v = append(*v, variant{header, len(groups)})
-				groups = append(groups, nil)
-				known = len(*v) - 1
-			}
-			if group := (*v)[known].group; !slices.Contains(groups[group], i) {
-				groups[group] = append(groups[group], i)
-			}
-		}
-	}
-	table := new(route.Table[variants])
-	for _, pattern := range patterns {
-		v := *byPattern[pattern]
-		first := groups[v[0].group][0]
-		slices.SortStableFunc(v, func(a, b variant) int { return specificity(b.header) - specificity(a.header) })
-		if err := table.Add(pattern, v); err != nil {
-			c.errors.add(c.document.Policies[first].at.of("match"), "%v", err)
-		}
-	}
-	return table, groups
-}
-
-// header returns the fields that a match wants, in order.
-func (c *compiler) header(p *Policy, m Match) []wanted {
-	header := make([]wanted, 0, len(m.Header))
-	for _, name := range sorted(m.Header) {
-		if canonical := http.CanonicalHeaderKey(name); canonical == "Host" || strings.ContainsAny(name, " \t\r\n:") || name == "" {
-			c.errors.add(p.at.of("match"), "%q is no header to match by: write a host into the pattern, as in api.example.com/", name)
-		}
-		header = append(header, wanted{http.CanonicalHeaderKey(name), m.Header[name]})
-	}
-	return header
-}
-
-// specificity is greater for what wants more.
-func specificity(header []wanted) int {
-	n := 0
-	for _, w := range header {
-		n += 2
-		if w.value != "*" {
-			n++
-		}
-	}
-	return n
-}
-
-// checkVariant returns an error if some requests have the fields of two variants of one pattern, and neither is more specific.
-func (c *compiler) checkVariant(p *Policy, others variants, header []wanted, groups [][]int) {
-	for _, other := range others {
-		if apart(header, other.header) || covers(header, other.header) || covers(other.header, header) {
-			continue
-		}
-		first := &c.document.Policies[groups[other.group][0]]
-		c.errors.add(p.at.of("match"), "a request can have these headers and those of %s, and neither match is more specific:"+
-			" add the headers of the one to the other", first.where())
-	}
-}
-
-// apart reports whether no request has both. A request may repeat a field, but who does so gets what the order says.
-func apart(a, b []wanted) bool {
-	for _, one := range a {
-		for _, other := range b {
-			if one.name == other.name && one.value != other.value && one.value != "*" && other.value != "*" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// covers reports whether all that has the fields b has the fields a.
-func covers(a, b []wanted) bool {
-	return !slices.ContainsFunc(a, func(one wanted) bool {
-		return !slices.ContainsFunc(b, func(other wanted) bool {
-			return one.name == other.name && (one.value == other.value || one.value == "*")
-		})
-	})
 }
 
 // where says which policy is meant.
@@ -235,28 +129,39 @@ func (c *compiler) called(members []int) string {
 	return "policies: " + strings.Join(titles, " and ")
 }
 
-// checkTogether adds an error if policies of one request have the same name.
-func (c *compiler) checkTogether(members []int) {
+// checkTogether adds an error if what policies of one request become does not go together.
+func (c *compiler) checkTogether(members []int, policies []guard.Policy) {
+	before := len(c.errors)
 	given := make(map[string]*Policy)
 	for _, i := range members {
 		p := &c.document.Policies[i]
 		if p.Shadow || len(p.FirstOf) > 0 { // what is shared with alternatives is for package guard to say
 			continue
 		}
-		name := strings.ToLower(cmpOr(p.Limit, p.Ban))
+		name := strings.ToLower(cmp.Or(p.Limit, p.Ban))
 		if name != "" && c.hasName(p) && given[name] != nil {
-			c.errors.add(p.at.of("limit"), "%q is the name of the limit of %s, too, which the same requests meet:"+
+			c.errors.addf(p.at.of("limit"), "%q is the name of the limit of %s, too, which the same requests meet:"+
 				" give one of the two limits another name", p.Limit+p.Ban, given[name].where())
 		}
 		given[name] = p
 	}
+	if len(policies) == 0 || len(c.errors) > before {
+		return
+	}
+	if err := makeSense(policies); err != nil {
+		last := &c.document.Policies[members[len(members)-1]]
+		c.errors.addf(last.at.of(""), "the same requests meet %s: %s", c.called(members), trimmed(err))
+	}
 }
 
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
+// makeSense returns the reason why policies make no sense for package guard, if they do not.
+func makeSense(policies []guard.Policy) error {
+	policies = slices.Clone(policies)
+	for i := range policies {
+		policies[i].OnError = 0 // which is known to be one
 	}
-	return b
+	_, err := guard.New(dry(), guard.Options{}, policies...)
+	return err
 }
 
 // hasName reports whether the limit of a policy is one that has a name.
@@ -271,7 +176,7 @@ func (c *compiler) hasName(p *Policy) bool {
 func (c *compiler) lists(l *Lists) guard.Lists {
 	if len(l.Allow) == 0 && len(l.Deny) == 0 {
 		if l.Address != "" || l.Key != "" {
-			c.errors.add(l.at.of(""), "lists have neither allow nor deny: write one of them, or leave lists out")
+			c.errors.addf(l.at.of(""), "lists have neither allow nor deny: write one of them, or leave lists out")
 		}
 		return guard.Lists{}
 	}
@@ -285,7 +190,7 @@ func (c *compiler) lists(l *Lists) guard.Lists {
 	if l.Address != "" {
 		address, err := keyfuncs.ParseAddress(l.Address)
 		if err != nil {
-			c.errors.add(l.at.of("address"), "%s", trimmed(err))
+			c.errors.addf(l.at.of("address"), "%s", trimmed(err))
 		}
 		of.Address = address
 	}
@@ -294,7 +199,7 @@ func (c *compiler) lists(l *Lists) guard.Lists {
 	}
 	for _, list := range [...]guard.List{of.Allow, of.Deny} {
 		if list != nil && list.Keys() > 0 && l.Key == "" {
-			c.errors.add(l.at.of(""), "lists have keys: say by key what is looked up among them, as in key: user")
+			c.errors.addf(l.at.of(""), "lists have keys: say by key what is looked up among them, as in key: user")
 		}
 	}
 	return of
@@ -307,7 +212,7 @@ func (c *compiler) list(l *Lists, name string, entries []string) *lists.List {
 	}
 	all, err := lists.Parse(strings.NewReader(strings.Join(entries, "\n")))
 	if err != nil {
-		c.errors.add(l.at.of(name), "%s: %s", name, trimmed(err))
+		c.errors.addf(l.at.of(name), "%s: %s", name, trimmed(err))
 		return lists.Of()
 	}
 	return all
@@ -323,7 +228,7 @@ func (c *compiler) key(at places, text string) keyfuncs.Func {
 		return func(*http.Request) (string, error) { return "", keyfuncs.ErrNoKey }
 	})
 	if err != nil {
-		c.errors.add(at.of("key"), "%s", trimmed(err))
+		c.errors.addf(at.of("key"), "%s", trimmed(err))
 		if len(c.names.keys) > 0 || !c.names.assume {
 			known := slices.Sorted(maps.Keys(c.names.keys))
 			c.errors[len(c.errors)-1].Reason += fmt.Sprintf("; the program gives functions to %q", known)
@@ -336,7 +241,8 @@ func (c *compiler) key(at places, text string) keyfuncs.Func {
 func isName(name string) bool {
 	for i, r := range name {
 		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-		if !letter && (i == 0 || !('0' <= r && r <= '9' || r == '-' || r == '_')) {
+		other := '0' <= r && r <= '9' || r == '-' || r == '_'
+		if !letter && (i == 0 || !other) {
 			return false
 		}
 	}

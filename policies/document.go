@@ -141,8 +141,8 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// add adds one, unless there are very many.
-func (e *Errors) add(at tree.Position, format string, args ...any) {
+// addf adds one, unless there are very many.
+func (e *Errors) addf(at tree.Position, format string, args ...any) {
 	if len(*e) < 100 {
 		*e = append(*e, &Error{at.Line, at.Column, fmt.Sprintf(format, args...)})
 	}

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func drawPolicy(t *rapid.T, d *Document, i int, limit string) Policy {
 	case 1:
 		p.Match = []Match{{Pattern: "/same"}}
 	case 2:
-		p.Match = []Match{{Pattern: "/same", Header: map[string]string{"X-Number": fmt.Sprint(i)}}}
+		p.Match = []Match{{Pattern: "/same", Header: map[string]string{"X-Number": strconv.Itoa(i)}}}
 	}
 	return p
 }

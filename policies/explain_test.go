@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,9 +15,10 @@ import (
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
-// told says of an event what must be the same when it is explained and when it happens.
+// toldOf says of an event what must be the same when it is explained and when it happens.
 func toldOf(e guard.Event) string {
-	text := fmt.Sprintf("%d %v %v", e.Status, e.Listed, e.Err)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d %v %v", e.Status, e.Listed, e.Err)
 	for _, o := range e.Outcomes {
 		d := o.Decision
 		remaining := d.Remaining
@@ -26,10 +28,10 @@ func toldOf(e guard.Event) string {
 		if d.Limit.Algorithm() == "ban" {
 			remaining = 0 // to which the request may have added a strike
 		}
-		text += fmt.Sprintf("\n%s %s %d %v %v %s allowed %v waived %v retry %v remaining %d", o.Policy, o.Key, o.Cost, o.Shadow, o.Condition, d.Limit,
+		fmt.Fprintf(&text, "\n%s %s %d %v %v %s allowed %v waived %v retry %v remaining %d", o.Policy, o.Key, o.Cost, o.Shadow, o.Condition, d.Limit,
 			d.Allowed, d.Waived, d.RetryAfter, remaining)
 	}
-	return text
+	return text.String()
 }
 
 // What is explained is what the Guard does, and changes nothing.

@@ -48,7 +48,7 @@ type field struct {
 func (r *reader) fields(n *tree.Node, of string, known ...field) places {
 	at := places{"": n.Position}
 	if n.Kind != tree.Mapping {
-		r.errors.add(n.Position, "%s is %s: want a mapping with some of %s", of, n.Kind, namesOf(known))
+		r.errors.addf(n.Position, "%s is %s: want a mapping with some of %s", of, n.Kind, namesOf(known))
 		return at
 	}
 	for i, key := range n.Keys {
@@ -56,12 +56,12 @@ func (r *reader) fields(n *tree.Node, of string, known ...field) places {
 		index := slices.IndexFunc(known, func(f field) bool { return f.name == key.Text })
 		switch {
 		case index < 0 && item.Kind == tree.Null:
-			r.errors.add(key.Position, "%s has no field %q: want one of %s; or, if it is part of a text with a comma, put quotes around that",
+			r.errors.addf(key.Position, "%s has no field %q: want one of %s; or, if it is part of a text with a comma, put quotes around that",
 				of, key.Text, namesOf(known))
 		case index < 0:
-			r.errors.add(key.Position, "%s has no field %q: want one of %s", of, key.Text, namesOf(known))
+			r.errors.addf(key.Position, "%s has no field %q: want one of %s", of, key.Text, namesOf(known))
 		case item.Kind == tree.Null:
-			r.errors.add(key.Position, "%s has no value: write one behind it, or leave it out", key.Text)
+			r.errors.addf(key.Position, "%s has no value: write one behind it, or leave it out", key.Text)
 		default:
 			at[key.Text] = item.Position
 			known[index].read(item)
@@ -83,7 +83,7 @@ func (r *reader) document(n *tree.Node) *Document {
 	r.fields(n, "the document",
 		field{"version", func(n *tree.Node) {
 			if n.Text != "1" {
-				r.errors.add(n.Position, "version %s is not known: write version: 1, or leave it out", n.Text)
+				r.errors.addf(n.Position, "version %s is not known: write version: 1, or leave it out", n.Text)
 			}
 		}},
 		field{"limits", func(n *tree.Node) { d.Limits = entries(r, n, "limits", r.limit) }},
@@ -94,7 +94,7 @@ func (r *reader) document(n *tree.Node) *Document {
 	)
 	for name := range d.Plans {
 		if _, both := d.Limits[name]; both {
-			r.errors.add(n.Position, "%q is among limits and among plans: give one of them another name", name)
+			r.errors.addf(n.Position, "%q is among limits and among plans: give one of them another name", name)
 		}
 	}
 	return d
@@ -103,7 +103,7 @@ func (r *reader) document(n *tree.Node) *Document {
 // entries reads a mapping of names.
 func entries[T any](r *reader, n *tree.Node, of string, read func(name string, n *tree.Node) (T, bool)) map[string]T {
 	if n.Kind != tree.Mapping {
-		r.errors.add(n.Position, "%s is %s: want a mapping of names", of, n.Kind)
+		r.errors.addf(n.Position, "%s is %s: want a mapping of names", of, n.Kind)
 		return nil
 	}
 	if len(n.Keys) == 0 {
@@ -127,10 +127,10 @@ func (r *reader) limit(name string, n *tree.Node) (core.Limit, bool) {
 	switch {
 	case err != nil:
 	case limit.Algorithm() == "ban":
-		r.errors.add(n.Position, "%q is a ban: write it under bans", text)
+		r.errors.addf(n.Position, "%q is a ban: write it under bans", text)
 		return core.Limit{}, false
 	case limit != core.Unlimited && limit.Identity() != limit:
-		r.errors.add(n.Position, "the limit has the name %q already: leave %q out of the text", name, limit.Name()+":")
+		r.errors.addf(n.Position, "the limit has the name %q already: leave %q out of the text", name, limit.Name()+":")
 		return core.Limit{}, false
 	default:
 		limit = limit.Named(name)
@@ -142,7 +142,7 @@ func (r *reader) limit(name string, n *tree.Node) (core.Limit, bool) {
 func (r *reader) plans(name string, n *tree.Node) (map[string]core.Limit, bool) {
 	all := entries(r, n, "the plans of "+strconv.Quote(name), func(_ string, n *tree.Node) (core.Limit, bool) { return r.limit(name, n) })
 	if len(all) == 0 && n.Kind == tree.Mapping && len(n.Keys) == 0 {
-		r.errors.add(n.Position, "%q has no plan: write each with its limit, as in free: leaky 10, 1/s", name)
+		r.errors.addf(n.Position, "%q has no plan: write each with its limit, as in free: leaky 10, 1/s", name)
 	}
 	return all, len(all) > 0
 }
@@ -163,7 +163,7 @@ func (r *reader) ban(name string, n *tree.Node) (core.Ban, bool) {
 // add adds an error of package core, if there is one.
 func (r *reader) add(n *tree.Node, err error) (ok bool) {
 	if err != nil {
-		r.errors.add(n.Position, "%s", trimmed(err))
+		r.errors.addf(n.Position, "%s", trimmed(err))
 	}
 	return err == nil
 }
@@ -180,7 +180,7 @@ func (r *reader) lists(n *tree.Node) (l Lists) {
 
 func (r *reader) policies(n *tree.Node, alternatives bool) []Policy {
 	if n.Kind != tree.Sequence {
-		r.errors.add(n.Position, "this is %s: want a list of policies, each behind a dash", n.Kind)
+		r.errors.addf(n.Position, "this is %s: want a list of policies, each behind a dash", n.Kind)
 		return nil
 	}
 	if len(n.Items) == 0 {
@@ -228,7 +228,7 @@ func (r *reader) matches(n *tree.Node) []Match {
 		items = n.Items
 	}
 	if len(items) == 0 {
-		r.errors.add(n.Position, "match is an empty list: leave it out for all requests")
+		r.errors.addf(n.Position, "match is an empty list: leave it out for all requests")
 	}
 	all := make([]Match, len(items))
 	for i, item := range items {
@@ -249,7 +249,7 @@ func (r *reader) matches(n *tree.Node) []Match {
 					}
 					canonical := http.CanonicalHeaderKey(name)
 					if _, twice := all[i].Header[canonical]; twice {
-						r.errors.add(n.Position, "the header %s stands here twice", canonical)
+						r.errors.addf(n.Position, "the header %s stands here twice", canonical)
 					}
 					all[i].Header[canonical] = value
 				}
@@ -266,14 +266,14 @@ func (r *reader) byStatus(n *tree.Node, of string, strikes bool) (b ByStatus) {
 		return b
 	}
 	if n.Kind != tree.Mapping || len(n.Keys) == 0 {
-		r.errors.add(n.Position, "%s is %s: want units by status, as in {5xx: 0}, or the name of a function", of, n.Kind)
+		r.errors.addf(n.Position, "%s is %s: want units by status, as in {5xx: 0}, or the name of a function", of, n.Kind)
 		return b
 	}
 	b.Units = make(map[string]int, len(n.Keys))
 	for i, key := range n.Keys {
 		item := n.Items[i]
 		if !isStatus(key.Text) {
-			r.errors.add(key.Position, "%q is no status: want one such as 404, or a class such as 5xx", key.Text)
+			r.errors.addf(key.Position, "%q is no status: want one such as 404, or a class such as 5xx", key.Text)
 		}
 		if strikes && item.Text == "forgive" {
 			b.Units[key.Text] = core.Forgive
@@ -295,9 +295,9 @@ func isStatus(text string) bool {
 func (r *reader) text(n *tree.Node, of string) string {
 	switch {
 	case n.Kind != tree.Text:
-		r.errors.add(n.Position, "%s is %s: want a text, in quotes if it looks like something else", of, n.Kind)
+		r.errors.addf(n.Position, "%s is %s: want a text, in quotes if it looks like something else", of, n.Kind)
 	case strings.TrimSpace(n.Text) == "":
-		r.errors.add(n.Position, "%s is empty: write something, or leave it out", of)
+		r.errors.addf(n.Position, "%s is empty: write something, or leave it out", of)
 	default:
 		return n.Text
 	}
@@ -314,7 +314,7 @@ func (r *reader) scalar(n *tree.Node, of string) string {
 
 func (r *reader) texts(n *tree.Node, of string) []string {
 	if n.Kind != tree.Sequence {
-		r.errors.add(n.Position, "%s is %s: want a list, as in [192.0.2.0/24]", of, n.Kind)
+		r.errors.addf(n.Position, "%s is %s: want a list, as in [192.0.2.0/24]", of, n.Kind)
 		return nil
 	}
 	var all []string
@@ -337,7 +337,7 @@ func (r *reader) cost(n *tree.Node) string {
 func (r *reader) number(n *tree.Node, of string) int {
 	value, err := strconv.Atoi(strings.ReplaceAll(n.Text, "_", ""))
 	if n.Kind != tree.Number || err != nil || value < 0 {
-		r.errors.add(n.Position, "%s is no whole number of at least 0", of)
+		r.errors.addf(n.Position, "%s is no whole number of at least 0", of)
 		return 0
 	}
 	return value
@@ -345,7 +345,7 @@ func (r *reader) number(n *tree.Node, of string) int {
 
 func (r *reader) bool(n *tree.Node, of string) bool {
 	if n.Kind != tree.Bool {
-		r.errors.add(n.Position, "%s is %s: want true or false", of, n.Kind)
+		r.errors.addf(n.Position, "%s is %s: want true or false", of, n.Kind)
 	}
 	return n.Text == "true"
 }
@@ -353,7 +353,7 @@ func (r *reader) bool(n *tree.Node, of string) bool {
 func (r *reader) duration(n *tree.Node, of string) time.Duration {
 	value, err := time.ParseDuration(n.Text)
 	if n.Kind != tree.Text || err != nil || value <= 0 {
-		r.errors.add(n.Position, "%s is no time of more than 0: write one such as 500ms or 10s", of)
+		r.errors.addf(n.Position, "%s is no time of more than 0: write one such as 500ms or 10s", of)
 	}
 	return value
 }
@@ -362,7 +362,7 @@ func (r *reader) percentage(n *tree.Node) float64 {
 	number, isPercent := strings.CutSuffix(n.Text, "%")
 	value, err := strconv.ParseFloat(number, 64)
 	if !isPercent || err != nil || !(value > 0 && value <= 100) {
-		r.errors.add(n.Position, "enforced is no share of the keys from above 0%% to 100%%: write one such as 25%%, or shadow: true for none")
+		r.errors.addf(n.Position, "enforced is no share of the keys from above 0%% to 100%%: write one such as 25%%, or shadow: true for none")
 		return 0
 	}
 	return value

@@ -122,12 +122,13 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		limits + "policies:\n  - key: ip trusted 10.0.0.1/8\n    limit: a":              `line 3, column 10: key "ip trusted 10.0.0.1/8": "10.0.0.1/8": bits set behind the length, want 10.0.0.0/8`,
 		limits + "policies:\n  - key: ip\n    limit: a\n  - key: route\n    limit: a\n": `line 6, column 12: "a" is the name of the limit of "a" (line 3), too, which the same requests meet: give one of the two limits another name`,
 		limits + "policies:\n  - {key: ip, limit: leaky 1, 1/s}":                        `line 3, column 31: a policy has no field "1/s": want one of name, key, limit, cost, headroom, settle, unit, undelayed, maxWait, reserveFor, match, ban, firstOf, strike, tellBan, shadow, enforced, onError; or, if it is part of a text with a comma, put quotes around that`,
-		limits + "policies:\n  - match: POST /items/{id}\n    key: ip\n    limit: a\n  - match: /items/new\n    key: ip\n    limit: b":       `line 6, column 12: pattern "/items/new" conflicts with pattern "POST /items/{id}": /items/new matches more methods than POST /items/{id}, but has a more specific path pattern`,
-		limits + "policies:\n  - match: {header: {A: x}}\n    key: ip\n    limit: a\n  - match: {header: {B: x}}\n    key: ip\n    limit: b": `line 6, column 12: a request can have these headers and those of "a" (line 3), and neither match is more specific: add the headers of the one to the other`,
-		limits + "policies:\n  - key: ip\n    limit: a\n    enforced: 0%":                                                                    `line 5, column 15: enforced is no share of the keys from above 0% to 100%: write one such as 25%, or shadow: true for none`,
-		limits + "policies:\n  - key: ip\n    limit: a\n    maxWait: 1s":                                                                     `line 3, column 5: maxWait is 1s, but a: leaky 10, 1/s has no places to wait for: use concurrent, or leave maxWait out`,
-		limits + "policies:\n  - key: ip\n    limit: a\n    onError: shut":                                                                   `line 5, column 14: onError "shut" is not known: write open, closed or fallback`,
-		limits + "policies:\n  - key: ip\n    limit: a\n    settle: {6xx: 1}":                                                                `line 5, column 14: "6xx" is no status: want one such as 404, or a class such as 5xx`,
+		limits + "policies:\n  - match: POST /items/{id}\n    key: ip\n    limit: a\n  - match: /items/new\n    key: ip\n    limit: b":                                             `line 6, column 12: pattern "/items/new" conflicts with pattern "POST /items/{id}": /items/new matches more methods than POST /items/{id}, but has a more specific path pattern`,
+		limits + "policies:\n  - match: {header: {A: x}}\n    key: ip\n    limit: a\n  - match: {header: {B: x}}\n    key: ip\n    limit: b":                                       `line 6, column 12: a request can have these headers and those of "a" (line 3), and neither match is more specific: add the headers of the one to the other`,
+		limits + "policies:\n  - key: ip\n    limit: a\n    enforced: 0%":                                                                                                          `line 5, column 15: enforced is no share of the keys from above 0% to 100%: write one such as 25%, or shadow: true for none`,
+		limits + "policies:\n  - key: ip\n    limit: a\n    maxWait: 1s":                                                                                                           `line 3, column 5: maxWait is 1s, but a: leaky 10, 1/s has no places to wait for: use concurrent, or leave maxWait out`,
+		limits + "policies:\n  - key: ip\n    limit: a\n    onError: shut":                                                                                                         `line 5, column 14: onError "shut" is not known: write open, closed or fallback`,
+		limits + "policies:\n  - key: ip\n    limit: a\n    settle: {6xx: 1}":                                                                                                      `line 5, column 14: "6xx" is no status: want one such as 404, or a class such as 5xx`,
+		"policies:\n  - key: ip\n    limit: concurrent 2, 30s\n    maxWait: 1s\n  - key: ip\n    ban: ban 5, 10m, first 10m, factor 2, longest 7d, forget 8d\n    strike: denials": `line 5, column 5: the same requests meet policies: "concurrent 2, 30s" (line 2) and "ban 5, 10m, first 10m, factor 2, longest 7d, forget 8d" (line 5): policy 1: it has strike: denials beside a policy with maxWait`,
 		"lists:\n  allow: [10.0.0.1/8]": `line 2, column `,
 		"lists:\n  key: user":           `line 2, column 3: lists have neither allow nor deny: write one of them, or leave lists out`,
 		"lists:\n  deny: [key:a]":       `line 2, column 3: lists have keys: say by key what is looked up among them, as in key: user`,
@@ -167,9 +168,12 @@ func TestPrintedIsRead(t *testing.T) {
 	})
 }
 
-func requireSame(t interface {
+// fatal is a test or an example of rapid.
+type fatal interface {
 	Fatalf(format string, args ...any)
-}, d *Document) {
+}
+
+func requireSame(t fatal, d *Document) {
 	text := d.String()
 	again, err := Parse([]byte(text))
 	if err != nil {
@@ -180,7 +184,7 @@ func requireSame(t interface {
 	}
 	forget(d)
 	forget(again)
-	if !reflect.DeepEqual(again, d) {
+	if !reflect.DeepEqual(again, d) { //nolint:govet // a limit has an error, which is the same one
 		t.Fatalf("%+v, want %+v, of\n%s", again, d, text)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"hash/fnv"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/weir-go/ratelimit/core"
@@ -18,7 +17,7 @@ func (c *compiler) policy(p *Policy) []guard.Policy {
 	var all []guard.Policy
 	switch {
 	case said(p.Limit != "", p.Ban != "", len(p.FirstOf) > 0) > 1:
-		c.errors.add(p.at.of(""), "it says more than one of limit, ban and firstOf: make several policies of it")
+		c.errors.addf(p.at.of(""), "it says more than one of limit, ban and firstOf: make several policies of it")
 	case len(p.FirstOf) > 0:
 		all = c.alternatives(p)
 	default:
@@ -36,12 +35,8 @@ func (c *compiler) policy(p *Policy) []guard.Policy {
 			return nil
 		}
 	}
-	alone := slices.Clone(all)
-	for i := range alone {
-		alone[i].OnError = 0 // which is known to be one
-	}
-	if _, err := guard.New(dry(), guard.Options{}, alone...); err != nil {
-		c.errors.add(p.at.of(""), "%s", trimmed(err))
+	if err := makeSense(all); err != nil {
+		c.errors.addf(p.at.of(""), "%s", trimmed(err))
 	}
 	return all
 }
@@ -58,20 +53,20 @@ func said(each ...bool) (n int) {
 // alternatives returns the policies of which the first that has room is charged.
 func (c *compiler) alternatives(p *Policy) []guard.Policy {
 	if p.Enforced != 0 {
-		c.errors.add(p.at.of("enforced"), "enforced does not go with firstOf: leave it out, or write shadow: true")
+		c.errors.addf(p.at.of("enforced"), "enforced does not go with firstOf: leave it out, or write shadow: true")
 	}
 	for field, said := range map[string]bool{
 		"headroom": p.Headroom != 0, "undelayed": p.Undelayed != 0, "maxWait": p.MaxWait != 0, "reserveFor": p.ReserveFor != 0, "unit": p.Unit != "",
 	} {
 		if said {
-			c.errors.add(p.at.of(field), "%s belongs to one of firstOf: write it there", field)
+			c.errors.addf(p.at.of(field), "%s belongs to one of firstOf: write it there", field)
 		}
 	}
 	all := make([]guard.Policy, len(p.FirstOf))
 	for i := range p.FirstOf {
 		one := p.FirstOf[i]
 		if len(one.Match) > 0 || one.OnError != "" || one.Shadow || one.Enforced != 0 || len(one.FirstOf) > 0 || one.Ban != "" {
-			c.errors.add(one.at.of(""), "match, onError, shadow, enforced, ban and firstOf are not for an alternative: write them outside of firstOf")
+			c.errors.addf(one.at.of(""), "match, onError, shadow, enforced, ban and firstOf are not for an alternative: write them outside of firstOf")
 		}
 		if one.Key == "" {
 			one.Key = p.Key
@@ -94,7 +89,7 @@ func (c *compiler) single(p *Policy) guard.Policy {
 		Cost: c.cost(p), Settle: c.served(p, "settle", p.Settle), Strike: nil,
 	}
 	if p.Headroom < 0 {
-		c.errors.add(p.at.of("headroom"), "headroom %d is negative", p.Headroom)
+		c.errors.addf(p.at.of("headroom"), "headroom %d is negative", p.Headroom)
 	} else if p.Headroom > 0 {
 		g.Headroom = func(*http.Request) int { return p.Headroom }
 	}
@@ -110,7 +105,7 @@ func (c *compiler) single(p *Policy) guard.Policy {
 	case g.Limit == core.Unlimited:
 		g.By = keyfuncs.Global
 	default:
-		c.errors.add(p.at.of(""), "it has no key: say whose traffic counts, as in key: ip, or, behind proxies, key: ip trusted 10.0.0.0/8")
+		c.errors.addf(p.at.of(""), "it has no key: say whose traffic counts, as in key: ip, or, behind proxies, key: ip trusted 10.0.0.0/8")
 	}
 	return g
 }
@@ -123,14 +118,14 @@ func (c *compiler) limit(p *Policy, g *guard.Policy) {
 		if !named {
 			var err error
 			if ban, err = core.ParseBan(p.Ban); err != nil {
-				c.errors.add(p.at.of("ban"), "%q is no name among bans (%q), and no ban: %s", p.Ban, sorted(d.Bans), trimmed(err))
+				c.errors.addf(p.at.of("ban"), "%q is no name among bans (%q), and no ban: %s", p.Ban, sorted(d.Bans), trimmed(err))
 			}
 		}
 		g.Ban = ban
 		return
 	}
 	if p.Limit == "" {
-		c.errors.add(p.at.of(""), "%v", errNothing)
+		c.errors.addf(p.at.of(""), "%v", errNothing)
 		return
 	}
 	if plans, named := d.Plans[p.Limit]; named {
@@ -143,10 +138,10 @@ func (c *compiler) limit(p *Policy, g *guard.Policy) {
 		limit, err = core.ParseLimit(p.Limit)
 		switch {
 		case err != nil:
-			c.errors.add(p.at.of("limit"), "%q is no name among limits and plans (%q), and no limit: %s",
+			c.errors.addf(p.at.of("limit"), "%q is no name among limits and plans (%q), and no limit: %s",
 				p.Limit, append(sorted(d.Limits), sorted(d.Plans)...), trimmed(err))
 		case limit.Algorithm() == "ban":
-			c.errors.add(p.at.of("limit"), "%q is a ban: write it behind ban", p.Limit)
+			c.errors.addf(p.at.of("limit"), "%q is a ban: write it behind ban", p.Limit)
 		}
 	}
 	g.Limit = limit
@@ -157,7 +152,7 @@ func (c *compiler) limitFor(p *Policy, plans map[string]core.Limit) func(*http.R
 	plan := c.names.plan
 	if plan == nil {
 		if !c.names.assume {
-			c.errors.add(p.at.of("limit"), "the program does not say which plan a request is of: give WithPlan to the set")
+			c.errors.addf(p.at.of("limit"), "the program does not say which plan a request is of: give WithPlan to the set")
 		}
 		plan = func(*http.Request) string { return "" }
 	}
@@ -178,7 +173,7 @@ func (c *compiler) cost(p *Policy) func(*http.Request) int {
 	}
 	if n, err := strconv.Atoi(p.Cost); err == nil {
 		if n < 0 {
-			c.errors.add(p.at.of("cost"), "cost %d is negative", n)
+			c.errors.addf(p.at.of("cost"), "cost %d is negative", n)
 		}
 		return func(*http.Request) int { return n }
 	}
@@ -193,9 +188,9 @@ func (c *compiler) cost(p *Policy) func(*http.Request) int {
 func (c *compiler) unknown(p *Policy, field, name, option string, needed *[]string) bool {
 	switch {
 	case !isName(name):
-		c.errors.add(p.at.of(field), "%s %q is neither a number nor a name of letters, digits, - and _", field, name)
+		c.errors.addf(p.at.of(field), "%s %q is neither a number nor a name of letters, digits, - and _", field, name)
 	case !c.names.assume:
-		c.errors.add(p.at.of(field), "the program has no function that is called %q: give %s(%q, …) to the set", name, option, name)
+		c.errors.addf(p.at.of(field), "the program has no function that is called %q: give %s(%q, …) to the set", name, option, name)
 	default:
 		*needed = with(*needed, name)
 		return true
@@ -207,7 +202,7 @@ func (c *compiler) unknown(p *Policy, field, name, option string, needed *[]stri
 func (c *compiler) served(p *Policy, field string, b ByStatus) func(*http.Request, guard.Served) int {
 	switch {
 	case b.Name != "" && len(b.Units) > 0:
-		c.errors.add(p.at.of(field), "%s has both units and a name: leave one of them out", field)
+		c.errors.addf(p.at.of(field), "%s has both units and a name: leave one of them out", field)
 		return nil
 	case b.Name != "":
 		f := c.names.served[b.Name]
@@ -223,7 +218,7 @@ func (c *compiler) served(p *Policy, field string, b ByStatus) func(*http.Reques
 	for status, n := range b.Units {
 		switch code, err := strconv.Atoi(status); {
 		case !isStatus(status):
-			c.errors.add(p.at.of(field), "%q is no status: want one such as 404, or a class such as 5xx", status)
+			c.errors.addf(p.at.of(field), "%q is no status: want one such as 404, or a class such as 5xx", status)
 		case err == nil:
 			exact[code] = units{n, true}
 		default:
@@ -232,8 +227,8 @@ func (c *compiler) served(p *Policy, field string, b ByStatus) func(*http.Reques
 				classes[first+code] = units{n, true}
 			}
 		}
-		if n < 0 && !(strikes && n == core.Forgive) {
-			c.errors.add(p.at.of(field), "%s %d of %s is negative", field, n, status)
+		if n < 0 && (!strikes || n != core.Forgive) {
+			c.errors.addf(p.at.of(field), "%s %d of %s is negative", field, n, status)
 		}
 	}
 	return func(_ *http.Request, s guard.Served) int {
@@ -269,7 +264,7 @@ func (c *compiler) mode(p *Policy) guard.ErrorMode {
 	case "fallback":
 		return guard.Fallback
 	}
-	c.errors.add(p.at.of("onError"), "onError %q is not known: write open, closed or fallback", p.OnError)
+	c.errors.addf(p.at.of("onError"), "onError %q is not known: write open, closed or fallback", p.OnError)
 	return 0
 }
 
@@ -277,21 +272,21 @@ func (c *compiler) mode(p *Policy) guard.ErrorMode {
 func (c *compiler) enforced(p *Policy, all []guard.Policy) []guard.Policy {
 	switch {
 	case p.Shadow:
-		c.errors.add(p.at.of("enforced"), "it is a shadow, which is enforced for nobody: leave one of shadow and enforced out")
+		c.errors.addf(p.at.of("enforced"), "it is a shadow, which is enforced for nobody: leave one of shadow and enforced out")
 		return nil
 	case !(p.Enforced > 0 && p.Enforced <= 100):
-		c.errors.add(p.at.of("enforced"), "enforced %v is no share of the keys from above 0%% to 100%%", p.Enforced)
+		c.errors.addf(p.at.of("enforced"), "enforced %v is no share of the keys from above 0%% to 100%%", p.Enforced)
 		return nil
 	case p.Strike.Name == "denials":
-		c.errors.add(p.at.of("enforced"), "enforced does not go with strike: denials, of which a shadow is not told")
+		c.errors.addf(p.at.of("enforced"), "enforced does not go with strike: denials, of which a shadow is not told")
 		return nil
 	}
 	seed := p.Title()
 	share := func(r *http.Request) bool { return inShare(seed, keyOf(all[0].By, r), p.Enforced) }
-	real, watched := all[0], all[0]
-	real.Skip = func(r *http.Request) bool { return !share(r) }
+	enforced, watched := all[0], all[0]
+	enforced.Skip = func(r *http.Request) bool { return !share(r) }
 	watched.Shadow, watched.Skip = true, share
-	return []guard.Policy{real, watched}
+	return []guard.Policy{enforced, watched}
 }
 
 // keyOf returns the key that a request is counted by. If it cannot be found out, the policy itself says so.

@@ -49,7 +49,7 @@ func unnamed(text, name string) string { return strings.TrimPrefix(text, name+":
 type printer struct{ bytes.Buffer }
 
 func (w *printer) line(indent int, text string) {
-	w.WriteString(strings.Repeat("  ", indent) + text + "\n")
+	_, _ = w.WriteString(strings.Repeat("  ", indent) + text + "\n")
 }
 
 // pair writes a text behind its name.

@@ -65,6 +65,7 @@ func valueOf(n *tree.Node) any {
 		return n.Text == "true"
 	case tree.Null:
 		return nil
+	default:
 	}
 	return n.Text
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -217,7 +218,7 @@ func TestEnforcedShare(t *testing.T) {
 	for i := range 200 {
 		for n := range 2 {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			r.Header.Set("X-Key", fmt.Sprint(i))
+			r.Header.Set("X-Key", strconv.Itoa(i))
 			key, _ := keyfuncs.Header("X-Key")(r)
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)

@@ -16,6 +16,7 @@ const (
 	direction    = attribute.Key("ratelimit.settlement.direction")
 	breakerState = attribute.Key("ratelimit.breaker.state")
 	leaseKey     = attribute.Key("ratelimit.lease")
+	fateKey      = attribute.Key("ratelimit.leased.fate")
 	// As the semantic conventions of OpenTelemetry have them.
 	errorType     = attribute.Key("error.type")
 	serverAddress = attribute.Key("server.address")

@@ -30,6 +30,9 @@
 //	ratelimit.places.hold.duration histogram, s               policy, algorithm, lease
 //	ratelimit.places.renewals      counter, {lease}           lease
 //	ratelimit.places.reclaimed     counter, {call}            policy, algorithm
+//	ratelimit.leased.units         counter, {unit}            policy, algorithm, fate
+//	ratelimit.leased.over          histogram, 1               policy, algorithm
+//	ratelimit.leased.tolerance     gauge, 1                   policy, algorithm
 //	ratelimit.store.batch.duration histogram, s               error.type, server.address, server.port
 //	ratelimit.store.batch.calls    histogram, {call}          server.address, server.port
 //	ratelimit.store.batch.checks   histogram, {check}         server.address, server.port
@@ -79,6 +82,11 @@
 // lease has ended, or somebody has taken the place away) or unanswered (the renewal is tried again). A
 // lost place means that more may have been at work than the limit allows: alert on it. reclaimed counts calls on
 // Redis that found leases which had ended without their places having been given back, whoever had them.
+//
+// The instruments of leases are about keys that [core.Lease] decides in this process. leased.units counts the units of leases that
+// have ended: fate (ratelimit.leased.fate) is spent, returned or lapsed, and what was granted is their sum. leased.over is what a lease has admitted
+// too much, at most, as a part of the limit's capacity, and leased.tolerance the part that was declared. Add leased.over up over the processes that lease
+// the same key.
 //
 // [Reporter.Trace] reports the store's instruments. Checks that are asked together, such as
 // those of a request, are one call, and calls that share a round trip to Redis are a batch.

@@ -17,6 +17,9 @@ type instruments struct {
 	placesHeld, placesWaiting               metric.Int64UpDownCounter
 	placesHoldDuration                      metric.Float64Histogram
 	placesRenewals, placesReclaimed         metric.Int64Counter
+	leasedUnits                             metric.Int64Counter
+	leasedOver                              metric.Float64Histogram
+	leasedTolerance                         metric.Float64Gauge
 	reservationsReturned                    metric.Int64Counter
 }
 
@@ -45,6 +48,9 @@ func newInstruments(meter metric.Meter) instruments {
 		placesWaiting:      maker.upDown("ratelimit.places.waiting", "{call}", "Calls of this process that wait for a place."),
 		placesHoldDuration: maker.durations("ratelimit.places.hold.duration", "How long places were held.", longSeconds),
 		placesReclaimed:    maker.counter("ratelimit.places.reclaimed", "{call}", "Calls that found places whose leases had ended."),
+		leasedUnits:        maker.counter("ratelimit.leased.units", "{unit}", "Units that were granted to this process ahead of time, by what became of them."),
+		leasedOver:         maker.parts("ratelimit.leased.over", "The part of a limit's capacity that a lease has admitted too much, at most.", shares),
+		leasedTolerance:    maker.gauge("ratelimit.leased.tolerance", "The part of a limit's capacity that may be admitted too much, as it was declared."),
 		reservationsReturned: maker.counter("ratelimit.reservations.returned", "{call}",
 			"Calls that found reservations whose time was over, and gave them back."),
 		placesRenewals: maker.counter("ratelimit.places.renewals", "{lease}", "Leases of places that were to be renewed."),
@@ -56,6 +62,8 @@ func newInstruments(meter metric.Meter) instruments {
 var (
 	doubles = []float64{1, 2, 4, 8, 16, 32, 64, 128}
 	decades = []float64{1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9}
+	// shares are those of a capacity.
+	shares = []float64{0.0001, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1}
 )
 
 type maker struct{ meter metric.Meter }
@@ -71,6 +79,15 @@ func (m maker) upDown(name, unit, description string) metric.Int64UpDownCounter 
 func (m maker) durations(name, description string, bounds []float64) metric.Float64Histogram {
 	return made(m.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
 		metric.WithExplicitBucketBoundaries(bounds...)))
+}
+
+func (m maker) parts(name, description string, bounds []float64) metric.Float64Histogram {
+	return made(m.meter.Float64Histogram(name, metric.WithUnit("1"), metric.WithDescription(description),
+		metric.WithExplicitBucketBoundaries(bounds...)))
+}
+
+func (m maker) gauge(name, description string) metric.Float64Gauge {
+	return made(m.meter.Float64Gauge(name, metric.WithUnit("1"), metric.WithDescription(description)))
 }
 
 func (m maker) sizes(name, unit, description string, bounds []float64) metric.Int64Histogram {

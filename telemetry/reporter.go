@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -280,95 +279,6 @@ func (r *Reporter) settled(e *guard.Event) {
 	if traced(ctx) {
 		r.traceSettlement(ctx, e, how)
 	}
-}
-
-// Trace returns what reports the work of stores and limiters, for [core.WithTrace]: batches
-// and breakers of Redis, denials that a denial cache repeats, waits, and places. Give it to
-// [core.Open], or to each of [core.NewRedis], [core.CacheDenials] and [core.New]. It knows
-// nothing of requests, so that what it reports has no exemplars and no spans.
-func (r *Reporter) Trace() core.Trace {
-	background := context.Background()
-	return core.Trace{
-		Batch: func(batch core.Batch) { r.sent(background, &batch) },
-		Breaker: func(address string, state core.BreakerState) {
-			r.servers.of(background, r.instruments.servers, address).turn(background, r.instruments.servers, state)
-		},
-		Repeated: func() { r.instruments.denialCacheHits.Add(background, 1) },
-		Wait:     func(wait core.Wait) { r.waited(background, &wait) },
-		Waiting: func(limit core.Limit, change int) {
-			r.instruments.placesWaiting.Add(background, int64(change), r.policies.of(limit.Name(), limit).counted...)
-		},
-		Held: func(held core.Held) { r.placesTaken(background, &held) },
-		Reclaimed: func(limit core.Limit) {
-			counter := r.instruments.reservationsReturned
-			if algorithm.Holds(limit) {
-				counter = r.instruments.placesReclaimed
-			}
-			counter.Add(background, 1, r.policies.of(limit.Name(), limit).counted...)
-		},
-		Renewal: func(renewal core.Renewal) { r.renewed(background, &renewal) },
-	}
-}
-
-// placesTaken reports places that were taken or given back.
-func (r *Reporter) placesTaken(ctx context.Context, held *core.Held) {
-	p := r.policies.of(held.Limit.Name(), held.Limit)
-	r.instruments.placesHeld.Add(ctx, int64(held.Units), p.counted...)
-	if held.Units < 0 {
-		how := kept
-		if held.Err != nil {
-			how = lost
-		}
-		r.instruments.placesHoldDuration.Record(ctx, held.Elapsed.Seconds(), recorded(p.name, p.algorithm, leaseKey.String(how))...)
-	}
-}
-
-// What became of a lease.
-const (
-	kept       = "kept"
-	lost       = "lost"
-	unanswered = "unanswered"
-)
-
-// renewed reports leases that were to be renewed.
-func (r *Reporter) renewed(ctx context.Context, renewal *core.Renewal) {
-	for _, one := range [...]struct {
-		what  string
-		count int
-	}{{kept, renewal.Held}, {lost, renewal.Lost}, {unanswered, renewal.Unanswered}} {
-		if one.count > 0 {
-			r.instruments.placesRenewals.Add(ctx, int64(one.count), added(leaseKey.String(one.what))...)
-		}
-	}
-}
-
-// sent reports a batch, which was a round trip to Redis.
-func (r *Reporter) sent(ctx context.Context, batch *core.Batch) {
-	s := r.servers.of(ctx, r.instruments.servers, batch.Server)
-	r.instruments.batchDuration.Record(ctx, batch.Elapsed.Seconds(), s.sent(core.FailureOf(batch.Err))...)
-	r.instruments.batchCalls.Record(ctx, int64(batch.Calls), s.measured...)
-	r.instruments.batchChecks.Record(ctx, int64(batch.Checks), s.measured...)
-	if batch.Err == nil {
-		s.answered(ctx, r.instruments.servers)
-	}
-}
-
-// waited reports a wait of a limiter.
-func (r *Reporter) waited(ctx context.Context, wait *core.Wait) {
-	how := about{outcome: allowed}
-	if _, limited := errors.AsType[*core.LimitedError](wait.Err); limited {
-		how.outcome = denied
-	} else if failure := core.FailureOf(wait.Err); failure == core.GivenUp || failure == core.Other && endedContext(wait.Err) {
-		how.outcome = gaveUp
-	} else if failure != "" {
-		how = about{errored, failure}
-	}
-	p := r.policies.of(wait.Limit.Name(), wait.Limit)
-	r.instruments.waitDuration.Record(ctx, wait.Elapsed.Seconds(), p.waited(how)...)
-}
-
-func endedContext(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // seconds are the bounds of histograms of checks, which take microseconds in memory,

@@ -19,8 +19,8 @@ const (
 	exitDenied  = 6 // the request would be denied
 )
 
-const checkHelp = `Reads a file of policies, and says what it means: which requests meet which limits, and what the program has to give. If it makes no sense, it
-says line, column and what to write. "-" is standard input.
+const checkHelp = `Reads a file of policies, and says what it means: which requests meet which limits, and what the program has to give. If it makes no sense,
+it says line, column and what to write. "-" is standard input.
 
 Exit codes:
    0  it makes sense
@@ -49,7 +49,8 @@ type Mistake struct {
 
 func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	return &cli.Command{
-		Name: "check", Usage: "says whether a file of policies makes sense, and what it means", UsageText: "weir check [options] limits.yaml", Description: checkHelp,
+		Name: "check", Usage: "says whether a file of policies makes sense, and what it means",
+		UsageText: "weir check [options] limits.yaml", Description: checkHelp,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "write JSON to standard output"}},
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Args().Len() != 1 {

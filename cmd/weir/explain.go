@@ -229,7 +229,7 @@ func explained(r *http.Request, e guard.Event, asked bool) Explained {
 
 // writeExplained writes what people read.
 func writeExplained(w io.Writer, e guard.Event, result Explained) error {
-	var rows [][]string
+	rows := make([][]string, 0, len(result.Policies))
 	for i, met := range result.Policies {
 		name := met.Policy
 		if met.Shadow {

@@ -113,8 +113,12 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%+v", denied)
 	}
 	for _, wrong := range [][]string{
-		{"explain", path}, {"explain", path, "orders"}, {"explain", path, "POST /", "-H", "x"}, {"explain", path, "POST /", "-from", "x"},
-		{"explain", path, "POST /", "-name", "x"}, {"explain", path, "POST /orders", "-cost", "units=x"},
+		{"explain", path},
+		{"explain", path, "orders"},
+		{"explain", path, "POST /", "-H", "x"},
+		{"explain", path, "POST /", "-from", "x"},
+		{"explain", path, "POST /", "-name", "x"},
+		{"explain", path, "POST /orders", "-cost", "units=x"},
 	} {
 		if code, out, messages := weir(t, "", wrong...); code != exitUsage {
 			t.Errorf("%q: exit code %d: %s%s", wrong, code, out, messages)

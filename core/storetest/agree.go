@@ -186,6 +186,11 @@ func (h *history) reset(t *rapid.T) {
 	key, l := rapid.SampledFrom(h.keys).Draw(t, "key"), rapid.SampledFrom(h.limits).Draw(t, "limit")
 	h.tick()
 	t.Logf("reset of %q under %s", key, l)
+	for _, shadow := range []bool{false, true} {
+		if h.model.forgettable(identity(core.Check{Key: key, Limit: l, Shadow: shadow}), l, h.now) {
+			h.back = 0 // a store that has forgotten the state notes no reset, and knows of none after a step back
+		}
+	}
 	h.model.reset(key, h.now, l)
 	for _, s := range h.stands {
 		if err := s.limiter.Reset(t.Context(), key, l); err != nil {

@@ -93,7 +93,7 @@ func (n numbers) same(other numbers) bool {
 func (n numbers) floor(now int64) int64 { return now / n.tick }
 
 // named reports whether a limit has got a name by [core.Limit.Named].
-func named(l core.Limit) bool { return l.Identity() != l }
+func named(l core.Limit) bool { return l.Identity().Capacity() == 0 }
 
 func identity(c core.Check) string {
 	name := c.Limit.String()

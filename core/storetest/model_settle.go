@@ -3,6 +3,7 @@ package storetest
 import (
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -159,6 +160,27 @@ func (m *model) corrected(id string, c charge, asked, own numbers, s state, low 
 	level := new(big.Rat).Add(change, used)
 	m.lower(id, c, asked, own, used, level, low, now)
 	return level
+}
+
+// forgettable reports whether stores may know nothing of a state any more, since it recovered an hour ago or
+// earlier, and so did what was noted of it.
+func (m *model) forgettable(id string, l core.Limit, now int64) bool {
+	ago, lowered := now-time.Hour.Microseconds(), m.lowered[id]
+	switch s := m.states[id].(type) {
+	case nil:
+		if len(lowered) == 0 {
+			return false // a reset changes nothing
+		}
+	case dated:
+		if taken, _ := s.understood(s.by, ago); taken.used(s.by, ago).Sign() > 0 {
+			return false
+		}
+	default:
+		if !recovered(s, ago) {
+			return false
+		}
+	}
+	return len(lowered) == 0 || lowered[len(lowered)-1].at+recovery(l) <= ago
 }
 
 // recovered reports whether nothing is used of a state, under whatever numbers.

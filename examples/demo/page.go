@@ -49,6 +49,7 @@ type page struct {
 	end      context.CancelFunc
 	under    sync.WaitGroup // what the page does by itself
 	requests atomic.Int64   // under way
+	leases   leaseRuns
 }
 
 // newPage returns a page whose counters are in a store, of which the visitors read where it is.
@@ -58,6 +59,7 @@ func newPage(counters core.Store, store string, address net.Addr) *page {
 		visitors: visitors{most: mostVisitors, byID: make(map[string]*visitor)},
 	}
 	p.limiter = core.New(&instants{Store: counters, now: p.now})
+	p.leases.counters = counters
 	p.open, p.end = context.WithCancel(context.Background())
 	return p
 }
@@ -91,6 +93,8 @@ func (p *page) handler() http.Handler {
 	mux.Handle("POST /reset", p.known(p.postReset))
 	mux.Handle("POST /comparison", p.known(p.postComparison))
 	mux.Handle("DELETE /comparison", p.known(p.deleteComparison))
+	mux.Handle("GET /leases.js", files)
+	mux.HandleFunc("POST /leases", p.postLeases)
 	all := http.NewServeMux()
 	all.Handle("/api/", p.limited())
 	all.Handle("/", http.NewCrossOriginProtection().Handler(secured(mux)))
@@ -170,21 +174,26 @@ func (p *page) known(serve func(*visitor, *http.Request) error) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		status, told := http.StatusBadRequest, &fieldError{Text: err.Error()}
-		switch {
-		case errors.As(err, &told):
-			status = http.StatusUnprocessableEntity
-		case errors.Is(err, errStranger):
-			status = http.StatusForbidden
-		case errors.Is(err, errBusy), errors.Is(err, errInFlight):
-			status = http.StatusServiceUnavailable
-		case errors.Is(err, errStore):
-			status = http.StatusBadGateway
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		json.NewEncoder(w).Encode(told)
+		fail(w, err)
 	})
+}
+
+// fail tells an error as JSON.
+func fail(w http.ResponseWriter, err error) {
+	status, told := http.StatusBadRequest, &fieldError{Text: err.Error()}
+	switch {
+	case errors.As(err, &told):
+		status = http.StatusUnprocessableEntity
+	case errors.Is(err, errStranger):
+		status = http.StatusForbidden
+	case errors.Is(err, errBusy), errors.Is(err, errInFlight):
+		status = http.StatusServiceUnavailable
+	case errors.Is(err, errStore):
+		status = http.StatusBadGateway
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(told)
 }
 
 // read reads what a visitor has posted.

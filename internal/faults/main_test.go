@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	if work := os.Getenv(permitWork); work != "" {
 		os.Exit(bePermitChild(work))
 	}
+	if work := os.Getenv(leaseWork); work != "" {
+		os.Exit(beLeasingChild(work))
+	}
 	if work := os.Getenv(reserveWork); work != "" {
 		os.Exit(beReserving(work))
 	}

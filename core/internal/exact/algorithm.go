@@ -34,6 +34,7 @@ var table = [end]struct {
 	observed   int    // how many numbers of a Usage it needs
 	next       string // what happens when Remaining grows
 	windowed   bool   // it counts events per window; otherwise it is a meter
+	slides     bool   // its window moves with the time, and never closes
 	delays     bool   // it delays what it admits
 	logs       bool   // it keeps an instant for each event that it admits
 	bans       bool   // its events are strikes, which fit unless a ban is in force
@@ -46,8 +47,8 @@ var table = [end]struct {
 	TokenBucket:   {name: "token-bucket", arithmetic: meter{}, observed: 1, next: "next token"},
 	GCRA:          {name: "gcra", arithmetic: meter{absolute: true}, observed: 1, next: "next"},
 	FixedWindow:   {name: "fixed-window", arithmetic: fixed{}, observed: 2, next: "window ends", windowed: true},
-	SlidingWindow: {name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, estimates: true},
-	SlidingLog:    {name: "sliding-log", arithmetic: logged{}, observed: 4, next: "next", windowed: true, logs: true},
+	SlidingWindow: {name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, slides: true, estimates: true},
+	SlidingLog:    {name: "sliding-log", arithmetic: logged{}, observed: 4, next: "next", windowed: true, slides: true, logs: true},
 	Concurrent:    {name: "concurrent", arithmetic: concurrent{}, observed: 4, next: "next lease ends", windowed: true, holds: true},
 	Ban:           {name: "ban", arithmetic: ban{}, observed: 4, next: "strike expires", windowed: true, bans: true},
 	Calendar:      {name: "calendar", arithmetic: dated{}, observed: 2, next: "window ends", windowed: true, dated: true},
@@ -66,6 +67,10 @@ func (a Algorithm) Next() string { return table[a].next }
 // Windowed reports whether a limit is written as events per window, and counts them, or as places and
 // their lease. Otherwise it is a meter: it is written as a capacity and a rate, and its level drains.
 func (a Algorithm) Windowed() bool { return table[a].windowed }
+
+// Slides reports whether the window of a windowed algorithm moves with the time. Otherwise it closes, all
+// at once.
+func (a Algorithm) Slides() bool { return table[a].slides }
 
 // Delays reports whether the algorithm delays what it admits: see [Spec.Delay].
 func (a Algorithm) Delays() bool { return table[a].delays }

@@ -107,7 +107,7 @@ func (r *Record) Append(b []byte) []byte {
 		Reserved: r.Open.written(), Reason: r.State.reason(),
 	}
 	if r.State.spec != nil {
-		w.Limit = r.State.spec.String()
+		w.Limit = r.State.spec.recorded()
 	}
 	if r.past != nil {
 		w.Past = &writtenPast{Units: r.past.units.list(), Until: r.past.until}
@@ -160,10 +160,17 @@ func ReadRecord(text []byte, s *Spec) (r Record, err error) {
 // list returns the numbers of the units, in the order of the fields.
 func (u *Units) list() [5]int64 { return [5]int64{u.Tick, u.Weight, u.Drain, u.Full, u.Window} }
 
+// recorded returns the limit as a record has it: whether it is Exact says nothing about the state.
+func (s *Spec) recorded() string {
+	p := s.Params
+	p.Exact = false
+	return p.String()
+}
+
 // writerOf returns the spec that wrote a state of a key under a spec: that one, or a named limit with
 // other numbers.
 func writerOf(limit string, s *Spec) (*Spec, error) {
-	if limit == s.String() {
+	if limit == s.recorded() {
 		return s, nil
 	}
 	p, err := Parse(limit)

@@ -32,14 +32,17 @@ type Params struct {
 	Calendar unique.Handle[calendar.Period]
 	// Own says that the limit is made by this library, so that its name may begin with [Reserved].
 	Own bool
+	// Exact says that every check is asked of the store, whatever a process could decide by itself. It changes neither the
+	// state nor an answer.
+	Exact bool
 }
 
 const (
 	// Reserved is what the names of this library's own limits begin with.
 	Reserved = "weir-"
-	// longestName bounds the name of a limit, which becomes part of a key and of
+	// LongestName bounds the name of a limit, which becomes part of a key and of
 	// a header.
-	longestName = 64
+	LongestName = 64
 )
 
 // Share returns the part of a limit that one of n processes keeps: of the capacity, rounded up, and of the rate.
@@ -58,9 +61,10 @@ func (p Params) Share(n int) Params {
 }
 
 // Identity returns the Params that all limits with the same state have in common: the algorithm and
-// name of a named limit, and otherwise the Params themselves.
+// name of a named limit, and otherwise the Params themselves, unless they are Exact.
 func (p Params) Identity() Params {
 	if p.Name == "" {
+		p.Exact = false
 		return p
 	}
 	return Params{Algorithm: p.Algorithm, Name: p.Name}
@@ -151,8 +155,8 @@ func (p *Params) units() (Units, error) {
 // checkName reports whether a given name is both a Token and a String of
 // RFC 9651, as the RateLimit header fields of today and tomorrow need it.
 func checkName(name string) error {
-	if len(name) > longestName {
-		return fmt.Errorf("limit name of %d bytes is longer than %d", len(name), longestName)
+	if len(name) > LongestName {
+		return fmt.Errorf("limit name of %d bytes is longer than %d", len(name), LongestName)
 	}
 	for i := range len(name) {
 		if c := name[i]; !isNameByte(c) || i == 0 && !isLetter(c) && c != '*' {

@@ -11,7 +11,7 @@ import (
 )
 
 // String returns the limit in its canonical form, which [Parse] reads back: "login: leaky 10, 5/2s",
-// "fixed-window 5, 15m", or "unlimited".
+// "fixed-window 5, 15m", "gcra 10, 1/s, exact", or "unlimited".
 func (s *Spec) String() string {
 	if s == Unlimited {
 		return unlimitedName
@@ -34,8 +34,15 @@ func (p *Params) String() string {
 	if p.Algorithm.Bans() {
 		b = p.Ban.appendText(b)
 	}
+	if p.Exact {
+		b = append(b, ", "...)
+		b = append(b, exactMark...)
+	}
 	return string(b)
 }
+
+// exactMark stands at the end of a limit that is Exact.
+const exactMark = "exact"
 
 // Label returns the given name, or one derived from the algorithm and the numbers, such as
 // "leaky:10:1/s".
@@ -149,6 +156,9 @@ func Parse(text string) (Params, error) {
 		return Params{}, err
 	}
 	p, pace := Params{Algorithm: algorithm, Name: name, Capacity: capacity, Events: capacity}, strings.TrimSpace(pace)
+	if last := strings.LastIndexByte(pace, ','); last >= 0 && strings.TrimSpace(pace[last+1:]) == exactMark {
+		p.Exact, pace = true, strings.TrimSpace(pace[:last])
+	}
 	switch {
 	case algorithm.Dated():
 		err = p.parsePeriod(pace)

@@ -95,9 +95,6 @@ func (m *Store) decide(ctx context.Context, c *call.Call) error {
 // answer decides the groups of a call, whose shards are locked.
 func (m *Store) answer(c *call.Call, places []place) error {
 	now := m.Clock()
-	for i, p := range places {
-		c.Checks[i].Charged = exact.Charge{At: now, Order: m.shards[p.shard].pasts.Order()}
-	}
 	first := 0
 	for _, group := range c.Groups {
 		err := m.decideGroup(c, group, places[first:first+len(group)], now)
@@ -163,7 +160,9 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 		}
 	}
 	for i := range group {
-		places[i].entry = m.shards[places[i].shard].entries[group[i].StateKey()]
+		s := &m.shards[places[i].shard]
+		places[i].entry = s.entries[group[i].StateKey()]
+		group[i].Charged = exact.Charge{At: now, Order: s.pasts.Order()} // after what has just been given back
 	}
 	pass := c.Resolve(group, now, func(i int) *exact.State {
 		if places[i].entry == nil {

@@ -40,6 +40,28 @@ func TestAStoreLearnsTheServersClock(t *testing.T) {
 	}
 }
 
+// A store whose clock is off by up to a window asks once: the windows beside its own are sent, too.
+func TestAClockThatIsOneWindowOff(t *testing.T) {
+	server := redistest.Start(t)
+	runs := func() int64 { return int64(server.Calls(t, "evalsha") + server.Calls(t, "eval")) }
+	year := exact.NewSpec(exact.CalendarParams(100, calendar.Period{Unit: calendar.Year, Zone: "UTC", Month: time.January, Day: 1}), nil)
+	for _, test := range []struct{ years, runs int }{{0, 1}, {1, 1}, {-1, 1}, {2, 2}, {-2, 2}} {
+		r := newStore(server.Client(t), func(*Config) {})
+		ask := func() {
+			if _, err := r.Decide(t.Context(), callOf(call.Check{Key: "key", Spec: year, Units: 1}).Alone()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask() // the server has the script now
+		r.only.clock = func() int64 { return time.Now().AddDate(test.years, 0, 0).UnixMicro() + r.only.ahead.Load() }
+		before := runs()
+		ask()
+		if more := runs() - before; more != int64(test.runs) {
+			t.Errorf("a clock that is off by %d years took %d script runs, want %d", test.years, more, test.runs)
+		}
+	}
+}
+
 // A server whose clock jumps each time it is asked is an error that has charged nothing.
 func TestAClockThatAlwaysJumps(t *testing.T) {
 	reads := int64(0)

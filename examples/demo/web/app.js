@@ -2,6 +2,7 @@
 
 import { Card, outcomeOf } from "./cards.js";
 import { Comparison } from "./compare.js";
+import { lease } from "./leases.js";
 import { Quota } from "./quotas.js";
 import { write } from "./svg.js";
 
@@ -46,6 +47,7 @@ const quotas = new Map([...document.querySelectorAll("article[data-quota]")].map
   return [element.dataset.quota, new Quota(element, line, page)];
 }));
 const comparison = new Comparison(document.querySelector(".compare"), page);
+lease(document.querySelector("#leases"));
 
 for (const button of document.querySelectorAll('.lead [data-role="send"]')) {
   button.addEventListener("click", () => page.send("all", Number(button.dataset.count)));

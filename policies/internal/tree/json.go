@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // jsonReader reads nodes from JSON.
@@ -45,7 +46,7 @@ func (r *jsonReader) positioned(err error) error {
 // here returns where the next token begins.
 func (r *jsonReader) here() Position {
 	at := int(r.decoder.InputOffset())
-	for at < len(r.text) && bytes.IndexByte([]byte(" \t\r\n,:"), r.text[at]) >= 0 {
+	for at < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[at]) >= 0 {
 		at++
 	}
 	return after(r.text, at)

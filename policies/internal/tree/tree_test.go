@@ -28,6 +28,7 @@ func outline(n *tree.Node) string {
 		return "[" + strings.Join(items, " ") + "]" + at
 	case tree.Null:
 		return "null" + at
+	default:
 	}
 	return n.Text + at
 }

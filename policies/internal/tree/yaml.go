@@ -2,7 +2,7 @@ package tree
 
 import (
 	"bytes"
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -70,7 +70,7 @@ func tooDeep(text []byte) error {
 
 // positioned returns an error of the parser that knows where it is.
 func positioned(err error) error {
-	if known, ok := err.(interface { //nolint:errorlint // it is what the parser returns
+	if known, ok := err.(interface {
 		GetToken() *token.Token
 		GetMessage() string
 	}); ok {
@@ -100,7 +100,7 @@ func yamlNode(from ast.Node, depth int) (*Node, error) {
 	case *ast.NullNode:
 		n.Kind = Null
 	case *ast.BoolNode:
-		n.Kind, n.Text = Bool, fmt.Sprint(from.Value)
+		n.Kind, n.Text = Bool, strconv.FormatBool(from.Value)
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		n.Kind, n.Text = Number, from.GetToken().Value
 	case *ast.StringNode:

@@ -1,0 +1,232 @@
+package core
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/grant"
+)
+
+// Tolerance says how much more than its limits a store of [Lease] may admit.
+type Tolerance struct {
+	// Over is the part of a limit's capacity that may be admitted too much, however many servers there are: 0.01 is one in a
+	// hundred. The default is 0, under which nothing is leased. It must be from 0 to 1. All servers should have the same.
+	Over float64
+}
+
+// leaseStore is the store that [Lease] makes.
+type leaseStore struct {
+	store  Store
+	over   float64
+	grants *grant.Set
+	trace  Trace
+}
+
+// Lease returns a [Store] around another store, for keys that are asked for more often than Redis, or the way there, can
+// bear. It has the store charge units of a hot key ahead of time, a batch at once, and spends them in this process: a check takes
+// less than a microsecond and no round trip.
+//
+//	limiter := core.New(core.Lease(core.NewRedis(client), core.Tolerance{Over: 0.01}))
+//
+// The price is stated, and does not depend on how many servers there are. Let a limit have the capacity B and the rate r; leases
+// last L = Over·B/r, a second at most, and half of that for sliding limits.
+//
+//   - [Leaky], [TokenBucket] and [GCRA] admit at most B + r·(τ+L) in any time τ: Over·B more than the store alone.
+//   - [FixedWindow] and [Calendar] admit no more than the store alone, since a lease ends with its window.
+//   - [SlidingLog] and [SlidingWindow] admit at most n + Over·n.
+//   - [Shaping] and [Concurrent] limits, bans, and limits of [Limit.Exact] are never leased.
+//
+// A limit whose leases would last less than two milliseconds, or through which fewer than two units flow meanwhile, stays
+// exact. So does a key of which this process asks for fewer than eight units in the time of a lease. A process asks for the units
+// that it needs in half of that time, in the background. What it does not spend it gives back; what it cannot give back,
+// because it has died, stays charged.
+//
+// No denial is invented: what cannot be spent here is asked of the store. A call is answered here if all of its checks can be. Calls
+// with a [Check.Mode] other than [Charge], such as one that asks about a ban, with alternatives ([FirstOf]), [Check.Shadow],
+// [Check.Headroom] or [Check.ReserveFor], and those that can be settled or are made several times ([Limiter.Reserve],
+// [Limiter.Acquire], [Limiter.Wait], [Limiter.AllowAtMost]) always ask the store. [Decision.Leased] tells which answers came from a
+// lease: the numbers of those are estimates.
+//
+// A lease lapses on this process's monotonic clock, counted from when it was asked for: neither a pause of the process, nor a lost
+// reply, nor a step of the server's clock makes it longer. If Redis is down, what is leased may be spent until it lapses. Leases of a key
+// end when [Limiter.Reset] is called here, and when a named limit is asked for here with other numbers; in other processes it takes them as
+// long as a lease. Close gives back what is left.
+//
+// Put a cache of denials beneath, so that a hot key that is used up costs little, too: Lease(CacheDenials(store, 100_000), tolerance).
+//
+// Lease has goroutines only while it asks for leases or gives back. It takes [WithTrace]. A nil store, an Over that is not from 0
+// to 1, and an option that does not suit it panic. Close closes the store, too.
+func Lease(store Store, tolerance Tolerance, options ...Option) Store {
+	if store == nil {
+		panic("core: Lease needs a Store")
+	}
+	if !(tolerance.Over >= 0 && tolerance.Over <= 1) {
+		panic(fmt.Sprintf("core: a tolerance of %v over is not from 0 to 1", tolerance.Over))
+	}
+	l := &leaseStore{store: store, over: tolerance.Over}
+	apply("Lease", options, ofLeases, l)
+	config := grant.Config{Over: l.over, Ask: l.ask, Return: l.giveBack}
+	if l.trace.Leased != nil {
+		config.Tell = l.tell
+	}
+	l.grants = grant.NewSet(config)
+	return l
+}
+
+func (l *leaseStore) Decide(ctx context.Context, calls []Call) (answered int, err error) {
+	if ctx.Err() != nil {
+		return 0, failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+	}
+	first := &calls[0]
+	can := leasable(first)
+	if can && l.spend(first) {
+		return 1, nil
+	}
+	for i := range first.Checks {
+		if c := &first.Checks[i]; c.Limit.spec.Name != "" && c.Mode == Charge {
+			l.grants.Renumber(c.Key, c.Limit.spec)
+		}
+	}
+	answered, err = l.store.Decide(ctx, calls)
+	if can && err == nil && first.passed() {
+		l.admitted(first.Checks)
+	}
+	return answered, err //nolint:wrapcheck // it is the store's
+}
+
+// leasable reports whether a call may be answered from leases.
+func leasable(c *Call) bool {
+	if c.Receipts != nil || c.Times > 1 {
+		return false
+	}
+	for i := range c.Checks {
+		if check := &c.Checks[i]; check.Mode != Charge || check.Or || check.Shadow || check.Headroom != 0 || check.Undelayed != 0 || check.ReserveFor != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// spend answers a call from leases, if it can.
+func (l *leaseStore) spend(c *Call) bool {
+	var few [4]grant.Spent
+	all := few[:0]
+	for i := range c.Checks {
+		check := &c.Checks[i]
+		spent, ok := l.grants.Spend(check.Key, check.Limit.spec, check.Units())
+		if !ok {
+			for _, earlier := range all {
+				earlier.Undo()
+			}
+			return false
+		}
+		all = append(all, spent)
+		c.Decisions[i] = leasedDecision(check.Limit, spent)
+	}
+	return true
+}
+
+// spendNow answers a check of a key from its lease, if that has the units, and otherwise does nothing. Only what makes sense is
+// leased, so that nothing else has to be validated.
+func (l *leaseStore) spendNow(ctx context.Context, key string, limit Limit, units int) (d Decision, ok bool) {
+	if units < 1 || ctx.Err() != nil {
+		return Decision{}, false
+	}
+	spent, ok := l.grants.SpendNow(key, limit.spec, units)
+	if !ok {
+		return Decision{}, false
+	}
+	return leasedDecision(limit, spent), true
+}
+
+// leasedDecision is the answer to a check whose units were leased.
+func leasedDecision(limit Limit, spent grant.Spent) Decision {
+	remaining, next, reset := spent.Answer()
+	return Decision{
+		Allowed: true, Leased: true, Limit: limit,
+		Remaining: min(remaining, limit.spec.Capacity), NextAfter: next, ResetAfter: reset,
+	}
+}
+
+// admitted notes what the store has admitted, so that hot keys are leased from now on.
+func (l *leaseStore) admitted(checks []Check) {
+	if l.over == 0 {
+		return
+	}
+	var few [4]grant.Wanted
+	wanted := few[:0]
+	for i := range checks {
+		wanted = append(wanted, grant.Wanted{Key: checks[i].Key, Spec: checks[i].Limit.spec, Units: checks[i].Units()})
+	}
+	l.grants.Admitted(wanted...)
+}
+
+// ask has the store charge units of a key ahead of time, and of the meter that bounds what is leased.
+func (l *leaseStore) ask(ctx context.Context, key string, spec *exact.Spec, terms *grant.Terms, want int) (grant.Asked, error) {
+	checks := []Check{{Key: key, Limit: Limit{spec}}}
+	if terms.Meter.Algorithm != exact.None {
+		checks = append(checks, Check{Key: key, Limit: limitOf(terms.Meter)})
+	}
+	calls := []Call{{Checks: checks, Decisions: make([]Decision, len(checks)), Receipts: make([]Receipt, len(checks)), Times: want}}
+	own := &calls[0]
+	if _, err := l.store.Decide(ctx, calls); err != nil || !own.passed() {
+		return grant.Asked{}, err //nolint:wrapcheck // it is the store's
+	}
+	d := &own.Decisions[0]
+	return grant.Asked{
+		Units: max(1, own.Granted), Remaining: d.Remaining, Next: d.NextAfter, Reset: d.ResetAfter, Receipt: own.Receipts[0],
+	}, nil
+}
+
+// giveBack gives back to the store what was not spent of leases. The meter that bounds them gets nothing back: it
+// drains by itself while a lease lasts.
+func (l *leaseStore) giveBack(ctx context.Context, list []grant.Unspent) error {
+	settlements := make([]Settlement, len(list))
+	for i := range list {
+		u := &list[i]
+		receipt := u.Receipt.(Receipt) //nolint:forcetypeassert // ask has put it there
+		settlements[i] = Settlement{
+			Check: Check{Key: u.Key, Limit: Limit{u.Spec}, Cost: u.Units}, Cost: u.Spent, Receipt: receipt,
+		}
+	}
+	return l.store.Settle(ctx, settlements) //nolint:wrapcheck // it is the store's
+}
+
+func (l *leaseStore) tell(e grant.Ended) {
+	l.trace.Leased(Leased{
+		Limit: Limit{e.Spec}, Over: l.over,
+		Granted: e.Granted, Spent: e.Spent, Returned: e.Returned, Lapsed: e.Lapsed, Late: e.Late,
+	})
+}
+
+// Settle leaves leases as they are: what they have charged is settled by themselves.
+func (l *leaseStore) Settle(ctx context.Context, settlements []Settlement) error {
+	return l.store.Settle(ctx, settlements) //nolint:wrapcheck // it is the store's
+}
+
+// Reset ends the leases of the key before the store resets it, and once more afterwards, for those that were granted in
+// between.
+func (l *leaseStore) Reset(ctx context.Context, key string, limits []Limit) error {
+	all := make([]Limit, 0, 2*len(limits))
+	for _, limit := range limits {
+		l.grants.End(key, limit.spec)
+		all = append(all, limit)
+		if meter := grant.TermsOf(limit.spec, l.over).Meter; meter.Algorithm != exact.None {
+			all = append(all, limitOf(meter))
+		}
+	}
+	err := l.store.Reset(ctx, key, all)
+	for _, limit := range limits {
+		l.grants.End(key, limit.spec)
+	}
+	return err //nolint:wrapcheck // it is the store's
+}
+
+func (l *leaseStore) Ping(ctx context.Context) error { return l.store.Ping(ctx) } //nolint:wrapcheck // it is the store's
+
+func (l *leaseStore) Close() error {
+	l.grants.Close()
+	return l.store.Close() //nolint:wrapcheck // it is the store's
+}
