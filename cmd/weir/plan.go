@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -58,7 +59,8 @@ type Replayed struct {
 
 func planCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	return &cli.Command{
-		Name: "plan", Usage: "says what changes from one file of policies to another", UsageText: "weir plan [options] old.yaml new.yaml", Description: planHelp,
+		Name: "plan", Usage: "says what changes from one file of policies to another", UsageText: "weir plan [options] old.yaml new.yaml",
+		Description: planHelp,
 		Flags: logFlags(stderr, simulationFlags(storeFlags(
 			&cli.StringSliceFlag{Name: "log", Usage: "replay this access `LOG` through both files; repeatable"},
 			&cli.BoolFlag{Name: "exit-code", Usage: "exit with 7 if something changes"},
@@ -180,7 +182,7 @@ func (r *Replayed) inWords() string {
 				denied[id] = &[4]string{"–", "–", "–", "–"}
 				order = append(order, id)
 			}
-			denied[id][2*side], denied[id][2*side+1] = fmt.Sprint(l.Denied), fmt.Sprint(l.DeniedKeys)
+			denied[id][2*side], denied[id][2*side+1] = strconv.FormatUint(l.Denied, 10), strconv.Itoa(l.DeniedKeys)
 		}
 	}
 	rows := make([][]string, len(order))

@@ -170,17 +170,25 @@ func (r *recommendation) inputs(s arrival.Summary) []report.File {
 // write writes the report as the flags say.
 func write(c *cli.Command, stdout, stderr io.Writer, r *report.Report) error {
 	if !c.Bool("json") || c.IsSet("out") {
-		f, err := os.Create(c.String("out"))
-		if err != nil {
+		if err := writePage(c, stderr, r.WriteHTML); err != nil {
 			return err
 		}
-		if err = errors.Join(r.WriteHTML(f), f.Close()); err != nil {
-			return err
-		}
-		_, _ = fmt.Fprintf(stderr, "weir: wrote %s\n", c.String("out"))
 	}
 	if c.Bool("json") {
 		return r.WriteJSON(stdout)
 	}
 	return r.WriteText(stdout)
+}
+
+// writePage writes a page to the file that -out names.
+func writePage(c *cli.Command, stderr io.Writer, write func(io.Writer) error) error {
+	f, err := os.Create(c.String("out"))
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(write(f), f.Close()); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(stderr, "weir: wrote %s\n", c.String("out"))
+	return nil
 }

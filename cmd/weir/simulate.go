@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -17,8 +17,8 @@ import (
 	"github.com/weir-go/ratelimit/policies"
 )
 
-const simulateHelp = `Replays access logs through the policies of a file, and says whom they would have denied. Each line becomes a request with its method, host, path,
-address, and the fields of the header that the log has. The guard decides it at its instant, as it would in the server, and settles it by its status.
+const simulateHelp = `Replays access logs through the policies of a file, and says whom they would have denied. Each line becomes a request with its method,
+host, path, address, and the fields of the header that the log has. The guard decides it at its instant, as it would in the server, and settles it by its status.
 
 A log does not know the users of the program: -name user=json:.user.id says which field of the log is the key "user", and -plan which is the plan.
 The fields are ip, header:NAME and json:.path. What the log does not say, the report lists. Clients that are denied may come again or not: a log
@@ -57,15 +57,10 @@ func simulateCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 				return err
 			}
 			page := report.Simulation{Policies: called(c.Args().First()), Result: replayed[0]}
-			if name := c.String("out"); name != "" {
-				f, err := os.Create(name)
-				if err != nil {
+			if c.String("out") != "" {
+				if err = writePage(c, stderr, page.WriteHTML); err != nil {
 					return err
 				}
-				if err = errors.Join(page.WriteHTML(f), f.Close()); err != nil {
-					return err
-				}
-				_, _ = fmt.Fprintf(stderr, "weir: wrote %s\n", name)
 			}
 			if c.Bool("json") {
 				return writeJSON(stdout, page.Result)
@@ -127,13 +122,15 @@ func replayLogs(
 // notesOf says what the logs could not tell.
 func notesOf(s arrival.Summary) (notes []string) {
 	if s.Whole > 0 {
-		notes = append(notes, fmt.Sprintf("%d requests have a timestamp without a fraction of a second: those of an address in one second were spread evenly over it.", s.Whole))
+		notes = append(notes, fmt.Sprintf("%d requests have a timestamp without a fraction of a second: those of an address in one second were spread evenly over it.",
+			s.Whole))
 	}
 	if s.Keyless > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines have no address, and were left out.", s.Keyless))
 	}
 	if s.Late > 0 {
-		notes = append(notes, fmt.Sprintf("%d lines stood so far behind younger ones that they were replayed at a later instant than they name: see -late.", s.Late))
+		notes = append(notes, fmt.Sprintf("%d lines stood so far behind younger ones that they were replayed at a later instant than they name: see -late.",
+			s.Late))
 	}
 	return notes
 }
@@ -177,11 +174,13 @@ func fieldsOf(c *cli.Command) (o simulate.Options, values []accesslog.Key, err e
 // writeSimulation writes a result in words.
 func writeSimulation(w io.Writer, r *simulate.Result) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d requests, of which %d would have been denied (%s). %d met no limit.\n\n", r.Requests, r.Denied, shareOf(r.Denied, r.Requests), r.Unlimited)
+	fmt.Fprintf(&b, "%d requests, of which %d would have been denied (%s). %d met no limit.\n\n",
+		r.Requests, r.Denied, shareOf(r.Denied, r.Requests), r.Unlimited)
 	rows := make([][]string, len(r.Limits))
 	for i, l := range r.Limits {
 		rows[i] = []string{
-			printable(shadowed(l.Name, l.Shadow)), fmt.Sprint(l.Requests), fmt.Sprint(l.Denied), shareOf(l.Denied, l.Requests), fmt.Sprint(l.Keys), fmt.Sprint(l.DeniedKeys),
+			printable(shadowed(l.Name, l.Shadow)), strconv.FormatUint(l.Requests, 10), strconv.FormatUint(l.Denied, 10),
+			shareOf(l.Denied, l.Requests), strconv.Itoa(l.Keys), strconv.Itoa(l.DeniedKeys),
 		}
 	}
 	if len(rows) > 0 {
@@ -194,7 +193,9 @@ func writeSimulation(w io.Writer, r *simulate.Result) error {
 		fmt.Fprintf(&b, "\nMost denied by %s:\n", printable(shadowed(l.Name, l.Shadow)))
 		rows = rows[:0]
 		for _, k := range l.Busiest {
-			rows = append(rows, []string{"    " + printable(k.Key), fmt.Sprintf("%d of %d", k.Denied, k.Requests), "first at " + k.First.Format("2006-01-02 15:04:05 -0700")})
+			rows = append(rows, []string{
+				"    " + printable(k.Key), fmt.Sprintf("%d of %d", k.Denied, k.Requests), "first at " + k.First.Format("2006-01-02 15:04:05 -0700"),
+			})
 		}
 		_ = writeTable(&b, []string{"    KEY", "DENIED", ""}, rows)
 	}

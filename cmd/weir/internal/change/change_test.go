@@ -136,8 +136,7 @@ func TestEachChange(t *testing.T) {
 
 // A limit with another name starts anew, and with it the policy that names it.
 func TestRenamedLimit(t *testing.T) {
-	got := texts(Between(parsed(t, whole), parsed(t, strings.ReplaceAll(whole, "orders:", "carts:")[:strings.Index(whole, "policies:")-1]+
-		strings.ReplaceAll(whole[strings.Index(whole, "policies:"):], "limit: orders", "limit: carts"))))
+	got := texts(Between(parsed(t, whole), parsed(t, strings.NewReplacer("orders: token", "carts: token", "limit: orders", "limit: carts").Replace(whole))))
 	for _, want := range []string{
 		"renamed|limit|carts|orders|token-bucket 10, 1/s|token-bucket 10, 1/s|anew|A limit is known by its name. It starts anew",
 		"changed|policy|carts (POST /orders or PUT /orders/{id})|||||Its limit is carts instead of orders. ",

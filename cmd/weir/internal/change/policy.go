@@ -34,13 +34,13 @@ var likenesses = []func(a, b *policies.Policy) bool{
 
 // pairs returns the policies of both documents: those of the new one in its order, and then those that are gone.
 func pairs(was, now *policies.Document) []pair {
-	all := make([]pair, len(now.Policies))
+	all := make([]pair, 0, len(now.Policies)+len(was.Policies))
 	left := make([]*policies.Policy, len(was.Policies))
 	for i := range was.Policies {
 		left[i] = &was.Policies[i]
 	}
 	for i := range now.Policies {
-		all[i].now = &now.Policies[i]
+		all = append(all, pair{now: &now.Policies[i]})
 	}
 	for _, alike := range likenesses {
 		for i := range all {
@@ -96,7 +96,8 @@ func (c *comparison) policy(was, now *policies.Policy) {
 			change.Kind, change.From = Renamed, was.Title()
 		}
 		if partly(was) && partly(now) {
-			change.Says = append(change.Says, "For which keys it is enforced depends on what it is called, so they are others now. Those for which it was a shadow start anew.")
+			change.Says = append(change.Says,
+				"For which keys it is enforced depends on what it is called, so they are others now. Those for which it was a shadow start anew.")
 		}
 	}
 	if was.Limit != now.Limit && now.Limit != "" && was.Limit != "" {
@@ -199,7 +200,10 @@ func fields() []field {
 		{"firstOf", alternativesText, instead("Its alternatives are %s instead of %s.", "none")},
 		{"cost", costText, instead("A request costs %s instead of %s.", "1")},
 		{"headroom", func(p *policies.Policy) string { return number(p.Headroom) }, instead("%s units have to be left instead of %s.", "0")},
-		{"settle", func(p *policies.Policy) string { return statusText(p.Settle) }, instead("What it has really cost is %s instead of %s.", "what was reserved")},
+		{
+			"settle", func(p *policies.Policy) string { return statusText(p.Settle) },
+			instead("What it has really cost is %s instead of %s.", "what was reserved"),
+		},
 		{"strike", func(p *policies.Policy) string { return statusText(p.Strike) }, instead("Its strikes are %s instead of %s.", "its cost")},
 		{
 			"tellBan", func(p *policies.Policy) string { return flag(p.TellBan) },
@@ -208,14 +212,20 @@ func fields() []field {
 		{"unit", func(p *policies.Policy) string { return p.Unit }, instead("Clients are told that it counts %s instead of %s.", "requests")},
 		{"undelayed", func(p *policies.Policy) string { return number(p.Undelayed) }, instead("%s requests pass without delay instead of %s.", "0")},
 		{"maxWait", func(p *policies.Policy) string { return duration(p.MaxWait) }, instead("A request waits up to %s for a place instead of %s.", "0s")},
-		{"reserveFor", func(p *policies.Policy) string { return duration(p.ReserveFor) }, instead("The cost is reserved for %s instead of %s.", "as long as it takes")},
+		{
+			"reserveFor", func(p *policies.Policy) string { return duration(p.ReserveFor) },
+			instead("The cost is reserved for %s instead of %s.", "as long as it takes"),
+		},
 		{
 			"shadow", func(p *policies.Policy) string { return flag(p.Shadow) },
 			switched("It is a shadow now, which denies nobody. A shadow counts apart: it starts anew.",
 				"It denies now: it is no shadow any more. A shadow counts apart: it starts anew, with nothing of what the shadow counted."),
 		},
 		{"enforced", enforcedText, enforcedSays},
-		{"onError", func(p *policies.Policy) string { return p.OnError }, instead("When the store cannot answer, it is %s instead of %s.", "as the options of the program say")},
+		{
+			"onError", func(p *policies.Policy) string { return p.OnError },
+			instead("When the store cannot answer, it is %s instead of %s.", "as the options of the program say"),
+		},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/simulate"
@@ -50,7 +51,7 @@ func seriesChart(of simulate.Series) template.HTML {
 	var s svg
 	s.addf(`<svg viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="Requests admitted and denied over time">`, width, height, width, height)
 	s.addf(`<text x="%d" y="%d" class="tick" text-anchor="end">%s</text><text x="%d" y="%d" class="tick" text-anchor="end">0</text>`,
-		left-6, top+4, count(fmt.Sprint(most)), left-6, height-bottom)
+		left-6, top+4, count(strconv.FormatUint(most, 10)), left-6, height-bottom)
 	s.addf(`<line x1="%d" x2="%d" y1="%d" y2="%d" class="grid"/>`, left, width, height-bottom, height-bottom)
 	tall := func(n uint64) float64 { return float64(n) / float64(most) * (height - bottom - top) }
 	for i, p := range of.Points {
@@ -60,7 +61,7 @@ func seriesChart(of simulate.Series) template.HTML {
 		x, base := left+float64(i)*bar, float64(height-bottom)
 		at := of.From.Add(time.Duration(i) * of.Width)
 		s.addf(`<g><title>%s: %s admitted, %s denied</title><rect x="%.1f" y="%.1f" width="%.2f" height="%.1f" class="bar p1"/>`,
-			at.Format("2006-01-02 15:04:05"), count(fmt.Sprint(p.Admitted)), count(fmt.Sprint(p.Denied)), x, base-tall(p.Admitted), bar, tall(p.Admitted))
+			at.Format("2006-01-02 15:04:05"), count(strconv.FormatUint(p.Admitted, 10)), count(strconv.FormatUint(p.Denied, 10)), x, base-tall(p.Admitted), bar, tall(p.Admitted))
 		s.addf(`<rect x="%.1f" y="%.1f" width="%.2f" height="%.1f" class="h5"/></g>`, x, base-tall(p.Admitted+p.Denied), bar, tall(p.Denied))
 	}
 	for i := range 5 {

@@ -155,7 +155,9 @@ func (t *tally) begin(now time.Time, record *accesslog.Record) {
 func (t *tally) end() {
 	r := &t.result
 	r.Requests++
-	for counter, is := range map[*uint64]bool{&r.Denied: t.denied, &r.Listed: t.listed, &r.Undecided: t.unasked, &r.Unlimited: !t.met && !t.listed && !t.unasked} {
+	for counter, is := range map[*uint64]bool{
+		&r.Denied: t.denied, &r.Listed: t.listed, &r.Undecided: t.unasked, &r.Unlimited: !t.met && !t.listed && !t.unasked,
+	} {
 		if is {
 			*counter++
 		}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,11 +148,8 @@ func playable(d *policies.Document) (*policies.Document, []string) {
 			}
 			// What has always room needs no more fields, some of which do not go with it.
 			unlimited := func(p policies.Policy) bool { return p.Limit == "unlimited" || c.Limits[p.Limit] == core.Unlimited }
-			for _, one := range append([]policies.Policy{p}, p.FirstOf...) {
-				if unlimited(one) {
-					p = policies.Policy{Name: p.Name, Match: p.Match, Limit: "unlimited", Key: p.Key}
-					break
-				}
+			if unlimited(p) || slices.ContainsFunc(p.FirstOf, unlimited) {
+				p = policies.Policy{Name: p.Name, Match: p.Match, Limit: "unlimited", Key: p.Key}
 			}
 			out[i] = p
 		}
