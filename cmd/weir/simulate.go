@@ -18,7 +18,8 @@ import (
 )
 
 const simulateHelp = `Replays access logs through the policies of a file, and says whom they would have denied. Each line becomes a request with its method,
-host, path, address, and the fields of the header that the log has. The guard decides it at its instant, as it would in the server, and settles it by its status.
+host, path, address, and the fields of the header that the log has. The guard decides it at its instant, as it would in the server, and settles it by its
+status.
 
 A log does not know the users of the program: -name user=json:.user.id says which field of the log is the key "user", and -plan which is the plan.
 The fields are ip, header:NAME and json:.path. What the log does not say, the report lists. Clients that are denied may come again or not: a log
@@ -122,15 +123,15 @@ func replayLogs(
 // notesOf says what the logs could not tell.
 func notesOf(s arrival.Summary) (notes []string) {
 	if s.Whole > 0 {
-		notes = append(notes, fmt.Sprintf("%d requests have a timestamp without a fraction of a second: those of an address in one second were spread evenly over it.",
-			s.Whole))
+		notes = append(notes, fmt.Sprintf("%d requests have a timestamp without a fraction of a second: "+
+			"those of an address in one second were spread evenly over it.", s.Whole))
 	}
 	if s.Keyless > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines have no address, and were left out.", s.Keyless))
 	}
 	if s.Late > 0 {
-		notes = append(notes, fmt.Sprintf("%d lines stood so far behind younger ones that they were replayed at a later instant than they name: see -late.",
-			s.Late))
+		notes = append(notes, fmt.Sprintf("%d lines stood so far behind younger ones that they were replayed at a later instant than they name: "+
+			"see -late.", s.Late))
 	}
 	return notes
 }
@@ -191,11 +192,11 @@ func writeSimulation(w io.Writer, r *simulate.Result) error {
 			continue
 		}
 		fmt.Fprintf(&b, "\nMost denied by %s:\n", printable(shadowed(l.Name, l.Shadow)))
-		rows = rows[:0]
-		for _, k := range l.Busiest {
-			rows = append(rows, []string{
+		rows = make([][]string, len(l.Busiest))
+		for i, k := range l.Busiest {
+			rows[i] = []string{
 				"    " + printable(k.Key), fmt.Sprintf("%d of %d", k.Denied, k.Requests), "first at " + k.First.Format("2006-01-02 15:04:05 -0700"),
-			})
+			}
 		}
 		_ = writeTable(&b, []string{"    KEY", "DENIED", ""}, rows)
 	}

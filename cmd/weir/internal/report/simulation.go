@@ -60,8 +60,9 @@ func seriesChart(of simulate.Series) template.HTML {
 		}
 		x, base := left+float64(i)*bar, float64(height-bottom)
 		at := of.From.Add(time.Duration(i) * of.Width)
-		s.addf(`<g><title>%s: %s admitted, %s denied</title><rect x="%.1f" y="%.1f" width="%.2f" height="%.1f" class="bar p1"/>`,
-			at.Format("2006-01-02 15:04:05"), count(strconv.FormatUint(p.Admitted, 10)), count(strconv.FormatUint(p.Denied, 10)), x, base-tall(p.Admitted), bar, tall(p.Admitted))
+		s.addf(`<g><title>%s: %s admitted, %s denied</title>`,
+			at.Format("2006-01-02 15:04:05"), count(strconv.FormatUint(p.Admitted, 10)), count(strconv.FormatUint(p.Denied, 10)))
+		s.addf(`<rect x="%.1f" y="%.1f" width="%.2f" height="%.1f" class="bar p1"/>`, x, base-tall(p.Admitted), bar, tall(p.Admitted))
 		s.addf(`<rect x="%.1f" y="%.1f" width="%.2f" height="%.1f" class="h5"/></g>`, x, base-tall(p.Admitted+p.Denied), bar, tall(p.Denied))
 	}
 	for i := range 5 {
