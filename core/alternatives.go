@@ -2,6 +2,7 @@ package core
 
 import (
 	"slices"
+	"time"
 
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
@@ -63,19 +64,8 @@ func (p *part) addAlternatives(checks []Check, first, end int) {
 func waive(checks []Check, decisions []Decision) {
 	for first := 0; first < len(checks); first = endOf(checks, first) {
 		end := endOf(checks, first)
-		if end == first+1 {
-			decisions[first].Waived = false
-			continue
-		}
-		counts := alternatives.Fitting(first, end, func(i int) bool { return decisions[i].Allowed })
-		if counts < 0 {
-			counts = first
-			for i := first; i < end; i++ {
-				if decisions[i].RetryAfter < decisions[counts].RetryAfter {
-					counts = i
-				}
-			}
-		}
+		counts := alternatives.Counting(first, end, func(i int) bool { return decisions[i].Allowed },
+			func(i int) time.Duration { return decisions[i].RetryAfter })
 		for i := first; i < end; i++ {
 			decisions[i].Waived = i != counts
 		}

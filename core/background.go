@@ -2,18 +2,19 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 
 	"github.com/weir-go/ratelimit/core/internal/background"
+	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // laterSettlement is a reservation that is to be settled, with what it has really cost.
 type laterSettlement struct {
 	of    *Reservation
 	costs []int
+	own   *settlements // those that are sent; nil before
 }
 
 // cancelLater gives reservations back in the background, the last one first: a turn in a queue can be
@@ -39,37 +40,17 @@ func (l *Limiter) settleLater(list ...laterSettlement) {
 //
 //nolint:contextcheck,nolintlint // it is settled whoever has left; seen where it is called
 func settleAll(list []background.Item[laterSettlement]) (left []background.Item[laterSettlement], err error) {
-	type share struct {
-		item  background.Item[laterSettlement]
-		own   *settlements
-		first int // the place of its first settlement
-	}
-	var all []Settlement
-	var shares []share
-	for _, one := range list {
-		own := new(settlements)
-		if err := one.Value.of.settlements(own, one.Value.costs); err != nil {
-			continue // it was settled before
-		}
-		shares = append(shares, share{one, own, len(all)})
-		all = append(all, own.list...)
-	}
-	if len(all) == 0 {
-		return nil, nil
-	}
-	err = unlessPanicked(func() error { return shares[0].item.Value.of.limiter.settle(context.Background(), all) })
-	for _, s := range shares {
-		own := err
-		if partly, ok := errors.AsType[*PartlySettledError](err); ok {
-			own = partly.part(s.first, len(s.own.list))
-		}
-		of := s.item.Value.of
-		of.note(s.own, own)
-		if !of.settled {
-			left = append(left, s.item)
-		}
-	}
-	return left, err
+	limiter := list[0].Value.of.limiter
+	return background.Join(list, func(one *laterSettlement) []Settlement {
+		one.own = new(settlements)
+		_ = one.of.settlements(one.own, one.costs) // an error says that it was settled before
+		return one.own.list
+	}, func(all []Settlement) error {
+		return unlessPanicked(func() error { return limiter.settle(context.Background(), all) })
+	}, func(one *laterSettlement, first int, err error) (left bool) {
+		one.of.note(one.own, failure.Part(err, first, len(one.own.list)))
+		return !one.of.ledger.Settled
+	})
 }
 
 // unlessPanicked asks a store on a goroutine that is nobody else's, and makes an error of its panic: a

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/validity"
 )
 
 // Ban keeps a key out for a while when it has had too many strikes, such as five wrong passwords, and for longer
@@ -129,12 +130,8 @@ func (l *Limiter) Ban(ctx context.Context, key string, ban Ban, d time.Duration,
 	if err := ban.Validate(); err != nil {
 		return err
 	}
-	const longestReason, longest = 200, 10 * 365 * 24 * time.Hour
-	if d < time.Microsecond || d > longest {
-		return invalid("core: a ban of %v is not from 1µs to %v", d, longest)
-	}
-	if len(reason) > longestReason {
-		return invalid("core: a reason of %d bytes is longer than %d", len(reason), longestReason)
+	if err := validity.BanByHand(d, reason); err != nil {
+		return err //nolint:wrapcheck // it says all
 	}
 	check := checkOf(key, ban.Limit(), 0)
 	return l.settle(ctx, []Settlement{{Check: check, BanFor: d, Reason: reason}})

@@ -142,6 +142,9 @@ func validateKept(checks []Check) error {
 
 // validate returns the reason why a call makes no sense, if it does not.
 func validate(checks []Check) error {
+	if len(checks) == 0 {
+		return invalid("core: a call needs at least one check")
+	}
 	for i := range checks {
 		if !checks[i].plain() {
 			own := written(checks, i)
@@ -150,7 +153,7 @@ func validate(checks []Check) error {
 			}
 		}
 		for j := range checks[:i] {
-			if sameState(&checks[i], &checks[j]) {
+			if sameState(&checks[i], &checks[j]) { //nolint:gosec // both are in the list
 				own, earlier := written(checks, i), written(checks, j)
 				if err := validity.Together(j, i, &earlier, &own); err != nil {
 					return err //nolint:wrapcheck // it says all

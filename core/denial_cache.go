@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/clock"
 	"github.com/weir-go/ratelimit/core/internal/denials"
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
@@ -60,8 +61,8 @@ func CacheDenials(store Store, size int, options ...Option) Store {
 	if size < 1 {
 		panic(fmt.Sprintf("core: a cache of %d denials is less than 1", size))
 	}
-	c := &denialCache{store: store, denials: denials.New(size, forwardClock())}
-	apply("CacheDenials", options, ofDenials, c)
+	c := &denialCache{store: store, denials: denials.New(size, clock.Forward())}
+	apply("CacheDenials", options, c)
 	if giving, ok := store.(givingStore); ok {
 		giving.watchGiveBacks(c.denials.Notice)
 	}

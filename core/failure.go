@@ -1,8 +1,6 @@
 package core
 
 import (
-	"errors"
-
 	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/validity"
 )
@@ -73,59 +71,13 @@ func invalid(format string, values ...any) error {
 // server of a cluster or ring has failed. The charges of the checks that were answered have
 // been given back, unless that failed, too. Whether the others were charged is unknown, and
 // shadow checks stay charged. Nothing was charged only if the error is [ErrNotDone].
-type UnansweredError struct {
-	// Checks are the indexes of the checks that were not answered.
-	Checks []int
-	// Err is why.
-	Err error
-}
-
-// placed turns an error about some checks of a call into one about the call. places are the indexes of
-// the checks in the call.
-func placed(err error, places []int) error {
-	unanswered, ok := errors.AsType[*UnansweredError](err)
-	if !ok {
-		return err
-	}
-	own := &UnansweredError{Checks: make([]int, len(unanswered.Checks)), Err: unanswered.Err}
-	for i, check := range unanswered.Checks {
-		own.Checks[i] = places[check]
-	}
-	return own
-}
-
-func (e *UnansweredError) Error() string { return e.Err.Error() }
-
-func (e *UnansweredError) Unwrap() error { return e.Err }
+//
+// Its Checks, a list of ints, are the indexes of the checks that were not answered, and its Err is why.
+type UnansweredError = failure.UnansweredError
 
 // PartlySettledError is the error of [Store.Settle] where some settlements were certainly not carried
 // out, and others were, or may have been. Those that were not can be tried again: [Reservation.Settle]
 // and [Reservation.SettleLater] do that.
-type PartlySettledError struct {
-	// NotDone are the indexes of the settlements that were certainly not carried out.
-	NotDone []int
-	// Err is why.
-	Err error
-}
-
-func (e *PartlySettledError) Error() string { return e.Err.Error() }
-
-func (e *PartlySettledError) Unwrap() error { return e.Err }
-
-// part returns the error of n of the settlements, from a first one on: nil if the error of the others
-// says nothing about them.
-func (e *PartlySettledError) part(first, n int) error {
-	var undone []int
-	for _, place := range e.NotDone {
-		if place >= first && place < first+n {
-			undone = append(undone, place-first)
-		}
-	}
-	switch len(undone) {
-	case 0:
-		return nil
-	case n:
-		return &failure.Error{Kind: failure.Of(e.Err), NotDone: true, Err: e.Err}
-	}
-	return &PartlySettledError{undone, e.Err}
-}
+//
+// Its NotDone, a list of ints, are the indexes of the settlements that were certainly not carried out, and its Err is why.
+type PartlySettledError = failure.PartlySettledError

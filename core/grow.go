@@ -4,14 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-)
 
-// growth is what a check was charged more, after the reservation was made.
-type growth struct {
-	check   int
-	units   int
-	receipt Receipt
-}
+	"github.com/weir-go/ratelimit/core/internal/failure"
+)
 
 // Grow reserves more, for work that turns out to be larger than its estimate: a stream that goes on. It takes what
 // has to be reserved for each check in all, in their order, as [Reservation.Settle] takes what was used in all. So to
@@ -45,7 +40,7 @@ func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error
 	var of []int
 	for i, cost := range costs {
 		c := r.checks[i].alone()
-		more := cost - r.reserved(i)
+		more := cost - r.ledger.Reserved(i, c.Units())
 		if more <= 0 || c.Mode == Condition || c.Limit == Unlimited || r.decisions[i].Waived || c.holds() || c.Shadow && !r.decisions[i].Allowed {
 			continue
 		}
@@ -58,38 +53,19 @@ func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error
 	}
 	own := r.limiter.reservationFor(checks)
 	if err := decideAlone(ctx, r.limiter.store, own.checks, own.decisions, own.receipts); err != nil {
-		return nil, placed(err, of)
+		return nil, failure.Placed(err, of) //nolint:wrapcheck // it is the store's
 	}
 	allowed := own.Allowed()
 	for place, i := range of {
 		answers[i] = own.decisions[place]
 		if c := &checks[place]; c.Shadow && own.decisions[place].Allowed || !c.Shadow && allowed {
-			r.grown = append(r.grown, growth{check: i, units: c.Cost, receipt: own.receipts[place]})
+			r.ledger.Grow(i, c.Cost, own.receipts[place])
 			if !c.Shadow {
 				r.decisions[i] = own.decisions[place]
 			}
 		}
 	}
 	return answers, nil
-}
-
-// reserved returns how many units of a check are charged.
-func (r *Reservation) reserved(check int) int {
-	units := r.checks[check].Units()
-	for i := range r.grown {
-		if r.grown[i].check == check {
-			units += r.grown[i].units
-		}
-	}
-	return units
-}
-
-// checkOf returns the check of a charge, as charges are counted in done.
-func (r *Reservation) checkOf(charge int) int {
-	if charge < len(r.checks) {
-		return charge
-	}
-	return r.grown[charge-len(r.checks)].check
 }
 
 // noticeLate warns of a settlement that came after its reservation was given back: its ReserveFor is too short.
@@ -99,24 +75,6 @@ func (l *Limiter) noticeLate(s *Settlement) {
 		l.late.Log(l.logger(), "core: a reservation was settled after its ReserveFor, and its real cost charged anew",
 			slog.String("limit", s.Check.Limit.String()), slog.Duration("reserve_for", s.Check.ReserveFor))
 	}
-}
-
-// settleGrown adds the settlements of what a check was charged more, the newest first, and returns what is left of its
-// real cost for the first charge. The oldest units are used first.
-func (r *Reservation) settleGrown(s *settlements, check, cost int) int {
-	total := r.reserved(check)
-	for i, g := range slices.Backward(r.grown) {
-		if g.check != check {
-			continue
-		}
-		total -= g.units // what older charges have
-		own := max(0, cost-total)
-		cost -= own
-		one := r.checks[check].alone()
-		one.Cost, one.Mode = g.units, Charge
-		s.add(r, len(r.checks)+i, Settlement{Check: one, Cost: own, Receipt: g.receipt})
-	}
-	return cost
 }
 
 // reserves reports whether what a check charges is given back by itself unless it is settled in time.

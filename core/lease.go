@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
@@ -66,7 +67,7 @@ func Lease(store Store, tolerance Tolerance, options ...Option) Store {
 		panic(fmt.Sprintf("core: a tolerance of %v over is not from 0 to 1", tolerance.Over))
 	}
 	l := &leaseStore{store: store, over: tolerance.Over}
-	apply("Lease", options, ofLeases, l)
+	apply("Lease", options, l)
 	config := grant.Config{Over: l.over, Ask: l.ask, Return: l.giveBack}
 	if l.trace.Leased != nil {
 		config.Tell = l.tell
@@ -80,52 +81,30 @@ func (l *leaseStore) Decide(ctx context.Context, calls []Call) (answered int, er
 		return 0, failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	first := &calls[0]
-	can := leasable(first)
-	if can && l.spend(first) {
+	var room [4]grant.Wanted
+	wanted := wantedOf(room[:0], first)
+	if l.grants.SpendAll(wanted, func(i int, spent grant.Spent) {
+		first.Decisions[i] = leasedDecision(first.Checks[i].Limit, spent)
+	}) {
 		return 1, nil
 	}
-	for i := range first.Checks {
-		if c := &first.Checks[i]; c.Limit.spec.Name != "" && c.Mode == Charge {
-			l.grants.Renumber(c.Key, c.Limit.spec)
-		}
-	}
 	answered, err = l.store.Decide(ctx, calls)
-	if can && err == nil && first.passed() {
-		l.admitted(first.Checks)
+	if err == nil && first.passed() {
+		l.grants.Admitted(wanted...)
 	}
 	return answered, err //nolint:wrapcheck // it is the store's
 }
 
-// leasable reports whether a call may be answered from leases.
-func leasable(c *Call) bool {
-	if c.Receipts != nil || c.Times > 1 {
-		return false
-	}
-	for i := range c.Checks {
-		if check := &c.Checks[i]; check.Mode != Charge || check.Or || check.Shadow || check.Headroom != 0 || check.Undelayed != 0 || check.ReserveFor != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// spend answers a call from leases, if it can.
-func (l *leaseStore) spend(c *Call) bool {
-	var few [4]grant.Spent
-	all := few[:0]
+// wantedOf returns the checks of a call as units are granted for them, in an empty list if there is room.
+func wantedOf(list []grant.Wanted, c *Call) []grant.Wanted {
 	for i := range c.Checks {
 		check := &c.Checks[i]
-		spent, ok := l.grants.Spend(check.Key, check.Limit.spec, check.Units())
-		if !ok {
-			for _, earlier := range all {
-				earlier.Undo()
-			}
-			return false
-		}
-		all = append(all, spent)
-		c.Decisions[i] = leasedDecision(check.Limit, spent)
+		list = append(list, grant.Wanted{
+			Key: check.Key, Spec: check.Limit.spec, Units: check.Units(), Charges: check.Mode == Charge,
+			StoreOnly: c.Receipts != nil || c.Times > 1 || check.Shadow || !check.plain(),
+		})
 	}
-	return true
+	return list
 }
 
 // spendNow answers a check of a key from its lease, if that has the units, and otherwise does nothing. Only what makes sense is
@@ -148,19 +127,6 @@ func leasedDecision(limit Limit, spent grant.Spent) Decision {
 		Allowed: true, Leased: true, Limit: limit,
 		Remaining: min(remaining, limit.spec.Capacity), NextAfter: next, ResetAfter: reset,
 	}
-}
-
-// admitted notes what the store has admitted, so that hot keys are leased from now on.
-func (l *leaseStore) admitted(checks []Check) {
-	if l.over == 0 {
-		return
-	}
-	var few [4]grant.Wanted
-	wanted := few[:0]
-	for i := range checks {
-		wanted = append(wanted, grant.Wanted{Key: checks[i].Key, Spec: checks[i].Limit.spec, Units: checks[i].Units()})
-	}
-	l.grants.Admitted(wanted...)
 }
 
 // ask has the store charge units of a key ahead of time, and of the meter that bounds what is leased.
@@ -209,11 +175,10 @@ func (l *leaseStore) Settle(ctx context.Context, settlements []Settlement) error
 // Reset ends the leases of the key before the store resets it, and once more afterwards, for those that were granted in
 // between.
 func (l *leaseStore) Reset(ctx context.Context, key string, limits []Limit) error {
-	all := make([]Limit, 0, 2*len(limits))
+	all := slices.Clone(limits)
 	for _, limit := range limits {
 		l.grants.End(key, limit.spec)
-		all = append(all, limit)
-		if meter := grant.TermsOf(limit.spec, l.over).Meter; meter.Algorithm != exact.None {
+		if meter, metered := l.grants.Meter(limit.spec); metered {
 			all = append(all, limitOf(meter))
 		}
 	}

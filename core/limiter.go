@@ -48,7 +48,7 @@ func New(store Store, options ...Option) *Limiter {
 	l.logger = slog.Default
 	l.background.Do, l.background.Lost = settleAll, l.reportLost
 	l.background.Final = func(err error) bool { return FailureOf(err) == Closed }
-	apply("New", options, ofLimiter, l)
+	apply("New", options, l)
 	return l
 }
 
@@ -116,9 +116,6 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 //
 // On Redis this is one round trip, however many checks there are.
 func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, error) {
-	if len(checks) == 0 {
-		return nil, invalid("core: a call needs at least one check")
-	}
 	if err := validateKept(checks); err != nil {
 		return nil, err
 	}
@@ -152,9 +149,6 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 // charges nothing and leaves no trace: as with [Limiter.Peek], Remaining is what is left
 // now. A check whose Mode is [Look] gets the same numbers and is always allowed.
 func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, error) {
-	if len(checks) == 0 {
-		return nil, invalid("core: a call needs at least one check")
-	}
 	if err := validate(checks); err != nil {
 		return nil, err
 	}

@@ -1,8 +1,7 @@
 package core
 
 import (
-	"time"
-
+	"github.com/weir-go/ratelimit/core/internal/clock"
 	"github.com/weir-go/ratelimit/core/internal/memory"
 )
 
@@ -30,17 +29,9 @@ const defaultMaxKeys = 1 << 20
 // Its clock starts with the system's and then only moves forward. Ping fails only after Close. Close
 // forgets every key, and calls after it are errors.
 func NewMemory(options ...Option) Store {
-	m := &memoryStore{config: memory.Config{MaxKeys: defaultMaxKeys, Clock: forwardClock()}}
-	apply("NewMemory", options, ofMemory, m)
+	m := &memoryStore{config: memory.Config{MaxKeys: defaultMaxKeys, Clock: clock.Forward()}}
+	apply("NewMemory", options, m)
 	m.store = memory.New(m.config)
-	m.by = m.store
+	m.Store = m.store
 	return m
-}
-
-// forwardClock returns a clock that agrees with the system's at first, and then follows
-// the monotonic clock.
-func forwardClock() clock {
-	start := time.Now()
-	began := start.UnixMicro()
-	return func() int64 { return began + time.Since(start).Microseconds() }
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 
+	"github.com/weir-go/ratelimit/core/internal/option"
 	"github.com/weir-go/ratelimit/core/internal/storeurl"
 	"github.com/weir-go/ratelimit/internal/dial"
 )
@@ -41,7 +42,7 @@ func Open(rawURL string, options ...Option) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(store, optionsFor(options, ofLimiter)...), nil
+	return New(store, optionsFor[Limiter](options)...), nil
 }
 
 // OpenStore returns the store that a URL names, so that another store can stand between it and the
@@ -62,35 +63,32 @@ func OpenStore(rawURL string, options ...Option) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("core: the store's URL %w", err)
 	}
-	switch u.Scheme {
-	case "memory":
-		if err := rejectOthers(options, ofMemory, "is an option of Redis and does not apply to memory:"); err != nil {
+	if u.Scheme == "memory" {
+		if err := rejectOthers[memoryStore](options, "is an option of Redis and does not apply to memory:"); err != nil {
 			return nil, err
 		}
-		return NewMemory(optionsFor(options, ofMemory)...), nil
-	default:
-		if err := rejectOthers(options, ofRedis, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
-			return nil, err
-		}
-		client, err := storeurl.Client(rawURL, u.Query())
-		if err != nil {
-			return nil, fmt.Errorf("core: the store's URL: %w", err)
-		}
-		return newRedis(client, true, true, optionsFor(options, ofRedis)), nil
+		return NewMemory(optionsFor[memoryStore](options)...), nil
 	}
+	if err := rejectOthers[redisStore](options, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
+		return nil, err
+	}
+	client, err := storeurl.Client(rawURL, u.Query())
+	if err != nil {
+		return nil, fmt.Errorf("core: the store's URL: %w", err)
+	}
+	return newRedis(client, true, true, optionsFor[redisStore](options)), nil
 }
 
-// optionsFor returns the options of one kind.
-func optionsFor[T any](options []Option, kind func(*Option) func(*T)) []Option {
-	return slices.DeleteFunc(slices.Clone(options), func(o Option) bool { return kind(&o) == nil })
+// optionsFor returns the options that change things of kind T.
+func optionsFor[T any](options []Option) []Option {
+	return slices.DeleteFunc(slices.Clone(options), func(o Option) bool { return !option.Changes[T](&o.own) })
 }
 
-// rejectOthers returns an error if an option is neither of a kind nor a Limiter's. It names the first
-// one.
-func rejectOthers[T any](options []Option, kind func(*Option) func(*T), why string) error {
+// rejectOthers returns an error if an option suits neither things of kind T nor a Limiter. It names the first one.
+func rejectOthers[T any](options []Option, why string) error {
 	for i := range options {
-		if o := &options[i]; o.name != "" && kind(o) == nil && ofLimiter(o) == nil {
-			return fmt.Errorf("core: %s %s", o.name, why)
+		if o := &options[i].own; !option.Suits[T](o) && !option.Suits[Limiter](o) {
+			return fmt.Errorf("core: %s %s", o.Name(), why)
 		}
 	}
 	return nil

@@ -5,58 +5,26 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/option"
 )
 
 // Option changes how a store or a [Limiter] works. The With… functions make it, and the comment of each
 // says which functions take it. [NewRedis], [NewMemory], [CacheDenials], [Lease] and [New] panic if they get one
 // that does not suit them, and [Open] and [OpenStore] return an error. The zero Option changes nothing.
-type Option struct {
-	name string // of the function that makes it, as in "WithClock"
+type Option struct{ own option.Option }
 
-	// What it changes, by who takes it; nil if they do not.
-	redis   func(*redisStore)
-	memory  func(*memoryStore)
-	denials func(*denialCache)
-	leases  func(*leaseStore)
-	limiter func(*Limiter)
+// takers are the functions that take options, those of [Open] aside.
+var takers = []option.Taker{
+	option.TakerOf[redisStore]("NewRedis"), option.TakerOf[memoryStore]("NewMemory"), option.TakerOf[denialCache]("CacheDenials"),
+	option.TakerOf[leaseStore]("Lease"), option.TakerOf[Limiter]("New"),
 }
 
-// The five kinds of settings that an Option may have.
-func ofRedis(o *Option) func(*redisStore)    { return o.redis }
-func ofMemory(o *Option) func(*memoryStore)  { return o.memory }
-func ofDenials(o *Option) func(*denialCache) { return o.denials }
-func ofLeases(o *Option) func(*leaseStore)   { return o.leases }
-func ofLimiter(o *Option) func(*Limiter)     { return o.limiter }
-
-// apply applies options of one kind to what a function makes. It panics if one has none of that kind.
-func apply[T any](function string, options []Option, kind func(*Option) func(*T), made *T) {
+// apply applies options to what a function makes. It panics if one does not suit it.
+func apply[T any](function string, options []Option, made *T) {
 	for i := range options {
-		o := &options[i]
-		change := kind(o)
-		switch {
-		case change != nil:
-			change(made)
-		case o.name != "":
-			panic(fmt.Sprintf("core: %s is no option of %s: it suits %s", o.name, function, o.takers()))
-		}
+		option.Apply(&options[i].own, function, takers, made)
 	}
-}
-
-// takers names the functions that take the option, those of [Open] aside.
-func (o *Option) takers() string {
-	var names []string
-	for _, taker := range []struct {
-		name  string
-		takes bool
-	}{{"NewRedis", o.redis != nil}, {"NewMemory", o.memory != nil}, {"CacheDenials", o.denials != nil}, {"Lease", o.leases != nil}, {"New", o.limiter != nil}} {
-		if taker.takes {
-			names = append(names, taker.name)
-		}
-	}
-	if last := len(names) - 1; last > 0 {
-		return strings.Join(names[:last], ", ") + " and " + names[last]
-	}
-	return names[0]
 }
 
 // WithPrefix sets what every key in Redis starts with, which keeps several
@@ -69,7 +37,7 @@ func WithPrefix(prefix string) Option {
 	if prefix == "" || strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }) {
 		panic(fmt.Sprintf("core: key prefix %q is empty or has a brace, white space or a control byte", prefix))
 	}
-	return Option{name: "WithPrefix", redis: func(r *redisStore) { r.config.Prefix = prefix }}
+	return Option{option.New("WithPrefix", func(r *redisStore) { r.config.Prefix = prefix })}
 }
 
 // WithBudget sets how long Redis may take to answer a call, from when it is sent. The default is
@@ -82,7 +50,7 @@ func WithBudget(budget time.Duration) Option {
 	if budget <= 0 {
 		panic(fmt.Sprintf("core: budget %v is not positive", budget))
 	}
-	return Option{name: "WithBudget", redis: func(r *redisStore) { r.config.Budget = budget }}
+	return Option{option.New("WithBudget", func(r *redisStore) { r.config.Budget = budget })}
 }
 
 // WithInFlight sets how many batches of checks may be in flight to one server at once. The default is
@@ -94,7 +62,7 @@ func WithInFlight(n int) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("core: %d batches in flight are less than 1", n))
 	}
-	return Option{name: "WithInFlight", redis: func(r *redisStore) { r.config.InFlight = n }}
+	return Option{option.New("WithInFlight", func(r *redisStore) { r.config.InFlight = n })}
 }
 
 // WithQueue bounds how many calls may wait in this process to be sent to one server, and how long
@@ -109,7 +77,7 @@ func WithQueue(most int, longest time.Duration) Option {
 	if most < 1 || longest <= 0 {
 		panic(fmt.Sprintf("core: a queue of %d calls for %v makes no sense", most, longest))
 	}
-	return Option{name: "WithQueue", redis: func(r *redisStore) { r.config.MostWaiting, r.config.Patience = most, longest }}
+	return Option{option.New("WithQueue", func(r *redisStore) { r.config.MostWaiting, r.config.Patience = most, longest })}
 }
 
 // WithBreaker sets after how many failed calls in a row the breaker of a server opens,
@@ -125,7 +93,7 @@ func WithBreaker(failures int, pause time.Duration) Option {
 	if failures < 0 || failures > 0 && pause <= 0 {
 		panic(fmt.Sprintf("core: a breaker after %d failures for %v makes no sense", failures, pause))
 	}
-	return Option{name: "WithBreaker", redis: func(r *redisStore) { r.config.BreakerFailures, r.config.BreakerPause = failures, pause }}
+	return Option{option.New("WithBreaker", func(r *redisStore) { r.config.BreakerFailures, r.config.BreakerPause = failures, pause })}
 }
 
 // WithTrace sets a trace, whose functions are called when something happens. Give it to
@@ -134,13 +102,11 @@ func WithBreaker(failures int, pause time.Duration) Option {
 //
 // It suits [NewRedis], [CacheDenials], [Lease], [New], [Open] and [OpenStore].
 func WithTrace(t Trace) Option {
-	return Option{
-		name:    "WithTrace",
-		redis:   func(r *redisStore) { r.trace = r.trace.and(t) },
-		denials: func(c *denialCache) { c.trace = c.trace.and(t) },
-		leases:  func(l *leaseStore) { l.trace = l.trace.and(t) },
-		limiter: func(l *Limiter) { l.trace = l.trace.and(t) },
-	}
+	return Option{option.New("WithTrace",
+		func(r *redisStore) { r.trace = r.trace.and(t) },
+		func(c *denialCache) { c.trace = c.trace.and(t) },
+		func(l *leaseStore) { l.trace = l.trace.and(t) },
+		func(l *Limiter) { l.trace = l.trace.and(t) })}
 }
 
 // WithLogger sets where a store of [NewRedis] and a [Limiter] report what their callers cannot see:
@@ -154,11 +120,9 @@ func WithLogger(logger *slog.Logger) Option {
 		panic("core: WithLogger needs a logger: use slog.New(slog.DiscardHandler) for none")
 	}
 	own := func() *slog.Logger { return logger }
-	return Option{
-		name:    "WithLogger",
-		redis:   func(r *redisStore) { r.config.Logger = own },
-		limiter: func(l *Limiter) { l.logger = own },
-	}
+	return Option{option.New("WithLogger",
+		func(r *redisStore) { r.config.Logger = own },
+		func(l *Limiter) { l.logger = own })}
 }
 
 // WithMaxKeys bounds how many keys a store of [NewMemory] holds, each under each of its
@@ -169,7 +133,7 @@ func WithMaxKeys(n int) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("core: a bound of %d keys is less than 1", n))
 	}
-	return Option{name: "WithMaxKeys", memory: func(m *memoryStore) { m.config.MaxKeys = n }}
+	return Option{option.New("WithMaxKeys", func(m *memoryStore) { m.config.MaxKeys = n })}
 }
 
 // WithClock replaces the store's clock in tests. Do not use it in production, where a store
@@ -182,14 +146,9 @@ func WithClock(now func() time.Time) Option {
 	if now == nil {
 		panic("core: WithClock needs a function")
 	}
-	c := clock(func() int64 { return now().UnixMicro() })
-	return Option{
-		name:    "WithClock",
-		redis:   func(r *redisStore) { r.config.Clock = c },
-		memory:  func(m *memoryStore) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() },
-		denials: func(d *denialCache) { d.denials.Follow(c) },
-	}
+	c := func() int64 { return now().UnixMicro() }
+	return Option{option.New("WithClock",
+		func(r *redisStore) { r.config.Clock = c },
+		func(m *memoryStore) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() },
+		func(d *denialCache) { d.denials.Follow(c) })}
 }
-
-// clock returns microseconds since 1970.
-type clock func() int64

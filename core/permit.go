@@ -47,10 +47,14 @@ type Permit struct {
 //	}
 //	defer permit.Release()
 func (l *Limiter) Acquire(ctx context.Context, key string, limit Limit, options ...WaitOption) (*Permit, error) {
-	if err := validatePlace(key, limit); err != nil {
+	checks := []Check{{Key: key, Limit: limit}}
+	if err := validate(checks); err != nil {
 		return nil, err
 	}
-	r, err := l.WaitAll(ctx, []Check{{Key: key, Limit: limit}}, options...)
+	if limit != Unlimited && !limit.spec.Algorithm.Holds() {
+		return nil, invalid("core: %s has no places: acquire those of a core.Concurrent limit", limit)
+	}
+	r, err := l.WaitAll(ctx, checks, options...)
 	if err != nil { // a denied reservation holds nothing
 		return nil, err
 	}
@@ -61,17 +65,6 @@ func (l *Limiter) Acquire(ctx context.Context, key string, limit Limit, options 
 // others of this process wait for one.
 func (l *Limiter) TryAcquire(ctx context.Context, key string, limit Limit) (*Permit, error) {
 	return l.Acquire(ctx, key, limit, WithLongestWait(0))
-}
-
-// validatePlace returns the reason why there can be no Permit for a key, if there cannot be one.
-func validatePlace(key string, limit Limit) error {
-	if err := validate([]Check{{Key: key, Limit: limit}}); err != nil {
-		return err
-	}
-	if limit != Unlimited && !limit.spec.Algorithm.Holds() {
-		return invalid("core: %s has no places: acquire those of a core.Concurrent limit", limit)
-	}
-	return nil
 }
 
 // Permit returns the places that a reservation holds under [Concurrent] limits. It is nil if the reservation was
@@ -99,12 +92,7 @@ func (r *Reservation) Split() (places *Reservation) {
 	}
 	own := *r
 	own.decisions = slices.Clone(r.decisions) // each of the two may be settled while the other one is
-	own.grown = nil                           // places do not grow
-	own.done, r.done = make([]bool, len(r.checks)), make([]bool, len(r.checks))
-	for i := range r.checks {
-		holds := r.checks[i].holds()
-		own.done[i], r.done[i] = !holds, holds
-	}
+	own.ledger = r.ledger.Split(len(r.checks), func(check int) bool { return r.checks[check].holds() })
 	r.hold = nil
 	return &own
 }
@@ -116,19 +104,12 @@ func (r *Reservation) Waited() time.Duration { return r.waited }
 // works whatever has become of ctx, and only the first call does anything. If the store does not answer, the
 // release is tried again in the background for two seconds. After that the lease ends by itself.
 func (p *Permit) Release() {
-	if p.hold == nil {
+	list := p.hold.Release()
+	if len(list) == 0 {
 		return
-	}
-	if _, first := p.hold.Claim(places.Permit); !first {
-		return
-	}
-	p.hold.End()
-	list := make([]taken, 0, 1)
-	for _, place := range p.hold.Places() {
-		list = append(list, place.Of)
 	}
 	own, costs := p.limiter.reservationOf(list), make([]int, len(list))
-	if _ = own.Settle(context.Background(), costs...); !own.settled {
+	if _ = own.Settle(context.Background(), costs...); !own.ledger.Settled {
 		own.later(costs)
 	}
 }
@@ -141,11 +122,7 @@ func (p *Permit) Release() {
 // A process that stands still, in a long pause for garbage or a suspended machine, does not notice in time.
 // Where two holders at once would do harm, let the resource check the Token.
 func (p *Permit) Context() context.Context {
-	p.once.Do(func() {
-		if p.context = p.parent; p.hold != nil {
-			p.context = p.hold.Context(p.parent)
-		}
-	})
+	p.once.Do(func() { p.context = p.hold.Context(p.parent) })
 	return p.context
 }
 
@@ -153,9 +130,6 @@ func (p *Permit) Context() context.Context {
 // [context.Canceled] after Release. It asks the clock, so it is right even where the Context has not had the time
 // to end. It does not ask the context that the Permit was made with.
 func (p *Permit) Err() error {
-	if p.hold == nil {
-		return nil
-	}
 	return p.hold.Err() //nolint:wrapcheck // it says what it has to
 }
 
@@ -169,10 +143,7 @@ func (p *Permit) Err() error {
 // After a failover that has lost the state, Tokens go on from the server's clock. Of several limits it is the
 // Token of the first one. It is 0 under [Unlimited].
 func (p *Permit) Token() uint64 {
-	if p.hold == nil {
-		return 0
-	}
-	return p.hold.Places()[0].Of.token
+	return p.hold.First().token
 }
 
 // WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]
@@ -189,16 +160,11 @@ func (p *Permit) Token() uint64 {
 //
 // WaitAll does not change checks, and does not use them after it has returned.
 func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOption) (*Reservation, error) {
-	if len(checks) == 0 {
-		return nil, invalid("core: a call needs at least one check")
-	}
 	if err := validate(checks); err != nil {
 		return nil, err
 	}
-	for i := range checks {
-		if checks[i].Mode == OnDenial {
-			return nil, invalid("core: check %d has the mode OnDenial, and a call that waits may be denied many times", i)
-		}
+	if i := slices.IndexFunc(checks, func(c Check) bool { return c.Mode == OnDenial }); i >= 0 {
+		return nil, invalid("core: check %d has the mode OnDenial, and a call that waits may be denied many times", i)
 	}
 	began := time.Now()
 	checks = slices.Clone(checks) // the call may be in flight when its caller has left
@@ -210,13 +176,7 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 		}
 		return l.Reserve(ctx, checks...)
 	}
-	first := 0
-	for i := range limited {
-		if limited[i].holds() {
-			first = i
-			break
-		}
-	}
+	first := max(0, slices.IndexFunc(limited, func(c Check) bool { return c.holds() }))
 	w.request.key, w.request.limit, w.request.cost = limited[first].Key, limited[first].Limit, limited[first].Units()
 	denied := new(*Reservation)
 	w.request.denied = denied

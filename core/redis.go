@@ -158,7 +158,7 @@ func NewRedis(rdb redis.UniversalClient, options ...Option) Store {
 func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options []Option) *redisStore {
 	r := &redisStore{config: redisstore.Defaults(client)}
 	r.config.Owned, r.config.HeedsDeadline = owned, heedsDeadline
-	apply("NewRedis", options, ofRedis, r)
+	apply("NewRedis", options, r)
 	if r.trace.Batch != nil {
 		r.config.Batch = func(server string, report batch.Report) {
 			r.trace.Batch(Batch{Server: server, Calls: report.Calls, Checks: report.Weight, Elapsed: report.Elapsed, Err: report.Err})
@@ -171,7 +171,7 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 		r.config.Reclaimed = func(spec *exact.Spec) { r.trace.Reclaimed(Limit{spec}) }
 	}
 	r.store = redisstore.New(r.config)
-	r.by = r.store
+	r.Store = r.store
 	return r
 }
 

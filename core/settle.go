@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/ledger"
 	"github.com/weir-go/ratelimit/core/internal/places"
 )
 
@@ -119,9 +120,6 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 // known. A reservation that is never settled, because its process died, stays charged, or is given
 // back when its [Check.ReserveFor] is over.
 func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, error) {
-	if len(checks) == 0 {
-		return nil, invalid("core: a call needs at least one check")
-	}
 	if err := validate(checks); err != nil {
 		return nil, err
 	}
@@ -176,12 +174,8 @@ type Reservation struct {
 	receipts  []Receipt
 	asked     time.Time // the store has decided between asked
 	answered  time.Time // and answered
-	settled   bool
-	grown     []growth // what [Reservation.Grow] has added, the oldest first
-	// done says which charges have been settled, after a store has settled a part of them: those of the checks, and
-	// behind them those of grown.
-	done []bool
-	hold *places.Hold[taken] // nil: it has no places that have to be given back
+	ledger    ledger.Ledger[Receipt]
+	hold      *places.Hold[taken] // nil: it has no places that have to be given back
 	// waited is how long the reservation was waited for: see Waited.
 	waited time.Duration
 }
@@ -235,15 +229,15 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	r.hold.End()
 	if slices.ContainsFunc(s.list, Settlement.needed) {
 		for i, charge := range s.charges {
-			if check := r.checkOf(charge); charge == check && !r.checks[check].holds() { // others take and give back places all the time
-				s.list[i].Decision = &r.decisions[check]
+			if !charge.Grown && !r.checks[charge.Check].holds() { // others take and give back places all the time
+				s.list[i].Decision = &r.decisions[charge.Check]
 			}
 		}
 	}
 	err := r.limiter.settle(context.WithoutCancel(ctx), s.list)
 	r.note(s, err)
 	s.free() // not after a panic
-	if _, partly := errors.AsType[*PartlySettledError](err); !r.settled && !partly && !errors.Is(err, ErrNotDone) {
+	if _, partly := errors.AsType[*PartlySettledError](err); !r.ledger.Settled && !partly && !errors.Is(err, ErrNotDone) {
 		r.later(costs) // its places alone
 	}
 	return err
@@ -252,7 +246,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 // later settles in the background what has not been settled. The reservation counts as settled at once.
 func (r *Reservation) later(costs []int) {
 	own := *r // the caller keeps r
-	r.settled = true
+	r.ledger.Settled = true
 	r.limiter.settleLater(laterSettlement{of: &own, costs: slices.Clone(costs)})
 }
 
@@ -278,21 +272,13 @@ func (r *Reservation) SettleLater(costs ...int) error {
 // not known: to give them back twice is to give them back once.
 func (r *Reservation) note(s *settlements, err error) {
 	partly, isPartly := errors.AsType[*PartlySettledError](err)
-	if !isPartly && (err == nil || errors.Is(err, ErrNotDone)) {
-		r.settled = err == nil
-		return
-	}
-	r.settled = !isPartly
-	r.done = append(r.done, make([]bool, len(r.checks)+len(r.grown)-len(r.done))...)
-	for i, charge := range s.charges {
-		switch {
-		case isPartly:
-			r.done[charge] = r.done[charge] || !slices.Contains(partly.NotDone, i)
-		case r.checks[r.checkOf(charge)].holds():
-			r.settled = false
-		default:
-			r.done[charge] = true
-		}
+	switch {
+	case isPartly:
+		r.ledger.SettledBut(s.charges, partly.NotDone)
+	case err == nil || errors.Is(err, ErrNotDone):
+		r.ledger.Settled = err == nil
+	default:
+		r.ledger.PerhapsSettled(s.charges, func(check int) bool { return r.checks[check].holds() })
 	}
 }
 
@@ -303,7 +289,7 @@ var ErrSettled = errors.New("core: the reservation has been settled before")
 // settlements are the settlements of some charges.
 type settlements struct {
 	list    []Settlement
-	charges []int // as they are counted in Reservation.done
+	charges []ledger.Charge[Receipt]
 }
 
 // settlementLists are settlements to be used again, since a Store's arguments escape to the heap.
@@ -311,6 +297,7 @@ var settlementLists = sync.Pool{New: func() any { return new(settlements) }}
 
 func (s *settlements) free() {
 	clear(s.list)
+	clear(s.charges)
 	s.list, s.charges = s.list[:0], s.charges[:0]
 	settlementLists.Put(s)
 }
@@ -326,15 +313,22 @@ func (r *Reservation) settlements(s *settlements, costs []int) error {
 		if c.Mode == Condition && !c.asksBan() || c.Limit == Unlimited {
 			continue
 		}
-		if r.hold != nil && c.holds() && !r.isDone(i) {
+		if r.hold != nil && c.holds() && !r.ledger.IsDone(i) {
 			if mine, _ := r.hold.Claim(places.Reservation); !mine {
 				continue // its Permit gives it back
 			}
 		}
 		if (c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed) && !r.decisions[i].Waived {
-			cost = r.settleGrown(s, i, cost)
-			s.add(r, i, Settlement{Check: c.alone(), Cost: cost, Receipt: r.receipts[i]})
+			s.charges = r.ledger.Open(s.charges, i, c.Units(), cost)
 		}
+	}
+	for i := range s.charges {
+		charge := &s.charges[i]
+		one := Settlement{Check: r.checks[charge.Check].alone(), Cost: charge.Cost, Receipt: r.receipts[charge.Check]}
+		if charge.Grown {
+			one.Check.Cost, one.Check.Mode, one.Receipt = charge.Units, Charge, charge.Receipt
+		}
+		s.list = append(s.list, one)
 	}
 	return nil
 }
@@ -344,7 +338,7 @@ func (r *Reservation) settleable(costs []int) error {
 	if len(costs) != len(r.checks) {
 		return invalid("core: %d costs settle %d checks", len(costs), len(r.checks))
 	}
-	if r.settled {
+	if r.ledger.Settled {
 		return ErrSettled
 	}
 	for i, cost := range costs {
@@ -353,16 +347,6 @@ func (r *Reservation) settleable(costs []int) error {
 		}
 	}
 	return nil
-}
-
-// isDone reports whether a charge has been settled.
-func (r *Reservation) isDone(charge int) bool { return charge < len(r.done) && r.done[charge] }
-
-// add adds the settlement of a charge, unless that has been settled.
-func (s *settlements) add(r *Reservation, charge int, one Settlement) {
-	if !r.isDone(charge) {
-		s.list, s.charges = append(s.list, one), append(s.charges, charge)
-	}
 }
 
 // Cancel gives back everything that was reserved.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // Store keeps the state of limits and decides calls. [NewRedis], [NewMemory] and [NewTableStore] make one,
@@ -187,7 +188,7 @@ func (p part) decide(ctx context.Context, store Store, decisions []Decision, rec
 			receipts[place] = own[i]
 		}
 	}
-	return placed(err, p.places)
+	return failure.Placed(err, p.places) //nolint:wrapcheck // it is the store's
 }
 
 func init() { //nolint:gochecknoinits // doctor and admin see in this way what is nobody else's business

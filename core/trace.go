@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/hooks"
@@ -112,14 +111,6 @@ func (t Trace) and(other Trace) Trace {
 		Reclaimed: hooks.Both1(t.Reclaimed, other.Reclaimed),
 		Leased:    hooks.Both1(t.Leased, other.Leased),
 	}
-}
-
-// tracedWait is waitN with a call of the trace afterwards.
-func (l *Limiter) tracedWait(ctx context.Context, key string, limit Limit, n int, options []WaitOption) error {
-	start := time.Now()
-	err := l.waitN(ctx, key, limit, n, options)
-	l.trace.Wait(Wait{Limit: limit, Units: n, Elapsed: time.Since(start), Err: err})
-	return err
 }
 
 // BreakerState says whether calls are sent to a server.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/queue"
 )
 
 // LimitedError is the error of [Limiter.Wait] and [Limiter.Do] when a limit keeps them
@@ -83,10 +84,12 @@ func (l *Limiter) Wait(ctx context.Context, key string, limit Limit, options ...
 // WaitN is [Limiter.Wait] for n units together. A large cost is not overtaken by
 // smaller ones behind it.
 func (l *Limiter) WaitN(ctx context.Context, key string, limit Limit, n int, options ...WaitOption) error {
+	began := time.Now()
+	err := l.waitN(ctx, key, limit, n, options)
 	if l.trace.Wait != nil {
-		return l.tracedWait(ctx, key, limit, n, options)
+		l.trace.Wait(Wait{Limit: limit, Units: n, Elapsed: time.Since(began), Err: err})
 	}
-	return l.waitN(ctx, key, limit, n, options)
+	return err
 }
 
 func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, options []WaitOption) error {
@@ -198,10 +201,10 @@ func (l *Limiter) denyBeforePlaces(ctx context.Context, q *waitRequest) error {
 	r.answered = time.Now()
 	l.estimate(r.decisions)
 	waive(r.checks, r.decisions)
-	for i := range r.decisions {
-		if d := &r.decisions[i]; !d.Allowed && !d.Waived && !r.checks[i].Shadow && !r.waitsForPlace(i) {
+	for _, d := range r.denied() {
+		if !d.Frees {
 			*q.denied = r
-			return q.deny(*d, time.Time{}, nil)
+			return q.deny(r.decisions[d.Place], time.Time{}, nil)
 		}
 	}
 	return nil
@@ -283,7 +286,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 
 // wait is Wait until an instant at most. late makes an error of a turn that comes later.
 func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reason error) error) error {
-	if r.settled {
+	if r.ledger.Settled {
 		return ErrSettled
 	}
 	index, queues := r.shaped()
@@ -304,7 +307,11 @@ func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reaso
 		due = until
 	}
 	if queues > 1 { // a turn in several queues cannot be handed on
-		return r.holdUntil(ctx, due)
+		if queue.Until(ctx, due) {
+			return nil
+		}
+		r.giveBackLater()
+		return gaveUpTurn(ctx)
 	}
 	turn, came := r.limiter.turns.Wait(ctx, r.turnKey(index), due, r.receipts[index], func(last Receipt) {
 		r.receipts[index] = last
@@ -328,26 +335,6 @@ func (r *Reservation) shaped() (index, queues int) {
 		}
 	}
 	return index, queues
-}
-
-// delay returns the longest Delay of the decisions.
-func (r *Reservation) delay() time.Duration {
-	if index, queues := r.shaped(); queues > 0 {
-		return r.decisions[index].Delay
-	}
-	return 0
-}
-
-func (r *Reservation) holdUntil(ctx context.Context, due time.Time) error {
-	timer := time.NewTimer(time.Until(due))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		r.giveBackLater()
-		return gaveUpTurn(ctx)
-	}
 }
 
 func gaveUpTurn(ctx context.Context) error {

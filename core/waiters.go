@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -20,8 +19,8 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, De
 		Alike:    func(a, b waitRequest) bool { return a.limit == b.limit && a.cost == b.cost },
 		Fits:     func(r *Reservation, q waitRequest) bool { return r.checks[0].Units() == q.cost },
 		Late: func(r *Reservation, until time.Time) bool {
-			delay := r.delay()
-			return delay > 0 && until.Before(r.asked.Add(delay))
+			index, queues := r.shaped()
+			return queues > 0 && until.Before(r.asked.Add(r.decisions[index].Delay))
 		},
 		Takes: func(q waitRequest) time.Duration { return microseconds(q.limit.spec.Spacing(q.cost)) },
 		Deny: func(q waitRequest, latest Decision, at time.Time, r **Reservation) error {
@@ -155,20 +154,23 @@ func (r *Reservation) keep(n int) {
 }
 
 // worst returns the denial of a reservation after which it takes longest until it passes.
-func (q *waitRequest) worst(r *Reservation) (d Decision) {
-	d.Allowed = true
-	for i := range r.decisions {
-		other := &r.decisions[i]
-		if other.Allowed || other.Waived || r.checks[i].Shadow {
-			continue
-		}
-		if d.Allowed || d.RetryAfter <= other.RetryAfter {
-			if d = *other; i == len(q.all) {
-				d.Limit = q.limit // what holds the key back has no name
-			}
-		}
+func (q *waitRequest) worst(r *Reservation) Decision {
+	place := queue.Longest(r.denied()).Place
+	d := r.decisions[place]
+	if place == len(q.all) {
+		d.Limit = q.limit // what holds the key back has no name
 	}
 	return d
+}
+
+// denied returns what a reservation was denied for.
+func (r *Reservation) denied() (list []queue.Denied) {
+	for i := range r.decisions {
+		if d := &r.decisions[i]; !d.Allowed && !d.Waived && !r.checks[i].Shadow {
+			list = append(list, queue.Denied{Place: i, RetryAfter: d.RetryAfter, Frees: r.waitsForPlace(i)})
+		}
+	}
+	return list
 }
 
 // placeWaitersOf returns the queues of a limiter for calls that wait for places.
@@ -179,19 +181,9 @@ func placeWaitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservatio
 	config.Together, config.Alike = alike, alike // a grant that leaves no place tells the next waiter so
 	config.Fits = func(r *Reservation, q waitRequest) bool { return slices.Equal(r.checks, q.all) }
 	config.Most = 1
-	config.Poll = func(attempt int) time.Duration {
-		pause := min(shortestPoll<<min(attempt, 10), longestPoll)
-		return pause - rand.N(pause/4) // so that processes do not ask in step
-	}
+	config.Poll = queue.Backoff // in case another process has given a place back
 	return queue.New(config)
 }
-
-const (
-	// shortestPoll is how long after a denial the first waiter looks whether another process has given a
-	// place back, at first. It doubles until longestPoll.
-	shortestPoll = 5 * time.Millisecond
-	longestPoll  = 100 * time.Millisecond
-)
 
 // wakePlaceWaiters has those asked for who wait for places like those of a check: some may be free now.
 func (l *Limiter) wakePlaceWaiters(c *Check) {
@@ -209,9 +201,6 @@ func (r *Reservation) waitsForPlace(place int) bool {
 	first, end := alternatives.Of(r.checks, place, (*Check).isOr)
 	return alternatives.Fitting(first, end, func(i int) bool { return r.checks[i].holds() && r.decisions[i].RetryAfter != Never }) >= 0
 }
-
-// unknown is when to ask again at the latest for a place that may be free at any time.
-const unknown = time.Hour
 
 // askForPlaces makes the call of the first of some waiters.
 func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a queue.Answer[*Reservation, Decision]) {
@@ -237,7 +226,7 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 		a.Grants, a.Latest = []*Reservation{r}, r.decisions[0]
 		for i := range r.decisions {
 			if r.checks[i].holds() && r.decisions[i].Remaining == 0 && !isEither(r.checks, i) {
-				a.Latest, a.Again = l.untilFree(r.decisions[i]), now.Add(unknown)
+				a.Latest, a.Again = l.untilFree(r.decisions[i]), now.Add(queue.Unknown)
 			}
 		}
 		return a
@@ -246,24 +235,6 @@ func (l *Limiter) askForPlaces(ctx context.Context, requests []waitRequest) (a q
 		places.giveBackLater() // those of shadow checks
 	}
 	*q.denied, a.Latest = r, q.worst(r)
-	for i := range r.decisions {
-		d := &r.decisions[i]
-		if d.Allowed || d.Waived || r.checks[i].Shadow {
-			continue
-		}
-		switch {
-		case q.placesOnly && !r.waitsForPlace(i): // those behind it may fit
-			a.Never, a.Next, a.Again = true, time.Time{}, time.Time{}
-			return a
-		case d.RetryAfter == Never:
-			a.Never = true
-		case r.waitsForPlace(i): // until then it polls, in case another alternative fits sooner
-			a.Again = now.Add(unknown)
-		default:
-			if next := now.Add(d.RetryAfter); next.After(a.Next) {
-				a.Next = next
-			}
-		}
-	}
+	a.Denied(now, r.denied(), q.placesOnly)
 	return a
 }

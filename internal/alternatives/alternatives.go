@@ -2,6 +2,8 @@
 // policies of a middleware. An element that is an alternative of the one before it says so: that is what or reports.
 package alternatives
 
+import "cmp"
+
 // End returns the place behind the alternatives of which the element at a place is the first. An element without
 // alternatives is the only one.
 func End[T any](list []T, first int, or func(*T) bool) int {
@@ -35,4 +37,19 @@ func Fitting(first, end int, fits func(place int) bool) int {
 		}
 	}
 	return -1
+}
+
+// Counting returns the place of the one of the alternatives from one place up to another that counts: the first that fits,
+// or, if none does, the first of those that take least until they fit.
+func Counting[T cmp.Ordered](first, end int, fits func(place int) bool, wait func(place int) T) int {
+	counts := Fitting(first, end, fits)
+	if counts < 0 {
+		counts = first
+		for place := first + 1; place < end; place++ {
+			if wait(place) < wait(counts) {
+				counts = place
+			}
+		}
+	}
+	return counts
 }

@@ -143,3 +143,39 @@ func (e *PartlySettledError) Error() string { return e.Err.Error() }
 
 // Unwrap returns why they were not.
 func (e *PartlySettledError) Unwrap() error { return e.Err }
+
+// Placed turns an error about some checks of a call into one about the call. places are the places of the checks in
+// the call.
+func Placed(err error, places []int) error {
+	unanswered, ok := errors.AsType[*UnansweredError](err)
+	if !ok {
+		return err
+	}
+	own := &UnansweredError{Checks: make([]int, len(unanswered.Checks)), Err: unanswered.Err}
+	for i, check := range unanswered.Checks {
+		own.Checks[i] = places[check]
+	}
+	return own
+}
+
+// Part returns the error of n of several corrections, from a first one on: nil if the error of all says nothing about
+// them.
+func Part(err error, first, n int) error {
+	partly, ok := errors.AsType[*PartlySettledError](err)
+	if !ok {
+		return err
+	}
+	var undone []int
+	for _, place := range partly.NotDone {
+		if place >= first && place < first+n {
+			undone = append(undone, place-first)
+		}
+	}
+	switch len(undone) {
+	case 0:
+		return nil
+	case n:
+		return &Error{Kind: Of(partly.Err), NotDone: true, Err: partly.Err}
+	}
+	return &PartlySettledError{undone, partly.Err}
+}

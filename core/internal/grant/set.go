@@ -118,16 +118,12 @@ func (s *Set) Spend(key string, spec *exact.Spec, units int) (Spent, bool) {
 	return Spent{}, false
 }
 
-// Wanted is a check that the store was asked and has admitted.
-type Wanted struct {
-	Key   string
-	Spec  *exact.Spec
-	Units int
-}
-
 // Admitted notes checks of one call that the store has admitted. If all of their keys are hot, units of them are granted from now
 // on: a call is answered here only if all of its checks can be.
 func (s *Set) Admitted(checks ...Wanted) {
+	if storeOnly(checks) {
+		return
+	}
 	now, all := s.now(), true
 	for i := range checks {
 		c := &checks[i]

@@ -43,8 +43,29 @@ func (h *Hold[T]) Begin() {
 	}
 }
 
-// Places returns the places of each check that has taken some. The list must not be changed.
-func (h *Hold[T]) Places() []*Place[T] { return h.places }
+// First returns what has taken the first of the places. Of a nil Hold it is the zero T.
+func (h *Hold[T]) First() (of T) {
+	if h != nil {
+		of = h.places[0].Of
+	}
+	return of
+}
+
+// Release claims the places for the [Permit], ends the Hold, and returns what is to be given back. It is nothing if
+// somebody has claimed them before, and of a nil Hold.
+func (h *Hold[T]) Release() (list []T) {
+	if h == nil {
+		return nil
+	}
+	if _, first := h.Claim(Permit); !first {
+		return nil
+	}
+	h.End()
+	for _, place := range h.places {
+		list = append(list, place.Of)
+	}
+	return list
+}
 
 // Claimant is who gives the places of a Hold back.
 type Claimant uint32
@@ -81,8 +102,11 @@ func (h *Hold[T]) End() {
 }
 
 // Context returns a context that ends when this process can no longer be sure of all places, but for those of shadow
-// checks, and when parent ends. Its cause says why.
+// checks, and when parent ends. Its cause says why. Of a nil Hold it is parent.
 func (h *Hold[T]) Context(parent context.Context) context.Context {
+	if h == nil {
+		return parent
+	}
 	for _, p := range h.places {
 		if !p.Shadow {
 			parent = p.lease.Context(parent) //nolint:fatcontext // it ends with each lease
@@ -92,8 +116,11 @@ func (h *Hold[T]) Context(parent context.Context) context.Context {
 }
 
 // Err returns nil while this process can be sure of all places, but for those of shadow checks, and otherwise why it
-// cannot. It asks the clock.
+// cannot. It asks the clock. A nil Hold has no places of which it could not be sure.
 func (h *Hold[T]) Err() error {
+	if h == nil {
+		return nil
+	}
 	for _, p := range h.places {
 		if err := p.lease.Err(); err != nil && !p.Shadow {
 			return err //nolint:wrapcheck // it says what it has to

@@ -116,7 +116,7 @@ func TestLeaseCountsFromTheRequest(t *testing.T) {
 		if ctx.Err() != nil || h.Err() != nil {
 			t.Errorf("it is over too soon: %v, %v", ctx.Err(), h.Err())
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if !errors.Is(context.Cause(ctx), lease.ErrExpired) || !errors.Is(h.Err(), lease.ErrExpired) || !slices.Equal(s.lost, []int{1}) {
 			t.Errorf("it is over for %v and %v, lost are %v", context.Cause(ctx), h.Err(), s.lost)

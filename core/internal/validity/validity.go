@@ -141,3 +141,15 @@ func Together(earlier, place int, d, c *Check) error {
 	}
 	return nil
 }
+
+// BanByHand returns the reason why a ban by hand cannot last so long, or cannot have a reason, if it cannot.
+func BanByHand(lasts time.Duration, reason string) error {
+	const longestReason, longest = 200, 10 * 365 * 24 * time.Hour
+	if lasts < time.Microsecond || lasts > longest {
+		return Errorf("core: a ban of %v is not from 1µs to %v", lasts, longest)
+	}
+	if len(reason) > longestReason {
+		return Errorf("core: a reason of %d bytes is longer than %d", len(reason), longestReason)
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+package call
+
+import "github.com/weir-go/ratelimit/core/internal/exact"
+
+// Receipt is what a store has to know of a charge to settle it, as users carry it: numbers that mean nothing to them.
+type Receipt struct {
+	At   int64
+	Note [4]int64
+}
+
+// Receipt returns the receipt for a check that has been decided.
+func (c *Check) Receipt() Receipt {
+	r := Receipt{At: c.Charged.At, Note: [4]int64{2: c.Holder[0], 3: c.Holder[1]}}
+	if !c.Spec.Algorithm.Holds() {
+		r.Note[0], r.Note[1] = c.Charged.Used, c.Charged.Order
+	}
+	return r
+}
+
+// Charge returns the charge.
+func (r Receipt) Charge() exact.Charge {
+	return exact.Charge{At: r.At, Used: r.Note[0], Order: r.Note[1]}
+}
+
+// Holder returns who has taken places, or has reserved for a time.
+func (r Receipt) Holder() exact.Holder { return exact.Holder{r.Note[2], r.Note[3]} }

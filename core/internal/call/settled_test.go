@@ -1,0 +1,52 @@
+package call_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/specs"
+)
+
+// A settlement adds what was used beyond the charge, or refunds the rest, up to what can be charged at all.
+func TestEventsOfASettlement(t *testing.T) {
+	of := func(a exact.Algorithm) *exact.Spec {
+		return specs.Of(exact.Params{Algorithm: a, Capacity: 10, Events: 10, Period: time.Second})
+	}
+	leaky, places := of(exact.Leaky), of(exact.Concurrent)
+	for _, c := range []struct {
+		name   string
+		of     call.Settled
+		want   int
+		needed bool
+	}{
+		{"as reserved", call.Settled{Spec: leaky, Units: 3, Cost: 3}, 0, false},
+		{"as reserved for a time", call.Settled{Spec: leaky, Units: 3, Cost: 3, Reserved: true}, 0, true},
+		{"as reserved, and wanted", call.Settled{Spec: leaky, Units: 3, Cost: 3, Wanted: true}, 0, true},
+		{"less", call.Settled{Spec: leaky, Units: 3, Cost: 1}, -2, true},
+		{"more than fits", call.Settled{Spec: leaky, Units: 3, Cost: 99}, 7, true},
+		{"raised", call.Settled{Spec: leaky, Units: 3, Cost: 3, Raise: true}, 3, true},
+		{"strikes", call.Settled{Spec: leaky, Units: 3, Cost: -2, Strikes: true}, -2, true},
+		{"places", call.Settled{Spec: places, Units: 2, Cost: 2}, -2, true},
+	} {
+		if got := c.of.Events(); got != c.want || c.of.Needed() != c.needed {
+			t.Errorf("%s: %d events, needed %t, want %d and %t", c.name, got, c.of.Needed(), c.want, c.needed)
+		}
+	}
+	all := []call.Settled{
+		{Key: "key", Spec: leaky, Units: 3, Cost: 1},
+		{Key: "key", Spec: leaky, Units: 1, Cost: 1},
+		{Key: "key", Spec: leaky, Units: 3, Cost: 4, Looks: true, At: exact.Charge{At: 7}},
+		{Key: "key", Spec: leaky, Units: 1, BanFor: time.Second, Cost: 9},
+	}
+	var list call.Corrections
+	list.Set(len(all), func(i int) call.Settled { return all[i] })
+	if len(list.List) != 2 || list.List[0].Events != -1 || !slices.Equal(list.List[0].Of, []int{0, 1, 2}) || list.List[1].Events != 1 || list.List[1].Length != 1_000_000 {
+		t.Errorf("the corrections are %+v", list.List)
+	}
+	if list.Empty(); len(list.List) > 0 {
+		t.Error("they are not empty")
+	}
+}

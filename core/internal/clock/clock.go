@@ -1,0 +1,12 @@
+// Package clock tells the time of this process, which never goes back.
+package clock
+
+import "time"
+
+// Forward returns a clock: a function that returns microseconds since 1970, as this process's clock has them now and its
+// monotonic clock counts them from now on. It may be called by many goroutines at once.
+func Forward() func() int64 {
+	start := time.Now()
+	began := start.UnixMicro()
+	return func() int64 { return began + time.Since(start).Microseconds() }
+}
