@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // -zone works everywhere
@@ -20,7 +19,6 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/arrival"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/demand"
-	"github.com/weir-go/ratelimit/cmd/weir/internal/logfile"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/replay"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/report"
 )
@@ -35,22 +33,14 @@ func recommendCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	return &cli.Command{
 		Name: "recommend", Usage: "proposes limits, from access logs", UsageText: "weir recommend [options] access.log…",
 		Description: recommendHelp,
-		Flags: []cli.Flag{
+		Flags: logFlags(stderr,
 			&cli.StringFlag{Name: "key", Value: "ip", Usage: "whose traffic a request is: ip, header:`NAME` or json:.path"},
 			&cli.StringSliceFlag{Name: "route", Usage: "only requests that match a `PATTERN` of net/http, such as \"POST /orders/{id}\"; repeatable"},
-			&cli.StringFlag{Name: "format", Usage: "the `FORMAT` of all: nginx, apache, alb, caddy, traefik or json; by default each is looked at"},
-			&cli.StringFlag{Name: "time", Usage: "the `.path` of the timestamp in JSON lines"},
-			&cli.StringFlag{Name: "zone", Value: "UTC", Usage: "the time `ZONE` of the report, and of timestamps that name none"},
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Value: "weir.html", Usage: "the `FILE` to write the page to"},
 			&cli.BoolFlag{Name: "json", Usage: "write JSON to standard output, and no page unless -out is given"},
-			&cli.StringFlag{Name: "names", Value: "hash", Usage: "how the report calls keys: hash, or plain as the log has them"},
-			&cli.StringFlag{Name: "salt", Usage: "a secret for the hashes, to compare reports; each run has its own", Sources: cli.EnvVars("WEIR_SALT")},
 			&cli.DurationFlag{Name: "horizon", Value: 10 * time.Minute, Usage: "a proposal lets one key have as little as possible in this `TIME`"},
 			&cli.IntFlag{Name: "keys", Value: demand.DefaultKeys, Usage: "follow so many keys at a time, 0.7 KB each"},
-			&cli.DurationFlag{Name: "late", Value: 10 * time.Second, Usage: "wait so long for a line that stands behind a younger one"},
-			&cli.FloatFlag{Name: "max-skipped", Value: 0.1, Usage: "the `SHARE` of lines that need not be readable"},
-			&cli.BoolFlag{Name: "progress", Usage: "tell how far it is on standard error; by default on a terminal", Value: isTerminal(stderr)},
-		},
+		),
 		ShellComplete: completeFlags,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			r, err := newRecommendation(c)
@@ -81,53 +71,44 @@ func completeFlags(ctx context.Context, c *cli.Command) {
 
 // recommendation is what the command line asks for.
 type recommendation struct {
-	named   []string // as the command line names the files
-	files   []string // where they are
-	key     accesslog.Key
-	routes  []string
-	zone    *time.Location
-	options arrival.Options
-	name    func(string) string
-	total   int64 // bytes of all files
+	*logs
+
+	key    accesslog.Key
+	routes []string
+	name   func(string) string
 }
 
 func newRecommendation(c *cli.Command) (*recommendation, error) {
-	r := &recommendation{named: c.Args().Slice(), files: c.Args().Slice(), routes: c.StringSlice("route")}
+	r := &recommendation{routes: c.StringSlice("route")}
 	var err error
-	if len(r.files) == 0 {
-		return nil, usage("name an access log, or - for standard input: see weir help recommend")
+	if r.logs, err = newLogs(c, c.Args().Slice()); err != nil {
+		return nil, err
 	}
 	if r.key, err = accesslog.ParseKey(c.String("key")); err != nil {
 		return nil, usage("%w", err)
 	}
-	if r.zone, err = time.LoadLocation(c.String("zone")); err != nil {
-		return nil, usage("-zone: %w", err)
-	}
-	if c.Int("keys") < 2 || c.Duration("horizon") <= 0 || c.Duration("late") < time.Second || c.Duration("late") > time.Hour {
-		return nil, usage("-keys must be at least 2, -horizon more than 0, and -late from 1s to 1h")
-	}
-	r.options = arrival.Options{
-		Log: accesslog.Options{Key: r.key, Time: c.String("time"), Zone: r.zone}, Late: c.Duration("late"),
-	}
-	if name := c.String("format"); name != "" {
-		if r.options.Format, err = accesslog.ParseFormat(name); err != nil {
-			return nil, usage("%w", err)
-		}
+	r.options.Log.Key = r.key
+	if c.Int("keys") < 2 || c.Duration("horizon") <= 0 {
+		return nil, usage("-keys must be at least 2, and -horizon more than 0")
 	}
 	if len(r.routes) > 0 {
 		if r.options.Route, err = arrival.NewRoute(r.routes...); err != nil {
 			return nil, usage("%w", err)
 		}
 	}
+	r.name, err = namer(c)
+	return r, err
+}
+
+// namer returns what names keys as the flags say.
+func namer(c *cli.Command) (func(string) string, error) {
 	switch c.String("names") {
 	case "plain":
-		r.name = func(key string) string { return key }
+		return func(key string) string { return key }, nil
 	case "hash":
-		r.name = hashed(c.String("salt"))
-	default:
-		return nil, usage("-names %q: want hash or plain", c.String("names"))
+		return hashed(c.String("salt")), nil
 	}
-	return r, nil
+	return nil, usage("-names %q: want hash or plain", c.String("names"))
 }
 
 // hashed returns a function that names keys by an HMAC, with a random key if there is no salt, so that nobody can try all addresses.
@@ -157,18 +138,8 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 	tracker := demand.NewTracker(c.Int("keys"))
 	days := arrival.NewDays(r.zone, tracker)
 	summary, err := arrival.Read(ctx, r.files, r.options, shown.reading("what keys need"), days)
-	if errors.Is(err, accesslog.ErrKey) {
-		return usage("%w", err)
-	}
-	if err != nil {
+	if err = r.usable(summary, err); err != nil {
 		return err
-	}
-	if unread := summary.Skipped; summary.Lines > 0 && float64(unread) > c.Float("max-skipped")*float64(summary.Lines) {
-		return exitError{errors.New(r.unread(summary)), exitUnreadable}
-	}
-	if summary.Arrivals == 0 {
-		return exitError{fmt.Errorf("no request to go by: of %d lines, %d are of other routes, %d have no key, and %d could not be read",
-			summary.Lines, summary.OtherRoute, summary.Keyless, summary.Skipped), exitEmpty}
 	}
 	found := tracker.Demand()
 	proposals := found.Propose(c.Duration("horizon"))
@@ -196,62 +167,28 @@ func (r *recommendation) inputs(s arrival.Summary) []report.File {
 	return files
 }
 
-func called(name string) string {
-	if name == "-" {
-		return "standard input"
-	}
-	return name
-}
-
-// unread says how many lines could not be read, and which was the first.
-func (r *recommendation) unread(s arrival.Summary) string {
-	bad := s.FirstBad
-	name := called(r.named[slices.Index(r.files, bad.File)])
-	return fmt.Sprintf("%d of %d lines could not be read; %s, line %d: %s: %q", s.Skipped, s.Lines, name, bad.Line, bad.Why, bad.Text)
-}
-
-// open sees that every file is there, and copies standard input into one. The function that it returns removes the copy.
-func (r *recommendation) open(stdin io.Reader) (forget func() error, err error) {
-	forget = func() error { return nil }
-	spooled := false
-	for i, name := range r.files {
-		if name == "-" {
-			if spooled {
-				return forget, usage("standard input can be read once")
-			}
-			spooled = true
-			if r.files[i], err = logfile.Spool(stdin); err != nil {
-				return forget, err
-			}
-			name = r.files[i]
-			forget = func() error { return os.Remove(name) }
-		}
-		info, err := os.Stat(name)
-		if err != nil {
-			return forget, err
-		}
-		if !info.Mode().IsRegular() {
-			return forget, usage("%s is no regular file, and a log is read twice: give it to standard input (-)", name)
-		}
-		r.total += info.Size()
-	}
-	return forget, nil
-}
-
 // write writes the report as the flags say.
 func write(c *cli.Command, stdout, stderr io.Writer, r *report.Report) error {
 	if !c.Bool("json") || c.IsSet("out") {
-		f, err := os.Create(c.String("out"))
-		if err != nil {
+		if err := writePage(c, stderr, r.WriteHTML); err != nil {
 			return err
 		}
-		if err = errors.Join(r.WriteHTML(f), f.Close()); err != nil {
-			return err
-		}
-		_, _ = fmt.Fprintf(stderr, "weir: wrote %s\n", c.String("out"))
 	}
 	if c.Bool("json") {
 		return r.WriteJSON(stdout)
 	}
 	return r.WriteText(stdout)
+}
+
+// writePage writes a page to the file that -out names.
+func writePage(c *cli.Command, stderr io.Writer, write func(io.Writer) error) error {
+	f, err := os.Create(c.String("out"))
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(write(f), f.Close()); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(stderr, "weir: wrote %s\n", c.String("out"))
+	return nil
 }

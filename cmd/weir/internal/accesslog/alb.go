@@ -8,7 +8,8 @@ import (
 
 // albLines reads the access log of an AWS Application Load Balancer.
 type albLines struct {
-	take column
+	take    column
+	details details
 }
 
 var errShortALB = errors.New("fewer than the 14 first fields of a load balancer's log")
@@ -38,6 +39,7 @@ func (a *albLines) Parse(line []byte, r *Record) error {
 	splitRequest(request, r)
 	agent, _, _ := quoted(rest)
 	r.Agent = present(agent)
+	a.details.add(r, fields[3], nil, nil)
 	switch a.take {
 	case agentColumn:
 		return r.setKey(agent, false)

@@ -9,7 +9,8 @@ import (
 // combinedLines reads Apache's common and combined formats, with a virtual host in front or not, nginx' combined, and what adds fields
 // behind them, as nginx' example "main" and Traefik do.
 type combinedLines struct {
-	take column
+	take    column
+	details details
 }
 
 var (
@@ -57,6 +58,10 @@ func (c *combinedLines) Parse(line []byte, r *Record) error {
 	referer, rest, _ := quoted(rest)
 	agent, rest, _ := quoted(rest)
 	r.Agent = present(agent)
+	if c.details.whole {
+		forwarded, _, _ := quoted(rest)
+		c.details.add(r, address, referer, forwarded)
+	}
 	switch c.take {
 	case refererColumn:
 		return r.setKey(referer, false)

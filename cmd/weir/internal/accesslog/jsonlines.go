@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ type jsonLines struct {
 	key                                            Key
 	instant, address, status, method, target, host names
 	agent, own                                     names
+	whole                                          bool
+	values                                         []names
 }
 
 var (
@@ -68,16 +71,55 @@ func newJSONLines(o Options) *jsonLines {
 	if o.Time != "" {
 		j.instant = pathsOf(o.Time)
 	}
-	switch o.Key.kind {
-	case headerKey:
-		name := o.Key.name
-		variable := strings.ReplaceAll(strings.ToLower(name), "-", "_")
-		j.own = names{paths: [][]string{{"request", "headers", name}, {"request_" + name}, {"http_" + variable}, {"headers", name}, {name}, {variable}}}
-	case fieldKey:
-		j.own = pathsOf(o.Key.name)
-	case addressKey:
+	if o.Key.kind != addressKey {
+		j.own = j.namesOf(o.Key)
+	}
+	if j.whole = o.Whole; j.whole {
+		for _, value := range o.Values {
+			j.values = append(j.values, j.namesOf(value))
+		}
 	}
 	return j
+}
+
+// namesOf returns where a key stands.
+func (j *jsonLines) namesOf(key Key) names {
+	switch key.kind {
+	case headerKey:
+		name := key.name
+		variable := strings.ReplaceAll(strings.ToLower(name), "-", "_")
+		return names{paths: [][]string{{"request", "headers", name}, {"request_" + name}, {"http_" + variable}, {"headers", name}, {name}, {variable}}}
+	case fieldKey:
+		return pathsOf(key.name)
+	case addressKey:
+	}
+	return j.address
+}
+
+// details adds what else a line says.
+func (j *jsonLines) details(v *fastjson.Value, r *Record) {
+	r.Address = present(textOf(j.address.find(v)))
+	for _, of := range [...]struct {
+		headers *fastjson.Object
+		prefix  string
+	}{{v.GetObject("request", "headers"), ""}, {v.GetObject("headers"), ""}, {v.GetObject(), "request_"}, {v.GetObject(), "http_"}} {
+		if of.headers == nil {
+			continue
+		}
+		of.headers.Visit(func(key []byte, value *fastjson.Value) {
+			name, found := strings.CutPrefix(string(key), of.prefix)
+			if of.prefix == "request_" && (name == "" || name[0] < 'A' || name[0] > 'Z') {
+				return // nginx' request_uri; Traefik's fields begin with a capital
+			}
+			name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+			if found && name != "Host" && r.fieldOf(name) == nil {
+				r.addField(name, textOf(value))
+			}
+		})
+	}
+	for i := range j.values {
+		r.Values = append(r.Values, present(textOf(j.values[i].find(v))))
+	}
 }
 
 // Parse implements Parser.
@@ -115,6 +157,9 @@ func (j *jsonLines) Parse(line []byte, r *Record) error {
 		}
 	}
 	r.Agent = present(textOf(j.agent.find(v)))
+	if j.whole {
+		j.details(v, r)
+	}
 	if j.key.kind == addressKey {
 		return r.setKey(textOf(j.address.find(v)), true)
 	}

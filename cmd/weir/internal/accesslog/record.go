@@ -1,8 +1,10 @@
 package accesslog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -20,6 +22,52 @@ type Record struct {
 	Agent []byte
 	// Status is the status of the response, or 0 where the line has none.
 	Status int
+
+	// Address is the client's address as it is logged, perhaps with a port, Header the fields of the request that the line has, and Values are
+	// those of [Options].Values. All three are set with Options.Whole alone.
+	Address []byte
+	Header  []Field
+	Values  [][]byte
+}
+
+// Field is a field of a request's header.
+type Field struct {
+	Name  string
+	Value []byte
+}
+
+// Clone returns a copy that stays valid.
+func (r *Record) Clone() *Record {
+	c := *r
+	for _, text := range []*[]byte{&c.Key, &c.Method, &c.Host, &c.Path, &c.Agent, &c.Address} {
+		*text = bytes.Clone(*text)
+	}
+	c.Header = slices.Clone(r.Header)
+	for i := range c.Header {
+		c.Header[i].Value = bytes.Clone(c.Header[i].Value)
+	}
+	c.Values = slices.Clone(r.Values)
+	for i := range c.Values {
+		c.Values[i] = bytes.Clone(c.Values[i])
+	}
+	return &c
+}
+
+// addField adds a field, if it has a value.
+func (r *Record) addField(name string, value []byte) {
+	if value = present(value); len(value) > 0 {
+		r.Header = append(r.Header, Field{name, value})
+	}
+}
+
+// fieldOf returns the value of a field, or nil.
+func (r *Record) fieldOf(name string) []byte {
+	for i := range r.Header {
+		if r.Header[i].Name == name {
+			return r.Header[i].Value
+		}
+	}
+	return nil
 }
 
 // ErrNoKey is the error of a line that is well formed and has no key, such as one without the header that is the key.
@@ -61,6 +109,11 @@ func ParseFormat(name string) (Format, error) {
 type Options struct {
 	// Key says whose request it is. The zero value is the address.
 	Key Key
+	// Whole has a Record tell all that the line says about the request.
+	Whole bool
+	// Values are more to read from each line, with Whole: an address, a field of the header, or a path in JSON lines. One that a line
+	// lacks is empty.
+	Values []Key
 	// Time is the path of the instant in JSON lines, such as ".start". By default the usual names are tried.
 	Time string
 	// Zone is that of timestamps which do not name one. The default is UTC. Of an hour that a zone has twice, the first is meant.
@@ -82,8 +135,40 @@ func New(f Format, o Options) (Parser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f == ALB {
-		return &albLines{take: take}, nil
+	for _, value := range o.Values {
+		if value.kind == fieldKey {
+			return nil, fmt.Errorf("%w: %s needs JSON lines, and the log is in the format %s", ErrKey, value, f)
+		}
+		if _, err = value.column(); err != nil {
+			return nil, err
+		}
 	}
-	return &combinedLines{take: take}, nil
+	if f == ALB {
+		return &albLines{take: take, details: details{o.Whole, o.Values}}, nil
+	}
+	return &combinedLines{take: take, details: details{o.Whole, o.Values}}, nil
+}
+
+// details say what more a line is read for.
+type details struct {
+	whole  bool
+	values []Key
+}
+
+// add adds to a record what a line that is no JSON says.
+func (d *details) add(r *Record, address, referer, forwarded []byte) {
+	if !d.whole {
+		return
+	}
+	r.Address = present(address)
+	r.addField("Referer", referer)
+	r.addField("User-Agent", r.Agent)
+	r.addField("X-Forwarded-For", forwarded)
+	for _, value := range d.values {
+		if value.kind == addressKey {
+			r.Values = append(r.Values, r.Address)
+		} else {
+			r.Values = append(r.Values, r.fieldOf(value.name))
+		}
+	}
 }

@@ -20,7 +20,9 @@ type Arrival struct {
 	Path    uint64 // a hash of the path, of what is read in detail
 	Agent   []byte // of what is read in detail
 	Status  uint16
-	Whole   bool // the log told the second alone, and the rest is a guess
+	// Record is what the line says, with Options.Records. It stays valid.
+	Record *accesslog.Record
+	Whole  bool // the log told the second alone, and the rest is a guess
 }
 
 // A Sink is given the arrivals, second by second, and in each second those of a key in the order of their instants.
@@ -38,6 +40,8 @@ type Options struct {
 	Route *Route
 	// Keep, if it is given, says whose requests count, and these are read in detail. It is called concurrently.
 	Keep func(hash uint64) bool
+	// Records has each Arrival bear what its line says.
+	Records bool
 	// Late is for how long a line is waited for that stands behind a younger one. 0 means ten seconds.
 	Late time.Duration
 	// Workers is how many goroutines parse. 0 means one for each processor.

@@ -42,6 +42,7 @@ type worker struct {
 }
 
 func newWorker(o Options) *worker {
+	o.Log.Whole = o.Records
 	w := &worker{options: o, parsers: make(map[accesslog.Format]accesslog.Parser)}
 	if o.Route != nil {
 		w.matcher = &matcher{route: o.Route}
@@ -106,6 +107,9 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 		}
 		a.Path = maphash.Bytes(seed, r.Path)
 		a.Agent = b.copied(r.Agent)
+	}
+	if w.options.Records {
+		a.Record = r.Clone()
 	}
 	a.Key = b.copied(r.Key)
 	b.arrivals = append(b.arrivals, a)

@@ -1,0 +1,198 @@
+package change
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/policies"
+)
+
+const whole = `limits:
+  burst: leaky 20, 5/s
+  orders: token-bucket 10, 1/s
+  exports: concurrent 2, 30s
+plans:
+  requests:
+    free: sliding-window 1000, 1d
+    staff: unlimited
+    "*": sliding-window 100, 1d
+bans:
+  passwords: ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d
+lists:
+  allow: [198.51.100.0/24]
+  deny: [203.0.113.9, 203.0.113.10]
+  address: ip trusted 10.0.0.0/8
+policies:
+  - limit: burst
+    key: ip trusted 10.0.0.0/8
+  - limit: requests
+    key: user or ip
+  - match: [POST /orders, "PUT /orders/{id}"]
+    limit: orders
+    key: user
+    cost: 2
+    settle: {5xx: 0}
+    enforced: 25%
+  - match: POST /login
+    ban: passwords
+    key: ip
+    strike: {401: 1, 200: forgive}
+  - match: GET /export
+    key: user
+    firstOf:
+      - limit: exports
+      - limit: leaky 1, 1/m
+`
+
+func parsed(t *testing.T, text string) *policies.Document {
+	t.Helper()
+	d, err := policies.Parse([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return d
+}
+
+// texts returns a change a line.
+func texts(all []Change) string {
+	var b strings.Builder
+	for _, c := range all {
+		b.WriteString(strings.Join([]string{string(c.Kind), c.Of, c.Name, c.From, c.Was, c.Now, string(c.State), strings.Join(c.Says, " ")}, "|") + "\n")
+	}
+	return b.String()
+}
+
+func TestNothingChanges(t *testing.T) {
+	d := parsed(t, whole)
+	for name, now := range map[string]*policies.Document{
+		"itself": d, "as it is printed": parsed(t, d.String()),
+		"in another order": parsed(t, strings.NewReplacer(`[POST /orders, "PUT /orders/{id}"]`, `["PUT /orders/{id}", POST /orders]`,
+			"[203.0.113.9, 203.0.113.10]", "[203.0.113.10, 203.0.113.9]").Replace(whole)),
+		"with what holds anyway": parsed(t, strings.ReplaceAll(whole, "- limit: burst\n", "- limit: burst\n    cost: 1\n    enforced: 100%\n")),
+	} {
+		if all := Between(d, now); len(all) > 0 {
+			t.Errorf("%s: %s", name, texts(all))
+		}
+	}
+}
+
+// Each line of the document that changes is told, and nothing else.
+func TestEachChange(t *testing.T) {
+	const kept = "What was used is kept."
+	for _, c := range []struct {
+		from, to string
+		want     []string // parts of each change, with a | between fields
+	}{
+		{"burst: leaky 20, 5/s", "burst: leaky 10, 5/s", []string{"changed|limit|burst||leaky 20, 5/s|leaky 10, 5/s|kept|" + kept + " Used by: burst (all requests)."}},
+		{"burst: leaky 20, 5/s", "burst: gcra 20, 5/s", []string{"changed|limit|burst||leaky 20, 5/s|gcra 20, 5/s|anew|It is another algorithm"}},
+		{"burst: leaky 20, 5/s", "burst: unlimited", []string{"changed|limit|burst||leaky 20, 5/s|unlimited||It limits nobody any more."}},
+		{"burst: leaky 20, 5/s", "burst: leaky 20, 5/s\n  more: leaky 1, 1/s", []string{"added|limit|more|||leaky 1, 1/s|anew|No policy uses it."}},
+		{"burst: leaky 20, 5/s", "burst: leaky 20, 5/s\n  again: leaky 20, 5/s", []string{"added|limit|again|"}},
+		{"    free: sliding-window 1000, 1d", "    free: sliding-window 10, 1d", []string{"changed|plan|requests, free||sliding-window 1000, 1d|sliding-window 10, 1d|kept"}},
+		{"    free: sliding-window 1000, 1d\n", "", []string{`removed|plan|requests, free||sliding-window 1000, 1d|||Requests of this plan meet "*" now: sliding-window 100, 1d.`}},
+		{"    \"*\": sliding-window 100, 1d\n", "    paid: sliding-window 9, 1d\n", []string{"removed|plan|requests, *|", "added|plan|requests, paid|||sliding-window 9, 1d|kept|It counts on"}},
+		{"    free: sliding", "    basic: sliding", []string{"renamed|plan|requests, basic|requests, free|sliding-window 1000, 1d|sliding-window 1000, 1d|kept|" + kept}},
+		{"staff: unlimited", "staff: sliding-window 7, 1d", []string{"changed|plan|requests, staff||unlimited|sliding-window 7, 1d|kept|It limited nobody before."}},
+		{"ban 5, 10m", "ban 6, 10m", []string{"changed|ban|passwords||ban 5, 10m"}},
+		{"[198.51.100.0/24]", "[198.51.100.0/25]", []string{"added|list|allow|||198.51.100.0/25||It passes", "removed|list|allow||198.51.100.0/24|||It meets"}},
+		{"203.0.113.9, ", "", []string{"removed|list|deny||203.0.113.9|"}},
+		{"  address: ip trusted 10.0.0.0/8\n", "", []string{"changed|list|address||ip trusted 10.0.0.0/8|the TCP peer"}},
+		{"    cost: 2\n", "", []string{"changed|policy|orders (POST /orders or PUT /orders/{id})||||" + "|A request costs 1 instead of 2."}},
+		{"{5xx: 0}", "{5xx: 1}", []string{"What it has really cost is 1 for 5xx instead of 0 for 5xx."}},
+		{"{401: 1, 200: forgive}", "{401: 1}", []string{"Its strikes are 1 for 401 instead of forgiveness for 200, 1 for 401."}},
+		{"enforced: 25%", "enforced: 50%", []string{"It is enforced for 50% of the keys instead of 25%. Keys for which it was a shadow start anew"}},
+		{"enforced: 25%", "enforced: 5%", []string{"It is enforced for 5% of the keys instead of 25%. The other keys are only watched."}},
+		{"    enforced: 25%\n", "", []string{"It is enforced for 100% of the keys instead of 25%. Keys for"}},
+		{"enforced: 25%", "shadow: true", []string{"It is a shadow now, which denies nobody."}},
+		{"- limit: leaky 1, 1/m", "- limit: leaky 2, 1/m", []string{"Its alternatives are exports, or else leaky 2, 1/m instead of exports, or else leaky 1, 1/m."}},
+		{"match: GET /export", "match: /export", []string{"changed|policy|first of exports (/export)|||||It is met by /export instead of GET /export."}},
+		{"  - limit: requests\n    key: user or ip\n", "", []string{"removed|policy|requests (all requests)||requests, key user or ip"}},
+		{"policies:\n", "policies:\n  - match: /new\n    limit: leaky 3, 1/s\n    key: ip\n    shadow: true\n", []string{"added|policy|leaky 3, 1/s (/new)|||leaky 3, 1/s, key ip, shadow"}},
+		{"    enforced: 25%", "    name: carts\n    enforced: 25%", []string{"renamed|policy|carts (POST /orders or PUT /orders/{id})|orders||||For which keys it is enforced depends on what it is called"}},
+		{
+			"  - limit: burst\n    key: ip trusted 10.0.0.0/8\n  - limit: requests\n    key: user or ip\n", "  - limit: requests\n    key: user or ip\n  - limit: burst\n    key: ip trusted 10.0.0.0/8\n",
+			[]string{"changed|order|policies|"},
+		},
+		{"- limit: burst", "- limit: leaky 20, 5/s", []string{"Its limit is leaky 20, 5/s instead of burst. It starts anew"}},
+		{"- limit: burst", "- limit: unlimited", []string{"There was no limit, or there is none any more."}},
+	} {
+		now := strings.Replace(whole, c.from, c.to, 1)
+		all := Between(parsed(t, whole), parsed(t, now))
+		got := texts(all)
+		lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+		if len(lines) != len(c.want) {
+			t.Errorf("%q to %q: %d changes, want %d:\n%s", c.from, c.to, len(lines), len(c.want), got)
+			continue
+		}
+		for i, want := range c.want {
+			if !strings.Contains(lines[i], want) {
+				t.Errorf("%q to %q:\n%s, want\n%s", c.from, c.to, lines[i], want)
+			}
+		}
+	}
+}
+
+// A limit with another name starts anew, and with it the policy that names it.
+func TestRenamedLimit(t *testing.T) {
+	got := texts(Between(parsed(t, whole), parsed(t, strings.NewReplacer("orders: token", "carts: token", "limit: orders", "limit: carts").Replace(whole))))
+	for _, want := range []string{
+		"renamed|limit|carts|orders|token-bucket 10, 1/s|token-bucket 10, 1/s|anew|A limit is known by its name. It starts anew",
+		"changed|policy|carts (POST /orders or PUT /orders/{id})|||||Its limit is carts instead of orders. ",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// No field of a policy is forgotten.
+func TestAllFields(t *testing.T) {
+	values := map[string]any{
+		"Name": "a", "Match": []policies.Match{{Pattern: "/"}}, "Key": "ip", "Limit": "leaky 1, 1/s", "Ban": "b", "FirstOf": []policies.Policy{{Limit: "x"}},
+		"Cost": "2", "Headroom": 1, "Settle": policies.ByStatus{Name: "f"}, "Strike": policies.ByStatus{Units: map[string]int{"404": 1}}, "TellBan": true,
+		"Unit": "jobs", "Undelayed": 1, "MaxWait": 10 * time.Second, "ReserveFor": 10 * time.Second, "Shadow": true, "Enforced": 10.0, "OnError": "open",
+	}
+	of := reflect.TypeFor[policies.Policy]()
+	for i := range of.NumField() {
+		f := of.Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		var p policies.Policy
+		reflect.ValueOf(&p).Elem().Field(i).Set(reflect.ValueOf(values[f.Name]))
+		says := differences(&policies.Policy{}, &p)
+		if f.Name == "Name" != (len(says) == 0) || strings.Contains(strings.Join(says, ""), "  ") {
+			t.Errorf("%s: %q", f.Name, says)
+		}
+		if back := differences(&p, &policies.Policy{}); len(back) != len(says) {
+			t.Errorf("%s, back: %q", f.Name, back)
+		}
+	}
+}
+
+// Whatever documents say: nothing changes to itself, and what changes one way changes back.
+func FuzzBetween(f *testing.F) {
+	f.Add([]byte(whole), []byte("policies: []"))
+	f.Add([]byte(whole), []byte(strings.ReplaceAll(whole, "limit: burst", "limit: leaky 1, 1/s")))
+	f.Fuzz(func(t *testing.T, one, other []byte) {
+		a, err := policies.Parse(one)
+		if err != nil {
+			return
+		}
+		b, err := policies.Parse(other)
+		if err != nil {
+			b = &policies.Document{}
+		}
+		if all := Between(a, a); len(all) > 0 {
+			t.Errorf("to itself: %s", texts(all))
+		}
+		if there, back := len(Between(a, b)), len(Between(b, a)); (there == 0) != (back == 0) {
+			t.Errorf("%d changes, and %d back", there, back)
+		}
+		if a.String() == b.String() && len(Between(a, b)) > 0 {
+			t.Errorf("the same text: %s", texts(Between(a, b)))
+		}
+	})
+}

@@ -1,0 +1,334 @@
+package change
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/policies"
+)
+
+// pair is a policy of the old document, and what becomes of it. One of them may be nil.
+type pair struct{ was, now *policies.Policy }
+
+// likenesses say which policies of two documents are the same one, the surest first.
+var likenesses = []func(a, b *policies.Policy) bool{
+	func(a, b *policies.Policy) bool { return a.Name == b.Name && len(differences(a, b)) == 0 },
+	func(a, b *policies.Policy) bool { return a.Name != "" && a.Name == b.Name },
+	func(a, b *policies.Policy) bool {
+		return subject(a) == subject(b) && matchText(a) == matchText(b) && a.Key == b.Key
+	},
+	func(a, b *policies.Policy) bool { return subject(a) == subject(b) && matchText(a) == matchText(b) },
+	func(a, b *policies.Policy) bool {
+		return matchText(a) == matchText(b) && a.Key == b.Key && a.Ban == "" == (b.Ban == "")
+	},
+	func(a, b *policies.Policy) bool { return subject(a) == subject(b) && a.Key == b.Key },
+	func(a, b *policies.Policy) bool { return len(a.Match) > 0 && matchText(a) == matchText(b) },
+	func(a, b *policies.Policy) bool { return subject(a) == subject(b) },
+}
+
+// pairs returns the policies of both documents: those of the new one in its order, and then those that are gone.
+func pairs(was, now *policies.Document) []pair {
+	all := make([]pair, 0, len(now.Policies)+len(was.Policies))
+	left := make([]*policies.Policy, len(was.Policies))
+	for i := range was.Policies {
+		left[i] = &was.Policies[i]
+	}
+	for i := range now.Policies {
+		all = append(all, pair{now: &now.Policies[i]})
+	}
+	for _, alike := range likenesses {
+		for i := range all {
+			if all[i].was != nil {
+				continue
+			}
+			if at := slices.IndexFunc(left, func(p *policies.Policy) bool { return alike(p, all[i].now) }); at >= 0 {
+				all[i].was = left[at]
+				left = slices.Delete(left, at, at+1)
+			}
+		}
+	}
+	for _, p := range left {
+		all = append(all, pair{was: p})
+	}
+	return all
+}
+
+// policies compares the policies.
+func (c *comparison) policies() {
+	all := pairs(c.was, c.now)
+	for _, p := range all {
+		switch {
+		case p.was == nil:
+			c.add(Change{Kind: Added, Of: "policy", Name: called(p.now), Now: sentence(p.now)})
+		case p.now == nil:
+			c.add(Change{Kind: Removed, Of: "policy", Name: called(p.was), Was: sentence(p.was)})
+		default:
+			c.policy(p.was, p.now)
+		}
+	}
+	all = slices.DeleteFunc(all, func(p pair) bool { return p.was == nil || p.now == nil })
+	places := make(map[*policies.Policy]int, len(c.was.Policies))
+	for i := range c.was.Policies {
+		places[&c.was.Policies[i]] = i
+	}
+	if !slices.IsSortedFunc(all, func(a, b pair) int { return places[a.was] - places[b.was] }) {
+		c.add(Change{Kind: Changed, Of: "order", Name: "policies", Says: []string{
+			"They stand in another order, and so do the limits in the headers that clients get. Who is denied does not depend on it.",
+		}})
+	}
+}
+
+// policy compares a policy with what becomes of it.
+func (c *comparison) policy(was, now *policies.Policy) {
+	says := differences(was, now)
+	if was.Name == now.Name && len(says) == 0 {
+		return
+	}
+	change := Change{Kind: Changed, Of: "policy", Name: called(now), Says: says}
+	if was.Title() != now.Title() {
+		if was.Name != now.Name {
+			change.Kind, change.From = Renamed, was.Title()
+		}
+		if partly(was) && partly(now) {
+			change.Says = append(change.Says,
+				"For which keys it is enforced depends on what it is called, so they are others now. Those for which it was a shadow start anew.")
+		}
+	}
+	if was.Limit != now.Limit && now.Limit != "" && was.Limit != "" {
+		change.Says = append(change.Says, c.moved(was, now))
+	}
+	c.add(change)
+}
+
+func partly(p *policies.Policy) bool { return p.Enforced > 0 && p.Enforced < 100 }
+
+// moved says what becomes of the state when a policy has another limit.
+func (c *comparison) moved(was, now *policies.Policy) string {
+	before, after := limitsOf(c.was, was.Limit), limitsOf(c.now, now.Limit)
+	for _, limit := range after {
+		if slices.ContainsFunc(before, func(other core.Limit) bool { return limit.Identity() == other.Identity() }) {
+			return keptSays
+		}
+	}
+	if len(after) == 0 || len(before) == 0 {
+		return "There was no limit, or there is none any more."
+	}
+	for i := range c.was.Policies {
+		for _, limit := range limitsOf(c.was, c.was.Policies[i].Limit) {
+			if slices.ContainsFunc(after, func(other core.Limit) bool { return limit.Identity() == other.Identity() }) {
+				return "It counts on from what was used of that limit before."
+			}
+		}
+	}
+	return anewSays
+}
+
+// limitsOf returns the limits that a text of a policy means, but for core.Unlimited.
+func limitsOf(d *policies.Document, text string) (limits []core.Limit) {
+	if plans, named := d.Plans[text]; named {
+		limits = slices.Collect(maps.Values(plans))
+	} else if limit, named := d.Limits[text]; named {
+		limits = []core.Limit{limit}
+	} else if limit, err := core.ParseLimit(text); err == nil {
+		limits = []core.Limit{limit}
+	}
+	return slices.DeleteFunc(limits, func(limit core.Limit) bool { return limit == core.Unlimited })
+}
+
+// field is a field of a policy, but for its name.
+type field struct {
+	name string
+	text func(p *policies.Policy) string
+	// says tells of a change, given the texts of the field.
+	says func(was, now string) string
+}
+
+// instead returns what tells of a change by one sentence, with a text for the empty one.
+func instead(format, empty string) func(was, now string) string {
+	return func(was, now string) string { return fmt.Sprintf(format, or(now, empty), or(was, empty)) }
+}
+
+// number returns the text of a number, which is empty if it is 0.
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// duration returns the text of a time, which is empty if it is 0.
+func duration(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// switched returns what tells that a field is turned on, and off.
+func switched(on, off string) func(was, now string) string {
+	return func(_, now string) string {
+		if now != "" {
+			return on
+		}
+		return off
+	}
+}
+
+func flag(is bool) string {
+	if is {
+		return "true"
+	}
+	return ""
+}
+
+// fields are all fields of a policy. It is a function, since the alternatives of a policy are policies.
+func fields() []field {
+	return []field{
+		{"match", matchText, instead("It is met by %s instead of %s.", "all requests")},
+		{
+			"key", func(p *policies.Policy) string { return p.Key },
+			instead("It counts by %s instead of %s. A key that reads the same in both keeps what it used; all others start anew.", "nothing"),
+		},
+		{"limit", func(p *policies.Policy) string { return p.Limit }, instead("Its limit is %s instead of %s.", "none")},
+		{"ban", func(p *policies.Policy) string { return p.Ban }, instead("Its ban is %s instead of %s. Each name has bans of its own.", "none")},
+		{"firstOf", alternativesText, instead("Its alternatives are %s instead of %s.", "none")},
+		{"cost", costText, instead("A request costs %s instead of %s.", "1")},
+		{"headroom", func(p *policies.Policy) string { return number(p.Headroom) }, instead("%s units have to be left instead of %s.", "0")},
+		{
+			"settle", func(p *policies.Policy) string { return statusText(p.Settle) },
+			instead("What it has really cost is %s instead of %s.", "what was reserved"),
+		},
+		{"strike", func(p *policies.Policy) string { return statusText(p.Strike) }, instead("Its strikes are %s instead of %s.", "its cost")},
+		{
+			"tellBan", func(p *policies.Policy) string { return flag(p.TellBan) },
+			switched("A banned client gets 429 with Retry-After now, in place of 403.", "A banned client gets 403 now, in place of 429 with Retry-After."),
+		},
+		{"unit", func(p *policies.Policy) string { return p.Unit }, instead("Clients are told that it counts %s instead of %s.", "requests")},
+		{"undelayed", func(p *policies.Policy) string { return number(p.Undelayed) }, instead("%s requests pass without delay instead of %s.", "0")},
+		{"maxWait", func(p *policies.Policy) string { return duration(p.MaxWait) }, instead("A request waits up to %s for a place instead of %s.", "0s")},
+		{
+			"reserveFor", func(p *policies.Policy) string { return duration(p.ReserveFor) },
+			instead("The cost is reserved for %s instead of %s.", "as long as it takes"),
+		},
+		{
+			"shadow", func(p *policies.Policy) string { return flag(p.Shadow) },
+			switched("It is a shadow now, which denies nobody. A shadow counts apart: it starts anew.",
+				"It denies now: it is no shadow any more. A shadow counts apart: it starts anew, with nothing of what the shadow counted."),
+		},
+		{"enforced", enforcedText, enforcedSays},
+		{
+			"onError", func(p *policies.Policy) string { return p.OnError },
+			instead("When the store cannot answer, it is %s instead of %s.", "as the options of the program say"),
+		},
+	}
+}
+
+// differences says in which fields two policies differ.
+func differences(was, now *policies.Policy) (says []string) {
+	for _, f := range fields() {
+		if before, after := f.text(was), f.text(now); before != after {
+			says = append(says, f.says(before, after))
+		}
+	}
+	return says
+}
+
+func enforcedText(p *policies.Policy) string {
+	if p.Enforced == 0 || p.Enforced == 100 {
+		return ""
+	}
+	return strconv.FormatFloat(p.Enforced, 'f', -1, 64) + "%"
+}
+
+func enforcedSays(was, now string) string {
+	share := func(text string) float64 {
+		percent, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+		if err != nil {
+			return 100 // the empty text
+		}
+		return percent
+	}
+	text := fmt.Sprintf("It is enforced for %s of the keys instead of %s. ", or(now, "100%"), or(was, "100%"))
+	if share(now) > share(was) {
+		return text + "Keys for which it was a shadow start anew, with nothing of what the shadow counted."
+	}
+	return text + "The other keys are only watched."
+}
+
+func costText(p *policies.Policy) string {
+	if p.Cost == "1" {
+		return ""
+	}
+	return p.Cost
+}
+
+func alternativesText(p *policies.Policy) string {
+	texts := make([]string, len(p.FirstOf))
+	for i := range p.FirstOf {
+		texts[i] = sentence(&p.FirstOf[i])
+	}
+	return strings.Join(texts, ", or else ")
+}
+
+// statusText returns units by status in order.
+func statusText(b policies.ByStatus) string {
+	if b.Name != "" {
+		return b.Name
+	}
+	texts := make([]string, 0, len(b.Units))
+	for _, status := range slices.Sorted(maps.Keys(b.Units)) {
+		units := strconv.Itoa(b.Units[status])
+		if b.Units[status] == core.Forgive {
+			units = "forgiveness"
+		}
+		texts = append(texts, units+" for "+status)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// matchText returns the patterns of a match in order.
+func matchText(p *policies.Policy) string {
+	texts := make([]string, len(p.Match))
+	for i, m := range p.Match {
+		texts[i] = m.Pattern
+		for _, name := range slices.Sorted(maps.Keys(m.Header)) {
+			texts[i] += " with " + name + ": " + m.Header[name]
+		}
+	}
+	slices.Sort(texts)
+	return strings.Join(slices.Compact(texts), " or ")
+}
+
+// subject returns what a policy is about.
+func subject(p *policies.Policy) string {
+	return cmp.Or(p.Ban, p.Limit, alternativesText(p))
+}
+
+// called returns the title of a policy, and its requests.
+func called(p *policies.Policy) string {
+	return p.Title() + " (" + or(matchText(p), "all requests") + ")"
+}
+
+// sentence returns all that a policy says but for its match and name.
+func sentence(p *policies.Policy) string {
+	var parts []string
+	for _, f := range fields() {
+		text := f.text(p)
+		switch {
+		case text == "" || f.name == "match":
+		case f.name == "limit" || f.name == "ban":
+			parts = append([]string{text}, parts...)
+		case text == "true":
+			parts = append(parts, f.name)
+		default:
+			parts = append(parts, f.name+" "+text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,287 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
+	"github.com/weir-go/ratelimit/guard"
+)
+
+// Result is what the policies would have done.
+type Result struct {
+	Requests uint64 `json:"requests"`
+	Denied   uint64 `json:"denied"`
+	// Unlimited is how many requests met no limit.
+	Unlimited uint64 `json:"unlimited"`
+	// Listed is how many requests a list has let pass or denied.
+	Listed uint64 `json:"listed"`
+	// Limited is how many requests the log says were answered with 429.
+	Limited uint64 `json:"answered_429"`
+	// Undecided is how many requests there was no room for in the store, and Unread how many are no requests of HTTP.
+	Undecided uint64  `json:"undecided"`
+	Unread    uint64  `json:"unread"`
+	Limits    []Limit `json:"limits"`
+	Series    Series  `json:"series"`
+	// Notes say what the log could not tell.
+	Notes []string `json:"notes"`
+}
+
+// Limit is what one limit would have done.
+type Limit struct {
+	Name string `json:"name"`
+	// Shadow says that it denied nobody: Denied is whom it would have.
+	Shadow   bool   `json:"shadow,omitempty"`
+	Requests uint64 `json:"requests"`
+	Denied   uint64 `json:"denied"`
+	Keys     int    `json:"keys"`
+	// Missed is how many requests are of keys that were too many to be counted in Keys.
+	Missed     uint64 `json:"missed,omitempty"`
+	DeniedKeys int    `json:"denied_keys"`
+	// Anonymous is how many requests did not have the key that the policy counts by, and were counted by address.
+	Anonymous uint64 `json:"without_key,omitempty"`
+	// Busiest are the keys that were denied, of which those with the most denials come first.
+	Busiest []Key  `json:"busiest,omitempty"`
+	Series  Series `json:"series"`
+}
+
+// Key is what became of a key's requests.
+type Key struct {
+	Key      string    `json:"key"`
+	Requests uint64    `json:"requests"`
+	Denied   uint64    `json:"denied"`
+	First    time.Time `json:"first_denial"`
+}
+
+// MostListed is how many keys of a limit a result lists.
+const MostListed = 20
+
+// Result returns what was found. name says what keys are called, and times are those of a zone.
+func (s *Simulation) Result(name func(string) string, zone *time.Location) *Result {
+	t := &s.tally
+	r := t.result
+	r.Unread, r.Notes = t.unread, append([]string{}, t.notes...)
+	r.Series.in(zone)
+	r.Limits = make([]Limit, 0, len(t.limits))
+	for id, l := range t.limits {
+		out := l.Limit
+		out.Name, out.Shadow, out.Keys = id.name, id.shadow, len(l.keys)
+		out.Series.in(zone)
+		var denied []Key
+		for text, k := range l.keys {
+			if k.Denied > 0 {
+				denied = append(denied, Key{text, k.Requests, k.Denied, k.First.In(zone)})
+			}
+		}
+		slices.SortFunc(denied, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key)) })
+		out.DeniedKeys = len(denied)
+		out.Busiest = denied[:min(len(denied), MostListed)]
+		for i := range out.Busiest {
+			out.Busiest[i].Key = name(out.Busiest[i].Key)
+		}
+		r.Limits = append(r.Limits, out)
+	}
+	slices.SortFunc(r.Limits, func(a, b Limit) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name), flagged(a.Shadow)-flagged(b.Shadow))
+	})
+	return &r
+}
+
+// AllNotes returns the notes, and those that follow from the numbers.
+func (r *Result) AllNotes() []string {
+	notes := slices.Clone(r.Notes)
+	add := func(n uint64, format string, args ...any) {
+		if n > 0 {
+			notes = append(notes, fmt.Sprintf(format, append([]any{n}, args...)...))
+		}
+	}
+	for _, l := range r.Limits {
+		add(l.Anonymous, "%d requests do not have the key of %s in the log. They were counted by their address, as the guard does.", l.Name)
+		add(l.Missed, "%d requests under %s are of keys that were too many to be followed: see -keys.", l.Name)
+	}
+	add(r.Listed, "%d requests were decided by a list.")
+	add(r.Limited, "%d requests were answered with 429 already. They were replayed like all others.")
+	add(r.Undecided, "%d requests could not be decided: the store was full, or a key could not be read.")
+	add(r.Unread, "%d lines are no requests of HTTP, and were left out.")
+	return notes
+}
+
+func flagged(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// tally counts.
+type tally struct {
+	result Result
+	limits map[identity]*counted
+	notes  []string
+	unread uint64
+
+	now             time.Time
+	met, denied     bool // what became of the request that is being decided
+	mostKeys        int
+	listed, unasked bool
+}
+
+// identity is what a limit is counted by.
+type identity struct {
+	name   string
+	shadow bool
+}
+
+// counted is a limit, and its keys.
+type counted struct {
+	Limit
+
+	keys map[string]*Key
+}
+
+// begin begins to count a request.
+func (t *tally) begin(now time.Time, record *accesslog.Record) {
+	t.now, t.met, t.denied, t.listed, t.unasked = now, false, false, false, false
+	if record.Status == http.StatusTooManyRequests {
+		t.result.Limited++
+	}
+}
+
+// end counts what was observed of a request.
+func (t *tally) end() {
+	r := &t.result
+	r.Requests++
+	for counter, is := range map[*uint64]bool{
+		&r.Denied: t.denied, &r.Listed: t.listed, &r.Undecided: t.unasked, &r.Unlimited: !t.met && !t.listed && !t.unasked,
+	} {
+		if is {
+			*counter++
+		}
+	}
+	r.Series.add(t.now, t.denied)
+}
+
+// observe is told what the guard has decided.
+func (t *tally) observe(e *guard.Event) {
+	if e.Settled {
+		return
+	}
+	t.denied = t.denied || e.Status != 0
+	t.listed = t.listed || e.Listed != guard.Unlisted
+	t.unasked = t.unasked || e.Err != nil
+	for i := range e.Outcomes {
+		o := &e.Outcomes[i]
+		if !o.Decision.Waived {
+			t.met = true
+			t.limit(o).add(t.now, o, t.mostKeys)
+		}
+	}
+}
+
+func (t *tally) limit(o *guard.Outcome) *counted {
+	id := identity{o.Policy, o.Shadow}
+	l := t.limits[id]
+	if l == nil {
+		if t.limits == nil {
+			t.limits = make(map[identity]*counted)
+		}
+		l = &counted{keys: make(map[string]*Key)}
+		t.limits[id] = l
+	}
+	return l
+}
+
+// add counts an outcome.
+func (l *counted) add(now time.Time, o *guard.Outcome, most int) {
+	denied := !o.Decision.Allowed
+	l.Requests++
+	l.Series.add(now, denied)
+	if strings.HasPrefix(o.Key, "anonymous:") || strings.Contains(o.Key, "|anonymous:") {
+		l.Anonymous++
+	}
+	k := l.keys[o.Key]
+	switch {
+	case k != nil:
+	case len(l.keys) < most:
+		k = new(Key)
+		l.keys[o.Key] = k
+	default:
+		l.Missed++
+		k = new(Key)
+	}
+	k.Requests++
+	if denied {
+		l.Denied++
+		if k.Denied++; k.Denied == 1 {
+			k.First = now
+		}
+	}
+}
+
+// mostPoints is how many points a series has at most.
+const mostPoints = 240
+
+// Series are requests over time.
+type Series struct {
+	From time.Time `json:"from"`
+	// Width is the time of a point, in nanoseconds.
+	Width  time.Duration `json:"width_ns"`
+	Points []Point       `json:"points"`
+}
+
+// Point are the requests of some time.
+type Point struct {
+	Admitted uint64 `json:"admitted"`
+	Denied   uint64 `json:"denied"`
+}
+
+// widths are those that a point may have. Each is a multiple of the one before.
+var widths = [...]time.Duration{
+	time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+	time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
+}
+
+// widen makes fewer points.
+func (s *Series) widen() {
+	width := 2 * s.Width
+	if i := slices.Index(widths[:], s.Width) + 1; i > 0 && i < len(widths) {
+		width = widths[i]
+	}
+	several := int(width / s.Width)
+	wide := make([]Point, 0, mostPoints)
+	for part := range slices.Chunk(s.Points, several) {
+		var sum Point
+		for _, p := range part {
+			sum.Admitted += p.Admitted
+			sum.Denied += p.Denied
+		}
+		wide = append(wide, sum)
+	}
+	s.Points, s.Width = wide, width
+}
+
+// add counts a request.
+func (s *Series) add(now time.Time, denied bool) {
+	if s.Width == 0 {
+		s.From, s.Width = now.Truncate(time.Minute), widths[0]
+	}
+	at := max(0, int(now.Sub(s.From)/s.Width))
+	for at >= mostPoints {
+		s.widen()
+		at = int(now.Sub(s.From) / s.Width)
+	}
+	for len(s.Points) <= at {
+		s.Points = append(s.Points, Point{})
+	}
+	if denied {
+		s.Points[at].Denied++
+	} else {
+		s.Points[at].Admitted++
+	}
+}
+
+func (s *Series) in(zone *time.Location) { s.From = s.From.In(zone) }
