@@ -64,6 +64,23 @@ func TestGivesBackWhatIsCertainlyLeft(t *testing.T) {
 		at(time.Minute + 2*time.Microsecond)
 		cancel(most)
 		want("kept up", 999)
+
+		// Two charges of one unit have one unit left between them, since the level has been at 1. What came after that does not
+		// count, nor what has been given back of it.
+		at(0)
+		before, first, second = reserve("shared", 400), reserve("shared", 1), reserve("shared", 1)
+		at(time.Second)
+		cancel(before)
+		reserve("shared", 500)
+		at(time.Second + time.Microsecond)
+		after := reserve("shared", 1)
+		at(time.Second + 2*time.Microsecond)
+		cancel(after)
+		at(time.Second + 3*time.Microsecond)
+		cancel(first)
+		at(time.Second + 4*time.Microsecond)
+		cancel(second)
+		want("shared", 500)
 		limit = core.Leaky(10, core.PerSecond(1))
 
 		at(0)
