@@ -58,6 +58,9 @@ func (h *Times) Median(s *exact.Spec) (time.Duration, bool) {
 	t.mu.Lock()
 	times := slices.Clone(t.times[:min(t.count, len(t.times))])
 	t.mu.Unlock()
+	if len(times) == 0 { // the first one is being noted
+		return 0, false
+	}
 	slices.Sort(times)
 	return times[len(times)/2], true
 }

@@ -47,3 +47,12 @@ func TestTheTimesOfSoManyLimitsAreNoted(t *testing.T) {
 		t.Errorf("the first is known: %t, the last: %t, want the first alone", first, last)
 	}
 }
+
+// A limit whose first time is just being noted has none yet.
+func TestNoTimeIsKnownUntilOneIsNoted(t *testing.T) {
+	var h Times
+	h.of.Store(concurrent(1).Identity(), new(times)) // as Note does before it has the lock
+	if got, known := h.Median(concurrent(1)); known {
+		t.Errorf("%v is known", got)
+	}
+}
