@@ -29,9 +29,9 @@ func (d distant) Settle(ctx context.Context, settlements []core.Settlement) erro
 }
 
 // Twenty servers share a limit of a million a second on one key, half a millisecond away from their store. docs/leases.md has the
-// numbers. A call stands for fifty requests, or the simulation would take minutes.
+// numbers. A call stands for two hundred requests, or the simulation would take minutes.
 func TestLeasesOfAFleet(t *testing.T) {
-	const servers, workers, units, seconds, over, limited = 20, 4, 50, 3, 0.1, 1_000_000
+	const servers, workers, units, seconds, over, limited = 20, 4, 200, 3, 0.1, 1_000_000
 	limit := core.TokenBucket(limited, core.PerSecond(limited)) // leases last 100 ms
 	for _, demand := range []int{500_000, 900_000, 1_200_000, 2_000_000} {
 		t.Run(strconv.Itoa(demand), func(t *testing.T) {
