@@ -35,9 +35,10 @@ type Store interface {
 	// limit whose numbers have changed since the charge keeps the new ones. See
 	// [Reservation.Settle], [Limiter.Refund] and [Limiter.Charge].
 	//
-	// A charge with a [Check.ReserveFor] that was given back already is not corrected: the whole Cost is charged as of
-	// now, and the Settlement is Lost. Such a settlement is sent even if the cost is as it was reserved, since it
-	// keeps the charge from being given back.
+	// If a settlement is of a charge with a [Check.ReserveFor], what has ended of that key and limit is given back
+	// before the first settlement of the call. A charge that was given back already is not corrected: the whole Cost
+	// is charged as of now, and the Settlement is Lost. Such a settlement is sent even if the cost is as it was
+	// reserved, since it keeps the charge from being given back.
 	//
 	// It writes the [Settlement.Decision] of each settlement that asks for one and was carried out: what is
 	// left when all of them have been.

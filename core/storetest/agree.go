@@ -283,6 +283,11 @@ func (h *history) settle(t *rapid.T) {
 		}
 	}
 	count = len(chosen)
+	for _, r := range chosen { // what has ended comes back before anything is corrected
+		if r.charge.check.ReserveFor > 0 {
+			h.model.giveBackEnded(identity(r.charge.check), h.now)
+		}
+	}
 	costs := make([]int, count)
 	for i, r := range chosen {
 		reserved := r.charge.check.Units()

@@ -98,11 +98,15 @@ func (s *Store) Settle(ctx context.Context, list []call.Correction) error {
 		keys[i] = rowKey(list[i].Key, list[i].Spec)
 	}
 	err := s.change(ctx, keys, func(now int64, rows *rows) {
+		for i := range list { // before any correction, which may find less room
+			if list[i].Reserved {
+				rows.giveBackEnded(list[i].Key, list[i].Spec, now)
+			}
+		}
 		for i := range list {
 			c, record := list[i], rows.read(list[i].Key, list[i].Spec) // the arithmetic makes notes in the correction
 			closed := false
 			if c.Reserved {
-				rows.giveBackEnded(c.Key, c.Spec, now)
 				if closed = record.Open.Close(c.Holder); !closed {
 					c.Late()
 				}
@@ -239,7 +243,7 @@ func (r *rows) read(key string, spec *exact.Spec) *exact.Record {
 
 // giveBackEnded gives back the reservations of a row that have ended at an instant.
 func (r *rows) giveBackEnded(key string, spec *exact.Spec, now int64) {
-	record := r.byKey[rowKey(key, spec)].record
+	record := r.read(key, spec)
 	for _, one := range record.Open.Ended(now) {
 		refund := one.Refund()
 		record.Settle(one.Spec, &refund, now)
