@@ -8,36 +8,37 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-const nginxConf = `daemon off; master_process off; pid %[1]s/pid; error_log %[1]s/error.log;
+const nginxConf = `daemon off; master_process off; pid {dir}/pid; error_log {dir}/error.log;
 events {}
 http {
 	log_format main '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" "$http_x_forwarded_for"';
 	log_format lines escape=json '{"msec":"$msec","remote_addr":"$remote_addr","request":"$request","status":$status,"http_user_agent":"$http_user_agent"}';
-	access_log %[1]s/combined.log; access_log %[1]s/main.log main; access_log %[1]s/lines.log lines;
-	client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi; uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
-	server { listen 127.0.0.1:%[2]d; location = /good { return 200 "ok"; } location / { return 404; } }
+	access_log {dir}/combined.log; access_log {dir}/main.log main; access_log {dir}/lines.log lines;
+	client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi; uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
+	server { listen 127.0.0.1:{port}; location = /good { return 200 "ok"; } location / { return 404; } }
 }
 `
 
-const apacheConf = `ServerRoot %[1]s
+const apacheConf = `ServerRoot {dir}
 ServerName localhost
-PidFile %[1]s/pid
-ErrorLog %[1]s/error.log
-Listen 127.0.0.1:%[2]d
-LoadModule mpm_event_module %[3]s/mod_mpm_event.so
-LoadModule authz_core_module %[3]s/mod_authz_core.so
-DocumentRoot %[1]s
-LogFormat "%%v:%%p %%h %%l %%u %%t \"%%r\" %%>s %%O \"%%{Referer}i\" \"%%{User-Agent}i\"" vhost_combined
-LogFormat "%%h %%l %%u %%t \"%%r\" %%>s %%b \"%%{Referer}i\" \"%%{User-Agent}i\"" combined
-LogFormat "%%h %%l %%u %%t \"%%r\" %%>s %%b" common
-CustomLog %[1]s/vhost.log vhost_combined
-CustomLog %[1]s/combined.log combined
-CustomLog %[1]s/common.log common
+PidFile {dir}/pid
+ErrorLog {dir}/error.log
+Listen 127.0.0.1:{port}
+LoadModule mpm_event_module {modules}/mod_mpm_event.so
+LoadModule authz_core_module {modules}/mod_authz_core.so
+DocumentRoot {dir}
+LogFormat "%v:%p %h %l %u %t \"%r\" %>s %O \"%{Referer}i\" \"%{User-Agent}i\"" vhost_combined
+LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"" combined
+LogFormat "%h %l %u %t \"%r\" %>s %b" common
+CustomLog {dir}/vhost.log vhost_combined
+CustomLog {dir}/combined.log combined
+CustomLog {dir}/common.log common
 `
 
 // What nginx writes, in its own formats, is read.
@@ -109,8 +110,7 @@ func serve(t *testing.T, dir, template, modules string, command func(conf string
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
 	_ = listener.Close()
-	text := fmt.Sprintf(template, dir, port, modules)
-	text, _, _ = strings.Cut(text, "%!(EXTRA")
+	text := strings.NewReplacer("{dir}", dir, "{port}", strconv.Itoa(port), "{modules}", modules).Replace(template)
 	conf := filepath.Join(dir, "server.conf")
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
