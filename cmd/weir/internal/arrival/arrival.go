@@ -17,8 +17,8 @@ type Arrival struct {
 	Instant int64 // microseconds since 1970
 	Hash    uint64
 	Key     []byte
-	Path    uint64 // a hash of the path, of what is read in detail
-	Agent   []byte // of what is read in detail
+	Path    uint64 // a hash of the path, if All was asked for
+	Agent   []byte // if All was asked for
 	Status  uint16
 	// Record is what the line says, with Options.Records. It stays valid.
 	Record *accesslog.Record
@@ -30,6 +30,16 @@ type Sink interface {
 	Second(arrivals []Arrival)
 }
 
+// Part is how much of a request is needed.
+type Part uint8
+
+// The parts: None leaves the request out, When is all but Path and Agent, and All is everything.
+const (
+	None Part = iota
+	When
+	All
+)
+
 // Options say what is read.
 type Options struct {
 	// Format is that of all files. By default each is looked at.
@@ -38,8 +48,8 @@ type Options struct {
 	Log accesslog.Options
 	// Route, if it is given, says which requests count.
 	Route *Route
-	// Keep, if it is given, says whose requests count, and these are read in detail. It is called concurrently.
-	Keep func(hash uint64) bool
+	// Keep, if it is given, says how much of a key's requests is needed. By default it is When. It is called concurrently.
+	Keep func(hash uint64) Part
 	// Records has each Arrival bear what its line says.
 	Records bool
 	// Late is for how long a line is waited for that stands behind a younger one. 0 means ten seconds.

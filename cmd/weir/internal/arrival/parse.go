@@ -93,18 +93,25 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 			b.badLine, b.badText, b.bad = b.lines, line, err
 		}
 		return
-	case w.matcher != nil && !w.matcher.matches(r):
+	}
+	a := Arrival{Instant: r.Instant, Hash: Hash(r.Key), Status: uint16(r.Status), Whole: r.Whole}
+	part := When
+	if w.options.Keep != nil {
+		if part = w.options.Keep(a.Hash); part == None {
+			return
+		}
+	}
+	if part == All || w.matcher != nil || w.options.Records {
+		parser.Details(r)
+	}
+	if w.matcher != nil && !w.matcher.matches(r) {
 		b.otherRoute++
 		return
 	}
 	if r.Whole {
 		b.whole++
 	}
-	a := Arrival{Instant: r.Instant, Hash: Hash(r.Key), Status: uint16(r.Status), Whole: r.Whole}
-	if w.options.Keep != nil {
-		if !w.options.Keep(a.Hash) {
-			return
-		}
+	if part == All {
 		a.Path = maphash.Bytes(seed, r.Path)
 		a.Agent = b.copied(r.Agent)
 	}
