@@ -1,10 +1,8 @@
 package accesslog
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -35,23 +33,6 @@ type Record struct {
 type Field struct {
 	Name  string
 	Value []byte
-}
-
-// Clone returns a copy that stays valid.
-func (r *Record) Clone() *Record {
-	c := *r
-	for _, text := range []*[]byte{&c.Key, &c.Method, &c.Host, &c.Path, &c.Agent, &c.Address} {
-		*text = bytes.Clone(*text)
-	}
-	c.Header = slices.Clone(r.Header)
-	for i := range c.Header {
-		c.Header[i].Value = bytes.Clone(c.Header[i].Value)
-	}
-	c.Values = slices.Clone(r.Values)
-	for i := range c.Values {
-		c.Values[i] = bytes.Clone(c.Values[i])
-	}
-	return &c
 }
 
 // addField adds a field, if it has a value.

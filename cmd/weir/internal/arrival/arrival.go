@@ -20,9 +20,9 @@ type Arrival struct {
 	Path    uint64 // a hash of the path, if All was asked for
 	Agent   []byte // if All was asked for
 	Status  uint16
-	// Record is what the line says, with Options.Records. It stays valid.
-	Record *accesslog.Record
-	Whole  bool // the log told the second alone, and the rest is a guess
+	// Request is what the line says, with Options.Requests. It stays valid.
+	Request *accesslog.Request
+	Whole   bool // the log told the second alone, and the rest is a guess
 }
 
 // A Sink is given the arrivals, second by second, and in each second those of a key in the order of their instants.
@@ -50,8 +50,8 @@ type Options struct {
 	Route *Route
 	// Keep, if it is given, says how much of a key's requests is needed. By default it is When. It is called concurrently.
 	Keep func(hash uint64) Part
-	// Records has each Arrival bear what its line says.
-	Records bool
+	// Requests has each Arrival bear what its line says.
+	Requests bool
 	// Late is for how long a line is waited for that stands behind a younger one. 0 means ten seconds.
 	Late time.Duration
 	// Workers is how many goroutines parse. 0 means one for each processor.

@@ -42,7 +42,7 @@ type worker struct {
 }
 
 func newWorker(o Options) *worker {
-	o.Log.Whole = o.Records
+	o.Log.Whole = o.Requests
 	w := &worker{options: o, parsers: make(map[accesslog.Format]accesslog.Parser)}
 	if o.Route != nil {
 		w.matcher = &matcher{route: o.Route}
@@ -101,7 +101,7 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 			return
 		}
 	}
-	if part == All || w.matcher != nil || w.options.Records {
+	if part == All || w.matcher != nil || w.options.Requests {
 		parser.Details(r)
 	}
 	if w.matcher != nil && !w.matcher.matches(r) {
@@ -115,8 +115,8 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 		a.Path = maphash.Bytes(seed, r.Path)
 		a.Agent = b.copied(r.Agent)
 	}
-	if w.options.Records {
-		a.Record = r.Clone()
+	if w.options.Requests {
+		a.Request = r.Request()
 	}
 	a.Key = b.copied(r.Key)
 	b.arrivals = append(b.arrivals, a)
