@@ -142,15 +142,15 @@ func (r *Replay) watchProposals(d *demand.Demand) {
 
 // watchFrontier takes the limits that deny keys, as many as there is room for.
 func (r *Replay) watchFrontier(d *demand.Demand) {
-	var byKeys []*Cell
 	r.cells = make([]Cell, demand.RateCount*len(demand.Bursts))
+	byKeys := make([]*Cell, len(r.cells))
 	r.slack, r.denied = make([]int64, len(r.cells)), make([]uint64, len(r.cells))
 	for i := range r.cells {
 		rate, burst := i/len(demand.Bursts), demand.Bursts[i%len(demand.Bursts)]
 		r.cells[i] = Cell{Cell: demand.Cell{Rate: rate, Burst: burst}, Keys: d.All[rate].Above(burst), Normal: d.Normal[rate].Above(burst)}
 		r.perEvent[rate] = demand.Interval(rate).Microseconds()
 		r.slack[i] = int64(burst-1) * r.perEvent[rate]
-		byKeys = append(byKeys, &r.cells[i])
+		byKeys[i] = &r.cells[i]
 	}
 	// Of a rate, the largest bursts are counted.
 	slices.SortStableFunc(byKeys, func(a, b *Cell) int { return cmp.Or(cmp.Compare(a.Keys, b.Keys), cmp.Compare(b.Burst, a.Burst)) })
