@@ -152,6 +152,9 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 	if summary.FirstBad != nil {
 		_, _ = fmt.Fprintln(stderr, "weir:", r.unread(summary))
 	}
+	if note := summary.Disorder(); note != "" {
+		_, _ = fmt.Fprintln(stderr, "weir:", note)
+	}
 	return write(c, stdout, stderr, report.New(report.Input{
 		Files: r.inputs(summary), Key: r.key, Routes: r.routes, Horizon: c.Duration("horizon"), Zone: r.zone, Summary: summary, Days: days.All(),
 		Demand: found, Proposals: proposals, Replay: replayed, Name: r.name,

@@ -55,6 +55,8 @@ type Log struct {
 	Keyless    int64     `json:"without_key"`
 	Skipped    int64     `json:"skipped"`
 	Late       int64     `json:"late"`
+	// Disorder says how far behind younger lines they stood, and what to do about it.
+	Disorder string `json:"disorder,omitempty"`
 	// WholeSeconds is how many requests have a timestamp without a fraction of a second.
 	WholeSeconds int64    `json:"whole_seconds"`
 	FirstBad     *BadLine `json:"first_bad_line,omitempty"`
