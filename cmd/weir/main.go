@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func command(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	wrong := func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%w", err) }
 	commands := []*cli.Command{
-		recommendCommand(stdin, stdout, stderr), doctorCommand(stdout), topCommand(stdin, stdout), peekCommand(stdout), resetCommand(stdout),
+		recommendCommand(stdin, stdout, stderr), doctorCommand(stdout), topCommand(stdin, stdout), peekCommand(stdin, stdout), resetCommand(stdout),
 		banCommand(stdout), liftCommand(stdout), bansCommand(stdout),
 		checkCommand(stdin, stdout), explainCommand(stdin, stdout), planCommand(stdin, stdout, stderr),
 		simulateCommand(stdin, stdout, stderr), versionCommand(stdout),

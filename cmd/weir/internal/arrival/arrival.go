@@ -66,6 +66,14 @@ type Summary struct {
 	Last     int64
 }
 
+// Span returns how much time there is between the first request and the last.
+func (s *Summary) Span() time.Duration {
+	if s.Arrivals == 0 {
+		return 0
+	}
+	return time.Duration(s.Last-s.First) * time.Microsecond
+}
+
 // MostLate is the most that Options.Late can be: the requests of so much time are kept in memory.
 const MostLate = time.Hour
 

@@ -91,7 +91,8 @@ type Keys struct {
 type Proposal struct {
 	Name      string  `json:"name"`
 	Limit     string  `json:"limit"` // as core.ParseLimit reads it
-	Code      string  `json:"code"`  // Go that runs it as a shadow
+	File      string  `json:"file"`  // of policies, which runs it as a shadow
+	Code      string  `json:"code"`  // Go that does the same
 	Rate      string  `json:"rate"`
 	Burst     int     `json:"burst"`
 	Allowance float64 `json:"allowance"` // what one key gets at most within the horizon
