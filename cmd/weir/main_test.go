@@ -13,11 +13,18 @@ import (
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/report"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/shoptest"
-	"github.com/weir-go/ratelimit/cmd/weir/internal/simulate"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
-func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(redistest.Run(m))
+}
+
+// asProgram is the environment variable that makes the program of the tests weir itself.
+const asProgram = "WEIR_TEST_AS_PROGRAM"
 
 // weir runs the program in an empty directory.
 func weir(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
@@ -194,11 +201,7 @@ func TestProposalsAsFiles(t *testing.T) {
 		if want := name + ": / or GET /item/{id}; " + p.Limit + "; "; code != 0 || !strings.Contains(out, want) || !strings.Contains(out, "a shadow") {
 			t.Errorf("exit code %d: %s%s, want %s", code, out, messages, want)
 		}
-		var result simulate.Result
-		if _, out, messages = weir(t, "", "simulate", "-json", path, log); json.Unmarshal([]byte(out), &result) != nil || len(result.Limits) != 1 {
-			t.Fatalf("%s%s", out, messages)
-		}
-		if l := result.Limits[0]; !l.Shadow || l.Denied != p.Denied || l.DeniedKeys != p.Keys || int64(l.Requests) != r.Log.Requests {
+		if l := outcomeOf(t, simulated(t, path, log), name); !l.Shadow || l.Denied != p.Denied || l.DeniedKeys != p.Keys || int64(l.Requests) != r.Log.Requests {
 			t.Errorf("%s denies %d requests of %d keys: simulate says %d of %d", p.Limit, p.Denied, p.Keys, l.Denied, l.DeniedKeys)
 		}
 		before, _ := os.ReadFile(path)

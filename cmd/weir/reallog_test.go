@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/report"
-	"github.com/weir-go/ratelimit/cmd/weir/internal/simulate"
 )
 
 // realLog is a log of Apache: testdata/README.md says whose. Its lines are out of order by up to 59 seconds.
@@ -72,11 +70,7 @@ func TestSimulateAgreesWithRecommendOnARealLog(t *testing.T) {
 		proposals[p.Name] = p
 		shadow(p.Name, strings.TrimPrefix(p.Limit, p.Name+": "))
 	}
-	code, out, messages := weir(t, "", "simulate", "-json", "-late", "59s", policiesFile(t, "limits:\n"+limits.String()+"policies:\n"+policies.String()), realLog)
-	var result simulate.Result
-	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 {
-		t.Fatalf("exit code %d, %v: %s", code, err, messages)
-	}
+	result := simulated(t, "-late", "59s", policiesFile(t, "limits:\n"+limits.String()+"policies:\n"+policies.String()), realLog)
 	less := 0
 	for _, l := range result.Limits {
 		p, proposed := proposals[l.Name]

@@ -66,12 +66,17 @@ type Summary struct {
 	Last     int64
 }
 
-// Span returns how much time there is between the first request and the last.
+// Span returns how much time there is between the first request and the last. Whole seconds count to their end, since requests are spread over
+// them.
 func (s *Summary) Span() time.Duration {
 	if s.Arrivals == 0 {
 		return 0
 	}
-	return time.Duration(s.Last-s.First) * time.Microsecond
+	span := time.Duration(s.Last-s.First) * time.Microsecond
+	if s.Whole > 0 {
+		span += time.Second
+	}
+	return span
 }
 
 // MostLate is the most that Options.Late can be: the requests of so much time are kept in memory.
