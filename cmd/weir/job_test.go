@@ -46,7 +46,7 @@ func TestTheJobOfTheDocumentation(t *testing.T) {
 	}
 	bin, repository := t.TempDir(), t.TempDir()
 	weir := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asProgram, program)
-	if err := os.WriteFile(filepath.Join(bin, "weir"), []byte(weir), 0o700); err != nil { //nolint:gosec // it is to be run
+	if err := os.WriteFile(filepath.Join(bin, "weir"), []byte(weir), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	summary := filepath.Join(bin, "summary")

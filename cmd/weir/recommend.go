@@ -25,8 +25,8 @@ import (
 )
 
 const recommendHelp = `Reads the access logs of nginx, Apache, an AWS load balancer, Caddy, Traefik, or JSON lines, compressed with gzip or zstd or
-not, and writes a page that proposes limits: three of them, whom each would have denied, and the file of policies and the code to run one as a shadow. -policies writes the file.
-"-" is standard input, which is copied into a temporary file, since a log is read twice.
+not, and writes a page that proposes limits: three of them, whom each would have denied, and the file of policies and the code to run one
+as a shadow. -policies writes the file. "-" is standard input, which is copied into a temporary file, since a log is read twice.
 
 ` + exitCodes
 

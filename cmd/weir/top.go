@@ -20,7 +20,8 @@ const topHelp = `Shows the keys that have used most of their limits, and what a 
 heading for each limit it counts its keys, and those that would be denied. It charges nothing. "q" ends it.
 
 It lists the names of the keys in the database a part at a time, and looks again at those in view. The numbers of a limit with a name of its
-own are not in Redis: give the file of policies that has them by -policies, or such a limit by -limit. Where standard output is no terminal, and with -json, it looks at all keys once.
+own are not in Redis: give the file of policies that has them by -policies, or such a limit by -limit. Where standard output is no
+terminal, and with -json, it looks at all keys once.
 
 ` + storeHelp + "\n\n" + storeExitCodes
 

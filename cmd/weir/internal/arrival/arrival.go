@@ -91,7 +91,8 @@ func (s *Summary) Disorder() string {
 	if s.Behind > MostLate {
 		advice = "Sort the log by time."
 	}
-	return fmt.Sprintf("%d of %d lines stood behind younger ones by up to %v, and count at a later instant than they name. %s", s.Late, s.Lines, s.Behind, advice)
+	return fmt.Sprintf("%d of %d lines stood behind younger ones by up to %v, and count at a later instant than they name. %s",
+		s.Late, s.Lines, s.Behind, advice)
 }
 
 // BadLine is a line that could not be read, and why.

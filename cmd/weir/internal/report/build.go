@@ -83,7 +83,8 @@ func (r *Report) proposals(in Input) {
 	for i, p := range in.Proposals {
 		limit := p.Cell.Limit().Named(p.Name)
 		out := Proposal{
-			Name: p.Name, Limit: limit.String(), File: inFile(in.Key, in.Routes, p), Code: inCode(in.Key, p), Rate: demand.Rates[p.Cell.Rate].String(), Burst: p.Cell.Burst,
+			Name: p.Name, Limit: limit.String(), File: inFile(in.Key, in.Routes, p), Code: inCode(in.Key, p),
+			Rate: demand.Rates[p.Cell.Rate].String(), Burst: p.Cell.Burst,
 			Allowance: p.Cell.Allowance(in.Horizon), Keys: p.Keys, Normal: p.Normal, cell: p.Cell,
 		}
 		if in.Summary.Whole > 0 {

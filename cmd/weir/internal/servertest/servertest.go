@@ -56,8 +56,12 @@ func Start(t *testing.T, dir, configuration string, command func(file string) *e
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	var failed error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		failed = cmd.Wait()
+	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		<-ended
@@ -68,9 +72,8 @@ func Start(t *testing.T, dir, configuration string, command func(file string) *e
 			return address
 		}
 		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("the server has ended: %v: %s", err, output.String())
+		case <-ended:
+			t.Fatalf("the server has ended: %v: %s", failed, output.String())
 		default:
 		}
 		if time.Since(start) > 20*time.Second {
@@ -83,7 +86,7 @@ func Start(t *testing.T, dir, configuration string, command func(file string) *e
 func Await(t *testing.T, name string, lines int) []byte {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		text, err := os.ReadFile(name)
+		text, err := os.ReadFile(name) //nolint:gosec // the test says which
 		if err != nil {
 			t.Fatal(err)
 		}
