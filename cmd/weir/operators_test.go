@@ -19,7 +19,12 @@ const logins = "logins: ban 2, 10m, first 10m, factor 2, longest 7d, forget 1d"
 // server starts a Redis that the program asks by default, and returns a limiter on it.
 func server(t *testing.T) *core.Limiter {
 	t.Helper()
-	url := "redis://" + redistest.Start(t).Addr()
+	return openOn(t, "redis://"+redistest.Start(t).Addr())
+}
+
+// openOn returns a limiter on a store, which the program asks by default.
+func openOn(t *testing.T, url string) *core.Limiter {
+	t.Helper()
 	t.Setenv("REDIS_URL", url)
 	limiter, err := core.Open(url, core.WithBudget(time.Minute))
 	if err != nil {
@@ -54,9 +59,14 @@ func says(t *testing.T, code int, texts []string, args ...string) string {
 // read reads the JSON that the program writes.
 func read[T any](t *testing.T, args ...string) (value T) {
 	t.Helper()
-	out := says(t, 0, nil, append(args[:1:1], append([]string{"-json"}, args[1:]...)...)...)
-	if err := json.Unmarshal([]byte(out), &value); err != nil {
-		t.Errorf("%q: %v: %s", args, err, out)
+	return decode[T](t, says(t, 0, nil, append(args[:1:1], append([]string{"-json"}, args[1:]...)...)...))
+}
+
+// decode reads JSON.
+func decode[T any](t *testing.T, text string) (value T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Errorf("%v: %s", err, text)
 	}
 	return value
 }
