@@ -85,7 +85,7 @@ func count(c *Comparison, candidate string, e *Event) {
 	for i := range e.Outcomes {
 		switch o := &e.Outcomes[i]; {
 		case !o.Shadow:
-			enforced, allowed = true, allowed && !denied(o)
+			enforced, allowed = true, allowed && !o.Denies()
 		case o.Policy == candidate:
 			shadow = o
 		}
