@@ -111,7 +111,7 @@ func TestFindsWhatNetHTTPFinds(t *testing.T) {
 // A path that a router would clean is looked at as if it had been.
 func TestFindsUncleanPaths(t *testing.T) {
 	var table Table[string]
-	for _, pattern := range []string{"/api/orders", "api.test/"} {
+	for _, pattern := range []string{"/api/orders", "api.test/", "[2001:db8::1]/"} {
 		if err := table.Add(pattern, pattern); err != nil {
 			t.Fatal(err)
 		}
@@ -126,6 +126,11 @@ func TestFindsUncleanPaths(t *testing.T) {
 	}
 	for _, host := range []string{"api.test", "API.test.:8080", "api.test:80"} {
 		if got := find(&table, &http.Request{Method: http.MethodGet, Host: host, URL: &url.URL{Path: "/"}}); got != "api.test/" {
+			t.Errorf("host %q: %q", host, got)
+		}
+	}
+	for _, host := range []string{"[2001:db8::1]", "[2001:DB8::1]:8080"} {
+		if got := find(&table, &http.Request{Method: http.MethodGet, Host: host, URL: &url.URL{Path: "/"}}); got != "[2001:db8::1]/" {
 			t.Errorf("host %q: %q", host, got)
 		}
 	}
@@ -150,6 +155,16 @@ func TestFindsDecodedPaths(t *testing.T) {
 func TestSaysWhatIsWrong(t *testing.T) {
 	for _, test := range []struct{ first, second, want string }{
 		{"", "POST", `the pattern "POST" has no path: write a slash, as in "POST /orders" or "api.example.com/"`},
+		{"", "get /x", `no request matches the pattern "get /x": write the method as GET`},
+		{"", "POST/x", `the pattern "POST/x" has post for its host: write a space behind the method, as in "POST /orders"`},
+		{"", "http://a.test/x", `no request matches the pattern "http://a.test/x": leave the scheme out, as in "api.example.com/"`},
+		{"", "/x?y=1", `no request matches the pattern "/x?y=1": leave ? and # and what follows out; the query does not count`},
+		{"", "a.test:80/", `no request matches the pattern "a.test:80/": leave the port out, which does not count`},
+		{"", "GET [::1]:80/", `no request matches the pattern "GET [::1]:80/": leave the port out, which does not count`},
+		{"", "[::1/", `no request matches the pattern "[::1/": [::1 is no address`},
+		{"", "[x]/", `no request matches the pattern "[x]/": [x] is no address`},
+		{"", "*.a.test/", `no request matches the pattern "*.a.test/": '*' is no part of the name of a host`},
+		{"", "bücher.test/", `no request matches the pattern "bücher.test/": write the host as browsers send it, in letters of ASCII: xn--…`},
 		{"", "GET /{x", "at offset 5: bad wildcard segment (must end with '}')"},
 		{"POST /items/{id}", "/items/new", `pattern "/items/new" conflicts with pattern "POST /items/{id}": ` +
 			"/items/new matches more methods than POST /items/{id}, but has a more specific path pattern"},
