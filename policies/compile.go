@@ -71,7 +71,8 @@ func (c *compiler) compile() guard.Rules {
 	return rules
 }
 
-// checkNames adds an error for each limit of a document that a program has made whose name is not the one in the document.
+// checkNames adds an error for each limit of a document that a program has made whose name is not the one in the document, and for each name
+// that has two limits.
 func (c *compiler) checkNames() {
 	check := func(name string, limit core.Limit) {
 		if err := limit.Validate(); err != nil {
@@ -86,6 +87,38 @@ func (c *compiler) checkNames() {
 	for _, name := range sorted(c.document.Plans) {
 		for _, plan := range sorted(c.document.Plans[name]) {
 			check(name, c.document.Plans[name][plan])
+		}
+	}
+	c.checkOwnNames()
+}
+
+// checkOwnNames adds an error for each limit that a policy itself says with the name of another one: their keys would share a state.
+func (c *compiler) checkOwnNames() {
+	d := c.document
+	known := make(map[string]string)
+	for name, limit := range d.Limits {
+		known["limit "+name] = limit.String()
+	}
+	for name := range d.Plans {
+		known["limit "+name] = "plans"
+	}
+	for name, ban := range d.Bans {
+		known["ban "+name] = ban.String()
+	}
+	check := func(p *Policy, field, name, text string) {
+		if other, taken := known[field+" "+name]; taken && other != text {
+			c.errors.addf(p.at.of(field), "%q is the name of %s already: write %s: %s if that is meant, or give this one another name", name, other, field, name)
+		}
+		known[field+" "+name] = text
+	}
+	for i := range d.Policies {
+		for _, p := range append([]Policy{d.Policies[i]}, d.Policies[i].FirstOf...) {
+			if limit, err := core.ParseLimit(p.Limit); err == nil && limit != limit.Identity() && known["limit "+p.Limit] == "" {
+				check(&p, "limit", limit.Name(), limit.String())
+			}
+			if ban, err := core.ParseBan(p.Ban); err == nil && ban != ban.Named("") {
+				check(&p, "ban", ban.Limit().Name(), ban.String())
+			}
 		}
 	}
 }
@@ -211,11 +244,15 @@ func (c *compiler) list(l *Lists, name string, entries []string) *lists.List {
 		return nil
 	}
 	all, err := lists.Parse(strings.NewReader(strings.Join(entries, "\n")))
-	if err != nil {
-		c.errors.addf(l.at.of(name), "%s: %s", name, trimmed(err))
-		return lists.Of()
+	if err == nil {
+		return all
 	}
-	return all
+	for i, entry := range entries {
+		if _, err := lists.Parse(strings.NewReader(entry)); err != nil {
+			c.errors.addf(l.at.of(entryOf(name, i)), "%s: %s", name, strings.TrimPrefix(trimmed(err), "line 1: "))
+		}
+	}
+	return lists.Of()
 }
 
 // key returns a key function.

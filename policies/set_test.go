@@ -73,6 +73,9 @@ policies:
   - match: {pattern: /only, header: {X-Tier: "*"}}
     limit: batch
     key: global
+  - match: {pattern: /said, header: {X-Tier: True}}
+    limit: batch
+    key: global
 `
 
 func TestMostSpecificMatch(t *testing.T) {
@@ -91,6 +94,7 @@ func TestMostSpecificMatch(t *testing.T) {
 		{"GET http://A.test:81/", "", all + ", host global 1"},
 		{"GET /health", "", all},
 		{"GET /only", "", all},
+		{"GET /said", "True", all + ", batch global 1"},
 		{"GET /only", "x", all + ", batch global 1"},
 	} {
 		method, target, _ := strings.Cut(test.request, " ")

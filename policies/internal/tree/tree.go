@@ -25,7 +25,7 @@ type Node struct {
 	Position
 
 	Kind  Kind
-	Text  string  // of a Text, a Bool, a Number
+	Text  string  // of a Text, and of a Bool and a Number as it is written
 	Keys  []*Node // of a Mapping: Text nodes, all different
 	Items []*Node // of a Sequence, and those of a Mapping for its Keys
 }

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -108,7 +107,7 @@ func yamlNode(from ast.Node, depth int) (*Node, error) {
 	case *ast.NullNode:
 		n.Kind = Null
 	case *ast.BoolNode:
-		n.Kind, n.Text = Bool, strconv.FormatBool(from.Value)
+		n.Kind, n.Text = Bool, from.GetToken().Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		n.Kind, n.Text = Number, from.GetToken().Value
 	case *ast.StringNode:
