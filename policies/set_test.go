@@ -108,6 +108,24 @@ func TestMostSpecificMatch(t *testing.T) {
 	}
 }
 
+// A field counts by its name in any letters, and an empty one is none.
+func TestHeaderFieldsOfAMatch(t *testing.T) {
+	d := &Document{Policies: []Policy{
+		{Limit: "leaky 9, 1/s", Key: "global", Match: []Match{{Pattern: "/", Header: map[string]string{"x-tier": "*"}}}},
+	}}
+	s, err := d.Set()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]string{"": "", "x": "leaky:9:1/s global 1"} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("X-Tier", value)
+		if got := met(t, s, r); got != want {
+			t.Errorf("%q: %s, want %s", value, got, want)
+		}
+	}
+}
+
 // A program's functions are those that the file names.
 func TestNamesOfTheProgram(t *testing.T) {
 	const text = `
