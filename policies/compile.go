@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/lists"
+	"github.com/weir-go/ratelimit/policies/internal/route"
 	"github.com/weir-go/ratelimit/policies/internal/tree"
 )
 
@@ -50,7 +51,7 @@ func (c *compiler) compile() guard.Rules {
 		return guard.Rules{}
 	}
 	rules := guard.Rules{Lists: l, Choose: func(r *http.Request, matched keyfuncs.Matched) int {
-		if found := table.Find(r, decodesPaths(matched), matches); found != nil {
+		if found := table.Find(r, readingOf(r, matched), matches); found != nil {
 			return found.of(r)
 		}
 		return 0
@@ -123,10 +124,21 @@ func (c *compiler) checkOwnNames() {
 	}
 }
 
-// decodesPaths reports whether the router of a framework takes an escaped slash in a path for a slash.
-func decodesPaths(matched keyfuncs.Matched) bool {
-	decoder, ok := matched.(interface{ DecodesPaths() bool })
-	return ok && decoder.DecodesPaths()
+// readingOf returns how the router of a framework has read the path of a request.
+func readingOf(r *http.Request, matched keyfuncs.Matched) (by route.Reading) {
+	if decoder, ok := matched.(interface{ DecodesPaths() bool }); ok {
+		by.Decoded = decoder.DecodesPaths()
+	}
+	// A router that has found a route has done so by the path as it stands: http.ServeMux redirects a path with dots, and gin, echo and chi
+	// take them for names.
+	if strings.Contains(r.URL.Path, "/.") {
+		found := r.Pattern
+		if matched != nil {
+			found = matched.Route()
+		}
+		by.KeepsDots = found != "" && found != keyfuncs.Unmatched
+	}
+	return by
 }
 
 // where says which policy is meant.

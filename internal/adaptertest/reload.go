@@ -13,9 +13,11 @@ import (
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/internal/redistest"
 	"github.com/weir-go/ratelimit/keyfuncs"
+	"github.com/weir-go/ratelimit/policies"
 )
 
 var reloadCases = []testCase{
+	{"the rules of a path hold for the handler that the router runs, also where the path has dots", testPathWithDots},
 	{"rules that change under load: each request is settled once, by the rules that decided it", func(t *testing.T, s *suite) {
 		testReload(t, s, core.New(core.NewMemory()))
 	}},
@@ -24,6 +26,29 @@ var reloadCases = []testCase{
 		defer limiter.Close()
 		testReload(t, s, limiter)
 	}},
+}
+
+// testPathWithDots limits what is below /files/, which a path with dots must not lead around.
+func testPathWithDots(t *testing.T, s *suite) {
+	d, err := policies.Parse([]byte("policies: [{match: /files/, limit: 'leaky 1, 1/h', key: global}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := d.Set()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := s.fixture(t)
+	h := f.around(f.use(guard.Must(guard.Follow(f.limiter, guard.Options{}, set))))
+	expectStatus(t, "the first", h, ask(http.MethodGet, "/files/a"), http.StatusOK)
+	for _, path := range []string{"/files/../x", "/files/a/../../x", "/files/%2e%2e/x", "/files//../x"} {
+		f.ran = 0
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, ask(http.MethodGet, path))
+		if f.ran > 0 {
+			t.Errorf("%s: the handler ran, although the limit is used up: status %d", path, w.Code)
+		}
+	}
 }
 
 // reloaded are rules that a test replaces.

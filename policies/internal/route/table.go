@@ -73,13 +73,16 @@ func hostName(host string) string { return strings.TrimSuffix(strings.ToLower(ho
 // registeredAt is what net/http says of where in this program a pattern was registered.
 var registeredAt = regexp.MustCompile(` \(registered at [^)]*\)`)
 
+// lineEnds are what one line has spaces for.
+var lineEnds = regexp.MustCompile(`\s*\n\s*`)
+
 // register has net/http look at a pattern, which panics if it makes no sense.
 func (t *Table[T]) register(method, host, path, pattern string) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			text := registeredAt.ReplaceAllString(fmt.Sprint(reason), "")
 			text = strings.TrimPrefix(text, fmt.Sprintf("parsing %q: ", pattern))
-			err = errors.New(strings.ReplaceAll(text, ":\n", ": "))
+			err = errors.New(lineEnds.ReplaceAllString(text, " "))
 		}
 	}()
 	if err := unmatched(method, host, path, pattern); err != nil {
@@ -183,18 +186,28 @@ func unescape(text string) string {
 	return plain
 }
 
+// Reading is how a router has read the path of a request. The zero value is how net/http does.
+type Reading struct {
+	Decoded   bool // an escaped slash is a slash
+	KeepsDots bool // /a/../b begins with /a: dots are names of segments
+}
+
 // Find returns the value of the most specific pattern that a request matches, of those that accept says yes to, or nil. The path
-// is looked at as if it was clean. With decoded, an escaped slash in it is a slash.
-func (t *Table[T]) Find(r *http.Request, decoded bool, accept func(*http.Request, *T) bool) *T {
+// is looked at as if it was clean, but for what the router has read in another way.
+func (t *Table[T]) Find(r *http.Request, by Reading, accept func(*http.Request, *T) bool) *T {
 	if t.hosts == nil {
 		return nil
 	}
 	s := search[T]{r: r, accept: accept}
 	p := r.URL.Path
-	if r.URL.RawPath != "" && !decoded {
+	if r.URL.RawPath != "" && !by.Decoded {
 		p, s.escaped = r.URL.EscapedPath(), true
 	}
-	p = clean(p)
+	if by.KeepsDots {
+		p = slashes.ReplaceAllLiteralString(slash+p, slash)
+	} else {
+		p = clean(p)
+	}
 	if len(t.hosts) > 1 || t.hosts[""] == nil {
 		if methods := t.hosts[hostOf(r)]; methods != nil {
 			if found := s.methods(methods, p); found != nil {
@@ -214,6 +227,9 @@ func withoutPort(host string) string {
 	}
 	return host
 }
+
+// slashes are what stands for one.
+var slashes = regexp.MustCompile("/+")
 
 // clean returns a path as net/http wants it: without empty segments and dots.
 func clean(p string) string {

@@ -67,13 +67,10 @@ func drawTable(t *rapid.T) (table *Table[string], patterns []string) {
 }
 
 func find(table *Table[string], r *http.Request, but ...string) string {
-	found := table.Find(r, false, func(_ *http.Request, pattern *string) bool {
+	found := table.Find(r, Reading{}, func(_ *http.Request, pattern *string) bool {
 		return !slices.Contains(but, *pattern)
 	})
-	if found == nil {
-		return ""
-	}
-	return *found
+	return deref(found)
 }
 
 // A clean path has the pattern that net/http finds; the next one is what net/http finds without the first.
@@ -186,20 +183,41 @@ func TestFindsUncleanPaths(t *testing.T) {
 	}
 }
 
-// Where a router decodes paths, an escaped slash is a slash.
-func TestFindsDecodedPaths(t *testing.T) {
+// A router that decodes paths takes an escaped slash for a slash, and one that keeps dots takes them for names.
+func TestFindsAsTheRouterHasRead(t *testing.T) {
 	var table Table[string]
-	if err := table.Add("POST /api/orders", ""); err != nil {
-		t.Fatal(err)
+	for _, pattern := range []string{"/api/orders", "/files/", "/a/{b}/x"} {
+		if err := table.Add(pattern, pattern); err != nil {
+			t.Fatal(err)
+		}
 	}
-	r := httptest.NewRequest(http.MethodPost, "/api%2Forders", nil)
-	yes := func(*http.Request, *string) bool { return true }
-	if table.Find(r, false, yes) != nil {
-		t.Error("found, although the slash is a part of the segment")
+	for _, test := range []struct {
+		path string
+		by   Reading
+		want string
+	}{
+		{"/api%2Forders", Reading{}, ""},
+		{"/api%2Forders", Reading{Decoded: true}, "/api/orders"},
+		{"/files/../api/orders", Reading{}, "/api/orders"},
+		{"/files/../api/orders", Reading{KeepsDots: true}, "/files/"},
+		{"/files/%2e%2e/api/orders", Reading{Decoded: true, KeepsDots: true}, "/files/"},
+		{"//files//../x", Reading{KeepsDots: true}, "/files/"},
+		{"/a/../x", Reading{KeepsDots: true}, "/a/{b}/x"},
+		{"/a/../x", Reading{}, ""},
+		{"/api/./orders", Reading{KeepsDots: true}, ""},
+	} {
+		found := table.Find(httptest.NewRequest(http.MethodPost, test.path, nil), test.by, func(*http.Request, *string) bool { return true })
+		if got := deref(found); got != test.want {
+			t.Errorf("%s read by %+v: %q, want %q", test.path, test.by, got, test.want)
+		}
 	}
-	if table.Find(r, true, yes) == nil {
-		t.Error("not found")
+}
+
+func deref(text *string) string {
+	if text == nil {
+		return ""
 	}
+	return *text
 }
 
 func TestSaysWhatIsWrong(t *testing.T) {
@@ -216,6 +234,8 @@ func TestSaysWhatIsWrong(t *testing.T) {
 		{"", "*.a.test/", `no request matches the pattern "*.a.test/": '*' is no part of the name of a host`},
 		{"", "bücher.test/", `no request matches the pattern "bücher.test/": write the host as browsers send it, in letters of ASCII: xn--…`},
 		{"", "GET /{x", "at offset 5: bad wildcard segment (must end with '}')"},
+		{"/files/", "/{a}/x", `pattern "/{a}/x" conflicts with pattern "/files/": /{a}/x and /files/ both match some paths, like "/files/x". ` +
+			`But neither is more specific than the other. /{a}/x matches "/a/x", but /files/ doesn't. /files/ matches "/files/", but /{a}/x doesn't.`},
 		{"POST /items/{id}", "/items/new", `pattern "/items/new" conflicts with pattern "POST /items/{id}": ` +
 			"/items/new matches more methods than POST /items/{id}, but has a more specific path pattern"},
 	} {
