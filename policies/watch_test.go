@@ -3,6 +3,7 @@ package policies
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -135,6 +136,20 @@ func TestFileIsFollowed(t *testing.T) {
 	}
 	write(t, path, numbered(5))
 	eventually(t, "the file is back", func() bool { return capacity(s) == 5 })
+}
+
+// A file that has just been written is read when the program starts.
+func TestNewFileIsReadAtTheStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(path, []byte(numbered(1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s, err := Watch(ctx, File(path))
+	if err != nil || s.Document() == nil {
+		t.Errorf("%v, %v", s, err)
+	}
 }
 
 // A file that looks as if it may have changed without a trace is read again, and put in force once.
@@ -275,5 +290,28 @@ func TestMisusePanics(t *testing.T) {
 			}()
 			misuse()
 		}()
+	}
+}
+
+var errDown = errors.New("down")
+
+func TestFunc(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	down := Func("etcd", func(context.Context) ([]byte, error) { return nil, errDown })
+	if _, err := Watch(ctx, down); !errors.Is(err, errDown) || err.Error() != "policies: etcd: down" {
+		t.Errorf("%v", err)
+	}
+	d, err := Parse([]byte(numbered(3)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []error
+	s, err := Watch(ctx, down, WithStart(d), WithOnError(func(err error) { told = append(told, err) }))
+	if err != nil || len(told) != 1 || s.Document() != d {
+		t.Errorf("%v, told %v", err, told)
+	}
+	if _, err := Watch(ctx, down, WithStart(&Document{Policies: []Policy{{Limit: "x"}}})); err == nil || strings.Contains(err.Error(), "down") {
+		t.Errorf("%v, want what is wrong with the document", err)
 	}
 }
