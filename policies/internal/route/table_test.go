@@ -251,9 +251,11 @@ func TestSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// FuzzFind holds that a path has the pattern that it has in net/http, unless that cleans it.
 func FuzzFind(f *testing.F) {
 	f.Add("GET /a/{x}", "/a/b")
 	f.Add("/{x...}", "/%2F")
+	f.Add("A.test/%7Bx%7D/{$}", "/{x}/")
 	f.Fuzz(func(t *testing.T, pattern, target string) {
 		var table Table[string]
 		if table.Add(pattern, pattern) != nil {
@@ -263,6 +265,17 @@ func FuzzFind(f *testing.F) {
 		if err != nil {
 			return
 		}
-		find(&table, &http.Request{Method: http.MethodGet, Host: "a.test", URL: u})
+		r := &http.Request{Method: http.MethodGet, Host: "a.test", URL: u}
+		got := find(&table, r)
+		if clean(u.EscapedPath()) != u.EscapedPath() {
+			return
+		}
+		mux := http.NewServeMux()
+		method, host, path := split(pattern)
+		mux.Handle(strings.TrimLeft(method+" "+host+path, " "), http.NotFoundHandler())
+		handler, found := mux.Handler(r)
+		if _, ours := handler.(http.HandlerFunc); (found != "" && ours) != (got != "") {
+			t.Errorf("%q, %q: %q, and net/http finds %q", pattern, target, got, found)
+		}
 	})
 }
