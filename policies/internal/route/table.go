@@ -146,7 +146,7 @@ func (n *node[T]) add(rest string, value *T) {
 			after = slash + after
 		}
 		switch {
-		case segment == "" || strings.HasSuffix(segment, "...}"):
+		case segment == "" || strings.HasPrefix(segment, "{") && strings.HasSuffix(segment, "...}"):
 			n.rest = value
 			return
 		case segment == "{$}":
