@@ -14,7 +14,8 @@ import (
 // Source is where [Watch] reads policies from: [File], [Redis] or [Func]. Give each Watch its own.
 type Source struct {
 	name string // for errors
-	read func(context.Context, *Set) error
+	// read reads once, and has the text put in force if that may be another one.
+	read func(ctx context.Context, put func(text []byte) error) error
 }
 
 // File is the source of the policies in a file. It looks at the file's time, size and identity, and reads it again if one has changed. A
@@ -28,12 +29,12 @@ type Source struct {
 func File(path string) Source {
 	f := poll.File{Path: path, Settle: settle, Most: tree.Most}
 	var last latest
-	return Source{path, func(_ context.Context, s *Set) error {
+	return Source{path, func(_ context.Context, put func([]byte) error) error {
 		text, info, err := f.Read()
 		if err != nil || text == nil {
 			return err
 		}
-		if err := last.read(s, text); err != nil {
+		if err := last.put(text, put); err != nil {
 			return err
 		}
 		f.Understood(info)
@@ -45,7 +46,8 @@ func File(path string) Source {
 // GETRANGE on the key, and nothing else: it reads no more than a mebibyte. A key that does not exist is an error. Redis panics without a
 // client and without a key.
 //
-// Who may write to the key says which limits hold. Give that permission to few, since the limiter itself needs to write to its own keys alone.
+// Who may write to the key says which limits hold. Give that permission to few, since the limiter itself needs to write to its own keys
+// alone; or believe nothing but what is [Signed].
 func Redis(client redis.StringCmdable, key string) Source {
 	switch {
 	case client == nil:
@@ -73,24 +75,24 @@ func Func(name string, read func(context.Context) ([]byte, error)) Source {
 		panic("policies: Func: the function is nil")
 	}
 	var last latest
-	return Source{name, func(ctx context.Context, s *Set) error {
+	return Source{name, func(ctx context.Context, put func([]byte) error) error {
 		text, err := read(ctx)
 		if err != nil || text == nil {
 			return err
 		}
-		return last.read(s, text)
+		return last.put(text, put)
 	}}
 }
 
 // latest is the text of a source that was understood last, or nil.
 type latest []byte
 
-// read puts in force what a text says, if that is another one.
-func (l *latest) read(s *Set, text []byte) error {
+// put has a text put in force, if that is another one.
+func (l *latest) put(text []byte, put func([]byte) error) error {
 	if *l != nil && bytes.Equal(text, *l) {
 		return nil
 	}
-	err := s.read(text)
+	err := put(text)
 	if err == nil {
 		*l = bytes.Clone(text)
 	}

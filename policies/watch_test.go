@@ -163,7 +163,7 @@ func TestFileOfTheFutureIsPutInForceOnce(t *testing.T) {
 	source, s := File(path), new(Set)
 	var first *Document
 	for range 3 {
-		if err := source.read(t.Context(), s); err != nil {
+		if err := source.read(t.Context(), s.read); err != nil {
 			t.Fatal(err)
 		}
 		if first == nil {
