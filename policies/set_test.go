@@ -107,16 +107,17 @@ func TestMostSpecificMatch(t *testing.T) {
 	}
 }
 
-// A field counts by its name in any letters, and an empty one is none.
+// A field counts by its name in any letters, and an empty one is none. A value is more specific than any value.
 func TestHeaderFieldsOfAMatch(t *testing.T) {
 	d := &Document{Policies: []Policy{
 		{Limit: "leaky 9, 1/s", Key: "global", Match: []Match{{Pattern: "/", Header: map[string]string{"x-tier": "*"}}}},
+		{Limit: "leaky 8, 1/s", Key: "global", Match: []Match{{Pattern: "/", Header: map[string]string{"X-Tier": "batch"}}}},
 	}}
 	s, err := d.Set()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for value, want := range map[string]string{"": "", "x": "leaky:9:1/s global 1"} {
+	for value, want := range map[string]string{"": "", "x": "leaky:9:1/s global 1", "batch": "leaky:8:1/s global 1"} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("X-Tier", value)
 		if got := met(t, s, r); got != want {
