@@ -43,7 +43,7 @@ func TestACallForAnotherWindowChargesOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, d := range decisions {
-				if !d.Allowed && !d.Waived {
+				if d.Denies() {
 					t.Errorf("check %d: %+v", i, d)
 				}
 			}

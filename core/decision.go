@@ -230,3 +230,6 @@ type Decision struct {
 	// greater than those of all calls that took places of the key before: see [Permit.Token].
 	Token uint64
 }
+
+// Denies reports whether the Decision denies its call, unless its check is a shadow: it is neither Allowed nor Waived.
+func (d Decision) Denies() bool { return !d.Allowed && !d.Waived }

@@ -104,7 +104,7 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 	c.denials.Begin(checks)
 	answered, err = c.store.Decide(ctx, calls)
 	// After an error it may have been charged, and a denial of what has another cost is not remembered.
-	if err != nil || answered > 1 || first.passed() {
+	if err != nil || answered > 1 || first.Passed() {
 		c.denials.Charged(checks)
 		return answered, err //nolint:wrapcheck // it is the store's
 	}

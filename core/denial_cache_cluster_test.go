@@ -118,7 +118,7 @@ func TestDenialCacheForgetsWhatAClusterGivesBack(t *testing.T) {
 // The laws hold for answers that are repeated from memory in a cluster.
 func TestDenialCacheKeepsTheLawsInACluster(t *testing.T) {
 	client := redistest.SharedCluster(t).Client(t)
-	fewer(t, func(t *testing.T, now func() time.Time) core.Store {
+	fewer(t, 6, func(t *testing.T, now func() time.Time) core.Store {
 		store := core.NewRedis(client, core.WithClock(now), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Minute))
 		return core.CacheDenials(store, 1000, core.WithClock(now))
 	})

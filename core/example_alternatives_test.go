@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -53,12 +54,7 @@ func ExampleFirstOf_guarantee() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		for _, d := range decisions {
-			if !d.Allowed && !d.Waived {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(decisions, core.Decision.Denies)
 	}
 	for _, tenant := range []string{"greedy", "modest"} {
 		passed := 0

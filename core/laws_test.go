@@ -20,10 +20,10 @@ func TestMemoryKeepsTheLaws(t *testing.T) { storetest.Run(t, newMemory) }
 
 func TestRedisKeepsTheLaws(t *testing.T) { storetest.Run(t, newRedis(t)) }
 
-// fewer checks the laws of a store on a sixth of the random examples. It is for stores that
+// fewer checks the laws of a store on a part of the random examples. It is for stores that
 // decide as another does which is checked on all of them, and differ in what is around that. A test that
 // uses it does not run in parallel with others, since rapid knows one number of examples for all.
-func fewer(t *testing.T, newStore storetest.Factory) {
+func fewer(t *testing.T, part int, newStore storetest.Factory) {
 	t.Helper()
 	examples := flag.Lookup("rapid.checks").Value
 	all := examples.String()
@@ -31,7 +31,7 @@ func fewer(t *testing.T, newStore storetest.Factory) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = flag.Set("rapid.checks", strconv.Itoa(max(1, number/6)))
+	_ = flag.Set("rapid.checks", strconv.Itoa(max(1, number/part)))
 	defer func() { _ = flag.Set("rapid.checks", all) }()
 	t.Run("on fewer examples", func(t *testing.T) { storetest.Run(t, newStore) })
 }
@@ -41,23 +41,21 @@ func TestRedisKeepsTheLawsInCompany(t *testing.T) {
 	server := redistest.Shared(t)
 	before := server.Calls(t, "evalsha")
 	asked := &atomic.Int64{}
-	fewer(t, inCompany(newRedis(t, core.WithInFlight(1)), asked))
+	fewer(t, 12, inCompany(newRedis(t, core.WithInFlight(1)), asked))
 	if calls := server.Calls(t, "evalsha") - before; int64(calls) > asked.Load()*3/4 {
 		t.Errorf("%d calls took %d batches: few calls have shared one", asked.Load(), calls)
 	}
 }
 
-// The laws hold for answers that are repeated from memory.
+// The laws hold for answers that are repeated from memory. TestDenialCacheKeepsTheLawsInACluster asks the same over Redis.
 func TestDenialCacheKeepsTheLaws(t *testing.T) {
 	var repeated atomic.Int64
-	caching := func(newStore storetest.Factory) storetest.Factory {
-		return func(t *testing.T, now func() time.Time) core.Store {
+	t.Run("memory", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T, now func() time.Time) core.Store {
 			trace := core.WithTrace(core.Trace{Repeated: func() { repeated.Add(1) }})
-			return core.CacheDenials(newStore(t, now), 1000, core.WithClock(now), trace)
-		}
-	}
-	t.Run("memory", func(t *testing.T) { storetest.Run(t, caching(newMemory)) })
-	t.Run("redis", func(t *testing.T) { fewer(t, caching(newRedis(t))) })
+			return core.CacheDenials(newMemory(t, now), 1000, core.WithClock(now), trace)
+		})
+	})
 	if repeated.Load() < 1000 {
 		t.Errorf("%d answers were repeated in all, which proves little", repeated.Load())
 	}

@@ -89,7 +89,7 @@ func (l *leaseStore) Decide(ctx context.Context, calls []Call) (answered int, er
 		return 1, nil
 	}
 	answered, err = l.store.Decide(ctx, calls)
-	if err == nil && first.passed() {
+	if err == nil && first.Passed() {
 		l.grants.Admitted(wanted...)
 	}
 	return answered, err //nolint:wrapcheck // it is the store's
@@ -137,7 +137,7 @@ func (l *leaseStore) ask(ctx context.Context, key string, spec *exact.Spec, term
 	}
 	calls := []Call{{Checks: checks, Decisions: make([]Decision, len(checks)), Receipts: make([]Receipt, len(checks)), Times: want}}
 	own := &calls[0]
-	if _, err := l.store.Decide(ctx, calls); err != nil || !own.passed() {
+	if _, err := l.store.Decide(ctx, calls); err != nil || !own.Passed() {
 		return grant.Asked{}, err //nolint:wrapcheck // it is the store's
 	}
 	d := &own.Decisions[0]

@@ -82,7 +82,7 @@ func TestLeaseWithoutToleranceKeepsTheLaws(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fewer(t, func(t *testing.T, now func() time.Time) core.Store {
+			fewer(t, 12, func(t *testing.T, now func() time.Time) core.Store {
 				return core.Lease(newStore(t, now), core.Tolerance{})
 			})
 		})

@@ -109,8 +109,8 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 }
 
 // AllowAll decides several checks at one instant: if all fit, all are charged;
-// otherwise none is. The call passed if every Decision is allowed, or waived: see
-// [FirstOf], which makes checks alternatives of each other. The checks may
+// otherwise none is. The call passed if none of the decisions denies it: see
+// [Decision.Denies], and [FirstOf] for checks that are alternatives of each other. The checks may
 // mix algorithms, keys and costs; those of the same key and limit add up in order.
 // [Check.Shadow] checks are decided on their own.
 //

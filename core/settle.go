@@ -180,9 +180,9 @@ type Reservation struct {
 	waited time.Duration
 }
 
-// Allowed reports whether the call passed: every Decision is allowed, those of shadow
-// checks, and those that are [Decision.Waived], left aside.
-func (r *Reservation) Allowed() bool { return passedAll(r.checks, r.decisions) }
+// Allowed reports whether the call passed: none of its decisions denies it ([Decision.Denies]), those of shadow checks
+// left aside.
+func (r *Reservation) Allowed() bool { return passed(r.checks, r.decisions) }
 
 // Decisions returns the answers, one for each check. They must not be changed. After [Reservation.Settle]
 // has asked the store, those of the checks that were settled tell what is left then, as a check that only

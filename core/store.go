@@ -101,13 +101,13 @@ type Receipt struct {
 	Note [4]int64
 }
 
-// passed reports whether a call passed: see passedAll.
-func (c *Call) passed() bool { return passedAll(c.Checks, c.Decisions) }
+// Passed reports whether the call has passed, once it has been decided: no check denies it but those of shadows.
+func (c *Call) Passed() bool { return passed(c.Checks, c.Decisions) }
 
-// passedAll reports whether every check that is no shadow is allowed, or waived.
-func passedAll(checks []Check, decisions []Decision) bool {
+// passed reports whether a call of these checks passes.
+func passed(checks []Check, decisions []Decision) bool {
 	for i := range decisions {
-		if !decisions[i].Allowed && !decisions[i].Waived && !checks[i].Shadow {
+		if decisions[i].Denies() && !checks[i].Shadow {
 			return false
 		}
 	}

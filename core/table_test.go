@@ -55,7 +55,7 @@ func newTable(now func() time.Time) *table { return &table{rows: make(map[string
 
 // The arithmetic is that of the store in memory, which is checked on all examples.
 func TestTableStoreKeepsTheLaws(t *testing.T) {
-	fewer(t, func(_ *testing.T, now func() time.Time) core.Store { return core.NewTableStore(newTable(now)) })
+	fewer(t, 6, func(_ *testing.T, now func() time.Time) core.Store { return core.NewTableStore(newTable(now)) })
 }
 
 // A row that holds anything else is as good as none, and is mended by the next charge.

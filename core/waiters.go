@@ -85,7 +85,7 @@ func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted 
 	}
 	ended := time.Now()
 	for i, r := range reservations[:answered] {
-		if !asked[i].passed() {
+		if !asked[i].Passed() {
 			return reservations[:i], r.decisions, nil
 		}
 		r.asked, r.answered = began, ended
@@ -166,7 +166,7 @@ func (q *waitRequest) worst(r *Reservation) Decision {
 // denied returns what a reservation was denied for.
 func (r *Reservation) denied() (list []queue.Denied) {
 	for i := range r.decisions {
-		if d := &r.decisions[i]; !d.Allowed && !d.Waived && !r.checks[i].Shadow {
+		if d := &r.decisions[i]; d.Denies() && !r.checks[i].Shadow {
 			list = append(list, queue.Denied{Place: i, RetryAfter: d.RetryAfter, Frees: r.waitsForPlace(i)})
 		}
 	}

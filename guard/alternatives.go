@@ -118,7 +118,7 @@ func Counts(outcomes []Outcome, place int) bool {
 		return !o.Decision.Allowed
 	}
 	for i := range outcomes {
-		if other := &outcomes[i]; other.Condition && !other.Decision.Allowed && !other.Decision.Waived &&
+		if other := &outcomes[i]; other.Condition && other.Decision.Denies() &&
 			other.Key == o.Key && other.Policy == o.Policy && other.Shadow == o.Shadow {
 			return false
 		}

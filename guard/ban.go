@@ -90,7 +90,7 @@ func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 func (o *Outcome) isBan() bool { return algorithm.Bans(o.Decision.Limit) }
 
 // bannedBy reports whether an outcome is that of a ban which keeps its request from going on.
-func bannedBy(o *Outcome) bool { return denied(o) && o.isBan() }
+func bannedBy(o *Outcome) bool { return o.Denies() && o.isBan() }
 
 // Banned reports whether a ban denied the request. The other policies of the middleware have no outcomes then, but
 // for shadows.

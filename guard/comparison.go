@@ -83,7 +83,7 @@ func count(c *Comparison, candidate string, outcomes []Outcome) {
 	for i := range outcomes {
 		switch o := &outcomes[i]; {
 		case !o.Shadow:
-			enforced, allowed = true, allowed && !denied(o)
+			enforced, allowed = true, allowed && !o.Denies()
 		case o.Policy == candidate:
 			shadow = o
 		}

@@ -71,7 +71,7 @@ func (g *Guard) decideDegraded(ctx context.Context, rc *requestContext, c call, 
 		}
 		decisions, again := g.ask(ctx, rc, &rest)
 		switch {
-		case again == nil && checks.Allowed(rest.Checks, decisions):
+		case again == nil && rest.Passed(decisions):
 			rc.reserve(local)
 			return degraded{call: rest.And(local.call), decisions: slices.Concat(decisions, local.decisions()), err: err}
 		case again == nil:

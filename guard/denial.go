@@ -48,7 +48,7 @@ func (g *Guard) deny(e *Event) *Denial {
 	case http.StatusTooManyRequests, http.StatusForbidden:
 		for i := range e.Outcomes {
 			o := &e.Outcomes[i]
-			if !denied(o) || denial.Banned && !o.isBan() {
+			if !o.Denies() || denial.Banned && !o.isBan() {
 				continue
 			}
 			denial.ViolatedPolicies = append(denial.ViolatedPolicies, o.Policy)

@@ -123,12 +123,12 @@ func outcomes(c *call, decisions []core.Decision, into []Outcome) []Outcome {
 	return into
 }
 
-// denied reports whether an outcome keeps its request from going on.
-func denied(o *Outcome) bool { return !o.Shadow && !o.Decision.Allowed && !o.Decision.Waived }
+// Denies reports whether the outcome keeps its request from going on. A shadow's never does.
+func (o *Outcome) Denies() bool { return !o.Shadow && o.Decision.Denies() }
 
 func anyDenied(outcomes []Outcome) bool {
 	for i := range outcomes {
-		if denied(&outcomes[i]) {
+		if outcomes[i].Denies() {
 			return true
 		}
 	}

@@ -55,7 +55,7 @@ func Grow(ctx context.Context, total int, limits ...core.Limit) (core.Decision, 
 				return core.Decision{}, err
 			}
 			for _, d := range decisions {
-				if !d.Allowed && !d.Waived {
+				if d.Denies() {
 					return d, nil
 				}
 			}
@@ -102,7 +102,7 @@ func (g *Guard) grow(ctx context.Context, of *reservation, own *reserved, checks
 	for _, i := range checks {
 		answers = append(answers, decisions[i])
 	}
-	if slices.ContainsFunc(answers, func(d core.Decision) bool { return !d.Allowed && !d.Waived }) {
+	if slices.ContainsFunc(answers, core.Decision.Denies) {
 		return answers, nil
 	}
 	own.Checks = slices.Clone(own.Checks) // others may read the former ones

@@ -47,7 +47,7 @@ func (l *eventLog) unusual(e *Event) {
 	var policies []string
 	var wait time.Duration
 	for i := range e.Outcomes {
-		if o := &e.Outcomes[i]; denied(o) {
+		if o := &e.Outcomes[i]; o.Denies() {
 			policies, wait = append(policies, o.Policy), max(wait, o.Decision.RetryAfter)
 		}
 	}

@@ -234,10 +234,7 @@ func (h *history) ask(t *rapid.T, peek bool) {
 // remember keeps what was charged, to be settled later. Of several checks on one state
 // it keeps none: each settles what all of them have charged.
 func (h *history) remember(checks []core.Check, decisions []core.Decision, receipts [][]core.Receipt) {
-	passed := true
-	for i, c := range checks {
-		passed = passed && (c.Shadow || decisions[i].Allowed || decisions[i].Waived)
-	}
+	decided := core.Call{Checks: checks, Decisions: decisions}
 	for i, c := range checks {
 		once := 0
 		for _, other := range checks {
@@ -245,7 +242,7 @@ func (h *history) remember(checks []core.Check, decisions []core.Decision, recei
 				once++
 			}
 		}
-		if c.Mode != core.Charge || once > 1 || c.Shadow && !decisions[i].Allowed || !c.Shadow && !passed || decisions[i].Waived {
+		if c.Mode != core.Charge || once > 1 || c.Shadow && !decisions[i].Allowed || !c.Shadow && !decided.Passed() || decisions[i].Waived {
 			continue
 		}
 		r := reserved{charge: charge{check: c, at: h.now, order: h.model.order}}

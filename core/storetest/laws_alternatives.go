@@ -30,7 +30,7 @@ var choosing = []law{
 
 // passes reports whether a call passed.
 func passes(decisions []core.Decision) bool {
-	return !slices.ContainsFunc(decisions, func(d core.Decision) bool { return !d.Allowed && !d.Waived })
+	return !slices.ContainsFunc(decisions, core.Decision.Denies)
 }
 
 // retryAfter returns how long a call waits that was denied.

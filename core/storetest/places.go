@@ -19,10 +19,7 @@ func (s *stand) acquire(t rapid.TB, checks ...core.Check) (decisions []core.Deci
 		t.Fatalf("Decide(%s): %v", callString(checks), err)
 	}
 	decisions = calls[0].Decisions
-	passed := true
-	for i := range checks {
-		passed = passed && (decisions[i].Allowed || decisions[i].Waived || checks[i].Shadow)
-	}
+	passed := calls[0].Passed()
 	for i, c := range checks {
 		if passed && c.Mode == core.Charge && decisions[i].Allowed && !decisions[i].Waived {
 			all = append(all, &taken{check: c, receipt: calls[0].Receipts[i]})

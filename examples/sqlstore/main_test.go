@@ -14,7 +14,7 @@ import (
 // TestMain runs few random examples: each transaction is one of a real database. -rapid.checks=100 runs
 // more.
 func TestMain(m *testing.M) {
-	_ = flag.Set("rapid.checks", "10")
+	_ = flag.Set("rapid.checks", "5")
 	os.Exit(m.Run())
 }
 

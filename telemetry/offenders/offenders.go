@@ -125,8 +125,8 @@ func (t *Tracker) Observe(e guard.Event) {
 	now := time.Now()
 	for i := range e.Outcomes {
 		o := &e.Outcomes[i]
-		if o.Shadow || o.Decision.Allowed || o.Decision.Waived || slices.ContainsFunc(e.Outcomes[:i], func(before guard.Outcome) bool {
-			return before.Key == o.Key && !before.Shadow && !before.Decision.Allowed && !before.Decision.Waived
+		if !o.Denies() || slices.ContainsFunc(e.Outcomes[:i], func(before guard.Outcome) bool {
+			return before.Key == o.Key && before.Denies()
 		}) {
 			continue
 		}

@@ -100,14 +100,14 @@ func (r *Store) Closed() error {
 	return nil
 }
 
-// script returns the script of a task for a set of algorithms, assembled once.
+// script returns the script of a task for a set of algorithms, and notes that this store uses it.
 func (r *Store) script(does script.Task, of script.Set) *script.Script {
 	slot := &r.scripts[does][of]
 	if s := slot.Load(); s != nil {
 		return s
 	}
 	s := script.New(of, r.Clock != nil, does)
-	slot.Store(s) // whoever else assembled it has the same
+	slot.Store(s)
 	return s
 }
 

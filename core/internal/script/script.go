@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
@@ -61,10 +62,28 @@ func (t Task) file() string {
 	return [Tasks]string{"decide", "settle", "reserve", "close", "release"}[t]
 }
 
-// New assembles the script of a task for a set of algorithms. Values never become part of it, so there
-// are no more scripts than sets. With an injected clock, which is for tests, the last argument of a
-// call is the time.
+// assembled are the scripts that this process has asked for. Values never become part of one, so that all stores of
+// a process share them, and there are no more than sets.
+var assembled sync.Map // of Scripts, by what New is told
+
+// New returns the script of a task for a set of algorithms. With an injected clock, which is for tests, the last
+// argument of a call is the time. It may be called concurrently.
 func New(of Set, injectedClock bool, does Task) *Script {
+	type told struct {
+		of            Set
+		injectedClock bool
+		does          Task
+	}
+	key := told{of, injectedClock, does}
+	if s, ok := assembled.Load(key); ok {
+		return s.(*Script) //nolint:forcetypeassert // the map holds nothing else
+	}
+	s, _ := assembled.LoadOrStore(key, assemble(of, injectedClock, does))
+	return s.(*Script) //nolint:forcetypeassert // the map holds nothing else
+}
+
+// assemble puts a script together.
+func assemble(of Set, injectedClock bool, does Task) *Script {
 	clock := "time"
 	if injectedClock {
 		clock = "clock"

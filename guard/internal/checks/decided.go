@@ -5,14 +5,10 @@ import (
 	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
-// Allowed reports whether all checks but those of shadows are allowed, or waived.
-func Allowed(checks []core.Check, decisions []core.Decision) bool {
-	for i := range checks {
-		if !checks[i].Shadow && !decisions[i].Allowed && !decisions[i].Waived {
-			return false
-		}
-	}
-	return true
+// Passed reports whether a call passes with these decisions.
+func (c *Call[S]) Passed(decisions []core.Decision) bool {
+	decided := core.Call{Checks: c.Checks, Decisions: decisions}
+	return decided.Passed()
 }
 
 // OnlyBans returns what bans and shadows have decided about a call, if a ban is in force, and otherwise all. What the

@@ -38,7 +38,7 @@ func (w *MaxWait) Heed(longest time.Duration, check *core.Check) {
 func (c *Call[S]) LacksPlaces(decisions []core.Decision) bool {
 	lacks := false
 	for i := range decisions {
-		if d := &decisions[i]; !d.Allowed && !d.Waived && !c.Checks[i].Shadow {
+		if d := &decisions[i]; d.Denies() && !c.Checks[i].Shadow {
 			if !algorithm.Holds(d.Limit) || d.RetryAfter == core.Never {
 				return false
 			}
@@ -58,7 +58,7 @@ func (c *Call[S]) DenyPlace(decisions []core.Decision, retryAfter time.Duration)
 		if d := &decisions[i]; d.Allowed && !d.Waived {
 			place = i
 			break
-		} else if place < 0 && d.Waived && Allowed(c.Checks, decisions) { // an alternative has become free
+		} else if place < 0 && d.Waived && c.Passed(decisions) { // an alternative has become free
 			place = i
 		}
 	}
