@@ -108,7 +108,8 @@ func (c *compiler) checkOwnNames() {
 	}
 	check := func(p *Policy, field, name, text string) {
 		if other, taken := known[field+" "+name]; taken && other != text {
-			c.errors.addf(p.at.of(field), "%q is the name of %s already: write %s: %s if that is meant, or give this one another name", name, other, field, name)
+			c.errors.addf(p.at.of(field), "%q is the name of %s already: write %s: %s if that is meant, or give this one another name",
+				name, other, field, name)
 		}
 		known[field+" "+name] = text
 	}

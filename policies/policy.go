@@ -135,18 +135,7 @@ func (c *compiler) checkRoom(p *Policy, limit core.Limit) {
 func (c *compiler) limit(p *Policy, g *guard.Policy) {
 	d := c.document
 	if p.Ban != "" {
-		ban, named := d.Bans[p.Ban]
-		if !named {
-			var err error
-			if ban, err = core.ParseBan(p.Ban); err != nil {
-				reason := `write one as in "ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d"`
-				if strings.Contains(p.Ban, "ban ") {
-					reason = trimmed(err)
-				}
-				c.errors.addf(p.at.of("ban"), "%q is no name among bans (%q), and no ban: %s", p.Ban, sorted(d.Bans), reason)
-			}
-		}
-		g.Ban = ban
+		g.Ban = c.ban(p)
 		return
 	}
 	if p.Limit == "" {
@@ -170,6 +159,22 @@ func (c *compiler) limit(p *Policy, g *guard.Policy) {
 		}
 	}
 	g.Limit = limit
+}
+
+// ban returns the ban of a policy.
+func (c *compiler) ban(p *Policy) core.Ban {
+	if ban, named := c.document.Bans[p.Ban]; named {
+		return ban
+	}
+	ban, err := core.ParseBan(p.Ban)
+	if err != nil {
+		reason := `write one as in "ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d"`
+		if strings.Contains(p.Ban, "ban ") {
+			reason = trimmed(err)
+		}
+		c.errors.addf(p.at.of("ban"), "%q is no name among bans (%q), and no ban: %s", p.Ban, sorted(c.document.Bans), reason)
+	}
+	return ban
 }
 
 // limitFor returns what picks the limit of a plan.

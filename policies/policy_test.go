@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,8 +56,8 @@ func TestFieldsAct(t *testing.T) {
 	} {
 		h := server(t, core.New(core.NewMemory()), "policies: ["+c.policies+"]")
 		var got []string
-		for _, status := range strings.Fields(c.answers) {
-			got = append(got, fmt.Sprint(ask(h, status).Code))
+		for status := range strings.FieldsSeq(c.answers) {
+			got = append(got, strconv.Itoa(ask(h, status).Code))
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: %s, want %s", c.policies, got, c.want)

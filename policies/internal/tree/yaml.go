@@ -21,7 +21,8 @@ func parseYAML(text []byte) (n *Node, err error) {
 	}()
 	tokens := lexer.Tokenize(string(text))
 	if len(tokens) > mostTokens {
-		return nil, positionOf(tokens[mostTokens]).errorf("the document has more than %d words and signs: put long lists of addresses into a file of package lists", mostTokens)
+		return nil, positionOf(tokens[mostTokens]).errorf(
+			"the document has more than %d words and signs: put long lists of addresses into a file of package lists", mostTokens)
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // which distinct finds faster
 	if err != nil {
