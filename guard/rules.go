@@ -18,7 +18,8 @@ type Rules struct {
 	Names []string
 
 	// Choose returns which of Policies a request meets. matched is what was given to [Guard.Decide]. It is called for each
-	// request, by many goroutines at once. The default is nil, which picks the first; with more than one it is needed.
+	// request, by many goroutines at once; the request panics if that is the number of none. The default is nil, which picks the
+	// first; with more than one it is needed.
 	Choose func(r *http.Request, matched keyfuncs.Matched) int
 
 	// Lists are those of the rules, in place of Options.Lists. It is an error if both have some.

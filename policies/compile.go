@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/lists"
+	"github.com/weir-go/ratelimit/policies/internal/route"
 	"github.com/weir-go/ratelimit/policies/internal/tree"
 )
 
@@ -50,7 +51,7 @@ func (c *compiler) compile() guard.Rules {
 		return guard.Rules{}
 	}
 	rules := guard.Rules{Lists: l, Choose: func(r *http.Request, matched keyfuncs.Matched) int {
-		if found := table.Find(r, decodesPaths(matched), matches); found != nil {
+		if found := table.Find(r, readingOf(r, matched), matches); found != nil {
 			return found.of(r)
 		}
 		return 0
@@ -71,7 +72,8 @@ func (c *compiler) compile() guard.Rules {
 	return rules
 }
 
-// checkNames adds an error for each limit of a document that a program has made whose name is not the one in the document.
+// checkNames adds an error for each limit of a document that a program has made whose name is not the one in the document, and for each name
+// that has two limits.
 func (c *compiler) checkNames() {
 	check := func(name string, limit core.Limit) {
 		if err := limit.Validate(); err != nil {
@@ -88,12 +90,56 @@ func (c *compiler) checkNames() {
 			check(name, c.document.Plans[name][plan])
 		}
 	}
+	c.checkOwnNames()
 }
 
-// decodesPaths reports whether the router of a framework takes an escaped slash in a path for a slash.
-func decodesPaths(matched keyfuncs.Matched) bool {
-	decoder, ok := matched.(interface{ DecodesPaths() bool })
-	return ok && decoder.DecodesPaths()
+// checkOwnNames adds an error for each limit that a policy itself says with the name of another one: their keys would share a state.
+func (c *compiler) checkOwnNames() {
+	d := c.document
+	known := make(map[string]string)
+	for name, limit := range d.Limits {
+		known["limit "+name] = limit.String()
+	}
+	for name := range d.Plans {
+		known["limit "+name] = "plans"
+	}
+	for name, ban := range d.Bans {
+		known["ban "+name] = ban.String()
+	}
+	check := func(p *Policy, field, name, text string) {
+		if other, taken := known[field+" "+name]; taken && other != text {
+			c.errors.addf(p.at.of(field), "%q is the name of %s already: write %s: %s if that is meant, or give this one another name",
+				name, other, field, name)
+		}
+		known[field+" "+name] = text
+	}
+	for i := range d.Policies {
+		for _, p := range append([]Policy{d.Policies[i]}, d.Policies[i].FirstOf...) {
+			if limit, err := core.ParseLimit(p.Limit); err == nil && limit != limit.Identity() && known["limit "+p.Limit] == "" {
+				check(&p, "limit", limit.Name(), limit.String())
+			}
+			if ban, err := core.ParseBan(p.Ban); err == nil && ban != ban.Named("") {
+				check(&p, "ban", ban.Limit().Name(), ban.String())
+			}
+		}
+	}
+}
+
+// readingOf returns how the router of a framework has read the path of a request.
+func readingOf(r *http.Request, matched keyfuncs.Matched) (by route.Reading) {
+	if decoder, ok := matched.(interface{ DecodesPaths() bool }); ok {
+		by.Decoded = decoder.DecodesPaths()
+	}
+	// A router that has found a route has done so by the path as it stands: http.ServeMux redirects a path with dots, and gin, echo and chi
+	// take them for names.
+	if strings.Contains(r.URL.Path, "/.") {
+		found := r.Pattern
+		if matched != nil {
+			found = matched.Route()
+		}
+		by.KeepsDots = found != "" && found != keyfuncs.Unmatched
+	}
+	return by
 }
 
 // where says which policy is meant.
@@ -211,11 +257,15 @@ func (c *compiler) list(l *Lists, name string, entries []string) *lists.List {
 		return nil
 	}
 	all, err := lists.Parse(strings.NewReader(strings.Join(entries, "\n")))
-	if err != nil {
-		c.errors.addf(l.at.of(name), "%s: %s", name, trimmed(err))
-		return lists.Of()
+	if err == nil {
+		return all
 	}
-	return all
+	for i, entry := range entries {
+		if _, err := lists.Parse(strings.NewReader(entry)); err != nil {
+			c.errors.addf(l.at.of(entryOf(name, i)), "%s: %s", name, strings.TrimPrefix(trimmed(err), "line 1: "))
+		}
+	}
+	return lists.Of()
 }
 
 // key returns a key function.

@@ -57,7 +57,8 @@
 //
 // Two patterns that match some of the same requests, while neither is more specific, are an error, and so are such header fields.
 //
-// Paths are compared as if they were clean, so that //orders is /orders. All policies that a request meets are decided together, in one
+// Paths are compared as if they were clean, so that //orders is /orders. Where the router has found a route already, dots are what it takes
+// them for: gin runs the handler of /files/*path for /files/../orders. All policies that a request meets are decided together, in one
 // round trip.
 //
 // # What keeps what was used

@@ -14,7 +14,7 @@ import (
 // drawDocument draws a document that makes sense.
 func drawDocument(t *rapid.T) *Document {
 	d := &Document{}
-	text := rapid.SampledFrom([]string{"leaky 10, 1/s", "token-bucket 3, 1/2s", "fixed-window 5, 1m", "sliding-log 2, 1h", "gcra 4, 3/m", "calendar 9, day UTC"})
+	text := rapid.SampledFrom([]string{"leaky 10, 1/s", "token-bucket 7, 1/2s", "fixed-window 5, 1m", "sliding-log 6, 1h", "gcra 8, 3/m", "calendar 9, day UTC"})
 	name := rapid.StringMatching(`[a-z][a-z0-9.:_-]{0,6}`)
 	limit := func(name string) core.Limit {
 		parsed, err := core.ParseLimit(text.Draw(t, "limit"))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/internal/redistest"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
@@ -25,8 +26,8 @@ func toldOf(e guard.Event) string {
 		if (e.Status == 0 || o.Shadow) && d.Allowed && !d.Waived && !o.Condition {
 			remaining = 0 // which the request has changed
 		}
-		if d.Limit.Algorithm() == "ban" {
-			remaining = 0 // to which the request may have added a strike
+		if d.Limit.Algorithm() == "ban" || d.Limit.Algorithm() == "concurrent" {
+			remaining = 0 // the request may have added a strike, or the one before is just giving back its place
 		}
 		fmt.Fprintf(&text, "\n%s %s %d %v %v %s allowed %v waived %v retry %v remaining %d", o.Policy, o.Key, o.Cost, o.Shadow, o.Condition, d.Limit,
 			d.Allowed, d.Waived, d.RetryAfter, remaining)
@@ -37,7 +38,8 @@ func toldOf(e guard.Event) string {
 // What is explained is what the Guard does, and changes nothing.
 func TestExplainedIsDone(t *testing.T) {
 	const text = `
-limits: {a: "leaky 3, 1/m", b: "token-bucket 2, 1/m", c: "fixed-window 4, 1h", d: "sliding-log 2, 1h", e: "gcra 3, 1/m"}
+limits: {a: "leaky 3, 1/m", b: "token-bucket 2, 1/m", c: "fixed-window 4, 1h", d: "sliding-log 2, 1h", e: "gcra 3, 1/m",
+  f: "calendar 3, day UTC", g: "concurrent 50, 30s", h: "sliding-window 5, 1h"}
 plans: {p: {free: "leaky 1, 1/m", staff: unlimited, "*": "leaky 2, 1/m"}}
 bans: {x: "ban 2, 1h, first 10m, factor 2, longest 1d, forget 2d"}
 lists: {allow: [198.51.100.0/24], deny: [203.0.113.66]}
@@ -48,7 +50,10 @@ policies:
   - {match: POST /b, limit: p, key: user}
   - {match: /c/, limit: c, key: ip and route, headroom: 1}
   - {match: /c/x, limit: d, key: global, enforced: 50%}
-  - {match: /d, key: ip, firstOf: [{limit: d}, {limit: b, key: global}]}
+  - {match: /d, key: ip, firstOf: [{limit: d, headroom: 1}, {limit: b, key: global}, {limit: h, cost: 0}]}
+  - {match: /d, limit: f, key: ip, enforced: 33.3%}
+  - {match: {pattern: /c/x, header: {X-Key: "*"}}, limit: g, key: ip, maxWait: 1s}
+  - {match: [/ban, /b], limit: h, key: global, shadow: true, cost: 2, settle: {5xx: 0}}
   - {match: /ban, ban: x, key: ip, strike: denials}
   - {match: /ban, limit: d, key: ip}
 `
@@ -63,11 +68,22 @@ policies:
 	if err != nil {
 		t.Fatal(err)
 	}
+	client, example := redistest.Start(t).Client(t), 0
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-		limiter := core.New(core.NewMemory(core.WithClock(func() time.Time { return now })))
+		clock := core.WithClock(func() time.Time { return now })
+		limiter := core.New(core.NewMemory(clock))
+		if rapid.Bool().Draw(t, "Redis") {
+			example++
+			limiter = core.New(core.NewRedis(client, clock, core.WithPrefix(fmt.Sprint("explain", example)), core.WithBudget(30*time.Second)))
+			defer limiter.Close()
+		}
 		var seen *guard.Event
-		h, err := guard.Follow(limiter, guard.Options{Observe: func(e guard.Event) { seen = &e }}, s)
+		h, err := guard.Follow(limiter, guard.Options{Observe: func(e guard.Event) {
+			if !e.Settled {
+				seen = &e
+			}
+		}}, s)
 		if err != nil {
 			t.Fatal(err)
 		}

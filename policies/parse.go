@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,11 +56,15 @@ func (r *reader) fields(n *tree.Node, of string, known ...field) places {
 		item := n.Items[i]
 		index := slices.IndexFunc(known, func(f field) bool { return f.name == key.Text })
 		switch {
-		case index < 0 && item.Kind == tree.Null:
-			r.errors.addf(key.Position, "%s has no field %q: want one of %s; or, if it is part of a text with a comma, put quotes around that",
-				of, key.Text, namesOf(known))
 		case index < 0:
-			r.errors.addf(key.Position, "%s has no field %q: want one of %s", of, key.Text, namesOf(known))
+			advice := "want one of " + namesOf(known)
+			if likely := likeliest(key.Text, known); likely != "" {
+				advice = "write " + likely + " if that is meant; " + advice
+			}
+			if item.Kind == tree.Null {
+				advice += "; or, if it is part of a text with a comma, put quotes around that"
+			}
+			r.errors.addf(key.Position, "%s has no field %q: %s", of, key.Text, advice)
 		case item.Kind == tree.Null:
 			r.errors.addf(key.Position, "%s has no value: write one behind it, or leave it out", key.Text)
 		default:
@@ -169,14 +174,19 @@ func (r *reader) add(n *tree.Node, err error) (ok bool) {
 }
 
 func (r *reader) lists(n *tree.Node) (l Lists) {
+	entries := make(places)
 	l.at = r.fields(n, "lists",
-		field{"allow", func(n *tree.Node) { l.Allow = r.texts(n, "allow") }},
-		field{"deny", func(n *tree.Node) { l.Deny = r.texts(n, "deny") }},
+		field{"allow", func(n *tree.Node) { l.Allow = r.texts(n, "allow", entries) }},
+		field{"deny", func(n *tree.Node) { l.Deny = r.texts(n, "deny", entries) }},
 		field{"address", func(n *tree.Node) { l.Address = r.text(n, "address") }},
 		field{"key", func(n *tree.Node) { l.Key = r.text(n, "key") }},
 	)
+	maps.Copy(l.at, entries)
 	return l
 }
+
+// entryOf is what the place of an entry of a list is called.
+func entryOf(list string, i int) string { return list + " " + strconv.Itoa(i) }
 
 func (r *reader) policies(n *tree.Node, alternatives bool) []Policy {
 	if n.Kind != tree.Sequence {
@@ -294,6 +304,8 @@ func isStatus(text string) bool {
 
 func (r *reader) text(n *tree.Node, of string) string {
 	switch {
+	case n.Kind == tree.Null:
+		r.errors.addf(n.Position, "%s is %s: want a text; or, if it is part of a text with a comma, put quotes around that", of, n.Kind)
 	case n.Kind != tree.Text:
 		r.errors.addf(n.Position, "%s is %s: want a text, in quotes if it looks like something else", of, n.Kind)
 	case strings.TrimSpace(n.Text) == "":
@@ -312,7 +324,8 @@ func (r *reader) scalar(n *tree.Node, of string) string {
 	return r.text(n, of)
 }
 
-func (r *reader) texts(n *tree.Node, of string) []string {
+// texts reads a list, and remembers where its entries stand.
+func (r *reader) texts(n *tree.Node, of string, at places) []string {
 	if n.Kind != tree.Sequence {
 		r.errors.addf(n.Position, "%s is %s: want a list, as in [192.0.2.0/24]", of, n.Kind)
 		return nil
@@ -320,6 +333,7 @@ func (r *reader) texts(n *tree.Node, of string) []string {
 	var all []string
 	for _, item := range n.Items {
 		if text := r.text(item, "an entry of "+of); text != "" {
+			at[entryOf(of, len(all))] = item.Position
 			all = append(all, text)
 		}
 	}
@@ -334,10 +348,13 @@ func (r *reader) cost(n *tree.Node) string {
 	return r.text(n, "cost")
 }
 
+// wholeNumber is what every reader of YAML takes for the same number: 010 is eight for some.
+var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9_]*)$`)
+
 func (r *reader) number(n *tree.Node, of string) int {
 	value, err := strconv.Atoi(strings.ReplaceAll(n.Text, "_", ""))
-	if n.Kind != tree.Number || err != nil || value < 0 {
-		r.errors.addf(n.Position, "%s is no whole number of at least 0", of)
+	if n.Kind != tree.Number || !wholeNumber.MatchString(n.Text) || err != nil {
+		r.errors.addf(n.Position, "%s is no whole number of at least 0: write it in digits alone, such as 100", of)
 		return 0
 	}
 	return value
@@ -347,7 +364,7 @@ func (r *reader) bool(n *tree.Node, of string) bool {
 	if n.Kind != tree.Bool {
 		r.errors.addf(n.Position, "%s is %s: want true or false", of, n.Kind)
 	}
-	return n.Text == "true"
+	return strings.EqualFold(n.Text, "true")
 }
 
 func (r *reader) duration(n *tree.Node, of string) time.Duration {
@@ -358,10 +375,12 @@ func (r *reader) duration(n *tree.Node, of string) time.Duration {
 	return value
 }
 
+// percents is a share as a file writes it.
+var percents = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?%$`)
+
 func (r *reader) percentage(n *tree.Node) float64 {
-	number, isPercent := strings.CutSuffix(n.Text, "%")
-	value, err := strconv.ParseFloat(number, 64)
-	if !isPercent || err != nil || !(value > 0 && value <= 100) {
+	value, err := strconv.ParseFloat(strings.TrimSuffix(n.Text, "%"), 64)
+	if !percents.MatchString(n.Text) || err != nil || !(value > 0 && value <= 100) {
 		r.errors.addf(n.Position, "enforced is no share of the keys from above 0%% to 100%%: write one such as 25%%, or shadow: true for none")
 		return 0
 	}

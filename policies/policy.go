@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
@@ -99,6 +100,7 @@ func (c *compiler) single(p *Policy) guard.Policy {
 		g.Strike = c.served(p, "strike", p.Strike)
 	}
 	c.limit(p, &g)
+	c.checkRoom(p, g.Limit)
 	switch {
 	case p.Key != "":
 		g.By = c.key(p.at, p.Key)
@@ -110,18 +112,30 @@ func (c *compiler) single(p *Policy) guard.Policy {
 	return g
 }
 
+// checkRoom adds an error if a request of a policy takes more than its limit ever has.
+func (c *compiler) checkRoom(p *Policy, limit core.Limit) {
+	cost := 1
+	if p.Cost != "" {
+		var err error
+		if cost, err = strconv.Atoi(p.Cost); err != nil { // a function says it
+			return
+		}
+	}
+	if limit == (core.Limit{}) || limit == core.Unlimited || limit.Validate() != nil || cost == 0 || p.Headroom <= limit.Capacity()-cost {
+		return
+	}
+	field := "headroom"
+	if cost > limit.Capacity() {
+		field = "cost"
+	}
+	c.errors.addf(p.at.of(field), "no request passes: it costs %d and %d have to be left, of the %d that %q has", cost, p.Headroom, limit.Capacity(), p.Limit)
+}
+
 // limit sets the limit or the ban of a policy.
 func (c *compiler) limit(p *Policy, g *guard.Policy) {
 	d := c.document
 	if p.Ban != "" {
-		ban, named := d.Bans[p.Ban]
-		if !named {
-			var err error
-			if ban, err = core.ParseBan(p.Ban); err != nil {
-				c.errors.addf(p.at.of("ban"), "%q is no name among bans (%q), and no ban: %s", p.Ban, sorted(d.Bans), trimmed(err))
-			}
-		}
-		g.Ban = ban
+		g.Ban = c.ban(p)
 		return
 	}
 	if p.Limit == "" {
@@ -145,6 +159,22 @@ func (c *compiler) limit(p *Policy, g *guard.Policy) {
 		}
 	}
 	g.Limit = limit
+}
+
+// ban returns the ban of a policy.
+func (c *compiler) ban(p *Policy) core.Ban {
+	if ban, named := c.document.Bans[p.Ban]; named {
+		return ban
+	}
+	ban, err := core.ParseBan(p.Ban)
+	if err != nil {
+		reason := `write one as in "ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d"`
+		if strings.Contains(p.Ban, "ban ") {
+			reason = trimmed(err)
+		}
+		c.errors.addf(p.at.of("ban"), "%q is no name among bans (%q), and no ban: %s", p.Ban, sorted(c.document.Bans), reason)
+	}
+	return ban
 }
 
 // limitFor returns what picks the limit of a plan.

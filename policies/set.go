@@ -104,7 +104,7 @@ func Watch(ctx context.Context, source Source, all ...Option) (*Set, error) {
 	loop := poll.Loop{
 		Every: s.options.every, OnError: s.options.onError, Warning: "policies: the policies could not be read, and stay as they were",
 		Read: func(ctx context.Context) error {
-			if err := source.read(ctx, s); err != nil {
+			if err := source.read(ctx, s.read); err != nil {
 				return fmt.Errorf("policies: %s: %w", source.name, err)
 			}
 			return nil

@@ -1,12 +1,11 @@
 package policies
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,6 +72,9 @@ policies:
   - match: {pattern: /only, header: {X-Tier: "*"}}
     limit: batch
     key: global
+  - match: {pattern: /said, header: {X-Tier: True}}
+    limit: batch
+    key: global
 `
 
 func TestMostSpecificMatch(t *testing.T) {
@@ -91,6 +93,7 @@ func TestMostSpecificMatch(t *testing.T) {
 		{"GET http://A.test:81/", "", all + ", host global 1"},
 		{"GET /health", "", all},
 		{"GET /only", "", all},
+		{"GET /said", "True", all + ", batch global 1"},
 		{"GET /only", "x", all + ", batch global 1"},
 	} {
 		method, target, _ := strings.Cut(test.request, " ")
@@ -100,6 +103,25 @@ func TestMostSpecificMatch(t *testing.T) {
 		}
 		if got := met(t, s, r); got != test.want {
 			t.Errorf("%s of tier %q: %s, want %s", test.request, test.tier, got, test.want)
+		}
+	}
+}
+
+// A field counts by its name in any letters, and an empty one is none. A value is more specific than any value.
+func TestHeaderFieldsOfAMatch(t *testing.T) {
+	d := &Document{Policies: []Policy{
+		{Limit: "leaky 9, 1/s", Key: "global", Match: []Match{{Pattern: "/", Header: map[string]string{"x-tier": "*"}}}},
+		{Limit: "leaky 8, 1/s", Key: "global", Match: []Match{{Pattern: "/", Header: map[string]string{"X-Tier": "batch"}}}},
+	}}
+	s, err := d.Set()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]string{"": "", "x": "leaky:9:1/s global 1", "batch": "leaky:8:1/s global 1"} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("X-Tier", value)
+		if got := met(t, s, r); got != want {
+			t.Errorf("%q: %s, want %s", value, got, want)
 		}
 	}
 }
@@ -314,8 +336,14 @@ func TestReplacedEverywhereOrNowhere(t *testing.T) {
 	const before = "policies: [{limit: 'leaky 1, 1/h', key: global}]"
 	s := setOf(t, before)
 	limiter := core.New(core.NewMemory())
-	ratelimit.FromPolicies(limiter, s, guard.Options{})
-	ratelimit.FromPolicies(limiter, s, guard.Options{Lists: guard.Lists{Deny: denyAll{}}})
+	one := ratelimit.FromPolicies(limiter, s, guard.Options{})(fine)
+	two := ratelimit.FromPolicies(limiter, s, guard.Options{Lists: guard.Lists{Deny: denyNobody{}}})(fine)
+	expect := func(name string, h http.Handler, want int) {
+		t.Helper()
+		if code := ask(h, "").Code; code != want {
+			t.Errorf("%s: status %d, want %d", name, code, want)
+		}
+	}
 	err := s.read([]byte("lists: {deny: [192.0.2.1]}\n" + before))
 	if err == nil || !strings.Contains(err.Error(), "both the rules and Options.Lists have lists") {
 		t.Errorf("%v", err)
@@ -323,11 +351,19 @@ func TestReplacedEverywhereOrNowhere(t *testing.T) {
 	if len(s.Document().Lists.Deny) != 0 {
 		t.Error("it is replaced")
 	}
+	expect("one, by the old set", one, http.StatusOK)
+	if err := s.read([]byte("policies: [{limit: 'leaky 2, 1/h', key: global}]")); err != nil {
+		t.Fatal(err)
+	}
+	expect("two, by the new set", two, http.StatusOK)
+	expect("one, by the new set", one, http.StatusOK)
+	expect("one, by what is left of the new set", one, http.StatusTooManyRequests)
 }
 
-type denyAll struct{ guard.List }
+type denyNobody struct{}
 
-func (denyAll) Keys() int { return 0 }
+func (denyNobody) Has(netip.Addr, string) bool { return false }
+func (denyNobody) Keys() int                   { return 0 }
 
 // A named limit keeps what was used when its numbers change.
 func TestNamedLimitsKeepWhatWasUsed(t *testing.T) {
@@ -342,25 +378,5 @@ func TestNamedLimitsKeepWhatWasUsed(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if got := w.Header().Get("RateLimit"); !strings.HasPrefix(got, `"a";r=12`) {
 		t.Errorf("%s, want 12 of 20 left", got)
-	}
-}
-
-var errDown = errors.New("down")
-
-func TestFunc(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	down := Func("etcd", func(context.Context) ([]byte, error) { return nil, errDown })
-	if _, err := Watch(ctx, down); !errors.Is(err, errDown) || err.Error() != "policies: etcd: down" {
-		t.Errorf("%v", err)
-	}
-	d, err := Parse([]byte(numbered(3)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var told []error
-	s, err := Watch(ctx, down, WithStart(d), WithOnError(func(err error) { told = append(told, err) }))
-	if err != nil || len(told) != 1 || s.Document() != d {
-		t.Errorf("%v, told %v", err, told)
 	}
 }

@@ -3,6 +3,7 @@ package policies
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/policies/internal/tree"
 )
 
 const often = 5 * time.Millisecond
@@ -121,8 +123,55 @@ func TestFileIsFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the file is missing", func() bool { return strings.Contains(errs.text(), "no such file") })
+	for what, text := range map[string]string{
+		"is empty":                        "",
+		"limits.yaml: has 1048577 bytes,": strings.Repeat("#", tree.Most+1),
+		"is no UTF-8":                     "limits: {} # \xe9",
+	} {
+		write(t, path, text)
+		eventually(t, "the file "+what, func() bool { return strings.Contains(errs.text(), what) })
+	}
 	if capacity(s) != 4 {
 		t.Errorf("capacity %d after the file is gone", capacity(s))
+	}
+	write(t, path, numbered(5))
+	eventually(t, "the file is back", func() bool { return capacity(s) == 5 })
+}
+
+// A file that has just been written is read when the program starts.
+func TestNewFileIsReadAtTheStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(path, []byte(numbered(1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s, err := Watch(ctx, File(path))
+	if err != nil || s.Document() == nil {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// A file that looks as if it may have changed without a trace is read again, and put in force once.
+func TestFileOfTheFutureIsPutInForceOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	write(t, path, numbered(1))
+	future := time.Now().Add(time.Hour)
+	if err := os.Chtimes(path, future, future); err != nil {
+		t.Fatal(err)
+	}
+	source, s := File(path), new(Set)
+	var first *Document
+	for range 3 {
+		if err := source.read(t.Context(), s.read); err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = s.Document()
+		}
+		if s.Document() != first {
+			t.Fatal("it is put in force again")
+		}
 	}
 }
 
@@ -160,7 +209,7 @@ func TestRedisIsFollowed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	client, key := redistest.Shared(t).Client(t), redistest.Prefix(t)+"policies"
-	if _, err := Watch(ctx, Redis(client, key)); err == nil || err.Error() != "policies: redis key "+key+": the key does not exist: write the policies there" {
+	if _, err := Watch(ctx, Redis(client, key)); err == nil || err.Error() != "policies: redis key "+key+": the key does not exist, or is empty: write the policies there" {
 		t.Errorf("%v", err)
 	}
 	set := func(client redis.UniversalClient, text string) {
@@ -178,9 +227,27 @@ func TestRedisIsFollowed(t *testing.T) {
 	eventually(t, "the key is set", func() bool { return capacity(s) == 2 })
 	set(client, numbered(0))
 	eventually(t, "an error is told", func() bool { return strings.Contains(errs.text(), "line 1, column ") })
+	long := numbered(3) + strings.Repeat("#\n", tree.Most/2)
+	set(client, long)
+	eventually(t, "a long value is told", func() bool {
+		return strings.HasSuffix(errs.text(), "line 1, column 1: the document has 1048577 bytes, which are more than 1048576")
+	})
+	if err := client.Del(ctx, key).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the key is missing", func() bool { return strings.Contains(errs.text(), "does not exist") })
+	if err := client.RPush(ctx, key, "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the key is a list", func() bool { return strings.Contains(errs.text(), "WRONGTYPE") })
 	if capacity(s) != 2 {
 		t.Errorf("capacity %d", capacity(s))
 	}
+	if err := client.Del(ctx, key).Err(); err != nil {
+		t.Fatal(err)
+	}
+	set(client, numbered(4))
+	eventually(t, "the key is back", func() bool { return capacity(s) == 4 })
 }
 
 // What a Func returns again is not compiled again.
@@ -223,5 +290,28 @@ func TestMisusePanics(t *testing.T) {
 			}()
 			misuse()
 		}()
+	}
+}
+
+var errDown = errors.New("down")
+
+func TestFunc(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	down := Func("etcd", func(context.Context) ([]byte, error) { return nil, errDown })
+	if _, err := Watch(ctx, down); !errors.Is(err, errDown) || err.Error() != "policies: etcd: down" {
+		t.Errorf("%v", err)
+	}
+	d, err := Parse([]byte(numbered(3)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []error
+	s, err := Watch(ctx, down, WithStart(d), WithOnError(func(err error) { told = append(told, err) }))
+	if err != nil || len(told) != 1 || s.Document() != d {
+		t.Errorf("%v, told %v", err, told)
+	}
+	if _, err := Watch(ctx, down, WithStart(&Document{Policies: []Policy{{Limit: "x"}}})); err == nil || strings.Contains(err.Error(), "down") {
+		t.Errorf("%v, want what is wrong with the document", err)
 	}
 }

@@ -26,7 +26,7 @@ Exit codes:
    0  it makes sense
    1  the file could not be read
    2  the command line makes no sense
-   5  the file makes no sense`
+   5  the file makes no sense, or is not signed by the key of -signed`
 
 // Checked is what weir check says as JSON.
 type Checked struct {
@@ -51,13 +51,25 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	return &cli.Command{
 		Name: "check", Usage: "says whether a file of policies makes sense, and what it means",
 		UsageText: "weir check [options] limits.yaml", Description: checkHelp,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "write JSON to standard output"}},
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "signed", Usage: "the `FILE` of a public key, in PEM: the policies have to be signed by it, as weir sign does"},
+			&cli.BoolFlag{Name: "json", Usage: "write JSON to standard output"},
+		},
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Args().Len() != 1 {
 				return usage("name one file of policies: see weir help check")
 			}
 			name := c.Args().First()
-			document, invalid := readPolicies(name, stdin)
+			text, err := textOf(name, stdin)
+			if err != nil {
+				return err
+			}
+			if key := c.String("signed"); key != "" {
+				if err := checkSignature(name, text, key); err != nil {
+					return err
+				}
+			}
+			document, invalid := parsePolicies(name, text)
 			mistakes, malformed := errors.AsType[policies.Errors](invalid)
 			if invalid != nil && (!malformed || !c.Bool("json")) {
 				return invalid
@@ -73,7 +85,7 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			if c.Bool("json") {
 				return errors.Join(writeJSON(stdout, result), invalid)
 			}
-			_, err := fmt.Fprintf(stdout, "%s makes sense.\n\n%s\n", called(name), strings.Join(result.Says, "\n"))
+			_, err = fmt.Fprintf(stdout, "%s makes sense.\n\n%s\n", called(name), strings.Join(result.Says, "\n"))
 			return err
 		},
 	}
@@ -81,16 +93,22 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 
 // readPolicies reads a file of policies, or standard input. The error of one that makes no sense has the exit code for that.
 func readPolicies(name string, stdin io.Reader) (*policies.Document, error) {
-	var text []byte
-	var err error
-	if name == "-" {
-		text, err = io.ReadAll(stdin)
-	} else {
-		text, err = os.ReadFile(name) //nolint:gosec // the user says which file
-	}
+	text, err := textOf(name, stdin)
 	if err != nil {
 		return nil, err
 	}
+	return parsePolicies(name, text)
+}
+
+// textOf reads a file, or standard input.
+func textOf(name string, stdin io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(name) //nolint:gosec // the user says which file
+}
+
+func parsePolicies(name string, text []byte) (*policies.Document, error) {
 	document, err := policies.Parse(text)
 	if err != nil {
 		return nil, exitError{fmt.Errorf("%s makes no sense:\n%w", called(name), err), exitInvalid}

@@ -78,7 +78,7 @@ func explainCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			if c.Args().Len() != 2 {
 				return usage(`name a file of policies and a request, such as limits.yaml "POST /orders": see weir help explain`)
 			}
-			r, err := requestOf(ctx, c)
+			r, err := requestOf(ctx, c.Args().Get(1), c.String("from"), c.StringSlice("header"))
 			if err != nil {
 				return err
 			}
@@ -98,22 +98,22 @@ func explainCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	}
 }
 
-// requestOf returns the request that the command line describes.
-func requestOf(ctx context.Context, c *cli.Command) (*http.Request, error) {
-	text := c.Args().Get(1)
+// requestOf returns the request that the command line describes, as a server would read it.
+func requestOf(ctx context.Context, text, peer string, header []string) (*http.Request, error) {
 	method, target, found := strings.Cut(text, " ")
 	if !found {
 		method, target = http.MethodGet, text
 	}
-	u, err := url.Parse(strings.TrimSpace(target))
+	u, err := url.ParseRequestURI(strings.TrimSpace(target))
 	if err != nil || !strings.HasPrefix(u.Path, "/") {
 		return nil, usage("%q is no request: write a method and a path, such as \"POST /orders\"", text)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, u.String(), http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, method, "/", http.NoBody)
 	if err != nil {
 		return nil, usage("%q is no request: %w", text, err)
 	}
-	for _, line := range c.StringSlice("header") {
+	r.URL, r.Host = u, u.Host
+	for _, line := range header {
 		name, value, found := strings.Cut(line, ":")
 		if !found {
 			return nil, usage("-header %q: want a name, a colon and a value", line)
@@ -124,7 +124,7 @@ func requestOf(ctx context.Context, c *cli.Command) (*http.Request, error) {
 			r.Header.Add(strings.TrimSpace(name), value)
 		}
 	}
-	from, err := netip.ParseAddr(c.String("from"))
+	from, err := netip.ParseAddr(peer)
 	if err != nil {
 		return nil, usage("-from: %w", err)
 	}

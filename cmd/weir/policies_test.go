@@ -112,6 +112,11 @@ func TestExplain(t *testing.T) {
 	if denied := explain(exitDenied); denied.Status != 429 || denied.Policies[0].Numbers.Allowed {
 		t.Errorf("%+v", denied)
 	}
+	for request, meets := range map[string]string{"POST //a.test/orders": "one policy", "POST http://a.test/orders": "3 policies", "POST //orders": "3 policies"} {
+		if _, out, messages := weir(t, "", "explain", path, request, "-redis", ""); !strings.Contains(out, " meets "+meets+".") {
+			t.Errorf("%s: %s%s", request, out, messages)
+		}
+	}
 	for _, wrong := range [][]string{
 		{"explain", path},
 		{"explain", path, "orders"},

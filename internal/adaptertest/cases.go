@@ -18,6 +18,7 @@ var cases = slices.Concat(
 	policyCases,
 	alternativeCases,
 	handleCases,
+	reloadCases,
 	contextCases,
 	nestedCases,
 	failureCases,

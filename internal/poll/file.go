@@ -16,6 +16,8 @@ const coarsest = 2 * time.Second
 type File struct {
 	// Path is where the file is. A symbolic link is followed, also where its target is replaced, as in a volume of Kubernetes.
 	Path string
+	// Most is how many bytes are read: a file that has more is an error. The default, 0, is any number.
+	Most int64
 	// Settle is for how long a file that has been read before must have been left alone to be read again. The default, 0, is
 	// not at all.
 	Settle time.Duration
@@ -35,11 +37,13 @@ func (f *File) Read() (text []byte, info fs.FileInfo, err error) {
 		return nil, nil, fmt.Errorf("%s: is no regular file", f.Path)
 	case f.last != nil && unchanged(f.last, info):
 		return nil, info, nil
+	case f.Most > 0 && info.Size() > f.Most:
+		return nil, nil, fmt.Errorf("%s: has %d bytes, which are more than %d", f.Path, info.Size(), f.Most)
 	}
 	if age := time.Since(info.ModTime()); f.read && 0 <= age && age < f.Settle {
 		return nil, info, nil
 	}
-	text, info, err = readWhole(f.Path)
+	text, info, err = readWhole(f.Path, f.Most)
 	f.read = f.read || err == nil
 	return text, info, err
 }
@@ -52,8 +56,8 @@ func (f *File) Understood(info fs.FileInfo) {
 	}
 }
 
-// readWhole reads a file, and returns an error if it has changed meanwhile.
-func readWhole(path string) ([]byte, fs.FileInfo, error) {
+// readWhole reads a file, most bytes of it at most, and returns an error if it has changed meanwhile.
+func readWhole(path string, most int64) ([]byte, fs.FileInfo, error) {
 	opened, err := os.Open(path) //nolint:gosec // the program says which file
 	if err != nil {
 		return nil, nil, err
@@ -63,7 +67,11 @@ func readWhole(path string) ([]byte, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	text, err := io.ReadAll(opened)
+	var content io.Reader = opened
+	if most > 0 {
+		content = io.LimitReader(opened, most)
+	}
+	text, err := io.ReadAll(content)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode"
 )
 
 // Table holds a value for each of some patterns of [http.ServeMux]. The zero value is empty. It is built by one goroutine, and
@@ -70,26 +73,69 @@ func hostName(host string) string { return strings.TrimSuffix(strings.ToLower(ho
 // registeredAt is what net/http says of where in this program a pattern was registered.
 var registeredAt = regexp.MustCompile(` \(registered at [^)]*\)`)
 
+// lineEnds are what one line has spaces for.
+var lineEnds = regexp.MustCompile(`\s*\n\s*`)
+
 // register has net/http look at a pattern, which panics if it makes no sense.
 func (t *Table[T]) register(method, host, path, pattern string) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			text := registeredAt.ReplaceAllString(fmt.Sprint(reason), "")
 			text = strings.TrimPrefix(text, fmt.Sprintf("parsing %q: ", pattern))
-			err = errors.New(strings.ReplaceAll(text, ":\n", ": "))
+			err = errors.New(lineEnds.ReplaceAllString(text, " "))
 		}
 	}()
-	if !strings.HasPrefix(path, slash) {
-		return fmt.Errorf(`the pattern %q has no path: write a slash, as in "POST /orders" or "api.example.com/"`, pattern)
-	}
-	if clean(path) != path {
-		return fmt.Errorf("no request matches the pattern %q: write the path as %s", pattern, clean(path))
+	if err := unmatched(method, host, path, pattern); err != nil {
+		return err
 	}
 	if method != "" {
 		method += " "
 	}
 	t.mux.Handle(method+host+path, http.NotFoundHandler())
 	return nil
+}
+
+// unmatched returns an error for what net/http takes for a pattern, although no request matches it.
+func unmatched(method, host, path, pattern string) error {
+	switch upper := strings.ToUpper(method); {
+	case !strings.HasPrefix(path, slash):
+		return fmt.Errorf(`the pattern %q has no path: write a slash, as in "POST /orders" or "api.example.com/"`, pattern)
+	case strings.Contains(pattern, "://"):
+		return fmt.Errorf(`no request matches the pattern %q: leave the scheme out, as in "api.example.com/"`, pattern)
+	case clean(path) != path:
+		return fmt.Errorf("no request matches the pattern %q: write the path as %s", pattern, clean(path))
+	case method != upper && slices.Contains(knownMethods, upper):
+		return fmt.Errorf("no request matches the pattern %q: write the method as %s", pattern, upper)
+	case slices.Contains(knownMethods, strings.ToUpper(host)):
+		return fmt.Errorf(`the pattern %q has %s for its host: write a space behind the method, as in "POST /orders"`, pattern, host)
+	case strings.ContainsAny(path, "?#"):
+		return fmt.Errorf("no request matches the pattern %q: leave ? and # and what follows out; the query does not count", pattern)
+	}
+	name := withoutPort(host)
+	if strings.HasPrefix(name, "[") {
+		if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err != nil {
+			return fmt.Errorf("no request matches the pattern %q: %s is no address", pattern, host)
+		}
+		name = strings.Trim(name, "[]")
+	}
+	if host != name && host != "["+name+"]" {
+		return fmt.Errorf("no request matches the pattern %q: leave the port out, which does not count", pattern)
+	}
+	for _, r := range name {
+		if r > unicode.MaxASCII {
+			return fmt.Errorf("no request matches the pattern %q: write the host as browsers send it, in letters of ASCII: xn--…", pattern)
+		}
+		if letterOrDigit := 'a' <= r && r <= 'z' || '0' <= r && r <= '9'; !letterOrDigit && !strings.ContainsRune("-._:", r) {
+			return fmt.Errorf("no request matches the pattern %q: %q is no part of the name of a host", pattern, r)
+		}
+	}
+	return nil
+}
+
+// knownMethods are those that net/http knows.
+var knownMethods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions,
+	http.MethodTrace,
 }
 
 // add adds what follows in a pattern that is known to be one.
@@ -100,7 +146,7 @@ func (n *node[T]) add(rest string, value *T) {
 			after = slash + after
 		}
 		switch {
-		case segment == "" || strings.HasSuffix(segment, "...}"):
+		case segment == "" || strings.HasPrefix(segment, "{") && strings.HasSuffix(segment, "...}"):
 			n.rest = value
 			return
 		case segment == "{$}":
@@ -140,18 +186,28 @@ func unescape(text string) string {
 	return plain
 }
 
+// Reading is how a router has read the path of a request. The zero value is how net/http does.
+type Reading struct {
+	Decoded   bool // an escaped slash is a slash
+	KeepsDots bool // /a/../b begins with /a: dots are names of segments
+}
+
 // Find returns the value of the most specific pattern that a request matches, of those that accept says yes to, or nil. The path
-// is looked at as if it was clean. With decoded, an escaped slash in it is a slash.
-func (t *Table[T]) Find(r *http.Request, decoded bool, accept func(*http.Request, *T) bool) *T {
+// is looked at as if it was clean, but for what the router has read in another way.
+func (t *Table[T]) Find(r *http.Request, by Reading, accept func(*http.Request, *T) bool) *T {
 	if t.hosts == nil {
 		return nil
 	}
 	s := search[T]{r: r, accept: accept}
 	p := r.URL.Path
-	if r.URL.RawPath != "" && !decoded {
+	if r.URL.RawPath != "" && !by.Decoded {
 		p, s.escaped = r.URL.EscapedPath(), true
 	}
-	p = clean(p)
+	if by.KeepsDots {
+		p = slashes.ReplaceAllLiteralString(slash+p, slash)
+	} else {
+		p = clean(p)
+	}
 	if len(t.hosts) > 1 || t.hosts[""] == nil {
 		if methods := t.hosts[hostOf(r)]; methods != nil {
 			if found := s.methods(methods, p); found != nil {
@@ -163,13 +219,17 @@ func (t *Table[T]) Find(r *http.Request, decoded bool, accept func(*http.Request
 }
 
 // hostOf returns the host that a request asks for, without the port.
-func hostOf(r *http.Request) string {
-	host := r.Host
+func hostOf(r *http.Request) string { return hostName(withoutPort(r.Host)) }
+
+func withoutPort(host string) string {
 	if at := strings.LastIndexByte(host, ':'); at >= 0 && !strings.HasSuffix(host, "]") {
-		host = host[:at]
+		return host[:at]
 	}
-	return hostName(host)
+	return host
 }
+
+// slashes are what stands for one.
+var slashes = regexp.MustCompile("/+")
 
 // clean returns a path as net/http wants it: without empty segments and dots.
 func clean(p string) string {

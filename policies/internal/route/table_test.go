@@ -67,13 +67,10 @@ func drawTable(t *rapid.T) (table *Table[string], patterns []string) {
 }
 
 func find(table *Table[string], r *http.Request, but ...string) string {
-	found := table.Find(r, false, func(_ *http.Request, pattern *string) bool {
+	found := table.Find(r, Reading{}, func(_ *http.Request, pattern *string) bool {
 		return !slices.Contains(but, *pattern)
 	})
-	if found == nil {
-		return ""
-	}
-	return *found
+	return deref(found)
 }
 
 // A clean path has the pattern that net/http finds; the next one is what net/http finds without the first.
@@ -108,10 +105,60 @@ func TestFindsWhatNetHTTPFinds(t *testing.T) {
 	})
 }
 
+// Each pattern of a few segments matches the paths that it matches in net/http, and no other.
+func TestEachPatternMatchesWhatItMatchesInNetHTTP(t *testing.T) {
+	var paths []string
+	for _, path := range combined([]string{"/a", "/c d", "/c%20d", "/%2F", "/%61", "/b%2Fc", "/...%7D", "/"}, 3) {
+		if u, err := url.ParseRequestURI(path); err == nil && clean(u.EscapedPath()) == u.EscapedPath() {
+			paths = append(paths, path)
+		}
+	}
+	for _, pattern := range combined([]string{"/a", "/c d", "/c%20d", "/%2F", "/b%2Fc", "/{x}", "/{y...}", "/...}", "/", "/{$}"}, 3) {
+		var table Table[string]
+		if table.Add(pattern, pattern) != nil {
+			continue
+		}
+		mux := http.NewServeMux()
+		mux.Handle(pattern, http.NotFoundHandler())
+		for _, path := range paths {
+			u, err := url.ParseRequestURI(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
+				r := &http.Request{Method: method, Host: "a.test", URL: u}
+				handler, want := mux.Handler(r)
+				if _, ours := handler.(http.HandlerFunc); want != "" && !ours { // it redirects to the path with a slash
+					want = ""
+				}
+				if got := find(&table, r); got != want {
+					t.Fatalf("%q, %s %q: %q, want %q", pattern, method, path, got, want)
+				}
+			}
+		}
+	}
+}
+
+// combined returns all texts of one to n parts.
+func combined(parts []string, n int) []string {
+	all := slices.Clone(parts)
+	for last := parts; n > 1; n-- {
+		var longer []string
+		for _, text := range last {
+			for _, part := range parts {
+				longer = append(longer, text+part)
+			}
+		}
+		last = longer
+		all = append(all, longer...)
+	}
+	return all
+}
+
 // A path that a router would clean is looked at as if it had been.
 func TestFindsUncleanPaths(t *testing.T) {
 	var table Table[string]
-	for _, pattern := range []string{"/api/orders", "api.test/"} {
+	for _, pattern := range []string{"/api/orders", "api.test/", "[2001:db8::1]/"} {
 		if err := table.Add(pattern, pattern); err != nil {
 			t.Fatal(err)
 		}
@@ -129,28 +176,66 @@ func TestFindsUncleanPaths(t *testing.T) {
 			t.Errorf("host %q: %q", host, got)
 		}
 	}
+	for _, host := range []string{"[2001:db8::1]", "[2001:DB8::1]:8080"} {
+		if got := find(&table, &http.Request{Method: http.MethodGet, Host: host, URL: &url.URL{Path: "/"}}); got != "[2001:db8::1]/" {
+			t.Errorf("host %q: %q", host, got)
+		}
+	}
 }
 
-// Where a router decodes paths, an escaped slash is a slash.
-func TestFindsDecodedPaths(t *testing.T) {
+// A router that decodes paths takes an escaped slash for a slash, and one that keeps dots takes them for names.
+func TestFindsAsTheRouterHasRead(t *testing.T) {
 	var table Table[string]
-	if err := table.Add("POST /api/orders", ""); err != nil {
-		t.Fatal(err)
+	for _, pattern := range []string{"/api/orders", "/files/", "/a/{b}/x"} {
+		if err := table.Add(pattern, pattern); err != nil {
+			t.Fatal(err)
+		}
 	}
-	r := httptest.NewRequest(http.MethodPost, "/api%2Forders", nil)
-	yes := func(*http.Request, *string) bool { return true }
-	if table.Find(r, false, yes) != nil {
-		t.Error("found, although the slash is a part of the segment")
+	for _, test := range []struct {
+		path string
+		by   Reading
+		want string
+	}{
+		{"/api%2Forders", Reading{}, ""},
+		{"/api%2Forders", Reading{Decoded: true}, "/api/orders"},
+		{"/files/../api/orders", Reading{}, "/api/orders"},
+		{"/files/../api/orders", Reading{KeepsDots: true}, "/files/"},
+		{"/files/%2e%2e/api/orders", Reading{Decoded: true, KeepsDots: true}, "/files/"},
+		{"//files//../x", Reading{KeepsDots: true}, "/files/"},
+		{"/a/../x", Reading{KeepsDots: true}, "/a/{b}/x"},
+		{"/a/../x", Reading{}, ""},
+		{"/api/./orders", Reading{KeepsDots: true}, ""},
+	} {
+		found := table.Find(httptest.NewRequest(http.MethodPost, test.path, nil), test.by, func(*http.Request, *string) bool { return true })
+		if got := deref(found); got != test.want {
+			t.Errorf("%s read by %+v: %q, want %q", test.path, test.by, got, test.want)
+		}
 	}
-	if table.Find(r, true, yes) == nil {
-		t.Error("not found")
+}
+
+func deref(text *string) string {
+	if text == nil {
+		return ""
 	}
+	return *text
 }
 
 func TestSaysWhatIsWrong(t *testing.T) {
 	for _, test := range []struct{ first, second, want string }{
 		{"", "POST", `the pattern "POST" has no path: write a slash, as in "POST /orders" or "api.example.com/"`},
+		{"", "get /x", `no request matches the pattern "get /x": write the method as GET`},
+		{"", "POST/x", `the pattern "POST/x" has post for its host: write a space behind the method, as in "POST /orders"`},
+		{"", "http://a.test/x", `no request matches the pattern "http://a.test/x": leave the scheme out, as in "api.example.com/"`},
+		{"", "/x?y=1", `no request matches the pattern "/x?y=1": leave ? and # and what follows out; the query does not count`},
+		{"", "a.test:80/", `no request matches the pattern "a.test:80/": leave the port out, which does not count`},
+		{"", "GET [::1]:80/", `no request matches the pattern "GET [::1]:80/": leave the port out, which does not count`},
+		{"", "[::1/", `no request matches the pattern "[::1/": [::1 is no address`},
+		{"", "[x]/", `no request matches the pattern "[x]/": [x] is no address`},
+		{"", "*.a.test/", `no request matches the pattern "*.a.test/": '*' is no part of the name of a host`},
+		{"", "bücher.test/", `no request matches the pattern "bücher.test/": write the host as browsers send it, in letters of ASCII: xn--…`},
 		{"", "GET /{x", "at offset 5: bad wildcard segment (must end with '}')"},
+		{"/files/", "/{a}/x", `pattern "/{a}/x" conflicts with pattern "/files/": /{a}/x and /files/ both match some paths, like "/files/x". ` +
+			`But neither is more specific than the other. /{a}/x matches "/a/x", but /files/ doesn't. /files/ matches "/files/", but /{a}/x doesn't.`},
 		{"POST /items/{id}", "/items/new", `pattern "/items/new" conflicts with pattern "POST /items/{id}": ` +
 			"/items/new matches more methods than POST /items/{id}, but has a more specific path pattern"},
 	} {
@@ -166,9 +251,11 @@ func TestSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// FuzzFind holds that a path has the pattern that it has in net/http, unless that cleans it.
 func FuzzFind(f *testing.F) {
 	f.Add("GET /a/{x}", "/a/b")
 	f.Add("/{x...}", "/%2F")
+	f.Add("A.test/%7Bx%7D/{$}", "/{x}/")
 	f.Fuzz(func(t *testing.T, pattern, target string) {
 		var table Table[string]
 		if table.Add(pattern, pattern) != nil {
@@ -178,6 +265,17 @@ func FuzzFind(f *testing.F) {
 		if err != nil {
 			return
 		}
-		find(&table, &http.Request{Method: http.MethodGet, Host: "a.test", URL: u})
+		r := &http.Request{Method: http.MethodGet, Host: "a.test", URL: u}
+		got := find(&table, r)
+		if clean(u.EscapedPath()) != u.EscapedPath() {
+			return
+		}
+		mux := http.NewServeMux()
+		method, host, path := split(pattern)
+		mux.Handle(strings.TrimLeft(method+" "+host+path, " "), http.NotFoundHandler())
+		handler, found := mux.Handler(r)
+		if _, ours := handler.(http.HandlerFunc); (found != "" && ours) != (got != "") {
+			t.Errorf("%q, %q: %q, and net/http finds %q", pattern, target, got, found)
+		}
 	})
 }

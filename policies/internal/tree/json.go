@@ -13,10 +13,12 @@ import (
 type jsonReader struct {
 	text    []byte
 	decoder *json.Decoder
+	offset  int      // how much of the text stands in front of at
+	at      Position // where the next token began when here was called last
 }
 
 func parseJSON(text []byte) (*Node, error) {
-	r := jsonReader{text, json.NewDecoder(bytes.NewReader(text))}
+	r := jsonReader{text: text, decoder: json.NewDecoder(bytes.NewReader(text)), at: Position{1, 1}}
 	r.decoder.UseNumber()
 	n, err := r.value(0)
 	if err != nil {
@@ -45,11 +47,13 @@ func (r *jsonReader) positioned(err error) error {
 
 // here returns where the next token begins.
 func (r *jsonReader) here() Position {
-	at := int(r.decoder.InputOffset())
-	for at < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[at]) >= 0 {
-		at++
+	next := int(r.decoder.InputOffset())
+	for next < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[next]) >= 0 {
+		next++
 	}
-	return after(r.text, at)
+	r.at = r.at.behind(r.text[r.offset:next])
+	r.offset = next
+	return r.at
 }
 
 func (r *jsonReader) value(depth int) (*Node, error) {

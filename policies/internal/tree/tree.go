@@ -25,7 +25,7 @@ type Node struct {
 	Position
 
 	Kind  Kind
-	Text  string  // of a Text, a Bool, a Number
+	Text  string  // of a Text, and of a Bool and a Number as it is written
 	Keys  []*Node // of a Mapping: Text nodes, all different
 	Items []*Node // of a Sequence, and those of a Mapping for its Keys
 }
@@ -50,13 +50,16 @@ func (p Position) errorf(format string, args ...any) *Error {
 
 const (
 	// Most is how many bytes a document may have.
-	Most = 4 << 20
+	Most = 1 << 20
+	// mostTokens is how many words and signs YAML may have: what its parser does with values that are left out takes a time that grows
+	// with the square of them.
+	mostTokens = 1 << 17
 	// deepest is how many values may stand inside one another.
 	deepest = 32
 )
 
 // Parse reads a document: JSON if it begins with a brace, and otherwise YAML, without anchors, aliases, tags and
-// merges. Every error is an [*Error]. No input makes it panic or take much memory.
+// merges. Every error is an [*Error]. No input makes it panic, or take much memory or time.
 func Parse(text []byte) (*Node, error) {
 	if len(text) > Most {
 		return nil, Position{1, 1}.errorf("the document has %d bytes, which are more than %d", len(text), Most)
@@ -85,9 +88,16 @@ func invalidUTF8(text []byte) int {
 
 // after returns the position behind so many bytes of a text.
 func after(text []byte, offset int) Position {
-	before := text[:min(offset, len(text))]
-	line := bytes.Count(before, []byte{'\n'}) + 1
-	return Position{line, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1}
+	return Position{1, 1}.behind(text[:min(offset, len(text))])
+}
+
+// behind returns the position behind a text that begins at p.
+func (p Position) behind(text []byte) Position {
+	if lines := bytes.Count(text, []byte{'\n'}); lines > 0 {
+		p = Position{p.Line + lines, 1}
+		text = text[bytes.LastIndexByte(text, '\n')+1:]
+	}
+	return Position{p.Line, p.Column + utf8.RuneCount(text)}
 }
 
 // distinct returns an error if a mapping has a key twice.

@@ -54,23 +54,27 @@ func TestParse(t *testing.T) {
 
 func TestSaysWhatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                      "line 1, column 1: the document is empty",
-		"# nothing\n":                           "line 1, column 1: the document is empty",
-		"a: 1\nb: 2\na: 3":                      "line 3, column 1: ",
-		`{"a": 1, "a": 2}`:                      `line 1, column 10: "a" stands here a second time: it is in line 1 already`,
-		"a: &x 1\nb: *x":                        "line 1, column 4: anchors, aliases and merges are not read: write the value out, or name a limit",
-		"a: !!str 1":                            "line 1, column 4: tags are not read: leave !!str out",
-		"a: 1\n---\nb: 2":                       "line 3, column ",
-		"a: [1":                                 "line 1, column ",
-		"{\"a\": 1":                             "line 1, column 8: the document ends in the middle: a brace or a bracket is not closed",
-		"{\"a\": 1}\n{":                         "line 2, column 1: something follows the end of the document: remove it",
-		"{\"a\" 1}":                             "line 1, column ",
-		"a: \xff":                               "line 1, column 4: this is no UTF-8",
-		strings.Repeat("[", 1000):               "line 1, column 65: more than 64 brackets are open",
-		strings.Repeat(`{"a":`, 1000):           "line 1, column ",
-		"a:\n" + strings.Repeat("- ", 1000):     "line 2, column 1: this line is indented too far: more than 32 values stand inside one another",
-		strings.Repeat(" ", 5000) + "a: 1":      "line 1, column 1: this line is indented too far: more than 32 values stand inside one another",
-		strings.Repeat("a: 1\n", tree.Most/5+1): "line 1, column 1: the document has 4194305 bytes, which are more than 4194304",
+		"":                                       "line 1, column 1: the document is empty",
+		"# nothing\n":                            "line 1, column 1: the document is empty",
+		"a: 1\nb: 2\na: 3":                       "line 3, column 1: ",
+		`{"a": 1, "a": 2}`:                       `line 1, column 10: "a" stands here a second time: it is in line 1 already`,
+		"a: &x 1\nb: *x":                         "line 1, column 4: anchors, aliases and merges are not read: write the value out, or name a limit",
+		"a: !!str 1":                             "line 1, column 4: tags are not read: leave !!str out",
+		"a: 1\n---\nb: 2":                        "line 3, column ",
+		"a: [1":                                  "line 1, column ",
+		"{\"a\": 1":                              "line 1, column 8: the document ends in the middle: a brace or a bracket is not closed",
+		"{\"a\": 1}\n{":                          "line 2, column 1: something follows the end of the document: remove it",
+		"{\"a\" 1}":                              "line 1, column ",
+		"a: \xff":                                "line 1, column 4: this is no UTF-8",
+		strings.Repeat("[", 1000):                "line 1, column 65: more than 64 brackets are open",
+		strings.Repeat(`{"a":`, 1000):            "line 1, column ",
+		"a:\n" + strings.Repeat("- ", 1000):      "line 2, column 1: this line is indented too far: more than 32 values stand inside one another",
+		strings.Repeat(" ", 5000) + "a: 1":       "line 1, column 1: this line is indented too far: more than 32 values stand inside one another",
+		strings.Repeat("#\n", tree.Most/2) + "a": "line 1, column 1: the document has 1048577 bytes, which are more than 1048576",
+		"a:\n" + strings.Repeat("- 1\n", 1<<16):  "line 65537, column 1: the document has more than 131072 words and signs: ",
+		"%YAML 1.1\n---\na: 1":                   "line 1, column 1: directives are not read: leave the line out",
+		"a: 1\nb:\n  c: 1\n  d: 1\n  c: 1":       `line 5, column 3: "c" stands here a second time: it is in line 3 already`,
+		"a: {b: 1, b: 2}":                        `line 1, column 11: "b" stands here a second time: it is in line 1 already`,
 	} {
 		_, err := tree.Parse([]byte(text))
 		if _, ok := errors.AsType[*tree.Error](err); !ok || !strings.HasPrefix(err.Error(), want) {
@@ -94,6 +98,21 @@ func TestJSONIsYAML(t *testing.T) {
 	strip(asYAML)
 	if !reflect.DeepEqual(asJSON, asYAML) {
 		t.Errorf("JSON %s, YAML %s", outline(asJSON), outline(asYAML))
+	}
+}
+
+// Each position goes on from the one before: a long document is not counted from its beginning for each of its values.
+func TestPositionsInLongJSON(t *testing.T) {
+	const items = tree.Most / 6
+	text := `{"ä": [` + strings.Repeat("1,\n", items) + "true, \"ö\",\n\n  false]}"
+	n, err := tree.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := n.Items[0]
+	if got, want := outline(list.Items[0])+" "+outline(list.Items[1])+" "+outline(list.Items[items])+" "+outline(list.Items[items+1])+" "+outline(list.Items[items+2]),
+		fmt.Sprintf("1@1:8 1@2:1 true@%d:1 ö@%d:7 false@%d:3", items+1, items+1, items+3); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

@@ -2,10 +2,10 @@ package tree
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
@@ -19,7 +19,12 @@ func parseYAML(text []byte) (n *Node, err error) {
 			n, err = nil, Position{1, 1}.errorf("this cannot be read as YAML: %v", reason)
 		}
 	}()
-	file, err := parser.ParseBytes(text, 0)
+	tokens := lexer.Tokenize(string(text))
+	if len(tokens) > mostTokens {
+		return nil, positionOf(tokens[mostTokens]).errorf(
+			"the document has more than %d words and signs: put long lists of addresses into a file of package lists", mostTokens)
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // which distinct finds faster
 	if err != nil {
 		return nil, positioned(err)
 	}
@@ -27,6 +32,9 @@ func parseYAML(text []byte) (n *Node, err error) {
 	for _, document := range file.Docs {
 		if document.Body == nil || document.Body.Type() == ast.CommentType {
 			continue
+		}
+		if document.Body.Type() == ast.DirectiveType {
+			return nil, positionOf(document.Body.GetToken()).errorf("directives are not read: leave the line out")
 		}
 		if body != nil {
 			return nil, positionOf(document.Body.GetToken()).errorf("a second document begins here: write one for each file")
@@ -100,7 +108,7 @@ func yamlNode(from ast.Node, depth int) (*Node, error) {
 	case *ast.NullNode:
 		n.Kind = Null
 	case *ast.BoolNode:
-		n.Kind, n.Text = Bool, strconv.FormatBool(from.Value)
+		n.Kind, n.Text = Bool, from.GetToken().Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		n.Kind, n.Text = Number, from.GetToken().Value
 	case *ast.StringNode:
