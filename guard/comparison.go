@@ -59,8 +59,10 @@ func (c ComparisonCounts) String() string {
 
 // Compare returns an [Options.Observe] that counts into c how the verdict of a shadow
 // policy, which is named after its limit, compares with that of the policies that are
-// enforced. Requests about which one of the two has nothing to say are not counted. next
-// is told everything, too; it may be nil.
+// enforced. A request for which nothing is enforced passes, and counts so: the first limit
+// of a service can be a candidate. Not counted are requests that the candidate has nothing
+// to do with, and those about which the store has not answered. next is told everything,
+// too; it may be nil.
 //
 // Shadow and enforced policies are asked in the same round trip. A candidate with the
 // numbers of the enforced limit starts with a state of its own, so that the two differ
@@ -68,7 +70,7 @@ func (c ComparisonCounts) String() string {
 func Compare(c *Comparison, candidate string, next func(Event)) func(Event) {
 	return func(e Event) {
 		if !e.Settled {
-			count(c, candidate, e.Outcomes)
+			count(c, candidate, &e)
 		}
 		if next != nil {
 			next(e)
@@ -77,18 +79,19 @@ func Compare(c *Comparison, candidate string, next func(Event)) func(Event) {
 }
 
 // count counts the verdicts of a request in which a policy of that name is a shadow.
-func count(c *Comparison, candidate string, outcomes []Outcome) {
+func count(c *Comparison, candidate string, e *Event) {
 	enforced, allowed := false, true
 	var shadow *Outcome
-	for i := range outcomes {
-		switch o := &outcomes[i]; {
+	for i := range e.Outcomes {
+		switch o := &e.Outcomes[i]; {
 		case !o.Shadow:
 			enforced, allowed = true, allowed && !o.Denies()
 		case o.Policy == candidate:
 			shadow = o
 		}
 	}
-	if enforced && shadow != nil && !shadow.Decision.Degraded {
+	answered := enforced || len(e.Unanswered) == 0
+	if answered && shadow != nil && !shadow.Decision.Degraded {
 		c.Count(allowed, shadow.Decision.Allowed)
 	}
 }

@@ -215,6 +215,7 @@ func TestAnAllowedRequestIsLeftAlone(t *testing.T) {
 // the lists.
 func TestListsChangeWhileRequestsAreServed(t *testing.T) {
 	deny := new(lists.Live)
+	deny.Swap(lists.Of("203.0.113.1", "203.0.113.2"))
 	server := httptest.NewServer(ratelimit.New(memory(), guard.Options{Lists: guard.Lists{
 		Allow:   lists.Of("203.0.113.1"),
 		Deny:    deny,

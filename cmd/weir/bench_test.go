@@ -47,7 +47,7 @@ func BenchmarkRecommend(b *testing.B) {
 			b.Fatal(err)
 		}
 		found := tracker.Demand()
-		replayed := replay.New(found, found.Propose(10*time.Minute), time.UTC)
+		replayed := replay.New(found, found.Propose(10*time.Minute, summary.Span()), time.UTC)
 		if _, err := arrival.Read(b.Context(), []string{name}, arrival.Options{Keep: replayed.Keep}, nil, replayed); err != nil {
 			b.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func newLogs(c *cli.Command, named []string) (*logs, error) {
 	if l.zone, err = time.LoadLocation(c.String("zone")); err != nil {
 		return nil, usage("-zone: %w", err)
 	}
-	if c.Duration("late") < time.Second || c.Duration("late") > time.Hour {
+	if c.Duration("late") < time.Second || c.Duration("late") > arrival.MostLate {
 		return nil, usage("-late must be from 1s to 1h")
 	}
 	l.options = arrival.Options{Log: accesslog.Options{Time: c.String("time"), Zone: l.zone}, Late: c.Duration("late")}

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v3"
 )
 
@@ -48,11 +49,18 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(30) // most of the heap stays, so collecting it often costs little
 	}
+	redis.SetLogger(silent{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
+
+// silent is a log that nobody reads. What go-redis logs of sentinels and connections is no answer to a command, and errors are returned.
+type silent struct{}
+
+// Printf implements the logger of go-redis.
+func (silent) Printf(context.Context, string, ...any) {}
 
 // run runs the program and returns its exit code. Results go to stdout, and all else to stderr.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -70,7 +78,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func command(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	wrong := func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%w", err) }
 	commands := []*cli.Command{
-		recommendCommand(stdin, stdout, stderr), doctorCommand(stdout), topCommand(stdin, stdout), peekCommand(stdout), resetCommand(stdout),
+		recommendCommand(stdin, stdout, stderr), doctorCommand(stdout), topCommand(stdin, stdout), peekCommand(stdin, stdout), resetCommand(stdout),
 		banCommand(stdout), liftCommand(stdout), bansCommand(stdout),
 		checkCommand(stdin, stdout), signCommand(stdin, stdout), explainCommand(stdin, stdout), planCommand(stdin, stdout, stderr),
 		simulateCommand(stdin, stdout, stderr), versionCommand(stdout),

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,15 @@ import (
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
-func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(redistest.Run(m))
+}
+
+// asProgram is the environment variable that makes the program of the tests weir itself.
+const asProgram = "WEIR_TEST_AS_PROGRAM"
 
 // weir runs the program in an empty directory.
 func weir(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
@@ -177,5 +186,36 @@ func TestKeysAreHashed(t *testing.T) {
 	random, again := hashed("")("key"), hashed("")("key")
 	if one != two || one == other || random == again {
 		t.Errorf("hashes: %s, %s, %s, %s, %s", one, two, other, random, again)
+	}
+}
+
+// A proposal as a file makes sense, and denies whom the report says.
+func TestProposalsAsFiles(t *testing.T) {
+	log := shopLog(t, 1, 400)
+	dir := t.TempDir()
+	for _, name := range proposals {
+		path := filepath.Join(dir, name+".yaml")
+		r := recommended(t, "", "-route", "/", "-route", "GET /item/{id}", "-policies", path, "-proposal", name, log)
+		p := r.Proposals[slices.IndexFunc(r.Proposals, func(p report.Proposal) bool { return p.Name == name })]
+		code, out, messages := weir(t, "", "check", path)
+		if want := name + ": / or GET /item/{id}; " + p.Limit + "; "; code != 0 || !strings.Contains(out, want) || !strings.Contains(out, "a shadow") {
+			t.Errorf("exit code %d: %s%s, want %s", code, out, messages, want)
+		}
+		if l := outcomeOf(t, simulated(t, path, log), name); !l.Shadow || l.Denied != p.Denied || l.DeniedKeys != p.Keys || int64(l.Requests) != r.Log.Requests {
+			t.Errorf("%s denies %d requests of %d keys: simulate says %d of %d", p.Limit, p.Denied, p.Keys, l.Denied, l.DeniedKeys)
+		}
+		before, _ := os.ReadFile(path)
+		if code, _, messages = weir(t, "", "recommend", "-out", filepath.Join(dir, "page.html"), "-policies", path, log); code != exitFailed || !strings.Contains(messages, "exists") {
+			t.Errorf("over a file that is there: exit code %d: %s", code, messages)
+		}
+		if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+			t.Errorf("the file that was there is now\n%s", after)
+		}
+	}
+	if code, _, messages := weir(t, line, "recommend", "-proposal", "loose", "-"); code != exitUsage {
+		t.Errorf("exit code %d: %s", code, messages)
+	}
+	if code, _, messages := weir(t, strings.Repeat(strings.ReplaceAll(line, "200", "404"), 20), "recommend", "-out", filepath.Join(dir, "page.html"), "-policies", filepath.Join(dir, "none"), "-"); code != exitEmpty {
+		t.Errorf("without a proposal: exit code %d: %s", code, messages)
 	}
 }

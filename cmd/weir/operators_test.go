@@ -19,7 +19,12 @@ const logins = "logins: ban 2, 10m, first 10m, factor 2, longest 7d, forget 1d"
 // server starts a Redis that the program asks by default, and returns a limiter on it.
 func server(t *testing.T) *core.Limiter {
 	t.Helper()
-	url := "redis://" + redistest.Start(t).Addr()
+	return openOn(t, "redis://"+redistest.Start(t).Addr())
+}
+
+// openOn returns a limiter on a store, which the program asks by default.
+func openOn(t *testing.T, url string) *core.Limiter {
+	t.Helper()
 	t.Setenv("REDIS_URL", url)
 	limiter, err := core.Open(url, core.WithBudget(time.Minute))
 	if err != nil {
@@ -54,9 +59,14 @@ func says(t *testing.T, code int, texts []string, args ...string) string {
 // read reads the JSON that the program writes.
 func read[T any](t *testing.T, args ...string) (value T) {
 	t.Helper()
-	out := says(t, 0, nil, append(args[:1:1], append([]string{"-json"}, args[1:]...)...)...)
-	if err := json.Unmarshal([]byte(out), &value); err != nil {
-		t.Errorf("%q: %v: %s", args, err, out)
+	return decode[T](t, says(t, 0, nil, append(args[:1:1], append([]string{"-json"}, args[1:]...)...)...))
+}
+
+// decode reads JSON.
+func decode[T any](t *testing.T, text string) (value T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Errorf("%v: %s", err, text)
 	}
 	return value
 }
@@ -75,6 +85,10 @@ func TestPeek(t *testing.T) {
 		got[0].Numbers.Allowed || *got[0].Numbers.RetryAfter < 3500 || got[1].Numbers.Used != 40 || got[2].Key != "user:11" || got[2].Numbers.Remaining != 9 {
 		t.Errorf("%+v", got)
 	}
+	allow(t, l, core.Check{Key: "user:1", Limit: plan, Cost: 100, Shadow: true})
+	file := policiesFile(t, "limits:\n  plan: sliding-window 100, 1d\n")
+	says(t, 0, []string{"user:1 plan: sliding-window 100, 1d 40 of 100", "user:1 plan: sliding-window 100, 1d (shadow) 100 of 100", "is denied for"}, "peek", "-policies", file, "user:1")
+	says(t, exitInvalid, []string{"line 1, column"}, "peek", "-policies", policiesFile(t, "limits: 3\n"), "user:1")
 	if got := read[[]Standing](t, "peek", "nobody"); got == nil || len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -194,6 +208,9 @@ func TestTopOnce(t *testing.T) {
 	got := read[Top](t, "top", "-limit", plan.String(), "-rows", "2")
 	if len(got.Keys) != 2 || got.Keys[1].Limit != plan.String() || len(got.Limits) != 2 || *got.Limits[0].Denied != 1 || *got.Limits[1].Denied != 0 {
 		t.Errorf("%+v", got)
+	}
+	if again := read[Top](t, "top", "-policies", policiesFile(t, "limits:\n  plan: fixed-window 10, 1h\n"), "-rows", "2"); len(again.Keys) != 2 || again.Keys[1].Limit != plan.String() {
+		t.Errorf("%+v", again)
 	}
 	if got = read[Top](t, "top", "nobody"); got.Keys == nil || got.Limits == nil || len(got.Keys)+len(got.Limits) != 0 {
 		t.Errorf("%+v", got)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/weir-go/ratelimit/cmd/weir/internal/busiest"
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/admin"
 )
@@ -15,9 +16,12 @@ const peekHelp = `Says how keys stand: what they have used of a limit, and wheth
 
 A key is the caller's key, such as ip:203.0.113.9: "weir top" lists those that there are. Without -limit it is peeked at under all limits that
 Redis has a state of, which reads the names of all keys in the database. The numbers of a limit with a name of its own are not in Redis: give
-such a limit by -limit.
+the file of policies that has them by -policies, or such a limit by -limit.
 
 ` + storeHelp + "\n\n" + storeExitCodes
+
+// howToKnow says how to have the numbers of a limit that Redis knows by its name alone.
+const howToKnow = "give its numbers by -policies or -limit"
 
 // Standing is how a key stands under a limit.
 type Standing struct {
@@ -43,12 +47,16 @@ type Numbers struct {
 	decision core.Decision
 }
 
-func peekCommand(stdout io.Writer) *cli.Command {
+func peekCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	return &cli.Command{
 		Name: "peek", Usage: "says how keys stand", UsageText: "weir peek [options] key…", Description: peekHelp,
-		Flags: storeFlags(limitFlag()),
+		Flags: storeFlags(limitFlag(), policiesFlag()),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			limits, err := parseLimits(c.StringSlice("limit"))
+			if err != nil {
+				return err
+			}
+			named, err := namedLimits(c, stdin)
 			if err != nil {
 				return err
 			}
@@ -58,7 +66,7 @@ func peekCommand(stdout io.Writer) *cli.Command {
 			return withStore(c, func(limiter *core.Limiter) error {
 				standings := []Standing{}
 				for _, key := range c.Args().Slice() {
-					of, err := standingsOf(ctx, limiter, key, limits)
+					of, err := standingsOf(ctx, limiter, key, limits, named)
 					if err != nil {
 						return err
 					}
@@ -73,8 +81,9 @@ func peekCommand(stdout io.Writer) *cli.Command {
 	}
 }
 
-// standingsOf returns how a key stands under limits, or, if there are none, under all that the store has a state of.
-func standingsOf(ctx context.Context, limiter *core.Limiter, key string, limits []core.Limit) ([]Standing, error) {
+// standingsOf returns how a key stands under limits, or, if there are none, under all that the store has a state of. Of limits that have a
+// name, named has the numbers.
+func standingsOf(ctx context.Context, limiter *core.Limiter, key string, limits, named []core.Limit) ([]Standing, error) {
 	if len(limits) > 0 {
 		checks := make([]core.Check, len(limits))
 		for i, limit := range limits {
@@ -82,6 +91,7 @@ func standingsOf(ctx context.Context, limiter *core.Limiter, key string, limits 
 		}
 		return peekAll(ctx, limiter, checks)
 	}
+	known := busiest.NewKnown(named...)
 	entries, err := entriesOf(ctx, limiter, key)
 	if err != nil {
 		return nil, err
@@ -89,14 +99,14 @@ func standingsOf(ctx context.Context, limiter *core.Limiter, key string, limits 
 	var standings []Standing
 	var checks []core.Check
 	for _, entry := range entries {
-		if limit, ok := entry.ParseLimit(); ok {
+		if limit, ok := known.LimitOf(entry); ok {
 			checks = append(checks, core.Check{Key: key, Limit: limit, Shadow: entry.Shadow})
 		} else {
 			standings = append(standings, Standing{Key: key, Limit: entry.Limit, Algorithm: entry.Algorithm, Shadow: entry.Shadow})
 		}
 	}
-	known, err := peekAll(ctx, limiter, checks)
-	return append(known, standings...), err
+	peeked, err := peekAll(ctx, limiter, checks)
+	return append(peeked, standings...), err
 }
 
 func peekAll(ctx context.Context, limiter *core.Limiter, checks []core.Check) ([]Standing, error) {
@@ -129,7 +139,7 @@ func writeStandings(w io.Writer, standings []Standing) error {
 	}
 	rows := make([][]string, len(standings))
 	for i, s := range standings {
-		rows[i] = []string{printable(s.Key), printable(shadowed(s.Limit, s.Shadow)), "?", s.Algorithm + ": give its numbers by -limit"}
+		rows[i] = []string{printable(s.Key), printable(shadowed(s.Limit, s.Shadow)), "?", s.Algorithm + ": " + howToKnow}
 		if n := s.Numbers; n != nil {
 			rows[i][2], rows[i][3] = admin.DescribeDecision(n.decision), verdict(n.decision)
 		}

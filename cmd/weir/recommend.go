@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // -zone works everywhere
@@ -24,8 +25,8 @@ import (
 )
 
 const recommendHelp = `Reads the access logs of nginx, Apache, an AWS load balancer, Caddy, Traefik, or JSON lines, compressed with gzip or zstd or
-not, and writes a page that proposes limits: three of them, whom each would have denied, and the code to run one as a shadow.
-"-" is standard input, which is copied into a temporary file, since a log is read twice.
+not, and writes a page that proposes limits: three of them, whom each would have denied, and the file of policies and the code to run one
+as a shadow. -policies writes the file. "-" is standard input, which is copied into a temporary file, since a log is read twice.
 
 ` + exitCodes
 
@@ -37,6 +38,8 @@ func recommendCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 			&cli.StringFlag{Name: "key", Value: "ip", Usage: "whose traffic a request is: ip, header:`NAME` or json:.path"},
 			&cli.StringSliceFlag{Name: "route", Usage: "only requests that match a `PATTERN` of net/http, such as \"POST /orders/{id}\"; repeatable"},
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Value: "weir.html", Usage: "the `FILE` to write the page to"},
+			&cli.StringFlag{Name: "policies", Usage: "write a proposal, as a shadow, to this `FILE` of policies, which must not exist yet"},
+			&cli.StringFlag{Name: "proposal", Value: "invisible", Usage: "which `PROPOSAL` -policies writes: invisible, guard or tight"},
 			&cli.BoolFlag{Name: "json", Usage: "write JSON to standard output, and no page unless -out is given"},
 			&cli.DurationFlag{Name: "horizon", Value: 10 * time.Minute, Usage: "a proposal lets one key have as little as possible in this `TIME`"},
 			&cli.IntFlag{Name: "keys", Value: demand.DefaultKeys, Usage: "follow so many keys at a time, 0.7 KB each"},
@@ -56,6 +59,7 @@ func recommendCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 func completeFlags(ctx context.Context, c *cli.Command) {
 	values := map[string][]string{
 		"key": {"ip", "header:", "json:."}, "format": {"nginx", "apache", "alb", "caddy", "traefik", "json"}, "names": {"hash", "plain"},
+		"proposal": proposals,
 	}
 	args := os.Args
 	if len(args) >= 2 { // the last one is --generate-shell-completion
@@ -68,6 +72,9 @@ func completeFlags(ctx context.Context, c *cli.Command) {
 	}
 	cli.DefaultCompleteWithFlags(ctx, c)
 }
+
+// proposals are the names of what is proposed.
+var proposals = []string{"invisible", "guard", "tight"}
 
 // recommendation is what the command line asks for.
 type recommendation struct {
@@ -95,6 +102,9 @@ func newRecommendation(c *cli.Command) (*recommendation, error) {
 		if r.options.Route, err = arrival.NewRoute(r.routes...); err != nil {
 			return nil, usage("%w", err)
 		}
+	}
+	if name := c.String("proposal"); !slices.Contains(proposals, name) {
+		return nil, usage("-proposal %q: want %s", name, strings.Join(proposals, ", "))
 	}
 	r.name, err = namer(c)
 	return r, err
@@ -142,8 +152,8 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 		return err
 	}
 	found := tracker.Demand()
-	proposals := found.Propose(c.Duration("horizon"))
-	replayed := replay.New(found, proposals, r.zone)
+	proposed := found.Propose(c.Duration("horizon"), summary.Span())
+	replayed := replay.New(found, proposed, r.zone)
 	r.options.Keep = replayed.Keep
 	if _, err = arrival.Read(ctx, r.files, r.options, shown.reading("whom limits deny"), replayed); err != nil {
 		return err
@@ -152,9 +162,12 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 	if summary.FirstBad != nil {
 		_, _ = fmt.Fprintln(stderr, "weir:", r.unread(summary))
 	}
+	if note := summary.Disorder(); note != "" {
+		_, _ = fmt.Fprintln(stderr, "weir:", note)
+	}
 	return write(c, stdout, stderr, report.New(report.Input{
 		Files: r.inputs(summary), Key: r.key, Routes: r.routes, Horizon: c.Duration("horizon"), Zone: r.zone, Summary: summary, Days: days.All(),
-		Demand: found, Proposals: proposals, Replay: replayed, Name: r.name,
+		Demand: found, Proposals: proposed, Replay: replayed, Name: r.name,
 	}))
 }
 
@@ -174,10 +187,33 @@ func write(c *cli.Command, stdout, stderr io.Writer, r *report.Report) error {
 			return err
 		}
 	}
+	if c.String("policies") != "" {
+		if err := writePolicies(c, stderr, r); err != nil {
+			return err
+		}
+	}
 	if c.Bool("json") {
 		return r.WriteJSON(stdout)
 	}
 	return r.WriteText(stdout)
+}
+
+// writePolicies writes a proposal to the file that -policies names. It leaves a file that is there alone: somebody may have changed it.
+func writePolicies(c *cli.Command, stderr io.Writer, r *report.Report) error {
+	i := slices.IndexFunc(r.Proposals, func(p report.Proposal) bool { return p.Name == c.String("proposal") })
+	if i < 0 {
+		return exitError{errors.New("there is no proposal: no key is without signs of abuse"), exitEmpty}
+	}
+	f, err := os.OpenFile(c.String("policies"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // servers read it
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, r.Proposals[i].File)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(stderr, "weir: wrote %s, with %q as a shadow\n", c.String("policies"), r.Proposals[i].Limit)
+	return nil
 }
 
 // writePage writes a page to the file that -out names.

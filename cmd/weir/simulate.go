@@ -129,9 +129,8 @@ func notesOf(s arrival.Summary) (notes []string) {
 	if s.Keyless > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines have no address, and were left out.", s.Keyless))
 	}
-	if s.Late > 0 {
-		notes = append(notes, fmt.Sprintf("%d lines stood so far behind younger ones that they were replayed at a later instant than they name: "+
-			"see -late.", s.Late))
+	if note := s.Disorder(); note != "" {
+		notes = append(notes, note)
 	}
 	return notes
 }

@@ -28,6 +28,16 @@ func logFile(t *testing.T, text string) string {
 	return path
 }
 
+// simulated runs weir simulate and returns what it writes as JSON.
+func simulated(t *testing.T, args ...string) (result simulate.Result) {
+	t.Helper()
+	code, out, messages := weir(t, "", append([]string{"simulate", "-json"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 {
+		t.Fatalf("%q: exit code %d, %v: %s", args, code, err, messages)
+	}
+	return result
+}
+
 func TestSimulate(t *testing.T) {
 	limits, page := policiesFile(t, perAddress), filepath.Join(t.TempDir(), "page.html")
 	code, out, messages := weir(t, strings.Repeat(line, 5), "simulate", "-names", "plain", "-out", page, limits, "-")

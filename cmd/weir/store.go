@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -89,6 +91,28 @@ func parseLimits(texts []string) ([]core.Limit, error) {
 		if limits[i], err = core.ParseLimit(text); err != nil {
 			return nil, usage("-limit: %w", err)
 		}
+	}
+	return limits, nil
+}
+
+// policiesFlag is the flag of commands that show limits, whose numbers a file of policies has.
+func policiesFlag() cli.Flag {
+	return &cli.StringFlag{Name: "policies", Usage: "a `FILE` of policies: the numbers of the limits that have a name"}
+}
+
+// namedLimits returns the limits that have a name in the file that -policies names, by the name.
+func namedLimits(c *cli.Command, stdin io.Reader) ([]core.Limit, error) {
+	name := c.String("policies")
+	if name == "" {
+		return nil, nil
+	}
+	document, err := readPolicies(name, stdin)
+	if err != nil {
+		return nil, err
+	}
+	var limits []core.Limit
+	for _, limit := range slices.Sorted(maps.Keys(document.Limits)) {
+		limits = append(limits, document.Limits[limit])
 	}
 	return limits, nil
 }

@@ -20,7 +20,8 @@ const topHelp = `Shows the keys that have used most of their limits, and what a 
 heading for each limit it counts its keys, and those that would be denied. It charges nothing. "q" ends it.
 
 It lists the names of the keys in the database a part at a time, and looks again at those in view. The numbers of a limit with a name of its
-own are not in Redis: give such a limit by -limit. Where standard output is no terminal, and with -json, it looks at all keys once.
+own are not in Redis: give the file of policies that has them by -policies, or such a limit by -limit. Where standard output is no
+terminal, and with -json, it looks at all keys once.
 
 ` + storeHelp + "\n\n" + storeExitCodes
 
@@ -42,7 +43,7 @@ type Sum struct {
 func topCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	return &cli.Command{
 		Name: "top", Usage: "shows the keys that have used most, live", UsageText: "weir top [options] [prefix]", Description: topHelp,
-		Flags: storeFlags(limitFlag(),
+		Flags: storeFlags(limitFlag(), policiesFlag(),
 			&cli.IntFlag{Name: "rows", Value: 30, Usage: "show so many `KEYS`"},
 			&cli.DurationFlag{Name: "every", Value: 2 * time.Second, Usage: "look so often: a `TIME` of at least 100ms"},
 			&cli.IntFlag{Name: "pages", Value: 20, Usage: "list so many `PAGES` of 500 keys each time"},
@@ -53,12 +54,16 @@ func topCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			if err != nil {
 				return err
 			}
+			named, err := namedLimits(c, stdin)
+			if err != nil {
+				return err
+			}
 			if c.Args().Len() > 1 || c.Int("rows") < 1 || c.Int("pages") < 1 || c.Duration("every") < 100*time.Millisecond {
 				return usage("top takes one prefix of keys at most, -rows and -pages of at least 1, and -every of at least 100ms")
 			}
 			return withStore(c, func(limiter *core.Limiter) error {
 				sampler := busiest.New(limiter, busiest.Options{
-					Prefix: c.Args().First(), Limits: limits, Rows: c.Int("rows"), Pages: c.Int("pages"),
+					Prefix: c.Args().First(), Limits: append(named, limits...), Rows: c.Int("rows"), Pages: c.Int("pages"),
 				})
 				if !c.Bool("once") && !c.Bool("json") {
 					return watch(ctx, sampler, c.Duration("every"), stdin, stdout)
@@ -108,7 +113,7 @@ func pageText(page busiest.Page) string {
 	var text strings.Builder
 	limits := make([][]string, len(page.Sums))
 	for i, s := range page.Sums {
-		denied := "? give its numbers by -limit"
+		denied := "? " + howToKnow
 		if s.Known {
 			denied = strconv.Itoa(s.Denied)
 		}

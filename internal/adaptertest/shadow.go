@@ -16,6 +16,7 @@ import (
 
 var shadowCases = []testCase{
 	{"a candidate is compared with what is enforced, in one round trip", testCandidate},
+	{"a candidate that is the only limit is compared with none", testCandidateAlone},
 	{"a shadow that could not be answered is no denial", testUnansweredShadow},
 	{"limits come from a map that is swapped while requests run", testSwappedLimits},
 	{"who is unlimited passes, and nothing is asked", testUnlimitedAsksNothing},
@@ -52,6 +53,20 @@ func testCandidate(t *testing.T, s *suite) {
 			}
 		})
 	}
+}
+
+func testCandidateAlone(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	var comparison guard.Comparison
+	options := guard.Options{Observe: guard.Compare(&comparison, "candidate", f.options().Observe)}
+	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: core.FixedWindow(2, time.Hour).Named("candidate"), Shadow: true}))
+	for range 5 {
+		get(h)
+	}
+	if got, want := comparison.Counts(), (guard.ComparisonCounts{BothAllow: 2, OnlyCandidateDenies: 3}); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	f.expectRan(5)
 }
 
 // shadeless answers all but shadow checks, as a cluster does whose one server is down.

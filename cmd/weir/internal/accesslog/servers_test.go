@@ -1,17 +1,17 @@
 package accesslog
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/servertest"
 )
 
 const nginxConf = `daemon off; master_process off; pid {dir}/pid; error_log {dir}/error.log;
@@ -21,7 +21,7 @@ http {
 	log_format lines escape=json '{"msec":"$msec","remote_addr":"$remote_addr","request":"$request","status":$status,"http_user_agent":"$http_user_agent"}';
 	access_log {dir}/combined.log; access_log {dir}/main.log main; access_log {dir}/lines.log lines;
 	client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi; uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
-	server { listen 127.0.0.1:{port}; location = /good { return 200 "ok"; } location / { return 404; } }
+	server { listen {address}; location = /good { return 200 "ok"; } location / { return 404; } }
 }
 `
 
@@ -29,7 +29,7 @@ const apacheConf = `ServerRoot {dir}
 ServerName localhost
 PidFile {dir}/pid
 ErrorLog {dir}/error.log
-Listen 127.0.0.1:{port}
+Listen {address}
 LoadModule mpm_event_module {modules}/mod_mpm_event.so
 LoadModule authz_core_module {modules}/mod_authz_core.so
 DocumentRoot {dir}
@@ -43,7 +43,7 @@ CustomLog {dir}/common.log common
 
 // What nginx writes, in its own formats, is read.
 func TestNginx(t *testing.T) {
-	program := programOf(t, "nginx")
+	program := servertest.Program(t, "nginx")
 	dir := t.TempDir()
 	serve(t, dir, nginxConf, "", func(conf string) *exec.Cmd { return exec.Command(program, "-p", dir, "-c", conf) })
 	for log, format := range map[string]Format{"combined.log": Combined, "main.log": Combined, "lines.log": JSON} {
@@ -53,7 +53,7 @@ func TestNginx(t *testing.T) {
 
 // What Apache writes, in its own formats, is read.
 func TestApache(t *testing.T) {
-	program := programOf(t, "apache2", "httpd")
+	program := servertest.Program(t, "apache2", "httpd")
 	modules := ""
 	for _, place := range []string{"../lib/apache2/modules", "../modules", "../lib/httpd/modules"} {
 		if found := filepath.Join(filepath.Dir(program), place); exists(filepath.Join(found, "mod_mpm_event.so")) {
@@ -61,7 +61,7 @@ func TestApache(t *testing.T) {
 		}
 	}
 	if modules == "" {
-		missing(t, "Apache's modules are in none of the usual places")
+		servertest.Missing(t, "Apache's modules are in none of the usual places")
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "good"), []byte("ok"), 0o644); err != nil {
@@ -73,70 +73,17 @@ func TestApache(t *testing.T) {
 	}
 }
 
-// programOf returns the path of a program, which make test installs.
-func programOf(t *testing.T, names ...string) string {
-	t.Helper()
-	for _, name := range names {
-		for _, place := range []string{name, "/usr/sbin/" + name} { // the PATH of a Debian user ends before that
-			if path, err := exec.LookPath(place); err == nil {
-				return path
-			}
-		}
-	}
-	missing(t, "there is no "+strings.Join(names, " or "))
-	return ""
-}
-
-// missing skips a test that lacks a server. In CI it fails.
-func missing(t *testing.T, what string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatal(what)
-	}
-	t.Skip(what)
-}
-
 func exists(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil
 }
 
 // serve starts a server, asks it for /good and /bad twice each, and sends it what is no HTTP.
-func serve(t *testing.T, dir, template, modules string, command func(conf string) *exec.Cmd) {
+func serve(t *testing.T, dir, configuration, modules string, command func(conf string) *exec.Cmd) {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	_ = listener.Close()
-	text := strings.NewReplacer("{dir}", dir, "{port}", strconv.Itoa(port), "{modules}", modules).Replace(template)
-	conf := filepath.Join(dir, "server.conf")
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := command(conf)
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
-	}()
-	base := fmt.Sprintf("http://127.0.0.1:%d", port)
-	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", base[len("http://"):]); err == nil {
-			_ = conn.Close()
-			break
-		}
-		if time.Since(start) > 20*time.Second {
-			t.Fatalf("the server does not answer: %s", output.String())
-		}
-	}
+	address := servertest.Start(t, dir, configuration, command, "{modules}", modules)
 	for _, path := range []string{"/good", "/good", "/bad?x=1", "/bad"} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +94,7 @@ func serve(t *testing.T, dir, template, modules string, command func(conf string
 		}
 		_ = response.Body.Close()
 	}
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", base[len("http://"):])
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,42 +102,12 @@ func serve(t *testing.T, dir, template, modules string, command func(conf string
 	_, _ = conn.Read(make([]byte, 1<<10))
 	_ = conn.Close()
 	http.DefaultClient.CloseIdleConnections()
-	awaitLogs(t, dir)
 }
 
-// awaitLogs waits until each log has the five requests of serve: a server writes its log after it has answered.
-func awaitLogs(t *testing.T, dir string) {
-	t.Helper()
-	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range logs {
-		if filepath.Base(name) == "error.log" {
-			continue
-		}
-		for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if bytes.Count(text, []byte("\n")) >= 5 {
-				break
-			}
-			if time.Since(start) > 20*time.Second {
-				t.Fatalf("%s has no more than\n%s", name, text)
-			}
-		}
-	}
-}
-
-// readLog sees that all lines are read, and that four of them are ours.
+// readLog waits for the five requests of serve, and sees that all lines are read, and that four of them are ours.
 func readLog(t *testing.T, name string, format Format) {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := servertest.Await(t, name, 5)
 	if f, err := Detect(text); err != nil || f != format {
 		t.Errorf("%s: detected %q, %v", name, f, err)
 	}

@@ -4,6 +4,7 @@
 package arrival
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
@@ -56,11 +57,42 @@ type Summary struct {
 	Keyless    int64 // those without a key
 	Skipped    int64 // those that could not be read
 	Late       int64 // those that were counted at a later instant than they name, since they stood too far behind
-	Whole      int64 // those whose timestamp is a whole second
-	FirstBad   *BadLine
-	Formats    map[string]string // of each file
-	First      int64             // the least instant, and the greatest
-	Last       int64
+	// Behind is how far behind a younger line the furthest of them stood, in whole seconds. As Options.Late it would have been enough.
+	Behind   time.Duration
+	Whole    int64 // those whose timestamp is a whole second
+	FirstBad *BadLine
+	Formats  map[string]string // of each file
+	First    int64             // the least instant, and the greatest
+	Last     int64
+}
+
+// Span returns how much time there is between the first request and the last. Whole seconds count to their end, since requests are spread over
+// them.
+func (s *Summary) Span() time.Duration {
+	if s.Arrivals == 0 {
+		return 0
+	}
+	span := time.Duration(s.Last-s.First) * time.Microsecond
+	if s.Whole > 0 {
+		span += time.Second
+	}
+	return span
+}
+
+// MostLate is the most that Options.Late can be: the requests of so much time are kept in memory.
+const MostLate = time.Hour
+
+// Disorder says how many lines stood too far behind younger ones, and what to do about it. It is empty if none did.
+func (s *Summary) Disorder() string {
+	if s.Late == 0 {
+		return ""
+	}
+	advice := fmt.Sprintf("-late %v reads them at their instant.", s.Behind)
+	if s.Behind > MostLate {
+		advice = "Sort the log by time."
+	}
+	return fmt.Sprintf("%d of %d lines stood behind younger ones by up to %v, and count at a later instant than they name. %s",
+		s.Late, s.Lines, s.Behind, advice)
 }
 
 // BadLine is a line that could not be read, and why.

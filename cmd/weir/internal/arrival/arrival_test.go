@@ -82,7 +82,7 @@ func TestWholeSecondsAreSpread(t *testing.T) {
 	if got := c.of("b"); !slices.Equal(got, []float64{0}) {
 		t.Errorf("at %v", got)
 	}
-	if s.Whole != 6 || s.Lines != 6 || s.Arrivals != 6 {
+	if s.Whole != 6 || s.Lines != 6 || s.Arrivals != 6 || s.Span() != 2*time.Second {
 		t.Errorf("%+v", s)
 	}
 }
@@ -90,8 +90,21 @@ func TestWholeSecondsAreSpread(t *testing.T) {
 func TestOrder(t *testing.T) {
 	log := file(t, exact("a", 3), exact("a", 1.5), exact("a", 1.25), exact("a", 9), exact("a", 2), exact("a", 30), exact("a", 4), exact("a", 20))
 	c, s := read(t, arrival.Options{Late: 10 * time.Second}, log)
-	if got, want := c.of("a"), []float64{1.25, 1.5, 2, 3, 9, 20, 20, 30}; !slices.Equal(got, want) || s.Late != 1 {
-		t.Errorf("at %v, %d late; want %v", got, s.Late, want)
+	if got, want := c.of("a"), []float64{1.25, 1.5, 2, 3, 9, 20, 20, 30}; !slices.Equal(got, want) || s.Late != 1 || s.Behind != 26*time.Second || s.Span() != 28*time.Second+750*time.Millisecond {
+		t.Errorf("at %v, %d late by up to %v; want %v", got, s.Late, s.Behind, want)
+	}
+	if says := s.Disorder(); says != "1 of 8 lines stood behind younger ones by up to 26s, and count at a later instant than they name. -late 26s reads them at their instant." {
+		t.Error(says)
+	}
+	s.Behind = arrival.MostLate + time.Second
+	if says := s.Disorder(); !strings.HasSuffix(says, "Sort the log by time.") {
+		t.Error(says)
+	}
+	if c, s = read(t, arrival.Options{Late: 26 * time.Second}, log); s.Late != 0 || s.Disorder() != "" || !slices.Contains(c.of("a"), 4) {
+		t.Errorf("with time enough: at %v, %d late by up to %v", c.of("a"), s.Late, s.Behind)
+	}
+	if _, s = read(t, arrival.Options{Late: 25 * time.Second}, log); s.Late != 1 {
+		t.Errorf("with a second less, %d are late", s.Late)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/logfile"
@@ -49,7 +50,7 @@ func Read(ctx context.Context, files []string, o Options, progress *Progress, si
 		return rd.summary, err
 	}
 	rd.timeline.end()
-	rd.summary.Late = rd.timeline.late
+	rd.summary.Late, rd.summary.Behind = rd.timeline.late, time.Duration(rd.timeline.worst)*time.Second
 	return rd.summary, nil
 }
 

@@ -13,6 +13,7 @@ type timeline struct {
 	base  int64  // the second of the oldest open slot
 	begun bool
 	late  int64
+	worst int64 // by how many seconds the furthest of them stood behind
 	count map[uint64]spread
 }
 
@@ -45,6 +46,7 @@ func (t *timeline) add(a *Arrival) {
 	taken := *a
 	if second < t.base {
 		t.late++
+		t.worst = max(t.worst, t.base+int64(len(t.slots))-1-second)
 		second = t.base
 		taken.Instant = t.base * Second
 	}

@@ -30,13 +30,34 @@ type Options struct {
 type Sampler struct {
 	limiter *core.Limiter
 	options Options
-	named   map[identity]core.Limit
+	known   Known
 
 	cursor  string
 	passing map[admin.Entry]bool // those of the pass over all keys that is under way
 	sums    map[string]*Sum      // of the same
 	page    Page
 	rows    map[admin.Entry]Row
+}
+
+// Known are limits with names of their own, whose numbers are not in the store.
+type Known map[identity]core.Limit
+
+// NewKnown returns these limits. Of several with the same name and algorithm the last counts.
+func NewKnown(limits ...core.Limit) Known {
+	known := make(Known, len(limits))
+	for _, limit := range limits {
+		known[identity{limit.Algorithm(), limit.Name()}] = limit
+	}
+	return known
+}
+
+// LimitOf returns the limit of an entry, if its numbers are known or in the store.
+func (k Known) LimitOf(entry admin.Entry) (core.Limit, bool) {
+	if limit, ok := entry.ParseLimit(); ok {
+		return limit, true
+	}
+	limit, ok := k[identity{entry.Algorithm, entry.Limit}]
+	return limit, ok && entry.Named
 }
 
 // identity is what the keys of a limit with a name of its own say about it.
@@ -83,10 +104,7 @@ type Sum struct {
 
 // New returns a Sampler of a limiter's store.
 func New(limiter *core.Limiter, options Options) *Sampler {
-	s := &Sampler{limiter: limiter, options: options, named: make(map[identity]core.Limit), rows: make(map[admin.Entry]Row)}
-	for _, limit := range options.Limits {
-		s.named[identity{limit.Algorithm(), limit.Name()}] = limit
-	}
+	s := &Sampler{limiter: limiter, options: options, known: NewKnown(options.Limits...), rows: make(map[admin.Entry]Row)}
 	s.begin()
 	return s
 }
@@ -131,15 +149,6 @@ func (s *Sampler) Sample(ctx context.Context) (Page, error) {
 	return s.view(), nil
 }
 
-// limitOf returns the limit of an entry, if its numbers are known.
-func (s *Sampler) limitOf(entry admin.Entry) (core.Limit, bool) {
-	if limit, ok := entry.ParseLimit(); ok {
-		return limit, true
-	}
-	limit, ok := s.named[identity{entry.Algorithm, entry.Limit}]
-	return limit, ok && entry.Named
-}
-
 // peek returns how entries stand. Of one whose numbers are not known, the decision is zero.
 func (s *Sampler) peek(ctx context.Context, entries []admin.Entry) ([]Row, error) {
 	rows := make([]Row, 0, len(entries))
@@ -148,7 +157,7 @@ func (s *Sampler) peek(ctx context.Context, entries []admin.Entry) ([]Row, error
 		var places []int
 		for _, entry := range part {
 			rows = append(rows, Row{Entry: entry})
-			if limit, ok := s.limitOf(entry); ok && !entry.Hashed {
+			if limit, ok := s.known.LimitOf(entry); ok && !entry.Hashed {
 				checks = append(checks, core.Check{Key: entry.Key, Limit: limit, Shadow: entry.Shadow})
 				places = append(places, len(rows)-1)
 			}

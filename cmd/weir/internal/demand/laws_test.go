@@ -170,10 +170,17 @@ func TestProposalsGrowTighter(t *testing.T) {
 			}
 		}
 		d := tracker.Demand()
-		proposals := d.Propose(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour}).Draw(t, "horizon"))
+		times := rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour, 240 * time.Hour})
+		span := times.Draw(t, "span")
+		proposals := d.Propose(times.Draw(t, "horizon"), span)
 		for i, p := range proposals {
 			if p.Normal > p.Tolerated {
 				t.Fatalf("%s denies %d keys without signs of abuse, and may deny %d", p.Name, p.Normal, p.Tolerated)
+			}
+			for faster := range p.Cell.Rate {
+				if p.Cell.Recovers() > span && RoundUp(d.Normal[faster].Least(p.Tolerated)) > 0 {
+					t.Fatalf("%s is %s, which recovers in %v, and the log is of %v", p.Name, p.Cell.Limit(), p.Cell.Recovers(), span)
+				}
 			}
 			if err := p.Cell.Limit().Validate(); err != nil {
 				t.Fatal(err)

@@ -15,6 +15,9 @@ type Cell struct {
 // Limit returns the limit.
 func (c Cell) Limit() core.Limit { return core.Leaky(c.Burst, Rates[c.Rate]) }
 
+// Recovers returns the time in which a bucket that is full runs empty.
+func (c Cell) Recovers() time.Duration { return time.Duration(c.Burst) * Interval(c.Rate) }
+
 // Allowance returns how many requests of one key the limit admits at most in a time.
 func (c Cell) Allowance(in time.Duration) float64 { return float64(c.Burst) + Within(c.Rate, in) }
 
@@ -36,7 +39,10 @@ var grades = []struct {
 // Propose returns three limits. Each is the one that admits the least in the given time, of all that deny at most a share of the keys
 // that do not look like abuse: none, 0.1 % and 1 %. None has a higher rate or a larger burst than the one before. It returns nothing if
 // there are no such keys, or no burst is large enough.
-func (d *Demand) Propose(horizon time.Duration) []Proposal {
+//
+// span is how much time the log tells of. A proposal recovers within it, if any limit does, since the log does not tell what keys need of a
+// slower one: over a log of a minute, 3 a day would seem enough for everybody.
+func (d *Demand) Propose(horizon, span time.Duration) []Proposal {
 	normal := d.Normal[0].Keys()
 	if normal == 0 {
 		return nil
@@ -52,7 +58,7 @@ func (d *Demand) Propose(horizon time.Duration) []Proposal {
 				continue
 			}
 			c := Cell{rate, burst}
-			if !found || c.Allowance(horizon) < best.Allowance(horizon) {
+			if !found || c.Recovers() <= span && c.Allowance(horizon) < best.Allowance(horizon) {
 				best, found = c, true
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/demand"
@@ -18,7 +19,7 @@ func New(in Input) *Report {
 		Log: Log{
 			Key: in.Key.String(), Routes: in.Routes, Zone: in.Zone.String(),
 			Lines: in.Summary.Lines, Requests: in.Summary.Arrivals, OtherRoute: in.Summary.OtherRoute, Keyless: in.Summary.Keyless,
-			Skipped: in.Summary.Skipped, Late: in.Summary.Late, WholeSeconds: in.Summary.Whole,
+			Skipped: in.Summary.Skipped, Late: in.Summary.Late, Disorder: in.Summary.Disorder(), WholeSeconds: in.Summary.Whole,
 		},
 		Keys: Keys{
 			Distinct: d.Distinct, Exact: d.GivenUp == 0, GivenUp: d.GivenUp, Missed: d.Missed, Suspects: d.Suspects, Normal: d.Normal[0].Keys(),
@@ -82,7 +83,8 @@ func (r *Report) proposals(in Input) {
 	for i, p := range in.Proposals {
 		limit := p.Cell.Limit().Named(p.Name)
 		out := Proposal{
-			Name: p.Name, Limit: limit.String(), Code: shadow(in.Key, p), Rate: demand.Rates[p.Cell.Rate].String(), Burst: p.Cell.Burst,
+			Name: p.Name, Limit: limit.String(), File: inFile(in.Key, in.Routes, p), Code: inCode(in.Key, p),
+			Rate: demand.Rates[p.Cell.Rate].String(), Burst: p.Cell.Burst,
 			Allowance: p.Cell.Allowance(in.Horizon), Keys: p.Keys, Normal: p.Normal, cell: p.Cell,
 		}
 		if in.Summary.Whole > 0 {
@@ -197,6 +199,12 @@ func rhythm(hours [24]uint64) float64 {
 	return max(0, 1-entropy/math.Log(24))
 }
 
+// isRobot reports whether a user agent says that it is a robot.
+func isRobot(agent string) bool {
+	agent = strings.ToLower(agent)
+	return slices.ContainsFunc([]string{"bot", "crawler", "spider"}, func(word string) bool { return strings.Contains(agent, word) })
+}
+
 // remarks says what stands out in a key's requests.
 func remarks(s *Subject, refused uint64) []string {
 	var all []string
@@ -216,7 +224,10 @@ func remarks(s *Subject, refused uint64) []string {
 	case 2*s.Paths >= s.Requests:
 		add("hardly asks for a path twice: a crawler")
 	}
-	if agents >= 5 && !s.Suspect {
+	switch robot := slices.ContainsFunc(s.Agents, isRobot); {
+	case robot:
+		add("calls itself a robot: a search engine, or one who says so")
+	case agents >= 5 && !s.Suspect:
 		add("many user agents: perhaps many people behind one address")
 	}
 	if s.Requests >= many && s.Rhythm < 0.03 {

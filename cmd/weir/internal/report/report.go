@@ -55,6 +55,8 @@ type Log struct {
 	Keyless    int64     `json:"without_key"`
 	Skipped    int64     `json:"skipped"`
 	Late       int64     `json:"late"`
+	// Disorder says how far behind younger lines they stood, and what to do about it.
+	Disorder string `json:"disorder,omitempty"`
 	// WholeSeconds is how many requests have a timestamp without a fraction of a second.
 	WholeSeconds int64    `json:"whole_seconds"`
 	FirstBad     *BadLine `json:"first_bad_line,omitempty"`
@@ -89,7 +91,8 @@ type Keys struct {
 type Proposal struct {
 	Name      string  `json:"name"`
 	Limit     string  `json:"limit"` // as core.ParseLimit reads it
-	Code      string  `json:"code"`  // Go that runs it as a shadow
+	File      string  `json:"file"`  // of policies, which runs it as a shadow
+	Code      string  `json:"code"`  // Go that does the same
 	Rate      string  `json:"rate"`
 	Burst     int     `json:"burst"`
 	Allowance float64 `json:"allowance"` // what one key gets at most within the horizon

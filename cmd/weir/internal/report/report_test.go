@@ -23,6 +23,7 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/replay"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/report"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/shoptest"
+	"github.com/weir-go/ratelimit/policies"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -46,7 +47,7 @@ func of(t *testing.T, log []byte, keyText string, most int) *report.Report {
 		t.Fatal(err)
 	}
 	found := tracker.Demand()
-	proposals := found.Propose(10 * time.Minute)
+	proposals := found.Propose(10*time.Minute, summary.Span())
 	replayed := replay.New(found, proposals, time.UTC)
 	options.Keep = replayed.Keep
 	if _, err := arrival.Read(t.Context(), []string{name}, options, nil, replayed); err != nil {
@@ -178,9 +179,10 @@ func TestPageOfTooManyKeys(t *testing.T) {
 }
 
 func TestShadowCode(t *testing.T) {
+	const trusted = `keyfuncs.IP(keyfuncs.TrustedProxies("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))`
 	line := `10.0.0.1 - - [22/Nov/2026:08:00:01 +0000] "GET /a HTTP/1.1" 200 0 "r" "agent" "198.51.100.1"` + "\n"
 	for key, want := range map[string]string{
-		"ip": "keyfuncs.RemoteIP", "header:Referer": `keyfuncs.Header("Referer")`, "header:X-Forwarded-For": "keyfuncs.IP(keyfuncs.TrustedProxies(",
+		"ip": trusted, "header:Referer": `keyfuncs.Header("Referer")`, "header:X-Forwarded-For": trusted,
 	} {
 		r := of(t, []byte(line), key, 0)
 		body := "package p\n\nfunc f() {\n\t" + strings.ReplaceAll(r.Proposals[0].Code, "\n", "\n\t") + "\n}\n"
@@ -190,10 +192,20 @@ func TestShadowCode(t *testing.T) {
 		if code := r.Proposals[0].Code; !strings.Contains(code, want) || !strings.Contains(code, "Shadow: true") {
 			t.Errorf("%s: %s", key, code)
 		}
+		document, err := policies.Parse([]byte(r.Proposals[0].File))
+		if err != nil || len(document.Policies) != 1 || !document.Policies[0].Shadow || document.Limits["invisible"].String() != r.Proposals[0].Limit {
+			t.Fatalf("%s: %v\n%s", key, err, r.Proposals[0].File)
+		}
+		if _, err := document.Set(); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
 	}
 	r := of(t, []byte(`{"ts":1646861401.5,"status":200,"user":{"id":7}}`+"\n"), "json:.user.id", 0)
 	if code := r.Proposals[0].Code; !strings.Contains(code, "// Return what your log calls user.id.\n\tBy: keyfuncs.User(userID),") {
 		t.Error(code)
+	}
+	if file := r.Proposals[0].File; !strings.Contains(file, "# The key: return what your log calls user.id.\n") || !strings.Contains(file, "key: user\n") {
+		t.Error(file)
 	}
 }
 

@@ -4,21 +4,37 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/policies"
+
 	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/demand"
 )
 
-// shadow returns Go code that runs a proposal as a shadow: it is decided and reported, and denies nobody.
-func shadow(key accesslog.Key, p demand.Proposal) string {
-	hint, by := "Behind proxies: keyfuncs.IP(keyfuncs.TrustedProxies(\"10.0.0.0/8\"))", "keyfuncs.RemoteIP"
-	switch {
-	case key.Header() == "X-Forwarded-For":
-		hint, by = "Name your proxies' addresses.", "keyfuncs.IP(keyfuncs.TrustedProxies(\"10.0.0.0/8\"))"
-	case key.Header() != "":
-		hint, by = "Clients choose their headers: put a limit by address around it.", fmt.Sprintf("keyfuncs.Header(%q)", key.Header())
+// payer is whose traffic counts, as a program and as a file of policies say it.
+type payer struct{ advice, code, file string }
+
+// nearby are the addresses that a proxy in front of the server has, if it is no public one.
+var nearby = []string{"127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"}
+
+// payerOf returns who pays for what the log calls a key. The server that wrote the log may stand in front of the one that limits, so the
+// address is believed that a private peer tells.
+func payerOf(key accesslog.Key) payer {
+	switch header := key.Header(); {
+	case header != "" && header != "X-Forwarded-For":
+		return payer{"Clients choose their headers: put a limit by address around it.", fmt.Sprintf("keyfuncs.Header(%q)", header), "header " + header}
 	case strings.HasPrefix(key.String(), "json:"):
-		hint, by = "Return what your log calls "+strings.TrimPrefix(key.String(), "json:.")+".", "keyfuncs.User(userID)"
+		return payer{"Return what your log calls " + strings.TrimPrefix(key.String(), "json:.") + ".", "keyfuncs.User(userID)", "user"}
 	}
+	return payer{
+		"Name the addresses of your proxies alone.",
+		`keyfuncs.IP(keyfuncs.TrustedProxies("` + strings.Join(nearby, `", "`) + `"))`, "ip trusted " + strings.Join(nearby, " "),
+	}
+}
+
+// inCode returns Go code that runs a proposal as a shadow: it is decided and reported, and denies nobody.
+func inCode(key accesslog.Key, p demand.Proposal) string {
+	by := payerOf(key)
 	rate := demand.Rates[p.Cell.Rate]
 	unit := map[string]string{"s": "PerSecond", "m": "PerMinute", "h": "PerHour", "d": "PerDay"}[rate.String()[strings.IndexByte(rate.String(), '/')+1:]]
 	return fmt.Sprintf(`%s := ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{
@@ -27,5 +43,17 @@ func shadow(key accesslog.Key, p demand.Proposal) string {
 	By: %s,
 	// Decide and report, and deny nobody.
 	Shadow: true,
-})`, p.Name, p.Cell.Burst, unit, rate.Events, p.Name, hint, by)
+})`, p.Name, p.Cell.Burst, unit, rate.Events, p.Name, by.advice, by.code)
+}
+
+// inFile returns a file of policies that runs a proposal as a shadow, on the routes that the log was read for.
+func inFile(key accesslog.Key, routes []string, p demand.Proposal) string {
+	by := payerOf(key)
+	policy := policies.Policy{Limit: p.Name, Key: by.file, Shadow: true}
+	for _, pattern := range routes {
+		policy.Match = append(policy.Match, policies.Match{Pattern: pattern})
+	}
+	document := policies.Document{Limits: map[string]core.Limit{p.Name: p.Cell.Limit().Named(p.Name)}, Policies: []policies.Policy{policy}}
+	return "# A shadow decides and reports, and denies nobody. Take \"shadow\" away to enforce the limit.\n# The key: " +
+		strings.ToLower(by.advice[:1]) + by.advice[1:] + "\n" + document.String()
 }

@@ -1,0 +1,100 @@
+// Package servertest starts nginx and Apache, for tests of their logs.
+package servertest
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Program returns the path of a program, which make test installs: the first of the names that there is.
+func Program(t *testing.T, names ...string) string {
+	t.Helper()
+	for _, name := range names {
+		for _, place := range []string{name, "/usr/sbin/" + name} { // the PATH of a Debian user ends before that
+			if path, err := exec.LookPath(place); err == nil {
+				return path
+			}
+		}
+	}
+	Missing(t, "there is no "+strings.Join(names, " or "))
+	return ""
+}
+
+// Missing skips a test that lacks a server. In CI it fails.
+func Missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
+// Start starts a server until the test ends, and returns the address on which it answers. The command is given a file with the configuration, in
+// which "{address}" and "{dir}" are replaced by that address and the directory, and each of fill by the text that follows it.
+func Start(t *testing.T, dir, configuration string, command func(file string) *exec.Cmd, fill ...string) (address string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = listener.Addr().String()
+	_ = listener.Close()
+	text := strings.NewReplacer(append(fill, "{dir}", dir, "{address}", address)...).Replace(configuration)
+	file := filepath.Join(dir, "server.conf")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(file)
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var failed error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		failed = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		<-ended
+	})
+	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address); err == nil {
+			_ = conn.Close()
+			return address
+		}
+		select {
+		case <-ended:
+			t.Fatalf("the server has ended: %v: %s", failed, output.String())
+		default:
+		}
+		if time.Since(start) > 20*time.Second {
+			t.Fatal("the server does not answer")
+		}
+	}
+}
+
+// Await waits until a log has so many lines, and returns it: a server writes its log after it has answered.
+func Await(t *testing.T, name string, lines int) []byte {
+	t.Helper()
+	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		text, err := os.ReadFile(name) //nolint:gosec // the test says which
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Count(text, []byte("\n")) >= lines {
+			return text
+		}
+		if time.Since(start) > 20*time.Second {
+			t.Fatalf("%s has less than %d lines: %d bytes", name, lines, len(text))
+		}
+	}
+}
