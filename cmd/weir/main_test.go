@@ -191,7 +191,7 @@ func TestKeysAreHashed(t *testing.T) {
 
 // A proposal as a file makes sense, and denies whom the report says.
 func TestProposalsAsFiles(t *testing.T) {
-	log := shopLog(t, 1, 400)
+	log := shopLog(t, 1, 100)
 	dir := t.TempDir()
 	for _, name := range proposals {
 		path := filepath.Join(dir, name+".yaml")
