@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/ratelimit/core"
 	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core"
 )
 
 // leasing are the laws about units that are charged ahead of time and spent later, as a store of [core.Lease] does it.
