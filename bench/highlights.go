@@ -58,6 +58,11 @@ func highlights(comparisons []comparison) []highlight {
 						showTime(beyondNone(e, c.entries, secondsEach).median), showCount(beyondNone(e, c.entries, allocationsEach).median)))
 				}
 			}
+		case "logs":
+			for _, e := range c.entries {
+				add("Lines a second, "+e.name, fmt.Sprintf("%s, %s CPU a line, %s at most",
+					showRate(of(e.name, perSecond).median), showTime(of(e.name, cpuEach).median), showMegabytes(e.bytes)))
+			}
 		case "http":
 			add(fmt.Sprintf("Requests a second behind net/http, Redis, %d connections, × redis_rate in a middleware", connections),
 				versus(perSecond, netHTTP+", "+leakyName, netHTTP+", "+redisRateName))

@@ -4,6 +4,7 @@
 //
 //	go run .            # what docs/benchmarks.md shows, in eight minutes
 //	go run . -quick     # the same in one minute, into quick/
+//	go run . -only logs -lines 100000000   # a log of 20 GB, below the temporary directory
 //
 // It is a module of its own, so that what it compares with is no dependency of the
 // project. It needs redis-server on the PATH, and a Unix system.
@@ -31,6 +32,9 @@ func main() {
 	if code, asked := generator(os.Stdout, os.Stderr); asked {
 		os.Exit(code)
 	}
+	if code, asked := commander(os.Stderr); asked {
+		os.Exit(code)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := command(ctx, os.Args[1:])
 	stop()
@@ -48,6 +52,7 @@ func command(ctx context.Context, arguments []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "measure for a minute instead of eight")
 	only := flags.String("only", "", "run the scenarios whose names match this regular `expression`, into a report of their own")
+	lines := flags.Int("lines", 0, "how many lines the generated access log has (default ten million, and fewer with -quick)")
 	out := flags.String("out", "", "the `directory` for the report (default ../docs, and quick with -quick or -only)")
 	if err := flags.Parse(arguments); err != nil {
 		return err
@@ -62,6 +67,9 @@ func command(ctx context.Context, arguments []string) error {
 	p, directory := fullProfile(), filepath.Join("..", "docs")
 	if *quick {
 		p = quickProfile()
+	}
+	if *lines > 0 {
+		p.lines = *lines
 	}
 	if *quick || *only != "" {
 		directory = "quick"

@@ -8,9 +8,12 @@ import (
 )
 
 // TestMain is the program when the program starts itself: the test binary is what
-// generates the HTTP load.
+// generates the HTTP load, and what measures a command.
 func TestMain(m *testing.M) {
 	if code, asked := generator(os.Stdout, os.Stderr); asked {
+		os.Exit(code)
+	}
+	if code, asked := commander(os.Stderr); asked {
 		os.Exit(code)
 	}
 	// A process with the race detector waits a second before it exits, unless told.

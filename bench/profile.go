@@ -14,13 +14,14 @@ type profile struct {
 	names   int           // that the closed loops choose from
 	classic int           // checks of the classic row
 	million int           // keys of the scenario with very many
+	lines   int           // of the access log that is read
 }
 
 func fullProfile() profile {
 	return profile{
 		Name: "full", Rounds: 5,
 		loop: 300 * time.Millisecond, warmup: 60 * time.Millisecond, paced: 600 * time.Millisecond, http: 600 * time.Millisecond,
-		names: 10_000, classic: 10_000, million: 1_000_000,
+		names: 10_000, classic: 10_000, million: 1_000_000, lines: 10_000_000,
 	}
 }
 
@@ -28,7 +29,7 @@ func quickProfile() profile {
 	return profile{
 		Name: "quick", Rounds: 3,
 		loop: 40 * time.Millisecond, warmup: 10 * time.Millisecond, paced: 120 * time.Millisecond, http: 100 * time.Millisecond,
-		names: 10_000, classic: 1_000, million: 30_000,
+		names: 10_000, classic: 1_000, million: 30_000, lines: 300_000,
 	}
 }
 
@@ -37,6 +38,6 @@ func smokeProfile() profile {
 	return profile{
 		Name: "smoke", Rounds: 1,
 		loop: 2 * time.Millisecond, warmup: 0, paced: 10 * time.Millisecond, http: 10 * time.Millisecond,
-		names: 100, classic: 100, million: 200,
+		names: 100, classic: 100, million: 200, lines: 4_000,
 	}
 }

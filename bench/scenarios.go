@@ -36,6 +36,7 @@ func scenarios() []scenario {
 		{"memory", (*bench).memory},
 		{"middleware", (*bench).middleware},
 		{"http", (*bench).http},
+		{"logs", (*bench).logs},
 	}
 }
 

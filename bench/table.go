@@ -100,6 +100,9 @@ func showBytes(n float64) string {
 	return fmt.Sprintf("%.0f B", n)
 }
 
+// showMegabytes writes bytes in millions.
+func showMegabytes(n float64) string { return fmt.Sprintf("%.0f MB", n/1e6) }
+
 // showShare writes a part of a whole in percent.
 func showShare(part float64) string {
 	if part == 0 {

@@ -56,7 +56,7 @@ func TestFieldsAct(t *testing.T) {
 	} {
 		h := server(t, core.New(core.NewMemory()), "policies: ["+c.policies+"]")
 		var got []string
-		for _, status := range strings.FieldsSeq(c.answers) {
+		for status := range strings.FieldsSeq(c.answers) {
 			got = append(got, strconv.Itoa(ask(h, status).Code))
 		}
 		if strings.Join(got, " ") != c.want {

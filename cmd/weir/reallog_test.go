@@ -59,7 +59,10 @@ func TestSimulateAgreesWithRecommendOnARealLog(t *testing.T) {
 		fmt.Fprintf(&limits, "  %s: %s\n", name, limit)
 		fmt.Fprintf(&policies, "  - limit: %s\n    key: ip\n    shadow: true\n", name)
 	}
-	for i, b := range r.Bursts {
+	tried := 0
+	for i := 0; i < len(r.Bursts); i += 4 {
+		b := r.Bursts[i]
+		tried++
 		shadow("need"+strconv.Itoa(i), fmt.Sprintf("leaky %d, %s", b.MaxAll, b.Rate))
 		if b.MaxAll > 1 {
 			shadow("less"+strconv.Itoa(i), fmt.Sprintf("leaky %d, %s", b.MaxAll-1, b.Rate))
@@ -89,7 +92,7 @@ func TestSimulateAgreesWithRecommendOnARealLog(t *testing.T) {
 			t.Errorf("%s denies %d requests", l.Name, l.Denied)
 		}
 	}
-	if less < len(r.Bursts)/2 {
-		t.Errorf("at %d of %d rates a key needs more than 1", less, len(r.Bursts))
+	if less < tried/2 {
+		t.Errorf("at %d of %d rates a key needs more than 1", less, tried)
 	}
 }

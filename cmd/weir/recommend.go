@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -137,6 +138,9 @@ func hashed(salt string) func(string) string {
 
 // run reads the logs twice and writes the report.
 func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reader, stdout, stderr io.Writer) (err error) {
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(30)) // hardly anything is allocated beside what stays, so collecting it often costs little
+	}
 	forget, err := r.open(stdin)
 	defer func() { err = errors.Join(err, forget()) }()
 	if err != nil {

@@ -90,7 +90,7 @@ func replayLogs(
 	if err != nil {
 		return nil, err
 	}
-	read.options.Records, read.options.Log.Values = true, values
+	read.options.Requests, read.options.Log.Values = true, values
 	all := make(simulations, len(documents))
 	for i, d := range documents {
 		if all[i], err = simulate.New(d, options); err != nil {

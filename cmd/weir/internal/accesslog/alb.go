@@ -10,6 +10,8 @@ import (
 type albLines struct {
 	take    column
 	details details
+
+	request, agent, client []byte // of the line that was parsed last
 }
 
 var errShortALB = errors.New("fewer than the 14 first fields of a load balancer's log")
@@ -36,10 +38,8 @@ func (a *albLines) Parse(line []byte, r *Record) error {
 	if !ok {
 		return errShortALB
 	}
-	splitRequest(request, r)
 	agent, _, _ := quoted(rest)
-	r.Agent = present(agent)
-	a.details.add(r, fields[3], nil, nil)
+	a.request, a.agent, a.client = request, agent, fields[3]
 	switch a.take {
 	case agentColumn:
 		return r.setKey(agent, false)
@@ -52,4 +52,11 @@ func (a *albLines) Parse(line []byte, r *Record) error {
 		client = client[:i]
 	}
 	return r.setKey(client, true)
+}
+
+// Details implements Parser.
+func (a *albLines) Details(r *Record) {
+	splitRequest(a.request, r)
+	r.Agent = present(a.agent)
+	a.details.add(r, a.client, nil, nil)
 }

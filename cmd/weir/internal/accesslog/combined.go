@@ -11,6 +11,11 @@ import (
 type combinedLines struct {
 	take    column
 	details details
+
+	request, address, rest []byte // of the line that was parsed last: rest follows the bytes sent
+
+	second  []byte // the timestamp that was read last, since many lines in a row have the same
+	instant int64
 }
 
 var (
@@ -32,11 +37,14 @@ func (c *combinedLines) Parse(line []byte, r *Record) error {
 	if length < 0 {
 		return errNoTime
 	}
-	var err error
-	if r.Instant, err = bracketed(line[open+2 : open+length]); err != nil {
-		return err
+	if text := line[open+2 : open+length]; len(c.second) == 0 || !bytes.Equal(text, c.second) {
+		instant, err := bracketed(text)
+		if err != nil {
+			return err
+		}
+		c.second, c.instant = append(c.second[:0], text...), instant
 	}
-	r.Whole = true
+	r.Instant, r.Whole = c.instant, true
 
 	before, rest := line[:open], line[open+length+1:]
 	address, before, _ := bytes.Cut(before, []byte(" "))
@@ -48,31 +56,40 @@ func (c *combinedLines) Parse(line []byte, r *Record) error {
 	if !ok {
 		return errNoRequest
 	}
-	splitRequest(request, r)
 	status, rest := word(rest)
 	if r.Status, ok = statusOf(status); !ok {
 		return errNoStatus
 	}
 	_, rest = word(rest) // bytes sent
-
-	referer, rest, _ := quoted(rest)
-	agent, rest, _ := quoted(rest)
-	r.Agent = present(agent)
-	if c.details.whole {
-		forwarded, _, _ := quoted(rest)
-		c.details.add(r, address, referer, forwarded)
+	c.request, c.address, c.rest = request, address, rest
+	if c.take == addressColumn {
+		return r.setKey(address, true)
 	}
+	referer, agent, forwarded := c.fields()
 	switch c.take {
 	case refererColumn:
 		return r.setKey(referer, false)
 	case agentColumn:
 		return r.setKey(agent, false)
-	case forwardedColumn:
-		forwarded, _, _ := quoted(rest)
-		return r.setKey(nearest(forwarded), true)
-	case addressColumn:
+	case forwardedColumn, addressColumn:
 	}
-	return r.setKey(address, true)
+	return r.setKey(nearest(forwarded), true)
+}
+
+// Details implements Parser.
+func (c *combinedLines) Details(r *Record) {
+	splitRequest(c.request, r)
+	referer, agent, forwarded := c.fields()
+	r.Agent = present(agent)
+	c.details.add(r, c.address, referer, forwarded)
+}
+
+// fields returns the fields in quotes that follow the bytes sent.
+func (c *combinedLines) fields() (referer, agent, forwarded []byte) {
+	referer, rest, _ := quoted(c.rest)
+	agent, rest, _ = quoted(rest)
+	forwarded, _, _ = quoted(rest)
+	return referer, agent, forwarded
 }
 
 // isVirtualHost tells "shop.example:443" from an address.

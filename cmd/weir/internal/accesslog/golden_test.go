@@ -92,6 +92,12 @@ type record struct {
 	status                         int
 }
 
+func recorded(r *Record) record {
+	return record{
+		time.UnixMicro(r.Instant).UTC().Format(time.RFC3339Nano), r.Whole, string(r.Key), string(r.Method), string(r.Host), string(r.Path), string(r.Agent), r.Status,
+	}
+}
+
 func TestGoldenLines(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -111,14 +117,40 @@ func TestGoldenLines(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		got := record{
-			time.UnixMicro(r.Instant).UTC().Format(time.RFC3339Nano), r.Whole, string(r.Key), string(r.Method), string(r.Host), string(r.Path), string(r.Agent), r.Status,
-		}
-		if got != c.want {
+		p.Details(&r)
+		if got := recorded(&r); got != c.want {
 			t.Errorf("%s:\n got %+v\nwant %+v", name, got, c.want)
 		}
 		if f, err := Detect([]byte(c.line + "\n")); err != nil || f != c.format {
 			t.Errorf("%s: detected %q, %v", name, f, err)
+		}
+	}
+}
+
+// What a line says does not depend on the line before it, whatever that was.
+func TestLinesAreReadOneByOne(t *testing.T) {
+	parsers := parsersOf(t, Key{})
+	for name, c := range golden {
+		if c.key != "ip" || c.format == JSON && c.want.instant == "2026-07-01T10:00:00Z" { // that of Berlin
+			continue
+		}
+		before := [][]byte{nil, []byte(`a - - [] "GET / HTTP/1.1" 200 1`), []byte("{}"), []byte(c.line)}
+		for _, other := range golden {
+			before = append(before, []byte(other.line))
+		}
+		for _, line := range before {
+			var r Record
+			if parsers[c.format].Parse(line, &r) == nil {
+				parsers[c.format].Details(&r)
+			}
+			if err := parsers[c.format].Parse([]byte(c.line), &r); err != nil {
+				t.Errorf("%s, after %q: %v", name, line, err)
+				continue
+			}
+			parsers[c.format].Details(&r)
+			if got := recorded(&r); got != c.want {
+				t.Errorf("%s, after %q:\n got %+v\nwant %+v", name, line, got, c.want)
+			}
 		}
 	}
 }
@@ -129,7 +161,7 @@ func TestLinesThatCannotBeRead(t *testing.T) {
 		``: Combined, `127.0.0.1 - - "GET / HTTP/1.1" 200 1`: Combined, `127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] GET`: Combined,
 		`127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.1" ok 1`: Combined, `127.0.0.1 - - [10/Okt/2000:13:55:36 -0700] "GET /" 200 1`: Combined,
 		`a - - [32/Oct/2000:13:55:36 -0700] "GET /" 200 1`: Combined, `a - - [10/Oct/2000:24:55:36 -0700] "GET /" 200 1`: Combined,
-		`a - - [10/Oct/2000:13:55:36 -0700] "GET / 200`: Combined, `https 2018-07-02T22:23:00.186641Z app`: ALB,
+		`a - - [10/Oct/2000:13:55:36 -0700] "GET / 200`: Combined, `a - - [] "GET / HTTP/1.1" 200 1`: Combined, `https 2018-07-02T22:23:00.186641Z app`: ALB,
 		`{`: JSON, `[]`: JSON, `{"status":200}`: JSON, `{"ts":12,"status":200}`: JSON, `{"ts":1646861401}`: JSON, `{"ts":"noon","status":200}`: JSON,
 	} {
 		var r Record
@@ -221,6 +253,7 @@ func FuzzParse(f *testing.F) {
 			if err := p.Parse(line, &r); err != nil {
 				continue
 			}
+			p.Details(&r)
 			if len(r.Key) == 0 || r.Status < 0 || r.Status > 999 || r.Instant < 0 || r.Instant > 253402300799_999999 {
 				t.Errorf("%s: %q is %+v", format, line, r)
 			}
@@ -242,6 +275,17 @@ func BenchmarkParse(b *testing.B) {
 				if err := p.Parse(line, &r); err != nil {
 					b.Fatal(err)
 				}
+			}
+		})
+		b.Run(string(c.format)+" with its details", func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(line)))
+			var r Record
+			for b.Loop() {
+				if err := p.Parse(line, &r); err != nil {
+					b.Fatal(err)
+				}
+				p.Details(&r)
 			}
 		})
 	}

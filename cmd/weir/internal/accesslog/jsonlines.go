@@ -18,6 +18,9 @@ type jsonLines struct {
 	agent, own                                     names
 	whole                                          bool
 	values                                         []names
+
+	line *fastjson.Value // the one that was parsed last
+	text []byte          // what it says in numbers and words
 }
 
 var (
@@ -25,31 +28,20 @@ var (
 	errNoInstant = errors.New("no timestamp under any of the usual names: name it with -time")
 )
 
-// names are the paths under which a value is looked for. The one that was found last is tried first.
-type names struct {
-	paths [][]string
-	last  int
-}
+// names are the paths under which a value is looked for, the likeliest first.
+type names [][]string
 
-func pathsOf(paths ...string) names {
-	n := names{}
+func pathsOf(paths ...string) (n names) {
 	for _, p := range paths {
-		n.paths = append(n.paths, strings.Split(strings.TrimPrefix(p, "."), "."))
+		n = append(n, strings.Split(strings.TrimPrefix(p, "."), "."))
 	}
 	return n
 }
 
-// find returns the first value that is there, or nil.
-func (n *names) find(v *fastjson.Value) *fastjson.Value {
-	if len(n.paths) == 0 {
-		return nil
-	}
-	if found := v.Get(n.paths[n.last]...); found != nil {
-		return found
-	}
-	for i, path := range n.paths {
+// find returns the value of the first path that has one, or nil. What other lines have does not matter.
+func (n names) find(v *fastjson.Value) *fastjson.Value {
+	for _, path := range n {
 		if found := v.Get(path...); found != nil {
-			n.last = i
 			return found
 		}
 	}
@@ -88,7 +80,7 @@ func (j *jsonLines) namesOf(key Key) names {
 	case headerKey:
 		name := key.name
 		variable := strings.ReplaceAll(strings.ToLower(name), "-", "_")
-		return names{paths: [][]string{{"request", "headers", name}, {"request_" + name}, {"http_" + variable}, {"headers", name}, {name}, {variable}}}
+		return names{{"request", "headers", name}, {"request_" + name}, {"http_" + variable}, {"headers", name}, {name}, {variable}}
 	case fieldKey:
 		return pathsOf(key.name)
 	case addressKey:
@@ -96,9 +88,9 @@ func (j *jsonLines) namesOf(key Key) names {
 	return j.address
 }
 
-// details adds what else a line says.
-func (j *jsonLines) details(v *fastjson.Value, r *Record) {
-	r.Address = present(textOf(j.address.find(v)))
+// addAll adds all that a line says.
+func (j *jsonLines) addAll(v *fastjson.Value, r *Record) {
+	r.Address = present(j.textOf(j.address.find(v)))
 	for _, of := range [...]struct {
 		headers *fastjson.Object
 		prefix  string
@@ -113,12 +105,12 @@ func (j *jsonLines) details(v *fastjson.Value, r *Record) {
 			}
 			name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 			if found && name != "Host" && r.fieldOf(name) == nil {
-				r.addField(name, textOf(value))
+				r.addField(name, j.textOf(value))
 			}
 		})
 	}
 	for i := range j.values {
-		r.Values = append(r.Values, present(textOf(j.values[i].find(v))))
+		r.Values = append(r.Values, present(j.textOf(j.values[i].find(v))))
 	}
 }
 
@@ -132,11 +124,12 @@ func (j *jsonLines) Parse(line []byte, r *Record) error {
 	if v.Type() != fastjson.TypeObject {
 		return errNoObject
 	}
+	j.line, j.text = v, j.text[:0]
 	at := j.instant.find(v)
 	if at == nil {
 		return errNoInstant
 	}
-	if r.Instant, r.Whole, err = stamp(textOf(at), j.zone); err != nil {
+	if r.Instant, r.Whole, err = stamp(j.textOf(at), j.zone); err != nil {
 		return err
 	}
 	status := j.status.find(v)
@@ -144,34 +137,38 @@ func (j *jsonLines) Parse(line []byte, r *Record) error {
 		return errNoStatus
 	}
 	var ok bool
-	if r.Status, ok = statusOf(textOf(status)); !ok {
+	if r.Status, ok = statusOf(j.textOf(status)); !ok {
 		return errNoStatus
 	}
-	r.Method = textOf(j.method.find(v))
-	r.Host = textOf(j.host.find(v))
-	if target := textOf(j.target.find(v)); len(target) > 0 {
-		if target[0] == '/' || len(r.Method) > 0 {
-			splitTarget(target, r)
-		} else {
-			splitRequest(target, r) // nginx' $request
-		}
-	}
-	r.Agent = present(textOf(j.agent.find(v)))
-	if j.whole {
-		j.details(v, r)
-	}
 	if j.key.kind == addressKey {
-		return r.setKey(textOf(j.address.find(v)), true)
+		return r.setKey(j.textOf(j.address.find(v)), true)
 	}
-	value := textOf(j.own.find(v))
+	value := j.textOf(j.own.find(v))
 	if j.key.name == "X-Forwarded-For" {
 		return r.setKey(nearest(value), true)
 	}
 	return r.setKey(value, false)
 }
 
+// Details implements Parser.
+func (j *jsonLines) Details(r *Record) {
+	r.Method = j.textOf(j.method.find(j.line))
+	r.Host = j.textOf(j.host.find(j.line))
+	if target := j.textOf(j.target.find(j.line)); len(target) > 0 {
+		if target[0] == '/' || len(r.Method) > 0 {
+			splitTarget(target, r)
+		} else {
+			splitRequest(target, r) // nginx' $request
+		}
+	}
+	r.Agent = present(j.textOf(j.agent.find(j.line)))
+	if j.whole {
+		j.addAll(j.line, r)
+	}
+}
+
 // textOf returns a value as text: a string without its quotes, the first element of a list, and nothing for null.
-func textOf(v *fastjson.Value) []byte {
+func (j *jsonLines) textOf(v *fastjson.Value) []byte {
 	if v == nil {
 		return nil
 	}
@@ -179,9 +176,11 @@ func textOf(v *fastjson.Value) []byte {
 	case fastjson.TypeString:
 		return v.GetStringBytes()
 	case fastjson.TypeArray:
-		return textOf(v.Get("0"))
+		return j.textOf(v.Get("0"))
 	case fastjson.TypeNumber, fastjson.TypeTrue, fastjson.TypeFalse:
-		return v.MarshalTo(nil)
+		from := len(j.text)
+		j.text = v.MarshalTo(j.text) // if the space moves, what was written before stays where it is
+		return j.text[from:len(j.text):len(j.text)]
 	case fastjson.TypeNull, fastjson.TypeObject:
 	}
 	return nil

@@ -1,14 +1,13 @@
 package accesslog
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
-// Record is what a line says about a request. Its slices are parts of the line, or are valid until the next call of Parse.
+// Record is what a line says about a request. Its slices are parts of the line, or are valid until the next call of Parse. Parse sets
+// Instant, Whole, Key and Status, and Details the rest.
 type Record struct {
 	// Instant is when the server logged the request, or, with Apache, received it: microseconds since 1970 in UTC.
 	Instant int64
@@ -36,23 +35,6 @@ type Field struct {
 	Value []byte
 }
 
-// Clone returns a copy that stays valid.
-func (r *Record) Clone() *Record {
-	c := *r
-	for _, text := range []*[]byte{&c.Key, &c.Method, &c.Host, &c.Path, &c.Agent, &c.Address} {
-		*text = bytes.Clone(*text)
-	}
-	c.Header = slices.Clone(r.Header)
-	for i := range c.Header {
-		c.Header[i].Value = bytes.Clone(c.Header[i].Value)
-	}
-	c.Values = slices.Clone(r.Values)
-	for i := range c.Values {
-		c.Values[i] = bytes.Clone(c.Values[i])
-	}
-	return &c
-}
-
 // addField adds a field, if it has a value.
 func (r *Record) addField(name string, value []byte) {
 	if value = present(value); len(value) > 0 {
@@ -78,8 +60,10 @@ var ErrKey = errors.New("accesslog: the log does not have this key")
 
 // A Parser reads lines of one format. It must not be used concurrently.
 type Parser interface {
-	// Parse reads a line, without its line end, into r. The error is ErrNoKey, or says what the line lacks.
+	// Parse reads who came when from a line without its line end, and empties the rest of r. The error is ErrNoKey, or says what the line lacks.
 	Parse(line []byte, r *Record) error
+	// Details adds the rest of what the line says. Parse must have read that line last, into the same r and without an error.
+	Details(r *Record)
 }
 
 // Format is the way in which a log is written.

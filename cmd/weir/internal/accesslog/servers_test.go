@@ -119,6 +119,7 @@ func readLog(t *testing.T, name string, format Format) {
 			t.Errorf("%s: %q: %v", name, line, err)
 			continue
 		}
+		p.Details(&r)
 		if got := string(r.Key); got != "127.0.0.1" {
 			t.Errorf("%s: the key is %q", name, got)
 		}

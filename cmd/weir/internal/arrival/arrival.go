@@ -18,18 +18,28 @@ type Arrival struct {
 	Instant int64 // microseconds since 1970
 	Hash    uint64
 	Key     []byte
-	Path    uint64 // a hash of the path, of what is read in detail
-	Agent   []byte // of what is read in detail
+	Path    uint64 // a hash of the path, if All was asked for
+	Agent   []byte // if All was asked for
 	Status  uint16
-	// Record is what the line says, with Options.Records. It stays valid.
-	Record *accesslog.Record
-	Whole  bool // the log told the second alone, and the rest is a guess
+	// Request is what the line says, with Options.Requests. It stays valid.
+	Request *accesslog.Request
+	Whole   bool // the log told the second alone, and the rest is a guess
 }
 
 // A Sink is given the arrivals, second by second, and in each second those of a key in the order of their instants.
 type Sink interface {
 	Second(arrivals []Arrival)
 }
+
+// Part is how much of a request is needed.
+type Part uint8
+
+// The parts: None leaves the request out, When is all but Path and Agent, and All is everything.
+const (
+	None Part = iota
+	When
+	All
+)
 
 // Options say what is read.
 type Options struct {
@@ -39,10 +49,10 @@ type Options struct {
 	Log accesslog.Options
 	// Route, if it is given, says which requests count.
 	Route *Route
-	// Keep, if it is given, says whose requests count, and these are read in detail. It is called concurrently.
-	Keep func(hash uint64) bool
-	// Records has each Arrival bear what its line says.
-	Records bool
+	// Keep, if it is given, says how much of a key's requests is needed. By default it is When. It is called concurrently.
+	Keep func(hash uint64) Part
+	// Requests has each Arrival bear what its line says.
+	Requests bool
 	// Late is for how long a line is waited for that stands behind a younger one. 0 means ten seconds.
 	Late time.Duration
 	// Workers is how many goroutines parse. 0 means one for each processor.

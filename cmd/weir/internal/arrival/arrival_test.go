@@ -167,9 +167,17 @@ func TestLinesThatDoNotCount(t *testing.T) {
 }
 
 func TestKeep(t *testing.T) {
-	c, _ := read(t, arrival.Options{Keep: func(hash uint64) bool { return hash == arrival.Hash([]byte("b")) }}, file(t, plain("a", 0), plain("b", 0), plain("a", 1)))
-	if len(c.all) != 1 || string(c.all[0].Agent) != "agent" || c.all[0].Path == 0 {
-		t.Errorf("%+v", c.all)
+	parts := map[uint64]arrival.Part{arrival.Hash([]byte("b")): arrival.When, arrival.Hash([]byte("c")): arrival.All}
+	c, _ := read(t, arrival.Options{Keep: func(hash uint64) arrival.Part { return parts[hash] }},
+		file(t, plain("a", 0), plain("b", 0), plain("c", 0), plain("a", 1)))
+	if len(c.all) != 2 {
+		t.Fatalf("%+v", c.all)
+	}
+	if b := c.all[0]; string(b.Key) != "b" || b.Instant != noon.UnixMicro() || b.Agent != nil || b.Path != 0 {
+		t.Errorf("of b, whose path nobody needs: %+v", b)
+	}
+	if all := c.all[1]; string(all.Key) != "c" || string(all.Agent) != "agent" || all.Path == 0 {
+		t.Errorf("of c, all of which is needed: %+v", all)
 	}
 }
 

@@ -42,7 +42,7 @@ type worker struct {
 }
 
 func newWorker(o Options) *worker {
-	o.Log.Whole = o.Records
+	o.Log.Whole = o.Requests
 	w := &worker{options: o, parsers: make(map[accesslog.Format]accesslog.Parser)}
 	if o.Route != nil {
 		w.matcher = &matcher{route: o.Route}
@@ -93,23 +93,30 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 			b.badLine, b.badText, b.bad = b.lines, line, err
 		}
 		return
-	case w.matcher != nil && !w.matcher.matches(r):
+	}
+	a := Arrival{Instant: r.Instant, Hash: Hash(r.Key), Status: uint16(r.Status), Whole: r.Whole}
+	part := When
+	if w.options.Keep != nil {
+		if part = w.options.Keep(a.Hash); part == None {
+			return
+		}
+	}
+	if part == All || w.matcher != nil || w.options.Requests {
+		parser.Details(r)
+	}
+	if w.matcher != nil && !w.matcher.matches(r) {
 		b.otherRoute++
 		return
 	}
 	if r.Whole {
 		b.whole++
 	}
-	a := Arrival{Instant: r.Instant, Hash: Hash(r.Key), Status: uint16(r.Status), Whole: r.Whole}
-	if w.options.Keep != nil {
-		if !w.options.Keep(a.Hash) {
-			return
-		}
+	if part == All {
 		a.Path = maphash.Bytes(seed, r.Path)
 		a.Agent = b.copied(r.Agent)
 	}
-	if w.options.Records {
-		a.Record = r.Clone()
+	if w.options.Requests {
+		a.Request = r.Request()
 	}
 	a.Key = b.copied(r.Key)
 	b.arrivals = append(b.arrivals, a)

@@ -26,9 +26,11 @@ type Replay struct {
 	proposals []demand.Proposal
 	intervals []int64 // of the proposals
 	keys      map[uint64]*Subject
-	cells     map[demand.Cell]*Cell
-	counted   []counted
-	days      map[int64]*Day // by their begin, in seconds since 1970
+	cells     []Cell                  // of the frontier: rate by rate, and of each the bursts in order
+	perEvent  [demand.RateCount]int64 // microseconds, by rate
+	slack     []int64                 // how full a bucket may be that has room for one more event, in microseconds, by cell
+	denied    []uint64                // requests, by cell
+	days      map[int64]*Day          // by their begin, in seconds since 1970
 }
 
 // Cell is what a limit of the frontier would have done.
@@ -54,20 +56,14 @@ type Subject struct {
 	Verdicts []Verdict // by proposal
 	Evidence *Evidence // nil of a key that no proposal denies
 
-	buckets []bucket
+	runs  []run
+	empty []int64 // of each bucket, run by run: the instant at which it will be empty
 }
 
-// bucket is that of a key under a limit of the frontier.
-type bucket struct {
-	empty int64 // when it will be empty
-	cell  int   // the number of the limit
-}
-
-// counted is a limit of the frontier whose denials are counted. Times are in microseconds.
-type counted struct {
-	*Cell
-
-	interval, brim int64
+// run is some limits of the frontier in a row that deny a key. All have the same rate.
+type run struct {
+	rate        uint16
+	first, past uint16 // the number of the first cell, and of the one that follows them
 }
 
 // Verdict is what a proposal would have done to a key.
@@ -107,7 +103,7 @@ func (e *Evidence) Paths() uint64 { return e.paths.Estimate() }
 func New(d *demand.Demand, proposals []demand.Proposal, zone *time.Location) *Replay {
 	r := &Replay{
 		zone: zone, calendar: arrival.NewCalendar(zone), proposals: proposals,
-		keys: make(map[uint64]*Subject), cells: make(map[demand.Cell]*Cell), days: make(map[int64]*Day),
+		keys: make(map[uint64]*Subject), days: make(map[int64]*Day),
 	}
 	r.watchProposals(d)
 	r.watchFrontier(d)
@@ -146,44 +142,48 @@ func (r *Replay) watchProposals(d *demand.Demand) {
 
 // watchFrontier takes the limits that deny keys, as many as there is room for.
 func (r *Replay) watchFrontier(d *demand.Demand) {
-	cells := make([]*Cell, 0, demand.RateCount*len(demand.Bursts))
-	for rate := range demand.RateCount {
-		for _, burst := range demand.Bursts {
-			c := &Cell{Cell: demand.Cell{Rate: rate, Burst: burst}}
-			c.Keys, c.Normal = d.All[rate].Above(burst), d.Normal[rate].Above(burst)
-			r.cells[c.Cell] = c
-			cells = append(cells, c)
-		}
+	r.cells = make([]Cell, demand.RateCount*len(demand.Bursts))
+	byKeys := make([]*Cell, len(r.cells))
+	r.slack, r.denied = make([]int64, len(r.cells)), make([]uint64, len(r.cells))
+	for i := range r.cells {
+		rate, burst := i/len(demand.Bursts), demand.Bursts[i%len(demand.Bursts)]
+		r.cells[i] = Cell{Cell: demand.Cell{Rate: rate, Burst: burst}, Keys: d.All[rate].Above(burst), Normal: d.Normal[rate].Above(burst)}
+		r.perEvent[rate] = demand.Interval(rate).Microseconds()
+		r.slack[i] = int64(burst-1) * r.perEvent[rate]
+		byKeys[i] = &r.cells[i]
 	}
-	slices.SortStableFunc(cells, func(a, b *Cell) int { return cmp.Compare(a.Keys, b.Keys) })
+	// Of a rate, the largest bursts are counted.
+	slices.SortStableFunc(byKeys, func(a, b *Cell) int { return cmp.Or(cmp.Compare(a.Keys, b.Keys), cmp.Compare(b.Burst, a.Burst)) })
 	room := MostBuckets
-	number := make(map[demand.Cell]int)
-	for _, c := range cells {
+	for _, c := range byKeys {
 		if room -= c.Keys; room < 0 {
 			break
 		}
 		c.Counted = true
-		interval := demand.Interval(c.Rate).Microseconds()
-		number[c.Cell] = len(r.counted)
-		r.counted = append(r.counted, counted{c, interval, int64(c.Burst) * interval})
 	}
-	var buckets []bucket
 	for _, k := range d.Keys {
-		buckets = buckets[:0]
-		for rate := range demand.RateCount {
-			for _, burst := range demand.Bursts {
-				if burst >= k.Need(rate) {
-					break
-				}
-				if n, ok := number[demand.Cell{Rate: rate, Burst: burst}]; ok {
-					buckets = append(buckets, bucket{cell: n})
-				}
-			}
-		}
-		if len(buckets) > 0 {
-			r.subject(k).buckets = slices.Clone(buckets)
+		if runs, buckets := r.runsOf(k); buckets > 0 {
+			s := r.subject(k)
+			s.runs, s.empty = runs, make([]int64, buckets)
 		}
 	}
+}
+
+// runsOf returns the limits that deny a key and are counted, and how many these are.
+func (r *Replay) runsOf(k *demand.Key) (runs []run, buckets int) {
+	for rate := range demand.RateCount {
+		first := rate * len(demand.Bursts)
+		needed, _ := slices.BinarySearch(demand.Bursts, k.Need(rate)) // how many bursts are too small
+		past := first + needed
+		for first < past && !r.cells[first].Counted {
+			first++
+		}
+		if first < past {
+			runs = append(runs, run{uint16(rate), uint16(first), uint16(past)})
+			buckets += past - first
+		}
+	}
+	return slices.Clip(runs), buckets
 }
 
 func (r *Replay) subject(k *demand.Key) *Subject {
@@ -195,10 +195,15 @@ func (r *Replay) subject(k *demand.Key) *Subject {
 	return s
 }
 
-// Keep reports whether a key's requests are needed. It may be called concurrently, until the first call of Second.
-func (r *Replay) Keep(hash uint64) bool {
-	_, ok := r.keys[hash]
-	return ok
+// Keep says how much of a key's requests is needed. It may be called concurrently, until the first call of Second.
+func (r *Replay) Keep(hash uint64) arrival.Part {
+	switch s := r.keys[hash]; {
+	case s == nil:
+		return arrival.None
+	case s.Evidence == nil:
+		return arrival.When
+	}
+	return arrival.All
 }
 
 // Second implements arrival.Sink.
@@ -206,15 +211,7 @@ func (r *Replay) Second(arrivals []arrival.Arrival) {
 	for i := range arrivals {
 		a := &arrivals[i]
 		s := r.keys[a.Hash]
-		for i := range s.buckets {
-			b := &s.buckets[i]
-			c := &r.counted[b.cell]
-			if empty := max(b.empty, a.Instant) + c.interval; empty-a.Instant <= c.brim {
-				b.empty = empty
-			} else {
-				c.Denied++
-			}
-		}
+		r.count(s, a.Instant)
 		if len(s.Verdicts) == 0 {
 			continue
 		}
@@ -224,6 +221,22 @@ func (r *Replay) Second(arrivals []arrival.Arrival) {
 		}
 		if s.Evidence != nil {
 			s.Evidence.add(a, hour)
+		}
+	}
+}
+
+// count decides a request as each limit of the frontier would. It has no branches, since nobody can foretell what they would be.
+func (r *Replay) count(s *Subject, now int64) {
+	empty := s.empty
+	for _, run := range s.runs {
+		perEvent, slack, denied := r.perEvent[run.rate], r.slack[run.first:run.past], r.denied[run.first:run.past]
+		of := empty[:len(slack)]
+		empty = empty[len(slack):]
+		for i := range of {
+			full := max(of[i]-now, 0)
+			no := uint64(slack[i]-full) >> 63 // 1 if there is no room, and else 0
+			of[i] = now + full + perEvent&(int64(no)-1)
+			denied[i] += no
 		}
 	}
 }
@@ -293,7 +306,13 @@ func (e *Evidence) add(a *arrival.Arrival, hour int) {
 }
 
 // Cell returns what a limit of the frontier would have done.
-func (r *Replay) Cell(c demand.Cell) Cell { return *r.cells[c] }
+func (r *Replay) Cell(c demand.Cell) Cell {
+	at, _ := slices.BinarySearch(demand.Bursts, c.Burst)
+	at += c.Rate * len(demand.Bursts)
+	found := r.cells[at]
+	found.Denied = r.denied[at]
+	return found
+}
 
 // Days returns the days on which a proposal would have denied a request, in order.
 func (r *Replay) Days() []*Day {

@@ -59,7 +59,7 @@ func TestDecidesAsMemoryDoes(t *testing.T) {
 		r := replay.New(d, []demand.Proposal{{Name: "drawn", Cell: cell}}, time.UTC)
 		var kept []arrival.Arrival
 		for _, a := range all {
-			if r.Keep(a.Hash) {
+			if r.Keep(a.Hash) != arrival.None {
 				kept = append(kept, a)
 			}
 		}
@@ -80,6 +80,38 @@ func TestDecidesAsMemoryDoes(t *testing.T) {
 		for _, s := range r.Subjects() {
 			if v := s.Verdicts[0]; v.Denied != keys[s.Key.Text] {
 				t.Fatalf("key %s is denied %d times, not %d", s.Key.Text, v.Denied, keys[s.Key.Text])
+			}
+		}
+	})
+}
+
+// Each limit of the frontier denies what a bucket of its own denies.
+func TestFrontierDeniesAsEachBucketDoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := traffic(t)
+		tracker := demand.NewTracker(0)
+		tracker.Second(all)
+		r := replay.New(tracker.Demand(), nil, time.UTC)
+		var kept []arrival.Arrival
+		for _, a := range all {
+			if r.Keep(a.Hash) == arrival.When {
+				kept = append(kept, a)
+			}
+		}
+		r.Second(kept)
+		rate := rapid.IntRange(0, demand.RateCount-1).Draw(t, "rate")
+		interval := demand.Interval(rate).Microseconds()
+		for _, burst := range demand.Bursts {
+			denied, empty := uint64(0), make(map[uint64]int64)
+			for _, a := range all {
+				if next := max(empty[a.Hash], a.Instant) + interval; next-a.Instant <= int64(burst)*interval {
+					empty[a.Hash] = next
+				} else {
+					denied++
+				}
+			}
+			if got := r.Cell(demand.Cell{Rate: rate, Burst: burst}); got.Denied != denied || !got.Counted {
+				t.Fatalf("%s denies %d requests, not %d", got.Limit(), got.Denied, denied)
 			}
 		}
 	})

@@ -46,6 +46,9 @@ type shop struct {
 	requests []request
 }
 
+// usual is how many people a day has, for whom those who mean no good send what is written below. For fewer, they send less.
+const usual = 3000
+
 // Write writes a shop's log in the combined format: so many days from first on, each with so many people.
 func Write(w io.Writer, seed uint64, first time.Time, days, people int) error {
 	out := bufio.NewWriterSize(w, 1<<20)
@@ -93,13 +96,14 @@ func (s *shop) day(people int) {
 	for at := s.within(10 * time.Second); at < 24*time.Hour; at += 10 * time.Second {
 		s.add(at, Monitor, "GET", "/health", 200, "uptime-check/1.0")
 	}
-	for at := 3 * time.Hour; at < 3*time.Hour+10*time.Minute; at += 50 * time.Millisecond {
+	pause := time.Duration(max(1, min(usual/max(1, people), 5))) // so many times as long
+	for at := 3 * time.Hour; at < 3*time.Hour+10*time.Minute; at += pause * 50 * time.Millisecond {
 		s.add(at, Scanner, "GET", fmt.Sprintf("/%x.php", s.random.IntN(1<<20)), 404, "Mozilla/5.0 zgrab/0.x")
 	}
-	for at := 13 * time.Hour; at < 17*time.Hour; at += 700*time.Millisecond + s.within(600*time.Millisecond) {
+	for at := 13 * time.Hour; at < 17*time.Hour; at += pause * (700*time.Millisecond + s.within(600*time.Millisecond)) {
 		s.add(at, Guesser, "POST", "/login", 401, "python-requests/2.32")
 	}
-	for at := time.Hour; at < 7*time.Hour; at += 150*time.Millisecond + s.within(100*time.Millisecond) {
+	for at := time.Hour; at < 7*time.Hour; at += pause * (150*time.Millisecond + s.within(100*time.Millisecond)) {
 		s.add(at, Scraper, "GET", fmt.Sprintf("/products/%d", s.random.IntN(1<<20)), 200, "Scrapy/2.13 (+https://scrapy.org)")
 	}
 }

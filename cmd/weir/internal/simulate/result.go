@@ -72,9 +72,9 @@ func (s *Simulation) Result(name func(string) string, zone *time.Location) *Resu
 		out.Name, out.Shadow, out.Keys = id.name, id.shadow, len(l.keys)
 		out.Series.in(zone)
 		var denied []Key
-		for text, k := range l.keys {
-			if k.Denied > 0 {
-				denied = append(denied, Key{text, k.Requests, k.Denied, k.First.In(zone)})
+		for text, at := range l.number {
+			if k := l.keys[at]; k.denied > 0 {
+				denied = append(denied, Key{text, k.requests, k.denied, time.UnixMicro(k.first).In(zone)})
 			}
 		}
 		slices.SortFunc(denied, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key)) })
@@ -136,17 +136,24 @@ type identity struct {
 	shadow bool
 }
 
-// counted is a limit, and its keys.
+// counted is a limit, and its keys. There may be a million, so what is counted has no pointers, which the garbage collector would follow.
 type counted struct {
 	Limit
 
-	keys map[string]*Key
+	number map[string]uint32 // of each key, in keys
+	keys   []countedKey
+}
+
+// countedKey is what became of a key's requests.
+type countedKey struct {
+	requests, denied uint64
+	first            int64 // the first denial, in microseconds since 1970
 }
 
 // begin begins to count a request.
-func (t *tally) begin(now time.Time, record *accesslog.Record) {
+func (t *tally) begin(now time.Time, logged *accesslog.Request) {
 	t.now, t.met, t.denied, t.listed, t.unasked = now, false, false, false, false
-	if record.Status == http.StatusTooManyRequests {
+	if logged.Status == http.StatusTooManyRequests {
 		t.result.Limited++
 	}
 }
@@ -155,14 +162,18 @@ func (t *tally) begin(now time.Time, record *accesslog.Record) {
 func (t *tally) end() {
 	r := &t.result
 	r.Requests++
-	for counter, is := range map[*uint64]bool{
-		&r.Denied: t.denied, &r.Listed: t.listed, &r.Undecided: t.unasked, &r.Unlimited: !t.met && !t.listed && !t.unasked,
-	} {
-		if is {
-			*counter++
-		}
-	}
+	count(&r.Denied, t.denied)
+	count(&r.Listed, t.listed)
+	count(&r.Undecided, t.unasked)
+	count(&r.Unlimited, !t.met && !t.listed && !t.unasked)
 	r.Series.add(t.now, t.denied)
+}
+
+// count counts what is so.
+func count(counter *uint64, is bool) {
+	if is {
+		*counter++
+	}
 }
 
 // observe is told what the guard has decided.
@@ -189,7 +200,7 @@ func (t *tally) limit(o *guard.Outcome) *counted {
 		if t.limits == nil {
 			t.limits = make(map[identity]*counted)
 		}
-		l = &counted{keys: make(map[string]*Key)}
+		l = &counted{number: make(map[string]uint32)}
 		t.limits[id] = l
 	}
 	return l
@@ -203,21 +214,24 @@ func (l *counted) add(now time.Time, o *guard.Outcome, most int) {
 	if strings.HasPrefix(o.Key, "anonymous:") || strings.Contains(o.Key, "|anonymous:") {
 		l.Anonymous++
 	}
-	k := l.keys[o.Key]
-	switch {
-	case k != nil:
-	case len(l.keys) < most:
-		k = new(Key)
-		l.keys[o.Key] = k
-	default:
-		l.Missed++
-		k = new(Key)
-	}
-	k.Requests++
 	if denied {
 		l.Denied++
-		if k.Denied++; k.Denied == 1 {
-			k.First = now
+	}
+	at, known := l.number[o.Key]
+	if !known {
+		if len(l.keys) >= most {
+			l.Missed++
+			return
+		}
+		at = uint32(len(l.keys))
+		l.number[o.Key] = at
+		l.keys = append(l.keys, countedKey{})
+	}
+	k := &l.keys[at]
+	k.requests++
+	if denied {
+		if k.denied++; k.denied == 1 {
+			k.first = now.UnixMicro()
 		}
 	}
 }

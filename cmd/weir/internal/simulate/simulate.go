@@ -3,14 +3,10 @@
 package simulate
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
@@ -32,13 +28,15 @@ type Options struct {
 	Keys int
 }
 
-// Simulation replays requests. It is an [arrival.Sink] for arrivals with their records, and must not be used concurrently.
+// Simulation replays requests. It is an [arrival.Sink] for arrivals with their requests, and must not be used concurrently.
 type Simulation struct {
-	options Options
-	now     time.Time
-	handler http.Handler
-	record  *accesslog.Record // of the request that is being decided
-	tally   tally
+	options  Options
+	now      time.Time
+	handler  http.Handler
+	logged   *accesslog.Request // the one that is being decided
+	maker    maker
+	response discard
+	tally    tally
 }
 
 // New returns a simulation of a document.
@@ -46,7 +44,7 @@ func New(d *policies.Document, o Options) (*Simulation, error) {
 	if o.Keys == 0 {
 		o.Keys = 1_000_000
 	}
-	s := &Simulation{options: o, tally: tally{mostKeys: o.Keys}}
+	s := &Simulation{options: o, response: make(discard), tally: tally{mostKeys: o.Keys}}
 	d, s.tally.notes = playable(d)
 	set, err := d.Set(s.functions(d.Needs())...)
 	if err != nil {
@@ -96,12 +94,12 @@ func (s *Simulation) functions(needs policies.Needs) []policies.Option {
 	return options
 }
 
-// value returns a value of the record, or "".
+// value returns a value of the log, or "".
 func (s *Simulation) value(at int) string {
-	if at < 0 || at >= len(s.record.Values) {
+	if at < 0 || at >= len(s.logged.Values) {
 		return ""
 	}
-	return string(s.record.Values[at])
+	return s.logged.Values[at]
 }
 
 // playable returns the document with what a log can tell: a queue that shapes traffic denies as a leaky bucket does, so nobody has to wait, and
@@ -170,21 +168,22 @@ func playable(d *policies.Document) (*policies.Document, []string) {
 func (s *Simulation) Second(arrivals []arrival.Arrival) {
 	for i := range arrivals {
 		a := &arrivals[i]
-		s.now, s.record = time.UnixMicro(a.Instant), a.Record
-		s.tally.begin(s.now, a.Record)
-		r, ok := Request(a.Record)
+		s.now, s.logged = time.UnixMicro(a.Instant), a.Request
+		s.tally.begin(s.now, a.Request)
+		r, ok := s.maker.request(a.Request)
 		if !ok {
 			s.tally.unread++
 			continue
 		}
-		s.handler.ServeHTTP(make(discard), r)
+		clear(s.response)
+		s.handler.ServeHTTP(s.response, r)
 		s.tally.end()
 	}
 }
 
 // serve answers a request as the log says.
 func (s *Simulation) serve(w http.ResponseWriter, _ *http.Request) {
-	status := s.record.Status
+	status := s.logged.Status
 	if status < 200 || status > 599 {
 		status = statusGone
 	}
@@ -196,48 +195,3 @@ const statusGone = 499
 
 // observe counts what the guard has decided.
 func (s *Simulation) observe(e guard.Event) { s.tally.observe(&e) }
-
-// Request returns the request that a record tells of, and false if it tells of none.
-func Request(record *accesslog.Record) (*http.Request, bool) {
-	if len(record.Path) == 0 || record.Path[0] != '/' {
-		return nil, false
-	}
-	path := string(record.Path)
-	decoded, err := url.PathUnescape(path)
-	if err != nil {
-		return nil, false
-	}
-	target := &url.URL{Path: decoded}
-	if decoded != path {
-		target.RawPath = path
-	}
-	header := make(http.Header, len(record.Header))
-	for _, field := range record.Header {
-		header[field.Name] = []string{string(field.Value)}
-	}
-	address := string(record.Address)
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		address = net.JoinHostPort(strings.Trim(address, "[]"), "1")
-	}
-	method := string(record.Method)
-	if method == "" {
-		method = http.MethodGet
-	}
-	r := (&http.Request{
-		Method: method, URL: target, Host: string(record.Host), Header: header, RemoteAddr: address, RequestURI: path,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody,
-	}).WithContext(context.Background())
-	return r, true
-}
-
-// discard is a response that nobody reads.
-type discard http.Header
-
-// Header implements http.ResponseWriter.
-func (d discard) Header() http.Header { return http.Header(d) }
-
-// Write implements http.ResponseWriter.
-func (d discard) Write(text []byte) (int, error) { return len(text), nil }
-
-// WriteHeader implements http.ResponseWriter.
-func (d discard) WriteHeader(int) {}

@@ -37,7 +37,7 @@ func simulated(t testing.TB, text string, log []byte, o Options, values ...acces
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := arrival.Options{Records: true, Log: accesslog.Options{Values: values}}
+	options := arrival.Options{Requests: true, Log: accesslog.Options{Values: values}}
 	if _, err := arrival.Read(t.Context(), []string{name}, options, nil, s); err != nil {
 		t.Fatal(err)
 	}
@@ -259,11 +259,26 @@ policies:
 }
 
 func TestRequest(t *testing.T) {
+	var m maker
 	for address, want := range map[string]string{"192.0.2.1": "192.0.2.1:1", "192.0.2.1:80": "192.0.2.1:80", "2001:db8::1": "[2001:db8::1]:1", "[2001:db8::1]:80": "[2001:db8::1]:80"} {
-		r, ok := Request(&accesslog.Record{Path: []byte("/a%2Fb c"), Address: []byte(address)})
+		r, ok := m.request(&accesslog.Request{Path: "/a%2Fb c", Address: address})
 		if !ok || r.RemoteAddr != want || r.Method != http.MethodGet || r.URL.Path != "/a/b c" || r.URL.RawPath != "/a%2Fb c" {
 			t.Errorf("%s: %+v", address, r)
 		}
+	}
+}
+
+// A request takes the place of the one before, and knows nothing of it.
+func TestRequestsDoNotKnowEachOther(t *testing.T) {
+	var m maker
+	header := []accesslog.Text{{Name: "X-A", Value: "a"}, {Name: "X-B", Value: "b"}}
+	first, _ := m.request(&accesslog.Request{Method: "POST", Path: "/a%2Fb", Host: "shop.example", Address: "192.0.2.1", Header: header})
+	if first.Header.Get("X-A") != "a" || first.Header.Get("X-B") != "b" || len(first.Header["X-A"]) != 1 {
+		t.Errorf("%v", first.Header)
+	}
+	second, ok := m.request(&accesslog.Request{Path: "/", Address: "192.0.2.2", Header: header[1:]})
+	if !ok || second.Method != http.MethodGet || second.Host != "" || second.URL.RawPath != "" || len(second.Header) != 1 || second.Header.Get("X-B") != "b" {
+		t.Errorf("%+v, %v", second, second.URL)
 	}
 }
 
@@ -284,10 +299,11 @@ func FuzzRequest(f *testing.F) {
 		if parser.Parse(text, &r) != nil {
 			return
 		}
+		parser.Details(&r)
 		s, err := New(parsed(t, twoPolicies), Options{Plan: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Second([]arrival.Arrival{{Instant: 1_772_438_400_000_000, Record: r.Clone()}})
+		s.Second([]arrival.Arrival{{Instant: 1_772_438_400_000_000, Request: r.Request()}})
 	})
 }

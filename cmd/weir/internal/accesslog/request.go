@@ -1,0 +1,47 @@
+package accesslog
+
+// Request is what a Record says about a request, to keep.
+type Request struct {
+	Method, Host, Path string
+	Address            string
+	Header             []Text
+	Values             []string
+	Status             int
+}
+
+// Text is a field of a request's header.
+type Text struct{ Name, Value string }
+
+// Request returns what the record says, which has to have its details. It stays valid.
+func (r *Record) Request() *Request {
+	// One string for all is one allocation.
+	space := make([]byte, 0, 256)
+	for _, text := range [...][]byte{r.Method, r.Host, r.Path, r.Address} {
+		space = append(space, text...)
+	}
+	for i := range r.Header {
+		space = append(space, r.Header[i].Value...)
+	}
+	for _, value := range r.Values {
+		space = append(space, value...)
+	}
+	rest := string(space)
+	cut := func(text []byte) (same string) {
+		same, rest = rest[:len(text)], rest[len(text):]
+		return same
+	}
+	kept := &Request{Method: cut(r.Method), Host: cut(r.Host), Path: cut(r.Path), Address: cut(r.Address), Status: r.Status}
+	if len(r.Header) > 0 {
+		kept.Header = make([]Text, len(r.Header))
+		for i := range r.Header {
+			kept.Header[i] = Text{r.Header[i].Name, cut(r.Header[i].Value)}
+		}
+	}
+	if len(r.Values) > 0 {
+		kept.Values = make([]string, len(r.Values))
+		for i, value := range r.Values {
+			kept.Values[i] = cut(value)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,68 @@
+package simulate
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
+)
+
+// A maker makes requests of what a log says, one after the other: each takes the place of the one before, which nobody may use any more.
+type maker struct {
+	made   http.Request
+	target url.URL
+	header http.Header
+	values []string // of the header
+}
+
+// request returns the request that a log tells of, and false if it tells of none.
+func (m *maker) request(logged *accesslog.Request) (*http.Request, bool) {
+	if logged.Path == "" || logged.Path[0] != '/' {
+		return nil, false
+	}
+	decoded, err := url.PathUnescape(logged.Path)
+	if err != nil {
+		return nil, false
+	}
+	m.target = url.URL{Path: decoded}
+	if decoded != logged.Path {
+		m.target.RawPath = logged.Path
+	}
+	if m.header == nil {
+		m.header = make(http.Header)
+	}
+	clear(m.header)
+	m.values = m.values[:0]
+	for _, field := range logged.Header {
+		m.values = append(m.values, field.Value) // if the space moves, what was there before stays where it is
+		last := len(m.values)
+		m.header[field.Name] = m.values[last-1 : last : last]
+	}
+	address := logged.Address
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		address = net.JoinHostPort(strings.Trim(address, "[]"), "1")
+	}
+	method := logged.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	m.made = http.Request{
+		Method: method, URL: &m.target, Host: logged.Host, Header: m.header, RemoteAddr: address, RequestURI: logged.Path,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody,
+	}
+	return &m.made, true
+}
+
+// discard is a response that nobody reads.
+type discard http.Header
+
+// Header implements http.ResponseWriter.
+func (d discard) Header() http.Header { return http.Header(d) }
+
+// Write implements http.ResponseWriter.
+func (d discard) Write(text []byte) (int, error) { return len(text), nil }
+
+// WriteHeader implements http.ResponseWriter.
+func (d discard) WriteHeader(int) {}
