@@ -191,21 +191,20 @@ func TestKeysAreHashed(t *testing.T) {
 
 // A proposal as a file makes sense, and denies whom the report says.
 func TestProposalsAsFiles(t *testing.T) {
-	log := shopLog(t, 1, 100)
 	dir := t.TempDir()
 	for _, name := range proposals {
 		path := filepath.Join(dir, name+".yaml")
-		r := recommended(t, "", "-route", "/", "-route", "GET /item/{id}", "-policies", path, "-proposal", name, log)
+		r := recommended(t, "", "-late", "59s", "-route", "/", "-route", "GET /blog/{page...}", "-policies", path, "-proposal", name, realLog)
 		p := r.Proposals[slices.IndexFunc(r.Proposals, func(p report.Proposal) bool { return p.Name == name })]
 		code, out, messages := weir(t, "", "check", path)
-		if want := name + ": / or GET /item/{id}; " + p.Limit + "; "; code != 0 || !strings.Contains(out, want) || !strings.Contains(out, "a shadow") {
+		if want := name + ": / or GET /blog/{page...}; " + p.Limit + "; "; code != 0 || !strings.Contains(out, want) || !strings.Contains(out, "a shadow") {
 			t.Errorf("exit code %d: %s%s, want %s", code, out, messages, want)
 		}
-		if l := outcomeOf(t, simulated(t, path, log), name); !l.Shadow || l.Denied != p.Denied || l.DeniedKeys != p.Keys || int64(l.Requests) != r.Log.Requests {
+		if l := outcomeOf(t, simulated(t, "-late", "59s", path, realLog), name); !l.Shadow || l.Denied != p.Denied || l.DeniedKeys != p.Keys || int64(l.Requests) != r.Log.Requests {
 			t.Errorf("%s denies %d requests of %d keys: simulate says %d of %d", p.Limit, p.Denied, p.Keys, l.Denied, l.DeniedKeys)
 		}
 		before, _ := os.ReadFile(path)
-		if code, _, messages = weir(t, "", "recommend", "-out", filepath.Join(dir, "page.html"), "-policies", path, log); code != exitFailed || !strings.Contains(messages, "exists") {
+		if code, _, messages = weir(t, line, "recommend", "-out", filepath.Join(dir, "page.html"), "-policies", path, "-"); code != exitFailed || !strings.Contains(messages, "exists") {
 			t.Errorf("over a file that is there: exit code %d: %s", code, messages)
 		}
 		if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
