@@ -167,8 +167,10 @@ func TestAProxyWhoseTimeIsUpDoesNotRace(t *testing.T) {
 			t.Fatal(err)
 		}
 		response.Body.Close()
-		if got := response.Header["Ratelimit"]; response.StatusCode != http.StatusServiceUnavailable || !slices.Equal(got, []string{oursAlone}) {
-			t.Errorf("answered %d with RateLimit %q, want 503 with ours", response.StatusCode, got)
+		// Rarely the proxy is done before the end of its time is noticed.
+		want := map[int]string{http.StatusServiceUnavailable: oursAlone, http.StatusOK: oursAndDay}[response.StatusCode]
+		if got := response.Header["Ratelimit"]; !slices.Equal(got, []string{want}) {
+			t.Errorf("answered %d with RateLimit %q, want 503 with ours, or 200 with both", response.StatusCode, got)
 		}
 		server.Close()
 	}
