@@ -276,7 +276,7 @@ func TestStoresThatCannotBeAsked(t *testing.T) {
 		{"peek", "user:1"}, {"reset", "-all", "user:1"}, {"ban", "-ban", logins, "-for", "1h", "user:1"}, {"lift", "-ban", logins, "user:1"}, {"bans", "-ban", logins}, {"top"},
 	} {
 		says(t, exitFailed, []string{"connection refused"}, append(command[:1:1], append([]string{"-redis", "redis://127.0.0.1:1"}, command[1:]...)...)...)
-		for _, flags := range [][]string{{"-redis", "memory:"}, {"-redis", "http://x"}, {"-prefix", "{x}"}, {"-timeout", "0s"}, {"-timeout", "soon"}} {
+		for _, flags := range [][]string{{"-redis", "memory:"}, {"-redis", "http://x"}, {"-prefix", "{x}"}, {"-prefix", "\x01"}, {"-timeout", "0s"}, {"-timeout", "soon"}} {
 			if code, _, messages := weir(t, "", append(command[:1:1], append(flags, command[1:]...)...)...); code != exitUsage {
 				t.Errorf("%q %q: exit code %d: %s", command, flags, code, messages)
 			}

@@ -64,8 +64,8 @@ func openStore(c *cli.Command) (*core.Limiter, error) {
 	}
 	options := []core.Option{core.WithBudget(c.Duration("timeout"))}
 	if prefix := c.String("prefix"); prefix != "" {
-		if strings.ContainsAny(prefix, "{} \t\r\n") {
-			return nil, usage("-prefix %q has a brace or white space, which no prefix has", prefix)
+		if err := core.ValidatePrefix(prefix); err != nil {
+			return nil, usage("-prefix: %w", err)
 		}
 		options = append(options, core.WithPrefix(prefix))
 	}
