@@ -287,15 +287,23 @@ func TestStoresThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-func TestTimesInWords(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		core.Never: "never", 1500 * time.Microsecond: "2ms", 2340 * time.Millisecond: "2.3s", 90*time.Second + 1: "1m30s", 529*time.Hour + 40*time.Minute: "22d2h",
-	} {
-		if got := inWords(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
-	}
+func TestSeconds(t *testing.T) {
 	if seconds(core.Never) != nil || *seconds(1500 * time.Millisecond) != 1.5 {
 		t.Error("seconds")
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		decision core.Decision
+		want     string
+	}{
+		{core.Decision{Allowed: true}, "passes"},
+		{core.Decision{RetryAfter: 2340 * time.Millisecond}, "is denied for 2.4 s"},
+		{core.Decision{RetryAfter: core.Never}, "never passes: it needs more than the limit has"},
+	} {
+		if got := verdict(c.decision); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.decision, got, c.want)
+		}
 	}
 }

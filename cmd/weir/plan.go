@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/simulate"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/standing"
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/admin"
 )
 
 const exitChanged = 7 // something changes, and -exit-code asks for it
@@ -158,7 +159,7 @@ func inNumbers(e *standing.Effect) string {
 	}
 	rows := make([][]string, len(e.Denied))
 	for i, k := range e.Denied {
-		rows[i] = []string{"    " + printable(k.Key), fmt.Sprintf("%d of %d", k.Used, k.Capacity), "would be denied for " + inWords(k.RetryAfter)}
+		rows[i] = []string{"    " + printable(k.Key), fmt.Sprintf("%d of %d", k.Used, k.Capacity), "would be denied for " + admin.DescribeTime(k.RetryAfter)}
 	}
 	_ = writeTable(&b, []string{"    KEY", "USED", "A REQUEST"}, rows) // a Builder never fails
 	return b.String()

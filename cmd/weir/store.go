@@ -146,23 +146,6 @@ func seconds(d time.Duration) *float64 {
 	return &s
 }
 
-// inWords is a time as people read it.
-func inWords(d time.Duration) string {
-	switch {
-	case d == core.Never:
-		return "never"
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	case d > 48*time.Hour:
-		d = d.Round(time.Hour)
-		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
-	default:
-		return d.Round(time.Second).String()
-	}
-}
-
 // printable returns a text that may come from a client as a terminal may show it: quoted, if it has anything else in it than letters and
 // signs.
 func printable(text string) string {
