@@ -189,6 +189,7 @@ func TestMisusePanicsAtStartUp(t *testing.T) {
 		"WithPrefix empty":  func() { core.WithPrefix("") },
 		"WithPrefix braced": func() { core.WithPrefix("{a}") },
 		"WithPrefix spaced": func() { core.WithPrefix("a b") },
+		"WithPrefix bell":   func() { core.WithPrefix("a\a") },
 	} {
 		func() {
 			defer func() {

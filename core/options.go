@@ -28,16 +28,25 @@ func apply[T any](function string, options []Option, made *T) {
 }
 
 // WithPrefix sets what every key in Redis starts with, which keeps several
-// applications on one server apart. The default is "ratelimit". It panics if the
-// prefix is empty, or has a brace (which would decide a key's cluster slot), white
-// space or control bytes.
+// applications on one server apart. The default is "ratelimit". It panics if
+// [ValidatePrefix] returns an error.
 //
 // It suits [NewRedis], [Open] and [OpenStore].
 func WithPrefix(prefix string) Option {
-	if prefix == "" || strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }) {
-		panic(fmt.Sprintf("core: key prefix %q is empty or has a brace, white space or a control byte", prefix))
+	if err := ValidatePrefix(prefix); err != nil {
+		panic(err.Error())
 	}
 	return Option{option.New("WithPrefix", func(r *redisStore) { r.config.Prefix = prefix })}
+}
+
+// ValidatePrefix returns an error if [WithPrefix] does not take a prefix: if it is empty, or has a
+// brace (which would decide a key's cluster slot), white space or control bytes. Use it on a prefix
+// that is not part of the program, such as one from a flag. It may be used by many goroutines at once.
+func ValidatePrefix(prefix string) error {
+	if prefix == "" || strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }) {
+		return fmt.Errorf("core: key prefix %q is empty or has a brace, white space or a control byte", prefix)
+	}
+	return nil
 }
 
 // WithBudget sets how long Redis may take to answer a call, from when it is sent. The default is

@@ -52,3 +52,14 @@ func TestOptionsSuitWhoTakesThem(t *testing.T) {
 		}
 	}
 }
+
+func TestValidatePrefix(t *testing.T) {
+	for prefix, valid := range map[string]bool{
+		"shop": true, "shop:eu-1": true, "größe": true,
+		"": false, "{shop}": false, "shop}": false, "my shop": false, "shop\n": false, "\x01": false, "\x7f": false,
+	} {
+		if err := core.ValidatePrefix(prefix); (err == nil) != valid {
+			t.Errorf("%q: %v", prefix, err)
+		}
+	}
+}

@@ -88,7 +88,7 @@ func banCommand(stdout io.Writer) *cli.Command {
 				if err := limiter.Ban(ctx, key, ban, c.Duration("for"), c.String("reason")); err != nil {
 					return "", err
 				}
-				return "is banned for " + inWords(c.Duration("for")), nil
+				return "is banned for " + admin.DescribeTime(c.Duration("for")), nil
 			})
 		},
 	}
@@ -114,7 +114,7 @@ func liftCommand(stdout io.Writer) *cli.Command {
 				if left == 0 {
 					return "was not banned", nil
 				}
-				return "is banned no more: " + inWords(left) + " were left", nil
+				return "is banned no more: " + admin.DescribeTime(left) + " were left", nil
 			})
 		},
 	}

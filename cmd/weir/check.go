@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/weir-go/ratelimit/cmd/weir/internal/change"
 	"github.com/weir-go/ratelimit/policies"
 )
 
@@ -146,7 +147,7 @@ func describe(d *policies.Document) []string {
 
 // sentence says what a policy means.
 func sentence(d *policies.Document, p *policies.Policy) string {
-	parts := []string{requestsOf(p.Match), limitInWords(d, p)}
+	parts := []string{change.Requests(p), limitInWords(d, p)}
 	add := func(is bool, format string, args ...any) {
 		if is {
 			parts = append(parts, fmt.Sprintf(format, args...))
@@ -165,20 +166,6 @@ func sentence(d *policies.Document, p *policies.Policy) string {
 		"open": "open", "closed": "closed", "fallback": "each process keeps its share",
 	}[p.OnError])
 	return fmt.Sprintf("%s: %s.", p.Title(), strings.Join(parts, "; "))
-}
-
-func requestsOf(all []policies.Match) string {
-	if len(all) == 0 {
-		return "all requests"
-	}
-	texts := make([]string, len(all))
-	for i, m := range all {
-		texts[i] = m.Pattern
-		for name, value := range m.Header {
-			texts[i] += fmt.Sprintf(" with %s: %s", name, value)
-		}
-	}
-	return strings.Join(texts, " or ")
 }
 
 func limitInWords(d *policies.Document, p *policies.Policy) string {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -266,10 +265,8 @@ func now(o *guard.Outcome, asked bool) string {
 		return "?"
 	case d.Waived:
 		return "does not count: another alternative does"
-	case !d.Allowed && d.RetryAfter == core.Never:
-		return "never passes: it costs more than the limit has"
 	case !d.Allowed:
-		return "is denied for " + inWords(d.RetryAfter.Round(time.Microsecond))
+		return verdict(*d)
 	}
-	return fmt.Sprintf("passes: %d of %d left", d.Remaining, d.Limit.Capacity())
+	return fmt.Sprintf("%s: %d of %d left", verdict(*d), d.Remaining, d.Limit.Capacity())
 }

@@ -276,7 +276,7 @@ func TestStoresThatCannotBeAsked(t *testing.T) {
 		{"peek", "user:1"}, {"reset", "-all", "user:1"}, {"ban", "-ban", logins, "-for", "1h", "user:1"}, {"lift", "-ban", logins, "user:1"}, {"bans", "-ban", logins}, {"top"},
 	} {
 		says(t, exitFailed, []string{"connection refused"}, append(command[:1:1], append([]string{"-redis", "redis://127.0.0.1:1"}, command[1:]...)...)...)
-		for _, flags := range [][]string{{"-redis", "memory:"}, {"-redis", "http://x"}, {"-prefix", "{x}"}, {"-timeout", "0s"}, {"-timeout", "soon"}} {
+		for _, flags := range [][]string{{"-redis", "memory:"}, {"-redis", "http://x"}, {"-prefix", "{x}"}, {"-prefix", "\x01"}, {"-timeout", "0s"}, {"-timeout", "soon"}} {
 			if code, _, messages := weir(t, "", append(command[:1:1], append(flags, command[1:]...)...)...); code != exitUsage {
 				t.Errorf("%q %q: exit code %d: %s", command, flags, code, messages)
 			}
@@ -287,15 +287,23 @@ func TestStoresThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-func TestTimesInWords(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		core.Never: "never", 1500 * time.Microsecond: "2ms", 2340 * time.Millisecond: "2.3s", 90*time.Second + 1: "1m30s", 529*time.Hour + 40*time.Minute: "22d2h",
-	} {
-		if got := inWords(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
-	}
+func TestSeconds(t *testing.T) {
 	if seconds(core.Never) != nil || *seconds(1500 * time.Millisecond) != 1.5 {
 		t.Error("seconds")
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		decision core.Decision
+		want     string
+	}{
+		{core.Decision{Allowed: true}, "passes"},
+		{core.Decision{RetryAfter: 2340 * time.Millisecond}, "is denied for 2.4 s"},
+		{core.Decision{RetryAfter: core.Never}, "never passes: it needs more than the limit has"},
+	} {
+		if got := verdict(c.decision); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.decision, got, c.want)
+		}
 	}
 }

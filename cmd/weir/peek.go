@@ -155,10 +155,13 @@ func shadowed(limit string, shadow bool) string {
 	return limit
 }
 
-// verdict says what a request would get.
+// verdict says what a request gets.
 func verdict(d core.Decision) string {
-	if d.Allowed {
+	switch {
+	case d.Allowed:
 		return "passes"
+	case d.RetryAfter == core.Never:
+		return "never passes: it needs more than the limit has"
 	}
-	return "is denied for " + inWords(d.RetryAfter)
+	return "is denied for " + admin.DescribeTime(d.RetryAfter)
 }

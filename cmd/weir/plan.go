@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/simulate"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/standing"
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/admin"
 )
 
 const exitChanged = 7 // something changes, and -exit-code asks for it
@@ -148,8 +149,8 @@ func writePlan(w io.Writer, plan *Plan) error {
 // inNumbers says how keys stand under a limit that changes.
 func inNumbers(e *standing.Effect) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Now, of %s under %s: %d would be denied, and were %d. %d would begin to be denied, and %d would begin to pass.\n",
-		counted(e.Keys, "key", "keys"), e.Now, e.DeniedNow, e.DeniedWas, e.Begin, e.End)
+	fmt.Fprintf(&b, "Now, of %s under %s: %d are denied under the old numbers, and %d would be under the new ones: %d begin to be denied, %d begin to pass.\n",
+		counted(e.Keys, "key", "keys"), e.Now, e.DeniedWas, e.DeniedNow, e.Begin, e.End)
 	if e.Plan {
 		b.WriteString("Redis does not know the plans of keys: these are the keys of all plans.\n")
 	}
@@ -158,7 +159,7 @@ func inNumbers(e *standing.Effect) string {
 	}
 	rows := make([][]string, len(e.Denied))
 	for i, k := range e.Denied {
-		rows[i] = []string{"    " + printable(k.Key), fmt.Sprintf("%d of %d", k.Used, k.Capacity), "would be denied for " + inWords(k.RetryAfter)}
+		rows[i] = []string{"    " + printable(k.Key), fmt.Sprintf("%d of %d", k.Used, k.Capacity), "would be denied for " + admin.DescribeTime(k.RetryAfter)}
 	}
 	_ = writeTable(&b, []string{"    KEY", "USED", "A REQUEST"}, rows) // a Builder never fails
 	return b.String()

@@ -43,6 +43,17 @@ func policiesFile(t *testing.T, text string) string {
 	return path
 }
 
+// What a match says is told in the same order each time, whatever the order in the file.
+func TestCheckTellsAMatchInOrder(t *testing.T) {
+	const file = "policies:\n  - match:\n      - {pattern: /b}\n      - {pattern: /a, header: {X-E: e, X-D: d, X-C: c, X-B: b, X-A: a}}\n    limit: leaky 3, 1/s\n    key: ip\n"
+	const want = "leaky 3, 1/s: /a with X-A: a with X-B: b with X-C: c with X-D: d with X-E: e or /b; leaky 3, 1/s; for each key of \"ip\".\n"
+	for range 10 {
+		if code, out, messages := weir(t, file, "check", "-"); code != 0 || !strings.HasSuffix(out, want) {
+			t.Fatalf("exit code %d: %s%s", code, out, messages)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	path := policiesFile(t, limitsFile)
 	code, out, messages := weir(t, "", "check", path)

@@ -64,8 +64,8 @@ func openStore(c *cli.Command) (*core.Limiter, error) {
 	}
 	options := []core.Option{core.WithBudget(c.Duration("timeout"))}
 	if prefix := c.String("prefix"); prefix != "" {
-		if strings.ContainsAny(prefix, "{} \t\r\n") {
-			return nil, usage("-prefix %q has a brace or white space, which no prefix has", prefix)
+		if err := core.ValidatePrefix(prefix); err != nil {
+			return nil, usage("-prefix: %w", err)
 		}
 		options = append(options, core.WithPrefix(prefix))
 	}
@@ -144,23 +144,6 @@ func seconds(d time.Duration) *float64 {
 	}
 	s := math.Round(d.Seconds()*1e6) / 1e6
 	return &s
-}
-
-// inWords is a time as people read it.
-func inWords(d time.Duration) string {
-	switch {
-	case d == core.Never:
-		return "never"
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	case d > 48*time.Hour:
-		d = d.Round(time.Hour)
-		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
-	default:
-		return d.Round(time.Second).String()
-	}
 }
 
 // printable returns a text that may come from a client as a terminal may show it: quoted, if it has anything else in it than letters and

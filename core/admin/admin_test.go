@@ -268,3 +268,15 @@ scanning: banned for 10m0s`
 		})
 	}
 }
+
+func TestDescribeTime(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 ms", 1500 * time.Microsecond: "2 ms", 999*time.Millisecond + 1: "1.0 s", 2340 * time.Millisecond: "2.4 s",
+		59*time.Second + 950*time.Millisecond: "1m0s", 90*time.Second + 1: "1m31s", 48 * time.Hour: "48h0m0s",
+		529*time.Hour + 40*time.Minute: "22d2h", core.Never: "never",
+	} {
+		if got := admin.DescribeTime(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}

@@ -39,23 +39,29 @@ func Describe(ctx context.Context, limiter *core.Limiter, key string, limits ...
 func DescribeDecision(d core.Decision) string {
 	algorithm, _ := exact.AlgorithmNamed(d.Limit.Algorithm())
 	if algorithm.Bans() && d.Remaining == 0 {
-		return "banned for " + inWords(d.NextAfter)
+		return "banned for " + DescribeTime(d.NextAfter)
 	}
 	text := fmt.Sprintf("%d of %d", d.Limit.Capacity()-d.Remaining, d.Limit.Capacity())
 	if d.NextAfter > 0 {
-		text += ", " + algorithm.Next() + " in " + inWords(d.NextAfter)
+		text += ", " + algorithm.Next() + " in " + DescribeTime(d.NextAfter)
 	}
 	return text
 }
 
-// inWords writes a time as people say it: to the millisecond below a second, to the
-// tenth of a second below a minute, then as a Duration does, all rounded up.
-func inWords(d time.Duration) string {
+// DescribeTime writes a time as people say it: "320 ms" below a second, "5.4 s" below a minute, then
+// "9m30s", and "22d2h" above two days. It rounds up, so that a wait is not told too short. [core.Never] is
+// "never". It may be called by many goroutines at once.
+func DescribeTime(d time.Duration) string {
 	switch {
+	case d == core.Never:
+		return "never"
 	case d <= 999*time.Millisecond:
 		return fmt.Sprintf("%d ms", roundUp(d, time.Millisecond).Milliseconds())
-	case d < time.Minute:
+	case d <= 59900*time.Millisecond:
 		return fmt.Sprintf("%.1f s", roundUp(d, 100*time.Millisecond).Seconds())
+	case d > 48*time.Hour:
+		d = roundUp(d, time.Hour)
+		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 	default:
 		return roundUp(d, time.Second).String()
 	}

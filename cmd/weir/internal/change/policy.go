@@ -21,14 +21,14 @@ var likenesses = []func(a, b *policies.Policy) bool{
 	func(a, b *policies.Policy) bool { return a.Name == b.Name && len(differences(a, b)) == 0 },
 	func(a, b *policies.Policy) bool { return a.Name != "" && a.Name == b.Name },
 	func(a, b *policies.Policy) bool {
-		return subject(a) == subject(b) && matchText(a) == matchText(b) && a.Key == b.Key
+		return subject(a) == subject(b) && Requests(a) == Requests(b) && a.Key == b.Key
 	},
-	func(a, b *policies.Policy) bool { return subject(a) == subject(b) && matchText(a) == matchText(b) },
+	func(a, b *policies.Policy) bool { return subject(a) == subject(b) && Requests(a) == Requests(b) },
 	func(a, b *policies.Policy) bool {
-		return matchText(a) == matchText(b) && a.Key == b.Key && a.Ban == "" == (b.Ban == "")
+		return Requests(a) == Requests(b) && a.Key == b.Key && a.Ban == "" == (b.Ban == "")
 	},
 	func(a, b *policies.Policy) bool { return subject(a) == subject(b) && a.Key == b.Key },
-	func(a, b *policies.Policy) bool { return len(a.Match) > 0 && matchText(a) == matchText(b) },
+	func(a, b *policies.Policy) bool { return len(a.Match) > 0 && Requests(a) == Requests(b) },
 	func(a, b *policies.Policy) bool { return subject(a) == subject(b) },
 }
 
@@ -190,7 +190,7 @@ func flag(is bool) string {
 // fields are all fields of a policy. It is a function, since the alternatives of a policy are policies.
 func fields() []field {
 	return []field{
-		{"match", matchText, instead("It is met by %s instead of %s.", "all requests")},
+		{"match", Requests, instead("It is met by %s instead of %s.", "")},
 		{
 			"key", func(p *policies.Policy) string { return p.Key },
 			instead("It counts by %s instead of %s. A key that reads the same in both keeps what it used; all others start anew.", "nothing"),
@@ -292,8 +292,8 @@ func statusText(b policies.ByStatus) string {
 	return strings.Join(texts, ", ")
 }
 
-// matchText returns the patterns of a match in order.
-func matchText(p *policies.Policy) string {
+// Requests says which requests meet a policy: its patterns in alphabetical order, each once, or "all requests".
+func Requests(p *policies.Policy) string {
 	texts := make([]string, len(p.Match))
 	for i, m := range p.Match {
 		texts[i] = m.Pattern
@@ -302,7 +302,7 @@ func matchText(p *policies.Policy) string {
 		}
 	}
 	slices.Sort(texts)
-	return strings.Join(slices.Compact(texts), " or ")
+	return cmp.Or(strings.Join(slices.Compact(texts), " or "), "all requests")
 }
 
 // subject returns what a policy is about.
@@ -312,7 +312,7 @@ func subject(p *policies.Policy) string {
 
 // called returns the title of a policy, and its requests.
 func called(p *policies.Policy) string {
-	return p.Title() + " (" + or(matchText(p), "all requests") + ")"
+	return p.Title() + " (" + Requests(p) + ")"
 }
 
 // sentence returns all that a policy says but for its match and name.
