@@ -66,12 +66,8 @@ func Watch(ctx context.Context, source Source, options WatchOptions) (*Live, err
 			return nil
 		},
 	}
-	switch err := loop.Once(ctx); {
-	case err != nil && options.Start == nil:
+	if err := loop.Start(ctx, options.Start != nil); err != nil {
 		return nil, err
-	case err != nil:
-		loop.Tell(err)
 	}
-	go loop.Run(ctx)
 	return live, nil
 }

@@ -110,13 +110,9 @@ func Watch(ctx context.Context, source Source, all ...Option) (*Set, error) {
 			return nil
 		},
 	}
-	switch err := loop.Once(ctx); {
-	case err != nil && s.options.start == nil:
+	if err := loop.Start(ctx, s.options.start != nil); err != nil {
 		return nil, err
-	case err != nil:
-		loop.Tell(err)
 	}
-	go loop.Run(ctx)
 	return s, nil
 }
 

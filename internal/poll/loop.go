@@ -14,7 +14,7 @@ const (
 	leastPatience = 5 * time.Second
 )
 
-// Loop reads something every few seconds. It is used by one goroutine at a time.
+// Loop reads something every few seconds. It is started once.
 type Loop struct {
 	// Every is the time between the end of one reading and the beginning of the next, give or take a tenth. The default, 0,
 	// is five seconds.
@@ -29,8 +29,21 @@ type Loop struct {
 	logged string // the error of the last reading, if it was logged
 }
 
-// Once reads once.
-func (l *Loop) Once(ctx context.Context) error {
+// Start reads once, and then goes on in a goroutine until ctx ends. If the first reading fails, Start returns its error and does not go
+// on. If begun says that there is a value to begin with, the error is told instead, as that of each later reading is.
+func (l *Loop) Start(ctx context.Context, begun bool) error {
+	if err := l.once(ctx); err != nil {
+		if !begun {
+			return err
+		}
+		l.tell(err)
+	}
+	go l.run(ctx)
+	return nil
+}
+
+// once reads once.
+func (l *Loop) once(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(l.every(), leastPatience))
 	defer cancel()
 	err := l.Read(ctx)
@@ -40,8 +53,8 @@ func (l *Loop) Once(ctx context.Context) error {
 	return err
 }
 
-// Run reads until ctx ends.
-func (l *Loop) Run(ctx context.Context) {
+// run reads until ctx ends.
+func (l *Loop) run(ctx context.Context) {
 	timer := time.NewTimer(l.pause())
 	defer timer.Stop()
 	for {
@@ -50,15 +63,15 @@ func (l *Loop) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		if err := l.Once(ctx); err != nil && ctx.Err() == nil {
-			l.Tell(err)
+		if err := l.once(ctx); err != nil && ctx.Err() == nil {
+			l.tell(err)
 		}
 		timer.Reset(l.pause())
 	}
 }
 
-// Tell tells of a reading that has failed.
-func (l *Loop) Tell(err error) {
+// tell tells of a reading that has failed.
+func (l *Loop) tell(err error) {
 	if l.OnError != nil {
 		l.OnError(err)
 		return
