@@ -53,7 +53,8 @@ type Policy struct {
 	FirstOf []Policy
 	// Cost is a number of units, or a name that [WithCost] gives a function to. The default is 1.
 	Cost string
-	// Headroom is how many units have to be left.
+	// Headroom is how many units have to be left when the request has been charged. The default is 0. Less than 0 is an error, and so is
+	// more than the limit has beyond a Cost that is a number.
 	Headroom int
 	// Settle says what the request has really cost, in units by status, or by the name of a function ([WithSettle]). What it does
 	// not say is the Cost.
@@ -67,9 +68,12 @@ type Policy struct {
 	Unit string
 	// Undelayed is how many requests of a shaping limit's queue pass without delay.
 	Undelayed int
-	// MaxWait is how long a request waits for a place of a concurrent limit.
+	// MaxWait is how long a request waits for a place of a [core.Concurrent] limit. The default is 0, which denies it at once. Less than 0
+	// is an error, and so is more for another limit. Under a plan with another limit it means nothing.
 	MaxWait time.Duration
-	// ReserveFor is for how long the cost is reserved.
+	// ReserveFor is for how long the Cost is reserved: if the process dies meanwhile, it is given back then. The default is 0, which leaves
+	// it charged. Any other time has to be from a millisecond to a day, and needs Settle. With a [core.Concurrent] or [core.Shaping]
+	// limit it is an error. Under a plan with such a limit it means nothing.
 	ReserveFor time.Duration
 	// Shadow only watches.
 	Shadow bool

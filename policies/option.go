@@ -82,10 +82,10 @@ func WithSettle(name string, settle func(*http.Request, guard.Served) int) Optio
 }
 
 // WithEvery is the time between the end of one reading of the source and the beginning of the next, give or take a tenth. A reading
-// that takes longer than that, and than five seconds, has failed. The default is five seconds. It panics unless it is more than 0.
+// that takes longer than that, and than five seconds, has failed. The default, which 0 is too, is five seconds. Less than 0 panics.
 func WithEvery(every time.Duration) Option {
-	if every <= 0 {
-		panic(fmt.Sprintf("policies: WithEvery: %v is not more than 0", every))
+	if every < 0 {
+		panic(fmt.Sprintf("policies: WithEvery: %v is less than 0", every))
 	}
 	return func(o *options) { o.every = every }
 }

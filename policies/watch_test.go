@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -273,6 +274,31 @@ func TestFuncIsComparedWithTheLast(t *testing.T) {
 	cancel()
 }
 
+func TestEveryOfZeroIsTheDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := 0
+		_, err := Watch(ctx, Func("here", func(context.Context) ([]byte, error) {
+			asked++
+			return []byte(numbered(1)), nil
+		}), WithEvery(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			pass time.Duration
+			want int
+		}{{4400 * time.Millisecond, 1}, {1200 * time.Millisecond, 2}} {
+			time.Sleep(step.pass)
+			synctest.Wait()
+			if asked != step.want {
+				t.Errorf("asked %d times after another %v, want %d", asked, step.pass, step.want)
+			}
+		}
+		cancel()
+	})
+}
+
 func TestMisusePanics(t *testing.T) {
 	for name, misuse := range map[string]func(){
 		"no source":   func() { _, _ = Watch(t.Context(), Source{}) },
@@ -280,7 +306,7 @@ func TestMisusePanics(t *testing.T) {
 		"no function": func() { Func("a", nil) },
 		"no key":      func() { WithKey("a", nil) },
 		"no name":     func() { WithKey("a b", nil) },
-		"no time":     func() { WithEvery(0) },
+		"no time":     func() { WithEvery(-1) },
 	} {
 		func() {
 			defer func() {
