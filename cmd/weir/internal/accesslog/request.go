@@ -1,5 +1,10 @@
 package accesslog
 
+import (
+	"net/url"
+	"strings"
+)
+
 // Request is what a Record says about a request, to keep.
 type Request struct {
 	Method, Host, Path string
@@ -44,4 +49,17 @@ func (r *Record) Request() *Request {
 		}
 	}
 	return kept
+}
+
+// Target returns the URL of a logged path, or false if that is no path: if it does not begin with a slash, like that of "OPTIONS *" or
+// CONNECT, or has a wrong escape.
+func Target(path string) (url.URL, bool) {
+	switch {
+	case !strings.HasPrefix(path, "/"):
+		return url.URL{}, false
+	case strings.IndexByte(path, '%') < 0:
+		return url.URL{Path: path}, true
+	}
+	decoded, err := url.PathUnescape(path)
+	return url.URL{Path: decoded, RawPath: path}, err == nil
 }

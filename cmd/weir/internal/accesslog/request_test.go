@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"net/url"
 	"reflect"
 	"testing"
 )
@@ -38,5 +39,17 @@ func TestRequestIsKept(t *testing.T) {
 	}
 	if empty := (&Record{Status: 200}).Request(); !reflect.DeepEqual(empty, &Request{Status: 200}) {
 		t.Errorf("of nothing: %+v", empty)
+	}
+}
+
+func TestTarget(t *testing.T) {
+	for path, want := range map[string]url.URL{
+		"/": {Path: "/"}, "/é b": {Path: "/é b"}, "/a%2Fb": {Path: "/a/b", RawPath: "/a%2Fb"},
+		"": {}, "*": {}, "shop.example:443": {}, "a%2Fb": {}, "/%zz": {},
+	} {
+		got, ok := Target(path)
+		if ok != (want != url.URL{}) || ok && got != want {
+			t.Errorf("%q: %+v, %v", path, got, ok)
+		}
 	}
 }

@@ -166,6 +166,18 @@ func TestLinesThatDoNotCount(t *testing.T) {
 	}
 }
 
+// A request whose target is no path, such as "OPTIONS *", meets no route, as weir simulate skips it.
+func TestRequestsWithoutAPathMeetNoRoute(t *testing.T) {
+	route, err := arrival.NewRoute("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := file(t, plain("a", 0), strings.Replace(plain("a", 1), "GET /a", "OPTIONS *", 1), strings.Replace(plain("a", 2), "GET /a", "CONNECT a.example:443", 1))
+	if _, s := read(t, arrival.Options{Route: route}, log); s.Arrivals != 1 || s.OtherRoute != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestKeep(t *testing.T) {
 	parts := map[uint64]arrival.Part{arrival.Hash([]byte("b")): arrival.When, arrival.Hash([]byte("c")): arrival.All}
 	c, _ := read(t, arrival.Options{Keep: func(hash uint64) arrival.Part { return parts[hash] }},

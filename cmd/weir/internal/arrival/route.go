@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
 )
@@ -41,19 +40,11 @@ type matcher struct {
 }
 
 func (m *matcher) matches(r *accesslog.Record) bool {
-	if len(r.Path) == 0 {
+	target, ok := accesslog.Target(string(r.Path))
+	if !ok {
 		return false
 	}
-	path := string(r.Path)
-	if strings.IndexByte(path, '%') >= 0 {
-		if decoded, err := url.PathUnescape(path); err == nil {
-			m.url = url.URL{Path: decoded, RawPath: path}
-		} else {
-			return false
-		}
-	} else {
-		m.url = url.URL{Path: path}
-	}
+	m.url = target
 	m.request.Method = string(r.Method)
 	if m.request.Method == "" {
 		m.request.Method = http.MethodGet

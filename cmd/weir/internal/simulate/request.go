@@ -19,17 +19,11 @@ type maker struct {
 
 // request returns the request that a log tells of, and false if it tells of none.
 func (m *maker) request(logged *accesslog.Request) (*http.Request, bool) {
-	if logged.Path == "" || logged.Path[0] != '/' {
+	target, ok := accesslog.Target(logged.Path)
+	if !ok {
 		return nil, false
 	}
-	decoded, err := url.PathUnescape(logged.Path)
-	if err != nil {
-		return nil, false
-	}
-	m.target = url.URL{Path: decoded}
-	if decoded != logged.Path {
-		m.target.RawPath = logged.Path
-	}
+	m.target = target
 	if m.header == nil {
 		m.header = make(http.Header)
 	}
