@@ -46,7 +46,7 @@ type leaseStore struct {
 //
 // No denial is invented: what cannot be spent here is asked of the store. A call is answered here if all of its checks can be. Calls
 // with a [Check.Mode] other than [Charge], such as one that asks about a ban, with alternatives ([FirstOf]), [Check.Shadow],
-// [Check.Headroom] or [Check.ReserveFor], and those that can be settled or are made several times ([Limiter.Reserve],
+// [Check.Headroom], [Check.Undelayed] or [Check.ReserveFor], and those that can be settled or are made several times ([Limiter.Reserve],
 // [Limiter.Acquire], [Limiter.Wait], [Limiter.AllowAtMost]) always ask the store. [Decision.Leased] tells which answers came from a
 // lease: the numbers of those are estimates.
 //

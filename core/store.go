@@ -11,7 +11,7 @@ import (
 )
 
 // Store keeps the state of limits and decides calls. [NewRedis], [NewMemory] and [NewTableStore] make one,
-// the last of any table whose rows can be updated atomically, and [CacheDenials] makes one around another.
+// the last of any table whose rows can be updated atomically, and [CacheDenials] and [Lease] make one around another.
 // Package storetest has the tests that every store must pass.
 //
 // A Store may be used by many goroutines at once. A [Limiter] validates calls before it makes them, and

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/queue"
 )
 
-// LimitedError is the error of [Limiter.Wait] and [Limiter.Do] when a limit keeps them
-// from being admitted in time. [errors.As] finds it.
+// LimitedError is the error of [Limiter.Wait], [Limiter.WaitN], [Limiter.WaitAll], [Limiter.Acquire], [Limiter.TryAcquire]
+// and [Limiter.Do] when a limit keeps them from being admitted in time. [errors.As] finds it.
 type LimitedError struct {
 	// Decision is the latest answer. Its RetryAfter is when to retry at the earliest,
 	// with the other waiters of this process counted in. It is [Never] if no wait

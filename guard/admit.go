@@ -36,7 +36,7 @@ type Verdict struct {
 // matched is what the framework's router knows about the request; nil leaves the key
 // functions with the request itself. [With] finds it again.
 func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
-	if !g.options.LimitPreflights && isPreflight(r) && !g.options.Lists.hasDenied(r) {
+	if g.exempts(r) {
 		return Verdict{Request: r}
 	}
 	if g.capacity != nil {
@@ -91,12 +91,7 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	if e.Status != 0 || len(c.Checks) == 0 {
 		return true
 	}
-	c, decisions = c.OnlyBans(decisions)
-	rc.setOutcomes(&c, decisions)
-	e.Outcomes = rc.own()
-	if anyDenied(e.Outcomes) {
-		countStrikes(&c, e.Outcomes)
-		e.Status = g.statusOfDenied(&c, e.Outcomes)
+	if g.conclude(rc, e, c, decisions) {
 		return true
 	}
 	held, err := g.hold(ctx, rc)
@@ -109,6 +104,25 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 		return true
 	}
 	rc.makePermit()
+	return true
+}
+
+// exempts reports whether no list and no policy is asked about a request.
+func (g *Guard) exempts(r *http.Request) bool {
+	return !g.options.LimitPreflights && isPreflight(r) && !g.options.Lists.hasDenied(r)
+}
+
+// conclude writes the outcomes of a call into an event, and into the request's context. If they deny the request, it
+// writes the status of the answer, and returns true.
+func (g *Guard) conclude(rc *requestContext, e *Event, c call, decisions []core.Decision) (denied bool) {
+	c, decisions = c.OnlyBans(decisions)
+	rc.setOutcomes(&c, decisions)
+	e.Outcomes = rc.own()
+	if !anyDenied(e.Outcomes) {
+		return false
+	}
+	countStrikes(&c, e.Outcomes)
+	e.Status = g.statusOfDenied(&c, e.Outcomes)
 	return true
 }
 

@@ -182,7 +182,7 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 			check.Mode = core.Look
 		}
 	}
-	if check.Mode == core.Charge && !algorithm.Holds(check.Limit) && !algorithm.Delays(check.Limit) {
+	if check.Mode == core.Charge && algorithm.Reserves(check.Limit) {
 		check.ReserveFor = p.ReserveFor
 	}
 	if p.Headroom != nil {

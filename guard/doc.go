@@ -72,8 +72,8 @@
 //
 // The handler is given the [http.ResponseWriter] as it came, so it can do all that the
 // server allows: [http.ResponseController], Flush, Hijack, informational responses. Only
-// where a policy has [Policy].Settle or the request holds a place it is wrapped, and in [MergeUpstream]; it can still do
-// all of that.
+// where a policy has [Policy].Settle or [Policy].Strike, where the request holds a place, under [Adaptive] and in [MergeUpstream] it
+// is wrapped, by a writer that can do the same.
 //
 // HEAD counts as GET. A CORS preflight (OPTIONS with Origin and
 // Access-Control-Request-Method) is neither charged nor denied, unless

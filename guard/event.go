@@ -41,7 +41,7 @@ type Event struct {
 	// settled in Err. The Decision of each outcome tells what is left after the settlement, as a check that only
 	// looks is told; what was not settled, or needed no settlement, has its earlier Decision.
 	// A settlement that failed with [core.ErrNotDone] is tried again for two
-	// seconds, of which no event tells. Only policies with Settle have a second event.
+	// seconds, of which no event tells. Only policies with Settle or Strike have a second event.
 	Settled bool
 	// Reserved are the outcomes as they were decided, with the costs that were charged
 	// then and by [Grow], if Settled is set. Each stands where it stands in Outcomes.

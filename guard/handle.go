@@ -77,8 +77,7 @@ func (h *Handle) Explain(r *http.Request, matched keyfuncs.Matched) Event {
 	g := h.guard(r, matched)
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched}
 	e := Event{Request: r.WithContext(rc)} //nolint:contextcheck // it is made of the request's
-	preflight := !g.options.LimitPreflights && isPreflight(r) && !g.options.Lists.hasDenied(r)
-	if preflight || g.capacity != nil || g.options.Lists.used() && g.decideByList(&e) {
+	if g.exempts(r) || g.capacity != nil || g.options.Lists.used() && g.decideByList(&e) {
 		return e
 	}
 	c, err := g.call(e.Request, rc)
@@ -94,11 +93,6 @@ func (h *Handle) Explain(r *http.Request, matched keyfuncs.Matched) Event {
 		e.Unanswered, e.Err = unanswered(&c, nil), err
 		return e
 	}
-	c, decisions = c.OnlyBans(decisions)
-	rc.setOutcomes(&c, decisions)
-	if e.Outcomes = rc.own(); anyDenied(e.Outcomes) {
-		countStrikes(&c, e.Outcomes)
-		e.Status = g.statusOfDenied(&c, e.Outcomes)
-	}
+	g.conclude(rc, &e, c, decisions)
 	return e
 }

@@ -83,9 +83,9 @@ type Policy struct {
 	// has charged the limit, this one charges nothing and needs no headroom.
 	Headroom func(*http.Request) int
 
-	// Unit is what the policy counts, for clients to read in RateLimit-Policy (qu): by
-	// default requests, or, of a [core.Concurrent] limit, concurrent-requests, and otherwise "content-bytes" or "concurrent-requests", which the
-	// draft registers, or a word of your own, such as "tokens". It changes nothing that is
+	// Unit is what the policy counts, for clients to read in RateLimit-Policy (qu). The default, "", is requests, or, of a
+	// [core.Concurrent] limit, concurrent-requests. Others are "content-bytes", which the draft registers, and words of your
+	// own, such as "tokens". It changes nothing that is
 	// decided, and only [headers.Draft] and its like tell it. A unit that is not printable
 	// ASCII is an error of [New]. Of policies that are one limit, the first one tells its
 	// unit.
@@ -152,8 +152,8 @@ type Policy struct {
 	// whole real cost, as of then, and the log says so.
 	//
 	// The default is 0, which leaves it charged. Any other time has to be from a millisecond to a day. It needs Settle. It is
-	// an error of [New] with a [core.Concurrent] limit, which has a lease, or a [core.Shaping] one; for such a limit that
-	// LimitFor picks it means nothing. Of policies that are one limit the longest counts, and 0 is the longest.
+	// an error of [New] with a [core.Concurrent] limit, which has a lease, a [core.Shaping] one, or a [core.Calendar] one,
+	// whose units stay paid; for such a limit that LimitFor picks it means nothing. Of policies that are one limit the longest counts, and 0 is the longest.
 	ReserveFor time.Duration
 
 	// Skip exempts a request from this policy if it returns true. The default is to
@@ -264,7 +264,7 @@ func checkPolicies(policies []Policy) error {
 		if p.MaxWait > 0 && !algorithm.Holds(p.Limit) {
 			return fmt.Errorf("policy %d: MaxWait is %v, but %s has no places to wait for: use core.Concurrent, or leave MaxWait out", i, p.MaxWait, p.Limit)
 		}
-		if p.ReserveFor > 0 && (algorithm.Holds(p.Limit) || algorithm.Delays(p.Limit)) {
+		if p.ReserveFor > 0 && !algorithm.Reserves(p.Limit) {
 			return fmt.Errorf("policy %d: ReserveFor is %v, which does not suit %s: leave ReserveFor out", i, p.ReserveFor, p.Limit)
 		}
 		if p.Shadow || !named(p.Limit) {

@@ -36,7 +36,8 @@ type RuleSet interface {
 }
 
 // Follow returns a Handle that serves by the rules of a set, and by those that replace them. A request meets one set
-// of rules, as a whole: what [Handle.Swap] says of keeping what was used holds here, too. It returns the reason as an error
+// of rules, as a whole: what [Handle.Swap] says of keeping what was used holds here, too. Do not call Swap itself: the next
+// rules would replace what it has set. Follow returns the reason as an error
 // if the limiter or the set is nil, and where [New] would for one of the alternatives.
 func Follow(limiter *core.Limiter, options Options, set RuleSet) (*Handle, error) {
 	if set == nil {

@@ -119,8 +119,8 @@ func Layered(l *core.Limiter, options Options, address, user Policy) Middleware 
 //	…
 //	ratelimit.FromPolicies(limiter, set, ratelimit.Options{})
 //
-// Each request meets the policies that are in force when it begins, as a whole. What the set says of lists and of errors comes before
-// the options. [guard.Follow] says more. It panics where [New] does, if the set is nil, and if the set and the options both have lists.
+// Each request meets the policies that are in force when it begins, as a whole. What the set says of errors comes before the
+// options. Lists may be in one of the two only. [guard.Follow] says more. It panics where [New] does, if the set is nil, and if both have lists.
 func FromPolicies(l *core.Limiter, set RuleSet, options Options) Middleware {
 	return Use(guard.Must(guard.Follow(l, options, set)))
 }

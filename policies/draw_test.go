@@ -3,6 +3,7 @@ package policies
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,7 +73,9 @@ func drawPolicy(t *rapid.T, d *Document, i int, limit string) Policy {
 	}
 	if rapid.Bool().Draw(t, "settles") {
 		p.Settle.Units = map[string]int{"5xx": 0, "404": rapid.IntRange(0, 5).Draw(t, "units")}
-		p.ReserveFor = rapid.SampledFrom([]time.Duration{0, 1500 * time.Millisecond, time.Minute}).Draw(t, "reserveFor")
+		if !strings.Contains(fmt.Sprint(p.Limit, d.Limits[p.Limit], d.Plans[p.Limit]), "calendar") { // whose units stay paid
+			p.ReserveFor = rapid.SampledFrom([]time.Duration{0, 1500 * time.Millisecond, time.Minute}).Draw(t, "reserveFor")
+		}
 	}
 	switch rapid.IntRange(0, 3).Draw(t, "match") {
 	case 0:

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/ratelimit/policies/internal/tree"
 )
 
-// Source is where [Watch] reads policies from: [File], [Redis] or [Func]. Give each Watch its own.
+// Source is where [Watch] reads policies from: [File], [Redis] or [Func], and [Signed] around one of them. Give each Watch its own.
 type Source struct {
 	name string // for errors
 	// read reads once, and has the text put in force if that may be another one.

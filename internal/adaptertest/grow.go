@@ -303,15 +303,19 @@ func testReserveForWithoutSense(t *testing.T, s *suite) {
 		unsettled,
 		reservedFor(hundred(), 1, -time.Minute), reservedFor(hundred(), 1, time.Microsecond), reservedFor(hundred(), 1, 25*time.Hour),
 		reservedFor(core.Shaping(5, core.PerSecond(1)), 1, time.Minute), reservedFor(core.Concurrent(5, time.Minute), 1, time.Minute),
+		reservedFor(core.Calendar(5, core.Daily("UTC")), 1, time.Minute),
 	} {
 		if _, err := guard.New(f.limiter, guard.Options{}, policy); err == nil {
 			t.Errorf("%v under %s is no error", policy.ReserveFor, policy.Limit)
 		}
 	}
 	picked := reservedFor(core.Limit{}, 1, time.Minute)
-	picked.LimitFor = func(*http.Request) core.Limit { return core.Concurrent(5, time.Minute) }
-	if got := answer(f.around(f.limited(picked)), ask(http.MethodGet, "/")).StatusCode; got != http.StatusOK {
-		t.Errorf("places that LimitFor picks are answered with %d", got)
+	for _, limit := range []core.Limit{core.Concurrent(5, time.Minute), core.Calendar(5, core.Daily("UTC"))} {
+		picked.LimitFor = func(*http.Request) core.Limit { return limit }
+		got, after := answer(f.around(f.limited(picked)), ask(http.MethodGet, "/")), f.store.calls[len(f.store.calls)-1]
+		if got.StatusCode != http.StatusOK || after[0].ReserveFor != 0 {
+			t.Errorf("%s, which LimitFor picks, is asked with %v and answered with %d", limit, after[0].ReserveFor, got.StatusCode)
+		}
 	}
 }
 

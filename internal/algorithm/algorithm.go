@@ -32,6 +32,9 @@ func Windowed(l core.Limit) bool {
 // ends.
 func Dated(l core.Limit) bool { return l.Algorithm() == calendar }
 
+// Reserves reports whether a check of a limit may reserve for a time: see [core.Check.ReserveFor].
+func Reserves(l core.Limit) bool { return !Holds(l) && !Bans(l) && !Delays(l) && !Dated(l) }
+
 var (
 	concurrent    = core.Concurrent(1, time.Second).Algorithm()
 	ban           = core.Ban{Strikes: core.SlidingLog(1, time.Second)}.Limit().Algorithm()

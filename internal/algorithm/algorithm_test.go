@@ -12,7 +12,7 @@ import (
 
 // A new algorithm has to be added here, where it shows what holds for it.
 func TestEveryAlgorithmIsKnown(t *testing.T) {
-	rate := core.PerSecond(1)
+	rate, limiter := core.PerSecond(1), core.New(core.NewMemory())
 	var known []string
 	for _, test := range []struct {
 		limit                                core.Limit
@@ -35,6 +35,10 @@ func TestEveryAlgorithmIsKnown(t *testing.T) {
 				algorithm.Bans(l) != test.bans || algorithm.Dated(l) != test.dated {
 				t.Errorf("%s: holds %t, delays %t, windowed %t, bans %t, dated %t", l,
 					algorithm.Holds(l), algorithm.Delays(l), algorithm.Windowed(l), algorithm.Bans(l), algorithm.Dated(l))
+			}
+			_, err := limiter.Reserve(t.Context(), core.Check{Key: "key", Limit: l, ReserveFor: time.Minute})
+			if algorithm.Reserves(l) != (err == nil) {
+				t.Errorf("%s: reserves %t, and core says %v", l, algorithm.Reserves(l), err)
 			}
 		}
 	}
