@@ -27,6 +27,6 @@
 // error's own status.
 //
 // Use the middleware with Use, not with Pre: before routing there is no route.
-// Handlers find what was decided with [DecisionFrom], given the context of
+// Handlers find what was decided with [OutcomesFrom], given the context of
 // echo.Context's Request.
 package ratelimit

@@ -21,6 +21,6 @@
 // that on a writer which it has put back in gin.Context's place, Settle is told when the
 // request ends: with Served.Unanswered, and the status that the handler has set, or 500.
 //
-// Handlers find what was decided with [DecisionFrom], given the context of
+// Handlers find what was decided with [OutcomesFrom], given the context of
 // gin.Context's Request.
 package ratelimit

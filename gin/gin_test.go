@@ -232,7 +232,7 @@ func TestTheContextOfTheRequestTellsTheDecision(t *testing.T) {
 	router.Use(ratelimit.Leaky(memory(), 10, core.PerSecond(1)))
 	remaining := -1
 	router.GET("/", func(c *gin.Context) {
-		if outcomes := ratelimit.DecisionFrom(c.Request.Context()); len(outcomes) == 1 {
+		if outcomes := ratelimit.OutcomesFrom(c.Request.Context()); len(outcomes) == 1 {
 			remaining = outcomes[0].Decision.Remaining
 		}
 	})

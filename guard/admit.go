@@ -19,7 +19,7 @@ import (
 // one. It is for the goroutine that serves the request, except for [Verdict.Answered]. The
 // zero value is of no use.
 type Verdict struct {
-	// Request is the request to go on with. [DecisionFrom] understands its context.
+	// Request is the request to go on with. [OutcomesFrom] understands its context.
 	Request *http.Request
 	// Denial is the answer to give, or nil if the request may go on.
 	Denial *Denial

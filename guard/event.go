@@ -100,11 +100,11 @@ type Outcome struct {
 	Decision core.Decision
 }
 
-// DecisionFrom returns what the limiters in front of a handler have decided about
+// OutcomesFrom returns what the limiters in front of a handler have decided about
 // its request, the outermost first. It takes the context of the request. The
 // result is nil if no limiter has, or if the store could not answer; it must not
 // be changed.
-func DecisionFrom(ctx context.Context) []Outcome {
+func OutcomesFrom(ctx context.Context) []Outcome {
 	if rc := requestContextFrom(ctx); rc != nil {
 		return rc.outcomes
 	}

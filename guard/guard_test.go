@@ -78,7 +78,7 @@ func TestAVerdictHasAllThatAdaptersNeed(t *testing.T) {
 	header := make(http.Header)
 	verdict := g.Decide(r, nil)
 	verdict.WriteHeader(header)
-	if verdict.Denial != nil || header.Get("RateLimit") == "" || len(guard.DecisionFrom(verdict.Request.Context())) != 1 {
+	if verdict.Denial != nil || header.Get("RateLimit") == "" || len(guard.OutcomesFrom(verdict.Request.Context())) != 1 {
 		t.Fatalf("denial %+v, header %v: want an admission with headers and a decision", verdict.Denial, header)
 	}
 

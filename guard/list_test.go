@@ -196,7 +196,7 @@ func TestAnAllowedRequestIsLeftAlone(t *testing.T) {
 	policy := guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("outer"), Settle: func(*http.Request, guard.Served) int { settled = true; return 5 }}
 	inner := ratelimit.FixedWindow(memory(), 1, time.Hour)
 	h := ratelimit.New(memory(), guard.Options{Lists: allowed}, policy)(inner(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n := len(guard.DecisionFrom(r.Context())); n != 1 {
+		if n := len(guard.OutcomesFrom(r.Context())); n != 1 {
 			t.Errorf("%d decisions, want that of the limiter inside", n)
 		}
 	})))

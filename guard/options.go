@@ -17,7 +17,7 @@ type Options struct {
 
 	// Denied answers a request that may not go on, in place of the problem document,
 	// whatever the reason: the Denial tells which one. Retry-After, Cache-Control and the
-	// limits' headers are set already and may be changed; [DecisionFrom] tells what was
+	// limits' headers are set already and may be changed; [OutcomesFrom] tells what was
 	// decided. The default is nil, which is [Denial.ServeHTTP].
 	//
 	// If it neither writes nor takes the connection over, the answer is an empty one of the

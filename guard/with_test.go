@@ -27,7 +27,7 @@ func TestWithAsksForNoRoute(t *testing.T) {
 	}))
 	verdict := g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), framed{counting{&asked}, "gold"})
 	verdict.Serve(httptest.NewRecorder(), nothing)
-	if d := guard.DecisionFrom(verdict.Request.Context()); len(d) != 1 || d[0].Policy != "gold" || asked != 0 {
+	if d := guard.OutcomesFrom(verdict.Request.Context()); len(d) != 1 || d[0].Policy != "gold" || asked != 0 {
 		t.Errorf("decided %+v, and the route was asked for %d times, want a policy named gold, and not at all", d, asked)
 	}
 }
@@ -41,7 +41,7 @@ func TestWithFindsTheFrameworkAroundNestedMiddleware(t *testing.T) {
 	inner := guard.Must(guard.New(memory(), guard.Options{}, policy))
 	verdict := outer.Decide(httptest.NewRequest(http.MethodGet, "/", nil), framed{counting{&asked}, "gold"})
 	verdict = inner.Decide(verdict.Request, nil)
-	for _, o := range guard.DecisionFrom(verdict.Request.Context()) {
+	for _, o := range guard.OutcomesFrom(verdict.Request.Context()) {
 		if o.Key != "user:gold" {
 			t.Errorf("key %q, want user:gold", o.Key)
 		}

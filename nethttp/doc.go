@@ -21,5 +21,5 @@
 // what the log warns of, and what the client gets. Package outbound keeps calls to somebody
 // else's API within a limit.
 //
-// Handlers find what was decided with [DecisionFrom], given the context of the request.
+// Handlers find what was decided with [OutcomesFrom], given the context of the request.
 package ratelimit

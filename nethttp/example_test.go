@@ -200,13 +200,13 @@ func ExampleMergeUpstream() {
 	// ["leaky:10:1/s";r=9;t=9, "fixed-window:1000:1h";r=999;t=3600]
 }
 
-func ExampleDecisionFrom() {
+func ExampleOutcomesFrom() {
 	limiter, err := core.Open("memory:")
 	if err != nil {
 		log.Fatal(err)
 	}
 	handler := ratelimit.Leaky(limiter, 10, core.PerSecond(1))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		for _, outcome := range ratelimit.DecisionFrom(r.Context()) {
+		for _, outcome := range ratelimit.OutcomesFrom(r.Context()) {
 			fmt.Println(outcome.Policy, outcome.Decision.Remaining)
 		}
 	}))

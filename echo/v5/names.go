@@ -132,10 +132,10 @@ func FirstOf(policies ...Policy) []Policy { return guard.FirstOf(policies...) }
 // ([FirstOf]), the one that was charged, or that will be the first to have room.
 func Counts(outcomes []Outcome, place int) bool { return guard.Counts(outcomes, place) }
 
-// DecisionFrom returns what the limiters in front of a handler have decided about its
+// OutcomesFrom returns what the limiters in front of a handler have decided about its
 // request, the outermost first. It takes the context of the request. The result is nil if
 // no limiter has decided, or if the store could not answer. It must not be changed.
-func DecisionFrom(ctx context.Context) []Outcome { return guard.DecisionFrom(ctx) }
+func OutcomesFrom(ctx context.Context) []Outcome { return guard.OutcomesFrom(ctx) }
 
 // Spend tells how many units a request has spent, for a Policy.Settle to read in
 // [Served].Spent. It takes the context of the request. The units of several calls are added

@@ -208,7 +208,7 @@ func testAdaptiveNested(t *testing.T, s *suite) {
 	defer limiter.Close()
 	room := newStay()
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		if decided := guard.DecisionFrom(r.Context()); len(decided) != 1 || guard.PermitFrom(r.Context()) == nil {
+		if decided := guard.OutcomesFrom(r.Context()); len(decided) != 1 || guard.PermitFrom(r.Context()) == nil {
 			t.Errorf("the handler finds %v", decided)
 		}
 		room.handle(w, r)

@@ -14,7 +14,7 @@ import (
 var admissionCases = []testCase{
 	{"ten are served with less and less remaining, and the eleventh is denied until the next drip", testEleventh},
 	{"each short form makes the limit it is named after, by address or by what it is told", testShortForms},
-	{"the handler can read what was decided", testDecisionFrom},
+	{"the handler can read what was decided", testOutcomesFrom},
 	{"a HEAD is charged as a GET, and its denial has the same header and no body", testHead},
 	{"a preflight is neither charged nor denied", testPreflight},
 	{"a preflight is charged and denied where that is asked for", testPreflightLimited},
@@ -104,24 +104,24 @@ func testShortForms(t *testing.T, s *suite) {
 	}
 }
 
-func testDecisionFrom(t *testing.T, s *suite) {
+func testOutcomesFrom(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	var got []guard.Outcome
 	h := f.serve(site{
 		around: []middleware{f.limited(guard.Policy{Limit: ten()})},
 		inside: []middleware{f.limited(guard.Policy{Limit: one()})},
 		handler: func(w http.ResponseWriter, r *http.Request) {
-			got = guard.DecisionFrom(r.Context())
+			got = guard.OutcomesFrom(r.Context())
 			f.handle(w, r)
 		},
 	})
 	get(h)
 	if len(got) != 2 || got[0].Decision.Limit != ten() || got[0].Decision.Remaining != 9 ||
 		got[1].Policy != "one" || got[1].Decision.Remaining != 0 || !got[1].Decision.Allowed {
-		t.Errorf("DecisionFrom said %+v, want 9 of ten and then 0 of one", got)
+		t.Errorf("OutcomesFrom said %+v, want 9 of ten and then 0 of one", got)
 	}
-	if got := guard.DecisionFrom(t.Context()); got != nil {
-		t.Errorf("without a limiter, DecisionFrom said %+v, want nil", got)
+	if got := guard.OutcomesFrom(t.Context()); got != nil {
+		t.Errorf("without a limiter, OutcomesFrom said %+v, want nil", got)
 	}
 }
 

@@ -162,8 +162,8 @@ func testAlternativePlaces(t *testing.T, s *suite) {
 	h = f.serve(site{
 		around: []middleware{f.limited(guard.FirstOf(guard.Policy{Limit: provisioned}, guard.Policy{Limit: onDemand})...)},
 		handler: func(w http.ResponseWriter, r *http.Request) {
-			for i, o := range guard.DecisionFrom(r.Context()) {
-				if guard.Counts(guard.DecisionFrom(r.Context()), i) {
+			for i, o := range guard.OutcomesFrom(r.Context()) {
+				if guard.Counts(guard.OutcomesFrom(r.Context()), i) {
 					told = append(told, o.Policy)
 				}
 			}

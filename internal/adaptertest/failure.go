@@ -33,7 +33,7 @@ func testFailOpen(t *testing.T, s *suite) {
 	h := f.serve(site{
 		around: []middleware{f.limited(guard.Policy{Limit: one()})},
 		handler: func(w http.ResponseWriter, r *http.Request) {
-			decided = guard.DecisionFrom(r.Context()) != nil
+			decided = guard.OutcomesFrom(r.Context()) != nil
 			f.handle(w, r)
 		},
 	})
@@ -44,7 +44,7 @@ func testFailOpen(t *testing.T, s *suite) {
 		t.Errorf("observed %+v, want status 0 and the store's error", e)
 	}
 	if decided {
-		t.Error("DecisionFrom has decisions, want none")
+		t.Error("OutcomesFrom has decisions, want none")
 	}
 	f.store.failure = nil
 	expectStatus(t, "the store is back", h, ask(http.MethodGet, "/"), http.StatusOK)

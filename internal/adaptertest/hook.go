@@ -48,7 +48,7 @@ func testHook(t *testing.T, s *suite) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set("Retry-After", "99")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = fmt.Fprintf(w, "<p>%s %q</p>", guard.DecisionFrom(r.Context())[0].Policy, denial.ViolatedPolicies)
+		_, _ = fmt.Fprintf(w, "<p>%s %q</p>", guard.OutcomesFrom(r.Context())[0].Policy, denial.ViolatedPolicies)
 	})
 	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 	expectStatus(t, "the first", h, ask(http.MethodGet, "/"), http.StatusOK)

@@ -159,7 +159,7 @@ func sideBySide(old func(http.Handler) http.Handler, counted *ratelimit.Comparis
 				passed = true
 				next.ServeHTTP(w, r)
 			})).ServeHTTP(w, r)
-			for _, outcome := range ratelimit.DecisionFrom(r.Context()) {
+			for _, outcome := range ratelimit.OutcomesFrom(r.Context()) {
 				counted.Count(passed, outcome.Decision.Allowed)
 			}
 		})
