@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -277,9 +278,9 @@ func TestFuncIsComparedWithTheLast(t *testing.T) {
 func TestEveryOfZeroIsTheDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		asked := 0
+		var asked atomic.Int64
 		_, err := Watch(ctx, Func("here", func(context.Context) ([]byte, error) {
-			asked++
+			asked.Add(1)
 			return []byte(numbered(1)), nil
 		}), WithEvery(0))
 		if err != nil {
@@ -287,12 +288,12 @@ func TestEveryOfZeroIsTheDefault(t *testing.T) {
 		}
 		for _, step := range []struct {
 			pass time.Duration
-			want int
+			want int64
 		}{{4400 * time.Millisecond, 1}, {1200 * time.Millisecond, 2}} {
 			time.Sleep(step.pass)
 			synctest.Wait()
-			if asked != step.want {
-				t.Errorf("asked %d times after another %v, want %d", asked, step.pass, step.want)
+			if got := asked.Load(); got != step.want {
+				t.Errorf("asked %d times after another %v, want %d", got, step.pass, step.want)
 			}
 		}
 		cancel()
