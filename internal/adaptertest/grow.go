@@ -309,8 +309,8 @@ func testReserveForWithoutSense(t *testing.T, s *suite) {
 			t.Errorf("%v under %s is no error", policy.ReserveFor, policy.Limit)
 		}
 	}
-	picked := reservedFor(core.Limit{}, 1, time.Minute)
 	for _, limit := range []core.Limit{core.Concurrent(5, time.Minute), core.Calendar(5, core.Daily("UTC"))} {
+		f, picked := s.fixture(t), reservedFor(core.Limit{}, 1, time.Minute)
 		picked.LimitFor = func(*http.Request) core.Limit { return limit }
 		got, after := answer(f.around(f.limited(picked)), ask(http.MethodGet, "/")), f.store.calls[len(f.store.calls)-1]
 		if got.StatusCode != http.StatusOK || after[0].ReserveFor != 0 {
