@@ -74,7 +74,7 @@ func TestFromALogToALimit(t *testing.T) {
 
 	// Its number changes while requests run. What was used is kept.
 	changed := strings.Replace(enforced, "daily: leaky 3,", "daily: leaky 5,", 1)
-	answers(t, exitChanged, "1 begin to pass", "plan", "-exit-code", s.limits, fileOf(s, "changed.yaml", changed))
+	answers(t, exitChanged, "1 newly admitted", "plan", "-exit-code", s.limits, fileOf(s, "changed.yaml", changed))
 	s.during(func() {
 		s.put(changed)
 		s.await("two more requests pass", func() bool { return s.passed.Load() == 5 })

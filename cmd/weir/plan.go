@@ -149,7 +149,7 @@ func writePlan(w io.Writer, plan *Plan) error {
 // inNumbers says how keys stand under a limit that changes.
 func inNumbers(e *standing.Effect) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Now, of %s under %s: %d are denied under the old numbers, and %d would be under the new ones: %d begin to be denied, %d begin to pass.\n",
+	fmt.Fprintf(&b, "Now, of %s under %s, the old numbers deny %d and the new ones %d: %d newly denied, %d newly admitted.\n",
 		counted(e.Keys, "key", "keys"), e.Now, e.DeniedWas, e.DeniedNow, e.Begin, e.End)
 	if e.Plan {
 		b.WriteString("Redis does not know the plans of keys: these are the keys of all plans.\n")

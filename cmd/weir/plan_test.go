@@ -93,12 +93,12 @@ func TestPlanOfKeys(t *testing.T) {
 	was := policiesFile(t, oldFile)
 	now := policiesFile(t, strings.NewReplacer("leaky 20,", "leaky 10,", "window 10,", "window 6,").Replace(oldFile))
 	says(t, 0, []string{
-		"Now, of 4 keys under burst: leaky 10, 1/h: 1 are denied under the old numbers, and 3 would be under the new ones: 2 begin to be denied, 0 begin to pass.",
+		"Now, of 4 keys under burst: leaky 10, 1/h, the old numbers deny 1 and the new ones 3: 2 newly denied, 0 newly admitted.",
 		"KEY USED A REQUEST ip:6 18 of 10 would be denied for", "ip:1 15 of 10 would be denied for",
-		"of one key under requests: sliding-window 6, 1d: 0 are denied under the old numbers, and 1 would be under the new ones: 1 begin to be denied, 0 begin to pass.", "Redis does not know the plans of keys",
+		"of one key under requests: sliding-window 6, 1d, the old numbers deny 0 and the new ones 1: 1 newly denied, 0 newly admitted.", "Redis does not know the plans of keys",
 	}, "plan", was, now)
-	says(t, 0, []string{"3 would be under the new ones", "ip:6"}, "plan", "-rows", "1", was, now)
-	says(t, 0, []string{"of 4 keys under burst: leaky 20, 1/h: 3 are denied under the old numbers, and 1 would be under the new ones: 0 begin to be denied, 2 begin to pass."}, "plan", now, was)
+	says(t, 0, []string{"the new ones 3", "ip:6"}, "plan", "-rows", "1", was, now)
+	says(t, 0, []string{"of 4 keys under burst: leaky 20, 1/h, the old numbers deny 3 and the new ones 1: 0 newly denied, 2 newly admitted."}, "plan", now, was)
 	plan := read[Plan](t, "plan", was, now)
 	if len(plan.Now) != 2 || len(plan.Now[0].Denied) != 2 || plan.Now[0].Denied[0].Key != "ip:6" || plan.Now[0].Denied[0].Used != 18 {
 		t.Errorf("%+v", plan.Now)

@@ -11,30 +11,30 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/demand"
 )
 
-// payer is whose traffic counts, as a program and as a file of policies say it.
-type payer struct{ advice, code, file string }
+// keyFunction is the key of a policy, as a program and as a file of policies say it, with advice about it.
+type keyFunction struct{ advice, code, file string }
 
-// nearby are the addresses that a proxy in front of the server has, if it is no public one.
-var nearby = []string{"127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"}
+// private are the addresses that a proxy in front of the server has, if it is no public one.
+var private = []string{"127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"}
 
-// payerOf returns who pays for what the log calls a key. The server that wrote the log may stand in front of the one that limits, so the
-// address is believed that a private peer tells.
-func payerOf(key accesslog.Key) payer {
+// keyFunctionOf returns the key of a policy for what the log calls a key. The server that wrote the log may stand in front of the one that
+// limits, so the address is believed that a private peer tells.
+func keyFunctionOf(key accesslog.Key) keyFunction {
 	switch header := key.Header(); {
 	case header != "" && header != "X-Forwarded-For":
-		return payer{"Clients choose their headers: put a limit by address around it.", fmt.Sprintf("keyfuncs.Header(%q)", header), "header " + header}
+		return keyFunction{"Clients choose their headers: put a limit by address around it.", fmt.Sprintf("keyfuncs.Header(%q)", header), "header " + header}
 	case strings.HasPrefix(key.String(), "json:"):
-		return payer{"Return what your log calls " + strings.TrimPrefix(key.String(), "json:.") + ".", "keyfuncs.User(userID)", "user"}
+		return keyFunction{"Return what your log calls " + strings.TrimPrefix(key.String(), "json:.") + ".", "keyfuncs.User(userID)", "user"}
 	}
-	return payer{
+	return keyFunction{
 		"Name the addresses of your proxies alone.",
-		`keyfuncs.IP(keyfuncs.TrustedProxies("` + strings.Join(nearby, `", "`) + `"))`, "ip trusted " + strings.Join(nearby, " "),
+		`keyfuncs.IP(keyfuncs.TrustedProxies("` + strings.Join(private, `", "`) + `"))`, "ip trusted " + strings.Join(private, " "),
 	}
 }
 
 // inCode returns Go code that runs a proposal as a shadow: it is decided and reported, and denies nobody.
 func inCode(key accesslog.Key, p demand.Proposal) string {
-	by := payerOf(key)
+	by := keyFunctionOf(key)
 	rate := demand.Rates[p.Cell.Rate]
 	unit := map[string]string{"s": "PerSecond", "m": "PerMinute", "h": "PerHour", "d": "PerDay"}[rate.String()[strings.IndexByte(rate.String(), '/')+1:]]
 	return fmt.Sprintf(`%s := ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{
@@ -48,7 +48,7 @@ func inCode(key accesslog.Key, p demand.Proposal) string {
 
 // inFile returns a file of policies that runs a proposal as a shadow, on the routes that the log was read for.
 func inFile(key accesslog.Key, routes []string, p demand.Proposal) string {
-	by := payerOf(key)
+	by := keyFunctionOf(key)
 	policy := policies.Policy{Limit: p.Name, Key: by.file, Shadow: true}
 	for _, pattern := range routes {
 		policy.Match = append(policy.Match, policies.Match{Pattern: pattern})
