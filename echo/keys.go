@@ -63,6 +63,9 @@ func (m matched) PathValue(name string) string {
 	return routed.PathValue(m.c.Request(), m.c.Param(name))
 }
 
+// WholePath tells package policies that the route stands for the whole path.
+func (m matched) WholePath() bool { return true }
+
 func (m matched) Get(key string) any { return m.c.Get(key) }
 
 func (m matched) RealIP() string {

@@ -80,9 +80,5 @@ func (m matched) PathValue(name string) string {
 	return strings.TrimPrefix(m.c.Param(name), "/") // gin keeps the slash of a catch-all
 }
 
-// DecodesPaths tells package policies how gin has read the path of the request: by default with an escaped slash as a slash. An engine
-// with UseRawPath keeps it, and its routes then have fewer slashes than the path.
-func (m matched) DecodesPaths() bool {
-	u, route := m.c.Request.URL, m.c.FullPath()
-	return u.RawPath == "" || strings.Contains(route, "*") || strings.Count(route, "/") == strings.Count(u.Path, "/")
-}
+// WholePath tells package policies that the route stands for the whole path.
+func (m matched) WholePath() bool { return true }

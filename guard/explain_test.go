@@ -87,8 +87,9 @@ func TestExplainedAdaptive(t *testing.T) {
 func TestRulesFallBackTogetherBehindOthers(t *testing.T) {
 	everywhere := guard.Policy{Limit: core.Leaky(3, core.PerDay(1)).Named("all"), By: keyfuncs.Global, OnError: guard.Fallback}
 	set := &ruleSet{rules: guard.Rules{
-		Policies: [][]guard.Policy{nil, {everywhere}, {everywhere}},
-		Choose:   func(r *http.Request, m keyfuncs.Matched) int { return 1 + byPath(r, m) },
+		Policies: [][]guard.Policy{{everywhere}},
+		Sets:     [][]int{nil, {0}, {0}},
+		Choose:   func(r *http.Request, m keyfuncs.Matched) []int { return []int{1 + byPath(r, m)[0]} },
 	}}
 	handler := ratelimit.Use(guard.Must(guard.Follow(core.New(down{}), guard.Options{}, set)))(fine)
 	if passed := statuses(handler, 2, "/a")[200] + statuses(handler, 2, "/b")[200]; passed != 3 {

@@ -57,6 +57,14 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 	if limiter == nil {
 		return nil, errors.New("ratelimit: the limiter is nil")
 	}
+	if err := checkNames(policies); err != nil {
+		return nil, fmt.Errorf("ratelimit: %w", err)
+	}
+	return build(old, limiter, options, policies)
+}
+
+// build is replace for policies that may have one name.
+func build(old *Guard, limiter *core.Limiter, options Options, policies []Policy) (*Guard, error) {
 	policies, err := withBans(policies)
 	if err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)

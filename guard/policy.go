@@ -224,7 +224,6 @@ func checkPolicies(policies []Policy) error {
 	if err := checkAlternatives(policies); err != nil {
 		return err
 	}
-	given := make(map[string]int) // the names that were given, to whom
 	for i := range policies {
 		p := &policies[i]
 		if !p.OnError.known() {
@@ -267,16 +266,28 @@ func checkPolicies(policies []Policy) error {
 		if p.ReserveFor > 0 && !algorithm.Reserves(p.Limit) {
 			return fmt.Errorf("policy %d: ReserveFor is %v, which does not suit %s: leave ReserveFor out", i, p.ReserveFor, p.Limit)
 		}
-		if p.Shadow || !named(p.Limit) {
+	}
+	return nil
+}
+
+// checkNames returns an error if two limits have one name. Header fields compare names without regard to case.
+func checkNames(policies []Policy) error {
+	given := make(map[string]int) // to which policy
+	for i := range policies {
+		p := &policies[i]
+		limit := p.Limit
+		if p.bans() {
+			limit = p.Ban.Limit()
+		}
+		if p.Shadow || limit == (core.Limit{}) || limit.Validate() != nil || !named(limit) {
 			continue
 		}
-		// Header fields compare names without regard to case.
-		name := strings.ToLower(p.Limit.Name())
+		name := strings.ToLower(limit.Name())
 		if j, taken := given[name]; taken {
 			if p.Limit == policies[j].Limit && (hasAlternatives(policies, i) || hasAlternatives(policies, j)) {
 				continue // by one key they are one limit, of which the alternative charges nothing
 			}
-			return fmt.Errorf("policies %d and %d are both named %q", j, i, p.Limit.Name())
+			return fmt.Errorf("policies %d and %d are both named %q", j, i, limit.Name())
 		}
 		given[name] = i
 	}

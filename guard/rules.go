@@ -4,23 +4,30 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Rules are policies of which each request meets some: those of one alternative, which Choose picks.
+// Rules are policies of which each request meets some: those of one set, or, where it cannot be known how a router reads the request,
+// those of several sets together.
 type Rules struct {
-	// Policies are the alternatives. One may be empty: its requests are not limited.
+	// Policies are all policies. Those of one element go together, such as the alternatives of [FirstOf].
 	Policies [][]Policy
 
 	// Names say in errors which of Policies is meant: where it stands in a file, say. The default is its number.
 	Names []string
 
-	// Choose returns which of Policies a request meets. matched is what was given to [Guard.Decide]. It is called for each
-	// request, by many goroutines at once; the request panics if that is the number of none. The default is nil, which picks the
-	// first; with more than one it is needed.
-	Choose func(r *http.Request, matched keyfuncs.Matched) int
+	// Sets are the sets of policies that requests meet, as places in Policies. One may be empty: its requests are not limited. The
+	// default is one set of all policies.
+	Sets [][]int
+
+	// Choose returns which of Sets a request meets, at least one. All policies of several sets are decided together, each once.
+	// matched is what was given to [Guard.Decide]. Choose is called for each request, by many goroutines at once, and what it
+	// returns is not changed. The request panics if a set is not there. The default is nil, which picks the first set; with more
+	// than one it is needed.
+	Choose func(r *http.Request, matched keyfuncs.Matched) []int
 
 	// Lists are those of the rules, in place of Options.Lists. It is an error if both have some.
 	Lists Lists
@@ -57,7 +64,8 @@ func Follow(limiter *core.Limiter, options Options, set RuleSet) (*Handle, error
 // choice is what a [Handle] serves with: a Guard, or several of which each request meets one.
 type choice struct {
 	guards []*Guard
-	choose func(*http.Request, keyfuncs.Matched) int // nil: the first
+	choose func(*http.Request, keyfuncs.Matched) []int // nil: the first
+	unions *unions                                     // nil: there is one Guard only
 }
 
 // of returns the Guard that a request meets.
@@ -65,7 +73,11 @@ func (c *choice) of(r *http.Request, matched keyfuncs.Matched) *Guard {
 	if c.choose == nil {
 		return c.guards[0]
 	}
-	return c.guards[c.choose(r, matched)]
+	sets := c.choose(r, matched)
+	if len(sets) == 1 {
+		return c.guards[sets[0]]
+	}
+	return c.unions.of(sets)
 }
 
 // alone returns the choice of one Guard.
@@ -86,37 +98,68 @@ func (c *choice) heir() *Guard {
 
 // chosen returns the Guards of some rules. All of them know the same of the store.
 func chosen(old *choice, limiter *core.Limiter, options Options, rules Rules) (*choice, error) {
+	if rules.Sets == nil && len(rules.Policies) > 0 {
+		rules.Sets = [][]int{all(len(rules.Policies))}
+	}
 	switch {
-	case len(rules.Policies) == 0:
+	case len(rules.Sets) == 0:
 		return nil, errors.New("ratelimit: no policy given")
-	case len(rules.Policies) > 1 && rules.Choose == nil:
-		return nil, errors.New("ratelimit: the rules have alternatives and no Choose")
+	case len(rules.Sets) > 1 && rules.Choose == nil:
+		return nil, errors.New("ratelimit: the rules have several sets and no Choose")
 	case rules.Lists.used() && options.Lists.used():
 		return nil, errors.New("ratelimit: both the rules and Options.Lists have lists: leave one of them out")
 	case rules.Lists.used():
 		options.Lists = rules.Lists
 	}
-	c := &choice{choose: rules.Choose, guards: make([]*Guard, len(rules.Policies))}
+	c := &choice{choose: rules.Choose, guards: make([]*Guard, len(rules.Sets))}
 	before := old.heir()
-	for i, policies := range rules.Policies {
-		if len(policies) == 0 {
-			policies = []Policy{{Limit: core.Unlimited, By: keyfuncs.Global}}
-		}
-		g, err := replace(before, limiter, options, policies)
+	for i, set := range rules.Sets {
+		g, err := replace(before, limiter, options, rules.policies(set))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", rules.name(i), err)
+			return nil, fmt.Errorf("%s: %w", rules.name(set), err)
 		}
 		if c.guards[i] = g; before == nil || before.fallback == nil || g.fallback != nil {
 			before = g
 		}
 	}
+	if len(c.guards) == 1 {
+		return c, nil
+	}
+	c.unions = &unions{rules: rules, options: options, heir: c.heir()}
+	if _, err := c.unions.build(all(len(rules.Policies))); err != nil {
+		return nil, err // else none of a part of them
+	}
 	return c, nil
 }
 
-// name returns what an alternative is called in errors.
-func (r *Rules) name(i int) string {
-	if i < len(r.Names) {
-		return r.Names[i]
+// all returns the numbers below n.
+func all(n int) []int {
+	numbers := make([]int, n)
+	for i := range numbers {
+		numbers[i] = i
 	}
-	return fmt.Sprintf("rule %d", i)
+	return numbers
+}
+
+// policies returns the policies of a set.
+func (r *Rules) policies(set []int) []Policy {
+	var policies []Policy
+	for _, place := range set {
+		policies = append(policies, r.Policies[place]...)
+	}
+	if len(policies) == 0 {
+		return []Policy{{Limit: core.Unlimited, By: keyfuncs.Global}}
+	}
+	return policies
+}
+
+// name returns what a set is called in errors.
+func (r *Rules) name(set []int) string {
+	names := make([]string, len(set))
+	for i, place := range set {
+		if names[i] = fmt.Sprintf("policy %d", place); place < len(r.Names) {
+			names[i] = r.Names[place]
+		}
+	}
+	return "policies: " + strings.Join(names, " and ")
 }

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
@@ -39,17 +40,21 @@ func (s *ruleSet) replace(rules guard.Rules) error {
 	return nil
 }
 
-func byPath(r *http.Request, _ keyfuncs.Matched) int {
-	if r.URL.Path == "/b" {
-		return 1
+func byPath(r *http.Request, _ keyfuncs.Matched) []int {
+	switch r.URL.Path {
+	case "/b":
+		return []int{1}
+	case "/a/../b":
+		return []int{0, 1}
 	}
-	return 0
+	return []int{0}
 }
 
 // twoRules limits /b to n, and nothing else.
 func twoRules(n int) guard.Rules {
 	return guard.Rules{
-		Policies: [][]guard.Policy{nil, {{Limit: core.Leaky(n, core.PerDay(1)).Named("b"), By: keyfuncs.Global}}},
+		Policies: [][]guard.Policy{{{Limit: core.Leaky(n, core.PerDay(1)).Named("b"), By: keyfuncs.Global}}},
+		Sets:     [][]int{nil, {0}},
 		Choose:   byPath,
 	}
 }
@@ -74,9 +79,9 @@ func TestFollowedRulesAreReplaced(t *testing.T) {
 		t.Errorf("/b after 2 of 5 are used: %v", got)
 	}
 	wrong := twoRules(0)
-	wrong.Names = []string{"one", "two"}
-	if err := set.replace(wrong); err == nil || !strings.HasPrefix(err.Error(), "two: ") {
-		t.Errorf("%v, want an error of rule two", err)
+	wrong.Names = []string{"one"}
+	if err := set.replace(wrong); err == nil || !strings.HasPrefix(err.Error(), "policies: one: ") {
+		t.Errorf("%v, want an error of policy one", err)
 	}
 	if got := statuses(handler, 1, "/b"); got[429] != 1 {
 		t.Errorf("/b after what makes no sense: %v", got)
@@ -88,7 +93,8 @@ func TestRulesFallBackTogether(t *testing.T) {
 	everywhere := guard.Policy{Limit: core.Leaky(3, core.PerDay(1)).Named("all"), By: keyfuncs.Global, OnError: guard.Fallback}
 	other := guard.Policy{Limit: core.Unlimited, By: keyfuncs.Global}
 	set := &ruleSet{rules: guard.Rules{
-		Policies: [][]guard.Policy{{everywhere}, {everywhere, other}, {other}},
+		Policies: [][]guard.Policy{{everywhere}, {other}},
+		Sets:     [][]int{{0}, {0, 1}, {1}},
 		Choose:   byPath,
 	}}
 	store := down{core.NewMemory()}
@@ -115,16 +121,73 @@ func TestFollowRefuses(t *testing.T) {
 		set     guard.RuleSet
 		options guard.Options
 	}{
-		"ratelimit: the set of policies is nil":                                             {nil, guard.Options{}},
-		"ratelimit: no policy given":                                                        {&ruleSet{}, guard.Options{}},
-		"ratelimit: the rules have alternatives and no Choose":                              {&ruleSet{rules: guard.Rules{Policies: make([][]guard.Policy, 2)}}, guard.Options{}},
-		"ratelimit: both the rules and Options.Lists have lists: leave one of them out":     {&ruleSet{rules: withLists}, guard.Options{Lists: deny}},
-		"rule 0: ratelimit: OnError is ErrorMode(9), want FailOpen, FailClosed or Fallback": {&ruleSet{rules: twoRules(1)}, guard.Options{OnError: 9}},
+		"ratelimit: the set of policies is nil":                                                 {nil, guard.Options{}},
+		"ratelimit: no policy given":                                                            {&ruleSet{}, guard.Options{}},
+		"ratelimit: the rules have several sets and no Choose":                                  {&ruleSet{rules: guard.Rules{Sets: make([][]int, 2)}}, guard.Options{}},
+		"ratelimit: both the rules and Options.Lists have lists: leave one of them out":         {&ruleSet{rules: withLists}, guard.Options{Lists: deny}},
+		"policies: : ratelimit: OnError is ErrorMode(9), want FailOpen, FailClosed or Fallback": {&ruleSet{rules: twoRules(1)}, guard.Options{OnError: 9}},
 	} {
 		if _, err := guard.Follow(limiter, test.options, test.set); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
+}
+
+// A request that meets two sets meets all of their policies in one call, each once.
+func TestSetsAreMetTogether(t *testing.T) {
+	limit := func(name string, n int) []guard.Policy {
+		return []guard.Policy{{Limit: core.Leaky(n, core.PerDay(1)).Named(name), By: keyfuncs.Global}}
+	}
+	rules := func(a int) guard.Rules {
+		return guard.Rules{
+			Policies: [][]guard.Policy{limit("all", 9), limit("a", a), limit("b", 3), limit("B", 2)}, // of two sets, so that the names may be one
+			Sets:     [][]int{{0, 1, 2}, {0, 3}},
+			Choose:   byPath,
+		}
+	}
+	set := &ruleSet{rules: rules(5)}
+	limiter := core.New(core.NewMemory())
+	h := guard.Must(guard.Follow(limiter, guard.Options{}, set))
+	handler := ratelimit.Use(h)(fine)
+	if got := statuses(handler, 3, "/a/../b"); got[200] != 2 || got[429] != 1 {
+		t.Errorf("under the limits of both: %v, want 2 of 3", got)
+	}
+	for name, want := range map[string]int{"all": 7, "a": 3, "b": 1, "B": 0} {
+		capacity := map[string]int{"all": 9, "a": 5, "b": 3, "B": 2}[name]
+		d, err := limiter.Peek(t.Context(), "global", core.Leaky(capacity, core.PerDay(1)).Named(name))
+		if err != nil || d.Remaining != want {
+			t.Errorf("%s: %d left (%v), want %d", name, d.Remaining, err, want)
+		}
+	}
+	if err := set.replace(rules(1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := statuses(handler, 1, "/a/../b"); got[429] != 1 {
+		t.Errorf("after a replacement that leaves nothing: %v", got)
+	}
+}
+
+// Policies that would not do in one set do together: nobody waits for a place beside a ban that counts denials.
+func TestSetsAreMetTogetherWithoutWaiting(t *testing.T) {
+	set := &ruleSet{rules: guard.Rules{
+		Policies: [][]guard.Policy{
+			{{Limit: core.Concurrent(1, time.Minute), By: keyfuncs.Global, MaxWait: time.Hour}},
+			{{Ban: core.Ban{Strikes: core.SlidingLog(2, time.Hour), First: time.Hour}, By: keyfuncs.RemoteIP, StrikeOnDenial: true}},
+		},
+		Sets:   [][]int{{0}, {1}},
+		Choose: byPath,
+	}}
+	limiter := core.New(core.NewMemory())
+	t.Cleanup(func() { _ = limiter.Close() })
+	permit, err := limiter.Acquire(t.Context(), "global", core.Concurrent(1, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := ratelimit.Use(guard.Must(guard.Follow(limiter, guard.Options{}, set)))(fine)
+	if got := statuses(handler, 3, "/a/../b"); got[429] != 2 || got[403] != 1 {
+		t.Errorf("%v, want two denials and a ban", got)
+	}
+	permit.Release()
 }
 
 // Lists hold for requests that no policy limits, too.

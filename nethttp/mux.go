@@ -42,6 +42,9 @@ func matchedBy(mux patterns, r *http.Request) keyfuncs.Matched {
 
 func (m muxMatched) Route() string { return keyfuncs.RouteFromPattern(m.pattern()) }
 
+// WholePath tells package policies whether the route stands for the whole path. A router in front may have told its own part.
+func (m muxMatched) WholePath() bool { return m.mux != nil }
+
 func (m muxMatched) pattern() string {
 	if m.mux == nil {
 		return m.r.Pattern

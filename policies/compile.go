@@ -15,7 +15,6 @@ import (
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/lists"
-	"github.com/weir-go/ratelimit/policies/internal/route"
 	"github.com/weir-go/ratelimit/policies/internal/tree"
 )
 
@@ -39,32 +38,28 @@ func (c *compiler) compile() guard.Rules {
 		own[i] = c.policy(&d.Policies[i])
 	}
 	l := c.lists(&d.Lists)
-	table, groups := c.table()
+	chooser, sets := c.chooser()
 	for i := range d.Policies {
 		if p := &d.Policies[i]; len(p.Match) == 0 {
-			for g := range groups {
-				groups[g] = append(groups[g], i)
+			for set := range sets {
+				sets[set] = append(sets[set], i)
 			}
 		}
 	}
 	if len(c.errors) > 0 {
 		return guard.Rules{}
 	}
-	rules := guard.Rules{Lists: l, Choose: func(r *http.Request, matched keyfuncs.Matched) int {
-		if found := table.Find(r, readingOf(r, matched), matches); found != nil {
-			return found.of(r)
-		}
-		return 0
-	}}
-	for _, members := range groups {
+	rules := guard.Rules{Policies: own, Sets: sets, Lists: l, Choose: chooser.choose}
+	for i := range d.Policies {
+		rules.Names = append(rules.Names, d.Policies[i].where())
+	}
+	for _, members := range sets {
 		slices.Sort(members)
 		var policies []guard.Policy
 		for _, i := range members {
 			policies = append(policies, own[i]...)
 		}
 		c.checkTogether(members, policies)
-		rules.Policies = append(rules.Policies, policies)
-		rules.Names = append(rules.Names, c.called(members))
 	}
 	if len(c.errors) > 0 {
 		return guard.Rules{}
@@ -123,23 +118,6 @@ func (c *compiler) checkOwnNames() {
 			}
 		}
 	}
-}
-
-// readingOf returns how the router of a framework has read the path of a request.
-func readingOf(r *http.Request, matched keyfuncs.Matched) (by route.Reading) {
-	if decoder, ok := matched.(interface{ DecodesPaths() bool }); ok {
-		by.Decoded = decoder.DecodesPaths()
-	}
-	// A router that has found a route has done so by the path as it stands: http.ServeMux redirects a path with dots, and gin, echo and chi
-	// take them for names.
-	if strings.Contains(r.URL.Path, "/.") {
-		found := r.Pattern
-		if matched != nil {
-			found = matched.Route()
-		}
-		by.KeepsDots = found != "" && found != keyfuncs.Unmatched
-	}
-	return by
 }
 
 // where says which policy is meant.

@@ -5,80 +5,130 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/policies/internal/route"
 )
 
-// variants are what a pattern has: the more specific first.
+// chooser finds the sets of policies that a request meets.
+type chooser struct {
+	table    route.Table
+	variants []variants // of each pattern
+	alone    [][]int    // each set by itself
+}
+
+// variants are the headers by which the sets of one pattern differ: the more specific first.
 type variants []variant
 
 type variant struct {
 	header []wanted
-	group  int
+	set    int
 }
 
 // wanted is a field that a request must have.
 type wanted struct{ name, value string }
 
+// matches reports whether a request has the fields. The first line of a field counts, which applications read.
 func (v *variant) matches(r *http.Request) bool {
 	for _, w := range v.header {
-		values := r.Header[w.name]
-		if w.value == "*" && !slices.ContainsFunc(values, func(value string) bool { return value != "" }) ||
-			w.value != "*" && !slices.Contains(values, w.value) {
+		value := r.Header.Get(w.name)
+		if w.value == "*" && value == "" || w.value != "*" && value != w.value {
 			return false
 		}
 	}
 	return true
 }
 
-// of returns the group of a request, or -1.
+// of returns the set of a request, or -1.
 func (v variants) of(r *http.Request) int {
 	for i := range v {
 		if v[i].matches(r) {
-			return v[i].group
+			return v[i].set
 		}
 	}
 	return -1
 }
 
-func matches(r *http.Request, v *variants) bool { return v.of(r) >= 0 }
+// choose returns the sets that a request meets. The first set has the policies without a match, which all other sets have, too.
+func (c *chooser) choose(r *http.Request, matched keyfuncs.Matched) []int {
+	var room [4]int
+	found := c.table.Met(room[:0], r, knownOf(r, matched))
+	switch len(found) {
+	case 0:
+		return c.alone[0]
+	case 1:
+		return c.alone[c.setOf(found[0], r)]
+	}
+	sets := make([]int, len(found))
+	for i, number := range found {
+		sets[i] = c.setOf(number, r)
+	}
+	return sets
+}
 
-// table returns where the group of a request is found, and which policies are in each. The first one is of no pattern.
-func (c *compiler) table() (*route.Table[variants], [][]int) {
-	groups := [][]int{nil}
-	byPattern := make(map[string]*variants)
+// setOf returns the set of a request that meets a pattern.
+func (c *chooser) setOf(number int, r *http.Request) int { return c.variants[number-1].of(r) }
+
+// knownOf returns what is known of the route of a request.
+func knownOf(r *http.Request, matched keyfuncs.Matched) route.Known {
+	if matched == nil {
+		matched = keyfuncs.MatchedFrom(r.Context())
+	}
+	known := route.Known{Values: r}
+	if matched != nil {
+		known.Route, known.Values = matched.Route(), matched
+		whole, ok := matched.(interface{ WholePath() bool })
+		known.Whole = ok && whole.WholePath()
+	} else if r.Pattern != "" {
+		known.Route = keyfuncs.RouteFromPattern(r.Pattern)
+	}
+	if known.Route == keyfuncs.Unmatched {
+		known.Route = ""
+	}
+	return known
+}
+
+// chooser returns what finds the set of a request, and the places of the policies in each set.
+func (c *compiler) chooser() (*chooser, [][]int) {
+	sets := [][]int{nil}
+	byPattern := make(map[string]variants)
 	var patterns []string
 	for i := range c.document.Policies {
 		p := &c.document.Policies[i]
 		for _, m := range p.Match {
-			v := byPattern[m.Pattern]
-			if v == nil {
-				v = new(variants)
-				byPattern[m.Pattern] = v
+			v, known := byPattern[m.Pattern]
+			if !known {
 				patterns = append(patterns, m.Pattern)
 			}
 			header := c.header(p, m)
-			known := slices.IndexFunc(*v, func(other variant) bool { return slices.Equal(other.header, header) })
-			if known < 0 {
-				c.checkVariant(p, *v, header, groups)
-				*v = append(*v, variant{header, len(groups)})
-				groups = append(groups, nil)
-				known = len(*v) - 1
+			same := slices.IndexFunc(v, func(other variant) bool { return slices.Equal(other.header, header) })
+			if same < 0 {
+				c.checkVariant(p, v, header, sets)
+				v = append(v, variant{header, len(sets)})
+				byPattern[m.Pattern] = v
+				sets = append(sets, nil)
+				same = len(v) - 1
 			}
-			if group := (*v)[known].group; !slices.Contains(groups[group], i) {
-				groups[group] = append(groups[group], i)
+			if set := v[same].set; !slices.Contains(sets[set], i) {
+				sets[set] = append(sets[set], i)
 			}
 		}
 	}
-	table := new(route.Table[variants])
+	chooser := new(chooser)
 	for _, pattern := range patterns {
-		v := *byPattern[pattern]
-		first := groups[v[0].group][0]
-		slices.SortStableFunc(v, func(a, b variant) int { return specificity(b.header) - specificity(a.header) })
-		if err := table.Add(pattern, v); err != nil {
+		v := byPattern[pattern]
+		if _, err := chooser.table.Add(pattern); err != nil {
+			first := sets[v[0].set][0]
 			c.errors.addf(c.document.Policies[first].at.of("match"), "%v", err)
+			continue
 		}
+		slices.SortStableFunc(v, func(a, b variant) int { return specificity(b.header) - specificity(a.header) })
+		chooser.variants = append(chooser.variants, v)
 	}
-	return table, groups
+	chooser.table.Accept = func(r *http.Request, number int) bool { return chooser.setOf(number, r) >= 0 }
+	for set := range sets {
+		chooser.alone = append(chooser.alone, []int{set})
+	}
+	return chooser, sets
 }
 
 // header returns the fields that a match wants, in order.
@@ -106,18 +156,18 @@ func specificity(header []wanted) int {
 }
 
 // checkVariant returns an error if some requests have the fields of two variants of one pattern, and neither is more specific.
-func (c *compiler) checkVariant(p *Policy, others variants, header []wanted, groups [][]int) {
+func (c *compiler) checkVariant(p *Policy, others variants, header []wanted, sets [][]int) {
 	for _, other := range others {
 		if apart(header, other.header) || covers(header, other.header) || covers(other.header, header) {
 			continue
 		}
-		first := &c.document.Policies[groups[other.group][0]]
+		first := &c.document.Policies[sets[other.set][0]]
 		c.errors.addf(p.at.of("match"), "a request can have these headers and those of %s, and neither match is more specific:"+
 			" add the headers of the one to the other", first.where())
 	}
 }
 
-// apart reports whether no request has both. A request may repeat a field, but who does so gets what the order says.
+// apart reports whether no request has both.
 func apart(a, b []wanted) bool {
 	for _, one := range a {
 		for _, other := range b {

@@ -103,7 +103,8 @@ func TestFieldsReachTheEngine(t *testing.T) {
   - {limit: 'leaky 9, 1/s', key: ip, settle: {5xx: 0}, reserveFor: 90s}
 `)
 	var got []string
-	for _, p := range s.rules.Policies[0] {
+	for _, own := range s.rules.Policies {
+		p := own[0]
 		got = append(got, fmt.Sprintf("%s undelayed %d unit %s wait %v reserve %v", p.Limit, p.Undelayed, p.Unit, p.MaxWait, p.ReserveFor))
 	}
 	want := "[shaping 9, 1/s undelayed 2 unit jobs wait 0s reserve 0s concurrent 3, 30s undelayed 0 unit  wait 7s reserve 0s" +

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -47,6 +48,14 @@ type Explained struct {
 	// Status is that of a denial, or 0 if the request would pass.
 	Status   int   `json:"status"`
 	Policies []Met `json:"policies"`
+	// Readings are the ways in which the path may be read. The request meets the policies of all of them, unless a router has found its route.
+	Readings []Reading `json:"readings"`
+}
+
+// Reading is one way in which the path of the request may be read.
+type Reading struct {
+	Path  string `json:"path"`
+	Match string `json:"match,omitempty"`
 }
 
 // Met is a policy that the request meets.
@@ -196,6 +205,9 @@ func explain(c *cli.Command, limiter *core.Limiter, asked bool, set *policies.Se
 		return event.Err
 	}
 	result := explained(r, event, asked)
+	for _, reading := range set.Document().Readings(r) {
+		result.Readings = append(result.Readings, Reading{Path: reading.Path, Match: reading.Match})
+	}
 	if c.Bool("json") {
 		err = writeJSON(stdout, result)
 	} else {
@@ -244,6 +256,9 @@ func writeExplained(w io.Writer, e guard.Event, result Explained) error {
 			return err
 		}
 	}
+	if err := writeReadings(w, result.Readings); err != nil {
+		return err
+	}
 	verdict := "Nothing was asked: name a store by -redis to see what would be decided now."
 	switch {
 	case result.Listed != "":
@@ -255,6 +270,23 @@ func writeExplained(w io.Writer, e guard.Event, result Explained) error {
 	}
 	_, err := fmt.Fprintln(w, verdict)
 	return err
+}
+
+// writeReadings writes how the path may be read, if that makes a difference.
+func writeReadings(w io.Writer, readings []Reading) error {
+	rows := make([][]string, 0, len(readings))
+	differ := false
+	for _, reading := range readings {
+		rows = append(rows, []string{printable(reading.Path), cmp.Or(reading.Match, "(none)")})
+		differ = differ || reading.Match != readings[0].Match
+	}
+	if !differ {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w, "Routers read its path in different ways. Where none has found a route, all of these count:"); err != nil {
+		return err
+	}
+	return writeTable(w, []string{"READ AS", "MATCH"}, rows)
 }
 
 // now says what a policy would decide.

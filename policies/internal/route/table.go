@@ -1,178 +1,112 @@
-// Package route finds what belongs to the patterns that a request matches, in the order of net/http: the most specific first.
+// Package route finds the patterns that a request meets. A pattern is one of net/http. Of those that match one path, the most
+// specific one counts, as in [http.ServeMux].
+//
+// A router may read the path of a request in another way than this package does, and runs the handler of the route that it finds.
+// So a request meets the pattern that covers its route where the route is known. Where it is not, the request meets the
+// patterns of all readings of its path.
 package route
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 )
 
-// Table holds a value for each of some patterns of [http.ServeMux]. The zero value is empty. It is built by one goroutine, and
-// looked at by many.
-type Table[T any] struct {
-	mux   *http.ServeMux // knows what a pattern is, and which of them conflict
-	hosts map[string]map[string]*node[T]
+// Table holds patterns. The zero value is empty. One goroutine builds it, and many look at it.
+type Table struct {
+	// Accept reports whether a request meets a pattern whose path matches. If it does not, the next pattern counts that is less
+	// specific. Nil accepts all.
+	Accept func(r *http.Request, number int) bool
+
+	mux      *http.ServeMux // knows what a pattern is, and which of them conflict
+	hosts    map[string]map[string]*node
+	patterns []string
 }
 
+// none is the number of no pattern. The first pattern has number 1.
+const none = 0
+
 // node is what is known behind some segments of a path.
-type node[T any] struct {
-	literals map[string]*node[T]
-	wildcard *node[T] // {name}
-	rest     *T       // {name...}, or a slash at the end
-	end      *T       // nothing follows
+type node struct {
+	literals map[string]*node
+	wildcard *node // {name}
+	rest     int   // the number of the pattern that ends here with {name...} or a slash
+	end      int   // the number of the pattern that ends here
 }
 
 // slash stands for the slash at the end of a path. No segment is called so.
 const slash = "/"
 
-// Add adds a pattern that is not there yet. It returns an error if that is malformed, or if there is another pattern that matches
-// some of the same requests while neither of the two is more specific.
-func (t *Table[T]) Add(pattern string, value T) error {
+// Add adds a pattern that is not there yet, and returns its number: 1 for the first one. It returns an error if the pattern is
+// malformed, or if there is another pattern that matches some of the same requests while neither of the two is more specific.
+func (t *Table) Add(pattern string) (number int, err error) {
 	if t.mux == nil {
-		t.mux, t.hosts = http.NewServeMux(), make(map[string]map[string]*node[T])
+		t.mux, t.hosts = http.NewServeMux(), make(map[string]map[string]*node)
 	}
 	method, host, rest := split(pattern)
 	if err := t.register(method, host, rest, pattern); err != nil {
-		return err
+		return none, err
 	}
 	methods := t.hosts[host]
 	if methods == nil {
-		methods = make(map[string]*node[T])
+		methods = make(map[string]*node)
 		t.hosts[host] = methods
 	}
 	n := methods[method]
 	if n == nil {
-		n = new(node[T])
+		n = new(node)
 		methods[method] = n
 	}
-	n.add(rest, &value)
-	return nil
+	t.patterns = append(t.patterns, pattern)
+	n.add(rest, len(t.patterns))
+	return len(t.patterns), nil
 }
 
-// split returns the parts of a pattern.
-func split(pattern string) (method, host, path string) {
-	if end := strings.IndexAny(pattern, " \t"); end >= 0 && !strings.Contains(pattern[:end], slash) {
-		method, pattern = pattern[:end], strings.TrimLeft(pattern[end:], " \t")
-	}
-	if at := strings.IndexByte(pattern, '/'); at > 0 {
-		host, pattern = hostName(pattern[:at]), pattern[at:]
-	}
-	return method, host, pattern
-}
+// Pattern returns the pattern that has a number.
+func (t *Table) Pattern(number int) string { return t.patterns[number-1] }
 
-// hostName returns a host in one notation.
-func hostName(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
-
-// registeredAt is what net/http says of where in this program a pattern was registered.
-var registeredAt = regexp.MustCompile(` \(registered at [^)]*\)`)
-
-// lineEnds are what one line has spaces for.
-var lineEnds = regexp.MustCompile(`\s*\n\s*`)
-
-// register has net/http look at a pattern, which panics if it makes no sense.
-func (t *Table[T]) register(method, host, path, pattern string) (err error) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			text := registeredAt.ReplaceAllString(fmt.Sprint(reason), "")
-			text = strings.TrimPrefix(text, fmt.Sprintf("parsing %q: ", pattern))
-			err = errors.New(lineEnds.ReplaceAllString(text, " "))
-		}
-	}()
-	if err := unmatched(method, host, path, pattern); err != nil {
-		return err
-	}
-	if method != "" {
-		method += " "
-	}
-	t.mux.Handle(method+host+path, http.NotFoundHandler())
-	return nil
-}
-
-// unmatched returns an error for what net/http takes for a pattern, although no request matches it.
-func unmatched(method, host, path, pattern string) error {
-	switch upper := strings.ToUpper(method); {
-	case !strings.HasPrefix(path, slash):
-		return fmt.Errorf(`the pattern %q has no path: write a slash, as in "POST /orders" or "api.example.com/"`, pattern)
-	case strings.Contains(pattern, "://"):
-		return fmt.Errorf(`no request matches the pattern %q: leave the scheme out, as in "api.example.com/"`, pattern)
-	case clean(path) != path:
-		return fmt.Errorf("no request matches the pattern %q: write the path as %s", pattern, clean(path))
-	case method != upper && slices.Contains(knownMethods, upper):
-		return fmt.Errorf("no request matches the pattern %q: write the method as %s", pattern, upper)
-	case slices.Contains(knownMethods, strings.ToUpper(host)):
-		return fmt.Errorf(`the pattern %q has %s for its host: write a space behind the method, as in "POST /orders"`, pattern, host)
-	case strings.ContainsAny(path, "?#"):
-		return fmt.Errorf("no request matches the pattern %q: leave ? and # and what follows out; the query does not count", pattern)
-	}
-	name := withoutPort(host)
-	if strings.HasPrefix(name, "[") {
-		if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err != nil {
-			return fmt.Errorf("no request matches the pattern %q: %s is no address", pattern, host)
-		}
-		name = strings.Trim(name, "[]")
-	}
-	if host != name && host != "["+name+"]" {
-		return fmt.Errorf("no request matches the pattern %q: leave the port out, which does not count", pattern)
-	}
-	for _, r := range name {
-		if r > unicode.MaxASCII {
-			return fmt.Errorf("no request matches the pattern %q: write the host as browsers send it, in letters of ASCII: xn--…", pattern)
-		}
-		if letterOrDigit := 'a' <= r && r <= 'z' || '0' <= r && r <= '9'; !letterOrDigit && !strings.ContainsRune("-._:", r) {
-			return fmt.Errorf("no request matches the pattern %q: %q is no part of the name of a host", pattern, r)
-		}
-	}
-	return nil
-}
-
-// knownMethods are those that net/http knows.
-var knownMethods = []string{
-	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions,
-	http.MethodTrace,
-}
-
-// add adds what follows in a pattern that is known to be one.
-func (n *node[T]) add(rest string, value *T) {
+// add adds the path of a pattern.
+func (n *node) add(rest string, number int) {
 	for rest != "" {
-		segment, after, more := strings.Cut(rest[1:], slash)
-		if more {
-			after = slash + after
-		}
+		var segment string
+		segment, rest = cut(rest)
 		switch {
-		case segment == "" || strings.HasPrefix(segment, "{") && strings.HasSuffix(segment, "...}"):
-			n.rest = value
+		case segment == "" || isRest(segment):
+			n.rest = number
 			return
 		case segment == "{$}":
 			n = n.literal(slash)
 		case strings.HasPrefix(segment, "{"):
 			if n.wildcard == nil {
-				n.wildcard = new(node[T])
+				n.wildcard = new(node)
 			}
 			n = n.wildcard
 		default:
 			n = n.literal(unescape(segment))
 		}
-		rest = after
 	}
-	n.end = value
+	n.end = number
 }
 
 // literal returns the node behind a segment.
-func (n *node[T]) literal(segment string) *node[T] {
+func (n *node) literal(segment string) *node {
 	if n.literals == nil {
-		n.literals = make(map[string]*node[T])
+		n.literals = make(map[string]*node)
 	}
 	if n.literals[segment] == nil {
-		n.literals[segment] = new(node[T])
+		n.literals[segment] = new(node)
 	}
 	return n.literals[segment]
+}
+
+// cut returns the first segment of a path, and the path behind it. The segment is empty at the slash that ends a path.
+func cut(path string) (segment, rest string) {
+	segment = path[1:]
+	if at := strings.IndexByte(segment, '/'); at >= 0 {
+		return segment[:at], segment[at:]
+	}
+	return segment, ""
 }
 
 func unescape(text string) string {
@@ -186,36 +120,64 @@ func unescape(text string) string {
 	return plain
 }
 
-// Reading is how a router has read the path of a request. The zero value is how net/http does.
-type Reading struct {
-	Decoded   bool // an escaped slash is a slash
-	KeepsDots bool // /a/../b begins with /a: dots are names of segments
-}
-
-// Find returns the value of the most specific pattern that a request matches, of those that accept says yes to, or nil. The path
-// is looked at as if it was clean, but for what the router has read in another way.
-func (t *Table[T]) Find(r *http.Request, by Reading, accept func(*http.Request, *T) bool) *T {
-	if t.hosts == nil {
-		return nil
+// Met appends to found the numbers of the patterns that a request meets, each once.
+func (t *Table) Met(found []int, r *http.Request, known Known) []int {
+	roots := t.roots(r)
+	covers, reads := known.decides(r.URL)
+	if covers {
+		found = t.covering(found, &roots, r, known)
 	}
-	s := search[T]{r: r, accept: accept}
-	p := r.URL.Path
-	if r.URL.RawPath != "" && !by.Decoded {
-		p, s.escaped = r.URL.EscapedPath(), true
-	}
-	if by.KeepsDots {
-		p = slashes.ReplaceAllLiteralString(slash+p, slash)
-	} else {
-		p = clean(p)
-	}
-	if len(t.hosts) > 1 || t.hosts[""] == nil {
-		if methods := t.hosts[hostOf(r)]; methods != nil {
-			if found := s.methods(methods, p); found != nil {
-				return found
-			}
+	if reads {
+		var room [4]Reading
+		all := appendReadings(room[:0], r.URL)
+		for i := range all {
+			found = with(found, t.matching(&roots, r, &all[i]))
 		}
 	}
-	return s.methods(t.hosts[""], p)
+	return found
+}
+
+// with returns found with one more number, unless it is there already or that of no pattern.
+func with(found []int, number int) []int {
+	if number == none || slices.Contains(found, number) {
+		return found
+	}
+	return append(found, number)
+}
+
+// roots are where the paths begin of the patterns whose host and method are those of a request: the more specific ones first. Some
+// may be nil.
+type roots [6]*node
+
+func (t *Table) roots(r *http.Request) (all roots) {
+	if len(t.hosts) > 1 || t.hosts[""] == nil {
+		if methods := t.hosts[hostOf(r)]; methods != nil {
+			rootsOf(methods, r.Method, all[:3])
+		}
+	}
+	rootsOf(t.hosts[""], r.Method, all[3:])
+	return all
+}
+
+func rootsOf(methods map[string]*node, method string, of []*node) {
+	if method != "" && method != http.MethodGet {
+		of[0] = methods[method]
+	}
+	if method == "" || method == http.MethodGet || method == http.MethodHead {
+		of[1] = methods[http.MethodGet]
+	}
+	of[2] = methods[""]
+}
+
+// matching returns the number of the most specific pattern that one reading of a path matches.
+func (t *Table) matching(roots *roots, r *http.Request, reading *Reading) int {
+	s := search{table: t, request: r, Reading: *reading}
+	for _, root := range roots {
+		if found := s.below(root, reading.Path); found != none {
+			return found
+		}
+	}
+	return none
 }
 
 // hostOf returns the host that a request asks for, without the port.
@@ -228,93 +190,67 @@ func withoutPort(host string) string {
 	return host
 }
 
-// slashes are what stands for one.
-var slashes = regexp.MustCompile("/+")
+// search looks for the pattern that a reading of a path matches.
+type search struct {
+	Reading
 
-// clean returns a path as net/http wants it: without empty segments and dots.
-func clean(p string) string {
-	if p == "" {
-		return slash
-	}
-	if p[0] != '/' {
-		p = slash + p
-	}
-	if !mayBeUnclean(p) {
-		return p
-	}
-	cleaned := path.Clean(p)
-	if p[len(p)-1] != '/' || cleaned == slash {
-		return cleaned
-	}
-	if len(p) == len(cleaned)+1 && strings.HasPrefix(p, cleaned) {
-		return p
-	}
-	return cleaned + slash
+	table   *Table
+	request *http.Request
 }
 
-// mayBeUnclean reports whether a path has two slashes, or a segment that begins with a dot.
-func mayBeUnclean(p string) bool {
-	for i := 1; i < len(p); i++ {
-		if p[i-1] == '/' && (p[i] == '/' || p[i] == '.') {
-			return true
-		}
-	}
-	return false
-}
-
-// search looks for the pattern of a request.
-type search[T any] struct {
-	r       *http.Request
-	accept  func(*http.Request, *T) bool
-	escaped bool // whether segments are
-}
-
-func (s *search[T]) methods(methods map[string]*node[T], p string) *T {
-	method := s.r.Method
-	if method != "" && method != http.MethodGet {
-		if found := s.below(methods[method], p); found != nil {
-			return found
-		}
-	}
-	if method == "" || method == http.MethodGet || method == http.MethodHead {
-		if found := s.below(methods[http.MethodGet], p); found != nil {
-			return found
-		}
-	}
-	return s.below(methods[""], p)
-}
-
-// below looks behind a node, at what is left of the path.
-func (s *search[T]) below(n *node[T], p string) *T {
+// below looks behind a node, at the rest of the path.
+func (s *search) below(n *node, p string) int {
 	if n == nil {
-		return nil
+		return none
 	}
 	if p == "" {
-		return s.accepted(n.end)
+		return s.atEnd(n)
 	}
-	segment, rest := p[1:], ""
-	if segment == "" {
-		segment = slash
-	} else if at := strings.IndexByte(segment, '/'); at >= 0 {
-		segment, rest = segment[:at], segment[at:]
-	}
-	if s.escaped {
+	segment, rest := cut(p)
+	closing := segment == "" && rest == "" // the slash at the end
+	if s.decode {
 		segment = unescape(segment)
 	}
-	if found := s.below(n.literals[segment], rest); found != nil {
-		return found
+	if !closing {
+		if found := s.below(n.literals[segment], rest); found != none {
+			return found
+		}
 	}
-	if segment != slash { // also an escaped one, as net/http has it
-		if found := s.below(n.wildcard, rest); found != nil {
+	named := !closing && segment != slash || s.empty // net/http has no {name} for an escaped slash
+	if named && (rest != "" || !s.literal) {
+		if found := s.below(n.wildcard, rest); found != none {
+			return found
+		}
+	}
+	if closing {
+		if found := s.below(n.literals[slash], rest); found != none {
+			return found
+		}
+	}
+	if s.alone {
+		return none
+	}
+	return s.accepted(n.rest)
+}
+
+// atEnd returns the number of the pattern that ends where the path does.
+func (s *search) atEnd(n *node) int {
+	if !s.slash {
+		return s.accepted(n.end)
+	}
+	if closed := n.literals[slash]; closed != nil {
+		if found := s.accepted(closed.end); found != none {
 			return found
 		}
 	}
 	return s.accepted(n.rest)
 }
 
-func (s *search[T]) accepted(value *T) *T {
-	if value == nil || !s.accept(s.r, value) {
-		return nil
+func (s *search) accepted(number int) int { return s.table.accepted(s.request, number) }
+
+func (t *Table) accepted(r *http.Request, number int) int {
+	if number == none || t.Accept != nil && !t.Accept(r, number) {
+		return none
 	}
-	return value
+	return number
 }

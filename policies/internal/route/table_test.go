@@ -39,13 +39,13 @@ func drawRequest(t *rapid.T) *http.Request {
 }
 
 // drawTable draws a table, and the patterns that net/http has let into it.
-func drawTable(t *rapid.T) (table *Table[string], patterns []string) {
-	table = new(Table[string])
+func drawTable(t *rapid.T) (table *Table, patterns []string) {
+	table = new(Table)
 	mux := http.NewServeMux()
 	for range rapid.IntRange(1, 8).Draw(t, "patterns") {
 		pattern := drawPattern(t)
 		if strings.Contains(pattern, "//") { // net/http lets it stand, and nothing matches it
-			if table.Add(pattern, pattern) == nil {
+			if _, err := table.Add(pattern); err == nil {
 				t.Fatalf("%q is added", pattern)
 			}
 			continue
@@ -53,7 +53,7 @@ func drawTable(t *rapid.T) (table *Table[string], patterns []string) {
 		func() {
 			defer func() {
 				refused := recover() != nil
-				if err := table.Add(pattern, pattern); refused != (err != nil) {
+				if _, err := table.Add(pattern); refused != (err != nil) {
 					t.Fatalf("%q: net/http refuses %v, the table says %v", pattern, refused, err)
 				}
 				if !refused {
@@ -66,11 +66,38 @@ func drawTable(t *rapid.T) (table *Table[string], patterns []string) {
 	return table, patterns
 }
 
-func find(table *Table[string], r *http.Request, but ...string) string {
-	found := table.Find(r, Reading{}, func(_ *http.Request, pattern *string) bool {
-		return !slices.Contains(but, *pattern)
-	})
-	return deref(found)
+// find returns the pattern that the path as it stands matches, without some patterns.
+func find(table *Table, r *http.Request, but ...string) string {
+	table.Accept = func(_ *http.Request, number int) bool { return !slices.Contains(but, table.Pattern(number)) }
+	roots := table.roots(r)
+	number := table.matching(&roots, r, &Reading{Path: rooted(r.URL.EscapedPath()), decode: true})
+	if number == none {
+		return ""
+	}
+	return table.Pattern(number)
+}
+
+// met returns the patterns that a request meets, in the order of the table.
+func met(table *Table, r *http.Request, known Known) string {
+	numbers := table.Met(nil, r, known)
+	slices.Sort(numbers)
+	patterns := make([]string, len(numbers))
+	for i, number := range numbers {
+		patterns[i] = table.Pattern(number)
+	}
+	return strings.Join(patterns, " ")
+}
+
+// tableOf returns a table of some patterns.
+func tableOf(t *testing.T, patterns ...string) *Table {
+	t.Helper()
+	table := new(Table)
+	for _, pattern := range patterns {
+		if _, err := table.Add(pattern); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return table
 }
 
 // A clean path has the pattern that net/http finds; the next one is what net/http finds without the first.
@@ -114,8 +141,8 @@ func TestEachPatternMatchesWhatItMatchesInNetHTTP(t *testing.T) {
 		}
 	}
 	for _, pattern := range combined([]string{"/a", "/c d", "/c%20d", "/%2F", "/b%2Fc", "/{x}", "/{y...}", "/...}", "/", "/{$}"}, 3) {
-		var table Table[string]
-		if table.Add(pattern, pattern) != nil {
+		var table Table
+		if _, err := table.Add(pattern); err != nil {
 			continue
 		}
 		mux := http.NewServeMux()
@@ -155,69 +182,136 @@ func combined(parts []string, n int) []string {
 	return all
 }
 
-// A path that a router would clean is looked at as if it had been.
-func TestFindsUncleanPaths(t *testing.T) {
-	var table Table[string]
-	for _, pattern := range []string{"/api/orders", "api.test/", "[2001:db8::1]/"} {
-		if err := table.Add(pattern, pattern); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for path, want := range map[string]string{
-		"/api/orders": "/api/orders", "//api/orders": "/api/orders", "/api/./orders": "/api/orders", "/x/../api//orders": "/api/orders",
-		"/api/orders/": "", "": "", "/api": "", "api/orders": "/api/orders",
+// Hosts are compared without their ports, dots at the end, and regard to case.
+func TestFindsHosts(t *testing.T) {
+	table := tableOf(t, "api.test/", "[2001:db8::1]/")
+	for host, want := range map[string]string{
+		"api.test": "api.test/", "API.test.:8080": "api.test/", "api.test:80": "api.test/", "other.test": "",
+		"[2001:db8::1]": "[2001:db8::1]/", "[2001:DB8::1]:8080": "[2001:db8::1]/",
 	} {
-		if got := find(&table, &http.Request{Method: http.MethodGet, Host: "x", URL: &url.URL{Path: path}}); got != want {
-			t.Errorf("%q: %q, want %q", path, got, want)
-		}
-	}
-	for _, host := range []string{"api.test", "API.test.:8080", "api.test:80"} {
-		if got := find(&table, &http.Request{Method: http.MethodGet, Host: host, URL: &url.URL{Path: "/"}}); got != "api.test/" {
-			t.Errorf("host %q: %q", host, got)
-		}
-	}
-	for _, host := range []string{"[2001:db8::1]", "[2001:DB8::1]:8080"} {
-		if got := find(&table, &http.Request{Method: http.MethodGet, Host: host, URL: &url.URL{Path: "/"}}); got != "[2001:db8::1]/" {
-			t.Errorf("host %q: %q", host, got)
+		if got := met(table, &http.Request{Method: http.MethodGet, Host: host, URL: &url.URL{Path: "/"}}, Known{}); got != want {
+			t.Errorf("host %q: %q, want %q", host, got, want)
 		}
 	}
 }
 
-// A router that decodes paths takes an escaped slash for a slash, and one that keeps dots takes them for names.
-func TestFindsAsTheRouterHasRead(t *testing.T) {
-	var table Table[string]
-	for _, pattern := range []string{"/api/orders", "/files/", "/a/{b}/x"} {
-		if err := table.Add(pattern, pattern); err != nil {
-			t.Fatal(err)
+// Where no route is known, a request meets what each reading of its path matches.
+func TestEveryReadingIsMet(t *testing.T) {
+	for _, test := range []struct{ patterns, path, want string }{
+		{"/ /login", "/login", "/login"},
+		{"/ /login", "/login/", "/ /login"},
+		{"/ /login", "/login//", "/ /login"},
+		{"/ /login", "/login%2F", "/ /login"},
+		{"/ /login", "/login.x", "/ /login"},
+		{"/ /login", "/static/../login", "/ /login"},
+		{"/ /login", "/./login", "/ /login"},
+		{"/ /login", "//login", "/ /login"},
+		{"/ /login", "/%6cogin", "/ /login"},
+		{"/ /login/", "/login", "/ /login/"},
+		{"/ /login /login/", "/login", "/login /login/"},
+		{"/ /users/{id}/reset", "/users//reset", "/ /users/{id}/reset"},
+		{"/ /users/{id}/reset", "/users/%2F/reset", "/ /users/{id}/reset"},
+		{"/ /users/{id}/reset", "/users/7/reset", "/users/{id}/reset"},
+		{"/ /users/{id}/", "/users/%2F/reset", "/ /users/{id}/"},
+		{"/ /t/{tenant}/login", "/t//login", "/ /t/{tenant}/login"},
+		{"/ /verify/{code}", "/verify/", "/ /verify/{code}"},
+		{"/ /api/login", "/api%2Flogin", "/ /api/login"},
+		{"/ /a/b/c", "/a/b%2Fc", "/ /a/b/c"},
+		{"/ /private/", "/x/%2e%2e/private/s.txt", "/ /private/"},
+		{"/ /private/", "/x/../private/s.txt", "/ /private/"},
+		{"/ /private/", "/private%2Fs.txt", "/ /private/"},
+		{"/ /private/", "/x%2F..%2Fprivate%2Fs.txt", "/ /private/"},
+		{"/ /items/{id} /items/special", "/items/%73pecial", "/items/{id} /items/special"},
+		{"/ /items/{id} /items/special", "/items/special", "/items/special"},
+		{"/ /health", "/health/../orders", "/"},
+		{"/ /health/", "/health/../orders", "/ /health/"},
+		// An ordinary path meets one pattern, whatever else there is.
+		{"/ /robots.txt", "/robots.txt", "/robots.txt"},
+		{"/ /files/{name} /files/robots.txt", "/files/robots.txt", "/files/robots.txt"},
+		{"/ /orders/ /orders/{$}", "/orders/", "/orders/{$}"},
+		{"/ /orders/ /orders/{id}", "/orders/7", "/orders/{id}"},
+		{"/{$}", "/", "/{$}"},
+		{"/", "", "/"},
+		{"/", "*", "/"},
+	} {
+		u := &url.URL{Path: test.path}
+		if strings.HasPrefix(test.path, "/") {
+			var err error
+			if u, err = url.ParseRequestURI(test.path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := met(tableOf(t, strings.Fields(test.patterns)...), &http.Request{Method: http.MethodPost, URL: u}, Known{}); got != test.want {
+			t.Errorf("%s of %s meets %q, want %q", test.path, test.patterns, got, test.want)
 		}
 	}
+}
+
+// values are those of wildcards.
+type values map[string]string
+
+func (v values) PathValue(name string) string { return v[name] }
+
+// Where the route is known, a request meets the pattern that covers it, however its path is written.
+func TestTheRouteDecides(t *testing.T) {
+	const patterns = "/ /login /users/{id}/reset /users/me/reset /files/ /files/public/ /items/{id} /items/special"
 	for _, test := range []struct {
-		path string
-		by   Reading
-		want string
+		route, path string
+		values      values
+		whole       bool
+		want        string
 	}{
-		{"/api%2Forders", Reading{}, ""},
-		{"/api%2Forders", Reading{Decoded: true}, "/api/orders"},
-		{"/files/../api/orders", Reading{}, "/api/orders"},
-		{"/files/../api/orders", Reading{KeepsDots: true}, "/files/"},
-		{"/files/%2e%2e/api/orders", Reading{Decoded: true, KeepsDots: true}, "/files/"},
-		{"//files//../x", Reading{KeepsDots: true}, "/files/"},
-		{"/a/../x", Reading{KeepsDots: true}, "/a/{b}/x"},
-		{"/a/../x", Reading{}, ""},
-		{"/api/./orders", Reading{KeepsDots: true}, ""},
+		{"/login", "//x/../y%2Fz", nil, true, "/login"},
+		{"/users/{id}/reset", "/users//reset", nil, true, "/users/{id}/reset"},
+		{"/users/{id}/reset", "/users/me/reset", values{"id": "me"}, true, "/users/me/reset"},
+		{"/users/{id}/reset", "/users/%6de/reset", values{"id": "me"}, true, "/users/{id}/reset /users/me/reset"},
+		{"/users/{name:[a-z]+}/reset", "/users/me/reset", values{"name": "me"}, true, "/users/me/reset"},
+		{"/items/{id}", "/items/%73pecial", values{"id": "%73pecial"}, true, "/items/{id} /items/special"},
+		{"/items/{id}", "/items/1/x/y", values{"id": "1/x/y"}, true, "/items/{id}"},
+		{"/items/{id}", "/items/%2F", values{"id": "/"}, true, "/items/{id}"},
+		{"/other/{x}", "/login", nil, true, "/"},
+		// What a wildcard stands for is for the handler to read.
+		{"/files/{path...}", "/files/a", nil, true, "/files/"},
+		{"/files/{path...}", "/files/public/a", nil, true, "/files/public/"},
+		{"/files/{path...}", "/files/public/../a", nil, true, "/files/ /files/public/"},
+		{"/files/{path...}", "/files/../login", nil, true, "/login /files/"},
+		{"/files/*", "/login", nil, true, "/login /files/"},
+		{"/{...}", "/x/../login", nil, true, "/ /login"},
+		{"/x/{a}-{b}", "/x/1-2", nil, true, "/"},
+		// A route that may be a part of another one decides only if the path has its segments.
+		{"/login", "/login", nil, false, "/login"},
+		{"/login", "/login/", nil, false, "/login"},
+		{"/login", "/login.json", nil, false, "/login"},
+		{"/{id}", "/items/7", nil, false, "/ /items/{id}"},
+		{"example.test/login", "/login", nil, true, "/login"},
 	} {
-		found := table.Find(httptest.NewRequest(http.MethodPost, test.path, nil), test.by, func(*http.Request, *string) bool { return true })
-		if got := deref(found); got != test.want {
-			t.Errorf("%s read by %+v: %q, want %q", test.path, test.by, got, test.want)
+		u, err := url.ParseRequestURI(test.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &http.Request{Method: http.MethodPost, URL: u}
+		if test.values == nil {
+			test.values = values{}
+		}
+		got := met(tableOf(t, strings.Fields(patterns)...), r, Known{Route: test.route, Whole: test.whole, Values: test.values})
+		if got != test.want {
+			t.Errorf("%s by %s: %q, want %q", test.path, test.route, got, test.want)
 		}
 	}
 }
 
-func deref(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
+// A path that the client writes in many ways is read in a bounded number of ways.
+func TestReadingsAreFew(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		target := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"/", ".", "%2F", "%2e", "a", "%61", "..", ";", "%25"})).Draw(t, "path"), "")
+		u, err := url.ParseRequestURI("/" + target)
+		if err != nil {
+			t.Skip()
+		}
+		if n := len(appendReadings(nil, u)); n > 48 {
+			t.Fatalf("%q has %d readings", target, n)
+		}
+	})
 }
 
 func TestSaysWhatIsWrong(t *testing.T) {
@@ -234,18 +328,22 @@ func TestSaysWhatIsWrong(t *testing.T) {
 		{"", "*.a.test/", `no request matches the pattern "*.a.test/": '*' is no part of the name of a host`},
 		{"", "bücher.test/", `no request matches the pattern "bücher.test/": write the host as browsers send it, in letters of ASCII: xn--…`},
 		{"", "GET /{x", "at offset 5: bad wildcard segment (must end with '}')"},
+		{"", "/orders/:id", `the pattern "/orders/:id" is in the syntax of another router: write "/orders/{id}"`},
+		{"", "GET a.test/files/*path", `the pattern "GET a.test/files/*path" is in the syntax of another router: write "GET a.test/files/{path...}"`},
+		{"", "/files/*", `the pattern "/files/*" is in the syntax of another router: write "/files/"`},
+		{"", "/items/{id:[0-9]+}", `the pattern "/items/{id:[0-9]+}" is in the syntax of another router: write "/items/{id}"`},
 		{"/files/", "/{a}/x", `pattern "/{a}/x" conflicts with pattern "/files/": /{a}/x and /files/ both match some paths, like "/files/x". ` +
 			`But neither is more specific than the other. /{a}/x matches "/a/x", but /files/ doesn't. /files/ matches "/files/", but /{a}/x doesn't.`},
 		{"POST /items/{id}", "/items/new", `pattern "/items/new" conflicts with pattern "POST /items/{id}": ` +
 			"/items/new matches more methods than POST /items/{id}, but has a more specific path pattern"},
 	} {
-		var table Table[string]
+		var table Table
 		if test.first != "" {
-			if err := table.Add(test.first, ""); err != nil {
+			if _, err := table.Add(test.first); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := table.Add(test.second, ""); err == nil || err.Error() != test.want {
+		if _, err := table.Add(test.second); err == nil || err.Error() != test.want {
 			t.Errorf("%q: %v, want %s", test.second, err, test.want)
 		}
 	}
@@ -257,8 +355,8 @@ func FuzzFind(f *testing.F) {
 	f.Add("/{x...}", "/%2F")
 	f.Add("A.test/%7Bx%7D/{$}", "/{x}/")
 	f.Fuzz(func(t *testing.T, pattern, target string) {
-		var table Table[string]
-		if table.Add(pattern, pattern) != nil {
+		var table Table
+		if _, err := table.Add(pattern); err != nil {
 			return
 		}
 		u, err := url.ParseRequestURI(target)

@@ -1,0 +1,67 @@
+package guard
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+)
+
+// mostUnions is how many unions of sets are kept. Clients choose which of them are asked for, among the sets that there are.
+const mostUnions = 1_000
+
+// unions are the Guards of requests that meet several sets of policies together. Few requests do, so each Guard is built when
+// the first one comes.
+type unions struct {
+	rules   Rules
+	options Options
+	heir    *Guard
+
+	mu    sync.RWMutex
+	built map[string]*Guard
+}
+
+// of returns the Guard of all policies of some sets.
+func (u *unions) of(sets []int) *Guard {
+	var places []int
+	for _, set := range sets {
+		places = append(places, u.rules.Sets[set]...)
+	}
+	slices.Sort(places)
+	places = slices.Compact(places)
+	var key []byte
+	for _, place := range places {
+		key = binary.AppendUvarint(key, uint64(place)) //nolint:gosec // a place is not negative
+	}
+	u.mu.RLock()
+	g := u.built[string(key)]
+	u.mu.RUnlock()
+	if g != nil {
+		return g
+	}
+	g, err := u.build(places)
+	if err != nil {
+		panic("ratelimit: policies that make sense all together do not make sense in part: " + err.Error())
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.built) >= mostUnions {
+		u.built = nil
+	}
+	if u.built == nil {
+		u.built = make(map[string]*Guard)
+	}
+	u.built[string(key)] = g
+	return g
+}
+
+// build returns the Guard of the policies at some places. Policies that no request was to meet together may have limits of one
+// name, so names are numbered. None of them waits for a place beside a ban that counts denials.
+func (u *unions) build(places []int) (*Guard, error) {
+	policies := u.rules.policies(places)
+	if slices.ContainsFunc(policies, func(p Policy) bool { return p.StrikeOnDenial }) {
+		for i := range policies {
+			policies[i].MaxWait = 0
+		}
+	}
+	return build(u.heir, u.heir.limiter, u.options, policies)
+}

@@ -1,0 +1,165 @@
+package route
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Known is what a router has found out about a request. The zero value is nothing.
+type Known struct {
+	// Route is the pattern of the route with its wildcards in braces, such as "/items/{id}", or "" if none was found.
+	Route string
+	// Whole says that the route stands for the whole path. A router inside of another one may tell its own part alone.
+	Whole bool
+	// Values tells the part of the path that a wildcard stands for.
+	Values interface{ PathValue(name string) string }
+}
+
+// decides reports whether the patterns that cover the route count, and whether those count that the readings of the path match.
+func (k *Known) decides(u *url.URL) (covers, reads bool) {
+	if k.Route == "" {
+		return false, true
+	}
+	path := u.EscapedPath()
+	switch fits, exact := k.fits(path); {
+	case !exact: // the handler looks at the path itself
+		if !fits && path != u.Path {
+			fits, _ = k.fits(u.Path)
+		}
+		return !fits, true
+	case k.Whole || fits:
+		return true, false
+	default:
+		return true, true
+	}
+}
+
+// fits reports whether a path has the segments of the route, but for a slash or an extension at its end. It is not exact if the
+// route leaves the rest of the path to its handler.
+func (k *Known) fits(path string) (fits, exact bool) {
+	route := k.path()
+	fits, exact = match(route, path)
+	if !fits && exact {
+		fits, _ = match(strings.TrimSuffix(route, slash), strings.TrimSuffix(path, slash))
+	}
+	if dot := extension(path); !fits && exact && dot >= 0 {
+		fits, _ = match(route, path[:dot])
+	}
+	return fits, exact
+}
+
+// path returns the route without its host.
+func (k *Known) path() string {
+	if at := strings.IndexByte(k.Route, '/'); at > 0 {
+		return k.Route[at:]
+	}
+	return rooted(k.Route)
+}
+
+// match reports whether a path has the segments of a route. It is not exact if the route leaves some of them open.
+func match(route, path string) (matches, exact bool) {
+	matches = true
+	path = rooted(path)
+	for route != "" {
+		var segment, own string
+		segment, route = cut(route)
+		if isRest(segment) || isMixed(segment) {
+			return matches, false
+		}
+		if path == "" {
+			matches = false
+			continue
+		}
+		own, path = cut(path)
+		if !isWildcard(segment) && segment != own && unescape(segment) != unescape(own) {
+			matches = false
+		}
+	}
+	return matches && path == "", true
+}
+
+// isRest reports whether a segment of a pattern stands for the rest of the path: in net/http or in chi.
+func isRest(segment string) bool {
+	return strings.HasPrefix(segment, "{") && strings.HasSuffix(segment, "...}") || segment == "*"
+}
+
+// isWildcard reports whether a segment of a route stands for any segment of a path, or, as in chi, for those of an expression.
+func isWildcard(segment string) bool {
+	return strings.HasPrefix(segment, "{") && strings.IndexByte(segment, '}') == len(segment)-1
+}
+
+// isMixed reports whether a segment of a route has wildcards in a way that only its router knows.
+func isMixed(segment string) bool { return strings.Contains(segment, "{") && !isWildcard(segment) }
+
+// covering appends the number of the most specific pattern that covers the route of a request. A literal segment of the
+// pattern covers a wildcard of the route where the wildcard stands for that segment.
+func (t *Table) covering(found []int, roots *roots, r *http.Request, known Known) []int {
+	a := along{table: t, request: r, values: known.Values}
+	found = with(found, a.from(roots, known.path()))
+	if strings.Contains(r.URL.EscapedPath(), "%") { // the handler may take an escaped value for another one
+		a.values = nil
+		found = with(found, a.from(roots, known.path()))
+	}
+	return found
+}
+
+// along looks for the pattern that covers a route.
+type along struct {
+	table   *Table
+	request *http.Request
+	values  interface{ PathValue(name string) string } // nil: the literals of patterns stand for no wildcard
+}
+
+// from returns the number of the most specific pattern that covers a route.
+func (a *along) from(roots *roots, route string) int {
+	for _, root := range roots {
+		if found := a.below(root, route); found != none {
+			return found
+		}
+	}
+	return none
+}
+
+// below looks behind a node, at the rest of the route.
+func (a *along) below(n *node, route string) int {
+	switch {
+	case n == nil:
+		return none
+	case route == "":
+		return a.accepted(n.end)
+	}
+	segment, rest := cut(route)
+	if isRest(segment) || isMixed(segment) {
+		return a.accepted(n.rest)
+	}
+	literal := a.literal(n, segment, rest == "")
+	if found := a.below(n.literals[literal], rest); found != none {
+		return found
+	}
+	if literal != slash || isWildcard(segment) {
+		if found := a.below(n.wildcard, rest); found != none {
+			return found
+		}
+	}
+	return a.accepted(n.rest)
+}
+
+// literal returns the literal that a segment of the route stands for.
+func (a *along) literal(n *node, segment string, last bool) string {
+	switch {
+	case segment == "" && last:
+		return slash
+	case !isWildcard(segment):
+		return unescape(segment)
+	case len(n.literals) == 0 || a.values == nil:
+		return ""
+	}
+	name, _, _ := strings.Cut(segment[1:len(segment)-1], ":")
+	if value := unescape(a.values.PathValue(name)); value != slash {
+		return value
+	}
+	return ""
+}
+
+func (a *along) accepted(number int) int { return a.table.accepted(a.request, number) }

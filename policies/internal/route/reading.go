@@ -1,0 +1,164 @@
+package route
+
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Reading is one way in which a router, a file server or an upstream server may read the path of a request.
+type Reading struct {
+	// Path is what is read. It begins with a slash.
+	Path string
+
+	decode bool // its segments are escaped, and are compared without their escapes
+	empty  bool // {name} stands for an empty segment at the end, and for an escaped slash
+
+	// A variant of a reading counts only for what the reading itself does not match.
+	slash   bool // it is read with one more slash at its end
+	alone   bool // no pattern counts that ends with a slash or {name...} further left
+	literal bool // no {name} counts for the last segment
+}
+
+// String returns the path as it is read.
+func (r *Reading) String() string {
+	if r.slash {
+		return r.Path + slash
+	}
+	return r.Path
+}
+
+// appendReadings appends all readings of a path: escaped and not, as it stands, with slashes collapsed, and clean; each of them with and
+// without a slash at its end, and without an extension.
+func appendReadings(all []Reading, u *url.URL) []Reading {
+	escaped := u.EscapedPath()
+	if escaped == u.Path && strings.HasPrefix(u.Path, slash) && !mayBeUnclean(u.Path) {
+		return appendVariants(all, Reading{Path: u.Path}) // all of them are the same
+	}
+	texts := []Reading{
+		{Path: escaped, decode: true},                      // net/http, chi: segments are decoded
+		{Path: escapedDots.Replace(escaped), decode: true}, // proxies that decode what needs no escape
+		{Path: u.Path},  // gin, file servers, nginx: all is decoded
+		{Path: escaped}, // echo, and routers that decode nothing
+	}
+	if u.Opaque != "" { // "http:path", which a proxy passes on
+		texts = append(texts, Reading{Path: u.Opaque, decode: true})
+	}
+	known := make([]Reading, 0, 3*len(texts))
+	for _, text := range texts {
+		for _, p := range [...]string{rooted(text.Path), collapsed(text.Path), clean(text.Path)} {
+			text.Path = p
+			if !slices.Contains(known, text) {
+				known = append(known, text)
+				all = appendVariants(all, text)
+			}
+		}
+	}
+	return all
+}
+
+// escapedDots are the escapes of a dot.
+var escapedDots = strings.NewReplacer("%2e", ".", "%2E", ".")
+
+// appendVariants appends a reading and its variants.
+func appendVariants(all []Reading, reading Reading) []Reading {
+	all = append(all, reading)
+	variant := reading
+	variant.empty = true
+	if strings.HasSuffix(reading.Path, slash) || reading.decode {
+		all = append(all, variant)
+	}
+	variant.alone = true
+	p := reading.Path
+	if trimmed := strings.TrimSuffix(p, slash); trimmed != p && trimmed != "" {
+		variant.Path = trimmed
+		return append(all, variant)
+	}
+	if dot := extension(p); dot >= 0 {
+		extended := variant
+		extended.Path, extended.literal = p[:dot], true
+		all = append(all, extended)
+	}
+	variant.slash = p != slash
+	return append(all, variant)
+}
+
+// extension returns where the extension of the last segment begins, or -1.
+func extension(p string) int {
+	dot, last := strings.LastIndexByte(p, '.'), strings.LastIndexByte(p, '/')
+	if dot <= last+1 {
+		return -1
+	}
+	return dot
+}
+
+// Read is a reading with the pattern that it matches.
+type Read struct {
+	Path    string
+	Pattern string // "" for none
+}
+
+// Readings returns all readings of the path of a request, each path once.
+func (t *Table) Readings(r *http.Request) []Read {
+	var all []Read
+	roots := t.roots(r)
+	for _, reading := range appendReadings(nil, r.URL) {
+		read := Read{Path: reading.String()}
+		if number := t.matching(&roots, r, &reading); number != none {
+			read.Pattern = t.Pattern(number)
+		}
+		variant := reading.slash || reading.alone || reading.empty
+		if (!variant || read.Pattern != "") && !slices.Contains(all, read) {
+			all = append(all, read)
+		}
+	}
+	return all
+}
+
+// rooted returns a path with a slash in front.
+func rooted(p string) string {
+	if strings.HasPrefix(p, slash) {
+		return p
+	}
+	return slash + p
+}
+
+// collapsed returns a path with one slash for several.
+func collapsed(p string) string {
+	p = rooted(p)
+	if !strings.Contains(p, "//") {
+		return p
+	}
+	var b strings.Builder
+	for i := range len(p) {
+		if i == 0 || p[i] != '/' || p[i-1] != '/' {
+			b.WriteByte(p[i])
+		}
+	}
+	return b.String()
+}
+
+// clean returns a path as net/http wants it: without empty segments and dots.
+func clean(p string) string {
+	p = rooted(p)
+	if !mayBeUnclean(p) {
+		return p
+	}
+	cleaned := path.Clean(p)
+	if p[len(p)-1] != '/' || cleaned == slash {
+		return cleaned
+	}
+	return cleaned + slash
+}
+
+// mayBeUnclean reports whether a path has two slashes, or a segment that begins with a dot.
+func mayBeUnclean(p string) bool {
+	for i := 1; i < len(p); i++ {
+		if p[i-1] == '/' && (p[i] == '/' || p[i] == '.') {
+			return true
+		}
+	}
+	return false
+}
