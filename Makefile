@@ -6,6 +6,7 @@ GO = go
 FUZZTIME = 30s
 DURATION = 10m
 CHECKS = 1000
+PATHS = 1000000
 # Test binaries built with -race sleep for a second before they exit, in case a goroutine goes on. Tests wait for theirs.
 GORACE ?= atexit_sleep_ms=0
 export GORACE
@@ -16,7 +17,7 @@ FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/lab
 	go.opentelemetry.io/otel go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace \
 	go.opentelemetry.io/otel/sdk go.opentelemetry.io/otel/sdk/metric github.com/gaissmai/bart
 # Modules of their own, so that what they need is no dependency of the root module.
-MODULES = bench cmd/weir examples/adaptive examples/chi examples/demo/browsertest examples/observability examples/sqlstore internal/rpctest
+MODULES = bench cmd/weir examples/adaptive examples/chi examples/demo/browsertest examples/observability examples/sqlstore internal/routertest internal/rpctest
 BROWSERTEST = examples/demo/browsertest
 # Packages whose tests depend on the server, and start neither a browser nor Prometheus.
 SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \
@@ -127,8 +128,9 @@ fuzz: redis ## every fuzz target for FUZZTIME (30s)
 	done; done
 
 .PHONY: search
-search: redis ## look longer for random histories on which a store and the exact model disagree
+search: redis webservers ## look longer for histories on which a store and the model disagree, and for ways around policies
 	$(GO) test -count=1 -timeout 60m ./core -run KeepsTheLaws -rapid.checks=$(CHECKS)
+	cd internal/routertest && $(GO) test -count=1 -timeout 6h . -paths $(PATHS)
 
 .PHONY: mutants
 mutants: redis ## plant the faults of docs/mutants.md, one at a time, and see that the tests notice

@@ -67,6 +67,10 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 		g.placement.KeysRead(&rc.routeAsked, e.Request)
 		return true
 	}
+	if g.unreadable {
+		e.Status = http.StatusRequestURITooLong
+		return true
+	}
 	ctx := e.Request.Context()
 	c, err := g.call(e.Request, rc)
 	g.placement.KeysRead(&rc.routeAsked, e.Request)

@@ -24,7 +24,7 @@ type Denial struct {
 	// Status says why: 429 if a policy denied the request; 403 if a list or a ban did; 503 if the store could not
 	// answer, if the request's deadline has passed, or if the request could not be held
 	// until its turn; 500 if a policy could not say what to check; 499 if the client went
-	// away. It is the status of the answer, except for calls of gRPC and streams of
+	// away; 414 if the path is too long to find its policies. It is the status of the answer, except for calls of gRPC and streams of
 	// Connect, which are answered by a code that stands for it: see [Denial.ServeHTTP].
 	Status int
 	// ViolatedPolicies are the names of the policies that denied the request. It is nil

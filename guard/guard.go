@@ -40,6 +40,8 @@ type Guard struct {
 	log       *eventLog
 	placement *mistakes.Placement
 	capacity  *capacity // nil: the policies decide
+
+	unreadable bool // no policy is known for the requests of this Guard: they are denied
 }
 
 // New returns a Guard that has the limiter decide about all policies of a request

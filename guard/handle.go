@@ -80,6 +80,10 @@ func (h *Handle) Explain(r *http.Request, matched keyfuncs.Matched) Event {
 	if g.exempts(r) || g.capacity != nil || g.options.Lists.used() && g.decideByList(&e) {
 		return e
 	}
+	if g.unreadable {
+		e.Status = http.StatusRequestURITooLong
+		return e
+	}
 	c, err := g.call(e.Request, rc)
 	if err != nil {
 		e.Unanswered, e.Status, e.Err = unanswered(&c, nil), http.StatusInternalServerError, err

@@ -23,7 +23,8 @@ type Rules struct {
 	// default is one set of all policies.
 	Sets [][]int
 
-	// Choose returns which of Sets a request meets, at least one. All policies of several sets are decided together, each once.
+	// Choose returns which of Sets a request meets. All policies of several sets are decided together, each once. A request
+	// that meets none cannot be read, and is denied with 414.
 	// matched is what was given to [Guard.Decide]. Choose is called for each request, by many goroutines at once, and what it
 	// returns is not changed. The request panics if a set is not there. The default is nil, which picks the first set; with more
 	// than one it is needed.
@@ -63,9 +64,10 @@ func Follow(limiter *core.Limiter, options Options, set RuleSet) (*Handle, error
 
 // choice is what a [Handle] serves with: a Guard, or several of which each request meets one.
 type choice struct {
-	guards []*Guard
-	choose func(*http.Request, keyfuncs.Matched) []int // nil: the first
-	unions *unions                                     // nil: there is one Guard only
+	guards     []*Guard
+	choose     func(*http.Request, keyfuncs.Matched) []int // nil: the first
+	unions     *unions                                     // nil: there is one Guard only
+	unreadable *Guard                                      // of a request that meets no set
 }
 
 // of returns the Guard that a request meets.
@@ -73,11 +75,14 @@ func (c *choice) of(r *http.Request, matched keyfuncs.Matched) *Guard {
 	if c.choose == nil {
 		return c.guards[0]
 	}
-	sets := c.choose(r, matched)
-	if len(sets) == 1 {
+	switch sets := c.choose(r, matched); len(sets) {
+	case 0:
+		return c.unreadable
+	case 1:
 		return c.guards[sets[0]]
+	default:
+		return c.unions.of(sets)
 	}
-	return c.unions.of(sets)
 }
 
 // alone returns the choice of one Guard.
@@ -122,9 +127,12 @@ func chosen(old *choice, limiter *core.Limiter, options Options, rules Rules) (*
 			before = g
 		}
 	}
-	if len(c.guards) == 1 {
+	if c.choose == nil {
 		return c, nil
 	}
+	unreadable := *c.guards[0]
+	unreadable.unreadable = true
+	c.unreadable = &unreadable
 	c.unions = &unions{rules: rules, options: options, heir: c.heir()}
 	if _, err := c.unions.build(all(len(rules.Policies))); err != nil {
 		return nil, err // else none of a part of them

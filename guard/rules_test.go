@@ -46,6 +46,8 @@ func byPath(r *http.Request, _ keyfuncs.Matched) []int {
 		return []int{1}
 	case "/a/../b":
 		return []int{0, 1}
+	case "/none":
+		return nil
 	}
 	return []int{0}
 }
@@ -164,6 +166,19 @@ func TestSetsAreMetTogether(t *testing.T) {
 	}
 	if got := statuses(handler, 1, "/a/../b"); got[429] != 1 {
 		t.Errorf("after a replacement that leaves nothing: %v", got)
+	}
+}
+
+// A request of which nobody knows the policies does not pass, whatever passes while the store is down.
+func TestWhoMeetsNoSetIsDenied(t *testing.T) {
+	var events []guard.Event
+	observe := guard.Options{Observe: func(e guard.Event) { events = append(events, e) }}
+	h := guard.Must(guard.Follow(core.New(down{core.NewMemory()}), observe, &ruleSet{rules: twoRules(2)}))
+	if got := statuses(ratelimit.Use(h)(fine), 1, "/none"); got[414] != 1 {
+		t.Errorf("%v, want 414", got)
+	}
+	if len(events) != 1 || events[0].Status != 414 || h.Explain(httptest.NewRequest(http.MethodGet, "/none", nil), nil).Status != 414 {
+		t.Errorf("events %+v", events)
 	}
 }
 

@@ -2,8 +2,10 @@ package keyfuncs
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
+	"sync/atomic"
 )
 
 // Unmatched is the route of all requests that no pattern matched. They share it:
@@ -127,7 +129,7 @@ func RouteFromPattern(pattern string) string {
 		return strings.TrimSuffix(route, "{$}")
 	}
 	if strings.HasSuffix(route, "/") {
-		return route + "{...}"
+		return ofSubtrees.of(route, func() string { return route + "{...}" })
 	}
 	return route
 }
@@ -149,6 +151,10 @@ func RouteFromColons(pattern string) string {
 	if !strings.ContainsAny(pattern, ":*{}") {
 		return pattern
 	}
+	return ofColons.of(pattern, func() string { return fromColons(pattern) })
+}
+
+func fromColons(pattern string) string {
 	var route strings.Builder
 	for rest := pattern; rest != ""; {
 		start := strings.IndexAny(rest, `\:*`)
@@ -186,3 +192,31 @@ func encodeBraces(text string) string {
 }
 
 var braceEncoder = strings.NewReplacer("{", "%7B", "}", "%7D")
+
+// routeMemory remembers the routes of patterns: a router has few, and asks for one at each request.
+type routeMemory struct {
+	known atomic.Pointer[map[string]string]
+}
+
+var ofSubtrees, ofColons routeMemory
+
+// mostRoutes is how many routes are remembered.
+const mostRoutes = 10_000
+
+// of returns the route of a pattern, which is made if it is not known.
+func (m *routeMemory) of(pattern string, route func() string) string {
+	known := m.known.Load()
+	if known != nil {
+		if route, found := (*known)[pattern]; found {
+			return route
+		}
+	}
+	made := route()
+	next := make(map[string]string)
+	if known != nil && len(*known) < mostRoutes {
+		maps.Copy(next, *known)
+	}
+	next[pattern] = made
+	m.known.CompareAndSwap(known, &next) // or somebody else has added one
+	return made
+}

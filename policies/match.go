@@ -48,14 +48,16 @@ func (v variants) of(r *http.Request) int {
 	return -1
 }
 
-// choose returns the sets that a request meets. The first set has the policies without a match, which all other sets have, too.
+// choose returns the sets that a request meets, or nil if its path is too long to find them. The first set has the policies without a match, which all other sets have, too.
 func (c *chooser) choose(r *http.Request, matched keyfuncs.Matched) []int {
 	var room [4]int
-	found := c.table.Met(room[:0], r, knownOf(r, matched))
-	switch len(found) {
-	case 0:
+	found, readable := c.table.Met(room[:0], r, knownOf(r, matched))
+	switch {
+	case !readable:
+		return nil
+	case len(found) == 0:
 		return c.alone[0]
-	case 1:
+	case len(found) == 1:
 		return c.alone[c.setOf(found[0], r)]
 	}
 	sets := make([]int, len(found))

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/ratelimit/cmd/weir/internal/servertest"
+	"github.com/weir-go/ratelimit/internal/servertest"
 )
 
 // jobOf returns the steps of the job in the documentation that run weir, as a shell reads them.

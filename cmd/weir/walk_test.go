@@ -21,7 +21,7 @@ import (
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 	"github.com/weir-go/ratelimit/policies"
 
-	"github.com/weir-go/ratelimit/cmd/weir/internal/servertest"
+	"github.com/weir-go/ratelimit/internal/servertest"
 )
 
 const proxyConf = `daemon off; master_process off; pid {dir}/pid; error_log {dir}/error.log;

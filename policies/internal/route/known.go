@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -97,7 +98,7 @@ func isMixed(segment string) bool { return strings.Contains(segment, "{") && !is
 func (t *Table) covering(found []int, roots *roots, r *http.Request, known Known) []int {
 	a := along{table: t, request: r, values: known.Values}
 	found = with(found, a.from(roots, known.path()))
-	if strings.Contains(r.URL.EscapedPath(), "%") { // the handler may take an escaped value for another one
+	if r.URL.RawPath != "" || strings.Contains(r.URL.EscapedPath(), "%") { // the handler may take an escaped value for another one
 		a.values = nil
 		found = with(found, a.from(roots, known.path()))
 	}
@@ -133,23 +134,21 @@ func (a *along) below(n *node, route string) int {
 	if isRest(segment) || isMixed(segment) {
 		return a.accepted(n.rest)
 	}
-	literal := a.literal(n, segment, rest == "")
-	if found := a.below(n.literals[literal], rest); found != none {
+	if segment == "" && rest == "" { // the slash that ends a route, which a pattern may leave out
+		return cmp.Or(a.below(n.literals[slash], ""), a.accepted(n.rest), a.accepted(n.end))
+	}
+	if found := a.below(n.literals[a.literal(n, segment)], rest); found != none {
 		return found
 	}
-	if literal != slash || isWildcard(segment) {
-		if found := a.below(n.wildcard, rest); found != none {
-			return found
-		}
+	if found := a.below(n.wildcard, rest); found != none {
+		return found
 	}
 	return a.accepted(n.rest)
 }
 
 // literal returns the literal that a segment of the route stands for.
-func (a *along) literal(n *node, segment string, last bool) string {
+func (a *along) literal(n *node, segment string) string {
 	switch {
-	case segment == "" && last:
-		return slash
 	case !isWildcard(segment):
 		return unescape(segment)
 	case len(n.literals) == 0 || a.values == nil:

@@ -30,31 +30,83 @@ func (r *Reading) String() string {
 	return r.Path
 }
 
+// mostBytes is how long a path may be that is read in many ways. Reading costs time and memory in proportion.
+const mostBytes = 16 << 10
+
+// isReadable reports whether a path is short enough to be read in all ways, or the same in all of them.
+func isReadable(u *url.URL) bool {
+	return len(u.Path)+len(u.RawPath)+len(u.Opaque) <= mostBytes || isOrdinary(u, u.EscapedPath())
+}
+
+// isOrdinary reports whether all readings of a path are the same, but for its end.
+func isOrdinary(u *url.URL, escaped string) bool {
+	return escaped == u.Path && u.RawPath == "" && strings.HasPrefix(u.Path, slash) && !mayBeUnclean(u.Path)
+}
+
 // appendReadings appends all readings of a path: escaped and not, as it stands, with slashes collapsed, and clean; each of them with and
-// without a slash at its end, and without an extension.
-func appendReadings(all []Reading, u *url.URL) []Reading {
+// without a slash at its end, and without an extension. Whoever serves what is below a prefix of at most so many segments may clean the
+// rest of the path alone.
+func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 	escaped := u.EscapedPath()
-	if escaped == u.Path && strings.HasPrefix(u.Path, slash) && !mayBeUnclean(u.Path) {
+	if isOrdinary(u, escaped) {
 		return appendVariants(all, Reading{Path: u.Path}) // all of them are the same
 	}
 	texts := []Reading{
-		{Path: escaped, decode: true},                      // net/http, chi: segments are decoded
-		{Path: escapedDots.Replace(escaped), decode: true}, // proxies that decode what needs no escape
-		{Path: u.Path},  // gin, file servers, nginx: all is decoded
-		{Path: escaped}, // echo, and routers that decode nothing
+		// net/http and chi decode segments.
+		{Path: escaped, decode: true},
+		// Some proxies decode what needs no escape.
+		{Path: escapedDots.Replace(escaped), decode: true},
+		// gin, file servers and nginx decode all.
+		{Path: u.Path},
+		// gin may clean before it decodes.
+		{Path: unescape(clean(escaped))},
+		// echo decodes nothing.
+		{Path: escaped},
+	}
+	if u.RawPath != "" && u.RawPath != escaped { // routers that look there, although somebody has changed the path
+		texts = append(texts, Reading{Path: u.RawPath, decode: true}, Reading{Path: u.RawPath})
 	}
 	if u.Opaque != "" { // "http:path", which a proxy passes on
 		texts = append(texts, Reading{Path: u.Opaque, decode: true})
 	}
 	known := make([]Reading, 0, 3*len(texts))
 	for _, text := range texts {
-		for _, p := range [...]string{rooted(text.Path), collapsed(text.Path), clean(text.Path)} {
-			text.Path = p
+		for _, text.Path = range cleanings(text.Path, prefix) {
 			if !slices.Contains(known, text) {
 				known = append(known, text)
 				all = appendVariants(all, text)
 			}
 		}
+	}
+	return all
+}
+
+// cleanings returns what a text may be cleaned to.
+func cleanings(p string, prefix int) []string {
+	all := append([]string{rooted(p), collapsed(p), clean(p)}, cleanBelow(collapsed(p), prefix)...)
+	for _, p := range [...]string{p, strings.TrimSuffix(p, slash)} {
+		if dot := extension(p); dot >= 0 && strings.HasSuffix(strings.TrimRight(p[:dot], "."), slash) { // what is left of it may end in dots
+			all = append(all, rooted(p[:dot]), collapsed(p[:dot]), clean(p[:dot]))
+			all = append(all, cleanBelow(collapsed(p[:dot]), prefix)...)
+		}
+	}
+	return all
+}
+
+// cleanBelow returns a path with all of it clean that is behind its first segment, behind its first two, and so on.
+func cleanBelow(p string, most int) []string {
+	if !strings.Contains(p, "/..") {
+		return nil
+	}
+	var all []string
+	prefix, rest := "", p
+	for range most {
+		var segment string
+		if segment, rest = cut(rest); rest == "" {
+			break
+		}
+		prefix += slash + segment
+		all = append(all, prefix+clean(rest))
 	}
 	return all
 }
@@ -71,18 +123,24 @@ func appendVariants(all []Reading, reading Reading) []Reading {
 		all = append(all, variant)
 	}
 	variant.alone = true
-	p := reading.Path
-	if trimmed := strings.TrimSuffix(p, slash); trimmed != p && trimmed != "" {
-		variant.Path = trimmed
-		return append(all, variant)
+	p := strings.TrimSuffix(reading.Path, slash)
+	if p == "" {
+		return all
+	}
+	if p != reading.Path {
+		variant.Path = p
+		all = append(all, variant)
+	} else {
+		variant.slash = true
+		all = append(all, variant)
 	}
 	if dot := extension(p); dot >= 0 {
-		extended := variant
-		extended.Path, extended.literal = p[:dot], true
-		all = append(all, extended)
+		variant.Path, variant.literal = p[:dot], true
+		for _, variant.slash = range [...]bool{false, true} {
+			all = append(all, variant)
+		}
 	}
-	variant.slash = p != slash
-	return append(all, variant)
+	return all
 }
 
 // extension returns where the extension of the last segment begins, or -1.
@@ -104,7 +162,7 @@ type Read struct {
 func (t *Table) Readings(r *http.Request) []Read {
 	var all []Read
 	roots := t.roots(r)
-	for _, reading := range appendReadings(nil, r.URL) {
+	for _, reading := range appendReadings(nil, r.URL, t.deepest) {
 		read := Read{Path: reading.String()}
 		if number := t.matching(&roots, r, &reading); number != none {
 			read.Pattern = t.Pattern(number)

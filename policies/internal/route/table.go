@@ -22,6 +22,7 @@ type Table struct {
 	mux      *http.ServeMux // knows what a pattern is, and which of them conflict
 	hosts    map[string]map[string]*node
 	patterns []string
+	deepest  int // how many segments the longest pattern has
 }
 
 // none is the number of no pattern. The first pattern has number 1.
@@ -59,6 +60,7 @@ func (t *Table) Add(pattern string) (number int, err error) {
 		methods[method] = n
 	}
 	t.patterns = append(t.patterns, pattern)
+	t.deepest = max(t.deepest, strings.Count(rest, slash))
 	n.add(rest, len(t.patterns))
 	return len(t.patterns), nil
 }
@@ -120,21 +122,25 @@ func unescape(text string) string {
 	return plain
 }
 
-// Met appends to found the numbers of the patterns that a request meets, each once.
-func (t *Table) Met(found []int, r *http.Request, known Known) []int {
+// Met appends to found the numbers of the patterns that a request meets, each once. It returns false if the path is too long to be read
+// in all the ways that it could be.
+func (t *Table) Met(found []int, r *http.Request, known Known) (all []int, readable bool) {
 	roots := t.roots(r)
 	covers, reads := known.decides(r.URL)
 	if covers {
 		found = t.covering(found, &roots, r, known)
 	}
 	if reads {
+		if !isReadable(r.URL) {
+			return found, false
+		}
 		var room [4]Reading
-		all := appendReadings(room[:0], r.URL)
+		all := appendReadings(room[:0], r.URL, t.deepest)
 		for i := range all {
 			found = with(found, t.matching(&roots, r, &all[i]))
 		}
 	}
-	return found
+	return found, true
 }
 
 // with returns found with one more number, unless it is there already or that of no pattern.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/ratelimit/cmd/weir/internal/servertest"
+	"github.com/weir-go/ratelimit/internal/servertest"
 )
 
 const nginxConf = `daemon off; master_process off; pid {dir}/pid; error_log {dir}/error.log;
