@@ -57,9 +57,10 @@
 //
 // Two patterns that match some of the same requests, while neither is more specific, are an error, and so are such header fields.
 //
-// Paths are compared as if they were clean, so that //orders is /orders. Where the router has found a route already, dots are what it takes
-// them for: gin runs the handler of /files/*path for /files/../orders. All policies that a request meets are decided together, in one
-// round trip.
+// Where a router has found the route of a request, the pattern counts that covers this route. Where it is not known, and where the route
+// leaves the rest of the path to its handler, the patterns count of every reading of the path: escaped and not, as it stands, with
+// slashes collapsed, clean, with and without a slash at its end. All policies that a request meets are decided together, in one round
+// trip. A host in a pattern is for the client to choose, unless the router has the same hosts: gin, echo and chi have none.
 //
 // # What keeps what was used
 //
