@@ -72,14 +72,12 @@ func (c *chooser) setOf(number int, r *http.Request) int { return c.variants[num
 
 // knownOf returns what is known of the route of a request.
 func knownOf(r *http.Request, matched keyfuncs.Matched) route.Known {
-	if matched == nil {
-		matched = keyfuncs.MatchedFrom(r.Context())
-	}
 	known := route.Known{Values: r}
 	if matched != nil {
-		known.Route, known.Values = matched.Route(), matched
 		whole, ok := matched.(interface{ WholePath() bool })
-		known.Whole = ok && whole.WholePath()
+		known.Route, known.Values, known.Whole = matched.Route(), matched, ok && whole.WholePath()
+	} else if outer := keyfuncs.MatchedFrom(r.Context()); outer != nil { // of a path that may have been changed since
+		known.Route, known.Values = outer.Route(), outer
 	} else if r.Pattern != "" {
 		known.Route = keyfuncs.RouteFromPattern(r.Pattern)
 	}

@@ -17,23 +17,21 @@ type Known struct {
 	Values interface{ PathValue(name string) string }
 }
 
-// decides reports whether the patterns that cover the route count, and whether those count that the readings of the path match.
+// decides reports whether the patterns that cover the route count, and whether those count that the readings of the path match. A path
+// that may be read in several ways is read, since the handler may look at it, or pass it on.
 func (k *Known) decides(u *url.URL) (covers, reads bool) {
 	if k.Route == "" {
 		return false, true
 	}
 	path := u.EscapedPath()
-	switch fits, exact := k.fits(path); {
-	case !exact: // the handler looks at the path itself
-		if !fits && path != u.Path {
-			fits, _ = k.fits(u.Path)
-		}
-		return !fits, true
-	case k.Whole || fits:
-		return true, false
-	default:
-		return true, true
+	fits, exact := k.fits(path)
+	if exact {
+		return true, !isOrdinary(u, path) || !fits && !k.Whole
 	}
+	if !fits && path != u.Path {
+		fits, _ = k.fits(u.Path)
+	}
+	return !fits, true
 }
 
 // fits reports whether a path has the segments of the route, but for a slash or an extension at its end. It is not exact if the
@@ -56,6 +54,27 @@ func (k *Known) path() string {
 		return k.Route[at:]
 	}
 	return rooted(k.Route)
+}
+
+// coveredBy reports whether a pattern covers all of the route.
+func (k *Known) coveredBy(pattern string) bool {
+	_, _, pattern = split(pattern)
+	route := k.path()
+	for route != "" && pattern != "" {
+		var wanted, segment string
+		wanted, pattern = cut(pattern)
+		if wanted == "" && pattern == "" || isRest(wanted) {
+			return true
+		}
+		if wanted == "{$}" {
+			return route == slash
+		}
+		segment, route = cut(route)
+		if isRest(segment) || isMixed(segment) || !isWildcard(wanted) && (isWildcard(segment) || unescape(wanted) != unescape(segment)) {
+			return false
+		}
+	}
+	return route == pattern
 }
 
 // match reports whether a path has the segments of a route. It is not exact if the route leaves some of them open.

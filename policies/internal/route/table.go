@@ -130,15 +130,20 @@ func (t *Table) Met(found []int, r *http.Request, known Known) (all []int, reada
 	if covers {
 		found = t.covering(found, &roots, r, known)
 	}
-	if reads {
-		if !isReadable(r.URL) {
-			return found, false
+	if !reads {
+		return found, true
+	}
+	if !isReadable(r.URL) {
+		return found, false
+	}
+	var room [4]Reading
+	readings := appendReadings(room[:0], r.URL, t.deepest)
+	for i := range readings {
+		number := t.matching(&roots, r, &readings[i])
+		if covers && number != none && known.coveredBy(t.Pattern(number)) {
+			continue // a more specific one covers the route
 		}
-		var room [4]Reading
-		all := appendReadings(room[:0], r.URL, t.deepest)
-		for i := range all {
-			found = with(found, t.matching(&roots, r, &all[i]))
-		}
+		found = with(found, number)
 	}
 	return found, true
 }
