@@ -63,3 +63,26 @@ func TestAnOrdinaryRequestMeetsOnePolicy(t *testing.T) {
 		}
 	}
 }
+
+// These requests once ran handlers without their policies.
+func TestKnownWaysAround(t *testing.T) {
+	for _, s := range sites(t) {
+		for _, target := range []string{
+			"POST /users//reset", "POST /t//login", "POST /users/%2F/reset", "CONNECT /t//login",
+			"POST /verify/1/x/y", "POST /oauth/v1/a/", "POST /items/%73pecial",
+			"POST /x/../orders", "POST /./orders", "POST //a%2Fb/c", "POST /static/../login",
+			"POST /api%2Flogin", "POST /a/b%2Fc",
+			"POST /login/", "POST /login//", "POST /login%2F", "POST /login.x", "POST /./login",
+			"POST /files/x/%2e%2e/private/s.txt", "POST /files/x/../private/s.txt", "POST /files/private%2Fs.txt", "POST http://a.test//login",
+		} {
+			r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(target + " HTTP/1.1\r\nHost: a.test\r\n\r\n")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.serve(httptest.NewRecorder(), r)
+			if route, met, _ := s.missed(); route != "" {
+				t.Errorf("%s: %s runs %s and meets %v, not %s, its policy", s.name, target, route, met, s.policyOf(route))
+			}
+		}
+	}
+}
