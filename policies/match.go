@@ -48,7 +48,8 @@ func (v variants) of(r *http.Request) int {
 	return -1
 }
 
-// choose returns the sets that a request meets, or nil if its path is too long to find them. The first set has the policies without a match, which all other sets have, too.
+// choose returns the sets that a request meets, or nil if its path is too long to find them. The first set has the policies without a
+// match, which all other sets have, too.
 func (c *chooser) choose(r *http.Request, matched keyfuncs.Matched) []int {
 	var room [4]int
 	found, readable := c.table.Met(room[:0], r, knownOf(r, matched))

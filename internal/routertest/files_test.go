@@ -114,7 +114,7 @@ http {
   }
 }`
 	return servertest.Start(t, t.TempDir(), configuration, func(file string) *exec.Cmd {
-		return exec.Command(program, "-c", file) //nolint:gosec // the test says which
+		return exec.Command(program, "-c", file)
 	}, "{files}", dir)
 }
 

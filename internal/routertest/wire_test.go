@@ -30,7 +30,7 @@ func TestNoHandlerRunsWithoutItsPolicyOverConnections(t *testing.T) {
 		if i%5 != 0 && *paths <= 1000 {
 			continue
 		}
-		server := &http.Server{Handler: http.HandlerFunc(s.serve), Protocols: new(http.Protocols)} //nolint:gosec // it is on 127.0.0.1
+		server := &http.Server{Handler: http.HandlerFunc(s.serve), Protocols: new(http.Protocols)}
 		server.Protocols.SetHTTP1(true)
 		server.Protocols.SetUnencryptedHTTP2(true)
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
