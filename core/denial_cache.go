@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
@@ -16,6 +17,7 @@ type denialCache struct {
 	store   Store
 	denials *denials.Denials
 	trace   Trace
+	logger  func() *slog.Logger
 }
 
 // CacheDenials returns a [Store] around another store. It remembers up to size of that store's denials,
@@ -52,7 +54,7 @@ type denialCache struct {
 // answered as allowed, with no numbers. A call that may strike when it is denied ([OnDenial]) goes to the store
 // unless a ban is known to be in force, and so does every call under a Ban with Extend.
 //
-// CacheDenials starts no goroutine. It takes [WithTrace] and [WithClock]. A nil store, a size less than
+// CacheDenials starts no goroutine. It takes [WithTrace], [WithLogger] and [WithClock]. A nil store, a size less than
 // 1 and an option that does not suit it panic. Close closes the store, too.
 func CacheDenials(store Store, size int, options ...Option) Store {
 	if store == nil {
@@ -61,8 +63,9 @@ func CacheDenials(store Store, size int, options ...Option) Store {
 	if size < 1 {
 		panic(fmt.Sprintf("core: a cache of %d denials is less than 1", size))
 	}
-	c := &denialCache{store: store, denials: denials.New(size, clock.Forward())}
+	c := &denialCache{store: store, denials: denials.New(size, clock.Forward()), logger: slog.Default}
 	apply("CacheDenials", options, c)
+	c.trace = c.trace.contained(c.logger)
 	if giving, ok := store.(givingStore); ok {
 		giving.watchGiveBacks(c.denials.Notice)
 	}

@@ -34,7 +34,8 @@ const (
 	// Misconfigured means that the server refuses to write, because it cannot write to its disk or
 	// has too few replicas.
 	Misconfigured = failure.Misconfigured
-	// NotPermitted means that the user or password is wrong, or lacks a permission.
+	// NotPermitted means that the user or password is wrong, or lacks a permission. If what is lacking is one of the
+	// commands of the scripts, a part may have been done: see [ErrNotDone].
 	NotPermitted = failure.NotPermitted
 	// Busy means that a script has been running on the server for too long.
 	Busy = failure.Busy
@@ -56,6 +57,10 @@ func FailureOf(err error) Failure { return failure.Of(err) }
 // ErrNotDone is in the chain of an error after which it is certain that nothing was charged, settled
 // or reset, since nothing was sent or Redis refused all of it: it is safe to retry. A Store of your own
 // may wrap it, too. After an error without it, something may have been charged, settled or reset.
+//
+// Redis looks command by command at what a user may do. So [NotPermitted] is certain only if the user may not run
+// the script at all, or may not touch its keys. [OutOfMemory] is not certain, and nothing is if the Redis client
+// has repeated the call by itself (MaxRetries).
 var ErrNotDone = failure.ErrNotDone
 
 // ErrInvalid is in the chain of an error about what makes no sense: an empty key, a negative cost, a limit

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
@@ -23,6 +24,7 @@ type leaseStore struct {
 	over   float64
 	grants *grant.Set
 	trace  Trace
+	logger func() *slog.Logger
 }
 
 // Lease returns a [Store] around another store, for keys that are asked for more often than Redis, or the way there, can
@@ -57,7 +59,7 @@ type leaseStore struct {
 //
 // Put a cache of denials beneath, so that a hot key that is used up costs little, too: Lease(CacheDenials(store, 100_000), tolerance).
 //
-// Lease has goroutines only while it asks for leases or gives back. It takes [WithTrace]. A nil store, an Over that is not from 0
+// Lease has goroutines only while it asks for leases or gives back. It takes [WithTrace] and [WithLogger]. A nil store, an Over that is not from 0
 // to 1, and an option that does not suit it panic. Close closes the store, too.
 func Lease(store Store, tolerance Tolerance, options ...Option) Store {
 	if store == nil {
@@ -66,8 +68,9 @@ func Lease(store Store, tolerance Tolerance, options ...Option) Store {
 	if !(tolerance.Over >= 0 && tolerance.Over <= 1) {
 		panic(fmt.Sprintf("core: a tolerance of %v over is not from 0 to 1", tolerance.Over))
 	}
-	l := &leaseStore{store: store, over: tolerance.Over}
+	l := &leaseStore{store: store, over: tolerance.Over, logger: slog.Default}
 	apply("Lease", options, l)
+	l.trace = l.trace.contained(l.logger)
 	config := grant.Config{Over: l.over, Ask: l.ask, Return: l.giveBack}
 	if l.trace.Leased != nil {
 		config.Tell = l.tell
@@ -137,7 +140,11 @@ func (l *leaseStore) ask(ctx context.Context, key string, spec *exact.Spec, term
 	}
 	calls := []Call{{Checks: checks, Decisions: make([]Decision, len(checks)), Receipts: make([]Receipt, len(checks)), Times: want}}
 	own := &calls[0]
-	if _, err := l.store.Decide(ctx, calls); err != nil || !own.Passed() {
+	err := unlessPanicked(func() error {
+		_, err := l.store.Decide(ctx, calls)
+		return err //nolint:wrapcheck // it is the store's
+	})
+	if err != nil || !own.Passed() {
 		return grant.Asked{}, err //nolint:wrapcheck // it is the store's
 	}
 	d := &own.Decisions[0]
@@ -157,7 +164,7 @@ func (l *leaseStore) giveBack(ctx context.Context, list []grant.Unspent) error {
 			Check: Check{Key: u.Key, Limit: Limit{u.Spec}, Cost: u.Units}, Cost: u.Spent, Receipt: receipt,
 		}
 	}
-	return l.store.Settle(ctx, settlements) //nolint:wrapcheck // it is the store's
+	return unlessPanicked(func() error { return l.store.Settle(ctx, settlements) })
 }
 
 func (l *leaseStore) tell(e grant.Ended) {

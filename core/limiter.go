@@ -49,6 +49,7 @@ func New(store Store, options ...Option) *Limiter {
 	l.background.Do, l.background.Lost = settleAll, l.reportLost
 	l.background.Final = func(err error) bool { return FailureOf(err) == Closed }
 	apply("New", options, l)
+	l.trace = l.trace.contained(l.logger)
 	return l
 }
 

@@ -20,7 +20,8 @@ const defaultMaxKeys = 1 << 20
 // [NewRedis], decision for decision. NewMemory starts no goroutine. It takes [WithMaxKeys] and
 // [WithClock], and panics if another option is given.
 //
-// The store holds a bounded number of keys ([WithMaxKeys]). A key that is as good as new expires. At
+// The store holds a bounded number of keys ([WithMaxKeys]). A key that is as good as new expires, and its memory is
+// free again some calls later, about whatever key they are. A store that nobody calls keeps what it has. At
 // the bound a new key takes the place of a key that still admits requests, the one that would expire
 // soonest, which then starts anew. A key that denies even one unit is never given up. If the store
 // finds none to give up among 128, the call is an error that is [Full]. A settlement that finds no room

@@ -120,10 +120,11 @@ func WithTrace(t Trace) Option {
 
 // WithLogger sets where a store of [NewRedis] and a [Limiter] report what their callers cannot see:
 // damaged keys that have been replaced, servers whose breakers are open, a client whose options can do
-// harm, and charges that could not be given back. No warning is repeated within ten seconds, and none
+// harm, charges that could not be given back, and functions of a [Trace] that have panicked. If the
+// logger panics itself, that is contained, too. No warning is repeated within ten seconds, and none
 // names a key. The default is [slog.Default] at the time of the report. A nil logger panics.
 //
-// It suits [NewRedis], [New], [Open] and [OpenStore].
+// It suits [NewRedis], [CacheDenials], [Lease], [New], [Open] and [OpenStore].
 func WithLogger(logger *slog.Logger) Option {
 	if logger == nil {
 		panic("core: WithLogger needs a logger: use slog.New(slog.DiscardHandler) for none")
@@ -131,6 +132,8 @@ func WithLogger(logger *slog.Logger) Option {
 	own := func() *slog.Logger { return logger }
 	return Option{option.New("WithLogger",
 		func(r *redisStore) { r.config.Logger = own },
+		func(c *denialCache) { c.logger = own },
+		func(l *leaseStore) { l.logger = own },
 		func(l *Limiter) { l.logger = own })}
 }
 

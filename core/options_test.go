@@ -32,7 +32,7 @@ func TestOptionsSuitWhoTakesThem(t *testing.T) {
 		{"WithQueue", core.WithQueue(1, time.Second), []string{"NewRedis"}, "NewRedis"},
 		{"WithBreaker", core.WithBreaker(0, 0), []string{"NewRedis"}, "NewRedis"},
 		{"WithMaxKeys", core.WithMaxKeys(7), []string{"NewMemory"}, "NewMemory"},
-		{"WithLogger", core.WithLogger(slog.New(slog.DiscardHandler)), []string{"NewRedis", "New"}, "NewRedis and New"},
+		{"WithLogger", core.WithLogger(slog.New(slog.DiscardHandler)), []string{"NewRedis", "CacheDenials", "New"}, "NewRedis, CacheDenials, Lease and New"},
 		{"WithTrace", core.WithTrace(core.Trace{}), []string{"NewRedis", "CacheDenials", "New"}, "NewRedis, CacheDenials, Lease and New"},
 		{"WithClock", core.WithClock(time.Now), []string{"NewRedis", "NewMemory", "CacheDenials"}, "NewRedis, NewMemory and CacheDenials"},
 	} {

@@ -159,6 +159,7 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 	r := &redisStore{config: redisstore.Defaults(client)}
 	r.config.Owned, r.config.HeedsDeadline = owned, heedsDeadline
 	apply("NewRedis", options, r)
+	r.trace = r.trace.contained(r.config.Logger)
 	if r.trace.Batch != nil {
 		r.config.Batch = func(server string, report batch.Report) {
 			r.trace.Batch(Batch{Server: server, Calls: report.Calls, Checks: report.Weight, Elapsed: report.Elapsed, Err: report.Err})

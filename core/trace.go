@@ -1,15 +1,18 @@
 package core
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/hooks"
+	"github.com/weir-go/ratelimit/core/internal/warning"
 )
 
 // Trace has functions that stores and limiters call when something happens which their
 // callers do not see, for metrics and logs; see [WithTrace]. They are called on the
 // goroutines of the store and of its callers, by many at once, and must not block. Nil
-// functions are not called, and cost nothing.
+// functions are not called, and cost nothing. If a function panics, on whichever goroutine,
+// that is logged, and the work goes on as if it had returned: see [WithLogger].
 type Trace struct {
 	// Batch is called after each batch of checks that a store of [NewRedis] has sent. Settlements,
 	// resets, lists and pings are no checks.
@@ -110,6 +113,24 @@ func (t Trace) and(other Trace) Trace {
 		Held: hooks.Both1(t.Held, other.Held), Renewal: hooks.Both1(t.Renewal, other.Renewal),
 		Reclaimed: hooks.Both1(t.Reclaimed, other.Reclaimed),
 		Leased:    hooks.Both1(t.Leased, other.Leased),
+	}
+}
+
+// contained returns a trace whose functions do not panic: a panic is logged instead.
+func (t Trace) contained(logger func() *slog.Logger) Trace {
+	panics := new(warning.Warning)
+	report := func(hook string) func(any) {
+		return func(cause any) {
+			panics.Log(logger(), "core: a trace or a logger panicked", slog.String("hook", hook), slog.Any("cause", cause))
+		}
+	}
+	return Trace{
+		Batch: hooks.Contain1(t.Batch, report("Batch")), Breaker: hooks.Contain2(t.Breaker, report("Breaker")),
+		Repeated: hooks.Contain0(t.Repeated, report("Repeated")),
+		Wait:     hooks.Contain1(t.Wait, report("Wait")), Waiting: hooks.Contain2(t.Waiting, report("Waiting")),
+		Held: hooks.Contain1(t.Held, report("Held")), Renewal: hooks.Contain1(t.Renewal, report("Renewal")),
+		Reclaimed: hooks.Contain1(t.Reclaimed, report("Reclaimed")),
+		Leased:    hooks.Contain1(t.Leased, report("Leased")),
 	}
 }
 

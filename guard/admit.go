@@ -52,7 +52,7 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	if event.Status != 0 {
 		verdict.Denial = g.deny(&event)
 	}
-	if rc.holdsPlaces() {
+	if rc.reservation != nil {
 		g.reportHolder(rc, &event)
 	} else {
 		g.report(&event)
@@ -187,10 +187,12 @@ func (rc *requestContext) reserve(local reserved) {
 // WriteHeader writes into the header of the response what was decided: the limits' fields,
 // and, of a denial, Retry-After and Cache-Control. It removes what outer code has said of a
 // response that will not be sent.
+//
+// If the Writer of [Options] panics, what the request has reserved is given back.
 func (v Verdict) WriteHeader(h http.Header) {
 	rc := v.rc
 	if rc != nil {
-		rc.write(h, rc.room.report[:0])
+		v.writeFields(h)
 	}
 	if v.Denial == nil {
 		return
@@ -206,6 +208,18 @@ func (v Verdict) WriteHeader(h http.Header) {
 		}
 	}
 	v.Denial.writeHeader(h)
+}
+
+// writeFields writes the limits' fields.
+func (v Verdict) writeFields(h http.Header) {
+	written := false
+	defer func() {
+		if !written && v.Denial == nil {
+			v.rc.giveBack()
+		}
+	}()
+	v.rc.write(h, v.rc.room.report[:0])
+	written = true
 }
 
 // report tells the log and the observer of an event.

@@ -141,8 +141,9 @@ func (d *Denial) Returnable(r *http.Request) bool {
 //
 // The code is RESOURCE_EXHAUSTED for 429, UNAVAILABLE for 503, PERMISSION_DENIED for 403,
 // INTERNAL for 500. It comes with the detail google.rpc.RetryInfo, which is RetryAfter;
-// with gRPC and gRPC-Web there is grpc-retry-pushback-ms besides, which is -1 when no wait
-// can help.
+// with gRPC and gRPC-Web there is grpc-retry-pushback-ms besides, after which a client retries
+// by itself. It is -1, which is not to retry, if the wait is longer than five seconds and if no
+// wait can help: a client would sleep for all of it, whatever its deadline.
 func (d *Denial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if d.hooked() {
 		d.serveHook(w, r)

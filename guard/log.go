@@ -22,8 +22,10 @@ type eventLog struct {
 // quiet is how long an eventLog does not warn after it has.
 const quiet = 10 * time.Second
 
-// event logs what is to be said of an event. Of most there is nothing.
+// event logs what is to be said of an event. Of most there is nothing. A panic of the logger is contained: the request
+// goes on.
 func (l *eventLog) event(e *Event) {
+	defer func() { _ = recover() }() // there is nowhere left to tell it
 	if e.Err != nil || e.Status == http.StatusTooManyRequests || e.Status == http.StatusForbidden {
 		l.unusual(e)
 	}
@@ -85,6 +87,7 @@ func (l *eventLog) warn(ctx context.Context, logger *slog.Logger, e *Event) {
 // panicked logs that a Settle function, or the observer, has panicked where nobody else
 // would tell of it.
 func (l *eventLog) panicked(ctx context.Context, reason any) {
+	defer func() { _ = recover() }() // there is nowhere left to tell it
 	logger := l.logger
 	if logger == nil {
 		logger = slog.Default()

@@ -70,7 +70,7 @@ type Options struct {
 	// tell nobody. Package telemetry reports to OpenTelemetry.
 	Observe func(Event)
 
-	// Logger is told of denied requests at level debug. It is told at level warn of calls
+	// Logger is told of denied requests at level debug. If it panics, that changes nothing. It is told at level warn of calls
 	// that could not be answered, once in ten seconds at the most and with the number of
 	// those that were left out, and once each of the mistakes that the package
 	// documentation lists. It is never told whose requests they are, but an error of a key

@@ -149,16 +149,42 @@ func (rc *requestContext) makePermit() {
 	}
 }
 
-// reportHolder reports an event of a request that may hold places. They are given back if it does not go on.
+// reportHolder reports an event of a request that may have reserved something. Its places are given back if it does not
+// go on, and all that was reserved if the observer panics.
 func (g *Guard) reportHolder(rc *requestContext, e *Event) {
-	goesOn := false
-	defer func() { // also after a panic of the observer's
-		if !goesOn {
-			rc.reservation.release()
+	returned := false
+	defer func() {
+		switch {
+		case !returned && e.Status == 0:
+			rc.giveBack()
+		case !returned || e.Status != 0:
+			rc.releasePlaces()
 		}
 	}()
 	g.report(e)
-	goesOn = e.Status == 0
+	returned = true
+}
+
+// giveBack gives back in the background what was reserved for a request whose handler is not going to run.
+func (rc *requestContext) giveBack() {
+	v := rc.reservation
+	if v == nil {
+		return
+	}
+	rc.releasePlaces()
+	rc.guard.observeSettled(context.WithoutCancel(rc), v, make([]int, len(v.stored.Terms)))
+	for _, own := range [...]*reserved{&v.stored, &v.local} {
+		if own.Reservation != nil {
+			_ = own.SettleLater(make([]int, len(own.Decisions()))...)
+		}
+	}
+}
+
+// releasePlaces gives back the places of a request whose handler is not going to run.
+func (rc *requestContext) releasePlaces() {
+	if rc.holdsPlaces() {
+		rc.reservation.release()
+	}
 }
 
 // takenOver returns what wraps a connection that the handler takes over: the places are held until it is closed.

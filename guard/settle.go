@@ -258,31 +258,44 @@ func (g *Guard) settleUnanswered(rc *requestContext, r *http.Request) {
 // settleBy settles what a request has cost, by what the policies' Settle functions say. It
 // is one call to the store for all policies, and none if they have reserved what is
 // right. It goes through even if the client has gone away. Options.Observe is told. It returns
-// the outcomes as they are settled.
-func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) []Outcome {
+// the outcomes as they are settled. If a Settle function panics, that and those behind it have
+// said what was reserved, and the panic goes on when all is settled.
+func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) (outcomes []Outcome) {
 	v := rc.reservation
 	served.Spent = int(rc.outermost().spent.Load())
 	ctx := context.WithoutCancel(r.Context())
+	defer func() { // also after a panic
+		if v.settles() {
+			outcomes = g.settleOwn(ctx, rc, r, served)
+		}
+	}()
 	for _, charge := range v.outside {
 		g.settleOutside(ctx, r, charge, served)
 	}
-	if !v.settles() {
-		return nil
-	}
+	return nil
+}
+
+// settleOwn settles what this limiter has reserved for a request.
+func (g *Guard) settleOwn(ctx context.Context, rc *requestContext, r *http.Request, served Served) []Outcome {
+	v := rc.reservation
 	v.settlement.growth.Lock()
 	v.settlement.closed = true
 	v.settlement.growth.Unlock()
 	reserved := rc.reservedOutcomes()
 	outcomes := slices.Clone(reserved)
-	costs := rc.realCosts(r, outcomes, served)
-	first := len(costs) - len(v.local.Terms)
-	stored, local := costs[:len(v.stored.Terms)], costs[first:]
-	start := time.Now()
-	g.observeSettled(ctx, v, stored)
-	err := errors.Join(v.stored.settle(ctx, stored, outcomes), v.local.settle(ctx, local, outcomes[first:]))
-	g.report(&Event{ //nolint:contextcheck // the request has it
-		Request: r, Outcomes: outcomes, Reserved: reserved, Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
-	})
+	defer func() { // also after a panic
+		costs := rc.leastCosts.settle(outcomes)
+		first := len(costs) - len(v.local.Terms)
+		stored, local := costs[:len(v.stored.Terms)], costs[first:]
+		start := time.Now()
+		g.observeSettled(ctx, v, stored)
+		err := errors.Join(v.stored.settle(ctx, stored, outcomes), v.local.settle(ctx, local, outcomes[first:]))
+		g.report(&Event{ //nolint:contextcheck // the request has it
+			Request: r, Outcomes: outcomes, Reserved: reserved, Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
+		})
+	}()
+	v.stored.realCosts(r, outcomes[:len(v.stored.Terms)], served)
+	v.local.realCosts(r, outcomes[len(outcomes)-len(v.local.Terms):], served)
 	return outcomes
 }
 
@@ -296,15 +309,6 @@ func (rc *requestContext) reservedOutcomes() []Outcome {
 		list[first+i].Cost = v.local.Checks[i].Cost
 	}
 	return list
-}
-
-// realCosts returns what has really been the cost of each outcome, which it writes to
-// the outcomes, too.
-func (rc *requestContext) realCosts(r *http.Request, outcomes []Outcome, served Served) []int {
-	v := rc.reservation
-	v.stored.realCosts(r, outcomes[:len(v.stored.Terms)], served)
-	v.local.realCosts(r, outcomes[len(outcomes)-len(v.local.Terms):], served)
-	return rc.leastCosts.settle(outcomes)
 }
 
 // realCosts writes what the checks have really cost, as their policies say, into their

@@ -2,18 +2,19 @@ package outbound
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
+	"weak"
 
 	"github.com/weir-go/ratelimit/core"
 )
 
 // place is what a call holds under a [core.Concurrent] limit. A nil place is none.
 type place struct {
-	of   *core.Reservation
-	once sync.Once
+	of     *core.Reservation
+	once   sync.Once
+	forget func() bool // ends what releaseAfter has begun; nil: nothing
 }
 
 // acquire waits for a place.
@@ -27,6 +28,13 @@ func acquire(ctx context.Context, l *core.Limiter, key string, limit core.Limit,
 
 // release gives the place back in the background.
 func (p *place) release() {
+	if p.forget != nil {
+		p.forget()
+	}
+	p.giveBack()
+}
+
+func (p *place) giveBack() {
 	p.once.Do(func() { _ = p.of.SettleLater(make([]int, len(p.of.Decisions()))...) })
 }
 
@@ -35,24 +43,36 @@ func (p *place) roundTrip(base http.RoundTripper, r *http.Request) (response *ht
 	if p == nil {
 		return base.RoundTrip(r) //nolint:wrapcheck // it is the base's
 	}
+	held := false
 	defer func() { // also after a panic
-		if response == nil {
+		if !held {
 			p.release()
 		}
 	}()
-	if response, err = base.RoundTrip(r); response == nil {
-		return nil, err //nolint:wrapcheck // it is the base's
-	}
-	if response.Body == http.NoBody { // which not everybody closes
-		p.release()
+	response, err = base.RoundTrip(r)
+	if err != nil || response == nil || response.Body == nil || response.Body == http.NoBody { // which not everybody closes
 		return response, err //nolint:wrapcheck // it is the base's
 	}
+	held = true
 	body := &heldBody{ReadCloser: response.Body, place: p}
 	response.Body = body
-	if w, ok := body.ReadCloser.(io.Writer); ok { // of a connection that speaks another protocol now
+	if w, ok := body.ReadCloser.(io.Writer); ok { // of a connection that speaks another protocol now, and outlives the context
 		response.Body = &heldConnection{heldBody: body, Writer: w}
+	} else {
+		p.releaseAfter(r.Context())
 	}
-	return response, err //nolint:wrapcheck // it is the base's
+	return response, nil
+}
+
+// releaseAfter gives the place back when a context ends, since nothing can be read after that. The context does not
+// keep the place reachable: that of a body which its caller has forgotten is given back when its lease is due.
+func (p *place) releaseAfter(ctx context.Context) {
+	own := weak.Make(p)
+	p.forget = context.AfterFunc(ctx, func() {
+		if p := own.Value(); p != nil {
+			p.giveBack()
+		}
+	})
 }
 
 // heldBody is the body of a response whose call holds a place.
@@ -62,13 +82,13 @@ type heldBody struct {
 	place *place
 }
 
-// Read gives the place back at the end of the body.
+// Read gives the place back at the end of the body, which any error is.
 func (b *heldBody) Read(p []byte) (n int, err error) {
 	n, err = b.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
+	if err != nil {
 		b.place.release()
 	}
-	return n, err
+	return n, err //nolint:wrapcheck // it is the body's
 }
 
 // Close gives the place back.

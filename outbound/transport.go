@@ -10,7 +10,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -22,12 +24,16 @@ import (
 // Transport is an [http.RoundTripper] that keeps calls to another service's API within a
 // limit, for the whole fleet: each call waits, within its request's context, until the
 // limit of its key admits it, or with a [core.Shaping] limit until its turn. Under a
-// [core.Concurrent] limit a call holds a place until the body of its response is closed or
-// read to the end. It is made by [New], and may be used by many goroutines at once.
+// [core.Concurrent] limit a call holds a place until the body of its response is closed, was
+// read to its end or to an error, or the context of the request ends. Only a connection that
+// speaks another protocol, such as a WebSocket, outlives that context. A Transport is made by
+// [New], and may be used by many goroutines at once.
 //
 // An answer of 429 or 503 that says when to retry, by Retry-After or RateLimit, holds the
 // key back for all Transports in the fleet. The answer goes to the caller: a Transport
 // does not retry by itself.
+//
+// A redirect that an [http.Client] follows is another call: it counts for the host that it goes to.
 //
 // A call that cannot be made in time fails at once with a [core.LimitedError], which the
 // error of an [http.Client] wraps. It has not been sent, and costs nothing.
@@ -41,9 +47,16 @@ type Options struct {
 	// Base makes the calls. The default is [http.DefaultTransport].
 	Base http.RoundTripper
 
-	// By says what a call counts for. The default is the host of the URL with its port,
-	// if it has one: "host:api.example.com". Calls with an empty key are not limited.
+	// By says what a call counts for, such as an account. Calls to different hosts count apart all the same: the key
+	// is what By returns, a space, and the host of the URL, "account:7 host:api.example.com". The default is the host
+	// alone: "host:api.example.com". The host has its port, unless that is the usual one of the scheme. If By returns "",
+	// the call is not limited.
 	By func(*http.Request) string
+
+	// AllHosts makes what By returns the whole key, for an API that has several hosts. Trust all of them: an answer
+	// that says when to retry holds all hosts of the key back, and a redirect to any host counts for it. Without
+	// By, New panics. The default is false.
+	AllHosts bool
 
 	// LimitFor picks a limit for each call, instead of the limit of New. A call under
 	// [core.Unlimited] is not limited; the zero Limit is an error of the call.
@@ -69,7 +82,8 @@ type Options struct {
 	// The alternative is FailOpen.
 	OnOverload ErrorMode
 
-	// Observe is called with each error of the store. The default is to ignore it.
+	// Observe is called with each error of the store. The default is to ignore it. If it panics, the call panics, and
+	// holds no place after that.
 	Observe func(*http.Request, error)
 }
 
@@ -103,8 +117,8 @@ func (m ErrorMode) known() bool { return m >= unsaid && m <= FailClosed }
 const defaultHoldBack = time.Minute
 
 // New returns a Transport. It sends nothing. It panics with the reason if the limiter is
-// nil, if the limit is not valid (with LimitFor it must be the zero Limit), or if OnError
-// or OnOverload is not a mode of a Transport.
+// nil, if the limit is not valid (with LimitFor it must be the zero Limit), if OnError
+// or OnOverload is not a mode of a Transport, or if AllHosts is set without By.
 func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 	switch {
 	case l == nil:
@@ -117,6 +131,8 @@ func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 		panic(fmt.Sprintf("outbound: OnError is %v, want FailOpen or FailClosed", options.OnError))
 	case !options.OnOverload.known():
 		panic(fmt.Sprintf("outbound: OnOverload is %v, want FailOpen or FailClosed", options.OnOverload))
+	case options.AllHosts && options.By == nil:
+		panic("outbound: AllHosts needs By, to say what the calls to all hosts count for")
 	}
 	if options.LimitFor == nil {
 		if err := limit.Validate(); err != nil {
@@ -126,9 +142,6 @@ func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 	}
 	if options.Base == nil {
 		options.Base = http.DefaultTransport
-	}
-	if options.By == nil {
-		options.By = func(r *http.Request) string { return "host:" + strings.ToLower(r.URL.Host) }
 	}
 	if options.LongestHoldBack == 0 {
 		options.LongestHoldBack = defaultHoldBack
@@ -144,7 +157,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL == nil {
 		return nil, notMade(r, errNoURL)
 	}
-	key, limit := t.options.By(r), t.options.LimitFor(r)
+	key, limit := t.key(r), t.options.LimitFor(r)
 	if key == "" || limit == core.Unlimited {
 		return t.options.Base.RoundTrip(r)
 	}
@@ -158,6 +171,38 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return response, err
 }
+
+// key returns what a call counts for.
+func (t *Transport) key(r *http.Request) string {
+	switch by := t.options.By; {
+	case by == nil:
+		return hostOf(r.URL)
+	case t.options.AllHosts:
+		return by(r)
+	default:
+		key := by(r)
+		if key == "" {
+			return ""
+		}
+		return key + " " + hostOf(r.URL)
+	}
+}
+
+// hostOf returns the part of a key that names the host of a URL. What names the same host of the same scheme in other
+// words is the same: a redirect could choose them.
+func hostOf(u *url.URL) string {
+	name, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
+	if port != "" && usualPorts[strings.ToLower(u.Scheme)] == port {
+		port = ""
+	}
+	if port != "" {
+		return "host:" + net.JoinHostPort(name, port)
+	}
+	return "host:" + name
+}
+
+// usualPorts are the ports of the schemes that net/http knows.
+var usualPorts = map[string]string{"http": "80", "https": "443"}
 
 // CloseIdleConnections closes the idle connections of the Base, as
 // [http.Client.CloseIdleConnections] does. It does nothing if the Base cannot do that.
@@ -213,6 +258,13 @@ func (t *Transport) holdBack(r *http.Request, key string, response *http.Respons
 		return
 	}
 	if err := t.limiter.HoldBack(context.WithoutCancel(r.Context()), key, wait); err != nil {
+		returned := false
+		defer func() { // nobody else closes the body of a response that is not returned
+			if !returned && response.Body != nil {
+				_ = response.Body.Close()
+			}
+		}()
 		t.options.Observe(r, err)
+		returned = true
 	}
 }

@@ -75,7 +75,7 @@ func testGRPC(t *testing.T, s *suite) {
 Cache-Control: no-store
 Content-Type: `+want+`
 Grpc-Message: `+reason+`, retry after 60 s
-Grpc-Retry-Pushback-Ms: 60000
+Grpc-Retry-Pushback-Ms: -1
 Grpc-Status: 8
 Grpc-Status-Details-Bin: CAgSUVJlcXVlc3QgY2Fubm90IGJlIHNhdGlzZmllZCBhcyBhc3NpZ25lZCBxdW90YSBoYXMgYmVlbiBleGNlZWRlZCwgcmV0cnkgYWZ0ZXIgNjAgcxowCih0eXBlLmdvb2dsZWFwaXMuY29tL2dvb2dsZS5ycGMuUmV0cnlJbmZvEgQKAgg8
 Ratelimit: "one";r=0;t=60
@@ -233,6 +233,16 @@ func testRPCWait(t *testing.T, s *suite) {
 			t.Errorf("after %v: pushed back for %s ms, want %d", after, got, want)
 		}
 		f.clock.advance(-after)
+	}
+
+	// Longer than a client should sleep, it is told not to retry by itself.
+	for every, want := range map[time.Duration]string{5 * time.Second: "5000", 5*time.Second + time.Microsecond: "-1", 24 * time.Hour: "-1"} {
+		f := s.fixture(t)
+		h := f.around(f.limited(guard.Policy{Limit: core.Leaky(1, core.Per(1, every))}))
+		get(h)
+		if got := answer(h, call("application/grpc")).Header.Get("Grpc-Retry-Pushback-Ms"); got != want {
+			t.Errorf("with a wait of %v: pushed back for %s ms, want %s", every, got, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package poll
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -46,11 +47,21 @@ func (l *Loop) Start(ctx context.Context, begun bool) error {
 func (l *Loop) once(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(l.every(), leastPatience))
 	defer cancel()
-	err := l.Read(ctx)
+	err := l.read(ctx)
 	if err == nil {
 		l.logged = ""
 	}
 	return err
+}
+
+// read calls Read. A panic of it is an error of this reading: the goroutine is nobody else's, and the next one may do better.
+func (l *Loop) read(ctx context.Context) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("reading has panicked: %v", cause)
+		}
+	}()
+	return l.Read(ctx)
 }
 
 // run reads until ctx ends.
@@ -70,8 +81,15 @@ func (l *Loop) run(ctx context.Context) {
 	}
 }
 
-// tell tells of a reading that has failed.
+// tell tells of a reading that has failed. A panic of OnError is logged, and that of a logger is contained: the readings
+// go on.
 func (l *Loop) tell(err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			defer func() { _ = recover() }() // it may be the logger itself
+			slog.Default().Error(l.Warning+", and OnError panicked", slog.Any("error", err), slog.Any("panic", cause))
+		}
+	}()
 	if l.OnError != nil {
 		l.OnError(err)
 		return

@@ -2,6 +2,7 @@ package rpctest
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -134,6 +135,35 @@ func TestRetriesAreLeftWhereNoWaitCanHelp(t *testing.T) {
 			err := connection.Invoke(t.Context(), unary, new(emptypb.Empty), new(emptypb.Empty))
 			if status.Code(err) != codes.ResourceExhausted || asked.Load() != c.want {
 				t.Errorf("failed with %v after %d calls, want ResourceExhausted after %d", err, asked.Load(), c.want)
+			}
+		})
+	}
+}
+
+// A client that retries what is exhausted learns the reason and the wait at once, where the wait is longer than it would
+// sleep: grpc-go sleeps for as long as it is pushed back, past what its caller can use.
+func TestRetriesAreLeftToTheCallerWhereTheWaitIsLong(t *testing.T) {
+	const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 2, "initialBackoff": "0.001s", "maxBackoff": "0.001s",
+		"backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`
+	for wait, want := range map[time.Duration]int32{24 * time.Hour: 1, 5*time.Second + 1: 1, time.Millisecond: 2} {
+		t.Run(wait.String(), func(t *testing.T) {
+			var asked atomic.Int32
+			denial := &ratelimit.Denial{Status: http.StatusTooManyRequests, RetryAfter: wait}
+			server := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				denial.ServeHTTP(w, r)
+			}))
+			connection := dial(t, server, grpc.WithDefaultServiceConfig(retries))
+			defer connection.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			err := connection.Invoke(ctx, unary, new(emptypb.Empty), new(emptypb.Empty))
+			if status.Code(err) != codes.ResourceExhausted || asked.Load() != want {
+				t.Fatalf("failed with %v after %d calls, want ResourceExhausted after %d", err, asked.Load(), want)
+			}
+			details := status.Convert(err).Details()
+			if len(details) != 1 || details[0].(*errdetails.RetryInfo).GetRetryDelay().AsDuration() != wait {
+				t.Errorf("told %v, want to wait for %v", details, wait)
 			}
 		})
 	}

@@ -25,6 +25,8 @@ type Context struct {
 	deadline atomic.Int64 // after began
 	sent     atomic.Int64 // when, after began, and 1 more; or unsent, or neverSent
 
+	repeated atomic.Bool // the client has sent a call again
+
 	passed atomic.Bool
 	done   chan struct{} // closed when the deadline has passed
 	timer  *time.Timer
@@ -49,6 +51,7 @@ func newContext(budget time.Duration, overdue func()) *Context {
 func (c *Context) begin(patience time.Duration) {
 	c.began, c.patience = time.Now(), patience
 	c.sent.Store(unsent)
+	c.repeated.Store(false)
 	c.deadline.Store(int64(patience))
 	c.timer.Reset(patience)
 }
@@ -88,7 +91,8 @@ func (c *Context) markSent() error {
 		if c.sent.Load() == neverSent {
 			return context.DeadlineExceeded
 		}
-		return nil // the client repeats the call, or sends several
+		c.repeated.Store(true) // the client does that by itself, or was told to send several
+		return nil
 	}
 	c.deadline.Store(elapsed + int64(c.budget))
 	if c.overdue != nil {
@@ -99,6 +103,10 @@ func (c *Context) markSent() error {
 
 // Sent reports whether the batch has been sent. What has not been sent was not carried out.
 func (c *Context) Sent() bool { return c.sent.Load() > unsent }
+
+// Repeated reports whether a call may have been sent more than once, without [Context.SendAgain] in between. Then the
+// answer is that to the last one, and it is not known what has become of those before.
+func (c *Context) Repeated() bool { return c.repeated.Load() }
 
 // SendAgain starts the budget anew when the next call is sent: for a server that has answered, but
 // must be asked once more.

@@ -110,6 +110,7 @@ type Pasts struct {
 	bound int   // of pasts
 	sweep int   // at how many to look for those that have ended
 	slack int64 // microseconds that a past outlives its end
+	most  int   // pasts since the map was made
 }
 
 // NewPasts returns empty Pasts for up to bound keys, each of which is kept for slack microseconds
@@ -156,6 +157,7 @@ func (p *Pasts) note(key Key, now int64, s *Spec, low int64) {
 		}
 		key.Subject = strings.Clone(key.Subject) // it may be a part of a whole request
 		p.of[key] = one
+		p.most = max(p.most, len(p.of))
 	}
 	one.note(s, now, p.order, low)
 }
@@ -176,3 +178,28 @@ func (p *Pasts) makeRoom(now int64) {
 	}
 	p.sweep = 2 * len(p.of)
 }
+
+// Forget looks at so many pasts and forgets those that have ended at an instant, slack included. It gives back the
+// room that is not needed any more.
+func (p *Pasts) Forget(now int64, looks int) {
+	if len(p.of) == 0 {
+		p.of, p.most, p.sweep = nil, 0, 0
+		return
+	}
+	for key, one := range p.of { // which begins at random
+		if looks--; looks < 0 {
+			break
+		}
+		if one.until <= now {
+			delete(p.of, key)
+		}
+	}
+	if left := len(p.of); p.most > 2*leastSettled && left < p.most/4 && left <= mostMoved {
+		of := make(map[Key]*past, left) // a map keeps the room of what was deleted from it
+		maps.Copy(of, p.of)
+		p.of, p.most, p.sweep = of, left, 2*left
+	}
+}
+
+// mostMoved bounds how many pasts move at once into a smaller map.
+const mostMoved = 4096

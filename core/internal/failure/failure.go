@@ -34,16 +34,6 @@ const (
 	Other         Kind = "other"
 )
 
-// Refuses reports whether an error reply of this kind means that nothing was written: the server
-// refuses the first command that would write.
-func (k Kind) Refuses() bool {
-	switch k { //nolint:exhaustive // of the others it is not known
-	case ReadOnly, Loading, ClusterDown, Misconfigured, NotPermitted, Busy:
-		return true
-	}
-	return false
-}
-
 // BlamesServer reports whether the server cannot be relied on just now.
 func (k Kind) BlamesServer() bool {
 	return k != "" && k != GivenUp && k != Closed && k != Suspended && k != Overloaded && k != Full

@@ -4,6 +4,7 @@ package memory
 import (
 	"context"
 	"hash/maphash"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 
@@ -75,6 +76,9 @@ func (m *Store) decide(ctx context.Context, c *call.Call) error {
 	if err := m.ready(ctx); err != nil {
 		return err
 	}
+	if rand.Uint32()%sweepEvery == 0 {
+		m.sweep()
+	}
 	if len(c.Checks) == 1 { // it needs no order of locks, and no memory of its own
 		places := [1]place{{shard: m.shardOf(c.Checks[0].Key)}}
 		s := &m.shards[places[0].shard]
@@ -110,6 +114,17 @@ func (m *Store) answer(c *call.Call, places []place) error {
 		}
 	}
 	return nil
+}
+
+// sweep forgets keys of some shard, so that those are forgotten, too, whose shard nobody uses any more. It waits for
+// nobody.
+func (m *Store) sweep() {
+	s := &m.shards[rand.IntN(len(m.shards))]
+	if !s.mu.TryLock() {
+		return
+	}
+	defer s.mu.Unlock()
+	s.sweep(m.Clock() - m.Slack)
 }
 
 func (m *Store) ready(ctx context.Context) error {
@@ -152,7 +167,7 @@ func (m *Store) shardOf(key string) int {
 // all checks of the call are spared when room has to be made. The shards are locked.
 func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, now int64) error {
 	for i := range group {
-		m.shards[places[i].shard].forget(now - m.Slack)
+		m.shards[places[i].shard].forget(now-m.Slack, mostForgotten)
 	}
 	for i := range group {
 		if group[i].ReserveFor > 0 {

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"container/heap"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -19,8 +20,9 @@ type shard struct {
 	bound   int // of entries
 	pasts   exact.Pasts
 	open    map[exact.Key]*exact.Reservations // of the entries that have some; nil: none has
+	most    int                               // entries since the map was made
 
-	_ [128 - 8 - 8 - 24 - 8 - 48 - 8]byte // no cache line has two shards
+	_ [128 - 8 - 8 - 24 - 8 - 56 - 8 - 8]byte // no cache line has two shards
 }
 
 // entry is a state on its way out.
@@ -36,6 +38,10 @@ const (
 	// mostForgotten bounds how long a call is held up by keys that vanish. It adds one key for each
 	// check at most.
 	mostForgotten = 2
+	// mostSwept is the same for the shard that a call sweeps besides, once in sweepEvery calls.
+	mostSwept, sweepEvery = 32, 8
+	// mostMoved bounds how many keys move at once into a smaller map.
+	mostMoved = 4096
 	// mostSpared bounds the search for a key that can be given up, among the soonest and then among
 	// the others.
 	mostSpared = 64
@@ -44,6 +50,7 @@ const (
 // empty forgets every key.
 func (s *shard) empty(slack int64) {
 	s.entries, s.leaving, s.pasts, s.open = make(map[exact.Key]*entry), nil, exact.NewPasts(s.bound, slack), nil
+	s.most = 0
 }
 
 // add adds an entry, which has to be scheduled.
@@ -51,6 +58,7 @@ func (s *shard) add(key exact.Key) *entry {
 	key.Subject = strings.Clone(key.Subject) // it may be a part of a whole request
 	e := &entry{subject: key.Subject, place: -1}
 	s.entries[key] = e
+	s.most = max(s.most, len(s.entries))
 	return e
 }
 
@@ -71,11 +79,28 @@ func (s *shard) schedule(e *entry, full int64) {
 	}
 }
 
-// forget drops keys that were as good as new at an instant, some at a time. To use a
+// sweep forgets what was as good as new at an instant, some of it at a time, and gives back the room that is not
+// needed any more.
+func (s *shard) sweep(now int64) {
+	s.forget(now, mostSwept)
+	s.pasts.Forget(now, mostSwept)
+	if len(s.open) == 0 {
+		s.open = nil
+	}
+	if left := len(s.entries); left > mostMoved || left > s.most/4 || s.most <= mostSwept {
+		return
+	}
+	// A map keeps the room of what was deleted from it.
+	entries := make(map[exact.Key]*entry, len(s.entries))
+	maps.Copy(entries, s.entries)
+	s.entries, s.leaving, s.most = entries, slices.Clone(s.leaving), len(entries)
+}
+
+// forget drops keys that were as good as new at an instant, so many at a time. To use a
 // key does not move its entry: forget puts the keys that have been used since it last
 // looked at them where they belong now.
-func (s *shard) forget(now int64) {
-	for range mostForgotten {
+func (s *shard) forget(now int64, most int) {
+	for range most {
 		if len(s.leaving) == 0 || s.leaving[0].due > now {
 			return
 		}

@@ -63,17 +63,48 @@ func kindOfReply(text string) failure.Kind {
 			return kind
 		}
 	}
-	if strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script") ||
-		strings.HasPrefix(text, "ERR invalid password") || strings.HasPrefix(text, "ERR AUTH") {
+	if strings.Contains(text, "The user executing the script ") || strings.Contains(text, "ACL failure in script") || isOfConnecting(text) {
 		return failure.NotPermitted
 	}
 	return failure.Other
 }
 
-// refusedBy returns the error for an error reply of Redis.
+// refusedBy returns the error for what a script says that Redis has replied to one of its commands.
 func refusedBy(reply string) error {
 	kind := kindOfReply(reply)
-	return &failure.Error{Kind: kind, NotDone: kind.Refuses(), Err: fmt.Errorf("core: redis: %s", reply)}
+	return &failure.Error{Kind: kind, NotDone: refusesEveryWrite(kind), Err: fmt.Errorf("core: redis: %s", reply)}
+}
+
+// refusesEveryWrite reports whether a server that has refused a command of a script for this has refused each command
+// before it that would have written. All other reasons may come up in the middle: above all, what a user may do is looked
+// at command by command.
+func refusesEveryWrite(kind failure.Kind) bool {
+	return kind == failure.ReadOnly || kind == failure.Misconfigured
+}
+
+// nothingWritten reports whether an error reply to a script call means that nothing was written, for certain.
+func nothingWritten(text string, kind failure.Kind) bool {
+	if refusesEveryWrite(kind) {
+		return true
+	}
+	switch kind { //nolint:exhaustive // of the others it is not known
+	case failure.Loading, failure.ClusterDown, failure.Busy, failure.NotPermitted, failure.OutOfMemory:
+		return !fromWithin(text)
+	}
+	return false
+}
+
+// fromWithin reports whether an error reply to a script call comes from a command of the script. Else Redis has refused
+// the call as it came: it begins with a code of its own, and names no script.
+func fromWithin(text string) bool {
+	code, _, _ := strings.Cut(text, " ")
+	_, coded := codes[code]
+	return !coded && !isOfConnecting(text) || strings.Contains(text, "user_script") || strings.Contains(text, "in script")
+}
+
+// isOfConnecting reports whether an error reply is that of a server to which a connection has introduced itself.
+func isOfConnecting(text string) bool {
+	return strings.HasPrefix(text, "ERR invalid password") || strings.HasPrefix(text, "ERR AUTH")
 }
 
 // batchError returns the error of a call that a lane has failed. ctx is that of the batch; it is
@@ -141,7 +172,9 @@ func (r *Store) explain(ctx *batch.Context, s *server, err error) error {
 		return r.timedOut(err)
 	}
 	kind := kindOf(err)
-	return &failure.Error{Kind: kind, NotDone: kind.Refuses(), Err: fmt.Errorf("core: redis: %w", err)}
+	reply, replied := errors.AsType[redis.Error](err)
+	certain := replied && nothingWritten(reply.Error(), kind) && !ctx.Repeated() // else an earlier one may have been carried out
+	return &failure.Error{Kind: kind, NotDone: certain, Err: fmt.Errorf("core: redis: %w", err)}
 }
 
 // explainUnsent says why there was no connection to send a batch on. So many other batches of this store

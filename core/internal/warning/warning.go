@@ -17,12 +17,14 @@ type Warning struct {
 	unlogged atomic.Int64 // how often it was not since it was last
 }
 
-// Log logs the warning, unless it was logged a short while ago.
+// Log logs the warning, unless it was logged a short while ago. A panic of the logger is contained: the work that had
+// reason to warn goes on, whichever goroutine it is on.
 func (w *Warning) Log(logger *slog.Logger, message string, attributes ...any) {
 	now, next := time.Now().UnixNano(), w.next.Load()
 	if now < next || !w.next.CompareAndSwap(next, now+int64(quiet)) {
 		w.unlogged.Add(1)
 		return
 	}
+	defer func() { _ = recover() }() // there is nowhere left to tell it
 	logger.Warn(message, append(attributes, slog.Int64("unlogged", w.unlogged.Swap(0)))...)
 }

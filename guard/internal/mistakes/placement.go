@@ -86,8 +86,9 @@ func (p *Placement) warn(ctx context.Context, of *atomic.Bool, message string, a
 	}
 }
 
-// warn logs a mistake of the program's. The logger may be nil, which is the default one.
+// warn logs a mistake of the program's. The logger may be nil, which is the default one. A panic of it is contained.
 func warn(ctx context.Context, logger *slog.Logger, message string, attributes ...slog.Attr) {
+	defer func() { _ = recover() }() // there is nowhere left to tell it
 	if logger == nil {
 		logger = slog.Default()
 	}

@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/weir-go/ratelimit/core"
 )
+
+// longestPushback is the longest wait after which a client is to retry by itself. grpc-go sleeps for as long as it is
+// pushed back, whatever the deadline of the call is, and its caller learns the reason after that.
+const longestPushback = 5 * time.Second
 
 // serveGRPC answers a call of gRPC or gRPC-Web as a server does that fails at once: with 200,
 // the outcome in the header, and no body ("Trailers-Only"). A client takes a bare 429 or 503
@@ -24,7 +26,7 @@ func (d Denial) serveGRPC(w http.ResponseWriter, mediaType string) {
 		h.Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(status(number, d.Message, info)))
 	}
 	switch {
-	case d.RetryAfter == core.Never:
+	case d.RetryAfter > longestPushback: // core.Never is, too
 		h.Set("Grpc-Retry-Pushback-Ms", "-1")
 	case d.RetryAfter > 0:
 		milliseconds := int64((d.RetryAfter-1)/time.Millisecond) + 1

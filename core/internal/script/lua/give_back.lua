@@ -38,12 +38,11 @@ local function give_back(key, past, open)
     return a.member > b.member
   end)
   for _, one in ipairs(ended) do
-    local done = '0'
-    if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
-      done = correct({ key, past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
-    end
-    if string.byte(done) == 48 then -- else Redis has refused, and the next call tries again
-      call('ZREM', open, one.member)
+    -- It is taken out first: if Redis refuses in the middle, what has ended is not given back another time.
+    if try('ZREM', open, one.member) == 1 then -- else Redis has refused, and the next call tries again
+      if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
+        correct({ key, past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
+      end
       given = true
     end
   end
