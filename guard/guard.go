@@ -99,6 +99,9 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 	if old != nil {
 		g.inherit(old)
 	}
+	if ban := loneBan(policies); ban >= 0 {
+		g.placement.LoneBan(g.names[ban])
+	}
 	if !fallsBack {
 		g.fallback = nil
 	} else if g.fallback == nil {
