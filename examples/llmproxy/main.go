@@ -76,7 +76,8 @@ func main() {
 	if model == "" {
 		listener := listen("localhost:0")
 		model = "http://" + listener.Addr().String()
-		go http.Serve(listener, http.HandlerFunc(parrot))
+		standIn := &http.Server{Handler: http.HandlerFunc(parrot), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+		go standIn.Serve(listener)
 	}
 	target, err := url.Parse(model)
 	if err != nil {
