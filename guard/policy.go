@@ -54,8 +54,8 @@ type Policy struct {
 	//		return 0
 	//	}},
 	//
-	// Forgive in a ban by address and user alone. In one by address, whoever has an account of their own could clear their strikes
-	// for guessing at other accounts.
+	// Forgive in a ban by address and user alone, and around the login alone, where a 200 means that the password was right. In a
+	// ban by address, whoever has an account of their own could clear their strikes for guessing at other accounts.
 	//
 	// The strikes of a Shadow ban nobody.
 	Strike func(*http.Request, Served) int

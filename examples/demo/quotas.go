@@ -125,10 +125,13 @@ var quotas = []quota{
 
 // wrongPasswords is a strike for each of them. One that is right forgives those before.
 func wrongPasswords(_ *http.Request, served ratelimit.Served) int {
-	if served.Status == http.StatusUnauthorized {
+	switch served.Status {
+	case http.StatusUnauthorized:
 		return 1
+	case http.StatusOK:
+		return core.Forgive
 	}
-	return core.Forgive
+	return 0
 }
 
 // way returns a way by its name, or nil.
