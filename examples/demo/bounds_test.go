@@ -48,6 +48,34 @@ func TestOtherSitesMayDoNothing(t *testing.T) {
 	if response.StatusCode != http.StatusForbidden {
 		t.Errorf("a reset from another site: %s", response.Status)
 	}
+	for _, test := range []struct {
+		path, site, dest string
+		want             int
+	}{
+		{"/", "cross-site", "document", http.StatusOK}, // a link
+		{"/", "none", "document", http.StatusOK},
+		{"/svg.js", "same-origin", "script", http.StatusOK},
+		{"/", "cross-site", "empty", http.StatusForbidden},
+		{"/", "cross-site", "iframe", http.StatusForbidden},
+		{"/stream", "cross-site", "empty", http.StatusForbidden},
+		{"/stream", "same-site", "image", http.StatusForbidden},
+		{"/api/nethttp/gcra", "cross-site", "empty", http.StatusForbidden},
+	} {
+		request, err := http.NewRequest(http.MethodGet, c.url+test.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Sec-Fetch-Site", test.site)
+		request.Header.Set("Sec-Fetch-Dest", test.dest)
+		response, err := c.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != test.want {
+			t.Errorf("%s as %s from %s: %s", test.path, test.dest, test.site, response.Status)
+		}
+	}
 }
 
 // room is a page's room for visitors: two in all.

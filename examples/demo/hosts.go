@@ -50,6 +50,19 @@ func (h *hosts) only(next http.Handler) http.Handler {
 	})
 }
 
+// noOtherSite keeps other sites from asking for anything but the page itself, in a tab of its own: each stream or page that they open
+// would be a visitor, and take the place of one.
+func noOtherSite(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		site := r.Header.Get("Sec-Fetch-Site")
+		if (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Dest") != "document" {
+			http.Error(w, "the demo serves no other site", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // opened returns what to open for a listener: localhost if it listens on all addresses.
 func opened(address net.Addr) string {
 	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {

@@ -102,7 +102,7 @@ func (p *page) handler() http.Handler {
 	all := http.NewServeMux()
 	all.Handle("/api/", p.limited())
 	all.Handle("/", http.NewCrossOriginProtection().Handler(secured(mux)))
-	return p.hosts.only(all)
+	return p.hosts.only(noOtherSite(all))
 }
 
 // secured forbids the page everything but itself.

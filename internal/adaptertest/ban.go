@@ -351,30 +351,33 @@ func testJudgedAtOnce(t *testing.T, s *suite) {
 }
 
 func testStruckWithThePlace(t *testing.T, s *suite) {
-	calls := &settleCalls{Store: core.NewMemory()}
-	limiter := core.New(calls)
-	seen := make(chan int, 1)
-	h := listen(t, s.play(scene{
-		limiters: []middleware{s.new(limiter, guard.Options{},
-			deskPolicy(1),
-			guard.Policy{Ban: brute(), By: keyfuncs.Global, Strike: func(*http.Request, guard.Served) int {
-				seen <- taken(t, limiter, desk(1))
-				return 1
-			}},
-		)},
-		outside: Answers, handler: func(http.ResponseWriter, *http.Request) {}, error: http.StatusUnauthorized,
-	}))
-	response, err := http.Get(h.URL + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	if n := <-seen; n != 1 {
-		t.Errorf("%d places are taken before the strike, want 1", n)
-	}
-	awaitTaken(t, limiter, desk(1), 0)
-	limiter.Close()
-	if n := calls.calls.Load(); n != 1 {
-		t.Errorf("settled in %d calls, want 1", n)
+	for _, outside := range []Outside{Nothing, Answers, AnswersRaw, Swallows} {
+		calls := &settleCalls{Store: core.NewMemory()}
+		limiter := core.New(calls)
+		seen := make(chan int, 1)
+		server := listen(t, s.play(scene{
+			limiters: []middleware{s.new(limiter, guard.Options{},
+				deskPolicy(1),
+				guard.Policy{Ban: brute(), By: keyfuncs.Global, Strike: func(*http.Request, guard.Served) int {
+					seen <- taken(t, limiter, desk(1))
+					return 1
+				}},
+			)},
+			outside: outside, handler: func(http.ResponseWriter, *http.Request) {}, error: http.StatusUnauthorized,
+		}))
+		response, err := http.Get(server.URL + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if n := <-seen; n != 1 {
+			t.Errorf("%v: %d places are taken before the strike, want 1", outside, n)
+		}
+		awaitTaken(t, limiter, desk(1), 0)
+		limiter.Close()
+		if n := calls.calls.Load(); n != 1 {
+			t.Errorf("%v: settled in %d calls, want 1", outside, n)
+		}
+		http.DefaultClient.CloseIdleConnections()
 	}
 }
