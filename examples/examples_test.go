@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"net"
@@ -108,6 +109,69 @@ func TestProgramsCanBeCopied(t *testing.T) {
 			}
 		}
 	}
+}
+
+// No server of a program waits for a client for ever: examples are copied.
+func TestServersHaveTimeouts(t *testing.T) {
+	files, err := filepath.Glob("*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			switch node := node.(type) {
+			case *ast.CallExpr:
+				if f := selector(node.Fun); f == "http.Serve" || strings.HasPrefix(f, "http.ListenAndServe") || f == "http.ServeTLS" {
+					t.Errorf("%s calls %s, whose server waits for ever", name, f)
+				}
+				if f := selector(node.Fun); f == "echo.New" {
+					servers++
+					expectTimeouts(t, name, string(text))
+				}
+			case *ast.CompositeLit:
+				if selector(node.Type) == "http.Server" {
+					servers++
+					expectTimeouts(t, name, string(text[node.Pos()-file.FileStart:node.End()-file.FileStart]))
+				}
+			}
+			return true
+		})
+	}
+	if servers < 12 {
+		t.Errorf("%d servers were found", servers)
+	}
+}
+
+// expectTimeouts wants the text of a server to set its timeouts. Those of writing are left out where it streams.
+func expectTimeouts(t *testing.T, name, text string) {
+	t.Helper()
+	for _, timeout := range []string{"ReadHeaderTimeout", "ReadTimeout", "IdleTimeout"} {
+		if !strings.Contains(text, timeout) {
+			t.Errorf("a server of %s has no %s", name, timeout)
+		}
+	}
+}
+
+// selector returns what an expression such as http.Server names, or "".
+func selector(expression ast.Expr) string {
+	if s, ok := expression.(*ast.SelectorExpr); ok {
+		if of, ok := s.X.(*ast.Ident); ok {
+			return of.Name + "." + s.Sel.Name
+		}
+	}
+	return ""
 }
 
 // The table of README.md has every program.

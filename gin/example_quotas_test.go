@@ -91,25 +91,30 @@ func ExamplePolicy_headroom() {
 	// /items/7 200 "api";r=0;t=3600
 }
 
-// Two wrong passwords ban for a minute, and for longer each time. While the ban is in force, the right one is
-// denied, too.
+// Two wrong passwords ban an address from an account for a minute, and for longer each time. While the ban is in force, the
+// right one is denied, too. Places bound the guesses in flight, which no strike has been made for yet. The limiter is around the login
+// alone: any other answer with 200 would forgive.
 func ExamplePolicy_ban() {
 	limiter, err := core.Open("memory:")
 	if err != nil {
 		log.Fatal(err)
 	}
 	guessing := core.Ban{Strikes: core.SlidingLog(2, 10*time.Minute), First: time.Minute}.Named("guessing")
-	router := gin.New()
-	router.Use(ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{
-		Ban: guessing, By: keyfuncs.User(func(r *http.Request) string { return r.URL.Query().Get("user") }),
-		Strike: func(_ *http.Request, served ratelimit.Served) int {
-			if served.Status == http.StatusUnauthorized {
+	addressAndUser := keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.User(func(r *http.Request) string { return r.URL.Query().Get("user") }))
+	limit := ratelimit.New(limiter, ratelimit.Options{},
+		ratelimit.Policy{Limit: core.Concurrent(2, 30*time.Second), By: addressAndUser}, // guesses in flight
+		ratelimit.Policy{Ban: guessing, By: addressAndUser, Strike: func(_ *http.Request, served ratelimit.Served) int {
+			switch served.Status {
+			case http.StatusUnauthorized:
 				return 1
+			case http.StatusOK:
+				return core.Forgive // a login that succeeds clears the strikes of this user from this address
 			}
-			return core.Forgive // a login that succeeds clears the strikes
-		},
-	}))
-	router.GET("/login", func(c *gin.Context) {
+			return 0
+		}},
+	)
+	router := gin.New()
+	router.GET("/login", limit, func(c *gin.Context) {
 		if c.Query("password") != "secret" {
 			c.String(http.StatusUnauthorized, "the password is wrong")
 		}

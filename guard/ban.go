@@ -86,6 +86,20 @@ func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 	return check, err
 }
 
+// strikesByResponse reports whether what a policy's requests are answered bans.
+func (p *Policy) strikesByResponse() bool { return p.bans() && p.Strike != nil && !p.Shadow }
+
+// loneBan returns the first ban by response, if no policy beside it limits the requests in progress, or else -1. Whether the
+// two have one key cannot be known of functions. A LimitFor may choose such a limit.
+func loneBan(policies []Policy) int {
+	for i := range policies {
+		if p := &policies[i]; !p.Shadow && !hasAlternatives(policies, i) && (p.LimitFor != nil || algorithm.Holds(p.Limit)) {
+			return -1
+		}
+	}
+	return slices.IndexFunc(policies, func(p Policy) bool { return p.strikesByResponse() })
+}
+
 // isBan reports whether an outcome is that of a ban.
 func (o *Outcome) isBan() bool { return algorithm.Bans(o.Decision.Limit) }
 

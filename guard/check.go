@@ -61,11 +61,14 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 			if p.Skip != nil && p.Skip(r) {
 				continue
 			}
+			if p.bans() {
+				rc.ownProxy.Watch()
+			}
 			check, err := p.check(r)
 			if err != nil {
 				return g.uncheckable(i), fmt.Errorf("ratelimit: policy %d: %w", i, err)
 			}
-			if p.bans() && (check.Key == "" || g.placement.OwnPeer(r, check.Key, g.names[i])) {
+			if p.bans() && (g.placement.NeverBanned(r, check.Key, rc.ownProxy.Told(), g.names[i]) || check.Key == "") {
 				continue
 			}
 			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check) {

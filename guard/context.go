@@ -34,6 +34,7 @@ type requestContext struct {
 	reservation *reservation
 	leastCosts  leastCosts
 	routeAsked  mistakes.RouteAsked
+	ownProxy    mistakes.OwnProxy
 	spent       atomic.Int64 // that Spend was told; of the outermost limiter alone
 
 	room struct {
@@ -58,6 +59,11 @@ func (rc *requestContext) Value(key any) any {
 		if rc.matched != nil {
 			return rc.matched
 		}
+	case keyfuncs.OwnProxyKey:
+		if rc.ownProxy.Watches() {
+			return &rc.ownProxy
+		}
+		return nil
 	case frameworkKey:
 		if rc.matched != nil {
 			return rc.matched

@@ -43,7 +43,7 @@
 //
 // # What the log warns of
 //
-// [Options].Logger is warned, once each, of three mistakes that nothing else shows:
+// [Options].Logger is warned, once each, of mistakes that nothing else shows:
 //
 //   - Requests come through a proxy, and a policy's key is the default one, or the address
 //     that [Options].Lists look up is. All clients of the proxy share one limit, or one
@@ -54,6 +54,11 @@
 //     handler; in chi, use With, or Use in a Group.
 //   - Two lines of the program build a limit with the same numbers, the default key and
 //     no name on one [core.Limiter]. They count for each other. See above.
+//   - A ban by response ([Policy].Strike) has no [core.Concurrent] limit beside it. All
+//     requests that come at once are served before the first of them strikes. Add one with
+//     the same By.
+//   - A ban by address meets one of your own proxies: a peer of a private network, or an address that the
+//     trust model of [keyfuncs.IP] believes. It is never struck or banned.
 //
 // # What the client gets
 //

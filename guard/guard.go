@@ -109,6 +109,9 @@ func build(old *Guard, limiter *core.Limiter, options Options, policies []Policy
 	if old != nil {
 		g.inherit(old)
 	}
+	if ban := loneBan(policies); ban >= 0 {
+		g.placement.LoneBan(g.names[ban])
+	}
 	if !fallsBack {
 		g.fallback = nil
 	} else if g.fallback == nil {

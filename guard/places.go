@@ -196,16 +196,29 @@ func (v *reservation) takenOver() func(net.Conn) net.Conn {
 }
 
 // handlerReturned is called when the handler has returned, and returns what to do when the request has been settled,
-// if that is not later. Places that are still in use are not settled with the others then.
+// if that is not later. Places that are still in use are not settled with the others then. Beside a ban by response, those of a request
+// that is settled later are: else the next request would take the place before the strike is made.
 func (v *reservation) handlerReturned(later bool) (settled func()) {
 	if !v.holdsPlaces() {
 		return func() {}
 	}
-	if later || v.places.users.count.Load() > 1 {
+	if later && !v.strikes() || v.places.users.count.Load() > 1 {
 		v.stored.split()
 		v.local.split()
 	}
 	return v.places.users.leave
+}
+
+// strikes reports whether the answer to a request may be a strike.
+func (v *reservation) strikes() bool { return v.stored.strikes() || v.local.strikes() }
+
+func (v *reserved) strikes() bool {
+	for i := range v.Checks {
+		if algorithm.Bans(v.Checks[i].Limit) && v.Terms[i].Settle != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // release gives back the places, in the background. Those that were settled with the others are free already.

@@ -27,23 +27,35 @@ type Policy struct {
 	//
 	// What a strike is Strike, StrikeOnDenial and Cost say; a policy with none of them only heeds the bans of
 	// others. By is needed: a ban by the TCP peer bans your own proxy if there is one, so [keyfuncs.RemoteIP] has to
-	// be written if that is meant. A peer of a private network is never struck or banned by its own address, of which
-	// Options.Logger is warned once. A request without a key of the kind is neither.
+	// be written if that is meant. A peer of a private network is never struck or banned by its own address, nor is an address inside
+	// the prefixes that [keyfuncs.IP] trusts, alone or joined with the route, the method or the host. Options.Logger is warned
+	// once of each. A request without a key of the kind is neither.
 	//
 	// Clients are told of no limit. A ban that the store cannot be asked about is not invented: with FailOpen and
 	// Fallback the request goes on to the other policies.
 	Ban core.Ban
 
 	// Strike says, when a request has been served, how many strikes it was: a 401, say. Less than 0 forgives as many
-	// of the key's latest strikes, and [core.Forgive] all of them: a login that succeeds. Like Settle, it is called
+	// of the key's latest strikes, and [core.Forgive] all of them: a login of this user that succeeds. Like Settle, it is called
 	// once for each request that was let through. What it returns is carried out with what other policies settle.
 	//
-	//	Strike: func(_ *http.Request, s guard.Served) int {
-	//		if s.Status == http.StatusUnauthorized {
+	// A strike is made when the answer is known. Requests that are in progress at the same time know nothing of each other's, however
+	// many they are. So give the same middleware a [core.Concurrent] limit with the same By: with n places, no more than the
+	// strikes and n are served before the ban begins. The strike is made together with the place being given back.
+	//
+	//	guard.Policy{Limit: core.Concurrent(2, 30*time.Second), By: addressAndUser},
+	//	guard.Policy{Ban: guessing, By: addressAndUser, Strike: func(_ *http.Request, s guard.Served) int {
+	//		switch s.Status {
+	//		case http.StatusUnauthorized:
 	//			return 1
+	//		case http.StatusOK:
+	//			return core.Forgive
 	//		}
 	//		return 0
-	//	}
+	//	}},
+	//
+	// Forgive in a ban by address and user alone, and around the login alone, where a 200 means that the password was right. In a
+	// ban by address, whoever has an account of their own could clear their strikes for guessing at other accounts.
 	//
 	// The strikes of a Shadow ban nobody.
 	Strike func(*http.Request, Served) int

@@ -89,6 +89,7 @@ type settlement struct {
 	waiting bool
 	served  Served
 	stop    func() bool // it no longer waits for the end of the request
+	leave   func()      // gives back the places when the request has been settled; nil: they are not waited for
 }
 
 // reserved is a call that was reserved in one place, the store or this process.
@@ -191,13 +192,17 @@ func (v *reservation) settles() bool { return v.stored.Settles() || v.local.Sett
 func (g *Guard) settle(rc *requestContext, r *http.Request, served Served) {
 	s := &rc.reservation.settlement
 	later := served.Unanswered && rc.Done() != nil && rc.Err() == nil && rc.settles()
-	defer rc.reservation.handlerReturned(later)()
+	leave := rc.reservation.handlerReturned(later)
+	defer func() { leave() }()
 	if later {
 		r = detached(r)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.settled && !s.waiting {
 			s.waiting, s.served = true, served
+			if rc.reservation.strikes() {
+				s.leave, leave = leave, func() {}
+			}
 			s.stop = context.AfterFunc(rc.Context, func() { g.settleUnanswered(rc, r) })
 		}
 		return
@@ -262,6 +267,9 @@ func (g *Guard) settleUnanswered(rc *requestContext, r *http.Request) {
 // said what was reserved, and the panic goes on when all is settled.
 func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) (outcomes []Outcome) {
 	v := rc.reservation
+	if leave := v.settlement.leave; leave != nil {
+		defer leave()
+	}
 	served.Spent = int(rc.outermost().spent.Load())
 	ctx := context.WithoutCancel(r.Context())
 	defer func() { // also after a panic

@@ -23,7 +23,7 @@ func Forwarded(prefixes ...string) Trust {
 	proxies := parsePrefixes("Forwarded", prefixes)
 	requirePrefixes("Forwarded", proxies)
 	return func(v *resolver) {
-		v.believe("Forwarded", func(peer netip.Addr, r *http.Request) netip.Addr {
+		v.believe("Forwarded", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
 			entries := entriesFromRight(r.Header["Forwarded"], lastUnquotedComma)
 			return firstUntrusted(peer, proxies, entries, parseForwarded)
 		})

@@ -16,11 +16,15 @@ type Trust func(*resolver)
 
 // resolver finds the address that a request comes from.
 type resolver struct {
-	model  func(peer netip.Addr, r *http.Request) netip.Addr
+	model  model
 	name   string // of the model, for the panic about a second one
 	caller string // of the options, for the same
 	counts precision
 }
+
+// model finds the address that a request comes from, given that of its TCP peer. own says that it is one of those that the
+// model believes.
+type model func(peer netip.Addr, r *http.Request) (address netip.Addr, own bool)
 
 // newResolver returns the resolver of some options.
 func newResolver(caller string, trust []Trust) *resolver {
@@ -34,18 +38,19 @@ func newResolver(caller string, trust []Trust) *resolver {
 	return v
 }
 
-// address returns the address that a request comes from, or the zero Addr if it has none.
-func (v *resolver) address(r *http.Request) netip.Addr {
-	address := peerOf(r)
-	if v.model != nil {
-		address = v.model(address, r)
+// address returns the address that a request comes from, or the zero Addr if it has none. own says that the trust model
+// believes it.
+func (v *resolver) address(r *http.Request) (address netip.Addr, own bool) {
+	peer := peerOf(r)
+	if v.model == nil {
+		return peer, false
 	}
-	return address
+	return v.model(peer, r)
 }
 
 // believe sets the trust model. There is one: to fall back from one header to
 // another is to let the client choose which.
-func (v *resolver) believe(name string, model func(netip.Addr, *http.Request) netip.Addr) {
+func (v *resolver) believe(name string, model model) {
 	if v.model != nil {
 		panic(fmt.Sprintf("keyfuncs: %s: %s and %s are two trust models, choose one", v.caller, v.name, name))
 	}
@@ -58,10 +63,18 @@ func (v *resolver) believe(name string, model func(netip.Addr, *http.Request) ne
 //
 // Whenever the header is missing or its decisive entry is not an address, the
 // key is the TCP peer's. IP panics if it is given two trust models, or nil.
+//
+// A ban by IP never bans one of the proxies that [TrustedProxies], [Forwarded] or [TrustedHeader] was given: a request of
+// which no other address is known is not struck.
 func IP(trust ...Trust) Func {
 	v := newResolver("IP", trust)
 	return func(r *http.Request) (string, error) {
-		return addressKey("ip:", v.address(r), v.counts), nil
+		address, own := v.address(r)
+		key := addressKey("ip:", address, v.counts)
+		if own {
+			tellOwnProxy(r, key)
+		}
+		return key, nil
 	}
 }
 
@@ -73,7 +86,10 @@ func IP(trust ...Trust) Func {
 // address, as on a unix socket, gives the zero Addr. Address panics where IP does.
 func Address(trust ...Trust) func(*http.Request) netip.Addr {
 	v := newResolver("Address", trust)
-	return func(r *http.Request) netip.Addr { return v.counts.translated(v.address(r)) }
+	return func(r *http.Request) netip.Addr {
+		address, _ := v.address(r)
+		return v.counts.translated(address)
+	}
 }
 
 // TrustedProxies believes X-Forwarded-For as far as your own proxies wrote it.
@@ -94,7 +110,7 @@ func TrustedProxies(prefixes ...string) Trust {
 	proxies := parsePrefixes("TrustedProxies", prefixes)
 	requirePrefixes("TrustedProxies", proxies)
 	return func(v *resolver) {
-		v.believe("TrustedProxies", func(peer netip.Addr, r *http.Request) netip.Addr {
+		v.believe("TrustedProxies", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
 			entries := entriesFromRight(r.Header["X-Forwarded-For"], lastComma)
 			return firstUntrusted(peer, proxies, entries, parseAddress)
 		})
@@ -113,16 +129,16 @@ func TrustedHops(n int) Trust {
 		panic(fmt.Sprintf("keyfuncs: TrustedHops: %d hops, want 1 to %d", n, mostEntries))
 	}
 	return func(v *resolver) {
-		v.believe("TrustedHops", func(peer netip.Addr, r *http.Request) netip.Addr {
+		v.believe("TrustedHops", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
 			entries := entriesFromRight(r.Header["X-Forwarded-For"], lastComma)
 			var entry string
 			for range n {
 				var ok bool
 				if entry, ok = entries.next(); !ok {
-					return peer
+					return peer, false
 				}
 			}
-			return validOr(peer, parseAddress(entry))
+			return validOr(peer, parseAddress(entry)), false
 		})
 	}
 }
@@ -146,12 +162,12 @@ func TrustedHeader(name string, peers ...string) Trust {
 	}
 	trusted := parsePrefixes("TrustedHeader", peers)
 	return func(v *resolver) {
-		v.believe("TrustedHeader", func(peer netip.Addr, r *http.Request) netip.Addr {
-			lines := r.Header[name]
-			if len(lines) != 1 || len(trusted) > 0 && !contain(trusted, peer) {
-				return peer
+		v.believe("TrustedHeader", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
+			address := peer
+			if lines := r.Header[name]; len(lines) == 1 && (len(trusted) == 0 || contain(trusted, peer)) {
+				address = validOr(peer, parseAddress(trimSpace(lines[0])))
 			}
-			return validOr(peer, parseAddress(trimSpace(lines[0])))
+			return address, contain(trusted, address)
 		})
 	}
 }
@@ -166,8 +182,8 @@ func Resolver(resolve func(*http.Request) string) Trust {
 		panic("keyfuncs: Resolver: the function is nil")
 	}
 	return func(v *resolver) {
-		v.believe("Resolver", func(peer netip.Addr, r *http.Request) netip.Addr {
-			return validOr(peer, parseAddress(trimSpace(resolve(r))))
+		v.believe("Resolver", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
+			return validOr(peer, parseAddress(trimSpace(resolve(r)))), false
 		})
 	}
 }
@@ -196,10 +212,11 @@ func IPv6Prefix(bits int) Trust {
 }
 
 // firstUntrusted walks the entries of a list header from the right and returns
-// the first address that is not one of the proxies, or the left-most if all are.
-func firstUntrusted(peer netip.Addr, proxies []netip.Prefix, entries entries, parse func(string) netip.Addr) netip.Addr {
+// the first address that is not one of the proxies, or the left-most if all are. Where the
+// search ends without one, what it returns is a proxy's own.
+func firstUntrusted(peer netip.Addr, proxies []netip.Prefix, entries entries, parse func(string) netip.Addr) (address netip.Addr, own bool) {
 	if !contain(proxies, peer) {
-		return peer
+		return peer, false
 	}
 	leftmost := peer
 	for {
@@ -209,17 +226,17 @@ func firstUntrusted(peer netip.Addr, proxies []netip.Prefix, entries entries, pa
 		}
 		address := parse(entry)
 		if !address.IsValid() {
-			return peer
+			return peer, true
 		}
 		if !contain(proxies, address) {
-			return address
+			return address, false
 		}
 		leftmost = address
 	}
 	if entries.exhausted {
-		return peer
+		return peer, true
 	}
-	return leftmost
+	return leftmost, true
 }
 
 func validOr(peer, address netip.Addr) netip.Addr {

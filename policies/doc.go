@@ -15,6 +15,7 @@
 //	  burst: leaky 20, 5/s              # as core.ParseLimit reads it
 //	  orders: token-bucket 10, 1/s
 //	  exports: concurrent 2, 30s
+//	  guesses: concurrent 2, 30s
 //	plans:                              # a limit that depends on the plan of a request, which the program says
 //	  requests:
 //	    free: sliding-window 1000, 1d
@@ -41,8 +42,11 @@
 //	    enforced: 25%                   # of the keys; the others only watch
 //	  - match: POST /login
 //	    ban: passwords
-//	    key: ip trusted 10.0.0.0/8
+//	    key: ip trusted 10.0.0.0/8 and account # by address alone, it must not forgive
 //	    strike: {401: 1, 200: forgive}
+//	  - match: POST /login                # beside a ban by response: bounds the guesses in flight
+//	    limit: guesses
+//	    key: ip trusted 10.0.0.0/8 and account
 //
 // [Policy] has all fields: in a file they begin with a small letter.
 //

@@ -10,7 +10,7 @@ import (
 func TestDocumentationIsRead(t *testing.T) {
 	schema, _ := readSchema(t)
 	found := 0
-	for _, page := range []string{"../README.md", "../docs/policies.md"} {
+	for _, page := range []string{"../README.md", "../docs/policies.md", "../docs/bans.md"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

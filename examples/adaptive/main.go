@@ -14,10 +14,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -29,23 +29,42 @@ import (
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
+// longestEnd is how long requests in flight may take when the program is told to end.
+const longestEnd = 10 * time.Second
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
-	server := &http.Server{
-		Addr:              cmp.Or(os.Getenv("ADDR"), "localhost:8080"),
-		Handler:           protect(newBackend()),
-		ReadHeaderTimeout: 5 * time.Second,
-	}
-	context.AfterFunc(ctx, func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		_ = server.Shutdown(ending)
-	})
-	log.Print("listening on ", server.Addr)
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", cmp.Or(os.Getenv("ADDR"), "localhost:8080"))
+	if err != nil {
 		log.Fatal(err)
 	}
+	log.Printf("listening on http://%s", listener.Addr())
+	if err := serve(ctx, listener, protect(newBackend())); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// serve serves until the context ends, and returns when the requests in flight have been answered.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestEnd)
+	defer cancel()
+	return server.Shutdown(ending)
 }
 
 // protect returns a handler that serves as many requests at once as the handler inside of it can bear. The limit is

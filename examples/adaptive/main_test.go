@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -75,4 +77,62 @@ func TestWithoutALimitNearlyNothingIsInTime(t *testing.T) {
 			t.Errorf("%.3f of the capacity was of use to somebody", goodput)
 		}
 	})
+}
+
+// Requests that are in flight when the program is told to end are answered.
+func TestTheEndWaitsForRequestsInFlight(t *testing.T) {
+	const inFlight = 40
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, goOn := make(chan struct{}, inFlight), make(chan struct{})
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			begun <- struct{}{}
+			<-goOn
+			io.WriteString(w, "done")
+		}))
+	}()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answers := make(chan string, inFlight)
+	for range inFlight {
+		go func() {
+			response, err := client.Get("http://" + listener.Addr().String())
+			if err != nil {
+				answers <- err.Error()
+				return
+			}
+			defer response.Body.Close()
+			body, _ := io.ReadAll(response.Body)
+			answers <- string(body)
+		}()
+	}
+	for range inFlight {
+		<-begun
+	}
+	interrupt()
+	for { // the end has begun when nobody listens any more
+		connection, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			break
+		}
+		connection.Close()
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("it has ended with requests in flight: %v", err)
+	default:
+	}
+	close(goOn)
+	for range inFlight {
+		if answer := <-answers; answer != "done" {
+			t.Errorf("answered %q", answer)
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

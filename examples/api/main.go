@@ -89,7 +89,13 @@ func run(ctx context.Context, limiter *core.Limiter, public, private net.Listene
 		slog.Warn("starting although the limits' store does not answer", "error", err)
 	}
 
-	admin := &http.Server{Handler: newAdmin(limiter), ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
+	admin := &http.Server{
+		Handler:           newAdmin(limiter),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+	}
 	go admin.Serve(private)
 	defer admin.Close() // until then it answers probes
 

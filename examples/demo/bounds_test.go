@@ -6,7 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -46,12 +48,45 @@ func TestOtherSitesMayDoNothing(t *testing.T) {
 	if response.StatusCode != http.StatusForbidden {
 		t.Errorf("a reset from another site: %s", response.Status)
 	}
+	for _, test := range []struct {
+		path, site, dest string
+		want             int
+	}{
+		{"/", "cross-site", "document", http.StatusOK}, // a link
+		{"/", "none", "document", http.StatusOK},
+		{"/svg.js", "same-origin", "script", http.StatusOK},
+		{"/", "cross-site", "empty", http.StatusForbidden},
+		{"/", "cross-site", "iframe", http.StatusForbidden},
+		{"/stream", "cross-site", "empty", http.StatusForbidden},
+		{"/stream", "same-site", "image", http.StatusForbidden},
+		{"/api/nethttp/gcra", "cross-site", "empty", http.StatusForbidden},
+	} {
+		request, err := http.NewRequest(http.MethodGet, c.url+test.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Sec-Fetch-Site", test.site)
+		request.Header.Set("Sec-Fetch-Dest", test.dest)
+		response, err := c.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != test.want {
+			t.Errorf("%s as %s from %s: %s", test.path, test.dest, test.site, response.Status)
+		}
+	}
+}
+
+// room is a page's room for visitors: two in all.
+func room(most, ofClient int) *visitors {
+	return &visitors{most: most, mostOfClient: ofClient, byID: make(map[string]*visitor)}
 }
 
 func TestVisitorsAreBounded(t *testing.T) {
-	s := visitors{most: 2, byID: make(map[string]*visitor)}
+	s := room(2, 2)
 	admit := func(now time.Duration) *visitor {
-		v, err := s.admit(t.Context(), now)
+		v, err := s.admit(t.Context(), now, "ip:127.0.0.1", true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,12 +103,109 @@ func TestVisitorsAreBounded(t *testing.T) {
 	}
 	first.open()
 	third.open()
-	if _, err := s.admit(t.Context(), 6); !errors.Is(err, errFull) {
-		t.Errorf("a third visitor while two are looking: %v", err)
+	if _, err := s.admit(t.Context(), 6, "ip:127.0.0.1", false); !errors.Is(err, errFull) {
+		t.Errorf("a third stream while two are looking: %v", err)
 	}
-	first.shut(7)
-	if admit(8); s.find(first.id, 9) != nil {
-		t.Error("who has the page open was forgotten")
+	if _, err := s.admit(t.Context(), 6, "ip:127.0.0.2", true); err != nil {
+		t.Errorf("a visitor from elsewhere while one address has both: %v", err)
+	}
+	if s.find(third.id, 7) != nil || third.known.Err() == nil || s.find(first.id, 7) == nil {
+		t.Error("the wrong visitor was forgotten")
+	}
+}
+
+func TestAStreamTakesThePlaceOfNobodyWhoHasJustOpenedThePage(t *testing.T) {
+	s := room(1, 1)
+	v, err := s.admit(t.Context(), 0, "ip:127.0.0.1", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.admit(t.Context(), absence-1, "ip:127.0.0.1", false); !errors.Is(err, errFull) {
+		t.Errorf("a stream from the same address: %v", err)
+	}
+	if _, err := s.admit(t.Context(), absence, "ip:127.0.0.1", false); err != nil || v.known.Err() == nil {
+		t.Errorf("a stream when he is away: %v", err)
+	}
+}
+
+// Whoever opens as many streams as there may be, with a cookie or without, from one address or from several, locks nobody out.
+func TestOpenStreamsLockNobodyOut(t *testing.T) {
+	d := inMemoryDemo(t)
+	for range mostVisitors {
+		stranger := &http.Client{Transport: new(http.Transport)}
+		t.Cleanup(stranger.CloseIdleConnections)
+		response, err := stranger.Get(d.url + "/stream")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { response.Body.Close() })
+	}
+	c := d.visit(t) // opens the page
+	c.must("POST", "/requests", `{"algorithm":"gcra","framework":"nethttp","count":1}`)
+	c.watch(t)(func(f *frame, answers []answer) bool { return f.card("gcra").State != nil && len(answers) == 1 })
+
+	s := room(mostVisitors, mostOfClient)
+	for i := range 4 * mostVisitors { // two addresses fill the page
+		if v, err := s.admit(t.Context(), time.Duration(i), []string{"ip:192.0.2.1", "ip:192.0.2.2"}[i%2], i%3 == 0); err == nil {
+			v.open()
+		}
+	}
+	if len(s.byID) != mostVisitors {
+		t.Fatalf("%d visitors, want %d", len(s.byID), mostVisitors)
+	}
+	for i := range mostOfClient - 2 {
+		if v, err := s.admit(t.Context(), time.Hour, "ip:203.0.113."+strconv.Itoa(i), true); err != nil {
+			t.Errorf("address %d is locked out: %v", i, err)
+		} else {
+			v.open()
+		}
+	}
+}
+
+func TestTheDemoIsNotServedUnderOtherNames(t *testing.T) {
+	d := inMemoryDemo(t)
+	d.hosts = d.hosts.with("192.168.7.7:8080", []string{"My-Laptop", "[2001:db8::1]:80"})
+	for host, want := range map[string]int{
+		"localhost":          http.StatusOK,
+		"LOCALHOST:8080":     http.StatusOK,
+		"localhost.:8080":    http.StatusOK,
+		"127.0.0.1:8080":     http.StatusOK,
+		"[::1]:8080":         http.StatusOK,
+		"192.168.7.7:8080":   http.StatusOK,
+		"my-laptop:8080":     http.StatusOK,
+		"[2001:db8::1]:8080": http.StatusOK,
+		"evil.example":       http.StatusMisdirectedRequest,
+		"evil.example:8080":  http.StatusMisdirectedRequest,
+		"localhost.evil":     http.StatusMisdirectedRequest,
+		"127.0.0.1.evil":     http.StatusMisdirectedRequest,
+		"192.168.7.8":        http.StatusMisdirectedRequest,
+		"":                   http.StatusMisdirectedRequest,
+	} {
+		for _, path := range []string{"/", "/svg.js", "/api/nethttp/gcra", "/stream"} {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.Host = host
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // a stream ends at once
+			w := httptest.NewRecorder()
+			d.handler().ServeHTTP(w, r.WithContext(ctx))
+			if served := w.Code != http.StatusMisdirectedRequest; served != (want == http.StatusOK) {
+				t.Errorf("%q for %q is answered %d", path, host, w.Code)
+			}
+		}
+	}
+	for _, addr := range []string{":8080", "0.0.0.0:8080", "[::]:8080"} {
+		if h := localhost.with(addr, nil); len(h) != len(localhost) {
+			t.Errorf("listening on %s, it is known as %q", addr, h)
+		}
+	}
+	for addr, want := range map[string]string{"0.0.0.0:80": "localhost:80", "[::]:80": "localhost:80", "127.0.0.1:80": "127.0.0.1:80"} {
+		tcp, err := net.ResolveTCPAddr("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := opened(tcp); got != want {
+			t.Errorf("listening on %s, open %s, want %s", addr, got, want)
+		}
 	}
 }
 
@@ -109,7 +241,7 @@ func TestRequestsUnderWayAreBounded(t *testing.T) {
 }
 
 func TestAnswersAndPressesAreBounded(t *testing.T) {
-	v := newVisitor(t.Context(), 0)
+	v := newVisitor(t.Context(), 0, "ip:127.0.0.1")
 	for i := range 3 * mostPresses {
 		v.remember(time.Duration(i), 1)
 		attempts, _, err := v.begin(v.cards[:1], 1, func(a *attempt) { a.counts = true })
@@ -124,7 +256,7 @@ func TestAnswersAndPressesAreBounded(t *testing.T) {
 }
 
 func TestAnswersAreToldInTheOrderOfTheirDecisions(t *testing.T) {
-	v := newVisitor(t.Context(), 0)
+	v := newVisitor(t.Context(), 0, "ip:127.0.0.1")
 	limit := v.cards[0].limit
 	attempts, _, err := v.begin(v.cards[:1], 4, func(a *attempt) { a.counts = true })
 	if err != nil {
@@ -193,7 +325,7 @@ func TestAnInterruptEndsStreamsAndWaitingRequests(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	out := &lines{make(chan string, 1)}
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, "localhost:0", inMemory, out) }()
+	go func() { ended <- run(ctx, "localhost:0", nil, inMemory, out) }()
 	d := &demo{url: out.wait(t, "open ")}
 	c := d.visit(t)
 	c.must("POST", "/limits/shaping", `{"capacity":"5","pace":"5/m"}`)
@@ -233,13 +365,13 @@ func (p pipes) Close() error {
 	return nil
 }
 
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 func TestAClientThatStopsSendingIsGivenUp(t *testing.T) {
 	for name, sent := range map[string]string{
 		"in a header":      "GET / HTTP/1.1\r\nHost: ",
-		"in a body":        "POST /reset HTTP/1.1\r\nHost: demo\r\nContent-Length: 2\r\n\r\n{",
-		"between requests": "GET /svg.js HTTP/1.1\r\nHost: demo\r\n\r\n",
+		"in a body":        "POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{",
+		"between requests": "GET /svg.js HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -288,7 +420,7 @@ func TestStreamsAndQueuesMayTakeLongerThanReadingARequest(t *testing.T) {
 
 func TestWhatIsWrongAtTheStartIsSaid(t *testing.T) {
 	for _, test := range [][2]string{{"localhost:0", "nonsense:"}, {"localhost:0", "redis://127.0.0.1:1"}, {"nonsense", inMemory}} {
-		if err := run(t.Context(), test[0], test[1], new(lines)); err == nil {
+		if err := run(t.Context(), test[0], nil, test[1], new(lines)); err == nil {
 			t.Errorf("%v: no error", test)
 		}
 	}

@@ -195,9 +195,14 @@ func (p *page) observe(event ratelimit.Event) {
 	}
 }
 
-// decisive returns the outcome that decided about a request: the alternative that was charged, or else
+// decisive returns the outcome that decided about a request: the one that denies it, or the alternative that was charged, or else
 // will be the first to have room. It is nil if nothing was decided.
 func decisive(outcomes []ratelimit.Outcome) *ratelimit.Outcome {
+	for i := range outcomes {
+		if o := &outcomes[i]; o.Denies() && !o.Decision.Waived {
+			return o
+		}
+	}
 	for i := range outcomes {
 		if !outcomes[i].Decision.Waived {
 			return &outcomes[i]

@@ -4,6 +4,7 @@
 //
 //	go run ./examples/demo                                  # then open http://localhost:8080
 //	go run ./examples/demo -redis redis://localhost:6379    # or REDIS_URL, where there is a password
+//	go run ./examples/demo -addr :8080 -host my-laptop      # for others in your network, at http://my-laptop:8080
 //
 // Whoever opens the page is a visitor with keys of his own. All that he does becomes
 // real requests, which this program sends to itself over HTTP, through the
@@ -43,17 +44,22 @@ const (
 
 func main() {
 	addr := flag.String("addr", "localhost:8080", "address to listen on")
+	var names []string
+	flag.Func("host", "another `name` of this machine by which the page may be opened; may be given several times (default localhost alone)", func(name string) error {
+		names = append(names, name)
+		return nil
+	})
 	store := flag.String("redis", "", "`URL` of the store (default REDIS_URL, or else memory:)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
-	if err := run(ctx, *addr, cmp.Or(*store, os.Getenv("REDIS_URL"), inMemory), os.Stdout); err != nil {
+	if err := run(ctx, *addr, names, cmp.Or(*store, os.Getenv("REDIS_URL"), inMemory), os.Stdout); err != nil {
 		log.Fatal("demo: ", err)
 	}
 }
 
 // run serves the page until the context ends, and leaves nothing running.
-func run(ctx context.Context, addr, store string, out io.Writer) error {
+func run(ctx context.Context, addr string, names []string, store string, out io.Writer) error {
 	counters, err := core.OpenStore(store) //nolint:contextcheck // its calls outlive this one
 	if err != nil {
 		return err
@@ -70,7 +76,8 @@ func run(ctx context.Context, addr, store string, out io.Writer) error {
 		return err
 	}
 	p := newPage(counters, describeStore(store), listener.Addr())
-	fmt.Fprintf(out, "open http://%s\nthe counters are in %s\n", listener.Addr(), p.store)
+	p.hosts = p.hosts.with(addr, names)
+	fmt.Fprintf(out, "open http://%s\nthe counters are in %s\n", opened(listener.Addr()), p.store)
 	return p.serve(ctx, listener)
 }
 

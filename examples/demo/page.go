@@ -17,12 +17,14 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
 // What the page takes in all.
 const (
 	mostVisitors = 64
-	mostUnderWay = 1000 // requests to itself
+	mostOfClient = mostVisitors / 2 // of one address
+	mostUnderWay = 1000             // requests to itself
 	mostPosted   = 1 << 10
 )
 
@@ -44,6 +46,7 @@ type page struct {
 	start    time.Time
 	traffic  *traffic
 	visitors visitors
+	hosts    hosts
 
 	open     context.Context //nolint:containedctx // until close: it is the page's life, and no call's
 	end      context.CancelFunc
@@ -56,7 +59,8 @@ type page struct {
 func newPage(counters core.Store, store string, address net.Addr) *page {
 	p := &page{
 		store: store, start: time.Now(), traffic: newTraffic(address),
-		visitors: visitors{most: mostVisitors, byID: make(map[string]*visitor)},
+		visitors: visitors{most: mostVisitors, mostOfClient: mostOfClient, byID: make(map[string]*visitor)},
+		hosts:    localhost,
 	}
 	p.limiter = core.New(&instants{Store: counters, now: p.now})
 	p.leases.counters = counters
@@ -98,7 +102,7 @@ func (p *page) handler() http.Handler {
 	all := http.NewServeMux()
 	all.Handle("/api/", p.limited())
 	all.Handle("/", http.NewCrossOriginProtection().Handler(secured(mux)))
-	return all
+	return p.hosts.only(noOtherSite(all))
 }
 
 // secured forbids the page everything but itself.
@@ -126,12 +130,14 @@ func (p *page) visitorOf(r *http.Request) *visitor {
 	return p.visitors.find(cookie.Value, p.now())
 }
 
-// welcome returns who sends a request, and makes a stranger a visitor.
-func (p *page) welcome(w http.ResponseWriter, r *http.Request) (*visitor, error) {
+// welcome returns who sends a request, and makes a stranger a visitor. Where there is no room, one who opens the page takes the
+// place of another, but no stream does: else two that come back by themselves would drive each other out for ever.
+func (p *page) welcome(w http.ResponseWriter, r *http.Request, opensPage bool) (*visitor, error) {
 	if v := p.visitorOf(r); v != nil {
 		return v, nil
 	}
-	v, err := p.visitors.admit(p.open, p.now())
+	client, _ := keyfuncs.RemoteIP(r) // which never fails
+	v, err := p.visitors.admit(p.open, p.now(), client, opensPage)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +150,7 @@ var index = template.Must(template.New("index.html").Funcs(template.FuncMap{
 }).ParseFS(web, "web/index.html"))
 
 func (p *page) index(w http.ResponseWriter, r *http.Request) {
-	if _, err := p.welcome(w, r); err != nil {
+	if _, err := p.welcome(w, r, true); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
@@ -261,7 +267,7 @@ func (p *page) postLimit(v *visitor, r *http.Request) error {
 }
 
 func (p *page) postReset(v *visitor, r *http.Request) error {
-	limits := v.forget(p.open) //nolint:contextcheck // what he sends from now on outlives this request
+	limits := v.forget()
 	if err := p.limiter.Reset(r.Context(), v.key, limits...); err != nil {
 		return errors.Join(errStore, err)
 	}

@@ -53,6 +53,7 @@ var (
 	shared   = core.TokenBucket(10, core.PerSecond(1)).Named("shared")
 	plan     = core.TokenBucket(5, core.Per(1, 2*time.Second)).Named("plan")
 	credits  = core.Calendar(20, core.Monthly("UTC")).Named("credits")
+	logins   = core.Concurrent(2, 30*time.Second).Named("logins")
 	guessing = core.Ban{
 		Strikes: core.SlidingLog(3, 30*time.Second), First: 5 * time.Second,
 		Factor: 2, Longest: 40 * time.Second, Forget: time.Minute,
@@ -108,24 +109,29 @@ var quotas = []quota{
 	{
 		Name: "ban", Title: "A ban that grows", Short: "Ban",
 		About: "Three wrong passwords ban for five seconds, the next three for ten, then for twenty. While a ban is in force, nothing " +
-			"counts and the right password is denied, too. A login that succeeds clears the strikes.",
+			"counts and the right password is denied, too. A login that succeeds clears the strikes of this account from this address. No more " +
+			"than two are in progress at once, so that guesses in flight do not go around the ban.",
 		Code: "ratelimit.Policy{Ban: core.Ban{\n\tStrikes: core.SlidingLog(3, 30*time.Second), First: 5 * time.Second,\n\tFactor: 2, " +
-			"Longest: 40 * time.Second, Forget: time.Minute,\n}, Strike: wrongPasswords}",
+			"Longest: 40 * time.Second, Forget: time.Minute,\n}, By: addressAndUser, Strike: wrongPasswords},\n" +
+			"ratelimit.Policy{Limit: core.Concurrent(2, 30*time.Second), By: addressAndUser}",
 		Rows: []row{{Title: "Strikes", Limit: guessing.Limit()}},
 		Ways: []way{
 			{Title: "Right password", Count: 1},
 			{Name: wrong, Title: "Wrong password", Count: 1, status: http.StatusUnauthorized},
 		},
-		policies: []ratelimit.Policy{{Ban: guessing, By: byVisitor, Strike: wrongPasswords}},
+		policies: []ratelimit.Policy{{Ban: guessing, By: byVisitor, Strike: wrongPasswords}, {Limit: logins, By: byVisitor}},
 	},
 }
 
 // wrongPasswords is a strike for each of them. One that is right forgives those before.
 func wrongPasswords(_ *http.Request, served ratelimit.Served) int {
-	if served.Status == http.StatusUnauthorized {
+	switch served.Status {
+	case http.StatusUnauthorized:
 		return 1
+	case http.StatusOK:
+		return core.Forgive
 	}
-	return core.Forgive
+	return 0
 }
 
 // way returns a way by its name, or nil.

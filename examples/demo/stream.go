@@ -78,7 +78,7 @@ type toldSoFar struct {
 // stream tells a visitor, by Server-Sent Events and until he goes away, what the
 // limiter says about his cards.
 func (p *page) stream(w http.ResponseWriter, r *http.Request) {
-	v, err := p.welcome(w, r)
+	v, err := p.welcome(w, r, false)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -90,7 +90,7 @@ func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 	defer func() { v.shut(p.now()) }()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(p.open, cancel)() //nolint:contextcheck // the page's end is the stream's, too
+	defer context.AfterFunc(v.known, cancel)() //nolint:contextcheck // the stream ends with the page, and when the visitor is forgotten
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")

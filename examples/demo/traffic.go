@@ -72,6 +72,7 @@ func (t *traffic) send(ctx context.Context, a *attempt, framework string, now fu
 	if err != nil {
 		return fail(err)
 	}
+	request.Host = localhost[0] // whatever address that is
 	request.Header.Set(attemptHeader, a.id)
 	request.AddCookie(&http.Cookie{Name: visitorCookie, Value: a.visitor.id})
 	response, err := t.client.Do(request)

@@ -28,8 +28,12 @@ var (
 type visitor struct {
 	sync.Mutex
 
-	id  string // does not change, nor do the key and which cards there are
-	key string
+	id     string // does not change, nor do the key, the client and which cards there are
+	key    string
+	client string // the address that he comes from
+
+	known  context.Context    //nolint:containedctx // until he is forgotten: all that he has under way shares it
+	ignore context.CancelFunc // forgets him
 
 	cards    []*card // in the order of algorithms
 	quotas   []*card // in the order of quotas
@@ -82,10 +86,11 @@ type press struct {
 	count int
 }
 
-func newVisitor(ctx context.Context, now time.Duration) *visitor {
+func newVisitor(ctx context.Context, now time.Duration, client string) *visitor {
 	id := rand.Text()
-	v := &visitor{id: id, key: "demo:" + id, attempts: make(map[string]*attempt), seen: now}
-	v.fresh, v.renew = context.WithCancel(ctx)
+	v := &visitor{id: id, key: "demo:" + id, client: client, attempts: make(map[string]*attempt), seen: now}
+	v.known, v.ignore = context.WithCancel(ctx)
+	v.fresh, v.renew = context.WithCancel(v.known)
 	for _, a := range algorithms {
 		v.cards = append(v.cards, &card{algorithm: a, limit: a.standard(), version: 1})
 	}
@@ -132,11 +137,11 @@ func (v *visitor) limits() []core.Limit {
 // forget makes the cards as they were at first, with their limits, and gives up the requests that
 // still wait. Their answers are nobody's any more. It returns the limits to reset: those that the
 // cards had, and those that they have now.
-func (v *visitor) forget(ctx context.Context) []core.Limit {
+func (v *visitor) forget() []core.Limit {
 	v.Lock()
 	defer v.Unlock()
 	v.renew()
-	v.fresh, v.renew = context.WithCancel(ctx)
+	v.fresh, v.renew = context.WithCancel(v.known)
 	clear(v.attempts)
 	v.run = nil
 	limits := v.limits()
@@ -177,12 +182,13 @@ func (v *visitor) remember(at time.Duration, count int) {
 	}
 }
 
-// visitors are those whom the page knows, most of them at most.
+// visitors are those whom the page knows: so many at the most, and so many from one address.
 type visitors struct {
 	sync.Mutex
 
-	most int
-	byID map[string]*visitor
+	most         int
+	mostOfClient int
+	byID         map[string]*visitor
 }
 
 // find returns the visitor of an id, or nil.
@@ -198,27 +204,51 @@ func (s *visitors) find(id string, now time.Duration) *visitor {
 	return v
 }
 
-// admit makes a visitor. Where there are as many as there may be, the one who has
-// been away longest is forgotten; who has the page open is not.
-func (s *visitors) admit(ctx context.Context, now time.Duration) (*visitor, error) {
+// absence is how long a visitor has been away whose place a stream may take: one who has just opened the page has not.
+const absence = 10 * time.Second
+
+// admit makes a visitor. Where there is no room, the one who has been away longest is forgotten. If nobody is away, one who
+// opens the page takes the place of a visitor from the same address, or from the address that has most, whose streams end. So whoever
+// opens many locks nobody else out.
+func (s *visitors) admit(ctx context.Context, now time.Duration, client string, opensPage bool) (*visitor, error) {
 	s.Lock()
 	defer s.Unlock()
-	if len(s.byID) >= s.most {
-		var longest *visitor
-		for _, v := range s.byID {
-			if v.away() && (longest == nil || v.lastSeen() < longest.lastSeen()) {
-				longest = v
+	of := make(map[string]int)
+	for _, v := range s.byID {
+		of[v.client]++
+	}
+	if crowded := of[client] >= s.mostOfClient; crowded || len(s.byID) >= s.most {
+		leaves := s.longest(func(v *visitor) bool {
+			return v.away() && (opensPage || now-v.lastSeen() >= absence) && (!crowded || v.client == client)
+		})
+		if leaves == nil && opensPage {
+			from := client
+			for other, n := range of {
+				if !crowded && n > max(of[from], of[client]+1) {
+					from = other
+				}
 			}
+			leaves = s.longest(func(v *visitor) bool { return v.client == from })
 		}
-		if longest == nil {
+		if leaves == nil {
 			return nil, errFull
 		}
-		longest.leave()
-		delete(s.byID, longest.id)
+		leaves.ignore()
+		delete(s.byID, leaves.id)
 	}
-	v := newVisitor(ctx, now)
+	v := newVisitor(ctx, now, client)
 	s.byID[v.id] = v
 	return v, nil
+}
+
+// longest returns the visitor of some who has done nothing for longest, or nil.
+func (s *visitors) longest(of func(*visitor) bool) (longest *visitor) {
+	for _, v := range s.byID {
+		if of(v) && (longest == nil || v.lastSeen() < longest.lastSeen()) {
+			longest = v
+		}
+	}
+	return longest
 }
 
 func (v *visitor) away() bool {
@@ -231,13 +261,6 @@ func (v *visitor) lastSeen() time.Duration {
 	v.Lock()
 	defer v.Unlock()
 	return v.seen
-}
-
-// leave ends what a visitor has under way.
-func (v *visitor) leave() {
-	v.Lock()
-	defer v.Unlock()
-	v.renew()
 }
 
 // open takes one of the visitor's streams, if there is one left.

@@ -52,7 +52,8 @@ func main() {
 
 func newEcho(limiter *core.Limiter) *echo.Echo {
 	e := echo.New()
-	e.Server.ReadHeaderTimeout, e.Server.IdleTimeout = 5*time.Second, time.Minute
+	e.Server.ReadHeaderTimeout, e.Server.ReadTimeout = 5*time.Second, 10*time.Second
+	e.Server.WriteTimeout, e.Server.IdleTimeout = 30*time.Second, time.Minute
 	e.HTTPErrorHandler = func(err error, c echo.Context) { answer(e, err, c) }
 
 	catalog := e.Group("/catalog", ratelimit.Leaky(limiter, 10, core.PerSecond(1)))

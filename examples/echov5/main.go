@@ -37,6 +37,11 @@ func main() {
 	server := echo.StartConfig{
 		Address:         cmp.Or(os.Getenv("ADDR"), "localhost:8080"),
 		GracefulTimeout: 10 * time.Second, // for the requests in flight
+		BeforeServeFunc: func(s *http.Server) error {
+			s.ReadHeaderTimeout, s.ReadTimeout = 5*time.Second, 10*time.Second
+			s.WriteTimeout, s.IdleTimeout = 30*time.Second, time.Minute
+			return nil
+		},
 	}
 	err = server.Start(interrupted, newEcho(limiter))
 	_ = limiter.Close()

@@ -37,6 +37,8 @@ func main() {
 		Addr:              cmp.Or(os.Getenv("ADDR"), "localhost:8080"),
 		Handler:           newRouter(limiter),
 		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       time.Minute,
 	}
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -6,8 +6,9 @@
 //   - the answer is streamed (server-sent events). It reserves more as it goes, and is cut where a budget
 //     ends, with an error as its last event;
 //   - it pays what it has really cost: what the model says or, if the client leaves or the model breaks
-//     off, what was streamed. A comment before its end tells what is left;
-//   - a request that the model refuses costs no tokens;
+//     off, the prompt and what was streamed. A comment before its end tells what is left;
+//   - the prompt is paid as soon as the model is sent it, also by a client that leaves before the first word;
+//   - a request that the model refuses, or that does not reach it, costs no tokens;
 //   - if this process dies, what its streams had reserved of a minute's tokens is back five minutes later. Of the
 //     month it stays paid, since the model was paid, too;
 //   - at the end, streams in flight may go on for half a minute; then they are cut, and pay for
@@ -37,6 +38,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"os"
@@ -74,7 +76,8 @@ func main() {
 	if model == "" {
 		listener := listen("localhost:0")
 		model = "http://" + listener.Addr().String()
-		go http.Serve(listener, http.HandlerFunc(parrot))
+		standIn := &http.Server{Handler: http.HandlerFunc(parrot), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+		go standIn.Serve(listener)
 	}
 	target, err := url.Parse(model)
 	if err != nil {
@@ -153,16 +156,19 @@ func newProxy(limiter *core.Limiter, answers *estimate.Estimate, model *url.URL,
 			r.Out.Body, r.Out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 			r.Out.Header.Set("Authorization", "Bearer "+key) // in place of the user's
 			r.Out.Header.Set("Accept-Encoding", "identity")  // so that the meter can read it
+			r.Out = r.Out.WithContext(httptrace.WithClientTrace(r.Out.Context(), &httptrace.ClientTrace{
+				GotConn: func(httptrace.GotConnInfo) { exchangeOf(r.In).spend(r.In, exchangeOf(r.In).prompt) }, // it is sent now
+			}))
 		},
 		ModifyResponse: func(response *http.Response) error {
-			if response.StatusCode == http.StatusOK {
-				x := exchangeOf(response.Request)
-				m := &meter{ReadCloser: response.Body, request: response.Request, reserved: x.estimated(answers)}
-				m.spend(x.prompt)
-				response.Body = m
-				response.Header.Del("Content-Length") // the meter adds to it
-				response.ContentLength = -1
+			x := exchangeOf(response.Request)
+			if response.StatusCode != http.StatusOK {
+				x.spend(response.Request, 0)
+				return nil
 			}
+			response.Body = &meter{ReadCloser: response.Body, request: response.Request, exchange: x, reserved: x.estimated(answers)}
+			response.Header.Del("Content-Length") // the meter adds to it
+			response.ContentLength = -1
 			return nil
 		},
 	}
@@ -181,7 +187,14 @@ type exchange struct {
 	maxTokens int
 	most      int // tokens that it can cost
 	cost      int // that was estimated; 0: not yet
+	spent     int // so far
 	ended     bool
+}
+
+// spend tells the limits that so many tokens are spent until now.
+func (x *exchange) spend(r *http.Request, tokens int) {
+	ratelimit.Spend(r.Context(), tokens-x.spent)
+	x.spent = tokens
 }
 
 // estimated returns the tokens that a request reserves, which are the same each time.
@@ -258,17 +271,11 @@ type meter struct {
 	io.ReadCloser
 
 	request  *http.Request
-	spent    int    // tokens so far
-	reserved int    // of them
+	exchange *exchange
+	reserved int    // tokens
 	line     []byte // the beginning of one
 	out      bytes.Buffer
 	err      error // after what is in out
-}
-
-// spend tells the limits that so many tokens are spent until now.
-func (m *meter) spend(tokens int) {
-	ratelimit.Spend(m.request.Context(), tokens-m.spent)
-	m.spent = tokens
 }
 
 // Read reads whole lines.
@@ -312,24 +319,24 @@ func (m *meter) pass(line []byte) {
 	}
 	switch {
 	case ok && bytes.Equal(data, []byte("[DONE]")):
-		exchangeOf(m.request).ended = true
+		m.exchange.ended = true
 		m.tellLeft()
 	case !ok || json.Unmarshal(data, &event) != nil:
 	case event.Usage != nil:
-		m.spend(event.Usage.TotalTokens)
+		m.exchange.spend(m.request, event.Usage.TotalTokens)
 	case len(event.Choices) > 0 && event.Choices[0].Delta.Content != "":
-		if m.spent == m.reserved && !m.grow() {
+		if m.exchange.spent == m.reserved && !m.grow() {
 			return
 		}
-		m.spend(m.spent + 1)
+		m.exchange.spend(m.request, m.exchange.spent+1)
 	}
 	m.out.Write(append(line, '\n'))
 }
 
 // grow reserves some more tokens, and ends the stream if that is denied.
 func (m *meter) grow() bool {
-	x := exchangeOf(m.request)
-	total := max(m.spent+1, min(m.spent+step, x.most))
+	x := m.exchange
+	total := max(x.spent+1, min(x.spent+step, x.most))
 	d, err := ratelimit.Grow(m.request.Context(), total, tokens, budget)
 	if err == nil && d.Allowed {
 		m.reserved = total

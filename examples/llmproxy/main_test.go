@@ -24,6 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // service is a proxy, and the model behind it, which end with their test.
 type service struct {
 	t       *testing.T
+	model   *httptest.Server
 	url     string
 	limiter *core.Limiter
 	answers *estimate.Estimate
@@ -32,13 +33,18 @@ type service struct {
 
 func start(t *testing.T, patience time.Duration) *service {
 	t.Helper()
-	model := httptest.NewServer(http.HandlerFunc(parrot))
+	return startBefore(t, parrot, patience)
+}
+
+func startBefore(t *testing.T, speak http.HandlerFunc, patience time.Duration) *service {
+	t.Helper()
+	model := httptest.NewServer(speak)
 	target, err := url.Parse(model.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	s := &service{t: t, answers: estimate.New(estimate.Options{}), limiter: core.New(core.NewMemory(core.WithClock(func() time.Time { return now })))}
+	s := &service{t: t, model: model, answers: estimate.New(estimate.Options{}), limiter: core.New(core.NewMemory(core.WithClock(func() time.Time { return now })))}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -132,6 +138,53 @@ func TestAClientThatLeavesPaysWhatWasStreamed(t *testing.T) {
 	}
 	leave()
 	if spent := s.spent(900); spent < promptTokens+10 {
+		t.Errorf("spent %d", spent)
+	}
+}
+
+func TestAClientThatLeavesBeforeTheFirstWordPaysThePrompt(t *testing.T) {
+	asked := make(chan struct{})
+	s := startBefore(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		asked <- struct{}{}
+		<-r.Context().Done() // it thinks until the proxy leaves
+	}, patience)
+	for n := 1; n <= 3; n++ {
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			body := strings.NewReader(`{"model": "parrot", "max_tokens": 500, "messages": [{"role": "user", "content": "Hello"}]}`)
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", body)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Header.Set("Authorization", "Bearer key-of-alice")
+			if response, err := http.DefaultClient.Do(r); err == nil {
+				response.Body.Close()
+				t.Errorf("answered %s", response.Status)
+			}
+		}()
+		<-asked
+		if reserved := s.spent(2000); reserved < 500 {
+			t.Errorf("%d are reserved while the model thinks", reserved)
+		}
+		leave()
+		<-left
+		if spent := s.spent(n * promptTokens); spent != n*promptTokens {
+			t.Errorf("%d clients have left: spent %d", n, spent)
+		}
+	}
+}
+
+func TestWhatDoesNotReachTheModelCostsNothing(t *testing.T) {
+	s := start(t, patience)
+	s.model.Close()
+	if response := s.ask(t.Context(), "parrot", 500); response.StatusCode != http.StatusBadGateway {
+		t.Errorf("answered %s", response.Status)
+	}
+	if spent := s.spent(0); spent != 0 {
 		t.Errorf("spent %d", spent)
 	}
 }

@@ -9,8 +9,11 @@
 //	curl -X POST --data-urlencode key="$(curl -s localhost:8081/bans | cut -f1)" localhost:8081/lift
 //
 // Strikes count by user and address together, so that a guesser does not lock the user out, nor the others who share
-// the address. A second ban by the address alone takes more strikes: for those who try many users. Locally it never
-// applies, since a peer of a private network may be a proxy.
+// the address. A login that succeeds forgives them. A second ban by the address alone takes more strikes, and forgives none: for
+// those who try many users. Locally it never applies, since a peer of a private network may be a proxy.
+//
+// A strike is made when the answer is known. So logins in progress are limited, too, by the same keys: of 500 guesses at
+// once, two are judged, and no more than five and two before the ban.
 package main
 
 import (
@@ -19,8 +22,11 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"mime"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -32,11 +38,17 @@ import (
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
-// The bans of this service. Any other one that uses their names shares them.
+// The bans of this service, and how many logins may be in progress at once beside them. Anybody else who uses their names
+// shares them.
 var (
 	guessing = core.Ban{Strikes: core.SlidingLog(5, 10*time.Minute), First: time.Minute}.Named("guessing")
+	guesses  = core.Concurrent(2, 30*time.Second).Named("guesses")
 	spraying = core.Ban{Strikes: core.SlidingLog(50, 10*time.Minute), First: 10 * time.Minute}.Named("spraying")
+	sprays   = core.Concurrent(10, 30*time.Second).Named("sprays")
 )
+
+// longestForm is how many bytes of a form are read, whoever sends it.
+const longestForm = 4 << 10
 
 func main() {
 	limiter, err := core.Open(cmp.Or(os.Getenv("REDIS_URL"), "memory:"))
@@ -44,8 +56,8 @@ func main() {
 		log.Fatal(err)
 	}
 	servers := []*http.Server{
-		{Addr: cmp.Or(os.Getenv("ADDR"), "localhost:8080"), Handler: newHandler(limiter), ReadHeaderTimeout: 5 * time.Second},
-		{Addr: cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), Handler: newAdmin(limiter), ReadHeaderTimeout: 5 * time.Second},
+		newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), newHandler(limiter, isRight)),
+		newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), newAdmin(limiter)),
 	}
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	for _, server := range servers {
@@ -66,64 +78,138 @@ func main() {
 	_ = limiter.Close()
 }
 
+// newServer returns a server that waits for nobody for long.
+func newServer(addr string, handler http.Handler) *http.Server {
+	return &http.Server{
+		Addr:              addr,
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+	}
+}
+
 // byAddress is the client's address. Behind a proxy, it is keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8")), with
 // the addresses of your proxies.
 var byAddress = keyfuncs.RemoteIP
 
-func newHandler(limiter *core.Limiter) http.Handler {
-	byUser := keyfuncs.User(func(r *http.Request) string { return r.PostFormValue("user") })
-	limit := ratelimit.New(limiter, ratelimit.Options{},
-		ratelimit.Policy{Ban: guessing, By: keyfuncs.Join(byAddress, byUser), Strike: wrongPasswords},
+func newHandler(limiter *core.Limiter, isRight func(user, password string) bool) http.Handler {
+	byUser := keyfuncs.Join(byAddress, keyfuncs.User(func(r *http.Request) string { return r.PostForm.Get("user") }))
+	limit := ratelimit.New(limiter, ratelimit.Options{OnError: ratelimit.FailClosed}, // nobody guesses while the store is away
+		ratelimit.Policy{Ban: guessing, By: byUser, Strike: wrongPasswordsOfUser},
+		ratelimit.Policy{Limit: guesses, By: byUser},
 		ratelimit.Policy{Ban: spraying, By: byAddress, Strike: wrongPasswords},
+		ratelimit.Policy{Limit: sprays, By: byAddress},
 	)
-	mux := http.NewServeMux()
-	mux.Handle("POST /login", limit(http.HandlerFunc(login)))
-	return mux
-}
-
-// wrongPasswords is a strike for each of them. One that is right forgives those before.
-func wrongPasswords(_ *http.Request, served ratelimit.Served) int {
-	switch served.Status {
-	case http.StatusUnauthorized:
-		return 1
-	case http.StatusNoContent:
-		return core.Forgive
-	}
-	return 0
-}
-
-func login(w http.ResponseWriter, r *http.Request) {
-	if subtle.ConstantTimeCompare([]byte(r.PostFormValue("password")), []byte("secret")) == 0 {
-		http.Error(w, "user or password is wrong", http.StatusUnauthorized)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// newAdmin returns a handler for those who run the service: keep it from everybody else.
-func newAdmin(limiter *core.Limiter) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /bans", func(w http.ResponseWriter, r *http.Request) {
-		for cursor := ""; ; {
-			page, next, err := admin.Bans(r.Context(), limiter, guessing, "", cursor)
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-			for _, b := range page {
-				_, _ = fmt.Fprintf(w, "%s\t%s\tban %d\t%s\n", b.Key, b.Until.UTC().Format(time.RFC3339), b.Bans, b.Reason)
-			}
-			if cursor = next; cursor == "" {
-				return
-			}
-		}
-	})
-	mux.HandleFunc("POST /lift", func(w http.ResponseWriter, r *http.Request) {
-		if err := limiter.Lift(r.Context(), r.PostFormValue("key"), guessing); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	login := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isRight(r.PostForm.Get("user"), r.PostForm.Get("password")) {
+			http.Error(w, "user or password is wrong", http.StatusUnauthorized)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
+	mux := http.NewServeMux()
+	mux.Handle("POST /login", readForm(limit(login)))
 	return mux
+}
+
+// readForm reads the form of a request before the limits need it, and no more than longestForm of it. Files are not taken.
+func readForm(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
+			http.Error(w, "send a form: application/x-www-form-urlencoded", http.StatusUnsupportedMediaType)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, longestForm)
+		if err := r.ParseForm(); err != nil {
+			status := http.StatusBadRequest
+			if _, long := errors.AsType[*http.MaxBytesError](err); long {
+				status = http.StatusRequestEntityTooLarge
+			}
+			http.Error(w, "the form cannot be read", status)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// wrongPasswords is a strike for each of them. A right one forgives none: whoever has an account could clear the strikes of
+// their address with it, and go on guessing at others.
+func wrongPasswords(_ *http.Request, served ratelimit.Served) int {
+	if served.Status == http.StatusUnauthorized {
+		return 1
+	}
+	return 0
+}
+
+// wrongPasswordsOfUser is a strike for each of them. One that is right forgives those before, which were guesses at the same
+// account.
+func wrongPasswordsOfUser(r *http.Request, served ratelimit.Served) int {
+	if served.Status == http.StatusNoContent {
+		return core.Forgive
+	}
+	return wrongPasswords(r, served)
+}
+
+// What follows stands for your own accounts.
+
+var passwords = map[string]string{"alice": "secret", "bob": "secret"}
+
+// isRight reports whether a password is that of a user.
+func isRight(user, password string) bool {
+	right, known := passwords[user]
+	return subtle.ConstantTimeCompare([]byte(password), []byte(right)) == 1 && known
+}
+
+// newAdmin returns a handler for those who run the service: keep it from everybody else. It answers on this machine alone; from
+// elsewhere, come through ssh -L.
+func newAdmin(limiter *core.Limiter) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /bans", func(w http.ResponseWriter, r *http.Request) {
+		for _, ban := range []core.Ban{guessing, spraying} {
+			if err := writeBans(r.Context(), w, limiter, ban); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+	})
+	mux.Handle("POST /lift", readForm(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.PostForm.Get("key") // it is banned by one of them
+		err := errors.Join(limiter.Lift(r.Context(), key, guessing), limiter.Lift(r.Context(), key, spraying))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})))
+	return local(http.NewCrossOriginProtection().Handler(mux)) // no page of another site lifts a ban
+}
+
+// writeBans writes a line for each key that is banned.
+func writeBans(ctx context.Context, w io.Writer, limiter *core.Limiter, ban core.Ban) error {
+	for cursor := ""; ; {
+		page, next, err := admin.Bans(ctx, limiter, ban, "", cursor)
+		if err != nil {
+			return err
+		}
+		for _, b := range page {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\tban %d\t%s\n", b.Key, b.Until.UTC().Format(time.RFC3339), ban.Limit().Name(), b.Bans, b.Reason)
+		}
+		if cursor = next; cursor == "" {
+			return nil
+		}
+	}
+}
+
+// local serves requests that name this machine itself. A page of another site whose name is made to lead here names that
+// site, and to the browser it is of one origin with the console.
+func local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name := (&url.URL{Host: r.Host}).Hostname(); name != "localhost" && name != "127.0.0.1" && name != "::1" {
+			http.Error(w, "the console is for localhost alone", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -21,7 +21,8 @@ import (
 
 // service is a small API, and what watches it.
 type service struct {
-	handler  http.Handler
+	api      http.Handler
+	console  http.Handler // what only the operators may see: metrics, and whose requests are denied
 	limiter  *core.Limiter
 	provider *metric.MeterProvider
 }
@@ -59,9 +60,10 @@ func newService(url string) (*service, error) {
 	mux.Handle("GET /items/{id}", items(text("an item\n")))
 	mux.Handle("GET /reports", reports(text("a report\n")))
 	mux.Handle("GET /downloads", downloads(text(strings.Repeat("0123456789abcde\n", 256))))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.Handle("GET /offenders", tracker)
-	s.handler = mux
+	console := http.NewServeMux()
+	console.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	console.Handle("GET /offenders", tracker)
+	s.api, s.console = mux, console
 	return s, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,8 +21,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // underLoad starts a service on a Redis of its own, which sends requests to itself until
-// the test ends.
-func underLoad(t *testing.T) (server *httptest.Server, store *redistest.Server) {
+// the test ends, and returns what serves its operators.
+func underLoad(t *testing.T) (console *httptest.Server, store *redistest.Server) {
 	t.Helper()
 	store = redistest.Start(t)
 	s, err := newService(store.URL())
@@ -29,14 +30,16 @@ func underLoad(t *testing.T) (server *httptest.Server, store *redistest.Server) 
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)
-	server = httptest.NewServer(s.handler)
-	t.Cleanup(server.Close)
+	api := httptest.NewServer(s.api)
+	t.Cleanup(api.Close)
+	console = httptest.NewServer(s.console)
+	t.Cleanup(console.Close)
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	t.Cleanup(group.Wait)
 	t.Cleanup(stop)
-	group.Go(func() { s.load(ctx, server.URL, 300) })
-	return server, store
+	group.Go(func() { s.load(ctx, api.URL, 300) })
+	return console, store
 }
 
 // get returns what a GET is answered.
@@ -105,12 +108,54 @@ func TestTheDefaultStoreNeedsNoServer(t *testing.T) {
 	}
 	defer s.close()
 	w := httptest.NewRecorder()
-	s.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/items/1", nil))
+	s.api.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/items/1", nil))
 	if w.Code != http.StatusOK || w.Header().Get("RateLimit") == "" {
 		t.Errorf("answered %d with %v", w.Code, w.Header())
 	}
 	if _, err := newService("redis://user:secret@:port"); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a malformed URL is %v, want an error without the password", err)
+	}
+}
+
+// What the operators see is told to nobody else, and both servers end.
+func TestTheOperatorsHaveAnAddressOfTheirOwn(t *testing.T) {
+	s, err := newService("memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	public, private := freeAddress(t), freeAddress(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx, public, private, 0) }()
+	for _, c := range []struct {
+		url  string
+		want int
+	}{
+		{public + "/items/1", http.StatusOK},
+		{private + "/metrics", http.StatusOK},
+		{private + "/offenders", http.StatusOK},
+		{public + "/metrics", http.StatusNotFound},
+		{public + "/offenders", http.StatusNotFound},
+		{private + "/items/1", http.StatusNotFound},
+	} {
+		poll(t, func() string {
+			if status, body := get(t, "http://"+c.url); status != c.want {
+				return fmt.Sprintf("%s is answered %d %s, want %d", c.url, status, body, c.want)
+			}
+			return ""
+		})
+	}
+	http.DefaultClient.CloseIdleConnections()
+	interrupt()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServersWaitForNobody(t *testing.T) {
+	if s := newServer(nil); s.ReadHeaderTimeout == 0 || s.ReadTimeout == 0 || s.WriteTimeout == 0 || s.IdleTimeout == 0 {
+		t.Errorf("a server waits for ever: %+v", s)
 	}
 }
 

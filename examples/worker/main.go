@@ -63,7 +63,8 @@ func main() {
 			log.Fatal(err)
 		}
 		partner = "http://" + listener.Addr().String()
-		go http.Serve(listener, newPartner())
+		standIn := &http.Server{Handler: newPartner(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+		go standIn.Serve(listener)
 	}
 	work(ctx, newClient(limiter), partner, orders(ctx))
 	_ = limiter.Close()

@@ -1,8 +1,12 @@
 package adaptertest
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +24,9 @@ var banCases = []testCase{
 	{"strikes of a shadow ban nobody", testShadowBan},
 	{"a ban that cannot be asked about is not invented", testBanWithoutStore},
 	{"a peer of a private network is never banned by its own address", testOwnProxy},
+	{"an address inside the trusted prefixes is never banned", testTrustedIsNeverBanned},
+	{"beside places, no more than strikes and places are judged, however many come at once", testJudgedAtOnce},
+	{"the strike of an answer that is left to others is made together with its place being given back", testStruckWithThePlace},
 }
 
 // brute bans for a minute after three strikes, and then for two.
@@ -206,5 +213,171 @@ func testOwnProxy(t *testing.T, s *suite) {
 			want = http.StatusForbidden
 		}
 		expectStatus(t, "through the proxy", h, r, want)
+	}
+}
+
+func testTrustedIsNeverBanned(t *testing.T, s *suite) {
+	const lb, edge = "10.0.0.7", "198.51.100.1:1" // of which nobody can see that it is a proxy
+	prefixes := []string{"10.0.0.0/8", "198.51.100.0/24"}
+	by := map[string]keyfuncs.Func{
+		"X-Forwarded-For": keyfuncs.IP(keyfuncs.TrustedProxies(prefixes...)),
+		"Forwarded":       keyfuncs.IP(keyfuncs.Forwarded(prefixes...)),
+		"X-Real-Ip":       keyfuncs.IP(keyfuncs.TrustedHeader("X-Real-Ip", prefixes...)),
+	}
+	for header, trusting := range by {
+		f := s.fixture(t)
+		var log bytes.Buffer
+		options := f.options()
+		options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		user := keyfuncs.FirstOf(keyfuncs.Header("X-User"), keyfuncs.Global)
+		spraying, guessing := brute(), core.Ban{Strikes: core.SlidingLog(3, time.Minute), First: time.Minute}.Named("guessing")
+		h := f.serve(site{around: []middleware{f.new(f.limiter, options,
+			guard.Policy{Ban: spraying, By: keyfuncs.Join(trusting, keyfuncs.Route), Strike: unauthorized},
+			guard.Policy{Ban: guessing, By: keyfuncs.Join(trusting, user), Strike: unauthorized},
+			deskPolicy(100),
+		)}, handler: f.login})
+		send := func(value string, lines ...string) int {
+			if header == "Forwarded" && value != "" {
+				value = "for=" + value
+			}
+			r := ask(http.MethodGet, "/items/7", lines...)
+			if r.RemoteAddr = edge; value != "" {
+				r.Header.Set(header, value)
+			}
+			return answer(h, r).StatusCode
+		}
+		for range 5 {
+			for _, own := range []string{"", lb, "garbage"} { // no header, all trusted, and the peer pays
+				if status := send(own); status != http.StatusUnauthorized {
+					t.Errorf("%s: %q is answered %d", header, own, status)
+				}
+			}
+		}
+		if n := strings.Count(log.String(), "inside the trusted prefixes"); n != 1 || strings.Contains(log.String(), lb) {
+			t.Errorf("%s: logged %q, want one line that names nobody", header, log.String())
+		}
+		for i := range 5 { // an inner client guesses one user's password
+			want := http.StatusUnauthorized
+			if i >= 3 {
+				want = http.StatusForbidden
+			}
+			if status := send(lb, "X-User: alice"); status != want {
+				t.Errorf("%s: guess %d for one user is answered %d", header, i, status)
+			}
+		}
+		for i := range 5 {
+			want := http.StatusUnauthorized
+			if i >= 3 {
+				want = http.StatusForbidden
+			}
+			if status := send("203.0.113.9"); status != want {
+				t.Errorf("%s: request %d of a client is answered %d", header, i, status)
+			}
+		}
+	}
+}
+
+// judges is a login that takes its time: it answers nobody before a crowd has been decided about.
+type judges struct {
+	judged  atomic.Int64
+	decided sync.WaitGroup // those who are inside, and those who are denied
+	leaves  bool           // the answer is left to others
+}
+
+func (j *judges) judge(w http.ResponseWriter, r *http.Request) {
+	j.judged.Add(1)
+	j.decided.Done()
+	j.decided.Wait()
+	if !j.leaves {
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+}
+
+func testJudgedAtOnce(t *testing.T, s *suite) {
+	const crowd, places = 500, 2
+	for _, leaves := range []bool{false, true} {
+		j := &judges{leaves: leaves}
+		limiter := core.New(core.NewMemory())
+		defer limiter.Close()
+		ban := brute()
+		left := 0
+		if leaves {
+			left = http.StatusUnauthorized
+		}
+		strike := func(_ *http.Request, s guard.Served) int {
+			if s.Status == http.StatusUnauthorized || leaves && s.Unanswered {
+				return 1
+			}
+			return 0
+		}
+		h := s.play(scene{
+			limiters: []middleware{s.new(limiter, guard.Options{},
+				guard.Policy{Ban: ban, By: keyfuncs.RemoteIP, Strike: strike},
+				guard.Policy{Limit: desk(places), By: keyfuncs.RemoteIP},
+			)},
+			handler: j.judge, error: left,
+		})
+		if left != 0 && answer(s.play(scene{handler: func(http.ResponseWriter, *http.Request) {}, error: left}), ask(http.MethodGet, "/")).StatusCode != left {
+			continue // its handlers leave no errors
+		}
+		banned := 0
+		for round := 0; banned < crowd; round++ {
+			if round > 10 {
+				t.Fatalf("after %d rounds, %d of %d are banned", round, banned, crowd)
+			}
+			j.decided.Add(crowd)
+			var status [crowd]int
+			var clients sync.WaitGroup
+			for i := range crowd {
+				clients.Go(func() {
+					status[i] = answer(h, ask(http.MethodGet, "/")).StatusCode
+					if status[i] != http.StatusUnauthorized {
+						j.decided.Done()
+					}
+				})
+			}
+			clients.Wait()
+			banned = 0
+			for _, got := range status {
+				if got == http.StatusForbidden {
+					banned++
+				}
+			}
+		}
+		if n := j.judged.Load(); n < 3 || n > 3+places {
+			t.Errorf("%d were judged, want 3 to %d", n, 3+places)
+		}
+	}
+}
+
+func testStruckWithThePlace(t *testing.T, s *suite) {
+	for _, outside := range []Outside{Nothing, Answers, AnswersRaw, Swallows} {
+		calls := &settleCalls{Store: core.NewMemory()}
+		limiter := core.New(calls)
+		seen := make(chan int, 1)
+		server := listen(t, s.play(scene{
+			limiters: []middleware{s.new(limiter, guard.Options{},
+				deskPolicy(1),
+				guard.Policy{Ban: brute(), By: keyfuncs.Global, Strike: func(*http.Request, guard.Served) int {
+					seen <- taken(t, limiter, desk(1))
+					return 1
+				}},
+			)},
+			outside: outside, handler: func(http.ResponseWriter, *http.Request) {}, error: http.StatusUnauthorized,
+		}))
+		response, err := http.Get(server.URL + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if n := <-seen; n != 1 {
+			t.Errorf("%v: %d places are taken before the strike, want 1", outside, n)
+		}
+		awaitTaken(t, limiter, desk(1), 0)
+		limiter.Close()
+		if n := calls.calls.Load(); n != 1 {
+			t.Errorf("%v: settled in %d calls, want 1", outside, n)
+		}
+		http.DefaultClient.CloseIdleConnections()
 	}
 }

@@ -24,7 +24,7 @@ type Placement struct {
 
 // warned is of which mistakes the log has been warned. Guards that take each other's place
 // share it.
-type warned struct{ proxy, listsProxy, ownPeer, route atomic.Bool }
+type warned struct{ proxy, listsProxy, ownPeer, ownTrusted, loneBan, route atomic.Bool }
 
 // NewPlacement returns the Placement of a Guard that uses the TCP peer in some way. The logger may be
 // nil, which is the default one.

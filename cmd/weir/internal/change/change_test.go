@@ -37,8 +37,11 @@ policies:
     enforced: 25%
   - match: POST /login
     ban: passwords
-    key: ip
+    key: ip and user
     strike: {401: 1, 200: forgive}
+  - match: POST /login
+    limit: concurrent 2, 30s
+    key: ip and user
   - match: GET /export
     key: user
     firstOf:
