@@ -19,11 +19,12 @@ type variant struct {
 // wanted is a field that a request must have.
 type wanted struct{ name, value string }
 
+// matches reports whether a request has the fields. Of several lines of a field the first counts, as for
+// [http.Header.Get], which applications read.
 func (v *variant) matches(r *http.Request) bool {
 	for _, w := range v.header {
-		values := r.Header[w.name]
-		if w.value == "*" && !slices.ContainsFunc(values, func(value string) bool { return value != "" }) ||
-			w.value != "*" && !slices.Contains(values, w.value) {
+		lines := r.Header[w.name]
+		if len(lines) == 0 || w.value == "*" && lines[0] == "" || w.value != "*" && lines[0] != w.value {
 			return false
 		}
 	}
@@ -117,7 +118,7 @@ func (c *compiler) checkVariant(p *Policy, others variants, header []wanted, gro
 	}
 }
 
-// apart reports whether no request has both. A request may repeat a field, but who does so gets what the order says.
+// apart reports whether no request has both.
 func apart(a, b []wanted) bool {
 	for _, one := range a {
 		for _, other := range b {
