@@ -75,10 +75,9 @@
 // where a policy has [Policy].Settle or [Policy].Strike, where the request holds a place, under [Adaptive] and in [MergeUpstream] it
 // is wrapped, by a writer that can do the same.
 //
-// HEAD counts as GET. A CORS preflight (OPTIONS with Origin and
-// Access-Control-Request-Method) is neither charged nor denied, unless
-// [Options].LimitPreflights is set. Put CORS middleware around the limiter, so that
-// denials carry its headers, too, and give it [headers.Names] to expose.
+// HEAD counts as GET. A CORS preflight is a request like any other. Put CORS middleware
+// around the limiter: it answers preflights itself, and denials carry its headers, too. Give
+// it [headers.Names] to expose. [Options].ExemptPreflights is for where that cannot be.
 //
 // [httputil.ReverseProxy]: https://pkg.go.dev/net/http/httputil#ReverseProxy
 package guard
