@@ -61,12 +61,12 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 // has become of it. It returns false if no list and no policy applies.
 func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	if g.options.Lists.used() && g.decideByList(e) {
-		g.placement.KeysRead(&rc.routeAsked, e.Request)
+		rc.keysRead(e.Request)
 		return true
 	}
 	ctx := e.Request.Context()
 	c, err := g.call(e.Request, rc)
-	g.placement.KeysRead(&rc.routeAsked, e.Request)
+	rc.keysRead(e.Request)
 	if err != nil {
 		e.Unanswered, e.Status, e.Err = unanswered(&c, nil), http.StatusInternalServerError, err
 		return true

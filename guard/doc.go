@@ -43,7 +43,7 @@
 //
 // # What the log warns of
 //
-// [Options].Logger is warned, once each, of three mistakes that nothing else shows:
+// [Options].Logger is warned, once each, of mistakes that nothing else shows:
 //
 //   - Requests come through a proxy, and a policy's key is the default one, or the address
 //     that [Options].Lists look up is. All clients of the proxy share one limit, or one
@@ -52,6 +52,9 @@
 //   - [keyfuncs.Route] or [keyfuncs.PathValue] is asked before a router has found the
 //     route. Requests of different routes share one limit. Wrap the mux itself or each
 //     handler; in chi, use With, or Use in a Group.
+//   - A key function of the program's own has found no key in any of its first hundred requests. They all
+//     count by address, or by what else stands in. Use [keyfuncs.PathValue] for a part of the path, and
+//     put the limiter behind the router, and behind the middleware, that finds out what the function reads.
 //   - Two lines of the program build a limit with the same numbers, the default key and
 //     no name on one [core.Limiter]. They count for each other. See above.
 //

@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weir-go/ratelimit/core"
@@ -40,6 +41,7 @@ type Guard struct {
 	log       *eventLog
 	placement *mistakes.Placement
 	capacity  *capacity // nil: the policies decide
+	asks      bool      // functions of the program other than keys
 }
 
 // New returns a Guard that has the limiter decide about all policies of a request
@@ -85,6 +87,10 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 		if policies[i].By == nil {
 			policies[i].By = keyfuncs.RemoteIP
 		}
+		policies[i].By = keyfuncs.FirstOf(policies[i].By) // which prepares requests for a function of the program
+	}
+	if options.Lists.By != nil {
+		options.Lists.By = keyfuncs.FirstOf(options.Lists.By)
 	}
 	g := &Guard{
 		limiter:   limiter,
@@ -94,6 +100,7 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 		fields:    headers.Names(options.Headers),
 		log:       &eventLog{logger: options.Logger},
 		placement: placement,
+		asks:      slices.ContainsFunc(policies, func(p Policy) bool { return p.asksProgram() }),
 	}
 	g.writer = dialect.Prepare(options.Headers, g.described())
 	if old != nil {
