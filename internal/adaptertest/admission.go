@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ var admissionCases = []testCase{
 	{"no preflight goes past a ban", testBannedPreflight},
 	{"a preflight is neither charged nor denied where it is exempt, and then only if it has no body", testPreflightExempt},
 	{"a preflight that is exempt goes past no list", testPreflightListed},
+	{"over the wire, a preflight with a body of any kind is not exempt", testPreflightOverTheWire},
 	{"an OPTIONS that is no preflight is charged", testOptions},
 }
 
@@ -252,6 +254,45 @@ func testPreflightListed(t *testing.T, s *suite) {
 		expectStatus(t, fmt.Sprintf("the preflight of %q at %s", c.user, c.address), h, r, c.want)
 	}
 	f.expectAsked(0)
+}
+
+func testPreflightOverTheWire(t *testing.T, s *suite) {
+	for _, http2 := range []bool{false, true} {
+		f := s.fixture(t)
+		options := f.options()
+		options.ExemptPreflights = true
+		server := httptest.NewUnstartedServer(f.around(f.new(f.limiter, options, guard.Policy{Limit: core.Leaky(1, core.PerHour(1)), By: keyfuncs.Global})))
+		server.EnableHTTP2 = http2
+		server.StartTLS()
+		defer server.Close()
+		send := func(method string, body io.Reader) int {
+			t.Helper()
+			r, err := http.NewRequestWithContext(t.Context(), method, server.URL+"/items/7", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header = http.Header{"Origin": {"https://app.example"}, "Access-Control-Request-Method": {"POST"}}
+			got, err := server.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer got.Body.Close()
+			return got.StatusCode
+		}
+		if got := send(http.MethodGet, nil); got != http.StatusOK {
+			t.Errorf("HTTP/2 %t: the only one: %d", http2, got)
+		}
+		if got := send(http.MethodOptions, nil); got != http.StatusOK {
+			t.Errorf("HTTP/2 %t: a preflight: %d", http2, got)
+		}
+		for name, body := range map[string]io.Reader{
+			"of a known length": strings.NewReader("guess"), "of an unknown length": io.MultiReader(strings.NewReader("guess")),
+		} {
+			if got := send(http.MethodOptions, body); got != http.StatusTooManyRequests {
+				t.Errorf("HTTP/2 %t: a body %s: %d, want 429", http2, name, got)
+			}
+		}
+	}
 }
 
 func testOptions(t *testing.T, s *suite) {
