@@ -68,7 +68,7 @@ func SlidingLog(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Fun
 // Calendar returns a middleware with a [core.Calendar] limit: n requests in each day, month or other window of a
 // calendar, for quotas that people pay for.
 //
-//	ratelimit.Calendar(limiter, 10_000, core.Monthly("Europe/Berlin"), keyfuncs.Header("X-API-Key"))
+//	ratelimit.Calendar(limiter, 10_000, core.Monthly("Europe/Berlin"), keyfuncs.User(customer))
 func Calendar(l *core.Limiter, n int, period core.Period, by ...keyfuncs.Func) Middleware {
 	return New(l, Options{}, PolicyFor(core.Calendar(n, period), by...))
 }

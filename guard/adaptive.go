@@ -17,7 +17,7 @@ import (
 // fewer. Adaptive panics if n is nil.
 //
 // A request counts until its handler has returned, panicked or ended its goroutine, and until connections that the handler has taken
-// over are closed. CORS preflights pass, and do not count. [OutcomesFrom] and [PermitFrom] know nothing of it, and no
+// over are closed. [OutcomesFrom] and [PermitFrom] know nothing of it, and no
 // observer is told: count the answers by their status.
 func Adaptive(n func() int) *Handle {
 	if n == nil {

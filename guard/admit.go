@@ -36,9 +36,6 @@ type Verdict struct {
 // matched is what the framework's router knows about the request; nil leaves the key
 // functions with the request itself. [With] finds it again.
 func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
-	if g.exempts(r) {
-		return Verdict{Request: r}
-	}
 	if g.capacity != nil {
 		return g.decideByCapacity(r)
 	}
@@ -64,7 +61,7 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 // has become of it. It returns false if no list and no policy applies.
 func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	if g.options.Lists.used() && g.decideByList(e) {
-		g.placement.KeysRead(&rc.routeAsked, e.Request)
+		rc.keysRead(e.Request)
 		return true
 	}
 	if g.unreadable {
@@ -73,7 +70,7 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	}
 	ctx := e.Request.Context()
 	c, err := g.call(e.Request, rc)
-	g.placement.KeysRead(&rc.routeAsked, e.Request)
+	rc.keysRead(e.Request)
 	if err != nil {
 		e.Unanswered, e.Status, e.Err = unanswered(&c, nil), http.StatusInternalServerError, err
 		return true
@@ -109,11 +106,6 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	}
 	rc.makePermit()
 	return true
-}
-
-// exempts reports whether no list and no policy is asked about a request.
-func (g *Guard) exempts(r *http.Request) bool {
-	return !g.options.LimitPreflights && isPreflight(r) && !g.options.Lists.hasDenied(r)
 }
 
 // conclude writes the outcomes of a call into an event, and into the request's context. If they deny the request, it
@@ -255,8 +247,11 @@ func timeUp(ctx context.Context, err error) error {
 	return err
 }
 
-// isPreflight reports whether a request is a CORS preflight. It carries no credentials,
-// and a browser reports its denial as a network error.
+// exempts reports whether no policy but bans is asked about a request.
+func (o *Options) exempts(r *http.Request) bool { return o.ExemptPreflights && isPreflight(r) }
+
+// isPreflight reports whether a request may be a CORS preflight, which has no body. Any client can write one.
 func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
+	hasBody := r.ContentLength != 0 || len(r.TransferEncoding) > 0
+	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" && !hasBody
 }

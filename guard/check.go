@@ -45,11 +45,14 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 	if n := len(g.policies); n > 1 {
 		c = call{Checks: make([]core.Check, 0, n), Terms: make([]terms, 0, n)}
 	}
-	chooses := false
+	if g.asks {
+		rc.SetPathValues(r)
+	}
+	chooses, exempt := false, g.options.exempts(r)
 	for _, shadow := range [...]bool{false, true} {
 		for i := 0; i < len(g.policies); i = alternatives.End(g.policies, i, (*Policy).isOr) {
 			p, end := &g.policies[i], alternatives.End(g.policies, i, (*Policy).isOr)
-			if p.Shadow != shadow {
+			if p.Shadow != shadow || exempt && !p.bans() {
 				continue
 			}
 			if chooses = chooses || end-i > 1; end-i > 1 {

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/ratelimit/guard/internal/mistakes"
 	"github.com/weir-go/ratelimit/headers"
 	"github.com/weir-go/ratelimit/internal/dialect"
+	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -35,6 +36,7 @@ type requestContext struct {
 	leastCosts  leastCosts
 	routeAsked  mistakes.RouteAsked
 	ownProxy    mistakes.OwnProxy
+	valuesSet   bool         // the request has the path values that are known, or needs none
 	spent       atomic.Int64 // that Spend was told; of the outermost limiter alone
 
 	room struct {
@@ -54,6 +56,8 @@ func (rc *requestContext) Value(key any) any {
 		if rc.outcomes != nil {
 			return rc
 		}
+	case given.LimiterKey:
+		return rc
 	case keyfuncs.MatchedKey:
 		rc.routeAsked.Ask()
 		if rc.matched != nil {
@@ -70,6 +74,50 @@ func (rc *requestContext) Value(key any) any {
 		}
 	}
 	return rc.Context.Value(key)
+}
+
+// SetPathValues has functions of the program find the path values that the framework's router knows, or the mux
+// that is limited, where functions of this module find them. A value that the request has already stays.
+func (rc *requestContext) SetPathValues(r *http.Request) {
+	if rc.valuesSet {
+		return
+	}
+	rc.valuesSet = true
+	matched := rc.matched
+	if matched == nil {
+		if matched = keyfuncs.MatchedFrom(rc.Context); matched == nil {
+			return
+		}
+	}
+	for route := matched.Route(); ; {
+		_, rest, found := strings.Cut(route, "{")
+		if !found {
+			return
+		}
+		var name string
+		name, route, _ = strings.Cut(rest, "}")
+		if name = strings.TrimSuffix(name, "..."); name == "" {
+			name = "*" // as echo and chi call it
+		}
+		if r.PathValue(name) != "" {
+			continue
+		}
+		if value := matched.PathValue(name); value != "" {
+			r.SetPathValue(name, value)
+		}
+	}
+}
+
+// keysRead notices that the functions of the policies have said all about a request. Others, which may ask at the same
+// time, change nothing.
+func (rc *requestContext) keysRead(r *http.Request) {
+	rc.valuesSet = true
+	rc.guard.placement.KeysRead(&rc.routeAsked, r)
+}
+
+// FoundNoKey warns of a key function of the program.
+func (rc *requestContext) FoundNoKey(ctx context.Context, function given.Function, requests int) {
+	rc.guard.placement.FoundNoKey(ctx, function, requests)
 }
 
 // String keeps whoever prints the context from printing keys.

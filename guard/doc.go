@@ -52,6 +52,9 @@
 //   - [keyfuncs.Route] or [keyfuncs.PathValue] is asked before a router has found the
 //     route. Requests of different routes share one limit. Wrap the mux itself or each
 //     handler; in chi, use With, or Use in a Group.
+//   - A key function of the program's own has found no key in any of its first hundred requests. They all
+//     count by address, or by what else stands in. Use [keyfuncs.PathValue] for a part of the path, and
+//     put the limiter behind the router, and behind the middleware, that finds out what the function reads.
 //   - Two lines of the program build a limit with the same numbers, the default key and
 //     no name on one [core.Limiter]. They count for each other. See above.
 //   - A ban by response ([Policy].Strike) has no [core.Concurrent] limit beside it. All
@@ -80,10 +83,9 @@
 // where a policy has [Policy].Settle or [Policy].Strike, where the request holds a place, under [Adaptive] and in [MergeUpstream] it
 // is wrapped, by a writer that can do the same.
 //
-// HEAD counts as GET. A CORS preflight (OPTIONS with Origin and
-// Access-Control-Request-Method) is neither charged nor denied, unless
-// [Options].LimitPreflights is set. Put CORS middleware around the limiter, so that
-// denials carry its headers, too, and give it [headers.Names] to expose.
+// HEAD counts as GET. A CORS preflight is a request like any other. Put CORS middleware
+// around the limiter: it answers preflights itself, and denials carry its headers, too. Give
+// it [headers.Names] to expose. [Options].ExemptPreflights is for where that cannot be.
 //
 // [httputil.ReverseProxy]: https://pkg.go.dev/net/http/httputil#ReverseProxy
 package guard

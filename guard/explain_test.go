@@ -31,11 +31,12 @@ func TestExplainedPreflights(t *testing.T) {
 		outcomes int
 		status   int
 	}{
-		{guard.Options{}, 0, 0},
-		{guard.Options{LimitPreflights: true}, 1, 0},
-		{guard.Options{Lists: guard.Lists{Deny: lists.Of("192.0.2.1")}}, 0, http.StatusForbidden},
+		{guard.Options{}, 2, 0},
+		{guard.Options{ExemptPreflights: true}, 1, 0},
+		{guard.Options{ExemptPreflights: true, Lists: guard.Lists{Deny: lists.Of("192.0.2.1")}}, 0, http.StatusForbidden},
 	} {
-		e := guard.Must(guard.NewHandle(memory(), c.options, perHour(5))).Explain(preflight, nil)
+		ban := guard.Policy{Ban: core.Ban{Strikes: core.SlidingLog(3, time.Minute), First: time.Minute}, By: keyfuncs.RemoteIP}
+		e := guard.Must(guard.NewHandle(memory(), c.options, perHour(5), ban)).Explain(preflight, nil)
 		if len(e.Outcomes) != c.outcomes || e.Status != c.status {
 			t.Errorf("%d outcomes and status %d, want %d and %d", len(e.Outcomes), e.Status, c.outcomes, c.status)
 		}

@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weir-go/ratelimit/core"
@@ -40,6 +41,7 @@ type Guard struct {
 	log       *eventLog
 	placement *mistakes.Placement
 	capacity  *capacity // nil: the policies decide
+	asks      bool      // functions of the program other than keys
 
 	unreadable bool // no policy is known for the requests of this Guard: they are denied
 }
@@ -95,6 +97,10 @@ func build(old *Guard, limiter *core.Limiter, options Options, policies []Policy
 		if policies[i].By == nil {
 			policies[i].By = keyfuncs.RemoteIP
 		}
+		policies[i].By = keyfuncs.FirstOf(policies[i].By) // which prepares requests for a function of the program
+	}
+	if options.Lists.By != nil {
+		options.Lists.By = keyfuncs.FirstOf(options.Lists.By)
 	}
 	g := &Guard{
 		limiter:   limiter,
@@ -104,6 +110,7 @@ func build(old *Guard, limiter *core.Limiter, options Options, policies []Policy
 		fields:    headers.Names(options.Headers),
 		log:       &eventLog{logger: options.Logger},
 		placement: placement,
+		asks:      slices.ContainsFunc(policies, func(p Policy) bool { return p.asksProgram() }),
 	}
 	g.writer = dialect.Prepare(options.Headers, g.described())
 	if old != nil {

@@ -77,7 +77,7 @@ func (h *Handle) Explain(r *http.Request, matched keyfuncs.Matched) Event {
 	g := h.guard(r, matched)
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched}
 	e := Event{Request: r.WithContext(rc)} //nolint:contextcheck // it is made of the request's
-	if g.exempts(r) || g.capacity != nil || g.options.Lists.used() && g.decideByList(&e) {
+	if g.capacity != nil || g.options.Lists.used() && g.decideByList(&e) {
 		return e
 	}
 	if g.unreadable {

@@ -38,8 +38,7 @@ type Lists struct {
 	// Allow lists those whom no policy limits. The default is nil: nobody.
 	Allow List
 
-	// Deny lists those whom the middleware denies. The default is nil: nobody. A CORS
-	// preflight from a denied address is denied, too, whatever LimitPreflights says.
+	// Deny lists those whom the middleware denies. The default is nil: nobody.
 	Deny List
 
 	// Address finds the client's address, to be looked up among the prefixes of the lists. The
@@ -129,11 +128,6 @@ func (l *Lists) key(r *http.Request) (string, error) {
 	default:
 		return key, nil
 	}
-}
-
-// hasDenied reports whether Deny has the address of a request, whatever Allow says.
-func (l *Lists) hasDenied(r *http.Request) bool {
-	return l.Deny != nil && l.Deny.Has(l.Address(r), "")
 }
 
 // decideByList has the lists decide about the request of an event. It returns false if the

@@ -109,28 +109,6 @@ func TestADenialByAListIsLoggedAtDebugWithoutAName(t *testing.T) {
 	}
 }
 
-// Preflights are left alone, except those from a denied address: By, for which they have no
-// credentials, is not asked for the others.
-func TestPreflightsFromADeniedAddressAreDenied(t *testing.T) {
-	preflight := func(address string) *http.Request {
-		r := httptest.NewRequest(http.MethodOptions, "/", nil)
-		r.RemoteAddr = address + ":1"
-		r.Header.Set("Origin", "https://example.com")
-		r.Header.Set("Access-Control-Request-Method", http.MethodPost)
-		r.Header.Set("X-Key", "friend")
-		return r
-	}
-	l := guard.Lists{Allow: lists.Of("198.51.100.1"), Deny: lists.Of("198.51.100.0/24", "key:friend"), By: fromHeader}
-	g := guard.Must(guard.New(memory(), guard.Options{Lists: l}, guard.Policy{Limit: core.FixedWindow(1, time.Hour)}))
-	for address, denied := range map[string]bool{"198.51.100.1": false, "198.51.100.2": true, "192.0.2.1": false} {
-		for range 3 {
-			if verdict := g.Decide(preflight(address), nil); (verdict.Denial != nil) != denied {
-				t.Errorf("%s: denial %v", address, verdict.Denial)
-			}
-		}
-	}
-}
-
 func TestListsThatMakeNoSenseAreRefusedAtTheStart(t *testing.T) {
 	keys := lists.Of("key:user:1", "key:user:2")
 	live := new(lists.Live)

@@ -34,11 +34,15 @@ type Options struct {
 	// are exempt from all of them, and those who are denied get 403. The default is no list.
 	Lists Lists
 
-	// LimitPreflights makes CORS preflights count, and be denied, like all other
-	// requests. The default is to do neither: a browser sends them without
-	// credentials, and reports a denial of one as a network error. Turn it on for a
-	// limit by address, where preflights themselves cost something.
-	LimitPreflights bool
+	// ExemptPreflights exempts CORS preflights from all policies but bans. A preflight is an
+	// OPTIONS request with Origin and Access-Control-Request-Method. Lists and bans decide about
+	// it all the same, and one with a body is not exempt.
+	//
+	// The default is to count and to deny preflights like all other requests: a client writes the two
+	// fields as it likes, and a router may run the handler of a route for OPTIONS, too. Leave it so, and
+	// put CORS middleware around the limiter, which answers preflights itself. Exempt them only where
+	// something inside has to answer them, and no handler does anything for OPTIONS that a limit is for.
+	ExemptPreflights bool
 
 	// Draining ends when the server begins to shut down, as the context of
 	// [signal.NotifyContext] does: requests that wait for their turn under a

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/ratelimit/guard/internal/mistakes"
 	"github.com/weir-go/ratelimit/headers"
 	"github.com/weir-go/ratelimit/internal/algorithm"
+	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -223,6 +224,12 @@ func Layers(address, user Policy) []Policy {
 	}
 	user.By = keyfuncs.FirstOf(user.By, by)
 	return []Policy{address, user}
+}
+
+// asksProgram reports whether functions of the program say something about a request, other than its key.
+func (p *Policy) asksProgram() bool {
+	return p.LimitFor != nil && given.Is(p.LimitFor) || p.Cost != nil && given.Is(p.Cost) || p.Headroom != nil && given.Is(p.Headroom) ||
+		p.Skip != nil && given.Is(p.Skip) || p.Settle != nil && given.Is(p.Settle) || p.Strike != nil && given.Is(p.Strike)
 }
 
 // named reports whether a limit has got a name by [core.Limit.Named].

@@ -28,8 +28,9 @@
 //	a framework that is told of its proxies     ClientIP() of packages gin and echo
 //	IPv4 clients through a NAT64 translator     IP(NAT64())
 //	users who have signed in                    FirstOf(User(userID), RemoteIP)
-//	clients with an API key                     FirstOf(Header("X-API-Key"), RemoteIP)
-//	clients with a bearer token                 FirstOf(Bearer(), RemoteIP)
+//	clients with an API key                     Layered with Header("X-API-Key"), see below
+//	clients with a bearer token                 Layered with Bearer()
+//	a tenant of the path                        PathValue("tenant")
 //	one limit for all clients                   Global
 //
 // Behind a proxy, write IP(...) with your trust model where the table says
@@ -58,6 +59,17 @@
 // Clients choose some keys themselves: a header or a token that is not verified, a path
 // value, a host. A limit by such a key alone protects the thing that it names. It does
 // not protect the server from a client that makes up new ones, all of which the store
-// keeps. Put a limit by address around it: Layered, in package nethttp and in those of
-// the frameworks, does that.
+// keeps. FirstOf(Header("X-API-Key"), RemoteIP) does not, either: with another header for each
+// request, the address never counts. Put a limit by address around it: Layered, in package
+// nethttp and in those of the frameworks, does that.
+//
+//	ratelimit.Layered(limiter, ratelimit.Options{},
+//		ratelimit.PolicyFor(core.Leaky(100, core.PerSecond(20)).Named("address"), keyfuncs.RemoteIP),
+//		ratelimit.PolicyFor(core.TokenBucket(20, core.PerSecond(5)).Named("user"), keyfuncs.Header("X-API-Key")))
+//
+// # Functions of your own
+//
+// A Func of the program's own finds in [http.Request.PathValue] whatever [PathValue] finds, also
+// around a mux and in gin and echo. If it finds no key in any of its first hundred requests,
+// the middleware's logger is warned.
 package keyfuncs

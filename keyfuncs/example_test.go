@@ -106,30 +106,28 @@ func ExampleJoin() {
 }
 
 func ExampleHeader() {
-	by := keyfuncs.Join(keyfuncs.Header("X-API-Key"))
+	by := keyfuncs.Header("X-API-Key")
 
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	r.RemoteAddr = "203.0.113.9:4711"
-	show(by, r) // without a key, the address pays
+	show(by, r) // a limiter counts it by its address
 	r.Header.Set("X-API-Key", "opensesame")
 	show(by, r)
 	// Output:
-	// anonymous:203.0.113.9
+	// error: keyfuncs: request has no such key
 	// header:x-api-key:VCKlFU3Y9axYK_jdWN3x2A
 }
 
 func ExampleBearer() {
-	by := keyfuncs.FirstOf(keyfuncs.Bearer(), keyfuncs.RemoteIP)
+	by := keyfuncs.Bearer()
 
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	r.RemoteAddr = "203.0.113.9:4711"
-	show(by, r) // without a token, the address pays
+	show(by, r) // a limiter counts it by its address
 	r.Header.Set("Authorization", "Bearer mF_9.B5f-4.1JqM==")
 	show(by, r)
 	r.Header.Set("Authorization", "bearer   mF_9.B5f-4.1JqM==") // the same token
 	show(by, r)
 	// Output:
-	// ip:203.0.113.9
+	// error: keyfuncs: request has no such key
 	// bearer:wjxJ2W6CIy_Mgu66lG6Svw
 	// bearer:wjxJ2W6CIy_Mgu66lG6Svw
 }

@@ -6,15 +6,17 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/weir-go/ratelimit/internal/given"
 )
 
 // Join makes one key of several: Join(RemoteIP, Route) gives each address a limit
 // on each route, "ip:203.0.113.9|route:/items/{id}".
 //
 // A part that is missing ([ErrNoKey], or an empty key) is replaced by
-// [Anonymous], so Join itself never returns ErrNoKey. Behind a proxy, Anonymous is
-// the proxy, for all clients alike: use [FirstOf] there to name another key in its
-// place. Any other error is returned, wrapped.
+// [Anonymous], so a Join of several never returns ErrNoKey, and that of one function does if it
+// has no key. Behind a proxy, Anonymous is the proxy, for all clients alike: use [FirstOf] there
+// to name another key in its place. Any other error is returned, wrapped.
 //
 // Different lists of parts give different keys, whatever they contain: in each
 // part, also in an only one, '|' and '\' are escaped by '\'. The keys of this
@@ -31,6 +33,8 @@ func Join(funcs ...Func) Func {
 			}
 			part, err := read(r)
 			switch {
+			case missing(part, err) && len(funcs) == 1:
+				return "", ErrNoKey
 			case missing(part, err):
 				part, _ = Anonymous(r)
 				joined = append(joined, part...)
@@ -50,8 +54,15 @@ func Join(funcs ...Func) Func {
 // If a function returns [ErrNoKey] or an empty key, FirstOf tries the next. If all do,
 // it returns ErrNoKey. Any other error ends the search and is returned, wrapped.
 // FirstOf panics without a function and on a nil one.
+//
+// Do not put a key before the address that the client can make up, such as a [Header] that nothing
+// has verified: the client makes up another one for each request, and the address never
+// counts. Layered, in package nethttp and in those of the frameworks, limits both.
 func FirstOf(funcs ...Func) Func {
 	funcs = checked("FirstOf", funcs)
+	if len(funcs) == 1 {
+		return funcs[0]
+	}
 	return func(r *http.Request) (string, error) {
 		for i, read := range funcs {
 			key, err := read(r)
@@ -71,7 +82,8 @@ func missing(key string, err error) bool {
 	return err == nil && key == "" || errors.Is(err, ErrNoKey)
 }
 
-// checked returns a copy of funcs, which the caller could otherwise change later.
+// checked returns a copy of funcs, which the caller could otherwise change later. Those of the program are given requests
+// with path values.
 func checked(caller string, funcs []Func) []Func {
 	if len(funcs) == 0 {
 		panic("keyfuncs: " + caller + ": no function given")
@@ -81,7 +93,13 @@ func checked(caller string, funcs []Func) []Func {
 			panic(fmt.Sprintf("keyfuncs: %s: function %d of %d is nil", caller, i+1, len(funcs)))
 		}
 	}
-	return slices.Clone(funcs)
+	funcs = slices.Clone(funcs)
+	for i, f := range funcs {
+		if given.Is(f) {
+			funcs[i] = given.KeyFunc(f, missing)
+		}
+	}
+	return funcs
 }
 
 func appendEscaped(buffer []byte, part string) []byte {

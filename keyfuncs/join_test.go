@@ -127,21 +127,29 @@ func TestAMissingPartIsThePeerInANamespaceOfItsOwn(t *testing.T) {
 		peer string
 		want string
 	}{
-		{"alone", keyfuncs.Join(nobody), "203.0.113.9:1", "anonymous:203.0.113.9"},
 		{"only the missing part", keyfuncs.Join(nobody, keyfuncs.Method), "203.0.113.9:1", "anonymous:203.0.113.9|method:GET"},
-		{"a mapped peer", keyfuncs.Join(nobody), "[::ffff:203.0.113.9]:1", "anonymous:203.0.113.9"},
-		{"an IPv6 peer", keyfuncs.Join(nobody), "[2001:db8::1%eth0]:1", "anonymous:2001:db8::/64"},
-		{"a unix socket", keyfuncs.Join(nobody), "@", "anonymous:none"},
-		{"garbage", keyfuncs.Join(nobody), "a|b", "anonymous:none"},
+		{"a mapped peer", keyfuncs.Join(nobody, keyfuncs.Method), "[::ffff:203.0.113.9]:1", "anonymous:203.0.113.9|method:GET"},
+		{"an IPv6 peer", keyfuncs.Join(nobody, keyfuncs.Method), "[2001:db8::1%eth0]:1", "anonymous:2001:db8::/64|method:GET"},
+		{"a unix socket", keyfuncs.Join(nobody, keyfuncs.Method), "@", "anonymous:none|method:GET"},
+		{"garbage", keyfuncs.Join(nobody, keyfuncs.Method), "a|b", "anonymous:none|method:GET"},
 		{"two missing parts", keyfuncs.Join(keyfuncs.Header("A"), keyfuncs.Cookie("a")), "203.0.113.9:1", "anonymous:203.0.113.9|anonymous:203.0.113.9"},
-		{"an empty key", keyfuncs.Join(constant("", nil)), "203.0.113.9:1", "anonymous:203.0.113.9"},
-		{"a wrapped ErrNoKey", keyfuncs.Join(constant("x", fmt.Errorf("no tenant: %w", keyfuncs.ErrNoKey))), "203.0.113.9:1", "anonymous:203.0.113.9"},
-		{"a FirstOf that found nothing", keyfuncs.Join(keyfuncs.FirstOf(nobody, nobody)), "203.0.113.9:1", "anonymous:203.0.113.9"},
+		{"an empty key", keyfuncs.Join(constant("", nil), keyfuncs.Method), "203.0.113.9:1", "anonymous:203.0.113.9|method:GET"},
+		{"a wrapped ErrNoKey", keyfuncs.Join(constant("x", fmt.Errorf("no tenant: %w", keyfuncs.ErrNoKey)), keyfuncs.Method), "203.0.113.9:1", "anonymous:203.0.113.9|method:GET"},
+		{"a FirstOf that found nothing", keyfuncs.Join(keyfuncs.FirstOf(nobody, nobody), keyfuncs.Method), "203.0.113.9:1", "anonymous:203.0.113.9|method:GET"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			// The fallback believes no header either.
 			expectKey(t, test.f, request(test.peer, "X-Forwarded-For: 6.6.6.6"), test.want)
 		})
+	}
+}
+
+// So that a FirstOf around it goes on, and a ban leaves the request alone, as with the function itself.
+func TestAJoinOfOneFunctionThatHasNoKeyHasNone(t *testing.T) {
+	for _, f := range []keyfuncs.Func{keyfuncs.Header("A"), constant("", nil), constant("x", fmt.Errorf("no tenant: %w", keyfuncs.ErrNoKey))} {
+		if got, err := keyfuncs.Join(f)(request("203.0.113.9:1")); !errors.Is(err, keyfuncs.ErrNoKey) || got != "" {
+			t.Errorf("key %q, error %v, want ErrNoKey", got, err)
+		}
 	}
 }
 
@@ -151,7 +159,9 @@ func TestFirstOf(t *testing.T) {
 	r := request("203.0.113.9:1")
 	expectKey(t, keyfuncs.FirstOf(constant("a", nil), constant("b", nil)), r, "a")
 	expectKey(t, keyfuncs.FirstOf(none, constant("", nil), constant("b", nil), constant("", broken)), r, "b")
-	expectKey(t, keyfuncs.FirstOf(keyfuncs.Join(none), constant("b", nil)), r, "anonymous:203.0.113.9")
+	expectKey(t, keyfuncs.FirstOf(keyfuncs.Join(none), constant("b", nil)), r, "b")
+	expectKey(t, keyfuncs.FirstOf(keyfuncs.Join(none, keyfuncs.Method), constant("b", nil)), r, "anonymous:203.0.113.9|method:GET")
+	expectKey(t, keyfuncs.FirstOf(constant("a", nil)), r, "a")
 	if got, err := keyfuncs.FirstOf(none, none)(r); !errors.Is(err, keyfuncs.ErrNoKey) || got != "" {
 		t.Errorf("key %q, error %v, want ErrNoKey", got, err)
 	}
@@ -193,7 +203,7 @@ func TestNamespacesAreDistinct(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range []keyfuncs.Func{
 		keyfuncs.RemoteIP, keyfuncs.Host, keyfuncs.Method, keyfuncs.Route, keyfuncs.Global, keyfuncs.Header("A"), keyfuncs.Cookie("a"),
-		keyfuncs.PathValue("a"), keyfuncs.User(func(*http.Request) string { return value }), keyfuncs.Join(constant("", keyfuncs.ErrNoKey)),
+		keyfuncs.PathValue("a"), keyfuncs.User(func(*http.Request) string { return value }), keyfuncs.Anonymous,
 	} {
 		namespace, _, _ := strings.Cut(key(t, f, r), ":")
 		if seen[namespace] {

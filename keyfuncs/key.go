@@ -15,7 +15,8 @@ import (
 //
 // The functions of this package are safe for concurrent use, and a Func of your
 // own must be, too. Let it start its key with a namespace that is not one of
-// theirs, such as "tenant:"; nothing stops it from imitating another.
+// theirs, such as "tenant:"; nothing stops it from imitating another. For a part of the path, use
+// [PathValue].
 type Func func(*http.Request) (string, error)
 
 // ErrNoKey is returned by a [Func] when the request has no key of its kind: no

@@ -160,7 +160,7 @@ func (p *parser) one() (Func, error) {
 	}
 	if p.named != nil {
 		if f := p.named(word); f != nil {
-			return f, nil
+			return FirstOf(f), nil
 		}
 	}
 	return nil, fmt.Errorf("%q is no key that is known here: want ip, header, bearer, cookie, path, host, method, route, global,"+

@@ -7,8 +7,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // HashOption changes how [Header], [Bearer] and [Cookie] hash their values: [Secret].
@@ -37,11 +39,14 @@ func Secret(key []byte) HashOption {
 // "header:x-api-key:" and 22 letters. The value itself appears nowhere. A request
 // without the header, or with an empty one, gives [ErrNoKey].
 //
-// Two lines of the header are one value, different from each line and from one
-// line that lists both. A client may choose a new value for every request unless
-// something in front of the limiter refuses wrong values. It should refuse repeated
-// headers, too, of which many programs read only the first. Header panics on a name
-// that is no header's, on Host, which net/http keeps apart, and on a nil option.
+// Of several lines of the header the first counts, as for [http.Header.Get], which
+// applications read. White space around the value is no part of it. In Authorization, one set
+// of credentials is one key, however its scheme, the space and the base64 of Basic are written.
+//
+// A client may choose a new value for every request unless something in front of the
+// limiter refuses wrong values. Otherwise put a limit by address around it, as Layered does
+// in package nethttp and in those of the frameworks. Header panics on a name that is no
+// header's, on Host, which net/http keeps apart, and on a nil option.
 func Header(name string, options ...HashOption) Func {
 	requireToken("Header", name)
 	name = http.CanonicalHeaderKey(name)
@@ -49,18 +54,19 @@ func Header(name string, options ...HashOption) Func {
 		panic("keyfuncs: Header: net/http keeps Host out of the headers, use keyfuncs.Host")
 	}
 	hash := newHasher("header", strings.ToLower(name), options)
-	return func(r *http.Request) (string, error) {
-		return hash.key(r.Header[name])
+	if name == "Authorization" || name == "Proxy-Authorization" {
+		return func(r *http.Request) (string, error) { return hash.key(credentials(r.Header.Get(name))) }
 	}
+	return func(r *http.Request) (string, error) { return hash.key(r.Header.Get(name)) }
 }
 
 // Bearer names requests by the hash of their bearer token, which RFC 6750 puts into
 // "Authorization: Bearer …": "bearer:" and 22 letters. The token itself appears nowhere.
 // A request without a bearer token gives [ErrNoKey].
 //
-// One token is one key, in whatever case the scheme is written and however much space
-// is around the token. A token ends at the next space. Of several Authorization lines
-// the first counts, as for [http.Header.Get].
+// One token is one key, in whatever case the scheme is written and however much white space
+// is around the token, as [strings.Fields] knows it. A token ends at the next white space. Of
+// several Authorization lines the first counts, as for [http.Header.Get].
 //
 // Bearer does not verify the token. A client may make up a new one for every request
 // unless something in front of the limiter refuses wrong ones. Otherwise put a limit by
@@ -70,24 +76,44 @@ func Header(name string, options ...HashOption) Func {
 func Bearer(options ...HashOption) Func {
 	hash := newHasher("bearer", "", options)
 	return func(r *http.Request) (string, error) {
-		return hash.key([]string{bearerToken(r.Header.Get("Authorization"))})
+		return hash.key(bearerToken(r.Header.Get("Authorization")))
 	}
 }
 
 // bearerToken returns the token in the value of an Authorization header, or "" if its
 // scheme is not Bearer.
-func bearerToken(credentials string) string {
-	const space = " \t"
-	credentials = strings.TrimLeft(credentials, space)
-	end := strings.IndexAny(credentials, space)
-	if end < 0 || !strings.EqualFold(credentials[:end], "Bearer") {
+func bearerToken(value string) string {
+	scheme, rest := cutField(value)
+	if !strings.EqualFold(scheme, "Bearer") {
 		return ""
 	}
-	token := strings.TrimLeft(credentials[end:], space)
-	if end = strings.IndexAny(token, space); end >= 0 {
-		token = token[:end]
-	}
+	token, _ := cutField(rest)
 	return token
+}
+
+// credentials returns the value of an Authorization header in the one notation for all that
+// applications read alike.
+func credentials(value string) string {
+	scheme, rest := cutField(value)
+	if strings.EqualFold(scheme, "Basic") {
+		r := http.Request{Header: http.Header{"Authorization": {"Basic " + rest}}}
+		if user, password, ok := r.BasicAuth(); ok {
+			return "basic\x00" + user + ":" + password
+		}
+	}
+	if rest == "" {
+		return scheme
+	}
+	return strings.ToLower(scheme) + " " + strings.Join(strings.Fields(rest), " ")
+}
+
+// cutField cuts a value behind its first field, in the sense of [strings.Fields].
+func cutField(value string) (field, rest string) {
+	value = strings.TrimSpace(value)
+	if end := strings.IndexFunc(value, unicode.IsSpace); end >= 0 {
+		return value[:end], strings.TrimSpace(value[end:])
+	}
+	return value, ""
 }
 
 // Cookie names requests by the hash of a cookie, such as a session:
@@ -95,9 +121,12 @@ func bearerToken(credentials string) string {
 // without the cookie, or with an empty one, gives [ErrNoKey].
 //
 // Of several cookies of that name the first counts, as for [http.Request.Cookie].
+// Values that differ only in their percent-encoding, which gin decodes, are one.
+//
 // A client may choose a new value for every request unless something in front of
-// the limiter refuses wrong ones. It panics on a name that is no cookie's and on
-// a nil option.
+// the limiter refuses wrong ones. Otherwise put a limit by address around it, as Layered does
+// in package nethttp and in those of the frameworks. Cookie panics on a name that is no
+// cookie's and on a nil option.
 func Cookie(name string, options ...HashOption) Func {
 	requireToken("Cookie", name)
 	hash := newHasher("cookie", name, options)
@@ -106,14 +135,17 @@ func Cookie(name string, options ...HashOption) Func {
 		if err != nil { // http.ErrNoCookie, the only one there is
 			return "", ErrNoKey
 		}
-		return hash.key([]string{cookie.Value})
+		if decoded, err := url.QueryUnescape(cookie.Value); err == nil {
+			return hash.key(decoded)
+		}
+		return hash.key(cookie.Value)
 	}
 }
 
 // hasher makes keys of secrets of one kind, and of one name if the kind has names.
 type hasher struct {
 	prefix string // of the key: "header:x-api-key:"
-	domain []byte // hashed before the values, to keep kinds and names apart
+	domain []byte // hashed before the value, to keep kinds and names apart
 	secret []byte // nil for a plain hash
 }
 
@@ -132,21 +164,14 @@ func newHasher(kind, name string, options []HashOption) *hasher {
 	return h
 }
 
-// key returns the key of the values, which are hashed with their lengths, so
-// that ["a", "b"] is neither ["ab"] nor ["a, b"]. Values that are all empty are
-// none.
-func (h *hasher) key(values []string) (string, error) {
-	var space [512]byte
-	message := append(space[:0], h.domain...)
-	empty := true
-	for _, value := range values {
-		value = trimSpace(value)
-		empty = empty && value == ""
-		message = appendSized(message, value)
-	}
-	if empty {
+// key returns the key of a value. White space around it does not count, since
+// applications trim it. An empty value is none.
+func (h *hasher) key(value string) (string, error) {
+	if value = strings.TrimSpace(value); value == "" {
 		return "", ErrNoKey
 	}
+	var space [512]byte
+	message := appendSized(append(space[:0], h.domain...), value)
 	sum := h.sum(message)
 	return h.prefix + base64.RawURLEncoding.EncodeToString(sum[:16]), nil
 }

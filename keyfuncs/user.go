@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
+
+	"github.com/weir-go/ratelimit/internal/given"
 )
 
 // User names the requests of a user: "user:42".
@@ -22,6 +24,7 @@ func User(id func(*http.Request) string) Func {
 		panic("keyfuncs: User: the function is nil")
 	}
 	return func(r *http.Request) (string, error) {
+		given.Prepare(r)
 		return userKey(id(r))
 	}
 }
@@ -35,7 +38,11 @@ func UserValue(value func(*http.Request) any) Func {
 	if value == nil {
 		panic("keyfuncs: UserValue: the function is nil")
 	}
+	isGiven := given.Is(value)
 	return func(r *http.Request) (string, error) {
+		if isGiven {
+			given.Prepare(r)
+		}
 		v := value(r)
 		reflected := reflect.ValueOf(v)
 		if !reflected.IsValid() || reflected.Kind() == reflect.Pointer && reflected.IsNil() {

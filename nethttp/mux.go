@@ -54,29 +54,32 @@ func (m muxMatched) pattern() string {
 }
 
 func (m muxMatched) PathValue(name string) string {
-	if value := m.r.PathValue(name); value != "" || m.mux == nil {
-		return value
+	if m.mux != nil {
+		if value, found := pathValue(m.pattern(), m.r.URL.EscapedPath(), name); found {
+			return value
+		}
 	}
-	return pathValue(m.pattern(), m.r.URL.EscapedPath(), name)
+	return m.r.PathValue(name)
 }
 
 // pathValue returns what a wildcard of a pattern of [http.ServeMux] stands for in an
-// escaped path that the pattern matches. The mux itself tells that only to the handler.
-func pathValue(pattern, path, name string) string {
+// escaped path that the pattern matches, if it has such a wildcard. The mux itself tells that
+// only to the handler.
+func pathValue(pattern, path, name string) (value string, found bool) {
 	_, pattern, _ = strings.Cut(pattern, "/") // the method and the host are in front of it
 	path = strings.TrimPrefix(path, "/")
 	for pattern != "" {
 		var wildcard, segment string
 		wildcard, pattern, _ = strings.Cut(pattern, "/")
 		if wildcard == "{"+name+"...}" {
-			return unescaped(path)
+			return unescaped(path), true
 		}
 		segment, path, _ = strings.Cut(path, "/")
 		if wildcard == "{"+name+"}" {
-			return unescaped(segment)
+			return unescaped(segment), true
 		}
 	}
-	return ""
+	return "", false
 }
 
 func unescaped(text string) string {

@@ -91,6 +91,20 @@ func TestPathValuesOfAnOuterRouterAreKept(t *testing.T) {
 	}
 }
 
+// A handler in the mux is told the value of the mux.
+func TestPathValuesOfTheMuxComeBeforeThoseOfAnOuterRouter(t *testing.T) {
+	var got, told string
+	limit := ratelimit.New(memory(), ratelimit.Options{Observe: func(e ratelimit.Event) { got = e.Outcomes[0].Key }}, by(keyfuncs.PathValue("id")))
+	inner := http.NewServeMux()
+	inner.HandleFunc("/{tenant}/items/{id}", func(_ http.ResponseWriter, r *http.Request) { told = r.PathValue("id") })
+	mux := http.NewServeMux()
+	mux.Handle("/{id}/", limit(inner))
+	visit(mux, "/acme/items/7")
+	if got != "path:id=7" || told != "7" {
+		t.Errorf("the key is %q and the handler is told %q, want 7 for both", got, told)
+	}
+}
+
 func FuzzPathValuesAroundAMux(f *testing.F) {
 	for _, target := range pathTargets {
 		f.Add(http.MethodGet, "", target)

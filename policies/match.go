@@ -27,11 +27,12 @@ type variant struct {
 // wanted is a field that a request must have.
 type wanted struct{ name, value string }
 
-// matches reports whether a request has the fields. The first line of a field counts, which applications read.
+// matches reports whether a request has the fields. Of several lines of a field the first counts, as for
+// [http.Header.Get], which applications read.
 func (v *variant) matches(r *http.Request) bool {
 	for _, w := range v.header {
-		value := r.Header.Get(w.name)
-		if w.value == "*" && value == "" || w.value != "*" && value != w.value {
+		lines := r.Header[w.name]
+		if len(lines) == 0 || w.value == "*" && lines[0] == "" || w.value != "*" && lines[0] != w.value {
 			return false
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -64,7 +65,12 @@ func WithUser(id func(*http.Request) string) Option { return WithKey("user", key
 // WithPlan says which plan a request is of, for limits by plan. It panics if plan is nil.
 func WithPlan(plan func(*http.Request) string) Option {
 	require("WithPlan", "plan", plan == nil)
-	return func(o *options) { o.names.plan = plan }
+	return func(o *options) {
+		o.names.plan = func(r *http.Request) string {
+			given.Prepare(r)
+			return plan(r)
+		}
+	}
 }
 
 // WithCost gives a name to a function that says how many units a request takes: see [guard.Policy]. It panics on a name that is none,

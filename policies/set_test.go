@@ -108,7 +108,7 @@ func TestMostSpecificMatch(t *testing.T) {
 	}
 }
 
-// A field counts by its name in any letters, and an empty one is none. A value is more specific than any value.
+// A field counts by its name in any letters and by its first line, and an empty one is none. A value is more specific than any value.
 func TestHeaderFieldsOfAMatch(t *testing.T) {
 	d := &Document{Policies: []Policy{
 		{Limit: "leaky 9, 1/s", Key: "global", Match: []Match{{Pattern: "/", Header: map[string]string{"x-tier": "*"}}}},
@@ -123,6 +123,13 @@ func TestHeaderFieldsOfAMatch(t *testing.T) {
 		r.Header.Set("X-Tier", value)
 		if got := met(t, s, r); got != want {
 			t.Errorf("%q: %s, want %s", value, got, want)
+		}
+	}
+	for want, lines := range map[string][]string{"": {"", "batch"}, "leaky:9:1/s global 1": {"x", "batch"}, "leaky:8:1/s global 1": {"batch", "x"}} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header["X-Tier"] = lines
+		if got := met(t, s, r); got != want {
+			t.Errorf("lines %q: %s, want %q, that of the first", lines, got, want)
 		}
 	}
 }

@@ -2,13 +2,17 @@ package adaptertest
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
+	"github.com/weir-go/ratelimit/lists"
 )
 
 var admissionCases = []testCase{
@@ -16,8 +20,11 @@ var admissionCases = []testCase{
 	{"each short form makes the limit it is named after, by address or by what it is told", testShortForms},
 	{"the handler can read what was decided", testOutcomesFrom},
 	{"a HEAD is charged as a GET, and its denial has the same header and no body", testHead},
-	{"a preflight is neither charged nor denied", testPreflight},
-	{"a preflight is charged and denied where that is asked for", testPreflightLimited},
+	{"a preflight is charged and denied like any other request", testPreflight},
+	{"no preflight goes past a ban", testBannedPreflight},
+	{"a preflight is neither charged nor denied where it is exempt, and then only if it has no body", testPreflightExempt},
+	{"a preflight that is exempt goes past no list", testPreflightListed},
+	{"over the wire, a preflight with a body of any kind is not exempt", testPreflightOverTheWire},
 	{"an OPTIONS that is no preflight is charged", testOptions},
 }
 
@@ -155,34 +162,137 @@ Retry-After: 60
 	f.expectRan(1)
 }
 
+// preflight is what a browser asks before it sends a request of another site's page.
+func preflight(lines ...string) *http.Request {
+	return ask(http.MethodOptions, "/items/7", append([]string{"Origin: https://app.example", "Access-Control-Request-Method: POST"}, lines...)...)
+}
+
+// withBody is a preflight as no browser sends it: an API that does not look at the method would read the body.
+func withBody(length int64, encoding ...string) *http.Request {
+	r := preflight("Content-Type: application/json")
+	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(strings.NewReader(`{"password":"guess"}`)), length, encoding
+	return r
+}
+
 func testPreflight(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(guard.Policy{Limit: one()}))
-	preflight := func() *http.Request {
-		return ask(http.MethodOptions, "/items/7", "Origin: https://app.example", "Access-Control-Request-Method: GET")
+	h := f.around(f.limited(guard.Policy{Limit: ten()}))
+	for i := range 200 {
+		want := http.StatusTooManyRequests
+		if i < 10 {
+			want = http.StatusOK
+		}
+		expectStatus(t, fmt.Sprintf("preflight %d", i+1), h, preflight(), want)
 	}
+	f.expectAsked(200)
+	f.expectRan(10)
+}
+
+func testBannedPreflight(t *testing.T, s *suite) {
+	for _, exempt := range []bool{false, true} {
+		f := s.fixture(t)
+		options := f.options()
+		options.ExemptPreflights = exempt
+		ban := guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized}
+		h := f.serve(site{around: []middleware{f.new(f.limiter, options, guard.Policy{Limit: core.Leaky(1000, core.PerSecond(1))}, ban)}, handler: f.login})
+		for _, r := range []*http.Request{preflight(), withBody(20), withBody(-1, "chunked")} {
+			expectStatus(t, "a wrong password", h, r, http.StatusUnauthorized)
+		}
+		for range 100 {
+			expectStatus(t, "a guess under the ban", h, withBody(20), http.StatusForbidden)
+			expectStatus(t, "a preflight under the ban", h, preflight("Password: guess"), http.StatusForbidden)
+		}
+		f.expectRan(3)
+	}
+}
+
+func testPreflightExempt(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	options := f.options()
+	options.ExemptPreflights = true
+	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}, guard.Policy{Limit: ten(), Shadow: true}))
 	expect(t, "a preflight", send(h, preflight()), "200\n"+served+"\nserved\n")
 	f.expectAsked(0)
 	expectStatus(t, "the only one", h, ask(http.MethodGet, "/items/7"), http.StatusOK)
 	expectStatus(t, "one too many", h, ask(http.MethodGet, "/items/7"), http.StatusTooManyRequests)
 	expect(t, "a preflight when nothing is left", send(h, preflight()), "200\n"+served+"\nserved\n")
-	f.expectAsked(2)
 	if len(f.events) != 2 {
 		t.Errorf("%d events, want none for preflights: %+v", len(f.events), f.events)
 	}
+	f.ran = 0
+	for _, r := range []*http.Request{
+		withBody(20), withBody(-1), withBody(-1, "chunked"), withBody(0, "chunked"),
+		ask(http.MethodOptions, "/items/7"), ask(http.MethodOptions, "/items/7", "Origin: https://app.example"),
+		ask(http.MethodOptions, "/items/7", "Access-Control-Request-Method: POST"),
+		ask(http.MethodOptions, "/items/7", "Origin: ", "Origin: https://app.example", "Access-Control-Request-Method: POST"),
+		ask(http.MethodPost, "/items/7", "Origin: https://app.example", "Access-Control-Request-Method: POST"),
+		ask("options", "/items/7", "Origin: https://app.example", "Access-Control-Request-Method: POST"),
+	} {
+		expectStatus(t, "what no browser asks", h, r, http.StatusTooManyRequests)
+	}
+	f.expectRan(0)
 }
 
-func testPreflightLimited(t *testing.T, s *suite) {
+func testPreflightListed(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	options := f.options()
-	options.LimitPreflights = true
-	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
-	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
-		preflight := ask(http.MethodOptions, "/items/7", "Origin: https://app.example", "Access-Control-Request-Method: GET")
-		expectStatus(t, "a preflight", h, preflight, want)
+	options.ExemptPreflights = true
+	options.Lists = guard.Lists{
+		Allow: lists.Of("198.51.100.1"), Deny: lists.Of("198.51.100.0/24", "key:user:eve"),
+		By: keyfuncs.User(func(r *http.Request) string { return r.Header.Get("X-User") }),
 	}
-	f.expectAsked(2)
-	f.expectRan(1)
+	h := f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
+	for _, c := range []struct {
+		address, user string
+		want          int
+	}{
+		{"198.51.100.1", "", http.StatusOK}, {"198.51.100.1", "eve", http.StatusOK}, {"198.51.100.2", "", http.StatusForbidden},
+		{"192.0.2.1", "eve", http.StatusForbidden}, {"192.0.2.1", "ann", http.StatusOK}, {"192.0.2.1", "ann", http.StatusOK},
+	} {
+		r := preflight("X-User: " + c.user)
+		r.RemoteAddr = c.address + ":1"
+		expectStatus(t, fmt.Sprintf("the preflight of %q at %s", c.user, c.address), h, r, c.want)
+	}
+	f.expectAsked(0)
+}
+
+func testPreflightOverTheWire(t *testing.T, s *suite) {
+	for _, http2 := range []bool{false, true} {
+		f := s.fixture(t)
+		options := f.options()
+		options.ExemptPreflights = true
+		server := httptest.NewUnstartedServer(f.around(f.new(f.limiter, options, guard.Policy{Limit: core.Leaky(1, core.PerHour(1)), By: keyfuncs.Global})))
+		server.EnableHTTP2 = http2
+		server.StartTLS()
+		defer server.Close()
+		send := func(method string, body io.Reader) int {
+			t.Helper()
+			r, err := http.NewRequestWithContext(t.Context(), method, server.URL+"/items/7", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header = http.Header{"Origin": {"https://app.example"}, "Access-Control-Request-Method": {"POST"}}
+			got, err := server.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer got.Body.Close()
+			return got.StatusCode
+		}
+		if got := send(http.MethodGet, nil); got != http.StatusOK {
+			t.Errorf("HTTP/2 %t: the only one: %d", http2, got)
+		}
+		if got := send(http.MethodOptions, nil); got != http.StatusOK {
+			t.Errorf("HTTP/2 %t: a preflight: %d", http2, got)
+		}
+		for name, body := range map[string]io.Reader{
+			"of a known length": strings.NewReader("guess"), "of an unknown length": io.MultiReader(strings.NewReader("guess")),
+		} {
+			if got := send(http.MethodOptions, body); got != http.StatusTooManyRequests {
+				t.Errorf("HTTP/2 %t: a body %s: %d, want 429", http2, name, got)
+			}
+		}
+	}
 }
 
 func testOptions(t *testing.T, s *suite) {

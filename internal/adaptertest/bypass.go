@@ -9,10 +9,12 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
+	"github.com/weir-go/ratelimit/policies"
 )
 
 var bypassCases = []testCase{
 	{"no way to write a request makes it somebody else's", testBypass},
+	{"a further line of a header chooses neither the key nor the policy", testFurtherLines},
 	{"a flood of other keys does not reset anybody's limit", testFlood},
 }
 
@@ -58,6 +60,17 @@ func testBypass(t *testing.T, s *suite) {
 			ask(http.MethodGet, "/", "authorization: BEARER \t secret "), ask(http.MethodGet, "/", "Authorization: Bearer secret again"),
 			ask(http.MethodGet, "/", "Authorization: Bearer secret", "Authorization: Bearer another"),
 		}},
+		{"further lines of a header", "", keyfuncs.Header("X-Api-Key"), each(func(i int) *http.Request {
+			return ask(http.MethodGet, "/", "X-Api-Key: secret", fmt.Sprintf("X-Api-Key: %d", i), fmt.Sprintf("x-api-key: %d", i))
+		})},
+		{"further cookies of a name, and the encoding of the first", "", keyfuncs.Cookie("session"), each(func(i int) *http.Request {
+			value := []string{"secret", "%73ecret", "s%65cret", "%73%65%63ret", `"secret"`}[i%5]
+			return ask(http.MethodGet, "/", fmt.Sprintf("Cookie: session=%s; session=%d", value, i), fmt.Sprintf("Cookie: session=%d", i))
+		})},
+		{"spellings of basic credentials", "", keyfuncs.Header("Authorization"), each(func(i int) *http.Request {
+			credentials := []string{"Basic dXNlcjpwYXM=", "bAsIc dXNlcjpwYXM=", "BASIC  dXNlcjpwYXN=", "Basic dXNlcjpwYXO="}[i%4]
+			return ask(http.MethodGet, "/", "Authorization: "+credentials, fmt.Sprintf("Authorization: Basic %d", i))
+		})},
 		{"no user", "", keyfuncs.User(func(*http.Request) string { return "" }), each(func(i int) *http.Request {
 			return ask(http.MethodGet, "/", fmt.Sprintf("Authorization: Bearer %d", i), fmt.Sprintf("Cookie: user=%d", i))
 		})},
@@ -107,6 +120,30 @@ func testBypass(t *testing.T, s *suite) {
 			}
 		})
 	}
+}
+
+func testFurtherLines(t *testing.T, s *suite) {
+	d, err := policies.Parse([]byte(`policies:
+  - {match: {pattern: /, header: {X-Tier: premium}}, limit: "leaky 100, 1/h", key: header X-API-Key}
+  - {match: /, limit: "leaky 1, 1/h", key: header X-API-Key}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := d.Set()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := s.fixture(t)
+	h := f.around(f.use(guard.Must(guard.Follow(f.limiter, guard.Options{}, set))))
+	for i := range 20 {
+		want := http.StatusTooManyRequests
+		if i == 0 {
+			want = http.StatusOK
+		}
+		lines := []string{"X-Api-Key: secret", fmt.Sprintf("X-Api-Key: %d", i), "X-Tier: basic", "X-Tier: premium"}
+		expectStatus(t, fmt.Sprintf("request %d", i+1), h, ask(http.MethodGet, "/", lines[:2+i%3]...), want)
+	}
+	f.expectRan(1)
 }
 
 // CVE-2024-21662: a bounded table of counters that overflows must not forget.

@@ -1,12 +1,16 @@
 package adaptertest
 
 import (
+	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
+	"github.com/weir-go/ratelimit/policies"
 )
 
 var keyCases = []testCase{
@@ -16,6 +20,9 @@ var keyCases = []testCase{
 	{"a proxy that is trusted by name is believed", testTrustedProxy},
 	{"the user is read from the framework's context", testUser},
 	{"a value of the path can be a key, around the router and inside", testPathValue},
+	{"a key function of the program finds the values of the path, around the router and inside", testPathValueOfTheProgram},
+	{"whatever else a policy asks the program finds the values of the path", testPathValueForPolicies},
+	{"a key function of the program that finds nothing is told to the log", testKeyFunctionFindsNothing},
 	{"several functions are joined", testJoin},
 }
 
@@ -110,6 +117,95 @@ func testPathValue(t *testing.T, s *suite) {
 			expectStatus(t, path, h, ask(http.MethodGet, path), http.StatusOK)
 			f.expectKeys(want)
 		}
+	}
+}
+
+// byItem is a key function as a program may write it.
+func byItem(r *http.Request) (string, error) {
+	if id := r.PathValue("id"); id != "" {
+		return "item:" + id, nil
+	}
+	return "", keyfuncs.ErrNoKey
+}
+
+func testPathValueOfTheProgram(t *testing.T, s *suite) {
+	item := func(r *http.Request) string { return r.PathValue("id") }
+	for name, c := range map[string]struct {
+		by      keyfuncs.Func
+		key, no string
+	}{
+		"alone":           {byItem, "item:%s", "anonymous:203.0.113.9"},
+		"joined":          {guard.PolicyFor(ten(), byItem).By, "item:%s", "anonymous:203.0.113.9"},
+		"behind another":  {keyfuncs.Join(keyfuncs.Method, byItem), "method:GET|item:%s", "method:GET|anonymous:203.0.113.9"},
+		"instead":         {keyfuncs.FirstOf(keyfuncs.Header("X-Api-Key"), byItem, keyfuncs.RemoteIP), "item:%s", "ip:203.0.113.9"},
+		"by user":         {keyfuncs.User(item), "user:%s", "anonymous:203.0.113.9"},
+		"by user's value": {keyfuncs.UserValue(func(r *http.Request) any { return r.PathValue("id") }), "user:%s", "anonymous:203.0.113.9"},
+		"in layers":       {guard.Layers(guard.Policy{Limit: ten()}, guard.PolicyFor(one(), byItem))[1].By, "item:%s", "ip:203.0.113.9"},
+	} {
+		for path, id := range map[string]string{"/items/7": "7", "/items/a%20b": "a b", "/": ""} {
+			for _, place := range []func(*fixture, ...middleware) http.Handler{(*fixture).around, (*fixture).inside} {
+				f := s.fixture(t)
+				h := place(f, f.limited(guard.Policy{Limit: ten(), By: c.by}))
+				expectStatus(t, name+" "+path, h, ask(http.MethodGet, path), http.StatusOK)
+				if id == "" {
+					f.expectKeys(c.no)
+				} else {
+					f.expectKeys(fmt.Sprintf(c.key, id))
+				}
+			}
+		}
+	}
+}
+
+func testPathValueForPolicies(t *testing.T, s *suite) {
+	plans := map[string]core.Limit{"7": ten()}
+	seven := func(r *http.Request) int { return len(r.PathValue("id")) + 2 }
+	for name, policy := range map[string]guard.Policy{
+		"LimitFor": {LimitFor: func(r *http.Request) core.Limit { return plans[r.PathValue("id")] }, Cost: func(*http.Request) int { return 3 }},
+		"Cost":     {Limit: ten(), Cost: seven},
+		"Skip":     {Limit: ten(), Skip: func(r *http.Request) bool { return r.PathValue("id") != "7" }, Cost: func(*http.Request) int { return 3 }},
+		"Settle":   {Limit: ten(), Settle: func(r *http.Request, _ guard.Served) int { return seven(r) }},
+	} {
+		for _, place := range []func(*fixture, ...middleware) http.Handler{(*fixture).around, (*fixture).inside} {
+			f := s.fixture(t)
+			h := place(f, f.limited(policy))
+			expectStatus(t, name, h, ask(http.MethodGet, "/items/7"), http.StatusOK)
+			if e := f.events[len(f.events)-1]; len(e.Outcomes) != 1 || e.Outcomes[0].Cost != 3 {
+				t.Errorf("%s: %+v, want a cost of 3", name, e)
+			}
+		}
+	}
+	d, err := policies.Parse([]byte(`
+plans: {by-item: {"7": "leaky 3, 1/h", "*": unlimited}}
+policies: [{limit: by-item, key: (item or ip) and method, cost: item}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := d.Set(policies.WithKey("item", byItem), policies.WithCost("item", seven), policies.WithPlan(func(r *http.Request) string { return r.PathValue("id") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := s.fixture(t)
+	h := f.around(f.use(guard.Must(guard.Follow(f.limiter, f.options(), set))))
+	expectStatus(t, "by a file", h, ask(http.MethodGet, "/items/7"), http.StatusOK)
+	f.expectKeys("item:7|method:GET")
+	expectStatus(t, "by a file again", h, ask(http.MethodGet, "/items/7"), http.StatusTooManyRequests)
+}
+
+func testKeyFunctionFindsNothing(t *testing.T, s *suite) {
+	var log strings.Builder
+	f := s.fixture(t)
+	options := f.options()
+	options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	h := f.around(f.new(f.limiter, options, guard.PolicyFor(core.Leaky(1000, core.PerSecond(1)), byItem)))
+	for n := range 200 {
+		if warned := strings.Count(log.String(), "has found no key"); warned != n/100 {
+			t.Fatalf("%d warnings after %d requests: %s", warned, n, &log)
+		}
+		expectStatus(t, "a request without an item", h, ask(http.MethodGet, "/"), http.StatusOK)
+	}
+	if text := log.String(); !strings.Contains(text, "adaptertest.byItem") || !strings.Contains(text, "key.go:") || !strings.Contains(text, "keyfuncs.PathValue") {
+		t.Errorf("the warning says neither which function nor what to write: %s", text)
 	}
 }
 

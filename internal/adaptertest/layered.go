@@ -92,6 +92,11 @@ Retry-After: 60
 	h = f.around(f.layered(f.limiter, f.options(), address, user))
 	get(h, "X-Forwarded-For: 198.51.100.7")
 	f.expectKeys("ip:198.51.100.7", "ip:198.51.100.7")
+
+	f = s.fixture(t) // as the documentation has it
+	h = f.around(f.layered(f.limiter, f.options(), guard.PolicyFor(address.Limit, address.By), guard.PolicyFor(user.Limit, user.By)))
+	get(h, "X-Forwarded-For: 198.51.100.7")
+	f.expectKeys("ip:198.51.100.7", "ip:198.51.100.7")
 }
 
 func testLayersMistakes(t *testing.T, s *suite) {

@@ -53,6 +53,7 @@ var imports = map[string]string{
 	"slices":   "slices",
 	"slog":     "log/slog",
 	"strconv":  "strconv",
+	"strings":  "strings",
 	"synctest": "testing/synctest",
 	"testing":  "testing",
 	"time":     "time",

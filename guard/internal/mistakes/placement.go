@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -24,7 +25,11 @@ type Placement struct {
 
 // warned is of which mistakes the log has been warned. Guards that take each other's place
 // share it.
-type warned struct{ proxy, listsProxy, ownPeer, ownTrusted, loneBan, route atomic.Bool }
+type warned struct {
+	proxy, listsProxy, ownPeer, ownTrusted, loneBan, route atomic.Bool
+
+	keyless sync.Map // of given.Function: those that find no keys
+}
 
 // NewPlacement returns the Placement of a Guard that uses the TCP peer in some way. The logger may be
 // nil, which is the default one.
