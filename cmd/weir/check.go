@@ -11,7 +11,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/weir-go/ratelimit/cmd/weir/internal/change"
 	"github.com/weir-go/ratelimit/policies"
 )
 
@@ -147,7 +146,7 @@ func describe(d *policies.Document) []string {
 
 // sentence says what a policy means.
 func sentence(d *policies.Document, p *policies.Policy) string {
-	parts := []string{change.Requests(p), limitInWords(d, p)}
+	parts := []string{p.Requests(), limitInWords(d, p)}
 	add := func(is bool, format string, args ...any) {
 		if is {
 			parts = append(parts, fmt.Sprintf(format, args...))

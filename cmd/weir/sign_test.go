@@ -68,7 +68,7 @@ func TestSign(t *testing.T) {
 		{signed, "no such file", exitFailed, []string{"check", "-signed", public + "x", "-"}},
 		{signed, "cannot be read", exitFailed, []string{"check", "-signed", private, "-"}},
 		{"limits: {a: x}", "makes no sense", exitInvalid, []string{"sign", "-key", private, "-"}},
-		{"{}", "sign YAML", exitInvalid, []string{"sign", "-key", private, "-"}},
+		{`{"limitsNothing": true}`, "sign YAML", exitInvalid, []string{"sign", "-key", private, "-"}},
 		{limitsFile, "is no private key", exitFailed, []string{"sign", "-key", public, "-"}},
 		{limitsFile, "no such file", exitFailed, []string{"sign", "-key", private + "x", "-"}},
 		{limitsFile, "-key", exitUsage, []string{"sign", "-"}},
