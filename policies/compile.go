@@ -66,6 +66,7 @@ func (c *compiler) compile() guard.Rules {
 		rules.Policies = append(rules.Policies, policies)
 		rules.Names = append(rules.Names, c.called(members))
 	}
+	c.checkHeaders()
 	c.checkUse()
 	if len(c.errors) > 0 {
 		return guard.Rules{}

@@ -15,6 +15,9 @@ import (
 	"github.com/weir-go/ratelimit/policies/internal/tree"
 )
 
+// MostBytes is how many bytes a document may have: a mebibyte.
+const MostBytes = tree.Most
+
 // Parse reads a document, which the package documentation describes. Every error is an [Errors], which says line and column of
 // all that is wrong. Whether the program has the functions that the document names, [Document.Set] finds out.
 func Parse(text []byte) (*Document, error) {
