@@ -19,12 +19,14 @@ type reloads struct {
 	told   []Changes
 	errors []string
 	read   func() // what the source does before it returns the text
+	reads  int
 }
 
 // watch begins with a text.
 func (r *reloads) watch(ctx context.Context, options ...Option) *Set {
 	r.t.Helper()
 	s, err := Watch(ctx, Func("here", func(context.Context) ([]byte, error) {
+		r.reads++
 		if r.read != nil {
 			r.read()
 		}
@@ -48,12 +50,15 @@ func (r *reloads) watch(ctx context.Context, options ...Option) *Set {
 // next lets one reading pass, which finds a text.
 func (r *reloads) next(text string) {
 	r.text = text
-	wait()
+	r.wait()
 }
 
-func wait() {
-	time.Sleep(5600 * time.Millisecond) // past one reading, and before the next but one
-	synctest.Wait()
+// wait lets one reading pass.
+func (r *reloads) wait() {
+	for before := r.reads; r.reads == before; {
+		time.Sleep(time.Second)
+		synctest.Wait()
+	}
 }
 
 // A document that takes the place of another one is told once, in the words of weir plan. The first one, and what changes nothing, is not.
@@ -76,7 +81,7 @@ func TestReloadIsTold(t *testing.T) {
 		if r.log.String() != want {
 			t.Errorf("%s, want\n%s", &r.log, want)
 		}
-		wait()
+		r.wait()
 		if len(r.told) != 1 {
 			t.Errorf("it is told again")
 		}
@@ -133,7 +138,7 @@ func TestPanicsAfterTheStart(t *testing.T) {
 		r := &reloads{t: t, text: numbered(1)}
 		s := r.watch(ctx, WithOnChange(func(Changes) { panic("on change") }))
 		r.read = func() { panic("in the source") }
-		wait()
+		r.wait()
 		if len(r.errors) != 1 || r.errors[0] != "policies: here: the reading panicked: in the source" || capacity(s) != 1 {
 			t.Errorf("%q", r.errors)
 		}

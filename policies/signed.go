@@ -67,7 +67,8 @@ func Sign(text []byte, key ed25519.PrivateKey, serial int64) ([]byte, error) {
 	if serial < 1 || serial > MostSerial {
 		return nil, fmt.Errorf("policies: the serial number %d is not from 1 to %d", serial, int64(MostSerial))
 	}
-	signed := oneLineEnd(text)
+	signed := oneLineEnd(append(slices.Clip(text), '\n'))
+	signed = signed[:len(signed)-1]
 	if last := lastLine(signed); signatureLine.Match(signed[last:]) {
 		signed = signed[:last]
 	}
@@ -113,8 +114,11 @@ var signatureLine = regexp.MustCompile(`^` + regexp.QuoteMeta(signedAs) + `seria
 // lastLine returns where the last line of a text begins, but for empty ones.
 func lastLine(text []byte) int { return bytes.LastIndexByte(bytes.TrimRight(text, "\r\n"), '\n') + 1 }
 
+// lineEnd is what a checkout may have made of the end of a line.
+var lineEnd = regexp.MustCompile(`\r+\n`)
+
 // oneLineEnd returns a text with the line ends of Unix.
-func oneLineEnd(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte{'\n'}) }
+func oneLineEnd(text []byte) []byte { return lineEnd.ReplaceAll(text, []byte{'\n'}) }
 
 // ParsePublicKey reads a public key of Ed25519 from PEM, as "openssl pkey -pubout" writes it.
 func ParsePublicKey(text []byte) (ed25519.PublicKey, error) {

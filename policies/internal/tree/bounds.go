@@ -25,7 +25,7 @@ func tooMuch(text []byte) error {
 		signs++
 		trimmed := bytes.TrimLeft(rest, " -?")
 		if len(trimmed) > 0 && trimmed[0] == '#' {
-			continue
+			rest, trimmed = nil, nil // a comment is one word
 		}
 		indicators := bytes.Count(rest[:len(rest)-len(trimmed)], []byte("- ")) + bytes.Count(rest[:len(rest)-len(trimmed)], []byte("? "))
 		if len(rest)-len(trimmed) > 16*deepest || indicators > deepest {
@@ -47,13 +47,10 @@ func tooMuch(text []byte) error {
 			if depth > 2*deepest {
 				return Position{line, i + 1}.errorf("more than %d brackets are open", 2*deepest)
 			}
-			if signs > mostTokens {
-				return Position{line, i + 1}.tooManyTokens()
-			}
 		}
-	}
-	if signs > mostTokens {
-		return Position{line, 1}.tooManyTokens()
+		if signs > mostTokens {
+			return Position{line, 1}.tooManyTokens()
+		}
 	}
 	return nil
 }
