@@ -21,7 +21,7 @@ MODULES = bench cmd/weir examples/adaptive examples/chi examples/demo/browsertes
 BROWSERTEST = examples/demo/browsertest
 # Packages whose tests depend on the server, and start neither a browser nor Prometheus.
 SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \
-	./internal/adaptertest ./internal/faults ./internal/redistest
+	./lists ./policies ./internal/adaptertest ./internal/faults ./internal/redistest
 # Runs a command in each of these modules.
 in_modules = @set -e; for module in $(MODULES); do echo "$$module: $(1)"; (cd $$module && $(1)); done
 
@@ -47,6 +47,7 @@ test-latest: redis ## the suite against the newest gin, echo, go-redis and OpenT
 .PHONY: test-servers
 test-servers: redis ## the packages that talk to Redis, on the server program that RATELIMIT_TEST_SERVER names
 	$(GO) test -race -shuffle=on -count=1 $(SERVER_PACKAGES)
+	cd cmd/weir && $(GO) test -race -shuffle=on -count=1 .
 
 .PHONY: latest
 latest: ## move latest.mod to the newest gin, echo, go-redis and OpenTelemetry
@@ -94,8 +95,11 @@ lint: ## golangci-lint, built from source at a fixed version
 	$(call in_modules,$(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...)
 
 .PHONY: vuln
-vuln: ## known vulnerabilities in what is called
-	$(GO) run $(GOVULNCHECK) ./...
+vuln: ## known vulnerabilities in what is called, in all modules and with latest.mod
+	@set -e; tools="$$(mktemp -d)"; trap 'rm -rf "$$tools"' EXIT; \
+	GOBIN="$$tools" $(GO) install $(GOVULNCHECK); \
+	for module in . $(MODULES); do echo "$$module: govulncheck ./..."; (cd $$module && "$$tools/govulncheck" ./...); done; \
+	echo "latest.mod: govulncheck ./..."; GOFLAGS="$$GOFLAGS -modfile=$(CURDIR)/latest.mod" "$$tools/govulncheck" ./...
 
 .PHONY: bench
 bench: redis ## compare with other limiters for eight minutes: docs/benchmarks.md

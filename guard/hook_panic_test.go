@@ -93,7 +93,7 @@ var hookSetups = map[string]hookSetup{
 		p.Strike = func(*http.Request, guard.Served) int { panics(); return 0 }
 	}},
 	"Rules.Choose": {change: func(_ *guard.Options, _ *guard.Policy, r *guard.Rules) {
-		r.Choose = func(*http.Request, keyfuncs.Matched) int { panics(); return 0 }
+		r.Choose = func(*http.Request, keyfuncs.Matched) []int { panics(); return []int{0} }
 	}},
 }
 

@@ -54,6 +54,7 @@ func Watch(ctx context.Context, source Source, options WatchOptions) (*Live, err
 	live := new(Live)
 	live.Swap(options.Start)
 	loop := poll.Loop{
+		Name:  "lists",
 		Every: options.Every, OnError: options.OnError, Warning: "lists: a list could not be read, and stays as it was",
 		Read: func(ctx context.Context) error {
 			list, err := source(ctx)

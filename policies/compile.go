@@ -61,6 +61,8 @@ func (c *compiler) compile() guard.Rules {
 		}
 		c.checkTogether(members, policies)
 	}
+	c.checkHeaders()
+	c.checkUse()
 	if len(c.errors) > 0 {
 		return guard.Rules{}
 	}

@@ -21,7 +21,7 @@
 //	    free: sliding-window 1000, 1d
 //	    paid: sliding-window 50000, 1d
 //	    staff: unlimited
-//	    "*": sliding-window 100, 1d     # every other plan, and none: without it such a request is answered with 500
+//	    "*": sliding-window 100, 1d     # every other plan, and none
 //	bans:
 //	  passwords: ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d
 //	lists:                              # before all policies
@@ -47,8 +47,21 @@
 //	  - match: POST /login                # beside a ban by response: bounds the guesses in flight
 //	    limit: guesses
 //	    key: ip trusted 10.0.0.0/8 and account
+//	  - match: GET /exports/{id}
+//	    limit: exports
+//	    key: global
 //
 // [Policy] has all fields: in a file they begin with a small letter.
+//
+// # A file that is cut
+//
+// What a document says to no effect is an error, since it may be what is left of a longer one: a limit, plan or ban that no policy uses, lists
+// without an entry, a last line of YAML without a line end, and policies of which none limits anything. If that is meant, say it:
+//
+//	limitsNothing: true
+//
+// So an empty text never puts all limits out of force. A text that was cut behind a whole line, and makes sense up to there, is not
+// noticed: write a file elsewhere and rename it, or have the program believe nothing but what is [Signed].
 //
 // # Which policies a request meets
 //

@@ -22,6 +22,11 @@ type Document struct {
 	Lists Lists
 	// Policies are what requests meet, in the order of the file.
 	Policies []Policy
+	// LimitsNothing says that there is meant to be no policy that limits anything. Without it that is an error, and so is LimitsNothing
+	// with one. The default is false.
+	LimitsNothing bool
+
+	at places
 }
 
 // Lists are those of a [Document]: see [guard.Lists]. The zero value is no list.
@@ -115,6 +120,16 @@ func (p places) of(field string) tree.Position {
 		return at
 	}
 	return p[""]
+}
+
+// nameOf is what the place of a name in a section is called.
+func nameOf(section, name string) string { return section + " " + name }
+
+// add adds where the names of a section stand.
+func (p places) add(section string, n *tree.Node) {
+	for _, key := range n.Keys {
+		p[nameOf(section, key.Text)] = key.Position
+	}
 }
 
 // Error is one thing that is wrong with a document.

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,16 +43,21 @@ func drawDocument(t *rapid.T) *Document {
 	if rapid.Bool().Draw(t, "lists") {
 		d.Lists = Lists{
 			Allow: rapid.SliceOfN(rapid.SampledFrom([]string{"192.0.2.0/24", "2001:db8::/32", "key:user:42"}), 0, 2).Draw(t, "allow"),
-			Deny:  []string{"203.0.113.9"}, Key: "user", Address: rapid.SampledFrom([]string{"", "ip hops 1"}).Draw(t, "address"),
+			Deny:  []string{"203.0.113.9", "key:user:7"}, Key: "user", Address: rapid.SampledFrom([]string{"", "ip hops 1"}).Draw(t, "address"),
 		}
 		if len(d.Lists.Allow) == 0 {
 			d.Lists.Allow = nil
 		}
 	}
-	policies := rapid.IntRange(0, 4).Draw(t, "policies")
-	for i := range policies {
+	for i := range rapid.IntRange(0, 4).Draw(t, "policies") {
 		d.Policies = append(d.Policies, drawPolicy(t, d, i, text.Draw(t, "own limit")))
 	}
+	for i, name := range append(sorted(d.Limits), sorted(d.Plans)...) { // each is used
+		p := drawPolicy(t, d, len(d.Policies), name)
+		p.Match = []Match{{Pattern: fmt.Sprintf("/named%d", i)}}
+		d.Policies = append(d.Policies, p)
+	}
+	d.LimitsNothing = !slices.ContainsFunc(d.Policies, func(p Policy) bool { return d.limits(&p) })
 	return d
 }
 
@@ -67,9 +73,6 @@ func drawPolicy(t *rapid.T, d *Document, i int, limit string) Policy {
 	}
 	if !p.Shadow {
 		p.Enforced = rapid.SampledFrom([]float64{0, 0.5, 33.25, 100}).Draw(t, "enforced")
-	}
-	if names := append(sorted(d.Limits), sorted(d.Plans)...); len(names) > 0 && i == 0 {
-		p.Limit = rapid.SampledFrom(names).Draw(t, "name of limit")
 	}
 	if rapid.Bool().Draw(t, "settles") {
 		p.Settle.Units = map[string]int{"5xx": 0, "404": rapid.IntRange(0, 5).Draw(t, "units")}

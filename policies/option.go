@@ -2,6 +2,7 @@ package policies
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -17,7 +18,10 @@ type options struct {
 	names   names
 	every   time.Duration
 	onError func(error)
-	start   *Document
+	// onChange is never nil.
+	onChange func(Changes)
+	logger   *slog.Logger // nil is slog.Default at the time of the report
+	start    *Document
 }
 
 // names are functions of the program that a document names.
@@ -45,7 +49,7 @@ func collect(all []Option) options {
 	o := options{names: names{
 		keys: make(map[string]keyfuncs.Func), costs: make(map[string]func(*http.Request) int),
 		served: make(map[string]func(*http.Request, guard.Served) int),
-	}}
+	}, onChange: func(Changes) {}}
 	for _, option := range all {
 		option(&o)
 	}
@@ -97,8 +101,29 @@ func WithEvery(every time.Duration) Option {
 }
 
 // WithOnError is told of each reading of the source that has failed, after which the set stays as it was. It is called on the goroutine
-// that reads. The default logs to [slog.Default] at level warn when readings begin to fail, and when the reason changes.
+// that reads, and the next reading waits for it. A panic of it is logged. The default, which nil is too, logs at level warn when readings
+// begin to fail, and when the reason changes: see [WithLogger].
 func WithOnError(tell func(error)) Option { return func(o *options) { o.onError = tell } }
+
+// WithOnChange is told what changes when another document has taken the place of one, as weir plan says it. What it is told is in force
+// already. The changes are none if the text is another one that says the same. It is called on the goroutine that reads, and the next reading
+// waits for it. A panic of it is logged. The default is that nobody is told but the log: see [WithLogger]. It panics if tell is nil.
+func WithOnChange(tell func(Changes)) Option {
+	if tell == nil {
+		panic("policies: WithOnChange: the function is nil")
+	}
+	return func(o *options) { o.onChange = tell }
+}
+
+// WithLogger is where [Watch] logs: at level info one line for each document that has taken the place of another one, with what changes, and
+// at level warn that readings fail, if [WithOnError] is not told. The default is [slog.Default] at the time of the report. It panics if logger
+// is nil.
+func WithLogger(logger *slog.Logger) Option {
+	if logger == nil {
+		panic("policies: WithLogger needs a logger: use slog.New(slog.DiscardHandler) for none")
+	}
+	return func(o *options) { o.logger = logger }
+}
 
 // WithStart is in force until the source has been read for the first time. With it, [Watch] returns no error when the source cannot be
 // read at the start.

@@ -15,6 +15,9 @@ import (
 	"github.com/weir-go/ratelimit/policies/internal/tree"
 )
 
+// MostBytes is how many bytes a document may have: a mebibyte.
+const MostBytes = tree.Most
+
 // Parse reads a document, which the package documentation describes. Every error is an [Errors], which says line and column of
 // all that is wrong. Whether the program has the functions that the document names, [Document.Set] finds out.
 func Parse(text []byte) (*Document, error) {
@@ -28,6 +31,9 @@ func Parse(text []byte) (*Document, error) {
 		c := compiler{document: d, names: names{assume: true}}
 		c.compile()
 		r.errors = c.errors
+	}
+	if len(r.errors) == 0 && root.Cut != (tree.Position{}) {
+		r.errors.addf(root.Cut, "the last line has no line end, so it may have been cut: write one behind it")
 	}
 	if len(r.errors) > 0 {
 		slices.SortStableFunc(r.errors, func(a, b *Error) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
@@ -85,18 +91,21 @@ func namesOf(known []field) string {
 
 func (r *reader) document(n *tree.Node) *Document {
 	d := new(Document)
-	r.fields(n, "the document",
+	names := make(places)
+	d.at = r.fields(n, "the document",
 		field{"version", func(n *tree.Node) {
 			if n.Text != "1" {
 				r.errors.addf(n.Position, "version %s is not known: write version: 1, or leave it out", n.Text)
 			}
 		}},
-		field{"limits", func(n *tree.Node) { d.Limits = entries(r, n, "limits", r.limit) }},
-		field{"plans", func(n *tree.Node) { d.Plans = entries(r, n, "plans", r.plans) }},
-		field{"bans", func(n *tree.Node) { d.Bans = entries(r, n, "bans", r.ban) }},
+		field{"limits", func(n *tree.Node) { d.Limits = entries(r, n, "limits", r.limit); names.add("limits", n) }},
+		field{"plans", func(n *tree.Node) { d.Plans = entries(r, n, "plans", r.plans); names.add("plans", n) }},
+		field{"bans", func(n *tree.Node) { d.Bans = entries(r, n, "bans", r.ban); names.add("bans", n) }},
 		field{"lists", func(n *tree.Node) { d.Lists = r.lists(n) }},
 		field{"policies", func(n *tree.Node) { d.Policies = r.policies(n, false) }},
+		field{"limitsNothing", func(n *tree.Node) { d.LimitsNothing = r.bool(n, "limitsNothing") }},
 	)
+	maps.Copy(d.at, names)
 	for name := range d.Plans {
 		if _, both := d.Limits[name]; both {
 			r.errors.addf(n.Position, "%q is among limits and among plans: give one of them another name", name)

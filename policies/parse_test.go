@@ -208,6 +208,7 @@ func requireSame(t fatal, d *Document) {
 
 // forget forgets where things stand.
 func forget(d *Document) {
+	d.at = nil
 	d.Lists.at = nil
 	for i := range d.Policies {
 		d.Policies[i].at = nil

@@ -67,7 +67,7 @@ func TestFieldsAct(t *testing.T) {
 
 // Lists look up the address behind the proxies and the key of the program, and those of a new set act at once.
 func TestListsAct(t *testing.T) {
-	const policy = "\npolicies: [{limit: unlimited}]"
+	const policy = "\npolicies: [{limit: unlimited}]\nlimitsNothing: true\n"
 	s := setOf(t, `lists: {allow: [198.51.100.0/24], deny: [203.0.113.0/24, "key:user:42", 198.51.100.1], address: ip trusted 192.0.2.0/24, key: user}`+policy,
 		WithUser(func(r *http.Request) string { return r.Header.Get("User") }))
 	h := ratelimit.FromPolicies(core.New(core.NewMemory()), s, guard.Options{})(fine)
@@ -155,7 +155,7 @@ func TestPlacesOfARemovedPolicyAreGivenBack(t *testing.T) {
 	if code := ask(h, "").Code; code != http.StatusTooManyRequests {
 		t.Errorf("status %d while the place is taken", code)
 	}
-	if err := s.read([]byte("policies: []")); err != nil {
+	if err := s.read([]byte("limitsNothing: true\n")); err != nil {
 		t.Fatal(err)
 	}
 	if code := ask(h, "").Code; code != http.StatusOK {
@@ -177,7 +177,7 @@ func TestWatchEnds(t *testing.T) {
 	_, err := Watch(ctx, Func("slow", func(ctx context.Context) ([]byte, error) {
 		if first {
 			first = false
-			return []byte("policies: []"), nil
+			return []byte("limitsNothing: true\n"), nil
 		}
 		reading <- struct{}{}
 		<-ctx.Done()

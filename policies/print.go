@@ -36,6 +36,9 @@ func (d *Document) String() string {
 	}
 	w.lists(&d.Lists)
 	w.policies(0, "policies", d.Policies)
+	if d.LimitsNothing {
+		w.line(0, "limitsNothing: true")
+	}
 	if w.Len() == 0 {
 		return "policies: []\n"
 	}

@@ -73,7 +73,7 @@ func valueOf(n *tree.Node) any {
 // Whatever is read suits the schema.
 func TestSchemaTakesWhatIsRead(t *testing.T) {
 	schema, _ := readSchema(t)
-	for _, text := range []string{whole, matching, rules(8), "policies: []"} {
+	for _, text := range []string{whole, matching, rules(8), "limitsNothing: true\n", "limitsNothing: true\nlists: {deny: [192.0.2.1]}"} {
 		if err := schema.Validate(value(t, text)); err != nil {
 			t.Errorf("%v of\n%s", err, text)
 		}
@@ -90,6 +90,8 @@ func TestSchemaTakesWhatIsRead(t *testing.T) {
 func TestSchemaRefuses(t *testing.T) {
 	schema, _ := readSchema(t)
 	for _, text := range []string{
+		"{}", "limits: {}", "policies: []", "limitsNothing: false\n", "lists: {deny: [192.0.2.1]}", "plans: {a: {free: 'leaky 1, 1/s'}}",
+		"lists: {}\npolicies: [{limit: 'leaky 1, 1/s', key: ip}]", "lists: {deny: []}\npolicies: [{limit: 'leaky 1, 1/s', key: ip}]",
 		"limit: {}", "limits: []", "limits: {a: 5}", "limits: {9a: 'leaky 1, 1/s'}", "version: 2", "plans: {a: {}}", "bans: {a: 'leaky 1, 1/s'}",
 		"lists: {allow: x}", "lists: {address: user}", "policies: {}", "policies: [{key: ip}]", "policies: [{limit: a, ban: b}]",
 		"policies: [{limit: a, keys: ip}]", "policies: [{limit: a, cost: -1}]", "policies: [{limit: a, settle: {6xx: 1}}]", "policies: [{limit: a, settle: {}}]",

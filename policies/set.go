@@ -3,6 +3,8 @@ package policies
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,7 +89,8 @@ func (s *Set) replace(d *Document) error {
 //	set, err := policies.Watch(ctx, policies.File("limits.yaml"), policies.WithUser(userID))
 //
 // What is read replaces the whole set between two requests: each request meets one set in each middleware. If a reading fails, or what
-// was read makes no sense, the set stays as it was, for as long as it takes, and [WithOnError] is told.
+// was read makes no sense, the set stays as it was, for as long as it takes, and [WithOnError] is told. So does a text that limits nothing,
+// unless it says that itself. When the set is replaced, the log says what changes, and [WithOnChange] is told.
 //
 // Watch returns an error if the source cannot be read at the start, unless [WithStart] says what then holds. Its goroutine is the only
 // one that asks the source, and ends with ctx, after which the set stays as it is.
@@ -102,18 +105,48 @@ func Watch(ctx context.Context, source Source, all ...Option) (*Set, error) {
 		}
 	}
 	loop := poll.Loop{
-		Every: s.options.every, OnError: s.options.onError, Warning: "policies: the policies could not be read, and stay as they were",
-		Read: func(ctx context.Context) error {
-			if err := source.read(ctx, s.read); err != nil {
-				return fmt.Errorf("policies: %s: %w", source.name, err)
-			}
-			return nil
-		},
+		Name:  "policies: " + source.name,
+		Every: s.options.every, OnError: s.options.onError, Logger: s.options.logger,
+		Warning: "policies: the policies could not be read, and stay as they were",
+	}
+	loop.Read = func(ctx context.Context) error {
+		before := s.Document()
+		err := source.read(ctx, s.read)
+		if now := s.Document(); before != nil && now != before {
+			s.options.report(&loop, source.name, Between(before, now))
+		}
+		if err != nil {
+			return fmt.Errorf("policies: %s: %w", source.name, err)
+		}
+		return nil
 	}
 	if err := loop.Start(ctx, s.options.start != nil); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// mostLogged is how many changes one line of the log names.
+const mostLogged = 20
+
+// report tells the log and the program of changes that are in force.
+func (o *options) report(loop *poll.Loop, source string, changes Changes) {
+	lines := make([]string, 0, min(len(changes), mostLogged)+1)
+	for i := range changes[:min(len(changes), mostLogged)] {
+		lines = append(lines, strings.Join(append([]string{changes[i].String()}, changes[i].Says...), " "))
+	}
+	if more := len(changes) - mostLogged; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	loop.Call("the logger", func() {
+		logger := o.logger
+		if logger == nil {
+			logger = slog.Default()
+		}
+		logger.Info("policies: another document is in force", slog.String("source", source), slog.String("summary", changes.Summary()),
+			slog.Any("changes", lines))
+	})
+	loop.Call("the function that is told of changes", func() { o.onChange(changes) })
 }
 
 // settle is for how long a file must have been left alone, so that nobody reads the half of it.

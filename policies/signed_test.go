@@ -24,9 +24,9 @@ func newKey(tb testing.TB) (ed25519.PublicKey, ed25519.PrivateKey) {
 	return public, private
 }
 
-func sign(tb testing.TB, text string, key ed25519.PrivateKey) []byte {
+func sign(tb testing.TB, text string, key ed25519.PrivateKey, serial int64) []byte {
 	tb.Helper()
-	signed, err := Sign([]byte(text), key)
+	signed, err := Sign([]byte(text), key, serial)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestSigned(t *testing.T) {
 	var text []byte
 	source := Signed(Func("here", func(context.Context) ([]byte, error) { return text, nil }), public, next)
 	s := new(Set)
-	good := sign(t, numbered(1), private)
+	good := sign(t, numbered(1), private, 7)
 	for _, c := range []struct {
 		name string
 		text []byte
@@ -49,17 +49,22 @@ func TestSigned(t *testing.T) {
 	}{
 		{"signed", good, ""},
 		{"signed, with a line end more", append(bytes.Clone(good), '\n'), ""},
+		{"signed, with the line ends of Windows", bytes.ReplaceAll(good, []byte("\n"), []byte("\r\n")), ""},
+		{"signed, with another number", bytes.Replace(good, []byte("serial 7"), []byte("serial 8"), 1), errForeign.Error()},
+		{"signed, without a number", bytes.Replace(good, []byte("serial 7 "), nil, 1), errUnsigned.Error()},
+		{"signed, with a number that is too great", bytes.Replace(good, []byte("serial 7"), []byte("serial 9007199254740993"), 1), errUnsigned.Error()},
 		{"not signed", []byte(numbered(2)), errUnsigned.Error()},
-		{"signed by a key that is not believed", sign(t, numbered(2), foreign), errForeign.Error()},
+		{"signed by a key that is not believed", sign(t, numbered(2), foreign, 7), errForeign.Error()},
 		{"changed", bytes.Replace(good, []byte("leaky 1"), []byte("leaky 9"), 1), errForeign.Error()},
 		{"with something behind the signature", append(bytes.Clone(good), "policies: []\n"...), errUnsigned.Error()},
 		{"with something in front", append([]byte("version: 1\n"), good...), errForeign.Error()},
 		{"with the signature of another text", append([]byte(numbered(2)), good[bytes.LastIndex(good, []byte(signedAs)):]...), errForeign.Error()},
 		{"with half a signature", good[:len(good)-9], errForeign.Error()},
 		{"with a signature that is none", []byte(numbered(2) + signedAs + "!\n"), errUnsigned.Error()},
-		{"signed by the next key", sign(t, numbered(3), nextPrivate), ""},
-		{"signed anew", sign(t, string(good), nextPrivate), ""},
-		{"signed, and makes no sense", sign(t, numbered(0), private), "line 1, column 13: "},
+		{"signed by the next key", sign(t, numbered(3), nextPrivate, 8), ""},
+		{"signed anew", sign(t, string(good), nextPrivate, 9), ""},
+		{"signed before that", good, "its serial number 7 is smaller than 9, which has been in force: sign it again"},
+		{"signed, and makes no sense", sign(t, numbered(0), private, 10), "line 1, column 13: "},
 	} {
 		before := s.Document()
 		text = c.text
@@ -74,17 +79,19 @@ func TestSigned(t *testing.T) {
 func TestSignatureFitsOneText(t *testing.T) {
 	public, private := newKey(t)
 	rapid.Check(t, func(t *rapid.T) {
-		signed, err := Sign(rapid.SliceOf(rapid.Byte()).Draw(t, "text"), private)
-		if err != nil || Verify(signed, public) != nil {
-			t.Fatalf("%q: %v, %v", signed, err, Verify(signed, public))
+		serial := rapid.Int64Range(1, MostSerial).Draw(t, "serial")
+		signed, err := Sign(rapid.SliceOf(rapid.Byte()).Draw(t, "text"), private, serial)
+		if err != nil {
+			t.Fatal(err)
 		}
-		end := bytes.LastIndex(signed, []byte(signedAs))
-		if end == 0 {
-			return
+		for _, text := range [][]byte{signed, bytes.ReplaceAll(signed, []byte("\n"), []byte("\r\n"))} {
+			if got, err := Verify(text, public); err != nil || got != serial {
+				t.Fatalf("%q: %d, %v", text, got, err)
+			}
 		}
 		changed := bytes.Clone(signed)
-		changed[rapid.IntRange(0, end-1).Draw(t, "byte")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
-		if Verify(changed, public) == nil {
+		changed[rapid.IntRange(0, len(signed)-2).Draw(t, "byte")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		if _, err := Verify(changed, public); err == nil && !bytes.Equal(oneLineEnd(changed), signed) {
 			t.Fatalf("%q is taken for %q", changed, signed)
 		}
 	})
@@ -102,7 +109,13 @@ func TestSignedRefuses(t *testing.T) {
 			Signed(File("x"), keys...)
 		}()
 	}
-	if _, err := Sign(nil, nil); err == nil || err.Error() != "policies: a private key has 0 bytes, want 64" {
+	_, private := newKey(t)
+	for _, serial := range []int64{-1, 0, MostSerial + 1} {
+		if _, err := Sign(nil, private, serial); err == nil || !strings.Contains(err.Error(), "is not from 1 to 9007199254740992") {
+			t.Errorf("%d: %v", serial, err)
+		}
+	}
+	if _, err := Sign(nil, nil, 1); err == nil || err.Error() != "policies: a private key has 0 bytes, want 64" {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,8 +1,8 @@
 package policies
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 
 	"github.com/redis/go-redis/v9"
@@ -16,6 +16,8 @@ type Source struct {
 	name string // for errors
 	// read reads once, and has the text put in force if that may be another one.
 	read func(ctx context.Context, put func(text []byte) error) error
+	// serials are where the greatest serial number of a signed text is kept. Nil is in this process alone.
+	serials *serials
 }
 
 // File is the source of the policies in a file. It looks at the file's time, size and identity, and reads it again if one has changed. A
@@ -29,7 +31,7 @@ type Source struct {
 func File(path string) Source {
 	f := poll.File{Path: path, Settle: settle, Most: tree.Most}
 	var last latest
-	return Source{path, func(_ context.Context, put func([]byte) error) error {
+	return Source{name: path, read: func(_ context.Context, put func([]byte) error) error {
 		text, info, err := f.Read()
 		if err != nil || text == nil {
 			return err
@@ -43,39 +45,41 @@ func File(path string) Source {
 }
 
 // Redis is the source of the policies in a string of Redis, which "redis-cli -x SET key < limits.yaml" writes. It needs the permission for
-// GETRANGE on the key, and nothing else: it reads no more than a mebibyte. A key that does not exist is an error. Redis panics without a
-// client and without a key.
+// GETRANGE on the key, and nothing else unless it is [Signed]: it reads no more than a mebibyte. A key that does not exist is an error. Redis
+// panics without a client and without a key.
 //
 // Who may write to the key says which limits hold. Give that permission to few, since the limiter itself needs to write to its own keys
 // alone; or believe nothing but what is [Signed].
-func Redis(client redis.StringCmdable, key string) Source {
+func Redis(client redis.Cmdable, key string) Source {
 	switch {
 	case client == nil:
 		panic("policies: Redis: the client is nil")
 	case key == "":
 		panic("policies: Redis: the key is empty")
 	}
-	return Func("redis key "+key, func(ctx context.Context) ([]byte, error) {
+	source := Func("redis key "+key, func(ctx context.Context) ([]byte, error) {
 		text, err := client.GetRange(ctx, key, 0, tree.Most).Bytes() // one byte more than a document may have
 		if err == nil && len(text) == 0 {
 			return nil, errNoKey
 		}
 		return text, err
 	})
+	source.serials = &serials{client, key + ":serial"}
+	return source
 }
 
 var errNoKey = errors.New("the key does not exist, or is empty: write the policies there")
 
 // Func is the source of the policies that a function reads from where you keep them. It returns the whole text, or nil without an error
 // if that is what it has returned last, and ends with its context: until then nothing else is read. It is asked by one goroutine, once at
-// a time. name is what errors call
-// it. Func panics if read is nil.
+// a time. name is what errors call it. A panic of read is an error of that reading; it ends the program only in the first reading of a [Watch]
+// without [WithStart]. Func panics if read is nil.
 func Func(name string, read func(context.Context) ([]byte, error)) Source {
 	if read == nil {
 		panic("policies: Func: the function is nil")
 	}
 	var last latest
-	return Source{name, func(ctx context.Context, put func([]byte) error) error {
+	return Source{name: name, read: func(ctx context.Context, put func([]byte) error) error {
 		text, err := read(ctx)
 		if err != nil || text == nil {
 			return err
@@ -84,20 +88,43 @@ func Func(name string, read func(context.Context) ([]byte, error)) Source {
 	}}
 }
 
-// latest is the text of a source that was understood last, or nil.
-type latest []byte
+// latest is what is known of the texts of a source: the one that was put in force last, and the one that has failed since.
+type latest struct{ inForce, failed text }
 
-// put has a text put in force, if that is another one.
-func (l *latest) put(text []byte, put func([]byte) error) error {
-	if *l != nil && bytes.Equal(text, *l) {
+// text is one that is known.
+type text struct {
+	known bool
+	sum   [sha256.Size]byte
+	err   error // why it has failed
+}
+
+// put has a text put in force, if that is another one. One that has failed fails again without another look at it, unless that was for a
+// reason that is [passing].
+func (l *latest) put(given []byte, put func([]byte) error) error {
+	sum := sha256.Sum256(given)
+	if l.inForce.known && l.inForce.sum == sum {
+		l.failed = text{}
 		return nil
 	}
-	err := put(text)
+	if l.failed.known && l.failed.sum == sum {
+		return l.failed.err
+	}
+	err := put(given)
+	if _, again := errors.AsType[passing](err); err != nil && !again {
+		l.failed = text{true, sum, err}
+	} else {
+		l.failed = text{}
+	}
 	if err == nil {
-		*l = bytes.Clone(text)
+		l.inForce = text{true, sum, nil}
 	}
 	return err
 }
+
+// passing is an error that does not lie in the text, so that the same one may be put in force later.
+type passing struct{ error }
+
+func (e passing) Unwrap() error { return e.error }
 
 // read puts in force what a text says.
 func (s *Set) read(text []byte) error {

@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/weir-go/ratelimit/cmd/weir/internal/change"
+	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/policies"
 )
 
@@ -23,11 +27,16 @@ const (
 const checkHelp = `Reads a file of policies, and says what it means: which requests meet which limits, and what the program has to give. If it makes no sense,
 it says line, column and what to write. "-" is standard input.
 
+A word that is no key, cost or settlement of its own is a name that the program gives a function to, or a misspelling. Say by -has which names it
+gives functions to: all others are errors, as they are when the program starts.
+
+   weir check -has user -has tokens limits.yaml
+
 Exit codes:
    0  it makes sense
    1  the file could not be read
    2  the command line makes no sense
-   5  the file makes no sense, or is not signed by the key of -signed`
+   5  the file makes no sense, names a function that -has does not, or is not signed by the key of -signed`
 
 // Checked is what weir check says as JSON.
 type Checked struct {
@@ -37,8 +46,10 @@ type Checked struct {
 	Errors []Mistake `json:"errors,omitempty"`
 	// Says is what the file means, a sentence each.
 	Says []string `json:"says,omitempty"`
-	// Needs are the names that the program has to give functions to.
+	// Needs are the names that the program has to give functions to, also if it is only for want of them that the file is not valid.
 	Needs *policies.Needs `json:"needs,omitempty"`
+	// Serial is the number that was signed with the file, if -signed is given.
+	Serial int64 `json:"serial,omitempty"`
 }
 
 // Mistake is one thing that is wrong with a file.
@@ -53,6 +64,7 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 		Name: "check", Usage: "says whether a file of policies makes sense, and what it means",
 		UsageText: "weir check [options] limits.yaml", Description: checkHelp,
 		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "has", Usage: "the program gives a function to this `NAME`; repeatable"},
 			&cli.StringFlag{Name: "signed", Usage: "the `FILE` of a public key, in PEM: the policies have to be signed by it, as weir sign does"},
 			&cli.BoolFlag{Name: "json", Usage: "write JSON to standard output"},
 		},
@@ -60,28 +72,40 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			if c.Args().Len() != 1 {
 				return usage("name one file of policies: see weir help check")
 			}
+			options, err := having(c.StringSlice("has"))
+			if err != nil {
+				return err
+			}
 			name := c.Args().First()
 			text, err := textOf(name, stdin)
 			if err != nil {
 				return err
 			}
+			result := Checked{File: name}
 			if key := c.String("signed"); key != "" {
-				if err := checkSignature(name, text, key); err != nil {
+				if result.Serial, err = checkSignature(name, text, key); err != nil {
 					return err
 				}
 			}
 			document, invalid := parsePolicies(name, text)
+			if invalid == nil {
+				needs := document.Needs()
+				result.Needs = &needs
+				invalid = lacking(name, document, options, c.StringSlice("has"))
+			}
 			mistakes, malformed := errors.AsType[policies.Errors](invalid)
 			if invalid != nil && (!malformed || !c.Bool("json")) {
 				return invalid
 			}
-			result := Checked{File: name, Valid: invalid == nil}
+			result.Valid = invalid == nil
 			for _, m := range mistakes {
 				result.Errors = append(result.Errors, Mistake(*m))
 			}
 			if result.Valid {
-				needs := document.Needs()
-				result.Says, result.Needs = describe(document), &needs
+				result.Says = describe(document)
+				if result.Serial > 0 {
+					result.Says = append(result.Says, fmt.Sprintf("It is signed with the serial number %d.", result.Serial))
+				}
 			}
 			if c.Bool("json") {
 				return errors.Join(writeJSON(stdout, result), invalid)
@@ -90,6 +114,38 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			return err
 		},
 	}
+}
+
+// having returns the options of a program that gives functions to some names, whatever a file takes them for.
+func having(names []string) ([]policies.Option, error) {
+	options := []policies.Option{policies.WithPlan(func(*http.Request) string { return "" })}
+	for _, name := range names {
+		if !functionName.MatchString(name) {
+			return nil, usage("-has %q is no name of letters, digits, - and _", name)
+		}
+		options = append(options, policies.WithKey(name, keyfuncs.Global), policies.WithCost(name, func(*http.Request) int { return 1 }),
+			policies.WithSettle(name, func(_ *http.Request, s guard.Served) int { return s.Cost }))
+	}
+	return options, nil
+}
+
+var functionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
+
+// lacking returns an error if a document needs functions that the program does not have.
+func lacking(name string, d *policies.Document, options []policies.Option, has []string) error {
+	_, err := d.Set(options...)
+	if err == nil {
+		return nil
+	}
+	var lacks string
+	needs := d.Needs()
+	named := slices.Concat(needs.Keys, needs.Costs, needs.Settle)
+	for i, one := range named {
+		if !slices.Contains(has, one) && !slices.Contains(named[:i], one) {
+			lacks += " -has " + one
+		}
+	}
+	return exitError{fmt.Errorf("%s names functions that the program may not have:\n%w\nIf it has all of them, say so: weir check%s", called(name), err, lacks), exitInvalid}
 }
 
 // readPolicies reads a file of policies, or standard input. The error of one that makes no sense has the exit code for that.
@@ -101,12 +157,25 @@ func readPolicies(name string, stdin io.Reader) (*policies.Document, error) {
 	return parsePolicies(name, text)
 }
 
-// textOf reads a file, or standard input.
+// textOf reads a file of policies, or standard input. Of a longer one than policies may be it reads no more than shows that.
 func textOf(name string, stdin io.Reader) ([]byte, error) {
 	if name == "-" {
-		return io.ReadAll(stdin)
+		return io.ReadAll(io.LimitReader(stdin, policies.MostBytes+1))
 	}
-	return os.ReadFile(name) //nolint:gosec // the user says which file
+	return readFirst(name, policies.MostBytes+1)
+}
+
+// mostOfKey is how many bytes of the file of a key are read.
+const mostOfKey = 1 << 16
+
+// readFirst reads the first bytes of a file.
+func readFirst(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path) //nolint:gosec // the user says which file
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	return io.ReadAll(io.LimitReader(f, most))
 }
 
 func parsePolicies(name string, text []byte) (*policies.Document, error) {
@@ -127,7 +196,7 @@ func describe(d *policies.Document) []string {
 	for i := range d.Policies {
 		lines = append(lines, sentence(d, &d.Policies[i]))
 	}
-	if len(d.Policies) == 0 {
+	if d.LimitsNothing {
 		lines = append(lines, "No request is limited.")
 	}
 	needs := d.Needs()
@@ -147,7 +216,7 @@ func describe(d *policies.Document) []string {
 
 // sentence says what a policy means.
 func sentence(d *policies.Document, p *policies.Policy) string {
-	parts := []string{change.Requests(p), limitInWords(d, p)}
+	parts := []string{p.Requests(), limitInWords(d, p)}
 	add := func(is bool, format string, args ...any) {
 		if is {
 			parts = append(parts, fmt.Sprintf(format, args...))

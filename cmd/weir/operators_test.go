@@ -86,7 +86,7 @@ func TestPeek(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	allow(t, l, core.Check{Key: "user:1", Limit: plan, Cost: 100, Shadow: true})
-	file := policiesFile(t, "limits:\n  plan: sliding-window 100, 1d\n")
+	file := policiesFile(t, "limits:\n  plan: sliding-window 100, 1d\npolicies:\n  - limit: plan\n    key: user\n")
 	says(t, 0, []string{"user:1 plan: sliding-window 100, 1d 40 of 100", "user:1 plan: sliding-window 100, 1d (shadow) 100 of 100", "is denied for"}, "peek", "-policies", file, "user:1")
 	says(t, exitInvalid, []string{"line 1, column"}, "peek", "-policies", policiesFile(t, "limits: 3\n"), "user:1")
 	if got := read[[]Standing](t, "peek", "nobody"); got == nil || len(got) != 0 {
@@ -209,7 +209,7 @@ func TestTopOnce(t *testing.T) {
 	if len(got.Keys) != 2 || got.Keys[1].Limit != plan.String() || len(got.Limits) != 2 || *got.Limits[0].Denied != 1 || *got.Limits[1].Denied != 0 {
 		t.Errorf("%+v", got)
 	}
-	if again := read[Top](t, "top", "-policies", policiesFile(t, "limits:\n  plan: fixed-window 10, 1h\n"), "-rows", "2"); len(again.Keys) != 2 || again.Keys[1].Limit != plan.String() {
+	if again := read[Top](t, "top", "-policies", policiesFile(t, "limits:\n  plan: fixed-window 10, 1h\npolicies:\n  - limit: plan\n    key: user\n"), "-rows", "2"); len(again.Keys) != 2 || again.Keys[1].Limit != plan.String() {
 		t.Errorf("%+v", again)
 	}
 	if got = read[Top](t, "top", "nobody"); got.Keys == nil || got.Limits == nil || len(got.Keys)+len(got.Limits) != 0 {

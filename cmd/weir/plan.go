@@ -7,17 +7,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/weir-go/ratelimit/cmd/weir/internal/change"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/simulate"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/standing"
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/admin"
+	"github.com/weir-go/ratelimit/policies"
 )
 
 const exitChanged = 7 // something changes, and -exit-code asks for it
@@ -45,7 +44,7 @@ Exit codes:
 
 // Plan is what weir plan says as JSON.
 type Plan struct {
-	Changes []change.Change `json:"changes"`
+	Changes policies.Changes `json:"changes"`
 	// Now is how keys stand under the limits that change and keep what was used. It is nil if no store was asked.
 	Now []standing.Effect `json:"now,omitempty"`
 	// Log is what both files would have done to the requests of a log. It is nil if none was given.
@@ -79,7 +78,7 @@ func planCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 			if err := cmp.Or(invalid, alsoInvalid); err != nil {
 				return err
 			}
-			plan := Plan{Changes: append([]change.Change{}, change.Between(was, now)...)}
+			plan := Plan{Changes: append(policies.Changes{}, policies.Between(was, now)...)}
 			if c.String("redis") != "" || os.Getenv("REDIS_URL") != "" {
 				err := withStore(c, func(limiter *core.Limiter) (err error) {
 					plan.Now, err = standing.Compare(ctx, limiter, plan.Changes, c.Int("rows"))
@@ -102,33 +101,19 @@ func planCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 			}
 			err := write(stdout, &plan)
 			if err == nil && c.Bool("exit-code") && len(plan.Changes) > 0 {
-				err = exitError{errors.New(summary(plan.Changes)), exitChanged}
+				err = exitError{errors.New(plan.Changes.Summary()), exitChanged}
 			}
 			return err
 		},
 	}
 }
 
-// marks are what a change begins with.
-var marks = map[change.Kind]string{change.Added: "+", change.Removed: "-", change.Renamed: ">", change.Changed: "~"}
-
 // writePlan writes a plan in words.
 func writePlan(w io.Writer, plan *Plan) error {
 	var b strings.Builder
-	for _, c := range plan.Changes {
-		name := c.Name
-		if c.From != "" {
-			name = c.From + " is now " + c.Name
-		}
-		fmt.Fprintf(&b, "%s %s %s", marks[c.Kind], c.Of, printable(name))
-		switch {
-		case c.Was != "" && c.Now != "" && c.Was != c.Now:
-			fmt.Fprintf(&b, ": %s → %s", printable(c.Was), printable(c.Now))
-		case c.Was+c.Now != "":
-			fmt.Fprintf(&b, ": %s", printable(cmp.Or(c.Now, c.Was)))
-		}
-		b.WriteByte('\n')
-		for _, line := range c.Says {
+	for i := range plan.Changes {
+		fmt.Fprintln(&b, &plan.Changes[i])
+		for _, line := range plan.Changes[i].Says {
 			fmt.Fprintf(&b, "    %s\n", line)
 		}
 	}
@@ -141,7 +126,7 @@ func writePlan(w io.Writer, plan *Plan) error {
 	if len(plan.Changes) > 0 || plan.Log != nil {
 		b.WriteByte('\n')
 	}
-	fmt.Fprintln(&b, summary(plan.Changes))
+	fmt.Fprintln(&b, plan.Changes.Summary())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -197,19 +182,4 @@ func (r *Replayed) inWords() string {
 		b.WriteString("    " + note + "\n")
 	}
 	return b.String()
-}
-
-// summary says how much changes.
-func summary(all []change.Change) string {
-	if len(all) == 0 {
-		return "Nothing changes."
-	}
-	var parts []string
-	for _, kind := range []change.Kind{change.Added, change.Removed, change.Renamed, change.Changed} {
-		n := len(slices.DeleteFunc(slices.Clone(all), func(c change.Change) bool { return c.Kind != kind }))
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
-		}
-	}
-	return strings.Join(parts, ", ") + "."
 }

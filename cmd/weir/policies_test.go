@@ -54,9 +54,75 @@ func TestCheckTellsAMatchInOrder(t *testing.T) {
 	}
 }
 
+// check returns the command that checks a file like limitsFile.
+func check(args ...string) []string {
+	return append([]string{"check", "-has", "user", "-has", "tenant", "-has", "units"}, args...)
+}
+
+// A name that the program gives no function to, as far as the command is told, is an error with its place, and so is what has no effect.
+func TestCheckOfFunctions(t *testing.T) {
+	code, out, messages := weir(t, limitsFile, "check", "-has", "user", "-")
+	for _, want := range []string{
+		"weir: standard input names functions that the program may not have:\nline 15, column 11: the program has no function that is called \"units\"",
+		"\nline 18, column 10: key \"user or tenant\": \"tenant\" is no key that is known here",
+		"\nIf it has all of them, say so: weir check -has tenant -has units\n",
+	} {
+		if code != exitInvalid || out != "" || !strings.Contains(messages, want) {
+			t.Errorf("exit code %d: %s%s, want %s", code, out, messages, want)
+		}
+	}
+	var checked Checked
+	code, out, _ = weir(t, limitsFile, "check", "-json", "-")
+	if err := json.Unmarshal([]byte(out), &checked); err != nil || code != exitInvalid || checked.Valid || len(checked.Errors) != 2 ||
+		checked.Errors[0].Line != 15 || !reflect.DeepEqual(checked.Needs.Keys, []string{"user", "tenant"}) {
+		t.Errorf("exit code %d: %v: %+v", code, err, checked)
+	}
+	for text, want := range map[string]string{
+		"limits: {a: 'leaky 1, 1/s'}\npolicies: [{limit: 'leaky 2, 1/s', key: ip}]\n":             `no policy uses the limit "a"`,
+		"plans: {a: {free: 'leaky 1, 1/s'}}\npolicies: [{limit: a, key: ip}]\n":                   `the plans of "a" have no "*"`,
+		"policies: [{limit: 'leaky 2, 1/s', key: ip, match: get /x}]\n":                           "no request matches the pattern",
+		"policies: [{limit: 'leaky 2, 1/s', key: ip, match: {header: {X-A: 'a '}}}]\n":            "no request has the header X-A",
+		"policies: [{limit: 'leaky 2, 1/s', key: ip, match: {header: {Transfer-Encoding: a}}}]\n": "no request has the header Transfer-Encoding",
+		"{}": "no policy limits anything",
+		"policies: [{limit: 'leaky 2, 1/s', key: usr}]\n": `"usr" is no key that is known here`,
+	} {
+		if code, out, messages := weir(t, text, "check", "-has", "user", "-"); code != exitInvalid || !strings.Contains(messages, want) {
+			t.Errorf("%s: exit code %d: %s%s, want %s", text, code, out, messages, want)
+		}
+	}
+	if code, out, _ := weir(t, "limitsNothing: true\n", "check", "-"); code != 0 || !strings.Contains(out, "No request is limited.") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if code, _, messages := weir(t, limitsFile, "check", "-has", "a b", "-"); code != exitUsage {
+		t.Errorf("exit code %d: %s", code, messages)
+	}
+}
+
+// endless is a text without an end.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += len(p)
+	return len(p), nil
+}
+
+// No more is read of a file than it may have.
+func TestEndlessFileIsReadWithABound(t *testing.T) {
+	var zeros endless
+	var out, messages strings.Builder
+	if code := run(t.Context(), []string{"weir", "check", "-"}, &zeros, &out, &messages); code != exitInvalid || !strings.Contains(messages.String(), "more than 1048576") || zeros.read > 4<<20 {
+		t.Errorf("exit code %d, %d bytes are read: %s", code, zeros.read, &messages)
+	}
+	for _, args := range [][]string{{"check", "/dev/zero"}, {"explain", "/dev/zero", "GET /"}, {"plan", "/dev/zero", "/dev/zero"}} {
+		if code, _, messages := weir(t, "", args...); code != exitInvalid || !strings.Contains(messages, "more than 1048576") {
+			t.Errorf("%q: exit code %d: %s", args, code, messages)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	path := policiesFile(t, limitsFile)
-	code, out, messages := weir(t, "", "check", path)
+	code, out, messages := weir(t, "", check(path)...)
 	want := path + ` makes sense.
 
 burst: all requests; burst: leaky 20, 5/s; for each key of "ip trusted 10.0.0.0/8"; a shadow, which denies nobody.

@@ -7,15 +7,17 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"os"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/weir-go/ratelimit/policies"
 )
 
-const signHelp = `Writes a file of policies to standard output, with a signature of it in its last line, for policies.Signed. "-" is standard input. A file that
-makes no sense is not signed.
+const signHelp = `Writes a file of policies to standard output, with a serial number and a signature of it in its last line, for policies.Signed. "-" is
+standard input. A file that makes no sense is not signed.
+
+Programs believe no text with a smaller number than one before it. The number is the time in milliseconds, unless -serial says another one.
 
    openssl genpkey -algorithm ed25519 -out policies.key
    openssl pkey -in policies.key -pubout -out policies.pub
@@ -30,6 +32,8 @@ Exit codes:
 // Signed is what weir sign says as JSON.
 type Signed struct {
 	File string `json:"file"`
+	// Serial is the number that is signed with it.
+	Serial int64 `json:"serial"`
 	// Text is the file with its signature.
 	Text string `json:"text"`
 }
@@ -40,6 +44,7 @@ func signCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 		UsageText: "weir sign -key policies.key limits.yaml", Description: signHelp,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "key", Usage: "the `FILE` of a private key of Ed25519, in PEM"},
+			&cli.Int64Flag{Name: "serial", Usage: "sign with the number `N`, greater than that of the text before: the default is the time in milliseconds"},
 			&cli.BoolFlag{Name: "json", Usage: "write JSON to standard output"},
 		},
 		Action: func(_ context.Context, c *cli.Command) error {
@@ -58,7 +63,13 @@ func signCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			if err != nil {
 				return err
 			}
-			signed, err := policies.Sign(text, key)
+			serial := time.Now().UnixMilli()
+			if c.IsSet("serial") {
+				if serial = c.Int64("serial"); serial < 1 || serial > policies.MostSerial {
+					return usage("-serial %d is not from 1 to %d", serial, int64(policies.MostSerial))
+				}
+			}
+			signed, err := policies.Sign(text, key, serial)
 			if err != nil {
 				return err
 			}
@@ -66,7 +77,7 @@ func signCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 				return fmt.Errorf("the signature is a comment, so sign YAML: %w", err)
 			}
 			if c.Bool("json") {
-				return writeJSON(stdout, Signed{File: name, Text: string(signed)})
+				return writeJSON(stdout, Signed{File: name, Serial: serial, Text: string(signed)})
 			}
 			_, err = stdout.Write(signed)
 			return err
@@ -76,7 +87,7 @@ func signCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 
 // privateKey reads a key from a file.
 func privateKey(path string) (ed25519.PrivateKey, error) {
-	text, err := os.ReadFile(path) //nolint:gosec // the user says which file
+	text, err := readFirst(path, mostOfKey)
 	if err != nil {
 		return nil, err
 	}
@@ -95,18 +106,18 @@ func privateKey(path string) (ed25519.PrivateKey, error) {
 	return private, nil
 }
 
-// checkSignature returns an error unless a text is signed by the key whose public half is in a file.
-func checkSignature(name string, text []byte, path string) error {
-	public, err := os.ReadFile(path) //nolint:gosec // the user says which file
+// checkSignature returns the serial number of a text that is signed by the key whose public half is in a file, and an error for another one.
+func checkSignature(name string, text []byte, path string) (serial int64, err error) {
+	public, err := readFirst(path, mostOfKey)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	key, err := policies.ParsePublicKey(public)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return 0, fmt.Errorf("%s: %w", path, err)
 	}
-	if err := policies.Verify(text, key); err != nil {
-		return exitError{fmt.Errorf("%s is not to be believed: %w", called(name), err), exitInvalid}
+	if serial, err = policies.Verify(text, key); err != nil {
+		return 0, exitError{fmt.Errorf("%s is not to be believed: %w", called(name), err), exitInvalid}
 	}
-	return nil
+	return serial, nil
 }

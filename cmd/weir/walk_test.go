@@ -62,7 +62,7 @@ func newSite(t *testing.T, limiter *core.Limiter) *site {
 	nginx := servertest.Program(t, "nginx")
 	s := &site{t: t, dir: t.TempDir()}
 	s.limits = filepath.Join(s.dir, "limits.yaml")
-	s.write(s.limits, "policies: []\n")
+	s.write(s.limits, "limitsNothing: true\n")
 	ctx, end := context.WithCancel(t.Context())
 	t.Cleanup(end)
 	var err error

@@ -17,15 +17,20 @@ const (
 
 // Loop reads something every few seconds. It is started once.
 type Loop struct {
+	// Name is what messages about a panic begin with.
+	Name string
 	// Every is the time between the end of one reading and the beginning of the next, give or take a tenth. The default, 0,
 	// is five seconds.
 	Every time.Duration
-	// Read reads once. Its context ends after Every, or five seconds if that is longer.
+	// Read reads once. Its context ends after Every, or five seconds if that is longer. A panic of it is an error of that reading; it
+	// ends the program only where Start begins with nothing.
 	Read func(ctx context.Context) error
-	// OnError is told of each reading that has failed. The default, nil, logs Warning to [slog.Default] when readings begin to
-	// fail, and when the reason changes.
+	// OnError is told of each reading that has failed. The default, nil, logs Warning to Logger when readings begin to fail, and when
+	// the reason changes. A panic of it is logged.
 	OnError func(error)
 	Warning string
+	// Logger is where the loop logs. The default, nil, is [slog.Default] at the time of the report.
+	Logger *slog.Logger
 
 	logged string // the error of the last reading, if it was logged
 }
@@ -33,7 +38,11 @@ type Loop struct {
 // Start reads once, and then goes on in a goroutine until ctx ends. If the first reading fails, Start returns its error and does not go
 // on. If begun says that there is a value to begin with, the error is told instead, as that of each later reading is.
 func (l *Loop) Start(ctx context.Context, begun bool) error {
-	if err := l.once(ctx); err != nil {
+	read := l.Read
+	if begun {
+		read = l.contained
+	}
+	if err := l.once(ctx, read); err != nil {
 		if !begun {
 			return err
 		}
@@ -43,25 +52,25 @@ func (l *Loop) Start(ctx context.Context, begun bool) error {
 	return nil
 }
 
+// contained reads, and makes an error of a panic.
+func (l *Loop) contained(ctx context.Context) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("%s: the reading panicked: %v", l.Name, cause)
+		}
+	}()
+	return l.Read(ctx)
+}
+
 // once reads once.
-func (l *Loop) once(ctx context.Context) error {
+func (l *Loop) once(ctx context.Context, read func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, max(l.every(), leastPatience))
 	defer cancel()
-	err := l.read(ctx)
+	err := read(ctx)
 	if err == nil {
 		l.logged = ""
 	}
 	return err
-}
-
-// read calls Read. A panic of it is an error of this reading: the goroutine is nobody else's, and the next one may do better.
-func (l *Loop) read(ctx context.Context) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("reading has panicked: %v", cause)
-		}
-	}()
-	return l.Read(ctx)
 }
 
 // run reads until ctx ends.
@@ -74,30 +83,41 @@ func (l *Loop) run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		if err := l.once(ctx); err != nil && ctx.Err() == nil {
+		if err := l.once(ctx, l.contained); err != nil && ctx.Err() == nil {
 			l.tell(err)
 		}
 		timer.Reset(l.pause())
 	}
 }
 
-// tell tells of a reading that has failed. A panic of OnError is logged, and that of a logger is contained: the readings
-// go on.
+// tell tells of a reading that has failed.
 func (l *Loop) tell(err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			defer func() { _ = recover() }() // it may be the logger itself
-			slog.Default().Error(l.Warning+", and OnError panicked", slog.Any("error", err), slog.Any("panic", cause))
-		}
-	}()
 	if l.OnError != nil {
-		l.OnError(err)
+		l.Call("the function that is told of errors", func() { l.OnError(err) })
 		return
 	}
 	if text := err.Error(); text != l.logged {
 		l.logged = text
-		slog.Default().Warn(l.Warning, slog.Any("error", err))
+		l.Call("the logger", func() { l.logger().Warn(l.Warning, slog.Any("error", err)) })
 	}
+}
+
+// Call calls what belongs to the program, and logs a panic of it. The name says in the log what it is.
+func (l *Loop) Call(name string, f func()) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			defer func() { _ = recover() }() // it may be the logger itself
+			l.logger().Error(fmt.Sprintf("%s: %s panicked", l.Name, name), slog.Any("panic", cause))
+		}
+	}()
+	f()
+}
+
+func (l *Loop) logger() *slog.Logger {
+	if l.Logger == nil {
+		return slog.Default()
+	}
+	return l.Logger
 }
 
 func (l *Loop) every() time.Duration {

@@ -15,6 +15,7 @@ type jsonReader struct {
 	decoder *json.Decoder
 	offset  int      // how much of the text stands in front of at
 	at      Position // where the next token began when here was called last
+	nodes   int
 }
 
 func parseJSON(text []byte) (*Node, error) {
@@ -60,6 +61,9 @@ func (r *jsonReader) value(depth int) (*Node, error) {
 	n := &Node{Position: r.here()}
 	if depth > deepest {
 		return nil, n.errorf("more than %d values stand inside one another", deepest)
+	}
+	if r.nodes++; r.nodes > mostNodes {
+		return nil, n.errorf("the document has more than %d values: put long lists of addresses into a file of package lists", mostNodes)
 	}
 	token, err := r.decoder.Token()
 	if err != nil {

@@ -28,6 +28,10 @@ type Node struct {
 	Text  string  // of a Text, and of a Bool and a Number as it is written
 	Keys  []*Node // of a Mapping: Text nodes, all different
 	Items []*Node // of a Sequence, and those of a Mapping for its Keys
+
+	// Cut is, of the outermost Node, where a value begins that may have been longer: it is the last of a text of YAML whose last line has no
+	// end. It is the zero Position if there is none.
+	Cut Position
 }
 
 // Position is where something stands, both counted from 1. The zero Position is nowhere.
@@ -51,15 +55,13 @@ func (p Position) errorf(format string, args ...any) *Error {
 const (
 	// Most is how many bytes a document may have.
 	Most = 1 << 20
-	// mostTokens is how many words and signs YAML may have: what its parser does with values that are left out takes a time that grows
-	// with the square of them.
-	mostTokens = 1 << 17
 	// deepest is how many values may stand inside one another.
 	deepest = 32
 )
 
 // Parse reads a document: JSON if it begins with a brace, and otherwise YAML, without anchors, aliases, tags and
-// merges. Every error is an [*Error]. No input makes it panic, or take much memory or time.
+// merges. Every error is an [*Error]. No input makes it panic, or take much memory or time: what is read is bounded in bytes, depth and values
+// before the tree is built.
 func Parse(text []byte) (*Node, error) {
 	if len(text) > Most {
 		return nil, Position{1, 1}.errorf("the document has %d bytes, which are more than %d", len(text), Most)

@@ -5,13 +5,12 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
 
 func parseYAML(text []byte) (n *Node, err error) {
-	if err := tooDeep(text); err != nil {
+	if err := tooMuch(text); err != nil {
 		return nil, err
 	}
 	defer func() { // what another program writes must not end this one
@@ -19,10 +18,9 @@ func parseYAML(text []byte) (n *Node, err error) {
 			n, err = nil, Position{1, 1}.errorf("this cannot be read as YAML: %v", reason)
 		}
 	}()
-	tokens := lexer.Tokenize(string(text))
-	if len(tokens) > mostTokens {
-		return nil, positionOf(tokens[mostTokens]).errorf(
-			"the document has more than %d words and signs: put long lists of addresses into a file of package lists", mostTokens)
+	tokens, err := tokensOf(text)
+	if err != nil {
+		return nil, err
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // which distinct finds faster
 	if err != nil {
@@ -44,36 +42,21 @@ func parseYAML(text []byte) (n *Node, err error) {
 	if body == nil {
 		return nil, Position{1, 1}.errorf("the document is empty")
 	}
-	return yamlNode(body, 0)
+	n, err = yamlNode(body, 0)
+	if err == nil && !bytes.HasSuffix(text, []byte{'\n'}) && len(tokens) > 0 {
+		n.Cut = cut(tokens[len(tokens)-1])
+	}
+	return n, err
 }
 
-// tooDeep returns an error if a text opens many more brackets than it closes, or is indented far, before anything reads it by recursion.
-func tooDeep(text []byte) error {
-	depth := 0
-	line := 0
-	for rest := range bytes.Lines(text) {
-		line++
-		trimmed := bytes.TrimLeft(rest, " -?")
-		if len(trimmed) > 0 && trimmed[0] == '#' {
-			continue
-		}
-		indicators := bytes.Count(rest[:len(rest)-len(trimmed)], []byte("- ")) + bytes.Count(rest[:len(rest)-len(trimmed)], []byte("? "))
-		if len(rest)-len(trimmed) > 16*deepest || indicators > deepest {
-			return Position{line, 1}.errorf("this line is indented too far: more than %d values stand inside one another", deepest)
-		}
-		for i, b := range rest {
-			switch b {
-			case '[', '{':
-				depth++
-			case ']', '}':
-				depth = max(0, depth-1)
-			}
-			if depth > 2*deepest {
-				return Position{line, i + 1}.errorf("more than %d brackets are open", 2*deepest)
-			}
-		}
+// cut returns where a value begins that may have been longer, if it is the last thing in a text.
+func cut(last *token.Token) Position {
+	switch last.Type {
+	case token.MappingEndType, token.SequenceEndType, token.SingleQuoteType, token.DoubleQuoteType, token.CommentType, token.DocumentEndType:
+		return Position{}
+	default:
+		return positionOf(last)
 	}
-	return nil
 }
 
 // positioned returns an error of the parser that knows where it is.
@@ -137,10 +120,6 @@ func yamlNode(from ast.Node, depth int) (*Node, error) {
 			}
 			n.Items = append(n.Items, item)
 		}
-	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
-		return nil, n.errorf("anchors, aliases and merges are not read: write the value out, or name a limit")
-	case *ast.TagNode:
-		return nil, n.errorf("tags are not read: leave %s out", from.Start.Value)
 	default:
 		return nil, n.errorf("a %s is not read here", from.Type())
 	}

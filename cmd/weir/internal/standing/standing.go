@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-go/ratelimit/cmd/weir/internal/change"
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/admin"
+	"github.com/weir-go/ratelimit/policies"
 )
 
 // atOnce is how many keys one call peeks at, twice.
@@ -52,7 +52,7 @@ type of struct {
 
 // Compare peeks at all keys of a store under the old and the new numbers of each limit that changes and keeps what was used. Each effect lists at
 // most rows keys.
-func Compare(ctx context.Context, limiter *core.Limiter, changes []change.Change, rows int) ([]Effect, error) {
+func Compare(ctx context.Context, limiter *core.Limiter, changes policies.Changes, rows int) ([]Effect, error) {
 	all := make([]of, 0, len(changes))
 	for _, c := range changes {
 		if c.Before != (core.Limit{}) && c.After != (core.Limit{}) {

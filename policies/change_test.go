@@ -1,15 +1,13 @@
-package change
+package policies
 
 import (
 	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weir-go/ratelimit/policies"
 )
 
-const whole = `limits:
+const ofChanges = `limits:
   burst: leaky 20, 5/s
   orders: token-bucket 10, 1/s
   exports: concurrent 2, 30s
@@ -47,11 +45,14 @@ policies:
     firstOf:
       - limit: exports
       - limit: leaky 1, 1/m
+  - match: /old
+    limit: leaky 7, 1/m
+    key: host
 `
 
-func parsed(t *testing.T, text string) *policies.Document {
+func parsed(t *testing.T, text string) *Document {
 	t.Helper()
-	d, err := policies.Parse([]byte(text))
+	d, err := Parse([]byte(text))
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
@@ -68,17 +69,25 @@ func texts(all []Change) string {
 }
 
 func TestNothingChanges(t *testing.T) {
-	d := parsed(t, whole)
-	for name, now := range map[string]*policies.Document{
+	d := parsed(t, ofChanges)
+	for name, now := range map[string]*Document{
 		"itself": d, "as it is printed": parsed(t, d.String()),
 		"in another order": parsed(t, strings.NewReplacer(`[POST /orders, "PUT /orders/{id}"]`, `["PUT /orders/{id}", POST /orders]`,
-			"[203.0.113.9, 203.0.113.10]", "[203.0.113.10, 203.0.113.9]").Replace(whole)),
-		"with what holds anyway": parsed(t, strings.ReplaceAll(whole, "- limit: burst\n", "- limit: burst\n    cost: 1\n    enforced: 100%\n")),
+			"[203.0.113.9, 203.0.113.10]", "[203.0.113.10, 203.0.113.9]").Replace(ofChanges)),
+		"with what holds anyway": parsed(t, strings.ReplaceAll(ofChanges, "- limit: burst\n", "- limit: burst\n    cost: 1\n    enforced: 100%\n")),
 	} {
 		if all := Between(d, now); len(all) > 0 {
 			t.Errorf("%s: %s", name, texts(all))
 		}
 	}
+}
+
+// behind stands in front of what comes behind a document.
+const behind = "<at the end>"
+
+// using returns what adds a policy that uses a limit.
+func using(limit string) string {
+	return behind + "  - match: /" + limit + "\n    limit: " + limit + "\n    key: ip\n"
 }
 
 // Each line of the document that changes is told, and nothing else.
@@ -91,11 +100,11 @@ func TestEachChange(t *testing.T) {
 		{"burst: leaky 20, 5/s", "burst: leaky 10, 5/s", []string{"changed|limit|burst||leaky 20, 5/s|leaky 10, 5/s|kept|" + kept + " Used by: burst (all requests)."}},
 		{"burst: leaky 20, 5/s", "burst: gcra 20, 5/s", []string{"changed|limit|burst||leaky 20, 5/s|gcra 20, 5/s|anew|It is another algorithm"}},
 		{"burst: leaky 20, 5/s", "burst: unlimited", []string{"changed|limit|burst||leaky 20, 5/s|unlimited||It limits nobody any more."}},
-		{"burst: leaky 20, 5/s", "burst: leaky 20, 5/s\n  more: leaky 1, 1/s", []string{"added|limit|more|||leaky 1, 1/s|anew|No policy uses it."}},
-		{"burst: leaky 20, 5/s", "burst: leaky 20, 5/s\n  again: leaky 20, 5/s", []string{"added|limit|again|"}},
+		{"burst: leaky 20, 5/s", "burst: leaky 20, 5/s\n  more: leaky 1, 1/s" + using("more"), []string{"added|limit|more|||leaky 1, 1/s|anew|Used by: more (/more).", "added|policy|more (/more)"}},
+		{"burst: leaky 20, 5/s", "burst: leaky 20, 5/s\n  again: leaky 20, 5/s" + using("again"), []string{"added|limit|again|", "added|policy|again (/again)"}},
 		{"    free: sliding-window 1000, 1d", "    free: sliding-window 10, 1d", []string{"changed|plan|requests, free||sliding-window 1000, 1d|sliding-window 10, 1d|kept"}},
 		{"    free: sliding-window 1000, 1d\n", "", []string{`removed|plan|requests, free||sliding-window 1000, 1d|||Requests of this plan meet "*" now: sliding-window 100, 1d.`}},
-		{"    \"*\": sliding-window 100, 1d\n", "    paid: sliding-window 9, 1d\n", []string{"removed|plan|requests, *|", "added|plan|requests, paid|||sliding-window 9, 1d|kept|It counts on"}},
+		{"    free: sliding-window 1000, 1d\n", "    paid: sliding-window 9, 1d\n", []string{"removed|plan|requests, free|", "added|plan|requests, paid|||sliding-window 9, 1d|kept|It counts on"}},
 		{"    free: sliding", "    basic: sliding", []string{"renamed|plan|requests, basic|requests, free|sliding-window 1000, 1d|sliding-window 1000, 1d|kept|" + kept}},
 		{"staff: unlimited", "staff: sliding-window 7, 1d", []string{"changed|plan|requests, staff||unlimited|sliding-window 7, 1d|kept|It limited nobody before."}},
 		{"ban 5, 10m", "ban 6, 10m", []string{"changed|ban|passwords||ban 5, 10m"}},
@@ -111,18 +120,19 @@ func TestEachChange(t *testing.T) {
 		{"enforced: 25%", "shadow: true", []string{"It is a shadow now, which denies nobody."}},
 		{"- limit: leaky 1, 1/m", "- limit: leaky 2, 1/m", []string{"Its alternatives are exports, or else leaky 2, 1/m instead of exports, or else leaky 1, 1/m."}},
 		{"match: GET /export", "match: /export", []string{"changed|policy|first of exports (/export)|||||It is met by /export instead of GET /export."}},
-		{"  - limit: requests\n    key: user or ip\n", "", []string{"removed|policy|requests (all requests)||requests, key user or ip"}},
+		{"  - match: /old\n    limit: leaky 7, 1/m\n    key: host\n", "", []string{"removed|policy|leaky 7, 1/m (/old)||leaky 7, 1/m, key host"}},
 		{"policies:\n", "policies:\n  - match: /new\n    limit: leaky 3, 1/s\n    key: ip\n    shadow: true\n", []string{"added|policy|leaky 3, 1/s (/new)|||leaky 3, 1/s, key ip, shadow"}},
 		{"    enforced: 25%", "    name: carts\n    enforced: 25%", []string{"renamed|policy|carts (POST /orders or PUT /orders/{id})|orders||||For which keys it is enforced depends on what it is called"}},
 		{
 			"  - limit: burst\n    key: ip trusted 10.0.0.0/8\n  - limit: requests\n    key: user or ip\n", "  - limit: requests\n    key: user or ip\n  - limit: burst\n    key: ip trusted 10.0.0.0/8\n",
 			[]string{"changed|order|policies|"},
 		},
-		{"- limit: burst", "- limit: leaky 20, 5/s", []string{"Its limit is leaky 20, 5/s instead of burst. It starts anew"}},
-		{"- limit: burst", "- limit: unlimited", []string{"There was no limit, or there is none any more."}},
+		{"- limit: burst", "- limit: leaky 20, 5/s" + using("burst"), []string{"Its limit is leaky 20, 5/s instead of burst. It starts anew", "added|policy|burst (/burst)"}},
+		{"- limit: burst", "- limit: unlimited" + using("burst"), []string{"There was no limit, or there is none any more.", "added|policy|burst (/burst)"}},
 	} {
-		now := strings.Replace(whole, c.from, c.to, 1)
-		all := Between(parsed(t, whole), parsed(t, now))
+		to, more, _ := strings.Cut(c.to, behind)
+		now := strings.Replace(ofChanges, c.from, to, 1) + more
+		all := Between(parsed(t, ofChanges), parsed(t, now))
 		got := texts(all)
 		lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
 		if len(lines) != len(c.want) {
@@ -139,7 +149,7 @@ func TestEachChange(t *testing.T) {
 
 // A limit with another name starts anew, and with it the policy that names it.
 func TestRenamedLimit(t *testing.T) {
-	got := texts(Between(parsed(t, whole), parsed(t, strings.NewReplacer("orders: token", "carts: token", "limit: orders", "limit: carts").Replace(whole))))
+	got := texts(Between(parsed(t, ofChanges), parsed(t, strings.NewReplacer("orders: token", "carts: token", "limit: orders", "limit: carts").Replace(ofChanges))))
 	for _, want := range []string{
 		"renamed|limit|carts|orders|token-bucket 10, 1/s|token-bucket 10, 1/s|anew|A limit is known by its name. It starts anew",
 		"changed|policy|carts (POST /orders or PUT /orders/{id})|||||Its limit is carts instead of orders. ",
@@ -153,23 +163,23 @@ func TestRenamedLimit(t *testing.T) {
 // No field of a policy is forgotten.
 func TestAllFields(t *testing.T) {
 	values := map[string]any{
-		"Name": "a", "Match": []policies.Match{{Pattern: "/"}}, "Key": "ip", "Limit": "leaky 1, 1/s", "Ban": "b", "FirstOf": []policies.Policy{{Limit: "x"}},
-		"Cost": "2", "Headroom": 1, "Settle": policies.ByStatus{Name: "f"}, "Strike": policies.ByStatus{Units: map[string]int{"404": 1}}, "TellBan": true,
+		"Name": "a", "Match": []Match{{Pattern: "/"}}, "Key": "ip", "Limit": "leaky 1, 1/s", "Ban": "b", "FirstOf": []Policy{{Limit: "x"}},
+		"Cost": "2", "Headroom": 1, "Settle": ByStatus{Name: "f"}, "Strike": ByStatus{Units: map[string]int{"404": 1}}, "TellBan": true,
 		"Unit": "jobs", "Undelayed": 1, "MaxWait": 10 * time.Second, "ReserveFor": 10 * time.Second, "Shadow": true, "Enforced": 10.0, "OnError": "open",
 	}
-	of := reflect.TypeFor[policies.Policy]()
+	of := reflect.TypeFor[Policy]()
 	for i := range of.NumField() {
 		f := of.Field(i)
 		if !f.IsExported() {
 			continue
 		}
-		var p policies.Policy
+		var p Policy
 		reflect.ValueOf(&p).Elem().Field(i).Set(reflect.ValueOf(values[f.Name]))
-		says := differences(&policies.Policy{}, &p)
+		says := differences(&Policy{}, &p)
 		if f.Name == "Name" != (len(says) == 0) || strings.Contains(strings.Join(says, ""), "  ") {
 			t.Errorf("%s: %q", f.Name, says)
 		}
-		if back := differences(&p, &policies.Policy{}); len(back) != len(says) {
+		if back := differences(&p, &Policy{}); len(back) != len(says) {
 			t.Errorf("%s, back: %q", f.Name, back)
 		}
 	}
@@ -177,16 +187,16 @@ func TestAllFields(t *testing.T) {
 
 // Whatever documents say: nothing changes to itself, and what changes one way changes back.
 func FuzzBetween(f *testing.F) {
-	f.Add([]byte(whole), []byte("policies: []"))
-	f.Add([]byte(whole), []byte(strings.ReplaceAll(whole, "limit: burst", "limit: leaky 1, 1/s")))
+	f.Add([]byte(ofChanges), []byte("limitsNothing: true\n"))
+	f.Add([]byte(ofChanges), []byte(strings.ReplaceAll(ofChanges, "limit: burst", "limit: leaky 1, 1/s")))
 	f.Fuzz(func(t *testing.T, one, other []byte) {
-		a, err := policies.Parse(one)
+		a, err := Parse(one)
 		if err != nil {
 			return
 		}
-		b, err := policies.Parse(other)
+		b, err := Parse(other)
 		if err != nil {
-			b = &policies.Document{}
+			b = &Document{}
 		}
 		if all := Between(a, a); len(all) > 0 {
 			t.Errorf("to itself: %s", texts(all))

@@ -1,4 +1,4 @@
-package change
+package policies
 
 import (
 	"fmt"
@@ -11,14 +11,13 @@ import (
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/internal/redistest"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
-	"github.com/weir-go/ratelimit/policies"
 )
 
 // What is said of a state is what becomes of it in a server: on both stores, and for each row of the table in docs/changing-a-limit.md.
 func TestWhatIsSaidOfAStateIsDone(t *testing.T) {
 	const (
 		named  = "limits: {a: '%s'}\npolicies: [{limit: a, key: ip}]"
-		policy = "limits: {a: 'leaky 9, 1/h', b: 'leaky 9, 1/h'}\npolicies: [{limit: a, key: ip%s}]"
+		policy = "limits: {a: 'leaky 9, 1/h'}\npolicies: [{limit: a, key: ip%s}]"
 		plans  = "plans: {a: {free: '%s', '*': 'leaky 9, 1/h'}}\npolicies: [{limit: a, key: ip}]"
 	)
 	type row struct {
@@ -80,7 +79,7 @@ func TestWhatIsSaidOfAStateIsDone(t *testing.T) {
 func keeps(t *testing.T, limiter *core.Limiter, was, now string) bool {
 	t.Helper()
 	handle := func(text string) *guard.Handle {
-		s, err := parsed(t, text).Set(policies.WithPlan(func(*http.Request) string { return "" }))
+		s, err := parsed(t, text).Set(WithPlan(func(*http.Request) string { return "" }))
 		if err != nil {
 			t.Fatal(err)
 		}

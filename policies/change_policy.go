@@ -1,4 +1,4 @@
-package change
+package policies
 
 import (
 	"cmp"
@@ -10,32 +10,31 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/policies"
 )
 
 // pair is a policy of the old document, and what becomes of it. One of them may be nil.
-type pair struct{ was, now *policies.Policy }
+type pair struct{ was, now *Policy }
 
 // likenesses say which policies of two documents are the same one, the surest first.
-var likenesses = []func(a, b *policies.Policy) bool{
-	func(a, b *policies.Policy) bool { return a.Name == b.Name && len(differences(a, b)) == 0 },
-	func(a, b *policies.Policy) bool { return a.Name != "" && a.Name == b.Name },
-	func(a, b *policies.Policy) bool {
-		return subject(a) == subject(b) && Requests(a) == Requests(b) && a.Key == b.Key
+var likenesses = []func(a, b *Policy) bool{
+	func(a, b *Policy) bool { return a.Name == b.Name && len(differences(a, b)) == 0 },
+	func(a, b *Policy) bool { return a.Name != "" && a.Name == b.Name },
+	func(a, b *Policy) bool {
+		return a.subject() == b.subject() && a.Requests() == b.Requests() && a.Key == b.Key
 	},
-	func(a, b *policies.Policy) bool { return subject(a) == subject(b) && Requests(a) == Requests(b) },
-	func(a, b *policies.Policy) bool {
-		return Requests(a) == Requests(b) && a.Key == b.Key && a.Ban == "" == (b.Ban == "")
+	func(a, b *Policy) bool { return a.subject() == b.subject() && a.Requests() == b.Requests() },
+	func(a, b *Policy) bool {
+		return a.Requests() == b.Requests() && a.Key == b.Key && a.Ban == "" == (b.Ban == "")
 	},
-	func(a, b *policies.Policy) bool { return subject(a) == subject(b) && a.Key == b.Key },
-	func(a, b *policies.Policy) bool { return len(a.Match) > 0 && Requests(a) == Requests(b) },
-	func(a, b *policies.Policy) bool { return subject(a) == subject(b) },
+	func(a, b *Policy) bool { return a.subject() == b.subject() && a.Key == b.Key },
+	func(a, b *Policy) bool { return len(a.Match) > 0 && a.Requests() == b.Requests() },
+	func(a, b *Policy) bool { return a.subject() == b.subject() },
 }
 
 // pairs returns the policies of both documents: those of the new one in its order, and then those that are gone.
-func pairs(was, now *policies.Document) []pair {
+func pairs(was, now *Document) []pair {
 	all := make([]pair, 0, len(now.Policies)+len(was.Policies))
-	left := make([]*policies.Policy, len(was.Policies))
+	left := make([]*Policy, len(was.Policies))
 	for i := range was.Policies {
 		left[i] = &was.Policies[i]
 	}
@@ -47,7 +46,7 @@ func pairs(was, now *policies.Document) []pair {
 			if all[i].was != nil {
 				continue
 			}
-			if at := slices.IndexFunc(left, func(p *policies.Policy) bool { return alike(p, all[i].now) }); at >= 0 {
+			if at := slices.IndexFunc(left, func(p *Policy) bool { return alike(p, all[i].now) }); at >= 0 {
 				all[i].was = left[at]
 				left = slices.Delete(left, at, at+1)
 			}
@@ -65,15 +64,15 @@ func (c *comparison) policies() {
 	for _, p := range all {
 		switch {
 		case p.was == nil:
-			c.add(Change{Kind: Added, Of: "policy", Name: called(p.now), Now: sentence(p.now)})
+			c.add(Change{Kind: Added, Of: "policy", Name: p.now.called(), Now: p.now.sentence()})
 		case p.now == nil:
-			c.add(Change{Kind: Removed, Of: "policy", Name: called(p.was), Was: sentence(p.was)})
+			c.add(Change{Kind: Removed, Of: "policy", Name: p.was.called(), Was: p.was.sentence()})
 		default:
 			c.policy(p.was, p.now)
 		}
 	}
 	all = slices.DeleteFunc(all, func(p pair) bool { return p.was == nil || p.now == nil })
-	places := make(map[*policies.Policy]int, len(c.was.Policies))
+	places := make(map[*Policy]int, len(c.was.Policies))
 	for i := range c.was.Policies {
 		places[&c.was.Policies[i]] = i
 	}
@@ -85,12 +84,12 @@ func (c *comparison) policies() {
 }
 
 // policy compares a policy with what becomes of it.
-func (c *comparison) policy(was, now *policies.Policy) {
+func (c *comparison) policy(was, now *Policy) {
 	says := differences(was, now)
 	if was.Name == now.Name && len(says) == 0 {
 		return
 	}
-	change := Change{Kind: Changed, Of: "policy", Name: called(now), Says: says}
+	change := Change{Kind: Changed, Of: "policy", Name: now.called(), Says: says}
 	if was.Title() != now.Title() {
 		if was.Name != now.Name {
 			change.Kind, change.From = Renamed, was.Title()
@@ -106,11 +105,11 @@ func (c *comparison) policy(was, now *policies.Policy) {
 	c.add(change)
 }
 
-func partly(p *policies.Policy) bool { return p.Enforced > 0 && p.Enforced < 100 }
+func partly(p *Policy) bool { return p.Enforced > 0 && p.Enforced < 100 }
 
 // moved says what becomes of the state when a policy has another limit.
-func (c *comparison) moved(was, now *policies.Policy) string {
-	before, after := limitsOf(c.was, was.Limit), limitsOf(c.now, now.Limit)
+func (c *comparison) moved(was, now *Policy) string {
+	before, after := c.was.limitsOf(was.Limit), c.now.limitsOf(now.Limit)
 	for _, limit := range after {
 		if slices.ContainsFunc(before, func(other core.Limit) bool { return limit.Identity() == other.Identity() }) {
 			return keptSays
@@ -120,7 +119,7 @@ func (c *comparison) moved(was, now *policies.Policy) string {
 		return "There was no limit, or there is none any more."
 	}
 	for i := range c.was.Policies {
-		for _, limit := range limitsOf(c.was, c.was.Policies[i].Limit) {
+		for _, limit := range c.was.limitsOf(c.was.Policies[i].Limit) {
 			if slices.ContainsFunc(after, func(other core.Limit) bool { return limit.Identity() == other.Identity() }) {
 				return "It counts on from what was used of that limit before."
 			}
@@ -129,29 +128,17 @@ func (c *comparison) moved(was, now *policies.Policy) string {
 	return anewSays
 }
 
-// limitsOf returns the limits that a text of a policy means, but for core.Unlimited.
-func limitsOf(d *policies.Document, text string) (limits []core.Limit) {
-	if plans, named := d.Plans[text]; named {
-		limits = slices.Collect(maps.Values(plans))
-	} else if limit, named := d.Limits[text]; named {
-		limits = []core.Limit{limit}
-	} else if limit, err := core.ParseLimit(text); err == nil {
-		limits = []core.Limit{limit}
-	}
-	return slices.DeleteFunc(limits, func(limit core.Limit) bool { return limit == core.Unlimited })
-}
-
-// field is a field of a policy, but for its name.
-type field struct {
+// compared is a field of a policy, but for its name.
+type compared struct {
 	name string
-	text func(p *policies.Policy) string
+	text func(p *Policy) string
 	// says tells of a change, given the texts of the field.
 	says func(was, now string) string
 }
 
 // instead returns what tells of a change by one sentence, with a text for the empty one.
 func instead(format, empty string) func(was, now string) string {
-	return func(was, now string) string { return fmt.Sprintf(format, or(now, empty), or(was, empty)) }
+	return func(was, now string) string { return fmt.Sprintf(format, cmp.Or(now, empty), cmp.Or(was, empty)) }
 }
 
 // number returns the text of a number, which is empty if it is 0.
@@ -180,58 +167,58 @@ func switched(on, off string) func(was, now string) string {
 	}
 }
 
-func flag(is bool) string {
+func ifTrue(is bool) string {
 	if is {
 		return "true"
 	}
 	return ""
 }
 
-// fields are all fields of a policy. It is a function, since the alternatives of a policy are policies.
-func fields() []field {
-	return []field{
-		{"match", Requests, instead("It is met by %s instead of %s.", "")},
+// comparedFields are all fields of a policy. It is a function, since the alternatives of a policy are policies.
+func comparedFields() []compared {
+	return []compared{
+		{"match", (*Policy).Requests, instead("It is met by %s instead of %s.", "")},
 		{
-			"key", func(p *policies.Policy) string { return p.Key },
+			"key", func(p *Policy) string { return p.Key },
 			instead("It counts by %s instead of %s. A key that reads the same in both keeps what it used; all others start anew.", "nothing"),
 		},
-		{"limit", func(p *policies.Policy) string { return p.Limit }, instead("Its limit is %s instead of %s.", "none")},
-		{"ban", func(p *policies.Policy) string { return p.Ban }, instead("Its ban is %s instead of %s. Each name has bans of its own.", "none")},
+		{"limit", func(p *Policy) string { return p.Limit }, instead("Its limit is %s instead of %s.", "none")},
+		{"ban", func(p *Policy) string { return p.Ban }, instead("Its ban is %s instead of %s. Each name has bans of its own.", "none")},
 		{"firstOf", alternativesText, instead("Its alternatives are %s instead of %s.", "none")},
 		{"cost", costText, instead("A request costs %s instead of %s.", "1")},
-		{"headroom", func(p *policies.Policy) string { return number(p.Headroom) }, instead("%s units have to be left instead of %s.", "0")},
+		{"headroom", func(p *Policy) string { return number(p.Headroom) }, instead("%s units have to be left instead of %s.", "0")},
 		{
-			"settle", func(p *policies.Policy) string { return statusText(p.Settle) },
+			"settle", func(p *Policy) string { return statusText(p.Settle) },
 			instead("What it has really cost is %s instead of %s.", "what was reserved"),
 		},
-		{"strike", func(p *policies.Policy) string { return statusText(p.Strike) }, instead("Its strikes are %s instead of %s.", "its cost")},
+		{"strike", func(p *Policy) string { return statusText(p.Strike) }, instead("Its strikes are %s instead of %s.", "its cost")},
 		{
-			"tellBan", func(p *policies.Policy) string { return flag(p.TellBan) },
+			"tellBan", func(p *Policy) string { return ifTrue(p.TellBan) },
 			switched("A banned client gets 429 with Retry-After now, in place of 403.", "A banned client gets 403 now, in place of 429 with Retry-After."),
 		},
-		{"unit", func(p *policies.Policy) string { return p.Unit }, instead("Clients are told that it counts %s instead of %s.", "requests")},
-		{"undelayed", func(p *policies.Policy) string { return number(p.Undelayed) }, instead("%s requests pass without delay instead of %s.", "0")},
-		{"maxWait", func(p *policies.Policy) string { return duration(p.MaxWait) }, instead("A request waits up to %s for a place instead of %s.", "0s")},
+		{"unit", func(p *Policy) string { return p.Unit }, instead("Clients are told that it counts %s instead of %s.", "requests")},
+		{"undelayed", func(p *Policy) string { return number(p.Undelayed) }, instead("%s requests pass without delay instead of %s.", "0")},
+		{"maxWait", func(p *Policy) string { return duration(p.MaxWait) }, instead("A request waits up to %s for a place instead of %s.", "0s")},
 		{
-			"reserveFor", func(p *policies.Policy) string { return duration(p.ReserveFor) },
+			"reserveFor", func(p *Policy) string { return duration(p.ReserveFor) },
 			instead("The cost is reserved for %s instead of %s.", "as long as it takes"),
 		},
 		{
-			"shadow", func(p *policies.Policy) string { return flag(p.Shadow) },
+			"shadow", func(p *Policy) string { return ifTrue(p.Shadow) },
 			switched("It is a shadow now, which denies nobody. A shadow counts apart: it starts anew.",
 				"It denies now: it is no shadow any more. A shadow counts apart: it starts anew, with nothing of what the shadow counted."),
 		},
 		{"enforced", enforcedText, enforcedSays},
 		{
-			"onError", func(p *policies.Policy) string { return p.OnError },
+			"onError", func(p *Policy) string { return p.OnError },
 			instead("When the store cannot answer, it is %s instead of %s.", "as the options of the program say"),
 		},
 	}
 }
 
 // differences says in which fields two policies differ.
-func differences(was, now *policies.Policy) (says []string) {
-	for _, f := range fields() {
+func differences(was, now *Policy) (says []string) {
+	for _, f := range comparedFields() {
 		if before, after := f.text(was), f.text(now); before != after {
 			says = append(says, f.says(before, after))
 		}
@@ -239,7 +226,7 @@ func differences(was, now *policies.Policy) (says []string) {
 	return says
 }
 
-func enforcedText(p *policies.Policy) string {
+func enforcedText(p *Policy) string {
 	if p.Enforced == 0 || p.Enforced == 100 {
 		return ""
 	}
@@ -254,30 +241,30 @@ func enforcedSays(was, now string) string {
 		}
 		return percent
 	}
-	text := fmt.Sprintf("It is enforced for %s of the keys instead of %s. ", or(now, "100%"), or(was, "100%"))
+	text := fmt.Sprintf("It is enforced for %s of the keys instead of %s. ", cmp.Or(now, "100%"), cmp.Or(was, "100%"))
 	if share(now) > share(was) {
 		return text + "Keys for which it was a shadow start anew, with nothing of what the shadow counted."
 	}
 	return text + "The other keys are only watched."
 }
 
-func costText(p *policies.Policy) string {
+func costText(p *Policy) string {
 	if p.Cost == "1" {
 		return ""
 	}
 	return p.Cost
 }
 
-func alternativesText(p *policies.Policy) string {
+func alternativesText(p *Policy) string {
 	texts := make([]string, len(p.FirstOf))
 	for i := range p.FirstOf {
-		texts[i] = sentence(&p.FirstOf[i])
+		texts[i] = p.FirstOf[i].sentence()
 	}
 	return strings.Join(texts, ", or else ")
 }
 
 // statusText returns units by status in order.
-func statusText(b policies.ByStatus) string {
+func statusText(b ByStatus) string {
 	if b.Name != "" {
 		return b.Name
 	}
@@ -292,8 +279,8 @@ func statusText(b policies.ByStatus) string {
 	return strings.Join(texts, ", ")
 }
 
-// Requests says which requests meet a policy: its patterns in alphabetical order, each once, or "all requests".
-func Requests(p *policies.Policy) string {
+// Requests says which requests meet the policy: its patterns in alphabetical order, each once, or "all requests".
+func (p *Policy) Requests() string {
 	texts := make([]string, len(p.Match))
 	for i, m := range p.Match {
 		texts[i] = m.Pattern
@@ -306,19 +293,19 @@ func Requests(p *policies.Policy) string {
 }
 
 // subject returns what a policy is about.
-func subject(p *policies.Policy) string {
+func (p *Policy) subject() string {
 	return cmp.Or(p.Ban, p.Limit, alternativesText(p))
 }
 
 // called returns the title of a policy, and its requests.
-func called(p *policies.Policy) string {
-	return p.Title() + " (" + Requests(p) + ")"
+func (p *Policy) called() string {
+	return p.Title() + " (" + p.Requests() + ")"
 }
 
 // sentence returns all that a policy says but for its match and name.
-func sentence(p *policies.Policy) string {
+func (p *Policy) sentence() string {
 	var parts []string
-	for _, f := range fields() {
+	for _, f := range comparedFields() {
 		text := f.text(p)
 		switch {
 		case text == "" || f.name == "match":

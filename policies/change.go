@@ -1,39 +1,39 @@
-// Package change says what changes between two documents of policies, and what becomes of what keys have used.
-package change
+package policies
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/policies"
 )
 
-// Kind is what happens to something.
-type Kind string
+// ChangeKind is what happens to something.
+type ChangeKind string
 
 // The kinds.
 const (
-	Added   Kind = "added"
-	Removed Kind = "removed"
-	Renamed Kind = "renamed"
-	Changed Kind = "changed"
+	Added   ChangeKind = "added"
+	Removed ChangeKind = "removed"
+	Renamed ChangeKind = "renamed"
+	Changed ChangeKind = "changed"
 )
 
-// State is what becomes of what keys have used. The empty one is nothing: there is none.
-type State string
+// ChangedState is what becomes of what keys have used. The empty one is nothing: there is none.
+type ChangedState string
 
 // What becomes of a state.
 const (
-	Kept State = "kept"
-	Anew State = "anew"
+	Kept ChangedState = "kept"
+	Anew ChangedState = "anew"
 )
 
 // Change is one thing that changes.
 type Change struct {
-	Kind Kind `json:"kind"`
+	Kind ChangeKind `json:"kind"`
 	// Of is what changes: limit, plan, ban, list, policy or order.
 	Of   string `json:"of"`
 	Name string `json:"name"`
@@ -44,7 +44,7 @@ type Change struct {
 	Was string `json:"was,omitempty"`
 	Now string `json:"now,omitempty"`
 	// State is what becomes of what keys have used of a limit, plan or ban.
-	State State `json:"state,omitempty"`
+	State ChangedState `json:"state,omitempty"`
 	// Says is what this means, in words.
 	Says []string `json:"says,omitempty"`
 
@@ -53,9 +53,12 @@ type Change struct {
 	After  core.Limit `json:"-"`
 }
 
+// Changes are what changes from one document to another: see [Between].
+type Changes []Change
+
 // Between returns what changes from one document to another: first limits, plans and bans, then lists and policies. It is empty if nothing does.
 // The order of the entries of a list and of the patterns of a match means nothing, and is no change.
-func Between(was, now *policies.Document) []Change {
+func Between(was, now *Document) Changes {
 	c := comparison{was: was, now: now}
 	c.limits()
 	c.lists()
@@ -63,10 +66,58 @@ func Between(was, now *policies.Document) []Change {
 	return c.changes
 }
 
+// Summary says how much changes, as in "1 added, 2 changed.", or "Nothing changes."
+func (all Changes) Summary() string {
+	var parts []string
+	for _, kind := range [...]ChangeKind{Added, Removed, Renamed, Changed} {
+		n := 0
+		for i := range all {
+			if all[i].Kind == kind {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
+		}
+	}
+	if len(parts) == 0 {
+		return "Nothing changes."
+	}
+	return strings.Join(parts, ", ") + "."
+}
+
+// marks are what the text of a change begins with.
+var marks = map[ChangeKind]string{Added: "+", Removed: "-", Renamed: ">", Changed: "~"}
+
+// String returns the change in one line, without what it Says: "~ limit burst: leaky 20, 5/s → leaky 10, 5/s". What a terminal would obey
+// stands in quotes.
+func (c *Change) String() string {
+	name := c.Name
+	if c.From != "" {
+		name = c.From + " is now " + c.Name
+	}
+	text := marks[c.Kind] + " " + c.Of + " " + printable(name)
+	switch {
+	case c.Was != "" && c.Now != "" && c.Was != c.Now:
+		text += ": " + printable(c.Was) + " → " + printable(c.Now)
+	case c.Was+c.Now != "":
+		text += ": " + printable(cmp.Or(c.Now, c.Was))
+	}
+	return text
+}
+
+// printable returns a text in quotes if it has anything that a terminal would obey.
+func printable(text string) string {
+	if inQuotes := strconv.Quote(text); inQuotes != `"`+text+`"` {
+		return inQuotes
+	}
+	return text
+}
+
 // comparison collects changes.
 type comparison struct {
-	was, now *policies.Document
-	changes  []Change
+	was, now *Document
+	changes  Changes
 }
 
 func (c *comparison) add(change Change) { c.changes = append(c.changes, change) }
@@ -81,18 +132,18 @@ func (l label) String() string {
 	return l.name
 }
 
-// entry is a limit or a ban of a document.
-type entry struct {
+// namedEntry is a limit or a ban of a document.
+type namedEntry struct {
 	text     string     // without its name
 	identity string     // what it has in common with those that share its state; "" is none
 	limit    core.Limit // zero for a ban
 }
 
 // entries returns all limits and bans that have a name.
-func entries(d *policies.Document) map[label]entry {
-	all := make(map[label]entry)
+func (d *Document) entries() map[label]namedEntry {
+	all := make(map[label]namedEntry)
 	add := func(at label, limit core.Limit) {
-		e := entry{text: strings.TrimPrefix(limit.String(), at.name+": "), limit: limit}
+		e := namedEntry{text: unnamed(limit.String(), at.name), limit: limit}
 		if limit != core.Unlimited {
 			e.identity = limit.Algorithm() + " " + limit.Name()
 		}
@@ -107,14 +158,14 @@ func entries(d *policies.Document) map[label]entry {
 		}
 	}
 	for name, ban := range d.Bans {
-		all[label{of: "ban", name: name}] = entry{text: strings.TrimPrefix(ban.String(), name+": "), identity: "ban " + name}
+		all[label{of: "ban", name: name}] = namedEntry{text: unnamed(ban.String(), name), identity: "ban " + name}
 	}
 	return all
 }
 
 // limits compares what has a name.
 func (c *comparison) limits() {
-	before, after := entries(c.was), entries(c.now)
+	before, after := c.was.entries(), c.now.entries()
 	had := make(map[string]bool) // the identities of before
 	for _, e := range before {
 		had[e.identity] = true
@@ -150,7 +201,7 @@ func (c *comparison) limits() {
 			}
 		}
 		if isThere {
-			change.Says = append(change.Says, usedBy(c.now, at))
+			change.Says = append(change.Says, c.now.usedBy(at))
 		}
 		c.add(change)
 	}
@@ -159,13 +210,13 @@ func (c *comparison) limits() {
 // rank is the order in which things are told.
 func rank(of string) string { return map[string]string{"limit": "1", "plan": "2", "ban": "3"}[of] }
 
-func union(a, b map[label]entry) map[label]entry {
+func union(a, b map[label]namedEntry) map[label]namedEntry {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	return all
 }
 
-func stateOf(e entry, had map[string]bool) State {
+func stateOf(e namedEntry, had map[string]bool) ChangedState {
 	switch {
 	case e.identity == "":
 		return ""
@@ -182,7 +233,7 @@ type renaming struct {
 }
 
 // renames pairs what is gone with what is new and says the same.
-func renames(labels []label, before, after map[label]entry) renaming {
+func renames(labels []label, before, after map[label]namedEntry) renaming {
 	r := renaming{make(map[label]label), make(map[label]bool)}
 	for _, at := range labels {
 		if _, isThere := after[at]; isThere {
@@ -206,7 +257,7 @@ const (
 	anewSays = "It starts anew: what was used before does not count."
 )
 
-func renamedSays(state State) string {
+func renamedSays(state ChangedState) string {
 	switch state {
 	case Kept:
 		return keptSays
@@ -216,7 +267,7 @@ func renamedSays(state State) string {
 	return "It has no state."
 }
 
-func addedSays(at label, state State) []string {
+func addedSays(at label, state ChangedState) []string {
 	if state != Kept {
 		return nil
 	}
@@ -226,7 +277,7 @@ func addedSays(at label, state State) []string {
 	return []string{"It counts on from what was used under that name before."}
 }
 
-func changedSays(a, b entry, state State) []string {
+func changedSays(a, b namedEntry, state ChangedState) []string {
 	switch {
 	case state == "":
 		return []string{"It limits nobody any more."}
@@ -244,26 +295,20 @@ func (c *comparison) removedSays(at label) []string {
 	if at.of != "plan" || c.now.Plans[at.name] == nil {
 		return nil
 	}
-	if other, ok := c.now.Plans[at.name]["*"]; ok {
-		return []string{fmt.Sprintf("Requests of this plan meet %q now: %s.", "*", strings.TrimPrefix(other.String(), at.name+": "))}
-	}
-	return []string{"Requests of this plan are answered with 500 now: there is no \"*\"."}
+	return []string{fmt.Sprintf("Requests of this plan meet %q now: %s.", "*", unnamed(c.now.Plans[at.name]["*"].String(), at.name))}
 }
 
 // usedBy says which policies use a limit.
-func usedBy(d *policies.Document, at label) string {
+func (d *Document) usedBy(at label) string {
 	var titles []string
 	for i := range d.Policies {
 		p := &d.Policies[i]
-		uses := func(one *policies.Policy) bool {
+		uses := func(one *Policy) bool {
 			return at.of == "ban" && one.Ban == at.name || at.of != "ban" && one.Limit == at.name && one.Ban == ""
 		}
-		if uses(p) || slices.ContainsFunc(p.FirstOf, func(one policies.Policy) bool { return uses(&one) }) {
-			titles = append(titles, called(p))
+		if uses(p) || slices.ContainsFunc(p.FirstOf, func(one Policy) bool { return uses(&one) }) {
+			titles = append(titles, p.called())
 		}
-	}
-	if len(titles) == 0 {
-		return "No policy uses it."
 	}
 	return "Used by: " + strings.Join(titles, "; ") + "."
 }
@@ -286,7 +331,7 @@ func (c *comparison) lists() {
 		{"address", was.Address, now.Address, "the TCP peer"}, {"key", was.Key, now.Key, "none"},
 	} {
 		if field.was != field.now {
-			c.add(Change{Kind: Changed, Of: "list", Name: field.name, Was: or(field.was, field.without), Now: or(field.now, field.without)})
+			c.add(Change{Kind: Changed, Of: "list", Name: field.name, Was: cmp.Or(field.was, field.without), Now: cmp.Or(field.now, field.without)})
 		}
 	}
 }
@@ -300,11 +345,4 @@ func without(all, others []string) []string {
 		}
 	}
 	return left
-}
-
-func or(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }

@@ -1,0 +1,68 @@
+package doctest
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// at returns a file of the repository.
+func at(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Every module is tested, linted and looked at for known holes by the Makefile, and has its updates proposed.
+func TestEveryModuleIsLookedAfter(t *testing.T) {
+	var modules []string
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "go.mod" && filepath.Dir(path) != root {
+			module, _ := filepath.Rel(root, filepath.Dir(path))
+			modules = append(modules, filepath.ToSlash(module))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(modules)
+	_, listed, _ := strings.Cut(at(t, "Makefile"), "\nMODULES = ")
+	listed, _, _ = strings.Cut(listed, "\n")
+	if got := slices.Sorted(slices.Values(strings.Fields(listed))); !slices.Equal(got, modules) {
+		t.Errorf("the Makefile has %q, and there are %q", got, modules)
+	}
+	var updated []string
+	for _, found := range regexp.MustCompile(`(?m)^ +- /(\S+)$`).FindAllStringSubmatch(at(t, ".github/dependabot.yml"), -1) {
+		updated = append(updated, found[1])
+	}
+	if slices.Sort(updated); !slices.Equal(updated, modules) {
+		t.Errorf("updates are proposed for %q, and there are %q", updated, modules)
+	}
+}
+
+// CI takes its servers out of the images that .ci/images lists, each of which has a digest or none, and no invented one.
+func TestImagesOfCI(t *testing.T) {
+	var listed []string
+	for line := range strings.Lines(at(t, ".ci/images")) {
+		if fields := strings.Fields(line); !strings.HasPrefix(line, "#") {
+			listed = append(listed, fields[0])
+			if len(fields) > 2 || len(fields) == 2 && !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(fields[1]) {
+				t.Errorf("%q is no image with its digest", line)
+			}
+		}
+	}
+	_, matrix, _ := strings.Cut(at(t, ".github/workflows/ci.yml"), "        image:\n")
+	matrix, _, _ = strings.Cut(matrix, "    steps:")
+	if used := strings.Fields(strings.ReplaceAll(matrix, "- ", "")); !slices.Equal(used, listed) {
+		t.Errorf("CI uses %q, and %q are listed", used, listed)
+	}
+}

@@ -1,0 +1,267 @@
+package policies
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// reloads follows texts that a test gives, one reading at a time.
+type reloads struct {
+	t      *testing.T
+	text   string
+	log    bytes.Buffer
+	told   []Changes
+	errors []string
+	read   func() // what the source does before it returns the text
+	reads  int
+}
+
+// watch begins with a text.
+func (r *reloads) watch(ctx context.Context, options ...Option) *Set {
+	r.t.Helper()
+	s, err := Watch(ctx, Func("here", func(context.Context) ([]byte, error) {
+		r.reads++
+		if r.read != nil {
+			r.read()
+		}
+		return []byte(r.text), nil
+	}), append([]Option{
+		WithLogger(slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))),
+		WithOnChange(func(all Changes) { r.told = append(r.told, all) }),
+		WithOnError(func(err error) { r.errors = append(r.errors, err.Error()) }),
+	}, options...)...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+// next lets one reading pass, which finds a text.
+func (r *reloads) next(text string) {
+	r.text = text
+	r.wait()
+}
+
+// wait lets one reading pass.
+func (r *reloads) wait() {
+	for before := r.reads; r.reads == before; {
+		time.Sleep(time.Second)
+		synctest.Wait()
+	}
+}
+
+// A document that takes the place of another one is told once, in the words of weir plan. The first one, and what changes nothing, is not.
+func TestReloadIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := &reloads{t: t, text: "limits: {a: 'leaky 1, 1/h'}\npolicies: [{limit: a, key: global}]\n"}
+		s := r.watch(ctx)
+		if r.log.Len() > 0 || len(r.told) > 0 {
+			t.Errorf("the start is told: %s%v", &r.log, r.told)
+		}
+		r.next("limits: {a: 'leaky 2, 1/h'}\npolicies: [{limit: a, key: global}, {limit: 'gcra 5, 1/s', key: ip}]\n")
+		if len(r.told) != 1 || r.told[0].Summary() != "1 added, 1 changed." || r.told[0][0].String() != "~ limit a: leaky 1, 1/h → leaky 2, 1/h" {
+			t.Errorf("told %v", r.told)
+		}
+		const want = `level=INFO msg="policies: another document is in force" source=here summary="1 added, 1 changed." changes="[` +
+			`~ limit a: leaky 1, 1/h → leaky 2, 1/h What was used is kept. Used by: a (all requests). ` +
+			`+ policy gcra 5, 1/s (all requests): gcra 5, 1/s, key ip]"` + "\n"
+		if r.log.String() != want {
+			t.Errorf("%s, want\n%s", &r.log, want)
+		}
+		r.wait()
+		if len(r.told) != 1 {
+			t.Errorf("it is told again")
+		}
+		r.next(r.text + "# a comment\n")
+		if len(r.told) != 2 || len(r.told[1]) != 0 || !strings.Contains(r.log.String(), `summary="Nothing changes." changes=[]`) {
+			t.Errorf("told %v, %s", r.told, &r.log)
+		}
+		for _, text := range []string{"", "{}", "limits: {}\n", "policies: []\n", "lists: {deny: [192.0.2.1]}\n", r.text[:40]} {
+			before := s.Document()
+			r.errors = nil
+			r.next(text)
+			if s.Document() != before || len(r.told) != 2 || len(r.errors) != 1 {
+				t.Errorf("%q: told %v, errors %q", text, r.told[2:], r.errors)
+			}
+		}
+		r.next("limitsNothing: true\n")
+		if len(s.Document().Policies) != 0 || len(r.told) != 3 || r.told[2].Summary() != "3 removed." {
+			t.Errorf("%v, told %v", s.Document(), r.told)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// A line of the log names twenty changes at most, and the program is told of all.
+func TestLongReloadIsOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		policies := func(n int) string {
+			var b strings.Builder
+			b.WriteString("policies:\n")
+			for i := range n {
+				fmt.Fprintf(&b, "  - {match: /%d, limit: 'leaky 1, 1/h', key: ip}\n", i)
+			}
+			return b.String()
+		}
+		r := &reloads{t: t, text: policies(1)}
+		r.watch(ctx)
+		r.next(policies(50))
+		if got := r.log.String(); strings.Count(got, "\n") != 1 || strings.Count(got, "+ policy") != 20 || !strings.Contains(got, "and 29 more") || len(r.told[0]) != 49 {
+			t.Errorf("%d told: %s", len(r.told[0]), got)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// What panics after the start is an error of that reading, or is logged. The readings go on.
+func TestPanicsAfterTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := &reloads{t: t, text: numbered(1)}
+		s := r.watch(ctx, WithOnChange(func(Changes) { panic("on change") }))
+		r.read = func() { panic("in the source") }
+		r.wait()
+		if len(r.errors) != 1 || r.errors[0] != "policies: here: the reading panicked: in the source" || capacity(s) != 1 {
+			t.Errorf("%q", r.errors)
+		}
+		r.read = nil
+		r.next(numbered(2))
+		if capacity(s) != 2 || !strings.Contains(r.log.String(), `msg="policies: here: the function that is told of changes panicked" panic="on change"`) {
+			t.Errorf("capacity %d: %s", capacity(s), &r.log)
+		}
+		r.next(numbered(3))
+		if capacity(s) != 3 {
+			t.Errorf("capacity %d", capacity(s))
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// An error that panics where it is told is logged, and so is nothing if the logger panics itself.
+func TestPanicsWhereErrorsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := &reloads{t: t, text: numbered(1)}
+		s := r.watch(ctx, WithOnError(func(error) { panic("on error") }))
+		r.next("x")
+		if !strings.Contains(r.log.String(), `msg="policies: here: the function that is told of errors panicked" panic="on error"`) {
+			t.Error(&r.log)
+		}
+		silent := &reloads{t: t, text: numbered(1)}
+		other := silent.watch(ctx, WithLogger(slog.New(panics{})), WithOnError(nil))
+		silent.next("x")
+		silent.next(numbered(2))
+		r.next(numbered(2))
+		if capacity(s) != 2 || capacity(other) != 2 {
+			t.Errorf("capacities %d and %d", capacity(s), capacity(other))
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// panics is a handler of a logger.
+type panics struct{}
+
+func (panics) Enabled(context.Context, slog.Level) bool  { return true }
+func (panics) Handle(context.Context, slog.Record) error { panic("in the logger") }
+func (p panics) WithAttrs([]slog.Attr) slog.Handler      { return p }
+func (p panics) WithGroup(string) slog.Handler           { return p }
+
+// A panic of the first reading ends the program, unless something is in force.
+func TestPanicAtTheStart(t *testing.T) {
+	broken := Func("here", func(context.Context) ([]byte, error) { panic("at the start") })
+	func() {
+		defer func() {
+			if cause := recover(); cause != "at the start" {
+				t.Errorf("%v", cause)
+			}
+		}()
+		_, _ = Watch(t.Context(), broken)
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var errs told
+	if _, err := Watch(ctx, broken, WithStart(&Document{LimitsNothing: true}), WithOnError(errs.tell)); err != nil || errs.text() != "policies: here: the reading panicked: at the start" {
+		t.Errorf("%v, told %s", err, errs.text())
+	}
+}
+
+// A text that has failed is not looked at again until it is another one, and each reading that finds it is an error.
+func TestFailedTextIsLookedAtOnce(t *testing.T) {
+	for name, signed := range map[string]bool{"a source": false, "a signed source": true} {
+		public, private := newKey(t)
+		var text string
+		looks := 0
+		source := Func("here", func(context.Context) ([]byte, error) {
+			if signed {
+				return sign(t, text, private, 1), nil
+			}
+			return []byte(text), nil
+		})
+		if signed {
+			source = Signed(source, public)
+		}
+		s := &Set{options: collect(nil)}
+		read := func(of string) error {
+			text = of
+			return source.read(t.Context(), func(text []byte) error { looks++; return s.read(text) })
+		}
+		for i, step := range []struct {
+			text  string
+			looks int
+			fails bool
+		}{
+			{numbered(1), 1, false},
+			{numbered(1), 1, false},
+			{"x: 1\n", 2, true},
+			{"x: 1\n", 2, true},
+			{"y: 1\n", 3, true},
+			{"x: 1\n", 4, true},
+			{numbered(1), 4, false}, // which is in force
+			{numbered(2), 5, false},
+			{numbered(2), 5, false},
+		} {
+			err := read(step.text)
+			if looks != step.looks || (err != nil) != step.fails {
+				t.Errorf("%s, step %d: %d looks, want %d: %v", name, i, looks, step.looks, err)
+			}
+		}
+	}
+}
+
+// A file that has failed is read again, and looked at once.
+func TestFailedFileIsLookedAtOnce(t *testing.T) {
+	path := t.TempDir() + "/limits.yaml"
+	write(t, path, "x: 1\n")
+	source, looks := File(path), 0
+	for range 3 {
+		err := source.read(t.Context(), func([]byte) error { looks++; return errDown })
+		if err != errDown { //nolint:errorlint // it is the same one
+			t.Errorf("%v", err)
+		}
+	}
+	if looks != 1 {
+		t.Errorf("%d looks", looks)
+	}
+}
