@@ -42,9 +42,11 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	if g.capacity != nil {
 		return g.decideByCapacity(r)
 	}
+	shareTrailer(r)
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, outer: requestContextFrom(r.Context())}
 	g.placement.Look(&rc.routeAsked, r)
 	event := Event{Request: r.WithContext(rc)}
+	defer rc.tellGiven(event.Request) // also after a panic
 	verdict := Verdict{Request: event.Request, rc: rc}
 	if !g.decide(rc, &event) {
 		return verdict
@@ -63,20 +65,14 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 // decide has the lists and the policies decide about the request of an event, and tells the event what
 // has become of it. It returns false if no list and no policy applies.
 func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
-	if g.options.Lists.used() && g.decideByList(e) {
-		g.placement.KeysRead(&rc.routeAsked, e.Request)
-		return true
+	body := g.boundBody(e.Request)
+	c, decided := g.readKeys(rc, e, body)
+	body.lift(e.Request)
+	g.placement.KeysRead(&rc.routeAsked, e.Request)
+	if decided || len(c.Checks) == 0 {
+		return decided
 	}
 	ctx := e.Request.Context()
-	c, err := g.call(e.Request, rc)
-	g.placement.KeysRead(&rc.routeAsked, e.Request)
-	if err != nil {
-		e.Unanswered, e.Status, e.Err = unanswered(&c, nil), http.StatusInternalServerError, err
-		return true
-	}
-	if len(c.Checks) == 0 {
-		return false
-	}
 	start := time.Now()
 	decisions, err := g.ask(ctx, rc, &c)
 	if err != nil {
@@ -105,6 +101,24 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	}
 	rc.makePermit()
 	return true
+}
+
+// readKeys returns the call to make about the request of an event, with all that the functions of lists and policies read of
+// it. If a list decides about the request, or it cannot be said what to check, it tells the event and returns true.
+func (g *Guard) readKeys(rc *requestContext, e *Event, body *keyBody) (c call, decided bool) {
+	listed := g.options.Lists.used() && g.decideByList(e)
+	var err error
+	if !listed {
+		c, err = g.call(e.Request, rc)
+	}
+	if tooLong := body.tooLong(); tooLong != nil {
+		e.Listed, e.Unanswered, e.Status, e.Err = Unlisted, nil, http.StatusRequestEntityTooLarge, tooLong
+		return c, true
+	}
+	if err != nil {
+		e.Unanswered, e.Status, e.Err = unanswered(&c, nil), http.StatusInternalServerError, err
+	}
+	return c, listed || err != nil
 }
 
 // exempts reports whether no list and no policy is asked about a request.

@@ -183,6 +183,9 @@ func (d *Denial) serveHook(w http.ResponseWriter, r *http.Request) {
 	watched := writer.Watch(w, nil, nil)
 	usual := *d
 	usual.hook = nil
+	if rc, ok := r.Context().(*requestContext); ok {
+		defer rc.tellGiven(r) // also after a panic
+	}
 	d.hook(watched, r, &usual)
 	if !watched.Answered() {
 		w.WriteHeader(d.Status)

@@ -40,6 +40,8 @@ type Guard struct {
 	log       *eventLog
 	placement *mistakes.Placement
 	capacity  *capacity // nil: the policies decide
+	// readsBodies says that functions of the program may read the body of a request.
+	readsBodies bool
 }
 
 // New returns a Guard that has the limiter decide about all policies of a request
@@ -78,6 +80,7 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 		mistakes.WarnOfEqual(limiter, options.Logger, unnamedByPeer(policies))
 	}
 	placement := mistakes.NewPlacement(options.Logger, peerOf(&options, policies))
+	readsBodies := readsBodies(&options, policies)
 	if options.Lists.Address == nil {
 		options.Lists.Address = keyfuncs.Address()
 	}
@@ -94,6 +97,8 @@ func replace(old *Guard, limiter *core.Limiter, options Options, policies []Poli
 		fields:    headers.Names(options.Headers),
 		log:       &eventLog{logger: options.Logger},
 		placement: placement,
+
+		readsBodies: readsBodies,
 	}
 	g.writer = dialect.Prepare(options.Headers, g.described())
 	if old != nil {

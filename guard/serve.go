@@ -19,7 +19,7 @@ import (
 // when the request ends. A panic is left to be answered in the same way, and goes on.
 //
 // After the handler, the request that was given to Decide has the Pattern that an inner
-// router has found. If the key functions have asked for the route before it was known,
+// router has found, and the forms that were parsed inside. If the key functions have asked for the route before it was known,
 // Options.Logger is warned, once.
 func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) (unanswered int)) {
 	rc, r := v.rc, v.Request
@@ -32,7 +32,10 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 		return
 	}
 	before := r.Pattern
-	defer rc.tellPattern(r, before) // also after a panic
+	defer func() { // also after a panic
+		rc.tellPattern(r, before)
+		rc.tellGiven(r)
+	}()
 	if rc.settles() || rc.holdsPlaces() {
 		v.serveWatched(w, next)
 	} else {

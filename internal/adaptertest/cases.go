@@ -33,6 +33,7 @@ var cases = slices.Concat(
 	layeredCases,
 	routeCases,
 	writerCases,
+	leavesCases,
 	wireCases,
 	rpcCases,
 	upstreamCases,
