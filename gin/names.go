@@ -142,6 +142,10 @@ func OutcomesFrom(ctx context.Context) []Outcome { return guard.OutcomesFrom(ctx
 // up; less than 0 takes back what was told before. [guard.Spend] says what is lost.
 func Spend(ctx context.Context, units int) { guard.Spend(ctx, units) }
 
+// AsOwn returns a context for a request that a handler makes and serves itself, such as one of a batch: limiters charge
+// it by itself. It takes the context of the handler's request. [guard.AsOwn] says more.
+func AsOwn(ctx context.Context) context.Context { return guard.AsOwn(ctx) }
+
 // Grow reserves more for a request whose handler finds out that it takes more than its Cost, such as a stream that goes
 // on: total units in all under each of some limits, in one call, all or none. It takes the context of the request. If it
 // is denied, the handler ends the stream, or waits. [guard.Grow] says more.

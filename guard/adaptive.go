@@ -54,7 +54,8 @@ func (c *capacity) release() { c.inside.Add(-1) }
 func (g *Guard) decideByCapacity(r *http.Request) Verdict {
 	if !g.capacity.enter() {
 		denial := g.deny(&Event{Status: http.StatusServiceUnavailable})
-		return Verdict{Request: r, Denial: denial, outer: requestContextFrom(r.Context())}
+		denial.outer = requestContextFrom(r.Context())
+		return Verdict{Request: r, Denial: denial, outer: denial.outer}
 	}
 	inside := new(users)
 	inside.begin(g.capacity)

@@ -43,7 +43,8 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 		return g.decideByCapacity(r)
 	}
 	shareTrailer(r)
-	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, outer: requestContextFrom(r.Context())}
+	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched}
+	rc.enclose(r)
 	g.placement.Look(&rc.routeAsked, r)
 	event := Event{Request: r.WithContext(rc)}
 	defer rc.tellGiven(event.Request) // also after a panic
@@ -53,6 +54,7 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	}
 	if event.Status != 0 {
 		verdict.Denial = g.deny(&event)
+		verdict.Denial.outer = rc.outer
 	}
 	if rc.holdsPlaces() {
 		g.reportHolder(rc, &event)

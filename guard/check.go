@@ -107,7 +107,7 @@ func (g *Guard) terms(policy int, check *core.Check) terms {
 // chargedOutside reports whether a limiter in front has charged the check of a policy. If the
 // policy has a say in what that costs, it is remembered until the request is settled.
 func (rc *requestContext) chargedOutside(p *Policy, check *core.Check) bool {
-	outer, index := rc.outer.charged(check, rc.guard.limiter)
+	outer, index := rc.charged(check)
 	if outer == nil {
 		return false
 	}

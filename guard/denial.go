@@ -38,7 +38,8 @@ type Denial struct {
 	// up.
 	RetryAfter time.Duration
 
-	hook func(http.ResponseWriter, *http.Request, *Denial) // Options.Denied
+	hook  func(http.ResponseWriter, *http.Request, *Denial) // Options.Denied
+	outer *requestContext                                   // of the limiters in front, which are told of the Status
 }
 
 // deny returns the answer to the request of an event that has a status.
@@ -139,8 +140,10 @@ func (d *Denial) Returnable(r *http.Request) bool {
 //	Connect, unary            Status, a JSON document with the error's code
 //	Connect, streaming        200, a stream that ends with the error
 //
+// [Policy].Settle, Strike and Options.Observe of limiters in front are told the Status.
+//
 // The code is RESOURCE_EXHAUSTED for 429, UNAVAILABLE for 503, PERMISSION_DENIED for 403,
-// INTERNAL for 500. It comes with the detail google.rpc.RetryInfo, which is RetryAfter;
+// INTERNAL for 500, RESOURCE_EXHAUSTED for 413. It comes with the detail google.rpc.RetryInfo, which is RetryAfter;
 // with gRPC and gRPC-Web there is grpc-retry-pushback-ms besides, which is -1 when no wait
 // can help.
 func (d *Denial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -149,6 +152,9 @@ func (d *Denial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if call, isRPC := rpc.CallOf(r); isRPC {
+		for rc := d.outer; rc != nil; rc = rc.outer {
+			rc.denied.Store(int32(d.Status))
+		}
 		call.Deny(w, rpc.Denial{Status: d.Status, Message: d.text(), RetryAfter: d.RetryAfter})
 		return
 	}

@@ -52,7 +52,11 @@ func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWrit
 	returned := false
 	soFar := func() Served {
 		response := watched.Response()
-		return Served{Status: response.Status, Bytes: response.Bytes, Hijacked: response.Hijacked}
+		served := Served{Status: response.Status, Bytes: response.Bytes, Hijacked: response.Hijacked}
+		if denied := v.rc.denied.Load(); denied != 0 {
+			served.Status = int(denied)
+		}
+		return served
 	}
 	v.rc.reservation.served = func() (*http.Request, Served) { return v.Request, soFar() }
 	defer func() {

@@ -17,7 +17,8 @@ import (
 // decides by.
 type Served struct {
 	// Status is the status of the response: 200 if nobody has set one, and 101 if the
-	// handler has taken the connection over. If Unanswered is set, no response was seen: it
+	// handler has taken the connection over. If a limiter further inside has denied a remote procedure call, it is the
+	// Status of that [Denial], which the call's protocol may have as 200. If Unanswered is set, no response was seen: it
 	// is then the status of the error, or 500.
 	Status int
 	// Bytes is how much of the response's body the handler has written, whether the
@@ -51,8 +52,13 @@ type Served struct {
 // the request was settled is lost, and so is what is told of a request that no limiter has
 // decided about. Spend may be called by many goroutines at once.
 func Spend(ctx context.Context, units int) {
-	if rc := requestContextFrom(ctx); rc != nil {
-		rc.outermost().spent.Add(int64(units))
+	for rc := requestContextFrom(ctx); rc != nil; rc = rc.enclosing() {
+		for inner := rc; inner != nil; inner = inner.outer {
+			if inner.settles() {
+				rc.outermost().spent.Add(int64(units))
+				return
+			}
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ var cases = slices.Concat(
 	routeCases,
 	writerCases,
 	leavesCases,
+	ownCases,
 	wireCases,
 	rpcCases,
 	upstreamCases,
