@@ -27,6 +27,7 @@ type Verdict struct {
 	rc     *requestContext // nil: no policy decides about the request
 	inside *users          // of the capacity of an Adaptive Guard, or nil
 	outer  *requestContext // of the limiters in front, where an Adaptive Guard has denied the request
+	given  *http.Request   // to an Adaptive Guard, of which Request is a copy, or nil
 }
 
 // Decide decides about a request: by [Options].Lists, and then by all policies, which it asks in one call. It
@@ -54,7 +55,7 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	}
 	if event.Status != 0 {
 		verdict.Denial = g.deny(&event)
-		verdict.Denial.outer = rc.outer
+		verdict.Denial.outer, verdict.Denial.upload = rc.outer, rc.body.isUpload(r)
 	}
 	if rc.holdsPlaces() {
 		g.reportHolder(rc, &event)
@@ -67,9 +68,9 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 // decide has the lists and the policies decide about the request of an event, and tells the event what
 // has become of it. It returns false if no list and no policy applies.
 func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
-	body := g.boundBody(e.Request)
-	c, decided := g.readKeys(rc, e, body)
-	body.lift(e.Request)
+	rc.body = g.boundBody(e.Request)
+	c, decided := g.readKeys(rc, e, rc.body)
+	rc.body.lift(e.Request)
 	g.placement.KeysRead(&rc.routeAsked, e.Request)
 	if decided || len(c.Checks) == 0 {
 		return decided
@@ -169,7 +170,7 @@ func (g *Guard) ask(ctx context.Context, rc *requestContext, c *call) ([]core.De
 	}
 	g.observe(c, decisions, nil)
 	if stored != nil {
-		v.stored = reserved{call: *c, Reservation: stored}
+		v.stored = reservedBy(c, stored)
 	}
 	return decisions, nil
 }
@@ -197,7 +198,7 @@ func (rc *requestContext) reserve(local reserved) {
 }
 
 // WriteHeader writes into the header of the response what was decided: the limits' fields,
-// and, of a denial, Retry-After and Cache-Control. It removes what outer code has said of a
+// and, of a denial, Retry-After and Cache-Control, and over HTTP/1 Connection: close if nobody has read the request's body. It removes what outer code has said of a
 // response that will not be sent.
 func (v Verdict) WriteHeader(h http.Header) {
 	rc := v.rc

@@ -45,6 +45,7 @@ type keyBody struct {
 
 	most, left int64
 	exceeded   bool
+	ended      bool // the body was read to its end
 	lifted     bool
 	ahead      []byte // what was read and is to be read again
 	seen       []byte // all that was read, if it is kept
@@ -81,6 +82,7 @@ func (b *keyBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
+	b.ended = err == io.EOF //nolint:errorlint // a body wraps none
 	if b.keeps {
 		b.seen = append(b.seen, p[:n]...)
 	}
@@ -93,11 +95,18 @@ func (b *keyBody) end() (int, error) {
 		var next [1]byte
 		n, err := io.ReadFull(b.ReadCloser, next[:])
 		if n == 0 {
-			return 0, err //nolint:wrapcheck // as above
+			b.ended = err == io.EOF //nolint:errorlint // as above
+			return 0, err           //nolint:wrapcheck // as above
 		}
 		b.exceeded, b.ahead = true, next[:]
 	}
 	return 0, &http.MaxBytesError{Limit: b.most}
+}
+
+// isUpload reports whether a client may still be sending the body of a request, which nobody is going to read. HTTP/2 tells
+// the client to stop.
+func (b *keyBody) isUpload(r *http.Request) bool {
+	return r.ProtoMajor == 1 && hasBody(r) && r.PostForm == nil && r.MultipartForm == nil && (b == nil || !b.ended)
 }
 
 // lift ends the bound. A nil keyBody has none.

@@ -38,6 +38,7 @@ type requestContext struct {
 	outcomes []Outcome
 	// reservation is what may have to be settled, or nil.
 	reservation *reservation
+	body        *keyBody // as the functions of policies and lists have read it; nil: it was not bounded
 	leastCosts  leastCosts
 	routeAsked  mistakes.RouteAsked
 	spent       atomic.Int64 // that Spend was told; of the outermost limiter alone

@@ -38,6 +38,8 @@ type Denial struct {
 	// up.
 	RetryAfter time.Duration
 
+	upload bool // the client may still be sending the body
+
 	hook  func(http.ResponseWriter, *http.Request, *Denial) // Options.Denied
 	outer *requestContext                                   // of the limiters in front, which are told of the Status
 }
@@ -223,6 +225,9 @@ func (d *Denial) writeHeader(h http.Header) {
 		}
 	}
 	h.Set("Cache-Control", "no-store")
+	if d.upload {
+		h.Set("Connection", "close") // or net/http reads up to 256 KB before it answers
+	}
 	if seconds, ok := d.retryAfter(); ok {
 		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"net"
 	"net/http"
 
 	"github.com/weir-go/ratelimit/guard/internal/writer"
@@ -47,7 +48,7 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 
 // serveWatched runs a handler, and settles what that has cost.
 func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) int) {
-	watched := writer.Watch(w, v.Answered, v.rc.reservation.takenOver())
+	watched := v.watch(w, v.Answered, v.rc.reservation.takenOver())
 	unanswered := http.StatusInternalServerError // of a panic
 	returned := false
 	soFar := func() Served {
@@ -69,6 +70,22 @@ func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWrit
 	}()
 	unanswered = next(watched, v.Request)
 	returned = true
+}
+
+// watch returns a writer that notices the response to the request, whose upload it closes the connection on.
+func (v Verdict) watch(w http.ResponseWriter, begins func(int), takenOver func(net.Conn) net.Conn) writer.Watcher {
+	if r := v.Request; r.ProtoMajor == 1 && hasBody(r) && !writer.IsUpload(r.Body) {
+		body, refuse := writer.Upload(r.Body, w)
+		r.Body = body
+		told := begins
+		begins = func(status int) {
+			refuse(status)
+			if told != nil {
+				told(status)
+			}
+		}
+	}
+	return writer.Watch(w, begins, takenOver)
 }
 
 // tellPattern tells the request that was given to Decide what pattern a router further

@@ -88,7 +88,7 @@ type reservation struct {
 type settlement struct {
 	mu      sync.Mutex
 	settled bool
-	growth  sync.Mutex // while what is reserved grows, or is settled
+	growth  sync.Mutex // while what is reserved grows, or its places are split off
 	closed  bool       // nothing grows any more; growth is locked to look
 	// waiting says that the handler has returned and left the answer to others. served is
 	// then what to settle by if nobody is seen to answer before the request ends.
@@ -102,7 +102,13 @@ type reserved struct {
 	call
 	*core.Reservation // nil: there was nothing to reserve
 
+	holds  bool              // there may be places to give back
 	places *core.Reservation // what was split off; nil: nothing was
+}
+
+// reservedBy returns what a call has reserved.
+func reservedBy(c *call, r *core.Reservation) reserved {
+	return reserved{call: *c, Reservation: r, holds: r != nil && c.TakesPlaces()}
 }
 
 func (v *reserved) allowed() bool { return v.Reservation == nil || v.Allowed() }

@@ -35,6 +35,8 @@ var cases = slices.Concat(
 	writerCases,
 	leavesCases,
 	ownCases,
+	timedOutCases,
+	uploadCases,
 	wireCases,
 	rpcCases,
 	upstreamCases,
