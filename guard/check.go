@@ -85,7 +85,7 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 // terms returns what a policy says about its check.
 func (g *Guard) terms(policy int, check *core.Check) terms {
 	p := &g.policies[policy]
-	t := terms{Name: g.names[policy], Unit: p.Unit, Mode: checks.Mode(p.OnError), Settle: p.Settle}
+	t := terms{Name: g.names[policy], Unit: p.Unit, Mode: checks.Mode(p.OnError), Settle: p.Settle, First: p.SettleFirst}
 	if algorithm.Holds(check.Limit) {
 		t.Unit, t.Settle = p.unitOf(check.Limit), nil
 	}

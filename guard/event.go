@@ -38,8 +38,10 @@ type Event struct {
 	Err error
 	// Settled says that this is the second event of a request, which was served: with
 	// the real costs in Outcomes, the status of the response, and why they could not be
-	// settled in Err. The Decision of each outcome tells what is left after the settlement, as a check that only
-	// looks is told; what was not settled, or needed no settlement, has its earlier Decision.
+	// settled in Err. If the response has waited for the settlement ([Policy].SettleFirst,
+	// or [Settle]), the Decision of each outcome tells what is left after it, as a check that only
+	// looks is told; what was not settled, or needed no settlement, has its earlier Decision, and so has all of a request
+	// whose response has not waited.
 	// A settlement that failed with [core.ErrNotDone] is tried again for two
 	// seconds, of which no event tells. Only policies with Settle or Strike have a second event.
 	Settled bool

@@ -149,7 +149,7 @@ func (g *Guard) settleNow(rc *requestContext, v *reservation) []Outcome {
 		v.split()
 	}
 	r, served := v.served()
-	return g.settleBy(rc, r, served)
+	return g.settleBy(rc, r, served, true)
 }
 
 // servedSoFar returns what has become of a request while its handler runs.

@@ -72,7 +72,7 @@ type Options struct {
 
 	// Observe is told what was decided about each request that a list or a policy applied to, before
 	// the request goes on or is answered. It is called on the request's goroutine, except
-	// for what is settled after the request has ended. It must not block. The default is to
+	// for what is settled beside the response or after the request has ended. It must not block. The default is to
 	// tell nobody. Package telemetry reports to OpenTelemetry.
 	Observe func(Event)
 

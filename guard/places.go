@@ -183,7 +183,7 @@ func (v *reservation) handlerReturned(later bool) (settled func()) {
 	return v.places.users.leave
 }
 
-// release gives back the places, in the background. Those that were settled with the others are free already.
+// release gives back the places, and does not wait for the answer. Those that were settled with the others are free already.
 func (v *reservation) release() {
 	v.split()
 	v.stored.release()
@@ -208,6 +208,6 @@ func (v *reserved) split() {
 
 func (v *reserved) release() {
 	if v.places != nil {
-		_ = v.places.SettleLater(make([]int, len(v.Decisions()))...)
+		_ = v.places.SettleBeside(nil, make([]int, len(v.Decisions()))...)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/guard/internal/writer"
 )
 
@@ -222,7 +223,7 @@ func (g *Guard) settle(rc *requestContext, r *http.Request, served Served) {
 	}
 	s.mu.Unlock()
 	if first {
-		g.settleBy(rc, r, served)
+		g.settleBy(rc, r, served, false)
 	}
 }
 
@@ -250,7 +251,7 @@ func (v Verdict) Answered(status int) {
 	}
 	if served, waited := rc.reservation.settlement.answered(); waited {
 		served.Status, served.Unanswered = status, false
-		rc.guard.settleBy(rc, v.Request, served)
+		rc.guard.settleBy(rc, v.Request, served, false)
 	}
 }
 
@@ -263,15 +264,15 @@ func (g *Guard) settleUnanswered(rc *requestContext, r *http.Request) {
 		}
 	}()
 	if served, waited := rc.reservation.settlement.answered(); waited {
-		g.settleBy(rc, r, served)
+		g.settleBy(rc, r, served, false)
 	}
 }
 
 // settleBy settles what a request has cost, by what the policies' Settle functions say. It
 // is one call to the store for all policies, and none if they have reserved what is
-// right. It goes through even if the client has gone away. Options.Observe is told. It returns
-// the outcomes as they are settled.
-func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) []Outcome {
+// right. It goes through even if the client has gone away. Options.Observe is told. If first is set, or a policy wants
+// it, it waits for the answer. It returns the outcomes as they are settled.
+func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served, first bool) []Outcome {
 	v := rc.reservation
 	served.Spent = int(rc.outermost().spent.Load())
 	ctx := context.WithoutCancel(r.Context())
@@ -287,15 +288,70 @@ func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) []O
 	reserved := rc.reservedOutcomes()
 	outcomes := slices.Clone(reserved)
 	costs := rc.realCosts(r, outcomes, served)
-	first := len(costs) - len(v.local.Terms)
-	stored, local := costs[:len(v.stored.Terms)], costs[first:]
+	at := len(costs) - len(v.local.Terms)
+	stored, local := costs[:len(v.stored.Terms)], costs[at:]
 	start := time.Now()
 	g.observeSettled(ctx, v, stored)
-	err := errors.Join(v.stored.settle(ctx, stored, outcomes), v.local.settle(ctx, local, outcomes[first:]))
-	g.report(&Event{ //nolint:contextcheck // the request has it
-		Request: r, Outcomes: outcomes, Reserved: reserved, Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
-	})
+	err := v.local.settle(ctx, local, outcomes[at:])
+	event := &Event{ //nolint:contextcheck // the request has it
+		Request: r, Outcomes: outcomes, Reserved: reserved, Status: served.Status, Settled: true,
+	}
+	if first || v.stored.settlesFirst(outcomes) {
+		event.Err = errors.Join(v.stored.settle(ctx, stored, outcomes), err)
+		event.Elapsed = time.Since(start)
+		g.report(event)
+		return outcomes
+	}
+	g.settleBeside(v, stored, event, start, err)
 	return outcomes
+}
+
+// settleBeside settles a call of the store beside the response. When that is done, the event is told, with the error of what this process has
+// decided by itself.
+func (g *Guard) settleBeside(v *reservation, costs []int, e *Event, start time.Time, local error) {
+	report := func(err error) {
+		e.Err, e.Elapsed = errors.Join(err, local), time.Since(start)
+		g.report(e)
+	}
+	if v.stored.Reservation == nil || !v.stored.changes(costs) {
+		if v.stored.Reservation != nil {
+			local = errors.Join(v.stored.SettleBeside(nil, costs...), local)
+		}
+		report(nil)
+		return
+	}
+	e.Request = detached(e.Request)
+	err := v.stored.SettleBeside(func(err error) {
+		defer func() { // of the observer, where a panic would end the program
+			if reason := recover(); reason != nil {
+				g.log.panicked(e.Request.Context(), reason)
+			}
+		}()
+		report(err)
+	}, costs...)
+	if err != nil {
+		report(err)
+	}
+}
+
+// changes reports whether some costs differ from what is reserved.
+func (v *reserved) changes(costs []int) bool {
+	for i := range v.Checks {
+		if c := &v.Checks[i]; costs[i] != c.Units() || checks.TakesPlaces(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// settlesFirst reports whether the response waits for the settlement, of which these are the outcomes.
+func (v *reserved) settlesFirst(outcomes []Outcome) bool {
+	for i := range v.Terms {
+		if o := &outcomes[i]; v.Terms[i].First || o.isBan() && v.Terms[i].Settle != nil && o.Cost != 0 && !o.Decision.Waived {
+			return true
+		}
+	}
+	return false
 }
 
 // reservedOutcomes returns the outcomes of a request with the costs that are reserved, which may have grown.

@@ -73,7 +73,7 @@ func testSettledByMany(t *testing.T, s *suite) {
 		return served.Spent
 	}
 	h := s.serve(site{
-		around: []middleware{s.new(limiter, guard.Options{}, own, deskPolicy(10))},
+		around: []middleware{s.new(limiter, guard.Options{}, own, deskPolicy(1000))},
 		inside: []middleware{s.new(limiter, guard.Options{}, own)},
 		handler: func(w http.ResponseWriter, r *http.Request) {
 			var all sync.WaitGroup
@@ -98,5 +98,5 @@ func testSettledByMany(t *testing.T, s *suite) {
 			t.Fatalf("settled %d times", got)
 		}
 	}
-	awaitTaken(t, limiter, desk(10), 0)
+	awaitTaken(t, limiter, desk(1000), 0)
 }
