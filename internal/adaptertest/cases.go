@@ -37,6 +37,7 @@ var cases = slices.Concat(
 	ownCases,
 	timedOutCases,
 	uploadCases,
+	besideCases,
 	wireCases,
 	rpcCases,
 	upstreamCases,

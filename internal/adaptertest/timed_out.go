@@ -24,6 +24,7 @@ func testTimedOutHandler(t *testing.T, s *suite) {
 	var handlers sync.WaitGroup
 	var settled atomic.Int64
 	own := spentOf(hundred(), 1)
+	own.SettleFirst = false
 	own.Settle = func(_ *http.Request, served guard.Served) int {
 		settled.Add(1)
 		return served.Spent
