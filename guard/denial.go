@@ -21,7 +21,8 @@ const statusClientClosedRequest = rpc.StatusClientClosedRequest
 // Denial is the answer to a request that may not go on. It is an [http.Handler]
 // that writes it. [Verdict.WriteHeader] has to write its headers first.
 type Denial struct {
-	// Status says why: 429 if a policy denied the request; 403 if a list or a ban did; 503 if the store could not
+	// Status says why: 429 if a policy denied the request; 403 if a list or a ban did; 413 if the body is longer than
+	// Options.MaxKeyBody; 503 if the store could not
 	// answer, if the request's deadline has passed, or if the request could not be held
 	// until its turn; 500 if a policy could not say what to check; 499 if the client went
 	// away. It is the status of the answer, except for calls of gRPC and streams of

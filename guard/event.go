@@ -26,7 +26,8 @@ type Event struct {
 	// no Outcomes.
 	Listed Listed
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
-	// is answered with: 429 if it is denied, 403 if a list or a ban denies it, 503 if the store could not answer and
+	// is answered with: 429 if it is denied, 403 if a list or a ban denies it, 413 if its body is
+	// longer than Options.MaxKeyBody, 503 if the store could not answer and
 	// the mode is FailClosed, or if the request's deadline has passed (in every mode), or if
 	// the request's deadline or the server's end comes before its turn or its place, 500 if a policy
 	// or [Lists].By could not say what to ask, and 499 if the client went away meanwhile.

@@ -105,6 +105,8 @@ var (
 	ErrNegativeHeadroom = guard.ErrNegativeHeadroom
 	// ErrSameAlternative means that two policies with alternatives are one limit for a request.
 	ErrSameAlternative = guard.ErrSameAlternative
+	// ErrBodyTooLong means that a function of a policy or a list wanted to read more of a body than Options.MaxKeyBody.
+	ErrBodyTooLong = guard.ErrBodyTooLong
 	// ErrNotReserved means that [Grow] found nothing that could grow.
 	ErrNotReserved = guard.ErrNotReserved
 	// ErrDraining means that Options.Draining has ended the wait of a request, for its turn or a place.
