@@ -218,7 +218,7 @@ func testDeadline(t *testing.T, s *suite) {
 				options := f.options()
 				options.OnError = mode
 				two := core.FixedWindow(2, time.Hour)
-				h := f.around(f.new(f.limiter, options, guard.Policy{Limit: two, By: keyfuncs.Global, Settle: settle, SettleFirst: true}))
+				h := f.around(f.new(f.limiter, options, guard.Policy{Limit: two, By: keyfuncs.Global, Settle: settle, SettleFirst: settle != nil}))
 				for range 5 {
 					ctx, cancel := expiring(t.Context())
 					<-ctx.Done()
