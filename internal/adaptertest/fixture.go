@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,9 +31,10 @@ func (c *clock) advance(d time.Duration) { c.microseconds.Add(d.Microseconds()) 
 type store struct {
 	core.Store
 
-	failure error
-	calls   [][]core.Check
-	settled [][]int // what each call to settle was told, by check
+	failure  error
+	calls    [][]core.Check
+	settling sync.Mutex // what is settled beside a response is on another goroutine
+	settled  [][]int    // what each call to settle was told, by check
 }
 
 func (s *store) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
