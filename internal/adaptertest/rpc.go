@@ -284,19 +284,16 @@ func testDenialIsTold(t *testing.T, s *suite) {
 			return f.limited(guard.Policy{Limit: deny, Cost: func(*http.Request) int { return -1 }})
 		}, http.StatusInternalServerError},
 		"a server that is full": {func(f *fixture) middleware {
-			adaptive := f.adaptive(full)
-			server := listen(f.t, f.serve(site{around: []middleware{adaptive}, handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}))
+			adaptive, inside := f.adaptive(full), make(chan struct{})
+			server := listen(f.t, f.serve(site{around: []middleware{adaptive}, handler: func(_ http.ResponseWriter, r *http.Request) { close(inside); <-r.Context().Done() }}))
 			go func() { // it stays inside
 				if response, err := http.Get(server.URL + "/"); err == nil {
 					response.Body.Close()
 				}
 			}()
 			f.t.Cleanup(server.CloseClientConnections)
-			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-				if got := answer(f.around(adaptive), ask(http.MethodGet, "/items/7")).StatusCode; got == http.StatusServiceUnavailable || time.Now().After(deadline) {
-					return adaptive
-				}
-			}
+			<-inside
+			return adaptive
 		}, http.StatusServiceUnavailable},
 	} {
 		for _, r := range []*http.Request{overHTTP1(call("application/grpc-web+proto")), call("application/grpc"), call("application/connect+json"), call("application/proto", connectVersion), call("text/plain")} {
