@@ -27,6 +27,7 @@ type Limiter struct {
 	turns      queue.Turns[turnKey, Receipt]
 	logger     func() *slog.Logger
 	background background.Work[laterSettlement]
+	besides    besides
 	unsettled  warning.Warning
 	late       warning.Warning // of settlements after ReserveFor
 	// What follows is for places of Concurrent limits.
@@ -121,7 +122,7 @@ func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, er
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := decideLimited(ctx, l.store, checks, decisions, nil); err != nil {
+	if err := l.decideSettled(ctx, checks, decisions, nil); err != nil {
 		return nil, err
 	}
 	return decisions, nil
@@ -231,6 +232,7 @@ func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 // is yours to close. Close first waits up to two seconds for settlements in the
 // background. Permits that have not been released are no longer renewed. Calls after Close are errors.
 func (l *Limiter) Close() error {
+	l.besides.drain()
 	l.background.Drain()
 	l.places.Close()
 	return l.store.Close() //nolint:wrapcheck // it is the store's

@@ -125,7 +125,7 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	}
 	r := l.reservationFor(checks)
 	r.asked = time.Now()
-	if err := decideLimited(ctx, l.store, r.checks, r.decisions, r.receipts); err != nil {
+	if err := l.decideSettled(ctx, r.checks, r.decisions, r.receipts); err != nil {
 		r.giveBackUncertain(err)
 		return nil, err
 	}

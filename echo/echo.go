@@ -55,6 +55,7 @@ func Use(handle *Handle) Middleware {
 func serve(c echo.Context, verdict guard.Verdict, next echo.HandlerFunc) (err error) {
 	response := c.Response()
 	verdict.Serve(response.Writer, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+		defer func() { verdict.Replaced(c.Request()) }()
 		response.Writer = w
 		defer func() {
 			if !response.Committed {

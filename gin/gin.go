@@ -39,6 +39,7 @@ func Use(handle *Handle) Middleware {
 			return
 		}
 		verdict.Serve(c.Writer, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+			defer func() { verdict.Replaced(c.Request) }()
 			return serve(c, w)
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/ratelimit/guard/internal/mistakes"
-	"github.com/weir-go/ratelimit/guard/internal/writer"
 )
 
 // Adaptive returns a [Handle] that lets n() requests be served at once by this process, and answers all others with
@@ -54,15 +53,24 @@ func (c *capacity) release() { c.inside.Add(-1) }
 func (g *Guard) decideByCapacity(r *http.Request) Verdict {
 	if !g.capacity.enter() {
 		denial := g.deny(&Event{Status: http.StatusServiceUnavailable})
-		return Verdict{Request: r, Denial: denial, outer: requestContextFrom(r.Context())}
+		denial.outer, denial.upload = requestContextFrom(r.Context()), (*keyBody)(nil).isUpload(r)
+		return Verdict{Request: r, Denial: denial, outer: denial.outer}
 	}
 	inside := new(users)
 	inside.begin(g.capacity)
-	return Verdict{Request: r, inside: inside}
+	if !hasBody(r) {
+		return Verdict{Request: r, inside: inside}
+	}
+	shareTrailer(r)
+	return Verdict{Request: r.WithContext(r.Context()), inside: inside, given: r} // whose body is going to be watched
 }
 
 // serveInside runs a handler that is inside until it has returned.
 func (v Verdict) serveInside(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) (unanswered int)) {
 	defer v.inside.leave()
-	next(writer.Watch(w, nil, v.inside.takenOver), v.Request)
+	if v.given != nil {
+		rc := requestContext{Context: v.given.Context(), given: v.given}
+		defer rc.tellGiven(v.Request)
+	}
+	next(v.watch(w, nil, v.inside.takenOver), v.Request)
 }

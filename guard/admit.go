@@ -27,6 +27,7 @@ type Verdict struct {
 	rc     *requestContext // nil: no policy decides about the request
 	inside *users          // of the capacity of an Adaptive Guard, or nil
 	outer  *requestContext // of the limiters in front, where an Adaptive Guard has denied the request
+	given  *http.Request   // to an Adaptive Guard, of which Request is a copy, or nil
 }
 
 // Decide decides about a request: by [Options].Lists, and then by all policies, which it asks in one call. It
@@ -39,15 +40,19 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	if g.capacity != nil {
 		return g.decideByCapacity(r)
 	}
-	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, outer: requestContextFrom(r.Context())}
+	shareTrailer(r)
+	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched}
+	rc.enclose(r)
 	g.placement.Look(&rc.routeAsked, r)
 	event := Event{Request: r.WithContext(rc)}
+	defer rc.tellGiven(event.Request) // also after a panic
 	verdict := Verdict{Request: event.Request, rc: rc}
 	if !g.decide(rc, &event) {
 		return verdict
 	}
 	if event.Status != 0 {
 		verdict.Denial = g.deny(&event)
+		verdict.Denial.outer, verdict.Denial.upload = rc.outer, rc.body.isUpload(r)
 	}
 	if rc.reservation != nil {
 		g.reportHolder(rc, &event)
@@ -60,24 +65,14 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 // decide has the lists and the policies decide about the request of an event, and tells the event what
 // has become of it. It returns false if no list and no policy applies.
 func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
-	if g.options.Lists.used() && g.decideByList(e) {
-		rc.keysRead(e.Request)
-		return true
-	}
-	if g.unreadable {
-		e.Status = http.StatusRequestURITooLong
-		return true
+	rc.body = g.boundBody(e.Request)
+	c, decided := g.readKeys(rc, e, rc.body)
+	rc.body.lift(e.Request)
+	rc.keysRead(e.Request)
+	if decided || len(c.Checks) == 0 {
+		return decided
 	}
 	ctx := e.Request.Context()
-	c, err := g.call(e.Request, rc)
-	rc.keysRead(e.Request)
-	if err != nil {
-		e.Unanswered, e.Status, e.Err = unanswered(&c, nil), http.StatusInternalServerError, err
-		return true
-	}
-	if len(c.Checks) == 0 {
-		return false
-	}
 	start := time.Now()
 	decisions, err := g.ask(ctx, rc, &c)
 	if err != nil {
@@ -106,6 +101,28 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	}
 	rc.makePermit()
 	return true
+}
+
+// readKeys returns the call to make about the request of an event, with all that the functions of lists and policies read of
+// it. If a list decides about the request, or it cannot be said what to check, it tells the event and returns true.
+func (g *Guard) readKeys(rc *requestContext, e *Event, body *keyBody) (c call, decided bool) {
+	listed := g.options.Lists.used() && g.decideByList(e)
+	var err error
+	if !listed && g.unreadable {
+		e.Status = http.StatusRequestURITooLong
+		return c, true
+	}
+	if !listed {
+		c, err = g.call(e.Request, rc)
+	}
+	if tooLong := body.tooLong(); tooLong != nil {
+		e.Listed, e.Unanswered, e.Status, e.Err = Unlisted, nil, http.StatusRequestEntityTooLarge, tooLong
+		return c, true
+	}
+	if err != nil {
+		e.Unanswered, e.Status, e.Err = unanswered(&c, nil), http.StatusInternalServerError, err
+	}
+	return c, listed || err != nil
 }
 
 // conclude writes the outcomes of a call into an event, and into the request's context. If they deny the request, it
@@ -149,7 +166,7 @@ func (g *Guard) ask(ctx context.Context, rc *requestContext, c *call) ([]core.De
 	}
 	g.observe(c, decisions, nil)
 	if stored != nil {
-		v.stored = reserved{call: *c, Reservation: stored}
+		v.stored = reservedBy(c, stored)
 	}
 	return decisions, nil
 }
@@ -177,7 +194,7 @@ func (rc *requestContext) reserve(local reserved) {
 }
 
 // WriteHeader writes into the header of the response what was decided: the limits' fields,
-// and, of a denial, Retry-After and Cache-Control. It removes what outer code has said of a
+// and, of a denial, Retry-After and Cache-Control, and over HTTP/1 Connection: close if nobody has read the request's body. It removes what outer code has said of a
 // response that will not be sent.
 //
 // If the Writer of [Options] panics, what the request has reserved is given back.

@@ -91,7 +91,7 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 // terms returns what a policy says about its check.
 func (g *Guard) terms(policy int, check *core.Check) terms {
 	p := &g.policies[policy]
-	t := terms{Name: g.names[policy], Unit: p.Unit, Mode: checks.Mode(p.OnError), Settle: p.Settle}
+	t := terms{Name: g.names[policy], Unit: p.Unit, Mode: checks.Mode(p.OnError), Settle: p.Settle, First: p.SettleFirst}
 	if algorithm.Holds(check.Limit) {
 		t.Unit, t.Settle = p.unitOf(check.Limit), nil
 	}
@@ -113,7 +113,7 @@ func (g *Guard) terms(policy int, check *core.Check) terms {
 // chargedOutside reports whether a limiter in front has charged the check of a policy. If the
 // policy has a say in what that costs, it is remembered until the request is settled.
 func (rc *requestContext) chargedOutside(p *Policy, check *core.Check) bool {
-	outer, index := rc.outer.charged(check, rc.guard.limiter)
+	outer, index := rc.charged(check)
 	if outer == nil {
 		return false
 	}

@@ -27,12 +27,19 @@ type requestContext struct {
 	guard   *Guard
 	given   *http.Request // to Decide
 	matched keyfuncs.Matched
-	outer   *requestContext // of the limiters in front, or nil
+	outer   *requestContext // of the limiters in front of the same request, or nil
+	parent  *requestContext // the nearest one outside, whatever it knows and of whichever request, or nil
+	isOwn   bool            // the parent is that of a request whose handler serves this one
+	// shared is the next limiter inside that has left uncharged what one in front has charged.
+	shared atomic.Pointer[requestContext]
+	// denied is the status of a denial further inside that was answered as another one, or 0.
+	denied atomic.Int32
 	// outcomes are those of all limiters so far, the outermost first. It is nil until
 	// the call is answered.
 	outcomes []Outcome
 	// reservation is what may have to be settled, or nil.
 	reservation *reservation
+	body        *keyBody // as the functions of policies and lists have read it; nil: it was not bounded
 	leastCosts  leastCosts
 	routeAsked  mistakes.RouteAsked
 	ownProxy    mistakes.OwnProxy
@@ -52,11 +59,7 @@ type requestContextKey struct{}
 // Value is that of the context, with what the Guard knows.
 func (rc *requestContext) Value(key any) any {
 	switch key.(type) {
-	case requestContextKey:
-		if rc.outcomes != nil {
-			return rc
-		}
-	case given.LimiterKey:
+	case requestContextKey, given.LimiterKey:
 		return rc
 	case keyfuncs.MatchedKey:
 		rc.routeAsked.Ask()
@@ -125,7 +128,7 @@ func (rc *requestContext) String() string { return "ratelimit.requestContext" }
 
 func requestContextFrom(ctx context.Context) *requestContext {
 	rc, _ := ctx.Value(requestContextKey{}).(*requestContext)
-	return rc
+	return rc.known()
 }
 
 // frameworkKey is the key of what an adapter has told [Guard.Decide] of the framework. Unlike
@@ -185,19 +188,20 @@ func reports(outcomes []Outcome, name string) bool {
 	return false
 }
 
-// charged returns where a limiter has answered a check for this request before, and
+// charged returns where a limiter in front has answered a check for this request before, and
 // charged what it costs: the request context, and the index among its own outcomes. It returns
 // nil if there is none.
-func (rc *requestContext) charged(check *core.Check, by *core.Limiter) (outer *requestContext, index int) {
-	for ; rc != nil; rc = rc.outer {
-		if rc.guard.limiter != by {
+func (rc *requestContext) charged(check *core.Check) (outer *requestContext, index int) {
+	inside := rc
+	for rc = inside.outer; rc != nil; rc = rc.outer {
+		if rc.guard.limiter != inside.guard.limiter {
 			continue
 		}
 		own := rc.own()
 		for i := range own {
 			o := &own[i]
 			same := o.Key == check.Key && o.Shadow == check.Shadow && o.Decision.Limit.Identity() == check.Limit.Identity()
-			if same && o.Cost > 0 && !o.Condition && !o.Decision.Waived {
+			if same && o.Cost > 0 && !o.Condition && !o.Decision.Waived && inside.share() {
 				return rc, i
 			}
 		}

@@ -97,7 +97,7 @@ func (g *Guard) decideLocally(ctx context.Context, lost call) (reserved, error) 
 	if err != nil {
 		return reserved{}, fmt.Errorf("ratelimit: this process cannot decide by itself: %w", err)
 	}
-	return reserved{call: own, Reservation: reservation}, nil
+	return reservedBy(&own, reservation), nil
 }
 
 // giveBack gives back what this process has charged by itself, since the request does

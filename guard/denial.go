@@ -21,7 +21,8 @@ const statusClientClosedRequest = rpc.StatusClientClosedRequest
 // Denial is the answer to a request that may not go on. It is an [http.Handler]
 // that writes it. [Verdict.WriteHeader] has to write its headers first.
 type Denial struct {
-	// Status says why: 429 if a policy denied the request; 403 if a list or a ban did; 503 if the store could not
+	// Status says why: 429 if a policy denied the request; 403 if a list or a ban did; 413 if the body is longer than
+	// Options.MaxKeyBody; 503 if the store could not
 	// answer, if the request's deadline has passed, or if the request could not be held
 	// until its turn; 500 if a policy could not say what to check; 499 if the client went
 	// away; 414 if the path is too long to find its policies. It is the status of the answer, except for calls of gRPC and streams of
@@ -38,7 +39,10 @@ type Denial struct {
 	// up.
 	RetryAfter time.Duration
 
-	hook func(http.ResponseWriter, *http.Request, *Denial) // Options.Denied
+	upload bool // the client may still be sending the body
+
+	hook  func(http.ResponseWriter, *http.Request, *Denial) // Options.Denied
+	outer *requestContext                                   // of the limiters in front, which are told of the Status
 }
 
 // deny returns the answer to the request of an event that has a status.
@@ -139,8 +143,10 @@ func (d *Denial) Returnable(r *http.Request) bool {
 //	Connect, unary            Status, a JSON document with the error's code
 //	Connect, streaming        200, a stream that ends with the error
 //
+// [Policy].Settle, Strike and Options.Observe of limiters in front are told the Status.
+//
 // The code is RESOURCE_EXHAUSTED for 429, UNAVAILABLE for 503, PERMISSION_DENIED for 403,
-// INTERNAL for 500. It comes with the detail google.rpc.RetryInfo, which is RetryAfter;
+// INTERNAL for 500, RESOURCE_EXHAUSTED for 413. It comes with the detail google.rpc.RetryInfo, which is RetryAfter;
 // with gRPC and gRPC-Web there is grpc-retry-pushback-ms besides, after which a client retries
 // by itself. It is -1, which is not to retry, if the wait is longer than five seconds and if no
 // wait can help: a client would sleep for all of it, whatever its deadline.
@@ -150,6 +156,9 @@ func (d *Denial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if call, isRPC := rpc.CallOf(r); isRPC {
+		for rc := d.outer; rc != nil; rc = rc.outer {
+			rc.denied.Store(int32(d.Status))
+		}
 		call.Deny(w, rpc.Denial{Status: d.Status, Message: d.text(), RetryAfter: d.RetryAfter})
 		return
 	}
@@ -184,6 +193,9 @@ func (d *Denial) serveHook(w http.ResponseWriter, r *http.Request) {
 	watched := writer.Watch(w, nil, nil)
 	usual := *d
 	usual.hook = nil
+	if rc, ok := r.Context().(*requestContext); ok {
+		defer rc.tellGiven(r) // also after a panic
+	}
 	d.hook(watched, r, &usual)
 	if !watched.Answered() {
 		w.WriteHeader(d.Status)
@@ -215,6 +227,9 @@ func (d *Denial) writeHeader(h http.Header) {
 		}
 	}
 	h.Set("Cache-Control", "no-store")
+	if d.upload {
+		h.Set("Connection", "close") // or net/http reads up to 256 KB before it answers
+	}
 	if seconds, ok := d.retryAfter(); ok {
 		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}

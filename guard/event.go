@@ -26,7 +26,8 @@ type Event struct {
 	// no Outcomes.
 	Listed Listed
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
-	// is answered with: 429 if it is denied, 403 if a list or a ban denies it, 503 if the store could not answer and
+	// is answered with: 429 if it is denied, 403 if a list or a ban denies it, 413 if its body is
+	// longer than Options.MaxKeyBody, 503 if the store could not answer and
 	// the mode is FailClosed, or if the request's deadline has passed (in every mode), or if
 	// the request's deadline or the server's end comes before its turn or its place, 500 if a policy
 	// or [Lists].By could not say what to ask, and 499 if the client went away meanwhile.
@@ -38,8 +39,10 @@ type Event struct {
 	Err error
 	// Settled says that this is the second event of a request, which was served: with
 	// the real costs in Outcomes, the status of the response, and why they could not be
-	// settled in Err. The Decision of each outcome tells what is left after the settlement, as a check that only
-	// looks is told; what was not settled, or needed no settlement, has its earlier Decision.
+	// settled in Err. If the response has waited for the settlement ([Policy].SettleFirst,
+	// or [Settle]), the Decision of each outcome tells what is left after it, as a check that only
+	// looks is told; what was not settled, or needed no settlement, has its earlier Decision, and so has all of a request
+	// whose response has not waited.
 	// A settlement that failed with [core.ErrNotDone] is tried again for two
 	// seconds, of which no event tells. Only policies with Settle or Strike have a second event.
 	Settled bool

@@ -43,17 +43,11 @@ func Grow(ctx context.Context, total int, limits ...core.Limit) (core.Decision, 
 			continue
 		}
 		for _, own := range [...]*reserved{&rc.reservation.stored, &rc.reservation.local} {
-			of := own.growing(wanted)
-			if len(of) == 0 {
-				continue
-			}
-			wanted = slices.DeleteFunc(wanted, func(l core.Limit) bool {
-				return slices.ContainsFunc(of, func(i int) bool { return own.Checks[i].Limit.Identity() == l.Identity() })
-			})
-			decisions, err := rc.guard.grow(ctx, rc.reservation, own, of, total)
+			decisions, grown, err := rc.guard.grow(ctx, rc.reservation, own, wanted, total)
 			if err != nil {
 				return core.Decision{}, err
 			}
+			wanted = slices.DeleteFunc(wanted, func(l core.Limit) bool { return slices.Contains(grown, l.Identity()) })
 			for _, d := range decisions {
 				if d.Denies() {
 					return d, nil
@@ -82,13 +76,20 @@ func (v *reserved) growing(limits []core.Limit) (of []int) {
 	return of
 }
 
-// grow reserves more for some checks of a call, and returns the answers.
-func (g *Guard) grow(ctx context.Context, of *reservation, own *reserved, checks []int, total int) ([]core.Decision, error) {
+// grow reserves more for the checks of a call that are of some limits, and returns the answers, and of which limits they are. If there
+// are none, it does nothing.
+func (g *Guard) grow(
+	ctx context.Context, of *reservation, own *reserved, limits []core.Limit, total int,
+) (answers []core.Decision, grown []core.Limit, err error) {
 	s := &of.settlement
 	s.growth.Lock()
 	defer s.growth.Unlock()
+	checks := own.growing(limits)
+	if len(checks) == 0 {
+		return nil, nil, nil
+	}
 	if s.closed {
-		return nil, core.ErrSettled
+		return nil, nil, core.ErrSettled
 	}
 	costs := make([]int, len(own.Checks))
 	for _, i := range checks {
@@ -96,14 +97,13 @@ func (g *Guard) grow(ctx context.Context, of *reservation, own *reserved, checks
 	}
 	decisions, err := own.Grow(ctx, costs...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	answers := make([]core.Decision, 0, len(checks))
 	for _, i := range checks {
-		answers = append(answers, decisions[i])
+		answers, grown = append(answers, decisions[i]), append(grown, own.Checks[i].Limit.Identity())
 	}
 	if slices.ContainsFunc(answers, core.Decision.Denies) {
-		return answers, nil
+		return answers, grown, nil
 	}
 	own.Checks = slices.Clone(own.Checks) // others may read the former ones
 	for _, i := range checks {
@@ -115,7 +115,7 @@ func (g *Guard) grow(ctx context.Context, of *reservation, own *reserved, checks
 		of.asked = time.Now()
 		g.observe(&own.call, own.Decisions(), nil)
 	}
-	return answers, nil
+	return answers, grown, nil
 }
 
 // Settle settles a request now, before its handler returns: to tell the client what is left in a trailer, or in the last
@@ -146,11 +146,10 @@ func (g *Guard) settleNow(rc *requestContext, v *reservation) []Outcome {
 		return nil
 	}
 	if v.holdsPlaces() {
-		v.stored.split()
-		v.local.split()
+		v.split()
 	}
 	r, served := v.served()
-	return g.settleBy(rc, r, served)
+	return g.settleBy(rc, r, served, true)
 }
 
 // servedSoFar returns what has become of a request while its handler runs.

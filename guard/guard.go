@@ -42,6 +42,8 @@ type Guard struct {
 	placement *mistakes.Placement
 	capacity  *capacity // nil: the policies decide
 	asks      bool      // functions of the program other than keys
+	// readsBodies says that functions of the program may read the body of a request.
+	readsBodies bool
 
 	unreadable bool // no policy is known for the requests of this Guard: they are denied
 }
@@ -90,6 +92,7 @@ func build(old *Guard, limiter *core.Limiter, options Options, policies []Policy
 		mistakes.WarnOfEqual(limiter, options.Logger, unnamedByPeer(policies))
 	}
 	placement := mistakes.NewPlacement(options.Logger, peerOf(&options, policies))
+	readsBodies := readsBodies(&options, policies)
 	if options.Lists.Address == nil {
 		options.Lists.Address = keyfuncs.Address()
 	}
@@ -111,6 +114,8 @@ func build(old *Guard, limiter *core.Limiter, options Options, policies []Policy
 		log:       &eventLog{logger: options.Logger},
 		placement: placement,
 		asks:      slices.ContainsFunc(policies, func(p Policy) bool { return p.asksProgram() }),
+
+		readsBodies: readsBodies,
 	}
 	g.writer = dialect.Prepare(options.Headers, g.described())
 	if old != nil {

@@ -68,7 +68,8 @@ func (h *Handle) Swap(limiter *core.Limiter, options Options, policies ...Policy
 }
 
 // Explain returns what an observer would be told if the request came now: which policies it meets, with which keys and costs, what each
-// of them says, and the status of the answer. It charges nothing, and leaves no trace. Remaining is what is left now, before the request
+// of them says, and the status of the answer. It charges nothing, and leaves no trace: a body that the functions of policies read can be read
+// again. Remaining is what is left now, before the request
 // is charged. It knows nothing of limiters in front of this one and of [Adaptive],
 // and does not wait for a place, as a MaxWait would.
 //
@@ -77,19 +78,19 @@ func (h *Handle) Explain(r *http.Request, matched keyfuncs.Matched) Event {
 	g := h.guard(r, matched)
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched}
 	e := Event{Request: r.WithContext(rc)} //nolint:contextcheck // it is made of the request's
-	if g.capacity != nil || g.options.Lists.used() && g.decideByList(&e) {
+	if g.capacity != nil {
 		return e
 	}
-	if g.unreadable {
-		e.Status = http.StatusRequestURITooLong
-		return e
+	body := g.boundBody(e.Request)
+	body.keep()
+	c, decided := g.readKeys(rc, &e, body)
+	if body != nil {
+		r.Body = body.rewind()
 	}
-	c, err := g.call(e.Request, rc)
-	if err != nil {
-		e.Unanswered, e.Status, e.Err = unanswered(&c, nil), http.StatusInternalServerError, err
-		return e
+	if form := e.Request.MultipartForm; form != nil && form != r.MultipartForm {
+		_ = form.RemoveAll()
 	}
-	if len(c.Checks) == 0 {
+	if decided || len(c.Checks) == 0 {
 		return e
 	}
 	decisions, err := g.limiter.PeekAll(r.Context(), c.Checks...)

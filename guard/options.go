@@ -44,6 +44,12 @@ type Options struct {
 	// something inside has to answer them, and no handler does anything for OPTIONS that a limit is for.
 	ExemptPreflights bool
 
+	// MaxKeyBody is how many bytes of a request's body the functions of policies and lists may read in all: a key function
+	// that parses a form, or a Cost that looks for the model in a document. The default, 0, is 1 MiB. Less than 0 is an
+	// error. A request whose body they want to read beyond that is answered with 413, and charges nothing. What they parse
+	// as a form, the handler finds parsed, and what they have not read, it reads: the bound is not the handler's.
+	MaxKeyBody int64
+
 	// Draining ends when the server begins to shut down, as the context of
 	// [signal.NotifyContext] does: requests that wait for their turn under a
 	// [core.Shaping] limit, or for a place of a [core.Concurrent] one, are then answered with 503
@@ -70,7 +76,7 @@ type Options struct {
 
 	// Observe is told what was decided about each request that a list or a policy applied to, before
 	// the request goes on or is answered. It is called on the request's goroutine, except
-	// for what is settled after the request has ended. It must not block. The default is to
+	// for what is settled beside the response or after the request has ended. It must not block. The default is to
 	// tell nobody. Package telemetry reports to OpenTelemetry.
 	Observe func(Event)
 
@@ -96,6 +102,9 @@ func (o *Options) check() error {
 	}
 	if o.Replicas < 0 {
 		return fmt.Errorf("%d replicas are less than none: give the number of processes that share the limits, or 0 for one", o.Replicas)
+	}
+	if o.MaxKeyBody < 0 {
+		return fmt.Errorf("a MaxKeyBody of %d bytes is negative", o.MaxKeyBody)
 	}
 	return o.Lists.check()
 }

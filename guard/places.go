@@ -84,7 +84,9 @@ func (g *Guard) waitForPlaces(ctx context.Context, c *call, longest time.Duratio
 		if !c.LacksPlaces(r.Decisions()) {
 			return r, r.Decisions(), nil
 		}
-		(&reserved{Reservation: r}).release()
+		denied := reserved{Reservation: r}
+		denied.split()
+		denied.release()
 		return nil, nil, fmt.Errorf("ratelimit: %w", ErrDraining)
 	}
 	waiting, stop := g.untilDraining(ctx)
@@ -131,7 +133,7 @@ func (rc *requestContext) holdsPlaces() bool {
 
 func (v *reservation) holdsPlaces() bool { return v.stored.holdsPlaces() || v.local.holdsPlaces() }
 
-func (v *reserved) holdsPlaces() bool { return v.Reservation != nil && v.TakesPlaces() }
+func (v *reserved) holdsPlaces() bool { return v.holds }
 
 // makePermit makes the permit of a request that goes on to its handler.
 func (rc *requestContext) makePermit() {
@@ -203,8 +205,7 @@ func (v *reservation) handlerReturned(later bool) (settled func()) {
 		return func() {}
 	}
 	if later && !v.strikes() || v.places.users.count.Load() > 1 {
-		v.stored.split()
-		v.local.split()
+		v.split()
 	}
 	return v.places.users.leave
 }
@@ -221,10 +222,20 @@ func (v *reserved) strikes() bool {
 	return false
 }
 
-// release gives back the places, in the background. Those that were settled with the others are free already.
+// release gives back the places, and does not wait for the answer. Those that were settled with the others are free already.
 func (v *reservation) release() {
+	v.split()
 	v.stored.release()
 	v.local.release()
+}
+
+// split keeps the places of a request from being given back when the others are settled, also while the handler lets what is
+// reserved grow.
+func (v *reservation) split() {
+	v.settlement.growth.Lock()
+	defer v.settlement.growth.Unlock()
+	v.stored.split()
+	v.local.split()
 }
 
 // split keeps the places of a call from being given back when the others are settled.
@@ -235,8 +246,7 @@ func (v *reserved) split() {
 }
 
 func (v *reserved) release() {
-	v.split()
 	if v.places != nil {
-		_ = v.places.SettleLater(make([]int, len(v.Decisions()))...)
+		_ = v.places.SettleBeside(nil, make([]int, len(v.Decisions()))...)
 	}
 }

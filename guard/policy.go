@@ -156,8 +156,17 @@ type Policy struct {
 	// Reserve at least 1: a request with a Cost of 0 is never denied, whatever it is charged
 	// afterwards.
 	//
+	// The response does not wait for the settlement, which is sent before it ends: see SettleFirst. [core.Limiter.Close]
+	// waits for those that are under way.
+	//
 	// It is not asked about a [core.Concurrent] limit, whose places are all given back.
 	Settle func(*http.Request, Served) int
+
+	// SettleFirst has the response end only when the request is settled, a round trip later if the cost has changed. It is
+	// for who has to find the real cost charged in all processes once the client has its answer, and for an
+	// Options.Observe that reads what is left then. The default is not to wait. A request that strikes or forgives is always settled
+	// first, with all its policies. It needs Settle: without one it is an error of [New].
+	SettleFirst bool
 
 	// ReserveFor is for how long the Cost of a request is reserved, and what [Grow] adds to it. If this process dies, it is
 	// given back then: [core.Check.ReserveFor] says how. It is right for tokens per minute, and wrong for money, which is
@@ -259,6 +268,9 @@ func checkPolicies(policies []Policy) error {
 		}
 		if p.ReserveFor > 0 && p.Settle == nil {
 			return fmt.Errorf("policy %d: ReserveFor is %v, but nothing is settled: set Settle, or leave ReserveFor out", i, p.ReserveFor)
+		}
+		if p.SettleFirst && p.Settle == nil {
+			return fmt.Errorf("policy %d: SettleFirst is set, but nothing is settled: set Settle, or leave SettleFirst out", i)
 		}
 		if err := (&headers.Policy{Unit: p.Unit}).Validate(); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)

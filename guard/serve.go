@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"net"
 	"net/http"
 
 	"github.com/weir-go/ratelimit/guard/internal/writer"
@@ -19,7 +20,7 @@ import (
 // when the request ends. A panic is left to be answered in the same way, and goes on.
 //
 // After the handler, the request that was given to Decide has the Pattern that an inner
-// router has found. If the key functions have asked for the route before it was known,
+// router has found, and the forms that were parsed inside. If the key functions have asked for the route before it was known,
 // Options.Logger is warned, once.
 func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) (unanswered int)) {
 	rc, r := v.rc, v.Request
@@ -32,7 +33,10 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 		return
 	}
 	before := r.Pattern
-	defer rc.tellPattern(r, before) // also after a panic
+	defer func() { // also after a panic
+		rc.tellPattern(r, before)
+		rc.tellGiven(r)
+	}()
 	if rc.settles() || rc.holdsPlaces() {
 		v.serveWatched(w, next)
 	} else {
@@ -44,12 +48,16 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 
 // serveWatched runs a handler, and settles what that has cost.
 func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) int) {
-	watched := writer.Watch(w, v.Answered, v.rc.reservation.takenOver())
+	watched := v.watch(w, v.Answered, v.rc.reservation.takenOver())
 	unanswered := http.StatusInternalServerError // of a panic
 	returned := false
 	soFar := func() Served {
 		response := watched.Response()
-		return Served{Status: response.Status, Bytes: response.Bytes, Hijacked: response.Hijacked}
+		served := Served{Status: response.Status, Bytes: response.Bytes, Hijacked: response.Hijacked}
+		if denied := v.rc.denied.Load(); denied != 0 {
+			served.Status = int(denied)
+		}
+		return served
 	}
 	v.rc.reservation.served = func() (*http.Request, Served) { return v.Request, soFar() }
 	defer func() {
@@ -62,6 +70,22 @@ func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWrit
 	}()
 	unanswered = next(watched, v.Request)
 	returned = true
+}
+
+// watch returns a writer that notices the response to the request, whose upload it closes the connection on.
+func (v Verdict) watch(w http.ResponseWriter, begins func(int), takenOver func(net.Conn) net.Conn) writer.Watcher {
+	if r := v.Request; r.ProtoMajor == 1 && hasBody(r) && !writer.IsUpload(r.Body) {
+		body, refuse := writer.Upload(r.Body, w)
+		r.Body = body
+		told := begins
+		begins = func(status int) {
+			refuse(status)
+			if told != nil {
+				told(status)
+			}
+		}
+	}
+	return writer.Watch(w, begins, takenOver)
 }
 
 // tellPattern tells the request that was given to Decide what pattern a router further

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/guard/internal/writer"
 )
 
@@ -17,7 +18,8 @@ import (
 // decides by.
 type Served struct {
 	// Status is the status of the response: 200 if nobody has set one, and 101 if the
-	// handler has taken the connection over. If Unanswered is set, no response was seen: it
+	// handler has taken the connection over. If a limiter further inside has denied a remote procedure call, it is the
+	// Status of that [Denial], which the call's protocol may have as 200. If Unanswered is set, no response was seen: it
 	// is then the status of the error, or 500.
 	Status int
 	// Bytes is how much of the response's body the handler has written, whether the
@@ -51,8 +53,13 @@ type Served struct {
 // the request was settled is lost, and so is what is told of a request that no limiter has
 // decided about. Spend may be called by many goroutines at once.
 func Spend(ctx context.Context, units int) {
-	if rc := requestContextFrom(ctx); rc != nil {
-		rc.outermost().spent.Add(int64(units))
+	for rc := requestContextFrom(ctx); rc != nil; rc = rc.enclosing() {
+		for inner := rc; inner != nil; inner = inner.outer {
+			if inner.settles() {
+				rc.outermost().spent.Add(int64(units))
+				return
+			}
+		}
 	}
 }
 
@@ -82,7 +89,7 @@ type reservation struct {
 type settlement struct {
 	mu      sync.Mutex
 	settled bool
-	growth  sync.Mutex // while what is reserved grows, or is settled
+	growth  sync.Mutex // while what is reserved grows, or its places are split off
 	closed  bool       // nothing grows any more; growth is locked to look
 	// waiting says that the handler has returned and left the answer to others. served is
 	// then what to settle by if nobody is seen to answer before the request ends.
@@ -97,7 +104,13 @@ type reserved struct {
 	call
 	*core.Reservation // nil: there was nothing to reserve
 
+	holds  bool              // there may be places to give back
 	places *core.Reservation // what was split off; nil: nothing was
+}
+
+// reservedBy returns what a call has reserved.
+func reservedBy(c *call, r *core.Reservation) reserved {
+	return reserved{call: *c, Reservation: r, holds: r != nil && c.TakesPlaces()}
 }
 
 func (v *reserved) allowed() bool { return v.Reservation == nil || v.Allowed() }
@@ -215,7 +228,7 @@ func (g *Guard) settle(rc *requestContext, r *http.Request, served Served) {
 	}
 	s.mu.Unlock()
 	if first {
-		g.settleBy(rc, r, served)
+		g.settleBy(rc, r, served, false)
 	}
 }
 
@@ -243,7 +256,7 @@ func (v Verdict) Answered(status int) {
 	}
 	if served, waited := rc.reservation.settlement.answered(); waited {
 		served.Status, served.Unanswered = status, false
-		rc.guard.settleBy(rc, v.Request, served)
+		rc.guard.settleBy(rc, v.Request, served, false)
 	}
 }
 
@@ -256,16 +269,16 @@ func (g *Guard) settleUnanswered(rc *requestContext, r *http.Request) {
 		}
 	}()
 	if served, waited := rc.reservation.settlement.answered(); waited {
-		g.settleBy(rc, r, served)
+		g.settleBy(rc, r, served, false)
 	}
 }
 
 // settleBy settles what a request has cost, by what the policies' Settle functions say. It
 // is one call to the store for all policies, and none if they have reserved what is
-// right. It goes through even if the client has gone away. Options.Observe is told. It returns
-// the outcomes as they are settled. If a Settle function panics, that and those behind it have
-// said what was reserved, and the panic goes on when all is settled.
-func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) (outcomes []Outcome) {
+// right. It goes through even if the client has gone away. Options.Observe is told. If first is set, or a policy wants
+// it, it waits for the answer. It returns the outcomes as they are settled. If a Settle function panics, that and those behind
+// it have said what was reserved, and the panic goes on when all is settled.
+func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served, first bool) (outcomes []Outcome) {
 	v := rc.reservation
 	if leave := v.settlement.leave; leave != nil {
 		defer leave()
@@ -274,7 +287,7 @@ func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) (ou
 	ctx := context.WithoutCancel(r.Context())
 	defer func() { // also after a panic
 		if v.settles() {
-			outcomes = g.settleOwn(ctx, rc, r, served)
+			outcomes = g.settleOwn(ctx, rc, r, served, first)
 		}
 	}()
 	for _, charge := range v.outside {
@@ -284,7 +297,7 @@ func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served) (ou
 }
 
 // settleOwn settles what this limiter has reserved for a request.
-func (g *Guard) settleOwn(ctx context.Context, rc *requestContext, r *http.Request, served Served) []Outcome {
+func (g *Guard) settleOwn(ctx context.Context, rc *requestContext, r *http.Request, served Served, first bool) []Outcome {
 	v := rc.reservation
 	v.settlement.growth.Lock()
 	v.settlement.closed = true
@@ -293,18 +306,73 @@ func (g *Guard) settleOwn(ctx context.Context, rc *requestContext, r *http.Reque
 	outcomes := slices.Clone(reserved)
 	defer func() { // also after a panic
 		costs := rc.leastCosts.settle(outcomes)
-		first := len(costs) - len(v.local.Terms)
-		stored, local := costs[:len(v.stored.Terms)], costs[first:]
+		at := len(costs) - len(v.local.Terms)
+		stored, local := costs[:len(v.stored.Terms)], costs[at:]
 		start := time.Now()
 		g.observeSettled(ctx, v, stored)
-		err := errors.Join(v.stored.settle(ctx, stored, outcomes), v.local.settle(ctx, local, outcomes[first:]))
-		g.report(&Event{ //nolint:contextcheck // the request has it
-			Request: r, Outcomes: outcomes, Reserved: reserved, Status: served.Status, Settled: true, Err: err, Elapsed: time.Since(start),
-		})
+		err := v.local.settle(ctx, local, outcomes[at:])
+		event := &Event{ //nolint:contextcheck // the request has it
+			Request: r, Outcomes: outcomes, Reserved: reserved, Status: served.Status, Settled: true,
+		}
+		if !first && !v.stored.settlesFirst(outcomes) {
+			g.settleBeside(v, stored, event, start, err)
+			return
+		}
+		event.Err = errors.Join(v.stored.settle(ctx, stored, outcomes), err)
+		event.Elapsed = time.Since(start)
+		g.report(event)
 	}()
 	v.stored.realCosts(r, outcomes[:len(v.stored.Terms)], served)
 	v.local.realCosts(r, outcomes[len(outcomes)-len(v.local.Terms):], served)
 	return outcomes
+}
+
+// settleBeside settles a call of the store beside the response. When that is done, the event is told, with the error of what this process has
+// decided by itself.
+func (g *Guard) settleBeside(v *reservation, costs []int, e *Event, start time.Time, local error) {
+	report := func(err error) {
+		e.Err, e.Elapsed = errors.Join(err, local), time.Since(start)
+		g.report(e)
+	}
+	if v.stored.Reservation == nil || !v.stored.changes(costs) {
+		if v.stored.Reservation != nil {
+			local = errors.Join(v.stored.SettleBeside(nil, costs...), local)
+		}
+		report(nil)
+		return
+	}
+	e.Request = detached(e.Request)
+	err := v.stored.SettleBeside(func(err error) {
+		defer func() { // of the observer, where a panic would end the program
+			if reason := recover(); reason != nil {
+				g.log.panicked(e.Request.Context(), reason)
+			}
+		}()
+		report(err)
+	}, costs...)
+	if err != nil {
+		report(err)
+	}
+}
+
+// changes reports whether some costs differ from what is reserved.
+func (v *reserved) changes(costs []int) bool {
+	for i := range v.Checks {
+		if c := &v.Checks[i]; costs[i] != c.Units() || checks.TakesPlaces(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// settlesFirst reports whether the response waits for the settlement, of which these are the outcomes.
+func (v *reserved) settlesFirst(outcomes []Outcome) bool {
+	for i := range v.Terms {
+		if o := &outcomes[i]; v.Terms[i].First || o.isBan() && v.Terms[i].Settle != nil && o.Cost != 0 && !o.Decision.Waived {
+			return true
+		}
+	}
+	return false
 }
 
 // reservedOutcomes returns the outcomes of a request with the costs that are reserved, which may have grown.

@@ -105,6 +105,8 @@ var (
 	ErrNegativeHeadroom = guard.ErrNegativeHeadroom
 	// ErrSameAlternative means that two policies with alternatives are one limit for a request.
 	ErrSameAlternative = guard.ErrSameAlternative
+	// ErrBodyTooLong means that a function of a policy or a list wanted to read more of a body than Options.MaxKeyBody.
+	ErrBodyTooLong = guard.ErrBodyTooLong
 	// ErrNotReserved means that [Grow] found nothing that could grow.
 	ErrNotReserved = guard.ErrNotReserved
 	// ErrDraining means that Options.Draining has ended the wait of a request, for its turn or a place.
@@ -141,6 +143,10 @@ func OutcomesFrom(ctx context.Context) []Outcome { return guard.OutcomesFrom(ctx
 // [Served].Spent. It takes the context of the request. The units of several calls are added
 // up; less than 0 takes back what was told before. [guard.Spend] says what is lost.
 func Spend(ctx context.Context, units int) { guard.Spend(ctx, units) }
+
+// AsOwn returns a context for a request that a handler makes and serves itself, such as one of a batch: limiters charge
+// it by itself. It takes the context of the handler's request. [guard.AsOwn] says more.
+func AsOwn(ctx context.Context) context.Context { return guard.AsOwn(ctx) }
 
 // Grow reserves more for a request whose handler finds out that it takes more than its Cost, such as a stream that goes
 // on: total units in all under each of some limits, in one call, all or none. It takes the context of the request. If it

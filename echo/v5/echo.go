@@ -55,6 +55,7 @@ func serve(c *echo.Context, verdict guard.Verdict, next echo.HandlerFunc) (err e
 	response, unwrapErr := echo.UnwrapResponse(c.Response())
 	if unwrapErr != nil { // something else has been put in its place
 		verdict.Serve(c.Response(), func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+			defer func() { verdict.Replaced(c.Request()) }()
 			c.SetResponse(w)
 			err = next(c)
 			return statusOf(err)
@@ -62,6 +63,7 @@ func serve(c *echo.Context, verdict guard.Verdict, next echo.HandlerFunc) (err e
 		return err
 	}
 	verdict.Serve(response.ResponseWriter, func(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+		defer func() { verdict.Replaced(c.Request()) }()
 		response.ResponseWriter = w
 		defer func() {
 			if !response.Committed {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,9 +31,10 @@ func (c *clock) advance(d time.Duration) { c.microseconds.Add(d.Microseconds()) 
 type store struct {
 	core.Store
 
-	failure error
-	calls   [][]core.Check
-	settled [][]int // what each call to settle was told, by check
+	failure  error
+	calls    [][]core.Check
+	settling sync.Mutex // what is settled beside a response is on another goroutine
+	settled  [][]int    // what each call to settle was told, by check
 }
 
 func (s *store) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
@@ -68,9 +70,18 @@ func (f *fixture) options() guard.Options {
 	return guard.Options{Observe: func(e guard.Event) { f.events = append(f.events, e) }}
 }
 
-// limited is a limiter of these policies, with default options, observed.
+// limited is a limiter of these policies, with default options, observed. The response waits for what is settled.
 func (f *fixture) limited(policies ...guard.Policy) middleware {
-	return f.new(f.limiter, f.options(), policies...)
+	return f.new(f.limiter, f.options(), settledFirst(policies)...)
+}
+
+// settledFirst are policies for whose settlement the response waits, so that a test finds it done.
+func settledFirst(policies []guard.Policy) []guard.Policy {
+	policies = slices.Clone(policies)
+	for i := range policies {
+		policies[i].SettleFirst = policies[i].Settle != nil
+	}
+	return policies
 }
 
 // handle is what the routes of a site run.

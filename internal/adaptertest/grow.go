@@ -40,7 +40,7 @@ func (f *fixture) grows(ctx context.Context, total int, limits ...core.Limit) co
 
 // spentOf is a policy that reserves a cost under a limit, and pays what the handler has told.
 func spentOf(limit core.Limit, cost int) guard.Policy {
-	return guard.Policy{Limit: limit, By: keyfuncs.Global, Settle: spent, Cost: func(*http.Request) int { return cost }}
+	return guard.Policy{Limit: limit, By: keyfuncs.Global, Settle: spent, SettleFirst: true, Cost: func(*http.Request) int { return cost }}
 }
 
 func testGrow(t *testing.T, s *suite) {
@@ -298,7 +298,7 @@ func testReserveFor(t *testing.T, s *suite) {
 func testReserveForWithoutSense(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	unsettled := reservedFor(hundred(), 1, time.Minute)
-	unsettled.Settle = nil
+	unsettled.Settle, unsettled.SettleFirst = nil, false
 	for _, policy := range []guard.Policy{
 		unsettled,
 		reservedFor(hundred(), 1, -time.Minute), reservedFor(hundred(), 1, time.Microsecond), reservedFor(hundred(), 1, 25*time.Hour),

@@ -54,7 +54,7 @@ func testSwapUnderWay(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	settling := func(cost int) guard.Policy {
 		p := hourly(100)
-		p.Settle = func(*http.Request, guard.Served) int { return cost }
+		p.Settle, p.SettleFirst = func(*http.Request, guard.Served) int { return cost }, true
 		return p
 	}
 	handle := f.handleOf(settling(7))

@@ -142,6 +142,19 @@ func testReload(t *testing.T, s *suite, limiter *core.Limiter) {
 		}
 		break
 	}
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		mu.Lock()
+		told := 0
+		for _, of := range events {
+			told += len(of)
+		}
+		mu.Unlock()
+		if told >= 2*workers*each {
+			break
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
 	spent := 0
 	for id := range workers * each {
 		spent += settledOnce(t, events[strconv.Itoa(id)], id%4 == 0)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	"github.com/weir-go/ratelimit/lists"
 )
 
 // That real clients understand all this is tested in internal/rpctest, which has them.
@@ -22,6 +24,7 @@ var rpcCases = []testCase{
 	{"what is no remote procedure call gets a problem", testNoRPC},
 	{"a call that cannot be decided about gets UNAVAILABLE, or INTERNAL", testRPCFaults},
 	{"a call is told to wait as exactly as it is known", testRPCWait},
+	{"limiters in front learn of a denial that is answered as 200", testDenialIsTold},
 	{"over HTTP/2, a denied call of gRPC is one frame of headers", testGRPCOverTheWire},
 }
 
@@ -268,4 +271,78 @@ func testGRPCOverTheWire(t *testing.T, s *suite) {
 	if got := response.Header.Get("Grpc-Status"); got != "8" {
 		t.Errorf("grpc-status %q, want 8", got)
 	}
+}
+
+func testDenialIsTold(t *testing.T, s *suite) {
+	deny := core.FixedWindow(1, time.Hour).Named("deny")
+	full := func() int { return 1 }
+	for name, inner := range map[string]struct {
+		limiter func(*fixture) middleware
+		want    int
+	}{
+		"a policy": {func(f *fixture) middleware {
+			return f.limited(guard.Policy{Limit: deny, By: keyfuncs.Global, Cost: func(*http.Request) int { return 2 }})
+		}, http.StatusTooManyRequests},
+		"a hook that gives the usual answer": {func(f *fixture) middleware {
+			return f.new(f.limiter, guard.Options{Denied: func(w http.ResponseWriter, r *http.Request, d *guard.Denial) { d.ServeHTTP(w, r) }},
+				guard.Policy{Limit: deny, By: keyfuncs.Global, Cost: func(*http.Request) int { return 2 }})
+		}, http.StatusTooManyRequests},
+		"a list": {func(f *fixture) middleware {
+			return f.new(f.limiter, guard.Options{Lists: guard.Lists{Deny: lists.Of("0.0.0.0/0")}}, guard.Policy{Limit: deny})
+		}, http.StatusForbidden},
+		"a policy that cannot say": {func(f *fixture) middleware {
+			return f.limited(guard.Policy{Limit: deny, Cost: func(*http.Request) int { return -1 }})
+		}, http.StatusInternalServerError},
+		"a server that is full": {func(f *fixture) middleware {
+			adaptive, inside := f.adaptive(full), make(chan struct{})
+			server := listen(f.t, f.serve(site{around: []middleware{adaptive}, handler: func(_ http.ResponseWriter, r *http.Request) { close(inside); <-r.Context().Done() }}))
+			go func() { // it stays inside
+				if response, err := http.Get(server.URL + "/"); err == nil {
+					response.Body.Close()
+				}
+			}()
+			f.t.Cleanup(server.CloseClientConnections)
+			<-inside
+			return adaptive
+		}, http.StatusServiceUnavailable},
+	} {
+		for _, r := range []*http.Request{overHTTP1(call("application/grpc-web+proto")), call("application/grpc"), call("application/connect+json"), call("application/proto", connectVersion), call("text/plain")} {
+			f := s.fixture(t)
+			var outermost, outer, event int
+			tell := func(into *int) func(*http.Request, guard.Served) int {
+				return func(_ *http.Request, served guard.Served) int { *into = served.Status; return 1 }
+			}
+			options := guard.Options{Observe: func(e guard.Event) {
+				if e.Settled {
+					event = e.Status
+				}
+			}}
+			h := f.around(
+				f.new(f.limiter, options, guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: tell(&outermost)}),
+				f.new(f.limiter, options, guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: tell(&outer)}),
+				inner.limiter(f),
+			)
+			r.RemoteAddr = "203.0.113.9:1"
+			answer(h, r)
+			if outermost != inner.want || outer != inner.want || event != inner.want {
+				t.Errorf("%s denies a call of %s, and those in front are told %d, %d and %d, want %d", name, r.Header.Get("Content-Type"), outermost, outer, event, inner.want)
+			}
+		}
+	}
+
+	// Whoever fails to log in, and is denied further inside in between, is not forgiven.
+	f := s.fixture(t)
+	h := f.serve(site{
+		around:  []middleware{f.limited(guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized}), f.limited(guard.Policy{Limit: one(), By: keyfuncs.Global})},
+		handler: f.login,
+	})
+	for range 3 {
+		expectStatus(t, "a wrong password", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
+		expectStatus(t, "a call in between", h, overHTTP1(call("application/grpc-web")), http.StatusOK)
+		f.clock.advance(15 * time.Second)
+		if err := f.limiter.Reset(t.Context(), globalKey, one()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expectStatus(t, "the fourth password", h, ask(http.MethodGet, "/items/7"), http.StatusForbidden)
 }

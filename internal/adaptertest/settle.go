@@ -35,7 +35,9 @@ func (s *store) Settle(ctx context.Context, settlements []core.Settlement) error
 	for _, one := range settlements {
 		costs = append(costs, one.Cost)
 	}
+	s.settling.Lock()
 	s.settled = append(s.settled, costs)
+	s.settling.Unlock()
 	return s.Store.Settle(ctx, settlements)
 }
 

@@ -32,6 +32,8 @@ type Terms[S any] struct {
 	Mode Mode
 	// Settle says what a request has really cost. If it is nil, what is reserved is right.
 	Settle func(*http.Request, S) int
+	// First says that the response waits for the settlement.
+	First bool
 	// TellBan says that a ban is told with 429 and Retry-After.
 	TellBan bool
 }

@@ -16,6 +16,7 @@ func (t *Terms[S]) join(check *core.Check, other Terms[S], theirs *core.Check, s
 		t.Settle, t.TellBan = both(t.Settle, other.Settle), t.TellBan && other.TellBan
 		return
 	}
+	t.First = t.First || other.First
 	if t.Settle != nil || other.Settle != nil {
 		own, others := settling(t.Settle, check.Cost), settling(other.Settle, theirs.Cost)
 		t.Settle = func(r *http.Request, s S) int { return max(own(r, s), others(r, s)) }

@@ -25,7 +25,7 @@ const (
 
 // Denial is what a call is told.
 type Denial struct {
-	// Status is the HTTP status that another request would get: 429, 503, 403, 499 or 500.
+	// Status is the HTTP status that another request would get: 429, 503, 403, 413, 499 or 500.
 	Status int
 	// Message says why, in plain ASCII without a percent sign.
 	Message string
@@ -107,7 +107,7 @@ type code struct {
 // code returns the code that stands for the Status.
 func (d Denial) code() code {
 	switch d.Status {
-	case http.StatusTooManyRequests:
+	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge:
 		return code{8, "resource_exhausted"}
 	case http.StatusServiceUnavailable:
 		return code{14, "unavailable"}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 )
 
 // Watcher is a response writer that notices what becomes of a request. It can do what the one
@@ -67,9 +68,10 @@ type watched struct {
 
 	begins    func(status int)
 	takenOver func(net.Conn) net.Conn
-	status    int
-	bytes     int64
-	hijacked  bool
+	// What has become of the request may be looked at while somebody writes: a handler may have timed out.
+	status   atomic.Int32
+	bytes    atomic.Int64
+	hijacked atomic.Bool
 }
 
 type hijackWatched struct{ *watched }
@@ -81,7 +83,7 @@ type pushWatched struct {
 
 // Response implements Watcher.
 func (w *watched) Response() Response {
-	response := Response{Status: w.status, Bytes: w.bytes, Hijacked: w.hijacked}
+	response := Response{Status: int(w.status.Load()), Bytes: w.bytes.Load(), Hijacked: w.hijacked.Load()}
 	if response.Status == 0 {
 		response.Status = http.StatusOK
 	}
@@ -89,7 +91,7 @@ func (w *watched) Response() Response {
 }
 
 // Answered implements Watcher.
-func (w *watched) Answered() bool { return w.status != 0 }
+func (w *watched) Answered() bool { return w.status.Load() != 0 }
 
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
@@ -108,11 +110,7 @@ func Final(status int) bool {
 // begin notices that a response begins, if it has not before. Nothing can be written to a
 // connection that was taken over.
 func (w *watched) begin(status int) {
-	if w.Answered() {
-		return
-	}
-	w.status = status
-	if w.begins != nil {
+	if w.status.CompareAndSwap(0, int32(status)) && w.begins != nil {
 		w.begins(status)
 	}
 }
@@ -122,7 +120,7 @@ func (w *watched) begin(status int) {
 func (w *watched) Write(p []byte) (int, error) {
 	w.begin(http.StatusOK)
 	n, err := w.ResponseWriter.Write(p)
-	w.bytes += int64(n)
+	w.bytes.Add(int64(n))
 	return n, err
 }
 
@@ -130,7 +128,7 @@ func (w *watched) Write(p []byte) (int, error) {
 func (w *watched) WriteString(s string) (int, error) {
 	w.begin(http.StatusOK)
 	n, err := io.WriteString(w.ResponseWriter, s)
-	w.bytes += int64(n)
+	w.bytes.Add(int64(n))
 	return n, err
 }
 
@@ -145,7 +143,7 @@ func (w *watched) ReadFrom(from io.Reader) (int64, error) {
 	n, err := below.ReadFrom(from)
 	if n > 0 {
 		w.begin(http.StatusOK)
-		w.bytes += n
+		w.bytes.Add(n)
 	}
 	return n, err
 }
@@ -176,7 +174,7 @@ func (w *hijackWatched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	connection, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.begin(http.StatusSwitchingProtocols)
-		w.hijacked = true
+		w.hijacked.Store(true)
 		if w.takenOver != nil {
 			connection = w.takenOver(connection)
 		}

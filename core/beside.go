@@ -1,0 +1,194 @@
+package core
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// besides are settlements that are under way beside their callers.
+type besides struct {
+	mu      sync.Mutex
+	running int
+	idle    chan struct{} // closed when none is running; nil: nobody waits for that
+	// latest is when the latest settlement of a key ends that gives something back.
+	latest map[settledKey]chan struct{}
+	giving atomic.Int64 // how many keys that are
+}
+
+// settledKey is what a settlement is about.
+type settledKey struct {
+	key   string
+	limit Limit
+}
+
+// longestClose is how long [Limiter.Close] waits for settlements beside their callers.
+const longestClose = 2 * time.Second
+
+// SettleBeside is [Reservation.Settle] beside its caller: the settlement is sent at once, and nobody waits for the answer. then, unless it
+// is nil, is told the error of Settle on another goroutine, or at once if there is nothing to send. It does not ask what
+// is left, so that the Decisions stay as they are. What was certainly not settled is tried again as by
+// [Reservation.SettleLater]. [Limiter.Close] waits up to two seconds for settlements that are under way.
+//
+// A call of this limiter that is denied while something is given back to its key waits for that, and is made again, once:
+// whoever comes back with the answer in hand finds what was given back.
+//
+// The reservation counts as settled at once. Another number of costs than of checks, a negative cost, and a reservation that was
+// settled before are errors that change nothing, and then is not called.
+func (r *Reservation) SettleBeside(then func(error), costs ...int) error {
+	s := new(settlements)
+	if err := r.settlements(s, costs); err != nil { // which also claims the places
+		return err
+	}
+	r.hold.End()
+	own := *r // the caller keeps r
+	r.ledger.Settled = true
+	if !slices.ContainsFunc(s.list, Settlement.needed) {
+		if then != nil {
+			then(nil)
+		}
+		return nil
+	}
+	costs = slices.Clone(costs)
+	l := r.limiter
+	ended, keys := l.besides.begin(s.list)
+	go func() {
+		defer l.besides.end()
+		err := unlessPanicked(func() error { return own.settle(context.Background(), s, costs) })
+		l.besides.given(ended, keys)
+		if then != nil {
+			then(err)
+		}
+	}()
+	runtime.Gosched() // it is sent before the caller goes on
+	return nil
+}
+
+// settle carries settlements out, and has the background go on with what was certainly not settled.
+func (r *Reservation) settle(ctx context.Context, s *settlements, costs []int) error {
+	err := r.limiter.settle(ctx, s.list)
+	r.note(s, err)
+	if !r.ledger.Settled {
+		r.later(costs)
+	}
+	return err
+}
+
+// begin counts a settlement, and returns what is closed when it has ended and the keys that it gives back to.
+func (b *besides) begin(list []Settlement) (ended chan struct{}, keys []settledKey) {
+	ended = make(chan struct{})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.running++
+	if b.latest == nil {
+		b.latest = make(map[settledKey]chan struct{})
+	}
+	for i := range list {
+		s := &list[i]
+		if s.Check.Shadow || !s.Check.holds() && s.Cost >= s.Check.Units() {
+			continue
+		}
+		key := settledKey{s.Check.Key, s.Check.Limit.Identity()}
+		b.latest[key] = ended
+		keys = append(keys, key)
+	}
+	b.giving.Store(int64(len(b.latest)))
+	return ended, keys
+}
+
+// given tells those that wait for it that a settlement has been answered.
+func (b *besides) given(ended chan struct{}, keys []settledKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, key := range keys {
+		if b.latest[key] == ended {
+			delete(b.latest, key)
+		}
+	}
+	b.giving.Store(int64(len(b.latest)))
+	close(ended)
+}
+
+// end counts a settlement out.
+func (b *besides) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running--; b.running == 0 && b.idle != nil {
+		close(b.idle)
+		b.idle = nil
+	}
+}
+
+// underWay returns for each check when the settlement ends that is giving back to its key, or nil if there is none at all.
+func (b *besides) underWay(checks []Check) (ends []chan struct{}) {
+	if b.giving.Load() == 0 {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range checks {
+		c := &checks[i]
+		if ended, ok := b.latest[settledKey{c.Key, c.Limit.Identity()}]; ok && !c.Shadow {
+			if ends == nil {
+				ends = make([]chan struct{}, len(checks))
+			}
+			ends[i] = ended
+		}
+	}
+	return ends
+}
+
+// drain returns when nothing is under way, or after two seconds.
+func (b *besides) drain() {
+	b.mu.Lock()
+	if b.running == 0 {
+		b.mu.Unlock()
+		return
+	}
+	if b.idle == nil {
+		b.idle = make(chan struct{})
+	}
+	idle := b.idle
+	b.mu.Unlock()
+	patience := time.NewTimer(longestClose)
+	defer patience.Stop()
+	select {
+	case <-idle:
+	case <-patience.C:
+	}
+}
+
+// decideSettled is decideLimited that nothing denies which this limiter is giving back: it waits for that, and asks again.
+func (l *Limiter) decideSettled(ctx context.Context, checks []Check, decisions []Decision, receipts []Receipt) error {
+	ends := l.besides.underWay(checks)
+	if ends == nil {
+		return decideLimited(ctx, l.store, checks, decisions, receipts)
+	}
+	strikes := slices.ContainsFunc(checks, func(c Check) bool { return c.Mode == OnDenial }) // a denial that need not be, too
+	if !strikes {
+		if err := decideLimited(ctx, l.store, checks, decisions, receipts); err != nil || passed(checks, decisions) {
+			return err
+		}
+	}
+	waited := false
+	for i, ended := range ends {
+		if ended == nil || !strikes && (!decisions[i].Denies() || decisions[i].RetryAfter == Never) {
+			continue
+		}
+		select {
+		case <-ended:
+			waited = true
+		case <-ctx.Done():
+			if !strikes {
+				return nil
+			}
+		}
+	}
+	if !strikes && !waited {
+		return nil
+	}
+	return decideLimited(ctx, l.store, checks, decisions, receipts)
+}

@@ -1,0 +1,142 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// ErrBodyTooLong means that a function of a policy or of a list wanted to read more of a request's body than
+// Options.MaxKeyBody. It is in [Event].Err, and the request is answered with 413.
+var ErrBodyTooLong = errors.New("the body is longer than Options.MaxKeyBody")
+
+// defaultKeyBody is the default of Options.MaxKeyBody.
+const defaultKeyBody = 1 << 20
+
+// maxKeyBody returns how much of a body the functions of policies and lists may read.
+func (o *Options) maxKeyBody() int64 {
+	if o.MaxKeyBody == 0 {
+		return defaultKeyBody
+	}
+	return o.MaxKeyBody
+}
+
+// readsBodies reports whether functions of the program look at requests, so that they may read a body.
+func readsBodies(o *Options, policies []Policy) bool {
+	if o.Lists.By != nil || o.Lists.Address != nil {
+		return true
+	}
+	for i := range policies {
+		if p := &policies[i]; p.By != nil || p.LimitFor != nil || p.Cost != nil || p.Headroom != nil || p.Skip != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// hasBody reports whether a request has a body that can be read.
+func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
+
+// keyBody is the body of a request while the functions of policies and lists look at it: they can read so much of it and
+// no more. When they have, it is as long as it is. It is used by the goroutine of the request.
+type keyBody struct {
+	io.ReadCloser // the body itself
+
+	most, left int64
+	exceeded   bool
+	ended      bool // the body was read to its end
+	lifted     bool
+	ahead      []byte // what was read and is to be read again
+	seen       []byte // all that was read, if it is kept
+	keeps      bool
+}
+
+// boundBody has the functions of policies and lists read no more of the body of a request than they may. It returns nil
+// if there is nothing to bound.
+func (g *Guard) boundBody(r *http.Request) *keyBody {
+	if !g.readsBodies || !hasBody(r) {
+		return nil
+	}
+	most := g.options.maxKeyBody()
+	b := &keyBody{ReadCloser: r.Body, most: most, left: most}
+	r.Body = b
+	return b
+}
+
+// Read implements io.Reader.
+func (b *keyBody) Read(p []byte) (int, error) {
+	if b.lifted {
+		if len(b.ahead) > 0 {
+			n := copy(p, b.ahead)
+			b.ahead = b.ahead[n:]
+			return n, nil
+		}
+		return b.ReadCloser.Read(p) //nolint:wrapcheck // it is the body's
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if b.left == 0 {
+		return b.end()
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	b.ended = err == io.EOF //nolint:errorlint // a body wraps none
+	if b.keeps {
+		b.seen = append(b.seen, p[:n]...)
+	}
+	return n, err //nolint:wrapcheck // as above
+}
+
+// end reads on when as much as allowed was read: to the end of the body, or it is too long.
+func (b *keyBody) end() (int, error) {
+	if !b.exceeded {
+		var next [1]byte
+		n, err := io.ReadFull(b.ReadCloser, next[:])
+		if n == 0 {
+			b.ended = err == io.EOF //nolint:errorlint // as above
+			return 0, err           //nolint:wrapcheck // as above
+		}
+		b.exceeded, b.ahead = true, next[:]
+	}
+	return 0, &http.MaxBytesError{Limit: b.most}
+}
+
+// isUpload reports whether a client may still be sending the body of a request, which nobody is going to read. HTTP/2 tells
+// the client to stop.
+func (b *keyBody) isUpload(r *http.Request) bool {
+	return r.ProtoMajor == 1 && hasBody(r) && r.PostForm == nil && r.MultipartForm == nil && (b == nil || !b.ended)
+}
+
+// lift ends the bound. A nil keyBody has none.
+func (b *keyBody) lift(r *http.Request) {
+	if b == nil {
+		return
+	}
+	b.lifted = true
+	if r.Body == io.ReadCloser(b) && len(b.ahead) == 0 {
+		r.Body = b.ReadCloser
+	}
+}
+
+// tooLong returns an error if a function wanted to read more than it may.
+func (b *keyBody) tooLong() error {
+	if b == nil || !b.exceeded {
+		return nil
+	}
+	return fmt.Errorf("ratelimit: %w: %w", ErrBodyTooLong, &http.MaxBytesError{Limit: b.most})
+}
+
+// keep has what is read kept, so that it can be read again.
+func (b *keyBody) keep() {
+	if b != nil {
+		b.keeps = true
+	}
+}
+
+// rewind returns the body as it was before anything was read of it, which was kept.
+func (b *keyBody) rewind() io.ReadCloser {
+	b.lifted, b.ahead = true, append(b.seen, b.ahead...)
+	return b
+}
