@@ -30,6 +30,8 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 	attempts := []attempt{
 		{"evalsha", []any{"evalsha", harmless.Hash(), 0}},
 		{"eval", []any{"eval", harmlessSource, 0}},
+		{"script|exists", []any{"script", "exists", harmless.Hash()}},
+		{"script|load", []any{"script", "load", harmlessSource}},
 		{"time", []any{"time"}},
 		{"get", []any{"get", key}},
 		{"set", []any{"set", key, 1, "xx", "keepttl"}},

@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/script"
 	"github.com/weir-go/ratelimit/internal/redistest"
@@ -96,7 +95,7 @@ func TestASettlementThatIsNotAskedCostsNoMore(t *testing.T) {
 		if !slices.Equal(q.Arguments, want) {
 			t.Errorf("%v is sent, want %v", q.Arguments, want)
 		}
-		settle := script.New(script.SetOf(exact.Leaky)|script.SetOf(exact.SlidingLog), true, script.Settle)
+		settle := script.New(script.Settle, script.Mixed, true)
 		words := slices.Concat([]any{"eval", settle.Source, len(q.Keys)}, q.Keys, q.Arguments, []any{time.Now().UnixMicro()})
 		if reply, err := client.Do(t.Context(), words...).Text(); err != nil || reply != c.reply {
 			t.Errorf("%v are told %q, %v, want %q", c.wanted, reply, err, c.reply)

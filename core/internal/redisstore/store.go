@@ -63,7 +63,7 @@ type Store struct {
 	topology topology.Topology
 	sharded  atomic.Bool // different keys may be on different servers
 
-	scripts  [script.Tasks][script.Sets]atomic.Pointer[script.Script]
+	scripts  [script.Tasks][exact.Count + 1]atomic.Pointer[script.Script]
 	repaired atomic.Int64
 	warnings struct{ shadows, charged, repaired, hooks warning.Warning }
 
@@ -100,13 +100,14 @@ func (r *Store) Closed() error {
 	return nil
 }
 
-// script returns the script of a task for a set of algorithms, and notes that this store uses it.
-func (r *Store) script(does script.Task, of script.Set) *script.Script {
+// script returns the script of a task for an algorithm, or for all if that is script.Mixed, and notes that this store
+// uses it.
+func (r *Store) script(does script.Task, of exact.Algorithm) *script.Script {
 	slot := &r.scripts[does][of]
 	if s := slot.Load(); s != nil {
 		return s
 	}
-	s := script.New(of, r.Clock != nil, does)
+	s := script.New(does, of, r.Clock != nil)
 	slot.Store(s)
 	return s
 }

@@ -12,12 +12,12 @@ import (
 
 // Request is a call, or a list of corrections, in the words of a script.
 type Request struct {
-	Keys      []any // strings
-	Arguments []any // for each check its limit, its cost and its holder, of a correction some more
-	Of        Set   // of the algorithms that the script needs
-	Numbers   int   // expected in the reply
-	Instant   bool  // the instant of the decision is wanted
-	Times     int   // how often it is asked
+	Keys      []any           // strings
+	Arguments []any           // for each check its limit, its cost and its holder, of a correction some more
+	Of        exact.Algorithm // that of all checks, or Mixed
+	Numbers   int             // expected in the reply
+	Instant   bool            // the instant of the decision is wanted
+	Times     int             // how often it is asked
 	// Releases says that each of the corrections gives back one place and is asked nothing: the script of the
 	// task Release carries them out in fewer words, see [AppendReleases].
 	Releases bool
@@ -75,7 +75,7 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 			if c.Either { // each of the calls may be charged another one
 				r.alike = false
 			}
-			r.Of |= SetOf(c.Spec.Algorithm)
+			r.involve(c.Spec.Algorithm)
 			r.Numbers += c.Spec.Algorithm.Observed()
 			r.checks++
 			if c.Spec.Algorithm.Holds() && c.Charge { // each call has a holder of its own, and a token
@@ -95,6 +95,15 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 				r.logged += c.Events(times)
 			}
 		}
+	}
+}
+
+// involve notes the algorithm of a check, or of a correction, that is not counted yet.
+func (r *Request) involve(a exact.Algorithm) {
+	if r.checks == 0 {
+		r.Of = a
+	} else if r.Of != a {
+		r.Of = Mixed
 	}
 }
 
@@ -183,7 +192,7 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 			r.close(c)
 		}
 		r.Releases = r.Releases && releases(c)
-		r.Of |= SetOf(c.Spec.Algorithm)
+		r.involve(c.Spec.Algorithm)
 		r.Numbers++ // with what was observed behind it, if that is wanted
 		r.checks++
 	}

@@ -15,7 +15,7 @@ var rewriteScripts = flag.Bool("rewrite-scripts", false, "write testdata")
 func TestScriptsStandInFiles(t *testing.T) {
 	scripts := make(map[string]string)
 	for does := range Tasks {
-		scripts[does.file()+".lua"] = New(Sets-1, false, does).Source
+		scripts[does.file()+".lua"] = New(does, Mixed, false).Source
 	}
 	const directory = "testdata"
 	if *rewriteScripts {
