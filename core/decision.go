@@ -57,6 +57,10 @@ type Check struct {
 	// happens once, and by itself, when the next check of the key and limit that has a ReserveFor is decided.
 	// Other checks do not look, and cost no more than ever: they find the units used until then.
 	//
+	// A call, and a settlement of such reservations, gives back 32 at most, those that have ended last, so that it does
+	// not hold the store up. The rest stays charged until later ones: meanwhile the key has less left than it should,
+	// never more. A reservation that has not been given back yet can still be settled as if its time were not over.
+	//
 	// It is right for tokens per minute, and wrong for money, which a process that has died has spent all the same. Make it
 	// longer than the longest request: a settlement that comes after the units were given back charges the
 	// whole real cost, as of now.

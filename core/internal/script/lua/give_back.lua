@@ -13,9 +13,15 @@ local function recovery(limit)
   return (capacity + -capacity % pace) / pace * tick
 end
 
--- give_back gives back what has ended of the open reservations of a key, the newest charge first. It returns
--- whether it has, or nil if none has ended.
+-- How many ended reservations a script run still looks at. What is left over stays charged until later ones.
+local most_ended = 32
+
+-- give_back gives back what has ended of the open reservations of a key: those that have ended last, the newest charge
+-- first. It returns whether it has, or nil if none has ended or the script run has looked at enough of them.
 local function give_back(key, past, open)
+  if most_ended == 0 then
+    return nil
+  end
   local instant = format('%d', now)
   local due = try('ZCOUNT', open, '-inf', instant) -- which Redis answers sooner than which one ends first
   if due == 0 then
@@ -25,10 +31,11 @@ local function give_back(key, past, open)
     return false
   end
   local ended, given = {}, false
-  for i, member in ipairs(call('ZRANGE', open, '-inf', instant, 'BYSCORE')) do
+  for i, member in ipairs(call('ZRANGE', open, instant, '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', most_ended)) do
     local at, after, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (.+)$')
     ended[i] = { member = member, at = tonumber(at), after = tonumber(after), units = units, limit = limit }
   end
+  most_ended = most_ended - #ended
   table.sort(ended, function(a, b)
     if a.at ~= b.at then
       return a.at > b.at
