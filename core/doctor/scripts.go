@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // attempt is a command that a limiter needs, tried on a key that is not there.
@@ -36,6 +35,7 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"get", []any{"get", key}},
 		{"set", []any{"set", key, 1, "xx", "keepttl"}},
 		{"del", []any{"del", key}},
+		{"hdel", []any{"hdel", key, "field"}},
 		{"hmget", []any{"hmget", key, "field"}},
 		{"pexpireat", []any{"pexpireat", key, 1}},
 		{"pttl", []any{"pttl", key}},
@@ -244,7 +244,7 @@ func (e *examination) erase(ctx context.Context, limit core.Limit) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	name := e.tag() + limit.Name()
-	return e.client.Del(ctx, name, name+keyspace.Past).Err()
+	return e.client.Del(ctx, name).Err()
 }
 
 // lookAtLatency makes some calls one after the other.

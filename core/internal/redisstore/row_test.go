@@ -211,7 +211,8 @@ func drawUnlikeCalls(random *rand.Rand, specs []*exact.Spec) (calls [][]call.Che
 	for i := range 2 + random.IntN(30) {
 		var checks []call.Check
 		for range 1 + random.IntN(4)/2*random.IntN(3) {
-			check := call.Check{Key: fmt.Sprint(random.IntN(4)), Spec: specs[random.IntN(len(specs))], Units: 1 + random.IntN(3)}
+			check := call.Check{Key: fmt.Sprint(random.IntN(4)), Spec: specs[random.IntN(len(specs))]}
+			check.Units = 1 + random.IntN(min(3, check.Spec.Capacity)) // what exceeds the capacity is asked together
 			switch check.Spec.Algorithm {
 			case exact.Leaky, exact.GCRA, exact.FixedWindow:
 				if random.IntN(6) == 0 {

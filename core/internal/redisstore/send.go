@@ -37,6 +37,11 @@ func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*
 	if r.parts(one, a.err) {
 		return r.sendRuns(ctx, s, runsOf(does, groups, false))
 	}
+	if elsewhere := r.elsewhere(ctx, a.err); elsewhere != nil {
+		a.err = elsewhere
+		_ = a.share(one)
+		return nil // the node has answered
+	}
 	a.err = r.explain(ctx, s, a.err)
 	return a.share(one)
 }
@@ -93,11 +98,6 @@ func mark(ctx *batch.Context, call []any) {
 func (r *Store) process(ctx *batch.Context, s *server, call []any) (string, error) {
 	command := redis.NewStringCmd(ctx, call...)
 	_ = r.caller(s).Process(ctx, command) // the command carries the error
-	if r.redirected(ctx, command.Err()) {
-		ctx.SendAgain()
-		command = redis.NewStringCmd(ctx, call...)
-		_ = r.topology.Client.Process(ctx, command)
-	}
 	return command.Result()
 }
 
@@ -118,26 +118,21 @@ func (r *Store) sendRuns(ctx *batch.Context, s *server, runs []run) error {
 		_ = pipeline.Process(ctx, commands[i])
 	}
 	execute(ctx, pipeline, commands)
-	unknown, moved := client.Pipeline(), r.topology.Client.Pipeline()
-	sources := make(map[*script.Script]bool) // those that are sent again with their source
+	unknown := client.Pipeline()
+	sources := make(map[*script.Script]bool) // those that are sent again with their source, once unless a proxy may be in between
 	for i, command := range commands {
-		call := command.Args()
-		again := unknown
-		switch {
-		case r.redirected(ctx, command.Err()):
-			again = moved
-			call[0], call[1] = "eval", scripts[i].Source
-		case !redis.HasErrorPrefix(command.Err(), "NOSCRIPT"):
+		if !redis.HasErrorPrefix(command.Err(), "NOSCRIPT") {
 			continue
-		case !sources[scripts[i]]:
+		}
+		call := command.Args()
+		if !sources[scripts[i]] || r.unpackable.Load() {
 			sources[scripts[i]] = true
 			call[0], call[1] = "eval", scripts[i].Source
 		}
 		commands[i] = redis.NewStringCmd(ctx, call...)
-		_ = again.Process(ctx, commands[i])
+		_ = unknown.Process(ctx, commands[i])
 	}
 	execute(ctx, unknown, commands)
-	execute(ctx, moved, commands)
 	return r.shareRuns(ctx, s, runs, commands, answers)
 }
 
@@ -151,6 +146,12 @@ func (r *Store) shareRuns(ctx *batch.Context, s *server, runs []run, commands []
 		a.text, a.err = command.Result()
 		if r.parts(runs[i], a.err) {
 			parted = append(parted, runs[i].parted()...)
+			continue
+		}
+		if elsewhere := r.elsewhere(ctx, a.err); elsewhere != nil {
+			a.err = elsewhere
+			_ = a.share(runs[i])
+			answered = true
 			continue
 		}
 		a.err = r.explain(ctx, s, a.err)
@@ -252,17 +253,4 @@ func (c *scriptCall) reserve(one run, first int) {
 		c.words, more = script.AppendClosing(c.words, first, requests)
 	}
 	c.words[2] = c.words[2].(int) + more //nolint:forcetypeassert // appendCall has counted the keys
-}
-
-// redirected reports whether a node has refused a script run because the key is, or is about to be,
-// on another node, or because the node is gone. Then nothing was charged, and the cluster's client
-// finds the way. After any other failure the client fetches the map of the slots anew.
-func (r *Store) redirected(ctx context.Context, err error) bool {
-	cluster := r.topology.Cluster
-	if cluster == nil || err == nil || redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return false
-	}
-	cluster.ReloadState(ctx)
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN") ||
-		errors.Is(err, redis.ErrClosed) && !r.closed.Load()
 }

@@ -84,10 +84,7 @@ func TestASettlementThatIsNotAskedCostsNoMore(t *testing.T) {
 	} {
 		prefix := redistest.Prefix(t)
 		var q script.Request
-		q.SetCorrections(wanting(c.wanted...), nil, func(c *call.Correction) (state, past string) {
-			state = prefix + c.Key
-			return state, state + ":past"
-		})
+		q.SetCorrections(wanting(c.wanted...), nil, func(c *call.Correction) string { return prefix + c.Key })
 		var want []any
 		for _, how := range c.words {
 			want = append(want, "ask leaky 36000000000 1 1", event, int64(0), int64(0), how)

@@ -70,7 +70,8 @@ type Store struct {
 	only       *server // nil: there are several
 	servers    servers
 	location   location
-	calls      calls // besides those in lanes
+	calls      calls         // besides those in lanes
+	beside     chan struct{} // has one for each request that is sent beside the lanes
 	givenBack  watchers
 	unpackable atomic.Bool // it has turned out that keys cannot share a script call
 	closed     atomic.Bool
@@ -78,7 +79,7 @@ type Store struct {
 
 // New returns a store. It talks to nobody.
 func New(config Config) *Store {
-	r := &Store{Config: config, topology: topology.Of(config.Client)}
+	r := &Store{Config: config, topology: topology.Of(config.Client), beside: make(chan struct{}, mostBeside)}
 	if r.Patience == 0 {
 		r.Patience = queueBudgets * r.Budget
 	}

@@ -170,19 +170,14 @@ func weighed(c *call.Check) int64 {
 	return c.Spec.Weigh(c.Cost)
 }
 
-// SetCorrections makes the request one to carry out corrections. keys returns the Redis keys of the
-// state of a correction and of its past. clock is as in SetChecks.
-func (r *Request) SetCorrections(list []call.Correction, clock func() int64, keys func(*call.Correction) (state, past string)) {
+// SetCorrections makes the request one to carry out corrections. key returns the Redis key of the
+// state of a correction. clock is as in SetChecks.
+func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key func(*call.Correction) string) {
 	r.empty()
 	r.Releases = true
 	for i := range list {
 		c := &list[i]
-		state, past := keys(c)
-		if r.Keys = append(r.Keys, state); past == state {
-			r.Keys = append(r.Keys, r.Keys[len(r.Keys)-1])
-		} else {
-			r.Keys = append(r.Keys, past)
-		}
+		r.Keys = append(r.Keys, key(c))
 		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, exact.Alone, 0, clock))
 		if c.Spec.Algorithm.Holds() {
 			r.Arguments = append(r.Arguments, unitsOf(c), r.nameOf(c.Holder), 0, how(c))
@@ -209,7 +204,6 @@ func releases(c *call.Correction) bool {
 
 // The words of settle.lua for each correction.
 const (
-	keysOfCorrection  = 2
 	wordsOfCorrection = 5
 	holderOfPlace     = 2 // the place of a holder among them
 )
@@ -219,7 +213,7 @@ const (
 func (r *Request) AppendReleases(words []any, keys bool) []any {
 	for i := range r.checks {
 		if keys {
-			words = append(words, r.Keys[i*keysOfCorrection])
+			words = append(words, r.Keys[i])
 		} else {
 			words = append(words, r.Arguments[i*wordsOfCorrection+holderOfPlace])
 		}
@@ -262,6 +256,16 @@ func verb(c *call.Correction) any {
 		return "last"
 	}
 	return "settle"
+}
+
+// SeveralKeys reports whether the script is told of more than one key.
+func (r *Request) SeveralKeys() bool {
+	for i := range r.Keys {
+		if r.Keys[i] != r.Keys[0] {
+			return true
+		}
+	}
+	return len(r.Reserving) > 0
 }
 
 // Weight returns what a request that is asked so many times takes of a batch, in checks of a bucket: a sliding log

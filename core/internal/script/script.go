@@ -111,7 +111,7 @@ func (a *assembly) include(name string) {
 		for _, algorithm := range a.of {
 			a.append(section(algorithm, name))
 		}
-	case "observe", "store", "renumber", "adjust":
+	case "observe", "store", "renumber", "adjust", "past":
 		a.branch(name)
 	case "meter":
 		if slices.ContainsFunc(a.of, func(a exact.Algorithm) bool { return !a.Windowed() }) {

@@ -18,7 +18,7 @@ local most_ended = 32
 
 -- give_back gives back what has ended of the open reservations of a key: those that have ended last, the newest charge
 -- first. It returns whether it has, or nil if none has ended or the script run has looked at enough of them.
-local function give_back(key, past, open)
+local function give_back(key, open)
   if most_ended == 0 then
     return nil
   end
@@ -47,7 +47,7 @@ local function give_back(key, past, open)
   for _, one in ipairs(ended) do
     local done = '0'
     if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
-      done = correct({ key, past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
+      done = correct({ key }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
     end
     if string.byte(done) == 48 then -- else Redis has refused, and the next call tries again
       call('ZREM', open, one.member)
