@@ -203,7 +203,7 @@ func TestLeastPrivilege(t *testing.T) {
 			redistest.SetUser(t, server.Client(t), command, redistest.Without(redistest.AloneUser, "+"+command))
 			server.Client(t).ScriptFlush(t.Context())
 			client := as(command)
-			if useEverything(t.Context(), client) == nil {
+			if useEverything(t.Context(), client) == nil && !strings.HasPrefix(command, "script|") { // these save a first call its round trip
 				t.Errorf("all goes well without %s", command)
 			}
 		})

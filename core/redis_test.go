@@ -318,7 +318,7 @@ func TestTrace(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(batches) != 2 || batches[0].Server != server.Addr() || batches[0].Calls != 1 || batches[0].Checks != 3 ||
+	if len(batches) != 2 || batches[0].Server != server.Addr() || batches[0].Calls != 1 || batches[0].Checks != 6 || // a log weighs four
 		batches[0].Err != nil || batches[0].Elapsed <= 0 || core.FailureOf(batches[1].Err) != failures[0] {
 		t.Errorf("batches %+v, want one that was answered and one that was not", batches)
 	}

@@ -229,7 +229,7 @@ func (r *Store) giveBack(ctx context.Context, group []call.Check) (given bool) {
 		return true
 	}
 	undone := undoneOf(charged, err)
-	if len(undone) == 0 || r.closed.Load() {
+	if len(undone) == 0 || failure.Of(err) == failure.NotPermitted || r.closed.Load() {
 		r.reportCharged(err)
 		return false
 	}
@@ -244,7 +244,10 @@ func (r *Store) giveBack(ctx context.Context, group []call.Check) (given bool) {
 // giveBackAgain carries out corrections that have certainly not been, until they are or nobody knows.
 func (r *Store) giveBackAgain(charged []call.Correction) {
 	for pause, end := firstBackAgain, time.Now().Add(givingBack); ; pause = min(2*pause, latestBackAgain) {
-		time.Sleep(pause)
+		select {
+		case <-time.After(pause):
+		case <-r.ending: // once more
+		}
 		err := r.settleServer(context.Background(), charged)
 		r.givenBack.tell(charged)
 		if err == nil {

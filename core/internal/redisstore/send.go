@@ -119,13 +119,13 @@ func (r *Store) sendRuns(ctx *batch.Context, s *server, runs []run) error {
 	}
 	execute(ctx, pipeline, commands)
 	unknown := client.Pipeline()
-	sources := make(map[*script.Script]bool) // those that are sent again with their source, once unless a proxy may be in between
+	sources := make(map[*script.Script]bool) // those that are sent again with their source: once, unless a proxy may be in between
 	for i, command := range commands {
 		if !redis.HasErrorPrefix(command.Err(), "NOSCRIPT") {
 			continue
 		}
 		call := command.Args()
-		if !sources[scripts[i]] || r.unpackable.Load() {
+		if !sources[scripts[i]] || r.topology.Cluster == nil {
 			sources[scripts[i]] = true
 			call[0], call[1] = "eval", scripts[i].Source
 		}

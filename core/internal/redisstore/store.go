@@ -75,11 +75,12 @@ type Store struct {
 	givenBack  watchers
 	unpackable atomic.Bool // it has turned out that keys cannot share a script call
 	closed     atomic.Bool
+	ending     chan struct{} // is closed with the store
 }
 
 // New returns a store. It talks to nobody.
 func New(config Config) *Store {
-	r := &Store{Config: config, topology: topology.Of(config.Client), beside: make(chan struct{}, mostBeside)}
+	r := &Store{Config: config, topology: topology.Of(config.Client), beside: make(chan struct{}, mostBeside), ending: make(chan struct{})}
 	if r.Patience == 0 {
 		r.Patience = queueBudgets * r.Budget
 	}
@@ -182,7 +183,9 @@ func (r *Store) Repaired() int64 { return r.repaired.Load() }
 // Close closes the store. Calls that have been asked are answered first, and settlements are
 // carried out, as far as their time allows. It closes the client only if the store owns it.
 func (r *Store) Close() error {
-	r.closed.Store(true)
+	if !r.closed.Swap(true) {
+		close(r.ending)
+	}
 	r.calls.close()
 	r.eachServer(func(s *server) { s.checks.Close() })
 	r.calls.drain(r.Patience + r.Budget) // what they give back comes after their checks
