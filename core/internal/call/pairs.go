@@ -1,6 +1,10 @@
 package call
 
-import "github.com/weir-go/ratelimit/core/internal/exact"
+import (
+	"slices"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
+)
 
 // fewToCompare is how many checks are compared with each other; more of them are looked up.
 const fewToCompare = 16
@@ -38,8 +42,8 @@ func Pairs(n int, state func(place int) exact.Key, pair func(earlier, later int)
 		for ; place >= 0; place = before[place] {
 			chain = append(chain, place)
 		}
-		for i := len(chain) - 1; i >= 0; i-- {
-			if !pair(chain[i], later) {
+		for _, earlier := range slices.Backward(chain) {
+			if !pair(earlier, later) {
 				return
 			}
 		}

@@ -1,8 +1,8 @@
 package call
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -20,7 +20,7 @@ func TestManyChecksArePairedAsFewAre(t *testing.T) {
 	for range 200 {
 		checks := make([]Check, random.IntN(60))
 		for i := range checks {
-			checks[i] = Check{Key: fmt.Sprint(random.IntN(8)), Spec: specs[random.IntN(len(specs))]}
+			checks[i] = Check{Key: strconv.Itoa(random.IntN(8)), Spec: specs[random.IntN(len(specs))]}
 		}
 		var want, got [][2]int
 		for later := range checks {

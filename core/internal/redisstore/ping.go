@@ -48,7 +48,8 @@ func (r *Store) warm(ctx context.Context, server redis.UniversalClient) error {
 	return errors.Join(failures...)
 }
 
-// load has a server keep the scripts that decide and all others that this store has been asked to run, and has it answer a check that charges nothing. Only the scripts that the server lacks travel.
+// load has a server keep the scripts that decide and all others that this store has been asked to run, and has it answer
+// a check that charges nothing. Only the scripts that the server lacks travel.
 //
 // A user who may not run SCRIPT loses little: each script is sent when it is first needed.
 func (r *Store) load(ctx context.Context, server redis.UniversalClient) error {

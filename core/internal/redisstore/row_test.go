@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -211,9 +212,9 @@ func drawUnlikeCalls(random *rand.Rand, specs []*exact.Spec) (calls [][]call.Che
 	for i := range 2 + random.IntN(30) {
 		var checks []call.Check
 		for range 1 + random.IntN(4)/2*random.IntN(3) {
-			check := call.Check{Key: fmt.Sprint(random.IntN(4)), Spec: specs[random.IntN(len(specs))]}
+			check := call.Check{Key: strconv.Itoa(random.IntN(4)), Spec: specs[random.IntN(len(specs))]}
 			check.Units = 1 + random.IntN(min(3, check.Spec.Capacity)) // what exceeds the capacity is asked together
-			switch check.Spec.Algorithm {
+			switch check.Spec.Algorithm { //nolint:exhaustive // some of those that can
 			case exact.Leaky, exact.GCRA, exact.FixedWindow:
 				if random.IntN(6) == 0 {
 					check.ReserveFor, check.Holder = time.Minute.Microseconds(), exact.Holder{int64(i + 1), 1}

@@ -40,7 +40,7 @@ func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*
 	if elsewhere := r.elsewhere(ctx, a.err); elsewhere != nil {
 		a.err = elsewhere
 		_ = a.share(one)
-		return nil // the node has answered
+		return nil //nolint:nilerr // the node has answered, and the requests have the error
 	}
 	a.err = r.explain(ctx, s, a.err)
 	return a.share(one)
