@@ -214,7 +214,7 @@ func drawUnlikeCalls(random *rand.Rand, specs []*exact.Spec) (calls [][]call.Che
 		for range 1 + random.IntN(4)/2*random.IntN(3) {
 			check := call.Check{Key: strconv.Itoa(random.IntN(4)), Spec: specs[random.IntN(len(specs))]}
 			check.Units = 1 + random.IntN(min(3, check.Spec.Capacity)) // what exceeds the capacity is asked together
-			switch check.Spec.Algorithm { //nolint:exhaustive // some of those that can
+			switch check.Spec.Algorithm {                              //nolint:exhaustive // some of those that can
 			case exact.Leaky, exact.GCRA, exact.FixedWindow:
 				if random.IntN(6) == 0 {
 					check.ReserveFor, check.Holder = time.Minute.Microseconds(), exact.Holder{int64(i + 1), 1}
