@@ -15,6 +15,7 @@ type profile struct {
 	classic int           // checks of the classic row
 	million int           // keys of the scenario with very many
 	lines   int           // of the access log that is read
+	things  []int         // that lie in a key
 }
 
 func fullProfile() profile {
@@ -22,6 +23,7 @@ func fullProfile() profile {
 		Name: "full", Rounds: 5,
 		loop: 300 * time.Millisecond, warmup: 60 * time.Millisecond, paced: 600 * time.Millisecond, http: 600 * time.Millisecond,
 		names: 10_000, classic: 10_000, million: 1_000_000, lines: 10_000_000,
+		things: []int{1_000, 10_000, 100_000},
 	}
 }
 
@@ -30,6 +32,7 @@ func quickProfile() profile {
 		Name: "quick", Rounds: 3,
 		loop: 40 * time.Millisecond, warmup: 10 * time.Millisecond, paced: 120 * time.Millisecond, http: 100 * time.Millisecond,
 		names: 10_000, classic: 1_000, million: 30_000, lines: 300_000,
+		things: []int{1_000, 10_000},
 	}
 }
 
@@ -39,5 +42,6 @@ func smokeProfile() profile {
 		Name: "smoke", Rounds: 1,
 		loop: 2 * time.Millisecond, warmup: 0, paced: 10 * time.Millisecond, http: 10 * time.Millisecond,
 		names: 100, classic: 100, million: 200, lines: 4_000,
+		things: []int{100},
 	}
 }

@@ -33,6 +33,7 @@ func scenarios() []scenario {
 		{"at-once", (*bench).atOnce},
 		{"million-keys", (*bench).millionKeys},
 		{"leases", (*bench).leases},
+		{"redis-held", (*bench).held},
 		{"memory", (*bench).memory},
 		{"middleware", (*bench).middleware},
 		{"http", (*bench).http},

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/validity"
 )
@@ -56,6 +57,10 @@ type Check struct {
 	// clock, they are given back as if they had been settled at 0: the process that has reserved them has died. That
 	// happens once, and by itself, when the next check of the key and limit that has a ReserveFor is decided.
 	// Other checks do not look, and cost no more than ever: they find the units used until then.
+	//
+	// A call, and a settlement of such reservations, gives back 32 at most, those that have ended last, so that it does
+	// not hold the store up. The rest stays charged until later ones: meanwhile the key has less left than it should,
+	// never more. A reservation that has not been given back yet can still be settled as if its time were not over.
 	//
 	// It is right for tokens per minute, and wrong for money, which a process that has died has spent all the same. Make it
 	// longer than the longest request: a settlement that comes after the units were given back charges the
@@ -140,10 +145,17 @@ func validateKept(checks []Check) error {
 	return validate(checks)
 }
 
+// mostChecks is how many checks a call has at most: what Redis decides in about a millisecond, during which it does nothing
+// else.
+const mostChecks = 256
+
 // validate returns the reason why a call makes no sense, if it does not.
 func validate(checks []Check) error {
 	if len(checks) == 0 {
 		return invalid("core: a call needs at least one check")
+	}
+	if len(checks) > mostChecks {
+		return invalid("core: a call of %d checks is longer than %d: split it", len(checks), mostChecks)
 	}
 	for i := range checks {
 		if !checks[i].plain() {
@@ -152,16 +164,44 @@ func validate(checks []Check) error {
 				return err //nolint:wrapcheck // it says all
 			}
 		}
+		if len(checks) > fewChecks {
+			continue
+		}
 		for j := range checks[:i] {
 			if sameState(&checks[i], &checks[j]) { //nolint:gosec // both are in the list
-				own, earlier := written(checks, i), written(checks, j)
-				if err := validity.Together(j, i, &earlier, &own); err != nil {
-					return err //nolint:wrapcheck // it says all
+				if err := validateTogether(checks, j, i); err != nil {
+					return err
 				}
 			}
 		}
 	}
-	return nil
+	if len(checks) <= fewChecks {
+		return nil
+	}
+	return validateMany(checks)
+}
+
+// fewChecks is how many checks of a call are compared with each other; more of them are looked up.
+const fewChecks = 16
+
+// validateMany returns the reason why checks of a call do not go together, each of which makes sense.
+func validateMany(checks []Check) (err error) {
+	state := func(i int) exact.Key {
+		return exact.Key{Subject: checks[i].Key, Identity: checks[i].Limit.spec.Identity()}
+	}
+	call.Pairs(len(checks), state, func(earlier, later int) bool {
+		if checks[earlier].Shadow == checks[later].Shadow {
+			err = validateTogether(checks, earlier, later)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// validateTogether returns the reason why two checks about one state do not go together, if they do not.
+func validateTogether(checks []Check, earlier, later int) error {
+	own, before := written(checks, later), written(checks, earlier)
+	return validity.Together(earlier, later, &before, &own) //nolint:wrapcheck // it says all
 }
 
 // plain reports whether a check says nothing that could make no sense, as most checks do: it charges a key some units of a

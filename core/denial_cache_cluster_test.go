@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,10 +40,7 @@ func (g *givingBack) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 }
 
 func (g *givingBack) see(command redis.Cmder) {
-	settles := func(argument any) bool {
-		key, ok := argument.(string)
-		return ok && strings.HasSuffix(key, "=past") // which only settlements read
-	}
+	settles := func(argument any) bool { return fmt.Sprint(argument) == "settle" }
 	if !slices.ContainsFunc(command.Args(), settles) {
 		return
 	}

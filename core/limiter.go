@@ -116,7 +116,8 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 // mix algorithms, keys and costs; those of the same key and limit add up in order.
 // [Check.Shadow] checks are decided on their own.
 //
-// On Redis this is one round trip, however many checks there are.
+// On Redis this is one round trip, however many checks there are. A call has 256 checks at most, which take Redis about a
+// millisecond; more are an error ([ErrInvalid]), here and wherever else a call of several checks is made.
 func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, error) {
 	if err := validateKept(checks); err != nil {
 		return nil, err

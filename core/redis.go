@@ -99,14 +99,14 @@ type redisStore struct {
 // The limiter's user needs no more than this on a server alone or behind Sentinel:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
-//	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
+//	    +evalsha +eval +script|exists +script|load +time +get +set +del +hdel +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
 //	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore
 //
 // on every node of a cluster, where the client has to find the way:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
-//	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
+//	    +evalsha +eval +script|exists +script|load +time +get +set +del +hdel +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
 //	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore
 //	    +cluster|slots +asking +command
@@ -114,7 +114,7 @@ type redisStore struct {
 // and on every shard of a ring, whose client sends PING to see which shards are up:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
-//	    +evalsha +eval +time +get +set +del +hmget +hset +pexpireat +pttl
+//	    +evalsha +eval +script|exists +script|load +time +get +set +del +hdel +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
 //	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore
 //	    +ping

@@ -113,6 +113,64 @@ func TestPingLoadsTheScripts(t *testing.T) {
 	}
 }
 
+// Whatever a process has used of a server, Ping is content with it and loads all of that again after a flush.
+func TestPingLoadsWhatThisProcessHasUsed(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	trips := &roundTrips{}
+	client.AddHook(trips)
+	limiter := core.New(core.NewRedis(client, core.WithBudget(patient), core.WithLogger(discard)))
+	use := func() {
+		t.Helper()
+		for name, limit := range hourly {
+			check := core.Check{Key: "key", Limit: limit(5)}
+			if name != "shaping" { // its turns are handed on
+				check.ReserveFor = time.Minute
+			}
+			r, err := limiter.Reserve(t.Context(), check)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if err := r.Cancel(t.Context()); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	use()
+	for _, flush := range []bool{false, true} {
+		if flush {
+			client.ScriptFlush(t.Context())
+		}
+		if err := limiter.Ping(t.Context()); err != nil {
+			t.Fatalf("Ping after a use of everything (flushed: %t): %v", flush, err)
+		}
+	}
+	trips.sent = nil
+	use()
+	for _, sent := range trips.sent {
+		if sent == "eval" {
+			t.Errorf("%q was sent after a Ping", sent)
+		}
+	}
+}
+
+// Who may not run SCRIPT is as ready as others.
+func TestPingNeedsNoScriptCommand(t *testing.T) {
+	server := redistest.Start(t)
+	user := redistest.Without(redistest.Without(redistest.AloneUser, "+script|exists"), "+script|load")
+	redistest.SetUser(t, server.Client(t), "limiter", user)
+	client := server.Client(t, func(o *redis.Options) { o.Username, o.Password = "limiter", "secret" })
+	limiter := core.New(core.NewRedis(client, core.WithBudget(patient)))
+	if err := limiter.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	redistest.SetUser(t, server.Client(t), "other", strings.Replace(redistest.AloneUser, "~ratelimit:*", "~other:*", 1))
+	client = server.Client(t, func(o *redis.Options) { o.Username, o.Password = "other", "secret" })
+	if err := core.New(core.NewRedis(client, core.WithBudget(patient))).Ping(t.Context()); core.FailureOf(err) != core.NotPermitted {
+		t.Errorf("Ping of a user who may not touch the keys says %v", err)
+	}
+}
+
 func TestPeekAndDenialWriteNothing(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	limiter := core.New(core.NewRedis(client, core.WithBudget(patient)))
@@ -260,7 +318,7 @@ func TestTrace(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(batches) != 2 || batches[0].Server != server.Addr() || batches[0].Calls != 1 || batches[0].Checks != 3 ||
+	if len(batches) != 2 || batches[0].Server != server.Addr() || batches[0].Calls != 1 || batches[0].Checks != 6 || // a log weighs four
 		batches[0].Err != nil || batches[0].Elapsed <= 0 || core.FailureOf(batches[1].Err) != failures[0] {
 		t.Errorf("batches %+v, want one that was answered and one that was not", batches)
 	}

@@ -61,7 +61,8 @@ type Leased struct {
 type Batch struct {
 	// Server is the server's address, or "" if the client does not tell it.
 	Server string
-	// Calls and Checks are how many of them the batch had.
+	// Calls and Checks are how many of them the batch had. A check of a [SlidingLog] counts as four, and as one more for each
+	// hundred units: so much longer does Redis take for it.
 	Calls, Checks int
 	// Elapsed is how long the batch took.
 	Elapsed time.Duration

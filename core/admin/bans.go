@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/core/internal/exact"
@@ -29,8 +31,8 @@ type Banned struct {
 // cursor "", go on with next, and end when that is "". Of a named [core.Ban] the numbers do not matter. Shadows ban
 // nobody, and are not listed. [core.Limiter.Lift] lifts a ban.
 //
-// It lists keys as List does, with the same errors, and reads each that belongs to the ban: on Redis that is a script,
-// which needs no permission but those of calls. A ban that is not valid, and a store of your own, are errors. Bans may
+// It lists keys as List does, with the same errors, and reads each that belongs to the ban: on Redis that is a script run
+// for each, a page in one round trip, which needs no permission but those of calls. A ban that is not valid, and a store of your own, are errors. Bans may
 // be called by many goroutines at once. A nil limiter panics.
 func Bans(ctx context.Context, limiter *core.Limiter, ban core.Ban, prefix, cursor string) (page []Banned, next string, err error) {
 	if err := ban.Validate(); err != nil {
@@ -44,25 +46,42 @@ func Bans(ctx context.Context, limiter *core.Limiter, ban core.Ban, prefix, curs
 	if err != nil {
 		return nil, "", err
 	}
+	var known []string // keys that may be banned
 	for _, entry := range keys {
-		if entry.Algorithm != limit.Algorithm() || entry.Limit != limit.Name() || entry.Shadow {
-			continue
-		}
-		if entry.Hashed {
+		switch {
+		case entry.Algorithm != limit.Algorithm() || entry.Limit != limit.Name() || entry.Shadow:
+		case entry.Hashed:
 			page = append(page, Banned{Key: entry.Key, Hashed: true})
-			continue
-		}
-		b, inForce, err := bannedIn(ctx, store, entry.Key, limit)
-		if err != nil {
-			return nil, "", err
-		}
-		if inForce {
-			page = append(page, Banned{
-				Key: entry.Key, Since: time.UnixMicro(b.Since), Until: time.UnixMicro(b.Until), Bans: int(b.Bans), Reason: b.Reason,
-			})
+		default:
+			known = append(known, entry.Key)
 		}
 	}
-	return page, next, nil
+	banned, err := bannedOf(ctx, store, known, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	return append(page, banned...), next, nil
+}
+
+// bannedOf returns those of some keys whose ban is in force.
+func bannedOf(ctx context.Context, store console.Store, keys []string, limit core.Limit) (page []Banned, err error) {
+	if store.Memory == nil {
+		return bannedInRedis(ctx, store.Redis, keys, limit)
+	}
+	for _, key := range keys {
+		b, inForce, err := store.Memory.Banned(ctx, key, limit)
+		if err != nil {
+			return nil, err
+		}
+		if inForce {
+			page = append(page, banned(key, b))
+		}
+	}
+	return page, nil
+}
+
+func banned(key string, b exact.Banned) Banned {
+	return Banned{Key: key, Since: time.UnixMicro(b.Since), Until: time.UnixMicro(b.Until), Bans: int(b.Bans), Reason: b.Reason}
 }
 
 // reading returns the ban of a key, if it is in force.
@@ -78,18 +97,75 @@ if now < (tonumber(ban[2] or '0') or 0) then
 end
 return {}`
 
-// bannedIn returns the ban of a key, and whether it is in force.
-func bannedIn(ctx context.Context, store console.Store, key string, limit core.Limit) (b exact.Banned, inForce bool, err error) {
-	if store.Memory != nil {
-		return store.Memory.Banned(ctx, key, limit)
+// readingScript runs reading.
+var readingScript = redis.NewScript(reading)
+
+// bannedInRedis returns those of some keys whose ban is in force: a script run for each, in one pipeline.
+func bannedInRedis(ctx context.Context, store *console.Redis, keys []string, limit core.Limit) (page []Banned, err error) {
+	if store.Closed != nil {
+		return nil, store.Closed
+	}
+	if len(keys) == 0 {
+		return nil, nil
 	}
 	now := ""
-	if store.Redis.Now != nil {
-		now = strconv.FormatInt(store.Redis.Now(), 10)
+	if store.Now != nil {
+		now = strconv.FormatInt(store.Now(), 10)
 	}
-	fields, err := runIn(ctx, store.Redis, reading, key, limit, now).StringSlice()
-	if err != nil || len(fields) < 4 {
-		return exact.Banned{}, false, err
+	replies := make([]*redis.Cmd, len(keys))
+	// Where a server does not keep the script, it is sent with the next pipeline. It is shorter than most keys are long.
+	for _, command := range [...]string{"evalsha", "eval"} {
+		words := map[string]string{"evalsha": readingScript.Hash(), "eval": reading}[command]
+		pipeline := store.Topology.Client.Pipeline()
+		sent := make([]*redis.Cmd, len(keys)) // the first ones may still be in flight when the time is over
+		for i, key := range keys {
+			if replies[i] == nil {
+				sent[i] = redis.NewCmd(ctx, command, words, "1", store.Name(key, limit), now)
+				_ = pipeline.Process(ctx, sent[i])
+			}
+		}
+		if pipeline.Len() == 0 {
+			break
+		}
+		err := store.Bound(ctx, func(ctx context.Context) error {
+			_, err := pipeline.Exec(ctx)
+			if redis.HasErrorPrefix(err, "NOSCRIPT") {
+				return nil
+			}
+			return err //nolint:wrapcheck // Bound explains it
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i, reply := range sent {
+			if reply != nil && !redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
+				replies[i] = reply
+			}
+		}
+	}
+	for i, key := range keys {
+		b, inForce, err := readBan(replies[i], key)
+		if err != nil {
+			return nil, err
+		}
+		if inForce {
+			page = append(page, banned(key, b))
+		}
+	}
+	return page, nil
+}
+
+// readBan reads what the script has replied of a key, and returns whether its ban is in force.
+func readBan(reply *redis.Cmd, key string) (b exact.Banned, inForce bool, err error) {
+	if reply == nil {
+		return exact.Banned{}, false, fmt.Errorf("admin: redis does not keep the script that reads the ban of %q", key)
+	}
+	fields, err := reply.StringSlice()
+	if err != nil {
+		return exact.Banned{}, false, fmt.Errorf("admin: the ban of %q: %w", key, err)
+	}
+	if len(fields) < 4 {
+		return exact.Banned{}, false, nil
 	}
 	var numbers [3]int64
 	for i := range numbers {

@@ -55,6 +55,8 @@ type Lister interface {
 // List returns the keys that start with a prefix, a page at a time: begin with the cursor
 // "", go on with next, and end when that is "". An empty prefix lists all keys.
 //
+// On Redis a key that was reset, or given back all that it had used, is listed until its limit would have recovered.
+//
 // A page may be empty. A key that was there all the time is listed at least once and perhaps
 // twice; one that comes or goes meanwhile may be listed or not. On Redis, SCAN finds the keys, on
 // one server of a cluster or ring after the other, so that other commands do not wait for long.

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // attempt is a command that a limiter needs, tried on a key that is not there.
@@ -30,10 +29,13 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 	attempts := []attempt{
 		{"evalsha", []any{"evalsha", harmless.Hash(), 0}},
 		{"eval", []any{"eval", harmlessSource, 0}},
+		{"script|exists", []any{"script", "exists", harmless.Hash()}},
+		{"script|load", []any{"script", "load", harmlessSource}},
 		{"time", []any{"time"}},
 		{"get", []any{"get", key}},
 		{"set", []any{"set", key, 1, "xx", "keepttl"}},
 		{"del", []any{"del", key}},
+		{"hdel", []any{"hdel", key, "field"}},
 		{"hmget", []any{"hmget", key, "field"}},
 		{"pexpireat", []any{"pexpireat", key, 1}},
 		{"pttl", []any{"pttl", key}},
@@ -242,7 +244,7 @@ func (e *examination) erase(ctx context.Context, limit core.Limit) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	name := e.tag() + limit.Name()
-	return e.client.Del(ctx, name, name+keyspace.Past).Err()
+	return e.client.Del(ctx, name).Err()
 }
 
 // lookAtLatency makes some calls one after the other.

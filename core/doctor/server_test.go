@@ -34,7 +34,7 @@ func TestExamineMemory(t *testing.T) {
 		{"1gb", "allkeys-random", doctor.Problem, "like anything else"},
 		{"1gb", "volatile-ttl", doctor.Problem, "time to live"},
 		{"1gb", "volatile-lfu", doctor.Problem, "time to live"},
-		{"2mb", "noeviction", doctor.Notice, "When it is full"},
+		{"4mb", "noeviction", doctor.Notice, "When it is full"},
 	} {
 		t.Run(test.policy+" "+test.most, func(t *testing.T) {
 			for name, value := range map[string]string{"maxmemory": test.most, "maxmemory-policy": test.policy} {
@@ -42,8 +42,8 @@ func TestExamineMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if test.most == "2mb" { // fill it, but not quite
-				for i := 0; usedMemory(t, client) < 19*(2<<20)/20; i++ {
+			if test.most == "4mb" { // fill it, but not quite
+				for i := 0; usedMemory(t, client) < 19*(4<<20)/20; i++ {
 					client.Set(t.Context(), strconv.Itoa(i), strings.Repeat("x", 10_000), 0)
 				}
 			}

@@ -280,9 +280,10 @@ func (h *history) settle(t *rapid.T) {
 		}
 	}
 	count = len(chosen)
+	ended := mostEnded
 	for _, r := range chosen { // what has ended comes back before anything is corrected
 		if r.charge.check.ReserveFor > 0 {
-			h.model.giveBackEnded(identity(r.charge.check), h.now)
+			h.model.giveBackEnded(identity(r.charge.check), h.now, &ended)
 		}
 	}
 	costs := make([]int, count)

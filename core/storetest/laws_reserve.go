@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"testing"
@@ -17,6 +18,7 @@ var unshaped = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string)
 // reserving are the laws of what is reserved for a time.
 var reserving = []law{
 	{"what nobody settles is back after exactly its time", unshaped, backAfterItsTime},
+	{"a call gives back a part of what has ended, those behind it the rest", unshaped, endedComesBackInParts},
 	{"what is settled in time stays settled", unshaped, settledInTime},
 	{"what is settled too late is charged in full", unshaped, settledTooLate},
 	{"what has grown is back after its own time", unshaped, grownIsBack},
@@ -58,6 +60,34 @@ func backAfterItsTime(t *testing.T, s *stand) {
 			t.Fatalf("others find %d, want %d", d.Remaining, 10-others)
 		}
 	})
+}
+
+func endedComesBackInParts(t *testing.T, s *stand) {
+	l, key := of(s.algorithm, 300, 30_000*time.Hour), s.key()
+	check := core.Check{Key: key, Limit: l, Cost: 2, ReserveFor: time.Minute}
+	var pending *core.Reservation
+	for range 100 {
+		pending = cmp.Or(pending, s.reserve(t, check)) // the first one is the last to be given back
+		s.wait(time.Microsecond)
+	}
+	s.wait(time.Minute)
+	look := func(want int) {
+		t.Helper()
+		if d := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 301, ReserveFor: time.Minute}).Decisions()[0]; d.Remaining != want {
+			t.Fatalf("%d are left, want %d", d.Remaining, want)
+		}
+	}
+	if d := s.peek(t, key, l); d.Remaining != 100 {
+		t.Fatalf("%d are left before a call gives anything back, want 100", d.Remaining)
+	}
+	look(100 + 2*mostEnded)
+	look(100 + 4*mostEnded)
+	settleAs(t, pending, 1) // which gives back as much besides, and its own that has come in time
+	if d := s.peek(t, key, l); d.Remaining != 100+6*mostEnded+1 {
+		t.Fatalf("%d are left after a settlement, want %d", d.Remaining, 100+6*mostEnded+1)
+	}
+	look(299)
+	look(299)
 }
 
 func settledInTime(t *testing.T, s *stand) {

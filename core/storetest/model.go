@@ -106,9 +106,10 @@ func identity(c core.Check) string {
 // decide answers a call at an instant in microseconds.
 func (m *model) decide(checks []core.Check, now int64, peek bool) []core.Decision {
 	decisions := make([]core.Decision, len(checks))
+	ended := mostEnded
 	for _, c := range checks {
 		if c.ReserveFor > 0 && !peek {
-			m.giveBackEnded(identity(c), now)
+			m.giveBackEnded(identity(c), now, &ended)
 		}
 	}
 	var gating []int

@@ -33,15 +33,23 @@ func (m *model) reserve(c charge) charge {
 	return c
 }
 
-// giveBackEnded gives back what has ended of a state, the newest charge first.
-func (m *model) giveBackEnded(id string, now int64) {
-	var ended []openCharge
-	m.open[id] = slices.DeleteFunc(m.open[id], func(c openCharge) bool {
-		if c.until <= now && now < c.at+recovery(c.check.Limit) {
-			ended = append(ended, c)
-		}
-		return c.until <= now
-	})
+// mostEnded is how many reservations that have ended a call gives back, whatever their keys: see [core.Check.ReserveFor].
+const mostEnded = 32
+
+// giveBackEnded gives back up to so many of what has ended of a state, that which has ended last, and counts them off. The
+// newest charge comes first.
+func (m *model) giveBackEnded(id string, now int64, most *int) {
+	open := m.open[id]
+	slices.SortStableFunc(open, func(a, b openCharge) int { return cmp.Compare(b.until, a.until) })
+	first := slices.IndexFunc(open, func(c openCharge) bool { return c.until <= now })
+	if first < 0 {
+		return
+	}
+	last := min(first+*most, len(open))
+	*most -= last - first
+	ended := slices.Clone(open[first:last])
+	m.open[id] = slices.Delete(open, first, last)
+	ended = slices.DeleteFunc(ended, func(c openCharge) bool { return now >= c.at+recovery(c.check.Limit) })
 	slices.SortStableFunc(ended, func(a, b openCharge) int {
 		order := cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.order, a.order))
 		if order == 0 && a.used != nil {
@@ -54,11 +62,11 @@ func (m *model) giveBackEnded(id string, now int64) {
 	}
 }
 
-// settleOpen settles a charge at its real cost: all of that is charged if the charge was given back already.
+// settleOpen settles a charge at its real cost: all of that is charged if the charge was given back already. What has
+// ended was given back before.
 func (m *model) settleOpen(c charge, cost int, now int64) {
 	if c.check.ReserveFor > 0 {
 		id := identity(c.check)
-		m.giveBackEnded(id, now)
 		place := slices.IndexFunc(m.open[id], func(o openCharge) bool { return o.name == c.name })
 		if place < 0 {
 			m.settle(charge{check: core.Check{Key: c.check.Key, Limit: c.check.Limit, Shadow: c.check.Shadow, Mode: core.Look}}, cost, false, now)

@@ -53,6 +53,9 @@ func (g *Group[Q, A]) Alone() bool { return g.alone }
 // Len returns how many calls the group has: how often the request is made.
 func (g *Group[Q, A]) Len() int { return g.length }
 
+// Single returns a group of one call that no lane sends.
+func Single[Q, A any](c *Call[Q, A]) *Group[Q, A] { return &Group[Q, A]{first: c, last: c, length: 1} }
+
 // add puts a call at the end of the group.
 func (g *Group[Q, A]) add(c *Call[Q, A]) {
 	c.group, c.previous, c.next = g, g.last, nil

@@ -169,9 +169,10 @@ func (c *Call) Set(n int, check func(place int, own *Check)) {
 			c.Checks[i-1].Either, c.Checks[i].Either = true, true
 		}
 	}
-	for i := 1; i < gated; i++ {
-		c.addUp(i)
-	}
+	pairs(c.Checks[:gated], func(earlier, later int) bool {
+		c.addUp(earlier, later)
+		return true
+	})
 	if gated > 0 {
 		c.Groups = append(c.Groups, c.Checks[:gated:gated])
 	}
@@ -188,21 +189,16 @@ func EndOf(checks []Check, first int) int { return alternatives.End(checks, firs
 
 func (c *Check) isOr() bool { return c.Or }
 
-// addUp adds to the cost of a check those of the checks before it on the same state. Alternatives are
-// left aside: which of them is charged depends on what fits.
-func (c *Call) addUp(place int) {
-	own := &c.Checks[place]
-	if own.Either {
+// addUp adds to the cost of a check that of one before it on the same state. Alternatives are left aside: which of them
+// is charged depends on what fits.
+func (c *Call) addUp(earlier, later int) {
+	before, own := &c.Checks[earlier], &c.Checks[later]
+	if own.Either || before.Either || before.Units == 0 {
 		return
 	}
-	for i := range c.Checks[:place] {
-		before := &c.Checks[i]
-		if before.Units > 0 && !before.Either && SameState(before, own) {
-			own.Cost = min(own.Cost+min(before.Units, own.Spec.Capacity+1), own.Spec.Capacity+1)
-			before.Charge = before.Charge && own.Looks()
-			before.OnDenial = before.OnDenial && own.Looks()
-		}
-	}
+	own.Cost = min(own.Cost+min(before.Units, own.Spec.Capacity+1), own.Spec.Capacity+1)
+	before.Charge = before.Charge && own.Looks()
+	before.OnDenial = before.OnDenial && own.Looks()
 }
 
 // Passed reports whether the call passed: each check but for shadows fits or is waived.
@@ -231,17 +227,14 @@ func Alone(group []Check) bool {
 
 // Meet reports whether two checks are about one state. Then the call cannot be made several times at
 // once, since their costs add up.
-func Meet(groups [][]Check) bool {
+func Meet(groups [][]Check) (meet bool) {
 	for _, group := range groups {
-		for i := range group {
-			for j := range group[:i] {
-				if SameState(&group[i], &group[j]) {
-					return true
-				}
-			}
-		}
+		pairs(group, func(int, int) bool {
+			meet = true
+			return false
+		})
 	}
-	return false
+	return meet
 }
 
 // Decide works out whether the need of each check of a group fits in what was observed, and reports whether the
@@ -258,11 +251,19 @@ func Decide(group []Check) (pass bool) {
 		c := &group[i]
 		c.Struck = c.OnDenial && !pass && !banned
 		c.Charged.Used = c.Usage.Used
-		for j := range group { // the last of several checks on one state has charged them all
-			if last := &group[j]; pass && last.Charge && !last.Waived && SameState(c, last) {
-				c.Charged.Used = last.used()
-			}
+		if pass && c.Charge && !c.Waived {
+			c.Charged.Used = c.used()
 		}
+	}
+	if pass {
+		pairs(group, func(earlier, later int) bool { // the last of several checks on one state has charged them all
+			if e, l := &group[earlier], &group[later]; l.Charge && !l.Waived {
+				e.Charged.Used = l.Charged.Used
+			} else if e.Charge && !e.Waived {
+				l.Charged.Used = e.Charged.Used
+			}
+			return true
+		})
 	}
 	return pass
 }

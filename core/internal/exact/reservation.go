@@ -46,18 +46,36 @@ func (r *Reservations) Close(h Holder) (open bool) {
 // gone returns the instant from which on nothing can be left of a reservation, neither open nor charged.
 func (r *Reservation) gone() int64 { return max(r.Until, r.Charge.At+r.Spec.recovery()) }
 
-// Ended closes the reservations that have ended at an instant, and returns those of which something may be left: the
-// newest charge first, so that each is given back of what it has found.
-func (r *Reservations) Ended(now int64) (ended []Reservation) {
-	if r == nil {
+// MostEnded is how many ended reservations a call closes: those of one key, or of several. The others stay charged until
+// later calls, so that no call takes long.
+const MostEnded = 32
+
+// Ended closes up to so many of the reservations that have ended at an instant, of more those that have ended last, and
+// counts them off. It returns those of which something may be left: the newest charge first, so that each is given back
+// of what it has found.
+func (r *Reservations) Ended(now int64, most *int) (ended []Reservation) {
+	if r == nil || *most == 0 {
 		return nil
 	}
-	r.list = slices.DeleteFunc(r.list, func(one Reservation) bool {
-		if one.Until <= now && now < one.gone() {
-			ended = append(ended, one)
+	var latest []int // places of those that have ended, the last one first
+	for i := range r.list {
+		if r.list[i].Until > now {
+			continue
 		}
-		return one.Until <= now
-	})
+		at, _ := slices.BinarySearchFunc(latest, r.list[i].Until, func(place int, until int64) int { return cmp.Compare(until, r.list[place].Until+1) })
+		if at < *most {
+			latest = slices.Insert(latest[:min(len(latest), *most-1)], at, i)
+		}
+	}
+	*most -= len(latest)
+	for _, place := range latest {
+		ended = append(ended, r.list[place])
+	}
+	slices.Sort(latest)
+	for _, place := range slices.Backward(latest) {
+		r.list = slices.Delete(r.list, place, place+1)
+	}
+	ended = slices.DeleteFunc(ended, func(one Reservation) bool { return now >= one.gone() })
 	slices.SortStableFunc(ended, func(a, b Reservation) int {
 		return cmp.Or(cmp.Compare(b.Charge.At, a.Charge.At), cmp.Compare(b.Charge.Order, a.Charge.Order), cmp.Compare(b.Charge.Used, a.Charge.Used))
 	})

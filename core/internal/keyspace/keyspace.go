@@ -5,7 +5,6 @@
 //	ratelimit:{ip:203.0.113.9}:leaky:10:1/s
 //	ratelimit:{user:42}:fixed-window=login
 //	ratelimit:{user:42}:fixed-window=login=shadow
-//	ratelimit:{user:42}:fixed-window=login=past
 //	ratelimit:{user:42}:fixed-window=login=reserved
 //
 // The subject stands for the caller's key. In braces it is the hash tag, so that all limits
@@ -21,9 +20,6 @@ import (
 const (
 	// Shadow follows the Redis key of a shadow check.
 	Shadow = "=shadow"
-	// Past follows a Redis key to make the key of its past, which only settlements and
-	// resets write and read.
-	Past = "=past"
 	// Reserved follows a Redis key to make that of its open reservations, which are given back at their ends.
 	Reserved = "=reserved"
 )
@@ -70,7 +66,7 @@ func (s *State) StartsWith(prefix string) bool {
 func Parse(prefix, name string) (s State, ok bool) {
 	rest, ours := strings.CutPrefix(name, prefix+opening)
 	subject, limit, found := strings.Cut(rest, closing)
-	if !ours || !found || strings.HasSuffix(limit, Past) || strings.HasSuffix(limit, Reserved) {
+	if !ours || !found || strings.HasSuffix(limit, Reserved) {
 		return State{}, false
 	}
 	if s.Key, s.Hashed = subject, strings.HasPrefix(subject, hashMark); !s.Hashed {

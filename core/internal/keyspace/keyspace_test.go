@@ -29,8 +29,8 @@ func TestKeysAreReadBack(t *testing.T) {
 				if !ok || got != want {
 					t.Errorf("%s is read as %+v, %t, want %+v", name, got, ok, want)
 				}
-				if _, ok := keyspace.Parse("app", string(name)+keyspace.Past); ok {
-					t.Errorf("%s passes for a state", string(name)+keyspace.Past)
+				if _, ok := keyspace.Parse("app", string(name)+keyspace.Reserved); ok {
+					t.Errorf("%s passes for a state", string(name)+keyspace.Reserved)
 				}
 				if _, ok := keyspace.Parse("ap", string(name)); ok {
 					t.Errorf("%s is read under another prefix", name)

@@ -98,10 +98,10 @@ func (m *Store) decide(ctx context.Context, c *call.Call) error {
 
 // answer decides the groups of a call, whose shards are locked.
 func (m *Store) answer(c *call.Call, places []place) error {
-	now := m.Clock()
+	now, ended := m.Clock(), exact.MostEnded
 	first := 0
 	for _, group := range c.Groups {
-		err := m.decideGroup(c, group, places[first:first+len(group)], now)
+		err := m.decideGroup(c, group, places[first:first+len(group)], now, &ended)
 		first += len(group)
 		if err == nil {
 			continue
@@ -164,14 +164,15 @@ func (m *Store) shardOf(key string) int {
 }
 
 // decideGroup observes, decides and then writes the states of a group, as the scripts do. The keys of
-// all checks of the call are spared when room has to be made. The shards are locked.
-func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, now int64) error {
+// all checks of the call are spared when room has to be made. Up to so many reservations that have ended are given back.
+// The shards are locked.
+func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, now int64, ended *int) error {
 	for i := range group {
 		m.shards[places[i].shard].forget(now-m.Slack, mostForgotten)
 	}
 	for i := range group {
 		if group[i].ReserveFor > 0 {
-			m.shards[places[i].shard].giveBackEnded(group[i].StateKey(), now)
+			m.shards[places[i].shard].giveBackEnded(group[i].StateKey(), now, ended)
 		}
 	}
 	for i := range group {
@@ -276,14 +277,14 @@ func (m *Store) Settle(ctx context.Context, list []call.Correction) error {
 		places[i].shard = m.shardOf(list[i].Key)
 	}
 	defer m.unlock(m.lock(places, nil))
-	now := m.Clock()
+	now, ended := m.Clock(), exact.MostEnded
 	spared := make([]call.Check, len(list))
 	for i := range list {
 		spared[i] = call.Check{Key: list[i].Key, Spec: list[i].Spec, Charge: true}
 	}
 	for i := range list {
 		if c, s := &list[i], &m.shards[places[i].shard]; c.Reserved {
-			s.giveBackEnded(c.StateKey(), now)
+			s.giveBackEnded(c.StateKey(), now, &ended)
 			if !s.open[c.StateKey()].Has(c.Holder) {
 				c.Late()
 			}

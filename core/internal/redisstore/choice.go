@@ -20,10 +20,10 @@ type choice struct {
 }
 
 // choicesOf finds the alternatives of a group that are in several parts, and changes their copies there.
-func choicesOf(group []call.Check, parts []*part) (choices []*choice) {
+func choicesOf(group []call.Check, parts []*part, by parting) (choices []*choice) {
 	for first := 0; first < len(group); first = call.EndOf(group, first) {
-		if either := group[first:call.EndOf(group, first)]; severalKeys(either) {
-			choices = append(choices, newChoice(either, parts))
+		if either := group[first:call.EndOf(group, first)]; by.several(either) {
+			choices = append(choices, newChoice(either, parts, by))
 		}
 	}
 	return choices
@@ -31,16 +31,16 @@ func choicesOf(group []call.Check, parts []*part) (choices []*choice) {
 
 // newChoice changes the copies of alternatives in parts: there, each part's own are alternatives of each
 // other and of a check that looks, so that no part denies the call for them.
-func newChoice(either []call.Check, parts []*part) *choice {
+func newChoice(either []call.Check, parts []*part, by parting) *choice {
 	c := &choice{asked: either}
 	charged := true // all before it have been in the part of the first
 	for i := range either {
 		a := &either[i]
-		p := parts[slices.IndexFunc(parts, func(p *part) bool { return p.groups[0][0].Key == a.Key })]
+		p := parts[slices.IndexFunc(parts, func(p *part) bool { return by(&p.groups[0][0]) == by(a) })]
 		at := slices.IndexFunc(p.groups[0], func(own call.Check) bool { return own.Index == a.Index })
 		own := &p.groups[0][at]
 		own.Or = slices.Contains(c.of, p)
-		if charged = charged && a.Key == either[0].Key; !charged {
+		if charged = charged && by(a) == by(&either[0]); !charged {
 			own.Charge, own.Condition = false, a.Units > 0
 		}
 		c.of, c.at = append(c.of, p), append(c.at, at)

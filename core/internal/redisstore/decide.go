@@ -25,9 +25,15 @@ func (r *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, e
 	case first.Times <= 1 && (len(calls) == 1 || !r.asksTogether(first)):
 		return 1, r.decideOne(ctx, first)
 	case first.Times > 1:
-		return 1, r.decideTimes(ctx, first)
+		answered, err = 1, r.decideTimes(ctx, first)
+	default:
+		answered, err = r.decideInOrder(ctx, calls)
 	}
-	return r.decideInOrder(ctx, calls)
+	if errors.Is(err, errApart) { // one after the other
+		first.Times, first.Groups[0][0].Costs = min(first.Times, 1), nil
+		return 1, r.decideOne(ctx, first)
+	}
+	return answered, err
 }
 
 // asksTogether reports whether a call can be made several times in one script run. See
@@ -123,6 +129,9 @@ func severalKeys(checks []call.Check) bool {
 // askServer has the script decide groups whose keys are on one server, and notes what it has observed.
 func (r *Store) askServer(ctx context.Context, groups [][]call.Check, wantInstant bool) error {
 	told, err := r.ask(ctx, groups, wantInstant, 1)
+	if errors.Is(err, errApart) {
+		return r.askApart(ctx, groups)
+	}
 	if err != nil {
 		return err
 	}
@@ -159,10 +168,24 @@ func (r *Store) askOnce(ctx context.Context, groups [][]call.Check, wantInstant 
 		return toldReply{}, err
 	}
 	defer s.checks.Free(c)
+	if _, elsewhere := errors.AsType[*elsewhereError](c.Err); elsewhere {
+		return r.askBeside(ctx, s, c.Err, groups, wantInstant, times)
+	}
 	if c.Err != nil {
 		return toldReply{}, r.unlessTimeIsUp(ctx, c.Err)
 	}
 	return toldReply{c.Answer, c.Place}, nil
+}
+
+// askBeside is askOnce of what a node has refused, beside its lane.
+func (r *Store) askBeside(ctx context.Context, s *server, refused error, groups [][]call.Check, wantInstant bool, times int) (toldReply, error) {
+	c := s.checks.NewCall()
+	defer s.checks.Free(c)
+	c.Request.SetChecks(groups, times, wantInstant, s.clock, r.key)
+	if err := r.sendBeside(ctx, refused, script.Decide, c); err != nil {
+		return toldReply{}, err
+	}
+	return toldReply{c.Answer, 0}, nil
 }
 
 // giveBackLater waits for the answer to a call whose caller has left, and gives back what the call has

@@ -6,12 +6,33 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// part is the share of a call that is about one key, and so on one server of a cluster or ring.
+// parting says which checks of a call are one part of it.
+type parting func(*call.Check) exact.Key
+
+// byKeyAlone has a part for each key, all of whose states are on one server of a cluster or ring.
+func byKeyAlone(c *call.Check) exact.Key { return exact.Key{Subject: c.Key} }
+
+// byState has a part for each state, which is a key of its own in Redis.
+func byState(c *call.Check) exact.Key { return c.StateKey() }
+
+// several reports whether checks are in several parts.
+func (by parting) several(checks []call.Check) bool {
+	for i := range checks {
+		if by(&checks[i]) != by(&checks[0]) {
+			return true
+		}
+	}
+	return false
+}
+
+// part is the share of a call that is about one key, or one state, and so certainly on one server.
 type part struct {
 	groups [][]call.Check
 	gated  bool // the first group has checks that depend on those of other parts
@@ -36,9 +57,14 @@ func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
 		return err
 	}
 	defer r.calls.end()
-	together, apart := splitShadows(groups)
+	return r.askPartsBy(ctx, groups, byKeyAlone)
+}
+
+// askPartsBy is askParts of parts of a kind.
+func (r *Store) askPartsBy(ctx context.Context, groups [][]call.Check, by parting) error {
+	together, apart := splitShadows(groups, by)
 	if len(together) > 0 {
-		if err := r.askSplit(ctx, together, split(together, false)); err != nil {
+		if err := r.askSplit(ctx, together, split(together, false, by), by); err != nil {
 			return err
 		}
 	}
@@ -46,7 +72,7 @@ func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
 	for _, group := range apart {
 		waiting.Go(func() {
 			own := [][]call.Check{group}
-			if err := r.askSplit(ctx, own, split(own, true)); err != nil {
+			if err := r.askSplit(ctx, own, split(own, true, by), by); err != nil {
 				r.leaveUnanswered(own, err)
 			}
 		})
@@ -55,10 +81,10 @@ func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
 	return nil
 }
 
-// splitShadows splits off the shadow checks that are alternatives of each other under several keys.
-func splitShadows(groups [][]call.Check) (together, apart [][]call.Check) {
+// splitShadows splits off the shadow checks that are alternatives of each other in several parts.
+func splitShadows(groups [][]call.Check, by parting) (together, apart [][]call.Check) {
 	for _, group := range groups {
-		if group[0].Shadow() && severalKeys(group) {
+		if group[0].Shadow() && by.several(group) {
 			apart = append(apart, group)
 		} else {
 			together = append(together, group)
@@ -68,9 +94,9 @@ func splitShadows(groups [][]call.Check) (together, apart [][]call.Check) {
 }
 
 // askSplit decides groups whose parts are asked each on its own.
-func (r *Store) askSplit(ctx context.Context, groups [][]call.Check, parts []*part) error {
+func (r *Store) askSplit(ctx context.Context, groups [][]call.Check, parts []*part, by parting) error {
 	strikes := deferStrikes(parts)
-	choices := choicesOf(groups[0], parts)
+	choices := choicesOf(groups[0], parts, by)
 	inParallel(parts, func(p *part) {
 		if p.err = r.askServer(ctx, p.groups, true); p.err == nil {
 			p.pass = call.Decide(p.groups[0])
@@ -179,19 +205,75 @@ func inParallel(parts []*part, do func(*part)) {
 	group.Wait()
 }
 
-// giveBack undoes the charges of a group that passed, even if the caller has left. If that fails, it
-// returns false, and the group stays charged.
+// How long, and how often, the store tries to give back what was charged for a call that does not pass.
+const (
+	givingBack      = time.Minute
+	firstBackAgain  = 5 * time.Millisecond
+	latestBackAgain = time.Second
+)
+
+// giveBack undoes the charges of a group that passed, even if the caller has left. As long as it is certain that this was
+// not done, it tries again: at once, and then beside the call, until that is over. It returns false if the group is, or may
+// be, still charged.
 func (r *Store) giveBack(ctx context.Context, group []call.Check) (given bool) {
 	charged := call.Reversal(group)
 	if len(charged) == 0 {
 		return true
 	}
+	for i := range charged {
+		charged[i].Of = []int{i}
+	}
 	err := r.settleServer(context.WithoutCancel(ctx), charged)
 	r.givenBack.tell(charged)
-	if err != nil {
-		r.warnings.charged.Log(r.Logger(), "core: a denied call stays charged on one of its servers", slog.Any("error", err))
+	if err == nil {
+		return true
 	}
-	return err == nil
+	undone := undoneOf(charged, err)
+	if len(undone) == 0 || failure.Of(err) == failure.NotPermitted || r.closed.Load() {
+		r.reportCharged(err)
+		return false
+	}
+	r.calls.follow()
+	go func() { // ends after givingBack, or soon after Close
+		defer r.calls.end()
+		r.giveBackAgain(chosen(charged, undone))
+	}()
+	return false
+}
+
+// giveBackAgain carries out corrections that have certainly not been, until they are or nobody knows.
+func (r *Store) giveBackAgain(charged []call.Correction) {
+	for pause, end := firstBackAgain, time.Now().Add(givingBack); ; pause = min(2*pause, latestBackAgain) {
+		select {
+		case <-time.After(pause):
+		case <-r.ending: // once more
+		}
+		err := r.settleServer(context.Background(), charged)
+		r.givenBack.tell(charged)
+		if err == nil {
+			return
+		}
+		undone := undoneOf(charged, err)
+		if len(undone) == 0 || time.Now().After(end) || r.closed.Load() {
+			r.reportCharged(err)
+			return
+		}
+		charged = chosen(charged, undone)
+	}
+}
+
+// chosen returns the corrections at some places of a list, each with its place in the new one.
+func chosen(list []call.Correction, places []int) []call.Correction {
+	own := make([]call.Correction, len(places))
+	for i, place := range places {
+		own[i] = list[place]
+		own[i].Of = []int{i}
+	}
+	return own
+}
+
+func (r *Store) reportCharged(err error) {
+	r.warnings.charged.Log(r.Logger(), "core: a denied call stays charged on one of its servers", slog.Any("error", err))
 }
 
 // watchers are called when a store gives something back by itself.
@@ -217,18 +299,18 @@ func (w *watchers) tell(givenBack []call.Correction) {
 	}
 }
 
-// split parts a call by key, in the order in which the keys come. The parts
+// split parts a call, in the order in which the keys come. The parts
 // hold copies of the checks. Those of shadow checks are gated if the call depends on them.
-func split(groups [][]call.Check, depends bool) []*part {
+func split(groups [][]call.Check, depends bool, by parting) []*part {
 	var parts []*part
-	byKey := make(map[string]*part)
+	known := make(map[exact.Key]*part)
 	for _, group := range groups {
 		fresh := make(map[*part]bool) // parts that have begun this group
 		for _, a := range group {
-			p := byKey[a.Key]
+			p := known[by(&a)]
 			if p == nil {
 				p = &part{gated: depends || !a.Shadow()}
-				byKey[a.Key] = p
+				known[by(&a)] = p
 				parts = append(parts, p)
 			}
 			if !fresh[p] {

@@ -13,8 +13,8 @@ import (
 )
 
 // Ping reports whether Redis can answer. Each master of a cluster or shard of a ring is asked. It opens as many
-// connections as calls use at once, and loads the scripts. It runs scripts rather than PING, so
-// that it needs no other permissions than calls do.
+// connections as calls use at once, loads the scripts, and asks a check that charges nothing: so it needs the
+// permissions of calls, and SCRIPT EXISTS and SCRIPT LOAD to load the scripts ahead of the first call.
 func (r *Store) Ping(ctx context.Context) error {
 	if r.closed.Load() {
 		return failure.ErrClosed
@@ -48,33 +48,93 @@ func (r *Store) warm(ctx context.Context, server redis.UniversalClient) error {
 	return errors.Join(failures...)
 }
 
-// load makes a server load the scripts of the single algorithms and of every mix that this store
-// has been asked about. Without keys a script decides nothing.
-func (r *Store) load(ctx context.Context, client redis.Cmdable) error {
-	for a := range exact.All() {
-		r.script(script.Decide, script.SetOf(a))
+// load has a server keep the scripts that decide and all others that this store has been asked to run, and has it answer
+// a check that charges nothing. Only the scripts that the server lacks travel.
+//
+// A user who may not run SCRIPT loses little: each script is sent when it is first needed.
+func (r *Store) load(ctx context.Context, server redis.UniversalClient) error {
+	known := r.known()
+	lacking := r.lacking(ctx, server, known)
+	pipeline := server.Pipeline()
+	loaded := make([]*redis.StringCmd, 0, len(lacking))
+	for _, s := range lacking {
+		loaded = append(loaded, pipeline.ScriptLoad(ctx, s.Source))
 	}
-	pipeline := client.Pipeline()
-	var known []*script.Script
-	var replies []*redis.Cmd
-	for does := range r.scripts {
-		for of := range r.scripts[does] {
-			if s := r.scripts[does][of].Load(); s != nil {
-				known, replies = append(known, s), append(replies, pipeline.EvalSha(ctx, s.Hash, nil))
-			}
-		}
+	probe := r.probe()
+	answer := redis.NewStringCmd(ctx, append([]any{"evalsha", probe.script.Hash}, probe.words...)...)
+	_ = pipeline.Process(ctx, answer)
+	if _, err := pipeline.Exec(ctx); err != nil && !isReply(err) {
+		return err //nolint:wrapcheck // Ping explains it
 	}
-	if _, err := pipeline.Exec(ctx); err != nil && !redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return err
-	}
-	for i, reply := range replies {
-		err := reply.Err()
-		if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			err = client.Eval(ctx, known[i].Source, nil).Err()
-		}
-		if err != nil {
+	for _, reply := range loaded {
+		if err := reply.Err(); err != nil && kindOf(err) != failure.NotPermitted {
 			return err
 		}
 	}
-	return nil
+	err := answer.Err()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") { // the user may not run SCRIPT
+		answer = redis.NewStringCmd(ctx, append([]any{"eval", probe.script.Source}, probe.words...)...)
+		_ = server.Process(ctx, answer) // the command carries the error
+		err = answer.Err()
+	}
+	if redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") { // this node of a cluster has other keys
+		return nil
+	}
+	return err //nolint:wrapcheck // Ping explains it
+}
+
+// known returns the scripts that decide, and all others that this store has been asked to run.
+func (r *Store) known() []*script.Script {
+	r.script(script.Decide, script.Mixed)
+	for a := range exact.All() {
+		r.script(script.Decide, a)
+	}
+	var known []*script.Script
+	for does := range r.scripts {
+		for of := range r.scripts[does] {
+			if s := r.scripts[does][of].Load(); s != nil {
+				known = append(known, s)
+			}
+		}
+	}
+	return known
+}
+
+// lacking returns those of some scripts that a server does not keep, or all of them if it does not say.
+func (r *Store) lacking(ctx context.Context, server redis.UniversalClient, known []*script.Script) []*script.Script {
+	hashes := make([]string, len(known))
+	for i, s := range known {
+		hashes[i] = s.Hash
+	}
+	kept, err := server.ScriptExists(ctx, hashes...).Result()
+	if err != nil || len(kept) != len(known) {
+		return known
+	}
+	var lacking []*script.Script
+	for i, s := range known {
+		if !kept[i] {
+			lacking = append(lacking, s)
+		}
+	}
+	return lacking
+}
+
+// probe is a script call that charges nothing and leaves no key.
+type probe struct {
+	script *script.Script
+	words  []any // behind the script
+}
+
+func (r *Store) probe() probe {
+	p := probe{r.script(script.Decide, exact.Leaky), []any{1, r.Prefix + ":{ping}:leaky:1:1/s", "ask leaky 1 1 1", 0}}
+	if r.Clock != nil {
+		p.words = append(p.words, r.Clock())
+	}
+	return p
+}
+
+// isReply reports whether an error is one that Redis has replied.
+func isReply(err error) bool {
+	_, replied := errors.AsType[redis.Error](err)
+	return replied
 }

@@ -17,9 +17,9 @@ type scriptReply struct {
 
 // share gives each group its part of the reply. It returns the error of the script run, or an error if
 // the reply is none to these requests.
-func (a scriptReply) share(does script.Task, groups []*requestGroup) error {
-	text, refusal, refused := a.text, "", false
-	if does == script.Settle {
+func (a scriptReply) share(one run) error {
+	groups, text, refusal, refused := one.groups, a.text, "", false
+	if one.does.Settles() {
 		text, refusal, refused = strings.Cut(text, "\n")
 	}
 	numbers := script.NewReader(text)

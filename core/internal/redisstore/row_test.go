@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -47,7 +48,7 @@ func TestChecksInARowShareTheirWords(t *testing.T) {
 		{"asked twice, in a row", [][]call.Check{one("a"), one("b"), one("a"), one("b")}, []string{take, event + " 2 2"}},
 		{"asked twice and once", [][]call.Check{one("a"), one("b"), one("b"), one("c")}, []string{take, event, take, event + " 2", take, event}},
 		{"other costs", [][]call.Check{one("a"), {{Key: "b", Spec: hourly, Units: 2}}, one("c")}, []string{take, event, take, "7200000000", take, event}},
-		{"other limits", [][]call.Check{one("a"), {{Key: "b", Spec: spec(exact.GCRA, 10, 1, time.Hour), Units: 1}}}, []string{take, event, "take gcra 36000000000 1 1", event}},
+		{"other limits", [][]call.Check{one("a"), {{Key: "b", Spec: spec(exact.Leaky, 5, 1, time.Hour), Units: 1}}}, []string{take, event, "take leaky 18000000000 1 1", event}},
 		{"calls of several checks", [][]call.Check{one("a", "b", "c"), one("d")}, []string{takeMore, event + " 1 2", take, event + " 1 2"}},
 		{"headroom", [][]call.Check{leaving(4, "a"), leaving(4, "b"), one("c"), leaving(11, "d")}, []string{
 			"take leaky 36000000000-14400000000 1 1", event + " 1 2", take, event, "take leaky 36000000000-36000000000 1 1", event,
@@ -153,6 +154,80 @@ func TestBatchesDecideAsTheirCallsAlone(t *testing.T) {
 			rig.wait(time.Duration(random.IntN(20)) * time.Second)
 		}
 	}
+}
+
+// Calls of a batch that are about the same key are decided in their order, whatever scripts decide them, and whether
+// the server has these scripts or not.
+func TestCallsAboutOneKeyKeepTheirOrder(t *testing.T) {
+	random := repeatable.Random(t)
+	rig := newRig(t)
+	for round := range 40 {
+		first, _ := rig.stores(t)
+		second, _ := rig.stores(t)
+		stores, prefixes := [2]*Store{first, second}, [2]string{first.Prefix, second.Prefix}
+		var specs []*exact.Spec
+		for range 2 + random.IntN(3) {
+			if of, _ := drawSpecs(random, random.IntN(100)); !of.Algorithm.Dated() { // these may be asked again, after others
+				specs = append(specs, of)
+			}
+		}
+		specs = append(specs, hourly)
+		if round%4 == 0 {
+			rig.client.ScriptFlush(t.Context())
+		}
+		calls := drawUnlikeCalls(random, specs)
+		var decided [2][]*call.Call
+		for at := range stores {
+			decided[at] = make([]*call.Call, len(calls))
+			ask := func(i int) {
+				c, err := decide(t.Context(), stores[at], slices.Clone(calls[i])...)
+				if err != nil {
+					t.Error(err)
+				}
+				decided[at][i] = c
+			}
+			if at == 0 {
+				together(t, stores[at], rig.gate, len(calls), ask)
+				continue
+			}
+			for i := range calls {
+				ask(i)
+			}
+		}
+		for i := range calls {
+			if got, want := told(decided[0][i]), told(decided[1][i]); !slices.Equal(got, want) {
+				t.Fatalf("round %d: call %d of %d, %+v, is told\n%+v in a batch, and alone\n%+v", round, i, len(calls), calls[i], got, want)
+			}
+		}
+		if packed, alone := states(t, rig.client, prefixes[0]), states(t, rig.client, prefixes[1]); !maps.Equal(packed, alone) {
+			t.Fatalf("round %d: %d calls leave\n%v in a batch, and alone\n%v", round, len(calls), packed, alone)
+		}
+		rig.wait(time.Hour)
+	}
+}
+
+// drawUnlikeCalls returns calls about few keys, some of which reserve for a time. No two of them would be asked together.
+func drawUnlikeCalls(random *rand.Rand, specs []*exact.Spec) (calls [][]call.Check) {
+	seen := make(map[string]bool)
+	for i := range 2 + random.IntN(30) {
+		var checks []call.Check
+		for range 1 + random.IntN(4)/2*random.IntN(3) {
+			check := call.Check{Key: strconv.Itoa(random.IntN(4)), Spec: specs[random.IntN(len(specs))]}
+			check.Units = 1 + random.IntN(min(3, check.Spec.Capacity)) // what exceeds the capacity is asked together
+			switch check.Spec.Algorithm {                              //nolint:exhaustive // some of those that can
+			case exact.Leaky, exact.GCRA, exact.FixedWindow:
+				if random.IntN(6) == 0 {
+					check.ReserveFor, check.Holder = time.Minute.Microseconds(), exact.Holder{int64(i + 1), 1}
+				}
+			}
+			checks = append(checks, check)
+		}
+		if text := fmt.Sprint(checks); !seen[text] {
+			seen[text] = true
+			calls = append(calls, checks)
+		}
+	}
+	return calls
 }
 
 // drawCalls returns calls of a batch, some of which ask the same.

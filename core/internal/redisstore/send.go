@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -27,22 +26,36 @@ func (r *Store) sendSettlements(ctx *batch.Context, s *server, groups []*request
 	return r.send(ctx, s, script.Settle, groups)
 }
 
-// send sends a batch, as one script run if possible.
+// send sends a batch, as one script run if one script decides all of it, and else as a pipeline of several.
 func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*requestGroup) error {
-	if len(groups) > 1 && !r.packs() {
-		return r.sendPipelined(ctx, s, does, groups)
+	packs := r.packs()
+	one, together := runOf(does, groups)
+	if !together || len(groups) > 1 && !packs {
+		return r.sendRuns(ctx, s, runsOf(does, groups, packs))
 	}
-	a := r.sendPacked(ctx, s, does, groups)
-	switch {
-	case len(groups) == 1:
-	case redis.HasErrorPrefix(a.err, "CROSSSLOT"): // a cluster behind a proxy
-		r.unpackable.Store(true)
-		return r.sendPipelined(ctx, s, does, groups)
-	case does == script.Decide && a.err != nil && kindOf(a.err) == failure.OutOfMemory: // nothing was charged, and a denial needs no memory
-		return r.sendPipelined(ctx, s, does, groups)
+	a := r.sendPacked(ctx, s, one)
+	if r.parts(one, a.err) {
+		return r.sendRuns(ctx, s, runsOf(does, groups, false))
+	}
+	if elsewhere := r.elsewhere(ctx, a.err); elsewhere != nil {
+		a.err = elsewhere
+		_ = a.share(one)
+		return nil //nolint:nilerr // the node has answered, and the requests have the error
 	}
 	a.err = r.explain(ctx, s, a.err)
-	return a.share(does, groups)
+	return a.share(one)
+}
+
+// parts reports whether the requests of a run that has failed are to be sent each in a run of its own.
+func (r *Store) parts(failed run, err error) bool {
+	switch {
+	case len(failed.groups) == 1 || err == nil:
+		return false
+	case redis.HasErrorPrefix(err, "CROSSSLOT"): // a cluster behind a proxy
+		r.unpackable.Store(true)
+		return true
+	}
+	return !failed.does.Settles() && kindOf(err) == failure.OutOfMemory // nothing was charged, and a denial needs no memory
 }
 
 // packs reports whether requests about different keys may share a script run.
@@ -60,11 +73,11 @@ func (c *scriptCall) free() {
 }
 
 // sendPacked sends a batch as one script call.
-func (r *Store) sendPacked(ctx *batch.Context, s *server, does script.Task, groups []*requestGroup) (a scriptReply) {
+func (r *Store) sendPacked(ctx *batch.Context, s *server, one run) (a scriptReply) {
 	c := scriptCalls.Get().(*scriptCall) //nolint:forcetypeassert // the pool holds nothing else
 	defer c.free()
 	var called *script.Script
-	called, a.instant = r.appendCall(c, does, groups)
+	called, a.instant = r.appendCall(c, one)
 	mark(ctx, c.words)
 	c.words[0], c.words[1] = "evalsha", called.Hash
 	a.text, a.err = r.process(ctx, s, c.words)
@@ -85,24 +98,18 @@ func mark(ctx *batch.Context, call []any) {
 func (r *Store) process(ctx *batch.Context, s *server, call []any) (string, error) {
 	command := redis.NewStringCmd(ctx, call...)
 	_ = r.caller(s).Process(ctx, command) // the command carries the error
-	if r.redirected(ctx, command.Err()) {
-		ctx.SendAgain()
-		command = redis.NewStringCmd(ctx, call...)
-		_ = r.topology.Client.Process(ctx, command)
-	}
 	return command.Result()
 }
 
-// sendPipelined sends a batch as a script call for each request in one pipeline: in a cluster,
-// where keys cannot share a call.
-func (r *Store) sendPipelined(ctx *batch.Context, s *server, does script.Task, groups []*requestGroup) error {
-	ctx.SendAgain() // it may have been sent packed before
-	commands, scripts, answers := make([]*redis.StringCmd, len(groups)), make([]*script.Script, len(groups)), make([]scriptReply, len(groups))
+// sendRuns sends script runs in one pipeline.
+func (r *Store) sendRuns(ctx *batch.Context, s *server, runs []run) error {
+	ctx.SendAgain() // they may have been sent as one before
+	commands, scripts, answers := make([]*redis.StringCmd, len(runs)), make([]*script.Script, len(runs)), make([]scriptReply, len(runs))
 	client := r.caller(s)
 	pipeline := client.Pipeline()
-	for i := range groups {
+	for i, one := range runs {
 		var c scriptCall
-		scripts[i], answers[i].instant = r.appendCall(&c, does, groups[i:i+1])
+		scripts[i], answers[i].instant = r.appendCall(&c, one)
 		c.words[0], c.words[1] = "evalsha", scripts[i].Hash
 		if i == 0 {
 			mark(ctx, c.words)
@@ -111,30 +118,50 @@ func (r *Store) sendPipelined(ctx *batch.Context, s *server, does script.Task, g
 		_ = pipeline.Process(ctx, commands[i])
 	}
 	execute(ctx, pipeline, commands)
-	unknown, moved := client.Pipeline(), r.topology.Client.Pipeline()
+	unknown := client.Pipeline()
+	sources := make(map[*script.Script]bool) // those that are sent again with their source: once, unless a proxy may be in between
 	for i, command := range commands {
-		again := unknown
-		switch {
-		case r.redirected(ctx, command.Err()):
-			again = moved
-		case !redis.HasErrorPrefix(command.Err(), "NOSCRIPT"):
+		if !redis.HasErrorPrefix(command.Err(), "NOSCRIPT") {
 			continue
 		}
 		call := command.Args()
-		call[0], call[1] = "eval", scripts[i].Source
+		if !sources[scripts[i]] || r.topology.Cluster == nil {
+			sources[scripts[i]] = true
+			call[0], call[1] = "eval", scripts[i].Source
+		}
 		commands[i] = redis.NewStringCmd(ctx, call...)
-		_ = again.Process(ctx, commands[i])
+		_ = unknown.Process(ctx, commands[i])
 	}
 	execute(ctx, unknown, commands)
-	execute(ctx, moved, commands)
+	return r.shareRuns(ctx, s, runs, commands, answers)
+}
+
+// shareRuns gives each run its reply. It returns an error if the server has answered none of them.
+func (r *Store) shareRuns(ctx *batch.Context, s *server, runs []run, commands []*redis.StringCmd, answers []scriptReply) error {
 	var failure error // of the node, if all have failed
+	var parted []run
 	answered := false
 	for i, command := range commands {
 		a := &answers[i]
 		a.text, a.err = command.Result()
+		if r.parts(runs[i], a.err) {
+			parted = append(parted, runs[i].parted()...)
+			continue
+		}
+		if elsewhere := r.elsewhere(ctx, a.err); elsewhere != nil {
+			a.err = elsewhere
+			_ = a.share(runs[i])
+			answered = true
+			continue
+		}
 		a.err = r.explain(ctx, s, a.err)
-		failure = a.share(does, groups[i:i+1])
+		failure = a.share(runs[i])
 		answered = answered || failure == nil
+	}
+	if len(parted) > 0 {
+		if failure = r.sendRuns(ctx, s, parted); failure == nil {
+			return nil
+		}
 	}
 	if answered {
 		return nil
@@ -159,90 +186,71 @@ func execute(ctx context.Context, pipeline redis.Pipeliner, commands []*redis.St
 	}
 }
 
-// appendCall appends the words of a script call for a batch, with room for the first two, and
-// returns whether they ask for the instant of the decision.
-func (r *Store) appendCall(c *scriptCall, does script.Task, groups []*requestGroup) (s *script.Script, instant bool) {
-	if does == script.Settle && !slices.ContainsFunc(groups, func(g *requestGroup) bool { return !g.Request().Releases }) {
-		return r.appendReleases(c, groups), false
+// appendCall appends the words of a script call for a run, with room for the first two, and returns whether they ask
+// for the instant of the decision.
+func (r *Store) appendCall(c *scriptCall, one run) (s *script.Script, instant bool) {
+	if one.does == script.Release {
+		return r.appendReleases(c, one), false
 	}
-	keys, of := 0, script.Set(0)
-	instant = does == script.Decide && !groups[0].Alone() // of a call whose caller leaves, what was charged is given back
-	for _, g := range groups {
+	keys, settles := 0, one.does.Settles()
+	instant = !settles && !one.groups[0].Alone() // of a call whose caller leaves, what was charged is given back
+	for _, g := range one.groups {
 		q := g.Request()
 		keys += len(q.Keys)
-		of |= q.Of
 		instant = instant || q.Instant
 	}
 	c.words = append(c.words, nil, nil, keys)
-	for _, g := range groups {
+	for _, g := range one.groups {
 		c.words = append(c.words, g.Request().Keys...)
 	}
 	first := len(c.words)
-	if does == script.Decide {
+	if settles {
+		for _, g := range one.groups {
+			c.words = append(c.words, g.Request().Arguments...)
+		}
+	} else {
 		rows := script.Rows{Words: c.words}
-		for _, g := range groups {
+		for _, g := range one.groups {
 			rows.Add(g.Request(), g.Len())
 		}
 		c.words = rows.End()
-	} else {
-		for _, g := range groups {
-			c.words = append(c.words, g.Request().Arguments...)
-		}
 	}
 	if instant {
 		c.words = append(c.words, "at")
 	}
-	does = c.reserve(does, first, groups)
+	if one.does == script.Reserve || one.does == script.Close {
+		c.reserve(one, first)
+	}
 	if r.Clock != nil {
 		c.words = append(c.words, r.Clock())
 	}
-	return r.script(does, of), instant
+	return r.script(one.does, one.of), instant
 }
 
-// appendReleases is appendCall for a batch of places that are given back.
-func (r *Store) appendReleases(c *scriptCall, groups []*requestGroup) *script.Script {
+// appendReleases is appendCall for places that are given back.
+func (r *Store) appendReleases(c *scriptCall, one run) *script.Script {
 	c.words = append(c.words, nil, nil, nil)
-	for _, g := range groups {
+	for _, g := range one.groups {
 		c.words = g.Request().AppendReleases(c.words, true)
 	}
 	c.words[2] = len(c.words) - 3
-	for _, g := range groups {
+	for _, g := range one.groups {
 		c.words = g.Request().AppendReleases(c.words, false)
 	}
-	return r.script(script.Release, groups[0].Request().Of)
+	return r.script(script.Release, script.Mixed)
 }
 
-// reserve adds what a script is told of charges that are given back at their ends, and returns its task, which is another
-// one if there are any.
-func (c *scriptCall) reserve(does script.Task, first int, groups []*requestGroup) script.Task {
-	if !slices.ContainsFunc(groups, func(g *requestGroup) bool { return len(g.Request().Reserving) > 0 }) {
-		return does
-	}
-	requests := make([]*script.Request, len(groups))
-	for i, g := range groups {
+// reserve adds what a script is told of charges that are given back at their ends.
+func (c *scriptCall) reserve(one run, first int) {
+	requests := make([]*script.Request, len(one.groups))
+	for i, g := range one.groups {
 		requests[i] = g.Request()
 	}
 	var more int
-	if does == script.Decide {
-		does = script.Reserve
+	if one.does == script.Reserve {
 		c.words, more = script.AppendReserving(c.words, first, requests)
 	} else {
-		does = script.Close
 		c.words, more = script.AppendClosing(c.words, first, requests)
 	}
 	c.words[2] = c.words[2].(int) + more //nolint:forcetypeassert // appendCall has counted the keys
-	return does
-}
-
-// redirected reports whether a node has refused a script run because the key is, or is about to be,
-// on another node, or because the node is gone. Then nothing was charged, and the cluster's client
-// finds the way. After any other failure the client fetches the map of the slots anew.
-func (r *Store) redirected(ctx context.Context, err error) bool {
-	cluster := r.topology.Cluster
-	if cluster == nil || err == nil || redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return false
-	}
-	cluster.ReloadState(ctx)
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN") ||
-		errors.Is(err, redis.ErrClosed) && !r.closed.Load()
 }

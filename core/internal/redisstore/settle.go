@@ -11,7 +11,6 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
@@ -31,29 +30,37 @@ func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 		return r.settleServer(ctx, list)
 	}
 	var group sync.WaitGroup
-	var mu sync.Mutex
-	var failures []error
-	var undone []int
-	for _, share := range shares {
-		group.Go(func() {
-			err := r.settleServer(ctx, share)
-			if err == nil {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			failures = append(failures, err)
-			if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok {
-				undone = append(undone, partly.NotDone...)
-			} else if errors.Is(err, failure.ErrNotDone) {
-				undone = append(undone, placesOf(share)...)
-			}
-		})
+	failures := make([]error, len(shares))
+	for i, share := range shares {
+		group.Go(func() { failures[i] = r.settleServer(ctx, share) })
 	}
 	group.Wait()
+	return joinSettled(shares, failures)
+}
+
+// joinSettled returns the error of corrections that were carried out in shares, each of which may have failed.
+func joinSettled(shares [][]call.Correction, each []error) error {
+	var failures []error
+	var undone []int
+	for i, err := range each {
+		if err == nil {
+			continue
+		}
+		failures = append(failures, err)
+		if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok {
+			undone = append(undone, partly.NotDone...)
+		} else if errors.Is(err, failure.ErrNotDone) {
+			undone = append(undone, placesOf(shares[i])...)
+		}
+	}
 	err := failure.Join(failures)
-	if len(undone) > 0 && len(failures) < len(shares) || len(undone) > 0 && !errors.Is(err, failure.ErrNotDone) {
+	switch {
+	case len(failures) == 0:
+		return nil
+	case len(undone) > 0 && (len(failures) < len(shares) || !errors.Is(err, failure.ErrNotDone)):
 		return &failure.PartlySettledError{NotDone: undone, Err: failure.Join(append(failures, failure.ErrPartlySettled))}
+	case len(failures) < len(shares):
+		return failure.PerhapsDone(failures...)
 	}
 	return err
 }
@@ -105,13 +112,20 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 		return err
 	}
 	c := s.settlements.NewCall()
-	c.Request.SetCorrections(list, s.clock, r.keysOf)
+	c.Request.SetCorrections(list, s.clock, r.keyOfCorrected)
 	err = s.settlements.Do(ctx, c)
 	if errors.Is(err, batch.ErrLeft) { // the batch still uses the call
 		return failure.Sent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	if err == nil {
 		err = c.Err
+	}
+	if _, elsewhere := errors.AsType[*elsewhereError](err); elsewhere {
+		c.Request.SetCorrections(list, s.clock, r.keyOfCorrected)
+		if err = r.sendBeside(ctx, err, script.Settle, c); errors.Is(err, errApart) && (len(list) > 1 || list[0].Reserved) {
+			s.settlements.Free(c)
+			return r.settleApart(ctx, list)
+		}
 	}
 	partly, inPart := errors.AsType[*failure.PartlySettledError](err)
 	if err == nil {
@@ -125,19 +139,14 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 		for _, place := range partly.NotDone {
 			undone = append(undone, list[place].Of...)
 		}
-		if len(undone) == 0 { // a reset, or what the store gives back by itself
-			return partly.Err
+		if len(undone) == 0 { // a reset: a server that refuses to write has not written anything of it
+			refusal, _ := errors.AsType[*failure.Error](partly.Err) // see refusedInPart
+			return &failure.Error{Kind: refusal.Kind, NotDone: true, Err: refusal.Err}
 		}
 		return &failure.PartlySettledError{NotDone: undone, Err: partly.Err}
 	}
 	return err
 }
 
-// keysOf returns the Redis keys of the state that is corrected, and of its past. Places have none.
-func (r *Store) keysOf(c *call.Correction) (state, past string) {
-	state = r.keyOf(c.Key, c.Spec)
-	if c.Spec.Algorithm.Holds() {
-		return state, state
-	}
-	return state, state + keyspace.Past
-}
+// keyOfCorrected returns the Redis key of the state that is corrected.
+func (r *Store) keyOfCorrected(c *call.Correction) string { return r.keyOf(c.Key, c.Spec) }

@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/script"
 	"github.com/weir-go/ratelimit/internal/redistest"
@@ -85,10 +84,7 @@ func TestASettlementThatIsNotAskedCostsNoMore(t *testing.T) {
 	} {
 		prefix := redistest.Prefix(t)
 		var q script.Request
-		q.SetCorrections(wanting(c.wanted...), nil, func(c *call.Correction) (state, past string) {
-			state = prefix + c.Key
-			return state, state + ":past"
-		})
+		q.SetCorrections(wanting(c.wanted...), nil, func(c *call.Correction) string { return prefix + c.Key })
 		var want []any
 		for _, how := range c.words {
 			want = append(want, "ask leaky 36000000000 1 1", event, int64(0), int64(0), how)
@@ -96,7 +92,7 @@ func TestASettlementThatIsNotAskedCostsNoMore(t *testing.T) {
 		if !slices.Equal(q.Arguments, want) {
 			t.Errorf("%v is sent, want %v", q.Arguments, want)
 		}
-		settle := script.New(script.SetOf(exact.Leaky)|script.SetOf(exact.SlidingLog), true, script.Settle)
+		settle := script.New(script.Settle, script.Mixed, true)
 		words := slices.Concat([]any{"eval", settle.Source, len(q.Keys)}, q.Keys, q.Arguments, []any{time.Now().UnixMicro()})
 		if reply, err := client.Do(t.Context(), words...).Text(); err != nil || reply != c.reply {
 			t.Errorf("%v are told %q, %v, want %q", c.wanted, reply, err, c.reply)

@@ -63,22 +63,24 @@ type Store struct {
 	topology topology.Topology
 	sharded  atomic.Bool // different keys may be on different servers
 
-	scripts  [script.Tasks][script.Sets]atomic.Pointer[script.Script]
+	scripts  [script.Tasks][exact.Count + 1]atomic.Pointer[script.Script]
 	repaired atomic.Int64
 	warnings struct{ shadows, charged, repaired, hooks warning.Warning }
 
 	only       *server // nil: there are several
 	servers    servers
 	location   location
-	calls      calls // besides those in lanes
+	calls      calls         // besides those in lanes
+	beside     chan struct{} // has one for each request that is sent beside the lanes
 	givenBack  watchers
 	unpackable atomic.Bool // it has turned out that keys cannot share a script call
 	closed     atomic.Bool
+	ending     chan struct{} // is closed with the store
 }
 
 // New returns a store. It talks to nobody.
 func New(config Config) *Store {
-	r := &Store{Config: config, topology: topology.Of(config.Client)}
+	r := &Store{Config: config, topology: topology.Of(config.Client), beside: make(chan struct{}, mostBeside), ending: make(chan struct{})}
 	if r.Patience == 0 {
 		r.Patience = queueBudgets * r.Budget
 	}
@@ -100,13 +102,14 @@ func (r *Store) Closed() error {
 	return nil
 }
 
-// script returns the script of a task for a set of algorithms, and notes that this store uses it.
-func (r *Store) script(does script.Task, of script.Set) *script.Script {
+// script returns the script of a task for an algorithm, or for all if that is script.Mixed, and notes that this store
+// uses it.
+func (r *Store) script(does script.Task, of exact.Algorithm) *script.Script {
 	slot := &r.scripts[does][of]
 	if s := slot.Load(); s != nil {
 		return s
 	}
-	s := script.New(of, r.Clock != nil, does)
+	s := script.New(does, of, r.Clock != nil)
 	slot.Store(s)
 	return s
 }
@@ -180,7 +183,9 @@ func (r *Store) Repaired() int64 { return r.repaired.Load() }
 // Close closes the store. Calls that have been asked are answered first, and settlements are
 // carried out, as far as their time allows. It closes the client only if the store owns it.
 func (r *Store) Close() error {
-	r.closed.Store(true)
+	if !r.closed.Swap(true) {
+		close(r.ending)
+	}
 	r.calls.close()
 	r.eachServer(func(s *server) { s.checks.Close() })
 	r.calls.drain(r.Patience + r.Budget) // what they give back comes after their checks

@@ -13,8 +13,8 @@ import (
 
 // Reserving is what a script is told besides of a check that reserves for a time, or of its settlement.
 type Reserving struct {
-	place int // of the check or correction in its request, from 0
-	keys  [2]any
+	place int    // of the check or correction in its request, from 0
+	key   any    // of the open reservations
 	words [2]any // who reserves; of a settlement its words
 
 	// What a check has that reserves: its limit, and for how many microseconds it does.
@@ -28,7 +28,7 @@ func (r *Request) reserve(c *call.Check) {
 	limit := c.Spec.LimitArgument(false, false, exact.Alone, 0, nil).(string) //nolint:forcetypeassert // it is a text
 	r.Reserving = append(r.Reserving, Reserving{
 		place: len(r.Keys) - 1,
-		keys:  [2]any{key + keyspace.Past, key + keyspace.Reserved},
+		key:   key + keyspace.Reserved,
 		words: [2]any{holder.Name(c.Holder)},
 		limit: limit,
 		lasts: c.ReserveFor,
@@ -37,18 +37,22 @@ func (r *Request) reserve(c *call.Check) {
 
 // close tells that the correction that was added last is of a reservation.
 func (r *Request) close(c *call.Correction) {
-	key := r.Keys[len(r.Keys)-2].(string)                                     //nolint:forcetypeassert // they are strings
-	limit := c.Spec.LimitArgument(false, false, exact.Alone, 0, nil).(string) //nolint:forcetypeassert // it is a text
-	member := []byte(holder.Name(c.Holder))
-	for _, number := range [...]int64{c.At.At, c.At.Used, c.Spec.Weigh(c.Charged)} {
+	key := r.Keys[len(r.Keys)-1].(string) //nolint:forcetypeassert // they are strings
+	r.Reserving = append(r.Reserving, Reserving{
+		place: len(r.Keys) - 1,
+		key:   key + keyspace.Reserved,
+		words: [2]any{Member(c.Holder, c.At, c.Charged, c.Spec), c.Spec.Weigh(c.Instead)},
+	})
+}
+
+// Member returns what stands for an open reservation of so many events in the sorted set of a state: see reserve.lua.
+func Member(h exact.Holder, charged exact.Charge, events int, spec *exact.Spec) string {
+	member := []byte(holder.Name(h))
+	for _, number := range [...]int64{charged.At, charged.Used, spec.Weigh(events)} {
 		member = strconv.AppendInt(append(member, ' '), number, 10)
 	}
-	member = append(append(member, ' '), limit...)
-	r.Reserving = append(r.Reserving, Reserving{
-		place: len(r.Keys)/2 - 1,
-		keys:  [2]any{key + keyspace.Reserved},
-		words: [2]any{string(member), c.Spec.Weigh(c.Instead)},
-	})
+	limit := spec.LimitArgument(false, false, exact.Alone, 0, nil).(string) //nolint:forcetypeassert // it is a text
+	return string(append(append(member, ' '), limit...))
 }
 
 // AppendReserving turns the words of a script that decides into those of one that also reserves. The words from first
@@ -68,7 +72,7 @@ func AppendReserving(words []any, first int, requests []*Request) (all []any, ke
 		row = row[:0]
 	}
 	for p := range places(requests) {
-		own = append(own, p.keys[0], p.keys[1])
+		own = append(own, p.key)
 		if last := len(row) - 1; last >= 0 && (p.at != row[last].at+1 || p.lasts != row[last].lasts || p.limit != row[last].limit) {
 			endRow()
 		}
@@ -76,7 +80,7 @@ func AppendReserving(words []any, first int, requests []*Request) (all []any, ke
 	}
 	endRow()
 	all = append(append([]any(nil), words[:first]...), own...)
-	all = append(all, int64(len(own)/2), int64(len(words)-first))
+	all = append(all, int64(len(own)), int64(len(words)-first))
 	return append(append(all, words[first:]...), behind...), len(own)
 }
 
@@ -84,7 +88,7 @@ func AppendReserving(words []any, first int, requests []*Request) (all []any, ke
 func AppendClosing(words []any, first int, requests []*Request) (all []any, keys int) {
 	var own, behind []any
 	for p := range places(requests) {
-		own = append(own, p.keys[0])
+		own = append(own, p.key)
 		behind = append(behind, p.at, p.words[0], p.words[1])
 	}
 	all = append(append([]any(nil), words[:first]...), own...)

@@ -1,8 +1,8 @@
 // Package script is the Lua that decides calls and carries out settlements in Redis: whole scripts, what
 // goes into one, and what comes back.
 //
-// A script is assembled from the files in lua for the algorithms that a batch uses. The whole ones stand
-// in testdata as they are sent. The arithmetic in them is that of package exact.
+// A script is assembled from the files in lua, for one algorithm or for all of them, so that there are few. Those for
+// all stand in testdata as they are sent. The arithmetic in them is that of package exact.
 package script
 
 import (
@@ -19,76 +19,71 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// Script is the Lua of a task for some set of algorithms.
+// Script is the Lua of a task, for one algorithm or for all.
 type Script struct {
 	Source string
 	Hash   string // what EVALSHA calls it
 }
 
-// Set is a set of algorithms, a bit for each.
-type Set uint16
+// Mixed stands for all algorithms where a script may be that of one: it is what calls need that mix some.
+const Mixed = exact.None
 
-// SetOf returns the set that has one algorithm.
-func SetOf(a exact.Algorithm) Set { return 1 << (a - 1) }
-
-// algorithms returns the members of a set, in order.
-func (s Set) algorithms() []exact.Algorithm {
-	var members []exact.Algorithm
-	for a := range exact.All() {
-		if s&SetOf(a) != 0 {
-			members = append(members, a)
-		}
-	}
-	return members
-}
-
-// Sets is how many sets there are.
-const Sets = 1 << exact.Count
-
-// Task is what a script does with the algorithms that it has.
+// Task is what a script does.
 type Task uint8
 
 // The tasks.
 const (
 	Decide  Task = iota // calls
 	Settle              // corrections
-	Reserve             // calls some of whose checks reserve for a time
-	Close               // corrections some of which are of such charges
+	Reserve             // calls some of whose checks reserve for a time, whatever their algorithms
+	Close               // corrections some of which are of such charges, whatever their algorithms
 	Release             // corrections each of which gives back one place: see Request.Releases
 	Tasks               // how many there are
 )
+
+// Settles reports whether a task is about corrections, and not about calls.
+func (t Task) Settles() bool { return t == Settle || t == Close || t == Release }
+
+// general reports whether the scripts of a task are one, which knows all algorithms.
+func (t Task) general() bool { return t >= Reserve }
 
 func (t Task) file() string {
 	return [Tasks]string{"decide", "settle", "reserve", "close", "release"}[t]
 }
 
 // assembled are the scripts that this process has asked for. Values never become part of one, so that all stores of
-// a process share them, and there are no more than sets.
+// a process share them, and there are few.
 var assembled sync.Map // of Scripts, by what New is told
 
-// New returns the script of a task for a set of algorithms. With an injected clock, which is for tests, the last
-// argument of a call is the time. It may be called concurrently.
-func New(of Set, injectedClock bool, does Task) *Script {
-	type told struct {
-		of            Set
-		injectedClock bool
-		does          Task
+// New returns the script of a task for an algorithm, or for all of them if that is Mixed. With an injected clock, which
+// is for tests, the last argument of a call is the time. It may be called concurrently.
+func New(does Task, of exact.Algorithm, injectedClock bool) *Script {
+	if does.general() {
+		of = Mixed
 	}
-	key := told{of, injectedClock, does}
+	type told struct {
+		does          Task
+		of            exact.Algorithm
+		injectedClock bool
+	}
+	key := told{does, of, injectedClock}
 	if s, ok := assembled.Load(key); ok {
 		return s.(*Script) //nolint:forcetypeassert // the map holds nothing else
 	}
-	s, _ := assembled.LoadOrStore(key, assemble(of, injectedClock, does))
+	s, _ := assembled.LoadOrStore(key, assemble(does, of, injectedClock))
 	return s.(*Script) //nolint:forcetypeassert // the map holds nothing else
 }
 
 // assemble puts a script together.
-func assemble(of Set, injectedClock bool, does Task) *Script {
+func assemble(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	clock := "time"
 	if injectedClock {
 		clock = "clock"
 	}
-	a := assembly{of: of, does: does}
+	a := assembly{of: []exact.Algorithm{of}, does: does}
+	if of == Mixed {
+		a.of = slices.Collect(exact.All())
+	}
 	if does != Release { // that knows neither limits nor instants
 		a.include("prelude")
 		a.include(clock)
@@ -100,11 +95,11 @@ func assemble(of Set, injectedClock bool, does Task) *Script {
 	return &Script{Source: source, Hash: hex.EncodeToString(sum[:])}
 }
 
-// assembly is a script for a set of algorithms that is being put together.
+// assembly is a script for some algorithms that is being put together.
 type assembly struct {
 	strings.Builder
 
-	of   Set
+	of   []exact.Algorithm
 	does Task
 }
 
@@ -113,13 +108,13 @@ type assembly struct {
 func (a *assembly) include(name string) {
 	switch name {
 	case "functions", "holder", "hold", "strike":
-		for _, algorithm := range a.of.algorithms() {
+		for _, algorithm := range a.of {
 			a.append(section(algorithm, name))
 		}
-	case "observe", "store", "renumber", "adjust":
+	case "observe", "store", "renumber", "adjust", "past":
 		a.branch(name)
 	case "meter":
-		if slices.ContainsFunc(a.of.algorithms(), func(a exact.Algorithm) bool { return !a.Windowed() }) {
+		if slices.ContainsFunc(a.of, func(a exact.Algorithm) bool { return !a.Windowed() }) {
 			a.append(partOf(luaFile(name), "observe"))
 		}
 	case "open", "returned":
@@ -144,7 +139,7 @@ func (a *assembly) include(name string) {
 func (a *assembly) branch(name string) {
 	var texts []string
 	asked := make(map[string][]string) // by the text
-	for _, algorithm := range a.of.algorithms() {
+	for _, algorithm := range a.of {
 		text := section(algorithm, name)
 		if asked[text] == nil {
 			texts = append(texts, text)

@@ -4,8 +4,13 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 var rewriteScripts = flag.Bool("rewrite-scripts", false, "write testdata")
@@ -15,7 +20,7 @@ var rewriteScripts = flag.Bool("rewrite-scripts", false, "write testdata")
 func TestScriptsStandInFiles(t *testing.T) {
 	scripts := make(map[string]string)
 	for does := range Tasks {
-		scripts[does.file()+".lua"] = New(Sets-1, false, does).Source
+		scripts[does.file()+".lua"] = New(does, Mixed, false).Source
 	}
 	const directory = "testdata"
 	if *rewriteScripts {
@@ -40,6 +45,30 @@ func TestScriptsStandInFiles(t *testing.T) {
 		}
 		if got := strings.ReplaceAll(string(text), "\r\n", "\n"); got != source {
 			t.Errorf("%s is not what is sent: run go test ./core/internal/script -rewrite-scripts", name)
+		}
+	}
+}
+
+// A batch is full of sliding logs sooner than of buckets, since Redis takes longer for them.
+func TestRequestsWeighWhatRedisTakesForThem(t *testing.T) {
+	weigh := func(a exact.Algorithm, checks, units int) int {
+		spec := exact.NewSpec(exact.Params{Algorithm: a, Capacity: 1000, Events: 1000, Period: time.Hour}, nil)
+		list := make([]call.Check, checks)
+		for i := range list {
+			list[i] = call.Check{Key: strconv.Itoa(i), Spec: spec, Units: units}
+		}
+		var c call.Call
+		c.Set(checks, func(place int, own *call.Check) { *own = list[place] })
+		var r Request
+		r.SetChecks(c.Groups, 1, false, nil, func(c *call.Check) string { return c.Key })
+		return r.Weight(1)
+	}
+	for _, c := range []struct {
+		of                  exact.Algorithm
+		checks, units, want int
+	}{{exact.Leaky, 3, 1, 3}, {exact.SlidingWindow, 3, 500, 3}, {exact.SlidingLog, 3, 1, 12}, {exact.SlidingLog, 2, 500, 18}} {
+		if got := weigh(c.of, c.checks, c.units); got != c.want {
+			t.Errorf("%d checks of %d units under %s weigh %d, want %d", c.checks, c.units, c.of, got, c.want)
 		}
 	}
 }

@@ -66,12 +66,13 @@ func (s *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, e
 
 // decide decides a call by the rows of its keys.
 func decide(c *call.Call, now int64, rows *rows) {
+	ended := exact.MostEnded
 	for _, group := range c.Groups {
 		records := make([]*exact.Record, len(group))
 		for i := range group {
 			records[i] = rows.read(group[i].Key, group[i].Spec)
 			if group[i].ReserveFor > 0 {
-				rows.giveBackEnded(group[i].Key, group[i].Spec, now)
+				rows.giveBackEnded(group[i].Key, group[i].Spec, now, &ended)
 			}
 			group[i].Charged = exact.Charge{At: now, Order: records[i].Order()}
 		}
@@ -98,9 +99,10 @@ func (s *Store) Settle(ctx context.Context, list []call.Correction) error {
 		keys[i] = rowKey(list[i].Key, list[i].Spec)
 	}
 	err := s.change(ctx, keys, func(now int64, rows *rows) {
+		ended := exact.MostEnded
 		for i := range list { // before any correction, which may find less room
 			if list[i].Reserved {
-				rows.giveBackEnded(list[i].Key, list[i].Spec, now)
+				rows.giveBackEnded(list[i].Key, list[i].Spec, now, &ended)
 			}
 		}
 		for i := range list {
@@ -241,10 +243,10 @@ func (r *rows) read(key string, spec *exact.Spec) *exact.Record {
 	return row.record
 }
 
-// giveBackEnded gives back the reservations of a row that have ended at an instant.
-func (r *rows) giveBackEnded(key string, spec *exact.Spec, now int64) {
+// giveBackEnded gives back up to so many reservations of a row that have ended at an instant, and counts them off.
+func (r *rows) giveBackEnded(key string, spec *exact.Spec, now int64, most *int) {
 	record := r.read(key, spec)
-	for _, one := range record.Open.Ended(now) {
+	for _, one := range record.Open.Ended(now, most) {
 		refund := one.Refund()
 		record.Settle(one.Spec, &refund, now)
 		r.write(key, spec, now)

@@ -38,7 +38,8 @@ if not opens then
   undated, used = true, limit.capacity
   seen = format('%d %d?', used, now)
 else
-  state = try('HMGET', key, 'count', 'start', 'end')
+  state = try('HMGET', key, 'count', 'start', 'end', 'past')
+  kept = state[4]
   local ends = closes -- when the next window opens
   if state[1] or state[2] or state[3] then
     local count, start, finish = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
@@ -87,6 +88,10 @@ else
   end
   call('HSET', key, 'count', admitted, 'start', format('%d', start), 'end', format('%d', finish))
 end
+
+--- past
+call('HSET', key, 'past', kept)
+call('HDEL', key, 'count', 'start', 'end')
 
 --- hold
 if limit.algorithm == 'calendar' and how ~= 'reset' then

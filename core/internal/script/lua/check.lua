@@ -9,6 +9,7 @@ repair = nil
 renumbered = nil
 room = nil
 own = nil
+kept = nil
 local state, found, level, at, numbers, absolute
 
 --- observe
@@ -20,4 +21,9 @@ if state and state.err then
     error(state.err, 0)
   end
   damaged = true
+end
+if kept == '' or damaged then
+  kept = nil
+elseif kept then -- the key lives as long as it means something
+  former = math.max(former, tonumber(string.match(kept, '^%d+')) or 0)
 end

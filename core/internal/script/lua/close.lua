@@ -15,13 +15,13 @@ local keys, words, late = {}, {}, {}
 for i = 1, #KEYS - closed do
   keys[i] = KEYS[i]
 end
-for i = 1, #keys / 2 * 5 do
+for i = 1, #keys * 5 do
   words[i] = ARGV[1 + i]
 end
 for i = 0, closed - 1 do
   local argument = 2 + #words + 3 * i
   local place, open = tonumber(ARGV[argument]), KEYS[#keys + 1 + i]
-  give_back(keys[2 * place - 1], keys[2 * place], open)
+  give_back(keys[place], open)
   if call('ZREM', open, ARGV[argument + 1]) == 0 then
     late[place] = true
     local first = (place - 1) * 5

@@ -30,7 +30,7 @@ while number <= asked do
   local first, times, more = number, nil, true
   local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
   local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
-  local key, used, previous, former, seen, damaged, repair, renumbered, room, own
+  local key, used, previous, former, seen, damaged, repair, renumbered, room, own, kept
   while more do
     if rest == 0 then
       local repeats, period = 1, 1
@@ -88,7 +88,7 @@ while number <= asked do
     end
     more = limit.more
     if more then
-      checks[number] = { key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own }
+      checks[number] = { key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own, kept }
     end
     number = number + 1
   end
@@ -101,7 +101,7 @@ while number <= asked do
   for i = number - 1, first, -1 do
     local limit, cost, costs = limit, cost, costs
     if i < number - 1 then
-      key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own = unpack(checks[i], 1, 12)
+      key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own, kept = unpack(checks[i], 1, 13)
     end
     local times, mark = times, ''
     if waived and waived[i] then

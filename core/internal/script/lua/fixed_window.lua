@@ -2,15 +2,16 @@
 
 --- observe
 if limit.numbers == '' then
-  state = try('HMGET', key, 'count', 'start')
+  state = try('HMGET', key, 'count', 'start', 'past')
 else
-  state = try('HMGET', key, 'count', 'start', 'numbers')
+  state = try('HMGET', key, 'count', 'start', 'past', 'numbers')
 end
+kept = state[3]
 own = 0 -- how long the window is still open
 if state[1] or state[2] then
   local count, start, window = tonumber(state[1]), tonumber(state[2]), limit.pace
-  if (state[3] or '') ~= limit.numbers then
-    window = tonumber(state[3])
+  if (state[4] or '') ~= limit.numbers then
+    window = tonumber(state[4])
   end
   if not (count and start and window and count > 0 and start >= 0 and window >= 0)
     or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then
@@ -50,6 +51,10 @@ elseif limit.numbers == '' then
 else
   call('HSET', key, 'count', admitted, 'start', format('%d', full - limit.pace), 'numbers', limit.numbers)
 end
+
+--- past
+call('HSET', key, 'past', kept)
+call('HDEL', key, 'count', 'start', 'numbers')
 
 --- renumber
 limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's

@@ -1,6 +1,6 @@
 -- GCRA is a string: the theoretical arrival time in microseconds. Where more than
--- one unit drains in a tick, the units left at that instant follow it; a named
--- limit's numbers come last.
+-- one unit drains in a tick, the units left at that instant follow it, and then a named
+-- limit's numbers. Its past comes last, behind a semicolon; a key that has nothing else has the instant 0.
 
 --- observe
 state = try('GET', key)
@@ -8,8 +8,9 @@ if type(state) ~= 'table' then
   if state then
     found, level, at, numbers, absolute = true, 0, tonumber(state), '', true
     if not at then
-      at, level, numbers = string.match(state, '^(%d+) (%d+) ?(.*)$')
+      at, level, numbers, kept = string.match(state, '^(%d+) (%d+) ?([^;]*);?(.*)$')
       level, at = tonumber(level), tonumber(at)
+      found = at ~= 0
     end
   end
   state = nil
@@ -26,6 +27,9 @@ end
 text = digits
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
-elseif pace > 1 then
+elseif pace > 1 or kept then
   text = format('%s %d', text, left)
 end
+
+--- past
+call('SET', key, '0 0;' .. kept)

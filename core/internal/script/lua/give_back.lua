@@ -13,9 +13,15 @@ local function recovery(limit)
   return (capacity + -capacity % pace) / pace * tick
 end
 
--- give_back gives back what has ended of the open reservations of a key, the newest charge first. It returns
--- whether it has, or nil if none has ended.
-local function give_back(key, past, open)
+-- How many ended reservations a script run still looks at. What is left over stays charged until later ones.
+local most_ended = 32
+
+-- give_back gives back what has ended of the open reservations of a key: those that have ended last, the newest charge
+-- first. It returns whether it has, or nil if none has ended or the script run has looked at enough of them.
+local function give_back(key, open)
+  if most_ended == 0 then
+    return nil
+  end
   local instant = format('%d', now)
   local due = try('ZCOUNT', open, '-inf', instant) -- which Redis answers sooner than which one ends first
   if due == 0 then
@@ -25,10 +31,11 @@ local function give_back(key, past, open)
     return false
   end
   local ended, given = {}, false
-  for i, member in ipairs(call('ZRANGE', open, '-inf', instant, 'BYSCORE')) do
+  for i, member in ipairs(call('ZRANGE', open, instant, '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', most_ended)) do
     local at, after, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (.+)$')
     ended[i] = { member = member, at = tonumber(at), after = tonumber(after), units = units, limit = limit }
   end
+  most_ended = most_ended - #ended
   table.sort(ended, function(a, b)
     if a.at ~= b.at then
       return a.at > b.at
@@ -41,7 +48,7 @@ local function give_back(key, past, open)
     -- It is taken out first: if Redis refuses in the middle, what has ended is not given back another time.
     if try('ZREM', open, one.member) == 1 then -- else Redis has refused, and the next call tries again
       if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
-        correct({ key, past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
+        correct({ key }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
       end
       given = true
     end

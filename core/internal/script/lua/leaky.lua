@@ -2,13 +2,14 @@
 
 --- observe
 if limit.numbers == '' then
-  state = try('HMGET', key, 'level', 'last_leak')
+  state = try('HMGET', key, 'level', 'last_leak', 'past')
 else
-  state = try('HMGET', key, 'level', 'last_leak', 'numbers')
+  state = try('HMGET', key, 'level', 'last_leak', 'past', 'numbers')
 end
+kept = state[3]
 if state[1] or state[2] then
   level = state[1] == digits and written or tonumber(state[1])
-  found, at, numbers = true, tonumber(state[2]), state[3] or ''
+  found, at, numbers = true, tonumber(state[2]), state[4] or ''
 end
 
 --- store
@@ -23,3 +24,7 @@ if limit.numbers == '' then
 else
   call('HSET', key, 'level', digits, 'last_leak', limit.at, 'numbers', limit.numbers)
 end
+
+--- past
+call('HSET', key, 'past', kept)
+call('HDEL', key, 'level', 'last_leak', 'numbers')

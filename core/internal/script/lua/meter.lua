@@ -82,7 +82,7 @@ if charged.numbers ~= '' then
   local pattern, text = '^(%d+) (%d+) (%d+) (%d+)$', try('HMGET', KEYS[number], 'numbers')
   if text.err then -- it is no hash, but may be a string that ends with the numbers
     text = try('GET', KEYS[number])
-    text = type(text) == 'string' and string.match(text, '^%d+ %d+ (.*)$')
+    text = type(text) == 'string' and string.match(text, '^%d+ %d+ ([^;]*)')
   else
     text = text[1]
   end

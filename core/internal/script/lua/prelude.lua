@@ -16,10 +16,12 @@
 --                repair          the state could not be: it is from the future, or was left by
 --                                other numbers of a named limit;
 --                renumbered      the key may have got its time to live under other numbers;
---                own             whatever the algorithm's other parts need.
+--                own             whatever the algorithm's other parts need;
+--                kept            the past of the state, if it has one: see settle.lua.
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
+--   past       leaves a state nothing but its past.
 --   strike     of a check that heeds a ban: has it written where it has to be, though it is not charged.
 --   holder     of a concurrent limit: reads the holder of a check.
 --   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back

@@ -1,8 +1,7 @@
 -- Decides calls some of whose checks reserve for a time: what such a check is charged is given back at its
 -- end, unless it is settled before.
 --
--- KEYS  as decide.lua has them; then for each check that reserves the key of its past, as settle.lua has
---       it, and that of its open reservations. That is a sorted set: the score of a member is its end, and
+-- KEYS  as decide.lua has them; then for each check that reserves the key of its open reservations. That is a sorted set: the score of a member is its end, and
 --       the member says who has reserved, when it was charged, what was used then, what was charged, and its
 --       limit as settle.lua has it.
 -- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then who reserves,
@@ -12,7 +11,7 @@
 --
 -- Returns what decide.lua does. A "-" says that reservations had ended which nobody has settled.
 
-local asked, argument = #KEYS - 2 * ARGV[1], 3
+local asked, argument = #KEYS - ARGV[1], 3
 local terms, names, opens = {}, {}, {} -- of the checks that reserve, by their places
 local lives = {} -- how many milliseconds a set of open reservations lives, at least, or less than 0
 local reclaimed = {} -- the places of those where reservations had ended
@@ -46,16 +45,16 @@ end
 
 local row, place, behind = nil, 0, 0
 local word = argument + ARGV[2]
-for key = asked + 1, #KEYS, 2 do
+for key = asked + 1, #KEYS do
   if behind == 0 then
     row, place, behind = read_row(ARGV[word])
     word = word + 1
   end
-  local open = KEYS[key + 1]
+  local open = KEYS[key]
   terms[place], names[place], opens[place] = row, ARGV[word], open
   local left = call('PTTL', open)
   if left ~= -2 then -- there are some
-    local given = give_back(KEYS[place], KEYS[key], open)
+    local given = give_back(KEYS[place], open)
     if given ~= nil then
       reclaimed[place] = given
       left = call('PTTL', open)

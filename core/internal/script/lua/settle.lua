@@ -1,11 +1,12 @@
 -- Settles what decisions have charged: gives back what was too much, and adds what was
 -- too little.
 --
--- KEYS  for each check its key, and one for its past: how low the level of a meter may
+-- KEYS  for each check its key. The state in it may have a past (kept): how low the level of a meter may
 --       have come since something was charged, as far as settlements have seen it. That
---       is a text of numbers (empty, or those of a named limit), a semicolon, and points:
---       the instant at which something was given back, or the key was reset, and the
---       least that was used from then on until the last point. See internal/exact/past.go.
+--       is a text of the instant until which it means something, a semicolon, numbers (empty, or those of a named limit),
+--       a semicolon, and points: the instant at which something was given back, or the key was reset, and the
+--       least that was used from then on until the last point. See internal/exact/past.go. A key may have
+--       nothing but a past.
 -- ARGV  for each check: its limit; the units to add or, below 0, to give back; what was
 --       used after the charge; the instant of the charge, or 0 if it is not known; and
 --       how: "raise" if the units are the least to be used, "last" for a place in a queue,
@@ -28,7 +29,7 @@ local written, digits -- as in decide.lua
 -- settle settles a check, and returns whether it is asked what is used afterwards, and what the reply
 -- says of it if that is not 0. With look it changes nothing and returns what is used, as text.
 local function settle(number, look)
-  argument = (number - 1) / 2 * 5 + 1
+  argument = (number - 1) * 5 + 1
   local limit
   --- limit
   local how = ARGV[argument + 4]
@@ -51,7 +52,7 @@ local function settle(number, look)
     --- renumber
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
-  local used, previous, former, seen, damaged, repair, renumbered, room, own, undated
+  local used, previous, former, seen, damaged, repair, renumbered, room, own, undated, kept
   --- check
   if look then
     return seen
@@ -71,9 +72,8 @@ local function settle(number, look)
   local points, low = {}, largest
   local numbers, list
   if (units < 0 or reset) and not tells then
-    local text = try('GET', KEYS[number + 1])
-    if type(text) == 'string' then
-      numbers, list = string.match(text, '^([^;]*);(.*)$')
+    if kept then
+      numbers, list = string.match(kept, '^%d+;([^;]*);(.*)$')
       for instant, level in string.gmatch(list or '', '(%d+) (%d+)') do
         points[#points + 1] = { at = tonumber(instant), low = tonumber(level) }
       end
@@ -96,8 +96,11 @@ local function settle(number, look)
   end
 
   if reset then
-    if call('DEL', KEYS[number]) == 1 and not tells or last then
+    if call('PTTL', key) ~= -2 and not tells then
       noted = 0
+    end
+    if tells or damaged then
+      call('DEL', key)
     end
     charge, before, previous = 0, 0, 0
   elseif damaged then
@@ -152,29 +155,37 @@ local function settle(number, look)
       end
       recovery = math.max(recovery, ticks * l.tick)
     end
-    local full = instant + recovery
-    local set = { KEYS[number + 1], limit.numbers .. ';' .. table.concat(text, ' '),
-      'PXAT', format('%d', (full - full % 1000000) / 1000 + grace) }
-    if reset then
-      try('SET', unpack(set)) -- a server that has no memory left can still reset
-    else
-      call('SET', unpack(set))
-    end
+    kept = format('%d;%s;%s', instant + recovery, limit.numbers, table.concat(text, ' '))
   end
+  local lasts = kept and tonumber(string.match(kept, '^%d+')) or 0
+  local bare = reset and noted -- nothing is to be left but the past
   if reset then
     -- That is all.
   elseif charge ~= 0 or previous ~= before then
     if used + charge + previous > 0 then
       --- write
+      if noted and not text then -- else it is in the text
+        call('HSET', key, 'past', kept)
+      end
+    elseif lasts > now then
+      bare = true
     else
       call('DEL', key)
     end
+  end
+  if bare then
+    -- The key is never deleted and made again: in a slot that is being moved it could not be. Its time to live comes first,
+    -- since a server that has no memory left denies the rest unless the script has written before.
+    local expires = format('%d', (lasts - lasts % 1000000) / 1000 + grace)
+    call('PEXPIREAT', key, expires)
+    --- past
+    call('PEXPIREAT', key, expires)
   end
   return asked
 end
 
 local results, asking, refusal = {}, nil, nil
-for number = 1, #KEYS, 2 do
+for number = 1, #KEYS do
   local settled, told, other = pcall(settle, number)
   if settled then
     results[#results + 1] = other or '0'
@@ -191,8 +202,7 @@ if asking then
   for _, number in ipairs(asking) do
     local read, seen = pcall(settle, number, true)
     if read then -- else the caller misses the numbers
-      local place = (number + 1) / 2
-      results[place] = results[place] .. ',' .. string.gsub(seen, ' ', ',')
+      results[number] = results[number] .. ',' .. string.gsub(seen, ' ', ',')
     end
   end
 end

@@ -3,14 +3,15 @@
 
 --- observe
 if limit.numbers ~= '' then
-  state = try('HMGET', key, 'next_free', 'left', 'numbers')
+  state = try('HMGET', key, 'next_free', 'past', 'left', 'numbers')
 elseif limit.pace > 1 then
-  state = try('HMGET', key, 'next_free', 'left')
+  state = try('HMGET', key, 'next_free', 'past', 'left')
 else
-  state = try('HMGET', key, 'next_free')
+  state = try('HMGET', key, 'next_free', 'past')
 end
-if state[1] or state[2] then
-  found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true
+kept = state[2]
+if state[1] or state[3] then
+  found, level, at, numbers, absolute = true, tonumber(state[3] or '0'), tonumber(state[1]), state[4] or '', true
 end
 
 --- store
@@ -28,3 +29,7 @@ elseif pace > 1 then
 else
   call('HSET', key, 'next_free', digits)
 end
+
+--- past
+call('HSET', key, 'past', kept)
+call('HDEL', key, 'next_free', 'left', 'numbers')

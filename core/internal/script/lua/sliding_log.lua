@@ -134,14 +134,17 @@ used, own.newest = own.used, newest
 seen = format('%d %d %d %d', used, oldest, wait, newest)
 
 --- store
-if own.first > 0 or own.future > 0 then
-  call('LTRIM', key, format('%d', own.first), format('%d', -1 - own.future))
+if own.future > 0 then
+  call('LTRIM', key, '0', format('%d', -1 - own.future))
 end
 local instants, at = {}, format('%d', now)
 for unit = 1, charge + own.future do
   instants[unit] = at
 end
 append_instants(own, instants)
+if own.first > 0 then -- behind that, so that the key is never empty: in a slot that is being moved it could not be made again
+  call('LTRIM', key, format('%d', own.first), '-1')
+end
 full = now + limit.pace
 if charge == 0 then
   full = now + own.newest

@@ -4,16 +4,17 @@
 
 --- observe
 if limit.numbers == '' then
-  state = try('HMGET', key, 'current', 'previous', 'start')
+  state = try('HMGET', key, 'current', 'previous', 'start', 'past')
 else
-  state = try('HMGET', key, 'current', 'previous', 'start', 'numbers')
+  state = try('HMGET', key, 'current', 'previous', 'start', 'past', 'numbers')
 end
+kept = state[4]
 local capacity, window, tick = limit.capacity, limit.pace, limit.tick
 local ticks = (now - now % tick) / tick
 local elapsed = ticks % window
 local current = 0
 if state[1] or state[2] or state[3] then
-  local start, former_numbers, then_elapsed = tonumber(state[3]), state[4] or '', elapsed
+  local start, former_numbers, then_elapsed = tonumber(state[3]), state[5] or '', elapsed
   current, previous = tonumber(state[1]), tonumber(state[2])
   if former_numbers ~= limit.numbers then
     window, tick = string.match(former_numbers, '^(%d+) (%d+) %d+$')
@@ -88,6 +89,10 @@ elseif limit.numbers == '' then
 else
   call('HSET', key, 'current', current, 'previous', format('%d', previous), 'start', format('%d', start), 'numbers', limit.numbers)
 end
+
+--- past
+call('HSET', key, 'past', kept)
+call('HDEL', key, 'current', 'previous', 'start', 'numbers')
 
 --- renumber
 limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's

@@ -2,12 +2,13 @@
 
 --- observe
 if limit.numbers == '' then
-  state = try('HMGET', key, 'tokens', 'last_refill')
+  state = try('HMGET', key, 'tokens', 'last_refill', 'past')
 else
-  state = try('HMGET', key, 'tokens', 'last_refill', 'numbers')
+  state = try('HMGET', key, 'tokens', 'last_refill', 'past', 'numbers')
 end
+kept = state[3]
 if state[1] or state[2] then
-  found, at, numbers = true, tonumber(state[2]), state[3] or ''
+  found, at, numbers = true, tonumber(state[2]), state[4] or ''
   local capacity, tokens = limit.capacity, state[1] == digits and written or tonumber(state[1])
   if numbers ~= limit.numbers then
     capacity = tonumber(string.match(numbers, '^%d+'))
@@ -28,3 +29,7 @@ if limit.numbers == '' then
 else
   call('HSET', key, 'tokens', digits, 'last_refill', limit.at, 'numbers', limit.numbers)
 end
+
+--- past
+call('HSET', key, 'past', kept)
+call('HDEL', key, 'tokens', 'last_refill', 'numbers')

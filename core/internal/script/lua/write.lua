@@ -3,6 +3,19 @@
 -- long enough, and each write does if it may have been set under other numbers.
 local full, text
 --- store
+if kept then
+  local lasts = tonumber(string.match(kept, '^%d+')) or 0
+  if lasts <= now then
+    kept = ''
+  elseif lasts > full then
+    full = lasts
+  end
+  if text and kept ~= '' then
+    text = text .. ';' .. kept
+  elseif kept == '' and not text then
+    call('HSET', key, 'past', '')
+  end
+end
 full = full - full % 1000000
 local renew = repair or full ~= former - former % 1000000
 if not renew and (renumbered or now % 16 == 0) then

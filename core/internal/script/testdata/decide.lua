@@ -16,10 +16,12 @@
 --                repair          the state could not be: it is from the future, or was left by
 --                                other numbers of a named limit;
 --                renumbered      the key may have got its time to live under other numbers;
---                own             whatever the algorithm's other parts need.
+--                own             whatever the algorithm's other parts need;
+--                kept            the past of the state, if it has one: see settle.lua.
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
+--   past       leaves a state nothing but its past.
 --   strike     of a check that heeds a ban: has it written where it has to be, though it is not charged.
 --   holder     of a concurrent limit: reads the holder of a check.
 --   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back
@@ -387,7 +389,7 @@ while number <= asked do
   local first, times, more = number, nil, true
   local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
   local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
-  local key, used, previous, former, seen, damaged, repair, renumbered, room, own
+  local key, used, previous, former, seen, damaged, repair, renumbered, room, own, kept
   while more do
     if rest == 0 then
       local repeats, period = 1, 1
@@ -480,39 +482,43 @@ repair = nil
 renumbered = nil
 room = nil
 own = nil
+kept = nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then
 if limit.numbers == '' then
-  state = try('HMGET', key, 'level', 'last_leak')
+  state = try('HMGET', key, 'level', 'last_leak', 'past')
 else
-  state = try('HMGET', key, 'level', 'last_leak', 'numbers')
+  state = try('HMGET', key, 'level', 'last_leak', 'past', 'numbers')
 end
+kept = state[3]
 if state[1] or state[2] then
   level = state[1] == digits and written or tonumber(state[1])
-  found, at, numbers = true, tonumber(state[2]), state[3] or ''
+  found, at, numbers = true, tonumber(state[2]), state[4] or ''
 end
 
 elseif limit.algorithm == 'shaping' then
 if limit.numbers ~= '' then
-  state = try('HMGET', key, 'next_free', 'left', 'numbers')
+  state = try('HMGET', key, 'next_free', 'past', 'left', 'numbers')
 elseif limit.pace > 1 then
-  state = try('HMGET', key, 'next_free', 'left')
+  state = try('HMGET', key, 'next_free', 'past', 'left')
 else
-  state = try('HMGET', key, 'next_free')
+  state = try('HMGET', key, 'next_free', 'past')
 end
-if state[1] or state[2] then
-  found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true
+kept = state[2]
+if state[1] or state[3] then
+  found, level, at, numbers, absolute = true, tonumber(state[3] or '0'), tonumber(state[1]), state[4] or '', true
 end
 
 elseif limit.algorithm == 'token-bucket' then
 if limit.numbers == '' then
-  state = try('HMGET', key, 'tokens', 'last_refill')
+  state = try('HMGET', key, 'tokens', 'last_refill', 'past')
 else
-  state = try('HMGET', key, 'tokens', 'last_refill', 'numbers')
+  state = try('HMGET', key, 'tokens', 'last_refill', 'past', 'numbers')
 end
+kept = state[3]
 if state[1] or state[2] then
-  found, at, numbers = true, tonumber(state[2]), state[3] or ''
+  found, at, numbers = true, tonumber(state[2]), state[4] or ''
   local capacity, tokens = limit.capacity, state[1] == digits and written or tonumber(state[1])
   if numbers ~= limit.numbers then
     capacity = tonumber(string.match(numbers, '^%d+'))
@@ -526,8 +532,9 @@ if type(state) ~= 'table' then
   if state then
     found, level, at, numbers, absolute = true, 0, tonumber(state), '', true
     if not at then
-      at, level, numbers = string.match(state, '^(%d+) (%d+) ?(.*)$')
+      at, level, numbers, kept = string.match(state, '^(%d+) (%d+) ?([^;]*);?(.*)$')
       level, at = tonumber(level), tonumber(at)
+      found = at ~= 0
     end
   end
   state = nil
@@ -535,15 +542,16 @@ end
 
 elseif limit.algorithm == 'fixed-window' then
 if limit.numbers == '' then
-  state = try('HMGET', key, 'count', 'start')
+  state = try('HMGET', key, 'count', 'start', 'past')
 else
-  state = try('HMGET', key, 'count', 'start', 'numbers')
+  state = try('HMGET', key, 'count', 'start', 'past', 'numbers')
 end
+kept = state[3]
 own = 0 -- how long the window is still open
 if state[1] or state[2] then
   local count, start, window = tonumber(state[1]), tonumber(state[2]), limit.pace
-  if (state[3] or '') ~= limit.numbers then
-    window = tonumber(state[3])
+  if (state[4] or '') ~= limit.numbers then
+    window = tonumber(state[4])
   end
   if not (count and start and window and count > 0 and start >= 0 and window >= 0)
     or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then
@@ -572,16 +580,17 @@ seen = format('%d %d', used, own)
 
 elseif limit.algorithm == 'sliding-window' then
 if limit.numbers == '' then
-  state = try('HMGET', key, 'current', 'previous', 'start')
+  state = try('HMGET', key, 'current', 'previous', 'start', 'past')
 else
-  state = try('HMGET', key, 'current', 'previous', 'start', 'numbers')
+  state = try('HMGET', key, 'current', 'previous', 'start', 'past', 'numbers')
 end
+kept = state[4]
 local capacity, window, tick = limit.capacity, limit.pace, limit.tick
 local ticks = (now - now % tick) / tick
 local elapsed = ticks % window
 local current = 0
 if state[1] or state[2] or state[3] then
-  local start, former_numbers, then_elapsed = tonumber(state[3]), state[4] or '', elapsed
+  local start, former_numbers, then_elapsed = tonumber(state[3]), state[5] or '', elapsed
   current, previous = tonumber(state[1]), tonumber(state[2])
   if former_numbers ~= limit.numbers then
     window, tick = string.match(former_numbers, '^(%d+) (%d+) %d+$')
@@ -754,7 +763,8 @@ if not opens then
   undated, used = true, limit.capacity
   seen = format('%d %d?', used, now)
 else
-  state = try('HMGET', key, 'count', 'start', 'end')
+  state = try('HMGET', key, 'count', 'start', 'end', 'past')
+  kept = state[4]
   local ends = closes -- when the next window opens
   if state[1] or state[2] or state[3] then
     local count, start, finish = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
@@ -869,6 +879,11 @@ if state and state.err then
   end
   damaged = true
 end
+if kept == '' or damaged then
+  kept = nil
+elseif kept then -- the key lives as long as it means something
+  former = math.max(former, tonumber(string.match(kept, '^%d+')) or 0)
+end
     times = times or count
     if limit.either then
       local fits = cost == 0 or cost <= (room or limit.ceiling - used)
@@ -902,7 +917,7 @@ end
     end
     more = limit.more
     if more then
-      checks[number] = { key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own }
+      checks[number] = { key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own, kept }
     end
     number = number + 1
   end
@@ -915,7 +930,7 @@ end
   for i = number - 1, first, -1 do
     local limit, cost, costs = limit, cost, costs
     if i < number - 1 then
-      key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own = unpack(checks[i], 1, 12)
+      key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own, kept = unpack(checks[i], 1, 13)
     end
     local times, mark = times, ''
     if waived and waived[i] then
@@ -969,6 +984,7 @@ if limit.numbers == '' then
 else
   call('HSET', key, 'level', digits, 'last_leak', limit.at, 'numbers', limit.numbers)
 end
+
 elseif limit.algorithm == 'shaping' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
@@ -984,6 +1000,7 @@ elseif pace > 1 then
 else
   call('HSET', key, 'next_free', digits)
 end
+
 elseif limit.algorithm == 'token-bucket' then
 local level = used + charge
 local tokens = limit.capacity - level
@@ -997,6 +1014,7 @@ if limit.numbers == '' then
 else
   call('HSET', key, 'tokens', digits, 'last_refill', limit.at, 'numbers', limit.numbers)
 end
+
 elseif limit.algorithm == 'gcra' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
@@ -1008,9 +1026,10 @@ end
 text = digits
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
-elseif pace > 1 then
+elseif pace > 1 or kept then
   text = format('%s %d', text, left)
 end
+
 elseif limit.algorithm == 'fixed-window' then
 if own == 0 then
   own = limit.pace
@@ -1039,14 +1058,17 @@ else
 end
 
 elseif limit.algorithm == 'sliding-log' then
-if own.first > 0 or own.future > 0 then
-  call('LTRIM', key, format('%d', own.first), format('%d', -1 - own.future))
+if own.future > 0 then
+  call('LTRIM', key, '0', format('%d', -1 - own.future))
 end
 local instants, at = {}, format('%d', now)
 for unit = 1, charge + own.future do
   instants[unit] = at
 end
 append_instants(own, instants)
+if own.first > 0 then -- behind that, so that the key is never empty: in a slot that is being moved it could not be made again
+  call('LTRIM', key, format('%d', own.first), '-1')
+end
 full = now + limit.pace
 if charge == 0 then
   full = now + own.newest
@@ -1112,6 +1134,19 @@ else
   call('HSET', key, 'count', admitted, 'start', format('%d', start), 'end', format('%d', finish))
 end
 
+end
+if kept then
+  local lasts = tonumber(string.match(kept, '^%d+')) or 0
+  if lasts <= now then
+    kept = ''
+  elseif lasts > full then
+    full = lasts
+  end
+  if text and kept ~= '' then
+    text = text .. ';' .. kept
+  elseif kept == '' and not text then
+    call('HSET', key, 'past', '')
+  end
 end
 full = full - full % 1000000
 local renew = repair or full ~= former - former % 1000000

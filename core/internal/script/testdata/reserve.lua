@@ -16,10 +16,12 @@
 --                repair          the state could not be: it is from the future, or was left by
 --                                other numbers of a named limit;
 --                renumbered      the key may have got its time to live under other numbers;
---                own             whatever the algorithm's other parts need.
+--                own             whatever the algorithm's other parts need;
+--                kept            the past of the state, if it has one: see settle.lua.
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
+--   past       leaves a state nothing but its past.
 --   strike     of a check that heeds a ban: has it written where it has to be, though it is not charged.
 --   holder     of a concurrent limit: reads the holder of a check.
 --   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back
@@ -356,8 +358,7 @@ end
 -- Decides calls some of whose checks reserve for a time: what such a check is charged is given back at its
 -- end, unless it is settled before.
 --
--- KEYS  as decide.lua has them; then for each check that reserves the key of its past, as settle.lua has
---       it, and that of its open reservations. That is a sorted set: the score of a member is its end, and
+-- KEYS  as decide.lua has them; then for each check that reserves the key of its open reservations. That is a sorted set: the score of a member is its end, and
 --       the member says who has reserved, when it was charged, what was used then, what was charged, and its
 --       limit as settle.lua has it.
 -- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then who reserves,
@@ -367,7 +368,7 @@ end
 --
 -- Returns what decide.lua does. A "-" says that reservations had ended which nobody has settled.
 
-local asked, argument = #KEYS - 2 * ARGV[1], 3
+local asked, argument = #KEYS - ARGV[1], 3
 local terms, names, opens = {}, {}, {} -- of the checks that reserve, by their places
 local lives = {} -- how many milliseconds a set of open reservations lives, at least, or less than 0
 local reclaimed = {} -- the places of those where reservations had ended
@@ -377,11 +378,12 @@ local function correct(KEYS, ARGV)
 -- Settles what decisions have charged: gives back what was too much, and adds what was
 -- too little.
 --
--- KEYS  for each check its key, and one for its past: how low the level of a meter may
+-- KEYS  for each check its key. The state in it may have a past (kept): how low the level of a meter may
 --       have come since something was charged, as far as settlements have seen it. That
---       is a text of numbers (empty, or those of a named limit), a semicolon, and points:
---       the instant at which something was given back, or the key was reset, and the
---       least that was used from then on until the last point. See internal/exact/past.go.
+--       is a text of the instant until which it means something, a semicolon, numbers (empty, or those of a named limit),
+--       a semicolon, and points: the instant at which something was given back, or the key was reset, and the
+--       least that was used from then on until the last point. See internal/exact/past.go. A key may have
+--       nothing but a past.
 -- ARGV  for each check: its limit; the units to add or, below 0, to give back; what was
 --       used after the charge; the instant of the charge, or 0 if it is not known; and
 --       how: "raise" if the units are the least to be used, "last" for a place in a queue,
@@ -404,7 +406,7 @@ local written, digits -- as in decide.lua
 -- settle settles a check, and returns whether it is asked what is used afterwards, and what the reply
 -- says of it if that is not 0. With look it changes nothing and returns what is used, as text.
 local function settle(number, look)
-  argument = (number - 1) / 2 * 5 + 1
+  argument = (number - 1) * 5 + 1
   local limit
 -- Reads the limit of a check from the arguments.
 --
@@ -541,7 +543,7 @@ if charged.numbers ~= '' then
   local pattern, text = '^(%d+) (%d+) (%d+) (%d+)$', try('HMGET', KEYS[number], 'numbers')
   if text.err then -- it is no hash, but may be a string that ends with the numbers
     text = try('GET', KEYS[number])
-    text = type(text) == 'string' and string.match(text, '^%d+ %d+ (.*)$')
+    text = type(text) == 'string' and string.match(text, '^%d+ %d+ ([^;]*)')
   else
     text = text[1]
   end
@@ -586,7 +588,7 @@ limit.capacity = largest -- no part of the numbers: what others have used is not
 end
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
-  local used, previous, former, seen, damaged, repair, renumbered, room, own, undated
+  local used, previous, former, seen, damaged, repair, renumbered, room, own, undated, kept
 -- Reads what the key of a check has used. Lua sets variables faster one by one than together, and those
 -- that are declared in this order to nil all at once.
 used = 0
@@ -598,39 +600,43 @@ repair = nil
 renumbered = nil
 room = nil
 own = nil
+kept = nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then
 if limit.numbers == '' then
-  state = try('HMGET', key, 'level', 'last_leak')
+  state = try('HMGET', key, 'level', 'last_leak', 'past')
 else
-  state = try('HMGET', key, 'level', 'last_leak', 'numbers')
+  state = try('HMGET', key, 'level', 'last_leak', 'past', 'numbers')
 end
+kept = state[3]
 if state[1] or state[2] then
   level = state[1] == digits and written or tonumber(state[1])
-  found, at, numbers = true, tonumber(state[2]), state[3] or ''
+  found, at, numbers = true, tonumber(state[2]), state[4] or ''
 end
 
 elseif limit.algorithm == 'shaping' then
 if limit.numbers ~= '' then
-  state = try('HMGET', key, 'next_free', 'left', 'numbers')
+  state = try('HMGET', key, 'next_free', 'past', 'left', 'numbers')
 elseif limit.pace > 1 then
-  state = try('HMGET', key, 'next_free', 'left')
+  state = try('HMGET', key, 'next_free', 'past', 'left')
 else
-  state = try('HMGET', key, 'next_free')
+  state = try('HMGET', key, 'next_free', 'past')
 end
-if state[1] or state[2] then
-  found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true
+kept = state[2]
+if state[1] or state[3] then
+  found, level, at, numbers, absolute = true, tonumber(state[3] or '0'), tonumber(state[1]), state[4] or '', true
 end
 
 elseif limit.algorithm == 'token-bucket' then
 if limit.numbers == '' then
-  state = try('HMGET', key, 'tokens', 'last_refill')
+  state = try('HMGET', key, 'tokens', 'last_refill', 'past')
 else
-  state = try('HMGET', key, 'tokens', 'last_refill', 'numbers')
+  state = try('HMGET', key, 'tokens', 'last_refill', 'past', 'numbers')
 end
+kept = state[3]
 if state[1] or state[2] then
-  found, at, numbers = true, tonumber(state[2]), state[3] or ''
+  found, at, numbers = true, tonumber(state[2]), state[4] or ''
   local capacity, tokens = limit.capacity, state[1] == digits and written or tonumber(state[1])
   if numbers ~= limit.numbers then
     capacity = tonumber(string.match(numbers, '^%d+'))
@@ -644,8 +650,9 @@ if type(state) ~= 'table' then
   if state then
     found, level, at, numbers, absolute = true, 0, tonumber(state), '', true
     if not at then
-      at, level, numbers = string.match(state, '^(%d+) (%d+) ?(.*)$')
+      at, level, numbers, kept = string.match(state, '^(%d+) (%d+) ?([^;]*);?(.*)$')
       level, at = tonumber(level), tonumber(at)
+      found = at ~= 0
     end
   end
   state = nil
@@ -653,15 +660,16 @@ end
 
 elseif limit.algorithm == 'fixed-window' then
 if limit.numbers == '' then
-  state = try('HMGET', key, 'count', 'start')
+  state = try('HMGET', key, 'count', 'start', 'past')
 else
-  state = try('HMGET', key, 'count', 'start', 'numbers')
+  state = try('HMGET', key, 'count', 'start', 'past', 'numbers')
 end
+kept = state[3]
 own = 0 -- how long the window is still open
 if state[1] or state[2] then
   local count, start, window = tonumber(state[1]), tonumber(state[2]), limit.pace
-  if (state[3] or '') ~= limit.numbers then
-    window = tonumber(state[3])
+  if (state[4] or '') ~= limit.numbers then
+    window = tonumber(state[4])
   end
   if not (count and start and window and count > 0 and start >= 0 and window >= 0)
     or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then
@@ -690,16 +698,17 @@ seen = format('%d %d', used, own)
 
 elseif limit.algorithm == 'sliding-window' then
 if limit.numbers == '' then
-  state = try('HMGET', key, 'current', 'previous', 'start')
+  state = try('HMGET', key, 'current', 'previous', 'start', 'past')
 else
-  state = try('HMGET', key, 'current', 'previous', 'start', 'numbers')
+  state = try('HMGET', key, 'current', 'previous', 'start', 'past', 'numbers')
 end
+kept = state[4]
 local capacity, window, tick = limit.capacity, limit.pace, limit.tick
 local ticks = (now - now % tick) / tick
 local elapsed = ticks % window
 local current = 0
 if state[1] or state[2] or state[3] then
-  local start, former_numbers, then_elapsed = tonumber(state[3]), state[4] or '', elapsed
+  local start, former_numbers, then_elapsed = tonumber(state[3]), state[5] or '', elapsed
   current, previous = tonumber(state[1]), tonumber(state[2])
   if former_numbers ~= limit.numbers then
     window, tick = string.match(former_numbers, '^(%d+) (%d+) %d+$')
@@ -872,7 +881,8 @@ if not opens then
   undated, used = true, limit.capacity
   seen = format('%d %d?', used, now)
 else
-  state = try('HMGET', key, 'count', 'start', 'end')
+  state = try('HMGET', key, 'count', 'start', 'end', 'past')
+  kept = state[4]
   local ends = closes -- when the next window opens
   if state[1] or state[2] or state[3] then
     local count, start, finish = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
@@ -987,6 +997,11 @@ if state and state.err then
   end
   damaged = true
 end
+if kept == '' or damaged then
+  kept = nil
+elseif kept then -- the key lives as long as it means something
+  former = math.max(former, tonumber(string.match(kept, '^%d+')) or 0)
+end
   if look then
     return seen
   end
@@ -1005,9 +1020,8 @@ end
   local points, low = {}, largest
   local numbers, list
   if (units < 0 or reset) and not tells then
-    local text = try('GET', KEYS[number + 1])
-    if type(text) == 'string' then
-      numbers, list = string.match(text, '^([^;]*);(.*)$')
+    if kept then
+      numbers, list = string.match(kept, '^%d+;([^;]*);(.*)$')
       for instant, level in string.gmatch(list or '', '(%d+) (%d+)') do
         points[#points + 1] = { at = tonumber(instant), low = tonumber(level) }
       end
@@ -1030,8 +1044,11 @@ end
   end
 
   if reset then
-    if call('DEL', KEYS[number]) == 1 and not tells or last then
+    if call('PTTL', key) ~= -2 and not tells then
       noted = 0
+    end
+    if tells or damaged then
+      call('DEL', key)
     end
     charge, before, previous = 0, 0, 0
   elseif damaged then
@@ -1196,15 +1213,10 @@ end
       end
       recovery = math.max(recovery, ticks * l.tick)
     end
-    local full = instant + recovery
-    local set = { KEYS[number + 1], limit.numbers .. ';' .. table.concat(text, ' '),
-      'PXAT', format('%d', (full - full % 1000000) / 1000 + grace) }
-    if reset then
-      try('SET', unpack(set)) -- a server that has no memory left can still reset
-    else
-      call('SET', unpack(set))
-    end
+    kept = format('%d;%s;%s', instant + recovery, limit.numbers, table.concat(text, ' '))
   end
+  local lasts = kept and tonumber(string.match(kept, '^%d+')) or 0
+  local bare = reset and noted -- nothing is to be left but the past
   if reset then
     -- That is all.
   elseif charge ~= 0 or previous ~= before then
@@ -1225,6 +1237,7 @@ if limit.numbers == '' then
 else
   call('HSET', key, 'level', digits, 'last_leak', limit.at, 'numbers', limit.numbers)
 end
+
 elseif limit.algorithm == 'shaping' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
@@ -1240,6 +1253,7 @@ elseif pace > 1 then
 else
   call('HSET', key, 'next_free', digits)
 end
+
 elseif limit.algorithm == 'token-bucket' then
 local level = used + charge
 local tokens = limit.capacity - level
@@ -1253,6 +1267,7 @@ if limit.numbers == '' then
 else
   call('HSET', key, 'tokens', digits, 'last_refill', limit.at, 'numbers', limit.numbers)
 end
+
 elseif limit.algorithm == 'gcra' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
@@ -1264,9 +1279,10 @@ end
 text = digits
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
-elseif pace > 1 then
+elseif pace > 1 or kept then
   text = format('%s %d', text, left)
 end
+
 elseif limit.algorithm == 'fixed-window' then
 if own == 0 then
   own = limit.pace
@@ -1295,14 +1311,17 @@ else
 end
 
 elseif limit.algorithm == 'sliding-log' then
-if own.first > 0 or own.future > 0 then
-  call('LTRIM', key, format('%d', own.first), format('%d', -1 - own.future))
+if own.future > 0 then
+  call('LTRIM', key, '0', format('%d', -1 - own.future))
 end
 local instants, at = {}, format('%d', now)
 for unit = 1, charge + own.future do
   instants[unit] = at
 end
 append_instants(own, instants)
+if own.first > 0 then -- behind that, so that the key is never empty: in a slot that is being moved it could not be made again
+  call('LTRIM', key, format('%d', own.first), '-1')
+end
 full = now + limit.pace
 if charge == 0 then
   full = now + own.newest
@@ -1369,6 +1388,19 @@ else
 end
 
 end
+if kept then
+  local lasts = tonumber(string.match(kept, '^%d+')) or 0
+  if lasts <= now then
+    kept = ''
+  elseif lasts > full then
+    full = lasts
+  end
+  if text and kept ~= '' then
+    text = text .. ';' .. kept
+  elseif kept == '' and not text then
+    call('HSET', key, 'past', '')
+  end
+end
 full = full - full % 1000000
 local renew = repair or full ~= former - former % 1000000
 if not renew and (renumbered or now % 16 == 0) then
@@ -1385,15 +1417,52 @@ elseif text then
 elseif renew then
   call('PEXPIREAT', key, format('%d', full / 1000 + grace))
 end
+      if noted and not text then -- else it is in the text
+        call('HSET', key, 'past', kept)
+      end
+    elseif lasts > now then
+      bare = true
     else
       call('DEL', key)
     end
+  end
+  if bare then
+    -- The key is never deleted and made again: in a slot that is being moved it could not be. Its time to live comes first,
+    -- since a server that has no memory left denies the rest unless the script has written before.
+    local expires = format('%d', (lasts - lasts % 1000000) / 1000 + grace)
+    call('PEXPIREAT', key, expires)
+if limit.algorithm == 'leaky' then
+call('HSET', key, 'past', kept)
+call('HDEL', key, 'level', 'last_leak', 'numbers')
+elseif limit.algorithm == 'shaping' then
+call('HSET', key, 'past', kept)
+call('HDEL', key, 'next_free', 'left', 'numbers')
+elseif limit.algorithm == 'token-bucket' then
+call('HSET', key, 'past', kept)
+call('HDEL', key, 'tokens', 'last_refill', 'numbers')
+elseif limit.algorithm == 'gcra' then
+call('SET', key, '0 0;' .. kept)
+elseif limit.algorithm == 'fixed-window' then
+call('HSET', key, 'past', kept)
+call('HDEL', key, 'count', 'start', 'numbers')
+
+elseif limit.algorithm == 'sliding-window' then
+call('HSET', key, 'past', kept)
+call('HDEL', key, 'current', 'previous', 'start', 'numbers')
+
+elseif limit.algorithm == 'sliding-log' or limit.algorithm == 'concurrent' or limit.algorithm == 'ban' then
+elseif limit.algorithm == 'calendar' then
+call('HSET', key, 'past', kept)
+call('HDEL', key, 'count', 'start', 'end')
+
+end
+    call('PEXPIREAT', key, expires)
   end
   return asked
 end
 
 local results, asking, refusal = {}, nil, nil
-for number = 1, #KEYS, 2 do
+for number = 1, #KEYS do
   local settled, told, other = pcall(settle, number)
   if settled then
     results[#results + 1] = other or '0'
@@ -1410,8 +1479,7 @@ if asking then
   for _, number in ipairs(asking) do
     local read, seen = pcall(settle, number, true)
     if read then -- else the caller misses the numbers
-      local place = (number + 1) / 2
-      results[place] = results[place] .. ',' .. string.gsub(seen, ' ', ',')
+      results[number] = results[number] .. ',' .. string.gsub(seen, ' ', ',')
     end
   end
 end
@@ -1431,9 +1499,15 @@ local function recovery(limit)
   return (capacity + -capacity % pace) / pace * tick
 end
 
--- give_back gives back what has ended of the open reservations of a key, the newest charge first. It returns
--- whether it has, or nil if none has ended.
-local function give_back(key, past, open)
+-- How many ended reservations a script run still looks at. What is left over stays charged until later ones.
+local most_ended = 32
+
+-- give_back gives back what has ended of the open reservations of a key: those that have ended last, the newest charge
+-- first. It returns whether it has, or nil if none has ended or the script run has looked at enough of them.
+local function give_back(key, open)
+  if most_ended == 0 then
+    return nil
+  end
   local instant = format('%d', now)
   local due = try('ZCOUNT', open, '-inf', instant) -- which Redis answers sooner than which one ends first
   if due == 0 then
@@ -1443,10 +1517,11 @@ local function give_back(key, past, open)
     return false
   end
   local ended, given = {}, false
-  for i, member in ipairs(call('ZRANGE', open, '-inf', instant, 'BYSCORE')) do
+  for i, member in ipairs(call('ZRANGE', open, instant, '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', most_ended)) do
     local at, after, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (.+)$')
     ended[i] = { member = member, at = tonumber(at), after = tonumber(after), units = units, limit = limit }
   end
+  most_ended = most_ended - #ended
   table.sort(ended, function(a, b)
     if a.at ~= b.at then
       return a.at > b.at
@@ -1459,7 +1534,7 @@ local function give_back(key, past, open)
     -- It is taken out first: if Redis refuses in the middle, what has ended is not given back another time.
     if try('ZREM', open, one.member) == 1 then -- else Redis has refused, and the next call tries again
       if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
-        correct({ key, past }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
+        correct({ key }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
       end
       given = true
     end
@@ -1494,16 +1569,16 @@ end
 
 local row, place, behind = nil, 0, 0
 local word = argument + ARGV[2]
-for key = asked + 1, #KEYS, 2 do
+for key = asked + 1, #KEYS do
   if behind == 0 then
     row, place, behind = read_row(ARGV[word])
     word = word + 1
   end
-  local open = KEYS[key + 1]
+  local open = KEYS[key]
   terms[place], names[place], opens[place] = row, ARGV[word], open
   local left = call('PTTL', open)
   if left ~= -2 then -- there are some
-    local given = give_back(KEYS[place], KEYS[key], open)
+    local given = give_back(KEYS[place], open)
     if given ~= nil then
       reclaimed[place] = given
       left = call('PTTL', open)
@@ -1545,7 +1620,7 @@ while number <= asked do
   local first, times, more = number, nil, true
   local chosen, waived -- whether an alternative has been found that fits, and which ones are not charged
   local undated -- the window of this moment was not sent: the call is denied, costs nothing, and is made again
-  local key, used, previous, former, seen, damaged, repair, renumbered, room, own
+  local key, used, previous, former, seen, damaged, repair, renumbered, room, own, kept
   while more do
     if rest == 0 then
       local repeats, period = 1, 1
@@ -1638,39 +1713,43 @@ repair = nil
 renumbered = nil
 room = nil
 own = nil
+kept = nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then
 if limit.numbers == '' then
-  state = try('HMGET', key, 'level', 'last_leak')
+  state = try('HMGET', key, 'level', 'last_leak', 'past')
 else
-  state = try('HMGET', key, 'level', 'last_leak', 'numbers')
+  state = try('HMGET', key, 'level', 'last_leak', 'past', 'numbers')
 end
+kept = state[3]
 if state[1] or state[2] then
   level = state[1] == digits and written or tonumber(state[1])
-  found, at, numbers = true, tonumber(state[2]), state[3] or ''
+  found, at, numbers = true, tonumber(state[2]), state[4] or ''
 end
 
 elseif limit.algorithm == 'shaping' then
 if limit.numbers ~= '' then
-  state = try('HMGET', key, 'next_free', 'left', 'numbers')
+  state = try('HMGET', key, 'next_free', 'past', 'left', 'numbers')
 elseif limit.pace > 1 then
-  state = try('HMGET', key, 'next_free', 'left')
+  state = try('HMGET', key, 'next_free', 'past', 'left')
 else
-  state = try('HMGET', key, 'next_free')
+  state = try('HMGET', key, 'next_free', 'past')
 end
-if state[1] or state[2] then
-  found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true
+kept = state[2]
+if state[1] or state[3] then
+  found, level, at, numbers, absolute = true, tonumber(state[3] or '0'), tonumber(state[1]), state[4] or '', true
 end
 
 elseif limit.algorithm == 'token-bucket' then
 if limit.numbers == '' then
-  state = try('HMGET', key, 'tokens', 'last_refill')
+  state = try('HMGET', key, 'tokens', 'last_refill', 'past')
 else
-  state = try('HMGET', key, 'tokens', 'last_refill', 'numbers')
+  state = try('HMGET', key, 'tokens', 'last_refill', 'past', 'numbers')
 end
+kept = state[3]
 if state[1] or state[2] then
-  found, at, numbers = true, tonumber(state[2]), state[3] or ''
+  found, at, numbers = true, tonumber(state[2]), state[4] or ''
   local capacity, tokens = limit.capacity, state[1] == digits and written or tonumber(state[1])
   if numbers ~= limit.numbers then
     capacity = tonumber(string.match(numbers, '^%d+'))
@@ -1684,8 +1763,9 @@ if type(state) ~= 'table' then
   if state then
     found, level, at, numbers, absolute = true, 0, tonumber(state), '', true
     if not at then
-      at, level, numbers = string.match(state, '^(%d+) (%d+) ?(.*)$')
+      at, level, numbers, kept = string.match(state, '^(%d+) (%d+) ?([^;]*);?(.*)$')
       level, at = tonumber(level), tonumber(at)
+      found = at ~= 0
     end
   end
   state = nil
@@ -1693,15 +1773,16 @@ end
 
 elseif limit.algorithm == 'fixed-window' then
 if limit.numbers == '' then
-  state = try('HMGET', key, 'count', 'start')
+  state = try('HMGET', key, 'count', 'start', 'past')
 else
-  state = try('HMGET', key, 'count', 'start', 'numbers')
+  state = try('HMGET', key, 'count', 'start', 'past', 'numbers')
 end
+kept = state[3]
 own = 0 -- how long the window is still open
 if state[1] or state[2] then
   local count, start, window = tonumber(state[1]), tonumber(state[2]), limit.pace
-  if (state[3] or '') ~= limit.numbers then
-    window = tonumber(state[3])
+  if (state[4] or '') ~= limit.numbers then
+    window = tonumber(state[4])
   end
   if not (count and start and window and count > 0 and start >= 0 and window >= 0)
     or count % 1 + start % 1 + window % 1 ~= 0 or count > largest or start > largest then
@@ -1730,16 +1811,17 @@ seen = format('%d %d', used, own)
 
 elseif limit.algorithm == 'sliding-window' then
 if limit.numbers == '' then
-  state = try('HMGET', key, 'current', 'previous', 'start')
+  state = try('HMGET', key, 'current', 'previous', 'start', 'past')
 else
-  state = try('HMGET', key, 'current', 'previous', 'start', 'numbers')
+  state = try('HMGET', key, 'current', 'previous', 'start', 'past', 'numbers')
 end
+kept = state[4]
 local capacity, window, tick = limit.capacity, limit.pace, limit.tick
 local ticks = (now - now % tick) / tick
 local elapsed = ticks % window
 local current = 0
 if state[1] or state[2] or state[3] then
-  local start, former_numbers, then_elapsed = tonumber(state[3]), state[4] or '', elapsed
+  local start, former_numbers, then_elapsed = tonumber(state[3]), state[5] or '', elapsed
   current, previous = tonumber(state[1]), tonumber(state[2])
   if former_numbers ~= limit.numbers then
     window, tick = string.match(former_numbers, '^(%d+) (%d+) %d+$')
@@ -1912,7 +1994,8 @@ if not opens then
   undated, used = true, limit.capacity
   seen = format('%d %d?', used, now)
 else
-  state = try('HMGET', key, 'count', 'start', 'end')
+  state = try('HMGET', key, 'count', 'start', 'end', 'past')
+  kept = state[4]
   local ends = closes -- when the next window opens
   if state[1] or state[2] or state[3] then
     local count, start, finish = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
@@ -2027,6 +2110,11 @@ if state and state.err then
   end
   damaged = true
 end
+if kept == '' or damaged then
+  kept = nil
+elseif kept then -- the key lives as long as it means something
+  former = math.max(former, tonumber(string.match(kept, '^%d+')) or 0)
+end
     times = times or count
     if limit.either then
       local fits = cost == 0 or cost <= (room or limit.ceiling - used)
@@ -2060,7 +2148,7 @@ end
     end
     more = limit.more
     if more then
-      checks[number] = { key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own }
+      checks[number] = { key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own, kept }
     end
     number = number + 1
   end
@@ -2073,7 +2161,7 @@ end
   for i = number - 1, first, -1 do
     local limit, cost, costs = limit, cost, costs
     if i < number - 1 then
-      key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own = unpack(checks[i], 1, 12)
+      key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own, kept = unpack(checks[i], 1, 13)
     end
     local times, mark = times, ''
     if waived and waived[i] then
@@ -2127,6 +2215,7 @@ if limit.numbers == '' then
 else
   call('HSET', key, 'level', digits, 'last_leak', limit.at, 'numbers', limit.numbers)
 end
+
 elseif limit.algorithm == 'shaping' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
@@ -2142,6 +2231,7 @@ elseif pace > 1 then
 else
   call('HSET', key, 'next_free', digits)
 end
+
 elseif limit.algorithm == 'token-bucket' then
 local level = used + charge
 local tokens = limit.capacity - level
@@ -2155,6 +2245,7 @@ if limit.numbers == '' then
 else
   call('HSET', key, 'tokens', digits, 'last_refill', limit.at, 'numbers', limit.numbers)
 end
+
 elseif limit.algorithm == 'gcra' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
@@ -2166,9 +2257,10 @@ end
 text = digits
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
-elseif pace > 1 then
+elseif pace > 1 or kept then
   text = format('%s %d', text, left)
 end
+
 elseif limit.algorithm == 'fixed-window' then
 if own == 0 then
   own = limit.pace
@@ -2197,14 +2289,17 @@ else
 end
 
 elseif limit.algorithm == 'sliding-log' then
-if own.first > 0 or own.future > 0 then
-  call('LTRIM', key, format('%d', own.first), format('%d', -1 - own.future))
+if own.future > 0 then
+  call('LTRIM', key, '0', format('%d', -1 - own.future))
 end
 local instants, at = {}, format('%d', now)
 for unit = 1, charge + own.future do
   instants[unit] = at
 end
 append_instants(own, instants)
+if own.first > 0 then -- behind that, so that the key is never empty: in a slot that is being moved it could not be made again
+  call('LTRIM', key, format('%d', own.first), '-1')
+end
 full = now + limit.pace
 if charge == 0 then
   full = now + own.newest
@@ -2270,6 +2365,19 @@ else
   call('HSET', key, 'count', admitted, 'start', format('%d', start), 'end', format('%d', finish))
 end
 
+end
+if kept then
+  local lasts = tonumber(string.match(kept, '^%d+')) or 0
+  if lasts <= now then
+    kept = ''
+  elseif lasts > full then
+    full = lasts
+  end
+  if text and kept ~= '' then
+    text = text .. ';' .. kept
+  elseif kept == '' and not text then
+    call('HSET', key, 'past', '')
+  end
 end
 full = full - full % 1000000
 local renew = repair or full ~= former - former % 1000000

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/admin"
+)
+
+// holding is a call to a key, or to keys, in which a number of things lie.
+type holding struct {
+	name string
+	// prepare makes so many things, and ask makes a call that meets them.
+	prepare, ask func(ctx context.Context, l *core.Limiter, n int) error
+}
+
+// asked is how often the call of a holding is made.
+const asked = 20
+
+// logOf is a sliding log of so many units.
+func logOf(n int) core.Limit { return core.SlidingLog(2*n, time.Hour) }
+
+// heldBan is the ban of the keys that are banned.
+var heldBan = core.Ban{Strikes: core.SlidingLog(1, time.Hour), First: time.Hour}
+
+// reserving is what the limits are reserved under that end.
+func reserving(n int) core.Check {
+	return core.Check{Key: "key", Limit: core.Leaky(2*n+asked, core.PerHour(1)), ReserveFor: time.Millisecond}
+}
+
+// holdings are the situations in the order of the table.
+func holdings() []holding {
+	nothing := func(context.Context, *core.Limiter, int) error { return nil }
+	fillLog := func(ctx context.Context, l *core.Limiter, n int) error {
+		for left := n; left > 0; left -= 1000 {
+			if _, err := l.AllowN(ctx, "key", logOf(n), min(left, 1000)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	list := []holding{
+		{"a check beside so many reservations that have ended", func(ctx context.Context, l *core.Limiter, n int) error {
+			err := crowd(n, func(int) error {
+				_, err := l.Reserve(ctx, reserving(n))
+				return err
+			})
+			time.Sleep(10 * time.Millisecond) // until the last one has ended
+			return err
+		}, func(ctx context.Context, l *core.Limiter, n int) error {
+			_, err := l.Reserve(ctx, reserving(n))
+			return err
+		}},
+		{"a page of so many bans", func(ctx context.Context, l *core.Limiter, n int) error {
+			return crowd(n, func(i int) error {
+				_, err := l.Strike(ctx, fmt.Sprint("user:", i), heldBan, 1)
+				return err
+			})
+		}, func(ctx context.Context, l *core.Limiter, _ int) error {
+			_, _, err := admin.Bans(ctx, l, heldBan, "", "")
+			return err
+		}},
+		{"a check of a sliding log of so many units", fillLog, func(ctx context.Context, l *core.Limiter, n int) error {
+			_, err := l.Allow(ctx, "key", logOf(n))
+			return err
+		}},
+		{"a settlement in a sliding log of so many units", fillLog, func(ctx context.Context, l *core.Limiter, n int) error {
+			r, err := l.Reserve(ctx, core.Check{Key: "key", Limit: logOf(n)})
+			if err != nil {
+				return err
+			}
+			return r.Cancel(ctx)
+		}},
+		{"a reset of a sliding log of so many units", fillLog, func(ctx context.Context, l *core.Limiter, n int) error {
+			return l.Reset(ctx, "key", logOf(n))
+		}},
+		{"a check of so many units of a sliding log", nothing, func(ctx context.Context, l *core.Limiter, n int) error {
+			_, err := l.AllowN(ctx, "key", core.SlidingLog(1_000_000, time.Hour), n)
+			return err
+		}},
+	}
+	for name, limit := range map[string]core.Limit{
+		"leaky bucket": core.Leaky(100, core.PerSecond(1)), "sliding window": core.SlidingWindow(100, time.Hour), "sliding log": core.SlidingLog(100, time.Hour),
+	} {
+		list = append(list, holding{"checks of so many callers at once, each under its own " + name, nothing, func(ctx context.Context, l *core.Limiter, n int) error {
+			return crowd(min(n, 10_000), func(i int) error {
+				_, err := l.Allow(ctx, fmt.Sprint("user:", i), limit)
+				return err
+			})
+		}})
+	}
+	slices.SortStableFunc(list, func(a, b holding) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// crowd does something so many times, by some goroutines at once.
+func crowd(n int, do func(i int) error) error {
+	const goroutines = 500
+	failures := make([]error, goroutines)
+	var group sync.WaitGroup
+	for first := range goroutines {
+		group.Go(func() {
+			for i := first; i < n && failures[first] == nil; i += goroutines {
+				failures[first] = do(i)
+			}
+		})
+	}
+	group.Wait()
+	for _, err := range failures {
+		if err != nil {
+			return fmt.Errorf("bench: %w", err)
+		}
+	}
+	return nil
+}
+
+// held shows for how long one script run holds Redis, however much lies in a key.
+func (b *bench) held(ctx context.Context) (_ []comparison, err error) {
+	if err := b.empty(ctx); err != nil {
+		return nil, err
+	}
+	before, err := b.logRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for name, value := range before {
+			if failed := b.meter.redis.ConfigSet(ctx, name, value).Err(); err == nil {
+				err = failed
+			}
+		}
+	}()
+	longest := make(map[*entry][]time.Duration)
+	var entries []*entry
+	for _, h := range holdings() {
+		e := &entry{contender: contender{name: h.name, own: true}}
+		entries = append(entries, e)
+		started := time.Now()
+		for _, n := range b.things {
+			b.report("%s: %d", h.name, n)
+			run, err := b.longestRun(ctx, h, n)
+			if err != nil {
+				return nil, err
+			}
+			longest[e] = append(longest[e], run)
+		}
+		e.samples = append(e.samples, sample{tally: tally{checks: asked * len(b.things), elapsed: time.Since(started)}})
+	}
+	columns := make([]column, len(b.things))
+	for i, n := range b.things {
+		columns[i] = column{showRate(float64(n)), func(e *entry, _ []*entry) string { return showTime(longest[e][i].Seconds()) }}
+	}
+	return []comparison{{
+		slug:  "redis-held",
+		title: "How long one script run holds Redis",
+		text: fmt.Sprintf("While a script runs, Redis does nothing else. This is the longest run of a call, as SLOWLOG has it, with so many things in a key: "+
+			"the median over %d calls, since a run that the machine interrupts is longer.", asked),
+		entries: entries,
+		columns: columns,
+	}}, nil
+}
+
+// logRuns has the server log every command, and returns the settings that it had.
+func (b *bench) logRuns(ctx context.Context) (before map[string]string, err error) {
+	before = make(map[string]string)
+	for name, value := range map[string]string{"slowlog-log-slower-than": "0", "slowlog-max-len": "20000"} {
+		was, err := b.meter.redis.ConfigGet(ctx, name).Result()
+		if err != nil {
+			return nil, fmt.Errorf("bench: %w", err)
+		}
+		before[name] = was[name]
+		if err := b.meter.redis.ConfigSet(ctx, name, value).Err(); err != nil {
+			return nil, fmt.Errorf("bench: %w", err)
+		}
+	}
+	return before, nil
+}
+
+// longestRun returns the longest script run of a call to so many things: the median over several calls.
+func (b *bench) longestRun(ctx context.Context, h holding, n int) (time.Duration, error) {
+	if err := b.empty(ctx); err != nil {
+		return 0, err
+	}
+	l, err := core.Open("redis://"+b.redis, core.WithBudget(time.Minute))
+	if err != nil {
+		return 0, fmt.Errorf("bench: %w", err)
+	}
+	defer l.Close()
+	if err := l.Ping(ctx); err != nil {
+		return 0, fmt.Errorf("bench: %w", err)
+	}
+	if err := h.prepare(ctx, l, n); err != nil {
+		return 0, fmt.Errorf("bench: %w", err)
+	}
+	var runs []time.Duration
+	for range asked {
+		run, err := b.longestRunOf(ctx, func() error { return h.ask(ctx, l, n) })
+		if err != nil {
+			return 0, fmt.Errorf("bench: %w", err)
+		}
+		runs = append(runs, run)
+	}
+	slices.Sort(runs)
+	return runs[len(runs)/2], nil
+}
+
+// longestRunOf returns the longest script run of a call.
+func (b *bench) longestRunOf(ctx context.Context, call func() error) (longest time.Duration, err error) {
+	if err := b.meter.redis.Do(ctx, "slowlog", "reset").Err(); err != nil {
+		return 0, err
+	}
+	if err := call(); err != nil {
+		return 0, err
+	}
+	logged, err := b.meter.redis.SlowLogGet(ctx, 20_000).Result()
+	for _, run := range logged {
+		if strings.HasPrefix(strings.ToLower(run.Args[0]), "eval") {
+			longest = max(longest, run.Duration)
+		}
+	}
+	return longest, err
+}
