@@ -184,7 +184,7 @@ func (r *Store) Close() error {
 	r.calls.close()
 	r.eachServer(func(s *server) { s.checks.Close() })
 	r.calls.drain(r.Patience + r.Budget) // what they give back comes after their checks
-	r.eachServer(func(s *server) { s.settlements.Close() })
+	r.eachServer((*server).settle)
 	if !r.Owned {
 		return nil
 	}
