@@ -8,14 +8,17 @@ import (
 
 // Heard returns when the server at an address was last known to be there: when it accepted a connection of this package's, or
 // when the last of a reply came that its reader has gone on from. A reply of which a part is missing does not count, since a
-// server or a network may never send the rest. Of an address that nobody has dialed it is what holds of all addresses: a client
-// that asks sentinels, or that has yet to learn of the nodes of a cluster, knows none. The zero time says that nothing is known.
+// server or a network may never send the rest. The zero time says that nothing is known.
 func Heard(address string) time.Time {
 	if known, ok := byAddress.Load(address); ok {
 		return known.(*sign).time() //nolint:forcetypeassert // the map holds nothing else
 	}
-	return anywhere.time()
+	return time.Time{}
 }
+
+// HeardOfAny is Heard for whichever server was heard of last: a client that asks sentinels, or that has yet to learn of the nodes
+// of a cluster, does not say whom it dials.
+func HeardOfAny() time.Time { return anywhere.time() }
 
 // The signs of the servers, by their addresses. They are kept for as long as the process lives.
 var (

@@ -106,12 +106,14 @@ func (w *Work[T]) do(some []Item[T]) {
 			time.AfterFunc(Pause, w.resume)
 		}
 	}
-	w.goes--
-	w.begin()
 	w.mu.Unlock()
 	if lost+unknown > 0 {
 		w.Lost(lost, unknown, err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.goes--
+	w.begin()
 }
 
 // putBack keeps what can be tried again after a try that began at an instant and failed. It returns how many that are, and how

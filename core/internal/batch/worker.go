@@ -196,13 +196,16 @@ func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool)
 }
 
 // suffer notes that a batch has failed. If the server has answered nothing for a budget since the batch was sent, those that
-// wait for their turn wait no longer. l is locked.
+// wait for their turn wait no longer. A process that notices late has stood still itself, and knows nothing. l is locked.
 func (l *Lane[Q, A]) suffer(s *sending[Q, A], now int64) {
 	l.window.reset()
-	if l.answered <= s.began && now-s.began >= int64(l.Budget) {
+	if late := time.Duration(now-s.began) - l.Budget; l.answered <= s.began && late >= 0 && late < l.Budget/latest {
 		l.failAll(l.fail(ErrStalled))
 	}
 }
+
+// latest is by which part of a budget a process may notice late that a budget is over.
+const latest = 4
 
 // fail sets the error of all groups of a batch.
 func (s *sending[Q, A]) fail(err error) {

@@ -24,6 +24,7 @@ type location struct {
 // fetch is an attempt to get the map of a cluster. It may outlast the calls that wait for it.
 type fetch struct {
 	began time.Time
+	ours  bool // the client has a dialer of ours, which knows when a node is heard of
 	done  chan struct{}
 	err   error // when done is closed
 }
@@ -73,7 +74,7 @@ func (r *Store) untilSilent(f *fetch, came time.Time) time.Duration {
 
 // heard returns when a node was last known to be there, or when the fetch began.
 func (f *fetch) heard() time.Time {
-	if heard := dial.Heard(""); heard.After(f.began) {
+	if heard := dial.HeardOfAny(); heard.After(f.began) && f.ours {
 		return heard
 	}
 	return f.began
@@ -87,7 +88,7 @@ func (r *Store) fetchMap(tag string) *fetch {
 	if l.fetching != nil {
 		return l.fetching
 	}
-	f := &fetch{began: time.Now(), done: make(chan struct{})}
+	f := &fetch{began: time.Now(), ours: dial.Made(r.topology.Cluster.Options().Dialer), done: make(chan struct{})}
 	l.fetching = f
 	go func() { // ends with the client's own timeouts, or with connectTimeout
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)

@@ -74,6 +74,7 @@ type Store struct {
 	givenBack  watchers
 	unpackable atomic.Bool // it has turned out that keys cannot share a script call
 	closed     atomic.Bool
+	lines      *func() *slog.Logger // which logs the lines of the client, see lines
 }
 
 // New returns a store. It talks to nobody.
@@ -86,6 +87,7 @@ func New(config Config) *Store {
 	if !r.topology.Sharded() {
 		r.only = r.newServer(r.topology.Single)
 	}
+	r.takeLines()
 	return r
 }
 
@@ -181,6 +183,7 @@ func (r *Store) Repaired() int64 { return r.repaired.Load() }
 // carried out, as far as their time allows. It closes the client only if the store owns it.
 func (r *Store) Close() error {
 	r.closed.Store(true)
+	defer r.leaveLines()
 	r.calls.close()
 	r.eachServer(func(s *server) { s.checks.Close() })
 	r.calls.drain(r.Patience + r.Budget) // what they give back comes after their checks
