@@ -41,6 +41,7 @@ type Work[T any] struct {
 	goes     int           // that are being done
 	paused   bool          // the latest go has failed: the next one waits
 	failed   bool          // so there is one at a time, until one succeeds
+	drained  bool          // there is no time left for those that are being tried
 	finished chan struct{} // closed when there is nothing left; nil: Drain does not wait
 }
 
@@ -59,6 +60,7 @@ func (w *Work[T]) Add(values ...T) bool {
 	if len(w.pending)+len(values) > Room {
 		return false
 	}
+	w.drained = false
 	for i, value := range values {
 		w.pending = append(w.pending, Item[T]{Value: value, more: (i+1)%Most != 0 && i+1 < len(values)})
 	}
@@ -119,7 +121,7 @@ func (w *Work[T]) do(some []Item[T]) {
 // putBack keeps what can be tried again after a try that began at an instant and failed. It returns how many that are, and how
 // many are lost. The lock is held.
 func (w *Work[T]) putBack(left []Item[T], began time.Time, err error) (kept, lost int) {
-	if w.Final(err) {
+	if w.Final(err) || w.drained {
 		lost = len(left) + len(w.pending)
 		w.pending = nil
 		return 0, lost
@@ -146,7 +148,8 @@ func (w *Work[T]) resume() {
 // ErrDrained is why items are given up that could not be done until Drain had waited for long enough.
 var ErrDrained = errors.New("there was no time left for them")
 
-// Drain returns when there is nothing left to do. After two seconds it gives up what has not begun.
+// Drain returns when there is nothing left to do. After two seconds it gives up what is left: what is being tried has no other
+// try.
 func (w *Work[T]) Drain() {
 	w.mu.Lock()
 	if w.goes == 0 && len(w.pending) == 0 {
@@ -167,7 +170,7 @@ func (w *Work[T]) Drain() {
 	}
 	w.mu.Lock()
 	lost := len(w.pending)
-	w.pending = nil
+	w.pending, w.drained = nil, w.goes > 0
 	w.begin()
 	w.mu.Unlock()
 	if lost > 0 {

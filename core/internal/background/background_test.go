@@ -189,32 +189,41 @@ func TestWorkInTheBackgroundThatWasNeverTriedIsKept(t *testing.T) {
 	})
 }
 
-// There is room for so many, and for no more.
+// There is room for so many, and for no more. What Drain has no time for is given up.
 func TestWorkInTheBackgroundIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		down, lost := true, 0
 		w := newWork(func(items []Item[int]) ([]Item[int], int, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			if down {
 				return items, 0, errDown
 			}
 			return nil, 0, nil
-		}, func(n, _ int, _ error) { lost += n })
-		for i := range Room {
+		}, func(n, _ int, _ error) {
+			mu.Lock()
+			defer mu.Unlock()
+			lost += n
+		})
+		w.Add(0)
+		synctest.Wait() // it fails
+		for i := range Room - 1 {
 			if !w.Add(i) {
 				t.Fatalf("there is no room for %d", i)
-			}
-			if i < Most {
-				synctest.Wait() // they fail
 			}
 		}
 		if w.Add(1) {
 			t.Error("there is room for one more")
 		}
 		w.Drain()
+		synctest.Wait()
+		mu.Lock()
 		if lost != Room {
-			t.Errorf("%d are lost, want all %d: there was no time left for them", lost, Room)
+			t.Errorf("%d are lost, want all %d", lost, Room)
 		}
 		down = false
+		mu.Unlock()
 		time.Sleep(Pause)
 		if !w.Add(1) {
 			t.Error("there is no room again")

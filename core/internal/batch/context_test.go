@@ -2,6 +2,7 @@ package batch
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,14 +14,15 @@ func TestContext(t *testing.T) {
 	for name, told := range map[string]bool{"the client reads the deadline": false, "somebody is told": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				overdue, heard := 0, time.Time{}
+				overdue, heard := 0, new(atomic.Value)
+				heard.Store(time.Time{})
 				begin := func() *Context {
 					overdue = 0
 					tell := func() { overdue++ }
 					if !told {
 						tell = nil
 					}
-					c := newContext(testBudget, func() time.Time { return heard }, nil, tell)
+					c := newContext(testBudget, func() time.Time { return heard.Load().(time.Time) }, nil, tell)
 					c.begin(testPatience)
 					return c
 				}
@@ -36,7 +38,7 @@ func TestContext(t *testing.T) {
 				c := begin() // that is sent late, and then again
 				for range testPatience/testBudget - 1 {
 					time.Sleep(testBudget - 1)
-					heard = time.Now()
+					heard.Store(time.Now())
 				}
 				if left(c) != testBudget || c.Err() != nil || c.Silent() {
 					t.Errorf("heard of just now: %v left, %v, silent %t", left(c), c.Err(), c.Silent())
@@ -67,7 +69,7 @@ func TestContext(t *testing.T) {
 				}
 
 				c = begin() // that is heard of all the time, and is not sent in time
-				heard = time.Now().Add(time.Hour)
+				heard.Store(time.Now().Add(time.Hour))
 				if left(c) != testPatience || c.Silent() {
 					t.Errorf("heard of: %v left, silent %t", left(c), c.Silent())
 				}
@@ -77,7 +79,7 @@ func TestContext(t *testing.T) {
 					t.Errorf("%v, silent %t", c.Err(), c.Silent())
 				}
 
-				heard = time.Time{}
+				heard.Store(time.Time{})
 				c = begin() // that is not sent in time
 				time.Sleep(testBudget)
 				synctest.Wait()
