@@ -232,6 +232,7 @@ func (l *Limiter) Close() error {
 	l.background.drain()
 	l.places.Close()
 	err := l.store.Close()
+	l.background.drain() // what was being tried has an end now
 	l.endLosses()
 	return err //nolint:wrapcheck // it is the store's
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -159,8 +160,8 @@ func TestKnowsWhenAServerWasHeardOf(t *testing.T) {
 	}
 	defer conn.Close()
 	accepted := Heard(address)
-	if accepted.Before(before) || accepted.After(time.Now()) || HeardOfAny().Before(accepted) || !Heard("of nobody").IsZero() {
-		t.Errorf("heard of at %v, of any at %v, and of nobody at %v", accepted, HeardOfAny(), Heard("of nobody"))
+	if accepted.Before(before) || accepted.After(time.Now()) || !Heard("of nobody").IsZero() {
+		t.Errorf("heard of at %v, and of nobody at %v", accepted, Heard("of nobody"))
 	}
 	<-sent
 	for read := make([]byte, 1); ; {
@@ -176,7 +177,8 @@ func TestKnowsWhenAServerWasHeardOf(t *testing.T) {
 		}
 	}
 	last := time.Now()
-	for ; !time.Now().After(last); time.Sleep(time.Microsecond) { // the clock has steps
+	for !time.Now().After(last) { // the clock has steps
+		runtime.Gosched()
 	}
 	if _, err := conn.Write([]byte("PING")); err != nil {
 		t.Fatal(err)

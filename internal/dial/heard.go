@@ -16,15 +16,8 @@ func Heard(address string) time.Time {
 	return time.Time{}
 }
 
-// HeardOfAny is Heard for whichever server was heard of last: a client that asks sentinels, or that has yet to learn of the nodes
-// of a cluster, does not say whom it dials.
-func HeardOfAny() time.Time { return anywhere.time() }
-
-// The signs of the servers, by their addresses. They are kept for as long as the process lives.
-var (
-	byAddress sync.Map
-	anywhere  sign
-)
+// byAddress is the signs of the servers. They are kept for as long as the process lives.
+var byAddress sync.Map
 
 // epoch is an instant from which the monotonic clock is read.
 var epoch = time.Now()
@@ -45,10 +38,7 @@ func signOf(address string) *sign {
 func now() int64 { return max(1, int64(time.Since(epoch))) }
 
 // note notes that the server was there at an instant.
-func (s *sign) note(at int64) {
-	s.at.Store(at)
-	anywhere.at.Store(at)
-}
+func (s *sign) note(at int64) { s.at.Store(at) }
 
 func (s *sign) time() time.Time {
 	at := s.at.Load()

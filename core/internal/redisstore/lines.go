@@ -39,8 +39,8 @@ func (lines) Printf(ctx context.Context, format string, values ...any) {
 	if !ok {
 		known, _ = warningsOfLines.LoadOrStore(format, new(warning.Warning))
 	}
-	known.(*warning.Warning).LogAt(ctx, slog.LevelInfo, logger, "core: the redis client has logged a line", //nolint:forcetypeassert // the map holds nothing else
-		slog.String("line", fmt.Sprintf(format, values...)))
+	own := known.(*warning.Warning) //nolint:forcetypeassert // the map holds nothing else
+	own.LogAt(ctx, slog.LevelInfo, logger, "core: the redis client has logged a line", slog.String("line", fmt.Sprintf(format, values...)))
 }
 
 // takeLines has the lines of go-redis logged by a store.

@@ -24,7 +24,7 @@ type location struct {
 // fetch is an attempt to get the map of a cluster. It may outlast the calls that wait for it.
 type fetch struct {
 	began time.Time
-	ours  bool // the client has a dialer of ours, which knows when a node is heard of
+	from  []string // the addresses of nodes
 	done  chan struct{}
 	err   error // when done is closed
 }
@@ -63,7 +63,8 @@ func (r *Store) waitForMap(ctx context.Context, tag string) error {
 		if time.Since(f.heard()) < r.Budget {
 			return r.batchError(nil, nil, batch.ErrOverdue)
 		}
-		return failure.Unsent(failure.Unreachable, "core: no connection to the redis cluster, of which nothing was heard for %v: %w", r.Budget, context.DeadlineExceeded)
+		return failure.Unsent(failure.Unreachable,
+			"core: no connection to the redis cluster, of which nothing was heard for %v: %w", r.Budget, context.DeadlineExceeded)
 	}
 }
 
@@ -72,12 +73,15 @@ func (r *Store) untilSilent(f *fetch, came time.Time) time.Duration {
 	return min(r.Budget-time.Since(f.heard()), r.Patience-time.Since(came))
 }
 
-// heard returns when a node was last known to be there, or when the fetch began.
+// heard returns when one of the nodes that are known from the beginning was last known to be there, or when the fetch began.
 func (f *fetch) heard() time.Time {
-	if heard := dial.HeardOfAny(); heard.After(f.began) && f.ours {
-		return heard
+	last := f.began
+	for _, address := range f.from {
+		if heard := dial.Heard(address); heard.After(last) {
+			last = heard
+		}
 	}
-	return f.began
+	return last
 }
 
 // fetchMap begins to fetch the map of the cluster, unless a fetch is in flight.
@@ -88,7 +92,7 @@ func (r *Store) fetchMap(tag string) *fetch {
 	if l.fetching != nil {
 		return l.fetching
 	}
-	f := &fetch{began: time.Now(), ours: dial.Made(r.topology.Cluster.Options().Dialer), done: make(chan struct{})}
+	f := &fetch{began: time.Now(), from: r.topology.Cluster.Options().Addrs, done: make(chan struct{})}
 	l.fetching = f
 	go func() { // ends with the client's own timeouts, or with connectTimeout
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)

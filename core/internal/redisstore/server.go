@@ -110,16 +110,9 @@ func (s *server) ready(others int) bool {
 	return client == nil || int(client.PoolStats().IdleConns) > others
 }
 
-// heard returns when the server was last known to be there, if the client has a dialer of ours.
-func (s *server) heard() time.Time {
-	if s.address == behindSentinels {
-		return dial.HeardOfAny()
-	}
-	return dial.Heard(s.address)
-}
-
-// behindSentinels is what go-redis says in place of the address of a server that sentinels name.
-const behindSentinels = "FailoverClient"
+// heard returns when the server was last known to be there, if the client has a dialer of ours and says whom it dials: one that
+// asks sentinels does not.
+func (s *server) heard() time.Time { return dial.Heard(s.address) }
 
 // busy reports whether all connections of the client are in use, some of them by the client's other
 // users. mine is how many batches of this store may hold one.
