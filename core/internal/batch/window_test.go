@@ -100,6 +100,26 @@ func TestThroughputAtADistantServer(t *testing.T) {
 	})
 }
 
+// When batches wait for each other at the server, fewer are in flight, until they do so no more.
+func TestWindowFollowsTheQueueOfTheServer(t *testing.T) {
+	w := window{least: 2}
+	w.note(1, 40*time.Millisecond, false, 1, 16)
+	answer := func(took time.Duration) int {
+		for range 300 {
+			w.note(1, took, true, w.of(16), 16)
+		}
+		return w.of(16)
+	}
+	for _, c := range []struct {
+		took time.Duration
+		want int
+	}{{41 * time.Millisecond, 16}, {80 * time.Millisecond, 4}, {41 * time.Millisecond, 16}, {400 * time.Millisecond, 2}} {
+		if n := answer(c.took); n != c.want {
+			t.Errorf("%d may be in flight when each takes %v, want %d", n, c.took, c.want)
+		}
+	}
+}
+
 // When the server has failed, no more are in flight than any call may use.
 func TestWindowBeginsAnewAfterAFailure(t *testing.T) {
 	w := window{least: 2}
