@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/background"
 	"github.com/weir-go/ratelimit/core/internal/failure"
@@ -27,19 +29,63 @@ func (l *Limiter) cancelLater(reservations ...*Reservation) {
 	l.settleLater(list...)
 }
 
-// settleLater settles reservations in the background. They must not be used any more.
+// settleLater settles reservations in the background, or logs that they are lost. They must not be used any more.
 func (l *Limiter) settleLater(list ...laterSettlement) {
 	for _, one := range list {
 		one.of.hold.End()
 	}
-	l.background.Add(list...)
+	if !l.background.add(list...) {
+		l.reportLost(len(list), 0, errBacklog)
+	}
 }
 
+// backlog is what is to be settled in the background. Places have one of their own, that nothing else delays.
+type backlog struct {
+	places, others background.Work[laterSettlement]
+}
+
+// init sets what is done with the backlog of a limiter.
+func (b *backlog) init(l *Limiter) {
+	for _, w := range [...]*background.Work[laterSettlement]{&b.places, &b.others} {
+		w.Do, w.Lost = settleAll, l.reportLost
+		w.Final = func(err error) bool { return FailureOf(err) == Closed }
+	}
+}
+
+// add adds settlements, and returns false if there is no room for them.
+func (b *backlog) add(list ...laterSettlement) bool {
+	if len(list) > 0 && !slices.ContainsFunc(list, func(one laterSettlement) bool { return !one.of.placesOnly() }) {
+		return b.places.Add(list...)
+	}
+	return b.others.Add(list...)
+}
+
+// drain returns when all is settled, or after two seconds.
+func (b *backlog) drain() {
+	var group sync.WaitGroup
+	group.Go(b.places.Drain)
+	group.Go(b.others.Drain)
+	group.Wait()
+}
+
+// placesOnly reports whether nothing but places is to be settled.
+func (r *Reservation) placesOnly() bool {
+	for i := range r.checks {
+		if !r.checks[i].holds() && !r.ledger.IsDone(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// errBacklog is the error of a settlement for which the background has no room.
+var errBacklog = failure.Unsent(Overloaded, "core: %d settlements wait in the background already", background.Room)
+
 // settleAll settles some reservations of one limiter in one call. With an error, it returns those that
-// were certainly not settled.
+// were certainly not settled, and how many may have been.
 //
 //nolint:contextcheck,nolintlint // it is settled whoever has left; seen where it is called
-func settleAll(list []background.Item[laterSettlement]) (left []background.Item[laterSettlement], err error) {
+func settleAll(list []background.Item[laterSettlement]) (left []background.Item[laterSettlement], unknown int, err error) {
 	limiter := list[0].Value.of.limiter
 	return background.Join(list, func(one *laterSettlement) []Settlement {
 		one.own = new(settlements)
@@ -47,9 +93,16 @@ func settleAll(list []background.Item[laterSettlement]) (left []background.Item[
 		return one.own.list
 	}, func(all []Settlement) error {
 		return unlessPanicked(func() error { return limiter.settle(context.Background(), all) })
-	}, func(one *laterSettlement, first int, err error) (left bool) {
-		one.of.note(one.own, failure.Part(err, first, len(one.own.list)))
-		return !one.of.ledger.Settled
+	}, func(one *laterSettlement, first int, err error) background.Outcome {
+		err = failure.Part(err, first, len(one.own.list))
+		one.of.note(one.own, err)
+		switch {
+		case err == nil:
+			return background.Done
+		case one.of.ledger.Settled:
+			return background.Unknown
+		}
+		return background.Again
 	})
 }
 
@@ -64,8 +117,62 @@ func unlessPanicked(ask func() error) (err error) {
 	return ask()
 }
 
-// reportLost logs that something was not settled.
-func (l *Limiter) reportLost(err error) {
+// losses are settlements that were given up. They are logged at once, and those that come within the next seconds together after
+// that, so that each is counted in one line.
+type losses struct {
+	mu            sync.Mutex
+	lost, unknown int
+	err           error
+	quiet         *time.Timer // nil: the next loss is logged at once
+}
+
+// quietLosses is for how long losses are gathered after a line.
+const quietLosses = 10 * time.Second
+
+// reportLost logs how many reservations were not settled, and of how many it is not known whether they were.
+func (l *Limiter) reportLost(lost, unknown int, err error) {
+	s := &l.losses
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost, s.unknown, s.err = s.lost+lost, s.unknown+unknown, err
+	if s.quiet == nil {
+		l.logLosses()
+		s.quiet = time.AfterFunc(quietLosses, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.quiet == nil {
+				return
+			}
+			if s.lost+s.unknown == 0 {
+				s.quiet = nil
+				return
+			}
+			l.logLosses()
+			s.quiet.Reset(quietLosses)
+		})
+	}
+}
+
+// endLosses logs what was lost and was not logged yet.
+func (l *Limiter) endLosses() {
+	s := &l.losses
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.quiet == nil {
+		return
+	}
+	s.quiet.Stop()
+	if s.quiet = nil; s.lost+s.unknown > 0 {
+		l.logLosses()
+	}
+}
+
+// logLosses logs the losses. They are locked.
+func (l *Limiter) logLosses() {
 	defer func() { _ = recover() }() // a logger that panics does not end the process
-	l.unsettled.Log(l.logger(), "core: reservations could not be settled and stay charged as they are", slog.Any("error", err))
+	s := &l.losses
+	lost, unknown, err := s.lost, s.unknown, s.err
+	s.lost, s.unknown, s.err = 0, 0, nil
+	l.logger().Warn("core: reservations could not be settled and stay charged as they are",
+		slog.Int("lost", lost), slog.Int("perhaps_settled", unknown), slog.Any("error", err))
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -61,22 +63,34 @@ func TestSettlementsInTheBackgroundThatMakeNoSense(t *testing.T) {
 	if err := r.SettleLater(3); err != nil {
 		t.Fatal(err)
 	}
-	l.background.Drain()
+	l.background.drain()
 	if n := used(t, l, limit); n != 3 {
 		t.Errorf("%d are used, want 3", n)
 	}
 }
 
-// A server that stays away makes no queue that grows for as long as it does: what was not settled
-// within two seconds is given up and logged, and what comes later has its own two seconds.
+// lostIn returns how many settlements are lost, as a log says.
+func lostIn(t *testing.T, log string) (lost int) {
+	t.Helper()
+	for _, line := range regexp.MustCompile(`could not be settled.* lost=(\d+) perhaps_settled=0 `).FindAllStringSubmatch(log, -1) {
+		n, err := strconv.Atoi(line[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost += n
+	}
+	return lost
+}
+
+// A server that stays away makes no queue that grows for as long as it does: what was tried for two seconds in vain is given up,
+// and logged with its number. What was not tried yet has its own two seconds.
 func TestSettlementsInTheBackgroundAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		s := &deaf{slow: &slow{Store: NewMemory()}, refuses: 1 << 30}
 		l, limit := New(s, WithLogger(slog.New(slog.NewTextHandler(&log, nil)))), FixedWindow(1000, time.Hour)
 		defer l.Close()
-		early, late := reservedBy(t, l, limit, 600), reservedBy(t, l, limit, 1)[0]
-		for _, r := range early {
+		for _, r := range reservedBy(t, l, limit, 600) {
 			if err := r.SettleLater(0); err != nil {
 				t.Fatal(err)
 			}
@@ -86,20 +100,106 @@ func TestSettlementsInTheBackgroundAreGivenUp(t *testing.T) {
 		if log.Len() > 0 {
 			t.Error("given up before its time:", log.String())
 		}
-		if err := late.SettleLater(0); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * background.Pause)
-		synctest.Wait()
-		if n := strings.Count(log.String(), "could not be settled"); n != 1 {
-			t.Errorf("logged %d times, want once: %s", n, log.String())
-		}
+		time.Sleep(3 * background.Pause)
 		s.hear()
-		time.Sleep(2 * background.Pause)
-		if n := used(t, l, limit); n != 600 {
-			t.Errorf("%d are used, want 600: what came late is settled, what was given up is not", n)
+		time.Sleep(2 * quietLosses)
+		synctest.Wait()
+		lost := lostIn(t, log.String())
+		if n := used(t, l, limit); n != lost || lost == 0 || lost == 600 {
+			t.Errorf("%d are used, and %d given up, want the same, and that what was not tried is settled: %s", n, lost, log.String())
+		}
+		if lines := strings.Count(log.String(), "could not be settled"); lines > 2 {
+			t.Errorf("logged %d times: %s", lines, log.String())
 		}
 	})
+}
+
+// What Close has no time for is logged with its number.
+func TestSettlementsInTheBackgroundAreDrained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for refuses, want := range map[int]int{5: 0, 1 << 30: 600} {
+			var log bytes.Buffer
+			s := &deaf{slow: &slow{Store: NewMemory()}, refuses: refuses}
+			l, limit := New(s, WithLogger(slog.New(slog.NewTextHandler(&log, nil)))), FixedWindow(1000, time.Hour)
+			for _, r := range reservedBy(t, l, limit, 600) {
+				if err := r.SettleLater(0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			if lost := lostIn(t, log.String()); lost != want {
+				t.Errorf("%d are lost, want %d: %s", lost, want, log.String())
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// Where as many wait as may, a reservation is not settled later, and can be settled at once.
+func TestSettlementsForWhichTheBackgroundHasNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &deaf{slow: &slow{Store: NewMemory()}, refuses: 1 << 30}
+		l, limit := New(s, WithLogger(slog.New(slog.DiscardHandler))), FixedWindow(1_000_000, time.Hour)
+		defer l.Close()
+		filler, last := reservedBy(t, l, limit, 1)[0], reservedBy(t, l, limit, 1)[0]
+		for l.background.add(laterSettlement{of: filler, costs: []int{1}}) {
+		}
+		err := last.SettleLater(0)
+		if FailureOf(err) != Overloaded || !errors.Is(err, ErrNotDone) {
+			t.Errorf("%v, want that there is no room", err)
+		}
+		s.hear()
+		if err := last.Settle(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
+		if n := used(t, l, limit); n != 1 {
+			t.Errorf("%d are used, want 1", n)
+		}
+	})
+}
+
+// Places that are given back wait for no settlement of anything else.
+func TestPlacesInTheBackgroundWaitForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stuck{Store: NewMemory(), free: make(chan struct{})}
+		l := New(s, WithLogger(slog.New(slog.DiscardHandler)))
+		defer l.Close()
+		limit, places := FixedWindow(10_000, time.Hour), Concurrent(1, time.Minute)
+		for _, r := range reservedBy(t, l, limit, 3*background.Most*background.AtOnce) {
+			if err := r.SettleLater(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		held := reservedBy(t, l, places, 1)[0]
+		if err := held.SettleLater(0); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := used(t, l, places); n != 0 {
+			t.Error("the place is not given back while others are settled")
+		}
+		close(s.free)
+		synctest.Wait()
+		if n := used(t, l, limit); n != 0 {
+			t.Errorf("%d are used", n)
+		}
+	})
+}
+
+// stuck is a store that settles what is no place when it is let free.
+type stuck struct {
+	Store
+
+	free chan struct{}
+}
+
+func (s *stuck) Settle(ctx context.Context, list []Settlement) error {
+	if !list[0].Check.holds() {
+		<-s.free
+	}
+	return s.Store.Settle(ctx, list) //nolint:wrapcheck // it stands for the store
 }
 
 // Nothing is tried again when the store is closed: the goroutine ends at once.
@@ -115,7 +215,7 @@ func TestSettlementsInTheBackgroundEndWithTheStore(t *testing.T) {
 		if err := r.SettleLater(0); err != nil {
 			t.Fatal(err)
 		}
-		l.background.Drain()
+		l.background.drain()
 		if took := time.Since(start); took > 0 {
 			t.Errorf("took %v, want no time", took)
 		}
@@ -137,7 +237,7 @@ func TestStoresThatPanicInTheBackground(t *testing.T) {
 			if err := r.SettleLater(0); err != nil {
 				t.Fatal(err)
 			}
-			l.background.Drain()
+			l.background.drain()
 		}
 		if !strings.Contains(log.String(), "the store panicked: out of order") {
 			t.Errorf("logged %q", log.String())

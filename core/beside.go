@@ -72,7 +72,7 @@ func (r *Reservation) settle(ctx context.Context, s *settlements, costs []int) e
 	err := r.limiter.settle(ctx, s.list)
 	r.note(s, err)
 	if !r.ledger.Settled {
-		r.later(costs)
+		r.laterOrLost(costs)
 	}
 	return err
 }

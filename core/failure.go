@@ -13,13 +13,14 @@ type Failure = failure.Kind
 const (
 	// TimedOut means that Redis has not answered within the budget. The call may have been charged.
 	TimedOut = failure.TimedOut
-	// Unreachable means that there was no connection, or that it broke. If it broke, the call may have
-	// been charged.
+	// Unreachable means that there was no connection, that it broke, or that Redis has answered nothing for a
+	// budget to calls that came before. If the connection broke, the call may have been charged.
 	Unreachable = failure.Unreachable
 	// Suspended means that Redis has failed several times in a row and was not asked; see
 	// [WithBreaker].
 	Suspended = failure.Suspended
-	// Overloaded means that too many calls were waiting; see [WithQueue].
+	// Overloaded means that too many calls were waiting, or that a call has waited for too long, while the server
+	// was well; see [WithQueue].
 	Overloaded = failure.Overloaded
 	// ReadOnly means that the server is a replica, as after a failover that the client has not
 	// noticed yet.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/weir-go/ratelimit/core/internal/background"
 	"github.com/weir-go/ratelimit/core/internal/places"
 	"github.com/weir-go/ratelimit/core/internal/queue"
 	"github.com/weir-go/ratelimit/core/internal/warning"
@@ -26,9 +25,9 @@ type Limiter struct {
 	waiters    *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	turns      queue.Turns[turnKey, Receipt]
 	logger     func() *slog.Logger
-	background background.Work[laterSettlement]
+	background backlog
+	losses     losses // of the background
 	besides    besides
-	unsettled  warning.Warning
 	late       warning.Warning // of settlements after ReserveFor
 	// What follows is for places of Concurrent limits.
 	placeWaiters *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
@@ -47,8 +46,7 @@ func New(store Store, options ...Option) *Limiter {
 	l.placeWaiters = placeWaitersOf(l)
 	l.places = placesOf(l)
 	l.logger = slog.Default
-	l.background.Do, l.background.Lost = settleAll, l.reportLost
-	l.background.Final = func(err error) bool { return FailureOf(err) == Closed }
+	l.background.init(l)
 	apply("New", options, l)
 	l.trace = l.trace.contained(l.logger)
 	return l
@@ -231,10 +229,14 @@ func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 
 // Close closes the store, and with it the client that [Open] made. A client of your own
 // is yours to close. Close first waits up to two seconds for settlements in the
-// background. Permits that have not been released are no longer renewed. Calls after Close are errors.
+// background, and logs how many could not be carried out. Permits that have not been released are no longer
+// renewed. Calls after Close are errors.
 func (l *Limiter) Close() error {
 	l.besides.drain()
-	l.background.Drain()
+	l.background.drain()
 	l.places.Close()
-	return l.store.Close() //nolint:wrapcheck // it is the store's
+	err := l.store.Close()
+	l.background.drain() // what was being tried has an end now
+	l.endLosses()
+	return err //nolint:wrapcheck // it is the store's
 }

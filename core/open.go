@@ -23,8 +23,8 @@ import (
 //	redis://host1:26379?master_name=main           Sentinel: "master_name", and more
 //	                                               sentinels as "addr"
 //
-// Other query parameters are those of go-redis, such as pool_size=20 or
-// dial_timeout=1s; see its ParseURL, ParseClusterURL and ParseFailoverURL. In a
+// Other query parameters are those of go-redis, such as pool_size=50, whose default is ten for each
+// processor and at least 32, or dial_timeout=1s; see its ParseURL, ParseClusterURL and ParseFailoverURL. In a
 // Sentinel URL the user and password are the sentinels'; those of the servers
 // are the parameters "username" and "password".
 //
@@ -107,7 +107,10 @@ func rejectOthers[T any](options []Option, why string) error {
 // [NewRedis] panics if it sees that this was forgotten, before a password is sent in the clear. It cannot
 // see into a client that asks sentinels.
 //
-// The function may be used by many goroutines at once. A dial takes five seconds at most.
+// The function may be used by many goroutines at once. A dial takes five seconds at most. It returns no error: what is
+// done with a connection that could not be opened fails, and says why. To an error go-redis would answer by dialing four times
+// more. The store also knows from a Dialer's connections when a server was last heard of, so that calls wait for a distant
+// one, and for no other.
 func Dialer(config *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return dial.New(config, 0)
 }

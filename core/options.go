@@ -50,8 +50,9 @@ func ValidatePrefix(prefix string) error {
 }
 
 // WithBudget sets how long Redis may take to answer a call, from when it is sent. The default is
-// 100ms. The budget holds whatever the client's own timeouts are. The time that a call waits in this
-// process, for its turn or for a connection, has a bound of its own: [WithQueue]. A budget that is
+// 100ms. The budget holds whatever the client's own timeouts are. While nothing is heard of Redis, no call
+// waits for longer than the budget before it is sent either. While Redis answers, the time that a call waits in
+// this process, for its turn or for a connection, has a bound of its own: [WithQueue]. A budget that is
 // not positive panics.
 //
 // It suits [NewRedis], [Open] and [OpenStore].
@@ -62,9 +63,12 @@ func WithBudget(budget time.Duration) Option {
 	return Option{option.New("WithBudget", func(r *redisStore) { r.config.Budget = budget })}
 }
 
-// WithInFlight sets how many batches of checks may be in flight to one server at once. The default is
+// WithInFlight sets how many batches of checks may be in flight to one server at once, however small. The default is
 // 2. Calls that come meanwhile share the next batch. More batches in flight take more of the server's
 // time for the same checks; with only one, a slow batch holds up the next. Less than 1 panics.
+//
+// Beyond those, full batches are in flight: as many as the server answers in a round trip, so that one that is far away
+// has something to do all the time, and as many as half of the client's connections.
 //
 // It suits [NewRedis], [Open] and [OpenStore].
 func WithInFlight(n int) Option {
@@ -75,11 +79,11 @@ func WithInFlight(n int) Option {
 }
 
 // WithQueue bounds how many calls may wait in this process to be sent to one server, and how long
-// each may wait. A call for which the queue has no room, or that waits longer, fails with
-// [Overloaded], or with [Unreachable] if that is because there is no connection or the server does
-// not answer. The default is 65,536 calls and ten times the budget: a server that answers within the
-// budget has opened a connection by then. A number less than 1, or a time that is not positive,
-// panics.
+// each may wait while the server answers, or a connection to it is being opened. A call for which the queue has no
+// room, or that waits longer, fails with [Overloaded]: the server is well. When nothing was heard of the server
+// for a budget, calls fail with [Unreachable], however long they may wait. The default is 65,536 calls and ten times the
+// budget: a server that answers within the budget has opened a connection by then. A number less than 1, or a time
+// that is not positive, panics.
 //
 // It suits [NewRedis], [Open] and [OpenStore].
 func WithQueue(most int, longest time.Duration) Option {
@@ -89,10 +93,11 @@ func WithQueue(most int, longest time.Duration) Option {
 	return Option{option.New("WithQueue", func(r *redisStore) { r.config.MostWaiting, r.config.Patience = most, longest })}
 }
 
-// WithBreaker sets after how many failed calls in a row the breaker of a server opens,
-// and for how long. While it is open, calls fail at once, with [Suspended]. After the
-// pause one call tries the server, and if that succeeds the breaker closes. The pause is
-// varied by a quarter, so that processes do not come back together. In a cluster or
+// WithBreaker sets after how many failures in a row the breaker of a server opens,
+// and for how long. A failure is a batch of calls that was not answered, a connection that could not be opened, or a
+// budget in which nothing was heard of the server while one was being opened. While the breaker is open, calls fail
+// at once, with [Suspended]. After the pause one call tries the server, and if that succeeds the breaker closes. The
+// pause is varied by a quarter, so that processes do not come back together. In a cluster or
 // ring, each server has a breaker of its own. The default is 5 and 500ms; with 0
 // failures there is no breaker. A negative number, or a pause that is not positive,
 // panics.
@@ -120,8 +125,9 @@ func WithTrace(t Trace) Option {
 
 // WithLogger sets where a store of [NewRedis] and a [Limiter] report what their callers cannot see:
 // damaged keys that have been replaced, servers whose breakers are open, a client whose options can do
-// harm, charges that could not be given back, and functions of a [Trace] that have panicked. If the
-// logger panics itself, that is contained, too. No warning is repeated within ten seconds, and none
+// harm, charges that could not be given back, functions of a [Trace] that have panicked, and the lines that
+// go-redis writes, which go to the logger of the store that was made last. If the logger panics itself, that
+// is contained, too. No warning is repeated within ten seconds, and none
 // names a key. The default is [slog.Default] at the time of the report. A nil logger panics.
 //
 // It suits [NewRedis], [CacheDenials], [Lease], [New], [Open] and [OpenStore].

@@ -110,7 +110,7 @@ func (p *Permit) Release() {
 	}
 	own, costs := p.limiter.reservationOf(list), make([]int, len(list))
 	if _ = own.Settle(context.Background(), costs...); !own.ledger.Settled {
-		own.later(costs)
+		own.laterOrLost(costs)
 	}
 }
 

@@ -61,7 +61,7 @@ type redisStore struct {
 // # Sharing round trips
 //
 // A call that comes alone is sent at once. While two batches are in flight to a
-// server ([WithInFlight]), calls wait, and are sent together in the next batch: one
+// server ([WithInFlight]; more to a distant one), calls wait, and are sent together in the next batch: one
 // script run for all of them, or in a cluster one pipeline. Each call is still
 // decided on its own. So under load a call takes a fraction of a round trip, and
 // costs the server less than a script run of its own. A caller whose context ends

@@ -238,24 +238,38 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	r.note(s, err)
 	s.free() // not after a panic
 	if _, partly := errors.AsType[*PartlySettledError](err); !r.ledger.Settled && !partly && !errors.Is(err, ErrNotDone) {
-		r.later(costs) // its places alone
+		r.laterOrLost(costs) // its places alone
 	}
 	return err
 }
 
-// later settles in the background what has not been settled. The reservation counts as settled at once.
-func (r *Reservation) later(costs []int) {
+// later settles in the background what has not been settled. The reservation counts as settled at once, unless there is an error.
+func (r *Reservation) later(costs []int) error {
 	own := *r // the caller keeps r
+	if !r.limiter.background.add(laterSettlement{of: &own, costs: slices.Clone(costs)}) {
+		return errBacklog
+	}
 	r.ledger.Settled = true
-	r.limiter.settleLater(laterSettlement{of: &own, costs: slices.Clone(costs)})
+	return nil
+}
+
+// laterOrLost is later for what nobody else settles.
+func (r *Reservation) laterOrLost(costs []int) {
+	if err := r.later(costs); err != nil {
+		r.limiter.reportLost(1, 0, err)
+	}
 }
 
 // SettleLater is [Reservation.Settle] without waiting for the outcome: the reservation is settled in
 // the background, and counts as settled at once. It does not ask what is left, so that the Decisions stay
 // as they are. While the store has certainly not settled it
-// ([ErrNotDone]), SettleLater retries for two seconds, so that a short outage loses nothing. What
-// could not be settled by then is logged, and stays charged as it was reserved. [Limiter.Close] waits
+// ([ErrNotDone]), SettleLater retries for two seconds from its first try, so that a short outage loses nothing. What
+// could not be settled by then is logged with the number of such reservations, and stays charged as it was reserved.
+// Places of [Concurrent] limits wait for no other settlements. [Limiter.Close] waits
 // up to two seconds for settlements in the background.
+//
+// 65,536 reservations may wait to be settled. For one more, SettleLater returns an error that is [ErrNotDone] and
+// [Overloaded]: it can be settled later, or by Settle.
 //
 // Another number of costs than of checks, a negative cost, and a reservation that was settled before
 // are errors that change nothing.
@@ -264,8 +278,7 @@ func (r *Reservation) SettleLater(costs ...int) error {
 		return err
 	}
 	r.hold.End()
-	r.later(costs)
-	return nil
+	return r.later(costs)
 }
 
 // note notes which settlements were carried out. The others may be settled again. So may those of places if it is

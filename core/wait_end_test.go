@@ -259,7 +259,7 @@ func TestReservationWhoseWaitHasFailedIsGivenBackOnce(t *testing.T) {
 		if err := r.Cancel(t.Context()); !errors.Is(err, ErrSettled) {
 			t.Errorf("cancelled again: %v", err)
 		}
-		l.background.Drain()
+		l.background.drain()
 		if n := used(t, l, other); n != 500 {
 			t.Fatalf("%d are used, want 500", n)
 		}

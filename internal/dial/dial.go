@@ -1,5 +1,5 @@
 // Package dial opens connections to Redis that read an answer which is there, however late their reader
-// gets a processor.
+// gets a processor. It knows when a server was last [Heard] of.
 package dial
 
 import (
@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -26,7 +27,8 @@ const (
 type Func = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // New returns what opens such connections, with TLS if config is not nil. A dial takes no longer than
-// the timeout; 0 is that of go-redis, 5 seconds.
+// the timeout; 0 is that of go-redis, 5 seconds. It returns no error: what is done with a connection that could
+// not be opened fails with that error, for a client that would dial again and again by itself.
 func New(config *tls.Config, timeout time.Duration) Func {
 	if timeout <= 0 {
 		timeout = defaultTimeout
@@ -74,17 +76,35 @@ type opener struct {
 
 // openPlain and openSecured are what New returns: Made and Plain know them by their names.
 func (o *opener) openPlain(ctx context.Context, network, address string) (net.Conn, error) {
+	return orUnopened(o.dial(ctx, network, address)), nil
+}
+
+func (o *opener) openSecured(ctx context.Context, network, address string) (net.Conn, error) {
+	return orUnopened(o.secure(ctx, network, address)), nil
+}
+
+// orUnopened returns a connection, or one that fails with the error.
+func orUnopened(conn net.Conn, err error) net.Conn {
+	if err != nil {
+		return unopened{refusal{err}}
+	}
+	return conn
+}
+
+func (o *opener) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialed, err := o.dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // go-redis reads it
 	}
-	return looking(dialed), nil
+	server := signOf(address)
+	server.note(now())
+	return looking(dialed, server), nil
 }
 
-func (o *opener) openSecured(ctx context.Context, network, address string) (net.Conn, error) {
+func (o *opener) secure(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.dialer.Timeout) // to shake hands, too
 	defer cancel()
-	dialed, err := o.openPlain(ctx, network, address)
+	dialed, err := o.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -110,24 +130,46 @@ func named(config *tls.Config, address string) *tls.Config {
 	return config
 }
 
-// looking returns a connection that looks once more when a deadline has passed. It is a
-// [syscall.Conn] if conn is: go-redis looks there whether the peer has hung up.
-func looking(conn net.Conn) net.Conn {
+// looking returns a connection that looks once more when a deadline has passed, and notes when its server was
+// there. It is a [syscall.Conn] if conn is: go-redis looks there whether the peer has hung up.
+func looking(conn net.Conn, server *sign) net.Conn {
+	own := &connection{Conn: conn, server: server}
 	if raw, ok := conn.(syscall.Conn); ok {
-		return socket{connection{conn}, raw}
+		return socket{own, raw}
 	}
-	return connection{conn}
+	return own
 }
 
-type connection struct{ net.Conn }
+type connection struct {
+	net.Conn
+
+	server *sign
+	read   atomic.Int64 // when something was read that nothing was written after, for the sign; 0: nothing was
+}
 
 type socket struct {
-	connection
+	*connection
 	syscall.Conn
 }
 
 // Read reads what is there, whatever the deadline says.
-func (c connection) Read(into []byte) (int, error) {
+func (c *connection) Read(into []byte) (int, error) {
+	n, err := c.look(into)
+	if n > 0 {
+		c.read.Store(now())
+	}
+	return n, err
+}
+
+// Write notes that the reply before was whole: its reader has gone on.
+func (c *connection) Write(from []byte) (int, error) {
+	if at := c.read.Swap(0); at > 0 {
+		c.server.note(at)
+	}
+	return c.Conn.Write(from) //nolint:wrapcheck // it stands for the connection
+}
+
+func (c *connection) look(into []byte) (int, error) {
 	n, err := c.Conn.Read(into)
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || c.SetReadDeadline(time.Now().Add(lastLook)) != nil {
 		return n, err //nolint:wrapcheck // it stands for the connection

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -103,7 +104,86 @@ func TestHeedsTheDeadline(t *testing.T) {
 	defer listener.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := New(&tls.Config{MinVersion: tls.VersionTLS12}, 0)(ctx, "tcp", listener.Addr().String()); !errors.Is(err, context.DeadlineExceeded) {
+	conn, err := New(&tls.Config{MinVersion: tls.VersionTLS12}, 0)(ctx, "tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("PING")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want the deadline", err)
+	}
+}
+
+// A connection that could not be opened says why, whatever is done with it, and no pool takes it for one that is alive. A dial
+// returns it in place of an error: go-redis dials five times on an error.
+func TestConnectionsThatCouldNotBeOpened(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": {MinVersion: tls.VersionTLS12}} {
+		conn, err := New(config, 0)(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, written := conn.Write(nil)
+		_, read := conn.Read(make([]byte, 1))
+		_, raw := conn.(syscall.Conn).SyscallConn()
+		for _, err := range []error{written, read, raw, errors.Unwrap(written)} {
+			if known, ok := errors.AsType[net.Error](err); !ok || known.Timeout() || !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("%s: %v, want that it was refused", name, err)
+			}
+		}
+		for _, err := range []error{conn.SetDeadline(time.Now()), conn.SetReadDeadline(time.Now()), conn.SetWriteDeadline(time.Now()), conn.Close()} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if conn.LocalAddr().String() != conn.RemoteAddr().String() || conn.RemoteAddr().Network() != "tcp" {
+			t.Errorf("it is between %v and %v", conn.LocalAddr(), conn.RemoteAddr())
+		}
+		if !Heard(address).IsZero() && !Heard(address).Before(time.Now()) {
+			t.Errorf("a server that refuses was heard of at %v", Heard(address))
+		}
+	}
+}
+
+// A server was heard of when it accepts a connection, and when the last of a reply has come. A reply that goes on and on is no
+// sign.
+func TestKnowsWhenAServerWasHeardOf(t *testing.T) {
+	address, sent := answering(t, nil)
+	before := time.Now()
+	conn, err := New(nil, 0)(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	accepted := Heard(address)
+	if accepted.Before(before) || accepted.After(time.Now()) || !Heard("of nobody").IsZero() {
+		t.Errorf("heard of at %v, and of nobody at %v", accepted, Heard("of nobody"))
+	}
+	<-sent
+	for read := make([]byte, 1); ; {
+		n, err := conn.Read(read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 && read[0] == 'K' {
+			break
+		}
+		if !Heard(address).Equal(accepted) {
+			t.Error("a part of a reply is a sign")
+		}
+	}
+	last := time.Now()
+	for !time.Now().After(last) { // the clock has steps
+		runtime.Gosched()
+	}
+	if _, err := conn.Write([]byte("PING")); err != nil {
+		t.Fatal(err)
+	}
+	if heard := Heard(address); !heard.After(accepted) || heard.After(last) {
+		t.Errorf("heard of at %v, want when the reply had come, between %v and %v", heard, accepted, last)
 	}
 }

@@ -286,13 +286,12 @@ func TestBurstOfSettlements(t *testing.T) {
 // Callers who charge as fast as they can do not suspend a server that is well.
 func TestManyWhoChargeSuspendNobody(t *testing.T) {
 	t.Parallel()
-	far := far(t, wide, wide/20)
-	const callers, calls = 1024, 4
-	limit := core.FixedWindow(callers*calls, time.Hour)
-	var v verdicts
-	var group sync.WaitGroup
-	for range callers {
-		group.Go(func() {
+	atAnyPace(t, func(budget time.Duration) error {
+		far := far(t, budget, wide/20)
+		const callers, calls = 1024, 4
+		limit := core.FixedWindow(callers*calls, time.Hour)
+		var v verdicts
+		everybody(callers, func(int) {
 			for range calls {
 				if _, err := far.limiter.Charge(t.Context(), "key", limit, 1); err != nil {
 					v.failed.Add(1)
@@ -301,10 +300,10 @@ func TestManyWhoChargeSuspendNobody(t *testing.T) {
 				_ = v.ask(t.Context(), far.limiter, "neighbour", core.Leaky(1, core.PerSecond(1)))
 			}
 		})
-	}
-	group.Wait()
-	d, err := far.limiter.Peek(t.Context(), "key", limit)
-	if err != nil || v.failed.Load() > 0 || d.Remaining != 0 {
-		t.Errorf("%d failed (%v), and %d are not charged; %v", v.failed.Load(), v.err, d.Remaining, err)
-	}
+		d, err := far.limiter.Peek(t.Context(), "key", limit)
+		if err != nil || v.failed.Load() > 0 || d.Remaining != 0 {
+			return fmt.Errorf("%d failed (%w), and %d are not charged; %w", v.failed.Load(), v.err, d.Remaining, err)
+		}
+		return nil
+	})
 }

@@ -3,6 +3,7 @@
 package background
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -11,7 +12,11 @@ import (
 const (
 	// Most is how many items are done in one go at most.
 	Most = 128
-	// Longest is how long an item that could not be done is tried again.
+	// AtOnce is how many goes there are at once at most. Only as many begin as there are items for.
+	AtOnce = 16
+	// Room is how many items may wait at most.
+	Room = 65_536
+	// Longest is how long an item that could not be done is tried again, from its own first try.
 	Longest = 2 * time.Second
 	// Pause is the time between two tries.
 	Pause = 100 * time.Millisecond
@@ -20,97 +25,134 @@ const (
 )
 
 // Work is what is to be done. Do, Final and Lost have to be set before the first Add. Then it may be used by
-// many goroutines at once. It has a goroutine while there is something to do.
+// many goroutines at once. It has goroutines while there is something to do.
 type Work[T any] struct {
-	// Do does some items. With an error, it returns those that were certainly not done. It must not
-	// panic.
-	Do func(items []Item[T]) (left []Item[T], err error)
+	// Do does some items. With an error, it returns those that were certainly not done, and how many may have been done.
+	// It must not panic, and is called by several goroutines at once.
+	Do func(items []Item[T]) (left []Item[T], unknown int, err error)
 	// Final reports whether it is of no use to try again after an error.
 	Final func(error) bool
-	// Lost is told of an error after which something is given up. It must not panic.
-	Lost func(error)
+	// Lost is told how many items are given up after an error, and of how many it is not known whether they were done. It
+	// must not panic.
+	Lost func(lost, unknown int, err error)
 
 	mu       sync.Mutex
 	pending  []Item[T]
-	working  bool
+	goes     int           // that are being done
+	paused   bool          // the latest go has failed: the next one waits
+	failed   bool          // so there is one at a time, until one succeeds
+	drained  bool          // there is no time left for those that are being tried
 	finished chan struct{} // closed when there is nothing left; nil: Drain does not wait
 }
 
 // Item is something to do.
 type Item[T any] struct {
 	Value T
-	until time.Time // a try that fails after this is the last one
+	more  bool      // the next one belongs to it: both are done in one go
+	until time.Time // a try that fails after this is the last one; zero: it was never tried
 }
 
-// Add adds items to be done, and does not wait for that.
-func (w *Work[T]) Add(values ...T) {
-	if len(values) == 0 {
-		return
-	}
-	until := time.Now().Add(Longest)
+// Add adds items to be done, and does not wait for that. Up to Most of them are done in one go, in their order. It returns
+// false, and adds none of them, if there is no room for all.
+func (w *Work[T]) Add(values ...T) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, value := range values {
-		w.pending = append(w.pending, Item[T]{value, until})
+	if len(w.pending)+len(values) > Room {
+		return false
 	}
-	if !w.working {
-		w.working = true
-		go w.work()
+	w.drained = false
+	for i, value := range values {
+		w.pending = append(w.pending, Item[T]{Value: value, more: (i+1)%Most != 0 && i+1 < len(values)})
 	}
+	w.begin()
+	return true
 }
 
-// work works until there is nothing left.
-func (w *Work[T]) work() {
-	for {
-		some := w.take()
-		if len(some) == 0 {
-			return
-		}
-		left, err := w.Do(some)
-		if err == nil {
-			continue
-		}
-		kept := w.putBack(left, err)
-		if kept == 0 || kept < len(left) {
-			w.Lost(err)
-		}
-		if kept > 0 {
-			time.Sleep(Pause)
-		}
+// begin begins as many goes as there are items for: beside others, full ones. The lock is held.
+func (w *Work[T]) begin() {
+	for len(w.pending) > 0 && !w.paused && (w.goes == 0 || w.goes < AtOnce && !w.failed && len(w.pending) >= Most) {
+		w.goes++
+		go w.do(w.take())
 	}
-}
-
-// take returns the next items to do. If there are none, the work is finished.
-func (w *Work[T]) take() []Item[T] {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	some := w.pending[:min(len(w.pending), Most)]
-	w.pending = w.pending[len(some):]
-	if len(some) == 0 {
-		w.working, w.pending = false, nil
+	if len(w.pending) == 0 && w.goes == 0 {
+		w.pending = nil
 		if w.finished != nil {
 			close(w.finished)
 			w.finished = nil
 		}
 	}
+}
+
+// take takes the next items to do. The lock is held.
+func (w *Work[T]) take() []Item[T] {
+	n := min(len(w.pending), Most)
+	for n < len(w.pending) && n > 1 && w.pending[n-1].more {
+		n--
+	}
+	some := w.pending[:n:n]
+	w.pending = w.pending[n:]
 	return some
 }
 
-// putBack keeps what can be retried after an error, and returns how many of left that are.
-func (w *Work[T]) putBack(left []Item[T], err error) int {
-	now := time.Now()
-	late := func(one Item[T]) bool { return w.Final(err) || now.After(one.until) }
+// do does some items.
+func (w *Work[T]) do(some []Item[T]) {
+	began := time.Now()
+	left, unknown, err := w.Do(some)
+	lost := 0
+	w.mu.Lock()
+	w.failed = err != nil
+	if err != nil {
+		var kept int
+		if kept, lost = w.putBack(left, began, err); kept > 0 && !w.paused {
+			w.paused = true
+			time.AfterFunc(Pause, w.resume)
+		}
+	}
+	w.mu.Unlock()
+	if lost+unknown > 0 {
+		w.Lost(lost, unknown, err)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kept := slices.DeleteFunc(left, late)
-	w.pending = slices.Concat(kept, slices.DeleteFunc(w.pending, late))
-	return len(kept)
+	w.goes--
+	w.begin()
 }
 
-// Drain returns when there is nothing left to do, or after two seconds.
+// putBack keeps what can be tried again after a try that began at an instant and failed. It returns how many that are, and how
+// many are lost. The lock is held.
+func (w *Work[T]) putBack(left []Item[T], began time.Time, err error) (kept, lost int) {
+	if w.Final(err) || w.drained {
+		lost = len(left) + len(w.pending)
+		w.pending = nil
+		return 0, lost
+	}
+	now, all := time.Now(), len(left)
+	left = slices.DeleteFunc(left, func(one Item[T]) bool { return !one.until.IsZero() && now.After(one.until) })
+	for i := range left {
+		if left[i].until.IsZero() {
+			left[i].until = began.Add(Longest)
+		}
+	}
+	w.pending = slices.Concat(left, w.pending)
+	return len(left), all - len(left)
+}
+
+// resume ends the pause after a failure.
+func (w *Work[T]) resume() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paused = false
+	w.begin()
+}
+
+// ErrDrained is why items are given up that could not be done until Drain had waited for long enough.
+var ErrDrained = errors.New("there was no time left for them")
+
+// Drain returns when there is nothing left to do. After two seconds it gives up what is left: what is being tried has no other
+// try.
 func (w *Work[T]) Drain() {
 	w.mu.Lock()
-	if !w.working {
+	if w.goes == 0 && len(w.pending) == 0 {
 		w.mu.Unlock()
 		return
 	}
@@ -123,6 +165,15 @@ func (w *Work[T]) Drain() {
 	defer patience.Stop()
 	select {
 	case <-finished:
+		return
 	case <-patience.C:
+	}
+	w.mu.Lock()
+	lost := len(w.pending)
+	w.pending, w.drained = nil, w.goes > 0
+	w.begin()
+	w.mu.Unlock()
+	if lost > 0 {
+		w.Lost(lost, 0, ErrDrained)
 	}
 }

@@ -1,11 +1,24 @@
 package background
 
+// Outcome says what became of an item.
+type Outcome int
+
+const (
+	// Done says that there is nothing left to do.
+	Done Outcome = iota
+	// Again says that the item was certainly not done.
+	Again
+	// Unknown says that the item may have been done, and that it cannot be done again.
+	Unknown
+)
+
 // Join does some items in one go. parts returns the parts of an item: none if there is nothing to do any more. do does
-// the parts of all items. after is told what became of each item, with the place of its first part among all, and reports
-// whether it has to be done again. With an error of do, Join returns those items.
+// the parts of all items. after is told what became of each item, with the place of its first part among all, and returns
+// its outcome. With an error of do, Join returns those that have to be done again, and of how many it is not known whether they
+// were done.
 func Join[T, S any](
-	items []Item[T], parts func(*T) []S, do func(all []S) error, after func(one *T, first int, err error) (again bool),
-) (left []Item[T], err error) {
+	items []Item[T], parts func(*T) []S, do func(all []S) error, after func(one *T, first int, err error) Outcome,
+) (left []Item[T], unknown int, err error) {
 	var all []S
 	var joined, firsts []int
 	for i := range items {
@@ -15,13 +28,17 @@ func Join[T, S any](
 		}
 	}
 	if len(all) == 0 {
-		return nil, nil
+		return nil, 0, nil
 	}
 	err = do(all)
 	for n, i := range joined {
-		if after(&items[i].Value, firsts[n], err) {
+		switch after(&items[i].Value, firsts[n], err) {
+		case Again:
 			left = append(left, items[i])
+		case Unknown:
+			unknown++
+		case Done:
 		}
 	}
-	return left, err
+	return left, unknown, err
 }

@@ -12,22 +12,22 @@ func TestItemsAreDoneInOneGo(t *testing.T) {
 	parts := func(n *int) []int { return slices.Repeat([]int{*n}, *n) }
 	failed := errors.New("failed")
 	var firsts []int
-	left, err := Join(items, parts, func(all []int) error {
+	left, unknown, err := Join(items, parts, func(all []int) error {
 		if !slices.Equal(all, []int{2, 2, 1, 3, 3, 3}) {
 			t.Errorf("done is %v", all)
 		}
 		return failed
-	}, func(n *int, first int, err error) bool {
+	}, func(n *int, first int, err error) Outcome {
 		if firsts = append(firsts, first); !errors.Is(err, failed) {
 			t.Errorf("the error is %v", err)
 		}
-		return *n == 1
+		return []Outcome{1: Again, 2: Done, 3: Unknown}[*n]
 	})
-	if !errors.Is(err, failed) || len(left) != 1 || left[0].Value != 1 || !slices.Equal(firsts, []int{0, 2, 3}) {
+	if !errors.Is(err, failed) || unknown != 1 || len(left) != 1 || left[0].Value != 1 || !slices.Equal(firsts, []int{0, 2, 3}) {
 		t.Errorf("left are %v of the parts from %v on, %v", left, firsts, err)
 	}
-	left, err = Join(items[1:2], parts, func([]int) error { return failed }, nil)
-	if err != nil || left != nil {
+	left, unknown, err = Join(items[1:2], parts, func([]int) error { return failed }, nil)
+	if err != nil || left != nil || unknown != 0 {
 		t.Errorf("left are %v, %v of nothing", left, err)
 	}
 }

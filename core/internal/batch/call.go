@@ -39,6 +39,7 @@ type Group[Q, A any] struct {
 	first, last *Call[Q, A]
 	length      int
 	hash        uint64
+	weight      int          // as if its request were made once
 	since       int64        // when its first call came, which may have left since
 	before      *Group[Q, A] // in the queue
 	behind      *Group[Q, A]
@@ -90,6 +91,7 @@ type queue[Q, A any] struct {
 	first, last *Group[Q, A]
 	byHash      map[uint64]*Group[Q, A]
 	calls       int
+	weight      int // of the groups
 }
 
 func (q *queue[Q, A]) empty() bool { return q.first == nil }
@@ -99,6 +101,7 @@ func (q *queue[Q, A]) push(g *Group[Q, A]) { q.insert(g, q.last) }
 
 // insert puts a group behind another one, or at the beginning if that is nil.
 func (q *queue[Q, A]) insert(g, before *Group[Q, A]) {
+	q.weight += g.weight
 	behind := q.first
 	if before != nil {
 		behind = before.behind
@@ -133,6 +136,7 @@ func (q *queue[Q, A]) postpone(g *Group[Q, A]) {
 
 // remove takes a group out of the queue.
 func (q *queue[Q, A]) remove(g *Group[Q, A]) {
+	q.weight -= g.weight
 	if g.before == nil {
 		q.first = g.behind
 	} else {

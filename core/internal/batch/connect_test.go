@@ -35,14 +35,16 @@ func (s *server) lose(t *testing.T, opening time.Duration) {
 	s.connected, s.opening = 0, opening
 }
 
-// A connection is opened beside the calls: they wait for it, and one is enough for all of them.
+// A connection is opened beside the calls: they wait for it, and one is enough for all of them. It may take several budgets, as
+// long as the server is heard of within each.
 func TestCallsWaitForAConnection(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
-		s.lose(t, testPatience/2)
+		s.lose(t, 5*testBudget)
+		s.step = testBudget / 2
 		began := time.Now()
 		wantNone(t, s.askMany(t.Context(), times(testFull)...)())
-		if took := time.Since(began); took != testPatience/2 {
-			t.Errorf("answered after %v, want %v", took, testPatience/2)
+		if took := time.Since(began); took != 5*testBudget {
+			t.Errorf("answered after %v, want %v", took, 5*testBudget)
 		}
 		s.wantBatches(t, 1, testFull)
 		if s.connects != 1 {
@@ -68,55 +70,104 @@ func TestCallsDoNotWaitForASecondConnection(t *testing.T) {
 	})
 }
 
-// A connection that takes longer than a call may wait is kept, and serves later calls. Until it is
-// open, calls fail at once.
+// A server of which nothing is heard holds nobody for longer than the budget, whatever a connection takes. From then on calls
+// fail at once, and a connection that comes late serves those that come after it. Each budget of silence is a failure.
 func TestConnectionThatComesLate(t *testing.T) {
-	forBothClients(t, func(t *testing.T, s *server) {
-		seen := withBreaker(s, 3)
-		s.lose(t, 3*testPatience)
-		began := time.Now()
-		wantAll(t, s.askMany(t.Context(), times(5)...)(), 5, ErrUnconnected)
-		if took := time.Since(began); took != testPatience {
-			t.Errorf("waited for %v, want %v", took, testPatience)
-		}
-		for range 10 { // at once; it is one failure at the most, when the attempt has ended
-			if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, ErrUnconnected) {
-				t.Errorf("error %v", err)
+	for failures, want := range map[int][]State{5: nil, 3: {Open}} {
+		forBothClients(t, func(t *testing.T, s *server) {
+			seen := withBreaker(s, failures)
+			s.lose(t, 4*testBudget-1) // a failure
+			began := time.Now()
+			wantAll(t, s.askMany(t.Context(), times(5)...)(), 5, ErrUnconnected)
+			if took := time.Since(began); took != testBudget {
+				t.Errorf("waited for %v, want %v", took, testBudget)
 			}
-		}
-		if took := time.Since(began); took != testPatience {
-			t.Errorf("the later ones waited, too: %v", took)
-		}
-		time.Sleep(2*testPatience + 1)
-		if err := s.ask(t.Context(), request{weight: 1}); err != nil {
-			t.Errorf("with the connection that has been opened: %v", err)
+			for range 10 {
+				if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, ErrUnconnected) {
+					t.Errorf("error %v", err)
+				}
+			}
+			if took := time.Since(began); took != testBudget {
+				t.Errorf("the later ones waited, too: %v", took)
+			}
+			time.Sleep(3 * testBudget)
+			err := s.ask(t.Context(), request{weight: 1})
+			if want == nil && err != nil || want != nil && !errors.Is(err, ErrSuspended) {
+				t.Errorf("with the connection that has been opened: %v", err)
+			}
+			synctest.Wait()
+			if s.connects != 1 {
+				t.Errorf("%d connections were opened, want 1", s.connects)
+			}
+			if !slices.Equal(seen.seen, want) {
+				t.Errorf("reported %v, want %v", seen.seen, want)
+			}
+			s.wantIdle(t)
+		})
+	}
+}
+
+// An attempt of which nothing comes is given up, so that the next one can begin: whatever was lost on the way stays lost.
+func TestAttemptsThatHangAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, true)
+		s.lose(t, 30*time.Second)
+		_ = s.ask(t.Context(), request{weight: 1})
+		time.Sleep(longestSilence * testBudget)
+		s.wantIdle(t)
+		s.mu.Lock()
+		s.opening = 0
+		s.mu.Unlock()
+		if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, ErrUnconnected) {
+			t.Errorf("the first one: %v, want the error of the latest attempt at once", err)
 		}
 		synctest.Wait()
-		if s.connects != 1 {
-			t.Errorf("%d connections were opened, want 1", s.connects)
+		if err := s.ask(t.Context(), request{weight: 1}); err != nil || s.connects != 2 {
+			t.Errorf("after %d attempts: %v", s.connects, err)
 		}
-		if len(seen.seen) != 0 {
-			t.Errorf("reported %v, want nothing", seen.seen)
-		}
-		s.wantIdle(t)
 	})
+}
+
+// A queue in which calls may wait for less than a budget says nothing about the server.
+func TestCallsThatMayNotWaitForAConnection(t *testing.T) {
+	forBothClients(t, func(t *testing.T, s *server) {
+		seen := withBreaker(s, 2)
+		s.lose(t, testBudget*9/10) // a failure
+		began := time.Now()
+		wantAll(t, s.askMany(t.Context(), times(5)...)(), 5, ErrOverdue)
+		if took := time.Since(began); took != testBudget/10 {
+			t.Errorf("waited for %v, want %v", took, testBudget/10)
+		}
+		time.Sleep(testBudget)
+		wantNone(t, s.askMany(t.Context(), times(5)...)())
+		if len(seen.seen) > 0 {
+			t.Errorf("reported %v", seen.seen)
+		}
+	}, func(c *Config[request, int]) { c.Patience = testBudget / 10 })
 }
 
 // When a connection is refused, all calls that wait for it fail at once. That is one failure.
 func TestConnectionThatIsRefused(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
-		seen := withBreaker(s, 3)
-		s.lose(t, testPatience/10)
+		seen := withBreaker(s, 4)
+		s.lose(t, testBudget/2)
 		s.refusing = errDown
 		began := time.Now()
 		wantAll(t, s.askMany(t.Context(), times(50)...)(), 50, errDown)
-		if took := time.Since(began); took != testPatience/10 {
-			t.Errorf("told after %v, want %v", took, testPatience/10)
+		if took := time.Since(began); took != testBudget/2 {
+			t.Errorf("told after %v, want %v", took, testBudget/2)
 		}
 		if len(seen.seen) > 0 {
-			t.Errorf("reported %v after two failures of three", seen.seen)
+			t.Errorf("reported %v after two failures of four", seen.seen)
 		}
 		wantAll(t, s.askMany(t.Context(), times(50)...)(), 50, errDown)
+		if took := time.Since(began); took != testBudget {
+			t.Errorf("later ones were told after %v, want %v", took, testBudget)
+		}
+		if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, errDown) || time.Since(began) != testBudget {
+			t.Errorf("%v after %v, want the error of the latest attempt at once", err, time.Since(began))
+		}
+		time.Sleep(testBudget)
 		s.wantIdle(t)
 		if !slices.Equal(seen.seen, []State{Open}) {
 			t.Errorf("reported %v, want that it opened", seen.seen)
@@ -316,29 +367,4 @@ func TestBreakerOfNoFailures(t *testing.T) {
 		}
 		b.Ended(false, Failed)
 	}
-}
-
-// However long a call takes to stand in the queue, it is told that there was no connection: the attempt
-// counts from when the call came.
-func TestAnAttemptCountsFromTheCallThatItIsFor(t *testing.T) {
-	slow := func(c *Config[request, int]) {
-		same := c.Hash
-		c.Hash = func(q *request) uint64 {
-			time.Sleep(time.Microsecond)
-			if same == nil {
-				return 0
-			}
-			return same(q)
-		}
-		if c.Same == nil {
-			c.Same = func(*request, *request) bool { return false }
-		}
-	}
-	forBothClients(t, func(t *testing.T, s *server) {
-		s.lose(t, 3*testPatience)
-		if err := s.ask(t.Context(), request{weight: 1}); !errors.Is(err, ErrUnconnected) {
-			t.Errorf("error %v, want %v", err, ErrUnconnected)
-		}
-		time.Sleep(3 * testPatience) // until the attempt has ended
-	}, slow)
 }

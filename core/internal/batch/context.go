@@ -9,7 +9,8 @@ import (
 )
 
 // Context is the context of one batch. Until the batch is sent, its deadline bounds the wait for a
-// connection. From then on its deadline is the budget, which is the server's time alone. A batch that
+// connection: a budget after something was last heard of the server, and at the end of the patience at the
+// latest. From then on its deadline is the budget, which is the server's time alone. A batch that
 // has not been sent by its deadline is never sent. A Context carries no values, and is used again when
 // the batch has ended in time.
 //
@@ -19,10 +20,13 @@ type Context struct {
 	context.Context //nolint:containedctx // the background, of which this is a kind
 
 	budget   time.Duration
-	patience time.Duration // for getting a connection
-	overdue  func()        // called when the deadline has passed; nil if the client heeds deadlines
+	patience time.Duration    // for getting a connection
+	heard    func() time.Time // when the server was last known to be there; nil: that is not known
+	taken    func()           // called when the batch is sent; nil: nobody is told
+	overdue  func()           // called when the deadline has passed; nil if the client heeds deadlines
 	began    time.Time
-	deadline atomic.Int64 // after began
+	waits    atomic.Int64 // since when, after began, it waits for its connection
+	deadline atomic.Int64 // after began, of a batch that was sent
 	sent     atomic.Int64 // when, after began, and 1 more; or unsent, or neverSent
 
 	repeated atomic.Bool // the client has sent a call again
@@ -39,8 +43,8 @@ const (
 	neverSent = -1 // its time was up
 )
 
-func newContext(budget time.Duration, overdue func()) *Context {
-	c := &Context{Context: context.Background(), budget: budget, overdue: overdue, done: make(chan struct{})}
+func newContext(budget time.Duration, heard func() time.Time, taken, overdue func()) *Context {
+	c := &Context{Context: context.Background(), budget: budget, heard: heard, taken: taken, overdue: overdue, done: make(chan struct{})}
 	c.mark.context = c
 	c.timer = time.AfterFunc(time.Hour, c.strike)
 	c.timer.Stop()
@@ -52,8 +56,33 @@ func (c *Context) begin(patience time.Duration) {
 	c.began, c.patience = time.Now(), patience
 	c.sent.Store(unsent)
 	c.repeated.Store(false)
-	c.deadline.Store(int64(patience))
-	c.timer.Reset(patience)
+	c.waits.Store(0)
+	c.timer.Reset(min(patience, c.budget))
+}
+
+// until returns when the time of the batch is over, after began, and whether that is for the silence of the server.
+func (c *Context) until() (end time.Duration, silent bool) {
+	if c.sent.Load() > unsent {
+		return time.Duration(c.deadline.Load()), false
+	}
+	from := time.Duration(c.waits.Load())
+	latest := from + c.patience
+	if c.heard != nil {
+		from = max(from, c.heard().Sub(c.began))
+	}
+	return min(from+c.budget, latest), from+c.budget <= latest
+}
+
+// left returns how much is left of the time of the batch.
+func (c *Context) left() time.Duration {
+	end, _ := c.until()
+	return end - time.Since(c.began)
+}
+
+// Silent reports whether a batch that was not sent in time has waited for a budget in which nothing was heard of the server.
+func (c *Context) Silent() bool {
+	end, silent := c.until()
+	return silent && time.Since(c.began) >= end-time.Millisecond // a socket may be a moment early
 }
 
 // end reports whether the timer has not fired, so that the context can begin again.
@@ -66,12 +95,15 @@ func (c *Context) postpone(d time.Duration) {
 	}
 }
 
-// strike is what the timer calls: at the end of the patience, and at the end of the budget if
+// strike is what the timer calls: when the wait for a connection may be over, and at the end of the budget if
 // overdue is set.
 func (c *Context) strike() {
-	switch {
+	switch left := c.left(); {
+	case left > 0 && (c.overdue != nil || c.sent.Load() == unsent): // the server was heard of, or the batch sent
+		c.postpone(left)
+		return
 	case c.sent.CompareAndSwap(unsent, neverSent):
-	case c.overdue == nil || time.Since(c.began) < time.Duration(c.deadline.Load()):
+	case c.overdue == nil:
 		return // it was sent in the same moment
 	}
 	if c.passed.Swap(true) {
@@ -86,15 +118,18 @@ func (c *Context) strike() {
 // markSent starts the budget when the first call of the batch is sent. It returns an error if it is
 // too late to send it.
 func (c *Context) markSent() error {
-	elapsed := int64(time.Since(c.began))
-	if !c.sent.CompareAndSwap(unsent, elapsed+1) {
-		if c.sent.Load() == neverSent {
-			return context.DeadlineExceeded
-		}
+	if c.sent.Load() > unsent {
 		c.repeated.Store(true) // the client does that by itself, or was told to send several
 		return nil
 	}
+	elapsed := int64(time.Since(c.began))
 	c.deadline.Store(elapsed + int64(c.budget))
+	if !c.sent.CompareAndSwap(unsent, elapsed+1) {
+		return context.DeadlineExceeded
+	}
+	if c.taken != nil {
+		c.taken()
+	}
 	if c.overdue != nil {
 		c.postpone(c.budget)
 	}
@@ -111,11 +146,15 @@ func (c *Context) Repeated() bool { return c.repeated.Load() }
 // SendAgain starts the budget anew when the next call is sent: for a server that has answered, but
 // must be asked once more.
 func (c *Context) SendAgain() {
-	if sent := c.sent.Load(); sent <= unsent || !c.sent.CompareAndSwap(sent, unsent) {
+	sent := c.sent.Load()
+	if sent <= unsent {
 		return
 	}
-	c.deadline.Store(int64(time.Since(c.began) + c.patience))
-	c.postpone(c.patience)
+	c.waits.Store(int64(time.Since(c.began)))
+	if !c.sent.CompareAndSwap(sent, unsent) {
+		return
+	}
+	c.postpone(min(c.patience, c.budget))
 }
 
 // Elapsed returns how long ago the batch was sent, or begun if it was not sent.
@@ -132,7 +171,8 @@ func (c *Context) Mark(value any) *Mark {
 
 // Deadline implements [context.Context].
 func (c *Context) Deadline() (time.Time, bool) {
-	return c.began.Add(time.Duration(c.deadline.Load())), true
+	end, _ := c.until()
+	return c.began.Add(end), true
 }
 
 // Done implements [context.Context].

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,14 +14,15 @@ func TestContext(t *testing.T) {
 	for name, told := range map[string]bool{"the client reads the deadline": false, "somebody is told": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				overdue := 0
+				overdue, heard := 0, new(atomic.Value)
+				heard.Store(time.Time{})
 				begin := func() *Context {
 					overdue = 0
 					tell := func() { overdue++ }
 					if !told {
 						tell = nil
 					}
-					c := newContext(testBudget, tell)
+					c := newContext(testBudget, func() time.Time { return heard.Load().(time.Time) }, nil, tell)
 					c.begin(testPatience)
 					return c
 				}
@@ -34,7 +36,14 @@ func TestContext(t *testing.T) {
 				}
 
 				c := begin() // that is sent late, and then again
-				time.Sleep(testPatience - 1)
+				for range testPatience/testBudget - 1 {
+					time.Sleep(testBudget - 1)
+					heard.Store(time.Now())
+				}
+				if left(c) != testBudget || c.Err() != nil || c.Silent() {
+					t.Errorf("heard of just now: %v left, %v, silent %t", left(c), c.Err(), c.Silent())
+				}
+				time.Sleep(testBudget - 1)
 				for range 2 {
 					if !send(c) || !c.Sent() || left(c) != testBudget {
 						t.Errorf("sent %t, with %v left", c.Sent(), left(c))
@@ -45,20 +54,38 @@ func TestContext(t *testing.T) {
 					t.Errorf("%v after %v", c.Err(), c.Elapsed())
 				}
 				c.SendAgain()
-				if c.Sent() || left(c) != testPatience {
+				if c.Sent() || left(c) != testBudget {
 					t.Errorf("to be sent again: sent %t, with %v left", c.Sent(), left(c))
 				}
-				time.Sleep(testPatience / 2)
+				time.Sleep(testBudget / 2)
 				if !send(c) || left(c) != testBudget {
 					t.Errorf("sent again %t, with %v left", c.Sent(), left(c))
 				}
-				if ended := c.end(); ended != told { // the other timer has fired since, and may still look
-					t.Errorf("it has ended in time: %t", ended)
+				if c.end() {
+					t.Error("it may be used again, though its timer has fired and may still look")
+				}
+				if c = begin(); !send(c) || !c.end() {
+					t.Error("it may not be used again, though its timer has not fired")
 				}
 
-				c = begin() // that is not sent in time
+				c = begin() // that is heard of all the time, and is not sent in time
+				heard.Store(time.Now().Add(time.Hour))
+				if left(c) != testPatience || c.Silent() {
+					t.Errorf("heard of: %v left, silent %t", left(c), c.Silent())
+				}
 				time.Sleep(testPatience)
 				synctest.Wait()
+				if c.Err() == nil || send(c) || c.Silent() {
+					t.Errorf("%v, silent %t", c.Err(), c.Silent())
+				}
+
+				heard.Store(time.Time{})
+				c = begin() // that is not sent in time
+				time.Sleep(testBudget)
+				synctest.Wait()
+				if !c.Silent() {
+					t.Error("it has not ended for the silence")
+				}
 				if c.Err() == nil || send(c) || c.Sent() || c.end() || told && overdue != 1 {
 					t.Errorf("%v, sent %t, told %d times", c.Err(), c.Sent(), overdue)
 				}
@@ -90,7 +117,7 @@ func TestContext(t *testing.T) {
 // may still read it. The race detector tells.
 func TestContextIsNotUsedAgainWhileItsTimerLooks(t *testing.T) {
 	for _, overdue := range []func(){nil, func() {}} {
-		c := newContext(time.Hour, overdue)
+		c := newContext(time.Hour, nil, nil, overdue)
 		for i := range 20_000 {
 			const patience = 10 * time.Microsecond
 			c.begin(patience)
@@ -102,7 +129,7 @@ func TestContextIsNotUsedAgainWhileItsTimerLooks(t *testing.T) {
 				c.SendAgain()
 			}
 			if !c.end() {
-				c = newContext(time.Hour, overdue)
+				c = newContext(time.Hour, nil, nil, overdue)
 			}
 		}
 	}
@@ -115,7 +142,9 @@ func (w *word) MarshalBinary() ([]byte, error) { return []byte(w.text), nil }
 
 // A mark prints as the value that it stands for.
 func TestMark(t *testing.T) {
-	c := newContext(testBudget, nil)
+	c := newContext(testBudget, nil, nil, nil)
+	c.begin(testPatience)
+	defer c.end()
 	for value, want := range map[any]string{"at": "at", 5: "5", int64(1 << 60): "1152921504606846976", &word{"a word"}: "a word"} {
 		m := c.Mark(value)
 		text, err := m.MarshalBinary()

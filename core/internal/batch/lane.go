@@ -18,10 +18,9 @@ var (
 	ErrFull = errors.New("the queue is full")
 	// ErrOverdue means that a call has waited in the queue for as long as it may.
 	ErrOverdue = errors.New("the queue is too slow")
-	// ErrStalled means that the server has not answered any batch for as long as a call may wait, so
-	// that the queue is full or the call is overdue.
+	// ErrStalled means that the server has answered nothing for a budget, while calls that came before were in flight.
 	ErrStalled = errors.New("the server does not answer those who came before")
-	// ErrUnconnected means that a call has waited for a connection for as long as it may.
+	// ErrUnconnected means that nothing was heard of the server for a budget, while a connection was being opened.
 	ErrUnconnected = errors.New("there is no connection yet")
 	// ErrTimedOut means that a client which ignores deadlines has not returned in time. The call
 	// was sent unless the error is also ErrUnconnected.
@@ -31,7 +30,7 @@ var (
 	ErrLeft = errors.New("the caller has left")
 )
 
-// Config says how a lane works. All fields but Hash, Same, Ready, Connect and Report are needed.
+// Config says how a lane works. All fields but Hash, Same, MostInFlight, Ready, Connect, Heard and Report are needed.
 type Config[Q, A any] struct {
 	// Send sends a batch, and sets the Answer or Err of each group. It returns an error if the
 	// server has answered none of them.
@@ -50,11 +49,15 @@ type Config[Q, A any] struct {
 
 	// Budget is how long the server may take for its answer, from when a batch is sent.
 	Budget time.Duration
-	// Patience is how long a call may wait until it is sent: for its turn, and for a connection.
+	// Patience is how long a call may wait until it is sent: for its turn, and for a connection. While nothing is heard of
+	// the server, no call waits for longer than the Budget.
 	Patience time.Duration
-	// InFlight is how many batches may be in flight at once. Full is how much a batch weighs at
+	// InFlight is how many batches may be in flight at once, however small. Full is how much a batch weighs at
 	// most, unless one call alone weighs more. MostWaiting is how many calls the queue holds.
 	InFlight, Full, MostWaiting int
+	// MostInFlight returns how many batches may be in flight at once in all. Those beyond InFlight are full, and as many as
+	// the round trip has room for: see window. The default is InFlight.
+	MostInFlight func() int
 	// Gather has a batch wait until the goroutines that can run have run once, if one of the latest batches had several
 	// groups: they may have something to add to it. So batches are fewer and larger, and each is sent a moment later.
 	Gather bool
@@ -62,11 +65,14 @@ type Config[Q, A any] struct {
 	// get an error without waiting for Send, and another worker takes its place.
 	Heeds bool
 
-	// Ready reports whether a batch would find an open connection. Connect opens one, within
-	// ConnectTimeout. The default is that there always is one.
-	Ready          func() bool
+	// Ready reports whether a batch would find an open connection, if so many others are about to take one each. Connect
+	// opens one, within ConnectTimeout. The default is that there always is one.
+	Ready          func(others int) bool
 	Connect        func(ctx context.Context) error
 	ConnectTimeout time.Duration
+	// Heard returns when the server was last known to be there: when it has accepted a connection, or answered a step on the
+	// way to one. The zero time says that this is not known. The default knows nothing.
+	Heard func() time.Time
 
 	// Breaker keeps calls from a server that has failed. Nil lets every call through.
 	Breaker *Breaker
@@ -89,16 +95,19 @@ type Report struct {
 type Lane[Q, A any] struct {
 	Config[Q, A]
 
-	calls sync.Pool
+	calls  sync.Pool
+	unsent atomic.Int32 // batches that are about to take a connection
 
 	mu         sync.Mutex
 	queue      queue[Q, A]
 	inFlight   int
+	boarding   int // of those, workers that have taken nothing from the queue yet
+	window     window
 	healthy    bool  // the latest batch was answered
-	connecting bool  // a connection is being opened, since then:
-	unreached  bool  // the latest attempt has failed
-	dialed     int64 // see sinceEpoch; of several attempts that fail, the first
-	heard      int64 // when the server last answered, or a call came while none was in flight
+	connecting int   // connections that are being opened
+	unreached  error // why the latest attempt has failed, or fails; nil: it has not
+	dialed     int64 // when it began, see sinceEpoch; of several attempts that fail, the first
+	answered   int64 // when the server last answered, or a call came while none was in flight
 	expiry     *time.Timer
 	armed      bool // the expiry will fire
 	sparing    []*sending[Q, A]
@@ -111,6 +120,7 @@ type Lane[Q, A any] struct {
 // New returns a lane. It starts no goroutine.
 func New[Q, A any](config Config[Q, A]) *Lane[Q, A] {
 	l := &Lane[Q, A]{Config: config, ended: make(chan struct{})}
+	l.window.least = config.InFlight
 	l.expiry = time.AfterFunc(time.Hour, l.expire)
 	l.expiry.Stop()
 	return l
@@ -148,8 +158,8 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 		l.mu.Unlock()
 		return l.fail(ErrClosed)
 	}
-	if l.inFlight == 0 && !l.connecting && l.queue.empty() && !l.unreached {
-		l.heard = now
+	if l.inFlight == 0 && l.connecting == 0 && l.queue.empty() && l.unreached == nil {
+		l.answered = now
 	}
 	if patience, ok := l.alone(ctx); ok {
 		l.inFlight++
@@ -158,6 +168,7 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 		g.alone = true
 		s.batch = append(s.batch, g)
 		s.weight = l.Weight(&c.Request, 1)
+		l.begin(s, now)
 		l.mu.Unlock()
 		l.send(s, patience, false)
 		<-c.answered
@@ -169,7 +180,7 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 	}
 	l.mu.Unlock()
 	if err != nil {
-		return l.fail(err)
+		return err
 	}
 	return l.await(ctx, c)
 }
@@ -226,7 +237,7 @@ func (l *Lane[Q, A]) Wait(c *Call[Q, A]) { <-c.answered }
 
 // end closes ended, if the lane is closed and nothing is left to do. l is locked.
 func (l *Lane[Q, A]) end() {
-	if l.closed && l.inFlight == 0 && !l.connecting && l.queue.empty() {
+	if l.closed && l.inFlight == 0 && l.connecting == 0 && l.queue.empty() {
 		select {
 		case <-l.ended:
 		default:
@@ -240,11 +251,7 @@ func (l *Lane[Q, A]) end() {
 func (l *Lane[Q, A]) Load() (waiting, inFlight int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	inFlight = l.inFlight
-	if l.connecting {
-		inFlight++
-	}
-	return l.queue.calls, inFlight
+	return l.queue.calls, l.inFlight + l.connecting
 }
 
 // Close lets no more calls in. It returns when the others have been answered, at the latest after

@@ -179,7 +179,7 @@ func TestBatchesBeginAnew(t *testing.T) {
 		synctest.Wait()
 		send := s.Send
 		s.Send = func(ctx *Context, batch []*Group[request, int]) error {
-			if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ctx.Sent() || !ok || time.Until(deadline) != testPatience {
+			if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ctx.Sent() || !ok || time.Until(deadline) != testBudget {
 				t.Errorf("a batch begins with %v, sent %t, until %v", ctx.Err(), ctx.Sent(), deadline)
 			}
 			err := send(ctx, batch)

@@ -78,6 +78,7 @@ func TestDeadlineBeforeACallIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, true)
 		s.connected, s.opening = 0, time.Hour
+		s.step, s.lastHeard = time.Hour, time.Now().Add(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*testBudget)
 		defer cancel()
 		began := time.Now()
@@ -92,7 +93,7 @@ func TestDeadlineBeforeACallIsSent(t *testing.T) {
 func TestBudgetBeginsWithTheSending(t *testing.T) {
 	forBothClients(t, func(t *testing.T, s *server) {
 		s.delay = testBudget * 9 / 10 // every reply is within the budget
-		s.connected, s.opening = 0, 5*testBudget
+		s.connected, s.opening, s.step = 0, 5*testBudget, testBudget/2
 		errs := s.askMany(t.Context(), times(2+3*testFull)...)
 		wantNone(t, errs())
 	})

@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,29 @@ func TestServerThatDoesNotAnswerInTime(t *testing.T) {
 			want = context.DeadlineExceeded
 		}
 		wantAll(t, failed, 2, want)
+		release()
+		s.wantIdle(t)
+	})
+}
+
+// While a server answers nothing, no call is held for longer than the budget, in flight or in the queue.
+func TestServerThatIsFrozen(t *testing.T) {
+	forBothClients(t, func(t *testing.T, s *server) {
+		release := s.hold()
+		var group sync.WaitGroup
+		for at := time.Duration(0); at < 3*testPatience; at += testBudget / 7 {
+			for range 3 {
+				group.Go(func() {
+					began := time.Now()
+					err := s.ask(t.Context(), request{weight: 1})
+					if took := time.Since(began); took > testBudget || err == nil {
+						t.Errorf("%v after %v", err, took)
+					}
+				})
+			}
+			time.Sleep(testBudget / 7)
+		}
+		group.Wait()
 		release()
 		s.wantIdle(t)
 	})
@@ -86,7 +110,7 @@ func TestTooManyWaitForAServerThatDoesNotAnswer(t *testing.T) {
 			if want == ErrStalled { //nolint:errorlint // it is one of two
 				s.mu.Lock()
 				s.Lane.mu.Lock()
-				s.heard -= int64(testPatience)
+				s.answered -= int64(testPatience)
 				s.Lane.mu.Unlock()
 				s.mu.Unlock()
 			}

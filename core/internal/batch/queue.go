@@ -1,16 +1,23 @@
 package batch
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// enqueue puts a call into the queue, in the group with the same request if there is one. l is locked.
+// enqueue puts a call into the queue, in the group with the same request if there is one, or returns the error that the call
+// gets. l is locked.
 func (l *Lane[Q, A]) enqueue(c *Call[Q, A], now int64) error {
 	switch {
 	case l.queue.calls >= l.MostWaiting && l.silent(now):
-		return ErrStalled
+		return l.fail(ErrStalled)
 	case l.queue.calls >= l.MostWaiting:
-		return ErrFull
+		return l.fail(ErrFull)
 	case l.unconnected(now):
-		return ErrUnconnected
+		if l.connecting == 0 {
+			l.dial(now)
+		}
+		return l.unreached
 	}
 	c.status, c.since = waiting, now
 	var hash uint64
@@ -21,7 +28,7 @@ func (l *Lane[Q, A]) enqueue(c *Call[Q, A], now int64) error {
 		g.add(c)
 	} else {
 		g = l.newGroup(c, now)
-		g.hash = hash
+		g.hash, g.weight = hash, l.Weight(&c.Request, 1)
 		l.queue.push(g)
 	}
 	l.queue.calls++
@@ -77,10 +84,7 @@ func (l *Lane[Q, A]) expire() {
 	now := sinceEpoch()
 	overdue := func(since int64) bool { return now-since >= int64(l.Patience) }
 	err := ErrOverdue
-	switch {
-	case l.unconnected(now):
-		err = ErrUnconnected
-	case l.silent(now):
+	if l.silent(now) {
 		err = ErrStalled
 	}
 	for g := l.queue.first; g != nil && overdue(g.since); g = l.queue.first {
@@ -97,15 +101,37 @@ func (l *Lane[Q, A]) expire() {
 	l.mu.Unlock()
 }
 
-// unconnected reports whether the lane has tried to connect for as long as a call may wait, in vain.
-// l is locked.
-func (l *Lane[Q, A]) unconnected(now int64) bool {
-	return l.connecting && l.inFlight == 0 && now-l.dialed >= int64(l.Patience) && !l.ready()
+// failAll answers all calls that wait with an error. l is locked.
+func (l *Lane[Q, A]) failAll(err error) {
+	l.healthy = false
+	for g := l.queue.first; g != nil; g = l.queue.first {
+		for c := g.first; c != nil; {
+			next := c.next
+			l.take(c)
+			c.answer(err)
+			c = next
+		}
+	}
 }
 
-// silent reports whether the server has answered no batch for as long as a call may wait. l is
+// unconnected reports whether the lane has tried to connect for a budget, in vain: nobody waits for the next attempt. l is
 // locked.
-func (l *Lane[Q, A]) silent(now int64) bool { return now-l.heard >= int64(l.Patience) }
+func (l *Lane[Q, A]) unconnected(now int64) bool {
+	return l.unreached != nil && l.inFlight == 0 && now-max(l.dialed, l.heardOf()) >= int64(l.Budget) && !l.ready()
+}
+
+// silent reports whether nothing was heard of the server for a budget. l is locked.
+func (l *Lane[Q, A]) silent(now int64) bool {
+	return now-max(l.answered, l.heardOf()) >= int64(l.Budget)
+}
+
+// heardOf returns when something was last heard of the server, see sinceEpoch.
+func (l *Lane[Q, A]) heardOf() int64 {
+	if l.Heard == nil {
+		return math.MinInt64
+	}
+	return int64(l.Heard().Sub(epoch))
+}
 
 // answer tells the caller of a call that it has failed.
 func (c *Call[Q, A]) answer(err error) {

@@ -138,10 +138,10 @@ func anyCalls(t *rapid.T) {
 		Same:   func(a, b *asked) bool { return a.name == b.name },
 		Budget: testBudget, Patience: testPatience, InFlight: rapid.IntRange(1, 3).Draw(t, "in flight"), Full: testFull,
 		MostWaiting: 30, Heeds: h.heeds, ConnectTimeout: 3 * testPatience,
-		Ready: func() bool {
+		Ready: func(others int) bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return idle != 0
+			return idle < 0 || idle > others
 		},
 		Connect: func(ctx context.Context) error {
 			one := next()

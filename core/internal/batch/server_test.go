@@ -37,10 +37,14 @@ type server struct {
 	wait      chan struct{} // holds batches up while it is open
 	failures  map[int]error // of batches, by their place
 	delay     time.Duration // of each reply
+	own       time.Duration // for which the server does nothing but carry out a batch
+	busy      time.Time     // until when it does
 	connects  int
 	opening   time.Duration // how long it takes to open a connection
-	refusing  error         // of a connection that is opened
-	connected int           // connections that are open and unused; -1: as many as are wanted
+	step      time.Duration // after each of which the server is heard of, on the way to a connection; 0: never
+	lastHeard time.Time
+	refusing  error // of a connection that is opened
+	connected int   // connections that are open and unused; -1: as many as are wanted
 }
 
 var (
@@ -82,7 +86,7 @@ func newServer(t tester, heeds bool, change ...func(*Config[request, int])) *ser
 		},
 		Same:   func(a, b *request) bool { return a.name == b.name },
 		Budget: testBudget, Patience: testPatience, InFlight: 2, Full: testFull, MostWaiting: 1000, Heeds: heeds,
-		Ready: s.ready, Connect: s.connect, ConnectTimeout: time.Minute,
+		Ready: s.ready, Connect: s.connect, ConnectTimeout: time.Minute, Heard: s.heardAt,
 	}
 	for _, c := range change {
 		c(&config)
@@ -108,7 +112,7 @@ func (s *server) send(ctx *Context, batch []*Group[request, int]) error {
 	s.batches = append(s.batches, names)
 	s.inFlight++
 	s.most = max(s.most, s.inFlight)
-	wait, err, delay, opening := s.wait, s.failures[place], s.delay, time.Duration(0)
+	wait, err, delay, opening, step := s.wait, s.failures[place], s.delay, time.Duration(0), s.step
 	switch {
 	case s.connected == 0: // the pool has none, so it opens one
 		opening = s.opening
@@ -125,12 +129,12 @@ func (s *server) send(ctx *Context, batch []*Group[request, int]) error {
 			s.connected++
 		}
 	}()
-	if ended := s.pass(ctx, nil, opening); ended != nil {
+	if ended := s.shake(ctx, opening, step); ended != nil {
 		err = ended
 	} else {
 		_, ended := ctx.Mark(int64(1)).MarshalBinary()
 		if ended == nil {
-			ended = s.pass(ctx, wait, delay)
+			ended = s.pass(ctx, wait, s.queues()+delay)
 		}
 		if ended != nil {
 			err = ended
@@ -140,6 +144,18 @@ func (s *server) send(ctx *Context, batch []*Group[request, int]) error {
 		g.Answer, g.Err = place*100+i, err
 	}
 	return err
+}
+
+// queues returns how long it takes until the server has carried out a batch that comes now.
+func (s *server) queues() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.busy.Before(now) {
+		s.busy = now
+	}
+	s.busy = s.busy.Add(s.own)
+	return s.busy.Sub(now)
 }
 
 // pass lets time pass, until a channel is closed if there is one.
@@ -170,21 +186,53 @@ func (s *server) pass(ctx *Context, wait chan struct{}, d time.Duration) error {
 	return nil
 }
 
-func (s *server) ready() bool {
+func (s *server) ready(others int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.connected != 0
+	return s.connected < 0 || s.connected > others
+}
+
+// shake takes the time that it takes to open a connection, in steps if there are any.
+func (s *server) shake(ctx context.Context, opening, step time.Duration) error {
+	if step == 0 {
+		step = max(1, opening)
+	}
+	for passed := time.Duration(0); passed < opening; passed += step {
+		deadline, _ := ctx.Deadline()
+		left := time.Until(deadline)
+		if step > left && s.Heeds {
+			time.Sleep(left)
+			return context.DeadlineExceeded
+		}
+		select {
+		case <-time.After(step):
+		case <-ctx.Done():
+			if s.Heeds {
+				return ctx.Err()
+			}
+		}
+		s.mu.Lock()
+		if s.step > 0 {
+			s.lastHeard = time.Now()
+		}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+func (s *server) heardAt() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastHeard
 }
 
 func (s *server) connect(ctx context.Context) error {
 	s.mu.Lock()
 	s.connects++
-	opening, err := s.opening, s.refusing
+	opening, step, err := s.opening, s.step, s.refusing
 	s.mu.Unlock()
-	select {
-	case <-time.After(opening):
-	case <-ctx.Done():
-		return ctx.Err()
+	if ended := s.shake(ctx, opening, step); ended != nil {
+		return ended
 	}
 	if err != nil {
 		return err

@@ -11,22 +11,49 @@ type sending[Q, A any] struct {
 	context *Context
 	batch   []*Group[Q, A]
 	weight  int
-	trial   bool // of the breaker
+	trial   bool  // of the breaker
+	began   int64 // when it was about to be sent, see sinceEpoch
+
+	// unsent says that it is counted among those of the lane.
+	unsent atomic.Bool
 
 	// answered is set by the worker that answers the batch, or by the clock if the batch is overdue.
 	answered atomic.Bool
 }
 
-// dispatch starts a worker at an instant, if there is work for one more. l is locked.
+// dispatch starts a worker at an instant, if there is work for one more, or has a connection opened for it. l is locked.
 func (l *Lane[Q, A]) dispatch(now int64) {
 	switch {
-	case l.queue.empty() || l.inFlight >= l.InFlight:
+	case !l.wants(0):
 	case l.ready():
-		l.inFlight++
+		l.start()
 		go l.work()
-	case !l.connecting:
+	case l.connecting == 0 || l.inFlight > 0 && l.wants(l.connecting):
 		l.dial(now)
 	}
+}
+
+// wants reports whether there is work for one worker more than there are, and so many others. l is locked.
+func (l *Lane[Q, A]) wants(others int) bool {
+	workers := l.inFlight + others
+	if l.queue.empty() || workers < l.InFlight {
+		return !l.queue.empty()
+	}
+	return l.queue.weight >= (l.boarding+others+1)*l.Full && workers < l.window.of(l.most())
+}
+
+// most returns how many batches may be in flight at once.
+func (l *Lane[Q, A]) most() int {
+	if l.MostInFlight == nil {
+		return l.InFlight
+	}
+	return l.MostInFlight()
+}
+
+// start counts a worker in. l is locked.
+func (l *Lane[Q, A]) start() {
+	l.inFlight++
+	l.boarding++
 }
 
 // work sends one batch after the other until the queue is empty. inFlight already counts the worker.
@@ -36,17 +63,38 @@ func (l *Lane[Q, A]) work() {
 			runtime.Gosched()
 		}
 		l.mu.Lock()
+		l.boarding--
 		s := l.newSending()
-		patience := l.board(s)
-		l.noteCrowd(len(s.batch))
+		var patience time.Duration
+		if l.inFlight <= l.InFlight || l.queue.weight >= l.Full { // beyond those, batches are full
+			patience = l.board(s)
+			l.noteCrowd(len(s.batch))
+		}
 		if len(s.batch) == 0 {
 			l.land(s)
 			l.sparing = append(l.sparing, s)
 			l.mu.Unlock()
 			return
 		}
+		now := sinceEpoch()
+		l.begin(s, now)
+		l.dispatch(now)
 		l.mu.Unlock()
 		again = l.send(s, patience, true)
+	}
+}
+
+// begin notes that a batch is about to be sent. l is locked.
+func (l *Lane[Q, A]) begin(s *sending[Q, A], now int64) {
+	s.began = now
+	s.unsent.Store(true)
+	l.unsent.Add(1)
+}
+
+// took notes that a batch has its connection, or needs none any more.
+func (l *Lane[Q, A]) took(s *sending[Q, A]) {
+	if s.unsent.CompareAndSwap(true, false) {
+		l.unsent.Add(-1)
 	}
 }
 
@@ -72,11 +120,11 @@ func (l *Lane[Q, A]) newSending() *sending[Q, A] {
 	return new(sending[Q, A])
 }
 
-// board moves as many groups as fit from the queue into a batch. It returns how long sending the
-// batch may take: what is left of the first call's patience. l is locked.
+// board moves as many groups as fit from the queue into a batch. It returns how long the batch may wait for its connection:
+// what is left of the first call's patience. l is locked.
 func (l *Lane[Q, A]) board(s *sending[Q, A]) (patience time.Duration) {
 	if first := l.queue.first; first != nil {
-		patience = max(l.Budget, l.Patience-time.Duration(sinceEpoch()-first.since))
+		patience = max(min(l.Budget, l.Patience), l.Patience-time.Duration(sinceEpoch()-first.since))
 	}
 	for g := l.queue.first; g != nil; g = l.queue.first {
 		weight := l.Weight(&g.first.Request, g.length)
@@ -115,6 +163,7 @@ func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool)
 	if !s.answered.CompareAndSwap(false, true) {
 		return false // it was overdue: inFlight counts another worker instead
 	}
+	l.took(s)
 	outcome := Unknown
 	if admitted {
 		outcome = l.outcome(report.Err)
@@ -123,17 +172,21 @@ func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool)
 	spent := s.context != nil && !s.context.end() // the clock may be about to look at it
 	deliver(s.batch)
 	l.mu.Lock()
+	now := sinceEpoch()
 	if l.healthy = outcome == Succeeded; l.healthy {
-		l.heard, l.unreached = sinceEpoch(), false
+		l.answered, l.unreached = now, nil
+		l.window.note(now, report.Elapsed, 4*s.weight >= 3*l.Full, l.inFlight, l.most())
+	} else if outcome == Failed {
+		l.suffer(s, now)
 	}
 	l.land(s)
 	if !spent {
 		l.sparing = append(l.sparing, s)
 	}
-	if again = worker && l.healthy && !l.queue.empty() && l.inFlight < l.InFlight; again {
-		l.inFlight++
+	if again = worker && l.healthy && l.wants(0); again {
+		l.start()
 	} else {
-		l.dispatch(sinceEpoch())
+		l.dispatch(now)
 	}
 	l.mu.Unlock()
 	if admitted && l.Report != nil {
@@ -141,6 +194,18 @@ func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool)
 	}
 	return again
 }
+
+// suffer notes that a batch has failed. If the server has answered nothing for a budget since the batch was sent, those that
+// wait for their turn wait no longer. A process that notices late has stood still itself, and knows nothing. l is locked.
+func (l *Lane[Q, A]) suffer(s *sending[Q, A], now int64) {
+	l.window.reset()
+	if late := time.Duration(now-s.began) - l.Budget; l.answered <= s.began && late >= 0 && late < l.Budget/latest {
+		l.failAll(l.fail(ErrStalled))
+	}
+}
+
+// latest is by which part of a budget a process may notice late that a budget is over.
+const latest = 4
 
 // fail sets the error of all groups of a batch.
 func (s *sending[Q, A]) fail(err error) {
@@ -159,7 +224,7 @@ func (l *Lane[Q, A]) outcome(err error) Outcome {
 // carryOut calls Send. If Send panics, all calls get that as their error.
 func (l *Lane[Q, A]) carryOut(s *sending[Q, A], patience time.Duration) (err error) {
 	if s.context == nil {
-		s.context = newContext(l.Budget, l.overdue(s))
+		s.context = newContext(l.Budget, l.Heard, func() { l.took(s) }, l.overdue(s))
 	}
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -190,8 +255,10 @@ func (l *Lane[Q, A]) overdue(s *sending[Q, A]) func() {
 		if !s.context.Sent() {
 			reason = ErrUnconnected
 		}
+		l.took(s)
 		err := l.Fail(s.context, reason)
-		l.Breaker.Ended(s.trial, l.Outcome(err))
+		outcome := l.Outcome(err)
+		l.Breaker.Ended(s.trial, outcome)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, g := range s.batch {
@@ -202,9 +269,12 @@ func (l *Lane[Q, A]) overdue(s *sending[Q, A]) func() {
 				c = next
 			}
 		}
-		l.healthy = false
+		now := sinceEpoch()
+		if l.healthy = false; outcome == Failed {
+			l.suffer(s, now)
+		}
 		l.inFlight--
-		l.dispatch(sinceEpoch())
+		l.dispatch(now)
 		l.end()
 	}
 }

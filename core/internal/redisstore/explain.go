@@ -126,9 +126,9 @@ func (r *Store) batchError(ctx *batch.Context, s *server, err error) error {
 	case (errors.Is(err, batch.ErrStalled) || errors.Is(err, batch.ErrUnconnected)) && s != nil && s.busy(int(s.sending.Load())):
 		return fail(failure.Overloaded, "core: others have held all connections of the redis client for %v", r.Patience)
 	case errors.Is(err, batch.ErrStalled):
-		return failure.Unsent(failure.Unreachable, "core: redis does not answer, and too many calls wait for it")
+		return failure.Unsent(failure.Unreachable, "core: redis has answered nothing for %v, and calls wait for it: %w", r.Budget, context.DeadlineExceeded)
 	case errors.Is(err, batch.ErrUnconnected):
-		return fail(failure.Unreachable, "core: no connection to redis within %v: %w", r.Patience, context.DeadlineExceeded)
+		return fail(failure.Unreachable, "core: no connection to redis, of which nothing was heard for %v: %w", r.Budget, context.DeadlineExceeded)
 	case errors.Is(err, batch.ErrTimedOut):
 		return r.timedOut(context.DeadlineExceeded)
 	}
@@ -166,6 +166,8 @@ func (r *Store) explain(ctx *batch.Context, s *server, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case !ctx.Sent() && !r.obscure() && isTimeout(err) && !ctx.Silent():
+		return r.batchError(nil, s, batch.ErrOverdue)
 	case !ctx.Sent() && !r.obscure():
 		return r.explainUnsent(s, int(s.sending.Load())-1, err)
 	case isTimeout(err):

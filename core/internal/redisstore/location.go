@@ -8,7 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weir-go/ratelimit/core/internal/batch"
 	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/internal/dial"
 )
 
 // location says whether a cluster's client knows its servers yet. The zero value says that it does not.
@@ -22,6 +24,7 @@ type location struct {
 // fetch is an attempt to get the map of a cluster. It may outlast the calls that wait for it.
 type fetch struct {
 	began time.Time
+	from  []string // the addresses of nodes
 	done  chan struct{}
 	err   error // when done is closed
 }
@@ -38,19 +41,47 @@ func (r *Store) locate(ctx context.Context, tag string) (*redis.Client, error) {
 	return client, r.explainUnsent(nil, 0, err)
 }
 
-// waitForMap returns when the map of the cluster is known, or an error if it cannot be fetched.
+// waitForMap returns when the map of the cluster is known, or an error if it cannot be fetched. It waits for no longer than a
+// budget in which nothing is heard of any node.
 func (r *Store) waitForMap(ctx context.Context, tag string) error {
 	f := r.fetchMap(tag)
-	patience := time.NewTimer(r.Patience - time.Since(f.began))
-	defer patience.Stop()
-	select {
-	case <-f.done:
-		return f.err
-	case <-ctx.Done():
-		return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
-	case <-patience.C:
-		return failure.Unsent(failure.Unreachable, "core: no connection to the redis cluster within %v: %w", r.Patience, context.DeadlineExceeded)
+	began := time.Now()
+	alarm := time.NewTimer(r.untilSilent(f, began))
+	defer alarm.Stop()
+	for {
+		select {
+		case <-f.done:
+			return f.err
+		case <-ctx.Done():
+			return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+		case <-alarm.C:
+		}
+		if left := r.untilSilent(f, began); left > 0 {
+			alarm.Reset(left)
+			continue
+		}
+		if time.Since(f.heard()) < r.Budget {
+			return r.batchError(nil, nil, batch.ErrOverdue)
+		}
+		return failure.Unsent(failure.Unreachable,
+			"core: no connection to the redis cluster, of which nothing was heard for %v: %w", r.Budget, context.DeadlineExceeded)
 	}
+}
+
+// untilSilent returns for how long a call that has come at an instant may still wait for a fetch.
+func (r *Store) untilSilent(f *fetch, came time.Time) time.Duration {
+	return min(r.Budget-time.Since(f.heard()), r.Patience-time.Since(came))
+}
+
+// heard returns when one of the nodes that are known from the beginning was last known to be there, or when the fetch began.
+func (f *fetch) heard() time.Time {
+	last := f.began
+	for _, address := range f.from {
+		if heard := dial.Heard(address); heard.After(last) {
+			last = heard
+		}
+	}
+	return last
 }
 
 // fetchMap begins to fetch the map of the cluster, unless a fetch is in flight.
@@ -61,7 +92,7 @@ func (r *Store) fetchMap(tag string) *fetch {
 	if l.fetching != nil {
 		return l.fetching
 	}
-	f := &fetch{began: time.Now(), done: make(chan struct{})}
+	f := &fetch{began: time.Now(), from: r.topology.Cluster.Options().Addrs, done: make(chan struct{})}
 	l.fetching = f
 	go func() { // ends with the client's own timeouts, or with connectTimeout
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)

@@ -32,7 +32,7 @@ func (r *Store) warm(ctx context.Context, server redis.UniversalClient) error {
 		return nil
 	}
 	var group sync.WaitGroup
-	connections := make([]*redis.Conn, min(r.InFlight+inFlightSettlements, client.Options().PoolSize))
+	connections := make([]*redis.Conn, min(r.InFlight+inFlightSettlements+inFlightPlaces, client.Options().PoolSize))
 	failures := make([]error, len(connections))
 	for i := range connections {
 		connections[i] = client.Conn() // keeps its connection until it is closed, so that each has another one

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,13 +12,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
 	"github.com/weir-go/ratelimit/core/internal/script"
+	"github.com/weir-go/ratelimit/internal/dial"
 )
 
 const (
-	// inFlightSettlements is how many batches of settlements may be in flight to one server.
+	// inFlightSettlements is how many batches of settlements may be in flight to one server, however small, and
+	// inFlightPlaces how many of places that are renewed or given back.
 	inFlightSettlements = 1
+	inFlightPlaces      = 1
 	// fullBatch is how much a batch weighs at most: what Redis decides in about a millisecond,
 	// during which it does nothing else.
 	fullBatch = 256
@@ -37,13 +42,15 @@ type (
 	requestGroup = batch.Group[script.Request, script.Reply]
 )
 
-// server is one server as a store sees it. Checks and settlements have a lane each, and share a breaker.
+// server is one server as a store sees it. Checks, settlements, and places that are renewed or given back have a lane each, so
+// that none delays another: they take a part of the connections each. They share a breaker.
 type server struct {
 	address     string                       // if it is known
 	client      atomic.Pointer[redis.Client] // nil: it is not known
 	breaker     *batch.Breaker
 	checks      *lane
 	settlements *lane
+	places      *lane
 	sending     atomic.Int32 // batches that are being sent or answered
 	clock       func() int64 // what is known here of its clock, in microseconds
 	ahead       atomic.Int64 // by how many microseconds that is ahead of this process's
@@ -68,8 +75,10 @@ func (r *Store) newServer(client *redis.Client) *server {
 		Budget: r.Budget, Patience: r.Patience, InFlight: r.InFlight, MostWaiting: r.MostWaiting,
 		Heeds: r.HeedsDeadline, Breaker: s.breaker,
 		Ready: s.ready, Connect: func(ctx context.Context) error { return r.connect(ctx, s) }, ConnectTimeout: connectTimeout,
+		Heard: s.heard,
 	}
 	checks, settlements := config, config
+	checks.MostInFlight = func() int { return s.connections() / 2 }
 	checks.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.sendChecks(ctx, s, groups) }
 	checks.Hash, checks.Same, checks.Full = (*script.Request).Hash, script.Same, fullBatch
 	if r.Batch != nil {
@@ -79,15 +88,31 @@ func (r *Store) newServer(client *redis.Client) *server {
 	settlements.Outcome = outcomeOfSettlement
 	settlements.InFlight, settlements.Full = inFlightSettlements, fullSettlements
 	settlements.Gather = true
-	s.checks, s.settlements = batch.New(checks), batch.New(settlements)
+	settlements.MostInFlight = func() int { return s.connections() / 4 }
+	places := settlements
+	places.InFlight = inFlightPlaces
+	s.checks, s.settlements, s.places = batch.New(checks), batch.New(settlements), batch.New(places)
 	return s
 }
 
-// ready reports whether the client has an idle connection.
-func (s *server) ready() bool {
+// connections returns how many connections there may be, or 0 if that is not known.
+func (s *server) connections() int {
 	client := s.client.Load()
-	return client == nil || client.PoolStats().IdleConns > 0
+	if client == nil {
+		return 0
+	}
+	return client.Options().PoolSize
 }
+
+// ready reports whether the client has an idle connection, if others are about to take one each.
+func (s *server) ready(others int) bool {
+	client := s.client.Load()
+	return client == nil || int(client.PoolStats().IdleConns) > others
+}
+
+// heard returns when the server was last known to be there, if the client has a dialer of ours and says whom it dials: one that
+// asks sentinels does not.
+func (s *server) heard() time.Time { return dial.Heard(s.address) }
 
 // busy reports whether all connections of the client are in use, some of them by the client's other
 // users. mine is how many batches of this store may hold one.
@@ -102,7 +127,7 @@ func (s *server) busy(mine int) bool {
 
 // idle reports whether no call waits for the server and no batch is in flight.
 func (s *server) idle() bool {
-	for _, l := range [...]*lane{s.checks, s.settlements} {
+	for _, l := range [...]*lane{s.checks, s.settlements, s.places} {
 		if waiting, inFlight := l.Load(); waiting+inFlight > 0 {
 			return false
 		}
@@ -110,12 +135,28 @@ func (s *server) idle() bool {
 	return true
 }
 
-// close has both lanes end.
+// close has all lanes end.
 func (s *server) close() {
 	var group sync.WaitGroup
 	group.Go(s.checks.Close)
-	group.Go(s.settlements.Close)
+	group.Go(s.settle)
 	group.Wait()
+}
+
+// settle has the lanes of what is corrected end.
+func (s *server) settle() {
+	var group sync.WaitGroup
+	group.Go(s.settlements.Close)
+	group.Go(s.places.Close)
+	group.Wait()
+}
+
+// laneOf returns the lane of some corrections.
+func (s *server) laneOf(list []call.Correction) *lane {
+	if slices.ContainsFunc(list, func(c call.Correction) bool { return !c.Spec.Algorithm.Holds() || c.Reset }) {
+		return s.settlements
+	}
+	return s.places
 }
 
 // caller is the part of a client that script runs need.

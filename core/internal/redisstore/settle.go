@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
-// Settle carries out corrections, in a cluster or ring on all servers at once. If some were certainly
+// Settle carries out corrections, in a cluster or ring on all servers at once, and places beside all else. If some were certainly
 // not carried out while others were, a [failure.PartlySettledError] has the places of their settlements.
 // It may put the list in another order.
 func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
@@ -22,10 +22,7 @@ func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 		return err
 	}
 	defer r.calls.end()
-	if !r.sharded.Load() {
-		return r.settleServer(ctx, list)
-	}
-	shares := byKey(list)
+	shares := sharesOf(list, r.sharded.Load())
 	if len(shares) <= 1 {
 		return r.settleServer(ctx, list)
 	}
@@ -65,17 +62,34 @@ func joinSettled(shares [][]call.Correction, each []error) error {
 	return err
 }
 
-// byKey puts the corrections of each key together, in their order, and returns those of each.
-func byKey(list []call.Correction) (shares [][]call.Correction) {
-	slices.SortStableFunc(list, func(a, b call.Correction) int { return strings.Compare(a.Key, b.Key) })
+// sharesOf puts corrections that are carried out together next to each other, in their order, and returns those: places, which
+// have a lane of their own, and others, and where there may be several servers, those of each key.
+func sharesOf(list []call.Correction, sharded bool) (shares [][]call.Correction) {
+	apart := func(a, b *call.Correction) int {
+		if byKey := strings.Compare(a.Key, b.Key); sharded && byKey != 0 {
+			return byKey
+		}
+		return rank(a) - rank(b)
+	}
+	if sharded || slices.ContainsFunc(list, func(c call.Correction) bool { return rank(&c) != rank(&list[0]) }) {
+		slices.SortStableFunc(list, func(a, b call.Correction) int { return apart(&a, &b) })
+	}
 	first := 0
 	for i := range list {
-		if i+1 == len(list) || list[i+1].Key != list[i].Key {
+		if i+1 == len(list) || apart(&list[i], &list[i+1]) != 0 {
 			shares = append(shares, list[first:i+1])
 			first = i + 1
 		}
 	}
 	return shares
+}
+
+// rank returns 0 for places, and else 1.
+func rank(c *call.Correction) int {
+	if c.Spec.Algorithm.Holds() {
+		return 0
+	}
+	return 1
 }
 
 // placesOf returns the places of the settlements that corrections come from.
@@ -111,9 +125,10 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 	if err != nil {
 		return err
 	}
-	c := s.settlements.NewCall()
+	lane := s.laneOf(list)
+	c := lane.NewCall()
 	c.Request.SetCorrections(list, s.clock, r.keyOfCorrected)
-	err = s.settlements.Do(ctx, c)
+	err = lane.Do(ctx, c)
 	if errors.Is(err, batch.ErrLeft) { // the batch still uses the call
 		return failure.Sent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
@@ -123,7 +138,7 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 	if _, elsewhere := errors.AsType[*elsewhereError](err); elsewhere {
 		c.Request.SetCorrections(list, s.clock, r.keyOfCorrected)
 		if err = r.sendBeside(ctx, err, script.Settle, c); errors.Is(err, errApart) && (len(list) > 1 || list[0].Reserved) {
-			s.settlements.Free(c)
+			lane.Free(c)
 			return r.settleApart(ctx, list)
 		}
 	}
@@ -133,7 +148,7 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 	} else if errors.Is(err, failure.ErrPartlySettled) {
 		_ = script.ObserveSettled(list, c.Answer.Text) // of those that were carried out
 	}
-	s.settlements.Free(c)
+	lane.Free(c)
 	if inPart { // it may be shared, and counts corrections
 		undone := make([]int, 0, len(partly.NotDone))
 		for _, place := range partly.NotDone {

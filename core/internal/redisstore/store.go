@@ -75,7 +75,8 @@ type Store struct {
 	givenBack  watchers
 	unpackable atomic.Bool // it has turned out that keys cannot share a script call
 	closed     atomic.Bool
-	ending     chan struct{} // is closed with the store
+	ending     chan struct{}        // is closed with the store
+	lines      *func() *slog.Logger // which logs the lines of the client, see lines
 }
 
 // New returns a store. It talks to nobody.
@@ -88,6 +89,7 @@ func New(config Config) *Store {
 	if !r.topology.Sharded() {
 		r.only = r.newServer(r.topology.Single)
 	}
+	r.takeLines()
 	return r
 }
 
@@ -186,10 +188,11 @@ func (r *Store) Close() error {
 	if !r.closed.Swap(true) {
 		close(r.ending)
 	}
+	defer r.leaveLines()
 	r.calls.close()
 	r.eachServer(func(s *server) { s.checks.Close() })
 	r.calls.drain(r.Patience + r.Budget) // what they give back comes after their checks
-	r.eachServer(func(s *server) { s.settlements.Close() })
+	r.eachServer((*server).settle)
 	if !r.Owned {
 		return nil
 	}

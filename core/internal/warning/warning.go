@@ -2,6 +2,7 @@
 package warning
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -20,11 +21,16 @@ type Warning struct {
 // Log logs the warning, unless it was logged a short while ago. A panic of the logger is contained: the work that had
 // reason to warn goes on, whichever goroutine it is on.
 func (w *Warning) Log(logger *slog.Logger, message string, attributes ...any) {
+	w.LogAt(context.Background(), slog.LevelWarn, logger, message, attributes...)
+}
+
+// LogAt is Log at a level.
+func (w *Warning) LogAt(ctx context.Context, level slog.Level, logger *slog.Logger, message string, attributes ...any) {
 	now, next := time.Now().UnixNano(), w.next.Load()
 	if now < next || !w.next.CompareAndSwap(next, now+int64(quiet)) {
 		w.unlogged.Add(1)
 		return
 	}
 	defer func() { _ = recover() }() // there is nowhere left to tell it
-	logger.Warn(message, append(attributes, slog.Int64("unlogged", w.unlogged.Swap(0)))...)
+	logger.Log(ctx, level, message, append(attributes, slog.Int64("unlogged", w.unlogged.Swap(0)))...)
 }

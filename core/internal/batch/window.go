@@ -1,0 +1,79 @@
+package batch
+
+import "time"
+
+const (
+	// leastOwn is how long the server is busy with a full batch, at least.
+	leastOwn = time.Millisecond
+	// mostQueued is how many batches may wait at the server for each other. Fewer than fewQueued leave room for more.
+	mostQueued, fewQueued = 2, 1
+	// lowestLasts is how long the lowest round trip is remembered, at least: a network can become slower for good.
+	lowestLasts = 10 * time.Second
+)
+
+// window says how many batches may be in flight, so that a distant server has something to do all the time and a slow one
+// has no queue. As many are in flight as the server answers in a round trip: bandwidth times delay. They are too many when
+// the round trip gets longer, since they wait for each other at the server then. The zero value but for least is ready to
+// use. The lane's lock guards it.
+type window struct {
+	least   int
+	further int  // how many more there may be
+	slowly  bool // there were too many once: it grows by one, and not to twice as many
+
+	lowest, earlier time.Duration // the lowest round trips, of this period and of the one before; 0: none
+	period          int64         // when this period began, see sinceEpoch
+
+	// What follows is of a round: of as many full batches as may be in flight.
+	answered int
+	shortest time.Duration
+	used     bool // as many were in flight as may be
+}
+
+// of returns how many batches may be in flight, of so many at most.
+func (w *window) of(most int) int { return min(w.least+w.further, max(most, w.least)) }
+
+// note notes that the server has answered a batch at an instant, after so long, while so many were in flight of so many that
+// may be at most.
+func (w *window) note(now int64, took time.Duration, full bool, inFlight, most int) {
+	if w.lowest == 0 || took < w.lowest {
+		w.lowest = max(1, took)
+	}
+	if now-w.period >= int64(lowestLasts) {
+		w.earlier, w.lowest, w.period = w.lowest, max(1, took), now
+	}
+	if !full {
+		return
+	}
+	size := w.of(most)
+	if w.answered++; w.answered == 1 || took < w.shortest {
+		w.shortest = took
+	}
+	if w.used = w.used || inFlight >= size; w.answered < size {
+		return
+	}
+	w.judge(size)
+	w.answered, w.used = 0, false
+}
+
+// judge changes the size at the end of a round.
+func (w *window) judge(size int) {
+	lowest := w.lowest
+	if w.earlier > 0 {
+		lowest = min(lowest, w.earlier)
+	}
+	queued := float64(size) * (1 - float64(lowest)/float64(w.shortest))
+	switch {
+	case queued > mostQueued:
+		w.further, w.slowly = max(0, min(w.further, size-w.least)-1), true
+	case queued < fewQueued && w.used:
+		more := size
+		if w.slowly {
+			more = 1
+		}
+		own := max(leastOwn, w.shortest-lowest) // what it takes longer than a small one
+		w.further = min(size-w.least+more, int(lowest/own))
+	}
+}
+
+// reset begins anew when the server has failed. What is known of the round trip stays.
+func (w *window) reset() { w.further, w.slowly, w.answered, w.used = 0, false, 0, false }
