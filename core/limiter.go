@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/weir-go/ratelimit/core/internal/background"
+	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/lines"
 	"github.com/weir-go/ratelimit/core/internal/places"
 	"github.com/weir-go/ratelimit/core/internal/queue"
 	"github.com/weir-go/ratelimit/core/internal/warning"
@@ -30,8 +32,11 @@ type Limiter struct {
 	unsettled  warning.Warning
 	late       warning.Warning // of settlements after ReserveFor
 	// What follows is for places of Concurrent limits.
-	placeWaiters *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
-	places       *places.Places[taken]
+	lines  *lines.Lines[lineKey]
+	places *places.Places[taken]
+
+	open  context.Context //nolint:containedctx // ends with Close, and no wait outlives it
+	close context.CancelCauseFunc
 }
 
 // New returns a Limiter on a store. It does not ask the store yet. It takes [WithLogger] and [WithTrace]. A
@@ -42,8 +47,9 @@ func New(store Store, options ...Option) *Limiter {
 	}
 	l := &Limiter{store: store}
 	l.leases, _ = store.(*leaseStore)
+	l.lines = linesOf()
+	l.open, l.close = context.WithCancelCause(context.Background())
 	l.waiters = waitersOf(l)
-	l.placeWaiters = placeWaitersOf(l)
 	l.places = placesOf(l)
 	l.logger = slog.Default
 	l.background.Do, l.background.Lost = settleAll, l.reportLost
@@ -218,7 +224,11 @@ func (l *Limiter) Reset(ctx context.Context, key string, limits ...Limit) error 
 	if len(limits) == 0 {
 		return nil
 	}
-	return l.store.Reset(ctx, key, limits)
+	err := l.store.Reset(ctx, key, limits)
+	for _, limit := range limits {
+		l.wakeWaiters(&Check{Key: key, Limit: limit})
+	}
+	return err //nolint:wrapcheck // it is the store's
 }
 
 // Ping reports whether the store can answer. On Redis it opens as many connections as
@@ -228,8 +238,9 @@ func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 
 // Close closes the store, and with it the client that [Open] made. A client of your own
 // is yours to close. Close first waits up to two seconds for settlements in the
-// background. Permits that have not been released are no longer renewed. Calls after Close are errors.
+// background. Permits that have not been released are no longer renewed. Waits end with an error, and so do calls after Close.
 func (l *Limiter) Close() error {
+	l.close(failure.ErrClosed)
 	l.background.Drain()
 	l.places.Close()
 	return l.store.Close() //nolint:wrapcheck // it is the store's

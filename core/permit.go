@@ -146,55 +146,6 @@ func (p *Permit) Token() uint64 {
 	return p.hold.First().token
 }
 
-// WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]
-// limits to be free, and for other limits to recover, or, [WithPlacesOnly], for places alone. Nothing is charged
-// until all checks fit. Its errors are those of Wait. Release the [Reservation.Permit] of the reservation that it
-// returns, or settle it, when the work is done.
-//
-// A call has one queue: that of the first [Concurrent] limit among its checks, or of its first check if there is
-// none. The calls of a queue in this process are served in the order in which they came, whatever their other
-// checks are. For the turn of a [Shaping] limit, call [Reservation.Wait] afterwards.
-//
-// With a [LimitedError] there may be a reservation, too, which holds nothing: its Decisions are the latest answer
-// to the call. It is nil if the call was never made, because others were before it all the time.
-//
-// WaitAll does not change checks, and does not use them after it has returned.
-func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOption) (*Reservation, error) {
-	if err := validate(checks); err != nil {
-		return nil, err
-	}
-	if i := slices.IndexFunc(checks, func(c Check) bool { return c.Mode == OnDenial }); i >= 0 {
-		return nil, invalid("core: check %d has the mode OnDenial, and a call that waits may be denied many times", i)
-	}
-	began := time.Now()
-	checks = slices.Clone(checks) // the call may be in flight when its caller has left
-	w := &waiting{request: waitRequest{all: checks}}
-	limited := limitedPartOf(checks).checks
-	if len(limited) == 0 {
-		if err := w.begin(ctx, options); err != nil {
-			return nil, err
-		}
-		return l.Reserve(ctx, checks...)
-	}
-	first := max(0, slices.IndexFunc(limited, func(c Check) bool { return c.holds() }))
-	w.request.key, w.request.limit, w.request.cost = limited[first].Key, limited[first].Limit, limited[first].Units()
-	denied := new(*Reservation)
-	w.request.denied = denied
-	r, err := l.waitFor(ctx, w, options)
-	if _, late := errors.AsType[*LimitedError](err); late {
-		if r = *denied; r != nil {
-			r.keep(len(checks))
-		}
-	}
-	if r != nil {
-		r.waited = max(0, time.Since(began)-r.answered.Sub(r.asked))
-	}
-	if l.trace.Wait != nil && !w.request.placesOnly {
-		l.trace.Wait(Wait{Limit: w.request.limit, Units: w.request.cost, Elapsed: time.Since(began), Err: err})
-	}
-	return r, err
-}
-
 // hasUnlimited reports whether a check counts that is under Unlimited.
 func (r *Reservation) hasUnlimited() bool {
 	for i := range r.checks {
@@ -222,7 +173,7 @@ func placesOf(l *Limiter) *places.Places[taken] {
 				l.trace.Held(Held{Limit: p.Of.check.Limit, Units: units, Elapsed: elapsed, Err: lost})
 			}
 		},
-		Lost: func(p *places.Place[taken]) { l.wakePlaceWaiters(&p.Of.check) },
+		Lost: func(p *places.Place[taken]) { l.wakeWaiters(&p.Of.check) },
 		Renewed: func(r lease.Report) {
 			if l.trace.Renewal != nil {
 				l.trace.Renewal(Renewal{Held: r.Held, Lost: r.NotHeld, Unanswered: r.Unknown, Elapsed: r.Took, Err: r.Err})
@@ -308,14 +259,6 @@ func (r *Reservation) giveBackUncertain(err error) {
 	if len(list) > 0 {
 		r.limiter.giveBack(list)
 	}
-}
-
-// untilFree returns the denial of whoever comes next after the last place was granted by a decision.
-func (l *Limiter) untilFree(granted Decision) Decision {
-	granted.Allowed, granted.Estimated, granted.RetryAfter = false, true, granted.NextAfter
-	list := [1]Decision{granted}
-	l.estimate(list[:])
-	return list[0]
 }
 
 // estimate tells in denials how long places have lately been held, where the store has said when leases end.

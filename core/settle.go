@@ -108,8 +108,8 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	err := l.store.Settle(ctx, settlements)
 	for i := range settlements {
 		l.noticeLate(&settlements[i])
-		if s := &settlements[i]; s.Check.Limit.spec.Algorithm.Holds() {
-			l.wakePlaceWaiters(&s.Check)
+		if s := &settlements[i]; !s.Renew && !s.Raise && (s.Cost < s.Check.Units() || s.Check.Limit.spec.Algorithm.Holds()) {
+			l.wakeWaiters(&s.Check)
 		}
 	}
 	return err
