@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/background"
 	"github.com/weir-go/ratelimit/core/internal/failure"
@@ -23,7 +24,8 @@ import (
 // nothing and never reach the store.
 type Limiter struct {
 	store      Store
-	leases     *leaseStore // the store, if it leases, and otherwise nil
+	leases     *leaseStore   // the store, if it leases, and otherwise nil
+	budget     time.Duration // of the store; 0: it has none
 	trace      Trace
 	waiters    *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	turns      queue.Turns[turnKey, Receipt]
@@ -47,6 +49,7 @@ func New(store Store, options ...Option) *Limiter {
 	}
 	l := &Limiter{store: store}
 	l.leases, _ = store.(*leaseStore)
+	l.budget = budgetOf(store)
 	l.lines = linesOf()
 	l.open, l.close = context.WithCancelCause(context.Background())
 	l.waiters = waitersOf(l)

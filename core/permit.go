@@ -100,18 +100,29 @@ func (r *Reservation) Split() (places *Reservation) {
 // Waited returns how long [Limiter.WaitAll] has waited, without the latest call to the store.
 func (r *Reservation) Waited() time.Duration { return r.waited }
 
-// Release gives the places back. It returns when the store has answered, or at the end of the store's budget. It
-// works whatever has become of ctx, and only the first call does anything. If the store does not answer, the
+// Release gives the places back. It returns when the store has answered, or at the end of the store's budget, however
+// many others wait for the store. It works whatever has become of ctx, and only the first call does anything. If the store does not answer, the
 // release is tried again in the background for two seconds. After that the lease ends by itself.
 func (p *Permit) Release() {
 	list := p.hold.Release()
 	if len(list) == 0 {
 		return
 	}
+	ctx, cancel := p.limiter.withinBudget(context.Background())
+	defer cancel()
 	own, costs := p.limiter.reservationOf(list), make([]int, len(list))
-	if _ = own.Settle(context.Background(), costs...); !own.ledger.Settled {
+	if _ = own.settle(ctx, costs); !own.ledger.Settled {
 		own.later(costs)
 	}
+}
+
+// withinBudget bounds a context by the budget of the store, and a little more, so that a call which is sent at once is
+// answered before. A store without a budget has bounds of its own.
+func (l *Limiter) withinBudget(ctx context.Context) (bounded context.Context, cancel context.CancelFunc) {
+	if l.budget == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, l.budget+l.budget/10)
 }
 
 // Context returns a context that ends when this process can no longer be sure that it holds the places: because
@@ -261,6 +272,20 @@ func (r *Reservation) giveBackUncertain(err error) {
 	}
 }
 
+// guess returns when a place may be free by how long places have lately been held, unless the lease that ends next was
+// not renewed when it was due: its holder may be dead, and does not give its place back.
+func guess(d *Decision, median time.Duration) time.Duration {
+	lease := d.Limit.spec.Period
+	switch overdue := lease - d.RetryAfter - lease/3; {
+	case overdue <= lease/10:
+		return median
+	case d.Limit.Capacity() == 1:
+		return d.RetryAfter
+	default:
+		return max(median, overdue) // others may give theirs back
+	}
+}
+
 // estimate tells in denials how long places have lately been held, where the store has said when leases end.
 // A lease that ends sooner is sooner.
 func (l *Limiter) estimate(decisions []Decision) {
@@ -270,7 +295,7 @@ func (l *Limiter) estimate(decisions []Decision) {
 			continue
 		}
 		if median, known := l.places.Times.Median(d.Limit.spec); known {
-			d.RetryAfter = max(time.Microsecond, min(d.RetryAfter, median))
+			d.RetryAfter = max(time.Microsecond, min(d.RetryAfter, guess(d, median)))
 		}
 	}
 }

@@ -221,6 +221,11 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // or if the store's clock has stepped back behind the charge or the Reset. A [SlidingLog]
 // knows even then what is left of a charge.
 func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
+	return r.settle(context.WithoutCancel(ctx), costs)
+}
+
+// settle is Settle that also ends with its context.
+func (r *Reservation) settle(ctx context.Context, costs []int) error {
 	s := settlementLists.Get().(*settlements) //nolint:forcetypeassert // the pool holds nothing else
 	if err := r.settlements(s, costs); err != nil {
 		s.free()
@@ -234,7 +239,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 			}
 		}
 	}
-	err := r.limiter.settle(context.WithoutCancel(ctx), s.list)
+	err := r.limiter.settle(ctx, s.list)
 	r.note(s, err)
 	s.free() // not after a panic
 	if _, partly := errors.AsType[*PartlySettledError](err); !r.ledger.Settled && !partly && !errors.Is(err, ErrNotDone) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/core/internal/exact"
@@ -212,4 +213,17 @@ func shownStore(store Store) console.Store {
 		return console.Store{Own: store, Memory: console.OfMemory(store.store)}
 	}
 	return console.Store{Own: store}
+}
+
+// budgetOf returns how long a store may take to answer, or 0 if it has no budget.
+func budgetOf(store Store) time.Duration {
+	switch store := store.(type) {
+	case *denialCache:
+		return budgetOf(store.store)
+	case *leaseStore:
+		return budgetOf(store.store)
+	case *redisStore:
+		return store.config.Budget
+	}
+	return 0
 }

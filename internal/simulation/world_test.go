@@ -42,7 +42,7 @@ type world struct {
 	n         int // how many places there are, for those who come now
 
 	mu    sync.Mutex
-	works []*work              // in the order in which they came
+	works []*work             // in the order in which they came
 	heads map[line]*headSince // who has been the first waiter, since when
 }
 
