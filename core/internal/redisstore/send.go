@@ -209,6 +209,9 @@ func (r *Store) appendReleases(c *scriptCall, groups []*requestGroup) *script.Sc
 	for _, g := range groups {
 		c.words = g.Request().AppendReleases(c.words, false)
 	}
+	if r.Clock != nil {
+		c.words = append(c.words, r.Clock())
+	}
 	return r.script(script.Release, groups[0].Request().Of)
 }
 
