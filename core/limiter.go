@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/lines"
 	"github.com/weir-go/ratelimit/core/internal/places"
 	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/core/internal/redisstore"
 	"github.com/weir-go/ratelimit/core/internal/warning"
 )
 
@@ -35,6 +36,7 @@ type Limiter struct {
 	late       warning.Warning // of settlements after ReserveFor
 	// What follows is for places of Concurrent limits.
 	lines  *lines.Lines[lineKey]
+	wakes  *redisstore.Wakes // nil: the store has no order over processes
 	places *places.Places[taken]
 
 	open  context.Context //nolint:containedctx // ends with Close, and no wait outlives it
@@ -49,8 +51,13 @@ func New(store Store, options ...Option) *Limiter {
 	}
 	l := &Limiter{store: store}
 	l.leases, _ = store.(*leaseStore)
-	l.budget = budgetOf(store)
-	l.lines = linesOf()
+	if r := redisOf(store); r != nil {
+		l.budget = r.Budget
+	}
+	l.lines = lines.New[lineKey](l.poll)
+	if r := redisOf(store); r != nil {
+		l.wakes = r.NewWakes(l.lines.WakeLine)
+	}
 	l.open, l.close = context.WithCancelCause(context.Background())
 	l.waiters = waitersOf(l)
 	l.places = placesOf(l)
@@ -129,7 +136,7 @@ func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, er
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := decideLimited(ctx, l.store, checks, decisions, nil); err != nil {
+	if err := decideLimited(ctx, l.store, checks, decisions, nil, nil); err != nil {
 		return nil, err
 	}
 	return decisions, nil
@@ -162,7 +169,7 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := decideLimited(ctx, l.store, conditions(checks), decisions, nil); err != nil {
+	if err := decideLimited(ctx, l.store, conditions(checks), decisions, nil, nil); err != nil {
 		return nil, err
 	}
 	l.estimate(decisions)
@@ -207,7 +214,7 @@ func newLone(key string, limit Limit, cost int) *lone {
 func (q *lone) free() {
 	q.checks[0], q.decisions[0] = Check{}, Decision{}
 	own := &q.calls[0]
-	own.Checks, own.Decisions, own.Receipts, own.Times, own.Granted = q.checks[:], q.decisions[:], nil, 0, 0
+	own.Checks, own.Decisions, own.Receipts, own.Times, own.Granted, own.waiters = q.checks[:], q.decisions[:], nil, 0, 0, nil
 	lones.Put(q)
 }
 
@@ -244,6 +251,9 @@ func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 // background. Permits that have not been released are no longer renewed. Waits end with an error, and so do calls after Close.
 func (l *Limiter) Close() error {
 	l.close(failure.ErrClosed)
+	if l.wakes != nil {
+		l.wakes.Close()
+	}
 	l.background.Drain()
 	l.places.Close()
 	return l.store.Close() //nolint:wrapcheck // it is the store's

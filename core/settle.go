@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/ledger"
 	"github.com/weir-go/ratelimit/core/internal/places"
 )
@@ -123,9 +124,14 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	if err := validate(checks); err != nil {
 		return nil, err
 	}
+	return l.reserve(ctx, checks, nil)
+}
+
+// reserve is Reserve for checks that make sense, some of which may register waiters.
+func (l *Limiter) reserve(ctx context.Context, checks []Check, waiters []*call.Waiter) (*Reservation, error) {
 	r := l.reservationFor(checks)
 	r.asked = time.Now()
-	if err := decideLimited(ctx, l.store, r.checks, r.decisions, r.receipts); err != nil {
+	if err := decideLimited(ctx, l.store, r.checks, r.decisions, r.receipts, waiters); err != nil {
 		r.giveBackUncertain(err)
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/lines"
@@ -76,6 +77,8 @@ type waitedCall struct {
 	placesOnly bool      // see WithPlacesOnly
 
 	denied *Reservation // the latest answer, which is a denial; nil: it was never made
+	// waiters are those that are registered for the checks; nil: none ever was.
+	waiters []*call.Waiter
 }
 
 // lineKey identifies what waiters get in each other's way for: the state of a limit.
@@ -89,7 +92,14 @@ type (
 	lineLack  = lines.Lack[lineKey]
 )
 
-func linesOf() *lines.Lines[lineKey] { return lines.New[lineKey](queue.Backoff) }
+// poll returns how long after a denial the first of a line asks again. Where the store says whose turn it is, that is in
+// case its word was lost.
+func (l *Limiter) poll(attempt int) time.Duration {
+	if l.wakes != nil && l.wakes.Listening() {
+		return queue.Rarely()
+	}
+	return queue.Backoff(attempt)
+}
 
 // keyOfLine returns the key of the lines in which waiters for the units of a check stand.
 func keyOfLine(c *Check) lineKey { return lineKey{c.Key, c.Limit.spec.Identity()} }
@@ -108,7 +118,7 @@ func (q *waitedCall) wait(ctx context.Context, tries bool) (*Reservation, error)
 	lacks, err := q.behind(ctx, tries)
 	if err == nil && lacks == nil {
 		var r *Reservation
-		if r, lacks, err = q.ask(ctx); r != nil {
+		if r, lacks, err = q.ask(ctx, nil); r != nil {
 			return r, nil
 		}
 	}
@@ -122,6 +132,7 @@ func (q *waitedCall) wait(ctx context.Context, tries bool) (*Reservation, error)
 	r, err := q.stand(ctx, w)
 	if err != nil {
 		l.lines.Leave(w, nil)
+		q.unregister()
 		return q.answer(err)
 	}
 	l.lines.Leave(w, func(c lineClass) int { return q.more(r, c) })
@@ -162,7 +173,7 @@ func (q *waitedCall) behind(ctx context.Context, tries bool) (lacks []lineLack, 
 	}
 	r := l.reservationFor(q.checks)
 	r.asked = time.Now()
-	if err := decideLimited(ctx, l.store, conditions(q.checks), r.decisions, nil); err != nil {
+	if err := decideLimited(ctx, l.store, conditions(q.checks), r.decisions, nil, nil); err != nil {
 		if ctx.Err() != nil {
 			err = gaveUp(ctx)
 		}
@@ -200,7 +211,7 @@ func (q *waitedCall) stand(ctx context.Context, w *lines.Waiter[lineKey]) (*Rese
 				return nil, q.deny(time.Time{})
 			}
 		}
-		r, lacks, err := q.ask(ctx)
+		r, lacks, err := q.ask(ctx, w)
 		switch {
 		case r != nil && ctx.Err() != nil:
 			q.limiter.cancelLater(r)
@@ -217,10 +228,12 @@ func (q *waitedCall) stand(ctx context.Context, w *lines.Waiter[lineKey]) (*Rese
 }
 
 // ask makes the call. It returns a reservation that has passed, or what it lacks, or an error, which is a [LimitedError] if
-// no wait helps.
-func (q *waitedCall) ask(ctx context.Context) (r *Reservation, lacks []lineLack, err error) {
+// no wait helps. A waiter is registered for the lines in which it stands; it is nil for a call that has just come.
+func (q *waitedCall) ask(ctx context.Context, w *lines.Waiter[lineKey]) (r *Reservation, lacks []lineLack, err error) {
+	checks := q.next()
+	q.register(w, checks)
 	err = unlessPanicked(func() (err error) {
-		r, err = q.limiter.Reserve(ctx, q.next()...)
+		r, err = q.limiter.reserve(ctx, checks, q.waiters)
 		return err
 	})
 	if err != nil {
@@ -255,6 +268,50 @@ func (q *waitedCall) ask(ctx context.Context) (r *Reservation, lacks []lineLack,
 		}
 	}
 	return nil, lacks, nil
+}
+
+// register prepares the waiters that a store registers if it denies the call: for the places of the lines in which the call
+// stands.
+func (q *waitedCall) register(w *lines.Waiter[lineKey], checks []Check) {
+	wakes := q.limiter.wakes
+	if w == nil || wakes == nil {
+		return
+	}
+	wakes.Use()
+	former := q.waiters
+	q.waiters = make([]*call.Waiter, len(checks)) // the former ones may be in use by a call that was left
+	several := slices.ContainsFunc(checks[1:], func(c Check) bool { return !c.Shadow && c.Limit != Unlimited })
+	for i := range checks {
+		c := &checks[i]
+		if c.Shadow || c.Limit == Unlimited || !c.holds() || isEither(checks, i) {
+			continue
+		}
+		line := q.limiter.lines.Of(w, classOf(c))
+		if line == 0 {
+			continue
+		}
+		own := &call.Waiter{ID: wakes.ID(line, several), Age: time.Since(q.arrived).Microseconds()}
+		if former != nil && former[i] != nil && former[i].ID == own.ID {
+			own.Since = former[i].Since
+		}
+		q.waiters[i] = own
+	}
+}
+
+// unregister has the store forget a waiter that has left.
+func (q *waitedCall) unregister() {
+	var list []call.Correction
+	for i, own := range q.waiters {
+		if own != nil && own.Since > 0 {
+			c := &q.checks[i]
+			correction := call.Correction{Key: c.Key, Spec: c.spec(), Leaves: own}
+			correction.Events = -c.Units()
+			list = append(list, correction)
+		}
+	}
+	if len(list) > 0 {
+		redisOf(q.limiter.store).LeaveLater(list)
+	}
 }
 
 // lacks returns what a denied call lacks. Where a limit denies that recovers by itself, that is what it waits for: until
@@ -301,12 +358,16 @@ func (q *waitedCall) lacks(r *Reservation) (lacks []lineLack, final bool) {
 
 // more returns how many others of a class may be granted the same after a reservation.
 func (q *waitedCall) more(r *Reservation, class lineClass) int {
+	least := 0
+	if q.waiters != nil {
+		least = 1 // the next one registers
+	}
 	for i := range r.checks {
 		if c := &r.checks[i]; !c.Shadow && c.Limit != Unlimited && classOf(c) == class {
-			return max(0, r.decisions[i].Remaining-c.Headroom) / max(1, class.Cost)
+			return max(least, (r.decisions[i].Remaining-c.Headroom)/max(1, class.Cost))
 		}
 	}
-	return 0
+	return least
 }
 
 // deny returns the error of a call that cannot pass in time. at is when it could at the earliest, if that is known.

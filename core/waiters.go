@@ -109,7 +109,9 @@ func (q *waitRequest) deny(latest Decision, at time.Time, late **Reservation) er
 
 // wakeWaiters has those asked for who wait for units like those of a check, some of which may be free now.
 func (l *Limiter) wakeWaiters(c *Check) {
-	l.lines.Wake(keyOfLine(c))
+	if l.wakes == nil || !c.holds() || !l.wakes.Heard() { // else the store says whose turn it is
+		l.lines.Wake(keyOfLine(c))
+	}
 	l.waiters.Wake(queueKey{c.Key, c.Limit, false})
 	l.waiters.Wake(queueKey{c.Key, c.Limit, true})
 }

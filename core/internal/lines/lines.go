@@ -41,12 +41,14 @@ type Lines[K comparable] struct {
 	rooms  map[K]*room[K]
 	used   atomic.Int64 // how many rooms there are, for those who need no lock to see that there are none
 	joined uint64       // how many waiters have joined so far
+	opened uint64       // how many lines there have been so far
+	byID   map[uint64]*line[K]
 }
 
 // New returns empty lines. poll returns how long after a denial the first of a line asks again, in case others have made
 // room unnoticed. attempt counts denials since the latest grant, from 0.
 func New[K comparable](poll func(attempt int) time.Duration) *Lines[K] {
-	return &Lines[K]{poll: poll, rooms: make(map[K]*room[K])}
+	return &Lines[K]{poll: poll, rooms: make(map[K]*room[K]), byID: make(map[uint64]*line[K])}
 }
 
 // room is the lines of a key: one for each plan, headroom and cost that somebody waits for, so they are few.
@@ -59,6 +61,7 @@ type room[K comparable] struct {
 type line[K comparable] struct {
 	Class[K]
 
+	id       uint64
 	room     *room[K]
 	waiting  []*Waiter[K] // those who do not ask just now, in their order
 	asking   []*Waiter[K] // those who do
@@ -189,12 +192,31 @@ func (l *Lines[K]) Wake(key K) {
 		return
 	}
 	for _, n := range r.lines {
-		n.later = 1 // its answer says how many more
-		if n.attempts = 0; len(n.asking) == 0 {
-			n.settle()
-		}
+		n.woken()
 	}
 	r.proceed(l)
+}
+
+// WakeLine is [Lines.Wake] for one line, by the number that [Lines.Of] tells.
+func (l *Lines[K]) WakeLine(id uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.byID[id]; n != nil {
+		n.woken()
+		n.room.proceed(l)
+	}
+}
+
+// Of returns the number of the line of a class in which a waiter stands, or 0.
+func (l *Lines[K]) Of(w *Waiter[K], class Class[K]) (id uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range w.in {
+		if n.Class == class {
+			return n.id
+		}
+	}
+	return 0
 }
 
 // take takes a waiter out of its lines, and returns them.
@@ -238,7 +260,9 @@ func (r *room[K]) proceed(l *Lines[K]) {
 		next.ask()
 	}
 	r.lines = slices.DeleteFunc(r.lines, func(n *line[K]) bool {
-		n.arm(l, now)
+		if n.arm(l, now); n.empty() {
+			delete(l.byID, n.id)
+		}
 		return n.empty()
 	})
 	if len(r.lines) == 0 {
@@ -276,8 +300,9 @@ func (l *Lines[K]) lineOf(c Class[K]) *line[K] {
 	}
 	n := r.find(c)
 	if n == nil {
-		n = &line[K]{Class: c, room: r}
-		r.lines = append(r.lines, n)
+		l.opened++
+		n = &line[K]{Class: c, id: l.opened, room: r}
+		r.lines, l.byID[n.id] = append(r.lines, n), n
 	}
 	return n
 }
@@ -334,6 +359,14 @@ func (n *line[K]) remove(w *Waiter[K]) {
 		n.waiting = n.waiting[1:]
 	} else {
 		n.waiting = slices.Delete(n.waiting, place, place+1)
+	}
+}
+
+// woken lets the first of the line ask, whose answer says how many more may.
+func (n *line[K]) woken() {
+	n.later = 1
+	if n.attempts = 0; len(n.asking) == 0 {
+		n.settle()
 	}
 }
 

@@ -20,6 +20,12 @@ func Backoff(attempt int) time.Duration {
 	return pause - rand.N(pause/4)
 }
 
+// Rarely returns the pause between polls that are made only in case a message was lost: from 250 to 300 milliseconds, so that
+// processes do not ask in step.
+func Rarely() time.Duration { return rarely + rand.N(rarely/5) }
+
+const rarely = 250 * time.Millisecond
+
 // Until waits until an instant, and reports whether it came before ctx ended.
 func Until(ctx context.Context, due time.Time) bool {
 	timer := time.NewTimer(time.Until(due))
