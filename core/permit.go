@@ -30,10 +30,12 @@ type Permit struct {
 	context context.Context //nolint:containedctx // it is what Context returns
 }
 
-// Acquire takes a place of a [Concurrent] limit. While there is none, it waits as [Limiter.Wait] does: first
-// come, first served in this process, with no order between processes. A place that is given back in this
-// process goes to the first waiter at once. One that another process gives back is noticed within a tenth of a
-// second.
+// Acquire takes a place of a [Concurrent] limit. While nobody waits for the same, it asks at once. While there is no
+// place, it waits as [Limiter.WaitAll] says. On Redis those who want the same are served in the order in which they came over
+// all processes: a place that is given back is kept for the first of them, and its process is told. If that is lost, a poll
+// notices it within 300 milliseconds. A process that dies while it waits costs the others its turn, for a second at
+// most. On other stores there is no order between processes, and what another one gives back is noticed within a tenth
+// of a second.
 //
 // ctx bounds the wait, and so does [WithLongestWait]. The [Permit.Context] is made of ctx. The limit has to be a
 // [Concurrent] one, or [Unlimited], under which there is always a place: others are errors.
@@ -62,7 +64,7 @@ func (l *Limiter) Acquire(ctx context.Context, key string, limit Limit, options 
 }
 
 // TryAcquire is [Limiter.Acquire] without waiting. The error is a [LimitedError] if there is no place now, or if
-// others of this process wait for one.
+// others wait for the same.
 func (l *Limiter) TryAcquire(ctx context.Context, key string, limit Limit) (*Permit, error) {
 	return l.Acquire(ctx, key, limit, WithLongestWait(0))
 }

@@ -75,8 +75,9 @@ func WithPlacesOnly() WaitOption {
 //
 // Under [Unlimited], Wait returns at once. Otherwise it checks, sleeps until RetryAfter and checks
 // again, never sooner. The waiters of one key and limit in this process are served in the order in
-// which they came, and share calls, as many as fit. Waiters [WithHoldBack] have a queue of their own.
-// There is no order between the waiters of different processes.
+// which they came, and share calls, as many as fit. Waiters [WithHoldBack] have a queue of their own, and so have those
+// under each of several plans of one name. There is no order between the waiters of different processes. [Limiter.Refund],
+// [Limiter.Reset] and settlements of this process have them asked for at once. Wait ends with [Limiter.Close], too.
 func (l *Limiter) Wait(ctx context.Context, key string, limit Limit, options ...WaitOption) error {
 	return l.WaitN(ctx, key, limit, 1, options...)
 }
