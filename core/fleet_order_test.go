@@ -2,7 +2,6 @@ package core_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -20,7 +19,7 @@ import (
 func fleet(t *testing.T, client redis.UniversalClient, n int) (all []*core.Limiter, prefix string) {
 	t.Helper()
 	prefix, all = redistest.Prefix(t), make([]*core.Limiter, n)
-	quiet := core.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	quiet := core.WithLogger(slog.New(slog.DiscardHandler))
 	for i := range all {
 		all[i] = core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), quiet), quiet)
 		t.Cleanup(func() { _ = all[i].Close() })

@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"io"
 	"log/slog"
 	"sync"
 	"testing"
@@ -16,7 +15,7 @@ import (
 func TestReleaseOnAFrozenServer(t *testing.T) {
 	const budget = 300 * time.Millisecond
 	server := redistest.Start(t)
-	l := core.New(core.NewRedis(server.Client(t), core.WithBudget(budget), core.WithBreaker(0, 0), core.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))))
+	l := core.New(core.NewRedis(server.Client(t), core.WithBudget(budget), core.WithBreaker(0, 0), core.WithLogger(slog.New(slog.DiscardHandler))))
 	defer l.Close()
 	limit := core.Concurrent(1000, time.Minute)
 	permits := make([]*core.Permit, 600)

@@ -373,11 +373,12 @@ func (q *waitedCall) more(r *Reservation, class lineClass) int {
 // deny returns the error of a call that cannot pass in time. at is when it could at the earliest, if that is known.
 func (q *waitedCall) deny(at time.Time) error {
 	d := Decision{Limit: q.about.Limit, RetryAfter: q.about.Limit.spec.Period, Estimated: true}
-	if q.denied != nil {
+	switch {
+	case q.denied != nil:
 		d = q.worst(q.denied)
-	} else if !q.about.holds() {
+	case !q.about.holds():
 		d.Estimated = false
-	} else {
+	default:
 		list := [1]Decision{d}
 		q.limiter.estimate(list[:])
 		d = list[0]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,7 +159,7 @@ func TestManyPlacesAreGotAmongCallsForOne(t *testing.T) {
 		limit := Concurrent(5, time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		served := 0
+		var served atomic.Int64
 		for i := range 8 { // whose holds overlap
 			group.Go(func() {
 				time.Sleep(time.Duration(i) * hold / 8)
@@ -169,12 +170,12 @@ func TestManyPlacesAreGotAmongCallsForOne(t *testing.T) {
 					}
 					time.Sleep(hold)
 					p.Release()
-					served++
+					served.Add(1)
 				}
 			})
 		}
 		time.Sleep(time.Second)
-		before := served
+		before := served.Load()
 		for range 3 {
 			began := time.Now()
 			r, err := l.WaitAll(t.Context(), []Check{{Key: "key", Limit: limit, Cost: 5}})
@@ -183,8 +184,8 @@ func TestManyPlacesAreGotAmongCallsForOne(t *testing.T) {
 			}
 			r.Permit(t.Context()).Release()
 		}
-		if served-before < 30 {
-			t.Errorf("%d calls for one were served meanwhile", served-before)
+		if n := served.Load() - before; n < 30 {
+			t.Errorf("%d calls for one were served meanwhile", n)
 		}
 		cancel()
 		group.Wait()

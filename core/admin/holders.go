@@ -39,8 +39,8 @@ type Holder struct {
 // example. Nobody has places of another one, which is no error. [List] shows the keys that there are.
 //
 // On Redis a script reads a sorted set, a thousand holders at a time. It needs no permission but those of calls, and the
-// store's budget bounds each page. Holders that come or go meanwhile may be listed or not. Another kind of limit, and a store of your own, are errors. For the errors of
-// the limiter's store see [core.FailureOf].
+// store's budget bounds each page. Holders that come or go meanwhile may be listed or not. Another kind of limit, and a
+// store of your own, are errors. For the errors of the limiter's store see [core.FailureOf].
 //
 // Holders may be called by many goroutines at once. A nil limiter panics.
 func Holders(ctx context.Context, limiter *core.Limiter, key string, limit core.Limit) ([]Holder, error) {

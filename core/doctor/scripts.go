@@ -180,7 +180,7 @@ func (e *examination) judgePermissions(attempts []attempt, refused refusals, err
 	case len(refused.commands) == 0 || !slices.ContainsFunc(refused.commands, func(name string) bool { return name != "publish" && name != "subscribe" }):
 		f.Severity = Notice
 		f.Found = "the user may not publish and subscribe on channels " + strings.TrimPrefix(pattern, "~")
-		f.Meaning = "Those who wait for places are not woken when it is their turn. They poll, so that places stay free for longer, and the order between processes is by chance."
+		f.Meaning = "Those who wait for places are not woken when it is their turn. They poll, and chance decides between processes."
 		f.Advice = "As an administrator: ACL SETUSER <the user> &" + strings.TrimPrefix(pattern, "~") + " +publish +subscribe"
 	case slices.Equal(refused.commands, []string{"command"}):
 		f.Severity = Notice

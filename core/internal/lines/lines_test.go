@@ -1,8 +1,8 @@
 package lines_test
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -149,7 +149,7 @@ func anyLines(t *rapid.T) {
 			if rapid.Bool().Draw(t, "two") {
 				o.want = append(o.want, draw("b"))
 			}
-			hold := rapid.SampledFrom([]time.Duration{10, 100, 300}).Draw(t, "hold") * time.Millisecond
+			hold := rapid.SampledFrom([]time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond}).Draw(t, "hold")
 			mu.Lock()
 			all = append(all, o)
 			mu.Unlock()
@@ -184,7 +184,7 @@ func anyLines(t *rapid.T) {
 			}
 		},
 		"time passes": func(*rapid.T) {
-			time.Sleep(rapid.SampledFrom([]time.Duration{1, 50, 600}).Draw(t, "time") * time.Millisecond)
+			time.Sleep(rapid.SampledFrom([]time.Duration{time.Millisecond, 50 * time.Millisecond, 600 * time.Millisecond}).Draw(t, "time"))
 		},
 		"": quiet,
 	})
@@ -236,7 +236,7 @@ func TestPollsAreNotPutOff(t *testing.T) {
 // A line of thousands costs each of them about the same.
 func BenchmarkJoinAndLeave(b *testing.B) {
 	for _, n := range []int{1, 1000, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			l := lines.New[string](func(int) time.Duration { return time.Hour })
 			lack := []lines.Lack[string]{{Class: class{"a", 1, 1}}}
 			for range n {

@@ -179,11 +179,12 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 			r.Keys = append(r.Keys, past)
 		}
 		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, exact.Alone, 0, clock))
-		if c.Leaves != nil {
+		switch {
+		case c.Leaves != nil:
 			r.Arguments = append(r.Arguments, unitsOf(c), string(c.Leaves.AppendName(nil)), 0, "leave")
-		} else if c.Spec.Algorithm.Holds() {
+		case c.Spec.Algorithm.Holds():
 			r.Arguments = append(r.Arguments, unitsOf(c), r.nameOf(c.Holder, nil), 0, how(c))
-		} else {
+		default:
 			r.Arguments = append(r.Arguments, unitsOf(c), c.At.Used, c.At.At, how(c))
 		}
 		if c.Length > 0 {
