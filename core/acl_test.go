@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,8 +102,8 @@ func TestScriptsCallWhatTheUsersMay(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
-	calls := regexp.MustCompile(`\b(?:call|try|unless_damaged|change_places)\('([A-Z]+)'`)
-	called := []string{"eval", "evalsha", "script|exists", "script|load"}
+	calls := regexp.MustCompile(`\b(?:call|try|unless_damaged)\('([A-Z]+)'`)
+	called := []string{"eval", "evalsha", "script|exists", "script|load", "subscribe"}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -179,6 +180,29 @@ func usePlaces(ctx context.Context, store core.Store, wait func(time.Duration)) 
 	return errors.Join(append(failures, err, given, store.Reset(ctx, "places", []core.Limit{limit}))...)
 }
 
+// useWaiters has two processes wait for each other.
+func useWaiters(t *testing.T, client redis.UniversalClient) {
+	t.Helper()
+	limit, prefix := core.Concurrent(1, time.Minute), allowedPrefix()
+	var group sync.WaitGroup
+	for range 2 {
+		limiter := core.New(core.NewRedis(client, prefix, core.WithBudget(patient), core.WithLogger(discard)))
+		defer limiter.Close()
+		group.Go(func() {
+			for range 5 {
+				p, err := limiter.Acquire(t.Context(), "waiters", limit)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(20 * time.Millisecond)
+				p.Release()
+			}
+		})
+	}
+	group.Wait()
+}
+
 func TestLeastPrivilege(t *testing.T) {
 	server := redistest.Start(t)
 	as := func(name string) *redis.Client {
@@ -189,6 +213,8 @@ func TestLeastPrivilege(t *testing.T) {
 	redistest.SetUser(t, server.Client(t), "limiter", redistest.AloneUser)
 	client := as("limiter")
 	conforming(t, client, server)
+	useWaiters(t, client)
+	wantNothingRefused(t, server.Client(t))
 
 	t.Run("can do nothing else", func(t *testing.T) {
 		for _, call := range [][]any{{"get", "other"}, {"flushall"}, {"config", "get", "*"}, {"keys", "*"}} {
@@ -203,6 +229,13 @@ func TestLeastPrivilege(t *testing.T) {
 			redistest.SetUser(t, server.Client(t), command, redistest.Without(redistest.AloneUser, "+"+command))
 			server.Client(t).ScriptFlush(t.Context())
 			client := as(command)
+			if command == "publish" || command == "subscribe" { // without it, waiters poll
+				useWaiters(t, client)
+				if refused := refusedBy(t, server.Client(t)); !slices.ContainsFunc(refused, func(object string) bool { return strings.HasPrefix(object, command) }) {
+					t.Errorf("refused %q, want %s among them", refused, command)
+				}
+				return
+			}
 			if useEverything(t.Context(), client) == nil && !strings.HasPrefix(command, "script|") { // these save a first call its round trip
 				t.Errorf("all goes well without %s", command)
 			}

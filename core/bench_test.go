@@ -229,3 +229,29 @@ func BenchmarkMemoryKeys(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAcquire takes a place of one key that has many and gives it back, from 128 callers at once: with and without
+// waiting where there is none. It has to take about as long for both.
+func BenchmarkAcquire(b *testing.B) {
+	client := redistest.Shared(b).Client(b, func(o *redis.Options) { // as core.Open makes it
+		o.ContextTimeoutEnabled, o.MaxRetries, o.Dialer = true, -1, core.Dialer(nil)
+	})
+	limit := core.Concurrent(1_000_000, time.Minute)
+	for name, options := range map[string][]core.WaitOption{"Acquire": nil, "TryAcquire": {core.WithLongestWait(0)}} {
+		b.Run(name, func(b *testing.B) {
+			limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(b)), core.WithBudget(patient)))
+			defer limiter.Close()
+			b.SetParallelism(128 / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					permit, err := limiter.Acquire(b.Context(), "key", limit, options...)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					permit.Release()
+				}
+			})
+		})
+	}
+}

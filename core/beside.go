@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
 // besides are settlements that are under way beside their callers.
@@ -162,14 +164,14 @@ func (b *besides) drain() {
 }
 
 // decideSettled is decideLimited that nothing denies which this limiter is giving back: it waits for that, and asks again.
-func (l *Limiter) decideSettled(ctx context.Context, checks []Check, decisions []Decision, receipts []Receipt) error {
+func (l *Limiter) decideSettled(ctx context.Context, checks []Check, decisions []Decision, receipts []Receipt, waiters []*call.Waiter) error {
 	ends := l.besides.underWay(checks)
 	if ends == nil {
-		return decideLimited(ctx, l.store, checks, decisions, receipts)
+		return decideLimited(ctx, l.store, checks, decisions, receipts, waiters)
 	}
 	strikes := slices.ContainsFunc(checks, func(c Check) bool { return c.Mode == OnDenial }) // a denial that need not be, too
 	if !strikes {
-		if err := decideLimited(ctx, l.store, checks, decisions, receipts); err != nil || passed(checks, decisions) {
+		if err := decideLimited(ctx, l.store, checks, decisions, receipts, waiters); err != nil || passed(checks, decisions) {
 			return err
 		}
 	}
@@ -190,5 +192,5 @@ func (l *Limiter) decideSettled(ctx context.Context, checks []Check, decisions [
 	if !strikes && !waited {
 		return nil
 	}
-	return decideLimited(ctx, l.store, checks, decisions, receipts)
+	return decideLimited(ctx, l.store, checks, decisions, receipts, waiters)
 }

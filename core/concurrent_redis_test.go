@@ -164,13 +164,12 @@ func TestPlacesAreReadable(t *testing.T) {
 	expectPlaces := func(from, to time.Time) {
 		t.Helper()
 		members := client.ZRangeWithScores(ctx, key, 0, -1).Val()
-		if len(members) != 3 || members[0].Member != "." || members[0].Score != -float64(d.Token) {
+		if len(members) != 3 || members[0].Member != "*" || members[1].Member != "." || members[1].Score != -float64(d.Token) {
 			t.Fatalf("%v, want the token %d and two places", members, d.Token)
 		}
-		name, _, _ := strings.Cut(members[1].Member.(string), "/")
-		for _, m := range members[1:] {
-			if got := m.Member.(string); got != name && got != name+"/2" {
-				t.Errorf("a place of %q is called %q", name, got)
+		for _, m := range members[2:] {
+			if got := m.Member.(string); !strings.HasSuffix(got, "*2") {
+				t.Errorf("two places are called %q", got)
 			}
 			if ends := time.UnixMicro(int64(m.Score)); ends.Before(from.Add(time.Minute)) || ends.After(to.Add(time.Minute)) {
 				t.Errorf("a lease of a minute that began from %v to %v ends at %v", from, to, ends)
@@ -322,5 +321,80 @@ func TestPlacesOfTheDeadAreReclaimed(t *testing.T) {
 	}
 	if len(reclaimed) != 1 || reclaimed[0] != limit {
 		t.Errorf("reclaimed %v, want %v once", reclaimed, limit)
+	}
+}
+
+// However many places a call takes, it adds one member. They are counted, renewed and given back together.
+func TestManyPlacesAreOneMember(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	prefix, now := redistest.Prefix(t), time.UnixMicro(1_800_000_000_000_000)
+	store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithClock(func() time.Time { return now }))
+	limit := core.Concurrent(100_000, time.Minute)
+	expect := func(remaining int) {
+		t.Helper()
+		if d, err := core.New(store).Peek(t.Context(), "key", limit); err != nil || d.Remaining != remaining {
+			t.Fatalf("%+v, %v, want %d free", d, err, remaining)
+		}
+	}
+	many, d := take(t, store, core.Check{Key: "key", Limit: limit, Cost: 99_998})
+	if !d.Allowed || d.Remaining != 2 {
+		t.Fatalf("%+v", d)
+	}
+	if n := client.ZCard(t.Context(), onlyKey(t, client, prefix)).Val(); n > 3 {
+		t.Errorf("%d members", n)
+	}
+	one, _ := take(t, store, core.Check{Key: "key", Limit: limit})
+	if _, d := take(t, store, core.Check{Key: "key", Limit: limit, Cost: 2}); d.Allowed || d.Remaining != 1 || d.RetryAfter != time.Minute {
+		t.Errorf("%+v, want a denial for a minute", d)
+	}
+	now = now.Add(30 * time.Second)
+	if lost, err := renew(t.Context(), store, many); err != nil || lost[0] {
+		t.Fatal(lost, err)
+	}
+	now = now.Add(30 * time.Second) // the one has ended
+	expect(2)
+	if _, d := take(t, store, core.Check{Key: "key", Limit: limit, Cost: 2}); !d.Allowed || d.Remaining != 0 {
+		t.Fatalf("%+v", d)
+	}
+	now = now.Add(30 * time.Second) // the many have
+	expect(99_998)
+	if _, d := take(t, store, core.Check{Key: "key", Limit: limit, Cost: 50_000}); !d.Allowed || d.Remaining != 49_998 {
+		t.Fatalf("%+v", d)
+	}
+	if err := store.Settle(t.Context(), []core.Settlement{{Check: many.check, Receipt: many.receipt}, {Check: one.check, Receipt: one.receipt}}); err != nil {
+		t.Fatal(err)
+	}
+	expect(49_998)
+}
+
+// Holders that die together leave bit by bit, and are no longer counted from when their leases end.
+func TestHoldersThatDieTogetherLeaveBitByBit(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	prefix, now := redistest.Prefix(t), time.UnixMicro(1_800_000_000_000_000)
+	store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithClock(func() time.Time { return now }))
+	check := core.Check{Key: "key", Limit: core.Concurrent(2000, time.Minute)}
+	for range 2000 {
+		if _, d := take(t, store, check); !d.Allowed {
+			t.Fatalf("%+v", d)
+		}
+	}
+	now = now.Add(time.Minute)
+	key, left := onlyKey(t, client, prefix), int64(2001)
+	for i := range 2000 {
+		_, d := take(t, store, check)
+		if !d.Allowed || d.Remaining != 1999-i {
+			t.Fatalf("call %d: %+v", i, d)
+		}
+		n := client.ZCard(t.Context(), key).Val()
+		if gone := left + 1 - n; gone > 256 {
+			t.Fatalf("call %d has removed %d holders", i, gone)
+		}
+		left = n
+	}
+	if left != 2001 {
+		t.Errorf("%d members are left, want the token and 2000 holders", left)
+	}
+	if _, d := take(t, store, check); d.Allowed {
+		t.Errorf("%+v", d)
 	}
 }

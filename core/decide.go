@@ -91,6 +91,9 @@ func (c *Call) takeInside() *inside {
 			}
 			own.Holder = made.holder
 		}
+		if c.waiters != nil {
+			own.Waiter = c.waiters[i]
+		}
 	})
 	made.Settled = c.Receipts != nil
 	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) && !call.Alone(made.Groups[0]) { // else one is granted for certain
@@ -114,6 +117,9 @@ func (c *Call) write(decided *call.Call) {
 			c.Decisions[own.Index].set(own, c.Checks[own.Index].Limit, pass, peek)
 			if c.Receipts != nil {
 				c.Receipts[own.Index] = Receipt(own.Receipt())
+			}
+			if own.Waiter != nil && !pass {
+				own.Waiter.Since = own.Usage.Fourth
 			}
 		}
 	}

@@ -173,7 +173,7 @@ func (c *denialCache) decideRest(ctx context.Context, of *Call, known denials.Kn
 		}
 		rest, places = append(rest, check), append(places, i)
 	}
-	if err := (part{rest, places}).decide(ctx, c.store, of.Decisions, of.Receipts); err != nil {
+	if err := (part{rest, places}).decide(ctx, c.store, of.Decisions, of.Receipts, nil); err != nil {
 		return err
 	}
 	for _, place := range places {

@@ -52,7 +52,7 @@ func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error
 		return answers, nil
 	}
 	own := r.limiter.reservationFor(checks)
-	if err := decideAlone(ctx, r.limiter.store, own.checks, own.decisions, own.receipts); err != nil {
+	if err := decideAlone(ctx, r.limiter.store, own.checks, own.decisions, own.receipts, nil); err != nil {
 		return nil, failure.Placed(err, of) //nolint:wrapcheck // it is the store's
 	}
 	allowed := own.Allowed()

@@ -5,9 +5,13 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/lines"
 	"github.com/weir-go/ratelimit/core/internal/places"
 	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/core/internal/redisstore"
 	"github.com/weir-go/ratelimit/core/internal/warning"
 )
 
@@ -20,7 +24,8 @@ import (
 // nothing and never reach the store.
 type Limiter struct {
 	store      Store
-	leases     *leaseStore // the store, if it leases, and otherwise nil
+	leases     *leaseStore   // the store, if it leases, and otherwise nil
+	budget     time.Duration // of the store; 0: it has none
 	trace      Trace
 	waiters    *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	turns      queue.Turns[turnKey, Receipt]
@@ -30,8 +35,12 @@ type Limiter struct {
 	besides    besides
 	late       warning.Warning // of settlements after ReserveFor
 	// What follows is for places of Concurrent limits.
-	placeWaiters *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
-	places       *places.Places[taken]
+	lines  *lines.Lines[lineKey]
+	wakes  *redisstore.Wakes // nil: the store has no order over processes
+	places *places.Places[taken]
+
+	open  context.Context //nolint:containedctx // ends with Close, and no wait outlives it
+	close context.CancelCauseFunc
 }
 
 // New returns a Limiter on a store. It does not ask the store yet. It takes [WithLogger] and [WithTrace]. A
@@ -42,8 +51,15 @@ func New(store Store, options ...Option) *Limiter {
 	}
 	l := &Limiter{store: store}
 	l.leases, _ = store.(*leaseStore)
+	if r := redisOf(store); r != nil {
+		l.budget = r.Budget
+	}
+	l.lines = lines.New[lineKey](l.poll)
+	if r := redisOf(store); r != nil {
+		l.wakes = r.NewWakes(l.lines.WakeLine)
+	}
+	l.open, l.close = context.WithCancelCause(context.Background())
 	l.waiters = waitersOf(l)
-	l.placeWaiters = placeWaitersOf(l)
 	l.places = placesOf(l)
 	l.logger = slog.Default
 	l.background.init(l)
@@ -121,7 +137,7 @@ func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, er
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := l.decideSettled(ctx, checks, decisions, nil); err != nil {
+	if err := l.decideSettled(ctx, checks, decisions, nil, nil); err != nil {
 		return nil, err
 	}
 	return decisions, nil
@@ -154,7 +170,7 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := decideLimited(ctx, l.store, conditions(checks), decisions, nil); err != nil {
+	if err := decideLimited(ctx, l.store, conditions(checks), decisions, nil, nil); err != nil {
 		return nil, err
 	}
 	l.estimate(decisions)
@@ -199,7 +215,7 @@ func newLone(key string, limit Limit, cost int) *lone {
 func (q *lone) free() {
 	q.checks[0], q.decisions[0] = Check{}, Decision{}
 	own := &q.calls[0]
-	own.Checks, own.Decisions, own.Receipts, own.Times, own.Granted = q.checks[:], q.decisions[:], nil, 0, 0
+	own.Checks, own.Decisions, own.Receipts, own.Times, own.Granted, own.waiters = q.checks[:], q.decisions[:], nil, 0, 0, nil
 	lones.Put(q)
 }
 
@@ -219,7 +235,11 @@ func (l *Limiter) Reset(ctx context.Context, key string, limits ...Limit) error 
 	if len(limits) == 0 {
 		return nil
 	}
-	return l.store.Reset(ctx, key, limits)
+	err := l.store.Reset(ctx, key, limits)
+	for _, limit := range limits {
+		l.wakeWaiters(&Check{Key: key, Limit: limit})
+	}
+	return err //nolint:wrapcheck // it is the store's
 }
 
 // Ping reports whether the store can answer. On Redis it opens as many connections as
@@ -230,8 +250,12 @@ func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 // Close closes the store, and with it the client that [Open] made. A client of your own
 // is yours to close. Close first waits up to two seconds for settlements in the
 // background, and logs how many could not be carried out. Permits that have not been released are no longer
-// renewed. Calls after Close are errors.
+// renewed. Waits end with an error, and so do calls after Close.
 func (l *Limiter) Close() error {
+	l.close(failure.ErrClosed)
+	if l.wakes != nil {
+		l.wakes.Close()
+	}
 	l.besides.drain()
 	l.background.drain()
 	l.places.Close()

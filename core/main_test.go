@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 	if work := os.Getenv(childWork); work != "" {
 		os.Exit(beChild(work))
 	}
+	if work := os.Getenv(childCrowd); work != "" {
+		os.Exit(beCrowd(work))
+	}
 	if url := os.Getenv(pingWork); url != "" {
 		os.Exit(bePinging(url))
 	}

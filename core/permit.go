@@ -30,10 +30,12 @@ type Permit struct {
 	context context.Context //nolint:containedctx // it is what Context returns
 }
 
-// Acquire takes a place of a [Concurrent] limit. While there is none, it waits as [Limiter.Wait] does: first
-// come, first served in this process, with no order between processes. A place that is given back in this
-// process goes to the first waiter at once. One that another process gives back is noticed within a tenth of a
-// second.
+// Acquire takes a place of a [Concurrent] limit. While nobody waits for the same, it asks at once. While there is no
+// place, it waits as [Limiter.WaitAll] says. On Redis those who want the same are served in the order in which they came over
+// all processes: a place that is given back is kept for the first of them, and its process is told. If that is lost, a poll
+// notices it within 300 milliseconds. A process that dies while it waits costs the others its turn, for a second at
+// most. On other stores there is no order between processes, and what another one gives back is noticed within a tenth
+// of a second.
 //
 // ctx bounds the wait, and so does [WithLongestWait]. The [Permit.Context] is made of ctx. The limit has to be a
 // [Concurrent] one, or [Unlimited], under which there is always a place: others are errors.
@@ -62,7 +64,7 @@ func (l *Limiter) Acquire(ctx context.Context, key string, limit Limit, options 
 }
 
 // TryAcquire is [Limiter.Acquire] without waiting. The error is a [LimitedError] if there is no place now, or if
-// others of this process wait for one.
+// others wait for the same.
 func (l *Limiter) TryAcquire(ctx context.Context, key string, limit Limit) (*Permit, error) {
 	return l.Acquire(ctx, key, limit, WithLongestWait(0))
 }
@@ -100,18 +102,29 @@ func (r *Reservation) Split() (places *Reservation) {
 // Waited returns how long [Limiter.WaitAll] has waited, without the latest call to the store.
 func (r *Reservation) Waited() time.Duration { return r.waited }
 
-// Release gives the places back. It returns when the store has answered, or at the end of the store's budget. It
-// works whatever has become of ctx, and only the first call does anything. If the store does not answer, the
+// Release gives the places back. It returns when the store has answered, or at the end of the store's budget, however
+// many others wait for the store. It works whatever has become of ctx, and only the first call does anything. If the store does not answer, the
 // release is tried again in the background for two seconds. After that the lease ends by itself.
 func (p *Permit) Release() {
 	list := p.hold.Release()
 	if len(list) == 0 {
 		return
 	}
+	ctx, cancel := p.limiter.withinBudget(context.Background())
+	defer cancel()
 	own, costs := p.limiter.reservationOf(list), make([]int, len(list))
-	if _ = own.Settle(context.Background(), costs...); !own.ledger.Settled {
+	if _ = own.settleWithin(ctx, costs); !own.ledger.Settled {
 		own.laterOrLost(costs)
 	}
+}
+
+// withinBudget bounds a context by the budget of the store, and a little more, so that a call which is sent at once is
+// answered before. A store without a budget has bounds of its own.
+func (l *Limiter) withinBudget(ctx context.Context) (bounded context.Context, cancel context.CancelFunc) {
+	if l.budget == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, l.budget+l.budget/10)
 }
 
 // Context returns a context that ends when this process can no longer be sure that it holds the places: because
@@ -146,55 +159,6 @@ func (p *Permit) Token() uint64 {
 	return p.hold.First().token
 }
 
-// WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]
-// limits to be free, and for other limits to recover, or, [WithPlacesOnly], for places alone. Nothing is charged
-// until all checks fit. Its errors are those of Wait. Release the [Reservation.Permit] of the reservation that it
-// returns, or settle it, when the work is done.
-//
-// A call has one queue: that of the first [Concurrent] limit among its checks, or of its first check if there is
-// none. The calls of a queue in this process are served in the order in which they came, whatever their other
-// checks are. For the turn of a [Shaping] limit, call [Reservation.Wait] afterwards.
-//
-// With a [LimitedError] there may be a reservation, too, which holds nothing: its Decisions are the latest answer
-// to the call. It is nil if the call was never made, because others were before it all the time.
-//
-// WaitAll does not change checks, and does not use them after it has returned.
-func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOption) (*Reservation, error) {
-	if err := validate(checks); err != nil {
-		return nil, err
-	}
-	if i := slices.IndexFunc(checks, func(c Check) bool { return c.Mode == OnDenial }); i >= 0 {
-		return nil, invalid("core: check %d has the mode OnDenial, and a call that waits may be denied many times", i)
-	}
-	began := time.Now()
-	checks = slices.Clone(checks) // the call may be in flight when its caller has left
-	w := &waiting{request: waitRequest{all: checks}}
-	limited := limitedPartOf(checks).checks
-	if len(limited) == 0 {
-		if err := w.begin(ctx, options); err != nil {
-			return nil, err
-		}
-		return l.Reserve(ctx, checks...)
-	}
-	first := max(0, slices.IndexFunc(limited, func(c Check) bool { return c.holds() }))
-	w.request.key, w.request.limit, w.request.cost = limited[first].Key, limited[first].Limit, limited[first].Units()
-	denied := new(*Reservation)
-	w.request.denied = denied
-	r, err := l.waitFor(ctx, w, options)
-	if _, late := errors.AsType[*LimitedError](err); late {
-		if r = *denied; r != nil {
-			r.keep(len(checks))
-		}
-	}
-	if r != nil {
-		r.waited = max(0, time.Since(began)-r.answered.Sub(r.asked))
-	}
-	if l.trace.Wait != nil && !w.request.placesOnly {
-		l.trace.Wait(Wait{Limit: w.request.limit, Units: w.request.cost, Elapsed: time.Since(began), Err: err})
-	}
-	return r, err
-}
-
 // hasUnlimited reports whether a check counts that is under Unlimited.
 func (r *Reservation) hasUnlimited() bool {
 	for i := range r.checks {
@@ -222,7 +186,7 @@ func placesOf(l *Limiter) *places.Places[taken] {
 				l.trace.Held(Held{Limit: p.Of.check.Limit, Units: units, Elapsed: elapsed, Err: lost})
 			}
 		},
-		Lost: func(p *places.Place[taken]) { l.wakePlaceWaiters(&p.Of.check) },
+		Lost: func(p *places.Place[taken]) { l.wakeWaiters(&p.Of.check) },
 		Renewed: func(r lease.Report) {
 			if l.trace.Renewal != nil {
 				l.trace.Renewal(Renewal{Held: r.Held, Lost: r.NotHeld, Unanswered: r.Unknown, Elapsed: r.Took, Err: r.Err})
@@ -310,12 +274,18 @@ func (r *Reservation) giveBackUncertain(err error) {
 	}
 }
 
-// untilFree returns the denial of whoever comes next after the last place was granted by a decision.
-func (l *Limiter) untilFree(granted Decision) Decision {
-	granted.Allowed, granted.Estimated, granted.RetryAfter = false, true, granted.NextAfter
-	list := [1]Decision{granted}
-	l.estimate(list[:])
-	return list[0]
+// guess returns when a place may be free by how long places have lately been held, unless the lease that ends next was
+// not renewed when it was due: its holder may be dead, and does not give its place back.
+func guess(d *Decision, median time.Duration) time.Duration {
+	lease := d.Limit.spec.Period
+	switch overdue := lease - d.RetryAfter - lease/3; {
+	case overdue <= lease/10:
+		return median
+	case d.Limit.Capacity() == 1:
+		return d.RetryAfter
+	default:
+		return max(median, overdue) // others may give theirs back
+	}
 }
 
 // estimate tells in denials how long places have lately been held, where the store has said when leases end.
@@ -327,7 +297,7 @@ func (l *Limiter) estimate(decisions []Decision) {
 			continue
 		}
 		if median, known := l.places.Times.Median(d.Limit.spec); known {
-			d.RetryAfter = max(time.Microsecond, min(d.RetryAfter, median))
+			d.RetryAfter = max(time.Microsecond, min(d.RetryAfter, guess(d, median)))
 		}
 	}
 }

@@ -337,6 +337,30 @@ func TestDenialsEstimateWhenAPlaceIsFree(t *testing.T) {
 	})
 }
 
+// A denial after the death of a holder says when its lease ends.
+func TestDenialsEstimateWhenTheLeaseOfADeadHolderEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := core.NewMemory()
+		l, dead := core.New(memory), core.New(stays{memory})
+		defer l.Close()
+		one := core.Concurrent(1, 30*time.Second)
+		for range 31 {
+			p := acquire(t, l, "tenant", one)
+			time.Sleep(20 * time.Millisecond)
+			p.Release()
+		}
+		acquire(t, dead, "tenant", one)
+		if err := dead.Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Second)
+		_, err := l.TryAcquire(t.Context(), "tenant", one)
+		if d := limitedBy(t, err); !d.Estimated || d.RetryAfter != 15*time.Second {
+			t.Errorf("%v before the lease ends, the estimate is %v", 15*time.Second, d.RetryAfter)
+		}
+	})
+}
+
 // A grant that leaves no place tells so: the next waiter is asked for when the place is given back, and not before.
 // So a crowd costs little more than a call for each grant.
 func TestCrowdAsksOnceForEachPlace(t *testing.T) {

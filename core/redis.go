@@ -26,6 +26,13 @@ type redisStore struct {
 // It takes [WithPrefix], [WithBudget], [WithInFlight], [WithQueue], [WithBreaker], [WithLogger],
 // [WithTrace] and [WithClock].
 //
+// # Waiters
+//
+// The first one of those who want the same in a process registers in the key that it waits for, and the script that frees
+// places keeps them for the waiter that came first in the fleet, and publishes that on a channel of its process. From its
+// first waiter until half a minute after the last one, a process has a connection more, which subscribes to that channel.
+// Where a user may neither publish nor subscribe, waiters poll: all are served, in an order that chance decides.
+//
 // # What it leaves in Redis
 //
 // A key is a prefix, the caller's key in braces, and the limit:
@@ -37,8 +44,9 @@ type redisStore struct {
 // ("next_free"), fixed-window ("count", "start"), calendar ("count", "start", "end")
 // and sliding-window ("current", "previous", "start"); a string with the theoretical arrival time for gcra; a
 // list of instants for sliding-log; a sorted set for concurrent, with a member for
-// each place that is held, whose score is the end of its lease, and the member "."
-// for the latest token, negated. Instants are microseconds since 1970. Levels
+// each holder, whose score is the end of its lease and whose name ends in "*5" if it has
+// five places, the member "." for the latest token, negated, and in front of it those who
+// wait. Instants are microseconds since 1970. Levels
 // and tokens are in units of which an event weighs a whole number: at 1/s an
 // event weighs 1,000,000, one for each microsecond that it takes to drain. Every
 // key has a time to live that covers its recovery; one with places lives ten minutes
@@ -98,25 +106,25 @@ type redisStore struct {
 //
 // The limiter's user needs no more than this on a server alone or behind Sentinel:
 //
-//	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
+//	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels &ratelimit:*
 //	    +evalsha +eval +script|exists +script|load +time +get +set +del +hdel +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
-//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore
+//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore +publish +subscribe
 //
 // on every node of a cluster, where the client has to find the way:
 //
-//	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
+//	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels &ratelimit:*
 //	    +evalsha +eval +script|exists +script|load +time +get +set +del +hdel +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
-//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore
+//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore +publish +subscribe
 //	    +cluster|slots +asking +command
 //
 // and on every shard of a ring, whose client sends PING to see which shards are up:
 //
-//	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels
+//	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels &ratelimit:*
 //	    +evalsha +eval +script|exists +script|load +time +get +set +del +hdel +hmget +hset +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
-//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore
+//	    +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore +publish +subscribe
 //	    +ping
 //
 // The sentinels are servers of their own, with users of their own:

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/ledger"
 	"github.com/weir-go/ratelimit/core/internal/places"
 )
@@ -108,8 +109,8 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	err := l.store.Settle(ctx, settlements)
 	for i := range settlements {
 		l.noticeLate(&settlements[i])
-		if s := &settlements[i]; s.Check.Limit.spec.Algorithm.Holds() {
-			l.wakePlaceWaiters(&s.Check)
+		if s := &settlements[i]; !s.Renew && !s.Raise && (s.Cost < s.Check.Units() || s.Check.Limit.spec.Algorithm.Holds()) {
+			l.wakeWaiters(&s.Check)
 		}
 	}
 	return err
@@ -123,9 +124,14 @@ func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, e
 	if err := validate(checks); err != nil {
 		return nil, err
 	}
+	return l.reserve(ctx, checks, nil)
+}
+
+// reserve is Reserve for checks that make sense, some of which may register waiters.
+func (l *Limiter) reserve(ctx context.Context, checks []Check, waiters []*call.Waiter) (*Reservation, error) {
 	r := l.reservationFor(checks)
 	r.asked = time.Now()
-	if err := l.decideSettled(ctx, r.checks, r.decisions, r.receipts); err != nil {
+	if err := l.decideSettled(ctx, r.checks, r.decisions, r.receipts, waiters); err != nil {
 		r.giveBackUncertain(err)
 		return nil, err
 	}
@@ -221,6 +227,11 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // or if the store's clock has stepped back behind the charge or the Reset. A [SlidingLog]
 // knows even then what is left of a charge.
 func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
+	return r.settleWithin(context.WithoutCancel(ctx), costs)
+}
+
+// settleWithin is Settle that also ends with its context.
+func (r *Reservation) settleWithin(ctx context.Context, costs []int) error {
 	s := settlementLists.Get().(*settlements) //nolint:forcetypeassert // the pool holds nothing else
 	if err := r.settlements(s, costs); err != nil {
 		s.free()
@@ -234,7 +245,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 			}
 		}
 	}
-	err := r.limiter.settle(context.WithoutCancel(ctx), s.list)
+	err := r.limiter.settle(ctx, s.list)
 	r.note(s, err)
 	s.free() // not after a panic
 	if _, partly := errors.AsType[*PartlySettledError](err); !r.ledger.Settled && !partly && !errors.Is(err, ErrNotDone) {

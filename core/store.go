@@ -5,9 +5,11 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
 
 // Store keeps the state of limits and decides calls. [NewRedis], [NewMemory] and [NewTableStore] make one,
@@ -90,6 +92,8 @@ type Call struct {
 	Granted int
 
 	inside *inside // nil: a store of this package has not decided the call, or is deciding it
+	// waiters register the checks, each if it is not nil. The list is nil, or has as many as there are checks.
+	waiters []*call.Waiter
 }
 
 // Receipt is what a [Store] needs to know of a charge to settle it. The zero Receipt knows nothing of
@@ -115,11 +119,11 @@ func passed(checks []Check, decisions []Decision) bool {
 }
 
 // decideAlone has a store decide one call. receipts is nil if the call will not be settled.
-func decideAlone(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt) error {
+func decideAlone(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt, waiters []*call.Waiter) error {
 	q := lones.Get().(*lone) //nolint:forcetypeassert // the pool holds nothing else
 	defer q.free()
 	own := &q.calls[0]
-	own.Checks, own.Decisions, own.Receipts = checks, decisions, receipts
+	own.Checks, own.Decisions, own.Receipts, own.waiters = checks, decisions, receipts, waiters
 	_, err := store.Decide(ctx, q.calls[:])
 	return err //nolint:wrapcheck // it is the store's
 }
@@ -144,15 +148,15 @@ func limitedPartOf(checks []Check) part {
 }
 
 // decideLimited has a store decide a call but for the checks under Unlimited, and writes all decisions of
-// it, and its receipts unless that is nil.
-func decideLimited(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt) error {
+// it, and its receipts unless that is nil. waiters are those of the checks, or nil.
+func decideLimited(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt, waiters []*call.Waiter) error {
 	p := limitedPartOf(checks)
 	if p.places != nil {
 		for i := range decisions {
 			decisions[i] = unlimitedDecision()
 		}
 	}
-	err := p.decide(ctx, store, decisions, receipts)
+	err := p.decide(ctx, store, decisions, receipts, waiters)
 	if p.places != nil {
 		for i := range decisions { // another check may have stood for it
 			if checks[i].Limit == Unlimited {
@@ -171,9 +175,9 @@ func unlimitedDecision() Decision {
 
 // decide has a store decide the part, and writes its decisions among those of the call, and its receipts
 // unless that is nil.
-func (p part) decide(ctx context.Context, store Store, decisions []Decision, receipts []Receipt) error {
+func (p part) decide(ctx context.Context, store Store, decisions []Decision, receipts []Receipt, waiters []*call.Waiter) error {
 	if p.places == nil {
-		return decideAlone(ctx, store, p.checks, decisions, receipts)
+		return decideAlone(ctx, store, p.checks, decisions, receipts, waiters)
 	}
 	if len(p.checks) == 0 {
 		return nil
@@ -182,7 +186,13 @@ func (p part) decide(ctx context.Context, store Store, decisions []Decision, rec
 	if receipts != nil {
 		own = make([]Receipt, len(p.checks))
 	}
-	err := decideAlone(ctx, store, p.checks, told, own)
+	var registered []*call.Waiter
+	for _, place := range p.places {
+		if waiters != nil {
+			registered = append(registered, waiters[place])
+		}
+	}
+	err := decideAlone(ctx, store, p.checks, told, own, registered)
 	for i, place := range p.places {
 		decisions[place] = told[i]
 		if receipts != nil {
@@ -212,4 +222,17 @@ func shownStore(store Store) console.Store {
 		return console.Store{Own: store, Memory: console.OfMemory(store.store)}
 	}
 	return console.Store{Own: store}
+}
+
+// redisOf returns what is inside a store on Redis, or nil if it is another one.
+func redisOf(store Store) *redisstore.Store {
+	switch store := store.(type) {
+	case *denialCache:
+		return redisOf(store.store)
+	case *leaseStore:
+		return redisOf(store.store)
+	case *redisStore:
+		return store.store
+	}
+	return nil
 }

@@ -60,7 +60,7 @@ func WithHoldBack() WaitOption {
 // denies is denied at once, also while others wait for places before it. [Limiter.Wait] does not heed it.
 // It is for middleware, which reports the waits of its requests itself: [Trace] is not told of them.
 func WithPlacesOnly() WaitOption {
-	return waitOption(func(w *waiting) { w.request.placesOnly = true })
+	return waitOption(func(w *waiting) { w.placesOnly = true })
 }
 
 // Wait returns when one unit has been admitted and charged, and for a [Shaping] limit when its turn has
@@ -75,8 +75,9 @@ func WithPlacesOnly() WaitOption {
 //
 // Under [Unlimited], Wait returns at once. Otherwise it checks, sleeps until RetryAfter and checks
 // again, never sooner. The waiters of one key and limit in this process are served in the order in
-// which they came, and share calls, as many as fit. Waiters [WithHoldBack] have a queue of their own.
-// There is no order between the waiters of different processes.
+// which they came, and share calls, as many as fit. Waiters [WithHoldBack] have a queue of their own, and so have those
+// under each of several plans of one name. There is no order between the waiters of different processes. [Limiter.Refund],
+// [Limiter.Reset] and settlements of this process have them asked for at once. Wait ends with [Limiter.Close], too.
 func (l *Limiter) Wait(ctx context.Context, key string, limit Limit, options ...WaitOption) error {
 	return l.WaitN(ctx, key, limit, 1, options...)
 }
@@ -166,55 +167,12 @@ func gaveUp(ctx context.Context) error {
 	return fmt.Errorf("core: the wait was given up: %w", context.Cause(ctx))
 }
 
-// waitFor waits until a call passes that waits for places among others.
-func (l *Limiter) waitFor(ctx context.Context, w *waiting, options []WaitOption) (*Reservation, error) {
-	if err := w.begin(ctx, options); err != nil {
-		return nil, err
-	}
-	if told := l.trace.Waiting; told != nil {
-		told(w.request.limit, 1)
-		defer told(w.request.limit, -1)
-	}
-	if w.tries {
-		return l.placeWaiters.Try(ctx, w.request.queueKey(), w.request)
-	}
-	if err := l.denyBeforePlaces(ctx, &w.request); err != nil {
-		return nil, err
-	}
-	return l.placeWaiters.Wait(ctx, w.request.queueKey(), w.request, w.until)
-}
-
-// denyBeforePlaces denies a call that would have to wait behind others for places, if another limit denies it
-// already.
-func (l *Limiter) denyBeforePlaces(ctx context.Context, q *waitRequest) error {
-	if !q.placesOnly || len(q.all) == 1 || !l.placeWaiters.HasWaiters(q.queueKey()) {
-		return nil
-	}
-	r := l.reservationFor(q.all)
-	r.asked = time.Now()
-	if err := decideLimited(ctx, l.store, conditions(q.all), r.decisions, nil); err != nil {
-		if ctx.Err() != nil {
-			return gaveUp(ctx)
-		}
-		return err
-	}
-	r.answered = time.Now()
-	l.estimate(r.decisions)
-	waive(r.checks, r.decisions)
-	for _, d := range r.denied() {
-		if !d.Frees {
-			*q.denied = r
-			return q.deny(r.decisions[d.Place], time.Time{}, nil)
-		}
-	}
-	return nil
-}
-
 // waiting is a wait with its options.
 type waiting struct {
-	request waitRequest
-	until   time.Time // zero: for ever
-	tries   bool      // it does not wait
+	request    waitRequest
+	until      time.Time // zero: for ever
+	tries      bool      // it does not wait
+	placesOnly bool      // see WithPlacesOnly
 }
 
 // begin applies the options, and bounds the wait by the context's deadline.
@@ -238,23 +196,16 @@ type waitRequest struct {
 	cost  int
 	heeds bool  // see WithHoldBack
 	cause error // of a LimitedError: that of the context's deadline, or nil
-	// all are the checks of a call that waits for places among others. The key and the limit are those of
-	// one of them.
-	all []Check
-	// denied is where the latest answer is kept that has denied all of them. The call is made by one at a time,
-	// and who waits for it looks when it is not made any more.
-	denied     **Reservation
-	placesOnly bool // see WithPlacesOnly
 }
 
-// queueKey identifies a queue of waiters.
+// queueKey identifies a queue of waiters. Those under several plans of one name have a queue for each.
 type queueKey struct {
 	key   string
-	limit *exact.Spec // its identity
+	limit Limit
 	heeds bool
 }
 
-func (q *waitRequest) queueKey() queueKey { return queueKey{q.key, q.limit.spec.Identity(), q.heeds} }
+func (q *waitRequest) queueKey() queueKey { return queueKey{q.key, q.limit, q.heeds} }
 
 // checks returns the checks of a waiter: that of the limit, and perhaps that of heldBack.
 func (q *waitRequest) checks() []Check {
@@ -306,6 +257,9 @@ func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reaso
 		}
 		due = until
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.limiter.open, func() { cancel(context.Cause(r.limiter.open)) })()
 	if queues > 1 { // a turn in several queues cannot be handed on
 		if queue.Until(ctx, due) {
 			return nil

@@ -38,9 +38,9 @@ type Holder struct {
 // The key is the one that the limiter was asked about: keyfuncs.RemoteIP makes it "ip:203.0.113.9", for
 // example. Nobody has places of another one, which is no error. [List] shows the keys that there are.
 //
-// On Redis it is a script that reads a sorted set. It needs no permission but those of calls, and the
-// store's budget bounds it. Another kind of limit, and a store of your own, are errors. For the errors of
-// the limiter's store see [core.FailureOf].
+// On Redis a script reads a sorted set, a thousand holders at a time. It needs no permission but those of calls, and the
+// store's budget bounds each page. Holders that come or go meanwhile may be listed or not. Another kind of limit, and a
+// store of your own, are errors. For the errors of the limiter's store see [core.FailureOf].
 //
 // Holders may be called by many goroutines at once. A nil limiter panics.
 func Holders(ctx context.Context, limiter *core.Limiter, key string, limit core.Limit) ([]Holder, error) {
@@ -79,7 +79,7 @@ func Evict(ctx context.Context, limiter *core.Limiter, key string, limit core.Li
 	if err := validateHeld(key, limit); err != nil {
 		return false, err
 	}
-	if _, _, ok := holder.Parse(name); !ok || strings.Contains(name, "/") {
+	if _, _, ok := holder.Parse(name); !ok {
 		return false, fmt.Errorf("admin: %q is no name of a holder", name)
 	}
 	switch store := console.Of(limiter); {
@@ -108,31 +108,39 @@ func validateHeld(key string, limit core.Limit) error {
 }
 
 const (
-	// listing returns the members whose lease has not ended, with their ends.
+	// listing returns a page of the members whose lease has not ended, with their ends: of those that do not end before
+	// an instant, but for so many.
 	listing = `
 local now = tonumber(ARGV[1])
 if not now then
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
 end
-return redis.call('ZRANGE', KEYS[1], string.format('(%d', now), '+inf', 'BYSCORE', 'WITHSCORES')`
+local from, skip = tonumber(ARGV[2]), ARGV[3]
+if from <= now then
+  from, skip = now + 1, '0'
+end
+return redis.call('ZRANGE', KEYS[1], string.format('%d', from), '+inf', 'BYSCORE', 'LIMIT', skip, ARGV[4], 'WITHSCORES')`
 
-	// evicting removes all places of a holder, and returns how many they were.
+	// evicting removes all places of a holder, and returns whether there were any. What "*" counts, concurrent.lua says.
 	evicting = `
-local gone, further = 0, ARGV[1] .. '/'
-for _, member in ipairs(redis.call('ZRANGE', KEYS[1], '0', '-1')) do
-  local theirs = member == ARGV[1] or string.sub(member, 1, #further) == further
-  gone = gone + (theirs and redis.call('ZREM', KEYS[1], member) or 0)
+local gone, places = redis.call('ZREM', KEYS[1], ARGV[1]), tonumber(string.match(ARGV[1], '%*(%d+)$'))
+local further = redis.call('ZSCORE', KEYS[1], '*')
+if gone > 0 and places and further then
+  redis.call('ZADD', KEYS[1], string.format('%d', further - places + 1), '*')
 end
 return gone`
 )
 
+// pageOfHolders is how many holders a script run lists at most, so that it does not hold Redis up.
+const pageOfHolders = 1000
+
 // runIn runs a script on the key that has the state of a caller's key under a limit.
-func runIn(ctx context.Context, store *console.Redis, script, key string, limit core.Limit, argument string) *redis.Cmd {
+func runIn(ctx context.Context, store *console.Redis, script, key string, limit core.Limit, arguments ...any) *redis.Cmd {
 	if store.Closed != nil {
 		return failed(ctx, store.Closed)
 	}
-	done := redis.NewCmd(ctx, "eval", script, "1", store.Name(key, limit), argument)
+	done := redis.NewCmd(ctx, append([]any{"eval", script, "1", store.Name(key, limit)}, arguments...)...)
 	if err := store.Bound(ctx, func(ctx context.Context) error { return store.Topology.Client.Process(ctx, done) }); err != nil {
 		return failed(ctx, err)
 	}
@@ -146,29 +154,38 @@ func failed(ctx context.Context, err error) *redis.Cmd {
 	return command
 }
 
-// holdersInRedis returns the holders of a key, each once.
+// holdersInRedis returns the holders of a key, each once, page by page.
 func holdersInRedis(ctx context.Context, store *console.Redis, key string, limit core.Limit) (held []console.Holder, err error) {
 	now := ""
 	if store.Now != nil {
 		now = strconv.FormatInt(store.Now(), 10)
 	}
-	members, err := runIn(ctx, store, listing, key, limit, now).StringSlice()
-	if err != nil {
-		return nil, err
-	}
-	places := make(map[string]int)
-	for i := 0; i+1 < len(members); i += 2 {
-		name, _, _ := strings.Cut(members[i], "/")
-		place, known := places[name]
-		if !known {
+	listed := make(map[string]bool) // a holder that has renewed its lease comes again
+	for from, skip := int64(0), 0; ; {
+		members, err := runIn(ctx, store, listing, key, limit, now, from, skip, pageOfHolders).StringSlice()
+		if err != nil {
+			return nil, err
+		}
+		for i := 0; i+1 < len(members); i += 2 {
 			ends, err := strconv.ParseFloat(members[i+1], 64)
 			if err != nil {
-				return nil, fmt.Errorf("admin: the lease of %q ends at %q", name, members[i+1])
+				return nil, fmt.Errorf("admin: the lease of %q ends at %q", members[i], members[i+1])
 			}
-			place, places[name] = len(held), len(held)
-			held = append(held, console.Holder{Name: name, Until: int64(ends)})
+			if until := int64(ends); until == from {
+				skip++
+			} else {
+				from, skip = until, 1
+			}
+			if name := members[i]; !listed[name] && !strings.HasPrefix(name, kept) {
+				listed[name] = true
+				held = append(held, console.Holder{Name: name, Until: int64(ends), Places: holder.Places(name)})
+			}
 		}
-		held[place].Places++
+		if len(members) < 2*pageOfHolders {
+			return held, nil
+		}
 	}
-	return held, nil
 }
+
+// kept stands in front of the name of a waiter for whom places are kept.
+const kept = "+"

@@ -52,6 +52,7 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"zremrangebyscore", []any{"zremrangebyscore", key, 0, 1}},
 		{"zrevrank", []any{"zrevrank", key, "."}},
 		{"zscore", []any{"zscore", key, "member"}},
+		{"publish", []any{"publish", e.channel(), ""}},
 	}
 	switch {
 	case e.store.Topology.Cluster != nil:
@@ -61,6 +62,26 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		attempts = append(attempts, attempt{"ping", []any{"ping"}})
 	}
 	return attempts
+}
+
+// channel returns a channel that nobody listens to, of those on which waiters are woken.
+func (e *examination) channel() string { return e.store.Prefix + ":waiting:doctor" }
+
+// subscribe tries to listen to that channel, and adds what Redis refuses.
+func (e *examination) subscribe(ctx context.Context, refused *refusals) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	subscription := e.client.Subscribe(ctx, e.channel())
+	defer func() { _ = subscription.Close() }()
+	switch _, err := subscription.Receive(ctx); {
+	case redis.HasErrorPrefix(err, "NOPERM") && strings.Contains(err.Error(), " channel"):
+		refused.channel = true
+	case redis.HasErrorPrefix(err, "NOPERM"):
+		refused.commands = append(refused.commands, "subscribe")
+	case err != nil && !isServersAnswer(err):
+		return err
+	}
+	return nil
 }
 
 // writingAttempts are the commands that make a key, and those that delete it at once. It would
@@ -81,9 +102,10 @@ type refusals struct {
 	commands []string // that the user may not run
 	unknown  []string // that the server does not have
 	key      bool     // the user may not touch the key
+	channel  bool     // the user may not use the channel
 }
 
-func (r *refusals) any() bool { return r.key || len(r.commands)+len(r.unknown) > 0 }
+func (r *refusals) any() bool { return r.key || r.channel || len(r.commands)+len(r.unknown) > 0 }
 
 // attempt sends attempts in one pipeline, and adds those that Redis refuses.
 func (e *examination) attempt(ctx context.Context, attempts []attempt, refused *refusals) error {
@@ -99,6 +121,8 @@ func (e *examination) attempt(ctx context.Context, attempts []attempt, refused *
 			e.full = true
 		case redis.HasErrorPrefix(err, "NOPERM") && strings.Contains(err.Error(), " key"):
 			refused.key = true
+		case redis.HasErrorPrefix(err, "NOPERM") && strings.Contains(err.Error(), " channel"):
+			refused.channel = true
 		case redis.HasErrorPrefix(err, "NOPERM") && name != "":
 			refused.commands = append(refused.commands, name)
 		case redis.HasErrorPrefix(err, "unknown command") && name != "":
@@ -115,6 +139,10 @@ func (e *examination) lookAtPermissions(ctx context.Context) {
 	key := e.tag() + "permissions"
 	attempts, refused := e.harmlessAttempts(key), refusals{}
 	err := e.attempt(ctx, attempts, &refused)
+	if err == nil {
+		attempts = append(attempts, attempt{name: "subscribe"})
+		err = e.subscribe(ctx, &refused)
+	}
 	lacks := func(name string) bool {
 		return slices.Contains(refused.commands, name) || slices.Contains(refused.unknown, name)
 	}
@@ -151,6 +179,11 @@ func (e *examination) judgePermissions(attempts []attempt, refused refusals, err
 		f.Found = "the server does not know " + strings.ToUpper(strings.Join(refused.unknown, ", "))
 		f.Meaning = "Some calls are errors, or leave something undone."
 		f.Advice = "Use Redis 6.2 or newer, or Valkey, with no command renamed or disabled."
+	case len(refused.commands) == 0 || !slices.ContainsFunc(refused.commands, func(name string) bool { return name != "publish" && name != "subscribe" }):
+		f.Severity = Notice
+		f.Found = "the user may not publish and subscribe on channels " + strings.TrimPrefix(pattern, "~")
+		f.Meaning = "Those who wait for places are not woken when it is their turn. They poll, and chance decides between processes."
+		f.Advice = "As an administrator: ACL SETUSER <the user> &" + strings.TrimPrefix(pattern, "~") + " +publish +subscribe"
 	case slices.Equal(refused.commands, []string{"command"}):
 		f.Severity = Notice
 		f.Found = "the user may not run COMMAND"

@@ -36,10 +36,12 @@ type ledger struct {
 	works    func() []*work       // those that may believe to hold places
 }
 
-// place is where waiters wait in order: in a process, for places of a key.
-type place struct {
+// line is where waiters wait in order: in a process, for so many places of a key under a plan.
+type line struct {
 	process *process
 	key     string
+	limit   core.Limit
+	cost    int
 }
 
 // now returns the time as the store's clock shows it.

@@ -92,12 +92,16 @@ type work struct {
 	waits   bool // it waits for its places, otherwise it tries
 	longest time.Duration
 	cancel  context.CancelFunc
+	began   time.Time
 
 	state       int
 	left        bool // its context was ended
 	permit      *core.Permit
 	reservation *core.Reservation
 }
+
+// line returns the line in which the work waits in its process.
+func (w *work) line() line { return line{w.process, w.key, w.limit, w.cost} }
 
 // drawWork draws what a process is to do.
 func drawWork(t *rapid.T, p *process, n int) *work {

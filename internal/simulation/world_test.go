@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,8 +21,9 @@ import (
 //   - whoever believes to hold places holds them
 //   - what a dead process held is free after exactly the lease
 //   - a process that is well keeps nothing that it was not given, and gives back what it does not know to have
-//   - waiters of a process are served in their order, and at once when the process itself has given places back
-//   - no waiter waits for longer than a poll while its places are free
+//   - waiters of a process who want the same are served in their order, and at once when the process itself has given
+//     places back
+//   - no waiter waits for longer than a poll while its places are free, unless another one has been overtaken for its patience
 //   - in the end all places are free, and no goroutine is left
 func TestPlacesOfSeveralProcesses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { rapid.SyncTest(t, severalProcesses) })
@@ -30,6 +32,9 @@ func TestPlacesOfSeveralProcesses(t *testing.T) {
 // longestPoll is how long after it was given back in another process a place is noticed at the latest.
 const longestPoll = 100 * time.Millisecond
 
+// patience is how long a waiter is overtaken before others have to wait for it.
+const patience = 500 * time.Millisecond
+
 type world struct {
 	t         *rapid.T
 	ledger    *ledger
@@ -37,8 +42,8 @@ type world struct {
 	n         int // how many places there are, for those who come now
 
 	mu    sync.Mutex
-	works []*work              // in the order in which they came
-	heads map[place]*headSince // who has been the first waiter, since when
+	works []*work             // in the order in which they came
+	heads map[line]*headSince // who has been the first waiter, since when
 }
 
 type headSince struct {
@@ -47,7 +52,7 @@ type headSince struct {
 }
 
 func severalProcesses(t *rapid.T) {
-	w := &world{t: t, ledger: newLedger(t), n: 3, heads: make(map[place]*headSince)}
+	w := &world{t: t, ledger: newLedger(t), n: 3, heads: make(map[line]*headSince)}
 	w.ledger.works = w.holding
 	for i := range rapid.IntRange(1, 5).Draw(t, "processes") {
 		w.processes = append(w.processes, newProcess(i, w.ledger))
@@ -146,13 +151,25 @@ func (w *world) inState(state int) (some []*work) {
 	return some
 }
 
+// lines returns where somebody has waited for a key.
+func (w *world) lines(key string) (all []line) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, one := range w.works {
+		if at := one.line(); one.key == key && !slices.Contains(all, at) {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
 // holding returns the works that have a permit.
 func (w *world) holding() []*work { return w.inState(holds) }
 
 // begin begins a work, which then waits or holds its places until it is told to finish.
 func (w *world) begin(one *work) {
 	ctx, cancel := context.WithCancel(context.Background())
-	one.cancel = cancel
+	one.cancel, one.began = cancel, now()
 	w.mu.Lock()
 	w.works = append(w.works, one)
 	w.mu.Unlock()
@@ -194,8 +211,8 @@ func (w *world) check() {
 	w.ledger.believe()
 	for _, key := range []string{"a", "b"} {
 		w.checkStore(key)
-		for _, p := range w.processes {
-			w.checkWaiters(place{p, key})
+		for _, at := range w.lines(key) {
+			w.checkWaiters(at)
 		}
 	}
 	w.checkGrants()
@@ -231,25 +248,30 @@ func (w *world) checkGrants() {
 	}
 }
 
-// checkWaiters wants the waiters of a process to be served in order, and soon. The ledger is locked.
-func (w *world) checkWaiters(at place) {
+// checkWaiters wants the waiters of a process who want the same to be served in order, and soon. The ledger is locked.
+func (w *world) checkWaiters(at line) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var head *work
 	var latest uint64
+	passed, most := 0, 5
 	for _, one := range w.works {
-		if one.process != at.process || one.key != at.key || !one.waits {
+		if one.line() != at || !one.waits {
 			continue
 		}
+		inOrder := at.process.calmSince(one.began.Add(-budget)) // those whose calls are on their way may pass each other
 		switch {
 		case one.state == waits && head == nil:
 			head = one
-		case one.permit != nil && head != nil && !head.left:
-			w.t.Errorf("process %d: token %d of %s was granted before its turn", at.process.number, one.permit.Token(), at.key)
-		case one.permit != nil && one.permit.Token() <= latest:
+		case !inOrder:
+		case one.permit != nil && head != nil && !head.left && at.process.calmSince(head.began.Add(-budget)) && !head.rated:
+			if passed++; passed > most { // as many as are asked for at the same time
+				w.t.Errorf("process %d: token %d of %s was granted before its turn", at.process.number, one.permit.Token(), at.key)
+			}
+		case one.permit != nil && one.permit.Token()+uint64(time.Millisecond/time.Microsecond) <= latest && !one.rated:
 			w.t.Errorf("process %d: token %d of %s was granted after %d", at.process.number, one.permit.Token(), at.key, latest)
-		case one.permit != nil:
-			latest = one.permit.Token()
+		case one.permit != nil && !one.rated:
+			latest = max(latest, one.permit.Token())
 		}
 	}
 	if head == nil {
@@ -261,7 +283,8 @@ func (w *world) checkWaiters(at place) {
 		since = &headSince{head, now()}
 		w.heads[at] = since
 	}
-	if head.rated || w.ledger.held(at.key)+head.cost > head.limit.Capacity() {
+	if head.rated || w.ledger.held(at.key)+head.cost > head.limit.Capacity() || w.blocked(head) {
+		since.at = now()
 		return
 	}
 	changed, expired, free := w.ledger.changed[at.key], w.ledger.expiredAt(at.key), since.at
@@ -277,6 +300,14 @@ func (w *world) checkWaiters(at place) {
 	case w.ledger.releaser[at.key] == at.process && changed.Equal(now()) && since.at.Before(changed) && expired.Before(changed):
 		w.t.Errorf("process %d: it has given back places of %s, and its first waiter waits", at.process.number, at.key)
 	}
+}
+
+// blocked reports whether a waiter has to wait for another one that has been overtaken for its patience.
+func (w *world) blocked(one *work) bool {
+	return slices.ContainsFunc(w.works, func(older *work) bool {
+		return older.state == waits && older.waits && older.process == one.process && older.key == one.key &&
+			older != one && !older.began.After(one.began) && now().Sub(older.began) >= patience && older.limit.Capacity() >= one.limit.Capacity()
+	})
 }
 
 // end lets everything come to its end, and wants all places to be free then.

@@ -8,6 +8,7 @@ package call
 import (
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
@@ -70,8 +71,30 @@ type Check struct {
 
 	// Struck says that the check has charged strikes because its group did not pass: see [Decide].
 	Struck bool
+	// Waiter registers the call among those who wait for what the check asks for, if it is denied. Nil registers nobody.
+	// A store without an order of its own does nothing about it.
+	Waiter *Waiter
 
 	repair bool // the state has to be mended: see Resolve
+}
+
+// Waiter is a call that waits, as a store keeps its place in the order of the fleet.
+type Waiter struct {
+	// Age is for how many microseconds it has waited.
+	Age int64
+	// Since is the instant with which it is registered. It is 0 before, and set by the store.
+	Since int64
+	// ID names its line, and the process to which that belongs.
+	ID string
+}
+
+// AppendName appends the name of a waiter that is registered.
+func (w *Waiter) AppendName(b []byte) []byte {
+	digits := strconv.FormatInt(w.Since, 10)
+	for range max(0, 16-len(digits)) {
+		b = append(b, '0')
+	}
+	return append(append(append(b, digits...), ' '), w.ID...)
 }
 
 // StateKey returns the key of the state that the check is about.

@@ -14,6 +14,9 @@ type Correction struct {
 	// Reset refunds everything, and keeps what was charged before from being refunded later.
 	Reset bool
 
+	// Leaves is a waiter that has left: it is no longer registered, and what was kept for it is free. Nil says that the
+	// correction is about places or units.
+	Leaves *Waiter
 	// Further says that the correction was not carried out, and has to be sent again for this instant: see
 	// script.Further. It is 0 otherwise.
 	Further int64

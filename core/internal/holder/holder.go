@@ -71,10 +71,22 @@ func AppendName(b []byte, h exact.Holder) []byte {
 	return strconv.AppendInt(append(b, process().label...), h[1], 36)
 }
 
-// Parse returns the host and the time that a name tells, or false if it is no name of a holder. Of the
-// name of further places of a holder it returns those of the holder.
+// manyPlaces stands in a member between the name of a holder and the number of its places, if it has several.
+const manyPlaces = "*"
+
+// Places returns how many places the holder has whose name in a store is given.
+func Places(name string) int {
+	if _, places, several := strings.Cut(name, manyPlaces); several {
+		if n, err := strconv.Atoi(places); err == nil {
+			return n
+		}
+	}
+	return 1
+}
+
+// Parse returns the host and the time that a name in a store tells, or false if it is no name of a holder.
 func Parse(name string) (host string, since time.Time, ok bool) {
-	name, _, _ = strings.Cut(name, "/")
+	name, _, _ = strings.Cut(name, manyPlaces)
 	parts := strings.Split(name, ".")
 	if len(parts) != 3 {
 		return "", time.Time{}, false

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Config says how requests are made. All fields are needed, except for Poll.
+// Config says how requests are made. All fields are needed, except for Closed and ErrClosed.
 //
 // K is a key, Q a waiter's request, G a grant, and D a denial: what an answer says about requests
 // that were not granted.
@@ -13,9 +13,8 @@ type Config[K comparable, Q, G, D any] struct {
 	// Ask makes requests in order, until one of them is not granted, and returns the answer. It
 	// returns when ctx ends.
 	Ask func(ctx context.Context, requests []Q) Answer[G, D]
-	// Return gives back grants that no waiter takes, the last one first. It does not block. Then the
-	// first waiter is asked for as after a Wake. If the grants are given back in the background, the
-	// caller of [New] calls Wake when that is done.
+	// Return gives back grants that no waiter takes, the last one first. It does not block. The caller of
+	// [New] calls Wake when that is done.
 	Return func(grants []G)
 	// Together reports whether two requests of one queue may be made in one Ask. Alike reports
 	// whether they are equal, so that an answer about one holds for the other.
@@ -28,18 +27,17 @@ type Config[K comparable, Q, G, D any] struct {
 	// Takes returns the least time until a request fits after another one has left no room.
 	Takes func(Q) time.Duration
 	// Deny returns the error of a waiter whose request cannot be granted before an instant, by the
-	// latest answer. The instant is the zero time if it is not known, as after an answer with Again.
+	// latest answer. The instant is the zero time if it is not known.
 	// g is the grant that comes too late, if there is one.
 	Deny func(q Q, latest D, at time.Time, g *G) error
 	// GaveUp returns the error of a waiter whose context has ended.
 	GaveUp func(ctx context.Context) error
 	// Most is how many requests an Ask has at most.
 	Most int
-	// Poll returns how long after an answer with Again to ask again, if that is sooner than Again and
-	// no Wake comes. attempt counts such answers since the latest grant or Wake, from 0. Poll is nil for
-	// queues whose answers have no Again. With Poll, a Try does not overtake a waiter whose request
-	// is in flight: it waits for the answer.
-	Poll func(attempt int) time.Duration
+	// Closed ends all waits when it is closed, with the error of ErrClosed. Nil ends none.
+	Closed <-chan struct{}
+	// ErrClosed is the error of waits that Closed has ended.
+	ErrClosed error
 }
 
 // Answer is the answer to the requests of one Ask.
@@ -51,11 +49,6 @@ type Answer[G, D any] struct {
 	// Next is when the next request can be granted at the earliest, and so when to ask again. The zero
 	// time is at once.
 	Next time.Time
-	// Again is when to ask again if it is not known when the next request can be granted, such as
-	// when a place is free as soon as its holder releases it. It is no bound: a Wake or Poll may ask
-	// sooner, and no request is denied because its time is up before Again. Again counts if Next has
-	// passed. The zero time means that Next is known.
-	Again time.Time
 	// Full says that the request which is granted at Next leaves no room for others.
 	Full bool
 	// Never says that the first request which was not granted never will be.

@@ -2,8 +2,7 @@
 //
 // [Queues] hold waiters until their requests are granted, first come, first served. Each key has a
 // queue of its own, with a worker that asks for as many waiters at once as it can. Between two answers
-// it rests: until the instant at which the next grant is possible, or, where that is not known, until a
-// [Queues.Wake] or the next poll. [Turns] hold waiters whose turns are granted but not due yet. When
+// it rests until the instant at which the next grant is possible, or until a [Queues.Wake]. [Turns] hold waiters whose turns are granted but not due yet. When
 // one leaves, those behind move up.
 //
 // One key's queue never slows another one down. A waiter that leaves costs O(log n). The package knows

@@ -25,8 +25,8 @@ func New[K comparable, Q, G, D any](config Config[K, Q, G, D]) *Queues[K, Q, G, 
 // Wait makes a request when it is the waiter's turn, and returns the grant, or the error of a waiter
 // that cannot be granted it in time. The zero until is no bound.
 //
-// Wait returns when ctx ends. It also returns at until, unless a request of the queue is in flight or due
-// just then: the answer decides. A grant to a waiter that has left is
+// Wait returns when ctx ends, and when Closed is closed. It also returns at until, unless a request of the queue is in
+// flight or due just then: the answer decides. A grant to a waiter that has left is
 // given back.
 func (s *Queues[K, Q, G, D]) Wait(ctx context.Context, key K, q Q, until time.Time) (G, error) {
 	w := &waiter[Q, G]{request: q, until: until, place: absent, told: make(chan outcome[G], 1)}
@@ -47,16 +47,12 @@ func (s *Queues[K, Q, G, D]) Wait(ctx context.Context, key K, q Q, until time.Ti
 }
 
 // Try is Wait without waiting for room. It makes the request, unless that is known to be denied: behind
-// a waiter that has been denied, or before the next grant. With Poll, it waits its turn behind waiters
-// whose requests are in flight.
+// a waiter that has been denied, or before the next grant.
 func (s *Queues[K, Q, G, D]) Try(ctx context.Context, key K, q Q) (grant G, err error) {
 	w := &waiter[Q, G]{request: q, until: time.Now()}
 	if queue := s.find(key); queue != nil {
 		if err := queue.denyAtOnce(w); err != nil {
 			return grant, err
-		}
-		if s.Poll != nil {
-			return s.Wait(ctx, key, q, w.until)
 		}
 	}
 	answer := s.Ask(ctx, []Q{q})
@@ -75,11 +71,10 @@ func (s *Queues[K, Q, G, D]) Try(ctx context.Context, key K, q Q) (grant G, err 
 	return answer.Grants[0], nil
 }
 
-// Wake asks at once for the waiters of a key whose latest answer had Again, because room may be there
-// now: the caller has just released what such a waiter needs. If a request is in flight, it may have
-// been decided before: a denial is followed by another request at once. Several Wakes may lead to one
-// request. No request is made before Next. Wake does not block, and does nothing for a key without
-// waiters.
+// Wake asks at once for the waiters of a key, because room may be there that the latest answer did not know of: the
+// caller has just given something back. If a request is in flight, it may have been decided before: a denial is
+// followed by another request at once. Several Wakes may lead to one request. Wake does not block, and does nothing
+// for a key without waiters.
 func (s *Queues[K, Q, G, D]) Wake(key K) {
 	if q := s.find(key); q != nil {
 		q.mu.Lock()
@@ -87,9 +82,6 @@ func (s *Queues[K, Q, G, D]) Wake(key K) {
 		q.roomMade()
 	}
 }
-
-// HasWaiters reports whether a key has waiters just now.
-func (s *Queues[K, Q, G, D]) HasWaiters(key K) bool { return s.find(key) != nil }
 
 // find returns the queue of a key, or nil.
 func (s *Queues[K, Q, G, D]) find(key K) *queue[K, Q, G, D] {
@@ -144,14 +136,12 @@ type queue[K comparable, Q, G, D any] struct {
 	bounded     indexed[*waiter[Q, G]] // the waiters that have a bound, the soonest first
 	asking      bool                   // a worker, or the first waiter, makes the requests
 	gone        bool                   // it has been forgotten
-	attempts    int32                  // answers with Again since the latest grant or Wake
 
 	latest D
 	next   time.Time     // no request is made before
 	about  *waiter[Q, G] // next is about its request; nil: about none
 	alike  bool          // next is about equal requests alone, otherwise about all that go together
 	full   bool          // see Answer
-	again  bool          // next is no bound: see Again
 	woken  bool          // there may be room since the latest request was made
 	// ahead is the sum of what the waiters take, in microseconds. fresh is the first waiter that came
 	// while next was not known, so that it was not known either whether it comes too late.
@@ -182,21 +172,8 @@ func (q *queue[K, Q, G, D]) join(w *waiter[Q, G]) (joined, first bool, err error
 	return true, true, nil
 }
 
-// rests reports whether no request is in flight and none is due. q is locked.
-func (q *queue[K, Q, G, D]) rests() bool { return time.Until(q.next) > 0 }
-
-// known reports whether it is known that nothing is granted just now. It is not while the queue rests
-// because of an answer with Again. q is locked.
-func (q *queue[K, Q, G, D]) known() bool { return !q.again && q.rests() }
-
-// bound returns the instant before which nothing is granted, or the zero time if it is not known. q is
-// locked.
-func (q *queue[K, Q, G, D]) bound() time.Time {
-	if q.again {
-		return time.Time{}
-	}
-	return q.next
-}
+// known reports whether it is known that nothing is granted just now. q is locked.
+func (q *queue[K, Q, G, D]) known() bool { return time.Until(q.next) > 0 }
 
 // denial returns an error if it is known that a new waiter's grant would come too late. q is locked.
 func (q *queue[K, Q, G, D]) denial(w *waiter[Q, G]) error {
@@ -220,8 +197,8 @@ func (q *queue[K, Q, G, D]) denyAtOnce(w *waiter[Q, G]) error {
 // earliest returns when a request can be granted at the earliest, as far as is known. ahead is the sum
 // of what the waiters before it take. q is locked.
 func (q *queue[K, Q, G, D]) earliest(ahead int64, w *waiter[Q, G]) time.Time {
-	if q.first == nil || !q.full || q.again {
-		return q.bound()
+	if q.first == nil || !q.full {
+		return q.next
 	}
 	// The first waiter gets its grant at next, and then one after the other.
 	after := ahead - q.takes(q.first) + q.takes(w)
@@ -271,6 +248,9 @@ func (q *queue[K, Q, G, D]) remove(w *waiter[Q, G]) {
 		q.bounded.remove(w.place)
 	}
 	q.ahead -= q.takes(w)
+	if q.first == nil { // nobody is left whom the latest answer tells anything
+		q.next, q.about, q.full = time.Time{}, nil, false
+	}
 }
 
 // headChanged forgets next if it is about other requests than the first waiter's. q is locked.
@@ -283,21 +263,18 @@ func (q *queue[K, Q, G, D]) headChanged() {
 		same = q.Alike
 	}
 	if !same(q.about.request, q.first.request) {
-		q.next, q.again = time.Time{}, false
+		q.next = time.Time{}
 	}
 }
 
-// roomMade has the first waiter asked for at once if the latest answer had Again, or if the next one
-// does. q is locked.
+// roomMade has the first waiter asked for at once, and again after the answer to a request that is in flight. q is
+// locked.
 func (q *queue[K, Q, G, D]) roomMade() {
 	if q.first == nil {
 		return
 	}
-	q.woken = true
-	if q.again {
-		q.next, q.again = time.Time{}, false
-		q.wake()
-	}
+	q.woken, q.next = true, time.Time{}
+	q.wake()
 }
 
 // wake tells the worker that next has changed. q is locked.

@@ -50,6 +50,11 @@ func (q *queue[K, Q, G, D]) stand(ctx context.Context, w *waiter[Q, G]) (none G,
 				return none, q.GaveUp(ctx)
 			}
 			return q.unlessGone(ctx, <-w.told) // in the same moment
+		case <-q.Closed:
+			if left := q.leave(w); left {
+				return none, q.ErrClosed
+			}
+			return q.unlessGone(ctx, <-w.told)
 		case <-over:
 			if err := q.timeIsUp(w); err != nil {
 				return none, err
@@ -63,12 +68,12 @@ func (q *queue[K, Q, G, D]) stand(ctx context.Context, w *waiter[Q, G]) (none G,
 func (q *queue[K, Q, G, D]) timeIsUp(w *waiter[Q, G]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w.overdue = w.waits && (w.asked || !q.rests())
+	w.overdue = w.waits && (w.asked || !q.known())
 	if !w.waits || w.overdue {
 		return nil
 	}
 	q.depart(w)
-	return q.Deny(w.request, q.latest, q.bound(), nil)
+	return q.Deny(w.request, q.latest, q.next, nil)
 }
 
 // unlessGone returns a waiter's outcome. A grant to a waiter whose context has ended is given back.
@@ -77,7 +82,6 @@ func (q *queue[K, Q, G, D]) unlessGone(ctx context.Context, o outcome[G]) (G, er
 		return o.grant, o.err
 	}
 	q.Return([]G{o.grant})
-	q.Wake(q.key)
 	var none G
 	return none, q.GaveUp(ctx)
 }

@@ -23,7 +23,6 @@ func (q *queue[K, Q, G, D]) askAlone(ctx context.Context, w *waiter[Q, G]) {
 	q.mu.Unlock()
 	if len(unused) > 0 {
 		q.Return(unused)
-		q.Wake(q.key)
 	}
 }
 
@@ -52,7 +51,6 @@ func (q *queue[K, Q, G, D]) work() {
 			q.mu.Unlock()
 			q.Return(unused)
 			q.mu.Lock()
-			q.roomMade()
 		}
 	}
 	q.end()
@@ -67,9 +65,7 @@ func (q *queue[K, Q, G, D]) end() {
 // group returns the first waiter, and those behind it whose requests can be made together with its
 // own. It denies the requests of all other waiters that are overdue. q is locked.
 func (q *queue[K, Q, G, D]) group() []*waiter[Q, G] {
-	if q.woken {
-		q.woken, q.attempts = false, 0
-	}
+	q.woken = false
 	var group, overdue []*waiter[Q, G]
 	for w := q.first; w != nil && len(group) < q.Most && q.Together(q.first.request, w.request); w = w.behind {
 		w.asked = true
@@ -84,7 +80,7 @@ func (q *queue[K, Q, G, D]) group() []*waiter[Q, G] {
 		if w.asked {
 			q.bounded.add(w)
 		} else {
-			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.bound(), nil)})
+			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, nil)})
 		}
 	}
 	return group
@@ -119,10 +115,10 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 		blocked = blocked || place < 0
 		switch {
 		case blocked && w.overdue:
-			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.bound(), nil)})
+			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, nil)})
 		case blocked:
 		case !w.until.IsZero() && q.Late(unused[place], w.until):
-			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.bound(), &unused[place])})
+			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, &unused[place])})
 		default:
 			q.tell(w, outcome[G]{grant: unused[place]})
 			if place == 0 { // as it nearly always is
@@ -139,7 +135,7 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 	if len(answer.Grants) < len(group) {
 		q.about, q.alike = group[len(answer.Grants)], true
 		if answer.Never && q.about.waits {
-			q.tell(q.about, outcome[G]{err: q.Deny(q.about.request, q.latest, q.bound(), nil)})
+			q.tell(q.about, outcome[G]{err: q.Deny(q.about.request, q.latest, q.next, nil)})
 		}
 	}
 	q.headChanged()
@@ -151,33 +147,17 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 // locked.
 func (q *queue[K, Q, G, D]) schedule(answer *Answer[G, D]) {
 	if answer.Err != nil {
-		q.next, q.full, q.again = time.Time{}, false, false
+		q.next, q.full = time.Time{}, false
 		return
 	}
-	q.latest, q.next, q.full, q.again = answer.Latest, answer.Next, answer.Full, false
-	if len(answer.Grants) > 0 {
-		q.attempts = 0
+	q.latest, q.next, q.full = answer.Latest, answer.Next, answer.Full
+	if q.woken {
+		q.next = time.Time{}
 	}
-	if answer.Again.IsZero() || q.woken || time.Until(answer.Next) > 0 {
-		return
-	}
-	q.next, q.again = answer.Again, true
-	if q.Poll != nil {
-		if poll := time.Now().Add(q.Poll(int(q.attempts))); poll.Before(q.next) {
-			q.next = poll
-		}
-	}
-	q.attempts++
 }
 
-// denyLate denies the requests that cannot be granted in time. While the queue rests because of an
-// answer with Again, these are the ones whose time is up. q is locked.
+// denyLate denies the requests that cannot be granted in time. q is locked.
 func (q *queue[K, Q, G, D]) denyLate() {
-	for q.again && q.rests() && q.bounded.Len() > 0 && !q.bounded.first().until.After(time.Now()) {
-		w := q.bounded.first()
-		q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, time.Time{}, nil)})
-		q.headChanged()
-	}
 	for q.known() && q.first != nil && q.first.late(q.next) {
 		w := q.first
 		q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, nil)})

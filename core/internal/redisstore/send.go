@@ -237,6 +237,9 @@ func (r *Store) appendReleases(c *scriptCall, one run) *script.Script {
 	for _, g := range one.groups {
 		c.words = g.Request().AppendReleases(c.words, false)
 	}
+	if r.Clock != nil {
+		c.words = append(c.words, r.Clock())
+	}
 	return r.script(script.Release, script.Mixed)
 }
 

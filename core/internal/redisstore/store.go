@@ -65,7 +65,7 @@ type Store struct {
 
 	scripts  [script.Tasks][exact.Count + 1]atomic.Pointer[script.Script]
 	repaired atomic.Int64
-	warnings struct{ shadows, charged, repaired, hooks warning.Warning }
+	warnings struct{ shadows, charged, repaired, hooks, wakes warning.Warning }
 
 	only       *server // nil: there are several
 	servers    servers

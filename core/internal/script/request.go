@@ -43,15 +43,23 @@ func (w *word) MarshalBinary() ([]byte, error) { return w.text, nil }
 // String returns the text, for whatever prints calls.
 func (w *word) String() string { return string(w.text) }
 
-// nameOf returns the name of a holder among the words of a script call.
-func (r *Request) nameOf(h exact.Holder) any {
+// nameOf returns the name of a holder among the words of a script call. That of a waiter, which may be nil, has behind it
+// what registers it.
+func (r *Request) nameOf(h exact.Holder, waits *call.Waiter) any {
 	if len(r.names) < cap(r.names) {
 		r.names = r.names[:len(r.names)+1]
 	} else {
 		r.names = append(r.names, word{}) // words that were returned before stay where they are
 	}
 	w := &r.names[len(r.names)-1]
-	w.text = holder.AppendName(w.text[:0], h)
+	if waits == nil {
+		w.text = holder.AppendName(w.text[:0], h)
+		return w
+	}
+	w.text = append(holder.AppendName(append(w.text[:0], '?'), h), ' ')
+	w.text = append(strconv.AppendInt(w.text, max(0, waits.Age), 10), ' ')
+	w.text = append(strconv.AppendInt(w.text, waits.Since, 10), ' ')
+	w.text = append(w.text, waits.ID...)
 	return w
 }
 
@@ -124,7 +132,7 @@ func (r *Request) appendCheck(c *call.Check, more bool, among exact.Among, clock
 		units = weighed
 	}
 	if c.Charge && c.Spec.Algorithm.Holds() {
-		name = r.nameOf(c.Holder)
+		name = r.nameOf(c.Holder, c.Waiter)
 	}
 	if c.Spec.Algorithm.Bans() && !c.Charge && !c.Looks() {
 		r.Arguments = append(r.Arguments, c.Spec.HeedArgument(c.OnDenial, more), units, name)
@@ -179,9 +187,12 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 		c := &list[i]
 		r.Keys = append(r.Keys, key(c))
 		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, exact.Alone, 0, clock))
-		if c.Spec.Algorithm.Holds() {
-			r.Arguments = append(r.Arguments, unitsOf(c), r.nameOf(c.Holder), 0, how(c))
-		} else {
+		switch {
+		case c.Leaves != nil:
+			r.Arguments = append(r.Arguments, unitsOf(c), string(c.Leaves.AppendName(nil)), 0, "leave")
+		case c.Spec.Algorithm.Holds():
+			r.Arguments = append(r.Arguments, unitsOf(c), r.nameOf(c.Holder, nil), 0, how(c))
+		default:
 			r.Arguments = append(r.Arguments, unitsOf(c), c.At.Used, c.At.At, how(c))
 		}
 		if c.Length > 0 {
@@ -199,7 +210,7 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 
 // releases reports whether a correction gives back one place and is asked nothing.
 func releases(c *call.Correction) bool {
-	return c.Spec.Algorithm.Holds() && c.Events == -1 && !c.Renew && !c.Reset && !c.Raise && !c.Wanted
+	return c.Spec.Algorithm.Holds() && c.Events == -1 && !c.Renew && !c.Reset && !c.Raise && !c.Wanted && c.Leaves == nil
 }
 
 // The words of settle.lua for each correction.

@@ -84,7 +84,9 @@ func assemble(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	if of == Mixed {
 		a.of = slices.Collect(exact.All())
 	}
-	if does != Release { // that knows neither limits nor instants
+	if does == Release {
+		a.of = []exact.Algorithm{exact.Concurrent}
+	} else {
 		a.include("prelude")
 		a.include(clock)
 		a.include("functions")

@@ -7,7 +7,10 @@
 -- Returns what settle.lua does: for each place a 0, or a 1 if Redis refused, and then, in a line of its own, why it
 -- refused the first of these. A place that nobody holds, and a key of another type, are no errors.
 
-local try = redis.pcall
+--- prelude
+local now -- in microseconds, once somebody waits for what is given back
+--- functions
+
 local results, refusal, first = {}, nil, 1
 
 while first <= #KEYS do
@@ -22,8 +25,16 @@ while first <= #KEYS do
     gone = try('ZREM', key, unpack(ARGV, first, last))
   end
   result = '0'
-  if type(gone) == 'table' and not string.find(gone.err, 'WRONGTYPE', 1, true) then
-    result, refusal = '1', refusal or gone.err
+  if type(gone) == 'table' then
+    if not string.find(gone.err, 'WRONGTYPE', 1, true) then
+      result, refusal = '1', refusal or gone.err
+    end
+  elseif gone > 0 and call('ZRANGE', key, '0', '0')[1] ~= '.' then
+    if not now then
+      local clock = call('TIME')
+      now = tonumber(ARGV[#KEYS + 1]) or clock[1] * 1000000 + clock[2]
+    end
+    given_back(key)
   end
   for place = first, last do
     results[place] = result

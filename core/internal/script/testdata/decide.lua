@@ -178,15 +178,15 @@ local tokens = {} -- the latest ones of keys where they are not of the past
 -- may be, so that no holder is forgotten and its token is remembered.
 local remembered = 600000000
 
--- append_places appends the members of a holder to a list, each behind a score unless that is nil.
-local function append_places(list, holder, places, score)
-  list[#list + 1] = score
-  list[#list + 1] = holder
-  for place = 2, places do
-    list[#list + 1] = score
-    list[#list + 1] = holder .. '/' .. place
-  end
-end
+-- The scores in front of the token begin here: what waiters want, how many further places are held, and until when
+-- waiters live. most_cost is more than any cost.
+local wanted, further, living, front, most_cost = -9000000000000000, -8200000000000000, -8000000000000000, -5000000000000000, 1048576
+
+-- How long a waiter is overtaken before others wait for it, and how long it lives after it has asked, or has been called.
+local patience, life = 500000, 900000
+
+-- How many members a script run looks at or removes at most, of each kind.
+local most = 256
 
 -- unless_damaged returns what a command has replied, or nil if the key has another type.
 local function unless_damaged(reply)
@@ -197,15 +197,153 @@ local function unless_damaged(reply)
   end
 end
 
--- change_places runs a command for all words of a list, an even number at a time.
-local function change_places(command, key, words, ...)
-  for first = 1, #words, 1000 do
-    local some = { command, key, ... }
-    for i = first, math.min(first + 999, #words) do
-      some[#some + 1] = words[i]
-    end
-    call(unpack(some))
+-- named returns the name under which a holder has so many places.
+local function named(name, places)
+  if places > 1 then
+    return name .. '*' .. places
   end
+  return name
+end
+
+-- places_of returns how many places a member has.
+local function places_of(name)
+  return tonumber(string.match(name, '%*(%d+)$')) or 1
+end
+
+-- count_further returns how many places are held beyond the first ones of their holders.
+local function count_further(key)
+  return (call('ZSCORE', key, '*') or further) - further
+end
+
+-- add_further changes how many these are.
+local function add_further(key, places)
+  local sum = count_further(key) + places
+  if sum > 0 then
+    call('ZADD', key, format('%d', further + sum), '*')
+  else
+    call('ZREM', key, '*')
+  end
+end
+
+-- further_of returns how many places beyond the first ones some members have.
+local function further_of(names)
+  local sum = 0
+  for _, name in ipairs(names) do
+    sum = sum + places_of(name) - 1
+  end
+  return sum
+end
+
+-- ended returns holders whose lease has ended, the ones that ended first, but not all if they are many.
+local function ended(key)
+  return call('ZRANGE', key, '0', instant, 'BYSCORE', 'LIMIT', '0', most)
+end
+
+-- in_use returns how many places are held.
+local function in_use(key)
+  instant = instant or format('%d', now)
+  local behind = call('ZREVRANK', key, '.') or 0
+  local sum = count_further(key)
+  local gone = call('ZCOUNT', key, '0', instant)
+  if gone > 0 and sum > 0 then
+    sum = sum - further_of(ended(key))
+  end
+  return behind - gone + sum
+end
+
+-- first_of returns the first of the waiters who want the same as another one, or, without one, the first waiter whose score
+-- is above a text.
+local function first_of(key, above, score)
+  local found = call('ZRANGE', key, score or above, score or format('(%d', further), 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')
+  if #found == 0 then
+    return nil
+  end
+  local class = found[2] - wanted
+  local cost = class % most_cost
+  return {
+    name = found[1],
+    score = format('%d', found[2]),
+    cost = cost,
+    ceiling = (class - cost) / most_cost,
+    at = tonumber(string.sub(found[1], 1, 16)),
+  }
+end
+
+-- tell tells the process of a waiter that its turn has come, and returns whether that was permitted.
+local function tell(key, name)
+  local prefix, process, line = string.match(key, '^(.-):{'), string.match(name, ' ~?([^-]+)%-(%d+)$')
+  local sent = prefix and process and try('PUBLISH', prefix .. ':waiting:' .. process, line)
+  return type(sent) == 'number'
+end
+
+-- hand_over hands places that are free to the waiters that came before an instant. The first of those who want the same go
+-- in their order: one that fits has its places kept until it asks, and is told so. A waiter that does not fit blocks
+-- nobody until its patience is over, and then those whose ceiling is not above its own. hand_over returns how many places
+-- are in use then, and the ceiling up to which callers are blocked.
+local function hand_over(key, used, before)
+  local first, blocked = {}, -1
+  local one = first_of(key, format('%d', wanted))
+  while one and #first < 32 do
+    first[#first + 1] = one
+    one = first_of(key, '(' .. one.score)
+  end
+  for _ = 1, 64 do
+    local place
+    for i, other in ipairs(first) do
+      if other.at < before and (not place or other.at < first[place].at) then
+        place = i
+      end
+    end
+    if not place then
+      break
+    end
+    one = first[place]
+    local lives = (call('ZSCORE', key, '@' .. one.name) or living) - living > now
+    local fits = one.cost <= one.ceiling - used and one.ceiling > blocked
+    if lives and fits and not tell(key, one.name) then
+      break -- nobody can be told: whoever asks first has the place
+    elseif lives and not fits then
+      if now - one.at >= patience then
+        blocked = math.max(blocked, one.ceiling)
+      end
+      table.remove(first, place)
+    else
+      call('ZREM', key, one.name, '@' .. one.name)
+      if lives then
+        used = used + one.cost
+        if not string.find(one.name, '~', 1, true) then -- else its call needs something else, too
+          call('ZADD', key, format('%d', now + life), named('+' .. one.name, one.cost))
+          if one.cost > 1 then
+            add_further(key, one.cost - 1)
+          end
+        end
+      end
+      first[place] = first_of(key, nil, one.score)
+      if not first[place] then
+        table.remove(first, place)
+      end
+    end
+  end
+  return used, blocked
+end
+
+-- given_back hands over what has been given back of a key, if somebody waits.
+local function given_back(key)
+  local first = call('ZRANGE', key, '0', '0')[1]
+  if first and string.byte(first) >= 48 and string.byte(first) <= 57 then
+    hand_over(key, in_use(key), largest)
+  end
+end
+
+-- leave removes what is known of a waiter. It returns whether places were kept for it.
+local function leave(key, name, cost)
+  call('ZREM', key, name, '@' .. name)
+  if call('ZREM', key, named('+' .. name, cost)) == 0 then
+    return false
+  elseif cost > 1 then
+    add_further(key, 1 - cost)
+  end
+  return true
 end
 
 local banned -- the number of the latest check whose ban is in force
@@ -677,28 +815,66 @@ elseif limit.algorithm == 'concurrent' then
 -- from the end is their number, and the token itself need not be read. When the first lease ends is read
 -- only for whoever cannot have a place, or only asks.
 own = holder
-local first, gone = nil, 0
+local first, gone, waits, sum = nil, 0, false, 0
 local behind = try('ZREVRANK', key, '.')
-if behind == 0 then
-  former, damaged = now, call('ZCARD', key) > 1
-elseif tonumber(behind) then
+if tonumber(behind) then
   former, instant = now, instant or format('%d', now)
-  if not limit.charged or cost > limit.ceiling - behind then
-    first = tonumber(call('ZRANGE', key, '1', '1', 'WITHSCORES')[2])
+  local others = call('ZCARD', key) - 1 - behind
+  if others > 0 then
+    damaged = call('ZCOUNT', key, format('%d', wanted), format('(%d', front)) ~= others
+    sum, waits = count_further(key), first_of(key, format('%d', wanted)) ~= nil
   end
-  if not first or first <= now then
-    first, gone = nil, call('ZCOUNT', key, '-inf', instant) - 1 -- the token is no place
-    damaged = gone ~= 0 and gone ~= call('ZCOUNT', key, '0', instant) -- there is one before the token or before 1970
+  if behind > 0 then
+    if not limit.charged or cost > limit.ceiling - behind - sum then
+      first = tonumber(call('ZRANGE', key, -behind, -behind, 'WITHSCORES')[2])
+    end
+    if not first or first <= now then
+      first, gone = nil, call('ZCOUNT', key, '-inf', instant) - 1 - others -- the token is no place
+      damaged = damaged or gone ~= 0 and gone ~= call('ZCOUNT', key, '0', instant) -- there is one before the token or before 1970
+    end
+    if gone > 0 and sum > 0 and not damaged then
+      sum = sum - further_of(ended(key))
+    end
+    repair, used = gone > 0, behind - gone + sum
   end
-  repair, used = gone > 0, behind - gone
 else
   state = behind or nil
   damaged = not state and call('ZCARD', key) > 0
 end
 if damaged then
-  used, former = 0, -1
+  used, former, waits = 0, -1, false
+end
+if own and string.byte(own) == 63 then -- a "?": it waits
+  local name, age, since, id = string.match(own, '^%?(%S+) (%d+) (%d+) (%S+)$')
+  since = tonumber(since)
+  if since == 0 then
+    since = now - tonumber(age)
+  end
+  own = { holder = name, since = since, name = format('%016d', since) .. ' ' .. id }
+  if former >= 0 and call('ZSCORE', key, named('+' .. own.name, cost)) then
+    own.kept = leave(key, own.name, cost) -- its places are free for nobody else
+    behind, sum, waits = behind - 1, sum + 1 - cost, false
+    used = used - cost
+  end
 end
 room = limit.ceiling - used
+local blocked -- places may be free, and are kept for others
+if waits and limit.charged and cost <= room then
+  local taken, ceiling = hand_over(key, used, type(own) == 'table' and own.since or now)
+  if taken > used then
+    behind, sum = call('ZREVRANK', key, '.'), count_further(key)
+    used, gone, first = taken, call('ZCOUNT', key, '0', instant), nil
+    if gone > 0 and sum > 0 then
+      sum = sum - further_of(ended(key))
+    end
+    used = behind - gone + sum
+  end
+  room = limit.ceiling - math.max(used, taken)
+  blocked = cost > room or ceiling >= limit.ceiling
+  if blocked then
+    room = math.min(room, cost - 1)
+  end
+end
 seen = '0 0 0 0'
 if used == 0 then
   -- That is all.
@@ -708,22 +884,47 @@ elseif limit.charged and cost <= room then
   told[used] = seen
 else
   -- The places are in order, and the last ones are held: so their ranks count from the end.
-  local excess, missing, wait = math.max(used - limit.capacity, 0), cost - room, 0
-  if not first or excess > 0 then
-    first = tonumber(call('ZRANGE', key, excess - used, excess - used, 'WITHSCORES')[2])
-  end
-  local ends = math.min(first - now, remembered)
-  former = now + ends + remembered
-  if cost > 0 and missing > 0 then
+  local excess, missing, wait, held = math.max(used - limit.capacity, 0), cost - limit.ceiling + used, 0, behind - gone
+  local ends
+  if sum > 0 then
+    local list, freed = call('ZRANGE', key, -held, math.min(-1, most - held), 'WITHSCORES'), 0
+    for i = 1, #list, 2 do
+      if freed <= excess then
+        ends = list[i + 1] - now
+      end
+      if freed < missing then
+        wait = list[i + 1] - now
+      end
+      freed = freed + places_of(list[i])
+    end
+  else
+    if not first or excess > 0 then
+      first = tonumber(call('ZRANGE', key, excess - held, excess - held, 'WITHSCORES')[2])
+    end
+    ends = first - now
     if missing == excess + 1 then
       wait = ends
-    elseif cost <= limit.ceiling then
-      wait = tonumber(call('ZRANGE', key, missing - 1 - used, missing - 1 - used, 'WITHSCORES')[2])
-      wait = math.min(wait - now, remembered)
+    elseif missing > 0 and cost <= limit.ceiling then
+      wait = call('ZRANGE', key, missing - 1 - held, missing - 1 - held, 'WITHSCORES')[2] - now
     end
+  end
+  ends, wait = math.min(ends or 0, remembered), math.min(wait, remembered)
+  former = now + ends + remembered
+  if blocked then
+    wait = math.max(ends, wait)
+  elseif cost == 0 or missing <= 0 or cost > limit.ceiling then
+    wait = 0
+  end
+  if cost > 0 and missing > 0 then
     repair = repair or call('ZCOUNT', key, format('(%d', now + remembered), '+inf') > 0
   end
+  if blocked then -- the caller works out that it does not fit
+    used = math.max(used, limit.ceiling - cost + 1)
+  end
   seen = format('%d %d %d 0', used, ends, wait)
+end
+if type(own) == 'table' then
+  own.lacks = cost > room
 end
 
 elseif limit.algorithm == 'ban' then
@@ -946,6 +1147,19 @@ end
     if damaged then
       mark = '!'
     end
+if limit.algorithm == 'concurrent' and type(own) == 'table' and times == 0 then
+  if own.kept then -- other checks have denied the call
+    given_back(key)
+  end
+  if own.lacks and used > 0 and cost <= limit.ceiling then
+    call('ZADD', key, format('%d', wanted + limit.ceiling * most_cost + cost), own.name,
+      format('%d', living + now + life), '@' .. own.name)
+    seen = string.match(seen, '.* ') .. format('%d', own.since)
+  else
+    call('ZREM', key, own.name, '@' .. own.name)
+  end
+end
+
 if limit.algorithm == 'ban' and not limit.charged then
   charge = 0
   if times == 0 or damaged or repair then
@@ -1076,12 +1290,18 @@ end
 
 elseif limit.algorithm == 'concurrent' then
 if repair then
-  if call('ZREMRANGEBYSCORE', key, '0', instant) > 0 then
+  local dead = ended(key)
+  if #dead > 0 then
     mark = '-'
+    call('ZREM', key, unpack(dead))
+    local sum = further_of(dead)
+    if sum > 0 then
+      add_further(key, -sum)
+    end
   end
   if charge == 0 then
     local latest = format('%d', now + remembered)
-    for _, late in ipairs(call('ZRANGE', key, '(' .. latest, '+inf', 'BYSCORE')) do
+    for _, late in ipairs(call('ZRANGE', key, '(' .. latest, '+inf', 'BYSCORE', 'LIMIT', '0', most)) do
       call('ZADD', key, latest, late)
     end
   end
@@ -1091,9 +1311,15 @@ full = now + limit.pace + remembered
 if charge > 0 then
   present = present or format('%d', -now)
   limit.ends = limit.ends or format('%d', now + limit.pace) -- the same for all checks of a script run
+  local name = own
+  if type(own) == 'table' then
+    name = own.holder
+    call('ZREM', key, own.name, '@' .. own.name)
+  end
+  name = named(name, charge)
   local latest = tokens[key]
   -- The token is now, if that lowers the score of the latest one: then two scores change.
-  if latest or call('ZADD', key, 'LT', 'CH', present, '.', limit.ends, own) < 2 then
+  if latest or call('ZADD', key, 'LT', 'CH', present, '.', limit.ends, name) < 2 then
     latest = latest or -call('ZSCORE', key, '.')
     if latest % 1 == 0 and latest < largest then
       seen = string.match(seen, '.* ') .. format('%d', latest)
@@ -1102,12 +1328,10 @@ if charge > 0 then
       latest, former, seen, mark = 0, -1, '0 0 0 0', '!'
     end
     tokens[key] = math.max(latest + 1, now)
-    call('ZADD', key, format('%d', -tokens[key]), '.', limit.ends, own)
+    call('ZADD', key, format('%d', -tokens[key]), '.', limit.ends, name)
   end
   if charge > 1 then
-    local words = {}
-    append_places(words, own, charge, limit.ends)
-    change_places('ZADD', key, words)
+    add_further(key, charge - 1)
   end
 end
 if former >= 0 then

@@ -1,0 +1,231 @@
+package core_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+// fleet is limiters that share a server, as several processes do.
+func fleet(t *testing.T, client redis.UniversalClient, n int) (all []*core.Limiter, prefix string) {
+	t.Helper()
+	prefix, all = redistest.Prefix(t), make([]*core.Limiter, n)
+	quiet := core.WithLogger(slog.New(slog.DiscardHandler))
+	for i := range all {
+		all[i] = core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), quiet), quiet)
+		t.Cleanup(func() { _ = all[i].Close() })
+	}
+	return all, prefix
+}
+
+// registered waits until so many waiters are registered under a key.
+func registered(t *testing.T, client redis.UniversalClient, key string, want int) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		n := 0
+		for _, member := range client.ZRange(t.Context(), key, 0, -1).Val() {
+			if strings.HasPrefix(member, "@") {
+				n++
+			}
+		}
+		if n == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d waiters are registered, want %d: %v", n, want, client.ZRangeWithScores(t.Context(), key, 0, -1).Val())
+		}
+	}
+}
+
+// Places that are given back go to the waiter that came first, whoever gives them back and whichever process it is in.
+func TestPlacesGoToWhoeverCameFirstInTheFleet(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	all, prefix := fleet(t, client, 4)
+	limit := core.Concurrent(1, time.Minute).Named("one")
+	held := acquire(t, all[0], "key", limit)
+	key := redisKey(prefix, "key", limit)
+	var mu sync.Mutex
+	var order []int
+	var group sync.WaitGroup
+	for i, l := range all {
+		group.Go(func() {
+			p, err := l.Acquire(t.Context(), "key", limit)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			order = append(order, i)
+			mu.Unlock()
+			p.Release()
+		})
+		registered(t, client, key, i+1)
+	}
+	if _, err := all[1].TryAcquire(t.Context(), "key", limit); err == nil {
+		t.Error("a place that others wait for")
+	}
+	held.Release()
+	group.Wait()
+	if !slices.IsSorted(order) {
+		t.Errorf("served in the order %v", order)
+	}
+	registered(t, client, key, 0)
+}
+
+// A waiter that gives up leaves nothing behind, also where places are kept for it.
+func TestWaiterOfAFleetThatGivesUpLeavesNothing(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	all, prefix := fleet(t, client, 2)
+	limit := core.Concurrent(1, time.Minute).Named("one")
+	held := acquire(t, all[0], "key", limit)
+	key := redisKey(prefix, "key", limit)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := all[1].Acquire(ctx, "key", limit)
+		ended <- err
+	}()
+	registered(t, client, key, 1)
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("a place that another holds")
+	}
+	registered(t, client, key, 0)
+	held.Release()
+	acquire(t, all[0], "key", limit).Release()
+}
+
+// A process that dies while it waits costs the others its turn, for a second at most.
+func TestTurnOfADeadWaiterIsLost(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	all, prefix := fleet(t, client, 1)
+	limit := core.Concurrent(1, time.Minute).Named("one")
+	held := acquire(t, all[0], "key", limit)
+	key := redisKey(prefix, "key", limit)
+	now := client.Time(t.Context()).Val().UnixMicro()
+	dead := "1000000000000000 nobody-1" // who came long ago
+	client.ZAdd(t.Context(), key, redis.Z{Score: -9e15 + 1<<20 + 1, Member: dead}, redis.Z{Score: -8e15 + float64(now+900_000), Member: "@" + dead})
+	began := time.Now()
+	held.Release()
+	p := acquire(t, all[0], "key", limit)
+	if took := time.Since(began); took < 100*time.Millisecond || took > 5*time.Second {
+		t.Errorf("a place that is kept for a dead waiter was free after %v, want about a second", took)
+	}
+	p.Release()
+}
+
+// Headroom and smaller plans keep nobody in the fleet from what is free, and are served when the room is there.
+func TestNobodyInTheFleetWaitsBesideFreePlaces(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	all, _ := fleet(t, client, 2)
+	ten := core.Concurrent(10, time.Minute).Named("plan")
+	for _, c := range []core.Check{
+		{Key: "headroom", Limit: ten, Headroom: 9},
+		{Key: "small plan", Limit: core.Concurrent(1, time.Minute).Named("plan")},
+	} {
+		t.Run(c.Key, func(t *testing.T) {
+			held := acquire(t, all[0], c.Key, ten)
+			ended := make(chan error, 1)
+			go func() {
+				r, err := all[1].WaitAll(t.Context(), []core.Check{c})
+				if err == nil {
+					r.Permit(t.Context()).Release()
+				}
+				ended <- err
+			}()
+			time.Sleep(700 * time.Millisecond) // longer than its patience
+			for range 5 {
+				p, err := all[0].TryAcquire(t.Context(), c.Key, ten)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Release()
+			}
+			if len(ended) > 0 {
+				t.Fatalf("served while the room is used: %v", <-ended)
+			}
+			held.Release()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A call for five places is served among calls for one of other processes, though these overtake it at first.
+func TestManyPlacesAreGotInTheFleet(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	all, _ := fleet(t, client, 3)
+	limit := core.Concurrent(5, time.Minute).Named("five")
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for i := range 12 {
+		group.Go(func() {
+			time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+			for ctx.Err() == nil {
+				if p, err := all[i%2].Acquire(ctx, "key", limit); err == nil {
+					time.Sleep(100 * time.Millisecond)
+					p.Release()
+				}
+			}
+		})
+	}
+	time.Sleep(300 * time.Millisecond)
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		began := time.Now()
+		r, err := all[2].WaitAll(ctx, []core.Check{{Key: "key", Limit: limit, Cost: 5}})
+		if err != nil {
+			t.Fatalf("after %v: %v", time.Since(began), err)
+		}
+		t.Logf("served after %v", time.Since(began))
+		r.Permit(t.Context()).Release()
+		cancel()
+	}
+	cancel()
+	group.Wait()
+}
+
+// Where Redis does not permit to publish or to subscribe, waiters poll: they are served all the same, and nothing is kept
+// for anybody.
+func TestWaitersOfAFleetWithoutChannels(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	if err := admin.Do(t.Context(), "acl", "setuser", "mute", "on", ">secret", "~*", "+@all", "resetchannels").Err(); err != nil {
+		t.Fatal(err)
+	}
+	client := server.Client(t, func(o *redis.Options) { o.Username, o.Password = "mute", "secret" })
+	all, _ := fleet(t, client, 2)
+	limit := core.Concurrent(1, time.Minute).Named("one")
+	var group sync.WaitGroup
+	served := 0
+	var mu sync.Mutex
+	for i := range 6 {
+		group.Go(func() {
+			for range 5 {
+				p, err := all[i%2].Acquire(t.Context(), "key", limit)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				served++
+				mu.Unlock()
+				p.Release()
+			}
+		})
+	}
+	group.Wait()
+	if served != 30 {
+		t.Errorf("%d were served, want 30", served)
+	}
+}

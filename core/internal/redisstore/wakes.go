@@ -1,0 +1,184 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+)
+
+const (
+	// idleWakes is how long a subscription outlives the latest waiter.
+	idleWakes = 30 * time.Second
+	// silentWakes is how long nothing comes until it subscribes anew, in case the connection is dead.
+	silentWakes = 10 * time.Second
+	// pauseOfWakes is the time between two attempts to subscribe, and longPauseOfWakes where Redis does not permit it.
+	pauseOfWakes, longPauseOfWakes = 500 * time.Millisecond, 30 * time.Second
+)
+
+// Wakes has the waiters of a process woken when places are kept for them: see hand_over in concurrent.lua. They
+// subscribe to a channel of their own while somebody waits. Many goroutines may use them at once.
+type Wakes struct {
+	store   *Store
+	process string
+	wake    func(line uint64)
+
+	listening atomic.Bool
+	heard     atomic.Bool // and something has come
+	used      atomic.Int64
+
+	mu      sync.Mutex
+	running bool
+	closed  bool
+	stop    context.CancelFunc
+	ended   chan struct{}
+}
+
+// NewWakes returns Wakes that call a function with the number of the line that is to ask. It must not block.
+func (r *Store) NewWakes(wake func(line uint64)) *Wakes {
+	return &Wakes{store: r, process: strings.ToLower(rand.Text()[:12]), wake: wake}
+}
+
+// ID returns the id of a line of this process, as a script knows it. One that is told only may need more than its place.
+func (w *Wakes) ID(line uint64, toldOnly bool) string {
+	id := w.process + "-" + strconv.FormatUint(line, 10)
+	if toldOnly {
+		id = "~" + id
+	}
+	return id
+}
+
+// Listening reports whether the subscription stands, and Heard whether anything has come through it, so that messages are
+// known to arrive.
+func (w *Wakes) Listening() bool { return w.listening.Load() }
+
+// Heard is explained at Listening.
+func (w *Wakes) Heard() bool { return w.listening.Load() && w.heard.Load() }
+
+// Use notes that somebody waits, and subscribes unless that has been done. It does not wait for it.
+func (w *Wakes) Use() {
+	w.used.Store(time.Now().UnixNano())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running || w.closed {
+		return
+	}
+	var ctx context.Context
+	ctx, w.stop = context.WithCancel(context.Background())
+	w.running, w.ended = true, make(chan struct{})
+	go w.run(ctx, w.ended)
+}
+
+// Close ends the subscription.
+func (w *Wakes) Close() {
+	w.mu.Lock()
+	w.closed = true
+	ended := w.ended
+	if w.running {
+		w.stop()
+	}
+	w.mu.Unlock()
+	if ended != nil {
+		<-ended
+	}
+}
+
+// run listens until nobody has waited for a while, or Close.
+func (w *Wakes) run(ctx context.Context, ended chan struct{}) {
+	defer close(ended)
+	for {
+		began := time.Now()
+		var err error
+		if ring := w.store.topology.Ring; ring != nil {
+			err = ring.ForEachShard(ctx, func(ctx context.Context, shard *redis.Client) error { return w.listen(ctx, shard) })
+		} else {
+			err = w.listen(ctx, w.store.topology.Client)
+		}
+		w.listening.Store(false)
+		if w.end(ctx) {
+			return
+		}
+		pause := pauseOfWakes
+		switch {
+		case err == nil && time.Since(began) > pause:
+			continue
+		case redis.HasErrorPrefix(err, "NOPERM"):
+			pause = longPauseOfWakes
+		}
+		if err != nil {
+			w.store.warnings.wakes.Log(w.store.Logger(), "core: waiters are not woken by redis and have to poll", slog.Any("error", err))
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// end ends the goroutine if nobody needs it any more.
+func (w *Wakes) end(ctx context.Context) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx.Err() == nil && !w.idle() {
+		return false
+	}
+	w.running = false
+	w.stop()
+	return true
+}
+
+func (w *Wakes) idle() bool { return time.Now().UnixNano()-w.used.Load() > int64(idleWakes) }
+
+// listen subscribes on a server, and wakes lines until it fails, until nothing has come for a while, or until nobody
+// waits any more.
+func (w *Wakes) listen(ctx context.Context, client redis.UniversalClient) error {
+	subscription := client.Subscribe(ctx, w.store.Prefix+":waiting:"+w.process)
+	defer context.AfterFunc(ctx, func() { _ = subscription.Close() })()
+	defer func() { _ = subscription.Close() }()
+	for {
+		received, err := subscription.ReceiveTimeout(ctx, silentWakes)
+		if err != nil {
+			if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || ctx.Err() != nil {
+				return nil
+			}
+			return err //nolint:wrapcheck // it is logged
+		}
+		switch message := received.(type) {
+		case *redis.Subscription:
+			w.listening.Store(true)
+		case *redis.Message:
+			if line, err := strconv.ParseUint(message.Payload, 10, 64); err == nil {
+				w.heard.Store(true)
+				w.wake(line)
+			}
+		}
+		if w.idle() {
+			return nil
+		}
+	}
+}
+
+// LeaveLater carries out corrections of waiters that have left, in the background and within the budget.
+func (r *Store) LeaveLater(list []call.Correction) {
+	if r.calls.begin() != nil {
+		return
+	}
+	go func() { // ends within the patience and the budget
+		defer r.calls.end()
+		for _, share := range sharesOf(list, true) {
+			_ = r.settleServer(context.Background(), share) // else they are forgotten within a second
+		}
+	}()
+}

@@ -1,0 +1,431 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/lines"
+	"github.com/weir-go/ratelimit/core/internal/queue"
+)
+
+// WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]
+// limits to be free, and for other limits to recover, or, [WithPlacesOnly], for places alone. Nothing is charged
+// until all checks fit. Its errors are those of Wait. Release the [Reservation.Permit] of the reservation that it
+// returns, or settle it, when the work is done.
+//
+// While nobody waits for the same, WaitAll asks at once. A call that is denied waits for what it lacks, and for nothing
+// else: it stands in the lines of those of its limits that have denied it, whatever the order of its checks. In a line
+// are calls that want as many units of one key under equal limits, with as much [Check.Headroom]. They are served
+// in the order in which they arrived. Calls that want something else pass them where they fit. One that has been
+// overtaken for half a second holds back those that may use no more than it may: a call for five places is served among
+// calls for one, and never keeps calls with a larger plan or less headroom from a place. For the turn of a [Shaping]
+// limit, call [Reservation.Wait] afterwards.
+//
+// With a [LimitedError] there may be a reservation, too, which holds nothing: its Decisions are the latest answer
+// to the call. It is nil if the call was never made, because others were before it all the time.
+//
+// WaitAll does not change checks, and does not use them after it has returned.
+func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOption) (*Reservation, error) {
+	if err := validate(checks); err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(checks, func(c Check) bool { return c.Mode == OnDenial }); i >= 0 {
+		return nil, invalid("core: check %d has the mode OnDenial, and a call that waits may be denied many times", i)
+	}
+	w := &waiting{}
+	if err := w.begin(ctx, options); err != nil {
+		return nil, err
+	}
+	limited := limitedPartOf(checks).checks
+	if len(limited) == 0 {
+		return l.Reserve(ctx, checks...)
+	}
+	first := max(0, slices.IndexFunc(limited, func(c Check) bool { return c.holds() }))
+	began := time.Now()
+	q := &waitedCall{
+		limiter: l, checks: slices.Clone(checks), // the call may be in flight when its caller has left
+		arrived: began, until: w.until, cause: w.request.cause, placesOnly: w.placesOnly, about: limited[first],
+	}
+	if w.request.heeds {
+		q.checks = append(q.checks, heldBackCheck(limited[first].Key))
+	}
+	q.own = len(checks)
+	r, err := q.wait(ctx, w.tries)
+	if r != nil {
+		r.waited = max(0, time.Since(began)-r.answered.Sub(r.asked))
+	}
+	if l.trace.Wait != nil && !w.placesOnly {
+		l.trace.Wait(Wait{Limit: q.about.Limit, Units: q.about.Units(), Elapsed: time.Since(began), Err: err})
+	}
+	return r, err
+}
+
+// waitedCall is a call that waits for places, among others.
+type waitedCall struct {
+	limiter    *Limiter
+	checks     []Check // the caller's own, and perhaps that of heldBack behind them
+	own        int
+	about      Check // the one that is told of
+	arrived    time.Time
+	until      time.Time // zero: for ever
+	cause      error     // of a LimitedError: that of the context's deadline, or nil
+	placesOnly bool      // see WithPlacesOnly
+
+	denied *Reservation // the latest answer, which is a denial; nil: it was never made
+	// waiters are those that are registered for the checks; nil: none ever was.
+	waiters []*call.Waiter
+}
+
+// lineKey identifies what waiters get in each other's way for: the state of a limit.
+type lineKey struct {
+	key   string
+	limit *exact.Spec // its identity
+}
+
+type (
+	lineClass = lines.Class[lineKey]
+	lineLack  = lines.Lack[lineKey]
+)
+
+// poll returns how long after a denial the first of a line asks again. Where the store says whose turn it is, that is in
+// case its word was lost.
+func (l *Limiter) poll(attempt int) time.Duration {
+	if l.wakes != nil && l.wakes.Listening() {
+		return queue.Rarely()
+	}
+	return queue.Backoff(attempt)
+}
+
+// keyOfLine returns the key of the lines in which waiters for the units of a check stand.
+func keyOfLine(c *Check) lineKey { return lineKey{c.Key, c.Limit.spec.Identity()} }
+
+func classOf(c *Check) lineClass {
+	return lineClass{Key: keyOfLine(c), Ceiling: c.Limit.Capacity() - c.Headroom, Cost: c.Units()}
+}
+
+// wait makes the call until it passes. With a [LimitedError] it returns the latest answer, if there was one.
+func (q *waitedCall) wait(ctx context.Context, tries bool) (*Reservation, error) {
+	l := q.limiter
+	if told := l.trace.Waiting; told != nil {
+		told(q.about.Limit, 1)
+		defer told(q.about.Limit, -1)
+	}
+	lacks, err := q.behind(ctx, tries)
+	if err == nil && lacks == nil {
+		var r *Reservation
+		if r, lacks, err = q.ask(ctx, nil); r != nil {
+			return r, nil
+		}
+	}
+	if err == nil && tries {
+		err = q.deny(time.Time{})
+	}
+	if err != nil {
+		return q.answer(err)
+	}
+	w := l.lines.Join(q.arrived, lacks)
+	r, err := q.stand(ctx, w)
+	if err != nil {
+		l.lines.Leave(w, nil)
+		q.unregister()
+		return q.answer(err)
+	}
+	l.lines.Leave(w, func(c lineClass) int { return q.more(r, c) })
+	return r, nil
+}
+
+// answer returns an error, and with a [LimitedError] the latest answer to the caller's own checks.
+func (q *waitedCall) answer(err error) (*Reservation, error) {
+	if _, late := errors.AsType[*LimitedError](err); !late || q.denied == nil {
+		return nil, err
+	}
+	q.denied.keep(q.own)
+	return q.denied, err
+}
+
+// behind returns what the call has to wait for since others of this process wait for it, or nil. One that would be denied by
+// a limit that it does not wait for is denied then.
+func (q *waitedCall) behind(ctx context.Context, tries bool) (lacks []lineLack, err error) {
+	l := q.limiter
+	if l.lines.Waiting() == 0 {
+		return nil, nil
+	}
+	for first := 0; first < len(q.checks); first = endOf(q.checks, first) {
+		either := q.checks[first:endOf(q.checks, first)]
+		var behind []lineLack
+		for i := range either {
+			c := &either[i]
+			if c.Shadow || c.Limit == Unlimited || c.Mode == Look || q.placesOnly && !c.holds() || len(l.lines.Behind(classOf(c))) == 0 {
+				behind = nil // it is free to ask for this one
+				break
+			}
+			behind = append(behind, lineLack{Class: classOf(c)})
+		}
+		lacks = append(lacks, behind...)
+	}
+	if lacks == nil || tries || !q.placesOnly || len(q.checks) == 1 {
+		return lacks, nil
+	}
+	r := l.reservationFor(q.checks)
+	r.asked = time.Now()
+	if err := decideLimited(ctx, l.store, conditions(q.checks), r.decisions, nil, nil); err != nil {
+		if ctx.Err() != nil {
+			err = gaveUp(ctx)
+		}
+		return nil, err
+	}
+	r.answered = time.Now()
+	l.estimate(r.decisions)
+	waive(r.checks, r.decisions)
+	if _, final := q.lacks(r); final {
+		q.denied = r
+		return nil, q.deny(time.Time{})
+	}
+	return lacks, nil
+}
+
+// stand waits for the call's turns, and asks at each, until it passes.
+func (q *waitedCall) stand(ctx context.Context, w *lines.Waiter[lineKey]) (*Reservation, error) {
+	var over <-chan time.Time
+	if !q.until.IsZero() {
+		timer := time.NewTimer(time.Until(q.until))
+		defer timer.Stop()
+		over = timer.C
+	}
+	for {
+		select {
+		case <-w.Turn():
+		case <-ctx.Done():
+			return nil, gaveUp(ctx)
+		case <-q.limiter.open.Done():
+			return nil, failure.ErrClosed
+		case <-over:
+			select {
+			case <-w.Turn(): // in the same moment: the answer decides
+			default:
+				return nil, q.deny(time.Time{})
+			}
+		}
+		r, lacks, err := q.ask(ctx, w)
+		switch {
+		case r != nil && ctx.Err() != nil:
+			q.limiter.cancelLater(r)
+			return nil, gaveUp(ctx)
+		case r != nil:
+			return r, nil
+		case err != nil:
+			return nil, err
+		case !q.until.IsZero() && !time.Now().Before(q.until):
+			return nil, q.deny(time.Time{})
+		}
+		q.limiter.lines.Denied(w, lacks)
+	}
+}
+
+// ask makes the call. It returns a reservation that has passed, or what it lacks, or an error, which is a [LimitedError] if
+// no wait helps. A waiter is registered for the lines in which it stands; it is nil for a call that has just come.
+func (q *waitedCall) ask(ctx context.Context, w *lines.Waiter[lineKey]) (r *Reservation, lacks []lineLack, err error) {
+	checks := q.next()
+	q.register(w, checks)
+	err = unlessPanicked(func() (err error) {
+		r, err = q.limiter.reserve(ctx, checks, q.waiters)
+		return err
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			err = gaveUp(ctx)
+		}
+		return nil, nil, err
+	}
+	if q.denied != nil {
+		r.takeShadows(q.denied)
+	}
+	if r.Allowed() {
+		if index, queues := r.shaped(); queues > 0 && !q.until.IsZero() && q.until.Before(r.asked.Add(r.decisions[index].Delay)) {
+			late := r.decisions[index] // its turn comes too late
+			q.limiter.cancelLater(r)
+			return nil, nil, &LimitedError{Decision: late, cause: q.cause}
+		}
+		r.keep(q.own)
+		return r, nil, nil
+	}
+	if places := r.Split(); places != nil {
+		places.giveBackLater() // those of shadow checks
+	}
+	q.denied = r
+	lacks, final := q.lacks(r)
+	if final {
+		return nil, nil, q.deny(time.Time{})
+	}
+	for _, lack := range lacks {
+		if !lack.At.IsZero() && !q.until.IsZero() && q.until.Before(lack.At) && len(lacks) == 1 {
+			return nil, nil, q.deny(lack.At)
+		}
+	}
+	return nil, lacks, nil
+}
+
+// register prepares the waiters that a store registers if it denies the call: for the places of the lines in which the call
+// stands.
+func (q *waitedCall) register(w *lines.Waiter[lineKey], checks []Check) {
+	wakes := q.limiter.wakes
+	if w == nil || wakes == nil {
+		return
+	}
+	wakes.Use()
+	former := q.waiters
+	q.waiters = make([]*call.Waiter, len(checks)) // the former ones may be in use by a call that was left
+	several := slices.ContainsFunc(checks[1:], func(c Check) bool { return !c.Shadow && c.Limit != Unlimited })
+	for i := range checks {
+		c := &checks[i]
+		if c.Shadow || c.Limit == Unlimited || !c.holds() || isEither(checks, i) {
+			continue
+		}
+		line := q.limiter.lines.Of(w, classOf(c))
+		if line == 0 {
+			continue
+		}
+		own := &call.Waiter{ID: wakes.ID(line, several), Age: time.Since(q.arrived).Microseconds()}
+		if former != nil && former[i] != nil && former[i].ID == own.ID {
+			own.Since = former[i].Since
+		}
+		q.waiters[i] = own
+	}
+}
+
+// unregister has the store forget a waiter that has left.
+func (q *waitedCall) unregister() {
+	var list []call.Correction
+	for i, own := range q.waiters {
+		if own != nil && own.Since > 0 {
+			c := &q.checks[i]
+			correction := call.Correction{Key: c.Key, Spec: c.spec(), Leaves: own}
+			correction.Events = -c.Units()
+			list = append(list, correction)
+		}
+	}
+	if len(list) > 0 {
+		redisOf(q.limiter.store).LeaveLater(list)
+	}
+}
+
+// lacks returns what a denied call lacks. Where a limit denies that recovers by itself, that is what it waits for: until
+// then it cannot pass. final says that no wait helps, or that the call does not wait for what it lacks.
+func (q *waitedCall) lacks(r *Reservation) (lacks []lineLack, final bool) {
+	now := time.Now()
+	longest := lineLack{At: now}
+	for first := 0; first < len(r.checks); first = endOf(r.checks, first) {
+		var own []lineLack
+		frees, denies := false, false
+		for i := first; i < endOf(r.checks, first); i++ {
+			c, d := &r.checks[i], &r.decisions[i]
+			if !d.Denies() || c.Shadow {
+				continue
+			}
+			denies = true
+			if d.RetryAfter == Never {
+				continue
+			}
+			lack := lineLack{Class: classOf(c)}
+			if frees = frees || c.holds(); !c.holds() {
+				lack.At = now.Add(d.RetryAfter)
+			}
+			own = append(own, lack)
+		}
+		switch {
+		case !denies:
+		case len(own) == 0 || q.placesOnly && !frees:
+			return nil, true
+		case frees:
+			lacks = append(lacks, own...)
+		default:
+			soonest := slices.MinFunc(own, func(a, b lineLack) int { return a.At.Compare(b.At) })
+			if !soonest.At.Before(longest.At) {
+				longest = soonest
+			}
+		}
+	}
+	if longest.Cost > 0 {
+		return []lineLack{longest}, false
+	}
+	return lacks, false
+}
+
+// more returns how many others of a class may be granted the same after a reservation.
+func (q *waitedCall) more(r *Reservation, class lineClass) int {
+	least := 0
+	if q.waiters != nil {
+		least = 1 // the next one registers
+	}
+	for i := range r.checks {
+		if c := &r.checks[i]; !c.Shadow && c.Limit != Unlimited && classOf(c) == class {
+			return max(least, (r.decisions[i].Remaining-c.Headroom)/max(1, class.Cost))
+		}
+	}
+	return least
+}
+
+// deny returns the error of a call that cannot pass in time. at is when it could at the earliest, if that is known.
+func (q *waitedCall) deny(at time.Time) error {
+	d := Decision{Limit: q.about.Limit, RetryAfter: q.about.Limit.spec.Period, Estimated: true}
+	switch {
+	case q.denied != nil:
+		d = q.worst(q.denied)
+	case !q.about.holds():
+		d.Estimated = false
+	default:
+		list := [1]Decision{d}
+		q.limiter.estimate(list[:])
+		d = list[0]
+	}
+	if d.RetryAfter != Never && !d.Estimated && !at.IsZero() {
+		d.RetryAfter = max(0, time.Until(at))
+	}
+	return &LimitedError{Decision: d, cause: q.cause}
+}
+
+// worst returns the denial of a reservation after which it takes longest until it passes.
+func (q *waitedCall) worst(r *Reservation) (worst Decision) {
+	for i := range r.decisions {
+		if d := &r.decisions[i]; d.Denies() && !r.checks[i].Shadow && worst.RetryAfter <= d.RetryAfter {
+			if worst = *d; i == q.own {
+				worst.Limit = q.about.Limit // what holds the key back has no name
+			}
+		}
+	}
+	return worst
+}
+
+// next returns the checks of the call to be made now. Shadow checks are charged by the first try alone: the others look.
+// Places of shadows are given back after each denial.
+func (q *waitedCall) next() []Check {
+	if q.denied == nil {
+		return q.checks
+	}
+	checks := slices.Clone(q.checks)
+	for i := range checks {
+		if c := &checks[i]; c.Shadow && !c.holds() && c.Mode == Charge {
+			c.Mode, c.Cost = Look, 0
+		}
+	}
+	return checks
+}
+
+// takeShadows takes over the shadow checks that an earlier try of the same call has charged.
+func (r *Reservation) takeShadows(earlier *Reservation) {
+	for i := range r.checks {
+		if r.checks[i] != earlier.checks[i] {
+			r.checks[i], r.decisions[i], r.receipts[i] = earlier.checks[i], earlier.decisions[i], earlier.receipts[i]
+		}
+	}
+}
+
+// keep keeps the first checks of a reservation: its caller knows nothing of the one behind them.
+func (r *Reservation) keep(n int) {
+	r.checks, r.decisions, r.receipts = r.checks[:n], r.decisions[:n], r.receipts[:n]
+}
