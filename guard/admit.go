@@ -194,8 +194,8 @@ func (rc *requestContext) reserve(local reserved) {
 }
 
 // WriteHeader writes into the header of the response what was decided: the limits' fields,
-// and, of a denial, Retry-After and Cache-Control, and over HTTP/1 Connection: close if nobody has read the request's body. It removes what outer code has said of a
-// response that will not be sent.
+// and, of a denial, Retry-After and Cache-Control, and over HTTP/1 Connection: close if nobody has read the request's
+// body. It removes what outer code has said of a response that will not be sent.
 //
 // If the Writer of [Options] panics, what the request has reserved is given back.
 func (v Verdict) WriteHeader(h http.Header) {

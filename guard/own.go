@@ -45,7 +45,7 @@ func (c *ownContext) Value(key any) any {
 func (rc *requestContext) enclose(r *http.Request) {
 	rc.parent, _ = r.Context().Value(requestContextKey{}).(*requestContext)
 	rc.outer = rc.parent.known()
-	if rc.outer != nil && !(same(rc.outer.given, r) && rc.isOnly()) {
+	if rc.outer != nil && (!same(rc.outer.given, r) || !rc.isOnly()) {
 		rc.outer, rc.isOwn = nil, true
 	}
 }
