@@ -86,7 +86,7 @@ func (g *Guard) waitForPlaces(ctx context.Context, c *call, longest time.Duratio
 		}
 		denied := reserved{Reservation: r}
 		denied.split()
-		denied.release() //nolint:contextcheck // it goes on beside the caller
+		denied.release()
 		return nil, nil, fmt.Errorf("ratelimit: %w", ErrDraining)
 	}
 	waiting, stop := g.untilDraining(ctx)

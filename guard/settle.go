@@ -315,7 +315,7 @@ func (g *Guard) settleOwn(ctx context.Context, rc *requestContext, r *http.Reque
 			Request: r, Outcomes: outcomes, Reserved: reserved, Status: served.Status, Settled: true,
 		}
 		if !first && !v.stored.settlesFirst(outcomes) {
-			g.settleBeside(v, stored, event, start, err) //nolint:contextcheck // it goes on beside the caller
+			g.settleBeside(v, stored, event, start, err) //nolint:contextcheck // the request has it
 			return
 		}
 		event.Err = errors.Join(v.stored.settle(ctx, stored, outcomes), err)

@@ -52,7 +52,7 @@ type limited struct {
 
 func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	verdict := h.handle.Decide(r, matchedBy(h.mux, r))
-	verdict.WriteHeader(w.Header()) //nolint:contextcheck // what a panic leaves behind is given back beside the caller
+	verdict.WriteHeader(w.Header())
 	if verdict.Denial != nil {
 		verdict.Denial.ServeHTTP(w, verdict.Request)
 		return
