@@ -54,6 +54,13 @@ func (r *Reservation) SettleBeside(then func(error), costs ...int) error {
 	}
 	costs = slices.Clone(costs)
 	l := r.limiter
+	if _, inProcess := l.store.(*memoryStore); inProcess { // nobody waits for memory
+		err := unlessPanicked(func() error { return own.settle(context.Background(), s, costs) })
+		if then != nil {
+			then(err)
+		}
+		return nil
+	}
 	ended, keys := l.besides.begin(s.list)
 	go func() {
 		defer l.besides.end()

@@ -106,7 +106,7 @@ func (b *keyBody) end() (int, error) {
 // isUpload reports whether a client may still be sending the body of a request, which nobody is going to read. HTTP/2 tells
 // the client to stop.
 func (b *keyBody) isUpload(r *http.Request) bool {
-	return r.ProtoMajor == 1 && hasBody(r) && r.PostForm == nil && r.MultipartForm == nil && (b == nil || !b.ended)
+	return r.ProtoMajor == 1 && hasBody(r) && (b == nil || !b.ended)
 }
 
 // lift ends the bound. A nil keyBody has none.

@@ -83,6 +83,7 @@ type reservation struct {
 	outside    []outsideCharge
 	settlement settlement
 	served     servedSoFar // nil: the handler is not watched
+	begun      func() bool // whether the response has begun
 }
 
 // settlement is how far a request is settled. That happens once, whoever asks for it.
