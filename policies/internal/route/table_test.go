@@ -277,6 +277,7 @@ func TestTheRouteDecides(t *testing.T) {
 		{"/other/{x}", "/login", nil, true, "/ /login"}, // somebody has changed the path
 		// chi leaves out the slash that ends a route.
 		{"/files", "/files/", nil, false, "/ /files/"},
+		{"/files", "/files", nil, false, "/ /files/"},
 		// Text in front of the rest of a path.
 		{"/files*", "/filesprivate/x", nil, false, "/ /files/"},
 		{"/files{...}", "/filespublic/x", nil, true, "/ /files/public/"},
