@@ -55,7 +55,7 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 		for i := 0; i < len(g.policies); i = alternatives.End(g.policies, i, (*Policy).isOr) {
 			p, end := &g.policies[i], alternatives.End(g.policies, i, (*Policy).isOr)
 			// The places beside a ban bound the guesses in flight.
-			if p.Shadow != shadow || exempt && !p.bans() && !(strikes && algorithm.Holds(p.Limit)) {
+			if p.Shadow != shadow || exempt && !p.bans() && (!strikes || !algorithm.Holds(p.Limit)) {
 				continue
 			}
 			if chooses = chooses || end-i > 1; end-i > 1 {
