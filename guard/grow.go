@@ -129,7 +129,7 @@ func (g *Guard) grow(
 func Settle(ctx context.Context) []Outcome {
 	var all []Outcome
 	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {
-		if v := rc.reservation; v != nil && v.served != nil && rc.settles() && (!v.strikes() || v.begun()) {
+		if v := rc.reservation; v != nil && v.served != nil && rc.settles() && (!v.mayStrike() || v.begun()) {
 			all = append(rc.guard.settleNow(rc, v), all...)
 		}
 	}
