@@ -146,8 +146,8 @@ func everyLimit(n int) []core.Limit {
 		core.GCRA(n, core.PerHour(1)).Named("named"), core.SlidingWindow(n, time.Hour).Named("named"),
 		core.Ban{Strikes: core.SlidingLog(n, time.Hour), First: time.Minute}.Limit(),
 	}
-	for _, make := range hourly {
-		limits = append(limits, make(n))
+	for _, hour := range hourly {
+		limits = append(limits, hour(n))
 	}
 	return limits
 }
@@ -274,8 +274,8 @@ func TestWhatEndsIsGivenBackOnceWhateverIsRefused(t *testing.T) {
 		lacking := server.Client(t, func(o *redis.Options) {
 			o.Username, o.Password, o.MaxRetries, o.ContextTimeoutEnabled = "lacks-"+command, "secret", -1, true
 		})
-		for _, make := range hourly {
-			s := &stage{limit: make(9), now: time.Now()}
+		for _, hour := range hourly {
+			s := &stage{limit: hour(9), now: time.Now()}
 			if !suits("reserve", s.limit) {
 				continue
 			}
@@ -290,8 +290,6 @@ func TestWhatEndsIsGivenBackOnceWhateverIsRefused(t *testing.T) {
 			}
 			s.now = s.now.Add(61 * time.Second)
 			for range 5 {
-				c := s.check("open", 0)
-				c.Mode, c.ReserveFor = core.Condition, 0
 				_, _ = decideWith(t.Context(), s.lacking, s.reserving(9)) // which is denied, and gives back first
 			}
 			d, err := core.New(s.all).Peek(t.Context(), "open", s.limit)
@@ -342,8 +340,8 @@ func TestARefusedSettlementIsNotRepeated(t *testing.T) {
 	client := server.Client(t, func(o *redis.Options) {
 		o.Username, o.Password, o.MaxRetries, o.ContextTimeoutEnabled = "limiter", "secret", -1, true
 	})
-	for name, make := range hourly {
-		limit := make(200)
+	for name, hour := range hourly {
+		limit := hour(200)
 		if limit.Algorithm() == "concurrent" {
 			continue
 		}

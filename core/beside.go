@@ -33,7 +33,8 @@ const longestClose = 2 * time.Second
 // SettleBeside is [Reservation.Settle] beside its caller: the settlement is sent at once, and nobody waits for the answer. then, unless it
 // is nil, is told the error of Settle on another goroutine, or at once if there is nothing to send. It does not ask what
 // is left, so that the Decisions stay as they are. What was certainly not settled is tried again as by
-// [Reservation.SettleLater]. [Limiter.Close] waits up to two seconds for settlements that are under way.
+// [Reservation.SettleLater]. In the memory of this process it is done when SettleBeside returns. [Limiter.Close] waits up to two
+// seconds for settlements that are under way.
 //
 // A call of this limiter that is denied while something is given back to its key waits for that, and is made again, once:
 // whoever comes back with the answer in hand finds what was given back.
@@ -56,6 +57,13 @@ func (r *Reservation) SettleBeside(then func(error), costs ...int) error {
 	}
 	costs = slices.Clone(costs)
 	l := r.limiter
+	if _, inProcess := l.store.(*memoryStore); inProcess { // nobody waits for memory
+		err := unlessPanicked(func() error { return own.settle(context.Background(), s, costs) })
+		if then != nil {
+			then(err)
+		}
+		return nil
+	}
 	ended, keys := l.besides.begin(s.list)
 	go func() {
 		defer l.besides.end()

@@ -70,7 +70,10 @@ func (v Verdict) serveInside(w http.ResponseWriter, next func(http.ResponseWrite
 	defer v.inside.leave()
 	if v.given != nil {
 		rc := requestContext{Context: v.given.Context(), given: v.given}
-		defer rc.tellGiven(v.Request)
+		defer func() { // also after a panic
+			rc.tellGiven(v.Request)
+			rc.removeForm()
+		}()
 	}
 	next(v.watch(w, nil, v.inside.takenOver), v.Request)
 }

@@ -45,9 +45,15 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	rc.enclose(r)
 	g.placement.Look(&rc.routeAsked, r)
 	event := Event{Request: r.WithContext(rc)}
-	defer rc.tellGiven(event.Request) // also after a panic
 	verdict := Verdict{Request: event.Request, rc: rc}
+	goesOn := false
+	defer func() { // also after a panic
+		if rc.tellGiven(event.Request); !goesOn {
+			rc.removeForm()
+		}
+	}()
 	if !g.decide(rc, &event) {
+		goesOn = true
 		return verdict
 	}
 	if event.Status != 0 {
@@ -59,6 +65,7 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	} else {
 		g.report(&event)
 	}
+	goesOn = verdict.Denial == nil
 	return verdict
 }
 
@@ -194,8 +201,8 @@ func (rc *requestContext) reserve(local reserved) {
 }
 
 // WriteHeader writes into the header of the response what was decided: the limits' fields,
-// and, of a denial, Retry-After and Cache-Control, and over HTTP/1 Connection: close if nobody has read the request's body. It removes what outer code has said of a
-// response that will not be sent.
+// and, of a denial, Retry-After and Cache-Control, and over HTTP/1 Connection: close if nobody has read the request's
+// body. It removes what outer code has said of a response that will not be sent.
 //
 // If the Writer of [Options] panics, what the request has reserved is given back.
 func (v Verdict) WriteHeader(h http.Header) {

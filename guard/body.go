@@ -82,11 +82,11 @@ func (b *keyBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
-	b.ended = err == io.EOF //nolint:errorlint // a body wraps none
+	b.ended = err == io.EOF
 	if b.keeps {
 		b.seen = append(b.seen, p[:n]...)
 	}
-	return n, err //nolint:wrapcheck // as above
+	return n, err //nolint:wrapcheck // it is that of the body
 }
 
 // end reads on when as much as allowed was read: to the end of the body, or it is too long.
@@ -95,8 +95,8 @@ func (b *keyBody) end() (int, error) {
 		var next [1]byte
 		n, err := io.ReadFull(b.ReadCloser, next[:])
 		if n == 0 {
-			b.ended = err == io.EOF //nolint:errorlint // as above
-			return 0, err           //nolint:wrapcheck // as above
+			b.ended = err == io.EOF
+			return 0, err //nolint:wrapcheck // it is that of the body
 		}
 		b.exceeded, b.ahead = true, next[:]
 	}
@@ -106,7 +106,7 @@ func (b *keyBody) end() (int, error) {
 // isUpload reports whether a client may still be sending the body of a request, which nobody is going to read. HTTP/2 tells
 // the client to stop.
 func (b *keyBody) isUpload(r *http.Request) bool {
-	return r.ProtoMajor == 1 && hasBody(r) && r.PostForm == nil && r.MultipartForm == nil && (b == nil || !b.ended)
+	return r.ProtoMajor == 1 && hasBody(r) && (b == nil || !b.ended)
 }
 
 // lift ends the bound. A nil keyBody has none.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/checks"
@@ -49,10 +50,12 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 		rc.SetPathValues(r)
 	}
 	chooses, exempt := false, g.options.exempts(r)
+	strikes := exempt && slices.ContainsFunc(g.policies, func(p Policy) bool { return p.Strike != nil })
 	for _, shadow := range [...]bool{false, true} {
 		for i := 0; i < len(g.policies); i = alternatives.End(g.policies, i, (*Policy).isOr) {
 			p, end := &g.policies[i], alternatives.End(g.policies, i, (*Policy).isOr)
-			if p.Shadow != shadow || exempt && !p.bans() {
+			// The places beside a ban bound the guesses in flight.
+			if p.Shadow != shadow || exempt && !p.bans() && (!strikes || !algorithm.Holds(p.Limit)) {
 				continue
 			}
 			if chooses = chooses || end-i > 1; end-i > 1 {

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"mime/multipart"
 	"net/http"
 	"slices"
 	"strings"
@@ -41,6 +42,7 @@ type requestContext struct {
 	reservation *reservation
 	body        *keyBody // as the functions of policies and lists have read it; nil: it was not bounded
 	leastCosts  leastCosts
+	form        *multipart.Form // whose files are removed when the request ends, or nil
 	routeAsked  mistakes.RouteAsked
 	ownProxy    mistakes.OwnProxy
 	valuesSet   bool         // the request has the path values that are known, or needs none

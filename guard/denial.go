@@ -194,7 +194,10 @@ func (d *Denial) serveHook(w http.ResponseWriter, r *http.Request) {
 	usual := *d
 	usual.hook = nil
 	if rc, ok := r.Context().(*requestContext); ok {
-		defer rc.tellGiven(r) // also after a panic
+		defer func() { // also after a panic
+			rc.tellGiven(r)
+			rc.removeForm()
+		}()
 	}
 	d.hook(watched, r, &usual)
 	if !watched.Answered() {

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"mime/multipart"
 	"net/http"
 )
 
@@ -33,15 +32,18 @@ func (rc *requestContext) tellGiven(r *http.Request) {
 		given.Trailer = r.Trailer
 	}
 	if form := r.MultipartForm; form != nil && given.MultipartForm == nil {
-		given.MultipartForm = form
-		rc.removeAtEnd(form)
+		given.MultipartForm, rc.form = form, form
 	}
 }
 
-// removeAtEnd removes the temporary files of a form when the request ends. The server does that, too, unless somebody
-// outside has made a copy of its request.
-func (rc *requestContext) removeAtEnd(form *multipart.Form) {
-	context.AfterFunc(rc.Context, func() { _ = form.RemoveAll() })
+// removeForm removes the temporary files of the form that was told when the request ends. The server does that, too, unless
+// somebody outside has made a copy of its request. It is called when no handler needs them any more: the context may end
+// while one runs.
+func (rc *requestContext) removeForm() {
+	if form := rc.form; form != nil {
+		rc.form = nil
+		context.AfterFunc(rc.Context, func() { _ = form.RemoveAll() })
+	}
 }
 
 // Replaced tells that a framework has put another request in place of the [Verdict].Request, as middleware of gin and echo
@@ -51,5 +53,6 @@ func (v Verdict) Replaced(by *http.Request) {
 	if v.rc != nil && by != v.Request {
 		inner := requestContext{Context: v.rc.Context, given: v.Request}
 		inner.tellGiven(by)
+		inner.removeForm()
 	}
 }

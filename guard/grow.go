@@ -124,11 +124,12 @@ func (g *Guard) grow(
 // left, the outermost first. When the handler returns, the request is not settled again, and what is spent in between is
 // lost. Places of [core.Concurrent] limits are held on.
 //
-// It returns nil if there was nothing to settle: no policy has a Settle, or the request was settled before.
+// It returns nil if there was nothing to settle: no policy has a Settle, or the request was settled before. It settles nothing, too, if the
+// response may be a strike ([Policy].Strike) and has not begun: nobody knows yet what it says.
 func Settle(ctx context.Context) []Outcome {
 	var all []Outcome
 	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {
-		if v := rc.reservation; v != nil && v.served != nil && rc.settles() {
+		if v := rc.reservation; v != nil && v.served != nil && rc.settles() && (!v.mayStrike() || v.begun()) {
 			all = append(rc.guard.settleNow(rc, v), all...)
 		}
 	}

@@ -109,8 +109,7 @@ func (panickingWriter) Write(h http.Header, _ []headers.Policy) {
 // hooksOf returns the fields of a type that hold somebody else's code.
 func hooksOf(of reflect.Type, but ...string) (names []string) {
 fields:
-	for i := range of.NumField() {
-		f := of.Field(i)
+	for f := range of.Fields() {
 		for _, name := range but {
 			if f.Name == name {
 				continue fields

@@ -20,7 +20,8 @@ import (
 //		router.ServeHTTP(recorder, own)
 //	}
 //
-// Without AsOwn, a request that was made anew is still charged by itself. A copy of the handler's request cannot be told
+// Without AsOwn, a request that was made anew is still charged by itself, unless it was read from text, as by [http.ReadRequest], with the
+// target of the handler's own request: use AsOwn for those. A copy of the handler's request cannot be told
 // from that request on its way through middleware: the first copy that meets a limit again is charged nothing there, and
 // each further one is charged. What a request of its own spends is counted for it if a limiter of its own settles, and
 // otherwise for the request of the handler.
@@ -45,7 +46,7 @@ func (c *ownContext) Value(key any) any {
 func (rc *requestContext) enclose(r *http.Request) {
 	rc.parent, _ = r.Context().Value(requestContextKey{}).(*requestContext)
 	rc.outer = rc.parent.known()
-	if rc.outer != nil && !(same(rc.outer.given, r) && rc.isOnly()) {
+	if rc.outer != nil && (!same(rc.outer.given, r) || !rc.isOnly()) {
 		rc.outer, rc.isOwn = nil, true
 	}
 }

@@ -213,6 +213,13 @@ func (v *reservation) handlerReturned(later bool) (settled func()) {
 // strikes reports whether the answer to a request may be a strike.
 func (v *reservation) strikes() bool { return v.stored.strikes() || v.local.strikes() }
 
+// mayStrike is strikes while the handler lets what is reserved grow.
+func (v *reservation) mayStrike() bool {
+	v.settlement.growth.Lock()
+	defer v.settlement.growth.Unlock()
+	return v.strikes()
+}
+
 func (v *reserved) strikes() bool {
 	for i := range v.Checks {
 		if algorithm.Bans(v.Checks[i].Limit) && v.Terms[i].Settle != nil {

@@ -36,6 +36,7 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 	defer func() { // also after a panic
 		rc.tellPattern(r, before)
 		rc.tellGiven(r)
+		rc.removeForm()
 	}()
 	if rc.settles() || rc.holdsPlaces() {
 		v.serveWatched(w, next)
@@ -54,11 +55,12 @@ func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWrit
 	soFar := func() Served {
 		response := watched.Response()
 		served := Served{Status: response.Status, Bytes: response.Bytes, Hijacked: response.Hijacked}
-		if denied := v.rc.denied.Load(); denied != 0 {
+		if denied := v.rc.denied.Load(); denied != 0 && served.Status == http.StatusOK {
 			served.Status = int(denied)
 		}
 		return served
 	}
+	v.rc.reservation.begun = watched.Answered
 	v.rc.reservation.served = func() (*http.Request, Served) { return v.Request, soFar() }
 	defer func() {
 		served := soFar()
@@ -75,7 +77,7 @@ func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWrit
 // watch returns a writer that notices the response to the request, whose upload it closes the connection on.
 func (v Verdict) watch(w http.ResponseWriter, begins func(int), takenOver func(net.Conn) net.Conn) writer.Watcher {
 	if r := v.Request; r.ProtoMajor == 1 && hasBody(r) && !writer.IsUpload(r.Body) {
-		body, refuse := writer.Upload(r.Body, w)
+		body, refuse := writer.Upload(r.Body, r.ContentLength, w)
 		r.Body = body
 		told := begins
 		begins = func(status int) {

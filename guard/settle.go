@@ -83,6 +83,7 @@ type reservation struct {
 	outside    []outsideCharge
 	settlement settlement
 	served     servedSoFar // nil: the handler is not watched
+	begun      func() bool // whether the response has begun
 }
 
 // settlement is how far a request is settled. That happens once, whoever asks for it.
@@ -311,16 +312,16 @@ func (g *Guard) settleOwn(ctx context.Context, rc *requestContext, r *http.Reque
 		start := time.Now()
 		g.observeSettled(ctx, v, stored)
 		err := v.local.settle(ctx, local, outcomes[at:])
-		event := &Event{ //nolint:contextcheck // the request has it
+		event := &Event{
 			Request: r, Outcomes: outcomes, Reserved: reserved, Status: served.Status, Settled: true,
 		}
 		if !first && !v.stored.settlesFirst(outcomes) {
-			g.settleBeside(v, stored, event, start, err)
+			g.settleBeside(v, stored, event, start, err) //nolint:contextcheck // the request has it
 			return
 		}
 		event.Err = errors.Join(v.stored.settle(ctx, stored, outcomes), err)
 		event.Elapsed = time.Since(start)
-		g.report(event)
+		g.report(event) //nolint:contextcheck // the request has it
 	}()
 	v.stored.realCosts(r, outcomes[:len(v.stored.Terms)], served)
 	v.local.realCosts(r, outcomes[len(outcomes)-len(v.local.Terms):], served)

@@ -161,6 +161,7 @@ func TestASettlementThatWasNotSentIsTriedAgain(t *testing.T) {
 		if took := time.Since(start); took > 0 {
 			t.Errorf("the request was held for %v", took)
 		}
+		synctest.Wait() // for the settlement beside the response
 		if len(errs) != 1 || !errors.Is(errs[0], core.ErrNotDone) || core.FailureOf(errs[0]) != core.Suspended {
 			t.Errorf("told of %v, want one error that says it is not done yet", errs)
 		}

@@ -2,6 +2,7 @@ package keyfuncs_test
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestIPTellsOfOwnProxies(t *testing.T) {
 			{"203.0.113.9:1", "10.0.0.7", false},
 			{"203.0.113.9:1", "", false},
 		} {
-			r := httptest.NewRequest("GET", "/", nil)
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			if r.RemoteAddr = c.peer; c.value != "" {
 				value := c.value
 				if header == "Forwarded" {

@@ -158,7 +158,7 @@ func TestPanicsLeaveNoPlaceBehind(t *testing.T) {
 							t.Error("the panic has not reached the caller")
 						}
 					}()
-					_, _ = start(t.Context(), t, transport) //nolint:bodyclose // it panics
+					_, _ = start(t.Context(), t, transport)
 				}()
 				expectFree(t, limiter, 1)
 			})

@@ -120,7 +120,7 @@ func TestAResponseWithAnErrorHoldsNoPlace(t *testing.T) {
 		transport := outbound.New(limiter, single, outbound.Options{Base: answers(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("answer")), Request: r}, errReset
 		})})
-		if _, err := start(t.Context(), t, transport); !errors.Is(err, errReset) { //nolint:bodyclose // net/http drops it, too
+		if _, err := start(t.Context(), t, transport); !errors.Is(err, errReset) {
 			t.Error(err)
 		}
 		expectFree(t, limiter, 1)

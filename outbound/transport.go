@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -192,6 +194,12 @@ func (t *Transport) key(r *http.Request) string {
 // words is the same: a redirect could choose them.
 func hostOf(u *url.URL) string {
 	name, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
+	if address, err := netip.ParseAddr(name); err == nil {
+		name = address.Unmap().String()
+	}
+	if number, err := strconv.Atoi(port); err == nil {
+		port = strconv.Itoa(number)
+	}
 	if port != "" && usualPorts[strings.ToLower(u.Scheme)] == port {
 		port = ""
 	}

@@ -66,7 +66,7 @@ func Between(was, now *Document) Changes {
 	return c.changes
 }
 
-// Summary says how much changes, as in "1 added, 2 changed.", or "Nothing changes."
+// Summary says how much changes, as in "1 added, 2 changed.", or that nothing changes.
 func (all Changes) Summary() string {
 	var parts []string
 	for _, kind := range [...]ChangeKind{Added, Removed, Renamed, Changed} {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -186,7 +187,7 @@ func makeSense(policies []guard.Policy) error {
 	for i := range policies {
 		policies[i].OnError = 0 // which is known to be one
 	}
-	_, err := guard.New(dry(), guard.Options{}, policies...)
+	_, err := guard.New(dry(), guard.Options{Logger: slog.New(slog.DiscardHandler)}, policies...)
 	return err
 }
 

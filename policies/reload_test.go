@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,18 +15,22 @@ import (
 // reloads follows texts that a test gives, one reading at a time.
 type reloads struct {
 	t      *testing.T
-	text   string
 	log    bytes.Buffer
 	told   []Changes
 	errors []string
-	read   func() // what the source does before it returns the text
-	reads  int
+
+	mu    sync.Mutex
+	text  string
+	read  func() // what the source does before it returns the text
+	reads int
 }
 
 // watch begins with a text.
 func (r *reloads) watch(ctx context.Context, options ...Option) *Set {
 	r.t.Helper()
 	s, err := Watch(ctx, Func("here", func(context.Context) ([]byte, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.reads++
 		if r.read != nil {
 			r.read()
@@ -49,16 +54,32 @@ func (r *reloads) watch(ctx context.Context, options ...Option) *Set {
 
 // next lets one reading pass, which finds a text.
 func (r *reloads) next(text string) {
+	r.mu.Lock()
 	r.text = text
+	r.mu.Unlock()
 	r.wait()
 }
 
 // wait lets one reading pass.
 func (r *reloads) wait() {
-	for before := r.reads; r.reads == before; {
+	for before := r.count(); r.count() == before; {
 		time.Sleep(time.Second)
 		synctest.Wait()
 	}
+}
+
+// reading sets what the source does before it returns the text.
+func (r *reloads) reading(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read = f
+}
+
+// count returns how many readings there were.
+func (r *reloads) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reads
 }
 
 // A document that takes the place of another one is told once, in the words of weir plan. The first one, and what changes nothing, is not.
@@ -137,12 +158,12 @@ func TestPanicsAfterTheStart(t *testing.T) {
 		defer cancel()
 		r := &reloads{t: t, text: numbered(1)}
 		s := r.watch(ctx, WithOnChange(func(Changes) { panic("on change") }))
-		r.read = func() { panic("in the source") }
+		r.reading(func() { panic("in the source") })
 		r.wait()
 		if len(r.errors) != 1 || r.errors[0] != "policies: here: the reading panicked: in the source" || capacity(s) != 1 {
 			t.Errorf("%q", r.errors)
 		}
-		r.read = nil
+		r.reading(nil)
 		r.next(numbered(2))
 		if capacity(s) != 2 || !strings.Contains(r.log.String(), `msg="policies: here: the function that is told of changes panicked" panic="on change"`) {
 			t.Errorf("capacity %d: %s", capacity(s), &r.log)

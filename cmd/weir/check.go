@@ -137,15 +137,16 @@ func lacking(name string, d *policies.Document, options []policies.Option, has [
 	if err == nil {
 		return nil
 	}
-	var lacks string
+	var lacks strings.Builder
 	needs := d.Needs()
 	named := slices.Concat(needs.Keys, needs.Costs, needs.Settle)
 	for i, one := range named {
 		if !slices.Contains(has, one) && !slices.Contains(named[:i], one) {
-			lacks += " -has " + one
+			lacks.WriteString(" -has " + one)
 		}
 	}
-	return exitError{fmt.Errorf("%s names functions that the program may not have:\n%w\nIf it has all of them, say so: weir check%s", called(name), err, lacks), exitInvalid}
+	const text = "%s names functions that the program may not have:\n%w\nIf it has all of them, say so: weir check%s"
+	return exitError{fmt.Errorf(text, called(name), err, lacks.String()), exitInvalid}
 }
 
 // readPolicies reads a file of policies, or standard input. The error of one that makes no sense has the exit code for that.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -54,8 +55,11 @@ func serveNetHTTP(l *core.Limiter, options ratelimit.Options, policies ...rateli
 	return ratelimit.New(l, options, policies...)(mux)
 }
 
+// quietGin keeps gin from printing its routes. gin has one mode for the program.
+var quietGin = sync.OnceFunc(func() { gin.SetMode(gin.ReleaseMode) })
+
 func serveGin(l *core.Limiter, options ratelimit.Options, policies ...ratelimit.Policy) http.Handler {
-	gin.SetMode(gin.ReleaseMode)
+	quietGin()
 	router := gin.New()
 	router.Use(ratelimitgin.New(l, options, policies...))
 	router.GET("/api/gin/:card", func(c *gin.Context) {

@@ -45,7 +45,8 @@ const (
 func main() {
 	addr := flag.String("addr", "localhost:8080", "address to listen on")
 	var names []string
-	flag.Func("host", "another `name` of this machine by which the page may be opened; may be given several times (default localhost alone)", func(name string) error {
+	const hostUsage = "another `name` of this machine by which the page may be opened; may be given several times (default localhost alone)"
+	flag.Func("host", hostUsage, func(name string) error {
 		names = append(names, name)
 		return nil
 	})

@@ -246,8 +246,12 @@ func testPreflightListed(t *testing.T, s *suite) {
 		address, user string
 		want          int
 	}{
-		{"198.51.100.1", "", http.StatusOK}, {"198.51.100.1", "eve", http.StatusOK}, {"198.51.100.2", "", http.StatusForbidden},
-		{"192.0.2.1", "eve", http.StatusForbidden}, {"192.0.2.1", "ann", http.StatusOK}, {"192.0.2.1", "ann", http.StatusOK},
+		{"198.51.100.1", "", http.StatusOK},
+		{"198.51.100.1", "eve", http.StatusOK},
+		{"198.51.100.2", "", http.StatusForbidden},
+		{"192.0.2.1", "eve", http.StatusForbidden},
+		{"192.0.2.1", "ann", http.StatusOK},
+		{"192.0.2.1", "ann", http.StatusOK},
 	} {
 		r := preflight("X-User: " + c.user)
 		r.RemoteAddr = c.address + ":1"

@@ -87,7 +87,8 @@ func testSettledBeside(t *testing.T, s *suite) {
 				}
 			}()
 			if c.waits {
-				for deadline := time.Now().Add(20 * time.Second); store.asked.Load() == 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+				for deadline := time.Now().Add(20 * time.Second); store.asked.Load() == 0 && time.Now().Before(deadline); {
+					time.Sleep(time.Millisecond)
 				}
 				select {
 				case <-answered:

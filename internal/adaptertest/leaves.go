@@ -3,7 +3,6 @@ package adaptertest
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"mime/multipart"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -382,7 +382,7 @@ func testExplainLeavesBody(t *testing.T, _ *suite) {
 		if left, err := io.ReadAll(r.Body); err != nil || !bytes.Equal(left, body) {
 			t.Errorf("%d bytes of %d are left of the body, %v", len(left), len(body), err)
 		}
-		awaitNone(t, fmt.Sprint(size), count)
+		awaitNone(t, strconv.Itoa(size), count)
 	}
 	again := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("user=bob"))
 	again.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -155,12 +156,15 @@ func stripped(next http.Handler) http.Handler {
 	})
 }
 
+// anyKey is a key of a context that nobody knows.
+type anyKey struct{}
+
 func testCopiesOnTheWay(t *testing.T, s *suite) {
 	for name, copies := range map[string]func(http.Handler) http.Handler{
 		"none": func(h http.Handler) http.Handler { return h },
 		"WithContext": func(h http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), making{}.name, 1))) //nolint:staticcheck // any key does
+				h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), anyKey{}, 1)))
 			})
 		},
 		"Clone": func(h http.Handler) http.Handler {
@@ -245,12 +249,12 @@ func testOwnOutcomes(t *testing.T, s *suite) {
 				if r.URL.Path == "/" {
 					recorder := httptest.NewRecorder()
 					h.ServeHTTP(recorder, own.make(r, "/items/7"))
-					told = append(told, recorder.Header().Get("RateLimit-Policy"), fmt.Sprint(len(guard.OutcomesFrom(r.Context()))))
+					told = append(told, recorder.Header().Get("RateLimit-Policy"), strconv.Itoa(len(guard.OutcomesFrom(r.Context()))))
 					f.expectUsed(hundred(), 9+2)
 					return
 				}
 				guard.Spend(r.Context(), 2)
-				told = append(told, fmt.Sprint(len(guard.OutcomesFrom(r.Context()))), fmt.Sprint(len(guard.Settle(r.Context()))))
+				told = append(told, strconv.Itoa(len(guard.OutcomesFrom(r.Context()))), strconv.Itoa(len(guard.Settle(r.Context()))))
 			},
 		})
 		answer(h, ask(http.MethodGet, "/"))

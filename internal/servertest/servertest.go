@@ -86,7 +86,7 @@ func Start(t *testing.T, dir, configuration string, command func(file string) *e
 func Await(t *testing.T, name string, lines int) []byte {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		text, err := os.ReadFile(name) //nolint:gosec // the test says which
+		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,21 +17,42 @@ type Known struct {
 	Values interface{ PathValue(name string) string }
 }
 
-// decides reports whether the patterns that cover the route count, and whether those count that the readings of the path match. A path
-// that may be read in several ways is read, since the handler may look at it, or pass it on.
-func (k *Known) decides(u *url.URL) (covers, reads bool) {
+// decides reports whether the patterns that cover the route count, and whether those count that the path matches: as it stands, or in all
+// its readings. The handler may look at the path, pass it on, or have another one than the router has found.
+func (k *Known) decides(u *url.URL) (covers, all bool) {
 	if k.Route == "" {
 		return false, true
 	}
 	path := u.EscapedPath()
 	fits, exact := k.fits(path)
 	if exact {
-		return true, !isOrdinary(u, path) || !fits && !k.Whole
+		return true, !k.Whole || !fits || !isOrdinary(u, path)
 	}
 	if !fits && path != u.Path {
 		fits, _ = k.fits(u.Path)
 	}
-	return !fits, true
+	return !fits || !strings.HasSuffix(k.Route, "...}") && !strings.HasSuffix(k.Route, "*"), true
+}
+
+// glued returns the path with a slash behind the text that the route has in front of the rest of the path, if it has such a text: a handler
+// below /static* is given "/a" for /statica, too.
+func (k *Known) glued(path string) string {
+	route, at := k.path(), 0
+	for rest := rooted(path); route != "" && rest != ""; {
+		var segment, own string
+		segment, route = cut(route)
+		own, rest = cut(rest)
+		if isMixed(segment) {
+			text := segment[:strings.IndexAny(segment, "{*")]
+			if len(own) > len(text) && strings.HasPrefix(own, text) && text != "" {
+				at += len(slash + text)
+				return rooted(path)[:at] + slash + rooted(path)[at:]
+			}
+			return ""
+		}
+		at += len(slash + own)
+	}
+	return ""
 }
 
 // fits reports whether a path has the segments of the route, but for a slash or an extension at its end. It is not exact if the
@@ -110,16 +131,31 @@ func isWildcard(segment string) bool {
 }
 
 // isMixed reports whether a segment of a route has wildcards in a way that only its router knows.
-func isMixed(segment string) bool { return strings.Contains(segment, "{") && !isWildcard(segment) }
+func isMixed(segment string) bool {
+	return !isRest(segment) && (strings.Contains(segment, "{") && !isWildcard(segment) || strings.HasSuffix(segment, "*"))
+}
+
+// leavesRest reports whether a segment of a route leaves the rest of the path to the handler.
+func leavesRest(segment string) bool {
+	return strings.HasSuffix(segment, "...}") || strings.HasSuffix(segment, "*")
+}
 
 // covering appends the number of the most specific pattern that covers the route of a request. A literal segment of the
-// pattern covers a wildcard of the route where the wildcard stands for that segment.
+// pattern covers a wildcard of the route where the wildcard stands for that segment. A pattern with a host that the route does not
+// have does not hide the others: the client may have chosen it.
 func (t *Table) covering(found []int, roots *roots, r *http.Request, known Known) []int {
 	a := along{table: t, request: r, values: known.Values}
-	found = with(found, a.from(roots, known.path()))
+	route := known.path()
+	hosts := *roots
+	if !strings.HasPrefix(known.Route, slash) { // the route has the host
+		found = with(found, a.from(hosts[:], route))
+	} else {
+		found = with(found, a.from(hosts[:3], route))
+		found = with(found, a.from(hosts[3:], route))
+	}
 	if r.URL.RawPath != "" || strings.Contains(r.URL.EscapedPath(), "%") { // the handler may take an escaped value for another one
 		a.values = nil
-		found = with(found, a.from(roots, known.path()))
+		found = with(found, a.from(hosts[:], route))
 	}
 	return found
 }
@@ -132,7 +168,7 @@ type along struct {
 }
 
 // from returns the number of the most specific pattern that covers a route.
-func (a *along) from(roots *roots, route string) int {
+func (a *along) from(roots []*node, route string) int {
 	for _, root := range roots {
 		if found := a.below(root, route); found != none {
 			return found
@@ -150,8 +186,11 @@ func (a *along) below(n *node, route string) int {
 		return a.accepted(n.end)
 	}
 	segment, rest := cut(route)
-	if isRest(segment) || isMixed(segment) {
+	if leavesRest(segment) {
 		return a.accepted(n.rest)
+	}
+	if isMixed(segment) {
+		return cmp.Or(a.below(n.wildcard, rest), a.accepted(n.rest))
 	}
 	if segment == "" && rest == "" { // the slash that ends a route, which a pattern may leave out
 		return cmp.Or(a.below(n.literals[slash], ""), a.accepted(n.rest), a.accepted(n.end))

@@ -66,6 +66,8 @@ func unmatched(method, host, path, pattern string) error {
 		return fmt.Errorf("no request matches the pattern %q: write the method as %s", pattern, upper)
 	case slices.Contains(knownMethods, strings.ToUpper(host)):
 		return fmt.Errorf(`the pattern %q has %s for its host: write a space behind the method, as in "POST /orders"`, pattern, host)
+	case strings.Contains(path, "*") && !strings.Contains(translated(path), "{") && translated(path) == path:
+		return fmt.Errorf(`no request matches the pattern %q: write {name} for a segment, {name...} for the rest of the path, or %%2A for a star`, pattern)
 	case strings.ContainsAny(path, "?#"):
 		return fmt.Errorf("no request matches the pattern %q: leave ? and # and what follows out; the query does not count", pattern)
 	}

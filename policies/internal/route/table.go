@@ -130,14 +130,17 @@ func (t *Table) Met(found []int, r *http.Request, known Known) (all []int, reada
 	if covers {
 		found = t.covering(found, &roots, r, known)
 	}
-	if !reads {
-		return found, true
-	}
-	if !isReadable(r.URL) {
-		return found, false
-	}
 	var room [4]Reading
-	readings := appendReadings(room[:0], r.URL, t.deepest)
+	readings := append(room[:0], Reading{Path: rooted(r.URL.Path)})
+	if reads {
+		if !isReadable(r.URL) {
+			return found, false
+		}
+		readings = appendReadings(readings[:0], r.URL, t.deepest)
+		if glued := known.glued(r.URL.Path); glued != "" {
+			readings = appendReadings(readings, &url.URL{Path: glued}, t.deepest)
+		}
+	}
 	for i := range readings {
 		number := t.matching(&roots, r, &readings[i])
 		if covers && number != none && known.coveredBy(t.Pattern(number)) {

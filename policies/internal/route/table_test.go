@@ -273,7 +273,16 @@ func TestTheRouteDecides(t *testing.T) {
 		{"/items/{id}", "/items/%73pecial", values{"id": "%73pecial"}, true, "/items/{id} /items/special"},
 		{"/items/{id}", "/items/1/x/y", values{"id": "1/x/y"}, true, "/items/{id}"},
 		{"/items/{id}", "/items/%2F", values{"id": "/"}, true, "/items/{id}"},
-		{"/other/{x}", "/login", nil, true, "/"},
+		{"/other/{x}", "/other/y", nil, true, "/"},
+		{"/other/{x}", "/login", nil, true, "/ /login"}, // somebody has changed the path
+		// chi leaves out the slash that ends a route.
+		{"/files", "/files/", nil, false, "/ /files/"},
+		{"/files", "/files", nil, false, "/ /files/"},
+		// Text in front of the rest of a path.
+		{"/files*", "/filesprivate/x", nil, false, "/ /files/"},
+		{"/files{...}", "/filespublic/x", nil, true, "/ /files/public/"},
+		{"/files{...}", "/files../login", nil, true, "/ /login /files/"},
+		{"/items/x-{id}", "/items/x-1/2", nil, true, "/items/{id}"},
 		// What the handler may pass on counts, too, unless the route has a more specific pattern.
 		{"/items/{id}", "/items/..%2Flogin", values{"id": "../login"}, true, "/login /items/{id}"},
 		{"/users/{id}/reset", "/users/a%2Fb/reset", values{"id": "a/b"}, true, "/users/{id}/reset"},

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/token"
@@ -40,7 +41,7 @@ func tooMuch(text []byte) error {
 				depth = max(0, depth-1)
 				signs++
 			case ',', ':', '-', '?':
-				if i+1 == len(rest) || bytes.IndexByte([]byte(" \t\r\n"), rest[i+1]) >= 0 || sign == ',' {
+				if i+1 == len(rest) || strings.IndexByte(" \t\r\n", rest[i+1]) >= 0 || sign == ',' {
 					signs++
 				}
 			}
@@ -73,7 +74,8 @@ func tokensOf(text []byte) (token.Tokens, error) {
 		}
 		b.follow(i)
 		if b.moves > mostMoves {
-			return nil, positionOf(one).errorf("the document has too many names in one mapping, or leaves out too many values: a mapping has room for some 4000 names")
+			return nil, positionOf(one).errorf("the document has too many names in one mapping, or leaves out too many values:" +
+				" a mapping has room for some 4000 names")
 		}
 	}
 	return tokens, nil
