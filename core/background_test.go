@@ -1,13 +1,13 @@
 package core
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +69,24 @@ func TestSettlementsInTheBackgroundThatMakeNoSense(t *testing.T) {
 	}
 }
 
+// writtenLog is a log that is read while others write to it.
+type writtenLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (w *writtenLog) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p) //nolint:wrapcheck // it never fails
+}
+
+func (w *writtenLog) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
 // lostIn returns how many settlements are lost, as a log says.
 func lostIn(t *testing.T, log string) (lost int) {
 	t.Helper()
@@ -86,7 +104,7 @@ func lostIn(t *testing.T, log string) (lost int) {
 // and logged with its number. What was not tried yet has its own two seconds.
 func TestSettlementsInTheBackgroundAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log writtenLog
 		s := &deaf{slow: &slow{Store: NewMemory()}, refuses: 1 << 30}
 		l, limit := New(s, WithLogger(slog.New(slog.NewTextHandler(&log, nil)))), FixedWindow(1000, time.Hour)
 		defer l.Close()
@@ -97,7 +115,7 @@ func TestSettlementsInTheBackgroundAreGivenUp(t *testing.T) {
 		}
 		time.Sleep(background.Longest - background.Pause/2)
 		synctest.Wait()
-		if log.Len() > 0 {
+		if log.String() != "" {
 			t.Error("given up before its time:", log.String())
 		}
 		time.Sleep(3 * background.Pause)
@@ -118,7 +136,7 @@ func TestSettlementsInTheBackgroundAreGivenUp(t *testing.T) {
 func TestSettlementsInTheBackgroundAreDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for refuses, want := range map[int]int{5: 0, 1 << 30: 600} {
-			var log bytes.Buffer
+			var log writtenLog
 			s := &deaf{slow: &slow{Store: NewMemory()}, refuses: refuses}
 			l, limit := New(s, WithLogger(slog.New(slog.NewTextHandler(&log, nil)))), FixedWindow(1000, time.Hour)
 			for _, r := range reservedBy(t, l, limit, 600) {
@@ -143,8 +161,14 @@ func TestSettlementsForWhichTheBackgroundHasNoRoom(t *testing.T) {
 		s := &deaf{slow: &slow{Store: NewMemory()}, refuses: 1 << 30}
 		l, limit := New(s, WithLogger(slog.New(slog.DiscardHandler))), FixedWindow(1_000_000, time.Hour)
 		defer l.Close()
-		filler, last := reservedBy(t, l, limit, 1)[0], reservedBy(t, l, limit, 1)[0]
-		for l.background.add(laterSettlement{of: filler, costs: []int{1}}) {
+		reserved := reservedBy(t, l, limit, 2)
+		first, last := reserved[0], reserved[1]
+		if err := first.SettleLater(0); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // it was refused, and nothing is tried before the clock goes on
+		full := []Check{{Key: "full", Limit: limit, Cost: 1}}
+		for l.background.add(laterSettlement{of: l.reservationFor(full), costs: []int{1}}) {
 		}
 		err := last.SettleLater(0)
 		if FailureOf(err) != Overloaded || !errors.Is(err, ErrNotDone) {
@@ -231,7 +255,7 @@ func (fragile) Settle(context.Context, []Settlement) error { panic("out of order
 // logged, and others are settled.
 func TestStoresThatPanicInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log writtenLog
 		l := New(fragile{NewMemory()}, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		for _, r := range reservedBy(t, l, FixedWindow(10, time.Hour), 2) {
 			if err := r.SettleLater(0); err != nil {

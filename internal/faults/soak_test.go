@@ -116,15 +116,24 @@ func newSoak(t *testing.T) *soak {
 	t.Helper()
 	s := &soak{site: newSite(t, keepsAll...), t: t, plan: repeatable.Random(t)}
 	s.now.Store(instant.UnixMicro())
-	clock := core.WithClock(func() time.Time { return time.UnixMicro(s.now.Load()) })
-	s.limiters = []*core.Limiter{
-		s.heeding(t, budget, clock),
-		s.limiter(t, budget, &redis.Options{ReadTimeout: time.Second, PoolSize: 100}, []core.Option{clock, core.WithBreaker(0, 0)}),
-	}
+	s.open()
 	s.reader = core.New(core.NewRedis(s.server.Client(t, func(o *redis.Options) { o.PoolSize = 1 }),
-		core.WithPrefix(s.prefix), core.WithBudget(patient), core.WithLogger(discard), clock))
-	s.reference = core.New(core.NewMemory(clock))
+		core.WithPrefix(s.prefix), core.WithBudget(patient), core.WithLogger(discard), s.clock()))
+	s.reference = core.New(core.NewMemory(s.clock()))
 	return s
+}
+
+func (s *soak) clock() core.Option {
+	return core.WithClock(func() time.Time { return time.UnixMicro(s.now.Load()) })
+}
+
+// open opens the limiters that are disturbed.
+func (s *soak) open() {
+	s.t.Helper()
+	s.limiters = []*core.Limiter{
+		s.heeding(s.t, budget, s.clock()),
+		s.limiter(s.t, budget, &redis.Options{ReadTimeout: time.Second, PoolSize: 100}, []core.Option{s.clock(), core.WithBreaker(0, 0)}),
+	}
 }
 
 // phase asks for a while, with a fault in the middle, and then compares.
@@ -204,10 +213,18 @@ func (s *soak) settle() {
 	}
 }
 
-// calm returns when nothing is on its way to the server any more, and all limiters are
-// answered.
+// calm returns when nothing is on its way to the server any more, and all limiters are answered. What is given back in the
+// background may be tried again for seconds: limiters with such work are closed, which ends it, and others take their place.
 func (s *soak) calm() {
 	s.t.Helper()
+	if s.givesBack {
+		for _, limiter := range s.limiters {
+			if err := limiter.Close(); err != nil {
+				s.t.Error(err)
+			}
+		}
+		s.open()
+	}
 	await(s.t, "the server has done what it was asked", func() error {
 		s.proxy.Reset() // also what is opened beside the calls
 		list, err := s.admin.ClientList(s.t.Context()).Result()
