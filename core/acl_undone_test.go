@@ -269,7 +269,7 @@ func TestNothingIsWrittenByAServerThatRefusesToWrite(t *testing.T) {
 func TestWhatEndsIsGivenBackOnceWhateverIsRefused(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	for _, command := range []string{"pexpireat", "set", "get", "del", "hset", "pttl", "ltrim", "lrem", "rpush", "zrem", "hdel"} {
+	for _, command := range []string{"pexpireat", "set", "get", "unlink", "hset", "pttl", "ltrim", "lrem", "rpush", "zrem", "hdel"} {
 		redistest.SetUser(t, admin, "lacks-"+command, redistest.Without(redistest.AloneUser, "+"+command))
 		lacking := server.Client(t, func(o *redis.Options) {
 			o.Username, o.Password, o.MaxRetries, o.ContextTimeoutEnabled = "lacks-"+command, "secret", -1, true

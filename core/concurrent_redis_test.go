@@ -126,6 +126,34 @@ func TestDamagedPlacesAreReplaced(t *testing.T) {
 	}
 }
 
+// A reset frees all places, however many holders there are, and remembers the token.
+func TestManyHoldersAreReset(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	prefix, now := redistest.Prefix(t), time.UnixMicro(1_795_000_000_000_000)
+	store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithClock(func() time.Time { return now }))
+	limiter := core.New(store)
+	check := core.Check{Key: "key", Limit: core.Concurrent(5000, time.Minute)}
+	_, first := take(t, store, check)
+	key, ends := redisKey(prefix, "key", check.Limit), float64(now.Add(time.Minute).UnixMicro())
+	members := make([]redis.Z, 1000)
+	for i := range members {
+		members[i] = redis.Z{Score: ends, Member: fmt.Sprintf("a.b.%d*3", i)}
+	}
+	client.ZAdd(t.Context(), key, append(members, redis.Z{Score: -8_200_000_000_000_000 + 2000, Member: "*"})...)
+	if d, err := limiter.Peek(t.Context(), "key", check.Limit); err != nil || d.Remaining != 5000-3001 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if err := limiter.Reset(t.Context(), "key", check.Limit); err != nil {
+		t.Fatal(err)
+	}
+	if left := client.ZRange(t.Context(), key, 0, -1).Val(); len(left) != 1 || left[0] != "." {
+		t.Errorf("%d members are left: %.100v", len(left), left)
+	}
+	if _, d := take(t, store, check); !d.Allowed || d.Remaining != 4999 || d.Token <= first.Token {
+		t.Errorf("%+v after a token %d", d, first.Token)
+	}
+}
+
 // A holder whose lease would never end keeps others out for no longer than the longest lease.
 func TestImpossibleHoldersLeave(t *testing.T) {
 	client := redistest.Shared(t).Client(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"sync"
@@ -24,7 +25,8 @@ const childCrowd = "RATELIMIT_TEST_CROWD"
 type crowdWork struct {
 	URL, Prefix     string
 	Workers, Places int
-	Hold, Lasts     time.Duration
+	Hold            time.Duration
+	From, To        time.Time
 }
 
 // crowdReport is what has become of it.
@@ -47,8 +49,9 @@ func beCrowd(text string) int {
 	client := redis.NewClient(options)
 	defer func() { _ = client.Close() }()
 	limiter := core.New(core.NewRedis(client, core.WithPrefix(work.Prefix), core.WithBudget(time.Minute)))
-	ctx, cancel := context.WithTimeout(context.Background(), work.Lasts)
+	ctx, cancel := context.WithDeadline(context.Background(), work.To)
 	defer cancel()
+	time.Sleep(time.Until(work.From))
 	var mu sync.Mutex
 	var report crowdReport
 	var group sync.WaitGroup
@@ -89,70 +92,100 @@ func beCrowd(text string) int {
 }
 
 // Processes whose workers want the same are served alike, nobody is denied, nobody waits for much longer than in one queue,
-// and no place is free for long while somebody waits.
+// and places are hardly ever free while somebody waits. A machine that does something else meanwhile counts, too: so that has to
+// be seen once in three times.
 func TestWaitersOfAFleetAreServedInOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes ten seconds")
 	}
-	const lasts = 4 * time.Second
-	for name, c := range map[string]struct {
-		processes, workers, places int
-		hold                       time.Duration
-	}{
+	for name, c := range map[string]crowd{
 		"two processes, one place":   {2, 5, 1, 20 * time.Millisecond},
 		"ten processes, two places":  {10, 3, 2, 20 * time.Millisecond},
 		"two processes, a long hold": {2, 5, 1, 100 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			work, err := json.Marshal(crowdWork{redistest.Shared(t).URL(), redistest.Prefix(t), c.workers, c.places, c.hold, lasts})
-			if err != nil {
-				t.Fatal(err)
-			}
-			reports := make([]crowdReport, c.processes)
-			var group sync.WaitGroup
-			for i := range reports {
-				group.Go(func() {
-					child := exec.CommandContext(t.Context(), os.Args[0])
-					child.Env = append(os.Environ(), childCrowd+"="+string(work))
-					child.Stderr = os.Stderr
-					out, err := child.Output()
-					if err == nil {
-						err = json.Unmarshal(out, &reports[i])
-					}
-					if err != nil {
-						t.Errorf("process %d: %v", i, err)
-					}
-				})
-			}
-			group.Wait()
-			first, last := reports[0].First, reports[0].Last
-			served, least, most, held, longest := 0, reports[0].Served, 0, time.Duration(0), time.Duration(0)
-			for _, r := range reports {
-				if r.Denied > 0 {
-					t.Errorf("%d were denied", r.Denied)
+			for attempt := 1; ; attempt++ {
+				seen := c.run(t)
+				t.Log(seen)
+				if seen.denied > 0 {
+					t.Errorf("%d were denied", seen.denied)
 				}
-				if r.First.Before(first) {
-					first = r.First
+				unfair := seen.most-seen.least > max(2, seen.most/10)
+				slow := seen.longest > seen.ideal*3/2+50*time.Millisecond
+				switch idle := seen.busy < 0.9; {
+				case t.Failed() || !unfair && !slow && !idle:
+					return
+				case attempt == 3:
+					t.Fatalf("three times in vain: unfair %t, slow %t, idle %t", unfair, slow, idle)
 				}
-				if r.Last.After(last) {
-					last = r.Last
-				}
-				served, held = served+r.Served, held+r.Held
-				least, most, longest = min(least, r.Served), max(most, r.Served), max(longest, r.Longest)
-			}
-			// In one queue each of the workers waits for all others.
-			ideal := held / time.Duration(served) * time.Duration(c.processes*c.workers) / time.Duration(c.places)
-			busy := float64(held) / float64(last.Sub(first)) / float64(c.places)
-			t.Logf("served from %d to %d, the longest wait %v of ideally %v, busy %.2f", least, most, longest, ideal, busy)
-			if slack := c.workers + most/10; most-least > slack { // they do not begin at the same time
-				t.Errorf("processes that are equal were served from %d to %d times", least, most)
-			}
-			if longest > 3*ideal+500*time.Millisecond { // a machine that does something else counts, too
-				t.Errorf("the longest wait was %v, in one queue it is %v", longest, ideal)
-			}
-			if busy < 0.5 { // with polls alone it is a quarter
-				t.Errorf("the places were in use for %.0f%% of the time", 100*busy)
 			}
 		})
 	}
+}
+
+// crowd is processes whose workers take a place, hold it and give it back.
+type crowd struct {
+	processes, workers, places int
+	hold                       time.Duration
+}
+
+// crowdSeen is what becomes of a crowd.
+type crowdSeen struct {
+	least, most, denied int // served of a process, and denied of all
+	longest, ideal      time.Duration
+	busy                float64
+}
+
+func (s crowdSeen) String() string {
+	return fmt.Sprintf("served from %d to %d, the longest wait %v of ideally %v, busy %.2f", s.least, s.most, s.longest, s.ideal, s.busy)
+}
+
+// run has the processes work for three seconds.
+func (c crowd) run(t *testing.T) (seen crowdSeen) {
+	t.Helper()
+	from := time.Now().Add(time.Second) // when they all run
+	work, err := json.Marshal(crowdWork{
+		URL: redistest.Shared(t).URL(), Prefix: redistest.Prefix(t), Workers: c.workers, Places: c.places, Hold: c.hold, From: from, To: from.Add(3 * time.Second),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports := make([]crowdReport, c.processes)
+	var group sync.WaitGroup
+	for i := range reports {
+		group.Go(func() {
+			child := exec.CommandContext(t.Context(), os.Args[0])
+			child.Env = append(os.Environ(), childCrowd+"="+string(work))
+			child.Stderr = os.Stderr
+			out, err := child.Output()
+			if err == nil {
+				err = json.Unmarshal(out, &reports[i])
+			}
+			if err != nil {
+				t.Errorf("process %d: %v", i, err)
+			}
+		})
+	}
+	group.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	served, held := 0, time.Duration(0)
+	first, last := reports[0].First, reports[0].Last
+	seen.least = reports[0].Served
+	for _, r := range reports {
+		if r.First.Before(first) {
+			first = r.First
+		}
+		if r.Last.After(last) {
+			last = r.Last
+		}
+		served, held = served+r.Served, held+r.Held
+		seen.least, seen.most = min(seen.least, r.Served), max(seen.most, r.Served)
+		seen.longest, seen.denied = max(seen.longest, r.Longest), seen.denied+r.Denied
+	}
+	// In one queue each of the workers waits for all others.
+	seen.ideal = held / time.Duration(max(1, served)) * time.Duration(c.processes*c.workers) / time.Duration(c.places)
+	seen.busy = float64(held) / float64(last.Sub(first)) / float64(c.places)
+	return seen
 }

@@ -34,7 +34,7 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"time", []any{"time"}},
 		{"get", []any{"get", key}},
 		{"set", []any{"set", key, 1, "xx", "keepttl"}},
-		{"del", []any{"del", key}},
+		{"unlink", []any{"unlink", key}},
 		{"hdel", []any{"hdel", key, "field"}},
 		{"hmget", []any{"hmget", key, "field"}},
 		{"pexpireat", []any{"pexpireat", key, 1}},
@@ -49,7 +49,6 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"zcount", []any{"zcount", key, 0, 1}},
 		{"zrange", []any{"zrange", key, 0, 1}},
 		{"zrem", []any{"zrem", key, "member"}},
-		{"zremrangebyscore", []any{"zremrangebyscore", key, 0, 1}},
 		{"zrevrank", []any{"zrevrank", key, "."}},
 		{"zscore", []any{"zscore", key, "member"}},
 		{"publish", []any{"publish", e.channel(), ""}},
@@ -90,10 +89,10 @@ func writingAttempts(key string, soon int64) []attempt {
 	return []attempt{
 		{"hset", []any{"hset", key, "field", 1}},
 		{"", []any{"pexpireat", key, soon}},
-		{"", []any{"del", key}},
+		{"", []any{"unlink", key}},
 		{"rpush", []any{"rpush", key, 1}},
 		{"", []any{"pexpireat", key, soon}},
-		{"", []any{"del", key}},
+		{"", []any{"unlink", key}},
 	}
 }
 
@@ -146,7 +145,7 @@ func (e *examination) lookAtPermissions(ctx context.Context) {
 	lacks := func(name string) bool {
 		return slices.Contains(refused.commands, name) || slices.Contains(refused.unknown, name)
 	}
-	e.mayDelete = err == nil && !refused.key && !lacks("del") && !lacks("pexpireat")
+	e.mayDelete = err == nil && !refused.key && !lacks("unlink") && !lacks("pexpireat")
 	if e.mayDelete {
 		writing := writingAttempts(key, time.Now().Add(time.Minute).UnixMilli())
 		err = e.attempt(ctx, writing, &refused)
@@ -277,7 +276,7 @@ func (e *examination) erase(ctx context.Context, limit core.Limit) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	name := e.tag() + limit.Name()
-	return e.client.Del(ctx, name).Err()
+	return e.client.Unlink(ctx, name).Err()
 }
 
 // lookAtLatency makes some calls one after the other.

@@ -200,7 +200,7 @@ func TestExamineScripts(t *testing.T) {
 		"has no scripts": {"-ERR unknown command 'evalsha'\r\n", "does not know a command"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			addr := says(t, map[string]string{"evalsha": test.reply, "del": ":0\r\n", "pexpireat": ":0\r\n"})
+			addr := says(t, map[string]string{"evalsha": test.reply, "unlink": ":0\r\n", "pexpireat": ":0\r\n"})
 			d := doctor.Examine(t.Context(), opened(t, "redis://"+addr))
 			wantFinding(t, d, "scripts", doctor.Problem, test.want)
 			wantFinding(t, d, "permissions", doctor.Problem, "the server does not know")

@@ -11,9 +11,9 @@ import (
 // The users that the documentation of package core recommends, as ACL SETUSER takes them.
 const (
 	// AloneUser is a user of a server alone, or of the master that sentinels name.
-	AloneUser = "reset on >secret ~ratelimit:* resetchannels &ratelimit:* +evalsha +eval +script|exists +script|load +time +get +set +del +hdel +hmget +hset +pexpireat +pttl " +
+	AloneUser = "reset on >secret ~ratelimit:* resetchannels &ratelimit:* +evalsha +eval +script|exists +script|load +time +get +set +unlink +hdel +hmget +hset +pexpireat +pttl " +
 		"+llen +lindex +lrange +ltrim +rpush +lrem " +
-		"+zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zrevrank +zscore +publish +subscribe"
+		"+zadd +zcard +zcount +zrange +zrem +zrevrank +zscore +publish +subscribe"
 	// ClusterUser is a user of every node of a cluster.
 	ClusterUser = AloneUser + " +cluster|slots +asking +command"
 	// RingUser is a user of every shard of a ring.

@@ -27,6 +27,9 @@ type Correction struct {
 	Charged  int
 	Instead  int
 
+	// More says that a reset has removed many holders, and may have left others: it is sent again.
+	More bool
+
 	// Wanted says that the store is to observe what is used afterwards. A correction of 0 events is
 	// carried out for that alone.
 	Wanted bool
@@ -90,6 +93,19 @@ func Reversal(group []Check) []Correction {
 				Correction: exact.Correction{Events: -c.Cost, At: at, Firm: true, Holder: c.Holder},
 				Key:        c.Key, Spec: c.Spec, Reserved: c.ReserveFor > 0, Charged: c.Cost,
 			})
+		}
+	}
+	return list
+}
+
+// Leaving returns the corrections that end the registrations of a group that was denied.
+func Leaving(group []Check) []Correction {
+	var list []Correction
+	for i := range group {
+		if c := &group[i]; c.Waiter != nil && c.Usage.Fourth > 0 {
+			left := *c.Waiter
+			left.Since = c.Usage.Fourth
+			list = append(list, Correction{Correction: exact.Correction{Events: -c.Units}, Key: c.Key, Spec: c.Spec, Leaves: &left})
 		}
 	}
 	return list

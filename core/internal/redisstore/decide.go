@@ -210,6 +210,8 @@ func (r *Store) giveBackLater(s *server, c *requestCall, groups [][]call.Check, 
 			setInstant(group, c.Answer.At)
 			if call.Decide(group) {
 				r.giveBack(context.Background(), group)
+			} else {
+				r.leave(context.Background(), call.Leaving(group))
 			}
 		}
 	}()

@@ -2,7 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
 // What was granted of a call that is asked several times, or of several calls, is given back in one
@@ -76,4 +80,45 @@ func severalTimes(times int) *call.Call {
 	c := callFor(1)
 	c.Times = times
 	return c
+}
+
+// A waiter that has left while it was registered is registered no longer when that is known, under the instant that Redis tells.
+func TestAWaiterThatHasLeftIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := spec(exact.Concurrent, 1, 1, time.Minute)
+		hold := make(chan struct{})
+		var left []string
+		r := wired(t, func(command redis.Cmder) (string, error) {
+			if word(command, "leave") {
+				left = append(left, fmt.Sprint(command.Args()...))
+				return "0", nil
+			}
+			<-hold
+			return "1 60000000 60000000 1000000000000042", nil
+		}, func(c *Config) { c.InFlight = 1 })
+		go func() {
+			_, _ = decide(t.Context(), r, call.Check{Key: "other", Spec: limit, Units: 1, Holder: holder.New()})
+		}()
+		synctest.Wait()
+		ctx, leave := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { // which waits for a worker to send it
+			check := call.Check{Key: "key", Spec: limit, Units: 1, Holder: holder.New(), Waiter: &call.Waiter{ID: "process-1", Age: 5}}
+			_, err := decide(ctx, r, check)
+			ended <- err
+		}()
+		synctest.Wait()
+		hold <- struct{}{}
+		synctest.Wait()
+		leave()
+		if err := <-ended; failure.Of(err) != failure.GivenUp {
+			t.Errorf("the caller who leaves: %v", err)
+		}
+		close(hold)
+		synctest.Wait()
+		if len(left) != 1 || !strings.Contains(left[0], "1000000000000042 process-1") {
+			t.Errorf("left with %q", left)
+		}
+		_ = r.Close()
+	})
 }

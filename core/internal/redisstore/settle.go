@@ -110,7 +110,13 @@ func (r *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) erro
 	for i, spec := range specs {
 		list[i] = call.Correction{Key: key, Spec: spec, Reset: true}
 	}
-	return r.settleServer(ctx, list)
+	for len(list) > 0 {
+		if err := r.settleServer(ctx, list); err != nil {
+			return err
+		}
+		list = slices.DeleteFunc(list, func(c call.Correction) bool { return !c.More })
+	}
+	return nil
 }
 
 // settleOnce carries out corrections whose keys are on one server.

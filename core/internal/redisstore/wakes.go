@@ -177,8 +177,13 @@ func (r *Store) LeaveLater(list []call.Correction) {
 	}
 	go func() { // ends within the patience and the budget
 		defer r.calls.end()
-		for _, share := range sharesOf(list, true) {
-			_ = r.settleServer(context.Background(), share) // else they are forgotten within a second
-		}
+		r.leave(context.Background(), list)
 	}()
+}
+
+// leave carries out corrections of waiters that have left. Those that Redis is not told of are forgotten within a second.
+func (r *Store) leave(ctx context.Context, list []call.Correction) {
+	for _, share := range sharesOf(list, true) {
+		_ = r.settleServer(ctx, share)
+	}
 }

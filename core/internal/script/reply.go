@@ -77,7 +77,7 @@ func ObserveSettled(list []call.Correction, text string) error {
 			c.Further = at
 			continue
 		}
-		c.Lost, c.Begun = done == lost, done == begun
+		c.Lost, c.Begun, c.More = done == lost, done == begun, done == more
 		if c.Wanted && done != refused {
 			numbers := NewReader(strings.ReplaceAll(seen, ",", " "))
 			usage, _ := numbers.usage(c.Spec.Algorithm)
@@ -161,6 +161,9 @@ const lost = "2"
 
 // begun is what it says of strikes that have begun a ban.
 const begun = "3"
+
+// more is how a reply tells of a reset that has not removed all holders of places.
+const more = "5"
 
 // Failed returns the places of the corrections that a reply says were not carried out.
 func Failed(text string) (places []int) {

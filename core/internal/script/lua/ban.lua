@@ -120,7 +120,7 @@ local function find_ban(limit, key)
   end
   local ban = not fields.err and fields[1] and read_ban(limit, fields[1], fields[2], fields[3], fields[4]) or nil
   if not ban and (fields.err or fields[1] or fields[2] or fields[3] or fields[4]) then
-    call('DEL', key)
+    call('UNLINK', key)
   end
   return ban
 end
@@ -180,7 +180,7 @@ end
 if limit.algorithm == 'ban' and not look then
   local key, strikes = KEYS[number], tonumber(ARGV[argument + 1])
   if how == 'reset' then
-    call('DEL', key)
+    call('UNLINK', key)
     return
   end
   read_terms(limit)
@@ -205,7 +205,7 @@ if limit.algorithm == 'ban' and not look then
     if #ban.strikes > 0 or ban.ends > 0 then
       forgotten = write_ban(limit, key, ban, '')
     else
-      call('DEL', key)
+      call('UNLINK', key)
     end
   end
   if forgotten then

@@ -345,7 +345,7 @@ if charge > 0 then
     if latest % 1 == 0 and latest < largest then
       seen = string.match(seen, '.* ') .. format('%d', latest)
     else
-      call('DEL', key)
+      call('UNLINK', key)
       latest, former, seen, mark = 0, -1, '0 0 0 0', '!'
     end
     tokens[key] = math.max(latest + 1, now)
@@ -401,10 +401,18 @@ if limit.algorithm == 'concurrent' and not look then
     call('PEXPIREAT', key, limit.expires)
     call('ZADD', key, 'XX', limit.ends, holder)
   elseif how == 'reset' then
-    if not unless_damaged(try('ZREMRANGEBYSCORE', key, '0', '+inf')) then
-      call('DEL', key)
+    local holders = unless_damaged(try('ZRANGE', key, '0', '+inf', 'BYSCORE', 'LIMIT', '0', most))
+    if not holders then
+      call('UNLINK', key)
+    elseif #holders == most then -- there may be more of them
+      call('ZREM', key, unpack(holders))
+      local places = further_of(holders)
+      if places > 0 then
+        add_further(key, -places)
+      end
+      return asked, '5'
     else
-      call('ZREM', key, '*')
+      call('ZREM', key, '*', unpack(holders))
       given_back(key)
     end
   end

@@ -121,7 +121,7 @@ while number <= asked do
     if limit.charged then
       if times > 0 or repair or damaged then
         if damaged then
-          call('DEL', key)
+          call('UNLINK', key)
           former = -1
         end
         if charge + used + previous > 0 then

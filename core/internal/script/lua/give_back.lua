@@ -27,7 +27,7 @@ local function give_back(key, open)
   if due == 0 then
     return nil
   elseif type(due) == 'table' then
-    call('DEL', open) -- somebody else has written it
+    call('UNLINK', open) -- somebody else has written it
     return false
   end
   local ended, given = {}, false

@@ -100,7 +100,7 @@ local function settle(number, look)
       noted = 0
     end
     if tells or damaged then
-      call('DEL', key)
+      call('UNLINK', key)
     end
     charge, before, previous = 0, 0, 0
   elseif damaged then
@@ -170,7 +170,7 @@ local function settle(number, look)
     elseif lasts > now then
       bare = true
     else
-      call('DEL', key)
+      call('UNLINK', key)
     end
   end
   if bare then

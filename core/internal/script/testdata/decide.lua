@@ -463,7 +463,7 @@ local function find_ban(limit, key)
   end
   local ban = not fields.err and fields[1] and read_ban(limit, fields[1], fields[2], fields[3], fields[4]) or nil
   if not ban and (fields.err or fields[1] or fields[2] or fields[3] or fields[4]) then
-    call('DEL', key)
+    call('UNLINK', key)
   end
   return ban
 end
@@ -1178,7 +1178,7 @@ end
     if limit.charged then
       if times > 0 or repair or damaged then
         if damaged then
-          call('DEL', key)
+          call('UNLINK', key)
           former = -1
         end
         if charge + used + previous > 0 then
@@ -1324,7 +1324,7 @@ if charge > 0 then
     if latest % 1 == 0 and latest < largest then
       seen = string.match(seen, '.* ') .. format('%d', latest)
     else
-      call('DEL', key)
+      call('UNLINK', key)
       latest, former, seen, mark = 0, -1, '0 0 0 0', '!'
     end
     tokens[key] = math.max(latest + 1, now)

@@ -463,7 +463,7 @@ local function find_ban(limit, key)
   end
   local ban = not fields.err and fields[1] and read_ban(limit, fields[1], fields[2], fields[3], fields[4]) or nil
   if not ban and (fields.err or fields[1] or fields[2] or fields[3] or fields[4]) then
-    call('DEL', key)
+    call('UNLINK', key)
   end
   return ban
 end
@@ -613,10 +613,18 @@ if limit.algorithm == 'concurrent' and not look then
     call('PEXPIREAT', key, limit.expires)
     call('ZADD', key, 'XX', limit.ends, holder)
   elseif how == 'reset' then
-    if not unless_damaged(try('ZREMRANGEBYSCORE', key, '0', '+inf')) then
-      call('DEL', key)
+    local holders = unless_damaged(try('ZRANGE', key, '0', '+inf', 'BYSCORE', 'LIMIT', '0', most))
+    if not holders then
+      call('UNLINK', key)
+    elseif #holders == most then -- there may be more of them
+      call('ZREM', key, unpack(holders))
+      local places = further_of(holders)
+      if places > 0 then
+        add_further(key, -places)
+      end
+      return asked, '5'
     else
-      call('ZREM', key, '*')
+      call('ZREM', key, '*', unpack(holders))
       given_back(key)
     end
   end
@@ -625,7 +633,7 @@ end
 if limit.algorithm == 'ban' and not look then
   local key, strikes = KEYS[number], tonumber(ARGV[argument + 1])
   if how == 'reset' then
-    call('DEL', key)
+    call('UNLINK', key)
     return
   end
   read_terms(limit)
@@ -650,7 +658,7 @@ if limit.algorithm == 'ban' and not look then
     if #ban.strikes > 0 or ban.ends > 0 then
       forgotten = write_ban(limit, key, ban, '')
     else
-      call('DEL', key)
+      call('UNLINK', key)
     end
   end
   if forgotten then
@@ -1252,7 +1260,7 @@ end
       noted = 0
     end
     if tells or damaged then
-      call('DEL', key)
+      call('UNLINK', key)
     end
     charge, before, previous = 0, 0, 0
   elseif damaged then
@@ -1567,7 +1575,7 @@ if charge > 0 then
     if latest % 1 == 0 and latest < largest then
       seen = string.match(seen, '.* ') .. format('%d', latest)
     else
-      call('DEL', key)
+      call('UNLINK', key)
       latest, former, seen, mark = 0, -1, '0 0 0 0', '!'
     end
     tokens[key] = math.max(latest + 1, now)
@@ -1637,7 +1645,7 @@ end
     elseif lasts > now then
       bare = true
     else
-      call('DEL', key)
+      call('UNLINK', key)
     end
   end
   if bare then
@@ -1727,7 +1735,7 @@ local function give_back(key, open)
   if due == 0 then
     return nil
   elseif type(due) == 'table' then
-    call('DEL', open) -- somebody else has written it
+    call('UNLINK', open) -- somebody else has written it
     return false
   end
   local ended, given = {}, false
@@ -2485,7 +2493,7 @@ end
     if limit.charged then
       if times > 0 or repair or damaged then
         if damaged then
-          call('DEL', key)
+          call('UNLINK', key)
           former = -1
         end
         if charge + used + previous > 0 then
@@ -2631,7 +2639,7 @@ if charge > 0 then
     if latest % 1 == 0 and latest < largest then
       seen = string.match(seen, '.* ') .. format('%d', latest)
     else
-      call('DEL', key)
+      call('UNLINK', key)
       latest, former, seen, mark = 0, -1, '0 0 0 0', '!'
     end
     tokens[key] = math.max(latest + 1, now)

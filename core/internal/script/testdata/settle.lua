@@ -463,7 +463,7 @@ local function find_ban(limit, key)
   end
   local ban = not fields.err and fields[1] and read_ban(limit, fields[1], fields[2], fields[3], fields[4]) or nil
   if not ban and (fields.err or fields[1] or fields[2] or fields[3] or fields[4]) then
-    call('DEL', key)
+    call('UNLINK', key)
   end
   return ban
 end
@@ -593,10 +593,18 @@ if limit.algorithm == 'concurrent' and not look then
     call('PEXPIREAT', key, limit.expires)
     call('ZADD', key, 'XX', limit.ends, holder)
   elseif how == 'reset' then
-    if not unless_damaged(try('ZREMRANGEBYSCORE', key, '0', '+inf')) then
-      call('DEL', key)
+    local holders = unless_damaged(try('ZRANGE', key, '0', '+inf', 'BYSCORE', 'LIMIT', '0', most))
+    if not holders then
+      call('UNLINK', key)
+    elseif #holders == most then -- there may be more of them
+      call('ZREM', key, unpack(holders))
+      local places = further_of(holders)
+      if places > 0 then
+        add_further(key, -places)
+      end
+      return asked, '5'
     else
-      call('ZREM', key, '*')
+      call('ZREM', key, '*', unpack(holders))
       given_back(key)
     end
   end
@@ -605,7 +613,7 @@ end
 if limit.algorithm == 'ban' and not look then
   local key, strikes = KEYS[number], tonumber(ARGV[argument + 1])
   if how == 'reset' then
-    call('DEL', key)
+    call('UNLINK', key)
     return
   end
   read_terms(limit)
@@ -630,7 +638,7 @@ if limit.algorithm == 'ban' and not look then
     if #ban.strikes > 0 or ban.ends > 0 then
       forgotten = write_ban(limit, key, ban, '')
     else
-      call('DEL', key)
+      call('UNLINK', key)
     end
   end
   if forgotten then
@@ -1232,7 +1240,7 @@ end
       noted = 0
     end
     if tells or damaged then
-      call('DEL', key)
+      call('UNLINK', key)
     end
     charge, before, previous = 0, 0, 0
   elseif damaged then
@@ -1547,7 +1555,7 @@ if charge > 0 then
     if latest % 1 == 0 and latest < largest then
       seen = string.match(seen, '.* ') .. format('%d', latest)
     else
-      call('DEL', key)
+      call('UNLINK', key)
       latest, former, seen, mark = 0, -1, '0 0 0 0', '!'
     end
     tokens[key] = math.max(latest + 1, now)
@@ -1617,7 +1625,7 @@ end
     elseif lasts > now then
       bare = true
     else
-      call('DEL', key)
+      call('UNLINK', key)
     end
   end
   if bare then
