@@ -135,11 +135,11 @@ func TestManyHoldersAreReset(t *testing.T) {
 	check := core.Check{Key: "key", Limit: core.Concurrent(5000, time.Minute)}
 	_, first := take(t, store, check)
 	key, ends := redisKey(prefix, "key", check.Limit), float64(now.Add(time.Minute).UnixMicro())
-	members := make([]redis.Z, 1000)
-	for i := range members {
-		members[i] = redis.Z{Score: ends, Member: fmt.Sprintf("a.b.%d*3", i)}
+	members := []redis.Z{{Score: -8_200_000_000_000_000 + 2000, Member: "*"}}
+	for i := range 1000 {
+		members = append(members, redis.Z{Score: ends, Member: fmt.Sprintf("a.b.%d*3", i)})
 	}
-	client.ZAdd(t.Context(), key, append(members, redis.Z{Score: -8_200_000_000_000_000 + 2000, Member: "*"})...)
+	client.ZAdd(t.Context(), key, members...)
 	if d, err := limiter.Peek(t.Context(), "key", check.Limit); err != nil || d.Remaining != 5000-3001 {
 		t.Fatalf("%+v, %v", d, err)
 	}
