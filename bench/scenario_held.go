@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,10 +18,12 @@ type holding struct {
 	name string
 	// prepare makes so many things, and ask makes a call that meets them.
 	prepare, ask func(ctx context.Context, l *core.Limiter, n int) error
+	// takes says that the call takes away what it meets, so that all is prepared anew before each.
+	takes bool
 }
 
-// asked is how often the call of a holding is made.
-const asked = 20
+// asked is how often the call of a holding is made, and askedAnew if all is prepared anew.
+const asked, askedAnew = 20, 3
 
 // logOf is a sliding log of so many units.
 func logOf(n int) core.Limit { return core.SlidingLog(2*n, time.Hour) }
@@ -33,8 +36,11 @@ func reserving(n int) core.Check {
 	return core.Check{Key: "key", Limit: core.Leaky(2*n+asked, core.PerHour(1)), ReserveFor: time.Millisecond}
 }
 
-// holdings are the situations in the order of the table.
-func holdings() []holding {
+// holders is a limit of so many places, and of some more.
+func holders(n int, lease time.Duration) core.Limit { return core.Concurrent(n+asked, lease) }
+
+// holdings are the situations in the order of the table, on a server.
+func holdings(url string) []holding {
 	nothing := func(context.Context, *core.Limiter, int) error { return nil }
 	fillLog := func(ctx context.Context, l *core.Limiter, n int) error {
 		for left := n; left > 0; left -= 1000 {
@@ -43,6 +49,21 @@ func holdings() []holding {
 			}
 		}
 		return nil
+	}
+	// hold takes so many places, and nobody renews them.
+	hold := func(ctx context.Context, limit core.Limit, n int) error {
+		l, err := core.Open(url, core.WithBudget(time.Minute))
+		if err != nil {
+			return err
+		}
+		taken := make([]*core.Reservation, n)
+		err = crowd(n, func(i int) (err error) {
+			taken[i], err = l.Reserve(ctx, core.Check{Key: "key", Limit: limit})
+			return err
+		})
+		_ = l.Close()
+		runtime.KeepAlive(taken)
+		return err
 	}
 	list := []holding{
 		{"a check beside so many reservations that have ended", func(ctx context.Context, l *core.Limiter, n int) error {
@@ -55,7 +76,26 @@ func holdings() []holding {
 		}, func(ctx context.Context, l *core.Limiter, n int) error {
 			_, err := l.Reserve(ctx, reserving(n))
 			return err
-		}},
+		}, false},
+		{"a call for so many places", nothing, func(ctx context.Context, l *core.Limiter, n int) error {
+			r, err := l.Reserve(ctx, core.Check{Key: "key", Limit: core.Concurrent(1_000_000, time.Minute), Cost: n})
+			if err != nil {
+				return err
+			}
+			return r.Cancel(ctx)
+		}, false},
+		{"a call beside so many holders whose leases have ended", func(ctx context.Context, _ *core.Limiter, n int) error {
+			defer time.Sleep(1100 * time.Millisecond) // until the last lease has ended
+			return hold(ctx, holders(n, time.Second), n)
+		}, func(ctx context.Context, l *core.Limiter, n int) error {
+			_, err := l.Reserve(ctx, core.Check{Key: "key", Limit: holders(n, time.Second)})
+			return err
+		}, false},
+		{"a reset of so many holders", func(ctx context.Context, _ *core.Limiter, n int) error {
+			return hold(ctx, holders(n, time.Minute), n)
+		}, func(ctx context.Context, l *core.Limiter, n int) error {
+			return l.Reset(ctx, "key", holders(n, time.Minute))
+		}, true},
 		{"a page of so many bans", func(ctx context.Context, l *core.Limiter, n int) error {
 			return crowd(n, func(i int) error {
 				_, err := l.Strike(ctx, fmt.Sprint("user:", i), heldBan, 1)
@@ -64,25 +104,25 @@ func holdings() []holding {
 		}, func(ctx context.Context, l *core.Limiter, _ int) error {
 			_, _, err := admin.Bans(ctx, l, heldBan, "", "")
 			return err
-		}},
+		}, false},
 		{"a check of a sliding log of so many units", fillLog, func(ctx context.Context, l *core.Limiter, n int) error {
 			_, err := l.Allow(ctx, "key", logOf(n))
 			return err
-		}},
+		}, false},
 		{"a settlement in a sliding log of so many units", fillLog, func(ctx context.Context, l *core.Limiter, n int) error {
 			r, err := l.Reserve(ctx, core.Check{Key: "key", Limit: logOf(n)})
 			if err != nil {
 				return err
 			}
 			return r.Cancel(ctx)
-		}},
+		}, false},
 		{"a reset of a sliding log of so many units", fillLog, func(ctx context.Context, l *core.Limiter, n int) error {
 			return l.Reset(ctx, "key", logOf(n))
-		}},
+		}, true},
 		{"a check of so many units of a sliding log", nothing, func(ctx context.Context, l *core.Limiter, n int) error {
 			_, err := l.AllowN(ctx, "key", core.SlidingLog(1_000_000, time.Hour), n)
 			return err
-		}},
+		}, false},
 	}
 	for name, limit := range map[string]core.Limit{
 		"leaky bucket": core.Leaky(100, core.PerSecond(1)), "sliding window": core.SlidingWindow(100, time.Hour), "sliding log": core.SlidingLog(100, time.Hour),
@@ -92,7 +132,7 @@ func holdings() []holding {
 				_, err := l.Allow(ctx, fmt.Sprint("user:", i), limit)
 				return err
 			})
-		}})
+		}, false})
 	}
 	slices.SortStableFunc(list, func(a, b holding) int { return strings.Compare(a.name, b.name) })
 	return list
@@ -137,7 +177,7 @@ func (b *bench) held(ctx context.Context) (_ []comparison, err error) {
 	}()
 	longest := make(map[*entry][]time.Duration)
 	var entries []*entry
-	for _, h := range holdings() {
+	for _, h := range holdings("redis://" + b.redis) {
 		e := &entry{contender: contender{name: h.name, own: true}}
 		entries = append(entries, e)
 		started := time.Now()
@@ -159,7 +199,7 @@ func (b *bench) held(ctx context.Context) (_ []comparison, err error) {
 		slug:  "redis-held",
 		title: "How long one script run holds Redis",
 		text: fmt.Sprintf("While a script runs, Redis does nothing else. This is the longest run of a call, as SLOWLOG has it, with so many things in a key: "+
-			"the median over %d calls, since a run that the machine interrupts is longer.", asked),
+			"the median over %d calls (%d where a call takes away what it meets), since a run that the machine interrupts is longer.", asked, askedAnew),
 		entries: entries,
 		columns: columns,
 	}}, nil
@@ -183,22 +223,22 @@ func (b *bench) logRuns(ctx context.Context) (before map[string]string, err erro
 
 // longestRun returns the longest script run of a call to so many things: the median over several calls.
 func (b *bench) longestRun(ctx context.Context, h holding, n int) (time.Duration, error) {
-	if err := b.empty(ctx); err != nil {
-		return 0, err
-	}
 	l, err := core.Open("redis://"+b.redis, core.WithBudget(time.Minute))
 	if err != nil {
 		return 0, fmt.Errorf("bench: %w", err)
 	}
 	defer l.Close()
-	if err := l.Ping(ctx); err != nil {
-		return 0, fmt.Errorf("bench: %w", err)
-	}
-	if err := h.prepare(ctx, l, n); err != nil {
-		return 0, fmt.Errorf("bench: %w", err)
+	calls := asked
+	if h.takes {
+		calls = askedAnew
 	}
 	var runs []time.Duration
-	for range asked {
+	for i := range calls {
+		if i == 0 || h.takes {
+			if err := b.prepare(ctx, l, h, n); err != nil {
+				return 0, err
+			}
+		}
 		run, err := b.longestRunOf(ctx, func() error { return h.ask(ctx, l, n) })
 		if err != nil {
 			return 0, fmt.Errorf("bench: %w", err)
@@ -207,6 +247,21 @@ func (b *bench) longestRun(ctx context.Context, h holding, n int) (time.Duration
 	}
 	slices.Sort(runs)
 	return runs[len(runs)/2], nil
+}
+
+// prepare empties the server, has it know the scripts, and makes so many things.
+func (b *bench) prepare(ctx context.Context, l *core.Limiter, h holding, n int) error {
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
+	err := l.Ping(ctx)
+	if err == nil {
+		err = h.prepare(ctx, l, n)
+	}
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	return nil
 }
 
 // longestRunOf returns the longest script run of a call.
