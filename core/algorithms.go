@@ -118,6 +118,7 @@ func SlidingLog(n int, window time.Duration) Limit {
 // process that has died, or that the store does not hear from, loses its places after exactly the lease.
 // A lease is from 10 milliseconds to 10 minutes, a whole number of microseconds, and 30 seconds is a good
 // one. n may be at most a million. A cost of k takes k places.
+// Each unit is an element: one check of 10,000 units holds Redis for about a millisecond.
 //
 // A place has to be given back, so [Limiter.Allow], [Limiter.Wait], [Limiter.Charge] and their like return
 // an error: use [Limiter.Acquire], [Limiter.TryAcquire], [Limiter.Do], or [Limiter.Reserve] for one call
