@@ -101,7 +101,8 @@ func SlidingWindow(n int, window time.Duration) Limit {
 //
 // It is the only limit whose memory grows with its numbers: up to n instants for
 // each key, and never more, since denied requests are not remembered. n may be
-// at most a million. A window is a whole number of microseconds.
+// at most a million. A window is a whole number of microseconds. One check of
+// 10,000 units holds Redis for about a millisecond.
 //
 // When the window of a named limit is made longer, the instants that it remembers
 // count on. Those that have left the shorter window may have been forgotten.
@@ -118,7 +119,6 @@ func SlidingLog(n int, window time.Duration) Limit {
 // process that has died, or that the store does not hear from, loses its places after exactly the lease.
 // A lease is from 10 milliseconds to 10 minutes, a whole number of microseconds, and 30 seconds is a good
 // one. n may be at most a million. A cost of k takes k places.
-// Each unit is an element: one check of 10,000 units holds Redis for about a millisecond.
 //
 // A place has to be given back, so [Limiter.Allow], [Limiter.Wait], [Limiter.Charge] and their like return
 // an error: use [Limiter.Acquire], [Limiter.TryAcquire], [Limiter.Do], or [Limiter.Reserve] for one call
