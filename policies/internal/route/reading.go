@@ -63,11 +63,20 @@ func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 		// echo decodes nothing.
 		{Path: escaped},
 	}
-	if u.RawPath != "" && u.RawPath != escaped { // routers that look there, although somebody has changed the path
-		texts = append(texts, Reading{Path: u.RawPath, decode: true}, Reading{Path: u.RawPath})
-	}
 	if u.Opaque != "" { // "http:path", which a proxy passes on
 		texts = append(texts, Reading{Path: u.Opaque, decode: true})
+	}
+	if strings.Contains(u.Path, "%") { // echo v5 may decode twice
+		texts = append(texts, Reading{Path: u.Path, decode: true}, Reading{Path: unescape(u.Path)})
+	}
+	for _, escaped := range escapedTexts(u) {
+		if escaped != texts[0].Path { // routers look there, although somebody has changed the path
+			texts = append(texts, Reading{Path: escaped, decode: true}, Reading{Path: escaped})
+		}
+		// A router that decodes segments may hand the rest on, which a file server decodes.
+		for _, text := range decodedBelow(escaped, prefix) {
+			texts = append(texts, Reading{Path: text, decode: true})
+		}
 	}
 	known := make([]Reading, 0, 3*len(texts))
 	for _, text := range texts {
@@ -81,32 +90,70 @@ func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 	return all
 }
 
+// escapedTexts returns the escaped path: two of them if somebody has changed the path and left the one as it was that the client has sent.
+func escapedTexts(u *url.URL) []string {
+	escaped := u.EscapedPath()
+	if u.RawPath == "" || u.RawPath == escaped {
+		return []string{escaped}
+	}
+	return []string{escaped, u.RawPath}
+}
+
 // cleanings returns what a text may be cleaned to.
 func cleanings(p string, prefix int) []string {
-	all := append([]string{rooted(p), collapsed(p), clean(p)}, cleanBelow(collapsed(p), prefix)...)
+	all := cleanedInAnyWay(nil, p, prefix)
 	for _, p := range [...]string{p, strings.TrimSuffix(p, slash)} {
 		if dot := extension(p); dot >= 0 && strings.HasSuffix(strings.TrimRight(p[:dot], "."), slash) { // what is left of it may end in dots
-			all = append(all, rooted(p[:dot]), collapsed(p[:dot]), clean(p[:dot]))
-			all = append(all, cleanBelow(collapsed(p[:dot]), prefix)...)
+			all = cleanedInAnyWay(all, p[:dot], prefix)
 		}
 	}
 	return all
 }
 
-// cleanBelow returns a path with all of it clean that is behind its first segment, behind its first two, and so on.
-func cleanBelow(p string, most int) []string {
-	if !strings.Contains(p, "/..") {
+// cleanedInAnyWay appends a path as it stands, with slashes collapsed, and clean, as a whole or below a prefix.
+func cleanedInAnyWay(all []string, p string, prefix int) []string {
+	p = rooted(p)
+	all = append(all, p)
+	if !mayBeUnclean(p) {
+		return all
+	}
+	all = appendCleanBelow(append(all, clean(p)), p, prefix)
+	if collapsed := collapsed(p); collapsed != p {
+		all = append(all, collapsed)
+		if strings.Contains(collapsed, "/..") {
+			all = appendCleanBelow(all, collapsed, prefix)
+		}
+	}
+	return all
+}
+
+// appendCleanBelow appends a path with all of it clean that is behind its first segment, behind its first two, and so on.
+func appendCleanBelow(all []string, p string, most int) []string {
+	rest := p
+	for range most {
+		if _, rest = cut(rest); rest == "" {
+			break
+		}
+		all = append(all, p[:len(p)-len(rest)]+clean(rest))
+	}
+	return all
+}
+
+// decodedBelow returns a path with what is behind its first segment decoded, behind its first two, and so on, if that has a slash more. Its
+// percent signs are escaped, for all segments are to be decoded.
+func decodedBelow(p string, most int) []string {
+	if !strings.Contains(p, "%2F") && !strings.Contains(p, "%2f") {
 		return nil
 	}
 	var all []string
-	prefix, rest := "", p
+	prefix, rest := "", rooted(p)
 	for range most {
 		var segment string
 		if segment, rest = cut(rest); rest == "" {
 			break
 		}
 		prefix += slash + segment
-		all = append(all, prefix+clean(rest))
+		all = append(all, prefix+strings.ReplaceAll(unescape(rest), "%", "%25"))
 	}
 	return all
 }
@@ -143,10 +190,10 @@ func appendVariants(all []Reading, reading Reading) []Reading {
 	return all
 }
 
-// extension returns where the extension of the last segment begins, or -1.
+// extension returns where the extension of the last segment begins, or -1. It may be the whole segment.
 func extension(p string) int {
 	dot, last := strings.LastIndexByte(p, '.'), strings.LastIndexByte(p, '/')
-	if dot <= last+1 {
+	if dot < last {
 		return -1
 	}
 	return dot
@@ -164,7 +211,7 @@ func (t *Table) Readings(r *http.Request) []Read {
 	roots := t.roots(r)
 	for _, reading := range appendReadings(nil, r.URL, t.deepest) {
 		read := Read{Path: reading.String()}
-		if number := t.matching(&roots, r, &reading); number != none {
+		if number := t.matching(roots[:], r, &reading); number != none {
 			read.Pattern = t.Pattern(number)
 		}
 		variant := reading.slash || reading.alone || reading.empty
