@@ -31,7 +31,7 @@ func (r *Reading) String() string {
 }
 
 // mostBytes is how long a path may be that is read in many ways. Reading costs time and memory in proportion.
-const mostBytes = 16 << 10
+const mostBytes = 8 << 10
 
 // isReadable reports whether a path is short enough to be read in all ways, or the same in all of them.
 func isReadable(u *url.URL) bool {
@@ -76,6 +76,11 @@ func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 		// A router that decodes segments may hand the rest on, which a file server decodes.
 		for _, text := range decodedBelow(escaped, prefix) {
 			texts = append(texts, Reading{Path: text, decode: true})
+		}
+		if cleaned := clean(escaped); cleaned != escaped {
+			for _, text := range decodedBelow(cleaned, prefix) {
+				texts = append(texts, Reading{Path: text, decode: true})
+			}
 		}
 	}
 	known := make([]Reading, 0, 3*len(texts))
