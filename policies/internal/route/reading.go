@@ -74,11 +74,11 @@ func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 			texts = append(texts, Reading{Path: escaped, decode: true}, Reading{Path: escaped})
 		}
 		// A router that decodes segments may hand the rest on, which a file server decodes.
-		for _, text := range decodedBelow(escaped, prefix) {
-			texts = append(texts, Reading{Path: text, decode: true})
-		}
-		if cleaned := clean(escaped); cleaned != escaped {
-			for _, text := range decodedBelow(cleaned, prefix) {
+		for i, handed := range handedOn(escaped) {
+			if i > 0 {
+				texts = append(texts, Reading{Path: unescape(handed)})
+			}
+			for _, text := range decodedBelow(handed, prefix) {
 				texts = append(texts, Reading{Path: text, decode: true})
 			}
 		}
@@ -144,10 +144,26 @@ func appendCleanBelow(all []string, p string, most int) []string {
 	return all
 }
 
+// handedOn returns an escaped path as routers hand it on: as it stands, clean, and each without an extension in front of which a slash is escaped.
+func handedOn(escaped string) []string {
+	all := []string{escaped}
+	if cleaned := clean(escaped); cleaned != escaped {
+		all = append(all, cleaned)
+	}
+	for _, p := range all {
+		if dot := extension(p); dot >= 0 && hasEscapedSlash(p[strings.LastIndexByte(p, '/')+1:dot]) {
+			all = append(all, p[:dot])
+		}
+	}
+	return all
+}
+
+func hasEscapedSlash(p string) bool { return strings.Contains(p, "%2F") || strings.Contains(p, "%2f") }
+
 // decodedBelow returns a path with what is behind its first segment decoded, behind its first two, and so on, if that has a slash more. Its
 // percent signs are escaped, for all segments are to be decoded.
 func decodedBelow(p string, most int) []string {
-	if !strings.Contains(p, "%2F") && !strings.Contains(p, "%2f") {
+	if !hasEscapedSlash(p) {
 		return nil
 	}
 	var all []string
