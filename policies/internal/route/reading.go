@@ -151,6 +151,7 @@ func handedOn(escaped string) []string {
 		all = append(all, cleaned)
 	}
 	for _, p := range all {
+		p = strings.TrimRight(p, slash)
 		if dot := extension(p); dot >= 0 && hasEscapedSlash(p[strings.LastIndexByte(p, '/')+1:dot]) {
 			all = append(all, p[:dot])
 		}

@@ -231,6 +231,7 @@ func TestEveryReadingIsMet(t *testing.T) {
 		{"/ /t/{tenant}/files/private/", "/t/./a%2Fb/files/%2e%2e/private/s.txt", "/ /t/{tenant}/files/private/"},
 		{"/ /t/{tenant}/files/special", "/t/7/files/x%2F..%2Fspecial.b%2Fc", "/ /t/{tenant}/files/special"},
 		{"/ /files/special", "/files%2Fspecial%2F..%2Fpecial", "/ /files/special"},
+		{"/ /files/special", "/files/special%2F..%2Fpecial/", "/ /files/special"},
 		// The last segment may be nothing but an extension, or have several slashes behind it.
 		{"/ /shop/{$}", "/shop/.json", "/ /shop/{$}"},
 		{"/ /login", "/login%2F.%20", "/ /login"},
