@@ -86,6 +86,9 @@ func FixedWindow(n int, window time.Duration) Limit {
 // whole number of milliseconds, or of microseconds if n windows' worth of them
 // stays below 2^53.
 //
+// When the store's clock steps back into an earlier window, all that both counters hold counts in full there,
+// so that nothing is minted. It has recovered after two windows at the latest.
+//
 // When the capacity of a named limit is made smaller, what has been used fills it at
 // most: the count of the previous window may exceed the capacity, as long as its
 // weighted part does not. When the window is made longer, the former one counts on

@@ -28,6 +28,7 @@ var laws = []law{
 	{"a cost of 0 is always allowed and charges nothing", nil, costOfNothing},
 	{"calls without sense are errors that change nothing", nil, callsWithoutSense},
 	{"a clock that steps back mints nothing and locks nobody out longer than the recovery", nil, clockStepsBack},
+	{"a clock that steps back into the window before mints nothing", []string{"sliding-window"}, backIntoTheWindowBefore},
 	{"keys are apart", nil, keysAreApart},
 	{"limits with other numbers do not share state", nil, otherNumbers},
 	{"limits of other algorithms and names do not share state", nil, otherNames},
