@@ -38,6 +38,7 @@ var laws = []law{
 	{"a named limit with other numbers has as much used, or is full", nil, renumberedKeepsUsed},
 	{"a named limit made longer tells when the same request passes", exceptSliding, longerTellsWhen},
 	{"what was used in the previous window fills a smaller capacity", []string{"sliding-window"}, previousFills},
+	{"a named calendar limit with a shorter period keeps its window", []string{"calendar"}, shorterKeepsWindow},
 	{"Reset makes a key as good as new", nil, resetMakesNew},
 	{"admitted requests leave at an even pace", []string{"shaping"}, evenPace},
 	{"nobody else is asked to queue", append([]string{"leaky", "token-bucket", "gcra"}, everyAlgorithm[4:]...), nobodyQueues},

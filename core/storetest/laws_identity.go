@@ -243,3 +243,47 @@ func previousFills(t *testing.T, s *stand) {
 		}
 	}
 }
+
+// shorterKeepsWindow gives a named calendar limit a shorter period for a while, as a wrong file of policies would. What
+// was used counts until its own window ends, under either period. No check moves that end, be it denied or admitted.
+func shorterKeepsWindow(t *testing.T, s *stand) {
+	month, day, hour := core.Monthly("UTC"), core.Daily("UTC"), core.Every(time.Hour)
+	for _, test := range []struct {
+		long, short core.Period
+		at, ends    time.Time
+	}{
+		{month, hour, time.Date(2026, time.November, 10, 12, 20, 0, 0, time.UTC), time.Date(2026, time.December, 1, 0, 0, 0, 0, time.UTC)},
+		{month, day, time.Date(2026, time.November, 10, 12, 20, 0, 0, time.UTC), time.Date(2026, time.December, 1, 0, 0, 0, 0, time.UTC)},
+		{month, day, time.Date(2026, time.November, 1, 0, 20, 0, 0, time.UTC), time.Date(2026, time.December, 1, 0, 0, 0, 0, time.UTC)},
+		{day, hour, time.Date(2026, time.November, 10, 0, 20, 0, 0, time.UTC), time.Date(2026, time.November, 11, 0, 0, 0, 0, time.UTC)},
+		{core.Yearly("UTC", time.January), core.Every(time.Second), time.Date(2026, time.May, 10, 0, 20, 0, 0, time.UTC), time.Date(2027, time.January, 1, 0, 0, 0, 0, time.UTC)},
+		{core.Monthly("Europe/Berlin"), day, time.Date(2026, time.November, 10, 12, 20, 0, 0, time.UTC), time.Date(2026, time.November, 30, 23, 0, 0, 0, time.UTC)},
+	} {
+		plan := func(p core.Period) core.Limit { return core.Calendar(10, p).Named("plan") }
+		key := s.key()
+		full := func(p core.Period) {
+			t.Helper()
+			left := since(s.clock.now.Load(), test.ends.UnixMicro())
+			if d := s.allow(t, key, plan(p), 1); d.Allowed || d.Remaining != 0 || d.RetryAfter != left || d.ResetAfter != left {
+				t.Errorf("%s was used up, and at %s under %s: %+v, want a wait of %v", test.long, time.UnixMicro(s.clock.now.Load()).UTC(), p, answerOf(d), left)
+			}
+		}
+		s.clock.now.Store(test.at.UnixMicro())
+		s.allow(t, key, plan(test.long), 7)
+		if d := s.allow(t, key, plan(test.short), 3); !d.Allowed || d.Remaining != 0 {
+			t.Fatalf("7 of 10 are used by the %s, and under %s: %+v", test.long, test.short, answerOf(d))
+		}
+		for _, later := range []time.Duration{0, time.Minute, 5 * time.Hour, 15 * time.Hour} {
+			s.wait(later)
+			full(test.short)
+			full(test.long)
+		}
+		s.clock.now.Store(test.ends.UnixMicro() - 1)
+		full(test.long)
+		full(test.short)
+		s.wait(time.Microsecond)
+		if d := s.allow(t, key, plan(test.short), 10); !d.Allowed {
+			t.Errorf("%s was used up, and when it has ended: %+v", test.long, answerOf(d))
+		}
+	}
+}
