@@ -82,7 +82,9 @@ func FixedWindow(n int, window time.Duration) Limit {
 //
 // It takes a fraction of the memory of [SlidingLog] and smooths out the double
 // burst of [FixedWindow]. It is an estimate, since it assumes that the previous
-// window's events came evenly; the weighted part is not rounded. A window is a
+// window's events came evenly; the weighted part is not rounded. No aligned window admits
+// more than n. Another one of that length may admit up to nearly 2n: n at the end of an
+// aligned window, and then n more, evenly over the next one. A window is a
 // whole number of milliseconds, or of microseconds if n windows' worth of them
 // stays below 2^53.
 //
