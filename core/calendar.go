@@ -70,8 +70,8 @@ func Every(length time.Duration) Period {
 }
 
 // From returns the Period with another day of the month, from 1 to 31, on which its months or years begin.
-// Shorter months begin on their last day: from the 31st on, one window is from 31 January to 28 February. It is
-// for [Monthly] and [Yearly].
+// Shorter months begin on their last day: from the 31st on, one window is from 31 January to 28 February, and the years of
+// Yearly("UTC", time.February).From(30) begin on 28 or 29 February. It is for [Monthly] and [Yearly].
 func (p Period) From(day int) Period {
 	p.period.Day = day
 	return p

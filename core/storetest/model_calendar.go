@@ -22,6 +22,7 @@ var periods = []core.Period{
 	core.Monthly("UTC"), core.Monthly("Europe/Berlin").From(15), core.Monthly("America/New_York").From(31),
 	core.MonthlySince(time.Date(2024, time.January, 31, 8, 30, 0, 1000, time.UTC)),
 	core.Yearly("UTC", time.January), core.Yearly("Europe/London", time.April).From(6), core.Yearly("UTC", time.February).From(29),
+	core.Yearly("UTC", time.February).From(30), core.Yearly("America/New_York", time.June).From(31),
 }
 
 // drawCalendar draws a calendar limit.
