@@ -82,9 +82,14 @@ func FixedWindow(n int, window time.Duration) Limit {
 //
 // It takes a fraction of the memory of [SlidingLog] and smooths out the double
 // burst of [FixedWindow]. It is an estimate, since it assumes that the previous
-// window's events came evenly; the weighted part is not rounded. A window is a
+// window's events came evenly; the weighted part is not rounded. No aligned window admits
+// more than n. Another one of that length may admit up to nearly 2n: n at the end of an
+// aligned window, and then n more, evenly over the next one. A window is a
 // whole number of milliseconds, or of microseconds if n windows' worth of them
 // stays below 2^53.
+//
+// When the store's clock steps back into an earlier window, all that both counters hold counts in full there,
+// so that nothing is minted. It has recovered after two windows at the latest.
 //
 // When the capacity of a named limit is made smaller, what has been used fills it at
 // most: the count of the previous window may exceed the capacity, as long as its

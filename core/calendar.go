@@ -16,9 +16,10 @@ import (
 // hours. Nothing is carried over from one window to the next, so twice n may pass around its end.
 //
 // The rules come from this process's time zone database, or that of package time/tzdata. A zone that is
-// unknown here is an error of [Limit.Validate]. When a named limit gets another Period, or when a fleet
-// disagrees about the rules of a zone, what was used counts until the end of the window in which it was
-// used, and the next window opens then: nobody gets n twice in it. [Limiter.Reset] opens a new one at once.
+// unknown here is an error of [Limit.Validate]. When a named limit gets another Period, shorter or longer, or when
+// a fleet disagrees about the rules of a zone, what was used counts until the end of the window in which it was
+// used, and the next window opens then: nobody gets n twice in it, and no check moves its end. So the month of a limit that
+// becomes one of n an hour goes on to its end. [Limiter.Reset] opens a new window at once.
 // Where rules differ by no more than three hours, or an eighth of the window, nobody gets n in what lies
 // between the two ends either.
 //
@@ -69,8 +70,8 @@ func Every(length time.Duration) Period {
 }
 
 // From returns the Period with another day of the month, from 1 to 31, on which its months or years begin.
-// Shorter months begin on their last day: from the 31st on, one window is from 31 January to 28 February. It is
-// for [Monthly] and [Yearly].
+// Shorter months begin on their last day: from the 31st on, one window is from 31 January to 28 February, and the years of
+// Yearly("UTC", time.February).From(30) begin on 28 or 29 February. It is for [Monthly] and [Yearly].
 func (p Period) From(day int) Period {
 	p.period.Day = day
 	return p

@@ -1,13 +1,13 @@
 package core_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
 // Two versions of a zone's rules, an hour apart: whoever is first opens the window, and nobody gets n twice
@@ -88,7 +88,7 @@ func TestCalendarWithAnotherPeriodKeepsWhatWasUsed(t *testing.T) {
 			t.Errorf("%s: 7 of 20 are still used: %+v", name, d)
 		}
 		opens := clock.Now().Add(d.RetryAfter)
-		if want := time.Date(2026, time.December, 1, 3, 0, 0, 0, time.UTC); !opens.Equal(want) {
+		if want := time.Date(2026, time.December, 1, 0, 0, 0, 0, time.UTC); !opens.Equal(want) {
 			t.Errorf("%s: the next window opens at %s, want %s", name, opens.UTC(), want)
 		}
 		clock.microseconds.Store(opens.UnixMicro() - 1)
@@ -108,41 +108,14 @@ func TestCalendarWithAnotherPeriodKeepsWhatWasUsed(t *testing.T) {
 	}
 }
 
-// Of two windows with one start the earlier end counts, whoever has opened it: here a week and a day.
-func TestCalendarCountsTheEarlierOfTwoEnds(t *testing.T) {
-	var clock at
-	for name, limiter := range stores(t, clock.Now) {
-		week, day := core.Calendar(10, core.Weekly("UTC", time.Saturday)).Named("plan"), core.Calendar(10, core.Daily("UTC")).Named("plan")
-		for _, n := range []int{1, 9} { // admitted, and denied
-			key := fmt.Sprint("key", n)
-			clock.set(t, "UTC", "2026-11-21 12:00:00")
-			mustAllow(t, limiter, key, week, 7)
-			if d := mustAllow(t, limiter, key, day, n); d.Allowed != (n == 1) || d.ResetAfter != 12*time.Hour {
-				t.Errorf("%s: %d more on the day: %+v", name, n, d)
-			}
-			clock.set(t, "UTC", "2026-11-22 00:00:00")
-			if d := mustAllow(t, limiter, key, day, 10); !d.Allowed {
-				t.Errorf("%s: the next day, after %d more on the first: %+v", name, n, d)
-			}
-		}
-	}
-}
-
-// A window that others have opened for longer ends with the window after this one at the latest, once somebody
-// has been charged in it.
-func TestCalendarCutsALongerWindow(t *testing.T) {
-	var clock at
-	for name, limiter := range stores(t, clock.Now) {
-		week, day := core.Calendar(10, core.Weekly("UTC", time.Saturday)).Named("plan"), core.Calendar(10, core.Daily("UTC")).Named("plan")
-		clock.set(t, "UTC", "2026-11-21 12:00:00")
-		mustAllow(t, limiter, "key", week, 7)
-		clock.set(t, "UTC", "2026-11-22 12:00:00")
-		if d := mustAllow(t, limiter, "key", day, 1); !d.Allowed || d.Remaining != 2 {
-			t.Errorf("%s: the next day: %+v", name, d)
-		}
-		clock.set(t, "UTC", "2026-11-24 00:00:00")
-		if d := mustAllow(t, limiter, "key", day, 10); !d.Allowed {
-			t.Errorf("%s: two days later: %+v", name, d)
-		}
+// A state whose window is longer than any calendar cuts is damaged, and denies nobody.
+func TestCalendarStateWithoutEndHeals(t *testing.T) {
+	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix(t)
+	limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient)))
+	l := core.Calendar(10, core.Daily("UTC"))
+	mustAllow(t, limiter, "key", l, 10)
+	client.HSet(t.Context(), onlyKey(t, client, prefix), "end", time.Now().AddDate(100, 0, 0).UnixMicro())
+	if d := mustAllow(t, limiter, "key", l, 10); !d.Allowed {
+		t.Errorf("denied by a window of a hundred years: %+v", d)
 	}
 }

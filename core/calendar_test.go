@@ -66,6 +66,8 @@ func TestCalendarEndsOnTheZonesClocks(t *testing.T) {
 		{core.Monthly("Europe/Berlin").From(31), "Europe/Berlin", "2026-02-27 12:00:00", "2026-02-28 00:00:00", 12 * time.Hour},
 		{core.Every(6 * time.Hour), "UTC", "2026-02-27 11:00:00", "2026-02-27 12:00:00", time.Hour},
 		{core.MonthlySince(time.Date(2020, time.May, 31, 8, 30, 0, 0, time.FixedZone("", 3600))), "UTC", "2026-02-28 07:29:59", "2026-02-28 07:30:00", time.Second},
+		{core.Yearly("UTC", time.February).From(30), "UTC", "2027-02-27 00:00:00", "2027-02-28 00:00:00", 24 * time.Hour},
+		{core.Yearly("UTC", time.June).From(31), "UTC", "2026-06-29 00:00:00", "2026-06-30 00:00:00", 24 * time.Hour},
 		{core.Yearly("UTC", time.February).From(29), "UTC", "2026-02-27 00:00:00", "2026-02-28 00:00:00", 24 * time.Hour},
 	} {
 		var clock at
@@ -323,6 +325,24 @@ func TestMonthlySinceZones(t *testing.T) {
 	} {
 		if got := core.MonthlySince(at).String(); got != want {
 			t.Errorf("%s is %s, want %s", at, got, want)
+		}
+	}
+}
+
+// A year may begin on any day up to the 31st, as text, too.
+func TestYearsFromADayThatAMonthLacks(t *testing.T) {
+	for text, want := range map[string]core.Period{
+		"calendar 10, year@02-30 UTC": core.Yearly("UTC", time.February).From(30),
+		"calendar 10, year@06-31 UTC": core.Yearly("UTC", time.June).From(31),
+	} {
+		l, err := core.ParseLimit(text)
+		if err != nil || l != core.Calendar(10, want) || l.String() != text || l.Validate() != nil {
+			t.Errorf("%s is read as %s, %v, want %s", text, l, err, want)
+		}
+	}
+	for _, text := range []string{"calendar 1, year@02-32 UTC", "calendar 1, year@13-01 UTC", "calendar 1, year@00-10 UTC", "calendar 1, year@2-3 UTC", "calendar 1, year@02 UTC", "calendar 1, year@02-03-04 UTC"} {
+		if l, err := core.ParseLimit(text); err == nil {
+			t.Errorf("%q is read as %s", text, l)
 		}
 	}
 }

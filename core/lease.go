@@ -38,7 +38,9 @@ type leaseStore struct {
 //
 //   - [Leaky], [TokenBucket] and [GCRA] admit at most B + r·(τ+L) in any time τ: Over·B more than the store alone.
 //   - [FixedWindow] and [Calendar] admit no more than the store alone, since a lease ends with its window.
-//   - [SlidingLog] and [SlidingWindow] admit at most n + Over·n.
+//   - [SlidingLog] admits at most n + Over·n in any window's length.
+//   - [SlidingWindow] admits at most n + Over·n by its own estimate, and so in each of its aligned windows. The estimate itself
+//     lets nearly 2n pass in other windows of the same length: see there. The two together admit fewer than 2·(n + Over·n) in any of them.
 //   - [Shaping] and [Concurrent] limits, bans, and limits of [Limit.Exact] are never leased.
 //
 // A limit whose leases would last less than two milliseconds, or through which fewer than two units flow meanwhile, stays

@@ -44,7 +44,9 @@ func (l Limit) known() *exact.Spec {
 
 // Named returns the limit with a name of its own. Its state is then kept when its
 // numbers change: a client that has used 7 of 10 has used 7 of 20 after an upgrade,
-// and a change of rate counts from that moment on.
+// and a change of rate counts from that moment on. A bucket whose new rate counts in
+// other fractions of an event rounds what was used up to one of them: it rises by less than an
+// event, so that Remaining may be one lower, and never higher.
 //
 // A name starts with a letter or '*' and goes on with letters, digits and
 // !#$%&'*+.^_`|~:/- so that it can stand in a header field as it is. It is at

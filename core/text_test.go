@@ -153,7 +153,7 @@ func FuzzParseLimit(f *testing.F) {
 		"leaky 10, 1/s", "a: fixed-window 5, 15m", "gcra 1, 1/ns", "sliding-log 1, 36500d",
 		"x: y: leaky 1, 1/s", "leaky 1, 1/1h1s", "fixed-window 1, 9223372036854775807ns", "calendar 1, day UTC",
 		"a: calendar 1, month@31T08:30:00.5 Europe/Berlin jitter 5m", "calendar 1, week@sunday UTC", "calendar 1, year@02-29 UTC", "calendar 1, every 1h",
-		"calendar 1, month@15T23:59:59.999999999 UTC", "calendar 1, year@02-30 UTC", "calendar 1, day ../UTC",
+		"calendar 1, month@15T23:59:59.999999999 UTC", "calendar 1, year@02-32 UTC", "calendar 1, year@13-01 UTC", "calendar 1, year@2-3 UTC", "calendar 1, day ../UTC",
 	} {
 		f.Add(seed)
 	}

@@ -48,7 +48,8 @@ type Leased struct {
 	// Over is the part of the limit's capacity that may be admitted too much, as it was declared.
 	Over float64
 	// Granted is how many units were charged, and Spent how many of them checks have spent. The others were Returned to the
-	// store, or have Lapsed: those stay charged, and nobody has spent them.
+	// store, or have Lapsed: those stay charged, and nobody has spent them. Units of a call that did not pass count as Spent
+	// if they were put back after the lease had ended. They are returned to the store all the same.
 	Granted, Spent, Returned, Lapsed int
 	// Late is how many units were spent after the lease had been charged, and had been charged until then: those of this lease
 	// and of the one before. In no time has this process helped to admit more than that beyond the limit. Late divided by the

@@ -22,6 +22,7 @@ var periods = []core.Period{
 	core.Monthly("UTC"), core.Monthly("Europe/Berlin").From(15), core.Monthly("America/New_York").From(31),
 	core.MonthlySince(time.Date(2024, time.January, 31, 8, 30, 0, 1000, time.UTC)),
 	core.Yearly("UTC", time.January), core.Yearly("Europe/London", time.April).From(6), core.Yearly("UTC", time.February).From(29),
+	core.Yearly("UTC", time.February).From(30), core.Yearly("America/New_York", time.June).From(31),
 }
 
 // drawCalendar draws a calendar limit.
@@ -133,26 +134,21 @@ type dated struct {
 
 // stands returns the state as it stands at an instant, not clamped to any capacity.
 func (s dated) stands(l numbers, now int64) (taken dated, repaired bool) {
-	start, end := l.calendar(now)
-	s.by = l
-	switch {
-	case s.count == 0:
+	if s.count == 0 {
 		return dated{by: l}, false
-	case s.start >= end:
+	}
+	s.by = l
+	if start, end := l.calendar(now); s.start >= end {
 		s.start, s.end, repaired = start, end, true
-	case s.start == start && s.end > end:
-		s.end, repaired = end, true
 	}
-	_, next := l.calendar(end)
-	if s.end > next {
-		s.end, repaired = next, true
+	s.closes = s.end
+	// The window by this limit that its end is in the middle of may be the same one, by other clocks.
+	start, end := l.calendar(s.end)
+	near := min((3 * time.Hour).Microseconds(), (s.end-s.start)/8)
+	if start < s.end && end-s.end <= near && max(start-s.start, s.start-start) <= near {
+		s.closes = end
 	}
-	s.closes = end
-	if s.end > end {
-		s.closes = next
-	}
-	s.closes = min(s.closes, s.end+min((3*time.Hour).Microseconds(), (s.end-s.start)/8))
-	if s.end <= start || s.closes <= now {
+	if s.closes <= now {
 		return dated{by: l}, false
 	}
 	return s, repaired

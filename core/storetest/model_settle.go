@@ -307,10 +307,10 @@ func (s sliding) settled(c charge, asked numbers, events int, raise bool, now in
 	}
 	ticks := own.floor(now)
 	begin := ticks - ticks%own.window
-	current, previous := s.current, s.previous
-	if begin >= s.start {
-		current, previous = s.at(now)
+	if begin < s.start {
+		s = s.moved(begin)
 	}
+	current, previous := s.at(now)
 	window := int64(0)
 	if c.at != 0 {
 		window = (begin - (own.floor(c.at) - own.floor(c.at)%own.window)) / own.window

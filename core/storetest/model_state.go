@@ -140,7 +140,7 @@ func (s sliding) understood(l numbers, now int64) (state, bool) {
 	}
 	repaired := false
 	if theirs := s.by.floor(now); theirs-theirs%s.by.window < s.start {
-		s.start = theirs - theirs%s.by.window
+		s = s.moved(theirs - theirs%s.by.window)
 		repaired = true
 	}
 	if s.by.window == l.window && s.by.tick == l.tick {
@@ -159,6 +159,12 @@ func (s sliding) understood(l numbers, now int64) (state, bool) {
 		repaired = true
 	}
 	return taken, repaired
+}
+
+// moved returns the state as it counts in an earlier window, after the clock has stepped back: nothing of it
+// weighs less than a whole event there.
+func (s sliding) moved(start int64) sliding {
+	return sliding{by: s.by, current: s.current + s.previous, start: start}
 }
 
 // at returns the counts as they stand at an instant.

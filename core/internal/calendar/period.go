@@ -100,10 +100,7 @@ func (p *Period) validateDay() error {
 	case p.Unit == Year && (p.Month < time.January || p.Month > time.December):
 		return fmt.Errorf("month %d is not from 1 to 12", p.Month)
 	}
-	most := 31
-	if p.Unit == Year {
-		most = daysIn(2000, p.Month) // a leap year
-	}
+	const most = 31 // a shorter month begins on its last day
 	if p.Day < 1 || p.Day > most {
 		return fmt.Errorf("day %d is not from 1 to %d", p.Day, most)
 	}

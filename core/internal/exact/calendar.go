@@ -16,9 +16,8 @@ import (
 //
 // A state has its window with it, since whoever opened it may have reckoned otherwise: a named limit may
 // have had another period, and another process may know other rules of a time zone. Events count until
-// the end of the window in which they were counted, and the next window opens after that. Where both have the
-// same start, the earlier end counts. And if that end is in the middle of a window by this reckoning, they
-// count for a little longer: see linger.
+// the end of the window in which they were counted, and the next window opens then. No check moves that end.
+// Where the same window ends a little later by this reckoning, they count until then: see linger.
 type dated struct{}
 
 func (dated) units(p *Params) (Units, error) {
@@ -61,30 +60,40 @@ func (dated) counted(s *Spec, st *State, now int64) counted {
 		return fresh
 	}
 	c := counted{count: st.level, start: st.at, end: st.previous}
-	c.until = end
-	switch {
-	case c.start >= end: // the clock has stepped back
+	if c.start >= end { // the clock has stepped back
 		c.start, c.end, c.repair = start, end, true
-	case c.start == start && c.end > end:
-		c.end, c.repair = end, true
-	case c.end > end:
-		if _, c.until = s.calendar.Window(end); c.end > c.until {
-			c.end, c.repair = c.until, true
-		}
 	}
-	c.until = min(c.until, c.end+c.linger())
-	if c.end <= start || c.until <= now {
+	c.until = c.end
+	switch {
+	case c.end < end:
+		c.lingerUntil(start, end)
+	case c.end > end:
+		c.lingerUntil(s.calendar.Window(end))
+	}
+	if c.until <= now {
 		return fresh
 	}
 	return c
 }
 
+// lingerUntil has events count until the end of a window if that is the one in which they were counted, as
+// others reckon it, and ended earlier for them.
+func (c *counted) lingerUntil(start, end int64) {
+	near := c.linger()
+	if c.end < end && end-c.end <= near && -near <= start-c.start && start-c.start <= near {
+		c.until = end
+	}
+}
+
 // mostLinger is longer than clocks are usually set by.
 const mostLinger = int64(3 * time.Hour / time.Microsecond)
 
-// linger returns for how long events count after the end of their window if that is in the middle of a
-// window by another reckoning. Where rules of a time zone differ by hours, that window has the same events
-// in it, so that nobody gets twice as many.
+// longestDated is longer than any window that a calendar cuts.
+const longestDated = int64(368 * day / time.Microsecond)
+
+// linger returns by how much two reckonings of one window may differ at each of its ends, since processes know
+// other rules of a time zone. By the later reckoning its events count until its later end, so that nobody
+// gets twice as many in it.
 func (c *counted) linger() int64 { return min(mostLinger, (c.end-c.start)/8) }
 
 func (d dated) observe(s *Spec, st *State, now int64, _ int) (Usage, bool) {

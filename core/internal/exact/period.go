@@ -151,11 +151,13 @@ func parseAnchor(p *calendar.Period, anchor string) error {
 		p.Day, err = parseNumber("day", date)
 		return err
 	case calendar.Year:
-		date, err := time.Parse("2006-01-02", "2000-"+anchor)
-		if err != nil {
+		named, of, _ := strings.Cut(anchor, "-")
+		month, err := time.Parse("01", named)
+		date, wrong := time.Parse("02", of) // of a month of 31 days: a shorter one begins on its last day
+		if err != nil || wrong != nil {
 			return fmt.Errorf("day of the year %q is none such as %q", anchor, "04-06")
 		}
-		p.Month, p.Day = date.Month(), date.Day()
+		p.Month, p.Day = month.Month(), date.Day()
 		return nil
 	case calendar.None, calendar.Step, calendar.Day:
 	}

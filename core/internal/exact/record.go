@@ -140,6 +140,9 @@ func ReadRecord(text []byte, s *Spec) (r Record, err error) {
 			return Record{}, err
 		}
 		r.State = State{spec: spec, at: w.At, level: w.Level, previous: w.Previous}
+		if spec.Algorithm.Dated() && w.Previous-w.At > longestDated {
+			return Record{}, errDamaged
+		}
 		if spec.Algorithm.Lists() || spec.Algorithm.Bans() {
 			r.State.list = &list{instants: w.Log, holders: readHolders(w.Holders), reason: w.Reason}
 		}

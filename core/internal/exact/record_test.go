@@ -1,10 +1,13 @@
 package exact
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core/internal/calendar"
 )
 
 // What is written of a record is read back, whatever has become of it.
@@ -77,4 +80,16 @@ func FuzzReadRecord(f *testing.F) {
 			_, _ = ReadRecord(r.Append(nil), s)
 		}
 	})
+}
+
+// A window that is longer than any calendar cuts is no record.
+func TestARecordOfAnEndlessWindow(t *testing.T) {
+	s := NewSpec(CalendarParams(10, calendar.Period{Unit: calendar.Year, Zone: "UTC", Month: time.January, Day: 1}), nil)
+	const year = 365 * 86_400_000_000
+	for length, damaged := range map[int64]bool{year: false, 100 * year: true} {
+		text := fmt.Sprintf(`{"limit":%q,"at":1767225600000000,"level":10,"previous":%d}`, s.recorded(), 1767225600000000+length)
+		if _, err := ReadRecord([]byte(text), s); (err != nil) != damaged {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }

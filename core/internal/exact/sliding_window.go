@@ -67,13 +67,14 @@ func (sliding) counted(s *Spec, st *State, now int64) (u Usage, repair bool) {
 }
 
 // rolled returns the counts of a state as they stand in the window of an instant,
-// and whether the state is from a later one.
+// and whether the state is from a later one. Then the clock has stepped back, and all
+// that was counted moves into the window of the instant, where it weighs no less than before.
 func rolled(st *State, now int64) (current, previous int64, future bool) {
 	ticks := now / st.spec.Tick
 	age := ticks - ticks%st.spec.Window - st.at/st.spec.Tick
 	switch {
 	case age < 0:
-		return st.level, st.previous, true
+		return st.level + st.previous, 0, true
 	case age < st.spec.Window:
 		return st.level, st.previous, false
 	case age < 2*st.spec.Window:

@@ -71,13 +71,13 @@ func (e *entry) spendOf(g *Grant, units int64) (Spent, bool) {
 	}
 	now := e.set.now()
 	if now >= g.until {
-		g.left.Add(units)
+		g.put(units)
 		return Spent{}, false
 	}
 	if left <= g.low && !g.renewed.Load() {
 		e.renewFrom(g, now)
 	}
-	return Spent{g, left, units}, true
+	return Spent{grant: g, left: left, units: units}, true
 }
 
 // miss notes units that cannot be spent here, and sees to it that there will be some.
@@ -174,7 +174,7 @@ func (e *entry) granted(sent int64, want int, answer Asked) {
 	if answer.Units < want { // there is little left: others get their turn, and the rest is asked exactly
 		e.pause.Store(sent + int64(e.terms.Lasts)/2)
 	}
-	g := &Grant{asked: answer, until: e.terms.until(sent, answer.Reset), low: int64(answer.Units) / 2}
+	g := &Grant{of: e, asked: answer, until: e.terms.until(sent, answer.Reset), low: int64(answer.Units) / 2}
 	g.left.Store(int64(answer.Units))
 	if e.gone {
 		e.finish(g, g.end())
@@ -222,7 +222,7 @@ func (e *entry) follow(g *Grant, units int64) (Spent, bool) {
 		rest = 0
 		return Spent{}, false
 	}
-	return Spent{next, left, units - rest}, true
+	return Spent{grant: next, left: left, units: units - rest, former: g, rest: rest}, true
 }
 
 // finish gives back what is left of a grant that has ended. The caller has locked e.mu.
@@ -236,6 +236,11 @@ func (e *entry) finish(g *Grant, unspent int64) {
 	e.set.giveBack(Unspent{
 		Key: e.key, Spec: e.spec, Units: g.asked.Units, Spent: spent, Receipt: g.asked.Receipt, late: spent + int(g.late),
 	})
+}
+
+// giveBackLate gives back units that were put back into a grant after it had ended. They have been told of as spent.
+func (e *entry) giveBackLate(g *Grant, units int64) {
+	e.set.giveBack(Unspent{Key: e.key, Spec: e.spec, Units: int(units), Receipt: g.asked.Receipt, told: true})
 }
 
 // lapse ends the grants that have lapsed. The caller has locked e.mu.

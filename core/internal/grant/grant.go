@@ -30,31 +30,53 @@ type Grant struct {
 	late    int64                 // what an earlier grant had left when this one was charged, and has spent since
 	renewed atomic.Bool           // the next grant has been asked for
 	next    atomic.Pointer[Grant] // which follows when this one is spent
-	_       [40]byte
+	of      *entry
+	_       [32]byte
 }
 
-// ended is what is left of a grant that has ended. Whoever takes units from it gives them back at once, so that it stays
-// far below 0.
+// ended is what is left of a grant that has ended, less what had been taken from it that it did not have. Whoever takes
+// units from it puts them back at once, so that it stays far below 0.
 const ended = math.MinInt64 / 2
 
 // take takes units, and returns what is left then, or less than 0 if there are not enough.
 func (g *Grant) take(units int64) (left int64) {
 	if left = g.left.Add(-units); left < 0 {
-		g.left.Add(units)
+		g.put(units)
 	}
 	return left
+}
+
+// put puts units back. Those of a grant that has ended are given back to the store.
+func (g *Grant) put(units int64) {
+	for left := g.left.Add(units); left < ended/2; left = g.left.Load() {
+		if left <= ended {
+			return
+		}
+		if g.left.CompareAndSwap(left, ended) {
+			g.of.giveBackLate(g, left-ended)
+			return
+		}
+	}
 }
 
 // Spent is units that were spent. The zero Spent is none.
 type Spent struct {
 	grant *Grant
 	left  int64 // what was left of the grant then
-	units int64 // of the grant: the others are those that were left of the one before it
+	units int64 // of the grant
+
+	former *Grant // which has ended, and of which the rest was spent, too; nil: none
+	rest   int64
 }
 
-// Undo puts units back that were spent for a call which does not pass. A grant that has ended meanwhile keeps them from
-// everybody, and so does one that was spent together with the next one: its units must not last as long as those.
-func (s Spent) Undo() { s.grant.left.Add(s.units) }
+// Undo puts units back that were spent for a call which does not pass. Units of a grant that has ended are given back to the
+// store: they must not last as long as those of the next one.
+func (s Spent) Undo() {
+	s.grant.put(s.units)
+	if s.rest > 0 {
+		s.former.of.giveBackLate(s.former, s.rest)
+	}
+}
 
 // Answer is how the limit stood when the units were granted, with what was left of them.
 func (s Spent) Answer() (remaining int, next, reset time.Duration) {
@@ -62,7 +84,17 @@ func (s Spent) Answer() (remaining int, next, reset time.Duration) {
 }
 
 // end ends the grant, and returns what nobody has spent.
-func (g *Grant) end() (unspent int64) { return max(0, g.left.Swap(ended)) }
+func (g *Grant) end() (unspent int64) {
+	for {
+		left := g.left.Load()
+		if left < ended/2 {
+			return 0
+		}
+		if g.left.CompareAndSwap(left, ended+min(0, left)) {
+			return max(0, left)
+		}
+	}
+}
 
 // spent returns how many units have been spent so far.
 func (g *Grant) spent() int64 { return int64(g.asked.Units) - max(0, g.left.Load()) }

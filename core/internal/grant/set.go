@@ -33,6 +33,7 @@ type Unspent struct {
 	Receipt      any
 
 	late int
+	told bool // Config.Tell knows of it
 }
 
 // Ended is what has become of a grant.
@@ -66,6 +67,7 @@ type Set struct {
 	mu      sync.Mutex // for writing the table, and for what follows
 	keys    int
 	closed  bool
+	ended   bool // all grants have ended in Close
 	unspent []Unspent
 	giving  bool // a goroutine gives back
 
@@ -209,6 +211,9 @@ func (s *Set) Close() {
 			e.end()
 		}
 	}
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() { // which ends with the work: the context ends what takes too long
 		defer close(done)
@@ -241,6 +246,9 @@ func (s *Set) giveBack(one Unspent) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if one.told && s.ended && !s.giving {
+		return // nobody waits any more for what comes back after Close
+	}
 	if s.unspent = append(s.unspent, one); !s.giving {
 		s.giving = true
 		s.working.Go(s.giveAllBack)
@@ -269,7 +277,9 @@ func (s *Set) giveAllBack() {
 			continue
 		}
 		for i := range some {
-			s.config.Tell(some[i].ended(err == nil))
+			if !some[i].told {
+				s.config.Tell(some[i].ended(err == nil))
+			}
 		}
 	}
 }

@@ -33,8 +33,8 @@ if state[1] or state[2] or state[3] then
   else
     -- The counts as they stand in the window of this instant.
     local age = ticks - then_elapsed - start / tick
-    if age < 0 then
-      repair = true
+    if age < 0 then -- the clock has stepped back: all moves into this window, where it weighs no less than before
+      current, previous, repair = current + previous, 0, true
     elseif age >= 2 * window then
       current, previous = 0, 0
     elseif age >= window then

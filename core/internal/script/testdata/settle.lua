@@ -468,11 +468,20 @@ local function find_ban(limit, key)
   return ban
 end
 
--- lingering returns until when events may count of a window: if it ends in the middle of another one by some
--- reckoning, a little longer than until its end.
+-- lingering returns until when events of a window may count: a little longer than until its end, if it ends later
+-- by some reckoning.
 local function lingering(start, finish)
   local length = finish - start
   return finish + math.min(10800000000, (length - length % 8) / 8)
+end
+
+-- ending returns until when events count of a window that ends between these two instants, or at the latter, if they
+-- are a window by the caller's reckoning. That one may be the same as others reckon it.
+local function ending(start, finish, lingers, opens, closes)
+  if finish < closes and closes <= lingers and math.abs(opens - start) <= lingers - finish then
+    return closes
+  end
+  return finish
 end
 
 -- find_window sets when the window of this moment begins (opens) and ends (closes), until when its events may
@@ -856,8 +865,8 @@ if state[1] or state[2] or state[3] then
   else
     -- The counts as they stand in the window of this instant.
     local age = ticks - then_elapsed - start / tick
-    if age < 0 then
-      repair = true
+    if age < 0 then -- the clock has stepped back: all moves into this window, where it weighs no less than before
+      current, previous, repair = current + previous, 0, true
     elseif age >= 2 * window then
       current, previous = 0, 0
     elseif age >= window then
@@ -1079,28 +1088,23 @@ else
   if state[1] or state[2] or state[3] then
     local count, start, finish = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
     if not (count and start and finish and count > 0 and start >= 0 and finish > start)
-      or count % 1 + start % 1 + finish % 1 ~= 0 or count > largest or finish > largest then
+      or count % 1 + start % 1 + finish % 1 ~= 0 or count > largest or finish > largest
+      or finish - start > 31795200000000 then -- 368 days: none is as long
       damaged = true
     elseif start == opens and finish == closes then
       used, own, former = count, true, limit.lingers
     else
       if start >= closes then -- the clock has stepped back
         start, finish, repair = opens, closes, true
-      elseif start == opens and finish > closes then
-        finish, repair = closes, true
+      end
+      local lingers, last = lingering(start, finish), finish
+      if finish < closes then
+        last = ending(start, finish, lingers, opens, closes)
       elseif finish > closes then
-        ends = limit.later
-        if finish > ends then
-          finish, repair = ends, true
-        end
+        last = ending(start, finish, lingers, closes, limit.later)
       end
-      local lingers = lingering(start, finish)
-      if lingers < ends then
-        ends = lingers
-      end
-      if finish <= opens or ends <= now then
-        ends, repair = closes, false
-      else
+      if last > now then
+        ends = last
         used, own, former = count, { start, finish, lingers }, lingers
       end
     end
