@@ -83,7 +83,6 @@ type recommendation struct {
 
 	key    accesslog.Key
 	routes []string
-	name   func(string) string
 }
 
 func newRecommendation(c *cli.Command) (*recommendation, error) {
@@ -107,8 +106,7 @@ func newRecommendation(c *cli.Command) (*recommendation, error) {
 	if name := c.String("proposal"); !slices.Contains(proposals, name) {
 		return nil, usage("-proposal %q: want %s", name, strings.Join(proposals, ", "))
 	}
-	r.name, err = namer(c)
-	return r, err
+	return r, nil
 }
 
 // namer returns what names keys as the flags say.
@@ -164,7 +162,7 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 	}
 	shown.stop()
 	if summary.FirstBad != nil {
-		_, _ = fmt.Fprintln(stderr, "weir:", r.unread(summary))
+		_, _ = fmt.Fprintln(stderr, "weir:", r.firstBad(summary))
 	}
 	if note := summary.Disorder(); note != "" {
 		_, _ = fmt.Fprintln(stderr, "weir:", note)

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strings"
@@ -148,6 +149,26 @@ func (j *jsonLines) Parse(line []byte, r *Record) error {
 		return r.setKey(nearest(value), true)
 	}
 	return r.setKey(value, false)
+}
+
+// Address implements Parser. In a line that is no object it is the value behind one of the usual names that stands there in quotes.
+func (j *jsonLines) Address(line []byte) []byte {
+	if v, err := j.parser.ParseBytes(line); err == nil {
+		j.text = j.text[:0]
+		return addressOf(j.textOf(j.address.find(v)))
+	}
+	for _, path := range j.address {
+		_, rest, found := bytes.Cut(line, []byte(`"`+path[len(path)-1]+`"`))
+		if rest = bytes.TrimLeft(rest, " "); !found || len(rest) == 0 || rest[0] != ':' {
+			continue
+		}
+		if value, _, ok := quoted(rest[1:]); ok {
+			if address := addressOf(value); address != nil {
+				return address
+			}
+		}
+	}
+	return nil
 }
 
 // Details implements Parser.

@@ -132,3 +132,17 @@ func subscriber(text []byte) []byte {
 	prefix, _ := address.Prefix(64)
 	return prefix.AppendTo(nil)
 }
+
+// addressOf returns an address as it counts, or nil of what is none.
+func addressOf(text []byte) []byte {
+	const longest = 64
+	if len(text) == 0 || len(text) > longest {
+		return nil
+	}
+	counts := subscriber(text)
+	bare, _, _ := bytes.Cut(counts, []byte("/"))
+	if _, err := netip.ParseAddr(string(bare)); err != nil {
+		return nil
+	}
+	return counts
+}

@@ -64,6 +64,9 @@ type Parser interface {
 	Parse(line []byte, r *Record) error
 	// Details adds the rest of what the line says. Parse must have read that line last, into the same r and without an error.
 	Details(r *Record)
+	// Address returns the client's address of a line that Parse has refused, or nil if it cannot be read: IPv6 as its /64. It is valid until
+	// the next call of Parse.
+	Address(line []byte) []byte
 }
 
 // Format is the way in which a log is written.

@@ -32,6 +32,7 @@ type batch struct {
 	badLine int64 // the first, counted from 1, or 0
 	badText []byte
 	bad     error
+	unread  unread
 }
 
 // A worker parses blocks.
@@ -91,6 +92,9 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 	case err != nil:
 		if b.skipped++; b.bad == nil {
 			b.badLine, b.badText, b.bad = b.lines, line, err
+		}
+		if address := parser.Address(line); address != nil {
+			b.unread.add(string(address), 1)
 		}
 		return
 	}

@@ -223,6 +223,9 @@ func (rd *reading) count(c *cursor) {
 		const most = 200
 		s.FirstBad = &BadLine{File: c.name, Line: c.lines + b.badLine, Text: string(b.badText[:min(len(b.badText), most)]), Why: b.bad.Error()}
 	}
+	for address, lines := range b.unread {
+		s.unread.add(address, lines)
+	}
 	c.lines += b.lines
 	s.Lines += b.lines
 	s.OtherRoute += b.otherRoute
