@@ -13,7 +13,7 @@ type Record struct {
 	Instant int64
 	// Whole is set when the line gives no fraction of a second.
 	Whole bool
-	// Key is whose request it was, as [Key] says.
+	// Key is whose request it was, as [Key] says and [Shorten] returns it.
 	Key []byte
 	// Method, Host and Path are those of the request, without the query. They are empty where the line does not tell.
 	Method, Host, Path []byte
@@ -35,9 +35,12 @@ type Field struct {
 	Value []byte
 }
 
-// addField adds a field, if it has a value.
+// mostFields is how many fields of a header are looked at.
+const mostFields = 100
+
+// addField adds a field, if it has a value and there is room.
 func (r *Record) addField(name string, value []byte) {
-	if value = present(value); len(value) > 0 {
+	if value = present(value); len(value) > 0 && len(r.Header) < mostFields {
 		r.Header = append(r.Header, Field{name, value})
 	}
 }
