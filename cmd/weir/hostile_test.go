@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,31 @@ import (
 // combinedLine is a line of nginx' log, at a second of one hour.
 func combinedLine(address, user, request string, second int) string {
 	return fmt.Sprintf("%s - %s [22/Nov/2026:08:%02d:%02d +0000] %s 200 12 \"-\" \"curl\"\n", address, user, second/60%60, second%60, request)
+}
+
+// A page that cannot be written leaves the one before it whole, and nothing beside it.
+func TestFullDiskLeavesTheOldPage(t *testing.T) {
+	dir := t.TempDir()
+	page := filepath.Join(dir, "weir.html")
+	if err := os.WriteFile(page, []byte("the old page"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("no space left on device")
+	if err := replaceFile(page, func(w io.Writer) error { _, _ = io.WriteString(w, "half"); return full }); !errors.Is(err, full) {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(page)
+	entries, _ := os.ReadDir(dir)
+	if err != nil || string(text) != "the old page" || len(entries) != 1 {
+		t.Errorf("%q, %v; %v", text, err, entries)
+	}
+	if err = replaceFile(page, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	info, _ := os.Stat(page)
+	if text, err = os.ReadFile(page); err != nil || string(text) != "new" || info.Mode().Perm() != 0o600 {
+		t.Errorf("%q, %v, %v", text, err, info.Mode())
+	}
 }
 
 // A client whose lines cannot be read is told of, by its address, wherever it would vanish.
