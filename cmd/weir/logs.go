@@ -37,6 +37,7 @@ type logs struct {
 	options    arrival.Options
 	maxSkipped float64
 	total      int64 // bytes of all files
+	name       func(key string) string
 }
 
 // newLogs returns the logs of these names as the flags say to read them.
@@ -58,7 +59,8 @@ func newLogs(c *cli.Command, named []string) (*logs, error) {
 			return nil, usage("%w", err)
 		}
 	}
-	return l, nil
+	l.name, err = namer(c)
+	return l, err
 }
 
 // usable returns why logs that were read, perhaps with an error, are nothing to go by.
@@ -69,7 +71,7 @@ func (l *logs) usable(summary arrival.Summary, err error) error {
 	case err != nil:
 		return err
 	case summary.Lines > 0 && float64(summary.Skipped) > l.maxSkipped*float64(summary.Lines):
-		return exitError{errors.New(l.unread(summary)), exitUnreadable}
+		return exitError{fmt.Errorf("%s. %s", l.firstBad(summary), summary.Hidden(l.name, nil)), exitUnreadable}
 	case summary.Arrivals == 0:
 		return exitError{fmt.Errorf("no request to go by: of %d lines, %d are of other routes, %d have no key, and %d could not be read",
 			summary.Lines, summary.OtherRoute, summary.Keyless, summary.Skipped), exitEmpty}
@@ -84,11 +86,11 @@ func called(name string) string {
 	return name
 }
 
-// unread says how many lines could not be read, and which was the first.
-func (l *logs) unread(s arrival.Summary) string {
+// firstBad says which line was the first that could not be read.
+func (l *logs) firstBad(s arrival.Summary) string {
 	bad := s.FirstBad
-	name := called(l.named[slices.Index(l.files, bad.File)])
-	return fmt.Sprintf("%d of %d lines could not be read; %s, line %d: %s: %q", s.Skipped, s.Lines, name, bad.Line, bad.Why, bad.Text)
+	return fmt.Sprintf("%d of %d lines could not be read; %s, line %d: %s: %q",
+		s.Skipped, s.Lines, called(l.named[slices.Index(l.files, bad.File)]), bad.Line, bad.Why, bad.Text)
 }
 
 // open sees that every file is there, and copies standard input into one. The function that it returns removes the copy.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -83,7 +84,6 @@ type recommendation struct {
 
 	key    accesslog.Key
 	routes []string
-	name   func(string) string
 }
 
 func newRecommendation(c *cli.Command) (*recommendation, error) {
@@ -107,8 +107,7 @@ func newRecommendation(c *cli.Command) (*recommendation, error) {
 	if name := c.String("proposal"); !slices.Contains(proposals, name) {
 		return nil, usage("-proposal %q: want %s", name, strings.Join(proposals, ", "))
 	}
-	r.name, err = namer(c)
-	return r, err
+	return r, nil
 }
 
 // namer returns what names keys as the flags say.
@@ -164,7 +163,7 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 	}
 	shown.stop()
 	if summary.FirstBad != nil {
-		_, _ = fmt.Fprintln(stderr, "weir:", r.unread(summary))
+		_, _ = fmt.Fprintln(stderr, "weir:", r.firstBad(summary))
 	}
 	if note := summary.Disorder(); note != "" {
 		_, _ = fmt.Fprintln(stderr, "weir:", note)
@@ -214,21 +213,48 @@ func writePolicies(c *cli.Command, stderr io.Writer, r *report.Report) error {
 	}
 	_, err = io.WriteString(f, r.Proposals[i].File)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+		return errors.Join(err, os.Remove(f.Name())) // half a file is no file of policies
 	}
 	_, _ = fmt.Fprintf(stderr, "weir: wrote %s, with %q as a shadow\n", c.String("policies"), r.Proposals[i].Limit)
 	return nil
 }
 
-// writePage writes a page to the file that -out names.
+// writePage writes a page to the file that -out names. Another page in that place stays whole until this one is.
 func writePage(c *cli.Command, stderr io.Writer, write func(io.Writer) error) error {
-	f, err := os.Create(c.String("out"))
-	if err != nil {
-		return err
-	}
-	if err = errors.Join(write(f), f.Close()); err != nil {
+	if err := replaceFile(c.String("out"), write); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintf(stderr, "weir: wrote %s\n", c.String("out"))
 	return nil
+}
+
+// replaceFile writes a file beside its place, and moves it there when it is whole. What is no regular file, such as a device, is written to.
+func replaceFile(name string, write func(io.Writer) error) (err error) {
+	mode := os.FileMode(0o644)
+	switch info, err := os.Stat(name); {
+	case err == nil && !info.Mode().IsRegular():
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	case err == nil:
+		mode = info.Mode().Perm()
+		if name, err = filepath.EvalSymlinks(name); err != nil { // a link goes on to point to the file
+			return err
+		}
+	}
+	f, err := os.OpenFile(fmt.Sprintf("%s.%d.tmp", name, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if err = errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
 }

@@ -79,10 +79,6 @@ func replayLogs(
 	if err != nil {
 		return nil, err
 	}
-	name, err := namer(c)
-	if err != nil {
-		return nil, err
-	}
 	if c.Int("keys") < 2 {
 		return nil, usage("-keys must be at least 2")
 	}
@@ -110,18 +106,18 @@ func replayLogs(
 	}
 	shown.stop()
 	if summary.FirstBad != nil {
-		_, _ = fmt.Fprintln(stderr, "weir:", read.unread(summary))
+		_, _ = fmt.Fprintln(stderr, "weir:", read.firstBad(summary))
 	}
 	for _, one := range all {
-		result := one.Result(name, read.zone)
-		result.Notes = append(result.Notes, notesOf(summary)...)
+		result := one.Result(read.name, read.zone)
+		result.Notes = append(result.Notes, read.notesOf(&summary)...)
 		results = append(results, result)
 	}
 	return results, nil
 }
 
 // notesOf says what the logs could not tell.
-func notesOf(s arrival.Summary) (notes []string) {
+func (l *logs) notesOf(s *arrival.Summary) (notes []string) {
 	if s.Whole > 0 {
 		notes = append(notes, fmt.Sprintf("%d requests have a timestamp without a fraction of a second: "+
 			"those of an address in one second were spread evenly over it.", s.Whole))
@@ -129,8 +125,10 @@ func notesOf(s arrival.Summary) (notes []string) {
 	if s.Keyless > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines have no address, and were left out.", s.Keyless))
 	}
-	if note := s.Disorder(); note != "" {
-		notes = append(notes, note)
+	for _, note := range []string{s.Hidden(l.name, nil), s.Disorder()} {
+		if note != "" {
+			notes = append(notes, note)
+		}
 	}
 	return notes
 }

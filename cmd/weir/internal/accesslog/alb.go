@@ -54,6 +54,18 @@ func (a *albLines) Parse(line []byte, r *Record) error {
 	return r.setKey(client, true)
 }
 
+// Address implements Parser.
+func (a *albLines) Address(line []byte) []byte {
+	var client []byte
+	for range 4 {
+		client, line = word(line)
+	}
+	if i := bytes.LastIndexByte(client, ':'); i > 0 {
+		client = client[:i]
+	}
+	return addressOf(client)
+}
+
 // Details implements Parser.
 func (a *albLines) Details(r *Record) {
 	splitRequest(a.request, r)

@@ -25,28 +25,43 @@ var (
 )
 
 // Parse implements Parser.
+//
+// The user's name is the client's text, and is not in quotes: what it has of brackets is no syntax. Servers escape quotes in it, so the
+// timestamp is the one before the first quote that follows a bracket.
 func (c *combinedLines) Parse(line []byte, r *Record) error {
 	*r = Record{}
-	open := bytes.IndexByte(line, '[') - 1
-	if open < 0 || line[open] != ' ' { // a user, perhaps, has a bracket
-		if open = bytes.Index(line, []byte(" [")); open < 0 {
-			return errNoTime
+	err := errNoTime
+	for from := 0; ; {
+		quote := bytes.IndexByte(line[from:], '"')
+		if quote < 0 {
+			return err
+		}
+		from += quote + 1
+		before := bytes.TrimRight(line[:from-1], " ")
+		if n := len(before); n == 0 || before[n-1] != ']' || n == from-1 {
+			continue // the begin of no request
+		}
+		open := bytes.LastIndexByte(before, '[')
+		if open < 1 || before[open-1] != ' ' {
+			continue
+		}
+		if err = c.parse(line[:open], before[open+1:len(before)-1], line[from-1:], r); err == nil || errors.Is(err, ErrNoKey) {
+			return err
 		}
 	}
-	length := bytes.IndexByte(line[open:], ']')
-	if length < 0 {
-		return errNoTime
-	}
-	if text := line[open+2 : open+length]; len(c.second) == 0 || !bytes.Equal(text, c.second) {
-		instant, err := bracketed(text)
+}
+
+// parse reads a line in three parts: what is before the timestamp, the timestamp, and what begins with the request.
+func (c *combinedLines) parse(before, timestamp, rest []byte, r *Record) error {
+	if len(c.second) == 0 || !bytes.Equal(timestamp, c.second) {
+		instant, err := bracketed(timestamp)
 		if err != nil {
 			return err
 		}
-		c.second, c.instant = append(c.second[:0], text...), instant
+		c.second, c.instant = append(c.second[:0], timestamp...), instant
 	}
 	r.Instant, r.Whole = c.instant, true
 
-	before, rest := line[:open], line[open+length+1:]
 	address, before, _ := bytes.Cut(before, []byte(" "))
 	if isVirtualHost(address) {
 		r.Host = address
@@ -74,6 +89,15 @@ func (c *combinedLines) Parse(line []byte, r *Record) error {
 	case forwardedColumn, addressColumn:
 	}
 	return r.setKey(nearest(forwarded), true)
+}
+
+// Address implements Parser.
+func (c *combinedLines) Address(line []byte) []byte {
+	first, rest, _ := bytes.Cut(line, []byte(" "))
+	if isVirtualHost(first) {
+		first, _, _ = bytes.Cut(rest, []byte(" "))
+	}
+	return addressOf(first)
 }
 
 // Details implements Parser.

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strings"
@@ -21,12 +22,18 @@ type jsonLines struct {
 
 	line *fastjson.Value // the one that was parsed last
 	text []byte          // what it says in numbers and words
+
+	large bool // whether that line was a long one
 }
 
 var (
-	errNoObject  = errors.New("no JSON object")
-	errNoInstant = errors.New("no timestamp under any of the usual names: name it with -time")
+	errNoObject   = errors.New("no JSON object")
+	errManyValues = errors.New("a line of more than 64 KiB with more than 4,096 commas")
+	errNoInstant  = errors.New("no timestamp under any of the usual names: name it with -time")
 )
+
+// mostCommas is how many commas a long line may have. Each value takes the parser some hundred bytes.
+const mostCommas = 4096
 
 // names are the paths under which a value is looked for, the likeliest first.
 type names [][]string
@@ -99,6 +106,9 @@ func (j *jsonLines) addAll(v *fastjson.Value, r *Record) {
 			continue
 		}
 		of.headers.Visit(func(key []byte, value *fastjson.Value) {
+			if len(r.Header) == mostFields {
+				return
+			}
 			name, found := strings.CutPrefix(string(key), of.prefix)
 			if of.prefix == "request_" && (name == "" || name[0] < 'A' || name[0] > 'Z') {
 				return // nginx' request_uri; Traefik's fields begin with a capital
@@ -117,6 +127,12 @@ func (j *jsonLines) addAll(v *fastjson.Value, r *Record) {
 // Parse implements Parser.
 func (j *jsonLines) Parse(line []byte, r *Record) error {
 	*r = Record{}
+	if j.large {
+		j.parser, j.line, j.text = fastjson.Parser{}, nil, nil // it keeps space for as many values as the line had
+	}
+	if j.large = len(line) > 64<<10; j.large && bytes.Count(line, []byte(",")) > mostCommas {
+		return errManyValues
+	}
 	v, err := j.parser.ParseBytes(line)
 	if err != nil {
 		return errNoObject
@@ -148,6 +164,29 @@ func (j *jsonLines) Parse(line []byte, r *Record) error {
 		return r.setKey(nearest(value), true)
 	}
 	return r.setKey(value, false)
+}
+
+// Address implements Parser. In a line that is no object it is the value behind one of the usual names that stands there in quotes.
+func (j *jsonLines) Address(line []byte) []byte {
+	if j.large {
+		line = line[:min(len(line), 64<<10)]
+	}
+	if v, err := j.parser.ParseBytes(line); err == nil {
+		j.text = j.text[:0]
+		return addressOf(j.textOf(j.address.find(v)))
+	}
+	for _, path := range j.address {
+		_, rest, found := bytes.Cut(line, []byte(`"`+path[len(path)-1]+`"`))
+		if rest = bytes.TrimLeft(rest, " "); !found || len(rest) == 0 || rest[0] != ':' {
+			continue
+		}
+		if value, _, ok := quoted(rest[1:]); ok {
+			if address := addressOf(value); address != nil {
+				return address
+			}
+		}
+	}
+	return nil
 }
 
 // Details implements Parser.

@@ -2,6 +2,8 @@ package accesslog
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -106,8 +108,22 @@ func (r *Record) setKey(value []byte, address bool) error {
 	if value = present(value); len(value) == 0 {
 		return ErrNoKey
 	}
-	r.Key = value
+	r.Key = Shorten(value)
 	return nil
+}
+
+// LongestKey is the length of the longest key that is kept whole, in bytes.
+const LongestKey = 256
+
+// Shorten returns what is kept of a key: the key, or of one that is longer than LongestKey its begin and a hash of the whole.
+func Shorten(key []byte) []byte {
+	if len(key) <= LongestKey {
+		return key
+	}
+	const begin = 64
+	sum := sha256.Sum256(key)
+	short := append(make([]byte, 0, LongestKey), key[:begin]...)
+	return hex.AppendEncode(append(short, "… #"...), sum[:])
 }
 
 // subscriber returns an address as it counts: whole, or the /64 of an IPv6 one. What is no address stays as it is.
@@ -131,4 +147,18 @@ func subscriber(text []byte) []byte {
 	}
 	prefix, _ := address.Prefix(64)
 	return prefix.AppendTo(nil)
+}
+
+// addressOf returns an address as it counts, or nil of what is none.
+func addressOf(text []byte) []byte {
+	const longest = 64
+	if len(text) == 0 || len(text) > longest {
+		return nil
+	}
+	counts := subscriber(text)
+	bare, _, _ := bytes.Cut(counts, []byte("/"))
+	if _, err := netip.ParseAddr(string(bare)); err != nil {
+		return nil
+	}
+	return counts
 }

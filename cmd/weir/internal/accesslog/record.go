@@ -13,7 +13,7 @@ type Record struct {
 	Instant int64
 	// Whole is set when the line gives no fraction of a second.
 	Whole bool
-	// Key is whose request it was, as [Key] says.
+	// Key is whose request it was, as [Key] says and [Shorten] returns it.
 	Key []byte
 	// Method, Host and Path are those of the request, without the query. They are empty where the line does not tell.
 	Method, Host, Path []byte
@@ -35,9 +35,12 @@ type Field struct {
 	Value []byte
 }
 
-// addField adds a field, if it has a value.
+// mostFields is how many fields of a header are looked at.
+const mostFields = 100
+
+// addField adds a field, if it has a value and there is room.
 func (r *Record) addField(name string, value []byte) {
-	if value = present(value); len(value) > 0 {
+	if value = present(value); len(value) > 0 && len(r.Header) < mostFields {
 		r.Header = append(r.Header, Field{name, value})
 	}
 }
@@ -64,6 +67,9 @@ type Parser interface {
 	Parse(line []byte, r *Record) error
 	// Details adds the rest of what the line says. Parse must have read that line last, into the same r and without an error.
 	Details(r *Record)
+	// Address returns the client's address of a line that Parse has refused, or nil if it cannot be read: IPv6 as its /64. It is valid until
+	// the next call of Parse.
+	Address(line []byte) []byte
 }
 
 // Format is the way in which a log is written.

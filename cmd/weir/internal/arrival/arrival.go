@@ -71,6 +71,7 @@ type Summary struct {
 	Behind   time.Duration
 	Whole    int64 // those whose timestamp is a whole second
 	FirstBad *BadLine
+	unread   unread            // lines that could not be read, by client
 	Formats  map[string]string // of each file
 	First    int64             // the least instant, and the greatest
 	Last     int64

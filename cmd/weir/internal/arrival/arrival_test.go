@@ -239,3 +239,13 @@ func TestDays(t *testing.T) {
 		}
 	}
 }
+
+// JSON is recognised behind a first line that is no JSON, however long that is.
+func TestFormatBehindALongLine(t *testing.T) {
+	for _, length := range []int{10, 64 << 10, 300 << 10} {
+		c, s := read(t, arrival.Options{}, file(t, strings.Repeat("x", length)+"\n", exact("a", 1), exact("a", 2)))
+		if len(c.all) != 2 || s.Skipped != 1 {
+			t.Errorf("behind %d bytes: %d requests, %d lines could not be read", length, len(c.all), s.Skipped)
+		}
+	}
+}

@@ -21,10 +21,10 @@ type job struct {
 	done   chan *batch
 }
 
-// A batch is what a block says. Its arrivals refer to the block and to text.
+// A batch is what a block says. Its arrivals refer to texts alone.
 type batch struct {
 	block    []byte
-	text     []byte // what is no part of the block: JSON strings and prefixes
+	texts    texts
 	arrivals []Arrival
 
 	lines, otherRoute, keyless, skipped, whole int64
@@ -32,6 +32,7 @@ type batch struct {
 	badLine int64 // the first, counted from 1, or 0
 	badText []byte
 	bad     error
+	unread  unread
 }
 
 // A worker parses blocks.
@@ -60,7 +61,8 @@ func (w *worker) parse(j job, b *batch) error {
 		}
 		w.parsers[j.format] = parser
 	}
-	*b = batch{block: j.block, text: b.text[:0], arrivals: b.arrivals[:0]}
+	b.texts.forget()
+	*b = batch{block: j.block, texts: b.texts, arrivals: b.arrivals[:0]}
 	var r accesslog.Record
 	for rest := j.block; len(rest) > 0; {
 		line := rest
@@ -81,6 +83,9 @@ func (w *worker) parse(j job, b *batch) error {
 	return nil
 }
 
+// longestAgent is how much of a User-Agent is looked at.
+const longestAgent = 256
+
 // take adds what a line says.
 func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accesslog.Parser) {
 	err := parser.Parse(line, r)
@@ -91,6 +96,9 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 	case err != nil:
 		if b.skipped++; b.bad == nil {
 			b.badLine, b.badText, b.bad = b.lines, line, err
+		}
+		if address := parser.Address(line); address != nil {
+			b.unread.add(string(address), 1)
 		}
 		return
 	}
@@ -113,21 +121,11 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 	}
 	if part == All {
 		a.Path = maphash.Bytes(seed, r.Path)
-		a.Agent = b.copied(r.Agent)
+		a.Agent = b.texts.keep(r.Agent[:min(len(r.Agent), longestAgent)])
 	}
 	if w.options.Requests {
 		a.Request = r.Request()
 	}
-	a.Key = b.copied(r.Key)
+	a.Key = b.texts.keep(r.Key)
 	b.arrivals = append(b.arrivals, a)
-}
-
-// copied keeps a text that the parser may overwrite. If the space moves, what was copied before stays where it is.
-func (b *batch) copied(text []byte) []byte {
-	if len(text) == 0 {
-		return nil
-	}
-	from := len(b.text)
-	b.text = append(b.text, text...)
-	return b.text[from:len(b.text):len(b.text)]
 }

@@ -87,12 +87,16 @@ func (rd *reading) look(files []string) ([]*cursor, error) {
 		if err != nil {
 			return nil, err
 		}
-		head, err := io.ReadAll(io.LimitReader(f, 64<<10))
+		head, err := logfile.NewBlocks(f).Next(nil)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
 		if err = errors.Join(err, f.Close()); err != nil && len(head) == 0 {
 			return nil, fmt.Errorf("arrival: %s: %w", name, err)
 		}
-		if end := bytes.LastIndexByte(head, '\n'); end >= 0 && len(head) == 64<<10 {
-			head = head[:end+1]
+		const enough = 64 << 10
+		if end := bytes.LastIndexByte(head[:min(len(head), enough)], '\n'); end >= 0 && len(head) > enough {
+			head = head[:end+1] // a line that is longer is looked at with those behind it
 		}
 		if len(bytes.TrimSpace(head)) == 0 {
 			continue
@@ -167,6 +171,9 @@ func (rd *reading) open(c *cursor) (bool, error) {
 			var space []byte
 			if used, _ := rd.batches.Get().(*batch); used != nil {
 				space, used.block = used.block, nil
+				if cap(space) > logfile.BlockSize {
+					space = nil // a long line had it made
+				}
 				rd.batches.Put(used)
 			}
 			block, err := blocks.Next(space)
@@ -222,6 +229,9 @@ func (rd *reading) count(c *cursor) {
 	if b.badLine > 0 && s.FirstBad == nil {
 		const most = 200
 		s.FirstBad = &BadLine{File: c.name, Line: c.lines + b.badLine, Text: string(b.badText[:min(len(b.badText), most)]), Why: b.bad.Error()}
+	}
+	for address, lines := range b.unread {
+		s.unread.add(address, lines)
 	}
 	c.lines += b.lines
 	s.Lines += b.lines
@@ -295,7 +305,9 @@ func (rd *reading) take(c *cursor, bound int64) (bool, error) {
 			return true, nil
 		}
 		rd.summary.First, rd.summary.Last = min(rd.summary.First, a.Instant), max(rd.summary.Last, a.Instant)
-		rd.timeline.add(a)
+		if err := rd.timeline.add(a); err != nil {
+			return false, err
+		}
 		c.next++
 	}
 	return rd.advance(c)

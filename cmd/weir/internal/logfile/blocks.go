@@ -7,14 +7,15 @@ import (
 	"io"
 )
 
-// The size of a block, unless one line is longer, and the length of the longest line.
 const (
-	blockSize = 256 << 10
-	longest   = 4 << 20
+	// BlockSize is the size of a block, unless one line is longer.
+	BlockSize = 256 << 10
+	// Longest is the length of the longest line. Servers refuse requests that would need longer ones.
+	Longest = 1 << 20
 )
 
-// ErrLine is the error of a log with a line that is longer than 4 MiB.
-var ErrLine = errors.New("logfile: a line is longer than 4 MiB")
+// ErrLine is the error of a log with a line that is longer than 1 MiB.
+var ErrLine = errors.New("logfile: a line is longer than 1 MiB")
 
 // Blocks cuts a text into blocks of whole lines.
 type Blocks struct {
@@ -29,12 +30,13 @@ func NewBlocks(r io.Reader) *Blocks { return &Blocks{r: r} }
 // Next returns the next block in space, or in a larger slice if that has no room for it. It ends with a line end, unless the text ends
 // without one. The error is io.EOF at the end, and what was read before any other error is returned first.
 func (b *Blocks) Next(space []byte) ([]byte, error) {
-	if cap(space) < blockSize {
-		space = make([]byte, 0, blockSize)
+	if cap(space) < BlockSize {
+		space = make([]byte, 0, BlockSize)
 	}
-	block := space[:0]
-	block = append(block, b.rest...)
-	b.rest = b.rest[:0]
+	block := append(space[:0], b.rest...)
+	if b.rest = b.rest[:0]; cap(b.rest) > BlockSize {
+		b.rest = nil
+	}
 	for b.err == nil {
 		for len(block) < cap(block) && b.err == nil {
 			var n int
@@ -48,11 +50,11 @@ func (b *Blocks) Next(space []byte) ([]byte, error) {
 			b.rest = append(b.rest, block[end:]...)
 			return block[:end], nil
 		}
-		if len(block) >= longest {
+		if len(block) > Longest {
 			b.err = ErrLine
 			return nil, b.err
 		}
-		block = append(make([]byte, 0, 2*cap(block)), block...)
+		block = append(make([]byte, 0, min(2*cap(block), Longest+1)), block...)
 	}
 	if len(block) > 0 {
 		return block, nil

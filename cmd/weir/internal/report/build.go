@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/demand"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/replay"
 )
@@ -32,6 +33,7 @@ func New(in Input) *Report {
 	if bad := in.Summary.FirstBad; bad != nil {
 		r.Log.FirstBad = &BadLine{bad.Line, bad.Why}
 	}
+	r.unread(in)
 	for rate := range demand.RateCount {
 		normal := d.Normal[rate]
 		b := Bursts{
@@ -59,6 +61,25 @@ func New(in Input) *Report {
 	r.proposals(in)
 	r.denied(in)
 	return r
+}
+
+// unread says what the lines that could not be read hide.
+func (r *Report) unread(in Input) {
+	var known func(string) bool
+	if in.Key == (accesslog.Key{}) && in.Demand.GivenUp == 0 && in.Summary.OtherRoute == 0 {
+		addresses := make(map[string]bool, len(in.Demand.Keys))
+		for _, k := range in.Demand.Keys {
+			addresses[k.Text] = true
+		}
+		known = func(address string) bool { return addresses[address] }
+	}
+	r.Log.Hidden = in.Summary.Hidden(in.Name, known)
+	for _, client := range in.Summary.Unread() {
+		if len(r.Log.Unread) == MostListed {
+			break
+		}
+		r.Log.Unread = append(r.Log.Unread, Unread{in.Name(client.Address), client.Lines, known != nil && !known(client.Address)})
+	}
 }
 
 // days joins the days of the log with what the proposals would have done.

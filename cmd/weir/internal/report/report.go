@@ -60,6 +60,10 @@ type Log struct {
 	// WholeSeconds is how many requests have a timestamp without a fraction of a second.
 	WholeSeconds int64    `json:"whole_seconds"`
 	FirstBad     *BadLine `json:"first_bad_line,omitempty"`
+	// Hidden says what the lines that could not be read hide, and Unread is of whom they are, as far as that could be read: those with the most
+	// lines first, MostListed at most.
+	Hidden string   `json:"hidden,omitempty"`
+	Unread []Unread `json:"unread,omitempty"`
 }
 
 // File is a log, and the format it is in.
@@ -72,6 +76,14 @@ type File struct {
 type BadLine struct {
 	Line int64  `json:"line"` // of its file
 	Why  string `json:"why"`
+}
+
+// Unread is a client of which lines could not be read.
+type Unread struct {
+	Address string `json:"address"` // as the report calls it
+	Lines   int64  `json:"lines"`
+	// Vanished says that none of its lines could be read, so nothing in the report is about it. It is known where keys are addresses.
+	Vanished bool `json:"vanished,omitempty"`
 }
 
 // Keys tells how many keys there are.

@@ -14,11 +14,12 @@ import (
 // keyFunction is the key of a policy, as a program and as a file of policies say it, with advice about it.
 type keyFunction struct{ advice, code, file string }
 
-// private are the addresses that a proxy in front of the server has, if it is no public one.
-var private = []string{"127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"}
+// placeholder stands for the address of a proxy. It is one for documentation (RFC 5737), so nobody can connect from it, and nobody is believed
+// until the user has written another one.
+const placeholder = "192.0.2.1"
 
 // keyFunctionOf returns the key of a policy for what the log calls a key. The server that wrote the log may stand in front of the one that
-// limits, so the address is believed that a private peer tells.
+// limits, so the key has a place for the addresses of proxies.
 func keyFunctionOf(key accesslog.Key) keyFunction {
 	switch header := key.Header(); {
 	case header != "" && header != "X-Forwarded-For":
@@ -27,8 +28,8 @@ func keyFunctionOf(key accesslog.Key) keyFunction {
 		return keyFunction{"Return what your log calls " + strings.TrimPrefix(key.String(), "json:.") + ".", "keyfuncs.User(userID)", "user"}
 	}
 	return keyFunction{
-		"Name the addresses of your proxies alone.",
-		`keyfuncs.IP(keyfuncs.TrustedProxies("` + strings.Join(private, `", "`) + `"))`, "ip trusted " + strings.Join(private, " "),
+		"Write the addresses of your proxies instead of " + placeholder + ", or trust none if clients connect directly.",
+		`keyfuncs.IP(keyfuncs.TrustedProxies("` + placeholder + `"))`, "ip trusted " + placeholder,
 	}
 }
 

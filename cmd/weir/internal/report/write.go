@@ -66,6 +66,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%-28s denies %s, %d of them without signs of abuse, and %s of the requests\n",
 			p.Limit, plural(p.Keys, "key"), p.Normal, percent(p.DeniedShare))
 	}
+	if r.Log.Hidden != "" {
+		b.WriteString(r.Log.Hidden + "\n")
+	}
 	if len(r.Proposals) == 0 {
 		b.WriteString("no proposal: no key is without signs of abuse\n")
 	}

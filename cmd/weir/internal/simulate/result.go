@@ -217,14 +217,18 @@ func (l *counted) add(now time.Time, o *guard.Outcome, most int) {
 	if denied {
 		l.Denied++
 	}
-	at, known := l.number[o.Key]
+	key := o.Key
+	if len(key) > accesslog.LongestKey {
+		key = string(accesslog.Shorten([]byte(key)))
+	}
+	at, known := l.number[key]
 	if !known {
 		if len(l.keys) >= most {
 			l.Missed++
 			return
 		}
 		at = uint32(len(l.keys))
-		l.number[o.Key] = at
+		l.number[key] = at
 		l.keys = append(l.keys, countedKey{})
 	}
 	k := &l.keys[at]
