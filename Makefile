@@ -69,9 +69,11 @@ prometheus: ## install Prometheus where it is missing
 	@sh .ci/install prometheus 'macOS: brew install prometheus' prometheus
 
 .PHONY: webservers
-webservers: ## install nginx and Apache where they are missing
+webservers: ## install nginx, Apache, HAProxy and Caddy where they are missing
 	@sh .ci/install nginx 'macOS: brew install nginx' nginx
 	@sh .ci/install apache2-bin 'macOS has it' apache2 httpd
+	@sh .ci/install haproxy 'macOS: brew install haproxy' haproxy
+	@sh .ci/install caddy 'macOS: brew install caddy' caddy
 
 .PHONY: fmt
 fmt: ## check the formatting

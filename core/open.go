@@ -28,9 +28,9 @@ import (
 // Sentinel URL the user and password are the sentinels'; those of the servers
 // are the parameters "username" and "password".
 //
-// The options are those of [NewMemory] or [NewRedis], as the URL says, and those of [New]. Any
-// other one, such as [WithBudget] for memory: or [WithMaxKeys] for Redis, is an error.
-// [WithClock], [WithLogger] and [WithTrace] suit every URL.
+// The options are those of [NewMemory], [NewRedis] and [New]. One that the store of the URL has no use for, such as
+// [WithBudget] for memory: or [WithMaxKeys] for Redis, has no effect: the same options serve a URL for development
+// and one for production.
 //
 // The client heeds deadlines, and never repeats a call that may have been charged,
 // unless max_retries says so. In a cluster, go-redis also follows as many
@@ -64,13 +64,7 @@ func OpenStore(rawURL string, options ...Option) (Store, error) {
 		return nil, fmt.Errorf("core: the store's URL %w", err)
 	}
 	if u.Scheme == "memory" {
-		if err := rejectOthers[memoryStore](options, "is an option of Redis and does not apply to memory:"); err != nil {
-			return nil, err
-		}
 		return NewMemory(optionsFor[memoryStore](options)...), nil
-	}
-	if err := rejectOthers[redisStore](options, "is an option of memory: and does not apply to "+u.Scheme+"://"); err != nil {
-		return nil, err
 	}
 	client, err := storeurl.Client(rawURL, u.Query())
 	if err != nil {
@@ -82,16 +76,6 @@ func OpenStore(rawURL string, options ...Option) (Store, error) {
 // optionsFor returns the options that change things of kind T.
 func optionsFor[T any](options []Option) []Option {
 	return slices.DeleteFunc(slices.Clone(options), func(o Option) bool { return !option.Changes[T](&o.own) })
-}
-
-// rejectOthers returns an error if an option suits neither things of kind T nor a Limiter. It names the first one.
-func rejectOthers[T any](options []Option, why string) error {
-	for i := range options {
-		if o := &options[i].own; !option.Suits[T](o) && !option.Suits[Limiter](o) {
-			return fmt.Errorf("core: %s %s", o.Name(), why)
-		}
-	}
-	return nil
 }
 
 // Dialer returns a dial function for the Dialer option of your own client, which you give to [NewRedis].

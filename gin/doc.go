@@ -6,6 +6,9 @@
 //	router := gin.New()
 //	router.Use(ratelimit.Leaky(limiter, 10, core.PerSecond(1))) // 10 at once, then one a second, for each address
 //
+// One function for each algorithm covers the usual case: [Leaky], [Shaping], [TokenBucket], [GCRA], [FixedWindow], [SlidingWindow],
+// [SlidingLog], [Calendar], [Concurrent]. [New] does everything else.
+//
 // It has the names of package nethttp of this module, and gives the same status, headers,
 // body, route and key for the same request. A denied request is aborted, so later handlers
 // do not run. Package guard is the engine of both: its documentation says which limits are

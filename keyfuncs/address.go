@@ -32,6 +32,20 @@ func RemoteIP(r *http.Request) (string, error) {
 	return addressKey("ip:", peerOf(r), defaultPrecision), nil
 }
 
+// AddressKey returns the key that [RemoteIP] and [IP] have for a client's address: "ip:203.0.113.9", or "ip:2001:db8::/64". It is for
+// programs that know the address and have no request, such as one that resets a key. An IPv4-mapped address is the
+// IPv4 address, and a zone is dropped. The zero Addr and an unspecified address are "ip:none". It never fails, and may be used by many
+// goroutines at once.
+//
+// Where IP was given [IPv4Prefix], [IPv6Prefix] or [NAT64], its keys are others.
+func AddressKey(address netip.Addr) string {
+	address = address.Unmap().WithZone("")
+	if address.IsUnspecified() {
+		address = netip.Addr{}
+	}
+	return addressKey("ip:", address, defaultPrecision)
+}
+
 // Anonymous stands in for a key that a request does not have. It is the address of the
 // TCP peer, as [RemoteIP] writes it, in a namespace of its own: "anonymous:203.0.113.9".
 // So a request without a key is still limited, and is not charged to its address's own

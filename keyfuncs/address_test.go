@@ -1,6 +1,10 @@
 package keyfuncs_test
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -122,4 +126,22 @@ func TestPrefixLengthsAreSetByOption(t *testing.T) {
 func TestPrefixLengthsCountForForwardedAddressesToo(t *testing.T) {
 	f := keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8"), keyfuncs.IPv4Prefix(24))
 	expectKey(t, f, request("10.0.0.5:1", "X-Forwarded-For: 203.0.113.9"), "ip:203.0.113.0/24")
+}
+
+// AddressKey is the key of a request from that address.
+func TestAddressKeyIsThatOfRemoteIP(t *testing.T) {
+	for _, text := range []string{"203.0.113.9", "::ffff:203.0.113.9", "2001:db8::1", "fe80::1%eth0", "2002:102:304:5::1", "0.0.0.0", "::", "::ffff:0.0.0.0"} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = "[" + text + "]:1234"
+		if !strings.Contains(text, ":") {
+			r.RemoteAddr = text + ":1234"
+		}
+		want, err := keyfuncs.RemoteIP(r)
+		if got := keyfuncs.AddressKey(netip.MustParseAddr(text)); err != nil || got != want {
+			t.Errorf("%s is %s, and RemoteIP says %s, %v", text, got, want, err)
+		}
+	}
+	if got := keyfuncs.AddressKey(netip.Addr{}); got != "ip:none" {
+		t.Errorf("no address is %s", got)
+	}
 }

@@ -15,9 +15,8 @@
 //
 //	your setup                                  use
 //	clients connect directly                    RemoteIP
-//	proxies at known addresses that append      IP(TrustedProxies("10.0.0.0/8"))
-//	  to X-Forwarded-For (nginx, HAProxy,
-//	  Envoy, Traefik, a cloud load balancer)
+//	proxies at known addresses that write       IP(TrustedProxies("10.0.0.0/8"))
+//	  X-Forwarded-For, see below
 //	proxies at unknown addresses, or on a       IP(TrustedHops(1))
 //	  unix socket, and no way around them
 //	an edge that always overwrites one header   IP(TrustedHeader("CF-Connecting-IP", edge...))
@@ -36,6 +35,17 @@
 // Behind a proxy, write IP(...) with your trust model where the table says
 // RemoteIP: there the TCP peer is the proxy, and all its clients would share one
 // limit.
+//
+// A proxy has to write X-Forwarded-For itself. nginx, HAProxy and Envoy do not unless they
+// are told to: they pass on what the client has made up.
+//
+//	nginx      proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+//	HAProxy    option forwardfor
+//	Envoy      use_remote_address: true
+//
+// Apache, Caddy, Traefik and AWS' load balancers do it by themselves. The page
+// docs/keys-and-proxies.md has a line for each of them, and for CDNs. [WhoAmI] is a handler that shows the
+// key: ask it through all proxies, with forged headers, before going live.
 //
 // # Addresses
 //

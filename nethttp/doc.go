@@ -8,7 +8,7 @@
 //
 // One function for each algorithm covers the usual case: one limit, for each
 // address or whatever the key functions say ([Leaky], [Shaping], [TokenBucket],
-// [GCRA], [FixedWindow], [SlidingWindow], [SlidingLog]). [New] does everything
+// [GCRA], [FixedWindow], [SlidingWindow], [SlidingLog], [Calendar], [Concurrent]). [New] does everything
 // else: several policies, decided together in one round trip, limits and costs
 // that depend on the request, header dialects, what happens when Redis is down.
 // [Layered] puts a limit by address around one by what the client itself chooses.

@@ -1,4 +1,4 @@
-// Package servertest starts nginx and Apache, for tests of their logs.
+// Package servertest starts nginx and Apache, for tests of their logs, and these and other proxies, for tests of what they tell of clients.
 package servertest
 
 import (
@@ -36,7 +36,7 @@ func Missing(t *testing.T, what string) {
 }
 
 // Start starts a server until the test ends, and returns the address on which it answers. The command is given a file with the configuration, in
-// which "{address}" and "{dir}" are replaced by that address and the directory, and each of fill by the text that follows it.
+// which "{address}", "{port}" and "{dir}" are replaced by that address, its port and the directory, and each of fill by the text that follows it.
 func Start(t *testing.T, dir, configuration string, command func(file string) *exec.Cmd, fill ...string) (address string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -45,7 +45,8 @@ func Start(t *testing.T, dir, configuration string, command func(file string) *e
 	}
 	address = listener.Addr().String()
 	_ = listener.Close()
-	text := strings.NewReplacer(append(fill, "{dir}", dir, "{address}", address)...).Replace(configuration)
+	_, port, _ := net.SplitHostPort(address)
+	text := strings.NewReplacer(append(fill, "{dir}", dir, "{address}", address, "{port}", port)...).Replace(configuration)
 	file := filepath.Join(dir, "server.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
