@@ -238,10 +238,23 @@ func TestConfigurationStartsTheCardAfresh(t *testing.T) {
 	watch := c.watch(t)
 	c.must("POST", "/requests", `{"algorithm":"token-bucket","framework":"gin","count":3}`)
 	watch(func(_ *frame, answers []answer) bool { return len(answers) == 3 })
-	c.must("POST", "/limits/token-bucket", `{"capacity":"2","pace":"4/m"}`)
+	c.must("POST", "/limits/token-bucket", `{"capacity":"3","pace":"4/m"}`)
 	f, _ := watch(func(f *frame, _ []answer) bool { return f.card("token-bucket").Limit != nil })
 	card := f.card("token-bucket")
-	if card.State.Reset != 0 || card.Limit.Pace != "4/m" || card.Limit.Code != "ratelimit.TokenBucket(limiter, 2, core.PerMinute(4))" {
+	if card.State.Reset != 0 || card.Limit.Pace != "4/m" || card.Limit.Code != "ratelimit.TokenBucket(limiter, 3, core.PerMinute(4))" {
+		t.Errorf("%+v, %+v", card.State, card.Limit)
+	}
+}
+
+func TestTheSameNumbersLeaveTheCardAsItIs(t *testing.T) {
+	c := inMemoryDemo(t).visit(t)
+	c.must("POST", "/limits/token-bucket", `{"capacity":"2","pace":"2/m"}`)
+	watch := c.watch(t)
+	c.must("POST", "/requests", `{"algorithm":"token-bucket","framework":"gin","count":3}`)
+	watch(func(_ *frame, answers []answer) bool { return len(answers) == 3 })
+	c.must("POST", "/limits/token-bucket", `{"capacity":" 2","pace":"2/m"}`)
+	f, _ := c.watch(t)(func(f *frame, _ []answer) bool { return f.card("token-bucket").Limit != nil })
+	if card := f.card("token-bucket"); card.State.Reset == 0 || card.Limit.Version != 2 {
 		t.Errorf("%+v, %+v", card.State, card.Limit)
 	}
 }

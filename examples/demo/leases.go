@@ -20,8 +20,9 @@ const (
 	leaseLength  = 2 * time.Second
 )
 
-// hot is the limit of that key. With a tenth over, its leases last a tenth of a second.
-var hot = core.TokenBucket(1000, core.PerSecond(1000)).Named("hot")
+// hot is the limit of that key: less than the servers ask for, so that some of it is denied. With a tenth over, its leases last a tenth of
+// a second.
+var hot = core.TokenBucket(500, core.PerSecond(500)).Named("hot")
 
 // leaseRuns are what has hot keys decided, one after the other.
 type leaseRuns struct {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A hot key is decided by leases, with few calls of the store, or each time by the store.
@@ -14,6 +15,7 @@ func TestHotKeyWithAndWithoutLeases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, store(t)).visit(t)
 			for _, leased := range []bool{false, true} {
+				start := time.Now()
 				response, err := c.Post(c.url+"/leases", "application/json", strings.NewReader(fmt.Sprintf(`{"leased":%t}`, leased)))
 				if err != nil {
 					t.Fatal(err)
@@ -25,6 +27,12 @@ func TestHotKeyWithAndWithoutLeases(t *testing.T) {
 				}
 				if run.Leased != leased || run.Asked < 100 || run.Admitted == 0 || run.Admitted > run.Asked || run.Median <= 0 {
 					t.Errorf("%+v", run)
+				}
+				// A burst, what refills, and with leases a tenth of the burst more. Two seconds deny some; a machine that takes much longer may not.
+				elapsed := time.Since(start)
+				most := float64(hot.Capacity())*1.1 + elapsed.Seconds()*float64(hot.Rate().Events)
+				if float64(run.Admitted) > most || run.Admitted == run.Asked && elapsed < 2400*time.Millisecond {
+					t.Errorf("%d of %d were admitted in %v", run.Admitted, run.Asked, elapsed)
 				}
 				if !leased && (run.FromLeases > 0 || run.Calls != int64(run.Asked)) {
 					t.Errorf("without leases: %+v", run)

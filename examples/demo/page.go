@@ -259,6 +259,9 @@ func (p *page) postLimit(v *visitor, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if v.has(c, limit) { // what was used of it stays
+		return nil
+	}
 	if err := p.limiter.Reset(r.Context(), v.key, limit); err != nil {
 		return errors.Join(errStore, err)
 	}

@@ -156,6 +156,13 @@ func (v *visitor) forget() []core.Limit {
 	return append(limits, v.limits()...)
 }
 
+// has reports whether a card has that limit.
+func (v *visitor) has(c *card, limit core.Limit) bool {
+	v.Lock()
+	defer v.Unlock()
+	return c.limit == limit
+}
+
 // change gives a card another limit, which starts afresh.
 func (v *visitor) change(c *card, limit core.Limit) {
 	v.Lock()

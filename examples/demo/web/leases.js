@@ -26,7 +26,7 @@ export function lease(section) {
 function show(section, said, run) {
   const number = (n) => n.toLocaleString("en");
   const cells = section.querySelectorAll(`tr[data-leased="${run.leased}"] td`);
-  write(cells[0], number(run.admitted));
+  write(cells[0], `${number(run.admitted)} of ${number(run.asked)}`);
   write(cells[1], number(run.calls));
   write(cells[2], run.median < 1 ? "< 1 µs" : `${number(Math.round(run.median))} µs`);
   write(said, run.leased
