@@ -34,7 +34,8 @@ import (
 //	RateLimit: "exports";r=3
 //
 // No t is longer than the Retry-After of the response, as the draft asks. When a request
-// is denied, a policy that would have let it pass has no t if that would be longer.
+// is denied, a policy that would have let it pass has no t if that would be longer, nor if no
+// wait can help: then there is no Retry-After, and a t would tell the client to come back.
 //
 // A policy whose Name or Unit no field can carry is left out: see [Policy.Validate].
 var Draft11 Writer = draft11{}
@@ -69,7 +70,8 @@ func (w draft11) Write(h http.Header, policies []Policy) {
 func (w draft11) write(h http.Header, policies []Policy, quotas string) {
 	var space [256]byte
 	limits := space[:0]
-	retryAfter, denied := RetryAfter(policies)
+	retryAfter, _ := RetryAfter(policies) // 0 if no wait can help
+	denied := deny(policies)
 	for i := range policies {
 		p := &policies[i]
 		if p.Validate() != nil {

@@ -60,9 +60,9 @@ func TestDraft11Bytes(t *testing.T) {
 			"RateLimit-Policy": `"a";q=1;w=1;weir-burst=10, "b";q=100;w=60, "c";q=1;w=1;weir-burst=10, "d";q=1;w=1;weir-burst=10`,
 			"RateLimit":        `"a";r=0;t=1, "b";r=99, "c";r=9, "d";r=10`,
 		}},
-		{"without Retry-After every t is told", policies(never, opened), fields{
+		{"where no wait can help, no t is told", policies(never, opened), fields{
 			"RateLimit-Policy": `"a";q=1;w=1;weir-burst=10, "b";q=100;w=60`,
-			"RateLimit":        `"a";r=8, "b";r=99;t=60`,
+			"RateLimit":        `"a";r=8, "b";r=99`,
 		}},
 		{"nothing used and nothing to wait for", policies(core.Decision{Allowed: true, Limit: bucket}), fields{
 			"RateLimit-Policy": `"a";q=1;w=1;weir-burst=10`,

@@ -14,7 +14,9 @@ import (
 //
 // Limit is the capacity. Reset is in seconds from now, rounded up. If the request was
 // denied, it is the Retry-After. Otherwise, and if no wait can help, it is the time until the
-// key has its full capacity again. A [core.Concurrent] limit, of which nobody knows when its places are free, is told
+// key has its full capacity again, which may be later than the end of a window: what is used of a
+// [core.SlidingWindow] counts into the next window, so of one of a minute Reset may be two minutes away.
+// A [core.Concurrent] limit, of which nobody knows when its places are free, is told
 // only when it has denied the request, with an estimate.
 //
 // No standard says what Reset is, and services differ: see [LegacyEpoch]. Legacy removes

@@ -32,6 +32,16 @@ func longestWait(policies []Policy) (time.Duration, bool) {
 	return longest, longest != 0 && longest != core.Never
 }
 
+// deny reports whether a policy has denied the request.
+func deny(policies []Policy) bool {
+	for i := range policies {
+		if !policies[i].Decision.Allowed {
+			return true
+		}
+	}
+	return false
+}
+
 // wait returns the RetryAfter of a denial. It is at least a nanosecond, even if a store says
 // 0, so that it is a second at least once it is rounded up.
 func wait(denial *core.Decision) time.Duration {
