@@ -119,6 +119,10 @@ func TestKeysOfCalls(t *testing.T) {
 		{outbound.Options{}, "http://[2001:db8:0:0::0:1]/", "host:2001:db8::1"},
 		{outbound.Options{}, "http://[::ffff:203.0.113.9]/", "host:203.0.113.9"},
 		{outbound.Options{}, "http://[::ffff:cb00:7109]:081/", "host:203.0.113.9:81"},
+		{outbound.Options{}, "https://\uff41pi.example/", "host:api.example"}, // a wide a
+		{outbound.Options{}, "https://api\u3002ex\u00adample\uff0e:0443/", "host:api.example"},
+		{outbound.Options{}, "https://B\u00fccher.example/", "host:xn--bcher-kva.example"},
+		{outbound.Options{}, "https://xn--bcher-kva.example/", "host:xn--bcher-kva.example"},
 		{outbound.Options{By: byAccount}, "http://[::FFFF:203.0.113.9]:080/", "me host:203.0.113.9"},
 		{outbound.Options{By: byAccount}, "https://api.example/", "me host:api.example"},
 		{outbound.Options{By: byAccount, AllHosts: true}, "https://api.example/", "me"},

@@ -17,6 +17,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+
+	"golang.org/x/net/idna"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/algorithm"
@@ -193,7 +196,11 @@ func (t *Transport) key(r *http.Request) string {
 // hostOf returns the part of a key that names the host of a URL. What names the same host of the same scheme in other
 // words is the same: a redirect could choose them.
 func hostOf(u *url.URL) string {
-	name, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
+	name, port := strings.ToLower(u.Hostname()), u.Port()
+	if ascii, err := idna.Lookup.ToASCII(name); err == nil && !isASCII(name) { // as net/http dials it
+		name = ascii
+	}
+	name = strings.TrimSuffix(name, ".")
 	if address, err := netip.ParseAddr(name); err == nil {
 		name = address.Unmap().String()
 	}
@@ -207,6 +214,10 @@ func hostOf(u *url.URL) string {
 		return "host:" + net.JoinHostPort(name, port)
 	}
 	return "host:" + name
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // usualPorts are the ports of the schemes that net/http knows.
