@@ -41,7 +41,7 @@ test-modules:
 	$(call in_modules,$(GO) test -race -shuffle=on -count=1 ./...)
 
 .PHONY: test-latest
-test-latest: redis ## the suite against the newest gin, echo, go-redis and OpenTelemetry
+test-latest: redis webservers ## the suite against the newest gin, echo, go-redis and OpenTelemetry
 	$(GO) test -modfile=latest.mod -count=1 ./...
 
 .PHONY: test-servers

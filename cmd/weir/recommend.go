@@ -233,7 +233,7 @@ func replaceFile(name string, write func(io.Writer) error) (err error) {
 	mode := os.FileMode(0o644)
 	switch info, err := os.Stat(name); {
 	case err == nil && !info.Mode().IsRegular():
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		f, err := os.OpenFile(name, os.O_WRONLY, 0) //nolint:gosec // the user says which file
 		if err != nil {
 			return err
 		}
