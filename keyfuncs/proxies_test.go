@@ -1,7 +1,6 @@
 package keyfuncs_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -250,9 +249,7 @@ func serve(t *testing.T, handler http.Handler) (address string) {
 func ask(t *testing.T, from, address string, lines []string) string {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		return dialer.DialContext(ctx, network, address)
-	}}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/whoami", nil)
 	if err != nil {
 		t.Fatal(err)

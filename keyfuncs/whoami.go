@@ -37,14 +37,14 @@ func WhoAmI(by Func) http.Handler {
 			key, err = Anonymous(r)
 		}
 		if err != nil {
-			fmt.Fprintf(w, "error: %v\n", err)
+			_, _ = fmt.Fprintf(w, "error: %v\n", err)
 		} else {
-			fmt.Fprintf(w, "key: %s\n", key)
+			_, _ = fmt.Fprintf(w, "key: %s\n", key)
 		}
-		fmt.Fprintf(w, "peer: %s\n", r.RemoteAddr)
+		_, _ = fmt.Fprintf(w, "peer: %s\n", r.RemoteAddr)
 		for _, name := range told {
 			for _, line := range r.Header[name] {
-				fmt.Fprintf(w, "%s: %s\n", name, line)
+				_, _ = fmt.Fprintf(w, "%s: %s\n", name, line)
 			}
 		}
 	})

@@ -61,7 +61,7 @@ func main() {
 
 // run serves the page until the context ends, and leaves nothing running.
 func run(ctx context.Context, addr string, names []string, store string, out io.Writer) error {
-	counters, err := core.OpenStore(store) //nolint:contextcheck // its calls outlive this one
+	counters, err := core.OpenStore(store)
 	if err != nil {
 		return err
 	}
