@@ -134,7 +134,7 @@ fuzz: redis ## every fuzz target for FUZZTIME (30s)
 .PHONY: search
 search: redis webservers ## look longer for histories on which a store and the model disagree, and for ways around policies
 	$(GO) test -count=1 -timeout 60m ./core -run KeepsTheLaws -rapid.checks=$(CHECKS)
-	cd internal/routertest && $(GO) test -count=1 -timeout 6h . -paths $(PATHS)
+	cd internal/routertest && $(GO) test -count=1 -timeout 24h . -paths $(PATHS)
 
 .PHONY: mutants
 mutants: redis ## plant the faults of docs/mutants.md, one at a time, and see that the tests notice

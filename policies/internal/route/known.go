@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -32,6 +34,29 @@ func (k *Known) decides(u *url.URL) (covers, all bool) {
 		fits, _ = k.fits(u.Path)
 	}
 	return !fits || !strings.HasSuffix(k.Route, "...}") && !strings.HasSuffix(k.Route, "*"), true
+}
+
+// appendGlued appends the readings of a path that the route knows with text in front of the rest.
+func (k *Known) appendGlued(all []Reading, u *url.URL, prefix int) []Reading {
+	if k.Route == "" || !strings.HasSuffix(k.Route, "*") && !strings.HasSuffix(k.Route, "...}") {
+		return all
+	}
+	var known []string
+	for i, path := range append([]string{u.Path}, escapedTexts(u)...) {
+		for _, path := range [...]string{path, collapsed(path), clean(path)} {
+			glued := k.glued(path)
+			if glued == "" || slices.Contains(known, glued) {
+				continue
+			}
+			known = append(known, glued)
+			of := url.URL{Path: glued}
+			if i > 0 {
+				of = url.URL{Path: unescape(glued), RawPath: glued}
+			}
+			all = appendReadings(all, &of, prefix)
+		}
+	}
+	return all
 }
 
 // glued returns the path with a slash behind the text that the route has in front of the rest of the path, if it has such a text: a handler
@@ -68,6 +93,9 @@ func (k *Known) fits(path string) (fits, exact bool) {
 	}
 	return fits, exact
 }
+
+// hasHost reports whether the route is one of a host.
+func (k *Known) hasHost() bool { return k.Route != "" && !strings.HasPrefix(k.Route, slash) }
 
 // path returns the route without its host.
 func (k *Known) path() string {
@@ -144,20 +172,33 @@ func leavesRest(segment string) bool {
 // pattern covers a wildcard of the route where the wildcard stands for that segment. A pattern with a host that the route does not
 // have does not hide the others: the client may have chosen it.
 func (t *Table) covering(found []int, roots *roots, r *http.Request, known Known) []int {
+	escaped := r.URL.EscapedPath()
+	byHost, others := roots[:], []*node(nil)
+	if !known.hasHost() {
+		byHost, others = roots[:3], roots[3:]
+	}
 	a := along{table: t, request: r, values: known.Values}
-	route := known.path()
-	hosts := *roots
-	if !strings.HasPrefix(known.Route, slash) { // the route has the host
-		found = with(found, a.from(hosts[:], route))
-	} else {
-		found = with(found, a.from(hosts[:3], route))
-		found = with(found, a.from(hosts[3:], route))
+	unsure := r.URL.RawPath != "" || strings.Contains(escaped, "%") // the handler may take an escaped value for another one
+	if known.hasTwins() {
+		told := false
+		for _, path := range append(escapedTexts(r.URL), r.URL.Path) {
+			if route, values := known.numbered(path); route != "" {
+				told, a.values = true, values
+				found = with(with(found, a.from(byHost, route)), a.from(others, route))
+			}
+		}
+		if told && isOrdinary(r.URL, escaped) {
+			return found
+		}
+		unsure, a.values = true, known.Values
 	}
-	if r.URL.RawPath != "" || strings.Contains(r.URL.EscapedPath(), "%") { // the handler may take an escaped value for another one
+	for {
+		found = with(with(found, a.from(byHost, known.path())), a.from(others, known.path()))
+		if !unsure || a.values == nil {
+			return found
+		}
 		a.values = nil
-		found = with(found, a.from(hosts[:], route))
 	}
-	return found
 }
 
 // along looks for the pattern that covers a route.
@@ -212,11 +253,74 @@ func (a *along) literal(n *node, segment string) string {
 	case len(n.literals) == 0 || a.values == nil:
 		return ""
 	}
-	name, _, _ := strings.Cut(segment[1:len(segment)-1], ":")
-	if value := unescape(a.values.PathValue(name)); value != slash {
+	if value := unescape(a.values.PathValue(nameOf(segment))); value != slash {
 		return value
 	}
 	return ""
+}
+
+// nameOf returns the name of a wildcard.
+func nameOf(segment string) string {
+	name, _, _ := strings.Cut(segment[1:len(segment)-1], ":")
+	return name
+}
+
+// hasTwins reports whether two wildcards of the route have one name, as gin, echo and mounted routers of chi let them have. Of these, a router
+// tells one value.
+func (k *Known) hasTwins() bool {
+	for route := k.path(); route != ""; {
+		var segment string
+		segment, route = cut(route)
+		if !isWildcard(segment) || isRest(segment) {
+			continue
+		}
+		for others := route; others != ""; {
+			var other string
+			if other, others = cut(others); isWildcard(other) && !isRest(other) && nameOf(other) == nameOf(segment) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// numbered returns the path of the route with numbers for the names of its wildcards, and their values in a path. The last one may take the
+// rest, as in echo. It returns "" if the path is another one.
+func (k *Known) numbered(path string) (numbered string, values inPlace) {
+	var route strings.Builder
+	for pattern := k.path(); pattern != ""; {
+		if path == "" {
+			return "", nil
+		}
+		var segment, own string
+		segment, pattern = cut(pattern)
+		own, path = cut(path)
+		switch {
+		case isRest(segment) || isMixed(segment):
+			return "", nil
+		case isWildcard(segment):
+			if pattern == "" {
+				own += path
+			}
+			segment = "{" + strconv.Itoa(len(values)) + "}"
+			values = append(values, own)
+		case unescape(segment) != own:
+			return "", nil
+		}
+		route.WriteString(slash + segment)
+	}
+	return route.String(), values
+}
+
+// inPlace are values of wildcards with numbers for names.
+type inPlace []string
+
+func (v inPlace) PathValue(name string) string {
+	place, err := strconv.Atoi(name)
+	if err != nil {
+		return ""
+	}
+	return v[place]
 }
 
 func (a *along) accepted(number int) int { return a.table.accepted(a.request, number) }

@@ -31,7 +31,7 @@ func (r *Reading) String() string {
 }
 
 // mostBytes is how long a path may be that is read in many ways. Reading costs time and memory in proportion.
-const mostBytes = 16 << 10
+const mostBytes = 8 << 10
 
 // isReadable reports whether a path is short enough to be read in all ways, or the same in all of them.
 func isReadable(u *url.URL) bool {
@@ -63,11 +63,25 @@ func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 		// echo decodes nothing.
 		{Path: escaped},
 	}
-	if u.RawPath != "" && u.RawPath != escaped { // routers that look there, although somebody has changed the path
-		texts = append(texts, Reading{Path: u.RawPath, decode: true}, Reading{Path: u.RawPath})
-	}
 	if u.Opaque != "" { // "http:path", which a proxy passes on
 		texts = append(texts, Reading{Path: u.Opaque, decode: true})
+	}
+	if strings.Contains(u.Path, "%") { // echo v5 may decode twice
+		texts = append(texts, Reading{Path: u.Path, decode: true}, Reading{Path: unescape(u.Path)})
+	}
+	for _, escaped := range escapedTexts(u) {
+		if escaped != texts[0].Path { // routers look there, although somebody has changed the path
+			texts = append(texts, Reading{Path: escaped, decode: true}, Reading{Path: escaped})
+		}
+		// A router that decodes segments may hand the rest on, which a file server decodes.
+		for i, handed := range handedOn(escaped) {
+			if i > 0 {
+				texts = append(texts, Reading{Path: unescape(handed)})
+			}
+			for _, text := range decodedBelow(handed, prefix) {
+				texts = append(texts, Reading{Path: text, decode: true})
+			}
+		}
 	}
 	known := make([]Reading, 0, 3*len(texts))
 	for _, text := range texts {
@@ -81,32 +95,87 @@ func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 	return all
 }
 
+// escapedTexts returns the escaped path: two of them if somebody has changed the path and left the one as it was that the client has sent.
+func escapedTexts(u *url.URL) []string {
+	escaped := u.EscapedPath()
+	if u.RawPath == "" || u.RawPath == escaped {
+		return []string{escaped}
+	}
+	return []string{escaped, u.RawPath}
+}
+
 // cleanings returns what a text may be cleaned to.
 func cleanings(p string, prefix int) []string {
-	all := append([]string{rooted(p), collapsed(p), clean(p)}, cleanBelow(collapsed(p), prefix)...)
+	all := cleanedInAnyWay(nil, p, prefix)
 	for _, p := range [...]string{p, strings.TrimSuffix(p, slash)} {
 		if dot := extension(p); dot >= 0 && strings.HasSuffix(strings.TrimRight(p[:dot], "."), slash) { // what is left of it may end in dots
-			all = append(all, rooted(p[:dot]), collapsed(p[:dot]), clean(p[:dot]))
-			all = append(all, cleanBelow(collapsed(p[:dot]), prefix)...)
+			all = cleanedInAnyWay(all, p[:dot], prefix)
 		}
 	}
 	return all
 }
 
-// cleanBelow returns a path with all of it clean that is behind its first segment, behind its first two, and so on.
-func cleanBelow(p string, most int) []string {
-	if !strings.Contains(p, "/..") {
+// cleanedInAnyWay appends a path as it stands, with slashes collapsed, and clean, as a whole or below a prefix.
+func cleanedInAnyWay(all []string, p string, prefix int) []string {
+	p = rooted(p)
+	all = append(all, p)
+	if !mayBeUnclean(p) {
+		return all
+	}
+	all = appendCleanBelow(append(all, clean(p)), p, prefix)
+	if collapsed := collapsed(p); collapsed != p {
+		all = append(all, collapsed)
+		if strings.Contains(collapsed, "/..") {
+			all = appendCleanBelow(all, collapsed, prefix)
+		}
+	}
+	return all
+}
+
+// appendCleanBelow appends a path with all of it clean that is behind its first segment, behind its first two, and so on.
+func appendCleanBelow(all []string, p string, most int) []string {
+	rest := p
+	for range most {
+		if _, rest = cut(rest); rest == "" {
+			break
+		}
+		all = append(all, p[:len(p)-len(rest)]+clean(rest))
+	}
+	return all
+}
+
+// handedOn returns an escaped path as routers hand it on: as it stands, clean, and each without an extension in front of which a slash is escaped.
+func handedOn(escaped string) []string {
+	all := []string{escaped}
+	if cleaned := clean(escaped); cleaned != escaped {
+		all = append(all, cleaned)
+	}
+	for _, p := range all {
+		p = strings.TrimRight(p, slash)
+		if dot := extension(p); dot >= 0 && hasEscapedSlash(p[strings.LastIndexByte(p, '/')+1:dot]) {
+			all = append(all, p[:dot])
+		}
+	}
+	return all
+}
+
+func hasEscapedSlash(p string) bool { return strings.Contains(p, "%2F") || strings.Contains(p, "%2f") }
+
+// decodedBelow returns a path with what is behind its first segment decoded, behind its first two, and so on, if that has a slash more. Its
+// percent signs are escaped, for all segments are to be decoded.
+func decodedBelow(p string, most int) []string {
+	if !hasEscapedSlash(p) {
 		return nil
 	}
 	var all []string
-	prefix, rest := "", p
+	prefix, rest := "", rooted(p)
 	for range most {
 		var segment string
 		if segment, rest = cut(rest); rest == "" {
 			break
 		}
 		prefix += slash + segment
-		all = append(all, prefix+clean(rest))
+		all = append(all, prefix+strings.ReplaceAll(unescape(rest), "%", "%25"))
 	}
 	return all
 }
@@ -143,10 +212,10 @@ func appendVariants(all []Reading, reading Reading) []Reading {
 	return all
 }
 
-// extension returns where the extension of the last segment begins, or -1.
+// extension returns where the extension of the last segment begins, or -1. It may be the whole segment.
 func extension(p string) int {
 	dot, last := strings.LastIndexByte(p, '.'), strings.LastIndexByte(p, '/')
-	if dot <= last+1 {
+	if dot < last {
 		return -1
 	}
 	return dot
@@ -164,7 +233,7 @@ func (t *Table) Readings(r *http.Request) []Read {
 	roots := t.roots(r)
 	for _, reading := range appendReadings(nil, r.URL, t.deepest) {
 		read := Read{Path: reading.String()}
-		if number := t.matching(&roots, r, &reading); number != none {
+		if number := t.matching(roots[:], r, &reading); number != none {
 			read.Pattern = t.Pattern(number)
 		}
 		variant := reading.slash || reading.alone || reading.empty

@@ -7,6 +7,7 @@
 package route
 
 import (
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -137,16 +138,20 @@ func (t *Table) Met(found []int, r *http.Request, known Known) (all []int, reada
 			return found, false
 		}
 		readings = appendReadings(readings[:0], r.URL, t.deepest)
-		if glued := known.glued(r.URL.Path); glued != "" {
-			readings = appendReadings(readings, &url.URL{Path: glued}, t.deepest)
-		}
+		readings = known.appendGlued(readings, r.URL, t.deepest)
+	}
+	byHost, others := roots[:], []*node(nil)
+	if roots.ofHost() && !known.hasHost() && (known.Route != "" || !isAsWritten(r)) { // the handler may be one of all hosts
+		byHost, others = roots[:3], roots[3:]
 	}
 	for i := range readings {
-		number := t.matching(&roots, r, &readings[i])
-		if covers && number != none && known.coveredBy(t.Pattern(number)) {
-			continue // a more specific one covers the route
+		for _, roots := range [...][]*node{byHost, others} {
+			number := t.matching(roots, r, &readings[i])
+			if covers && number != none && known.coveredBy(t.Pattern(number)) {
+				continue // a more specific one covers the route
+			}
+			found = with(found, number)
 		}
-		found = with(found, number)
 	}
 	return found, true
 }
@@ -162,6 +167,9 @@ func with(found []int, number int) []int {
 // roots are where the paths begin of the patterns whose host and method are those of a request: the more specific ones first. Some
 // may be nil.
 type roots [6]*node
+
+// ofHost reports whether there are patterns with the host of the request.
+func (r *roots) ofHost() bool { return r[0] != nil || r[1] != nil || r[2] != nil }
 
 func (t *Table) roots(r *http.Request) (all roots) {
 	if len(t.hosts) > 1 || t.hosts[""] == nil {
@@ -184,7 +192,7 @@ func rootsOf(methods map[string]*node, method string, of []*node) {
 }
 
 // matching returns the number of the most specific pattern that one reading of a path matches.
-func (t *Table) matching(roots *roots, r *http.Request, reading *Reading) int {
+func (t *Table) matching(roots []*node, r *http.Request, reading *Reading) int {
 	s := search{table: t, request: r, Reading: *reading}
 	for _, root := range roots {
 		if found := s.below(root, reading.Path); found != none {
@@ -196,6 +204,18 @@ func (t *Table) matching(roots *roots, r *http.Request, reading *Reading) int {
 
 // hostOf returns the host that a request asks for, without the port.
 func hostOf(r *http.Request) string { return hostName(withoutPort(r.Host)) }
+
+// isAsWritten reports whether net/http takes the host of a request for the one that [hostOf] returns. It does not look for a host in other
+// letters or with a dot at its end, and does for one with a port if the method is CONNECT.
+func isAsWritten(r *http.Request) bool {
+	host := r.Host
+	if r.Method != http.MethodConnect && strings.Contains(host, ":") {
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+	}
+	return host == hostOf(r)
+}
 
 func withoutPort(host string) string {
 	if at := strings.LastIndexByte(host, ':'); at >= 0 && !strings.HasSuffix(host, "]") {
