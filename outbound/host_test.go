@@ -113,6 +113,13 @@ func TestKeysOfCalls(t *testing.T) {
 		{outbound.Options{}, "http://api.example:443/", "host:api.example:443"},
 		{outbound.Options{}, "http://[2001:DB8::1]:80/", "host:2001:db8::1"},
 		{outbound.Options{}, "http://[2001:db8::1]:81/", "host:[2001:db8::1]:81"},
+		{outbound.Options{}, "https://api.example:00443/", "host:api.example"},
+		{outbound.Options{}, "http://api.example:0081/", "host:api.example:81"},
+		{outbound.Options{}, "http://api.example:/", "host:api.example"},
+		{outbound.Options{}, "http://[2001:db8:0:0::0:1]/", "host:2001:db8::1"},
+		{outbound.Options{}, "http://[::ffff:203.0.113.9]/", "host:203.0.113.9"},
+		{outbound.Options{}, "http://[::ffff:cb00:7109]:081/", "host:203.0.113.9:81"},
+		{outbound.Options{By: byAccount}, "http://[::FFFF:203.0.113.9]:080/", "me host:203.0.113.9"},
 		{outbound.Options{By: byAccount}, "https://api.example/", "me host:api.example"},
 		{outbound.Options{By: byAccount, AllHosts: true}, "https://api.example/", "me"},
 	} {
