@@ -127,6 +127,38 @@ func TestReloadIsTold(t *testing.T) {
 	})
 }
 
+// To read a document logs nothing, whatever a limiter would warn of. A reload that is put in force is one line, in the logger of the set.
+func TestParsingLogsNothing(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	const text = "bans: {guesses: 'ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d'}\npolicies:\n" +
+		"  - {match: /login, ban: guesses, key: ip, strike: {401: 1}}\n" // guard.New warns of a ban that stands alone
+	d, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = d.Set(); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := &reloads{t: t, text: text}
+		r.watch(ctx)
+		r.next(text + "  - {limit: 'gcra 5, 1/s', key: ip}\n")
+		if lines := strings.Count(r.log.String(), "\n"); lines != 1 || !strings.Contains(r.log.String(), `summary="1 added."`) {
+			t.Errorf("the set has logged %d lines: %s", lines, &r.log)
+		}
+		cancel()
+		synctest.Wait()
+	})
+	if log.Len() > 0 {
+		t.Errorf("the default logger has %s", &log)
+	}
+}
+
 // A line of the log names twenty changes at most, and the program is told of all.
 func TestLongReloadIsOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
