@@ -55,7 +55,8 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 		for i := 0; i < len(g.policies); i = alternatives.End(g.policies, i, (*Policy).isOr) {
 			p, end := &g.policies[i], alternatives.End(g.policies, i, (*Policy).isOr)
 			// The places beside a ban bound the guesses in flight.
-			if p.Shadow != shadow || exempt && !p.bans() && (!strikes || !algorithm.Holds(p.Limit)) {
+			mayHold := algorithm.Holds(p.Limit) || p.LimitFor != nil && end-i == 1
+			if p.Shadow != shadow || exempt && !p.bans() && (!strikes || !mayHold) {
 				continue
 			}
 			if chooses = chooses || end-i > 1; end-i > 1 {
@@ -75,6 +76,9 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 				return g.uncheckable(i), fmt.Errorf("ratelimit: policy %d: %w", i, err)
 			}
 			if p.bans() && (g.placement.NeverBanned(r, check.Key, rc.ownProxy.Told(), g.names[i]) || check.Key == "") {
+				continue
+			}
+			if exempt && !p.bans() && !algorithm.Holds(check.Limit) {
 				continue
 			}
 			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check) {

@@ -34,7 +34,8 @@ type Options struct {
 	// are exempt from all of them, and those who are denied get 403. The default is no list.
 	Lists Lists
 
-	// ExemptPreflights exempts CORS preflights from all policies but bans. A preflight is an
+	// ExemptPreflights exempts CORS preflights from all policies but bans and, beside a ban by response ([Policy].Strike),
+	// [core.Concurrent] limits, which bound the guesses in flight. A preflight is an
 	// OPTIONS request with Origin and Access-Control-Request-Method. Lists and bans decide about
 	// it all the same, and one with a body is not exempt.
 	//

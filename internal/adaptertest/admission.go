@@ -23,6 +23,7 @@ var admissionCases = []testCase{
 	{"a preflight is charged and denied like any other request", testPreflight},
 	{"no preflight goes past a ban", testBannedPreflight},
 	{"a preflight is neither charged nor denied where it is exempt, and then only if it has no body", testPreflightExempt},
+	{"a preflight that is exempt goes past no place beside a ban by response", testPreflightPlaces},
 	{"a preflight that is exempt goes past no list", testPreflightListed},
 	{"over the wire, a preflight with a body of any kind is not exempt", testPreflightOverTheWire},
 	{"an OPTIONS that is no preflight is charged", testOptions},
@@ -231,6 +232,40 @@ func testPreflightExempt(t *testing.T, s *suite) {
 		expectStatus(t, "what no browser asks", h, r, http.StatusTooManyRequests)
 	}
 	f.expectRan(0)
+}
+
+func testPreflightPlaces(t *testing.T, s *suite) {
+	places := guard.Policy{Limit: desk(1), By: keyfuncs.RemoteIP}
+	byPlan := guard.Policy{By: keyfuncs.RemoteIP, LimitFor: func(*http.Request) core.Limit { return desk(1) }}
+	rates := guard.Policy{By: keyfuncs.RemoteIP, LimitFor: func(*http.Request) core.Limit { return one() }}
+	byResponse := guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized}
+	byDenial := guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, StrikeOnDenial: true}
+	for name, c := range map[string]struct {
+		policies []guard.Policy
+		second   int // the answer to a preflight while another one is in progress
+	}{
+		"places":                                {[]guard.Policy{places, {Limit: one()}}, http.StatusUnauthorized},
+		"places beside a ban by response":       {[]guard.Policy{byResponse, places, {Limit: one()}}, http.StatusTooManyRequests},
+		"places by plan beside one":             {[]guard.Policy{byPlan, byResponse, {Limit: one()}}, http.StatusTooManyRequests},
+		"a rate by plan beside one":             {[]guard.Policy{rates, byResponse, {Limit: one()}}, http.StatusUnauthorized},
+		"places beside a ban that denials make": {[]guard.Policy{places, byDenial}, http.StatusUnauthorized},
+	} {
+		f := s.fixture(t)
+		options := f.options()
+		options.ExemptPreflights = true
+		var h http.Handler
+		h = f.serve(site{around: []middleware{f.new(f.limiter, options, c.policies...)}, handler: func(w http.ResponseWriter, r *http.Request) {
+			if f.ran == 0 {
+				f.ran++
+				expectStatus(t, name, h, preflight(), c.second)
+			}
+			f.login(w, r)
+		}})
+		for range 2 { // none of them is charged
+			f.ran = 0
+			expectStatus(t, name, h, preflight(), http.StatusUnauthorized)
+		}
+	}
 }
 
 func testPreflightListed(t *testing.T, s *suite) {
