@@ -65,7 +65,7 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	} else {
 		g.report(&event)
 	}
-	goesOn = verdict.Denial == nil
+	goesOn = verdict.Denial == nil || verdict.Denial.hooked()
 	return verdict
 }
 

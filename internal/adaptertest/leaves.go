@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"mime/multipart"
@@ -23,6 +24,7 @@ import (
 
 var leavesCases = []testCase{
 	{"an upload leaves no temporary file behind, whoever has parsed it and whatever becomes of the request", testTemporaryFiles},
+	{"the files of a form are there until the handler has returned, also when the client has gone", testFilesStayWhileRead},
 	{"a banned client's uploads leave nothing behind", testTemporaryFilesOfBanned},
 	{"what is parsed inside is seen outside", testParsedIsSeenOutside},
 	{"trailers that nobody has announced reach the handler", testTrailers},
@@ -156,6 +158,56 @@ func testTemporaryFiles(t *testing.T, s *suite) {
 			}
 			awaitNone(t, name, count)
 		})
+	}
+}
+
+func testFilesStayWhileRead(t *testing.T, s *suite) {
+	count := temporaryFiles(t)
+	contentType, body := form("alice", 1<<16)
+	byForm := guard.Policy{Limit: ten(), By: keyfuncs.User(parse)}
+	nobody := guard.Policy{Limit: ten(), By: keyfuncs.User(parse), Cost: func(*http.Request) int { return 11 }}
+	for name, c := range map[string]struct {
+		outside, inside []guard.Policy
+		asked           bool // Options.Denied is the one who reads
+	}{
+		"a key function has parsed it":                     {outside: []guard.Policy{byForm}},
+		"a key function of an inner limiter has parsed it": {outside: []guard.Policy{{Limit: hundred()}}, inside: []guard.Policy{byForm}},
+		"of two limiters, the outer one has parsed it":     {outside: []guard.Policy{byForm}, inside: []guard.Policy{{Limit: hundred()}}},
+		"behind a policy that settles":                     {outside: []guard.Policy{byForm, {Limit: hundred(), Settle: says(1)}}},
+		"the handler has parsed it":                        {outside: []guard.Policy{{Limit: hundred()}}},
+		"the answer to a denial reads it":                  {outside: []guard.Policy{nobody}, asked: true},
+	} {
+		ctx, hangUp := context.WithCancel(t.Context())
+		reads := 0
+		read := func(_ http.ResponseWriter, r *http.Request) {
+			reads++
+			parse(r)
+			hangUp()
+			for begin := time.Now(); count() == 1 && time.Since(begin) < 20*time.Millisecond; {
+				time.Sleep(time.Millisecond)
+			}
+			file, _, err := r.FormFile("file")
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			defer file.Close()
+			if n, err := io.Copy(io.Discard, file); n != 1<<16 || err != nil {
+				t.Errorf("%s: %d bytes of the file are read, %v", name, n, err)
+			}
+		}
+		of := site{around: []middleware{s.new(core.New(core.NewMemory()), guard.Options{
+			Denied: func(w http.ResponseWriter, r *http.Request, _ *guard.Denial) { read(w, r) },
+		}, c.outside...)}, handler: read}
+		if c.inside != nil {
+			of.inside = []middleware{s.new(core.New(core.NewMemory()), guard.Options{}, c.inside...)}
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", bytes.NewReader(body)).WithContext(ctx)
+		r.Header.Set("Content-Type", contentType)
+		if status := answer(s.serve(of), r).StatusCode; reads != 1 || (status == http.StatusOK) == c.asked {
+			t.Errorf("%s: answered with %d, and read %d times", name, status, reads)
+		}
+		awaitNone(t, name, count)
 	}
 }
 
