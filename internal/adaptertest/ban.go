@@ -26,6 +26,7 @@ var banCases = []testCase{
 	{"a peer of a private network is never banned by its own address", testOwnProxy},
 	{"an address inside the trusted prefixes is never banned", testTrustedIsNeverBanned},
 	{"beside places, no more than strikes and places are judged, however many come at once", testJudgedAtOnce},
+	{"a handler that settles early hides no strike", testSettledBeforeStrike},
 	{"the strike of an answer that is left to others is made together with its place being given back", testStruckWithThePlace},
 }
 
@@ -379,5 +380,41 @@ func testStruckWithThePlace(t *testing.T, s *suite) {
 			t.Errorf("%v: settled in %d calls, want 1", outside, n)
 		}
 		http.DefaultClient.CloseIdleConnections()
+	}
+}
+
+func testSettledBeforeStrike(t *testing.T, s *suite) {
+	for name, c := range map[string]struct {
+		before, after bool // Settle is called before the answer begins, and after that
+		outcomes      int
+	}{"before the answer": {true, false, 0}, "after it has begun": {false, true, 2}, "both": {true, true, 2}} {
+		f := s.fixture(t)
+		settles := func(when string, r *http.Request, want int) {
+			if got := guard.Settle(r.Context()); len(got) != want {
+				t.Errorf("%s: Settle %s the answer has begun returns %+v, want %d outcomes", name, when, got, want)
+			}
+		}
+		h := f.serve(site{
+			around: []middleware{f.limited(
+				guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: says(7)},
+				guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized},
+			)},
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				if c.before {
+					settles("before", r, 0)
+				}
+				f.login(w, r)
+				_, _ = w.Write([]byte("no")) // gin holds a status back until then
+				if c.after {
+					settles("when", r, c.outcomes)
+				}
+			},
+		})
+		for range 3 {
+			expectStatus(t, name+": a wrong password", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
+		}
+		expectStatus(t, name+": the fourth", h, ask(http.MethodGet, "/items/7"), http.StatusForbidden)
+		f.expectRan(3)
+		f.expectUsed(hundred(), 21)
 	}
 }

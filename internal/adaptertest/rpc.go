@@ -25,6 +25,7 @@ var rpcCases = []testCase{
 	{"a call that cannot be decided about gets UNAVAILABLE, or INTERNAL", testRPCFaults},
 	{"a call is told to wait as exactly as it is known", testRPCWait},
 	{"limiters in front learn of a denial that is answered as 200", testDenialIsTold},
+	{"whoever fails is not let off by a part of the answer that an inner limiter has denied", testDeniedPart},
 	{"over HTTP/2, a denied call of gRPC is one frame of headers", testGRPCOverTheWire},
 }
 
@@ -345,4 +346,40 @@ func testDenialIsTold(t *testing.T, s *suite) {
 		}
 	}
 	expectStatus(t, "the fourth password", h, ask(http.MethodGet, "/items/7"), http.StatusForbidden)
+}
+
+// The handler asks for a part of its page, does without it where that is denied, and answers itself.
+func testDeniedPart(t *testing.T, s *suite) {
+	for _, contentType := range []string{"application/grpc-web", "application/connect+json", "text/plain"} {
+		for answered, want := range map[int]int{
+			http.StatusUnauthorized: http.StatusUnauthorized, http.StatusServiceUnavailable: http.StatusServiceUnavailable,
+			http.StatusNoContent: http.StatusNoContent,
+		} {
+			f := s.fixture(t)
+			var told []int
+			part := f.around(f.limited(guard.Policy{Limit: one(), By: keyfuncs.Global, Cost: func(*http.Request) int { return 2 }}))
+			h := f.serve(site{
+				around: []middleware{f.limited(guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: func(r *http.Request, served guard.Served) int {
+					told = append(told, served.Status)
+					return unauthorized(r, served)
+				}})},
+				handler: func(w http.ResponseWriter, r *http.Request) {
+					f.ran++
+					inner := overHTTP1(call(contentType)).WithContext(r.Context())
+					inner.RequestURI, inner.URL = r.RequestURI, r.URL // it is the same request
+					answer(part, inner)
+					w.WriteHeader(answered)
+				},
+			})
+			for range 4 {
+				answer(h, ask(http.MethodGet, "/items/7"))
+			}
+			if len(told) == 0 || told[0] != want {
+				t.Errorf("%s: a handler has answered %d, and those in front are told %v", contentType, answered, told)
+			}
+			if banned := f.left() > 0; banned != (answered == http.StatusUnauthorized) {
+				t.Errorf("%s: after four answers of %d, banned: %t", contentType, answered, banned)
+			}
+		}
+	}
 }

@@ -18,6 +18,7 @@ import (
 
 var uploadCases = []testCase{
 	{"a denied upload is not waited for", testDeniedUpload},
+	{"a denied upload is not waited for either when somebody outside has looked for a form in it", testParsedUpload},
 	{"whoever reads no more of an upload than they want has it end, also behind a writer that watches", testLimitedUpload},
 }
 
@@ -70,6 +71,31 @@ func testDeniedUpload(t *testing.T, s *suite) {
 	}
 }
 
+func testParsedUpload(t *testing.T, s *suite) {
+	deny := guard.Policy{Limit: ten(), Cost: func(*http.Request) int { return 11 }}
+	for name, looks := range map[string]func(*http.Request){
+		"ParseForm": func(r *http.Request) { _ = r.ParseForm() },
+		"FormValue": func(r *http.Request) { r.FormValue("_method") },
+	} {
+		for _, contentType := range []string{"application/octet-stream", "application/json"} {
+			for where, policies := range map[string][]guard.Policy{"outside": {deny}, "in the limiter": {{
+				Limit: ten(), Cost: func(r *http.Request) int { looks(r); return 11 },
+			}}} {
+				f := s.fixture(t)
+				h := f.around(f.limited(policies...))
+				if where == "outside" {
+					inner := h
+					h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { looks(r); inner.ServeHTTP(w, r) })
+				}
+				response := begin(t, listen(t, h), "POST /items/7 HTTP/1.1\r\nHost: a\r\nContent-Type: "+contentType+"\r\nContent-Length: 200000\r\n\r\nabc")
+				if response.StatusCode != http.StatusTooManyRequests || !response.Close {
+					t.Errorf("%s %s, %s: answered with %d, %v", name, where, contentType, response.StatusCode, response.Header)
+				}
+			}
+		}
+	}
+}
+
 func testLimitedUpload(t *testing.T, s *suite) {
 	limited := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -95,6 +121,13 @@ func testLimitedUpload(t *testing.T, s *suite) {
 				response := begin(t, server, "GET / HTTP/1.1\r\nHost: a\r\n"+head)
 				if response.StatusCode != status || !response.Close {
 					t.Errorf("%s: answered with %d, %v", name, response.StatusCode, response.Header)
+				}
+			}
+			// Of a body that is nearly read, net/http reads what is left.
+			for size, closes := range map[int]bool{1500: false, 1001 + 64<<10: false, 1002 + 64<<10: true} {
+				response := begin(t, server, fmt.Sprintf("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("a", size)))
+				if response.StatusCode != status || response.Close != closes {
+					t.Errorf("%s, a body of %d: answered with %d, %v", name, size, response.StatusCode, response.Header)
 				}
 			}
 			response := begin(t, server, "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n"+strings.Repeat("a", 1000))
