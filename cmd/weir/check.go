@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	exitInvalid = 5 // the policies make no sense
+	exitInvalid = 5 // the policies make no sense, and a command other than check needs them
 	exitDenied  = 6 // the request would be denied
 )
 
@@ -34,9 +34,8 @@ gives functions to: all others are errors, as they are when the program starts.
 
 Exit codes:
    0  it makes sense
-   1  the file could not be read
-   2  the command line makes no sense
-   5  the file makes no sense, names a function that -has does not, or is not signed by the key of -signed`
+   1  it makes no sense, names a function that -has does not, is not signed by the key of -signed, or could not be read
+   2  the command line makes no sense`
 
 // Checked is what weir check says as JSON.
 type Checked struct {
@@ -146,7 +145,7 @@ func lacking(name string, d *policies.Document, options []policies.Option, has [
 		}
 	}
 	const text = "%s names functions that the program may not have:\n%w\nIf it has all of them, say so: weir check%s"
-	return exitError{fmt.Errorf(text, called(name), err, lacks.String()), exitInvalid}
+	return fmt.Errorf(text, called(name), err, lacks.String())
 }
 
 // readPolicies reads a file of policies, or standard input. The error of one that makes no sense has the exit code for that.
@@ -155,7 +154,11 @@ func readPolicies(name string, stdin io.Reader) (*policies.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parsePolicies(name, text)
+	document, err := parsePolicies(name, text)
+	if err != nil {
+		return nil, exitError{err, exitInvalid}
+	}
+	return document, nil
 }
 
 // textOf reads a file of policies, or standard input. Of a longer one than policies may be it reads no more than shows that.
@@ -182,7 +185,7 @@ func readFirst(path string, most int64) ([]byte, error) {
 func parsePolicies(name string, text []byte) (*policies.Document, error) {
 	document, err := policies.Parse(text)
 	if err != nil {
-		return nil, exitError{fmt.Errorf("%s makes no sense:\n%w", called(name), err), exitInvalid}
+		return nil, fmt.Errorf("%s makes no sense:\n%w", called(name), err)
 	}
 	return document, nil
 }

@@ -76,7 +76,7 @@ func TestTheJobOfTheDocumentation(t *testing.T) {
 		{"first", "limits:\n  burst: leaky 20, 5/s\npolicies:\n  - limit: burst\n    key: ip\n", 0, "+ limit burst: leaky 20, 5/s"},
 		{"change", "limits:\n  burst: leaky 10, 5/s\npolicies:\n  - limit: burst\n    key: ip\n", 0, "~ limit burst: leaky 20, 5/s → leaky 10, 5/s"},
 		{"same", "limits:\n  burst: leaky 10, 5/s\npolicies:\n  - limit: burst\n    key: ip # a comment\n", 0, "Nothing changes."},
-		{"nonsense", "limits:\n  burst: leaky 10\n", exitInvalid, ""},
+		{"nonsense", "limits:\n  burst: leaky 10\n", exitFailed, ""},
 	} {
 		if err := errors.Join(os.WriteFile(filepath.Join(repository, "limits.yaml"), []byte(pull.limits), 0o600), os.WriteFile(summary, nil, 0o600)); err != nil {
 			t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 
 // The exit codes.
 const (
-	exitFailed     = 1 // a file could not be read or written
+	exitFailed     = 1 // a file could not be read or written, or weir check has found a mistake in it
 	exitUsage      = 2 // the command line makes no sense
 	exitEmpty      = 3 // the logs have no request to go by
 	exitUnreadable = 4 // more lines could not be read than -max-skipped allows

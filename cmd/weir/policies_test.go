@@ -67,13 +67,13 @@ func TestCheckOfFunctions(t *testing.T) {
 		"\nline 18, column 10: key \"user or tenant\": \"tenant\" is no key that is known here",
 		"\nIf it has all of them, say so: weir check -has tenant -has units\n",
 	} {
-		if code != exitInvalid || out != "" || !strings.Contains(messages, want) {
+		if code != exitFailed || out != "" || !strings.Contains(messages, want) {
 			t.Errorf("exit code %d: %s%s, want %s", code, out, messages, want)
 		}
 	}
 	var checked Checked
 	code, out, _ = weir(t, limitsFile, "check", "-json", "-")
-	if err := json.Unmarshal([]byte(out), &checked); err != nil || code != exitInvalid || checked.Valid || len(checked.Errors) != 2 ||
+	if err := json.Unmarshal([]byte(out), &checked); err != nil || code != exitFailed || checked.Valid || len(checked.Errors) != 2 ||
 		checked.Errors[0].Line != 15 || !reflect.DeepEqual(checked.Needs.Keys, []string{"user", "tenant"}) {
 		t.Errorf("exit code %d: %v: %+v", code, err, checked)
 	}
@@ -86,7 +86,7 @@ func TestCheckOfFunctions(t *testing.T) {
 		"{}": "no policy limits anything",
 		"policies: [{limit: 'leaky 2, 1/s', key: usr}]\n": `"usr" is no key that is known here`,
 	} {
-		if code, out, messages := weir(t, text, "check", "-has", "user", "-"); code != exitInvalid || !strings.Contains(messages, want) {
+		if code, out, messages := weir(t, text, "check", "-has", "user", "-"); code != exitFailed || !strings.Contains(messages, want) {
 			t.Errorf("%s: exit code %d: %s%s, want %s", text, code, out, messages, want)
 		}
 	}
@@ -110,12 +110,15 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestEndlessFileIsReadWithABound(t *testing.T) {
 	var zeros endless
 	var out, messages strings.Builder
-	if code := run(t.Context(), []string{"weir", "check", "-"}, &zeros, &out, &messages); code != exitInvalid || !strings.Contains(messages.String(), "more than 1048576") || zeros.read > 4<<20 {
+	if code := run(t.Context(), []string{"weir", "check", "-"}, &zeros, &out, &messages); code != exitFailed || !strings.Contains(messages.String(), "more than 1048576") || zeros.read > 4<<20 {
 		t.Errorf("exit code %d, %d bytes are read: %s", code, zeros.read, &messages)
 	}
-	for _, args := range [][]string{{"check", "/dev/zero"}, {"explain", "/dev/zero", "GET /"}, {"plan", "/dev/zero", "/dev/zero"}} {
-		if code, _, messages := weir(t, "", args...); code != exitInvalid || !strings.Contains(messages, "more than 1048576") {
-			t.Errorf("%q: exit code %d: %s", args, code, messages)
+	for _, c := range []struct {
+		code int
+		args []string
+	}{{exitFailed, []string{"check", "/dev/zero"}}, {exitInvalid, []string{"explain", "/dev/zero", "GET /"}}, {exitInvalid, []string{"plan", "/dev/zero", "/dev/zero"}}} {
+		if code, _, messages := weir(t, "", c.args...); code != c.code || !strings.Contains(messages, "more than 1048576") {
+			t.Errorf("%q: exit code %d: %s", c.args, code, messages)
 		}
 	}
 }
@@ -137,7 +140,7 @@ The program has to say by WithPlan which plan a request is of.
 		t.Errorf("exit code %d: %s%s, want\n%s", code, out, messages, want)
 	}
 	code, out, messages = weir(t, "limits:\n  a: leaky 3\n", "check", "-")
-	if code != exitInvalid || out != "" || !strings.HasPrefix(messages, "weir: standard input makes no sense:\nline 2, column 6: ") {
+	if code != exitFailed || out != "" || !strings.HasPrefix(messages, "weir: standard input makes no sense:\nline 2, column 6: ") {
 		t.Errorf("exit code %d: %s%s", code, out, messages)
 	}
 	code, out, _ = weir(t, "limits:\n  a: leaky 3\n", "check", "-json", "-")
@@ -145,7 +148,7 @@ The program has to say by WithPlan which plan a request is of.
 	if err := json.Unmarshal([]byte(out), &checked); err != nil {
 		t.Fatal(err)
 	}
-	if code != exitInvalid || checked.Valid || len(checked.Errors) != 1 || checked.Errors[0].Line != 2 || checked.Errors[0].Column != 6 {
+	if code != exitFailed || checked.Valid || len(checked.Errors) != 1 || checked.Errors[0].Line != 2 || checked.Errors[0].Column != 6 {
 		t.Errorf("exit code %d: %+v", code, checked)
 	}
 	if code, _, _ = weir(t, "", "check", filepath.Join(t.TempDir(), "none")); code != exitFailed {

@@ -57,7 +57,7 @@ func signCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 				return err
 			}
 			if _, err := parsePolicies(name, text); err != nil {
-				return err
+				return exitError{err, exitInvalid}
 			}
 			key, err := privateKey(c.String("key"))
 			if err != nil {
@@ -74,7 +74,7 @@ func signCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 				return err
 			}
 			if _, err := parsePolicies(name, signed); err != nil { // JSON has no comments
-				return fmt.Errorf("the signature is a comment, so sign YAML: %w", err)
+				return exitError{fmt.Errorf("the signature is a comment, so sign YAML: %w", err), exitInvalid}
 			}
 			if c.Bool("json") {
 				return writeJSON(stdout, Signed{File: name, Serial: serial, Text: string(signed)})
@@ -117,7 +117,7 @@ func checkSignature(name string, text []byte, path string) (serial int64, err er
 		return 0, fmt.Errorf("%s: %w", path, err)
 	}
 	if serial, err = policies.Verify(text, key); err != nil {
-		return 0, exitError{fmt.Errorf("%s is not to be believed: %w", called(name), err), exitInvalid}
+		return 0, fmt.Errorf("%s is not to be believed: %w", called(name), err)
 	}
 	return serial, nil
 }
