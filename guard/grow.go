@@ -124,8 +124,8 @@ func (g *Guard) grow(
 // left, the outermost first. When the handler returns, the request is not settled again, and what is spent in between is
 // lost. Places of [core.Concurrent] limits are held on.
 //
-// It returns nil if there was nothing to settle: no policy has a Settle, or the request was settled before. It settles nothing, too, if the
-// response may be a strike ([Policy].Strike) and has not begun: nobody knows yet what it says.
+// It returns nil if there was nothing to settle: no policy has a Settle, or the request was settled before. It also returns nil, and settles
+// nothing, while the response may still be a strike ([Policy].Strike): until it has begun, nobody knows its status.
 func Settle(ctx context.Context) []Outcome {
 	var all []Outcome
 	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {

@@ -47,9 +47,9 @@ type Options struct {
 
 	// MaxKeyBody is how many bytes of a request's body the functions of policies and lists may read in all: a key function
 	// that parses a form, or a Cost that looks for the model in a document. The default, 0, is 1 MiB. Less than 0 is an
-	// error. A request whose body they want to read beyond that is answered with 413, and charges nothing; that is so for the function of a
-	// Shadow, too. What they parse
-	// as a form, the handler finds parsed, and what they have not read, it reads: the bound is not the handler's.
+	// error. A request whose body they want to read beyond that is answered with 413, and charges nothing, even if the function is
+	// that of a Shadow. What they parse as a form, the handler finds parsed, and what they have not read, it reads: the bound is not
+	// the handler's.
 	MaxKeyBody int64
 
 	// Draining ends when the server begins to shut down, as the context of

@@ -213,7 +213,7 @@ func (v *reservation) handlerReturned(later bool) (settled func()) {
 // strikes reports whether the answer to a request may be a strike.
 func (v *reservation) strikes() bool { return v.stored.strikes() || v.local.strikes() }
 
-// mayStrike is strikes while the handler lets what is reserved grow.
+// mayStrike is strikes for a handler that may be reserving more on another goroutine.
 func (v *reservation) mayStrike() bool {
 	v.settlement.growth.Lock()
 	defer v.settlement.growth.Unlock()

@@ -182,7 +182,7 @@ func TestDistantServerComesBack(t *testing.T) {
 func TestCrowds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	limiter, err := core.Open(server.URL(), core.WithBudget(wide))
+	limiter, err := core.Open(server.URL(), core.WithBudget(widest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,60 +234,63 @@ func TestCrowds(t *testing.T) {
 // for them.
 func TestBurstOfSettlements(t *testing.T) {
 	t.Parallel()
-	far := far(t, wide, 0)
-	const burst, keys = 4000, 40
-	limit := core.Leaky(burst, core.PerDay(1))
-	reservations := make([]*core.Reservation, burst)
-	for i := range reservations {
-		r, err := far.limiter.Reserve(t.Context(), core.Check{Key: fmt.Sprint("key:", i%keys), Limit: limit, Cost: 2})
-		if err != nil || !r.Allowed() {
-			t.Fatal(err)
-		}
-		reservations[i] = r
-	}
-	far.move(wide / 5)
-	var settled, neighbours verdicts
-	var group, beside sync.WaitGroup
-	done := make(chan struct{})
-	beside.Go(func() {
-		for {
-			select {
-			case <-done:
-				return
-			default:
-				_ = neighbours.ask(t.Context(), far.limiter, "neighbour", core.Leaky(1, core.PerSecond(1)))
+	atAnyPace(t, func(budget time.Duration) error {
+		far := far(t, budget, 0)
+		const burst, keys = 4000, 40
+		limit := core.Leaky(burst, core.PerDay(1))
+		reservations := make([]*core.Reservation, burst)
+		for i := range reservations {
+			r, err := far.limiter.Reserve(t.Context(), core.Check{Key: fmt.Sprint("key:", i%keys), Limit: limit, Cost: 2})
+			if err != nil {
+				return fmt.Errorf("reservation %d: %w", i, err)
 			}
+			if !r.Allowed() {
+				return fmt.Errorf("reservation %d is denied", i)
+			}
+			reservations[i] = r
 		}
-	})
-	for i, r := range reservations {
-		group.Go(func() {
-			if err := r.Settle(t.Context(), i%2); err != nil { // gives back 1 or 2
+		far.move(budget / 5)
+		var settled, neighbours verdicts
+		var beside sync.WaitGroup
+		done := make(chan struct{})
+		beside.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					_ = neighbours.ask(t.Context(), far.limiter, "neighbour", core.Leaky(1, core.PerSecond(1)))
+				}
+			}
+		})
+		everybody(burst, func(i int) {
+			if err := reservations[i].Settle(t.Context(), i%2); err != nil { // gives back 1 or 2
 				settled.failed.Add(1)
 				settled.first.Do(func() { settled.err = err })
 			}
 		})
-	}
-	group.Wait()
-	close(done)
-	beside.Wait()
-	if settled.failed.Load() > 0 || neighbours.failed.Load() > 0 {
-		t.Errorf("%d of %d settlements were lost (%v), and %d checks beside them failed (%v)",
-			settled.failed.Load(), burst, settled.err, neighbours.failed.Load(), neighbours.err)
-	}
-	far.move(0)
-	for key := range keys {
-		d, err := far.limiter.Peek(t.Context(), fmt.Sprint("key:", key), limit)
-		if want := burst - key%2*burst/keys; err != nil || d.Remaining != want {
-			t.Errorf("key %d: %d remain, %v, want %d", key, d.Remaining, err, want)
+		close(done)
+		beside.Wait()
+		if settled.failed.Load() > 0 || neighbours.failed.Load() > 0 {
+			return fmt.Errorf("%d of %d settlements were lost (%w), and %d checks beside them failed (%w)",
+				settled.failed.Load(), burst, settled.err, neighbours.failed.Load(), neighbours.err)
 		}
-	}
+		far.move(0)
+		for key := range keys {
+			d, err := far.limiter.Peek(t.Context(), fmt.Sprint("key:", key), limit)
+			if want := burst - key%2*burst/keys; err != nil || d.Remaining != want {
+				return fmt.Errorf("key %d: %d remain, %w, want %d", key, d.Remaining, err, want)
+			}
+		}
+		return nil
+	})
 }
 
 // Callers who charge as fast as they can do not suspend a server that is well.
 func TestManyWhoChargeSuspendNobody(t *testing.T) {
 	t.Parallel()
 	atAnyPace(t, func(budget time.Duration) error {
-		far := far(t, budget, wide/20)
+		far := far(t, budget, budget/20)
 		const callers, calls = 1024, 4
 		limit := core.FixedWindow(callers*calls, time.Hour)
 		var v verdicts

@@ -360,11 +360,11 @@ func TestAHostHidesNothing(t *testing.T) {
 	}
 }
 
-// A path of a megabyte that would have to be read in many ways is not.
+// A path that would have to be read in many ways is not read at all if it is long.
 func TestLongPathsAreNotReadInManyWays(t *testing.T) {
 	table := tableOf(t, "/", "/private/")
 	for path, want := range map[string]bool{
-		"/" + strings.Repeat("a", 1<<20): true, strings.Repeat("/x/..", 1<<10): true, strings.Repeat("/x/..", 1<<18): false, strings.Repeat("/%2e", 1<<18): false,
+		"/" + strings.Repeat("a", 1<<20): true, strings.Repeat("/x/..", 400): true, strings.Repeat("/x/..", 420): false, strings.Repeat("/%2e", 1<<18): false,
 	} {
 		u, err := url.ParseRequestURI(path)
 		if err != nil {

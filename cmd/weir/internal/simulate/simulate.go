@@ -51,30 +51,12 @@ func New(d *policies.Document, o Options) (*Simulation, error) {
 		return nil, fmt.Errorf("simulate: %w", err)
 	}
 	store := core.NewMemory(core.WithClock(func() time.Time { return s.now }), core.WithMaxKeys(o.Keys))
-	handle, err := guard.Follow(core.New(store), guard.Options{Observe: s.observe, Logger: slog.New(slog.DiscardHandler)}, settledFirst{set})
+	handle, err := guard.Follow(core.New(store), guard.Options{Observe: s.observe, Logger: slog.New(slog.DiscardHandler)}, set)
 	if err != nil {
 		return nil, fmt.Errorf("simulate: %w", err)
 	}
 	s.handler = ratelimit.Use(handle)(http.HandlerFunc(s.serve))
 	return s, nil
-}
-
-// settledFirst is a set whose requests are settled before the next one is decided.
-type settledFirst struct{ guard.RuleSet }
-
-// Follow implements [guard.RuleSet].
-func (s settledFirst) Follow(prepare func(guard.Rules) (use func(), err error)) error {
-	return s.RuleSet.Follow(func(rules guard.Rules) (func(), error) { //nolint:wrapcheck // it is that of prepare
-		own := make([][]guard.Policy, len(rules.Policies))
-		for i, policies := range rules.Policies {
-			own[i] = slices.Clone(policies)
-			for j := range own[i] {
-				own[i][j].SettleFirst = own[i][j].Settle != nil
-			}
-		}
-		rules.Policies = own
-		return prepare(rules)
-	})
 }
 
 // functions returns what the log says in place of the program.
