@@ -31,7 +31,7 @@ func (b *bench) atOnce(ctx context.Context) ([]comparison, error) {
 	const goroutines = 128
 	b.report("at most n at once")
 	names := namesOf("user:", b.names)
-	contenders := []contender{checkBeside(), places(), placesTaken(), renewals(), semaphore(), lock()} //nolint:contextcheck // stores are opened later
+	contenders := []contender{checkBeside(), places(), placesTaken(), renewals(), semaphore(), lock()}
 	entries, err := b.with(ctx, contenders, twenty, func(entries []*entry) error {
 		return b.turns(goroutines, names).take(ctx, b.meter, entries)
 	})
@@ -171,7 +171,7 @@ func lock() contender {
 // placeSizes returns how many bytes a key with 10, 100 and 1,000 holders takes.
 func (b *bench) placeSizes(ctx context.Context) (sizes []float64, err error) {
 	for _, holders := range []int{10, 100, 1000} {
-		_, err := b.with(ctx, []contender{ownPlaces(placesName, func(limiter *core.Limiter, _ core.Store, q quota) Ask { //nolint:contextcheck // as above
+		_, err := b.with(ctx, []contender{ownPlaces(placesName, func(limiter *core.Limiter, _ core.Store, q quota) Ask {
 			return func(ctx context.Context, key string) (bool, error) {
 				_, err := limiter.Reserve(ctx, core.Check{Key: key, Limit: core.Concurrent(1000, q.per)})
 				return err == nil, err

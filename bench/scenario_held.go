@@ -125,9 +125,11 @@ func holdings(url string) []holding {
 		}, false},
 	}
 	for name, limit := range map[string]core.Limit{
-		"leaky bucket": core.Leaky(100, core.PerSecond(1)), "sliding window": core.SlidingWindow(100, time.Hour), "sliding log": core.SlidingLog(100, time.Hour),
+		"leaky bucket": core.Leaky(100, core.PerSecond(1)), "sliding window": core.SlidingWindow(100, time.Hour),
+		"sliding log": core.SlidingLog(100, time.Hour),
 	} {
-		list = append(list, holding{"checks of so many callers at once, each under its own " + name, nothing, func(ctx context.Context, l *core.Limiter, n int) error {
+		of := "checks of so many callers at once, each under its own " + name
+		list = append(list, holding{of, nothing, func(ctx context.Context, l *core.Limiter, n int) error {
 			return crowd(min(n, 10_000), func(i int) error {
 				_, err := l.Allow(ctx, fmt.Sprint("user:", i), limit)
 				return err
@@ -227,7 +229,7 @@ func (b *bench) longestRun(ctx context.Context, h holding, n int) (time.Duration
 	if err != nil {
 		return 0, fmt.Errorf("bench: %w", err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	calls := asked
 	if h.takes {
 		calls = askedAnew

@@ -1,6 +1,7 @@
 package keyfuncs
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 )
@@ -36,16 +37,18 @@ func WhoAmI(by Func) http.Handler {
 		if missing(key, err) {
 			key, err = Anonymous(r)
 		}
+		var answer bytes.Buffer
 		if err != nil {
-			_, _ = fmt.Fprintf(w, "error: %v\n", err)
+			fmt.Fprintf(&answer, "error: %v\n", err)
 		} else {
-			_, _ = fmt.Fprintf(w, "key: %s\n", key)
+			fmt.Fprintf(&answer, "key: %s\n", key)
 		}
-		_, _ = fmt.Fprintf(w, "peer: %s\n", r.RemoteAddr)
+		fmt.Fprintf(&answer, "peer: %s\n", r.RemoteAddr)
 		for _, name := range told {
 			for _, line := range r.Header[name] {
-				_, _ = fmt.Fprintf(w, "%s: %s\n", name, line)
+				fmt.Fprintf(&answer, "%s: %s\n", name, line)
 			}
 		}
+		_, _ = answer.WriteTo(w) // a client that has gone away misses nothing
 	})
 }

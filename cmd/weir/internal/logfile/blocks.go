@@ -33,7 +33,8 @@ func (b *Blocks) Next(space []byte) ([]byte, error) {
 	if cap(space) < BlockSize {
 		space = make([]byte, 0, BlockSize)
 	}
-	block := append(space[:0], b.rest...)
+	block := space[:0]
+	block = append(block, b.rest...)
 	if b.rest = b.rest[:0]; cap(b.rest) > BlockSize {
 		b.rest = nil
 	}
