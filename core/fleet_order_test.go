@@ -286,8 +286,10 @@ func TestTurnOfADeadWaiterForARateIsLost(t *testing.T) {
 	dead := "nobody-1 1"
 	client.ZAdd(t.Context(), fmt.Sprintf("%s=1=waiting", redisKey(prefix, "key", limit)),
 		redis.Z{Score: float64(now - 1e6), Member: dead}, redis.Z{Score: -9e15 + float64(now+600e6), Member: "@" + dead})
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
 	began := time.Now()
-	if err := all[0].Wait(t.Context(), "key", limit); err != nil {
+	if err := all[0].Wait(ctx, "key", limit); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took < 400*time.Millisecond || took > 10*time.Second {
