@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -227,5 +228,71 @@ func TestWaitersOfAFleetWithoutChannels(t *testing.T) {
 	group.Wait()
 	if served != 30 {
 		t.Errorf("%d were served, want 30", served)
+	}
+}
+
+// waitingFor waits until so many processes are known to wait for units of a limit.
+func waitingFor(t *testing.T, client redis.UniversalClient, prefix, key string, limit core.Limit, want int) {
+	t.Helper()
+	registered(t, client, fmt.Sprintf("%s=%d=waiting", redisKey(prefix, key, limit), limit.Capacity()), want)
+}
+
+// Units of a rate go to the waiter that came first, whichever process it is in, and nobody is known once all have been served.
+func TestUnitsGoToWhoeverCameFirstInTheFleet(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	for _, limit := range []core.Limit{
+		core.Leaky(1, core.PerSecond(2)).Named("leaky"), core.GCRA(3, core.PerSecond(4)).Named("gcra"), core.TokenBucket(3, core.PerSecond(4)).Named("bucket"),
+		core.SlidingLog(1, 500*time.Millisecond).Named("log"), core.FixedWindow(1, time.Second).Named("window"),
+	} {
+		t.Run(limit.String(), func(t *testing.T) {
+			t.Parallel()
+			all, prefix := fleet(t, client, 4)
+			if _, err := all[0].AllowN(t.Context(), "key", limit, limit.Capacity()); err != nil {
+				t.Fatal(err)
+			}
+			var mu sync.Mutex
+			var order []int
+			var group sync.WaitGroup
+			for i, l := range all {
+				group.Go(func() {
+					if err := l.WaitN(t.Context(), "key", limit, limit.Capacity()); err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					order = append(order, i)
+				})
+				waitingFor(t, client, prefix, "key", limit, i+1)
+			}
+			group.Wait()
+			if !slices.IsSorted(order) {
+				t.Errorf("served in the order %v", order)
+			}
+			waitingFor(t, client, prefix, "key", limit, 0)
+		})
+	}
+}
+
+// A process that dies while it waits for a rate costs the others no more than a second, however far ahead its next try is.
+func TestTurnOfADeadWaiterForARateIsLost(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	all, prefix := fleet(t, client, 1)
+	limit := core.Leaky(1, core.Per(1, 300*time.Millisecond)).Named("rate")
+	if _, err := all[0].Allow(t.Context(), "key", limit); err != nil {
+		t.Fatal(err)
+	}
+	now := client.Time(t.Context()).Val().UnixMicro()
+	dead := "nobody-1 1"
+	client.ZAdd(t.Context(), fmt.Sprintf("%s=1=waiting", redisKey(prefix, "key", limit)),
+		redis.Z{Score: float64(now - 1e6), Member: dead}, redis.Z{Score: -9e15 + float64(now+600e6), Member: "@" + dead})
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	began := time.Now()
+	if err := all[0].Wait(ctx, "key", limit); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < 400*time.Millisecond || took > 10*time.Second {
+		t.Errorf("served after %v, want about a second", took)
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +27,7 @@ const childCrowd = "RATELIMIT_TEST_CROWD"
 type crowdWork struct {
 	URL, Prefix     string
 	Workers, Places int
+	Rate            string // a limit for which the workers wait, instead of places
 	Hold            time.Duration
 	From, To        time.Time
 }
@@ -51,6 +54,17 @@ func beCrowd(text string) int {
 	limiter := core.New(core.NewRedis(client, core.WithPrefix(work.Prefix), core.WithBudget(time.Minute)))
 	ctx, cancel := context.WithDeadline(context.Background(), work.To)
 	defer cancel()
+	take := func() (giveBack func(), err error) {
+		permit, err := limiter.Acquire(ctx, "key", core.Concurrent(work.Places, 10*time.Second))
+		return permit.Release, err
+	}
+	if work.Rate != "" {
+		limit, err := core.ParseLimit(work.Rate)
+		if err != nil {
+			return fail(err)
+		}
+		take = func() (func(), error) { return func() {}, limiter.Wait(ctx, "key", limit) }
+	}
 	time.Sleep(time.Until(work.From))
 	var mu sync.Mutex
 	var report crowdReport
@@ -59,11 +73,11 @@ func beCrowd(text string) int {
 		group.Go(func() {
 			for ctx.Err() == nil {
 				began := time.Now()
-				permit, err := limiter.Acquire(ctx, "key", core.Concurrent(work.Places, 10*time.Second))
+				giveBack, err := take()
 				waited, from := time.Since(began), time.Now()
 				if err == nil {
 					time.Sleep(work.Hold)
-					permit.Release()
+					giveBack()
 				}
 				mu.Lock()
 				switch {
@@ -144,32 +158,9 @@ func (s crowdSeen) String() string {
 func (c crowd) run(t *testing.T) (seen crowdSeen) {
 	t.Helper()
 	from := time.Now().Add(time.Second) // when they all run
-	work, err := json.Marshal(crowdWork{
+	reports := runCrowd(t, slices.Repeat([]crowdWork{{
 		URL: redistest.Shared(t).URL(), Prefix: redistest.Prefix(t), Workers: c.workers, Places: c.places, Hold: c.hold, From: from, To: from.Add(3 * time.Second),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	reports := make([]crowdReport, c.processes)
-	var group sync.WaitGroup
-	for i := range reports {
-		group.Go(func() {
-			child := exec.CommandContext(t.Context(), os.Args[0])
-			child.Env = append(os.Environ(), childCrowd+"="+string(work))
-			child.Stderr = os.Stderr
-			out, err := child.Output()
-			if err == nil {
-				err = json.Unmarshal(out, &reports[i])
-			}
-			if err != nil {
-				t.Errorf("process %d: %v", i, err)
-			}
-		})
-	}
-	group.Wait()
-	if t.Failed() {
-		t.FailNow()
-	}
+	}}, c.processes))
 	served, held := 0, time.Duration(0)
 	first, last := reports[0].First, reports[0].Last
 	seen.least = reports[0].Served
@@ -188,4 +179,97 @@ func (c crowd) run(t *testing.T) (seen crowdSeen) {
 	seen.ideal = held / time.Duration(max(1, served)) * time.Duration(c.processes*c.workers) / time.Duration(c.places)
 	seen.busy = float64(held) / float64(last.Sub(first)) / float64(c.places)
 	return seen
+}
+
+// runCrowd has as many processes work, and returns what has become of each.
+func runCrowd(t *testing.T, works []crowdWork) []crowdReport {
+	t.Helper()
+	reports := make([]crowdReport, len(works))
+	var group sync.WaitGroup
+	for i, work := range works {
+		text, err := json.Marshal(work)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group.Go(func() {
+			child := exec.CommandContext(t.Context(), os.Args[0])
+			child.Env = append(os.Environ(), childCrowd+"="+string(text))
+			child.Stderr = os.Stderr
+			out, err := child.Output()
+			if err == nil {
+				err = json.Unmarshal(out, &reports[i])
+			}
+			if err != nil {
+				t.Errorf("process %d: %v", i, err)
+			}
+		})
+	}
+	group.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return reports
+}
+
+// Processes whose workers wait for units of a rate are served in the order of arrival, so that each worker gets as many
+// as any other, however many its process has. Nobody waits for much longer than in one queue, and the rate is used. A machine
+// that does something else meanwhile counts, too: so that has to be seen once in three times.
+func TestWaitersForARateAreServedInOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes ten seconds")
+	}
+	for name, c := range map[string]struct {
+		limit   core.Limit
+		pace    time.Duration
+		workers []int // of each process
+	}{
+		"two processes":           {core.GCRA(2, core.PerSecond(50)), 20 * time.Millisecond, []int{5, 5}},
+		"one of ten workers":      {core.Leaky(2, core.PerSecond(50)), 20 * time.Millisecond, []int{1, 9}},
+		"ten processes":           {core.TokenBucket(5, core.PerSecond(100)), 10 * time.Millisecond, []int{3, 3, 3, 3, 3, 3, 3, 3, 3, 3}},
+		"two processes, crowded":  {core.GCRA(50, core.PerSecond(1000)), time.Millisecond, []int{100, 300}},
+		"a pace slower than that": {core.Leaky(1, core.PerSecond(3)), time.Second / 3, []int{2, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for attempt := 1; ; attempt++ {
+				from := time.Now().Add(time.Second) // when they all run
+				works := make([]crowdWork, len(c.workers))
+				workers := 0
+				prefix := redistest.Prefix(t)
+				for i, n := range c.workers {
+					workers += n
+					works[i] = crowdWork{
+						URL: redistest.Shared(t).URL(), Prefix: prefix, Workers: n, Rate: c.limit.String(), From: from, To: from.Add(4 * time.Second),
+					}
+				}
+				reports := runCrowd(t, works)
+				first, last := reports[0].First, reports[0].Last
+				least, most, served, longest := math.Inf(1), 0.0, 0, time.Duration(0)
+				for i, r := range reports {
+					if r.First.Before(first) {
+						first = r.First
+					}
+					if r.Last.After(last) {
+						last = r.Last
+					}
+					each := float64(r.Served) / float64(c.workers[i])
+					least, most, longest = min(least, each), max(most, each), max(longest, r.Longest)
+					served += r.Served
+					if r.Denied > 0 {
+						t.Errorf("%d were denied", r.Denied)
+					}
+				}
+				ideal := time.Duration(workers) * c.pace
+				used := float64(served-c.limit.Capacity()) * float64(c.pace) / float64(last.Sub(first))
+				t.Logf("served from %.1f to %.1f each, the longest wait %v of ideally %v, used %.2f", least, most, longest, ideal, used)
+				unfair := most-least > max(1.5, most/10)
+				slow := longest > ideal*3/2+50*time.Millisecond
+				switch idle := used < 0.9; {
+				case t.Failed() || !unfair && !slow && !idle:
+					return
+				case attempt == 3:
+					t.Fatalf("three times in vain: unfair %t, slow %t, idle %t", unfair, slow, idle)
+				}
+			}
+		})
+	}
 }

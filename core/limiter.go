@@ -28,6 +28,7 @@ type Limiter struct {
 	budget     time.Duration // of the store; 0: it has none
 	trace      Trace
 	waiters    *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
+	ranks      ranks // of waiters
 	turns      queue.Turns[turnKey, Receipt]
 	logger     func() *slog.Logger
 	background backlog
@@ -56,7 +57,7 @@ func New(store Store, options ...Option) *Limiter {
 	}
 	l.lines = lines.New[lineKey](l.poll)
 	if r := redisOf(store); r != nil {
-		l.wakes = r.NewWakes(l.lines.WakeLine)
+		l.wakes = r.NewWakes(l.wakeLine)
 	}
 	l.open, l.close = context.WithCancelCause(context.Background())
 	l.waiters = waitersOf(l)

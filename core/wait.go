@@ -76,8 +76,11 @@ func WithPlacesOnly() WaitOption {
 // Under [Unlimited], Wait returns at once. Otherwise it checks, sleeps until RetryAfter and checks
 // again, never sooner. The waiters of one key and limit in this process are served in the order in
 // which they came, and share calls, as many as fit. Waiters [WithHoldBack] have a queue of their own, and so have those
-// under each of several plans of one name. There is no order between the waiters of different processes. [Limiter.Refund],
-// [Limiter.Reset] and settlements of this process have them asked for at once. Wait ends with [Limiter.Close], too.
+// under each of several plans of one name. Over the processes that share a Redis they are served in that order
+// to within 100 milliseconds: the first waiter of a process, once it has been denied, leaves room for those of other processes that came
+// before. Whoever asks without waiting, as [Limiter.Allow] does, heeds nobody, and nor does the first try of a Wait in a process
+// where nobody waits. A process that has died costs the others its turn, for a second at most. There is no such order
+// with [Lease]. [Limiter.Refund], [Limiter.Reset] and settlements of this process have its waiters asked for at once. Wait ends with [Limiter.Close], too.
 func (l *Limiter) Wait(ctx context.Context, key string, limit Limit, options ...WaitOption) error {
 	return l.WaitN(ctx, key, limit, 1, options...)
 }
@@ -195,6 +198,8 @@ type waitRequest struct {
 	limit Limit
 	cost  int
 	heeds bool  // see WithHoldBack
+	older int   // what older waiters of other processes want, in units
+	far   bool  // others follow these who are older, too
 	cause error // of a LimitedError: that of the context's deadline, or nil
 }
 
@@ -210,6 +215,11 @@ func (q *waitRequest) queueKey() queueKey { return queueKey{q.key, q.limit, q.he
 // checks returns the checks of a waiter: that of the limit, and perhaps that of heldBack.
 func (q *waitRequest) checks() []Check {
 	checks := []Check{checkOf(q.key, q.limit, q.cost)}
+	if q.heldUp() {
+		checks[0].Mode = Condition
+	} else {
+		checks[0].Headroom = q.older
+	}
 	if q.heeds {
 		checks = append(checks, heldBackCheck(q.key))
 	}

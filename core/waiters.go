@@ -21,6 +21,7 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, De
 			index, queues := r.shaped()
 			return queues > 0 && until.Before(r.asked.Add(r.decisions[index].Delay))
 		},
+		Rank:  l.rankOf(),
 		Takes: func(q waitRequest) time.Duration { return microseconds(q.limit.spec.Spacing(q.cost)) },
 		Deny: func(q waitRequest, latest Decision, at time.Time, r **Reservation) error {
 			return q.deny(latest, at, r)
@@ -36,6 +37,7 @@ const mostTogether = 1000
 
 // askForWaiters makes the requests of some waiters, in their order.
 func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a queue.Answer[*Reservation, Decision]) {
+	requests = requests[:together(requests)]
 	calls := make([][]Check, len(requests))
 	for i := range requests {
 		calls[i] = requests[i].checks()
@@ -57,6 +59,7 @@ func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a 
 		}
 		if a.Never = a.Latest.RetryAfter == Never; !a.Never {
 			a.Next, a.Full = time.Now().Add(max(a.Latest.RetryAfter, held)), a.Latest.RetryAfter >= held
+			requests[len(granted)].schedule(&a, held)
 		}
 	default:
 		a.Latest = granted[len(granted)-1].decisions[0]
@@ -85,7 +88,7 @@ func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted 
 	}
 	ended := time.Now()
 	for i, r := range reservations[:answered] {
-		if !asked[i].Passed() {
+		if !asked[i].Passed() || r.checks[0].Mode == Condition { // there is room, but older ones are to have it
 			return reservations[:i], r.decisions, nil
 		}
 		r.asked, r.answered = began, ended

@@ -293,6 +293,7 @@ func TestTransportOnRedis(t *testing.T) {
 	var group sync.WaitGroup
 	for range 3 { // as if in three processes
 		limiter := core.New(core.NewRedis(client, core.WithBudget(time.Minute)))
+		t.Cleanup(func() { _ = limiter.Close() })
 		transport := outbound.New(limiter, core.Leaky(1, core.Per(1, 20*time.Millisecond)), outbound.Options{Base: p})
 		for range 3 {
 			group.Go(func() {

@@ -6,6 +6,7 @@
 //	ratelimit:{user:42}:fixed-window=login
 //	ratelimit:{user:42}:fixed-window=login=shadow
 //	ratelimit:{user:42}:fixed-window=login=reserved
+//	ratelimit:{user:42}:fixed-window=login=100=waiting
 //
 // The subject stands for the caller's key. In braces it is the hash tag, so that all limits
 // of one subject share a slot in a cluster. After it comes the limit's derived name, or its
@@ -22,6 +23,8 @@ const (
 	Shadow = "=shadow"
 	// Reserved follows a Redis key to make that of its open reservations, which are given back at their ends.
 	Reserved = "=reserved"
+	// Waiting follows a Redis key and a class of waiters to make that of the order in which processes wait.
+	Waiting = "=waiting"
 )
 
 // AppendTag appends the part of a Redis key that all limits of a caller's key share.
@@ -66,7 +69,7 @@ func (s *State) StartsWith(prefix string) bool {
 func Parse(prefix, name string) (s State, ok bool) {
 	rest, ours := strings.CutPrefix(name, prefix+opening)
 	subject, limit, found := strings.Cut(rest, closing)
-	if !ours || !found || strings.HasSuffix(limit, Reserved) {
+	if !ours || !found || strings.HasSuffix(limit, Reserved) || strings.HasSuffix(limit, Waiting) {
 		return State{}, false
 	}
 	if s.Key, s.Hashed = subject, strings.HasPrefix(subject, hashMark); !s.Hashed {

@@ -34,6 +34,8 @@ type Config[K comparable, Q, G, D any] struct {
 	GaveUp func(ctx context.Context) error
 	// Most is how many requests an Ask has at most.
 	Most int
+	// Rank returns the rank of a queue among those of other processes. Nil, or a nil rank, is no order over processes.
+	Rank func(key K) Rank[Q]
 	// Closed ends all waits when it is closed, with the error of ErrClosed. Nil ends none.
 	Closed <-chan struct{}
 	// ErrClosed is the error of waits that Closed has ended.
@@ -49,6 +51,10 @@ type Answer[G, D any] struct {
 	// Next is when the next request can be granted at the earliest, and so when to ask again. The zero
 	// time is at once.
 	Next time.Time
+	// Again is when to ask again at the latest, in case nobody takes what Next allows for. The zero time is at Next.
+	Again time.Time
+	// Older says that the first request which was not granted fits, but for what older ones of other processes want.
+	Older bool
 	// Full says that the request which is granted at Next leaves no room for others.
 	Full bool
 	// Never says that the first request which was not granted never will be.

@@ -29,7 +29,7 @@ func New[K comparable, Q, G, D any](config Config[K, Q, G, D]) *Queues[K, Q, G, 
 // flight or due just then: the answer decides. A grant to a waiter that has left is
 // given back.
 func (s *Queues[K, Q, G, D]) Wait(ctx context.Context, key K, q Q, until time.Time) (G, error) {
-	w := &waiter[Q, G]{request: q, until: until, place: absent, told: make(chan outcome[G], 1)}
+	w := &waiter[Q, G]{request: q, until: until, came: time.Now(), place: absent, told: make(chan outcome[G], 1)}
 	for {
 		queue := s.queueOf(key)
 		joined, first, err := queue.join(w)
@@ -138,7 +138,8 @@ type queue[K comparable, Q, G, D any] struct {
 	gone        bool                   // it has been forgotten
 
 	latest D
-	next   time.Time     // no request is made before
+	next   time.Time     // no request is granted before
+	again  time.Time     // but one is made; zero: none is
 	about  *waiter[Q, G] // next is about its request; nil: about none
 	alike  bool          // next is about equal requests alone, otherwise about all that go together
 	full   bool          // see Answer
@@ -147,6 +148,8 @@ type queue[K comparable, Q, G, D any] struct {
 	// while next was not known, so that it was not known either whether it comes too late.
 	ahead int64
 	fresh *waiter[Q, G]
+
+	standing standing[Q, G]
 }
 
 // join puts a waiter at the end of the queue, unless it is known that its grant would come too late.
@@ -166,10 +169,21 @@ func (q *queue[K, Q, G, D]) join(w *waiter[Q, G]) (joined, first bool, err error
 		q.fresh = w
 	}
 	if q.asking {
+		if q.first == w {
+			q.wake() // the worker lingers
+		}
 		return true, false, nil
 	}
 	q.asking = true
 	return true, true, nil
+}
+
+// due returns when the next request is made. q is locked.
+func (q *queue[K, Q, G, D]) due() time.Time {
+	if !q.again.IsZero() && q.again.Before(q.next) {
+		return q.again
+	}
+	return q.next
 }
 
 // known reports whether it is known that nothing is granted just now. q is locked.

@@ -8,6 +8,7 @@ import (
 // waiter is one place in a queue.
 type waiter[Q, G any] struct {
 	request Q
+	came    time.Time
 	until   time.Time // zero: no bound
 	told    chan outcome[G]
 

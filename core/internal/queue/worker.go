@@ -32,20 +32,31 @@ func (q *queue[K, Q, G, D]) work() {
 	defer timer.Stop()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.Rank != nil {
+		q.standing.rank = q.Rank(q.key)
+	}
+	for q.askForAll(timer); q.lingers(timer); {
+		q.askForAll(timer)
+	}
+	q.end()
+}
+
+// askForAll makes the requests of all waiters. q is locked.
+func (q *queue[K, Q, G, D]) askForAll(timer *time.Timer) {
 	for q.first != nil {
-		if wait := time.Until(q.next); wait > 0 { // it rests
-			q.mu.Unlock()
-			timer.Reset(wait)
-			select {
-			case <-timer.C:
-			case <-q.changed:
-			}
-			q.mu.Lock()
+		wait := time.Until(q.due())
+		if q.stands(wait) {
+			q.tellOthers()
+			continue
+		}
+		if wait > 0 {
+			q.rest(timer, q.lead(wait))
 			continue
 		}
 		group := q.group()
+		requests := q.requests(group)
 		q.mu.Unlock()
-		answer := q.Ask(context.Background(), requests(group))
+		answer := q.Ask(context.Background(), requests)
 		q.mu.Lock()
 		if unused := q.answered(group, answer); len(unused) > 0 {
 			q.mu.Unlock()
@@ -53,7 +64,17 @@ func (q *queue[K, Q, G, D]) work() {
 			q.mu.Lock()
 		}
 	}
-	q.end()
+}
+
+// rest waits for a time, or until something has changed. q is locked, and is not meanwhile.
+func (q *queue[K, Q, G, D]) rest(timer *time.Timer, wait time.Duration) {
+	q.mu.Unlock()
+	timer.Reset(wait)
+	select {
+	case <-timer.C:
+	case <-q.changed:
+	}
+	q.mu.Lock()
 }
 
 // end forgets the queue, which has no waiters any more. q is locked.
@@ -67,7 +88,7 @@ func (q *queue[K, Q, G, D]) end() {
 func (q *queue[K, Q, G, D]) group() []*waiter[Q, G] {
 	q.woken = false
 	var group, overdue []*waiter[Q, G]
-	for w := q.first; w != nil && len(group) < q.Most && q.Together(q.first.request, w.request); w = w.behind {
+	for w := q.first; w != nil && len(group) < q.Most && q.Together(q.first.request, w.request) && (w == q.first || q.follows(w)); w = w.behind {
 		w.asked = true
 		group = append(group, w)
 	}
@@ -84,15 +105,6 @@ func (q *queue[K, Q, G, D]) group() []*waiter[Q, G] {
 		}
 	}
 	return group
-}
-
-// requests returns the requests of a group.
-func requests[Q, G any](group []*waiter[Q, G]) []Q {
-	requests := make([]Q, len(group))
-	for i, w := range group {
-		requests[i] = w.request
-	}
-	return requests
 }
 
 // answered hands a group its answer, and returns the grants that no waiter takes. The grant of a waiter
@@ -147,10 +159,11 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 // locked.
 func (q *queue[K, Q, G, D]) schedule(answer *Answer[G, D]) {
 	if answer.Err != nil {
-		q.next, q.full = time.Time{}, false
+		q.next, q.again, q.full = time.Time{}, time.Time{}, false
 		return
 	}
-	q.latest, q.next, q.full = answer.Latest, answer.Next, answer.Full
+	q.latest, q.next, q.again, q.full = answer.Latest, answer.Next, answer.Again, answer.Full
+	q.standing.older = answer.Older
 	if q.woken {
 		q.next = time.Time{}
 	}

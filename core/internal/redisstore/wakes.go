@@ -58,6 +58,9 @@ func (w *Wakes) ID(line uint64, toldOnly bool) string {
 	return id
 }
 
+// channel returns the channel to which a process listens.
+func (w *Wakes) channel(process string) string { return w.store.Prefix + ":waiting:" + process }
+
 // Listening reports whether the subscription stands, and Heard whether anything has come through it, so that messages are
 // known to arrive.
 func (w *Wakes) Listening() bool { return w.listening.Load() }
@@ -105,7 +108,7 @@ func (w *Wakes) run(ctx context.Context, ended chan struct{}) {
 			err = w.listen(ctx, w.store.topology.Client)
 		}
 		w.listening.Store(false)
-		if w.end(ctx) {
+		if w.end(ctx, errors.Is(err, redis.ErrClosed)) {
 			return
 		}
 		pause := pauseOfWakes
@@ -127,11 +130,11 @@ func (w *Wakes) run(ctx context.Context, ended chan struct{}) {
 	}
 }
 
-// end ends the goroutine if nobody needs it any more.
-func (w *Wakes) end(ctx context.Context) bool {
+// end ends the goroutine if nobody needs it any more, or if the client is closed.
+func (w *Wakes) end(ctx context.Context, closed bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ctx.Err() == nil && !w.idle() {
+	if ctx.Err() == nil && !w.idle() && !closed {
 		return false
 	}
 	w.running = false
@@ -144,7 +147,7 @@ func (w *Wakes) idle() bool { return time.Now().UnixNano()-w.used.Load() > int64
 // listen subscribes on a server, and wakes lines until it fails, until nothing has come for a while, or until nobody
 // waits any more.
 func (w *Wakes) listen(ctx context.Context, client redis.UniversalClient) error {
-	subscription := client.Subscribe(ctx, w.store.Prefix+":waiting:"+w.process)
+	subscription := client.Subscribe(ctx, w.channel(w.process))
 	defer context.AfterFunc(ctx, func() { _ = subscription.Close() })()
 	defer func() { _ = subscription.Close() }()
 	for {

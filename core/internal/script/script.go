@@ -38,6 +38,7 @@ const (
 	Reserve             // calls some of whose checks reserve for a time, whatever their algorithms
 	Close               // corrections some of which are of such charges, whatever their algorithms
 	Release             // corrections each of which gives back one place: see Request.Releases
+	Order               // none: the order in which processes wait
 	Tasks               // how many there are
 )
 
@@ -48,7 +49,7 @@ func (t Task) Settles() bool { return t == Settle || t == Close || t == Release 
 func (t Task) general() bool { return t >= Reserve }
 
 func (t Task) file() string {
-	return [Tasks]string{"decide", "settle", "reserve", "close", "release"}[t]
+	return [Tasks]string{"decide", "settle", "reserve", "close", "release", "order"}[t]
 }
 
 // assembled are the scripts that this process has asked for. Values never become part of one, so that all stores of
@@ -84,9 +85,13 @@ func assemble(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	if of == Mixed {
 		a.of = slices.Collect(exact.All())
 	}
-	if does == Release {
+	switch does { //nolint:exhaustive // the others need all of it
+	case Release:
 		a.of = []exact.Algorithm{exact.Concurrent}
-	} else {
+	case Order:
+		a.include("prelude")
+		a.include(clock)
+	default:
 		a.include("prelude")
 		a.include(clock)
 		a.include("functions")

@@ -1,0 +1,127 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/keyspace"
+	"github.com/weir-go/ratelimit/core/internal/script"
+)
+
+// farthest is how far ahead the next try of a waiter may be for which it is known to Redis.
+const farthest = 10 * time.Minute
+
+// Rank is where the first waiter of a queue stands among those of other processes who want the same. See order.lua.
+// It belongs to one goroutine at a time.
+type Rank struct {
+	store   *Store
+	key     string
+	id      string
+	channel string
+
+	name  string    // under which it is known; empty: it is not known
+	came  time.Time // of the waiter who is known
+	since int64
+}
+
+// Other is the first waiter of another process.
+type Other struct {
+	// Came is when it came, by the clock of this process.
+	Came time.Time
+	// Cost is what it asks for, in units.
+	Cost int
+}
+
+// Rank returns the rank of a queue of this process. Waiters of one key and class under a spec are in one order.
+func (w *Wakes) Rank(line uint64, key string, spec *exact.Spec, class string) *Rank {
+	return &Rank{
+		store: w.store, id: w.ID(line, false), channel: w.channel(""),
+		key: w.store.keyOf(key, spec) + "=" + class + keyspace.Waiting,
+	}
+}
+
+// Stand tells which waiter is the first of its queue now: what it costs, when it came and when it asks next. It returns
+// the first ones of other processes. calls has the older ones ask at once.
+func (r *Rank) Stand(cost int, came, next time.Time, calls bool) ([]Other, error) {
+	name := r.id + " " + strconv.Itoa(cost)
+	if !came.Equal(r.came) {
+		r.since = 0
+	}
+	word := ""
+	if calls {
+		word = "call"
+	}
+	until := min(max(0, time.Until(next)), farthest)
+	text, err := r.run(name, r.name, time.Since(came).Microseconds(), r.since, until.Microseconds(), word, r.channel)
+	if err != nil {
+		return nil, err
+	}
+	r.name, r.came = name, came
+	return r.read(text)
+}
+
+// read reads a reply of order.lua.
+func (r *Rank) read(text string) (others []Other, err error) {
+	numbers := strings.Fields(text)
+	if len(numbers)%2 == 0 {
+		return nil, fmt.Errorf("core: redis has told %q of who waits", text)
+	}
+	values := make([]int64, len(numbers))
+	for i, number := range numbers {
+		if values[i], err = strconv.ParseInt(number, 10, 64); err != nil {
+			return nil, fmt.Errorf("core: redis has told %q of who waits: %w", text, err)
+		}
+	}
+	r.since = values[0]
+	for i := 1; i < len(values); i += 2 {
+		others = append(others, Other{Came: r.came.Add(-time.Duration(values[i]) * time.Microsecond), Cost: int(values[i+1])})
+	}
+	return others, nil
+}
+
+// Leave says that nobody of the queue waits any more.
+func (r *Rank) Leave() {
+	if r.name != "" {
+		_, _ = r.run("", r.name, 0, 0, 0, "", "") // it is forgotten soon in any case
+		r.name = ""
+	}
+}
+
+// run runs order.lua within the store's budget.
+func (r *Rank) run(words ...any) (text string, err error) {
+	if err := r.store.calls.begin(); err != nil {
+		return "", err
+	}
+	defer r.store.calls.end()
+	if r.store.Clock != nil {
+		words = append(words, r.store.Clock())
+	}
+	s := r.store.script(script.Order, script.Mixed)
+	told := make(chan string, 1) // the call may outlast the budget
+	err = r.store.Bound(context.Background(), func(ctx context.Context) error {
+		text, err := r.store.topology.Client.EvalSha(ctx, s.Hash, []string{r.key}, words...).Text()
+		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+			text, err = r.store.topology.Client.Eval(ctx, s.Source, []string{r.key}, words...).Text()
+		}
+		if err == nil {
+			told <- text
+		}
+		return err //nolint:wrapcheck // Bound explains it
+	})
+	if err != nil {
+		return "", err
+	}
+	select {
+	case text = <-told:
+		return text, nil
+	default:
+		return "", errors.New("core: redis has told nothing of who waits")
+	}
+}

@@ -1,0 +1,49 @@
+-- Keeps the order in which processes wait for units of a limit: one waiter of each, the first of its queue.
+--
+-- KEYS  a sorted set of waiters, each with the instant since when it has waited. "@" and a waiter has the instant until which
+--       it lives unless it says more, above living.
+-- ARGV  the waiter, or nothing if none is left: its id, a space and what it costs; which one this process has told of
+--       before, or nothing; for how many microseconds it has waited; since when, if this has been told it, and else 0; in how
+--       many microseconds it asks again; "call" if the older ones are to ask at once, since there is room for them;
+--       a channel, behind which the name of a process follows.
+--
+-- Returns since when it has waited, and for each of other processes' by how much longer, and what it costs. It looks at the 64
+-- that have waited longest.
+
+local living, grace, most = -9000000000000000, 500000, 64
+local key, name, former, since = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[4])
+
+if former ~= '' and former ~= name then
+  call('ZREM', key, former, '@' .. former)
+end
+if name == '' then
+  return ''
+end
+if since == 0 then
+  since = now - tonumber(ARGV[3])
+end
+local own, told = string.match(name, '^[^-]+'), { format('%d', since) }
+local list = call('ZRANGE', key, '0', '+inf', 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
+for i = 1, #list, 2 do
+  local other = list[i]
+  if other ~= name then
+    local lives, longer = (call('ZSCORE', key, '@' .. other) or living) - living, since - list[i + 1]
+    if lives <= now then
+      call('ZREM', key, other, '@' .. other)
+    else
+      local process, line, cost = string.match(other, '^([^-]+)%-(%d+) (%d+)$')
+      if process ~= own then -- else it is about to leave
+        told[#told + 1] = format('%d %s', longer, cost)
+      end
+      if process ~= own and longer > 0 and ARGV[6] == 'call' then
+        try('PUBLISH', ARGV[7] .. process, line)
+        if lives > now + grace then -- it says more by then, or is gone
+          call('ZADD', key, format('%d', living + now + grace), '@' .. other)
+        end
+      end
+    end
+  end
+end
+call('ZADD', key, format('%d', since), name, format('%d', living + now + tonumber(ARGV[5]) + grace), '@' .. name)
+call('PEXPIREAT', key, format('%d', now / 1000 + 602000))
+return table.concat(told, ' ')

@@ -1,0 +1,127 @@
+package core
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/core/internal/redisstore"
+)
+
+// The first waiter of a queue leaves room for the first ones of other processes that came before, as if they were its
+// headroom: so they are served in order, nothing that is free beyond that stays unused, and RetryAfter counts them.
+
+const (
+	// callsAgain is how long after older waiters have been called the next one asks again at the latest.
+	callsAgain = 50 * time.Millisecond
+	// outlived is how long after the instant at which an older waiter could be served the next one asks whether it is gone:
+	// more than the time for which a waiter is known that does not ask when it has said.
+	outlived = 600 * time.Millisecond
+)
+
+// ranks are the queues of a limiter that other processes know, by their numbers.
+type ranks struct {
+	opened atomic.Uint64
+	byLine sync.Map // of queueKeys
+}
+
+// ofQueue tells the number of a queue from that of a line of package lines.
+const ofQueue = 1 << 63
+
+// wakeLine has the waiters ask whom the store names by the number of their line.
+func (l *Limiter) wakeLine(line uint64) {
+	if line&ofQueue == 0 {
+		l.lines.WakeLine(line)
+	} else if key, ok := l.ranks.byLine.Load(line); ok {
+		l.waiters.Wake(key.(queueKey)) //nolint:forcetypeassert // the map holds nothing else
+	}
+}
+
+// rankOf returns what makes the ranks of queues, or nil if the store has no order over processes.
+func (l *Limiter) rankOf() func(queueKey) queue.Rank[waitRequest] {
+	if l.wakes == nil || l.leases != nil { // leased units are a process's own
+		return nil
+	}
+	return func(key queueKey) queue.Rank[waitRequest] {
+		line := l.ranks.opened.Add(1) | ofQueue
+		l.ranks.byLine.Store(line, key)
+		class := strconv.Itoa(key.limit.Capacity())
+		if key.heeds {
+			class += "-heeding"
+		}
+		return &rank{limiter: l, line: line, inStore: l.wakes.Rank(line, key.key, key.limit.spec, class)}
+	}
+}
+
+// rank is the rank of a queue in Redis. If Redis does not tell it, there is no order meanwhile.
+type rank struct {
+	limiter *Limiter
+	line    uint64
+	inStore *redisstore.Rank
+}
+
+// Stand implements [queue.Rank].
+func (r *rank) Stand(first waitRequest, came, next time.Time, calls bool) []queue.Other {
+	list, err := r.inStore.Stand(first.cost, came, next, calls)
+	if err != nil || len(list) == 0 {
+		return nil
+	}
+	r.limiter.wakes.Use() // one of them may call
+	others := make([]queue.Other, len(list))
+	for i, other := range list {
+		others[i] = queue.Other{Came: other.Came, Units: other.Cost}
+	}
+	return others
+}
+
+// Behind implements [queue.Rank].
+func (r *rank) Behind(q waitRequest, units int, far bool) waitRequest {
+	q.older, q.far = units, far
+	return q
+}
+
+// Leave implements [queue.Rank].
+func (r *rank) Leave() {
+	r.inStore.Leave()
+	r.limiter.ranks.byLine.Delete(r.line)
+}
+
+// heldUp reports whether all room goes to older waiters of other processes: since there is never enough for them and this
+// one, or since others follow them who are older, too. Then the call only asks when there is room.
+func (q *waitRequest) heldUp() bool { return q.far || q.older > q.limit.Capacity()-q.cost }
+
+// together returns how many of some requests are made together: those that leave as much to older waiters.
+func together(requests []waitRequest) int {
+	for i := range requests {
+		if requests[i].older != requests[0].older || requests[0].heldUp() {
+			return max(1, i)
+		}
+	}
+	return len(requests)
+}
+
+// schedule counts the older waiters in the denial of a waiter, and says when it asks again: long before all of these have
+// been served, since they may be gone.
+func (q *waitRequest) schedule(a *queue.Answer[*Reservation, Decision], held time.Duration) {
+	if q.older == 0 {
+		return
+	}
+	now, takes := time.Now(), microseconds(q.limit.spec.Spacing(q.older))
+	alone := a.Latest.RetryAfter
+	if q.heldUp() {
+		a.Latest.RetryAfter += takes
+	} else {
+		alone = max(0, alone-takes)
+	}
+	if a.Older = a.Latest.Remaining >= q.cost; a.Older {
+		alone = min(max(takes, time.Millisecond), callsAgain)
+	} else {
+		alone += outlived
+	}
+	a.Again = now.Add(max(held, alone))
+	if a.Next = now.Add(max(held, a.Latest.RetryAfter)); a.Older && a.Next.Before(a.Again) {
+		a.Next = a.Again
+	}
+}
