@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,6 +122,80 @@ func TestTurnOfADeadWaiterIsLost(t *testing.T) {
 		t.Errorf("a place that is kept for a dead waiter was free after %v, want about a second", took)
 	}
 	p.Release()
+}
+
+// held is a hook of a client that holds a script call until it is let go, and counts all.
+type held struct {
+	next         atomic.Bool
+	came, letGo  chan struct{}
+	scriptsAsked atomic.Int64
+}
+
+func (h *held) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *held) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *held) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		if command.Name() == "evalsha" {
+			h.scriptsAsked.Add(1)
+			if h.next.CompareAndSwap(true, false) {
+				close(h.came)
+				<-h.letGo
+			}
+		}
+		return next(ctx, command)
+	}
+}
+
+// A place that is kept for a process goes to the first of its waiters, also if another one was registered before that one joined.
+func TestPlacesKeptForAProcessGoToItsFirstWaiter(t *testing.T) {
+	server := redistest.Shared(t)
+	hook := &held{came: make(chan struct{}), letGo: make(chan struct{})}
+	client := server.Client(t)
+	client.AddHook(hook)
+	prefix := redistest.Prefix(t)
+	var now atomic.Int64 // stands still, so that what is kept is kept for good
+	now.Store(time.Now().UnixMicro())
+	options := []core.Option{core.WithPrefix(prefix), core.WithBudget(patient), core.WithClock(func() time.Time { return time.UnixMicro(now.Load()) })}
+	own, other := core.New(core.NewRedis(client, options...)), core.New(core.NewRedis(server.Client(t), options...))
+	t.Cleanup(func() { _, _ = own.Close(), other.Close() })
+	limit := core.Concurrent(1, time.Minute).Named("one")
+	taken := acquire(t, other, "key", limit)
+
+	served := make(chan *core.Permit, 2)
+	ask := func() {
+		p, err := own.Acquire(t.Context(), "key", limit)
+		if err != nil {
+			t.Error(err)
+		}
+		served <- p
+	}
+	hook.next.Store(true)
+	go ask() // comes first
+	<-hook.came
+	go ask() // and is registered first
+	registered(t, client, redisKey(prefix, "key", limit), 1)
+	now.Add((800 * time.Millisecond).Microseconds()) // the first one would be registered as the later one
+	close(hook.letGo)
+	asked := hook.scriptsAsked.Load()
+	for deadline := time.Now().Add(patient); hook.scriptsAsked.Load() < asked+2; time.Sleep(time.Millisecond) { // it has joined, and asks
+		if time.Now().After(deadline) {
+			t.Fatal("nobody asks")
+		}
+	}
+	taken.Release()
+	for range 2 {
+		select {
+		case p := <-served:
+			p.Release()
+		case <-time.After(patient):
+			t.Fatal("a place is kept for a waiter that does not ask")
+		}
+	}
+	registered(t, client, redisKey(prefix, "key", limit), 0)
 }
 
 // Headroom and smaller plans keep nobody in the fleet from what is free, and are served when the room is there.
