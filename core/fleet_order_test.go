@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,35 +52,29 @@ func registered(t *testing.T, client redis.UniversalClient, key string, want int
 func TestPlacesGoToWhoeverCameFirstInTheFleet(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	all, prefix := fleet(t, client, 4)
+	placesInOrder(t, client, all, prefix, "key")
+}
+
+// A place for which somebody waits is free for nobody else.
+func TestNobodyTakesThePlaceOfAWaiterOfTheFleet(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	all, prefix := fleet(t, client, 2)
 	limit := core.Concurrent(1, time.Minute).Named("one")
 	held := acquire(t, all[0], "key", limit)
-	key := redisKey(prefix, "key", limit)
-	var mu sync.Mutex
-	var order []int
-	var group sync.WaitGroup
-	for i, l := range all {
-		group.Go(func() {
-			p, err := l.Acquire(t.Context(), "key", limit)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			mu.Lock()
-			order = append(order, i)
-			mu.Unlock()
-			p.Release()
-		})
-		registered(t, client, key, i+1)
-	}
-	if _, err := all[1].TryAcquire(t.Context(), "key", limit); err == nil {
-		t.Error("a place that others wait for")
-	}
+	served := make(chan *core.Permit)
+	go func() {
+		p, err := all[1].Acquire(t.Context(), "key", limit)
+		if err != nil {
+			t.Error(err)
+		}
+		served <- p
+	}()
+	registered(t, client, redisKey(prefix, "key", limit), 1)
 	held.Release()
-	group.Wait()
-	if !slices.IsSorted(order) {
-		t.Errorf("served in the order %v", order)
+	if _, err := all[0].TryAcquire(t.Context(), "key", limit); err == nil {
+		t.Error("a place that another waits for")
 	}
-	registered(t, client, key, 0)
+	(<-served).Release()
 }
 
 // A waiter that gives up leaves nothing behind, also where places are kept for it.
@@ -122,6 +117,80 @@ func TestTurnOfADeadWaiterIsLost(t *testing.T) {
 		t.Errorf("a place that is kept for a dead waiter was free after %v, want about a second", took)
 	}
 	p.Release()
+}
+
+// held is a hook of a client that holds a script call until it is let go, and counts all.
+type held struct {
+	next         atomic.Bool
+	came, letGo  chan struct{}
+	scriptsAsked atomic.Int64
+}
+
+func (h *held) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *held) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *held) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		if command.Name() == "evalsha" {
+			h.scriptsAsked.Add(1)
+			if h.next.CompareAndSwap(true, false) {
+				close(h.came)
+				<-h.letGo
+			}
+		}
+		return next(ctx, command)
+	}
+}
+
+// A place that is kept for a process goes to the first of its waiters, also if another one was registered before that one joined.
+func TestPlacesKeptForAProcessGoToItsFirstWaiter(t *testing.T) {
+	server := redistest.Shared(t)
+	hook := &held{came: make(chan struct{}), letGo: make(chan struct{})}
+	client := server.Client(t)
+	client.AddHook(hook)
+	prefix := redistest.Prefix(t)
+	var now atomic.Int64 // stands still, so that what is kept is kept for good
+	now.Store(time.Now().UnixMicro())
+	options := []core.Option{core.WithPrefix(prefix), core.WithBudget(patient), core.WithClock(func() time.Time { return time.UnixMicro(now.Load()) })}
+	own, other := core.New(core.NewRedis(client, options...)), core.New(core.NewRedis(server.Client(t), options...))
+	t.Cleanup(func() { _, _ = own.Close(), other.Close() })
+	limit := core.Concurrent(1, time.Minute).Named("one")
+	taken := acquire(t, other, "key", limit)
+
+	served := make(chan *core.Permit, 2)
+	ask := func() {
+		p, err := own.Acquire(t.Context(), "key", limit)
+		if err != nil {
+			t.Error(err)
+		}
+		served <- p
+	}
+	hook.next.Store(true)
+	go ask() // comes first
+	<-hook.came
+	go ask() // and is registered first
+	registered(t, client, redisKey(prefix, "key", limit), 1)
+	now.Add((800 * time.Millisecond).Microseconds()) // the first one would be registered as the later one
+	close(hook.letGo)
+	asked := hook.scriptsAsked.Load()
+	for deadline := time.Now().Add(patient); hook.scriptsAsked.Load() < asked+2; time.Sleep(time.Millisecond) { // it has joined, and asks
+		if time.Now().After(deadline) {
+			t.Fatal("nobody asks")
+		}
+	}
+	taken.Release()
+	for range 2 {
+		select {
+		case p := <-served:
+			p.Release()
+		case <-time.After(patient):
+			t.Fatal("a place is kept for a waiter that does not ask")
+		}
+	}
+	registered(t, client, redisKey(prefix, "key", limit), 0)
 }
 
 // Headroom and smaller plans keep nobody in the fleet from what is free, and are served when the room is there.
@@ -247,29 +316,7 @@ func TestUnitsGoToWhoeverCameFirstInTheFleet(t *testing.T) {
 		t.Run(limit.String(), func(t *testing.T) {
 			t.Parallel()
 			all, prefix := fleet(t, client, 4)
-			if _, err := all[0].AllowN(t.Context(), "key", limit, limit.Capacity()); err != nil {
-				t.Fatal(err)
-			}
-			var mu sync.Mutex
-			var order []int
-			var group sync.WaitGroup
-			for i, l := range all {
-				group.Go(func() {
-					if err := l.WaitN(t.Context(), "key", limit, limit.Capacity()); err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					order = append(order, i)
-				})
-				waitingFor(t, client, prefix, "key", limit, i+1)
-			}
-			group.Wait()
-			if !slices.IsSorted(order) {
-				t.Errorf("served in the order %v", order)
-			}
-			waitingFor(t, client, prefix, "key", limit, 0)
+			unitsInOrder(t, client, all, prefix, "key", limit)
 		})
 	}
 }

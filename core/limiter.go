@@ -28,7 +28,8 @@ type Limiter struct {
 	budget     time.Duration // of the store; 0: it has none
 	trace      Trace
 	waiters    *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
-	ranks      ranks // of waiters
+	ranks      ranks      // of waiters
+	registered registered // of the lines
 	turns      queue.Turns[turnKey, Receipt]
 	logger     func() *slog.Logger
 	background backlog

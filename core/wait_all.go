@@ -76,9 +76,9 @@ type waitedCall struct {
 	cause      error     // of a LimitedError: that of the context's deadline, or nil
 	placesOnly bool      // see WithPlacesOnly
 
-	denied *Reservation // the latest answer, which is a denial; nil: it was never made
-	// waiters are those that are registered for the checks; nil: none ever was.
-	waiters []*call.Waiter
+	denied  *Reservation   // the latest answer, which is a denial; nil: it was never made
+	waiters []*call.Waiter // as which the checks ask just now, if they do
+	lines   []uint64       // in which these stand
 }
 
 // lineKey identifies what waiters get in each other's way for: the state of a limit.
@@ -131,11 +131,10 @@ func (q *waitedCall) wait(ctx context.Context, tries bool) (*Reservation, error)
 	w := l.lines.Join(q.arrived, lacks)
 	r, err := q.stand(ctx, w)
 	if err != nil {
-		l.lines.Leave(w, nil)
-		q.unregister()
+		q.leave(w, nil)
 		return q.answer(err)
 	}
-	l.lines.Leave(w, func(c lineClass) int { return q.more(r, c) })
+	q.leave(w, func(c lineClass) int { return q.more(r, c) })
 	return r, nil
 }
 
@@ -258,6 +257,7 @@ func (q *waitedCall) ask(ctx context.Context, w *lines.Waiter[lineKey]) (r *Rese
 		places.giveBackLater() // those of shadow checks
 	}
 	q.denied = r
+	q.keepRegistered()
 	lacks, final := q.lacks(r)
 	if final {
 		return nil, nil, q.deny(time.Time{})
@@ -270,48 +270,85 @@ func (q *waitedCall) ask(ctx context.Context, w *lines.Waiter[lineKey]) (r *Rese
 	return nil, lacks, nil
 }
 
-// register prepares the waiters that a store registers if it denies the call: for the places of the lines in which the call
-// stands.
+// register prepares the waiters as which the checks ask, and which a store registers if it denies the call: for the places of
+// the lines in which the call stands.
 func (q *waitedCall) register(w *lines.Waiter[lineKey], checks []Check) {
-	wakes := q.limiter.wakes
-	if w == nil || wakes == nil {
+	l := q.limiter
+	if w == nil || l.wakes == nil {
 		return
 	}
-	wakes.Use()
-	former := q.waiters
-	q.waiters = make([]*call.Waiter, len(checks)) // the former ones may be in use by a call that was left
+	l.wakes.Use()
+	q.waiters, q.lines = make([]*call.Waiter, len(checks)), make([]uint64, len(checks)) // the former ones may be in use by a call that was left
 	several := slices.ContainsFunc(checks[1:], func(c Check) bool { return !c.Shadow && c.Limit != Unlimited })
 	for i := range checks {
 		c := &checks[i]
 		if c.Shadow || c.Limit == Unlimited || !c.holds() || isEither(checks, i) {
 			continue
 		}
-		line := q.limiter.lines.Of(w, classOf(c))
+		line, first := l.lines.Of(w, classOf(c))
 		if line == 0 {
 			continue
 		}
-		own := &call.Waiter{ID: wakes.ID(line, several), Age: time.Since(q.arrived).Microseconds()}
-		if former != nil && former[i] != nil && former[i].ID == own.ID {
-			own.Since = former[i].Since
+		own := &call.Waiter{ID: l.wakes.ID(line, several)}
+		if former := l.registered.take(line, first); former != nil {
+			*own = *former
 		}
-		q.waiters[i] = own
+		own.Age = time.Since(q.arrived).Microseconds()
+		q.waiters[i], q.lines[i] = own, line
 	}
 }
 
-// unregister has the store forget a waiter that has left.
-func (q *waitedCall) unregister() {
-	var list []call.Correction
+// keepRegistered keeps the waiters that the store has registered when it denied the call for the next ones of their lines.
+func (q *waitedCall) keepRegistered() {
 	for i, own := range q.waiters {
 		if own != nil && own.Since > 0 {
-			c := &q.checks[i]
-			correction := call.Correction{Key: c.Key, Spec: c.spec(), Leaves: own}
-			correction.Events = -c.Units()
-			list = append(list, correction)
+			q.limiter.registered.put(q.lines[i], own)
+			q.forget(i, q.lines[i], nil)
 		}
 	}
-	if len(list) > 0 {
-		redisOf(q.limiter.store).LeaveLater(list)
+	q.waiters = nil
+}
+
+// leave takes the call out of its lines: see [lines.Lines.Leave].
+func (q *waitedCall) leave(w *lines.Waiter[lineKey], more func(lineClass) int) {
+	l := q.limiter
+	if l.wakes == nil {
+		l.lines.Leave(w, more)
+		return
 	}
+	stood := make([]uint64, len(q.checks))
+	for i := range q.checks {
+		if c := &q.checks[i]; c.Limit != Unlimited {
+			stood[i], _ = l.lines.Of(w, classOf(c))
+		}
+	}
+	l.lines.Leave(w, more)
+	for i, line := range stood {
+		var own *call.Waiter
+		if more == nil && q.waiters != nil { // the call was left, or has failed
+			own = q.waiters[i]
+		}
+		q.forget(i, line, own)
+	}
+}
+
+// forget has the store forget a waiter, which may be nil, and those of a line for which no call is left in it.
+func (q *waitedCall) forget(check int, line uint64, own *call.Waiter) {
+	l := q.limiter
+	gone := l.registered.keep(line, l.lines.Len(line))
+	if own != nil && own.Since > 0 {
+		gone = append(gone, own)
+	}
+	if len(gone) == 0 {
+		return
+	}
+	c := &q.checks[check]
+	list := make([]call.Correction, len(gone))
+	for i, w := range gone {
+		list[i] = call.Correction{Key: c.Key, Spec: c.spec(), Leaves: w}
+		list[i].Events = -c.Units()
+	}
+	redisOf(l.store).LeaveLater(list)
 }
 
 // lacks returns what a denied call lacks. Where a limit denies that recovers by itself, that is what it waits for: until
@@ -359,7 +396,7 @@ func (q *waitedCall) lacks(r *Reservation) (lacks []lineLack, final bool) {
 // more returns how many others of a class may be granted the same after a reservation.
 func (q *waitedCall) more(r *Reservation, class lineClass) int {
 	least := 0
-	if q.waiters != nil {
+	if q.waiters != nil { // this one was registered
 		least = 1 // the next one registers
 	}
 	for i := range r.checks {

@@ -207,14 +207,24 @@ func (l *Lines[K]) WakeLine(id uint64) {
 	}
 }
 
-// Of returns the number of the line of a class in which a waiter stands, or 0.
-func (l *Lines[K]) Of(w *Waiter[K], class Class[K]) (id uint64) {
+// Of returns the number of the line of a class in which a waiter stands, or 0, and whether it is the first there.
+func (l *Lines[K]) Of(w *Waiter[K], class Class[K]) (id uint64, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, n := range w.in {
 		if n.Class == class {
-			return n.id
+			return n.id, n.first() == w
 		}
+	}
+	return 0, false
+}
+
+// Len returns how many waiters are in a line, by its number.
+func (l *Lines[K]) Len(id uint64) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.byID[id]; n != nil {
+		return len(n.waiting) + len(n.asking)
 	}
 	return 0
 }

@@ -103,7 +103,7 @@ func (w *Wakes) run(ctx context.Context, ended chan struct{}) {
 		began := time.Now()
 		var err error
 		if ring := w.store.topology.Ring; ring != nil {
-			err = ring.ForEachShard(ctx, func(ctx context.Context, shard *redis.Client) error { return w.listen(ctx, shard) })
+			err = w.listenToAll(ctx, ring)
 		} else {
 			err = w.listen(ctx, w.store.topology.Client)
 		}
@@ -143,6 +143,17 @@ func (w *Wakes) end(ctx context.Context, closed bool) bool {
 }
 
 func (w *Wakes) idle() bool { return time.Now().UnixNano()-w.used.Load() > int64(idleWakes) }
+
+// listenToAll is listen on all servers of a ring. When it ends on one it ends on all, and begins anew with those that there
+// are then.
+func (w *Wakes) listenToAll(ctx context.Context, ring *redis.Ring) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return ring.ForEachShard(ctx, func(ctx context.Context, shard *redis.Client) error { //nolint:wrapcheck // it is logged
+		defer cancel()
+		return w.listen(ctx, shard)
+	})
+}
 
 // listen subscribes on a server, and wakes lines until it fails, until nothing has come for a while, or until nobody
 // waits any more.

@@ -318,8 +318,10 @@ local function hand_over(key, used, before)
           end
         end
       end
-      first[place] = first_of(key, nil, one.score)
-      if not first[place] then
+      local behind = first_of(key, nil, one.score)
+      if behind then
+        first[place] = behind
+      else
         table.remove(first, place)
       end
     end
@@ -335,15 +337,12 @@ local function given_back(key)
   end
 end
 
--- leave removes what is known of a waiter. It returns whether places were kept for it.
+-- leave removes what is known of a waiter, and what is kept for it.
 local function leave(key, name, cost)
   call('ZREM', key, name, '@' .. name)
-  if call('ZREM', key, named('+' .. name, cost)) == 0 then
-    return false
-  elseif cost > 1 then
+  if call('ZREM', key, named('+' .. name, cost)) == 1 and cost > 1 then
     add_further(key, 1 - cost)
   end
-  return true
 end
 
 local banned -- the number of the latest check whose ban is in force
@@ -860,8 +859,10 @@ if own and string.byte(own) == 63 then -- a "?": it waits
     since = now - tonumber(age)
   end
   own = { holder = name, since = since, name = format('%016d', since) .. ' ' .. id }
-  if former >= 0 and call('ZSCORE', key, named('+' .. own.name, cost)) then
-    own.kept = leave(key, own.name, cost) -- its places are free for nobody else
+  local ends = former >= 0 and call('ZSCORE', key, named('+' .. own.name, cost))
+  if ends and tonumber(ends) > now then
+    own.kept = true
+    leave(key, own.name, cost) -- its places are free for nobody else
     behind, sum, waits = behind - 1, sum + 1 - cost, false
     used = used - cost
   end
@@ -885,8 +886,11 @@ if waits and limit.charged and cost <= room then
   end
 end
 seen = '0 0 0 0'
-if used == 0 then
+if used == 0 and not blocked then
   -- That is all.
+elseif used == 0 then -- all is free, and left to waiters who have been told
+  used = limit.ceiling - cost + 1
+  seen = format('%d 0 %d 0', used, life)
 elseif limit.charged and cost <= room then
   former = now + limit.pace + remembered
   seen = told[used] or format('%d 0 0 0', used)
@@ -1152,15 +1156,15 @@ end
       mark = '!'
     end
 if limit.algorithm == 'concurrent' and type(own) == 'table' and times == 0 then
-  if own.kept then -- other checks have denied the call
-    given_back(key)
-  end
   if own.lacks and used > 0 and cost <= limit.ceiling then
     call('ZADD', key, format('%d', wanted + limit.ceiling * most_cost + cost), own.name,
       format('%d', living + now + life), '@' .. own.name)
     seen = string.match(seen, '.* ') .. format('%d', own.since)
   else
     call('ZREM', key, own.name, '@' .. own.name)
+  end
+  if own.kept then -- other checks have denied the call, or calls with a larger plan have taken more
+    given_back(key)
   end
 end
 

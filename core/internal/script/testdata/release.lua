@@ -209,8 +209,10 @@ local function hand_over(key, used, before)
           end
         end
       end
-      first[place] = first_of(key, nil, one.score)
-      if not first[place] then
+      local behind = first_of(key, nil, one.score)
+      if behind then
+        first[place] = behind
+      else
         table.remove(first, place)
       end
     end
@@ -226,15 +228,12 @@ local function given_back(key)
   end
 end
 
--- leave removes what is known of a waiter. It returns whether places were kept for it.
+-- leave removes what is known of a waiter, and what is kept for it.
 local function leave(key, name, cost)
   call('ZREM', key, name, '@' .. name)
-  if call('ZREM', key, named('+' .. name, cost)) == 0 then
-    return false
-  elseif cost > 1 then
+  if call('ZREM', key, named('+' .. name, cost)) == 1 and cost > 1 then
     add_further(key, 1 - cost)
   end
-  return true
 end
 
 
