@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,12 +17,13 @@ import (
 )
 
 // fleet is limiters that share a server, as several processes do.
-func fleet(t *testing.T, client redis.UniversalClient, n int) (all []*core.Limiter, prefix string) {
+func fleet(t *testing.T, client redis.UniversalClient, n int, options ...core.Option) (all []*core.Limiter, prefix string) {
 	t.Helper()
 	prefix, all = redistest.Prefix(t), make([]*core.Limiter, n)
 	quiet := core.WithLogger(slog.New(slog.DiscardHandler))
+	options = append(options, core.WithPrefix(prefix), core.WithBudget(patient), quiet)
 	for i := range all {
-		all[i] = core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), quiet), quiet)
+		all[i] = core.New(core.NewRedis(client, options...), quiet)
 		t.Cleanup(func() { _ = all[i].Close() })
 	}
 	return all, prefix
@@ -315,8 +315,7 @@ func TestUnitsGoToWhoeverCameFirstInTheFleet(t *testing.T) {
 	} {
 		t.Run(limit.String(), func(t *testing.T) {
 			t.Parallel()
-			all, prefix := fleet(t, client, 4)
-			unitsInOrder(t, client, all, prefix, "key", limit)
+			unitsInOrder(t, client, "key", limit)
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,7 +70,7 @@ func TestOrderOfAFleetOnSeveralServers(t *testing.T) {
 			for i := range 4 {
 				key := fmt.Sprint("key:", i) // on one server or another
 				group.Go(func() { placesInOrder(t, on.client, all, prefix, key) })
-				group.Go(func() { unitsInOrder(t, on.client, all, prefix, key, core.Leaky(1, core.PerSecond(4)).Named("rate")) })
+				group.Go(func() { unitsInOrder(t, on.client, key, core.Leaky(1, core.PerSecond(2)).Named("rate")) })
 			}
 			group.Wait()
 			on.listening(t, prefix, 3)
@@ -78,15 +79,15 @@ func TestOrderOfAFleetOnSeveralServers(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			placesInOrder(t, on.client, all, prefix, "another key")
+			placesInOrder(t, on.client, all, prefix, "another")
 			on.listening(t, prefix, 3)
 		})
 	}
 }
 
-// inOrder has limiters ask one after the other, when the one before is known to wait, and wants them to be served in that
+// servedInOrder has limiters ask one after the other, when the one before is known to wait, and wants them to be served in that
 // order. begin has the first one served.
-func inOrder(t *testing.T, all []*core.Limiter, known func(want int), take func(l *core.Limiter) (giveBack func(), err error), begin func()) {
+func servedInOrder(t *testing.T, all []*core.Limiter, known func(want int), take func(l *core.Limiter) (giveBack func(), err error), begin func()) {
 	t.Helper()
 	var mu sync.Mutex
 	var order []int
@@ -122,20 +123,38 @@ func placesInOrder(t *testing.T, client redis.UniversalClient, all []*core.Limit
 		t.Error(err)
 		return
 	}
-	inOrder(t, all, func(want int) { registered(t, client, redisKey(prefix, key, limit), want) }, func(l *core.Limiter) (func(), error) {
+	servedInOrder(t, all, func(want int) { registered(t, client, redisKey(prefix, key, limit), want) }, func(l *core.Limiter) (func(), error) {
 		p, err := l.Acquire(t.Context(), key, limit)
 		return p.Release, err
 	}, held.Release)
 }
 
-// unitsInOrder wants the units of a key to go to whichever limiter came first.
-func unitsInOrder(t *testing.T, client redis.UniversalClient, all []*core.Limiter, prefix, key string, limit core.Limit) {
+// unitsInOrder wants the units of a key to go to whichever of three limiters came first. Until all wait time makes but a small step
+// from one to the next, less than a unit takes.
+func unitsInOrder(t *testing.T, client redis.UniversalClient, key string, limit core.Limit) {
 	t.Helper()
+	const step = 150 * time.Millisecond
+	stopped := time.Now()
+	var steps atomic.Int64
+	var running atomic.Pointer[time.Time]
+	all, prefix := fleet(t, client, 3, core.WithClock(func() time.Time {
+		now := stopped.Add(time.Duration(steps.Load()) * step)
+		if since := running.Load(); since != nil {
+			now = now.Add(time.Since(*since))
+		}
+		return now
+	}))
 	if _, err := all[0].AllowN(t.Context(), key, limit, limit.Capacity()); err != nil {
 		t.Error(err)
 		return
 	}
-	inOrder(t, all, func(want int) { waitingFor(t, client, prefix, key, limit, want) }, func(l *core.Limiter) (func(), error) {
+	servedInOrder(t, all, func(want int) {
+		waitingFor(t, client, prefix, key, limit, want)
+		steps.Store(int64(want))
+	}, func(l *core.Limiter) (func(), error) {
 		return func() {}, l.WaitN(t.Context(), key, limit, limit.Capacity())
-	}, func() {})
+	}, func() {
+		now := time.Now()
+		running.Store(&now)
+	})
 }
