@@ -218,11 +218,11 @@ func (o *order) arrive() {
 	o.ask(o.draw(id, rapid.SampledFrom([]int64{0, 0, 1000, 600_000}).Draw(o.T, "age")))
 }
 
-// with does something with one of the calls of which something is true.
-func (o *order) with(true func(*asker) bool, do func(*asker)) {
+// with does something with one of the calls that has a property.
+func (o *order) with(has func(*asker) bool, do func(*asker)) {
 	var some []*asker
 	for _, a := range o.askers {
-		if true(a) {
+		if has(a) {
 			some = append(some, a)
 		}
 	}
