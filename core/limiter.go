@@ -125,9 +125,9 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 }
 
 // AllowAll decides several checks at one instant: if all fit, all are charged;
-// otherwise none is. The call passed if none of the decisions denies it: see
-// [Decision.Denies], and [FirstOf] for checks that are alternatives of each other. The checks may
-// mix algorithms, keys and costs; those of the same key and limit add up in order.
+// otherwise none is. [Denied] returns the decision that denies the call, if one does; see [FirstOf]
+// for checks that are alternatives of each other. The checks may mix algorithms, keys and costs; those of the same key and
+// limit add up in order.
 // [Check.Shadow] checks are decided on their own.
 //
 // On Redis this is one round trip, however many checks there are. A call has 256 checks at most, which take Redis about a
