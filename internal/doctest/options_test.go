@@ -243,7 +243,48 @@ func read(cell string) constant.Value {
 // defaultValues returns the constants whose names begin with default, of all packages that have defaults of options.
 func defaultValues(t *testing.T) map[string]constant.Value {
 	t.Helper()
-	directories := slices.Concat(optionPackages, []string{"core/internal/redisstore", "core/internal/exact", "internal/poll"})
+	values := constantsOf(t, slices.Concat(optionPackages, []string{"core/internal/redisstore", "core/internal/exact", "internal/poll"}),
+		func(name string) bool { return strings.HasPrefix(name, "default") })
+	if len(values) < 15 {
+		t.Fatalf("only %d defaults were found", len(values))
+	}
+	return values
+}
+
+// What pages say in words of how long something takes, and how many there are, is what the code does.
+func TestPagesSayWhatTheCodeDoes(t *testing.T) {
+	values := constantsOf(t, []string{"core", "core/internal/redisstore", "core/internal/background", "core/internal/denials", "core/internal/grant", "guard"},
+		func(name string) bool {
+			return strings.HasPrefix(name, "default") || slices.Contains([]string{"Room", "Longest", "longestStaleness", "mostKeys", "remembered"}, name)
+		})
+	for _, c := range []struct {
+		page, says, constant string
+		value                int64
+	}{
+		{"README.md", "Redis has 100 ms to answer", "core/internal/redisstore.defaultBudget", int64(100 * time.Millisecond)},
+		{"docs/quickstart.md", "does not answer within 100 ms", "core/internal/redisstore.defaultBudget", int64(100 * time.Millisecond)},
+		{"docs/failures.md", "**a budget of 100 ms**", "core/internal/redisstore.defaultBudget", int64(100 * time.Millisecond)},
+		{"docs/failures.md", "**After five failures in a row**", "core/internal/redisstore.defaultBreakerFailures", 5},
+		{"docs/failures.md", "is not asked for half a second", "core/internal/redisstore.defaultBreakerPause", int64(500 * time.Millisecond)},
+		{"docs/failures.md", "A process knows 100,000 keys", "guard.remembered", 100_000},
+		{"docs/failures.md", "tried for two seconds from its first try", "core/internal/background.Longest", int64(2 * time.Second)},
+		{"docs/failures.md", "65,536 may wait", "core/internal/background.Room", 65_536},
+		{"docs/failures.md", "noticed after ten seconds at the latest", "core/internal/denials.longestStaleness", int64(10 * time.Second)},
+		{"docs/leases.md", "At most 65,536 keys are leased", "core/internal/grant.mostKeys", 65_536},
+		{"docs/memory.md", "1,048,576 at most", "core.defaultMaxKeys", 1 << 20},
+	} {
+		if text := strings.Join(strings.Fields(at(t, c.page)), " "); !strings.Contains(text, c.says) {
+			t.Errorf("%s does not say %q any more", c.page, c.says)
+		}
+		if values[c.constant] == nil || !constant.Compare(values[c.constant], token.EQL, constant.MakeInt64(c.value)) {
+			t.Errorf("%s says %q, and %s is %v", c.page, c.says, c.constant, values[c.constant])
+		}
+	}
+}
+
+// constantsOf returns the constants of some packages that have a value of their own and a name that is wanted.
+func constantsOf(t *testing.T, directories []string, wanted func(name string) bool) map[string]constant.Value {
+	t.Helper()
 	var names []string
 	text := &strings.Builder{}
 	text.WriteString("package p\nimport \"time\"\nvar _ time.Duration\n")
@@ -256,7 +297,7 @@ func defaultValues(t *testing.T) map[string]constant.Value {
 				}
 				for _, spec := range declared.Specs {
 					spec := spec.(*ast.ValueSpec)
-					if !strings.HasPrefix(spec.Names[0].Name, "default") || len(spec.Values) != 1 {
+					if !wanted(spec.Names[0].Name) || len(spec.Values) != 1 {
 						continue
 					}
 					text.WriteString("const c" + strconv.Itoa(len(names)) + " = ")
@@ -282,9 +323,6 @@ func defaultValues(t *testing.T) map[string]constant.Value {
 	values := make(map[string]constant.Value)
 	for i, name := range names {
 		values[name] = p.Scope().Lookup("c" + strconv.Itoa(i)).(*types.Const).Val()
-	}
-	if len(values) < 15 {
-		t.Fatalf("only %d defaults were found", len(values))
 	}
 	return values
 }
