@@ -30,7 +30,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: redis browser prometheus webservers ## the whole suite, installing the servers and the browser it needs where they are missing
+test: redis browser prometheus webservers postgres ## the whole suite, installing the servers and the browser it needs where they are missing
 	@$(MAKE) --no-print-directory -j 2 test-root test-modules
 
 # Two halves of the suite, which run at the same time: some tests compute, others wait for what they have broken.
@@ -74,6 +74,10 @@ webservers: ## install nginx, Apache, HAProxy and Caddy where they are missing
 	@sh .ci/install apache2-bin 'macOS has it' apache2 httpd
 	@sh .ci/install haproxy 'macOS: brew install haproxy' haproxy
 	@sh .ci/install caddy 'macOS: brew install caddy' caddy
+
+.PHONY: postgres
+postgres: ## install PostgreSQL where it is missing
+	@sh .ci/install postgresql 'macOS: brew install postgresql' postgres pg_ctlcluster
 
 .PHONY: fmt
 fmt: ## check the formatting
