@@ -17,7 +17,7 @@ FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/lab
 	go.opentelemetry.io/otel go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace \
 	go.opentelemetry.io/otel/sdk go.opentelemetry.io/otel/sdk/metric github.com/gaissmai/bart
 # Modules of their own, so that what they need is no dependency of the root module.
-MODULES = bench cmd/weir examples/adaptive examples/chi examples/demo/browsertest examples/observability examples/sqlstore internal/routertest internal/rpctest
+MODULES = bench cmd/weir examples/adaptive examples/chi examples/demo/browsertest examples/fiber examples/observability examples/sqlstore internal/routertest internal/rpctest
 BROWSERTEST = examples/demo/browsertest
 # Packages whose tests depend on the server, and start neither a browser nor Prometheus.
 SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \
@@ -30,7 +30,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: redis browser prometheus webservers ## the whole suite, installing the servers and the browser it needs where they are missing
+test: redis browser prometheus webservers postgres ## the whole suite, installing the servers and the browser it needs where they are missing
 	@$(MAKE) --no-print-directory -j 2 test-root test-modules
 
 # Two halves of the suite, which run at the same time: some tests compute, others wait for what they have broken.
@@ -74,6 +74,10 @@ webservers: ## install nginx, Apache, HAProxy and Caddy where they are missing
 	@sh .ci/install apache2-bin 'macOS has it' apache2 httpd
 	@sh .ci/install haproxy 'macOS: brew install haproxy' haproxy
 	@sh .ci/install caddy 'macOS: brew install caddy' caddy
+
+.PHONY: postgres
+postgres: ## install PostgreSQL where it is missing
+	@sh .ci/install postgresql 'macOS: brew install postgresql' postgres pg_ctlcluster
 
 .PHONY: fmt
 fmt: ## check the formatting

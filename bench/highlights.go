@@ -18,56 +18,58 @@ func highlights(comparisons []comparison) []highlight {
 		versus := func(metric metric, name, baseline string) string {
 			return showRatio(ratio(metric, samplesOf(c.entries, name), samplesOf(c.entries, baseline)))
 		}
-		add := func(measure, figure string) { found = append(found, highlight{measure, figure}) }
+		add := func(measure string, of better, figure string) {
+			found = append(found, highlight{measure + string(of), figure})
+		}
 		switch c.slug {
 		case "closed-loop-1":
-			add("Wall time of a lone check, leaky, × redis_rate", versus(secondsEach, leakyName, redisRateName))
-			add("Wall time of a lone check, GCRA as in redis_rate, × redis_rate", versus(secondsEach, gcraName, redisRateName))
+			add("Wall time of a lone check, leaky, × redis_rate", less, versus(secondsEach, leakyName, redisRateName))
+			add("Wall time of a lone check, GCRA as in redis_rate, × redis_rate", less, versus(secondsEach, gcraName, redisRateName))
 		case "closed-loop-128", "closed-loop-512":
 			goroutines := c.slug[len("closed-loop-"):]
-			add(fmt.Sprintf("Checks a second, leaky, %s goroutines, × redis_rate", goroutines), versus(perSecond, leakyName, redisRateName))
-			add("The same × a bare `EVALSHA` of `return 1`", versus(perSecond, leakyName, floorName))
-			add(fmt.Sprintf("Redis CPU per check, %s goroutines, × redis_rate", goroutines), versus(redisCPUEach, leakyName, redisRateName))
-			add(fmt.Sprintf("Allocations per check, %s goroutines", goroutines), showCount(of(leakyName, allocationsEach).median))
+			add(fmt.Sprintf("Checks a second, leaky, %s goroutines, × redis_rate", goroutines), more, versus(perSecond, leakyName, redisRateName))
+			add("The same × a bare `EVALSHA` of `return 1`", more, versus(perSecond, leakyName, floorName))
+			add(fmt.Sprintf("Redis CPU per check, %s goroutines, × redis_rate", goroutines), less, versus(redisCPUEach, leakyName, redisRateName))
+			add(fmt.Sprintf("Allocations per check, %s goroutines", goroutines), less, showCount(of(leakyName, allocationsEach).median))
 		case "paced":
-			add("p50 of 256 paced callers, × redis_rate", versus(p50, leakyName, redisRateName))
-			add("p99 of 256 paced callers, × redis_rate", versus(p99, leakyName, redisRateName))
+			add("p50 of 256 paced callers, × redis_rate", less, versus(p50, leakyName, redisRateName))
+			add("p99 of 256 paced callers, × redis_rate", less, versus(p99, leakyName, redisRateName))
 		case "three-limits-1":
-			add("Three limits in one call, 1 goroutine: wall time × one limit", versus(secondsEach, threeAtOnceName, leakyName))
+			add("Three limits in one call, 1 goroutine: wall time × one limit", less, versus(secondsEach, threeAtOnceName, leakyName))
 		case "three-limits-128":
-			add("Three limits in one call, 128 goroutines: requests a second × three redis_rate calls",
+			add("Three limits in one call, 128 goroutines: requests a second × three redis_rate calls", more,
 				versus(perSecond, threeAtOnceName, threeRedisRateName))
 		case "denied-key-1":
 			for _, e := range c.entries {
 				if e.own {
-					add("A denial on one hammered key, "+e.name, fmt.Sprintf("%s, %s allocations, %s Redis reads",
+					add("A denial on one hammered key, "+e.name, less, fmt.Sprintf("%s, %s allocations, %s Redis reads",
 						showTime(of(e.name, secondsEach).median), showCount(of(e.name, allocationsEach).median), showCount(of(e.name, redisReadsEach).median)))
 				}
 			}
 		case fmt.Sprintf("memory-%d", runtime.GOMAXPROCS(0)):
-			add("Checks a second of the Memory store, "+callers(runtime.GOMAXPROCS(0))+" × one",
+			add("Checks a second of the Memory store, "+callers(runtime.GOMAXPROCS(0))+" × one", more,
 				showRatio(ratio(perSecond, samplesOf(c.entries, memoryName), alone)))
 		case "memory-1":
 			alone = samplesOf(c.entries, memoryName)
-			add("Memory store, one check", fmt.Sprintf("%s, %s allocations",
+			add("Memory store, one check", less, fmt.Sprintf("%s, %s allocations",
 				showTime(of(memoryName, secondsEach).median), showCount(of(memoryName, allocationsEach).median)))
 		case "middleware":
 			for _, e := range c.entries {
 				if e.own {
-					add("The middleware on an admitted request, store excluded, "+e.framework, fmt.Sprintf("%s, %s allocations",
+					add("The middleware on an admitted request, store excluded, "+e.framework, less, fmt.Sprintf("%s, %s allocations",
 						showTime(beyondNone(e, c.entries, secondsEach).median), showCount(beyondNone(e, c.entries, allocationsEach).median)))
 				}
 			}
 		case "logs":
 			for _, e := range c.entries {
-				add("Lines a second, "+e.name, fmt.Sprintf("%s, %s CPU a line, %s at most",
+				add("Lines a second, "+e.name, more, fmt.Sprintf("%s, %s CPU a line, %s at most",
 					showRate(of(e.name, perSecond).median), showTime(of(e.name, cpuEach).median), showMegabytes(e.bytes)))
 			}
 		case "http":
-			add(fmt.Sprintf("Requests a second behind net/http, Redis, %d connections, × redis_rate in a middleware", connections),
+			add(fmt.Sprintf("Requests a second behind net/http, Redis, %d connections, × redis_rate in a middleware", connections), more,
 				versus(perSecond, netHTTP+", "+leakyName, netHTTP+", "+redisRateName))
 			for _, framework := range []string{ginFramework, echoFramework} {
-				add(fmt.Sprintf("What is left of a server without a limiter: %s × net/http", framework), showRatio(relativeCost(c.entries, framework)))
+				add(fmt.Sprintf("What is left of a server without a limiter: %s × net/http", framework), more, showRatio(relativeCost(c.entries, framework)))
 			}
 		}
 	}
@@ -81,7 +83,7 @@ func relativeCost(entries []*entry, framework string) spread {
 		limited, none := samplesOf(entries, framework+", "+leakyName), samplesOf(entries, framework+", no limiter")
 		parts := make([]float64, len(limited))
 		for i := range limited {
-			parts[i] = perSecond(limited[i]) / perSecond(none[i])
+			parts[i] = perSecond.value(limited[i]) / perSecond.value(none[i])
 		}
 		return parts
 	}

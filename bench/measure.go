@@ -24,16 +24,18 @@ type sample struct {
 
 // The figures of a sample.
 
-func perSecond(s sample) float64       { return float64(s.checks) / s.elapsed.Seconds() }
-func seconds(s sample) float64         { return s.elapsed.Seconds() }
-func secondsEach(s sample) float64     { return s.elapsed.Seconds() / float64(s.checks) }
-func p50(s sample) float64             { return s.p50.Seconds() }
-func p99(s sample) float64             { return s.p99.Seconds() }
-func allocationsEach(s sample) float64 { return float64(s.allocations) / float64(s.checks) }
-func cpuEach(s sample) float64         { return s.cpu.Seconds() / float64(s.checks) }
-func redisCPUEach(s sample) float64    { return s.redisCPU.Seconds() / float64(s.checks) }
-func redisReadsEach(s sample) float64  { return float64(s.redisReads) / float64(s.checks) }
-func errorShare(s sample) float64      { return float64(s.errors) / float64(s.checks+s.errors) }
+var (
+	perSecond       = metric{func(s sample) float64 { return float64(s.checks) / s.elapsed.Seconds() }, more}
+	seconds         = metric{func(s sample) float64 { return s.elapsed.Seconds() }, less}
+	secondsEach     = metric{func(s sample) float64 { return s.elapsed.Seconds() / float64(s.checks) }, less}
+	p50             = metric{func(s sample) float64 { return s.p50.Seconds() }, less}
+	p99             = metric{func(s sample) float64 { return s.p99.Seconds() }, less}
+	allocationsEach = metric{func(s sample) float64 { return float64(s.allocations) / float64(s.checks) }, less}
+	cpuEach         = metric{func(s sample) float64 { return s.cpu.Seconds() / float64(s.checks) }, less}
+	redisCPUEach    = metric{func(s sample) float64 { return s.redisCPU.Seconds() / float64(s.checks) }, less}
+	redisReadsEach  = metric{func(s sample) float64 { return float64(s.redisReads) / float64(s.checks) }, less}
+	errorShare      = metric{func(s sample) float64 { return float64(s.errors) / float64(s.checks+s.errors) }, less}
+)
 
 // meter reads what a run has cost this process and the redis-server.
 type meter struct{ redis *redis.Client }

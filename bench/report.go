@@ -64,7 +64,7 @@ func (c comparison) section() section {
 		s.Plots = append(s.Plots, image{p.name + ".svg", c.title + ": " + p.label + " relative to " + p.baseline})
 	}
 	for _, column := range c.columns {
-		s.Head = append(s.Head, column.title)
+		s.Head = append(s.Head, column.title+string(column.better))
 	}
 	for _, e := range c.entries {
 		row := []string{e.name}

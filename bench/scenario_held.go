@@ -195,7 +195,7 @@ func (b *bench) held(ctx context.Context) (_ []comparison, err error) {
 	}
 	columns := make([]column, len(b.things))
 	for i, n := range b.things {
-		columns[i] = column{showRate(float64(n)), func(e *entry, _ []*entry) string { return showTime(longest[e][i].Seconds()) }}
+		columns[i] = column{showRate(float64(n)), less, func(e *entry, _ []*entry) string { return showTime(longest[e][i].Seconds()) }}
 	}
 	return []comparison{{
 		slug:  "redis-held",

@@ -39,10 +39,10 @@ func (b *bench) http(ctx context.Context) ([]comparison, error) {
 		entries: entries,
 		columns: append([]column{
 			figure("requests/s", perSecond, showRate),
-			{"× no limiter", func(e *entry, all []*entry) string {
+			{"× no limiter", more, func(e *entry, all []*entry) string {
 				return showRatio(ratio(perSecond, e.samples, samplesOf(all, e.framework+", no limiter")))
 			}},
-			{"× " + redisRateName, func(e *entry, all []*entry) string {
+			{"× " + redisRateName, more, func(e *entry, all []*entry) string {
 				return showRatio(ratio(perSecond, e.samples, samplesOf(all, e.framework+", "+redisRateName)))
 			}},
 			figure("p50", p50, showTime),

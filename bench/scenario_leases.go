@@ -73,7 +73,6 @@ func leaseColumns() []column {
 		figure("checks/s", perSecond, showRate),
 		against(leakyName, perSecond),
 		against(timeName, perSecond),
-		figure("allocations", allocationsEach, showCount),
 	}, costs("client")...)
 }
 

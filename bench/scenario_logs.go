@@ -88,11 +88,11 @@ func (b *bench) logs(ctx context.Context) (_ []comparison, err error) {
 			"The memory is the most that the whole process had at a time (its resident set).",
 		entries: entries,
 		columns: []column{
-			{"lines", count(lines)},
-			{"keys", count(keys)},
+			{"lines", neither, count(lines)},
+			{"keys", neither, count(keys)},
 			figure("lines/s", perSecond, showRate),
 			figure("CPU a line", cpuEach, showTime),
-			{"peak memory", func(e *entry, _ []*entry) string { return showMegabytes(e.bytes) }},
+			{"peak memory", less, func(e *entry, _ []*entry) string { return showMegabytes(e.bytes) }},
 		},
 	}}, nil
 }

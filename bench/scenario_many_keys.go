@@ -51,7 +51,7 @@ func (b *bench) millionKeys(ctx context.Context) ([]comparison, error) {
 			text: "Every call makes a key that did not exist. The size is what `MEMORY USAGE` says of it, the name included; " +
 				"all contenders were given the same name.",
 			entries: created,
-			columns: append([]column{{"size of a key", func(e *entry, _ []*entry) string { return showBytes(e.bytes) }}}, columns...),
+			columns: append([]column{{"size of a key", less, func(e *entry, _ []*entry) string { return showBytes(e.bytes) }}}, columns...),
 			plots:   []plotted{{"new-keys", "checks per second", perSecond, redisRateName}},
 		},
 		{

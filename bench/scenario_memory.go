@@ -79,7 +79,7 @@ func (b *bench) memoryOfMany(ctx context.Context) (comparison, error) {
 			"the names are shared by all contenders and not in it, unless a contender copies them.",
 		entries: entries,
 		columns: []column{
-			{"size of a key", func(e *entry, _ []*entry) string { return showBytes(e.bytes) }},
+			{"size of a key", less, func(e *entry, _ []*entry) string { return showBytes(e.bytes) }},
 			figure("each", secondsEach, showTime),
 			figure("checks/s", perSecond, showRate),
 			against("httprate", perSecond),

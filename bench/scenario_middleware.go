@@ -59,9 +59,9 @@ func (b *bench) middleware(ctx context.Context) ([]comparison, error) {
 		entries: entries,
 		columns: []column{
 			figure("each", secondsEach, showTime),
-			{"of it the limiter", func(e *entry, all []*entry) string { return showTime(beyondNone(e, all, secondsEach).median) }},
+			{"of it the limiter", less, func(e *entry, all []*entry) string { return showTime(beyondNone(e, all, secondsEach).median) }},
 			figure("allocations", allocationsEach, showCount),
-			{"of them the limiter's", func(e *entry, all []*entry) string { return showCount(beyondNone(e, all, allocationsEach).median) }},
+			{"of them the limiter's", less, func(e *entry, all []*entry) string { return showCount(beyondNone(e, all, allocationsEach).median) }},
 		},
 		plots: []plotted{{"middleware", "time of a request", secondsEach, netHTTP + ", no limiter"}},
 	}}, err
@@ -75,7 +75,7 @@ func beyondNone(e *entry, all []*entry, of metric) spread {
 	none := samplesOf(all, e.framework+", no limiter")
 	differences := make([]float64, len(e.samples))
 	for i := range e.samples {
-		differences[i] = of(e.samples[i]) - of(none[i])
+		differences[i] = of.value(e.samples[i]) - of.value(none[i])
 	}
 	return spreadOf(differences)
 }

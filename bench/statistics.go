@@ -38,13 +38,25 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 }
 
 // metric is one figure of a sample.
-type metric func(sample) float64
+type metric struct {
+	value  func(sample) float64
+	better better
+}
+
+// better says which of two figures is better, as a mark behind what is measured.
+type better string
+
+const (
+	neither better = ""
+	more    better = " ↑"
+	less    better = " ↓"
+)
 
 // each returns a figure of every round.
 func each(samples []sample, of metric) []float64 {
 	figures := make([]float64, len(samples))
 	for i, s := range samples {
-		figures[i] = of(s)
+		figures[i] = of.value(s)
 	}
 	return figures
 }
@@ -55,7 +67,7 @@ func ratio(of metric, samples, baseline []sample) spread {
 	rounds := min(len(samples), len(baseline))
 	ratios := make([]float64, rounds)
 	for i := range rounds {
-		ratios[i] = of(samples[i]) / of(baseline[i])
+		ratios[i] = of.value(samples[i]) / of.value(baseline[i])
 	}
 	return spreadOf(ratios)
 }

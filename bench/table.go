@@ -21,8 +21,9 @@ type comparison struct {
 
 // column is one column of a comparison's table.
 type column struct {
-	title string
-	cell  func(e *entry, all []*entry) string
+	title  string
+	better better
+	cell   func(e *entry, all []*entry) string
 }
 
 // missing is the cell of a figure that there is not.
@@ -30,14 +31,14 @@ const missing = "–"
 
 // figure is a column of medians over the rounds.
 func figure(title string, of metric, format func(float64) string) column {
-	return column{title: title, cell: func(e *entry, _ []*entry) string {
+	return column{title, of.better, func(e *entry, _ []*entry) string {
 		return format(spreadOf(each(e.samples, of)).median)
 	}}
 }
 
 // against is a column of ratios to the entry with a name, round by round.
 func against(baseline string, of metric) column {
-	return column{title: "× " + baseline, cell: func(e *entry, all []*entry) string {
+	return column{"× " + baseline, of.better, func(e *entry, all []*entry) string {
 		return showRatio(ratio(of, e.samples, samplesOf(all, baseline)))
 	}}
 }

@@ -175,11 +175,11 @@ func (b *besides) drain() {
 func (l *Limiter) decideSettled(ctx context.Context, checks []Check, decisions []Decision, receipts []Receipt, waiters []*call.Waiter) error {
 	ends := l.besides.underWay(checks)
 	if ends == nil {
-		return decideLimited(ctx, l.store, checks, decisions, receipts, waiters)
+		return decideLimited(ctx, l.decider, checks, decisions, receipts, waiters)
 	}
 	strikes := slices.ContainsFunc(checks, func(c Check) bool { return c.Mode == OnDenial }) // a denial that need not be, too
 	if !strikes {
-		if err := decideLimited(ctx, l.store, checks, decisions, receipts, waiters); err != nil || passed(checks, decisions) {
+		if err := decideLimited(ctx, l.decider, checks, decisions, receipts, waiters); err != nil || passed(checks, decisions) {
 			return err
 		}
 	}
@@ -200,5 +200,5 @@ func (l *Limiter) decideSettled(ctx context.Context, checks []Check, decisions [
 	if !strikes && !waited {
 		return nil
 	}
-	return decideLimited(ctx, l.store, checks, decisions, receipts, waiters)
+	return decideLimited(ctx, l.decider, checks, decisions, receipts, waiters)
 }

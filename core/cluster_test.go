@@ -37,6 +37,20 @@ func TestCluster(t *testing.T) {
 		}
 	})
 
+	t.Run("one endpoint, written twice, finds all nodes", func(t *testing.T) {
+		endpoint := cluster.Addrs()[0]
+		limiter, err := core.Open("redis://"+endpoint+"?addr="+endpoint, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer limiter.Close()
+		for i := range 20 {
+			if d, err := limiter.Allow(t.Context(), fmt.Sprint("user:", i), core.Leaky(1, core.PerHour(1))); err != nil || !d.Allowed {
+				t.Fatalf("user:%d: %+v, %v", i, d, err)
+			}
+		}
+	})
+
 	t.Run("Ping loads the scripts of every master", func(t *testing.T) {
 		for _, node := range cluster.Nodes() {
 			node.Client(t).ScriptFlush(t.Context())

@@ -273,3 +273,24 @@ type Decision struct {
 
 // Denies reports whether the Decision denies its call, unless its check is a shadow: it is neither Allowed nor Waived.
 func (d Decision) Denies() bool { return !d.Allowed && !d.Waived }
+
+// Denied returns the decision that denies a call, and whether one does:
+//
+//	decisions, err := limiter.AllowAll(ctx, checks...)
+//	if err != nil {
+//		return err
+//	}
+//	if denial, denied := core.Denied(decisions); denied {
+//		return fmt.Errorf("%v is used up: come again in %v", denial.Limit, denial.RetryAfter)
+//	}
+//
+// Of several it is the one with the longest RetryAfter, and the first of these: if nobody else uses the keys, the call passes then.
+// Decisions that are Waived do not count. Decisions do not know whether their check is a shadow, so leave those of shadow checks out.
+func Denied(decisions []Decision) (denial Decision, denied bool) {
+	for i := range decisions {
+		if d := &decisions[i]; d.Denies() && (!denied || d.RetryAfter > denial.RetryAfter) {
+			denial, denied = *d, true
+		}
+	}
+	return denial, denied
+}

@@ -16,7 +16,8 @@ import (
 type denialCache struct {
 	store   Store
 	denials *denials.Denials
-	trace   Trace
+	traces  traces
+	trace   Trace // all of them
 	logger  func() *slog.Logger
 }
 
@@ -63,9 +64,9 @@ func CacheDenials(store Store, size int, options ...Option) Store {
 	if size < 1 {
 		panic(fmt.Sprintf("core: a cache of %d denials is less than 1", size))
 	}
-	c := &denialCache{store: store, denials: denials.New(size, clock.Forward()), logger: slog.Default}
+	c := &denialCache{store: store, denials: denials.New(size, clock.Forward()), traces: tracesOf(store), logger: slog.Default}
 	apply("CacheDenials", options, c)
-	c.trace = c.trace.contained(c.logger)
+	c.trace = c.traces.told(c.logger)
 	if giving, ok := store.(givingStore); ok {
 		giving.watchGiveBacks(c.denials.Notice)
 	}

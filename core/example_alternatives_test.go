@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -54,7 +53,8 @@ func ExampleFirstOf_guarantee() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		return !slices.ContainsFunc(decisions, core.Decision.Denies)
+		_, denied := core.Denied(decisions)
+		return !denied
 	}
 	for _, tenant := range []string{"greedy", "modest"} {
 		passed := 0

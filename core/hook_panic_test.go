@@ -86,6 +86,14 @@ var hookWork = map[string]func(t *testing.T, options ...core.Option){
 		}
 		_ = store.Close()
 	},
+	"Decided": func(t *testing.T, options ...core.Option) {
+		allow := ask(t, core.New(core.NewMemory(), options...))
+		for i := range 3 {
+			if d := allow("key", core.FixedWindow(2, time.Hour), 1); d.Allowed != (i < 2) {
+				t.Errorf("call %d: %+v", i, d)
+			}
+		}
+	},
 	"Leased": func(t *testing.T, options ...core.Option) {
 		synctest.Test(t, func(t *testing.T) {
 			limiter := core.New(core.Lease(core.NewMemory(), core.Tolerance{Over: 0.1}, options...))

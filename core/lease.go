@@ -23,7 +23,8 @@ type leaseStore struct {
 	store  Store
 	over   float64
 	grants *grant.Set
-	trace  Trace
+	traces traces
+	trace  Trace // all of them
 	logger func() *slog.Logger
 }
 
@@ -70,9 +71,9 @@ func Lease(store Store, tolerance Tolerance, options ...Option) Store {
 	if !(tolerance.Over >= 0 && tolerance.Over <= 1) {
 		panic(fmt.Sprintf("core: a tolerance of %v over is not from 0 to 1", tolerance.Over))
 	}
-	l := &leaseStore{store: store, over: tolerance.Over, logger: slog.Default}
+	l := &leaseStore{store: store, over: tolerance.Over, traces: tracesOf(store), logger: slog.Default}
 	apply("Lease", options, l)
-	l.trace = l.trace.contained(l.logger)
+	l.trace = l.traces.told(l.logger)
 	config := grant.Config{Over: l.over, Ask: l.ask, Return: l.giveBack}
 	if l.trace.Leased != nil {
 		config.Tell = l.tell

@@ -24,9 +24,11 @@ import (
 // nothing and never reach the store.
 type Limiter struct {
 	store      Store
-	leases     *leaseStore   // the store, if it leases, and otherwise nil
+	decider    Store         // the store, or what tells a trace of its decisions
+	leases     *leaseStore   // the decider, if it leases, and otherwise nil
 	budget     time.Duration // of the store; 0: it has none
-	trace      Trace
+	traces     traces
+	trace      Trace // all of them
 	waiters    *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
 	ranks      ranks      // of waiters
 	registered registered // of the lines
@@ -51,8 +53,7 @@ func New(store Store, options ...Option) *Limiter {
 	if store == nil {
 		panic("core: New needs a Store: use core.NewRedis or core.NewMemory")
 	}
-	l := &Limiter{store: store}
-	l.leases, _ = store.(*leaseStore)
+	l := &Limiter{store: store, decider: store, traces: tracesOf(store)}
 	if r := redisOf(store); r != nil {
 		l.budget = r.Budget
 	}
@@ -66,7 +67,10 @@ func New(store Store, options ...Option) *Limiter {
 	l.logger = slog.Default
 	l.background.init(l)
 	apply("New", options, l)
-	l.trace = l.trace.contained(l.logger)
+	if l.trace = l.traces.told(l.logger); l.trace.Decided != nil {
+		l.decider = &decidingStore{store, l.trace.Decided}
+	}
+	l.leases, _ = l.decider.(*leaseStore)
 	return l
 }
 
@@ -93,7 +97,7 @@ func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (D
 	if limit == Unlimited {
 		return unlimitedDecision(), nil
 	}
-	if _, err := l.store.Decide(ctx, q.calls[:]); err != nil {
+	if _, err := l.decider.Decide(ctx, q.calls[:]); err != nil {
 		return Decision{}, err //nolint:wrapcheck // it is the store's
 	}
 	return q.decisions[0], nil
@@ -117,7 +121,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 		return 0, Decision{}, err
 	}
 	q.calls[0].Times = min(n, limit.Capacity())
-	if _, err := l.store.Decide(ctx, q.calls[:]); err != nil {
+	if _, err := l.decider.Decide(ctx, q.calls[:]); err != nil {
 		return 0, Decision{}, err //nolint:wrapcheck // it is the store's
 	}
 	if d = q.decisions[0]; d.Allowed {
@@ -127,9 +131,9 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 }
 
 // AllowAll decides several checks at one instant: if all fit, all are charged;
-// otherwise none is. The call passed if none of the decisions denies it: see
-// [Decision.Denies], and [FirstOf] for checks that are alternatives of each other. The checks may
-// mix algorithms, keys and costs; those of the same key and limit add up in order.
+// otherwise none is. [Denied] returns the decision that denies the call, if one does; see [FirstOf]
+// for checks that are alternatives of each other. The checks may mix algorithms, keys and costs; those of the same key and
+// limit add up in order.
 // [Check.Shadow] checks are decided on their own.
 //
 // On Redis this is one round trip, however many checks there are. A call has 256 checks at most, which take Redis about a
@@ -157,7 +161,7 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 		return unlimitedDecision(), nil
 	}
 	q.checks[0].Mode = Condition
-	if _, err := l.store.Decide(ctx, q.calls[:]); err != nil {
+	if _, err := l.decider.Decide(ctx, q.calls[:]); err != nil {
 		return Decision{}, err //nolint:wrapcheck // it is the store's
 	}
 	l.estimate(q.decisions[:])
@@ -172,7 +176,7 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := decideLimited(ctx, l.store, conditions(checks), decisions, nil, nil); err != nil {
+	if err := decideLimited(ctx, l.decider, conditions(checks), decisions, nil, nil); err != nil {
 		return nil, err
 	}
 	l.estimate(decisions)

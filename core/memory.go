@@ -10,6 +10,7 @@ type memoryStore struct {
 	ownStore
 
 	config memory.Config // with the options applied
+	traces traces        // of what is made around it
 	store  *memory.Store
 }
 
@@ -17,8 +18,8 @@ const defaultMaxKeys = 1 << 20
 
 // NewMemory returns an empty [Store] inside this process: for servers that run alone, for tests, and
 // wherever a Redis server is more than the task needs. It gives the same answers as a store of
-// [NewRedis], decision for decision. NewMemory starts no goroutine. It takes [WithMaxKeys] and
-// [WithClock], and panics if another option is given.
+// [NewRedis], decision for decision. NewMemory starts no goroutine. It takes [WithMaxKeys],
+// [WithTrace] and [WithClock], and panics if another option is given.
 //
 // The store holds a bounded number of keys ([WithMaxKeys]). A key that is as good as new expires, and its memory is
 // free again some calls later, about whatever key they are. A store that nobody calls keeps what it has. At

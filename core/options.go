@@ -110,17 +110,20 @@ func WithBreaker(failures int, pause time.Duration) Option {
 	return Option{option.New("WithBreaker", func(r *redisStore) { r.config.BreakerFailures, r.config.BreakerPause = failures, pause })}
 }
 
-// WithTrace sets a trace, whose functions are called when something happens. Give it to
-// each part that it should cover. A part may have several traces, each by an option of its
-// own. The default is none.
+// WithTrace sets a trace, whose functions are called when something happens. Give it once: to [Open], or to the function
+// that makes the innermost store. What is made around a store, by [CacheDenials], [Lease] and [New], has the store's traces,
+// too. A part may have several traces, each by an option of its own; an option that is given to several parts, or twice, counts
+// once. The default is none.
 //
-// It suits [NewRedis], [CacheDenials], [Lease], [New], [Open] and [OpenStore].
+// It suits [NewRedis], [NewMemory], [CacheDenials], [Lease], [New], [Open] and [OpenStore].
 func WithTrace(t Trace) Option {
+	given := &t
 	return Option{option.New("WithTrace",
-		func(r *redisStore) { r.trace = r.trace.and(t) },
-		func(c *denialCache) { c.trace = c.trace.and(t) },
-		func(l *leaseStore) { l.trace = l.trace.and(t) },
-		func(l *Limiter) { l.trace = l.trace.and(t) })}
+		func(r *redisStore) { r.traces = r.traces.with(given) },
+		func(m *memoryStore) { m.traces = m.traces.with(given) },
+		func(c *denialCache) { c.traces = c.traces.with(given) },
+		func(l *leaseStore) { l.traces = l.traces.with(given) },
+		func(l *Limiter) { l.traces = l.traces.with(given) })}
 }
 
 // WithLogger sets where a store of [NewRedis] and a [Limiter] report what their callers cannot see:

@@ -33,7 +33,7 @@ func TestOptionsSuitWhoTakesThem(t *testing.T) {
 		{"WithBreaker", core.WithBreaker(0, 0), []string{"NewRedis"}, "NewRedis"},
 		{"WithMaxKeys", core.WithMaxKeys(7), []string{"NewMemory"}, "NewMemory"},
 		{"WithLogger", core.WithLogger(slog.New(slog.DiscardHandler)), []string{"NewRedis", "CacheDenials", "New"}, "NewRedis, CacheDenials, Lease and New"},
-		{"WithTrace", core.WithTrace(core.Trace{}), []string{"NewRedis", "CacheDenials", "New"}, "NewRedis, CacheDenials, Lease and New"},
+		{"WithTrace", core.WithTrace(core.Trace{}), []string{"NewRedis", "NewMemory", "CacheDenials", "New"}, "NewRedis, NewMemory, CacheDenials, Lease and New"},
 		{"WithClock", core.WithClock(time.Now), []string{"NewRedis", "NewMemory", "CacheDenials"}, "NewRedis, NewMemory and CacheDenials"},
 	} {
 		for taker, take := range takers {

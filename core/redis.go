@@ -15,7 +15,8 @@ type redisStore struct {
 	ownStore
 
 	config redisstore.Config // with the options applied
-	trace  Trace
+	traces traces
+	trace  Trace // all of them
 	store  *redisstore.Store
 }
 
@@ -167,7 +168,7 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 	r := &redisStore{config: redisstore.Defaults(client)}
 	r.config.Owned, r.config.HeedsDeadline = owned, heedsDeadline
 	apply("NewRedis", options, r)
-	r.trace = r.trace.contained(r.config.Logger)
+	r.trace = r.traces.told(r.config.Logger)
 	if r.trace.Batch != nil {
 		r.config.Batch = func(server string, report batch.Report) {
 			r.trace.Batch(Batch{Server: server, Calls: report.Calls, Checks: report.Weight, Elapsed: report.Elapsed, Err: report.Err})

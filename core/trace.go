@@ -2,6 +2,7 @@ package core
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/hooks"
@@ -39,6 +40,10 @@ type Trace struct {
 	Reclaimed func(Limit)
 	// Leased is called when a lease of a store of [Lease] has ended, on a goroutine of that store.
 	Leased func(Leased)
+	// Decided is called for each check that a [Limiter] has had decided, whoever has decided it: the store, a cache of denials or a
+	// lease. A check that waits is decided again and again until it passes, and each time is told. Checks under [Unlimited] are
+	// not decided. With it, checks of leased keys take longer.
+	Decided func(Decided)
 }
 
 // Leased is a lease that has ended: units of a key that were charged ahead of time.
@@ -106,6 +111,41 @@ type Renewal struct {
 	Err error
 }
 
+// traces are what a part was given, and what the store has that it stands around: each once.
+type traces []*Trace
+
+// with returns the traces with one more.
+func (all traces) with(t *Trace) traces {
+	if slices.Contains(all, t) {
+		return all
+	}
+	return append(slices.Clip(all), t)
+}
+
+// told returns one trace that calls the functions of all, and does not panic.
+func (all traces) told(logger func() *slog.Logger) Trace {
+	var joined Trace
+	for _, t := range all {
+		joined = joined.and(*t)
+	}
+	return joined.contained(logger)
+}
+
+// tracesOf returns the traces of a store. A store that is not of this package has none.
+func tracesOf(store Store) traces {
+	switch store := store.(type) {
+	case *redisStore:
+		return store.traces
+	case *memoryStore:
+		return store.traces
+	case *denialCache:
+		return store.traces
+	case *leaseStore:
+		return store.traces
+	}
+	return nil
+}
+
 // and returns a trace that calls the functions of two.
 func (t Trace) and(other Trace) Trace {
 	return Trace{
@@ -115,6 +155,7 @@ func (t Trace) and(other Trace) Trace {
 		Held: hooks.Both1(t.Held, other.Held), Renewal: hooks.Both1(t.Renewal, other.Renewal),
 		Reclaimed: hooks.Both1(t.Reclaimed, other.Reclaimed),
 		Leased:    hooks.Both1(t.Leased, other.Leased),
+		Decided:   hooks.Both1(t.Decided, other.Decided),
 	}
 }
 
@@ -133,6 +174,7 @@ func (t Trace) contained(logger func() *slog.Logger) Trace {
 		Held: hooks.Contain1(t.Held, report("Held")), Renewal: hooks.Contain1(t.Renewal, report("Renewal")),
 		Reclaimed: hooks.Contain1(t.Reclaimed, report("Reclaimed")),
 		Leased:    hooks.Contain1(t.Leased, report("Leased")),
+		Decided:   hooks.Contain1(t.Decided, report("Decided")),
 	}
 }
 

@@ -52,3 +52,14 @@ func TestEveryFunctionOfATraceIsContained(t *testing.T) {
 		})
 	}
 }
+
+// What tells of decisions stands in the way of no check that nobody wants to be told of.
+func TestNobodyIsInTheWayOfAPlainCheck(t *testing.T) {
+	store := Lease(NewMemory(), Tolerance{Over: 0.1})
+	if l := New(store, WithTrace(Trace{Wait: func(Wait) {}})); l.decider != store || l.leases == nil {
+		t.Error("a limiter whose decisions are told to nobody does not ask its store")
+	}
+	if l := New(store, WithTrace(Trace{Decided: func(Decided) {}})); l.decider == store || l.leases != nil {
+		t.Error("a limiter does not tell of what a lease has decided")
+	}
+}

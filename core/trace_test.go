@@ -90,8 +90,8 @@ func TestEveryTraceIsTold(t *testing.T) {
 	}
 
 	var repeated int
-	once := core.WithTrace(core.Trace{Repeated: func() { repeated++ }})
-	denied := core.New(core.CacheDenials(core.NewMemory(), 10, once, core.WithTrace(core.Trace{}), once))
+	once := func() core.Option { return core.WithTrace(core.Trace{Repeated: func() { repeated++ }}) }
+	denied := core.New(core.CacheDenials(core.NewMemory(), 10, once(), core.WithTrace(core.Trace{}), once()))
 	for range 3 {
 		_, _ = denied.Allow(t.Context(), "key", core.FixedWindow(1, time.Hour))
 	}

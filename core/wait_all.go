@@ -172,7 +172,7 @@ func (q *waitedCall) behind(ctx context.Context, tries bool) (lacks []lineLack, 
 	}
 	r := l.reservationFor(q.checks)
 	r.asked = time.Now()
-	if err := decideLimited(ctx, l.store, conditions(q.checks), r.decisions, nil, nil); err != nil {
+	if err := decideLimited(ctx, l.decider, conditions(q.checks), r.decisions, nil, nil); err != nil {
 		if ctx.Err() != nil {
 			err = gaveUp(ctx)
 		}

@@ -79,7 +79,7 @@ func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted 
 		reservations[i], asked[i] = r, Call{Checks: r.checks, Decisions: r.decisions, Receipts: r.receipts}
 	}
 	began := time.Now()
-	answered, err := l.store.Decide(ctx, asked)
+	answered, err := l.decider.Decide(ctx, asked)
 	switch {
 	case err != nil:
 		return nil, nil, err //nolint:wrapcheck // it is the store's

@@ -51,15 +51,21 @@ type ratios struct {
 	turn    int // when it was last learned
 }
 
+// The defaults of Options.
+const (
+	defaultShare = 0.9
+	defaultLeast = 1
+)
+
 // New returns an Estimate that has learned nothing. A Share that is negative or not less than 1, and a negative Least,
 // panic.
 func New(options Options) *Estimate {
 	e := &Estimate{share: options.Share, least: options.Least, models: make(map[string]*ratios)}
 	if e.share == 0 {
-		e.share = 0.9
+		e.share = defaultShare
 	}
 	if e.least == 0 {
-		e.least = 1
+		e.least = defaultLeast
 	}
 	if !(e.share > 0 && e.share < 1) || e.least < 0 {
 		panic("estimate: Share is not between 0 and 1, or Least is negative")

@@ -15,6 +15,7 @@
 // # Metrics
 //
 //	ratelimit.decisions            counter, {decision}        policy, algorithm, outcome, error.type, error_mode
+//	ratelimit.checks               counter, {check}           policy, algorithm, outcome, error.type
 //	ratelimit.listed               counter, {request}         outcome
 //	ratelimit.bans                 counter, {ban}             policy, algorithm
 //	ratelimit.strikes              counter, {strike}          policy, algorithm
@@ -54,6 +55,10 @@
 // through which another has stopped. So what goes through unchecked is outcome error with
 // error_mode fail-open, and what a fallback denies is outcome denied with error_mode
 // fallback.
+//
+// checks counts what limiters have decided, with the limit's name for a policy, where [Options.Checks] says so: for programs without
+// a middleware. Its outcome is allowed, denied, shadow-allowed, shadow-denied or error. A check that waits is counted each time it is decided.
+// What charges nothing, such as a peek, is not counted.
 //
 // listed counts the requests that [guard.Lists] have decided about: outcome is list-allowed
 // or list-denied. They have no decisions, no check.duration and no span.

@@ -8,6 +8,7 @@ import (
 // instruments are what is reported, under the names that the package documents.
 type instruments struct {
 	decisions, nearLimit, denialCacheHits   metric.Int64Counter
+	checks                                  metric.Int64Counter
 	listed, bans, strikes                   metric.Int64Counter
 	checkDuration, settlementDuration       metric.Float64Histogram
 	delayDuration, waitDuration             metric.Float64Histogram
@@ -30,6 +31,7 @@ func newInstruments(meter metric.Meter) instruments {
 	maker := maker{meter}
 	return instruments{
 		decisions:          maker.counter("ratelimit.decisions", "{decision}", "Decisions of policies about requests."),
+		checks:             maker.counter("ratelimit.checks", "{check}", "Checks that limiters have decided."),
 		listed:             maker.counter("ratelimit.listed", "{request}", "Requests that a list has decided about, before any policy."),
 		bans:               maker.counter("ratelimit.bans", "{ban}", "Bans that strikes have begun."),
 		strikes:            maker.counter("ratelimit.strikes", "{strike}", "Strikes that may begin a ban."),

@@ -44,6 +44,10 @@ type Options struct {
 	// Later ones are "other". The default, 0, is 100; less panics.
 	MostPolicies int
 
+	// Checks has [Reporter.Trace] count each check that a limiter has decided (ratelimit.checks), for programs that ask limiters
+	// without a middleware. The default is false: what a middleware asks is in ratelimit.decisions already.
+	Checks bool
+
 	// MostServers is how many servers' addresses become attributes. Later ones are "other".
 	// The default is 0: none does. Less panics.
 	MostServers int
@@ -56,6 +60,7 @@ type Reporter struct {
 	instruments instruments
 	tracer      trace.Tracer
 	nearLimit   float64
+	checks      bool
 	policies    policies
 	servers     servers
 }
@@ -87,6 +92,7 @@ func New(options Options) *Reporter {
 		instruments: newInstruments(options.MeterProvider.Meter(scope, metric.WithInstrumentationVersion(version))),
 		tracer:      options.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(version)),
 		nearLimit:   options.NearLimit,
+		checks:      options.Checks,
 		policies:    policies{most: options.MostPolicies},
 		servers:     servers{most: options.MostServers},
 	}

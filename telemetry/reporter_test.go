@@ -117,7 +117,7 @@ var secrets = []string{"203.0.113.9", "secret-account", "secret-token", "account
 
 // The instruments, their units, buckets and attributes are what dashboards are made of.
 func TestInstruments(t *testing.T) {
-	reporter, meter := newReporter(t, telemetry.Options{MostServers: 1})
+	reporter, meter := newReporter(t, telemetry.Options{MostServers: 1, Checks: true})
 	request := httptest.NewRequest(http.MethodGet, "/accounts/secret-account?token=secret-token", nil)
 	for _, e := range events() {
 		e.Request = request
@@ -143,6 +143,14 @@ func TestInstruments(t *testing.T) {
 	trace.Reclaimed(exports)
 	trace.Reclaimed(core.FixedWindow(2000, time.Minute).Named("tokens"))
 	trace.Renewal(core.Renewal{Held: 5, Lost: 1, Unanswered: 2})
+	for _, d := range []core.Decided{
+		{Decision: core.Decision{Allowed: true}}, {}, {Shadow: true}, {Shadow: true, Decision: core.Decision{Allowed: true}},
+		{Shadow: true, Decision: core.Decision{Degraded: true}}, {Err: core.TimedOut}, {Decision: core.Decision{Waived: true}}, {Mode: core.Condition},
+		{Mode: core.OnDenial},
+	} {
+		d.Limit = core.FixedWindow(2000, time.Minute).Named("tokens")
+		trace.Decided(d)
+	}
 	trace.Leased(core.Leased{Limit: core.Leaky(1000, core.PerSecond(1000)), Over: 0.01, Granted: 9, Spent: 5, Returned: 3, Lapsed: 1, Late: 7})
 
 	var text strings.Builder
@@ -160,6 +168,9 @@ func TestInstruments(t *testing.T) {
 		if strings.Contains(text.String(), secret) {
 			t.Errorf("%q has become known", secret)
 		}
+	}
+	if telemetry.New(telemetry.Options{}).Trace().Decided != nil {
+		t.Error("checks are counted that nobody has asked for")
 	}
 	golden := filepath.Join("testdata", "instruments.txt")
 	if *rewrite {

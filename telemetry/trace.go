@@ -9,13 +9,14 @@ import (
 )
 
 // Trace returns what reports the work of stores and limiters, for [core.WithTrace]: batches
-// and breakers of Redis, denials that a denial cache repeats, waits, places, and leases of hot keys. Give it to
-// [core.Open], or to each of [core.NewRedis], [core.CacheDenials], [core.Lease] and [core.New]. It knows
-// nothing of requests, so that what it reports has no exemplars and no spans.
+// and breakers of Redis, denials that a denial cache repeats, waits, places, leases of hot keys and, with [Options.Checks],
+// decisions. Give it to [core.Open], or to [core.NewRedis]. It knows nothing of requests, so that what it reports has no exemplars and
+// no spans.
 func (r *Reporter) Trace() core.Trace {
 	background := context.Background()
 	return core.Trace{
-		Batch: func(batch core.Batch) { r.sent(background, &batch) },
+		Decided: r.checked(background),
+		Batch:   func(batch core.Batch) { r.sent(background, &batch) },
 		Breaker: func(address string, state core.BreakerState) {
 			r.servers.of(background, r.instruments.servers, address).turn(background, r.instruments.servers, state)
 		},
@@ -35,6 +36,39 @@ func (r *Reporter) Trace() core.Trace {
 		Renewal: func(renewal core.Renewal) { r.renewed(background, &renewal) },
 		Leased:  func(leased core.Leased) { r.leaseEnded(background, &leased) },
 	}
+}
+
+// checked returns what reports checks that charge something, or nil if none are to be reported. Of alternatives it reports the one
+// that counts.
+func (r *Reporter) checked(ctx context.Context) func(core.Decided) {
+	if !r.checks {
+		return nil
+	}
+	return func(d core.Decided) {
+		p := r.policies.of(d.Limit.Name(), d.Limit)
+		switch {
+		case d.Mode != core.Charge && d.Mode != core.OnDenial, d.Decision.Waived:
+		case d.Err != nil:
+			r.instruments.checks.Add(ctx, 1, p.failed(errored, core.FailureOf(d.Err), 0)...)
+		case d.Decision.Degraded: // a shadow that alone was not answered
+			r.instruments.checks.Add(ctx, 1, p.decided[errored]...)
+		default:
+			r.instruments.checks.Add(ctx, 1, p.decided[outcomeOf(d.Decision.Allowed, d.Shadow)]...)
+		}
+	}
+}
+
+// outcomeOf returns what was decided about a check.
+func outcomeOf(passes, shadow bool) outcome {
+	switch {
+	case passes && shadow:
+		return shadowAllowed
+	case shadow:
+		return shadowDenied
+	case passes:
+		return allowed
+	}
+	return denied
 }
 
 // leaseEnded reports what has become of the units of a lease, and how much it has admitted too much.
