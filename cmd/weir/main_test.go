@@ -131,6 +131,8 @@ func TestExitCodes(t *testing.T) {
 		{exitEmpty, "no request", line, []string{"-route", "POST /"}},
 		{exitEmpty, "no request", "", nil},
 		{exitUnreadable, "1 of 2 lines could not be read; standard input, line 2: ", line + "nonsense\n", nil},
+		{exitUsage, "timestamp and a status", line, []string{"-format", "$remote_addr $status"}},
+		{0, "wrote", line, []string{"-format", `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`, "-out", page}},
 		{0, "1 of 2 lines could not be read; standard input, line 2: ", line + "nonsense\n", []string{"-max-skipped", "0.5", "-out", page}},
 	} {
 		code, out, messages := weir(t, c.log, append(append([]string{"recommend"}, c.args...), "-")...)
