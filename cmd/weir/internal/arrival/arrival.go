@@ -68,7 +68,12 @@ type Summary struct {
 	Skipped    int64 // those that could not be read
 	Late       int64 // those that were counted at a later instant than they name, since they stood too far behind
 	// Behind is how far behind a younger line the furthest of them stood, in whole seconds. As Options.Late it would have been enough.
-	Behind   time.Duration
+	Behind time.Duration
+	// Crowded is set where the requests within Options.Late took more than MostWaiting, so that some were not waited for as long.
+	Crowded bool
+	// Aside is how many lines count nowhere, since their time is far outside of those around them, and FirstAside is the instant of the first one.
+	Aside, FirstAside int64
+
 	Whole    int64 // those whose timestamp is a whole second
 	FirstBad *BadLine
 	unread   unread            // lines that could not be read, by client
@@ -99,7 +104,10 @@ func (s *Summary) Disorder() string {
 		return ""
 	}
 	advice := fmt.Sprintf("-late %v reads them at their instant.", s.Behind)
-	if s.Behind > MostLate {
+	switch {
+	case s.Crowded:
+		advice = "The requests within -late take more than 1 GiB of memory, so not all were waited for. Sort the log by time."
+	case s.Behind > MostLate:
 		advice = "Sort the log by time."
 	}
 	return fmt.Sprintf("%d of %d lines stood behind younger ones by up to %v, and count at a later instant than they name. %s",

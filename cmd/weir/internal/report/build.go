@@ -21,6 +21,7 @@ func New(in Input) *Report {
 			Key: in.Key.String(), Routes: in.Routes, Zone: in.Zone.String(),
 			Lines: in.Summary.Lines, Requests: in.Summary.Arrivals, OtherRoute: in.Summary.OtherRoute, Keyless: in.Summary.Keyless,
 			Skipped: in.Summary.Skipped, Late: in.Summary.Late, Disorder: in.Summary.Disorder(), WholeSeconds: in.Summary.Whole,
+			Aside: in.Summary.Aside, Outlier: in.Summary.Outlier(),
 		},
 		Keys: Keys{
 			Distinct: d.Distinct, Exact: d.GivenUp == 0, GivenUp: d.GivenUp, Missed: d.Missed, Suspects: d.Suspects, Normal: d.Normal[0].Keys(),

@@ -66,8 +66,10 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%-28s denies %s, %d of them without signs of abuse, and %s of the requests\n",
 			p.Limit, plural(p.Keys, "key"), p.Normal, percent(p.DeniedShare))
 	}
-	if r.Log.Hidden != "" {
-		b.WriteString(r.Log.Hidden + "\n")
+	for _, note := range []string{r.Log.Hidden, r.Log.Outlier} {
+		if note != "" {
+			b.WriteString(note + "\n")
+		}
 	}
 	if len(r.Proposals) == 0 {
 		b.WriteString("no proposal: no key is without signs of abuse\n")
