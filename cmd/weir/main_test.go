@@ -51,7 +51,7 @@ func recommended(t *testing.T, stdin string, args ...string) report.Report {
 func TestRecommendForAShop(t *testing.T) {
 	log := shopLog(t, 1, 400)
 	r := recommended(t, "", "-names", "plain", log)
-	if len(r.Proposals) != 3 || r.Proposals[0].Name != "invisible" || r.Proposals[0].Normal != 0 || r.Keys.Suspects != 2 || len(r.Days) != 1 {
+	if len(r.Proposals) != 3 || r.Proposals[0].Name != "invisible" || r.Proposals[0].Normal != 0 || r.Keys.Suspects != 5 || len(r.Days) != 1 {
 		t.Fatalf("%+v, %+v", r.Proposals, r.Keys)
 	}
 	for _, p := range r.Proposals {
@@ -74,7 +74,7 @@ func TestRecommendForAShop(t *testing.T) {
 			t.Errorf("of %s it says %q, and not that it is %s", key, remarks[key], want)
 		}
 	}
-	if !suspect[shoptest.Scanner] || !suspect[shoptest.Guesser] || suspect[shoptest.Office] || suspect[shoptest.Scraper] {
+	if !suspect[shoptest.Scanner] || !suspect[shoptest.Guesser] || !suspect[shoptest.Scraper] || suspect[shoptest.Office] {
 		t.Errorf("suspects: %v", suspect)
 	}
 }

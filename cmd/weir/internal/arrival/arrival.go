@@ -18,9 +18,11 @@ type Arrival struct {
 	Instant int64 // microseconds since 1970
 	Hash    uint64
 	Key     []byte
-	Path    uint64 // a hash of the path, if All was asked for
+	Path    uint64 // a hash of the path, if Marks or All was asked for
 	Agent   []byte // if All was asked for
-	Status  uint16
+	// AgentHash is a hash of Agent, if Marks or All was asked for.
+	AgentHash uint64
+	Status    uint16
 	// Request is what the line says, with Options.Requests. It stays valid.
 	Request *accesslog.Request
 	Whole   bool // the log told the second alone, and the rest is a guess
@@ -34,10 +36,11 @@ type Sink interface {
 // Part is how much of a request is needed.
 type Part uint8
 
-// The parts: None leaves the request out, When is all but Path and Agent, and All is everything.
+// The parts: None leaves the request out, When is all but Path and what is said of Agent, Marks is all but Agent, and All is everything.
 const (
 	None Part = iota
 	When
+	Marks
 	All
 )
 

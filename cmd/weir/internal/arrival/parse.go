@@ -89,6 +89,9 @@ func (w *worker) parse(j job, b *batch) error {
 // errLong is the error of a line that is cut.
 var errLong = errors.New("the line is longer than 1 MiB")
 
+// longestStart is how much of a line that is cut is looked at.
+const longestStart = 64 << 10
+
 // longestAgent is how much of a User-Agent is looked at.
 const longestAgent = 256
 
@@ -109,6 +112,9 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 		if b.skipped++; b.bad == nil {
 			b.badLine, b.badText, b.bad = b.lines, line, err
 		}
+		if len(line) > logfile.Longest {
+			line = line[:longestStart]
+		}
 		if address := parser.Address(line); address != nil {
 			b.unread.add(string(address), 1)
 		}
@@ -121,7 +127,7 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 			return
 		}
 	}
-	if part == All || w.matcher != nil || w.options.Requests {
+	if part >= Marks || w.matcher != nil || w.options.Requests {
 		parser.Details(r)
 	}
 	if w.matcher != nil && !w.matcher.matches(r) {
@@ -131,9 +137,12 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 	if r.Whole {
 		b.whole++
 	}
-	if part == All {
+	if part >= Marks {
 		a.Path = maphash.Bytes(seed, r.Path)
-		a.Agent = b.texts.keep(r.Agent[:min(len(r.Agent), longestAgent)])
+		agent := r.Agent[:min(len(r.Agent), longestAgent)]
+		if a.AgentHash = maphash.Bytes(seed, agent); part == All {
+			a.Agent = b.texts.keep(agent)
+		}
 	}
 	if w.options.Requests {
 		a.Request = r.Request()

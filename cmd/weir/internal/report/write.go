@@ -72,7 +72,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		}
 	}
 	if len(r.Proposals) == 0 {
-		b.WriteString("no proposal: no key is without signs of abuse\n")
+		b.WriteString("no proposal: no key is without signs of abuse, or some need more than any limit here gives\n")
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("report: %w", err)
