@@ -99,7 +99,7 @@ func (c *comparison) policy(was, now *Policy) {
 				"For which keys it is enforced depends on what it is called, so they are others now. Those for which it was a shadow start anew.")
 		}
 	}
-	if was.Limit != now.Limit && now.Limit != "" && was.Limit != "" {
+	if was.Limit != now.Limit && now.Limit != "" && was.Limit != "" && !modesOf(was).apart(modesOf(now)) {
 		change.Says = append(change.Says, c.moved(was, now))
 	}
 	c.add(change)
@@ -186,7 +186,7 @@ func comparedFields() []compared {
 		{"ban", func(p *Policy) string { return p.Ban }, instead("Its ban is %s instead of %s. Each name has bans of its own.", "none")},
 		{"firstOf", alternativesText, instead("Its alternatives are %s instead of %s.", "none")},
 		{"cost", costText, instead("A request costs %s instead of %s.", "1")},
-		{"headroom", func(p *Policy) string { return number(p.Headroom) }, instead("%s units have to be left instead of %s.", "0")},
+		{"headroom", func(p *Policy) string { return number(p.Headroom) }, instead("Its headroom is %s instead of %s.", "0")},
 		{
 			"settle", func(p *Policy) string { return statusText(p.Settle) },
 			instead("What it has really cost is %s instead of %s.", "what was reserved"),

@@ -128,7 +128,7 @@ func (c *compiler) checkRoom(p *Policy, limit core.Limit) {
 	if cost > limit.Capacity() {
 		field = "cost"
 	}
-	c.errors.addf(p.at.of(field), "no request passes: it costs %d and %d have to be left, of the %d that %q has", cost, p.Headroom, limit.Capacity(), p.Limit)
+	c.errors.addf(p.at.of(field), "no request passes: it costs %d with a headroom of %d, and %q has %d", cost, p.Headroom, p.Limit, limit.Capacity())
 }
 
 // limit sets the limit or the ban of a policy.
