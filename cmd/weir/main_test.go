@@ -220,3 +220,42 @@ func TestProposalsAsFiles(t *testing.T) {
 		t.Errorf("without a proposal: exit code %d: %s", code, messages)
 	}
 }
+
+// A message is for users: it names the file once, and no package of the program.
+func TestMessagesNameNoPackages(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("hello\nworld\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.gz")
+	if err := os.WriteFile(cut, []byte("\x1f\x8b\x08\x00\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{text}, {cut}, {text + "-is-not-there"}, {"-format", "nonsense", text}, {"-key", "nonsense", text}, {"-format", "nginx", "-key", "json:.user", text},
+		{"-route", "GET a", text}, {"-format", "$status", text},
+	} {
+		code, _, messages := weir(t, "", append([]string{"recommend"}, args...)...)
+		for _, name := range []string{"arrival", "accesslog", "logfile", "report", "demand"} {
+			if strings.Contains(messages, name+":") {
+				t.Errorf("%q: %s", args, messages)
+			}
+		}
+		if path := args[len(args)-1]; code == 0 || strings.Count(messages, path) > 1 {
+			t.Errorf("%q: exit code %d: %s", args, code, messages)
+		}
+	}
+}
+
+// What check says agrees in number.
+func TestNumbersOfEntries(t *testing.T) {
+	for lists, want := range map[string]string{
+		"{allow: [192.0.2.1], deny: [192.0.2.2, 192.0.2.3]}": "one entry passes and 2 entries are denied",
+		"{allow: [192.0.2.1, 192.0.2.4]}":                    "2 entries pass and no entry is denied",
+	} {
+		file := policiesFile(t, "lists: "+lists+"\npolicies: [{key: ip, limit: 'leaky 10, 1/s', headroom: 1}]\n")
+		if code, out, messages := weir(t, "", "check", file); code != 0 || !strings.Contains(out, want) || !strings.Contains(out, "a headroom of 1") {
+			t.Errorf("exit code %d: %s%s", code, out, messages)
+		}
+	}
+}

@@ -56,10 +56,10 @@ func (r *Record) fieldOf(name string) []byte {
 }
 
 // ErrNoKey is the error of a line that is well formed and has no key, such as one without the header that is the key.
-var ErrNoKey = errors.New("accesslog: the line has no key")
+var ErrNoKey = errors.New("the line has no key")
 
 // ErrKey is the error of a format that does not log what the key is.
-var ErrKey = errors.New("accesslog: the log does not have this key")
+var ErrKey = errors.New("the log does not have this key")
 
 // A Parser reads lines of one format. It must not be used concurrently.
 type Parser interface {
@@ -98,7 +98,7 @@ func ParseFormat(name string) (Format, error) {
 	case "json", "caddy", "traefik":
 		return JSON, nil
 	}
-	return "", fmt.Errorf("accesslog: unknown format %q: want nginx, apache, alb, caddy, traefik or json, or a log_format of nginx or a LogFormat of Apache",
+	return "", fmt.Errorf("unknown format %q: want nginx, apache, alb, caddy, traefik or json, or a log_format of nginx or a LogFormat of Apache",
 		name)
 }
 

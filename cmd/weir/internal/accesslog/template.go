@@ -66,7 +66,7 @@ var (
 )
 
 // ErrFormat is the error of a format that is no template of which lines can be read.
-var ErrFormat = errors.New("accesslog: the format cannot be read")
+var ErrFormat = errors.New("the format cannot be read")
 
 func parseTemplate(text string) (*template, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {

@@ -87,7 +87,7 @@ func (rd *reading) look(files []string) ([]*cursor, error) {
 	for _, name := range files {
 		head, format, err := rd.head(name)
 		if err != nil {
-			return nil, fmt.Errorf("arrival: %s: %w", name, err)
+			return nil, err
 		}
 		if head == nil {
 			continue
@@ -95,7 +95,7 @@ func (rd *reading) look(files []string) ([]*cursor, error) {
 		c := &cursor{name: name, format: format}
 		parser, err := accesslog.New(c.format, rd.options.Log)
 		if err != nil {
-			return nil, fmt.Errorf("arrival: %s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		c.first = firstInstant(head, parser)
 		rd.summary.Formats[name] = string(c.format)
@@ -129,7 +129,7 @@ func (rd *reading) head(name string) ([]byte, accesslog.Format, error) {
 	for range most {
 		head, err := blocks.Next(nil)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, "", err
+			return nil, "", fmt.Errorf("%s: %w", name, err)
 		}
 		if err != nil {
 			break
@@ -147,6 +147,9 @@ func (rd *reading) head(name string) ([]byte, accesslog.Format, error) {
 		if format, unknown = accesslog.Detect(head); unknown == nil {
 			return head, format, nil
 		}
+	}
+	if unknown != nil {
+		unknown = fmt.Errorf("%s: %w", name, unknown)
 	}
 	return nil, "", unknown
 }
@@ -210,7 +213,7 @@ func (rd *reading) open(c *cursor) (bool, error) {
 			block, err := blocks.Next(space)
 			if err != nil {
 				if err = errors.Join(err, f.Close()); !errors.Is(err, io.EOF) {
-					c.failed = fmt.Errorf("arrival: %s: %w", c.name, err)
+					c.failed = fmt.Errorf("%s: %w", c.name, err)
 				}
 				return
 			}

@@ -3,7 +3,6 @@ package logfile
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 )
 
@@ -63,7 +62,7 @@ func (b *Blocks) Next(space []byte) ([]byte, error) {
 	if errors.Is(b.err, io.EOF) {
 		return nil, io.EOF
 	}
-	return nil, fmt.Errorf("logfile: %w", b.err)
+	return nil, b.err
 }
 
 // skip leaves the rest of a line out that is too long, and appends what was read behind it.
