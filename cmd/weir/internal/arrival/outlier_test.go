@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/arrival"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/logfile"
 )
 
 const years = 10 * 365 * 86400.0
@@ -50,6 +51,16 @@ func TestOutliersAreSetAside(t *testing.T) {
 	}
 	if _, s := read(t, arrival.Options{}, file(t, lines...)); s.Aside != 5 || s.Whole != 3000 || !strings.HasPrefix(s.Outlier(), "5 of 3005 lines have a time far outside") {
 		t.Errorf("%d of 5 are set aside, %d in whole seconds: %s", s.Aside, s.Whole, s.Outlier())
+	}
+}
+
+// A line at the end of a block is judged by those of the next block.
+func TestOutlierAtTheEndOfABlock(t *testing.T) {
+	const n = 6000
+	at := logfile.BlockSize/len(exact("a", 0)) - 1
+	lines := slices.Insert(steady(n, 5), at, exact("a", float64(at)*5+30*3600)) // no further than a pause of this log may be
+	if c, s := read(t, arrival.Options{}, file(t, lines...)); at > n-1000 || s.Aside != 1 || len(c.all) != n {
+		t.Errorf("line %d: %d set aside", at, s.Aside)
 	}
 }
 
