@@ -17,10 +17,14 @@ type scanner struct {
 // branch is what stands under a name of an object.
 type branch struct {
 	name     string
-	number   int // of the value, or -1
-	branches []*branch
-	seen     uint64 // the line in which an object with this name was seen
+	number   int                    // of the value, or -1
+	branches [lengths + 1][]*branch // by the length of their names: longer ones are all in the last
+	inner    bool                   // whether there are any
+	seen     uint64                 // the line in which an object with this name was seen
 }
+
+// lengths is the longest name that is found by its length.
+const lengths = 24
 
 func newScanner() *scanner { return &scanner{root: branch{number: -1}} }
 
@@ -31,7 +35,8 @@ func (s *scanner) add(path []string) int {
 		next := at.find([]byte(name))
 		if next == nil {
 			next = &branch{name: name, number: -1}
-			at.branches = append(at.branches, next)
+			of := &at.branches[min(len(name), lengths)]
+			*of, at.inner = append(*of, next), true
 		}
 		at = next
 	}
@@ -43,7 +48,7 @@ func (s *scanner) add(path []string) int {
 }
 
 func (b *branch) find(name []byte) *branch {
-	for _, one := range b.branches {
+	for _, one := range b.branches[min(len(name), lengths)] {
 		if one.name == string(name) {
 			return one
 		}
@@ -83,7 +88,7 @@ func (s *scanner) object(b *branch, line []byte, i int) int {
 		}
 		i = skipSpace(line, i+1)
 		from := i
-		if one != nil && len(one.branches) > 0 && one.seen != s.line && i < len(line) && line[i] == '{' {
+		if one != nil && one.inner && one.seen != s.line && i < len(line) && line[i] == '{' {
 			i = s.object(one, line, i)
 		} else {
 			i = skipValue(line, i)
