@@ -18,7 +18,7 @@ import (
 var (
 	// ErrNoLimit means that a LimitFor has returned the zero Limit: for a plan that is in
 	// no map, say.
-	ErrNoLimit = errors.New("LimitFor has returned the zero Limit: return a limit, or core.Unlimited for who has none")
+	ErrNoLimit = errors.New("LimitFor has returned the zero Limit: return a limit, or core.Unlimited where there is none")
 	// ErrNegativeCost means that a Cost has returned less than 0.
 	ErrNegativeCost = errors.New("a cost is negative")
 	// ErrNegativeHeadroom means that a Headroom has returned less than 0.

@@ -179,6 +179,14 @@ func (c *comparison) limits() {
 		a, isThere := after[at]
 		from, isNew := renamed.from[at]
 		change := Change{Of: at.of, Name: at.String(), Was: b.text, Now: a.text, State: stateOf(a, had)}
+		old := at
+		if isNew {
+			old = from
+		}
+		apart := change.State == Kept && c.was.modes(old).apart(c.now.modes(at))
+		if apart {
+			change.State = Anew
+		}
 		switch {
 		case renamed.gone[at]:
 			continue // which is told under the new name
@@ -193,6 +201,9 @@ func (c *comparison) limits() {
 			change.Says = c.removedSays(at)
 		case a.text == b.text:
 			continue
+		case apart:
+			change.Kind = Changed
+			change.Says = []string{shadowSays}
 		default:
 			change.Kind = Changed
 			change.Says = changedSays(a, b, change.State)
@@ -255,7 +266,39 @@ func renames(labels []label, before, after map[label]namedEntry) renaming {
 const (
 	keptSays = "What was used is kept."
 	anewSays = "It starts anew: what was used before does not count."
+	// shadowSays is told of a limit whose policies all become shadows, or are shadows no more.
+	shadowSays = "It starts anew, since a shadow counts apart."
 )
+
+// modes are how the policies of a limit count: as shadows, apart, or in earnest.
+type modes struct{ shadow, earnest bool }
+
+// apart reports whether nothing of what counted in one mode counts in the other.
+func (m modes) apart(other modes) bool {
+	return m != (modes{}) && other != (modes{}) && !(m.shadow && other.shadow) && !(m.earnest && other.earnest)
+}
+
+// modesOf returns how a policy counts.
+func modesOf(p *Policy) modes { return modes{p.Shadow || partly(p), !p.Shadow} }
+
+// modes returns how the policies count that use a limit.
+func (d *Document) modes(at label) (m modes) {
+	for i := range d.Policies {
+		if p := &d.Policies[i]; p.usesOf(at) {
+			of := modesOf(p)
+			m.shadow, m.earnest = m.shadow || of.shadow, m.earnest || of.earnest
+		}
+	}
+	return m
+}
+
+// usesOf reports whether a policy, or an alternative of it, has the limit or the ban with this label.
+func (p *Policy) usesOf(at label) bool {
+	uses := func(one *Policy) bool {
+		return at.of == "ban" && one.Ban == at.name || at.of != "ban" && one.Limit == at.name && one.Ban == ""
+	}
+	return uses(p) || slices.ContainsFunc(p.FirstOf, func(one Policy) bool { return uses(&one) })
+}
 
 func renamedSays(state ChangedState) string {
 	switch state {
@@ -302,11 +345,7 @@ func (c *comparison) removedSays(at label) []string {
 func (d *Document) usedBy(at label) string {
 	var titles []string
 	for i := range d.Policies {
-		p := &d.Policies[i]
-		uses := func(one *Policy) bool {
-			return at.of == "ban" && one.Ban == at.name || at.of != "ban" && one.Limit == at.name && one.Ban == ""
-		}
-		if uses(p) || slices.ContainsFunc(p.FirstOf, func(one Policy) bool { return uses(&one) }) {
+		if p := &d.Policies[i]; p.usesOf(at) {
 			titles = append(titles, p.called())
 		}
 	}

@@ -99,7 +99,7 @@ func (c *comparison) policy(was, now *Policy) {
 				"For which keys it is enforced depends on what it is called, so they are others now. Those for which it was a shadow start anew.")
 		}
 	}
-	if was.Limit != now.Limit && now.Limit != "" && was.Limit != "" {
+	if was.Limit != now.Limit && now.Limit != "" && was.Limit != "" && !modesOf(was).apart(modesOf(now)) {
 		change.Says = append(change.Says, c.moved(was, now))
 	}
 	c.add(change)

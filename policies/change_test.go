@@ -160,6 +160,34 @@ func TestRenamedLimit(t *testing.T) {
 	}
 }
 
+// Of a limit that leaves shadow, or becomes one, nothing that was used is kept, whatever else changes.
+func TestShadowThatChanges(t *testing.T) {
+	const was = "limits: {a: 'leaky 10, 1/s', b: 'leaky 20, 1/s'}\npolicies:\n  - {key: ip, limit: a, shadow: true}\n  - {key: host, limit: b}\n"
+	both := strings.NewReplacer("a: 'leaky 10", "a: 'leaky 5", ", shadow: true", "")
+	const apart = "changed|limit|a||leaky 10, 1/s|leaky 5, 1/s|anew|It starts anew, since a shadow counts apart. Used by: a (all requests)."
+	for from, to := range map[string]string{was: both.Replace(was), strings.ReplaceAll(was, ", shadow: true", ""): strings.ReplaceAll(was, "a: 'leaky 10", "a: 'leaky 5")} {
+		got := texts(Between(parsed(t, from), parsed(t, to)))
+		if !strings.Contains(got, apart) || strings.Contains(got, keptSays) || strings.Count(got, "A shadow counts apart") != 1 {
+			t.Error(got)
+		}
+	}
+	const shared = "limits: {a: 'leaky 10, 1/s'}\npolicies:\n  - {key: ip, limit: a, match: GET /x}\n  - {key: ip, limit: a, shadow: true, match: POST /x}\n"
+	tighter := func(text string) string { return strings.ReplaceAll(text, "leaky 10", "leaky 5") }
+	for name, c := range map[string]struct{ from, to string }{
+		"a shadow that stays one":  {was, tighter(was)},
+		"one that leaves in part":  {was, tighter(strings.ReplaceAll(was, "shadow: true", "enforced: 50%"))},
+		"one of two that share it": {shared, tighter(strings.ReplaceAll(shared, "shadow: true, ", ""))},
+	} {
+		if got := texts(Between(parsed(t, c.from), parsed(t, c.to))); !strings.Contains(got, "|kept|"+keptSays) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	moved := texts(Between(parsed(t, was), parsed(t, strings.NewReplacer("limit: a, shadow: true", "limit: 'a: leaky 5, 1/s'", "a: 'leaky 10, 1/s', ", "").Replace(was))))
+	if strings.Contains(moved, keptSays) {
+		t.Error(moved)
+	}
+}
+
 // No field of a policy is forgotten.
 func TestAllFields(t *testing.T) {
 	values := map[string]any{

@@ -42,12 +42,12 @@ func BenchmarkRecommend(b *testing.B) {
 	var heap uint64
 	for b.Loop() {
 		tracker := demand.NewTracker(0)
-		summary, err := arrival.Read(b.Context(), []string{name}, arrival.Options{}, nil, tracker)
+		summary, err := arrival.Read(b.Context(), []string{name}, arrival.Options{Keep: demand.Keep}, nil, tracker)
 		if err != nil {
 			b.Fatal(err)
 		}
 		found := tracker.Demand()
-		replayed := replay.New(found, found.Propose(10*time.Minute, summary.Span()), time.UTC)
+		replayed := replay.New(found, found.Propose(10*time.Minute, summary.Span(), 10*time.Minute), time.UTC)
 		if _, err := arrival.Read(b.Context(), []string{name}, arrival.Options{Keep: replayed.Keep}, nil, replayed); err != nil {
 			b.Fatal(err)
 		}

@@ -35,7 +35,12 @@ func TestMemoryIsBoundedWhateverALogSays(t *testing.T) {
 		}
 	}
 	endlessLine := func(w io.Writer) {
+		const good = `{"ts":1790000000,"remote_addr":"192.0.2.1","status":200,"headers":{"X-Id":"a"}}`
 		chunk := bytes.Repeat([]byte("x"), 1<<20)
+		for range 200 {
+			_, _ = w.Write(chunk)
+		}
+		_, _ = io.WriteString(w, "\n"+good+"\n")
 		for range 200 {
 			_, _ = w.Write(chunk)
 		}

@@ -194,8 +194,8 @@ func parsePolicies(name string, text []byte) (*policies.Document, error) {
 func describe(d *policies.Document) []string {
 	var lines []string
 	if len(d.Lists.Allow)+len(d.Lists.Deny) > 0 {
-		lines = append(lines, fmt.Sprintf("Before all policies, %s passes and %s is denied, by %s.",
-			counted(len(d.Lists.Allow), "entry", "entries"), counted(len(d.Lists.Deny), "entry", "entries"), cmp.Or(d.Lists.Address, "the TCP peer")))
+		lines = append(lines, fmt.Sprintf("Before all policies, %s and %s, by %s.",
+			counted(len(d.Lists.Allow), "entry passes", "entries pass"), counted(len(d.Lists.Deny), "entry is denied", "entries are denied"), cmp.Or(d.Lists.Address, "the TCP peer")))
 	}
 	for i := range d.Policies {
 		lines = append(lines, sentence(d, &d.Policies[i]))
@@ -228,7 +228,7 @@ func sentence(d *policies.Document, p *policies.Policy) string {
 	}
 	add(p.Key != "", "for each key of %q", p.Key)
 	add(p.Cost != "", "a request costs %s", p.Cost)
-	add(p.Headroom > 0, "%d have to be left", p.Headroom)
+	add(p.Headroom > 0, "a headroom of %d", p.Headroom)
 	add(len(p.Settle.Units) > 0 || p.Settle.Name != "", "what it has really cost is settled")
 	add(p.MaxWait > 0, "requests wait up to %v for a place", p.MaxWait)
 	add(p.Undelayed > 0, "%d more pass without delay", p.Undelayed)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -12,12 +13,15 @@ import (
 	"github.com/weir-go/ratelimit/core/doctor"
 )
 
+// defaultBudget is that of a program that does not say core.WithBudget.
+const defaultBudget = 100 * time.Millisecond
+
 // exitProblem says that the doctor has found a problem.
 const exitProblem = 3
 
 const doctorHelp = `Examines the Redis that limits live on, and says in plain words what is wrong and what to do about it. No key of a client is charged.
 
-It asks as a client of core.Open would. A program with a client of its own examines that: doctor.Examine(ctx, limiter).
+It judges how long Redis takes by the budget of your program: -budget, if that says core.WithBudget. It asks as a client of core.Open would. A program with a client of its own examines that: doctor.Examine(ctx, limiter).
 
 ` + storeHelp + "\n\n" + storeExitCodes + `
    3  it has found a problem`
@@ -35,12 +39,15 @@ type Finding struct {
 func doctorCommand(stdout io.Writer) *cli.Command {
 	return &cli.Command{
 		Name: "doctor", Usage: "examines whether Redis is well set up", UsageText: "weir doctor [options]", Description: doctorHelp,
-		Flags: storeFlags(),
+		Flags: storeFlags(&cli.DurationFlag{Name: "budget", Value: defaultBudget, Usage: "the `BUDGET` of your program, if it says core.WithBudget"}),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Present() {
 				return usage("the doctor takes no arguments: name the store by -redis")
 			}
-			return withStore(c, func(limiter *core.Limiter) error {
+			if c.Duration("budget") <= 0 {
+				return usage("-budget %v is not positive", c.Duration("budget"))
+			}
+			return withBudget(c, c.Duration("budget"), func(limiter *core.Limiter) error {
 				ctx, cancel := context.WithTimeout(ctx, 10*c.Duration("timeout"))
 				defer cancel()
 				var err error

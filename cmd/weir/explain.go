@@ -41,6 +41,8 @@ Exit codes:
 type Explained struct {
 	Method string `json:"method"`
 	URL    string `json:"url"`
+	// From is the address of the TCP peer: that of -from, or one that stands for any.
+	From string `json:"from"`
 	// Asked says whether a store was asked. Without that, nothing is known of Status and the numbers of Policies.
 	Asked bool `json:"asked"`
 	// Listed is "list-allowed" or "list-denied" if a list has decided. Then there are no Policies.
@@ -77,7 +79,7 @@ func explainCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 		UsageText: `weir explain [options] limits.yaml "POST /orders"`, Description: explainHelp,
 		Flags: storeFlags(
 			&cli.StringSliceFlag{Name: "header", Aliases: []string{"H"}, Usage: "a `FIELD` of the request, as in \"X-API-Key: secret\"; repeatable"},
-			&cli.StringFlag{Name: "from", Value: "192.0.2.1", Usage: "the `ADDRESS` of the TCP peer"},
+			&cli.StringFlag{Name: "from", Value: "192.0.2.1", Usage: "the `ADDRESS` of the TCP peer, without which it is one that stands for any"},
 			&cli.StringSliceFlag{Name: "name", Usage: "`NAME=KEY` that a key function of the program returns; repeatable"},
 			&cli.StringFlag{Name: "plan", Usage: "the `PLAN` of the request"},
 			&cli.StringSliceFlag{Name: "cost", Usage: "`NAME=UNITS` that a cost function of the program returns, 1 otherwise; repeatable"},
@@ -211,7 +213,7 @@ func explain(c *cli.Command, limiter *core.Limiter, asked bool, set *policies.Se
 	if c.Bool("json") {
 		err = writeJSON(stdout, result)
 	} else {
-		err = writeExplained(stdout, event, result)
+		err = writeExplained(stdout, event, result, c.IsSet("from"))
 	}
 	if err == nil && asked && result.Status != 0 {
 		err = exitError{fmt.Errorf("the request would be denied with status %d", result.Status), exitDenied}
@@ -220,7 +222,7 @@ func explain(c *cli.Command, limiter *core.Limiter, asked bool, set *policies.Se
 }
 
 func explained(r *http.Request, e guard.Event, asked bool) Explained {
-	result := Explained{Method: r.Method, URL: r.URL.String(), Asked: asked, Policies: []Met{}}
+	result := Explained{Method: r.Method, URL: r.URL.String(), From: peerOf(r), Asked: asked, Policies: []Met{}}
 	if e.Listed != guard.Unlisted {
 		result.Listed, result.Status = e.Listed.String(), e.Status
 	}
@@ -238,8 +240,14 @@ func explained(r *http.Request, e guard.Event, asked bool) Explained {
 	return result
 }
 
-// writeExplained writes what people read.
-func writeExplained(w io.Writer, e guard.Event, result Explained) error {
+// peerOf returns the address of the TCP peer.
+func peerOf(r *http.Request) string {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // requestOf has written it
+	return peer.Addr().String()
+}
+
+// writeExplained writes what people read. from says whether the command line has the address of the peer.
+func writeExplained(w io.Writer, e guard.Event, result Explained, from bool) error {
 	rows := make([][]string, 0, len(result.Policies))
 	for i, met := range result.Policies {
 		name := met.Policy
@@ -253,6 +261,11 @@ func writeExplained(w io.Writer, e guard.Event, result Explained) error {
 	}
 	if len(rows) > 0 {
 		if err := writeTable(w, []string{"POLICY", "LIMIT", "KEY", "COST", "NOW"}, rows); err != nil {
+			return err
+		}
+	}
+	if !from {
+		if _, err := fmt.Fprintf(w, "It comes from %s, since -from names no address.\n", result.From); err != nil {
 			return err
 		}
 	}

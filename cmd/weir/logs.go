@@ -18,7 +18,8 @@ import (
 // logFlags returns the flags of every command that reads access logs, and others.
 func logFlags(stderr io.Writer, others ...cli.Flag) []cli.Flag {
 	return append(others,
-		&cli.StringFlag{Name: "format", Usage: "the `FORMAT` of all: nginx, apache, alb, caddy, traefik or json; by default each is looked at"},
+		&cli.StringFlag{Name: "format", Usage: "the `FORMAT` of all: nginx, apache, alb, caddy, traefik or json, or the log_format or LogFormat " +
+			"that the server was told; by default each is looked at"},
 		&cli.StringFlag{Name: "time", Usage: "the `.path` of the timestamp in JSON lines"},
 		&cli.StringFlag{Name: "zone", Value: "UTC", Usage: "the time `ZONE` of the report, and of timestamps that name none"},
 		&cli.StringFlag{Name: "names", Value: "hash", Usage: "how the report calls keys: hash, or plain as the log has them"},

@@ -51,7 +51,7 @@ func recommended(t *testing.T, stdin string, args ...string) report.Report {
 func TestRecommendForAShop(t *testing.T) {
 	log := shopLog(t, 1, 400)
 	r := recommended(t, "", "-names", "plain", log)
-	if len(r.Proposals) != 3 || r.Proposals[0].Name != "invisible" || r.Proposals[0].Normal != 0 || r.Keys.Suspects != 2 || len(r.Days) != 1 {
+	if len(r.Proposals) != 3 || r.Proposals[0].Name != "invisible" || r.Proposals[0].Normal != 0 || r.Keys.Suspects != 5 || len(r.Days) != 1 {
 		t.Fatalf("%+v, %+v", r.Proposals, r.Keys)
 	}
 	for _, p := range r.Proposals {
@@ -74,7 +74,7 @@ func TestRecommendForAShop(t *testing.T) {
 			t.Errorf("of %s it says %q, and not that it is %s", key, remarks[key], want)
 		}
 	}
-	if !suspect[shoptest.Scanner] || !suspect[shoptest.Guesser] || suspect[shoptest.Office] || suspect[shoptest.Scraper] {
+	if !suspect[shoptest.Scanner] || !suspect[shoptest.Guesser] || !suspect[shoptest.Scraper] || suspect[shoptest.Office] {
 		t.Errorf("suspects: %v", suspect)
 	}
 }
@@ -131,6 +131,8 @@ func TestExitCodes(t *testing.T) {
 		{exitEmpty, "no request", line, []string{"-route", "POST /"}},
 		{exitEmpty, "no request", "", nil},
 		{exitUnreadable, "1 of 2 lines could not be read; standard input, line 2: ", line + "nonsense\n", nil},
+		{exitUsage, "timestamp and a status", line, []string{"-format", "$remote_addr $status"}},
+		{0, "wrote", line, []string{"-format", `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`, "-out", page}},
 		{0, "1 of 2 lines could not be read; standard input, line 2: ", line + "nonsense\n", []string{"-max-skipped", "0.5", "-out", page}},
 	} {
 		code, out, messages := weir(t, c.log, append(append([]string{"recommend"}, c.args...), "-")...)
@@ -216,5 +218,44 @@ func TestProposalsAsFiles(t *testing.T) {
 	}
 	if code, _, messages := weir(t, strings.Repeat(strings.ReplaceAll(line, "200", "404"), 20), "recommend", "-out", filepath.Join(dir, "page.html"), "-policies", filepath.Join(dir, "none"), "-"); code != exitEmpty {
 		t.Errorf("without a proposal: exit code %d: %s", code, messages)
+	}
+}
+
+// A message is for users: it names the file once, and no package of the program.
+func TestMessagesNameNoPackages(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("hello\nworld\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.gz")
+	if err := os.WriteFile(cut, []byte("\x1f\x8b\x08\x00\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{text}, {cut}, {text + "-is-not-there"}, {"-format", "nonsense", text}, {"-key", "nonsense", text}, {"-format", "nginx", "-key", "json:.user", text},
+		{"-route", "GET a", text}, {"-format", "$status", text},
+	} {
+		code, _, messages := weir(t, "", append([]string{"recommend"}, args...)...)
+		for _, name := range []string{"arrival", "accesslog", "logfile", "report", "demand"} {
+			if strings.Contains(messages, name+":") {
+				t.Errorf("%q: %s", args, messages)
+			}
+		}
+		if path := args[len(args)-1]; code == 0 || strings.Count(messages, path) > 1 {
+			t.Errorf("%q: exit code %d: %s", args, code, messages)
+		}
+	}
+}
+
+// What check says agrees in number.
+func TestNumbersOfEntries(t *testing.T) {
+	for lists, want := range map[string]string{
+		"{allow: [192.0.2.1], deny: [192.0.2.2, 192.0.2.3]}": "one entry passes and 2 entries are denied",
+		"{allow: [192.0.2.1, 192.0.2.4]}":                    "2 entries pass and no entry is denied",
+	} {
+		file := policiesFile(t, "lists: "+lists+"\npolicies: [{key: ip, limit: 'leaky 10, 1/s', headroom: 1}]\n")
+		if code, out, messages := weir(t, "", "check", file); code != 0 || !strings.Contains(out, want) || !strings.Contains(out, "a headroom of 1") {
+			t.Errorf("exit code %d: %s%s", code, out, messages)
+		}
 	}
 }

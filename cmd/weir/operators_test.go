@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +90,11 @@ func TestPeek(t *testing.T) {
 	allow(t, l, core.Check{Key: "user:1", Limit: plan, Cost: 100, Shadow: true})
 	file := policiesFile(t, "limits:\n  plan: sliding-window 100, 1d\npolicies:\n  - limit: plan\n    key: user\n")
 	says(t, 0, []string{"user:1 plan: sliding-window 100, 1d 40 of 100", "user:1 plan: sliding-window 100, 1d (shadow) 100 of 100", "is denied for"}, "peek", "-policies", file, "user:1")
+	plans := policiesFile(t, "plans:\n  plan: {free: 'sliding-window 50, 1d', '*': 'sliding-window 100, 1d', big: unlimited}\npolicies:\n  - limit: plan\n    key: user\n")
+	says(t, 0, []string{"user:1 plan: sliding-window 100, 1d (plan *) 40 of 100", "user:1 plan: sliding-window 50, 1d (plan free) 40 of 50"}, "peek", "-policies", plans, "user:1")
+	if got := read[[]Standing](t, "peek", "-policies", plans, "user:1"); len(got) != 6 || slices.ContainsFunc(got, func(s Standing) bool { return s.Numbers == nil }) {
+		t.Errorf("%+v", got)
+	}
 	says(t, exitInvalid, []string{"line 1, column"}, "peek", "-policies", policiesFile(t, "limits: 3\n"), "user:1")
 	if got := read[[]Standing](t, "peek", "nobody"); got == nil || len(got) != 0 {
 		t.Errorf("%+v", got)
@@ -120,6 +127,11 @@ func TestReset(t *testing.T) {
 	if a, b, c := left("user:2", bucket), left("user:2", plan), left("user:1", plan); a != 10 || b != 100 || c != 60 {
 		t.Errorf("left: %d, %d, and of another key %d", a, b, c)
 	}
+	if got := read[[]Reset](t, "reset", "-limit", "plan", "-limit", "leaky 10, 1/h", "user:1"); fmt.Sprint(got) != "[{user:1 [plan leaky:10:1/h]}]" || left("user:1", plan) != 100 {
+		t.Errorf("%+v, left: %d", got, left("user:1", plan))
+	}
+	says(t, exitUsage, []string{"-limit"}, "reset", "-limit", "leaky", "user:1")
+	says(t, exitUsage, []string{"-limit"}, "reset", "-limit", "leaky 10", "user:1")
 	says(t, exitUsage, []string{"either its limits or -all"}, "reset", "user:1")
 	says(t, exitUsage, []string{"either its limits or -all"}, "reset", "-all", "-limit", "leaky 10, 1/h", "user:1")
 }
@@ -212,6 +224,12 @@ func TestTopOnce(t *testing.T) {
 	if again := read[Top](t, "top", "-policies", policiesFile(t, "limits:\n  plan: fixed-window 10, 1h\npolicies:\n  - limit: plan\n    key: user\n"), "-rows", "2"); len(again.Keys) != 2 || again.Keys[1].Limit != plan.String() {
 		t.Errorf("%+v", again)
 	}
+	plans := policiesFile(t, "plans:\n  plan: {free: 'fixed-window 5, 1h', '*': 'fixed-window 20, 1h'}\npolicies:\n  - limit: plan\n    key: user\n")
+	for plan, want := range map[string]string{"free": "4 of 5", "*": "4 of 20", "unknown": "4 of 20"} {
+		if text := says(t, 0, []string{"user:1 plan " + want}, "top", "-policies", plans, "-plan", plan); strings.Contains(text, "?") {
+			t.Errorf("it asks for numbers: %s", text)
+		}
+	}
 	if got = read[Top](t, "top", "nobody"); got.Keys == nil || got.Limits == nil || len(got.Keys)+len(got.Limits) != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -259,9 +277,15 @@ func TestTheScreenOfTop(t *testing.T) {
 
 func TestDoctor(t *testing.T) {
 	server(t)
-	says(t, 0, []string{"ok scripts", "ok server"}, "doctor")
+	says(t, 0, []string{"ok scripts", "ok server", "the budget is 30s"}, "doctor", "-budget", "30s")
+	says(t, exitProblem, []string{"problem latency", "the budget is 1ns", "core.WithBudget"}, "doctor", "-budget", "1ns")
+	says(t, exitUsage, []string{"-budget"}, "doctor", "-budget", "0s")
+	_, text, _ := weir(t, "", "doctor", "-timeout", "1m") // a busy machine may be late
+	if !strings.Contains(text, "the budget is 100ms") {
+		t.Errorf("the doctor judges by another budget than programs have: %s", text)
+	}
 	found := make(map[string]bool)
-	for _, f := range read[[]Finding](t, "doctor") {
+	for _, f := range read[[]Finding](t, "doctor", "-budget", "30s") {
 		found[f.Name] = f.Severity != "" && f.Found != ""
 	}
 	if !found["scripts"] || !found["retries"] {

@@ -16,7 +16,8 @@ const peekHelp = `Says how keys stand: what they have used of a limit, and wheth
 
 A key is the caller's key, such as ip:203.0.113.9: "weir top" lists those that there are. Without -limit it is peeked at under all limits that
 Redis has a state of, which reads the names of all keys in the database. The numbers of a limit with a name of its own are not in Redis: give
-the file of policies that has them by -policies, or such a limit by -limit.
+the file of policies that has them by -policies, or such a limit by -limit. Of a limit that depends on the plan, it says how the key would
+stand in each plan of the file.
 
 ` + storeHelp + "\n\n" + storeExitCodes
 
@@ -30,6 +31,8 @@ type Standing struct {
 	Limit     string `json:"limit"`
 	Algorithm string `json:"algorithm"`
 	Shadow    bool   `json:"shadow,omitempty"`
+	// Plan is the plan whose numbers these are, of a limit that depends on it. Redis does not know which one the key has.
+	Plan string `json:"plan,omitempty"`
 
 	Numbers *Numbers `json:"numbers,omitempty"`
 }
@@ -56,7 +59,7 @@ func peekCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			if err != nil {
 				return err
 			}
-			named, err := namedLimits(c, stdin)
+			named, err := readNamed(c, stdin)
 			if err != nil {
 				return err
 			}
@@ -82,8 +85,8 @@ func peekCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 }
 
 // standingsOf returns how a key stands under limits, or, if there are none, under all that the store has a state of. Of limits that have a
-// name, named has the numbers.
-func standingsOf(ctx context.Context, limiter *core.Limiter, key string, limits, named []core.Limit) ([]Standing, error) {
+// name, named has the numbers. Under a limit that depends on the plan, it returns how the key would stand in each plan.
+func standingsOf(ctx context.Context, limiter *core.Limiter, key string, limits []core.Limit, named namedLimits) ([]Standing, error) {
 	if len(limits) > 0 {
 		checks := make([]core.Check, len(limits))
 		for i, limit := range limits {
@@ -91,7 +94,7 @@ func standingsOf(ctx context.Context, limiter *core.Limiter, key string, limits,
 		}
 		return peekAll(ctx, limiter, checks)
 	}
-	known := busiest.NewKnown(named...)
+	known := busiest.NewKnown(named.limits...)
 	entries, err := entriesOf(ctx, limiter, key)
 	if err != nil {
 		return nil, err
@@ -101,8 +104,19 @@ func standingsOf(ctx context.Context, limiter *core.Limiter, key string, limits,
 	for _, entry := range entries {
 		if limit, ok := known.LimitOf(entry); ok {
 			checks = append(checks, core.Check{Key: key, Limit: limit, Shadow: entry.Shadow})
-		} else {
+			continue
+		}
+		of := named.plansOf(entry)
+		if len(of) == 0 {
 			standings = append(standings, Standing{Key: key, Limit: entry.Limit, Algorithm: entry.Algorithm, Shadow: entry.Shadow})
+		}
+		for _, p := range of { // each by itself, since one call takes one number of a limit
+			peeked, err := peekAll(ctx, limiter, []core.Check{{Key: key, Limit: p.limit, Shadow: entry.Shadow}})
+			if err != nil {
+				return nil, err
+			}
+			peeked[0].Plan = p.plan
+			standings = append(standings, peeked...)
 		}
 	}
 	peeked, err := peekAll(ctx, limiter, checks)
@@ -139,7 +153,11 @@ func writeStandings(w io.Writer, standings []Standing) error {
 	}
 	rows := make([][]string, len(standings))
 	for i, s := range standings {
-		rows[i] = []string{printable(s.Key), printable(shadowed(s.Limit, s.Shadow)), "?", s.Algorithm + ": " + howToKnow}
+		limit := shadowed(s.Limit, s.Shadow)
+		if s.Plan != "" {
+			limit += " (plan " + s.Plan + ")"
+		}
+		rows[i] = []string{printable(s.Key), printable(limit), "?", s.Algorithm + ": " + howToKnow}
 		if n := s.Numbers; n != nil {
 			rows[i][2], rows[i][3] = admin.DescribeDecision(n.decision), verdict(n.decision)
 		}

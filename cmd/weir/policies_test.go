@@ -164,7 +164,7 @@ func TestExplain(t *testing.T) {
 	t.Setenv("REDIS_URL", "")
 	args := []string{"explain", path, "POST /orders", "-H", "X-API-Key: secret", "-H", "X-Forwarded-For: 203.0.113.9", "-from", "10.0.0.1", "-name", "tenant=tenant:7", "-plan", "free", "-cost", "units=2"}
 	code, out, messages := weir(t, "", args...)
-	if code != 0 || !strings.Contains(out, "POST /orders meets 3 policies.") || !strings.Contains(out, "tenant:7") || !strings.Contains(out, "Nothing was asked") {
+	if code != 0 || !strings.Contains(out, "POST /orders meets 3 policies.") || !strings.Contains(out, "tenant:7") || !strings.Contains(out, "Nothing was asked") || strings.Contains(out, "-from") {
 		t.Errorf("exit code %d: %s%s", code, out, messages)
 	}
 	l := server(t)
@@ -182,7 +182,7 @@ func TestExplain(t *testing.T) {
 		names, keys = append(names, met.Policy), append(keys, met.Key)
 	}
 	if !reflect.DeepEqual(names, []string{"orders", "requests", "burst"}) || keys[1] != "tenant:7" || keys[2] != "ip:203.0.113.9" ||
-		!first.Asked || first.Status != 0 || first.Policies[0].Numbers.Remaining != 2 {
+		!first.Asked || first.From != "10.0.0.1" || first.Status != 0 || first.Policies[0].Numbers.Remaining != 2 {
 		t.Errorf("%+v", first)
 	}
 	if again := explain(0); !reflect.DeepEqual(again.Policies[0].Numbers.Remaining, first.Policies[0].Numbers.Remaining) {
@@ -193,7 +193,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%+v", denied)
 	}
 	for request, meets := range map[string]string{"POST //a.test/orders": "one policy", "POST http://a.test/orders": "3 policies", "POST //orders": "3 policies"} {
-		if _, out, messages := weir(t, "", "explain", path, request, "-redis", ""); !strings.Contains(out, " meets "+meets+".") {
+		if _, out, messages := weir(t, "", "explain", path, request, "-redis", ""); !strings.Contains(out, " meets "+meets+".") || !strings.Contains(out, "It comes from 192.0.2.1, since -from names no address.") {
 			t.Errorf("%s: %s%s", request, out, messages)
 		}
 	}

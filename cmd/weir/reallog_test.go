@@ -21,19 +21,19 @@ func TestRecommendForARealLog(t *testing.T) {
 	if l := r.Log; l.Lines != 10_000 || l.Requests != 10_000 || l.WholeSeconds != 10_000 || l.Skipped+l.Keyless+l.Late != 0 || l.Files[0].Format != "combined" {
 		t.Errorf("%+v", l)
 	}
-	if r.Keys.Distinct != 1753 || !r.Keys.Exact || r.Keys.Suspects != 2 || len(r.Days) != 4 || len(r.Proposals) != 3 {
+	if r.Keys.Distinct != 1753 || !r.Keys.Exact || r.Keys.Suspects != 5 || len(r.Days) != 4 || len(r.Proposals) != 3 {
 		t.Errorf("%+v, %d days, %d proposals", r.Keys, len(r.Days), len(r.Proposals))
 	}
 	remarks := make(map[string]string)
 	for _, s := range r.Denied {
 		remarks[s.Key] = strings.Join(s.Remarks, "; ")
 	}
-	const google, feedReader = "66.249.73.135", "46.105.14.53"
+	const google, crawler = "66.249.73.135", "130.237.218.86"
 	if got := remarks[google]; !strings.Contains(got, "calls itself a robot") || strings.Contains(got, "many people") {
 		t.Errorf("of a search engine: %s", got)
 	}
-	if got := remarks[feedReader]; !strings.Contains(got, "one or two paths") || !strings.Contains(got, "as busy by night as by day") {
-		t.Errorf("of a feed reader: %s", got)
+	if got := remarks[crawler]; !strings.Contains(got, "hardly asks for a path twice") || strings.Contains(got, "abuse") {
+		t.Errorf("of a crawler: %s", got)
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), google) || !strings.HasSuffix(string(text), "</html>\n") {
 		t.Errorf("the page has %d bytes: %v", len(text), err)

@@ -44,7 +44,9 @@ func recommendCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 			&cli.StringFlag{Name: "proposal", Value: "invisible", Usage: "which `PROPOSAL` -policies writes: invisible, guard or tight"},
 			&cli.BoolFlag{Name: "json", Usage: "write JSON to standard output, and no page unless -out is given"},
 			&cli.DurationFlag{Name: "horizon", Value: 10 * time.Minute, Usage: "a proposal lets one key have as little as possible in this `TIME`"},
-			&cli.IntFlag{Name: "keys", Value: demand.DefaultKeys, Usage: "follow so many keys at a time, 0.7 KB each"},
+			&cli.DurationFlag{Name: "longest-wait", Value: 10 * time.Minute,
+				Usage: "who has used a burst up may make the next request after this `TIME` at most"},
+			&cli.IntFlag{Name: "keys", Value: demand.DefaultKeys, Usage: "follow so many keys at a time, 0.8 KB each"},
 		),
 		ShellComplete: completeFlags,
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -99,6 +101,9 @@ func newRecommendation(c *cli.Command) (*recommendation, error) {
 	if c.Int("keys") < 2 || c.Duration("horizon") <= 0 {
 		return nil, usage("-keys must be at least 2, and -horizon more than 0")
 	}
+	if c.Duration("longest-wait") < time.Second {
+		return nil, usage("-longest-wait must be at least 1s")
+	}
 	if len(r.routes) > 0 {
 		if r.options.Route, err = arrival.NewRoute(r.routes...); err != nil {
 			return nil, usage("%w", err)
@@ -150,12 +155,13 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 
 	tracker := demand.NewTracker(c.Int("keys"))
 	days := arrival.NewDays(r.zone, tracker)
+	r.options.Keep = demand.Keep
 	summary, err := arrival.Read(ctx, r.files, r.options, shown.reading("what keys need"), days)
 	if err = r.usable(summary, err); err != nil {
 		return err
 	}
 	found := tracker.Demand()
-	proposed := found.Propose(c.Duration("horizon"), summary.Span())
+	proposed := found.Propose(c.Duration("horizon"), summary.Span(), c.Duration("longest-wait"))
 	replayed := replay.New(found, proposed, r.zone)
 	r.options.Keep = replayed.Keep
 	if _, err = arrival.Read(ctx, r.files, r.options, shown.reading("whom limits deny"), replayed); err != nil {
@@ -205,7 +211,7 @@ func write(c *cli.Command, stdout, stderr io.Writer, r *report.Report) error {
 func writePolicies(c *cli.Command, stderr io.Writer, r *report.Report) error {
 	i := slices.IndexFunc(r.Proposals, func(p report.Proposal) bool { return p.Name == c.String("proposal") })
 	if i < 0 {
-		return exitError{errors.New("there is no proposal: no key is without signs of abuse"), exitEmpty}
+		return exitError{errors.New("there is no proposal: no key is without signs of abuse, or some need more than any limit here gives"), exitEmpty}
 	}
 	f, err := os.OpenFile(c.String("policies"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // servers read it
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/urfave/cli/v3"
 
@@ -12,7 +14,7 @@ import (
 )
 
 const resetHelp = `Makes keys as good as new: under the limits that -limit names, or, with -all, under all that Redis has a state of. Of a limit with a name
-of its own, the numbers do not matter. What a reset ban keeps out may come back, and who holds places loses them.
+of its own, the numbers do not matter: -limit NAME is enough. What a reset ban keeps out may come back, and who holds places loses them.
 
 -all reads the names of all keys in the database. Shadows are left alone.
 
@@ -29,7 +31,7 @@ func resetCommand(stdout io.Writer) *cli.Command {
 		Name: "reset", Usage: "makes keys as good as new", UsageText: "weir reset -limit LIMIT | -all [options] key…", Description: resetHelp,
 		Flags: storeFlags(limitFlag(), &cli.BoolFlag{Name: "all", Usage: "under all limits that Redis has a state of"}),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			limits, err := parseLimits(c.StringSlice("limit"))
+			limits, err := limitsToReset(c.StringSlice("limit"))
 			if err != nil {
 				return err
 			}
@@ -52,7 +54,9 @@ func resetCommand(stdout io.Writer) *cli.Command {
 					}
 					reset := Reset{Key: key, Limits: []string{}}
 					for _, limit := range of {
-						reset.Limits = append(reset.Limits, limit.Name())
+						if !slices.Contains(reset.Limits, limit.Name()) {
+							reset.Limits = append(reset.Limits, limit.Name())
+						}
 					}
 					done = append(done, reset)
 				}
@@ -63,6 +67,29 @@ func resetCommand(stdout io.Writer) *cli.Command {
 			})
 		},
 	}
+}
+
+// limitsToReset returns the limits that -limit names. A name alone is that of a limit of any algorithm.
+func limitsToReset(texts []string) ([]core.Limit, error) {
+	var limits []core.Limit
+	for _, text := range texts {
+		if _, isAlgorithm := examples[text]; !isAlgorithm && core.Leaky(1, core.PerSecond(1)).Named(text).Validate() == nil && text != "" {
+			for _, example := range slices.Sorted(maps.Values(examples)) {
+				limit, err := core.ParseLimit(example)
+				if err != nil {
+					return nil, err
+				}
+				limits = append(limits, limit.Named(text))
+			}
+			continue
+		}
+		parsed, err := parseLimits([]string{text})
+		if err != nil {
+			return nil, err
+		}
+		limits = append(limits, parsed...)
+	}
+	return limits, nil
 }
 
 // limitsOf returns the limits under which a store holds a key. Those with names of their own have other numbers.

@@ -125,7 +125,7 @@ func (l *logs) notesOf(s *arrival.Summary) (notes []string) {
 	if s.Keyless > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines have no address, and were left out.", s.Keyless))
 	}
-	for _, note := range []string{s.Hidden(l.name, nil), s.Disorder()} {
+	for _, note := range []string{s.Hidden(l.name, nil), s.Outlier(), s.Disorder()} {
 		if note != "" {
 			notes = append(notes, note)
 		}

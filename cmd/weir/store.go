@@ -18,6 +18,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/weir-go/ratelimit/cmd/weir/internal/busiest"
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/admin"
 )
@@ -45,8 +46,13 @@ func storeFlags(others ...cli.Flag) []cli.Flag {
 }
 
 // withStore does something with a limiter on the store that the flags name.
-func withStore(c *cli.Command, do func(*core.Limiter) error) (err error) {
-	limiter, err := openStore(c)
+func withStore(c *cli.Command, do func(*core.Limiter) error) error {
+	return withBudget(c, c.Duration("timeout"), do)
+}
+
+// withBudget does something with such a limiter whose calls have a budget of its own.
+func withBudget(c *cli.Command, budget time.Duration, do func(*core.Limiter) error) (err error) {
+	limiter, err := openStore(c, budget)
 	if err != nil {
 		return err
 	}
@@ -54,7 +60,7 @@ func withStore(c *cli.Command, do func(*core.Limiter) error) (err error) {
 	return do(limiter)
 }
 
-func openStore(c *cli.Command) (*core.Limiter, error) {
+func openStore(c *cli.Command, budget time.Duration) (*core.Limiter, error) {
 	url := cmp.Or(c.String("redis"), os.Getenv("REDIS_URL"), defaultStore)
 	if strings.HasPrefix(url, "memory:") {
 		return nil, usage("the store memory: is empty in every new program: name a Redis")
@@ -62,7 +68,7 @@ func openStore(c *cli.Command) (*core.Limiter, error) {
 	if c.Duration("timeout") <= 0 {
 		return nil, usage("-timeout %v is not positive", c.Duration("timeout"))
 	}
-	options := []core.Option{core.WithBudget(c.Duration("timeout"))}
+	options := []core.Option{core.WithBudget(budget)}
 	if prefix := c.String("prefix"); prefix != "" {
 		if err := core.ValidatePrefix(prefix); err != nil {
 			return nil, usage("-prefix: %w", err)
@@ -100,21 +106,61 @@ func policiesFlag() cli.Flag {
 	return &cli.StringFlag{Name: "policies", Usage: "a `FILE` of policies: the numbers of the limits that have a name"}
 }
 
-// namedLimits returns the limits that have a name in the file that -policies names, by the name.
-func namedLimits(c *cli.Command, stdin io.Reader) ([]core.Limit, error) {
+// namedLimits are the limits that have a name in the file that -policies names.
+type namedLimits struct {
+	limits []core.Limit
+	plans  []planned // by the name of the limit, then by the plan
+}
+
+// planned is the limit of a plan. Redis does not know which plan a key has.
+type planned struct {
+	limit core.Limit
+	plan  string
+}
+
+func readNamed(c *cli.Command, stdin io.Reader) (n namedLimits, err error) {
 	name := c.String("policies")
 	if name == "" {
-		return nil, nil
+		return n, nil
 	}
 	document, err := readPolicies(name, stdin)
 	if err != nil {
-		return nil, err
+		return n, err
 	}
-	var limits []core.Limit
 	for _, limit := range slices.Sorted(maps.Keys(document.Limits)) {
-		limits = append(limits, document.Limits[limit])
+		n.limits = append(n.limits, document.Limits[limit])
 	}
-	return limits, nil
+	for _, limit := range slices.Sorted(maps.Keys(document.Plans)) {
+		for _, plan := range slices.Sorted(maps.Keys(document.Plans[limit])) {
+			if of := document.Plans[limit][plan]; of != core.Unlimited {
+				n.plans = append(n.plans, planned{of, plan})
+			}
+		}
+	}
+	return n, nil
+}
+
+// of returns the limits of a plan, and those that do not depend on it. A limit that has no such plan is that of the plan "*".
+func (n namedLimits) of(plan string) []core.Limit {
+	limits := slices.Clone(n.limits)
+	for _, name := range []string{"*", plan} { // of several with one name the last counts
+		for _, p := range n.plans {
+			if p.plan == name {
+				limits = append(limits, p.limit)
+			}
+		}
+	}
+	return limits
+}
+
+// plansOf returns the limits of all plans that share the state of an entry.
+func (n namedLimits) plansOf(entry admin.Entry) (all []planned) {
+	for _, p := range n.plans {
+		if _, same := busiest.NewKnown(p.limit).LimitOf(entry); same {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // entriesOf returns what a store holds for a key, under whichever limits.

@@ -20,7 +20,8 @@ const topHelp = `Shows the keys that have used most of their limits, and what a 
 heading for each limit it counts its keys, and those that would be denied. It charges nothing. "q" ends it.
 
 It lists the names of the keys in the database a part at a time, and looks again at those in view. The numbers of a limit with a name of its
-own are not in Redis: give the file of policies that has them by -policies, or such a limit by -limit. Where standard output is no
+own are not in Redis: give the file of policies that has them by -policies, or such a limit by -limit. Redis does not know which plan a key
+has: a limit that depends on it has the numbers of the plan that -plan names, or else of "*". Where standard output is no
 terminal, and with -json, it looks at all keys once.
 
 ` + storeHelp + "\n\n" + storeExitCodes
@@ -44,6 +45,7 @@ func topCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	return &cli.Command{
 		Name: "top", Usage: "shows the keys that have used most, live", UsageText: "weir top [options] [prefix]", Description: topHelp,
 		Flags: storeFlags(limitFlag(), policiesFlag(),
+			&cli.StringFlag{Name: "plan", Value: "*", Usage: "the `PLAN` whose numbers hold for all keys, where the file of policies has some"},
 			&cli.IntFlag{Name: "rows", Value: 30, Usage: "show so many `KEYS`"},
 			&cli.DurationFlag{Name: "every", Value: 2 * time.Second, Usage: "look so often: a `TIME` of at least 100ms"},
 			&cli.IntFlag{Name: "pages", Value: 20, Usage: "list so many `PAGES` of 500 keys each time"},
@@ -54,7 +56,7 @@ func topCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			if err != nil {
 				return err
 			}
-			named, err := namedLimits(c, stdin)
+			named, err := readNamed(c, stdin)
 			if err != nil {
 				return err
 			}
@@ -63,7 +65,7 @@ func topCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			}
 			return withStore(c, func(limiter *core.Limiter) error {
 				sampler := busiest.New(limiter, busiest.Options{
-					Prefix: c.Args().First(), Limits: append(named, limits...), Rows: c.Int("rows"), Pages: c.Int("pages"),
+					Prefix: c.Args().First(), Limits: append(named.of(c.String("plan")), limits...), Rows: c.Int("rows"), Pages: c.Int("pages"),
 				})
 				if !c.Bool("once") && !c.Bool("json") {
 					return watch(ctx, sampler, c.Duration("every"), stdin, stdout)

@@ -64,6 +64,60 @@ func TestPermissions(t *testing.T) {
 	wantNoKeys(t, server)
 }
 
+// refusal is an error that a server answers.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}
+
+// refusing answers scripts that have a key with a refusal.
+type refusing struct{ says refusal }
+
+func (r refusing) refuse(cmd redis.Cmder) error {
+	if words := cmd.Args(); (cmd.Name() == "evalsha" || cmd.Name() == "eval") && len(words) > 3 {
+		cmd.SetErr(r.says)
+		return r.says
+	}
+	return nil
+}
+
+func (r refusing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r refusing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := r.refuse(cmd); err != nil {
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (r refusing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if err := r.refuse(cmd); err != nil {
+				return err
+			}
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// Of a script that the server refuses, the finding says what to write, in the words of every version.
+func TestRefusedScripts(t *testing.T) {
+	for says, want := range map[refusal]string{
+		"ERR ACL failure in script: User limiter has no permissions to run the 'pttl' command script: f_1, on @user_script:1.":       "ACL SETUSER limiter +pttl",
+		"NOPERM ACL failure in script: User limiter has no permissions to run the 'pttl' command":                                    "ACL SETUSER limiter +pttl",
+		"ERR ACL failure in script: User limiter has no permissions to access the 'a' key script: f_1, on @user_script:1.":           "may not do what a script does",
+		"ERR The user executing the script can't run this command or subcommand script: f_1, on @user_script:1.":                     "may not run a command of the script, or touch",
+		"ERR Error running script (call to f_1): @user_script:7: The user executing the script can't run this command or subcommand": "may not run a command of the script, or touch",
+	} {
+		client := redistest.Start(t).Client(t)
+		client.AddHook(refusing{says})
+		wantFinding(t, examined(t, client), "scripts", doctor.Problem, want)
+	}
+}
+
 func TestPermissionsInCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	as := func(name string) *redis.ClusterClient {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"regexp"
 	"strings"
 )
 
@@ -22,6 +23,8 @@ const (
 // failures are what the text of an error can say about its cause, in the order in which they
 // are looked for.
 var failures = [...]struct{ text, meaning, advice string }{
+	{"ACL failure in script", "The user may not do what a script does.", "Give them the permissions that the documentation of package core lists."},
+	{"The user executing the script can't", "The user may not run a command of the script, or touch its keys.", "See permissions."},
 	{"NOAUTH", "The server wants a password.", "Put the user and the password into the URL, or into the client's options."},
 	{"WRONGPASS", "The server does not know this user with this password.", "Correct them, or make the user: ACL SETUSER."},
 	{"NOPERM", "The user may not do what a limiter needs.", "Give them the permissions that the documentation of package core lists."},
@@ -43,9 +46,15 @@ var failures = [...]struct{ text, meaning, advice string }{
 	{"connection reset", hungUp, tryTLS},
 }
 
+// refusedInScript matches what Redis 7.2 and newer, and Valkey, say of a script whose user may not run one of its commands.
+var refusedInScript = regexp.MustCompile(`ACL failure in script: User (\S+) has no permissions to run the '([^']+)' command`)
+
 // explainFailure says in plain words what an error means, and what to do.
 func explainFailure(err error) (meaning, advice string) {
 	text := err.Error()
+	if refused := refusedInScript.FindStringSubmatch(text); refused != nil {
+		return "The user may not run a command of the script.", "As an administrator: ACL SETUSER " + refused[1] + " +" + refused[2]
+	}
 	for _, failure := range failures {
 		if strings.Contains(text, failure.text) {
 			return failure.meaning, failure.advice

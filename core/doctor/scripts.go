@@ -227,9 +227,6 @@ func (e *examination) lookAtScripts(ctx context.Context) {
 		f.Found = fmt.Sprintf("%d of %d algorithms fail (%s): %.200s", len(failures), len(limits), strings.Join(failures, ", "),
 			strings.TrimPrefix(first.Error(), "core: "))
 		f.Meaning, f.Advice = explainFailure(first)
-		if strings.Contains(first.Error(), "can't run this command") {
-			f.Meaning, f.Advice = "The user may not run a command of the script.", "See permissions."
-		}
 	case !e.mayDelete:
 		f.Severity = Notice
 		f.Found = fmt.Sprintf("all of %d algorithms answer; nothing was charged, since it could not be deleted again", len(limits))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 	"unique"
 
 	"github.com/weir-go/ratelimit/core/internal/calendar"
@@ -158,8 +159,8 @@ func checkName(name string) error {
 	if len(name) > LongestName {
 		return fmt.Errorf("limit name of %d bytes is longer than %d", len(name), LongestName)
 	}
-	for i := range len(name) {
-		if c := name[i]; !isNameByte(c) || i == 0 && !isLetter(c) && c != '*' {
+	for i, c := range name {
+		if c >= utf8.RuneSelf || !isNameByte(byte(c)) || i == 0 && !isLetter(byte(c)) && c != '*' {
 			return fmt.Errorf("limit name %q has %q at byte %d: use a letter first, then letters, digits and !#$%%&'*+.^_`|~:/-", name, c, i)
 		}
 	}

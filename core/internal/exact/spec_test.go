@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -46,5 +47,14 @@ func TestAlgorithmsHaveNames(t *testing.T) {
 	}
 	if a, ok := AlgorithmNamed(""); ok {
 		t.Errorf("%d has no name", a)
+	}
+}
+
+// The error of a name shows the letter that is wrong, not a byte of it.
+func TestWrongNamesShowTheLetter(t *testing.T) {
+	for name, want := range map[string]string{"größe": `has 'ö' at byte 2`, "ä": `has 'ä' at byte 0`, "1": `has '1' at byte 0`, "a b": `has ' ' at byte 1`} {
+		if err := checkName(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", name, err, want)
+		}
 	}
 }

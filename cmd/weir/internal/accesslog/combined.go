@@ -132,16 +132,11 @@ func quoted(text []byte) (field, rest []byte, ok bool) {
 	if len(text) == 0 || text[0] != '"' {
 		return nil, text, false
 	}
-	for i := 1; ; i++ {
-		end := bytes.IndexByte(text[i:], '"')
-		if end < 0 {
-			return nil, nil, false
-		}
-		i += end
-		if escapes := len(text[1:i]) - len(bytes.TrimRight(text[1:i], `\`)); escapes%2 == 0 {
-			return text[1:i], text[i+1:], true
-		}
+	end := endOfQuoted(text[1:])
+	if end < 0 {
+		return nil, nil, false
 	}
+	return text[1 : end+1], text[end+2:], true
 }
 
 // word returns the field that ends with the next space, and what is behind it.

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrUnknown is the error of a log whose first lines are in none of the formats.
-var ErrUnknown = errors.New("accesslog: the first lines are in none of the formats that weir reads: nginx, Apache, ALB, Caddy, Traefik, JSON lines")
+var ErrUnknown = errors.New("the first lines are in none of the formats that weir reads: nginx, Apache, ALB, Caddy, Traefik, JSON lines")
 
 // Detect returns the format of a log that begins with these lines: the one that most of them are in.
 func Detect(head []byte) (Format, error) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,8 +22,9 @@ type jsonLines struct {
 	whole                                          bool
 	values                                         []names
 
-	line *fastjson.Value // the one that was parsed last
-	text []byte          // what it says in numbers and words
+	scanner *scanner        // finds the values of names; nil if the whole line is needed, or a name is the place in a list
+	line    *fastjson.Value // the one that was parsed last, without a scanner
+	text    []byte          // what it says in numbers and words
 
 	large bool // whether that line was a long one
 }
@@ -36,18 +39,21 @@ var (
 const mostCommas = 4096
 
 // names are the paths under which a value is looked for, the likeliest first.
-type names [][]string
+type names struct {
+	paths   [][]string
+	numbers []int // of the values in the scanner
+}
 
 func pathsOf(paths ...string) (n names) {
 	for _, p := range paths {
-		n = append(n, strings.Split(strings.TrimPrefix(p, "."), "."))
+		n.paths = append(n.paths, strings.Split(strings.TrimPrefix(p, "."), "."))
 	}
 	return n
 }
 
 // find returns the value of the first path that has one, or nil. What other lines have does not matter.
-func (n names) find(v *fastjson.Value) *fastjson.Value {
-	for _, path := range n {
+func (n *names) find(v *fastjson.Value) *fastjson.Value {
+	for _, path := range n.paths {
 		if found := v.Get(path...); found != nil {
 			return found
 		}
@@ -77,8 +83,64 @@ func newJSONLines(o Options) *jsonLines {
 		for _, value := range o.Values {
 			j.values = append(j.values, j.namesOf(value))
 		}
+		return j
 	}
+	scanner := newScanner()
+	for _, n := range []*names{&j.instant, &j.address, &j.status, &j.method, &j.target, &j.host, &j.agent, &j.own} {
+		for _, path := range n.paths {
+			if slices.ContainsFunc(path, isNumber) {
+				return j
+			}
+			n.numbers = append(n.numbers, scanner.add(path))
+		}
+	}
+	j.scanner = scanner
 	return j
+}
+
+// isNumber reports whether a name may be the place of a value in a list.
+func isNumber(name string) bool {
+	_, err := strconv.Atoi(name)
+	return err == nil
+}
+
+// get returns what the first of some names says that the line has, as text, and whether there is one.
+func (j *jsonLines) get(n *names) (text []byte, found bool) {
+	if j.scanner == nil {
+		v := n.find(j.line)
+		return j.textOf(v), v != nil
+	}
+	for _, number := range n.numbers {
+		if raw := j.scanner.values[number]; raw != nil {
+			return j.textIn(raw), true
+		}
+	}
+	return nil, false
+}
+
+// textIn returns a value as text, as textOf does.
+func (j *jsonLines) textIn(raw []byte) []byte {
+	if raw[0] == '[' {
+		if begin := skipSpace(raw, 1); raw[begin] == '"' { // the first of a list
+			raw = raw[begin : endOfString(raw, begin+1)+1]
+		}
+	}
+	switch c := raw[0]; {
+	case c == '"' && bytes.IndexByte(raw, '\\') < 0:
+		return raw[1 : len(raw)-1]
+	case c == '{', string(raw) == "null":
+		return nil
+	case c != '"' && c != '[':
+		return raw
+	}
+	v, err := j.parser.ParseBytes(raw)
+	if err != nil {
+		return nil
+	}
+	text := j.textOf(v)
+	from := len(j.text)
+	j.text = append(j.text, text...) // the parser has one value at a time
+	return j.text[from:len(j.text):len(j.text)]
 }
 
 // namesOf returns where a key stands.
@@ -87,7 +149,7 @@ func (j *jsonLines) namesOf(key Key) names {
 	case headerKey:
 		name := key.name
 		variable := strings.ReplaceAll(strings.ToLower(name), "-", "_")
-		return names{{"request", "headers", name}, {"request_" + name}, {"http_" + variable}, {"headers", name}, {name}, {variable}}
+		return names{paths: [][]string{{"request", "headers", name}, {"request_" + name}, {"http_" + variable}, {"headers", name}, {name}, {variable}}}
 	case fieldKey:
 		return pathsOf(key.name)
 	case addressKey:
@@ -133,37 +195,46 @@ func (j *jsonLines) Parse(line []byte, r *Record) error {
 	if j.large = len(line) > 64<<10; j.large && bytes.Count(line, []byte(",")) > mostCommas {
 		return errManyValues
 	}
-	v, err := j.parser.ParseBytes(line)
-	if err != nil {
+	if j.text = j.text[:0]; !j.read(line) {
 		return errNoObject
 	}
-	if v.Type() != fastjson.TypeObject {
-		return errNoObject
-	}
-	j.line, j.text = v, j.text[:0]
-	at := j.instant.find(v)
-	if at == nil {
+	at, found := j.get(&j.instant)
+	if !found {
 		return errNoInstant
 	}
-	if r.Instant, r.Whole, err = stamp(j.textOf(at), j.zone); err != nil {
+	var err error
+	if r.Instant, r.Whole, err = stamp(at, j.zone); err != nil {
 		return err
 	}
-	status := j.status.find(v)
-	if status == nil {
+	status, found := j.get(&j.status)
+	if !found {
 		return errNoStatus
 	}
-	var ok bool
-	if r.Status, ok = statusOf(j.textOf(status)); !ok {
+	if r.Status, found = statusOf(status); !found {
 		return errNoStatus
 	}
 	if j.key.kind == addressKey {
-		return r.setKey(j.textOf(j.address.find(v)), true)
+		address, _ := j.get(&j.address)
+		return r.setKey(address, true)
 	}
-	value := j.textOf(j.own.find(v))
+	value, _ := j.get(&j.own)
 	if j.key.name == "X-Forwarded-For" {
 		return r.setKey(nearest(value), true)
 	}
 	return r.setKey(value, false)
+}
+
+// read reads a line. It reports false if that is no object.
+func (j *jsonLines) read(line []byte) bool {
+	if j.scanner != nil {
+		return j.scanner.scan(line)
+	}
+	v, err := j.parser.ParseBytes(line)
+	if err != nil || v.Type() != fastjson.TypeObject {
+		return false
+	}
+	j.line = v
+	return true
 }
 
 // Address implements Parser. In a line that is no object it is the value behind one of the usual names that stands there in quotes.
@@ -175,7 +246,7 @@ func (j *jsonLines) Address(line []byte) []byte {
 		j.text = j.text[:0]
 		return addressOf(j.textOf(j.address.find(v)))
 	}
-	for _, path := range j.address {
+	for _, path := range j.address.paths {
 		_, rest, found := bytes.Cut(line, []byte(`"`+path[len(path)-1]+`"`))
 		if rest = bytes.TrimLeft(rest, " "); !found || len(rest) == 0 || rest[0] != ':' {
 			continue
@@ -191,16 +262,17 @@ func (j *jsonLines) Address(line []byte) []byte {
 
 // Details implements Parser.
 func (j *jsonLines) Details(r *Record) {
-	r.Method = j.textOf(j.method.find(j.line))
-	r.Host = j.textOf(j.host.find(j.line))
-	if target := j.textOf(j.target.find(j.line)); len(target) > 0 {
+	r.Method, _ = j.get(&j.method)
+	r.Host, _ = j.get(&j.host)
+	if target, _ := j.get(&j.target); len(target) > 0 {
 		if target[0] == '/' || len(r.Method) > 0 {
 			splitTarget(target, r)
 		} else {
 			splitRequest(target, r) // nginx' $request
 		}
 	}
-	r.Agent = present(j.textOf(j.agent.find(j.line)))
+	agent, _ := j.get(&j.agent)
+	r.Agent = present(agent)
 	if j.whole {
 		j.addAll(j.line, r)
 	}

@@ -36,7 +36,7 @@ func ParseKey(text string) (Key, error) {
 	case kind == "json" && len(name) > 1 && name[0] == '.':
 		return Key{fieldKey, name}, nil
 	}
-	return Key{}, fmt.Errorf("accesslog: unknown key %q: want ip, header:Name or json:.path", text)
+	return Key{}, fmt.Errorf("unknown key %q: want ip, header:Name or json:.path", text)
 }
 
 // String returns the text that ParseKey reads.

@@ -56,10 +56,10 @@ func (r *Record) fieldOf(name string) []byte {
 }
 
 // ErrNoKey is the error of a line that is well formed and has no key, such as one without the header that is the key.
-var ErrNoKey = errors.New("accesslog: the line has no key")
+var ErrNoKey = errors.New("the line has no key")
 
 // ErrKey is the error of a format that does not log what the key is.
-var ErrKey = errors.New("accesslog: the log does not have this key")
+var ErrKey = errors.New("the log does not have this key")
 
 // A Parser reads lines of one format. It must not be used concurrently.
 type Parser interface {
@@ -72,7 +72,8 @@ type Parser interface {
 	Address(line []byte) []byte
 }
 
-// Format is the way in which a log is written.
+// Format is the way in which a log is written: one of the constants, or the format that the server was told, such as nginx' log_format
+// '$remote_addr [$time_local] "$request" $status' or Apache's LogFormat '%h %t "%r" %>s'.
 type Format string
 
 // The formats. Combined stands for Apache's common and combined and for nginx' own, with or without a virtual host in front.
@@ -82,8 +83,13 @@ const (
 	JSON     Format = "json"
 )
 
-// ParseFormat reads the name of a format: one of the constants, or the name of a server that writes it.
+// ParseFormat reads the name of a format: one of the constants, or the name of a server that writes it. It also takes the format itself, as
+// it stands in the configuration of nginx or Apache.
 func ParseFormat(name string) (Format, error) {
+	if f := Format(name); f.isTemplate() {
+		_, err := parseTemplate(name)
+		return f, err
+	}
 	switch name {
 	case "combined", "common", "nginx", "apache", "clf":
 		return Combined, nil
@@ -92,7 +98,8 @@ func ParseFormat(name string) (Format, error) {
 	case "json", "caddy", "traefik":
 		return JSON, nil
 	}
-	return "", fmt.Errorf("accesslog: unknown format %q: want nginx, apache, alb, caddy, traefik or json", name)
+	return "", fmt.Errorf("unknown format %q: want nginx, apache, alb, caddy, traefik or json, or a log_format of nginx or a LogFormat of Apache",
+		name)
 }
 
 // Options say what to read from a line.
@@ -116,6 +123,8 @@ func New(f Format, o Options) (Parser, error) {
 		o.Zone = time.UTC
 	}
 	switch {
+	case f.isTemplate():
+		return newTemplateLines(f, o)
 	case o.Key.kind == fieldKey && f != JSON:
 		return nil, fmt.Errorf("%w: %s needs JSON lines, and the log is in the format %s", ErrKey, o.Key, f)
 	case f == JSON:

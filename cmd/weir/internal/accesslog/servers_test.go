@@ -14,11 +14,22 @@ import (
 	"github.com/weir-go/ratelimit/internal/servertest"
 )
 
+// Formats of one's own, as they stand in a configuration.
+const (
+	nginxOwn   = `$host $remote_addr:$remote_port $remote_user [$time_local] "$request" $status rt=$request_time ua="$http_user_agent" up=$upstream_addr`
+	nginxTimes = `$msec $time_iso8601|$remote_addr|$request_method "$request_uri" $status ${connection}c $http_authorization`
+	apacheOwn  = `%v:%p %a %u %t \"%r\" %>s %D \"%{User-Agent}i\"`
+	apacheTime = `%{usec}t %h %m \"%U\" %s %{X-Nothing}i`
+)
+
 const nginxConf = `daemon off; master_process off; pid {dir}/pid; error_log {dir}/error.log;
 events {}
 http {
 	log_format main '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" "$http_x_forwarded_for"';
 	log_format lines escape=json '{"msec":"$msec","remote_addr":"$remote_addr","request":"$request","status":$status,"http_user_agent":"$http_user_agent"}';
+	log_format own '` + nginxOwn + `';
+	log_format times '` + nginxTimes + `';
+	access_log {dir}/own.log own; access_log {dir}/times.log times;
 	access_log {dir}/combined.log; access_log {dir}/main.log main; access_log {dir}/lines.log lines;
 	client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi; uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
 	server { listen {address}; location = /good { return 200 "ok"; } location / { return 404; } }
@@ -36,6 +47,10 @@ DocumentRoot {dir}
 LogFormat "%v:%p %h %l %u %t \"%r\" %>s %O \"%{Referer}i\" \"%{User-Agent}i\"" vhost_combined
 LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"" combined
 LogFormat "%h %l %u %t \"%r\" %>s %b" common
+LogFormat "` + apacheOwn + `" own
+LogFormat "` + apacheTime + `" time
+CustomLog {dir}/own.log own
+CustomLog {dir}/time.log time
 CustomLog {dir}/vhost.log vhost_combined
 CustomLog {dir}/combined.log combined
 CustomLog {dir}/common.log common
@@ -49,6 +64,8 @@ func TestNginx(t *testing.T) {
 	for log, format := range map[string]Format{"combined.log": Combined, "main.log": Combined, "lines.log": JSON} {
 		readLog(t, filepath.Join(dir, log), format)
 	}
+	readLog(t, filepath.Join(dir, "own.log"), nginxOwn)
+	readLog(t, filepath.Join(dir, "times.log"), nginxTimes)
 }
 
 // What Apache writes, in its own formats, is read.
@@ -71,6 +88,8 @@ func TestApache(t *testing.T) {
 	for _, log := range []string{"vhost.log", "combined.log", "common.log"} {
 		readLog(t, filepath.Join(dir, log), Combined)
 	}
+	readLog(t, filepath.Join(dir, "own.log"), apacheOwn)
+	readLog(t, filepath.Join(dir, "time.log"), apacheTime)
 }
 
 func exists(name string) bool {
@@ -88,6 +107,7 @@ func serve(t *testing.T, dir, configuration, modules string, command func(conf s
 			t.Fatal(err)
 		}
 		request.Header.Set("User-Agent", `a "quoted" agent \`)
+		request.SetBasicAuth(`x [y "GET / HTTP/1.1" 200`, "secret")
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)
@@ -108,10 +128,15 @@ func serve(t *testing.T, dir, configuration, modules string, command func(conf s
 func readLog(t *testing.T, name string, format Format) {
 	t.Helper()
 	text := servertest.Await(t, name, 5)
-	if f, err := Detect(text); err != nil || f != format {
+	p := parsersOf(t, Key{})[format]
+	if format.isTemplate() {
+		var err error
+		if p, err = New(format, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	} else if f, err := Detect(text); err != nil || f != format {
 		t.Errorf("%s: detected %q, %v", name, f, err)
 	}
-	p := parsersOf(t, Key{})[format]
 	statuses := make(map[string]int)
 	for line := range strings.Lines(string(text)) {
 		var r Record

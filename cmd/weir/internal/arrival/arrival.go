@@ -18,9 +18,11 @@ type Arrival struct {
 	Instant int64 // microseconds since 1970
 	Hash    uint64
 	Key     []byte
-	Path    uint64 // a hash of the path, if All was asked for
+	Path    uint64 // a hash of the path, if Marks or All was asked for
 	Agent   []byte // if All was asked for
-	Status  uint16
+	// AgentHash is a hash of Agent, if Marks or All was asked for.
+	AgentHash uint64
+	Status    uint16
 	// Request is what the line says, with Options.Requests. It stays valid.
 	Request *accesslog.Request
 	Whole   bool // the log told the second alone, and the rest is a guess
@@ -34,10 +36,11 @@ type Sink interface {
 // Part is how much of a request is needed.
 type Part uint8
 
-// The parts: None leaves the request out, When is all but Path and Agent, and All is everything.
+// The parts: None leaves the request out, When is all but Path and what is said of Agent, Marks is all but Agent, and All is everything.
 const (
 	None Part = iota
 	When
+	Marks
 	All
 )
 
@@ -68,7 +71,12 @@ type Summary struct {
 	Skipped    int64 // those that could not be read
 	Late       int64 // those that were counted at a later instant than they name, since they stood too far behind
 	// Behind is how far behind a younger line the furthest of them stood, in whole seconds. As Options.Late it would have been enough.
-	Behind   time.Duration
+	Behind time.Duration
+	// Crowded is set where the requests within Options.Late took more than MostWaiting, so that some were not waited for as long.
+	Crowded bool
+	// Aside is how many lines count nowhere, since their time is far outside of those around them, and FirstAside is the instant of the first one.
+	Aside, FirstAside int64
+
 	Whole    int64 // those whose timestamp is a whole second
 	FirstBad *BadLine
 	unread   unread            // lines that could not be read, by client
@@ -99,7 +107,10 @@ func (s *Summary) Disorder() string {
 		return ""
 	}
 	advice := fmt.Sprintf("-late %v reads them at their instant.", s.Behind)
-	if s.Behind > MostLate {
+	switch {
+	case s.Crowded:
+		advice = "The requests within -late take more than 1 GiB of memory, so not all were waited for. Sort the log by time."
+	case s.Behind > MostLate:
 		advice = "Sort the log by time."
 	}
 	return fmt.Sprintf("%d of %d lines stood behind younger ones by up to %v, and count at a later instant than they name. %s",

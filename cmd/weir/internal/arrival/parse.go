@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/logfile"
 )
 
 // seed is that of all hashes of this process.
@@ -26,6 +27,8 @@ type batch struct {
 	block    []byte
 	texts    texts
 	arrivals []Arrival
+	times    []int64 // the instants of all lines that can be read
+	places   []int32 // of each arrival, where in times its line is
 
 	lines, otherRoute, keyless, skipped, whole int64
 
@@ -62,7 +65,7 @@ func (w *worker) parse(j job, b *batch) error {
 		w.parsers[j.format] = parser
 	}
 	b.texts.forget()
-	*b = batch{block: j.block, texts: b.texts, arrivals: b.arrivals[:0]}
+	*b = batch{block: j.block, texts: b.texts, arrivals: b.arrivals[:0], times: b.times[:0], places: b.places[:0]}
 	var r accesslog.Record
 	for rest := j.block; len(rest) > 0; {
 		line := rest
@@ -83,12 +86,24 @@ func (w *worker) parse(j job, b *batch) error {
 	return nil
 }
 
+// errLong is the error of a line that is cut.
+var errLong = errors.New("the line is longer than 1 MiB")
+
+// longestStart is how much of a line that is cut is looked at.
+const longestStart = 64 << 10
+
 // longestAgent is how much of a User-Agent is looked at.
 const longestAgent = 256
 
 // take adds what a line says.
 func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accesslog.Parser) {
-	err := parser.Parse(line, r)
+	err := errLong
+	if len(line) <= logfile.Longest {
+		err = parser.Parse(line, r)
+	}
+	if err == nil || errors.Is(err, accesslog.ErrNoKey) && r.Instant > 0 {
+		b.times = append(b.times, r.Instant)
+	}
 	switch {
 	case errors.Is(err, accesslog.ErrNoKey):
 		b.keyless++
@@ -96,6 +111,9 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 	case err != nil:
 		if b.skipped++; b.bad == nil {
 			b.badLine, b.badText, b.bad = b.lines, line, err
+		}
+		if len(line) > logfile.Longest {
+			line = line[:longestStart]
 		}
 		if address := parser.Address(line); address != nil {
 			b.unread.add(string(address), 1)
@@ -109,7 +127,7 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 			return
 		}
 	}
-	if part == All || w.matcher != nil || w.options.Requests {
+	if part >= Marks || w.matcher != nil || w.options.Requests {
 		parser.Details(r)
 	}
 	if w.matcher != nil && !w.matcher.matches(r) {
@@ -119,13 +137,16 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 	if r.Whole {
 		b.whole++
 	}
-	if part == All {
+	if part >= Marks {
 		a.Path = maphash.Bytes(seed, r.Path)
-		a.Agent = b.texts.keep(r.Agent[:min(len(r.Agent), longestAgent)])
+		agent := r.Agent[:min(len(r.Agent), longestAgent)]
+		if a.AgentHash = maphash.Bytes(seed, agent); part == All {
+			a.Agent = b.texts.keep(agent)
+		}
 	}
 	if w.options.Requests {
 		a.Request = r.Request()
 	}
 	a.Key = b.texts.keep(r.Key)
-	b.arrivals = append(b.arrivals, a)
+	b.arrivals, b.places = append(b.arrivals, a), append(b.places, int32(len(b.times)-1))
 }

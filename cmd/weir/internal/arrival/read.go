@@ -51,6 +51,7 @@ func Read(ctx context.Context, files []string, o Options, progress *Progress, si
 	}
 	rd.timeline.end()
 	rd.summary.Late, rd.summary.Behind = rd.timeline.late, time.Duration(rd.timeline.worst)*time.Second
+	rd.summary.Crowded = rd.timeline.crowded
 	return rd.summary, nil
 }
 
@@ -71,8 +72,10 @@ type cursor struct {
 	name    string
 	format  accesslog.Format
 	first   int64 // of its first line that can be read
+	order   order
 	batches chan chan *batch
-	failed  error // once batches is closed
+	failed  error    // once batches is closed
+	ahead   []*batch // those that were looked at before their turn
 	batch   *batch
 	next    int // the arrival in batch that is next
 	lines   int64
@@ -82,34 +85,17 @@ type cursor struct {
 func (rd *reading) look(files []string) ([]*cursor, error) {
 	var cursors []*cursor
 	for _, name := range files {
-		var unseen atomic.Int64
-		f, err := logfile.Open(name, &unseen)
+		head, format, err := rd.head(name)
 		if err != nil {
 			return nil, err
 		}
-		head, err := logfile.NewBlocks(f).Next(nil)
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		if err = errors.Join(err, f.Close()); err != nil && len(head) == 0 {
-			return nil, fmt.Errorf("arrival: %s: %w", name, err)
-		}
-		const enough = 64 << 10
-		if end := bytes.LastIndexByte(head[:min(len(head), enough)], '\n'); end >= 0 && len(head) > enough {
-			head = head[:end+1] // a line that is longer is looked at with those behind it
-		}
-		if len(bytes.TrimSpace(head)) == 0 {
+		if head == nil {
 			continue
 		}
-		c := &cursor{name: name, format: rd.options.Format}
-		if c.format == "" {
-			if c.format, err = accesslog.Detect(head); err != nil {
-				return nil, fmt.Errorf("arrival: %s: %w", name, err)
-			}
-		}
+		c := &cursor{name: name, format: format}
 		parser, err := accesslog.New(c.format, rd.options.Log)
 		if err != nil {
-			return nil, fmt.Errorf("arrival: %s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		c.first = firstInstant(head, parser)
 		rd.summary.Formats[name] = string(c.format)
@@ -126,12 +112,60 @@ func (rd *reading) look(files []string) ([]*cursor, error) {
 	return cursors, nil
 }
 
-// firstInstant returns the instant of the first line that can be read, or 0.
+// head returns the first lines of a log of which the format can be told, and the format. It returns nothing of a log without a line.
+func (rd *reading) head(name string) ([]byte, accesslog.Format, error) {
+	const (
+		enough = 64 << 10
+		most   = 16 // blocks: what stands in front may be unreadable
+	)
+	var unseen atomic.Int64
+	f, err := logfile.Open(name, &unseen)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = f.Close() }()
+	blocks := logfile.NewBlocks(f)
+	unknown := error(nil)
+	for range most {
+		head, err := blocks.Next(nil)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, "", fmt.Errorf("%s: %w", name, err)
+		}
+		if err != nil {
+			break
+		}
+		if end := bytes.LastIndexByte(head[:min(len(head), enough)], '\n'); end >= 0 && len(head) > enough {
+			head = head[:end+1] // a line that is longer is looked at with those behind it
+		}
+		if len(bytes.TrimSpace(head)) == 0 {
+			continue
+		}
+		if rd.options.Format != "" {
+			return head, rd.options.Format, nil
+		}
+		var format accesslog.Format
+		if format, unknown = accesslog.Detect(head); unknown == nil {
+			return head, format, nil
+		}
+	}
+	if unknown != nil {
+		unknown = fmt.Errorf("%s: %w", name, unknown)
+	}
+	return nil, "", unknown
+}
+
+// firstInstant returns the instant of the first line that can be read and counts, or 0.
 func firstInstant(head []byte, parser accesslog.Parser) int64 {
 	var r accesslog.Record
+	var times []int64
 	for line := range bytes.Lines(head) {
 		if err := parser.Parse(bytes.TrimRight(line, "\r\n"), &r); err == nil || errors.Is(err, accesslog.ErrNoKey) && r.Instant > 0 {
-			return r.Instant
+			times = append(times, r.Instant)
+		}
+	}
+	for i, at := range times {
+		if !new(order).outlies(at, func() []int64 { return times[i+1:] }) {
+			return at
 		}
 	}
 	return 0
@@ -179,7 +213,7 @@ func (rd *reading) open(c *cursor) (bool, error) {
 			block, err := blocks.Next(space)
 			if err != nil {
 				if err = errors.Join(err, f.Close()); !errors.Is(err, io.EOF) {
-					c.failed = fmt.Errorf("arrival: %s: %w", c.name, err)
+					c.failed = fmt.Errorf("%s: %w", c.name, err)
 				}
 				return
 			}
@@ -208,19 +242,34 @@ func (rd *reading) advance(c *cursor) (bool, error) {
 			rd.batches.Put(c.batch)
 			c.batch = nil
 		}
-		done, ok := <-c.batches
-		if !ok {
-			return false, c.failed
-		}
-		select {
-		case c.batch = <-done:
-		case <-rd.ctx.Done():
-			return false, rd.ctx.Err()
+		if len(c.ahead) > 0 {
+			c.batch = c.ahead[0]
+			c.ahead = slices.Delete(c.ahead, 0, 1)
+		} else {
+			var err error
+			if c.batch, err = rd.receive(c); c.batch == nil || err != nil {
+				return false, err
+			}
 		}
 		c.next = 0
+		rd.setAside(c, c.batch)
 		rd.count(c)
 	}
 	return true, nil
+}
+
+// receive returns the next batch of a log, or nil at its end.
+func (rd *reading) receive(c *cursor) (*batch, error) {
+	done, ok := <-c.batches
+	if !ok {
+		return nil, c.failed
+	}
+	select {
+	case b := <-done:
+		return b, nil
+	case <-rd.ctx.Done():
+		return nil, rd.ctx.Err()
+	}
 }
 
 // count adds a batch to the summary.
@@ -305,9 +354,7 @@ func (rd *reading) take(c *cursor, bound int64) (bool, error) {
 			return true, nil
 		}
 		rd.summary.First, rd.summary.Last = min(rd.summary.First, a.Instant), max(rd.summary.Last, a.Instant)
-		if err := rd.timeline.add(a); err != nil {
-			return false, err
-		}
+		rd.timeline.add(a)
 		c.next++
 	}
 	return rd.advance(c)

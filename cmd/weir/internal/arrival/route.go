@@ -20,7 +20,7 @@ func NewRoute(patterns ...string) (route *Route, err error) {
 		func() {
 			defer func() {
 				if refused := recover(); refused != nil {
-					err = fmt.Errorf("arrival: route %q: %v", p, refused)
+					err = fmt.Errorf("route %q: %v", p, refused)
 				}
 			}()
 			mux.Handle(p, http.NotFoundHandler())

@@ -2,7 +2,6 @@ package arrival
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"time"
 	"unsafe"
@@ -14,11 +13,13 @@ type timeline struct {
 	slots []slot // a ring: that of a second is at its remainder
 	base  int64  // the second of the oldest open slot
 	begun bool
+	front int64 // the youngest second
 	late  int64
 	worst int64 // by how many seconds the furthest of them stood behind
 	count map[uint64]spread
 
-	waiting, most int // bytes of all slots, and how many these may be
+	waiting, most int  // bytes of all slots, and how many these may be
+	crowded       bool // whether they were more
 }
 
 const (
@@ -28,15 +29,14 @@ const (
 	mostSpare = 4096
 )
 
-// ErrCrowded is the error of logs that have more requests within Options.Late than there is room for.
-var ErrCrowded = errors.New("arrival: the requests within -late take more than 1 GiB of memory")
-
 // A slot is a second that is still open.
 type slot struct {
 	arrivals    []Arrival
 	texts       texts
 	exact, some bool // whether one of them has an exact instant, and whether there is any
 	size        int  // of what it keeps, in bytes
+
+	from int64 // what of the second was handed over already, in microseconds
 }
 
 // spread is how many requests a key has in a second, and how many of them have got their instant.
@@ -49,21 +49,22 @@ func newTimeline(sink Sink, late time.Duration) *timeline {
 	return &timeline{sink: sink, slots: make([]slot, late/time.Second+1), count: make(map[uint64]spread), most: MostWaiting}
 }
 
-// add takes an arrival. It copies its text. The error is ErrCrowded.
-func (t *timeline) add(a *Arrival) error {
+// add takes an arrival. It copies its text.
+func (t *timeline) add(a *Arrival) {
 	second := a.Instant / Second
 	if !t.begun {
-		t.begun, t.base = true, second-int64(len(t.slots))+1
+		t.begun, t.base, t.front = true, second-int64(len(t.slots))+1, second
 	}
+	t.front = max(t.front, second)
 	if second >= t.base+int64(len(t.slots)) {
 		t.closeBefore(second - int64(len(t.slots)) + 1)
 	}
 	taken := *a
 	if second < t.base {
 		t.late++
-		t.worst = max(t.worst, t.base+int64(len(t.slots))-1-second)
+		t.worst = max(t.worst, t.front-second)
 		second = t.base
-		taken.Instant = t.base * Second
+		taken.Instant = t.base*Second + t.slots[t.at(t.base)].from
 	}
 	s := &t.slots[t.at(second)]
 	s.some = true
@@ -74,9 +75,20 @@ func (t *timeline) add(a *Arrival) error {
 	size := sizeOf(a)
 	s.size += size
 	if t.waiting += size; t.waiting > t.most {
-		return ErrCrowded
+		t.crowded = true
+		t.makeRoom()
 	}
-	return nil
+}
+
+// makeRoom hands over the oldest half of what waits, before its time. Of one second that takes all the room, it hands over what has come so far.
+func (t *timeline) makeRoom() {
+	for t.waiting > t.most/2 {
+		if s := &t.slots[t.at(t.base)]; s.size == t.waiting {
+			t.hand(s, s.from+(Second-s.from)/2)
+			return
+		}
+		t.closeBefore(t.base + 1)
+	}
 }
 
 // sizeOf returns about how many bytes an arrival takes that waits.
@@ -102,7 +114,9 @@ func (t *timeline) at(second int64) int {
 // closeBefore hands over what came before the given second, which becomes the oldest that is open.
 func (t *timeline) closeBefore(second int64) {
 	for last := min(second, t.base+int64(len(t.slots))); t.base < last; t.base++ {
-		t.hand(&t.slots[t.at(t.base)])
+		s := &t.slots[t.at(t.base)]
+		t.hand(s, Second)
+		s.from = 0
 	}
 	t.base = second
 }
@@ -114,9 +128,9 @@ func (t *timeline) end() {
 	}
 }
 
-// hand gives a second to the sink. A request whose second alone is known gets an instant: k requests of a key have those that part
-// the second into k.
-func (t *timeline) hand(s *slot) {
+// hand gives a second to the sink, or what is left of it. A request whose second alone is known gets an instant: k requests of a key have
+// those that part the time from s.from to the given end into k.
+func (t *timeline) hand(s *slot, end int64) {
 	if !s.some {
 		return
 	}
@@ -128,18 +142,23 @@ func (t *timeline) hand(s *slot) {
 			t.count[a.Hash] = c
 		}
 	}
+	begin := s.arrivals[0].Instant / Second * Second
+	last := begin + s.from
 	for i := range s.arrivals {
 		a := &s.arrivals[i]
-		if !a.Whole {
-			continue
+		switch {
+		case a.Whole:
+			c := t.count[a.Hash]
+			a.Instant = begin + s.from + c.given*(end-s.from)/c.all
+			if c.all > 1 {
+				c.given++
+				t.count[a.Hash] = c
+			}
+		case a.Instant < begin+s.from:
+			a.Instant = begin + s.from
+			t.late++
 		}
-		c := t.count[a.Hash]
-		if c.all == 1 {
-			continue
-		}
-		a.Instant += c.given * Second / c.all
-		c.given++
-		t.count[a.Hash] = c
+		last = max(last, a.Instant)
 	}
 	if s.exact {
 		slices.SortStableFunc(s.arrivals, func(a, b Arrival) int { return cmp.Compare(a.Instant, b.Instant) })
@@ -151,5 +170,5 @@ func (t *timeline) hand(s *slot) {
 	if cap(s.arrivals) > mostSpare {
 		s.arrivals = nil
 	}
-	*s = slot{arrivals: s.arrivals[:0], texts: s.texts}
+	*s = slot{arrivals: s.arrivals[:0], texts: s.texts, from: last - begin}
 }

@@ -89,7 +89,7 @@ func TestSuspect(t *testing.T) {
 }
 
 func TestProposeOfNothing(t *testing.T) {
-	if p := NewTracker(0).Demand().Propose(time.Minute, time.Hour); p != nil {
+	if p := NewTracker(0).Demand().Propose(time.Minute, time.Hour, time.Hour); p != nil {
 		t.Errorf("proposals of an empty log: %v", p)
 	}
 }
@@ -113,7 +113,7 @@ func TestLooserProposalsAreNotSlower(t *testing.T) {
 		tracker.Second(arrivalsOf(strconv.Itoa(key), steady...))
 	}
 	tracker.Second(arrivalsOf("many at once", make([]int64, 2000)...))
-	proposals := tracker.Demand().Propose(10*time.Second, time.Hour)
+	proposals := tracker.Demand().Propose(10*time.Second, time.Hour, time.Hour)
 	got := fmt.Sprint(proposals[0].Cell.Limit(), "; ", proposals[1].Cell.Limit(), "; ", proposals[2].Cell.Limit())
 	if want := "leaky 2000, 10/s; leaky 1, 10/s; leaky 1, 10/s"; got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -147,9 +147,13 @@ func TestLooserProposalsHaveNoSmallerBurst(t *testing.T) {
 		tracker.Second(arrivalsOf(strconv.Itoa(key), people...))
 	}
 	for key := range 10 {
-		tracker.Second(arrivalsOf("program "+strconv.Itoa(key), programs...))
+		all := arrivalsOf("program "+strconv.Itoa(key), programs...)
+		for i := range all {
+			all[i].AgentHash = uint64(i) // of many people, so it is normal
+		}
+		tracker.Second(all)
 	}
-	proposals := tracker.Demand().Propose(1000*time.Second, 1000*time.Hour)
+	proposals := tracker.Demand().Propose(1000*time.Second, 1000*time.Hour, 1000*time.Hour)
 	got := fmt.Sprint(proposals[0].Cell.Limit(), "; ", proposals[1].Cell.Limit(), "; ", proposals[2].Cell.Limit())
 	if want := "leaky 50, 10/s; leaky 50, 10/s; leaky 50, 3/d"; got != want {
 		t.Errorf("%s, want %s", got, want)

@@ -117,12 +117,23 @@ func (t *Tracker) Demand() *Demand {
 		d.Distinct = t.distinct.Estimate()
 	}
 	t.index = nil
-	d.Suspects = t.past[1].keys
+	all := make([]uint32, 0, t.keys.n)
 	for k := range t.keys.all() {
 		d.Keys = append(d.Keys, k)
+	}
+	for w := range windows {
+		all = all[:0]
+		for _, k := range d.Keys {
+			all = append(all, k.Peak[w])
+		}
+		d.Peaks[w] = newDistribution(all, &t.past[0].peaks[w], &t.past[1].peaks[w])
+	}
+	d.judge()
+	d.Suspects = t.past[1].keys
+	for _, k := range d.Keys {
 		d.Suspects += kind(k)
 	}
-	normal, all := make([]uint32, 0, t.keys.n), make([]uint32, 0, t.keys.n)
+	normal := make([]uint32, 0, t.keys.n)
 	for r := range RateCount {
 		normal, all = normal[:0], all[:0]
 		for _, k := range d.Keys {
@@ -133,13 +144,6 @@ func (t *Tracker) Demand() *Demand {
 		}
 		d.Normal[r] = newDistribution(normal, &t.past[0].need[r])
 		d.All[r] = newDistribution(all, &t.past[0].need[r], &t.past[1].need[r])
-	}
-	for w := range windows {
-		all = all[:0]
-		for _, k := range d.Keys {
-			all = append(all, k.Peak[w])
-		}
-		d.Peaks[w] = newDistribution(all, &t.past[0].peaks[w], &t.past[1].peaks[w])
 	}
 	return d
 }

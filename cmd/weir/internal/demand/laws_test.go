@@ -172,7 +172,8 @@ func TestProposalsGrowTighter(t *testing.T) {
 		d := tracker.Demand()
 		times := rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour, 240 * time.Hour})
 		span := times.Draw(t, "span")
-		proposals := d.Propose(times.Draw(t, "horizon"), span)
+		wait := times.Draw(t, "wait")
+		proposals := d.Propose(times.Draw(t, "horizon"), span, wait)
 		for i, p := range proposals {
 			if p.Normal > p.Tolerated {
 				t.Fatalf("%s denies %d keys without signs of abuse, and may deny %d", p.Name, p.Normal, p.Tolerated)
@@ -181,6 +182,9 @@ func TestProposalsGrowTighter(t *testing.T) {
 				if p.Cell.Recovers() > span && RoundUp(d.Normal[faster].Least(p.Tolerated)) > 0 {
 					t.Fatalf("%s is %s, which recovers in %v, and the log is of %v", p.Name, p.Cell.Limit(), p.Cell.Recovers(), span)
 				}
+			}
+			if Interval(p.Cell.Rate) > wait {
+				t.Fatalf("%s is %s, where a client may wait for %v", p.Name, p.Cell.Limit(), wait)
 			}
 			if err := p.Cell.Limit().Validate(); err != nil {
 				t.Fatal(err)

@@ -42,7 +42,9 @@ var grades = []struct {
 //
 // span is how much time the log tells of. A proposal recovers within it, if any limit does, since the log does not tell what keys need of a
 // slower one: over a log of a minute, 3 a day would seem enough for everybody.
-func (d *Demand) Propose(horizon, span time.Duration) []Proposal {
+//
+// wait is how long a client that has used its burst up waits for the next request at most: slower rates are not proposed.
+func (d *Demand) Propose(horizon, span, wait time.Duration) []Proposal {
 	normal := d.Normal[0].Keys()
 	if normal == 0 {
 		return nil
@@ -53,6 +55,9 @@ func (d *Demand) Propose(horizon, span time.Duration) []Proposal {
 		tolerated := normal * g.perThousand / 1000
 		best, found := Cell{}, false
 		for rate := range slowest + 1 {
+			if rate > 0 && Interval(rate) > wait {
+				break
+			}
 			burst := RoundUp(max(d.Normal[rate].Least(tolerated), least))
 			if burst == 0 {
 				continue

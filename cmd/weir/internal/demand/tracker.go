@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/arrival"
 )
 
-// DefaultKeys is how many keys a Tracker follows at a time by default. Each takes about 0.7 KB.
+// DefaultKeys is how many keys a Tracker follows at a time by default. Each takes about 0.8 KB.
 const DefaultKeys = 100_000
 
 // Key is what is known of a key.
@@ -20,7 +20,9 @@ type Key struct {
 	Refused  uint64    // requests that were answered 4xx, except 429
 	Limited  uint64    // requests that were answered 429
 	Peak     [3]uint32 // most requests in a minute, an hour and a day of UTC
+	Signs    Sign      // set by Tracker.Demand
 
+	marks   marks
 	current [3]window
 	bucket  bucket
 }
@@ -37,9 +39,12 @@ func (k *Key) Need(rate int) int { return int(k.bucket.need[rate]) }
 // windows are the seconds of a minute, an hour and a day.
 var windows = [3]int64{60, 3600, 86400}
 
-// Suspect reports whether the key's requests look like abuse: of 20 or more, half were answered with an error of the client's.
-// Requests that a limit denied (429) do not count as errors: a busy customer gets them, too.
-func (k *Key) Suspect() bool {
+// Suspect reports whether the key has signs of abuse, so that it does not count as normal.
+func (k *Key) Suspect() bool { return k.Failing() || k.Signs != 0 }
+
+// Failing reports whether half of the key's requests, of 20 or more, were answered with an error of the client's. Requests that a limit
+// denied (429) do not count as errors: a busy customer gets them, too.
+func (k *Key) Failing() bool {
 	const enough = 20
 	return k.Requests >= enough && 2*k.Refused >= k.Requests
 }
@@ -58,6 +63,9 @@ type Tracker struct {
 	past     [2]past // of normal and of suspect keys
 	requests uint64
 }
+
+// Keep says how much of each request a Tracker needs, as arrival.Options.Keep.
+func Keep(uint64) arrival.Part { return arrival.Marks }
 
 // NewTracker returns a Tracker that follows at most so many keys at a time: DefaultKeys if it is 0.
 func NewTracker(keys int) *Tracker {
@@ -138,10 +146,14 @@ func (k *Key) add(a *arrival.Arrival) {
 		number := int32(second / length)
 		if w.number != number {
 			*w = window{number: number}
+			if i < len(k.marks.minutes) {
+				k.marks.minutes[i]++
+			}
 		}
 		w.count++
 		k.Peak[i] = max(k.Peak[i], w.count)
 	}
+	k.marks.add(a)
 	k.bucket.fill(a.Instant)
 }
 

@@ -3,7 +3,6 @@ package logfile
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 )
 
@@ -14,21 +13,20 @@ const (
 	Longest = 1 << 20
 )
 
-// ErrLine is the error of a log with a line that is longer than 1 MiB.
-var ErrLine = errors.New("logfile: a line is longer than 1 MiB")
-
-// Blocks cuts a text into blocks of whole lines.
+// Blocks cuts a text into blocks of whole lines. Of a line that is longer than Longest, it returns the first Longest+1 bytes, without a line end,
+// as a block of its own.
 type Blocks struct {
-	r    io.Reader
-	rest []byte // the begin of the next block
-	err  error
+	r        io.Reader
+	rest     []byte // the begin of the next block
+	skipping bool   // whether what is read next belongs to a line that is too long
+	err      error
 }
 
 // NewBlocks returns the blocks of a text.
 func NewBlocks(r io.Reader) *Blocks { return &Blocks{r: r} }
 
 // Next returns the next block in space, or in a larger slice if that has no room for it. It ends with a line end, unless the text ends
-// without one. The error is io.EOF at the end, and what was read before any other error is returned first.
+// without one or the line is too long. The error is io.EOF at the end, and what was read before any other error is returned first.
 func (b *Blocks) Next(space []byte) ([]byte, error) {
 	if cap(space) < BlockSize {
 		space = make([]byte, 0, BlockSize)
@@ -38,6 +36,7 @@ func (b *Blocks) Next(space []byte) ([]byte, error) {
 	if b.rest = b.rest[:0]; cap(b.rest) > BlockSize {
 		b.rest = nil
 	}
+	block = b.skip(block)
 	for b.err == nil {
 		for len(block) < cap(block) && b.err == nil {
 			var n int
@@ -52,8 +51,8 @@ func (b *Blocks) Next(space []byte) ([]byte, error) {
 			return block[:end], nil
 		}
 		if len(block) > Longest {
-			b.err = ErrLine
-			return nil, b.err
+			b.skipping = true
+			return block, nil
 		}
 		block = append(make([]byte, 0, min(2*cap(block), Longest+1)), block...)
 	}
@@ -63,5 +62,18 @@ func (b *Blocks) Next(space []byte) ([]byte, error) {
 	if errors.Is(b.err, io.EOF) {
 		return nil, io.EOF
 	}
-	return nil, fmt.Errorf("logfile: %w", b.err)
+	return nil, b.err
+}
+
+// skip leaves the rest of a line out that is too long, and appends what was read behind it.
+func (b *Blocks) skip(block []byte) []byte {
+	for b.skipping && b.err == nil {
+		var n int
+		n, b.err = b.r.Read(block[:cap(block)])
+		if end := bytes.IndexByte(block[:n], '\n'); end >= 0 {
+			b.skipping = false
+			block = append(block, block[end+1:n]...)
+		}
+	}
+	return block
 }

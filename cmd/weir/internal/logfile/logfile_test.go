@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -141,10 +142,36 @@ func TestBlocks(t *testing.T) {
 	})
 }
 
-func TestLineWithoutEnd(t *testing.T) {
-	_, err := logfile.NewBlocks(io.LimitReader(endless{}, 64<<20)).Next(nil)
-	if !errors.Is(err, logfile.ErrLine) {
-		t.Errorf("a line of 64 MiB: %v", err)
+// A line that is too long is cut, and those around it are whole, wherever the reader pauses.
+func TestLongLines(t *testing.T) {
+	for _, length := range []int{logfile.Longest - 1, logfile.Longest, logfile.Longest + 1, logfile.Longest + 2, 3 << 20, 64<<20 + 5} {
+		for _, end := range []string{"\n", "\nbehind\n", "\nbehind", ""} {
+			text := io.MultiReader(strings.NewReader("before\n"), io.LimitReader(endless{}, int64(length)), strings.NewReader(end))
+			blocks := logfile.NewBlocks(iotest.HalfReader(text))
+			var lines []string
+			for {
+				block, err := blocks.Next(nil)
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				for line := range strings.Lines(string(block)) {
+					lines = append(lines, strings.TrimSuffix(line, "\n"))
+				}
+				if cap(block) > 2*logfile.Longest {
+					t.Fatalf("a block of %d bytes", cap(block))
+				}
+			}
+			want := []string{"before", strings.Repeat("x", min(length, logfile.Longest+1))}
+			if strings.Contains(end, "behind") {
+				want = append(want, "behind")
+			}
+			if !slices.Equal(lines, want) {
+				t.Errorf("%d bytes and %q: %d lines, want %d", length, end, len(lines), len(want))
+			}
+		}
 	}
 }
 

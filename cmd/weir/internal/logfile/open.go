@@ -27,12 +27,12 @@ type File struct {
 func Open(name string, read *atomic.Int64) (*File, error) {
 	f, err := os.Open(name) //nolint:gosec // the user names it
 	if err != nil {
-		return nil, fmt.Errorf("logfile: %w", err)
+		return nil, fmt.Errorf("a log cannot be opened: %w", err)
 	}
 	opened := &File{name: name, file: f, release: func() {}, read: read}
 	if opened.text, err = opened.decompressed(); err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("logfile: %s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return opened, nil
 }
@@ -84,11 +84,11 @@ func (c counted) Read(p []byte) (int, error) {
 func Spool(r io.Reader) (name string, err error) {
 	f, err := os.CreateTemp("", "weir-*.log")
 	if err != nil {
-		return "", fmt.Errorf("logfile: %w", err)
+		return "", fmt.Errorf("no temporary file: %w", err)
 	}
 	_, err = io.Copy(f, r)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(fmt.Errorf("logfile: standard input: %w", err), os.Remove(f.Name()))
+		return "", errors.Join(fmt.Errorf("standard input: %w", err), os.Remove(f.Name()))
 	}
 	return f.Name(), nil
 }

@@ -21,6 +21,7 @@ func New(in Input) *Report {
 			Key: in.Key.String(), Routes: in.Routes, Zone: in.Zone.String(),
 			Lines: in.Summary.Lines, Requests: in.Summary.Arrivals, OtherRoute: in.Summary.OtherRoute, Keyless: in.Summary.Keyless,
 			Skipped: in.Summary.Skipped, Late: in.Summary.Late, Disorder: in.Summary.Disorder(), WholeSeconds: in.Summary.Whole,
+			Aside: in.Summary.Aside, Outlier: in.Summary.Outlier(),
 		},
 		Keys: Keys{
 			Distinct: d.Distinct, Exact: d.GivenUp == 0, GivenUp: d.GivenUp, Missed: d.Missed, Suspects: d.Suspects, Normal: d.Normal[0].Keys(),
@@ -148,7 +149,7 @@ func (r *Report) denied(in Input) {
 		for _, a := range e.Agents {
 			out.Agents = append(out.Agents, a.Name)
 		}
-		out.Remarks = remarks(&out, s.Key.Refused)
+		out.Remarks = remarks(&out, s.Key)
 		r.Denied = append(r.Denied, out)
 	}
 }
@@ -227,11 +228,14 @@ func isRobot(agent string) bool {
 }
 
 // remarks says what stands out in a key's requests.
-func remarks(s *Subject, refused uint64) []string {
+func remarks(s *Subject, k *demand.Key) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	if s.Suspect {
-		add("looks like abuse: %s of its requests were answered with a client error", percent(share(refused, s.Requests)))
+	if k.Failing() {
+		add("looks like abuse: %s of its requests were answered with a client error", percent(share(k.Refused, s.Requests)))
+	}
+	if k.Signs != 0 {
+		add("looks like no person, since it has far more requests than nine of ten keys: %s", k.Signs)
 	}
 	const many = 200
 	agents := len(s.Agents)
@@ -239,7 +243,7 @@ func remarks(s *Subject, refused uint64) []string {
 		agents++
 	}
 	switch {
-	case s.Requests < many:
+	case s.Requests < many || k.Signs != 0:
 	case s.Paths <= 2:
 		add("asks for one or two paths alone: polling, or guessing")
 	case 2*s.Paths >= s.Requests:

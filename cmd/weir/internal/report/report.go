@@ -57,6 +57,9 @@ type Log struct {
 	Late       int64     `json:"late"`
 	// Disorder says how far behind younger lines they stood, and what to do about it.
 	Disorder string `json:"disorder,omitempty"`
+	// Aside is how many lines count nowhere, since their time is far outside of those around them, and Outlier says so.
+	Aside   int64  `json:"set_aside"`
+	Outlier string `json:"outlier,omitempty"`
 	// WholeSeconds is how many requests have a timestamp without a fraction of a second.
 	WholeSeconds int64    `json:"whole_seconds"`
 	FirstBad     *BadLine `json:"first_bad_line,omitempty"`

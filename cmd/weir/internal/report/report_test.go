@@ -39,7 +39,7 @@ func of(t *testing.T, log []byte, keyText string, most int) *report.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := arrival.Options{Log: accesslog.Options{Key: key}}
+	options := arrival.Options{Log: accesslog.Options{Key: key}, Keep: demand.Keep}
 	tracker := demand.NewTracker(most)
 	days := arrival.NewDays(time.UTC, tracker)
 	summary, err := arrival.Read(t.Context(), []string{name}, options, nil, days)
@@ -47,7 +47,7 @@ func of(t *testing.T, log []byte, keyText string, most int) *report.Report {
 		t.Fatal(err)
 	}
 	found := tracker.Demand()
-	proposals := found.Propose(10*time.Minute, summary.Span())
+	proposals := found.Propose(10*time.Minute, summary.Span(), 10*time.Minute)
 	replayed := replay.New(found, proposals, time.UTC)
 	options.Keep = replayed.Keep
 	if _, err := arrival.Read(t.Context(), []string{name}, options, nil, replayed); err != nil {

@@ -33,7 +33,7 @@ type Simulation struct {
 // WriteHTML writes the simulation as one page that needs nothing else.
 func (s *Simulation) WriteHTML(w io.Writer) error {
 	if err := simulationPage.Execute(w, s); err != nil {
-		return fmt.Errorf("report: %w", err)
+		return fmt.Errorf("the report cannot be written: %w", err)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 // WriteHTML writes the report as one page that needs nothing else.
 func (r *Report) WriteHTML(w io.Writer) error {
 	if err := page.Execute(w, r); err != nil {
-		return fmt.Errorf("report: %w", err)
+		return fmt.Errorf("the report cannot be written: %w", err)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(r); err != nil {
-		return fmt.Errorf("report: %w", err)
+		return fmt.Errorf("the report cannot be written: %w", err)
 	}
 	return nil
 }
@@ -66,14 +66,16 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%-28s denies %s, %d of them without signs of abuse, and %s of the requests\n",
 			p.Limit, plural(p.Keys, "key"), p.Normal, percent(p.DeniedShare))
 	}
-	if r.Log.Hidden != "" {
-		b.WriteString(r.Log.Hidden + "\n")
+	for _, note := range []string{r.Log.Hidden, r.Log.Outlier} {
+		if note != "" {
+			b.WriteString(note + "\n")
+		}
 	}
 	if len(r.Proposals) == 0 {
-		b.WriteString("no proposal: no key is without signs of abuse\n")
+		b.WriteString("no proposal: no key is without signs of abuse, or some need more than any limit here gives\n")
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("report: %w", err)
+		return fmt.Errorf("the report cannot be written: %w", err)
 	}
 	return nil
 }

@@ -48,12 +48,12 @@ func New(d *policies.Document, o Options) (*Simulation, error) {
 	d, s.tally.notes = playable(d)
 	set, err := d.Set(s.functions(d.Needs())...)
 	if err != nil {
-		return nil, fmt.Errorf("simulate: %w", err)
+		return nil, fmt.Errorf("the policies cannot be replayed: %w", err)
 	}
 	store := core.NewMemory(core.WithClock(func() time.Time { return s.now }), core.WithMaxKeys(o.Keys))
 	handle, err := guard.Follow(core.New(store), guard.Options{Observe: s.observe, Logger: slog.New(slog.DiscardHandler)}, set)
 	if err != nil {
-		return nil, fmt.Errorf("simulate: %w", err)
+		return nil, fmt.Errorf("the policies cannot be replayed: %w", err)
 	}
 	s.handler = ratelimit.Use(handle)(http.HandlerFunc(s.serve))
 	return s, nil

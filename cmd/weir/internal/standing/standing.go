@@ -123,7 +123,7 @@ func (o *of) peek(ctx context.Context, limiter *core.Limiter, checks []core.Chec
 	}
 	decisions, err := limiter.PeekAll(ctx, checks...)
 	if err != nil {
-		return nil, fmt.Errorf("standing: %s: %w", limit, err)
+		return nil, fmt.Errorf("%s: %w", limit, err)
 	}
 	return decisions, nil
 }

@@ -1,0 +1,200 @@
+package accesslog
+
+import (
+	"bytes"
+
+	"github.com/valyala/fastjson"
+)
+
+// A scanner finds the values at some paths of a JSON object in one pass. It makes no tree of what else the line has, and looks no
+// further into that than to find its end.
+type scanner struct {
+	root   branch
+	values [][]byte // as they stand in the line, by their numbers; nil if there is none
+	line   uint64
+}
+
+// branch is what stands under a name of an object.
+type branch struct {
+	name     string
+	number   int                    // of the value, or -1
+	branches [lengths + 1][]*branch // by the length of their names: longer ones are all in the last
+	inner    bool                   // whether there are any
+	seen     uint64                 // the line in which an object with this name was seen
+}
+
+// lengths is the longest name that is found by its length.
+const lengths = 24
+
+func newScanner() *scanner { return &scanner{root: branch{number: -1}} }
+
+// add adds a path, and returns the number of its value.
+func (s *scanner) add(path []string) int {
+	at := &s.root
+	for _, name := range path {
+		next := at.find([]byte(name))
+		if next == nil {
+			next = &branch{name: name, number: -1}
+			of := &at.branches[min(len(name), lengths)]
+			*of, at.inner = append(*of, next), true
+		}
+		at = next
+	}
+	if at.number < 0 {
+		at.number = len(s.values)
+		s.values = append(s.values, nil)
+	}
+	return at.number
+}
+
+func (b *branch) find(name []byte) *branch {
+	for _, one := range b.branches[min(len(name), lengths)] {
+		if one.name == string(name) {
+			return one
+		}
+	}
+	return nil
+}
+
+// scan finds the values in a line. It reports false if that is no object.
+func (s *scanner) scan(line []byte) bool {
+	clear(s.values)
+	s.line++
+	i := skipSpace(line, 0)
+	if i == len(line) || line[i] != '{' {
+		return false
+	}
+	i = s.object(&s.root, line, i)
+	return i >= 0 && skipSpace(line, i) == len(line)
+}
+
+// object reads an object that begins at i, and returns where it ends, or -1.
+func (s *scanner) object(b *branch, line []byte, i int) int {
+	i = skipSpace(line, i+1)
+	if i < len(line) && line[i] == '}' {
+		return i + 1
+	}
+	for {
+		if i == len(line) || line[i] != '"' {
+			return -1
+		}
+		end := endOfString(line, i+1)
+		if end < 0 {
+			return -1
+		}
+		one := b.find(named(line[i+1 : end]))
+		if i = skipSpace(line, end+1); i == len(line) || line[i] != ':' {
+			return -1
+		}
+		i = skipSpace(line, i+1)
+		from := i
+		if one != nil && one.inner && one.seen != s.line && i < len(line) && line[i] == '{' {
+			i = s.object(one, line, i)
+		} else {
+			i = skipValue(line, i)
+		}
+		if i < 0 {
+			return -1
+		}
+		if one != nil {
+			one.seen = s.line
+			if one.number >= 0 && s.values[one.number] == nil { // the first one counts
+				s.values[one.number] = line[from:i]
+			}
+		}
+		if i = skipSpace(line, i); i == len(line) {
+			return -1
+		}
+		switch line[i] {
+		case ',':
+			i = skipSpace(line, i+1)
+		case '}':
+			return i + 1
+		default:
+			return -1
+		}
+	}
+}
+
+// skipSpace returns where the next byte is that is no space, or the end.
+func skipSpace(line []byte, i int) int {
+	for i < len(line) && (line[i] == ' ' || line[i] == '\t' || line[i] == '\r' || line[i] == '\n') {
+		i++
+	}
+	return i
+}
+
+// endOfString returns where the quote is that ends a string, or -1.
+func endOfString(line []byte, from int) int {
+	for i := from; ; {
+		next := bytes.IndexByte(line[i:], '"')
+		if next < 0 {
+			return -1
+		}
+		if i += next; i == from || line[i-1] != '\\' || !escaped(line[from:i]) {
+			return i
+		}
+		i++
+	}
+}
+
+// skipValue returns where a value ends that begins at i, or -1.
+func skipValue(line []byte, i int) int {
+	if i == len(line) {
+		return -1
+	}
+	switch line[i] {
+	case '"':
+		if end := endOfString(line, i+1); end >= 0 {
+			return end + 1
+		}
+		return -1
+	case '{', '[':
+		return skipNested(line, i)
+	}
+	from := i
+	for i < len(line) {
+		switch line[i] {
+		case ',', '}', ']', ' ', '\t', '\r', '\n':
+			if i == from {
+				return -1
+			}
+			return i
+		case '"', '{', '[', ':':
+			return -1
+		}
+		i++
+	}
+	return -1
+}
+
+// skipNested returns where an object or a list ends that begins at i, or -1.
+func skipNested(line []byte, i int) int {
+	for depth := 0; i < len(line); i++ {
+		switch line[i] {
+		case '"':
+			if i = endOfString(line, i+1); i < 0 {
+				return -1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return -1
+}
+
+// named returns the name that stands in quotes.
+func named(text []byte) []byte {
+	if bytes.IndexByte(text, '\\') < 0 {
+		return text
+	}
+	v, err := fastjson.ParseBytes([]byte(`"` + string(text) + `"`))
+	if err != nil {
+		return text
+	}
+	return v.GetStringBytes()
+}

@@ -1,0 +1,124 @@
+package accesslog
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// bothWays returns a parser that scans lines, and one that reads all of them.
+func bothWays(key Key) (scanning, whole *jsonLines) {
+	scanning, whole = newJSONLines(Options{Key: key, Zone: time.UTC}), newJSONLines(Options{Key: key, Zone: time.UTC})
+	whole.scanner = nil
+	return scanning, whole
+}
+
+// sameRecord fails unless a line that is whole says the same to both.
+func sameRecord(t interface {
+	Errorf(format string, args ...any)
+}, scanning, whole *jsonLines, line string,
+) {
+	var a, b Record
+	errA, errB := scanning.Parse([]byte(line), &a), whole.Parse([]byte(line), &b)
+	if errB == errNoObject { //nolint:errorlint // it is returned as it is
+		return // what is left out may be nonsense
+	}
+	if (errA == nil) != (errB == nil) || errA != nil && errA.Error() != errB.Error() {
+		t.Errorf("%s: %v, and whole %v", line, errA, errB)
+		return
+	}
+	if errA == nil {
+		scanning.Details(&a)
+		whole.Details(&b)
+	}
+	if recordOf(&a) != recordOf(&b) {
+		t.Errorf("%s:\n     %v\nwhole %v", line, recordOf(&a), recordOf(&b))
+	}
+}
+
+func recordOf(r *Record) [8]string {
+	whole := "exact"
+	if r.Whole {
+		whole = "whole"
+	}
+	return [8]string{time.UnixMicro(r.Instant).UTC().String(), whole, string(r.Key), string(r.Method), string(r.Host), string(r.Path), string(r.Agent), string(rune('0' + r.Status/100))}
+}
+
+// A line that is scanned says what it says when all of it is read: whichever of the names it has, in whichever order and how often, with whatever beside it.
+func TestScannedLinesSayTheSame(t *testing.T) {
+	header, _ := ParseKey("header:X-Api-Key")
+	field, _ := ParseKey("json:.user.id")
+	names := []string{
+		"ts", "time", "msec", "remote_addr", "ClientHost", "ip", "status", "code", "method", "request_method", "uri", "path", "host", "user_agent", "agent",
+		"request", "headers", "client_ip", "User-Agent", "X-Api-Key", "user", "id", "other", `na"me`, "ü",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		escapes := rapid.IntRange(0, 9).Draw(t, "escapes") == 0 // of all names: of a name that comes in two ways, which one counts does not matter
+		var value func(depth int) string
+		object := func(depth int) string {
+			var members []string
+			for range rapid.IntRange(0, 7).Draw(t, "members") {
+				name, _ := json.Marshal(rapid.SampledFrom(names).Draw(t, "name"))
+				if escapes {
+					name = []byte(strings.ReplaceAll(string(name), "s", `\u0073`))
+				}
+				members = append(members, string(name)+rapid.SampledFrom([]string{":", ": ", " :\t"}).Draw(t, "colon")+value(depth-1))
+			}
+			return "{" + strings.Join(members, rapid.SampledFrom([]string{",", ", "}).Draw(t, "comma")) + "}"
+		}
+		value = func(depth int) string {
+			kinds := []string{"text", "number", "known", "known"}
+			if depth > 0 {
+				kinds = append(kinds, "object", "list")
+			}
+			switch rapid.SampledFrom(kinds).Draw(t, "kind") {
+			case "text":
+				text, _ := json.Marshal(rapid.StringN(0, 6, -1).Draw(t, "text"))
+				return string(text)
+			case "number":
+				return rapid.SampledFrom([]string{"0", "-1.5e3", "true", "false", "null", "200", "1790000000.5"}).Draw(t, "number")
+			case "object":
+				return object(depth)
+			case "list":
+				return rapid.SampledFrom([]string{"[]", "[ ]", `["a\"]}"]`, `[ "x" , 1]`, "[[1],{}]", "[" + value(depth-1) + "," + value(depth-1) + "]"}).Draw(t, "list")
+			}
+			return rapid.SampledFrom([]string{
+				"1790000000", `"2026-11-22T08:00:01Z"`, "401", `"200"`, `"192.0.2.1"`, `"GET"`, `"/a?b"`, `"GET /a HTTP/1.1"`, `"curl \\ \"x\""`, `["curl"]`, `"\u0031.2.3.4"`,
+			}).Draw(t, "known")
+		}
+		line := object(3)
+		if rapid.Bool().Draw(t, "usual") {
+			line = `{"ts":1790000000,"status":200,"ip":"192.0.2.1",` + strings.TrimPrefix(line, "{")
+			line = strings.Replace(line, ",}", "}", 1)
+		}
+		for _, key := range []Key{{}, header, field} {
+			scanning, whole := bothWays(key)
+			for range 2 {
+				sameRecord(t, scanning, whole, line)
+			}
+			for i := range line {
+				var r Record
+				if scanning.Parse([]byte(line[:i]), &r) == nil {
+					t.Errorf("%s is read, which is cut", line[:i])
+				}
+			}
+		}
+	})
+}
+
+// No line makes the scanner panic, and what both read is the same.
+func FuzzScannedLines(f *testing.F) {
+	for _, line := range []string{
+		`{"ts":1,"status":200,"remote_addr":"a"}`, `{"request":{"headers":{"User-Agent":["x"]},"client_ip":"::1"},"request":{}}`, `{"a":[{"b":"]}\\"}],"ts":"x"} `,
+		`{"ts":1}{`, `{"":[}`, `{"a\u0062":1,}`,
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		scanning, whole := bothWays(Key{})
+		sameRecord(t, scanning, whole, line)
+	})
+}
