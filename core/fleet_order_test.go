@@ -330,7 +330,7 @@ func TestTurnOfADeadWaiterForARateIsLost(t *testing.T) {
 	}
 	now := client.Time(t.Context()).Val().UnixMicro()
 	dead := "nobody-1 1"
-	client.ZAdd(t.Context(), fmt.Sprintf("%s=1=waiting", redisKey(prefix, "key", limit)),
+	client.ZAdd(t.Context(), redisKey(prefix, "key", limit)+"=1=waiting",
 		redis.Z{Score: float64(now - 1e6), Member: dead}, redis.Z{Score: -9e15 + float64(now+600e6), Member: "@" + dead})
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()

@@ -128,7 +128,8 @@ func (c *compiler) checkRoom(p *Policy, limit core.Limit) {
 	if cost > limit.Capacity() {
 		field = "cost"
 	}
-	c.errors.addf(p.at.of(field), "no request passes: a cost of %d and a headroom of %d are more than the %d that %q has", cost, p.Headroom, limit.Capacity(), p.Limit)
+	c.errors.addf(p.at.of(field), "no request passes: a cost of %d and a headroom of %d are more than the %d that %q has",
+		cost, p.Headroom, limit.Capacity(), p.Limit)
 }
 
 // limit sets the limit or the ban of a policy.

@@ -85,7 +85,7 @@ func assemble(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	if of == Mixed {
 		a.of = slices.Collect(exact.All())
 	}
-	switch does { //nolint:exhaustive // the others need all of it
+	switch does {
 	case Release:
 		a.of = []exact.Algorithm{exact.Concurrent}
 	case Order:
