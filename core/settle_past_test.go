@@ -90,3 +90,27 @@ func TestGivesBackWhatIsCertainlyLeft(t *testing.T) {
 		want("step", 5)
 	}
 }
+
+// A window that opens a window after a reset counts all that comes, though what the store remembers of the reset is
+// forgotten at the very end of it.
+func TestWindowThatOpensAWindowAfterAReset(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	limiter := core.New(core.NewRedis(redistest.Shared(t).Client(t), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient),
+		core.WithClock(func() time.Time { return now })))
+	t.Cleanup(func() { _ = limiter.Close() })
+	limit := core.FixedWindow(10, time.Minute)
+	remain := func(want int) {
+		t.Helper()
+		if d, err := limiter.Allow(t.Context(), "key", limit); err != nil || d.Remaining != want {
+			t.Errorf("%d remain, want %d: %v", d.Remaining, want, err)
+		}
+	}
+	remain(9)
+	if err := limiter.Reset(t.Context(), "key", limit); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Minute)
+	remain(9)
+	remain(8)
+	remain(7)
+}

@@ -1253,12 +1253,13 @@ elseif pace > 1 or kept then
 end
 
 elseif limit.algorithm == 'fixed-window' then
-if own == 0 then
+local opens = own == 0
+if opens then
   own = limit.pace
 end
 full = now + own
 local admitted = format('%d', used + charge)
-if full == former and limit.numbers == '' then -- the same window
+if full == former and not opens and limit.numbers == '' then -- the same window
   call('HSET', key, 'count', admitted)
 elseif limit.numbers == '' then
   call('HSET', key, 'count', admitted, 'start', format('%d', full - limit.pace))
