@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -217,7 +218,7 @@ func traffic(tracker *Tracker, key string, minute, requests int, path func(i int
 // One address with a fifth of all requests does not count as normal, unless it looks like many people. Where all are programs, none stands out.
 func TestWhoStandsOut(t *testing.T) {
 	one := func(int) string { return "the same" }
-	many := func(i int) string { return fmt.Sprint(i % 50) }
+	many := func(i int) string { return strconv.Itoa(i % 50) }
 	for _, c := range []struct {
 		name        string
 		paths       func(int) string
