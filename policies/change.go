@@ -275,7 +275,8 @@ type modes struct{ shadow, earnest bool }
 
 // apart reports whether nothing of what counted in one mode counts in the other.
 func (m modes) apart(other modes) bool {
-	return m != (modes{}) && other != (modes{}) && (!m.shadow || !other.shadow) && (!m.earnest || !other.earnest)
+	together := m.shadow && other.shadow || m.earnest && other.earnest
+	return m != (modes{}) && other != (modes{}) && !together
 }
 
 // modesOf returns how a policy counts.

@@ -195,7 +195,8 @@ func describe(d *policies.Document) []string {
 	var lines []string
 	if len(d.Lists.Allow)+len(d.Lists.Deny) > 0 {
 		lines = append(lines, fmt.Sprintf("Before all policies, %s and %s, by %s.",
-			counted(len(d.Lists.Allow), "entry passes", "entries pass"), counted(len(d.Lists.Deny), "entry is denied", "entries are denied"), cmp.Or(d.Lists.Address, "the TCP peer")))
+			counted(len(d.Lists.Allow), "entry passes", "entries pass"), counted(len(d.Lists.Deny), "entry is denied", "entries are denied"),
+			cmp.Or(d.Lists.Address, "the TCP peer")))
 	}
 	for i := range d.Policies {
 		lines = append(lines, sentence(d, &d.Policies[i]))

@@ -21,7 +21,8 @@ const exitProblem = 3
 
 const doctorHelp = `Examines the Redis that limits live on, and says in plain words what is wrong and what to do about it. No key of a client is charged.
 
-It judges how long Redis takes by the budget of your program: -budget, if that says core.WithBudget. It asks as a client of core.Open would. A program with a client of its own examines that: doctor.Examine(ctx, limiter).
+It judges how long Redis takes by the budget of your program: -budget, if that says core.WithBudget. It asks as a client of core.Open
+would. A program with a client of its own examines that: doctor.Examine(ctx, limiter).
 
 ` + storeHelp + "\n\n" + storeExitCodes + `
    3  it has found a problem`

@@ -117,13 +117,14 @@ func TestOneWrongYearChangesNothing(t *testing.T) {
 
 // A line of many megabytes is one that cannot be read, and those around it can be.
 func TestOneEndlessLine(t *testing.T) {
-	log := strings.Repeat("x", 3<<20) + "\n"
+	var log strings.Builder
+	log.WriteString(strings.Repeat("x", 3<<20) + "\n")
 	for i := range 20 {
-		log += combinedLine("192.0.2.1", "-", `"GET / HTTP/1.1"`, i)
+		log.WriteString(combinedLine("192.0.2.1", "-", `"GET / HTTP/1.1"`, i))
 	}
-	log += strings.Repeat("y", 30<<20)
+	log.WriteString(strings.Repeat("y", 30<<20))
 	page := filepath.Join(t.TempDir(), "page.html")
-	r := recommended(t, log, "-out", page, "-")
+	r := recommended(t, log.String(), "-out", page, "-")
 	if r.Log.Requests != 20 || r.Log.Skipped != 2 || r.Log.Lines != 22 || r.Log.FirstBad == nil || r.Log.FirstBad.Why != "the line is longer than 1 MiB" {
 		t.Errorf("%+v", r.Log)
 	}

@@ -232,8 +232,14 @@ func TestMessagesNameNoPackages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{text}, {cut}, {text + "-is-not-there"}, {"-format", "nonsense", text}, {"-key", "nonsense", text}, {"-format", "nginx", "-key", "json:.user", text},
-		{"-route", "GET a", text}, {"-format", "$status", text},
+		{text},
+		{cut},
+		{text + "-is-not-there"},
+		{"-format", "nonsense", text},
+		{"-key", "nonsense", text},
+		{"-format", "nginx", "-key", "json:.user", text},
+		{"-route", "GET a", text},
+		{"-format", "$status", text},
 	} {
 		code, _, messages := weir(t, "", append([]string{"recommend"}, args...)...)
 		for _, name := range []string{"arrival", "accesslog", "logfile", "report", "demand"} {

@@ -132,8 +132,8 @@ func peekAll(ctx context.Context, limiter *core.Limiter, checks []core.Check) ([
 		return nil, err
 	}
 	standings := make([]Standing, len(checks))
-	for i, d := range decisions {
-		standings[i] = standingOf(checks[i].Key, checks[i].Shadow, d)
+	for i, check := range checks {
+		standings[i] = standingOf(check.Key, check.Shadow, decisions[i])
 	}
 	return standings, nil
 }

@@ -44,8 +44,10 @@ func recommendCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 			&cli.StringFlag{Name: "proposal", Value: "invisible", Usage: "which `PROPOSAL` -policies writes: invisible, guard or tight"},
 			&cli.BoolFlag{Name: "json", Usage: "write JSON to standard output, and no page unless -out is given"},
 			&cli.DurationFlag{Name: "horizon", Value: 10 * time.Minute, Usage: "a proposal lets one key have as little as possible in this `TIME`"},
-			&cli.DurationFlag{Name: "longest-wait", Value: 10 * time.Minute,
-				Usage: "who has used a burst up may make the next request after this `TIME` at most"},
+			&cli.DurationFlag{
+				Name: "longest-wait", Value: 10 * time.Minute,
+				Usage: "who has used a burst up may make the next request after this `TIME` at most",
+			},
 			&cli.IntFlag{Name: "keys", Value: demand.DefaultKeys, Usage: "follow so many keys at a time, 0.8 KB each"},
 		),
 		ShellComplete: completeFlags,

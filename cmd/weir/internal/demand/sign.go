@@ -3,6 +3,7 @@ package demand
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/arrival"
@@ -60,14 +61,9 @@ type marks struct {
 func (m *marks) add(a *arrival.Arrival) {
 	register := &m.paths[a.Path%uint64(len(m.paths))]
 	*register = max(*register, uint8(bits.LeadingZeros64(a.Path|uint64(len(m.paths)-1)))+1)
-	if m.number == manyAgents {
-		return
-	}
 	agent := uint32(a.AgentHash)
-	for _, known := range m.agents[:m.number] {
-		if known == agent {
-			return
-		}
+	if m.number == manyAgents || slices.Contains(m.agents[:m.number], agent) {
+		return
 	}
 	if int(m.number) < len(m.agents) {
 		m.agents[m.number] = agent
