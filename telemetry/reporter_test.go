@@ -144,8 +144,14 @@ func TestInstruments(t *testing.T) {
 	trace.Reclaimed(core.FixedWindow(2000, time.Minute).Named("tokens"))
 	trace.Renewal(core.Renewal{Held: 5, Lost: 1, Unanswered: 2})
 	for _, d := range []core.Decided{
-		{Decision: core.Decision{Allowed: true}}, {}, {Shadow: true}, {Shadow: true, Decision: core.Decision{Allowed: true}},
-		{Shadow: true, Decision: core.Decision{Degraded: true}}, {Err: core.TimedOut}, {Decision: core.Decision{Waived: true}}, {Mode: core.Condition},
+		{Decision: core.Decision{Allowed: true}},
+		{},
+		{Shadow: true},
+		{Shadow: true, Decision: core.Decision{Allowed: true}},
+		{Shadow: true, Decision: core.Decision{Degraded: true}},
+		{Err: core.TimedOut},
+		{Decision: core.Decision{Waived: true}},
+		{Mode: core.Condition},
 		{Mode: core.OnDenial},
 	} {
 		d.Limit = core.FixedWindow(2000, time.Minute).Named("tokens")
