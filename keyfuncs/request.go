@@ -20,13 +20,19 @@ func Host(r *http.Request) (string, error) {
 }
 
 // withoutPort drops ":8080" from a host that may be an IPv6 address, with
-// brackets or, wrongly, without.
+// brackets or, wrongly, without. Brackets around anything else are dropped, as
+// net/http drops them with a port.
 func withoutPort(host string) string {
-	if strings.HasPrefix(host, "[") {
-		if end := strings.IndexByte(host, ']'); end >= 0 {
-			return host[:end+1]
+	if inside, bracketed := strings.CutPrefix(host, "["); bracketed {
+		name, _, closed := strings.Cut(inside, "]")
+		switch {
+		case !closed:
+			return host
+		case strings.Contains(name, ":"):
+			return "[" + name + "]"
+		default:
+			return name
 		}
-		return host
 	}
 	name, _, found := strings.Cut(host, ":")
 	if !found || strings.Count(host, ":") > 1 {

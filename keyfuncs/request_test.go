@@ -19,6 +19,8 @@ func TestHost(t *testing.T) {
 		{"[2001:DB8::1]:80", "host:[2001:db8::1]"},
 		{"[2001:db8::1]", "host:[2001:db8::1]"},
 		{"2001:db8::1", "host:2001:db8::1"},
+		{"[example.com]:80", "host:example.com"},
+		{"[Example.com.]", "host:example.com"},
 		{"[", "host:["},
 		{"a|b", "host:a%7Cb"},
 	} {

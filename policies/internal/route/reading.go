@@ -36,8 +36,14 @@ const mostBytes = 2 << 10
 
 // isReadable reports whether a path is short enough to be read in all ways, or the same in all of them.
 func isReadable(u *url.URL) bool {
+	if strings.Count(u.Opaque, ":") > mostWithin {
+		return false
+	}
 	return len(u.Path)+len(u.RawPath)+len(u.Opaque) <= mostBytes || isOrdinary(u, u.EscapedPath())
 }
+
+// mostWithin is how many colons a target of the form "http:path" may have, each of which may begin another target.
+const mostWithin = 16
 
 // isOrdinary reports whether all readings of a path are the same, but for its end.
 func isOrdinary(u *url.URL, escaped string) bool {
@@ -64,8 +70,11 @@ func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 		// echo decodes nothing.
 		{Path: escaped},
 	}
-	if u.Opaque != "" { // "http:path", which a proxy passes on
-		texts = append(texts, Reading{Path: u.Opaque, decode: true})
+	for inner := u; inner != nil && inner.Opaque != ""; { // "http:path", which a proxy passes on
+		texts = append(texts, Reading{Path: inner.Opaque, decode: true})
+		if inner, _ = url.Parse(inner.Opaque); inner != nil { // "http:http://host/path", of which another server reads the path
+			texts = append(texts, Reading{Path: inner.EscapedPath(), decode: true}, Reading{Path: inner.Path})
+		}
 	}
 	if strings.Contains(u.Path, "%") { // echo v5 may decode twice
 		texts = append(texts, Reading{Path: u.Path, decode: true}, Reading{Path: unescape(u.Path)})

@@ -202,8 +202,15 @@ func (t *Table) matching(roots []*node, r *http.Request, reading *Reading) int {
 	return none
 }
 
-// hostOf returns the host that a request asks for, without the port.
-func hostOf(r *http.Request) string { return hostName(withoutPort(r.Host)) }
+// hostOf returns the host that a request asks for, without the port, and without brackets around what is no IPv6 address: net/http drops
+// them with the port.
+func hostOf(r *http.Request) string {
+	host := withoutPort(r.Host)
+	if name, inBrackets := strings.CutPrefix(host, "["); inBrackets && !strings.Contains(name, ":") {
+		host = strings.TrimSuffix(name, "]")
+	}
+	return hostName(host)
+}
 
 // isAsWritten reports whether net/http takes the host of a request for the one that [hostOf] returns. It does not look for a host in other
 // letters or with a dot at its end, and does for one with a port if the method is CONNECT.

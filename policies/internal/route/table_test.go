@@ -188,10 +188,35 @@ func TestFindsHosts(t *testing.T) {
 	for host, want := range map[string]string{
 		"api.test": "api.test/", "API.test.:8080": "api.test/", "api.test:80": "api.test/", "other.test": "",
 		"[2001:db8::1]": "[2001:db8::1]/", "[2001:DB8::1]:8080": "[2001:db8::1]/",
+		"[api.test]:80": "api.test/", "[Api.Test.]:": "api.test/", "[api.test]": "api.test/",
 	} {
 		if got := met(table, &http.Request{Method: http.MethodGet, Host: host, URL: &url.URL{Path: "/"}}, Known{}); got != want {
 			t.Errorf("host %q: %q, want %q", host, got, want)
 		}
+	}
+}
+
+// A target within a target, which a proxy passes on, is read as the next server reads it.
+func TestTargetsWithinTargets(t *testing.T) {
+	table := tableOf(t, "/login", "/files/{name}")
+	for target, want := range map[string]string{
+		"http:/login": "/login", "http:login": "/login", "http:http://a/login": "/login", "x:http://a/login?x": "/login", "http:http:http://a:80//login": "/login",
+		"http:http://a/files/%6Cogin": "/files/{name}", "http:http://a/login%2F..%2Flogin": "/login", "http:http://a/other": "",
+	} {
+		u, err := url.ParseRequestURI(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := met(table, &http.Request{Method: http.MethodGet, Host: "a", URL: u}, Known{}); got != want {
+			t.Errorf("%q: %q, want %q", target, got, want)
+		}
+	}
+	u, err := url.ParseRequestURI(strings.Repeat("x:", 100) + "http://a/login")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, readable := table.Met(nil, &http.Request{Method: http.MethodGet, Host: "a", URL: u}, Known{}); readable {
+		t.Error("a target within a hundred others is read")
 	}
 }
 
