@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// In the memory of this process, a settlement beside its caller is done when the caller goes on: no goroutine is worth it.
+// In memory a settlement is done when SettleBeside returns: it takes less time than a goroutine would.
 func TestMemorySettlesBeforeTheCallerGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := false
 		l, limit := New(NewMemory(WithClock(func() time.Time {
 			if held {
-				time.Sleep(time.Second) // whoever does not wait is gone meanwhile
+				time.Sleep(time.Second) // a SettleBeside that does not wait returns meanwhile
 			}
 			return time.Now()
 		}))), FixedWindow(10, time.Hour)

@@ -54,9 +54,8 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 	for _, shadow := range [...]bool{false, true} {
 		for i := 0; i < len(g.policies); i = alternatives.End(g.policies, i, (*Policy).isOr) {
 			p, end := &g.policies[i], alternatives.End(g.policies, i, (*Policy).isOr)
-			// The places beside a ban bound the guesses in flight.
-			mayHold := algorithm.Holds(p.Limit) || p.LimitFor != nil && end-i == 1
-			if p.Shadow != shadow || exempt && !p.bans() && (!strikes || !mayHold) {
+			// The places beside a ban bound the guesses in flight. LimitFor may pick some: that is seen below.
+			if p.Shadow != shadow || exempt && !p.bans() && (!strikes || !algorithm.Holds(p.Limit) && (p.LimitFor == nil || end-i > 1)) {
 				continue
 			}
 			if chooses = chooses || end-i > 1; end-i > 1 {
@@ -78,7 +77,7 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 			if p.bans() && (g.placement.NeverBanned(r, check.Key, rc.ownProxy.Told(), g.names[i]) || check.Key == "") {
 				continue
 			}
-			if exempt && !p.bans() && !algorithm.Holds(check.Limit) {
+			if exempt && !p.bans() && !algorithm.Holds(check.Limit) { // LimitFor has picked a rate
 				continue
 			}
 			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check) {

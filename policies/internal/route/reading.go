@@ -34,16 +34,16 @@ func (r *Reading) String() string {
 // many segments the longest pattern has: a path of this length takes a millisecond or two for ten.
 const mostBytes = 2 << 10
 
+// mostColons is how many colons may follow the scheme in a target of the form "http:path". Another target may begin behind each of them.
+const mostColons = 16
+
 // isReadable reports whether a path is short enough to be read in all ways, or the same in all of them.
 func isReadable(u *url.URL) bool {
-	if strings.Count(u.Opaque, ":") > mostWithin {
+	if strings.Count(u.Opaque, ":") > mostColons {
 		return false
 	}
 	return len(u.Path)+len(u.RawPath)+len(u.Opaque) <= mostBytes || isOrdinary(u, u.EscapedPath())
 }
-
-// mostWithin is how many colons a target of the form "http:path" may have, each of which may begin another target.
-const mostWithin = 16
 
 // isOrdinary reports whether all readings of a path are the same, but for its end.
 func isOrdinary(u *url.URL, escaped string) bool {
@@ -70,10 +70,10 @@ func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 		// echo decodes nothing.
 		{Path: escaped},
 	}
-	for inner := u; inner != nil && inner.Opaque != ""; { // "http:path", which a proxy passes on
-		texts = append(texts, Reading{Path: inner.Opaque, decode: true})
-		if inner, _ = url.Parse(inner.Opaque); inner != nil { // "http:http://host/path", of which another server reads the path
-			texts = append(texts, Reading{Path: inner.EscapedPath(), decode: true}, Reading{Path: inner.Path})
+	if u.Opaque != "" { // "http:path", which a proxy passes on
+		texts = append(texts, Reading{Path: u.Opaque, decode: true})
+		if inner, err := url.ParseRequestURI(u.Opaque); err == nil { // "http:http://host/path": the next server reads the path
+			all = appendReadings(all, inner, prefix)
 		}
 	}
 	if strings.Contains(u.Path, "%") { // echo v5 may decode twice

@@ -202,6 +202,7 @@ func TestTargetsWithinTargets(t *testing.T) {
 	for target, want := range map[string]string{
 		"http:/login": "/login", "http:login": "/login", "http:http://a/login": "/login", "x:http://a/login?x": "/login", "http:http:http://a:80//login": "/login",
 		"http:http://a/files/%6Cogin": "/files/{name}", "http:http://a/login%2F..%2Flogin": "/login", "http:http://a/other": "",
+		"http:http://a/#/../login": "/login", "http:http://a/x/%2e%2e/login": "/login", "http:http://a/login.html": "/login",
 	} {
 		u, err := url.ParseRequestURI(target)
 		if err != nil {
