@@ -89,3 +89,25 @@ func TestFirstAlternativeTakesOneRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// A check is told what the alternatives before it have left, if they are about its state: shadow checks that
+// are on several servers take a turn of their own.
+func TestShadowsAreAskedAfterAlternativesOnSeveralServers(t *testing.T) {
+	limiter := core.New(core.NewRedis(redistest.SharedCluster(t).Client(t), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
+	a := core.Check{Key: "a", Limit: hourly["fixed window"](10), Cost: 2, Shadow: true}
+	b := core.Check{Key: "b", Limit: hourly["fixed window"](10), Cost: 3, Shadow: true}
+	look := core.Check{Key: "a", Limit: a.Limit, Mode: core.Look, Shadow: true}
+	rest := core.Check{Key: "a", Limit: a.Limit, Cost: 7, Mode: core.Condition, Shadow: true}
+	checks := append(core.FirstOf(a, b), look)
+	checks = append(checks, core.FirstOf(rest, core.Check{Key: "c", Limit: a.Limit, Shadow: true})...)
+	for round := range 2 {
+		decisions, err := limiter.AllowAll(t.Context(), checks...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := 8 - 2*round
+		if decisions[2].Remaining != left || decisions[3].Remaining != left || decisions[3].Allowed != (round == 0) {
+			t.Errorf("call %d is told %+v and %+v, want %d left", round, decisions[2], decisions[3], left)
+		}
+	}
+}

@@ -62,14 +62,54 @@ func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
 
 // askPartsBy is askParts of parts of a kind.
 func (r *Store) askPartsBy(ctx context.Context, groups [][]call.Check, by parting) error {
-	together, apart := splitShadows(groups, by)
-	if len(together) > 0 {
-		if err := r.askSplit(ctx, together, split(together, false, by), by); err != nil {
+	for _, turn := range turnsOf(groups, by) {
+		if err := r.askTurn(ctx, turn, by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn is groups that are asked one after the other only where they are in one part.
+type turn struct {
+	together [][]call.Check
+	apart    [][]call.Check // shadow checks that are alternatives of each other in several parts
+}
+
+// turnsOf returns groups in turns. A group is asked after those before it that are about a state of its own, so
+// that it is told what they have left.
+func turnsOf(groups [][]call.Check, by parting) []turn {
+	turns := make([]turn, 1)
+	earliest := make(map[exact.Key]int) // the turn of the next group that is about a state
+	for _, group := range groups {
+		place := 0
+		for i := range group {
+			place = max(place, earliest[group[i].StateKey()])
+		}
+		if place == len(turns) {
+			turns = append(turns, turn{})
+		}
+		own, next := &turns[place], place
+		if group[0].Shadow() && by.several(group) {
+			own.apart, next = append(own.apart, group), place+1
+		} else {
+			own.together = append(own.together, group)
+		}
+		for i := range group {
+			earliest[group[i].StateKey()] = next
+		}
+	}
+	return turns
+}
+
+func (r *Store) askTurn(ctx context.Context, turn turn, by parting) error {
+	if len(turn.together) > 0 {
+		if err := r.askSplit(ctx, turn.together, split(turn.together, false, by), by); err != nil {
 			return err
 		}
 	}
 	var waiting sync.WaitGroup
-	for _, group := range apart {
+	for _, group := range turn.apart {
 		waiting.Go(func() {
 			own := [][]call.Check{group}
 			if err := r.askSplit(ctx, own, split(own, true, by), by); err != nil {
@@ -79,18 +119,6 @@ func (r *Store) askPartsBy(ctx context.Context, groups [][]call.Check, by partin
 	}
 	waiting.Wait()
 	return nil
-}
-
-// splitShadows splits off the shadow checks that are alternatives of each other in several parts.
-func splitShadows(groups [][]call.Check, by parting) (together, apart [][]call.Check) {
-	for _, group := range groups {
-		if group[0].Shadow() && by.several(group) {
-			apart = append(apart, group)
-		} else {
-			together = append(together, group)
-		}
-	}
-	return together, apart
 }
 
 // askSplit decides groups whose parts are asked each on its own.
