@@ -79,7 +79,7 @@ type turn struct {
 // turnsOf returns groups in turns. A group is asked after those before it that are about a state of its own, so
 // that it is told what they have left.
 func turnsOf(groups [][]call.Check, by parting) []turn {
-	turns := make([]turn, 1)
+	turns := []turn{{}}
 	earliest := make(map[exact.Key]int) // the turn of the next group that is about a state
 	for _, group := range groups {
 		place := 0
