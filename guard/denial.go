@@ -190,7 +190,7 @@ func (d *Denial) hooked() bool { return d.hook != nil && d.Status != statusClien
 // serveHook has Options.Denied answer, and answers with the bare status if it does not.
 // The denial that it is given has no hook, so that its ServeHTTP is the usual answer.
 func (d *Denial) serveHook(w http.ResponseWriter, r *http.Request) {
-	watched := writer.Watch(w, nil, nil)
+	watched := writer.Watch(w, r, nil, nil)
 	usual := *d
 	usual.hook = nil
 	if rc, ok := r.Context().(*requestContext); ok {

@@ -54,7 +54,10 @@ func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWrit
 	returned := false
 	soFar := func() Served {
 		response := watched.Response()
-		served := Served{Status: response.Status, Bytes: response.Bytes, Hijacked: response.Hijacked}
+		served := Served{Status: response.Status, Bytes: response.Bytes, Hijacked: response.Hijacked, ClientGone: response.ClientGone}
+		if served.ClientGone && !watched.Answered() {
+			served.Status = statusClientClosedRequest
+		}
 		if denied := v.rc.denied.Load(); denied != 0 && served.Status == http.StatusOK {
 			served.Status = int(denied)
 		}
@@ -87,7 +90,7 @@ func (v Verdict) watch(w http.ResponseWriter, begins func(int), takenOver func(n
 			}
 		}
 	}
-	return writer.Watch(w, begins, takenOver)
+	return writer.Watch(w, v.Request, begins, takenOver)
 }
 
 // tellPattern tells the request that was given to Decide what pattern a router further

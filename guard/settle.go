@@ -17,7 +17,7 @@ import (
 // Served is what became of a request that was let through: what [Policy.Settle]
 // decides by.
 type Served struct {
-	// Status is the status of the response: 200 if nobody has set one, and 101 if the
+	// Status is the status of the response: 200 if nobody has set one, 499 if nobody has and the client has gone, and 101 if the
 	// handler has taken the connection over. If a limiter further inside has denied a remote procedure call, it is the
 	// Status of that [Denial], which the call's protocol may have as 200. If Unanswered is set, no response was seen: it
 	// is then the status of the error, or 500.
@@ -36,6 +36,10 @@ type Served struct {
 	Panicked bool
 	// Hijacked says that the handler has taken the connection over.
 	Hijacked bool
+	// ClientGone says that the client had gone when the response began, or before the handler returned without one. A proxy
+	// may tell that with 502. A policy that gives units back by such a status is free for clients that hang up when the work is
+	// done. Whatever Strike says, nothing is forgiven then.
+	ClientGone bool
 	// Unanswered says that the handler has left an error or a panic behind without an
 	// answer, and nobody was seen to answer it before the request ended. The client may
 	// have got an empty 200, a broken connection, or the answer of a middleware that went
@@ -256,7 +260,7 @@ func (v Verdict) Answered(status int) {
 		return
 	}
 	if served, waited := rc.reservation.settlement.answered(); waited {
-		served.Status, served.Unanswered = status, false
+		served.Status, served.Unanswered, served.ClientGone = status, false, writer.Gone(v.Request)
 		rc.guard.settleBy(rc, v.Request, served, false)
 	}
 }
@@ -395,7 +399,7 @@ func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served)
 		o, settle := &outcomes[i], v.Terms[i].Settle
 		if settle != nil && o.Decision.Allowed && !o.Decision.Waived {
 			served.Cost = o.Cost
-			if o.Cost = settle(r, served); !o.isBan() {
+			if o.Cost = settle(r, served); !o.isBan() || served.ClientGone {
 				o.Cost = max(0, o.Cost)
 			}
 		}

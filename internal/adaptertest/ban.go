@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -21,6 +22,7 @@ var banCases = []testCase{
 	{"each request is a strike where Cost says so", testBanByRequest},
 	{"TellBan answers 429 with the exact Retry-After", testTellBan},
 	{"who has failed and then succeeds is forgiven", testForgiven},
+	{"a client that hangs up is not forgiven, and struck as any other", testGoneIsNotForgiven},
 	{"strikes of a shadow ban nobody", testShadowBan},
 	{"a ban that cannot be asked about is not invented", testBanWithoutStore},
 	{"a peer of a private network is never banned by its own address", testOwnProxy},
@@ -114,6 +116,35 @@ func testBanByResponse(t *testing.T, s *suite) {
 	}
 	if left := f.left(); left < 2*time.Minute || left > 132*time.Second {
 		t.Errorf("the second ban lasts %v", left)
+	}
+}
+
+func testGoneIsNotForgiven(t *testing.T, s *suite) {
+	for name, status := range map[string]int{"no answer": 0, "a success": http.StatusOK, "a wrong password": http.StatusUnauthorized} {
+		f := s.fixture(t)
+		gone, leave := context.WithCancel(t.Context())
+		h := f.serve(site{
+			around: []middleware{f.limited(guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized})},
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Hang-Up") == "" {
+					f.login(w, r)
+					return
+				}
+				leave()
+				if status != 0 {
+					w.WriteHeader(status)
+				}
+			},
+		})
+		get(h)
+		get(h)
+		answer(h, ask(http.MethodGet, "/items/7", "Hang-Up: now").WithContext(gone))
+		if status != http.StatusUnauthorized {
+			get(h)
+		}
+		if f.left() == 0 {
+			t.Errorf("%s to a client that has gone, among three wrong passwords: the client is not banned", name)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ var settleResponseCases = []testCase{
 	{"a handler that takes the connection over is settled when it returns", testSettledHijack},
 	{"a handler that streams is settled by all that it wrote", testSettledStream},
 	{"a request whose client has gone away is settled", testSettledGone},
+	{"a request whose client has gone before the answer says so", testSettledWithoutClient},
 	{"a request that went through unasked settles nothing", testNotSettled},
 	{"Flush, ReadFrom and ResponseController work where a policy settles", testWatchedAbilities},
 }
@@ -89,6 +90,61 @@ func testSettledGone(t *testing.T, s *suite) {
 	})
 	answer(h, ask(http.MethodGet, "/").WithContext(ctx))
 	f.expectUsed(hundred(), 4)
+}
+
+func testSettledWithoutClient(t *testing.T, s *suite) {
+	for _, c := range []struct {
+		name            string
+		hangUp, answers int // when the client hangs up, and what the handler answers with, or 0
+		deadline        bool
+		status          int
+		gone            bool
+	}{
+		{name: "no answer", hangUp: 1, status: 499, gone: true},
+		{name: "a proxy's answer", hangUp: 1, answers: http.StatusBadGateway, status: http.StatusBadGateway, gone: true},
+		{name: "an answer that has begun", hangUp: 2, answers: http.StatusAccepted, status: http.StatusAccepted},
+		{name: "no answer to a client that stays", status: http.StatusOK},
+		{name: "a deadline of the server's", deadline: true, answers: http.StatusGatewayTimeout, status: http.StatusGatewayTimeout},
+	} {
+		f := s.fixture(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		late := &lateContext{Context: ctx}
+		var settled guard.Served
+		h := f.settling(hundred(), 10, func(_ *http.Request, served guard.Served) int {
+			settled = served
+			return served.Cost
+		}, func(w http.ResponseWriter, _ *http.Request) {
+			if late.late = c.deadline; c.hangUp == 1 {
+				cancel()
+			}
+			if c.answers != 0 {
+				w.WriteHeader(c.answers)
+				_, _ = io.WriteString(w, "so far")
+			}
+			if c.hangUp == 2 {
+				cancel()
+			}
+		})
+		answer(h, ask(http.MethodGet, "/").WithContext(late))
+		cancel()
+		if settled.Status != c.status || settled.ClientGone != c.gone {
+			t.Errorf("%s: settled by %+v, want status %d, and that the client has gone: %t", c.name, settled, c.status, c.gone)
+		}
+	}
+}
+
+// lateContext is past its deadline when it is late.
+type lateContext struct {
+	context.Context //nolint:containedctx // it is one
+
+	late bool
+}
+
+func (c *lateContext) Err() error {
+	if c.late {
+		return context.DeadlineExceeded
+	}
+	return c.Context.Err() //nolint:wrapcheck // it is that one's
 }
 
 func testNotSettled(t *testing.T, s *suite) {

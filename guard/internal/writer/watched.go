@@ -5,6 +5,7 @@ package writer
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -32,13 +33,15 @@ type Response struct {
 	Bytes int64
 	// Hijacked says that the connection was taken over.
 	Hijacked bool
+	// ClientGone says that the client had gone when the response began, or has gone and none has begun.
+	ClientGone bool
 }
 
-// Watch returns a writer that notices what is written to w. It calls begins, unless that is
+// Watch returns a writer that notices what is written to w, in answer to r. It calls begins, unless that is
 // nil, when the response begins, before the writer below is told. Whoever takes the connection over gets what
 // takenOver makes of it, unless that is nil.
-func Watch(w http.ResponseWriter, begins func(status int), takenOver func(net.Conn) net.Conn) Watcher {
-	watched := &watched{ResponseWriter: w, begins: begins, takenOver: takenOver}
+func Watch(w http.ResponseWriter, r *http.Request, begins func(status int), takenOver func(net.Conn) net.Conn) Watcher {
+	watched := &watched{ResponseWriter: w, request: r, begins: begins, takenOver: takenOver}
 	if _, ok := wrapped[http.Hijacker](w); ok {
 		return &hijackWatched{watched}
 	}
@@ -66,12 +69,14 @@ func wrapped[T any](w http.ResponseWriter) (found T, ok bool) {
 type watched struct {
 	http.ResponseWriter
 
+	request   *http.Request
 	begins    func(status int)
 	takenOver func(net.Conn) net.Conn
 	// What has become of the request may be looked at while somebody writes: a handler may have timed out.
 	status   atomic.Int32
 	bytes    atomic.Int64
 	hijacked atomic.Bool
+	gone     atomic.Bool
 }
 
 type hijackWatched struct{ *watched }
@@ -84,8 +89,9 @@ type pushWatched struct {
 // Response implements Watcher.
 func (w *watched) Response() Response {
 	response := Response{Status: int(w.status.Load()), Bytes: w.bytes.Load(), Hijacked: w.hijacked.Load()}
+	response.ClientGone = w.gone.Load()
 	if response.Status == 0 {
-		response.Status = http.StatusOK
+		response.Status, response.ClientGone = http.StatusOK, Gone(w.request)
 	}
 	return response
 }
@@ -110,10 +116,16 @@ func Final(status int) bool {
 // begin notices that a response begins, if it has not before. Nothing can be written to a
 // connection that was taken over.
 func (w *watched) begin(status int) {
+	if w.status.Load() == 0 && Gone(w.request) {
+		w.gone.Store(true)
+	}
 	if w.status.CompareAndSwap(0, int32(status)) && w.begins != nil {
 		w.begins(status)
 	}
 }
+
+// Gone reports whether the client of a request has gone. A server ends its patience by a deadline, and is no client that has gone.
+func Gone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
 
 // Write begins the response even if there is nothing to write, or that fails, as it does
 // in net/http.
