@@ -87,7 +87,7 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 		}
 	}
 	if chooses {
-		if err := c.ChargeOnce(); err != nil {
+		if err := c.ChargeOnce(settling, g.union); err != nil {
 			return c, fmt.Errorf("ratelimit: %w", err)
 		}
 	}

@@ -45,6 +45,7 @@ type Guard struct {
 	// readsBodies says that functions of the program may read the body of a request.
 	readsBodies bool
 
+	union      bool // of sets that a request meets by several readings of its path
 	unreadable bool // no policy is known for the requests of this Guard: they are denied
 }
 

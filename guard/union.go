@@ -63,5 +63,9 @@ func (u *unions) build(places []int) (*Guard, error) {
 			policies[i].MaxWait = 0
 		}
 	}
-	return build(u.heir, u.heir.limiter, u.options, policies)
+	g, err := build(u.heir, u.heir.limiter, u.options, policies)
+	if err == nil {
+		g.union = true
+	}
+	return g, err
 }

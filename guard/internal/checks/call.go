@@ -93,8 +93,9 @@ func SameState(a, b *core.Check) bool {
 }
 
 // ChargeOnce has each limit of a call charged once. An alternative that is the same limit as a check beside the
-// alternatives becomes the condition that it would fit. If both have alternatives, the error is [ErrSameAlternative].
-func (c *Call[S]) ChargeOnce() error {
+// alternatives becomes the condition that it would fit. If dearest is set, the check beside it costs what the dearer one of the
+// two says, whichever alternative is charged. If both have alternatives, the error is [ErrSameAlternative].
+func (c *Call[S]) ChargeOnce(settling Settling[S], dearest bool) error {
 	for i := range c.Checks {
 		check := &c.Checks[i]
 		if !c.isEither(i) || check.Mode != core.Charge || check.Limit == core.Unlimited {
@@ -106,6 +107,9 @@ func (c *Call[S]) ChargeOnce() error {
 			case c.isEither(j):
 				return ErrSameAlternative
 			default:
+				if dearest {
+					c.Terms[j].join(&c.Checks[j], c.Terms[i], check, settling)
+				}
 				check.Mode, c.Terms[i].Settle = core.Condition, nil
 				c.Terms[i].Name = c.Terms[j].Name
 			}

@@ -135,11 +135,22 @@ func TestAPlaceIsDenied(t *testing.T) {
 func TestEachLimitIsChargedOnce(t *testing.T) {
 	c := alternatives(checks.FailOpen, checks.FailOpen, checks.FailOpen)
 	c.Append(core.Check{Key: "b", Limit: rate}, terms{Name: "beside", Settle: settles2})
-	if err := c.ChargeOnce(); err != nil || c.Checks[1].Mode != core.Condition || c.Terms[1].Name != "beside" || !c.Reserves() {
+	if err := c.ChargeOnce(settling, false); err != nil || c.Checks[1].Mode != core.Condition || c.Terms[1].Name != "beside" || !c.Reserves() {
 		t.Errorf("the checks are %+v: %v", c.Checks, err)
 	}
 	c.AddAlternatives(alternatives(checks.FailOpen, checks.FailOpen, checks.FailOpen), settling)
-	if err := c.ChargeOnce(); !errors.Is(err, checks.ErrSameAlternative) {
+	if err := c.ChargeOnce(settling, false); !errors.Is(err, checks.ErrSameAlternative) {
 		t.Errorf("two alternatives that are one limit: %v, want %v", err, checks.ErrSameAlternative)
+	}
+}
+
+// Where a client has chosen that it meets both, the limit is charged as the dearer one of the two says.
+func TestALimitCostsWhatTheDearerPolicySays(t *testing.T) {
+	c := alternatives(checks.FailOpen, checks.FailOpen, checks.FailOpen)
+	c.Checks[1].Cost = 100
+	c.Append(core.Check{Key: "b", Limit: rate, Cost: 1}, terms{Name: "beside"})
+	beside := len(c.Checks) - 1
+	if err := c.ChargeOnce(settling, true); err != nil || c.Checks[1].Mode != core.Condition || c.Checks[beside].Cost != 100 {
+		t.Errorf("the checks are %+v: %v", c.Checks, err)
 	}
 }
