@@ -50,6 +50,7 @@ func (c *compiler) compile() guard.Rules {
 	if len(c.errors) > 0 {
 		return guard.Rules{}
 	}
+	chooser.forgiveOwn(own, d, sets)
 	rules := guard.Rules{Policies: own, Sets: sets, Lists: l, Choose: chooser.choose}
 	for i := range d.Policies {
 		rules.Names = append(rules.Names, d.Policies[i].where())

@@ -69,6 +69,15 @@ func (c *chooser) choose(r *http.Request, matched keyfuncs.Matched) []int {
 	return sets
 }
 
+// chooseOwn returns the sets, of those that a request meets, that are certainly about the handler that has run.
+func (c *chooser) chooseOwn(r *http.Request) []int {
+	sets := c.table.Own(r, knownOf(r, keyfuncs.MatchedFrom(r.Context())))
+	for i, number := range sets {
+		sets[i] = c.setOf(number, r)
+	}
+	return sets
+}
+
 // setOf returns the set of a request that meets a pattern.
 func (c *chooser) setOf(number int, r *http.Request) int { return c.variants[number-1].of(r) }
 

@@ -262,20 +262,26 @@ func (c *compiler) served(p *Policy, field string, b ByStatus) func(*http.Reques
 			c.errors.addf(p.at.of(field), "%s %d of %s is negative", field, n, status)
 		}
 	}
+	classes[clientClosedRequest] = units{} // nobody has answered with it
 	return func(_ *http.Request, s guard.Served) int {
+		n, said := 0, false
 		if 0 <= s.Status && s.Status < len(exact) {
-			for _, u := range [...]units{exact[s.Status], classes[s.Status]} {
-				if u.said {
-					return u.n
-				}
+			if n, said = exact[s.Status].n, exact[s.Status].said; !said {
+				n, said = classes[s.Status].n, classes[s.Status].said
 			}
 		}
-		if strikes {
-			return 0
+		switch {
+		case strikes:
+			return n
+		case !said || s.ClientGone && n < s.Cost: // the work may be done
+			return s.Cost
 		}
-		return s.Cost
+		return n
 	}
 }
+
+// clientClosedRequest is the status of a request whose client has gone before anybody has answered.
+const clientClosedRequest = 499
 
 // units are those of a status, if they are said.
 type units struct {

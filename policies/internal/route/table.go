@@ -156,6 +156,22 @@ func (t *Table) Met(found []int, r *http.Request, known Known) (all []int, reada
 	return found, true
 }
 
+// Own returns the numbers of the patterns, of those that a request meets, that are certainly about the handler that has run: those that cover
+// its route, or, where the route is not known or leaves the rest of the path open, those that the path matches as it stands.
+func (t *Table) Own(r *http.Request, known Known) []int {
+	roots, escaped := t.roots(r), r.URL.EscapedPath()
+	if known.Route != "" {
+		if fits, exact := known.fits(escaped); exact && (fits || known.Whole) {
+			return t.covering(nil, &roots, r, known)
+		}
+	}
+	if mayBeUnclean(escaped) {
+		return nil
+	}
+	reading := Reading{Path: rooted(escaped), decode: true}
+	return with(with(nil, t.matching(roots[:3], r, &reading)), t.matching(roots[3:], r, &reading))
+}
+
 // with returns found with one more number, unless it is there already or that of no pattern.
 func with(found []int, number int) []int {
 	if number == none || slices.Contains(found, number) {
