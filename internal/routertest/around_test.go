@@ -56,10 +56,14 @@ func TestNoHandlerRunsWithoutItsPolicy(t *testing.T) {
 	}
 }
 
-// inForm returns the target of a request, which may be in the absolute form.
+// inForm returns the target of a request, which may be in the absolute form, and that within another one, which a proxy passes on.
 func inForm(random *rand.Rand, path, host string) string {
-	if random.IntN(8) == 0 {
-		return "http://" + host + path
+	absolute := "http://" + host + path
+	switch random.IntN(16) {
+	case 0, 1:
+		return absolute
+	case 2:
+		return "http:" + absolute
 	}
 	return path
 }

@@ -48,7 +48,7 @@ func behind(prefix string, h http.Handler) *http.ServeMux {
 }
 
 func muxKinds() []kind {
-	hosts := []string{"a.test", "b.test", "c.test", "A.test", "a.test.", "a.test:8080", "B.TEST.:1", "[::1]:80", "[::1]"}
+	hosts := []string{"a.test", "b.test", "c.test", "A.test", "a.test.", "a.test:8080", "B.TEST.:1", "[::1]:80", "[::1]", "[a.test]:80", "[b.test]"}
 	const prefix = "/api/v1"
 	return []kind{
 		{name: "net/http, around the mux", build: func(s *site) { s.around(s.inMux(nil)) }},
