@@ -116,6 +116,10 @@ bench: redis ## compare with other limiters for eight minutes: docs/benchmarks.m
 bench-quick: redis ## the same in a minute: bench/quick/benchmarks.md
 	cd bench && $(GO) run . -quick
 
+.PHONY: soak
+soak: redis ## keep a Redis busy for ten minutes, and tell of all that holds it for over a millisecond
+	cd bench && $(GO) run ./soak
+
 .PHONY: bench-go
 bench-go: redis ## all Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -38,7 +38,7 @@ type Holder struct {
 // The key is the one that the limiter was asked about: keyfuncs.RemoteIP makes it "ip:203.0.113.9", for
 // example. Nobody has places of another one, which is no error. [List] shows the keys that there are.
 //
-// On Redis a script reads a sorted set, a thousand holders at a time. It needs no permission but those of calls, and the
+// On Redis a script reads a sorted set, 250 holders at a time. It needs no permission but those of calls, and the
 // store's budget bounds each page. Holders that come or go meanwhile may be listed or not. Another kind of limit, and a
 // store of your own, are errors. For the errors of the limiter's store see [core.FailureOf].
 //
@@ -133,7 +133,7 @@ return gone`
 )
 
 // pageOfHolders is how many holders a script run lists at most, so that it does not hold Redis up.
-const pageOfHolders = 1000
+const pageOfHolders = 250
 
 // runIn runs a script on the key that has the state of a caller's key under a limit.
 func runIn(ctx context.Context, store *console.Redis, script, key string, limit core.Limit, arguments ...any) *redis.Cmd {

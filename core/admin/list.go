@@ -113,7 +113,7 @@ func listMemory(ctx context.Context, store *console.Memory, prefix, cursor strin
 }
 
 // pageSize is how many keys of the database a SCAN looks at: a fraction of a millisecond.
-const pageSize = 500
+const pageSize = 250
 
 // listRedis lists a page of one server. The cursor is the server's address and the cursor of
 // its SCAN.

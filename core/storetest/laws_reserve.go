@@ -86,7 +86,10 @@ func endedComesBackInParts(t *testing.T, s *stand) {
 	if d := s.peek(t, key, l); d.Remaining != 100+6*mostEnded+1 {
 		t.Fatalf("%d are left after a settlement, want %d", d.Remaining, 100+6*mostEnded+1)
 	}
-	look(299)
+	for left := 100 + 6*mostEnded + 1; left < 299; {
+		left = min(299, left+2*mostEnded)
+		look(left)
+	}
 	look(299)
 }
 

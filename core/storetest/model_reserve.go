@@ -34,7 +34,7 @@ func (m *model) reserve(c charge) charge {
 }
 
 // mostEnded is how many reservations that have ended a call gives back, whatever their keys: see [core.Check.ReserveFor].
-const mostEnded = 32
+const mostEnded = 4
 
 // giveBackEnded gives back up to so many of what has ended of a state, that which has ended last, and counts them off. The
 // newest charge comes first.

@@ -48,7 +48,7 @@ func (r *Reservation) gone() int64 { return max(r.Until, r.Charge.At+r.Spec.reco
 
 // MostEnded is how many ended reservations a call closes: those of one key, or of several. The others stay charged until
 // later calls, so that no call takes long.
-const MostEnded = 32
+const MostEnded = 4
 
 // Ended closes up to so many of the reservations that have ended at an instant, of more those that have ended last, and
 // counts them off. It returns those of which something may be left: the newest charge first, so that each is given back

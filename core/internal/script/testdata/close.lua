@@ -1724,7 +1724,7 @@ local function recovery(limit)
 end
 
 -- How many ended reservations a script run still looks at. What is left over stays charged until later ones.
-local most_ended = 32
+local most_ended = 4
 
 -- give_back gives back what has ended of the open reservations of a key: those that have ended last, the newest charge
 -- first. It returns whether it has, or nil if none has ended or the script run has looked at enough of them.
