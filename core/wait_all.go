@@ -26,6 +26,9 @@ import (
 // calls for one, and never keeps calls with a larger plan or less headroom from a place. For the turn of a [Shaping]
 // limit, call [Reservation.Wait] afterwards.
 //
+// The lines of places are those of all processes that share a Redis. Lines of other limits are a process's own: each process asks
+// when the limit has recovered, and the first to ask is served. [Limiter.Wait] has an order over processes for one limit.
+//
 // With a [LimitedError] there may be a reservation, too, which holds nothing: its Decisions are the latest answer
 // to the call. It is nil if the call was never made, because others were before it all the time.
 //
