@@ -1,4 +1,4 @@
-package guardtest_test
+package guardtest_test //nolint:testableexamples // TestExample runs it
 
 import (
 	"net/http"
@@ -55,7 +55,7 @@ func buildSite(site guardtest.Site[middleware]) http.Handler {
 	})
 }
 
-func ExampleRun() { //nolint:testableexamples // a test runs it: TestExample
+func ExampleRun() {
 	testAdapter := func(t *testing.T) {
 		guardtest.Run(t, guardtest.Adapter[middleware]{
 			Use:     limit,
