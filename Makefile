@@ -21,7 +21,7 @@ MODULES = bench cmd/weir examples/adaptive examples/chi examples/demo/browsertes
 BROWSERTEST = examples/demo/browsertest
 # Packages whose tests depend on the server, and start neither a browser nor Prometheus.
 SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \
-	./lists ./policies ./internal/adaptertest ./internal/faults ./internal/redistest
+	./lists ./policies ./internal/faults ./internal/redistest
 # Runs a command in each of these modules, and says at the end in which of them it has failed.
 in_modules = @failed=; for module in $(MODULES); do echo "$$module: $(1)"; (cd $$module && $(1)) || failed="$$failed $$module"; done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi

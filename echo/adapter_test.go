@@ -11,47 +11,51 @@ import (
 	"go.uber.org/goleak"
 
 	ratelimit "github.com/weir-go/ratelimit/echo"
-	"github.com/weir-go/ratelimit/internal/adaptertest"
+	"github.com/weir-go/ratelimit/guard/guardtest"
+	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestAdapter(t *testing.T) {
-	adaptertest.Run(t, adaptertest.Adapter[ratelimit.Middleware]{
-		New:           ratelimit.New,
-		Leaky:         ratelimit.Leaky,
-		Shaping:       ratelimit.Shaping,
-		TokenBucket:   ratelimit.TokenBucket,
-		GCRA:          ratelimit.GCRA,
-		FixedWindow:   ratelimit.FixedWindow,
-		SlidingWindow: ratelimit.SlidingWindow,
-		SlidingLog:    ratelimit.SlidingLog,
-		Calendar:      ratelimit.Calendar,
-		Concurrent:    ratelimit.Concurrent,
-		Adaptive:      ratelimit.Adaptive,
-		Layered:       ratelimit.Layered,
-		Use:           ratelimit.Use,
-		MergeUpstream: ratelimit.MergeUpstream,
-		ClientIP:      ratelimit.ClientIP,
-		User:          ratelimit.User("user"),
-		UserValue:     ratelimit.With(func(c echo.Context) any { return c.Get("user") }),
-		CatchAll:      "/files/{...}", // echo's wildcards have no name
-		Serve:         serve,
-		Play:          play,
-		Answered: adaptertest.Answered{
+	guardtest.Run(t, guardtest.Adapter[ratelimit.Middleware]{
+		Use:   ratelimit.Use,
+		Serve: serve,
+		Constructors: guardtest.Constructors[ratelimit.Middleware]{
+			New:           ratelimit.New,
+			Leaky:         ratelimit.Leaky,
+			Shaping:       ratelimit.Shaping,
+			TokenBucket:   ratelimit.TokenBucket,
+			GCRA:          ratelimit.GCRA,
+			FixedWindow:   ratelimit.FixedWindow,
+			SlidingWindow: ratelimit.SlidingWindow,
+			SlidingLog:    ratelimit.SlidingLog,
+			Calendar:      ratelimit.Calendar,
+			Concurrent:    ratelimit.Concurrent,
+			Adaptive:      ratelimit.Adaptive,
+			Layered:       ratelimit.Layered,
+			MergeUpstream: ratelimit.MergeUpstream,
+		},
+		ClientIP:  ratelimit.ClientIP,
+		User:      ratelimit.User("user"),
+		UserValue: ratelimit.With(func(c echo.Context) any { return c.Get("user") }),
+		CatchAll:  "/files/{...}", // echo's wildcards have no name
+		Play:      play,
+		Redis:     func(t *testing.T) string { return redistest.Start(t).URL() },
+		Answered: guardtest.Answered{
 			LeavesErrors: true,
-			Sees: func(outside adaptertest.Outside, restores, panicked bool) bool {
+			Sees: func(outside guardtest.Outside, restores, panicked bool) bool {
 				if panicked {
-					return outside == adaptertest.Recovers
+					return outside == guardtest.Recovers
 				}
-				return outside != adaptertest.Swallows && (outside != adaptertest.AnswersRaw || !restores)
+				return outside != guardtest.Swallows && (outside != guardtest.AnswersRaw || !restores)
 			},
 		},
 		AlwaysDocument: true,
 	})
 }
 
-func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
+func play(scene guardtest.Scene[ratelimit.Middleware]) http.Handler {
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard) // it tells of what is written after a connection was taken over
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -60,7 +64,7 @@ func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
 				reason := recover()
 				switch {
 				case reason == nil:
-				case scene.Outside != adaptertest.Recovers || reason == http.ErrAbortHandler: //nolint:errorlint // as net/http does
+				case scene.Outside != guardtest.Recovers || reason == http.ErrAbortHandler: //nolint:errorlint // as net/http does
 					panic(reason)
 				default:
 					err = fmt.Errorf("panicked: %v", reason)
@@ -71,12 +75,12 @@ func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
 			}
 			response := c.Response()
 			switch {
-			case scene.Outside == adaptertest.Swallows:
+			case scene.Outside == guardtest.Swallows:
 				return nil
 			case response.Committed:
-			case scene.Outside == adaptertest.Answers:
+			case scene.Outside == guardtest.Answers:
 				return c.NoContent(http.StatusTeapot)
-			case scene.Outside == adaptertest.AnswersRaw:
+			case scene.Outside == guardtest.AnswersRaw:
 				http.Error(response.Writer, "answered", http.StatusTeapot)
 				return nil
 			}
@@ -88,7 +92,7 @@ func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
 			return func(c echo.Context) error {
 				response := c.Response()
 				before := response.Writer
-				response.Writer = adaptertest.Wrapper{ResponseWriter: before}
+				response.Writer = guardtest.Wrapper{ResponseWriter: before}
 				defer func() { response.Writer = before }()
 				return next(c)
 			}
@@ -109,7 +113,7 @@ func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
 	return e
 }
 
-func serve(site adaptertest.Site[ratelimit.Middleware]) http.Handler {
+func serve(site guardtest.Site[ratelimit.Middleware]) http.Handler {
 	e := echo.New()
 	if site.Proxies != nil {
 		trust := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}

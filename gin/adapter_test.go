@@ -9,7 +9,8 @@ import (
 	"go.uber.org/goleak"
 
 	ratelimit "github.com/weir-go/ratelimit/gin"
-	"github.com/weir-go/ratelimit/internal/adaptertest"
+	"github.com/weir-go/ratelimit/guard/guardtest"
+	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
@@ -18,22 +19,25 @@ func TestMain(m *testing.M) {
 }
 
 func TestAdapter(t *testing.T) {
-	adaptertest.Run(t, adaptertest.Adapter[ratelimit.Middleware]{
-		New:           ratelimit.New,
-		Leaky:         ratelimit.Leaky,
-		Shaping:       ratelimit.Shaping,
-		TokenBucket:   ratelimit.TokenBucket,
-		GCRA:          ratelimit.GCRA,
-		FixedWindow:   ratelimit.FixedWindow,
-		SlidingWindow: ratelimit.SlidingWindow,
-		SlidingLog:    ratelimit.SlidingLog,
-		Calendar:      ratelimit.Calendar,
-		Concurrent:    ratelimit.Concurrent,
-		Adaptive:      ratelimit.Adaptive,
-		Layered:       ratelimit.Layered,
-		Use:           ratelimit.Use,
-		MergeUpstream: ratelimit.MergeUpstream,
-		ClientIP:      ratelimit.ClientIP,
+	guardtest.Run(t, guardtest.Adapter[ratelimit.Middleware]{
+		Use:   ratelimit.Use,
+		Serve: serve,
+		Constructors: guardtest.Constructors[ratelimit.Middleware]{
+			New:           ratelimit.New,
+			Leaky:         ratelimit.Leaky,
+			Shaping:       ratelimit.Shaping,
+			TokenBucket:   ratelimit.TokenBucket,
+			GCRA:          ratelimit.GCRA,
+			FixedWindow:   ratelimit.FixedWindow,
+			SlidingWindow: ratelimit.SlidingWindow,
+			SlidingLog:    ratelimit.SlidingLog,
+			Calendar:      ratelimit.Calendar,
+			Concurrent:    ratelimit.Concurrent,
+			Adaptive:      ratelimit.Adaptive,
+			Layered:       ratelimit.Layered,
+			MergeUpstream: ratelimit.MergeUpstream,
+		},
+		ClientIP: ratelimit.ClientIP,
 		ClientIPDiffers: map[string]string{
 			"garbage at the stopping point": "ip:6.6.6.6", // gin falls through to X-Real-IP
 		},
@@ -43,16 +47,16 @@ func TestAdapter(t *testing.T) {
 			return value
 		}),
 		CatchAll: "/files/{rest...}",
-		Serve:    serve,
 		Play:     play,
-		Answered: adaptertest.Answered{
+		Redis:    func(t *testing.T) string { return redistest.Start(t).URL() },
+		Answered: guardtest.Answered{
 			LeavesErrors: true,
 			SendsLater:   true,
-			Sees: func(outside adaptertest.Outside, restores, panicked bool) bool {
+			Sees: func(outside guardtest.Outside, restores, panicked bool) bool {
 				if panicked {
-					return outside == adaptertest.Recovers && !restores
+					return outside == guardtest.Recovers && !restores
 				}
-				return (outside == adaptertest.Answers || outside == adaptertest.AnswersRaw) && !restores
+				return (outside == guardtest.Answers || outside == guardtest.AnswersRaw) && !restores
 			},
 		},
 	})
@@ -60,14 +64,14 @@ func TestAdapter(t *testing.T) {
 
 var errLeft = errors.New("left to be answered")
 
-func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
+func play(scene guardtest.Scene[ratelimit.Middleware]) http.Handler {
 	router := gin.New()
 	router.Use(func(c *gin.Context) {
 		defer func() {
 			reason := recover()
 			switch {
 			case reason == nil:
-			case scene.Outside != adaptertest.Recovers || reason == http.ErrAbortHandler: //nolint:errorlint // as net/http does
+			case scene.Outside != guardtest.Recovers || reason == http.ErrAbortHandler: //nolint:errorlint // as net/http does
 				panic(reason)
 			default:
 				c.AbortWithStatus(http.StatusInternalServerError)
@@ -76,9 +80,9 @@ func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
 		c.Next()
 		switch {
 		case len(c.Errors) == 0 || c.Writer.Written():
-		case scene.Outside == adaptertest.Answers:
+		case scene.Outside == guardtest.Answers:
 			c.String(http.StatusTeapot, "answered")
-		case scene.Outside == adaptertest.AnswersRaw:
+		case scene.Outside == guardtest.AnswersRaw:
 			http.Error(c.Writer, "answered", http.StatusTeapot)
 		}
 	})
@@ -100,7 +104,7 @@ func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
 	return router
 }
 
-func serve(site adaptertest.Site[ratelimit.Middleware]) http.Handler {
+func serve(site guardtest.Site[ratelimit.Middleware]) http.Handler {
 	router := gin.New()
 	router.HandleMethodNotAllowed = true
 	if err := router.SetTrustedProxies(site.Proxies); err != nil {

@@ -4,7 +4,7 @@
 //
 // Programs use an adapter, package nethttp, gin, echo or echo/v5 of this module, which has
 // the same names: what follows holds for all of them. An adapter for another framework is
-// written around [Guard.Decide]: examples/fiber in the repository is one.
+// written around [Guard.Decide]: examples/fiber in the repository is one. Package guardtest tests it.
 //
 // Errors, panics and log messages begin with "ratelimit:", the name under which programs
 // import an adapter.

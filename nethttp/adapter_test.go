@@ -8,7 +8,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/weir-go/ratelimit/internal/adaptertest"
+	"github.com/weir-go/ratelimit/guard/guardtest"
+	"github.com/weir-go/ratelimit/internal/redistest"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -16,37 +17,40 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestAdapter(t *testing.T) {
-	adaptertest.Run(t, adaptertest.Adapter[ratelimit.Middleware]{
-		New:           ratelimit.New,
-		Leaky:         ratelimit.Leaky,
-		Shaping:       ratelimit.Shaping,
-		TokenBucket:   ratelimit.TokenBucket,
-		GCRA:          ratelimit.GCRA,
-		FixedWindow:   ratelimit.FixedWindow,
-		SlidingWindow: ratelimit.SlidingWindow,
-		SlidingLog:    ratelimit.SlidingLog,
-		Calendar:      ratelimit.Calendar,
-		Concurrent:    ratelimit.Concurrent,
-		Adaptive:      ratelimit.Adaptive,
-		Layered:       ratelimit.Layered,
-		Use:           ratelimit.Use,
-		MergeUpstream: ratelimit.MergeUpstream,
-		User:          keyfuncs.UserValue(func(r *http.Request) any { return r.Context().Value(userKey{}) }),
-		CatchAll:      "/files/{rest...}",
-		Serve:         serve,
-		Play:          play,
-		Answered:      adaptertest.Answered{Sees: func(adaptertest.Outside, bool, bool) bool { return false }},
+	guardtest.Run(t, guardtest.Adapter[ratelimit.Middleware]{
+		Use:   ratelimit.Use,
+		Serve: serve,
+		Constructors: guardtest.Constructors[ratelimit.Middleware]{
+			New:           ratelimit.New,
+			Leaky:         ratelimit.Leaky,
+			Shaping:       ratelimit.Shaping,
+			TokenBucket:   ratelimit.TokenBucket,
+			GCRA:          ratelimit.GCRA,
+			FixedWindow:   ratelimit.FixedWindow,
+			SlidingWindow: ratelimit.SlidingWindow,
+			SlidingLog:    ratelimit.SlidingLog,
+			Calendar:      ratelimit.Calendar,
+			Concurrent:    ratelimit.Concurrent,
+			Adaptive:      ratelimit.Adaptive,
+			Layered:       ratelimit.Layered,
+			MergeUpstream: ratelimit.MergeUpstream,
+		},
+		User:     keyfuncs.UserValue(func(r *http.Request) any { return r.Context().Value(userKey{}) }),
+		CatchAll: "/files/{rest...}",
+		Play:     play,
+		Redis:    func(t *testing.T) string { return redistest.Start(t).URL() },
+		Answered: guardtest.Answered{Sees: func(guardtest.Outside, bool, bool) bool { return false }},
 	})
 }
 
-func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
+func play(scene guardtest.Scene[ratelimit.Middleware]) http.Handler {
 	h := wrap(scene.Handler, scene.Limiters)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			reason := recover()
 			switch {
 			case reason == nil:
-			case scene.Outside != adaptertest.Recovers || reason == http.ErrAbortHandler: //nolint:errorlint // as net/http does
+			case scene.Outside != guardtest.Recovers || reason == http.ErrAbortHandler: //nolint:errorlint // as net/http does
 				panic(reason)
 			default:
 				http.Error(w, "panicked", http.StatusInternalServerError)
@@ -58,7 +62,7 @@ func play(scene adaptertest.Scene[ratelimit.Middleware]) http.Handler {
 
 type userKey struct{}
 
-func serve(site adaptertest.Site[ratelimit.Middleware]) http.Handler {
+func serve(site guardtest.Site[ratelimit.Middleware]) http.Handler {
 	mux := http.NewServeMux()
 	for _, path := range []string{"/{$}", "/items/{id}", "/files/{rest...}"} {
 		for _, method := range []string{"GET ", "OPTIONS "} { // GET serves HEAD, too

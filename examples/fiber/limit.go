@@ -22,6 +22,9 @@ import (
 // Fiber uses the memory of a request again for the next one, so everything that a policy may keep of it is copied. Fiber does not tell when
 // a client has left: a request waits for its turn, or for a place, all the same.
 func limit(handle *guard.Handle) fiber.Handler {
+	if handle == nil {
+		panic("ratelimit: limit: the handle is nil")
+	}
 	return func(c fiber.Ctx) error {
 		outside := c.Context()
 		ctx, end := context.WithCancel(outside)
@@ -87,12 +90,16 @@ type matched struct {
 	values map[string]string
 }
 
-// matchedBy returns what the router has found. In app.Use it knows the pattern of that Use alone, so limits by route go in front of a
-// route's own handler.
+// matchedBy returns what the router has found, with the values of the path decoded: /items/%37 is the same item as /items/7. In app.Use it
+// knows the pattern of that Use alone, so limits by route go in front of a route's own handler.
 func matchedBy(c fiber.Ctx) matched {
 	m := matched{keyfuncs.RouteFromColons(c.Route().Path), make(map[string]string)}
 	for _, name := range c.Route().Params {
-		m.values[name] = strings.Clone(c.Params(name))
+		value := strings.Clone(c.Params(name))
+		if decoded, err := url.PathUnescape(value); err == nil && !c.App().Config().UnescapePath {
+			value = decoded
+		}
+		m.values[name] = value
 	}
 	return m
 }

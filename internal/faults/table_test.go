@@ -28,7 +28,7 @@ func TestTableNamesTests(t *testing.T) {
 	sources := map[string]source{
 		"": read(t, "."), "core": read(t, "../../core"), "batch": read(t, "../../core/internal/batch"), "dial": read(t, "../dial"),
 		"redisstore": read(t, "../../core/internal/redisstore"), "background": read(t, "../../core/internal/background"), "script": read(t, "../../core/internal/script"),
-		"guard": read(t, "../../guard"), "fallback": read(t, "../../guard/internal/fallback"), "outbound": read(t, "../../outbound"), "adapter suite": read(t, "../adaptertest"),
+		"guard": read(t, "../../guard"), "fallback": read(t, "../../guard/internal/fallback"), "outbound": read(t, "../../outbound"), "adapter suite": read(t, "../../guard/guardtest"),
 	}
 	rows := 0
 	for line := range strings.Lines(string(page)) {

@@ -14,7 +14,6 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
-	ratelimit "github.com/weir-go/ratelimit/nethttp"
 	"github.com/weir-go/ratelimit/policies"
 )
 
@@ -32,7 +31,7 @@ type Options struct {
 type Simulation struct {
 	options  Options
 	now      time.Time
-	handler  http.Handler
+	handle   *guard.Handle
 	logged   *accesslog.Request // the one that is being decided
 	maker    maker
 	response discard
@@ -55,7 +54,7 @@ func New(d *policies.Document, o Options) (*Simulation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the policies cannot be replayed: %w", err)
 	}
-	s.handler = ratelimit.Use(handle)(http.HandlerFunc(s.serve))
+	s.handle = handle
 	return s, nil
 }
 
@@ -175,19 +174,21 @@ func (s *Simulation) Second(arrivals []arrival.Arrival) {
 			s.tally.unread++
 			continue
 		}
-		clear(s.response)
-		s.handler.ServeHTTP(s.response, r)
+		if verdict := s.handle.Decide(r, nil); verdict.Denial == nil { // nobody reads the header, nor the answer to a denial
+			verdict.Serve(s.response, s.serve)
+		}
 		s.tally.end()
 	}
 }
 
 // serve answers a request as the log says.
-func (s *Simulation) serve(w http.ResponseWriter, _ *http.Request) {
+func (s *Simulation) serve(w http.ResponseWriter, _ *http.Request) (unanswered int) {
 	status := s.logged.Status
 	if status < 200 || status > 599 {
 		status = statusGone
 	}
 	w.WriteHeader(status)
+	return 0
 }
 
 // statusGone is what a request without an answer counts as: its client has gone away.

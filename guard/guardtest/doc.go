@@ -1,0 +1,20 @@
+// Package guardtest is the conformance suite of adapters of package guard, which put its limits in front of the handlers of a framework. The
+// adapters of this module, nethttp, gin, echo and echo/v5, pass it; examples/fiber in the repository runs it on one outside of the module. A
+// few lines run it on an adapter of your own:
+//
+//	func TestAdapter(t *testing.T) {
+//		guardtest.Run(t, guardtest.Adapter[myframework.Middleware]{
+//			Use:   limit,     // func(*guard.Handle) myframework.Middleware
+//			Serve: buildSite, // with the framework's router
+//		})
+//	}
+//
+// Each case is a subtest, named after what it claims. It sends requests through the framework, and compares all that a client sees, byte
+// for byte, what an observer is told, and what a store is asked. Some cases count time, or set the environment: the suite runs in sequence, and
+// takes some seconds.
+//
+// What the framework cannot do is said by [Adapter].Without, and what the package has besides by the other fields of [Adapter]. Cases about the
+// rest are skipped, with the reason: look at them by go test -v. Say no more than that: a case that is skipped proves nothing.
+//
+// The package imports testing and others that belong in no program: import it in tests.
+package guardtest

@@ -1,0 +1,16 @@
+package guardtest_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/weir-go/ratelimit/guard/guardtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The example passes, without the route in front of a mux.
+func TestExample(t *testing.T) {
+	guardtest.Run(t, guardtest.Adapter[middleware]{Use: limit, Serve: buildSite, Without: guardtest.RouteAround})
+}
