@@ -62,14 +62,16 @@ func highlights(comparisons []comparison) []highlight {
 			for _, e := range c.entries {
 				if e.own {
 					add("The middleware on an admitted request, store excluded, "+e.framework, less, fmt.Sprintf("%s, %s allocations",
-						showMedian(secondsEach, beyondNone(e, c.entries, secondsEach), showTime), showMedian(allocationsEach, beyondNone(e, c.entries, allocationsEach), showCount)))
+						showMedian(secondsEach, beyondNone(e, c.entries, secondsEach), showTime),
+						showMedian(allocationsEach, beyondNone(e, c.entries, allocationsEach), showCount)))
 				}
 			}
 		case "middleware-in-memory":
 			add("The middleware in memory, with the same headers, wall time × httprate", less, versus(secondsEach, netHTTP+", "+ownLegacy, othersLegacyN))
 			add("The same without headers", less, versus(secondsEach, netHTTP+", "+ownSilent, othersSilentN))
 		case "leases-used-up":
-			add("Denials a second of a leased key that is used up, 128 goroutines, × redis_rate over AutoPipeline", more, versus(perSecond, usualName, redisRateAuto))
+			add("Denials a second of a leased key that is used up, 128 goroutines, × redis_rate over AutoPipeline", more,
+				versus(perSecond, usualName, redisRateAuto))
 		case "logs":
 			for _, e := range c.entries {
 				add("Lines a second, "+e.name, more, fmt.Sprintf("%s, %s CPU a line, %s at most",

@@ -48,8 +48,8 @@ func readmeFigures(r report, comparisons []comparison) string {
 	show := func(slug, name string, measured metric, format func(float64) string) string {
 		return showMedian(measured, spreadOf(each(samplesOf(of(slug), name), measured)), format)
 	}
-	write("\nIn memory a check takes %s and %s allocations; a leased one takes %s. The middleware in memory takes %s of httprate's time with the same\n"+
-		"headers on both.\n",
+	write("\nOne check in memory: %s, %s allocations. One leased check: %s. The middleware in memory, wall time × httprate with the same headers on\n"+
+		"both ↓: %s.\n",
 		show("memory-1", memoryName, secondsEach, showTime), show("memory-1", memoryName, allocationsEach, showCount),
 		show("leases-1", leasedName, secondsEach, showTime),
 		showRatio(ratio(secondsEach, samplesOf(of("middleware-in-memory"), netHTTP+", "+ownLegacy), samplesOf(of("middleware-in-memory"), othersLegacyN))))

@@ -212,8 +212,8 @@ func (b *bench) atOnceOnOneKey(ctx context.Context) (comparison, error) {
 	return comparison{
 		slug:  "at-once-one-key",
 		title: "At most n at once under one key, " + callers(goroutines),
-		text: "All want one of the 20 places of one key, or the one lock, and give it back at once. Who gets none is denied, and asks again: that is one call, " +
-			"and no place taken. The first row is a plain check, of which none is denied.",
+		text: "All want one of the 20 places of one key, or the one lock, and give it back at once. Who gets none is denied, and asks again: that is one " +
+			"call, and no place taken. The first row is a plain check, of which none is denied.",
 		entries: entries,
 		columns: append([]column{
 			figure("places taken/s", admittedPerSecond, showRate),

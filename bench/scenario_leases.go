@@ -115,8 +115,8 @@ func (b *bench) leasedUsedUp(ctx context.Context) (comparison, error) {
 	return comparison{
 		slug:  "leases-used-up",
 		title: "A key that is used up, " + callers(goroutines),
-		text: fmt.Sprintf("Leases with `Over: 0.01`. The limit of %s an hour is used up before, and a unit is free again every 180 ms. The lease denies from memory "+
-			"until then.", showRate(float64(hourly.n))),
+		text: fmt.Sprintf("Leases with `Over: 0.01`. The limit of %s an hour is used up before, and a unit is free again every 180 ms. "+
+			"The lease denies from memory until then.", showRate(float64(hourly.n))),
 		entries: entries,
 		columns: usualColumns(),
 		plots:   []plotted{{"leases-used-up", "answers per second", perSecond, leakyName}},
@@ -125,7 +125,9 @@ func (b *bench) leasedUsedUp(ctx context.Context) (comparison, error) {
 
 // leases show what a hot key costs when it is decided in the process.
 func (b *bench) leases(ctx context.Context) ([]comparison, error) {
-	contenders := []contender{emptyLoop(), own(leasedName, leaky, onLeases), own(leakyName, leaky, onRedis), redisRate(), redisRateAutoPipeline(), timeRate(), httprateMemory()}
+	contenders := []contender{
+		emptyLoop(), own(leasedName, leaky, onLeases), own(leakyName, leaky, onRedis), redisRate(), redisRateAutoPipeline(), timeRate(), httprateMemory(),
+	}
 	var comparisons []comparison
 	for _, goroutines := range slices.Compact([]int{1, runtime.GOMAXPROCS(0), 128}) {
 		hot := namesOf("user:", min(100, b.names))
@@ -150,7 +152,9 @@ func (b *bench) leases(ctx context.Context) ([]comparison, error) {
 			plots:   []plotted{{slug, "checks per second", perSecond, leakyName}},
 		})
 	}
-	for _, more := range []func(context.Context) (comparison, error){b.leasedBelow, b.leasedAbove, b.leasedUsedUp, b.leasedMix, b.leasedLatency, b.leasedMiddleware} {
+	for _, more := range []func(context.Context) (comparison, error){
+		b.leasedBelow, b.leasedAbove, b.leasedUsedUp, b.leasedMix, b.leasedLatency, b.leasedMiddleware,
+	} {
 		one, err := more(ctx)
 		if err != nil {
 			return nil, err
