@@ -109,11 +109,11 @@ vuln: ## known vulnerabilities in what is called, in all modules and with latest
 	echo "latest.mod: govulncheck ./..."; GOFLAGS="$$GOFLAGS -modfile=$(CURDIR)/latest.mod" "$$tools/govulncheck" ./...
 
 .PHONY: bench
-bench: redis ## compare with other limiters for eight minutes: docs/benchmarks.md
+bench: redis ## compare with other limiters: docs/benchmarks.md and the figures of README.md
 	cd bench && $(GO) run .
 
 .PHONY: bench-quick
-bench-quick: redis ## the same in a minute: bench/quick/benchmarks.md
+bench-quick: redis ## the same in shorter rounds: bench/quick/benchmarks.md
 	cd bench && $(GO) run . -quick
 
 .PHONY: soak

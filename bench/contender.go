@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,6 +31,7 @@ type contender struct {
 	own       bool   // it is this project's
 	framework string // where it serves HTTP, if it does
 	idle      bool   // it is there to compare with, and not worth a bar in a plot
+	silent    bool   // it tells nobody when it decides without Redis
 	open      func(s *setup, q quota) (Ask, error)
 }
 
@@ -39,6 +41,8 @@ type setup struct {
 	redis   *redis.Client
 	serves  string // the address where the contender serves HTTP, if it does
 	ends    []func() error
+
+	failedOpen atomic.Int64 // requests that were let through since the store failed
 }
 
 // client returns the contender's client of the server. Every contender has one of

@@ -30,11 +30,32 @@ func httprateCounter(s *setup, q quota) httprate.Option {
 	})
 }
 
+// The names of httprate in memory: as its middleware comes, and without header fields, which is the limiter alone.
+const (
+	httprateName  = "httprate, with headers"
+	httprateAlone = "httprate"
+)
+
+// withoutHeaders has httprate write no header fields.
+func withoutHeaders() httprate.Option {
+	return httprate.WithResponseHeaders(httprate.ResponseHeaders{})
+}
+
 func httprateMemory() contender {
 	return contender{
-		name:      "httprate",
+		name:      httprateAlone,
 		algorithm: "sliding window of two counters",
-		note:      "One lock for all keys; keys are told apart by a 64-bit hash; no bound on their number.",
+		note: "One lock for all keys; keys are told apart by a 64-bit hash; no bound on their number. It is asked without header fields, as the other " +
+			"limiters are.",
+		open: func(_ *setup, q quota) (Ask, error) { return httprateAsk(q, withoutHeaders()), nil },
+	}
+}
+
+func httprateMemoryWithHeaders() contender {
+	return contender{
+		name:      httprateName,
+		algorithm: "sliding window of two counters",
+		note:      "The same with the header fields that it writes unless it is told otherwise.",
 		open:      func(_ *setup, q quota) (Ask, error) { return httprateAsk(q), nil },
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // inMemory are all contenders that keep their state inside the process.
 func inMemory() []contender {
-	return append(ownInMemory(), httprateMemory(), ululeMemory(), throttledMemory())
+	return append(ownInMemory(), httprateMemory(), httprateMemoryWithHeaders(), ululeMemory(), throttledMemory())
 }
 
 func ululeMemory() contender {

@@ -2,8 +2,8 @@
 // a call to Redis costs at the least, in one run on one redis-server that it starts
 // itself. It writes a report with tables and plots.
 //
-//	go run .            # what docs/benchmarks.md shows, in eight minutes
-//	go run . -quick     # the same in one minute, into quick/
+//	go run .            # what docs/benchmarks.md shows, and the figures of README.md
+//	go run . -quick     # the same in shorter rounds, into quick/
 //	go run . -only logs -lines 100000000   # a log of 20 GB, below the temporary directory
 //
 // It is a module of its own, so that what it compares with is no dependency of the
@@ -50,7 +50,7 @@ func main() {
 // command runs the program with its arguments.
 func command(ctx context.Context, arguments []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	quick := flags.Bool("quick", false, "measure for a minute instead of eight")
+	quick := flags.Bool("quick", false, "measure in shorter rounds")
 	only := flags.String("only", "", "run the scenarios whose names match this regular `expression`, into a report of their own")
 	lines := flags.Int("lines", 0, "how many lines the generated access log has (default ten million, and fewer with -quick)")
 	out := flags.String("out", "", "the `directory` for the report (default ../docs, and quick with -quick or -only)")
@@ -64,7 +64,8 @@ func command(ctx context.Context, arguments []string) error {
 	if err != nil {
 		return fmt.Errorf("bench: -only: %w", err)
 	}
-	p, directory := fullProfile(), filepath.Join("..", "docs")
+	published := filepath.Join("..", "docs")
+	p, directory := fullProfile(), published
 	if *quick {
 		p = quickProfile()
 	}
@@ -85,6 +86,12 @@ func command(ctx context.Context, arguments []string) error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "written:", filepath.Join(directory, "benchmarks.md"))
+	if figures := readmeFigures(r, comparisons); directory != published {
+		return saveAs(filepath.Join(directory, "figures.md"), figures)
+	} else if err := saveFigures(filepath.Join("..", "README.md"), figures); err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "written: the figures of README.md")
 	return nil
 }
 

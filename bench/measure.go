@@ -20,21 +20,22 @@ type sample struct {
 	cpu         time.Duration // of this process
 	redisCPU    time.Duration // of the redis-server, reading and writing sockets included
 	redisReads  int64         // of the redis-server: one for each round trip or packed call
+	failedOpen  int64         // requests that a middleware has let through since its store failed
 }
 
 // The figures of a sample.
 
 var (
-	perSecond       = metric{func(s sample) float64 { return float64(s.checks) / s.elapsed.Seconds() }, more}
-	seconds         = metric{func(s sample) float64 { return s.elapsed.Seconds() }, less}
-	secondsEach     = metric{func(s sample) float64 { return s.elapsed.Seconds() / float64(s.checks) }, less}
-	p50             = metric{func(s sample) float64 { return s.p50.Seconds() }, less}
-	p99             = metric{func(s sample) float64 { return s.p99.Seconds() }, less}
-	allocationsEach = metric{func(s sample) float64 { return float64(s.allocations) / float64(s.checks) }, less}
-	cpuEach         = metric{func(s sample) float64 { return s.cpu.Seconds() / float64(s.checks) }, less}
-	redisCPUEach    = metric{func(s sample) float64 { return s.redisCPU.Seconds() / float64(s.checks) }, less}
-	redisReadsEach  = metric{func(s sample) float64 { return float64(s.redisReads) / float64(s.checks) }, less}
-	errorShare      = metric{func(s sample) float64 { return float64(s.errors) / float64(s.checks+s.errors) }, less}
+	perSecond         = metric{func(s sample) float64 { return float64(s.checks) / s.elapsed.Seconds() }, more, 0}
+	seconds           = metric{func(s sample) float64 { return s.elapsed.Seconds() }, less, 0}
+	secondsEach       = metric{func(s sample) float64 { return s.elapsed.Seconds() / float64(s.checks) }, less, 0}
+	p50               = metric{func(s sample) float64 { return s.p50.Seconds() }, less, 0}
+	p99               = metric{func(s sample) float64 { return s.p99.Seconds() }, less, 0}
+	allocationsEach   = metric{func(s sample) float64 { return float64(s.allocations) / float64(s.checks) }, less, 0.05}
+	cpuEach           = metric{func(s sample) float64 { return s.cpu.Seconds() / float64(s.checks) }, less, 0}
+	redisCPUEach      = metric{func(s sample) float64 { return s.redisCPU.Seconds() / float64(s.checks) }, less, 50e-9}
+	redisReadsEach    = metric{func(s sample) float64 { return float64(s.redisReads) / float64(s.checks) }, less, 0.05}
+	admittedPerSecond = metric{func(s sample) float64 { return float64(s.admitted) / s.elapsed.Seconds() }, more, 0}
 )
 
 // meter reads what a run has cost this process and the redis-server.
@@ -100,6 +101,15 @@ func (m meter) read(ctx context.Context) (reading, error) {
 		redisCPU:    time.Duration((user + system) * float64(time.Second)),
 		redisReads:  int64(reads),
 	}, nil
+}
+
+// usedMemory returns how many bytes the redis-server uses.
+func (m meter) usedMemory(ctx context.Context) (float64, error) {
+	info, err := m.redis.Info(ctx, "memory").Result()
+	if err != nil {
+		return 0, fmt.Errorf("bench: asking redis-server for its memory: %w", err)
+	}
+	return infoNumber(info, "used_memory")
 }
 
 // infoField returns a field of the reply to INFO.

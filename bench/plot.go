@@ -96,7 +96,7 @@ func (c comparison) bars(figure plotted) []bar {
 			continue
 		}
 		s := ratio(figure.of, e.samples, samplesOf(c.entries, figure.baseline))
-		if !math.IsNaN(s.median) && !math.IsInf(s.median, 0) {
+		if !math.IsNaN(s.median) && !math.IsInf(s.median, 0) && s.steady(0) {
 			bars = append(bars, bar{s, e.name, e.own})
 		}
 	}

@@ -8,12 +8,14 @@ type profile struct {
 	Name    string
 	Rounds  int
 	loop    time.Duration // of a closed loop
+	lone    time.Duration // of one with a single goroutine
 	warmup  time.Duration // before each
 	paced   time.Duration // of the paced callers
 	http    time.Duration // of the HTTP load
 	names   int           // that the closed loops choose from
 	classic int           // checks of the classic row
 	million int           // keys of the scenario with very many
+	sized   int           // keys whose size is measured
 	lines   int           // of the access log that is read
 	things  []int         // that lie in a key
 }
@@ -21,8 +23,8 @@ type profile struct {
 func fullProfile() profile {
 	return profile{
 		Name: "full", Rounds: 5,
-		loop: 300 * time.Millisecond, warmup: 60 * time.Millisecond, paced: 600 * time.Millisecond, http: 600 * time.Millisecond,
-		names: 10_000, classic: 10_000, million: 1_000_000, lines: 10_000_000,
+		loop: 300 * time.Millisecond, lone: time.Second, warmup: 60 * time.Millisecond, paced: 600 * time.Millisecond, http: 600 * time.Millisecond,
+		names: 10_000, classic: 10_000, million: 1_000_000, sized: 100_000, lines: 10_000_000,
 		things: []int{1_000, 10_000, 100_000},
 	}
 }
@@ -30,8 +32,8 @@ func fullProfile() profile {
 func quickProfile() profile {
 	return profile{
 		Name: "quick", Rounds: 3,
-		loop: 40 * time.Millisecond, warmup: 10 * time.Millisecond, paced: 120 * time.Millisecond, http: 100 * time.Millisecond,
-		names: 10_000, classic: 1_000, million: 30_000, lines: 300_000,
+		loop: 40 * time.Millisecond, lone: 100 * time.Millisecond, warmup: 10 * time.Millisecond, paced: 120 * time.Millisecond, http: 100 * time.Millisecond,
+		names: 10_000, classic: 1_000, million: 30_000, sized: 10_000, lines: 300_000,
 		things: []int{1_000, 10_000},
 	}
 }
@@ -40,8 +42,8 @@ func quickProfile() profile {
 func smokeProfile() profile {
 	return profile{
 		Name: "smoke", Rounds: 1,
-		loop: 2 * time.Millisecond, warmup: 0, paced: 10 * time.Millisecond, http: 10 * time.Millisecond,
-		names: 100, classic: 100, million: 200, lines: 4_000,
+		loop: 2 * time.Millisecond, lone: 2 * time.Millisecond, warmup: 0, paced: 10 * time.Millisecond, http: 10 * time.Millisecond,
+		names: 100, classic: 100, million: 200, sized: 500, lines: 4_000,
 		things: []int{100},
 	}
 }

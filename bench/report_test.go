@@ -28,6 +28,7 @@ func invented() []comparison {
 		{contender: contender{name: floorName}, samples: []sample{round(50_000, 8*time.Microsecond), round(40_000, 9*time.Microsecond)}},
 		{contender: contender{name: leakyName, own: true}, samples: []sample{round(100_000, 4*time.Microsecond), round(88_000, 5*time.Microsecond)}},
 		{contender: contender{name: redisRateName}, samples: []sample{round(30_000, 14*time.Microsecond), round(20_000, 15*time.Microsecond)}},
+		{contender: contender{name: redisRateAuto}, samples: []sample{round(60_000, 9*time.Microsecond), round(50_000, 15*time.Microsecond)}},
 	}
 	return []comparison{{
 		slug: "closed-loop-128", title: "Closed loop, 128 goroutines", text: "Everybody asks.",

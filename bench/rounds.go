@@ -86,7 +86,9 @@ func (t turns) one(ctx context.Context, m meter, e *entry, round int) (sample, e
 	}
 	unanswered := 0
 	for range patience {
+		before := e.setup.failedOpen.Load()
 		measured, err := m.measure(ctx, func() (tally, error) { return t.run(ctx, e, round, t.duration) })
+		measured.failedOpen = e.setup.failedOpen.Load() - before
 		if err == nil {
 			err = ctx.Err()
 		}

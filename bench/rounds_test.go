@@ -15,7 +15,7 @@ import (
 
 func TestEveryEntryIsMeasuredOnceInEachRound(t *testing.T) {
 	m := meter{redistest.Start(t).Client(t)}
-	entries := []*entry{{contender: contender{name: "a"}}, {contender: contender{name: "b"}}, {contender: contender{name: "c"}}}
+	entries := []*entry{{contender: contender{name: "a"}, setup: &setup{}}, {contender: contender{name: "b"}, setup: &setup{}}, {contender: contender{name: "c"}, setup: &setup{}}}
 	var order []string
 	warm := 0
 	err := turns{rounds: 4, warmup: time.Nanosecond, run: func(_ context.Context, e *entry, round int, _ time.Duration) (tally, error) {
@@ -24,6 +24,7 @@ func TestEveryEntryIsMeasuredOnceInEachRound(t *testing.T) {
 			return tally{}, nil
 		}
 		order = append(order, e.name)
+		e.setup.failedOpen.Add(2)
 		return tally{checks: 1 + round, elapsed: time.Second}, nil
 	}}.take(t.Context(), m, entries)
 	if err != nil {
@@ -41,6 +42,11 @@ func TestEveryEntryIsMeasuredOnceInEachRound(t *testing.T) {
 		if got := each(e.samples, perSecond); !slices.Equal(got, []float64{1, 2, 3, 4}) {
 			t.Errorf("%s has the samples %v", e.name, got)
 		}
+		for _, s := range e.samples {
+			if s.failedOpen != 2 {
+				t.Errorf("%d requests of %s failed open in a round, want 2", s.failedOpen, e.name)
+			}
+		}
 	}
 }
 
@@ -48,7 +54,7 @@ func TestARoundWithoutAnAnswerIsAnError(t *testing.T) {
 	m := meter{redistest.Start(t).Client(t)}
 	err := turns{rounds: 1, run: func(context.Context, *entry, int, time.Duration) (tally, error) {
 		return tally{errors: 3}, nil
-	}}.take(t.Context(), m, []*entry{{contender: contender{name: "mute"}}})
+	}}.take(t.Context(), m, []*entry{{contender: contender{name: "mute"}, setup: &setup{}}})
 	if err == nil || !strings.Contains(err.Error(), "round 1 of mute: none of 9 calls was answered") {
 		t.Errorf("take = %v", err)
 	}

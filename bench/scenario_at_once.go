@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +39,10 @@ func (b *bench) atOnce(ctx context.Context) ([]comparison, error) {
 	if err != nil {
 		return nil, err
 	}
+	oneKey, err := b.atOnceOnOneKey(ctx)
+	if err != nil {
+		return nil, err
+	}
 	sizes, err := b.placeSizes(ctx)
 	if err != nil {
 		return nil, err
@@ -48,7 +53,7 @@ func (b *bench) atOnce(ctx context.Context) ([]comparison, error) {
 		text: fmt.Sprintf("Each goroutine takes a place under one of %s keys, at random, and gives it back at once: two calls of Redis. "+
 			"The first row is a plain check, which is one call. Where places are only taken, their leases of a tenth of a second end by themselves. "+
 			"The algorithm of redis-semaphore trusts the clocks of its clients. "+
-			"A key with 10, 100 and 1,000 holders takes %s, %s and %s of Redis' memory; above 128 members a sorted set is no longer packed.",
+			"Redis grows by %s, %s and %s for a key with 10, 100 and 1,000 holders; above 128 members a sorted set is no longer packed.",
 			showRate(float64(b.names)), showBytes(sizes[0]), showBytes(sizes[1]), showBytes(sizes[2])),
 		entries: entries,
 		columns: append([]column{
@@ -57,7 +62,7 @@ func (b *bench) atOnce(ctx context.Context) ([]comparison, error) {
 			against(semaphoreName, perSecond),
 		}, costs("client")...),
 		plots: []plotted{{"at-once", "times per second", perSecond, leakyName}},
-	}}, nil
+	}, oneKey}, nil
 }
 
 // checkBeside is a plain check to compare with, which denies nothing.
@@ -168,22 +173,26 @@ func lock() contender {
 	}}
 }
 
-// placeSizes returns how many bytes a key with 10, 100 and 1,000 holders takes.
+// placeSizes returns by how many bytes a key with 10, 100 and 1,000 holders makes Redis grow.
 func (b *bench) placeSizes(ctx context.Context) (sizes []float64, err error) {
 	for _, holders := range []int{10, 100, 1000} {
-		_, err := b.with(ctx, []contender{ownPlaces(placesName, func(limiter *core.Limiter, _ core.Store, q quota) Ask {
-			return func(ctx context.Context, key string) (bool, error) {
-				_, err := limiter.Reserve(ctx, core.Check{Key: key, Limit: core.Concurrent(1000, q.per)})
+		keys := max(1, b.sized/5/holders)
+		taking := ownPlaces(acquireName, func(_ *core.Limiter, store core.Store, q quota) Ask {
+			return func(ctx context.Context, key string) (bool, error) { // whose leases nobody renews
+				checks := []core.Check{{Key: key, Limit: core.Concurrent(1000, q.per)}}
+				_, err := store.Decide(ctx, []core.Call{{Checks: checks, Decisions: make([]core.Decision, 1), Receipts: make([]core.Receipt, 1)}})
 				return err == nil, err
 			}
-		})}, twenty, func(entries []*entry) error {
-			for range holders {
-				if _, err := entries[0].ask(ctx, "user:123456"); err != nil {
-					return err
-				}
+		})
+		_, err := b.with(ctx, []contender{taking}, twenty, func(entries []*entry) error {
+			ask := entries[0].ask
+			if err := all(ctx, taking, ask, namesOf("warm:", 1000)); err != nil {
+				return err
 			}
-			size, err := keyspaceBytes(ctx, b.meter.redis)
-			sizes = append(sizes, float64(size))
+			size, err := b.growth(ctx, keys, func() error {
+				return all(ctx, taking, ask, slices.Repeat(namesOf("user:", keys), holders))
+			})
+			sizes = append(sizes, size)
 			return err
 		})
 		if err != nil {
@@ -191,4 +200,29 @@ func (b *bench) placeSizes(ctx context.Context) (sizes []float64, err error) {
 		}
 	}
 	return sizes, nil
+}
+
+// atOnceOnOneKey shows what becomes of many callers that want places under one key.
+func (b *bench) atOnceOnOneKey(ctx context.Context) (comparison, error) {
+	const goroutines = 128
+	b.report("at most n at once, one key")
+	entries, err := b.with(ctx, []contender{checkBeside(), places(), semaphore(), lock()}, twenty, func(entries []*entry) error {
+		return b.turns(goroutines, []string{"everybody"}).take(ctx, b.meter, entries)
+	})
+	return comparison{
+		slug:  "at-once-one-key",
+		title: "At most n at once under one key, " + callers(goroutines),
+		text: "All want one of the 20 places of one key, or the one lock, and give it back at once. Who gets none is denied, and asks again: that is one " +
+			"call, and no place taken. The first row is a plain check, of which none is denied.",
+		entries: entries,
+		columns: append([]column{
+			figure("places taken/s", admittedPerSecond, showRate),
+			against(semaphoreName, admittedPerSecond),
+			figure("answers/s", perSecond, showRate),
+			against(leakyName, perSecond),
+			against(semaphoreName, perSecond),
+			against(lockName, perSecond),
+		}, costs("client")...),
+		plots: []plotted{{"at-once-one-key", "answers per second", perSecond, semaphoreName}},
+	}, err
 }

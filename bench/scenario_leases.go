@@ -18,6 +18,7 @@ import (
 // The names of the contenders for hot keys.
 const (
 	leasedName  = leakyName + ", leased"
+	usualName   = leakyName + ", leased at 0.01"
 	besideName  = leakyName + ", leased beside it"
 	timeName    = "x/time/rate"
 	leasedGuard = "ratelimit leaky, leased"
@@ -30,9 +31,103 @@ var flood = quota{1_000_000_000, time.Second}
 // onLeases is the store on Redis with leases of a tenth of a second on it.
 func onLeases(s *setup) core.Store { return core.Lease(onRedis(s), core.Tolerance{Over: 0.1}) }
 
+// onServedLeases is the same behind a middleware.
+func onServedLeases(s *setup) core.Store { return core.Lease(onServed(s), core.Tolerance{Over: 0.1}) }
+
+// onUsualLeases is the store on Redis with leases as the README shows them.
+func onUsualLeases(s *setup) core.Store { return core.Lease(onRedis(s), core.Tolerance{Over: 0.01}) }
+
+// usual is a limit as users have it, and hourly one that is used up for long.
+var (
+	usual  = quota{2_000, time.Second}
+	hourly = quota{20_000, time.Hour}
+)
+
+// usually are the contenders under limits that users have.
+func usually() []contender {
+	return []contender{own(usualName, leaky, onUsualLeases), own(leakyName, leaky, onRedis), redisRate(), redisRateAutoPipeline()}
+}
+
+// usualColumns are the columns of tables in which some calls are denied.
+func usualColumns() []column {
+	return append([]column{
+		figure("answers/s", perSecond, showRate),
+		against(leakyName, perSecond),
+		against(redisRateName, perSecond),
+		against(redisRateAuto, perSecond),
+		figure("admitted/s", admittedPerSecond, showRate),
+	}, costs("client")...)
+}
+
+// leasedBelow shows a lease of a limit that is not reached.
+func (b *bench) leasedBelow(ctx context.Context) (comparison, error) {
+	const callers, longest = 16, 20 * time.Millisecond
+	b.report("a limit that users have, below it")
+	entries, err := b.with(ctx, usually(), usual, func(entries []*entry) error {
+		return turns{rounds: b.Rounds, duration: b.profile.paced, warmup: b.warmup, run: asking(func(d time.Duration) load {
+			return paced(callers, longest, d, []string{"everybody"})
+		})}.take(ctx, b.meter, entries)
+	})
+	return comparison{
+		slug:  "leases-below",
+		title: fmt.Sprintf("A limit of 2,000 a second, below it, %d paced callers", callers),
+		text: fmt.Sprintf("Leases with `Over: 0.01`, which last ten milliseconds here. Each caller pauses for 0 to %v before each call about the one key, "+
+			"so that some 1,500 a second are asked for, and all are admitted.", longest),
+		entries: entries,
+		columns: append([]column{
+			figure("p50", p50, showTime), against(leakyName, p50), figure("p99", p99, showTime), against(leakyName, p99),
+		}, usualColumns()...),
+		plots: []plotted{{"leases-below", "p50", p50, leakyName}},
+	}, err
+}
+
+// leasedAbove shows a lease of a limit of which far more is asked for.
+func (b *bench) leasedAbove(ctx context.Context) (comparison, error) {
+	const goroutines = 128
+	b.report("a limit that users have, above it")
+	entries, err := b.with(ctx, usually(), usual, func(entries []*entry) error {
+		return b.turns(goroutines, []string{"everybody"}).take(ctx, b.meter, entries)
+	})
+	return comparison{
+		slug:  "leases-above",
+		title: "A limit of 2,000 a second, far above it, " + callers(goroutines),
+		text: "Leases with `Over: 0.01`. All ask about one key, without a pause, so that most are denied: a unit is free again every half millisecond. " +
+			"The lease remembers each denial until then. What is admitted includes what was left over when a contender's turn came: up to 2,000 at once.",
+		entries: entries,
+		columns: usualColumns(),
+		plots:   []plotted{{"leases-above", "answers per second", perSecond, leakyName}},
+	}, err
+}
+
+// leasedUsedUp shows a lease of a key that has nothing left.
+func (b *bench) leasedUsedUp(ctx context.Context) (comparison, error) {
+	const goroutines = 128
+	b.report("a leased key that is used up")
+	contenders := append([]contender{emptyLoop()}, usually()...)
+	entries, err := b.with(ctx, contenders, hourly, func(entries []*entry) error {
+		for _, e := range entries {
+			if err := all(ctx, e.contender, e.ask, slices.Repeat([]string{"everybody"}, hourly.n+1)); err != nil {
+				return err
+			}
+		}
+		return b.turns(goroutines, []string{"everybody"}).take(ctx, b.meter, entries)
+	})
+	return comparison{
+		slug:  "leases-used-up",
+		title: "A key that is used up, " + callers(goroutines),
+		text: fmt.Sprintf("Leases with `Over: 0.01`. The limit of %s an hour is used up before, and a unit is free again every 180 ms. "+
+			"The lease denies from memory until then.", showRate(float64(hourly.n))),
+		entries: entries,
+		columns: usualColumns(),
+		plots:   []plotted{{"leases-used-up", "answers per second", perSecond, leakyName}},
+	}, err
+}
+
 // leases show what a hot key costs when it is decided in the process.
 func (b *bench) leases(ctx context.Context) ([]comparison, error) {
-	contenders := []contender{emptyLoop(), own(leasedName, leaky, onLeases), own(leakyName, leaky, onRedis), redisRate(), timeRate(), httprateMemory()}
+	contenders := []contender{
+		emptyLoop(), own(leasedName, leaky, onLeases), own(leakyName, leaky, onRedis), redisRate(), redisRateAutoPipeline(), timeRate(), httprateMemory(),
+	}
 	var comparisons []comparison
 	for _, goroutines := range slices.Compact([]int{1, runtime.GOMAXPROCS(0), 128}) {
 		hot := namesOf("user:", min(100, b.names))
@@ -57,7 +152,9 @@ func (b *bench) leases(ctx context.Context) ([]comparison, error) {
 			plots:   []plotted{{slug, "checks per second", perSecond, leakyName}},
 		})
 	}
-	for _, more := range []func(context.Context) (comparison, error){b.leasedMix, b.leasedLatency, b.leasedMiddleware} {
+	for _, more := range []func(context.Context) (comparison, error){
+		b.leasedBelow, b.leasedAbove, b.leasedUsedUp, b.leasedMix, b.leasedLatency, b.leasedMiddleware,
+	} {
 		one, err := more(ctx)
 		if err != nil {
 			return nil, err
@@ -158,7 +255,7 @@ func (b *bench) leasedMiddleware(ctx context.Context) (comparison, error) {
 	for _, v := range []struct {
 		name  string
 		store func(*setup) core.Store
-	}{{leasedGuard, onLeases}, {exactGuard, onRedis}} {
+	}{{leasedGuard, onServedLeases}, {exactGuard, onServed}} {
 		open := ownHTTP(v.store)
 		contenders = append(contenders, contender{name: v.name, own: true, open: func(s *setup, q quota) (Ask, error) {
 			handler, err := open(s, q)

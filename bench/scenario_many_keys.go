@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // millionKeys shows what new keys cost, and a server that is full of keys.
 func (b *bench) millionKeys(ctx context.Context) ([]comparison, error) {
 	const goroutines = 128
 	// Few of them, since a million calls take each of them half a minute.
-	contenders := []contender{own(leakyName, leaky, onRedis), own(gcraName, gcra, onRedis), redisRate(), ululeWindow()}
+	contenders := []contender{own(leakyName, leaky, onRedis), own(gcraName, gcra, onRedis), redisRate(), redisRateAutoPipeline(), ululeWindow()}
 	b.report("the size of a key")
 	sizes, err := b.sizes(ctx, contenders)
 	if err != nil {
@@ -42,14 +40,15 @@ func (b *bench) millionKeys(ctx context.Context) ([]comparison, error) {
 	columns := append([]column{
 		figure("checks/s", perSecond, showRate),
 		against(redisRateName, perSecond),
+		against(redisRateAuto, perSecond),
 	}, costs("client")...)
 	many := showRate(float64(b.million))
 	return []comparison{
 		{
 			slug:  "new-keys",
 			title: fmt.Sprintf("%s new keys, %d goroutines", many, goroutines),
-			text: "Every call makes a key that did not exist. The size is what `MEMORY USAGE` says of it, the name included; " +
-				"all contenders were given the same name.",
+			text: fmt.Sprintf("Every call makes a key that did not exist. The size is what Redis grows by (`used_memory` before and after %s keys, each "+
+				"contender on an empty server), tables and names included; all contenders were given the same names.", showRate(float64(b.sized))),
 			entries: created,
 			columns: append([]column{{"size of a key", less, func(e *entry, _ []*entry) string { return showBytes(e.bytes) }}}, columns...),
 			plots:   []plotted{{"new-keys", "checks per second", perSecond, redisRateName}},
@@ -74,16 +73,17 @@ func again(entries []*entry) []*entry {
 	return fresh
 }
 
-// sizes returns how many bytes each contender keeps in Redis after one check.
+// sizes returns by how many bytes a key of each contender makes Redis grow.
 func (b *bench) sizes(ctx context.Context, contenders []contender) ([]float64, error) {
+	names := namesOf("user:", b.sized)
 	sizes := make([]float64, len(contenders))
 	for i, c := range contenders {
-		_, err := b.with(ctx, []contender{c}, lasting, func(entries []*entry) error {
-			if _, err := entries[0].ask(ctx, "user:123456"); err != nil {
-				return fmt.Errorf("bench: %s: %w", c.name, err)
+		_, err := b.with(ctx, []contender{c}, lasting, func(entries []*entry) (err error) {
+			ask := entries[0].ask
+			if err := all(ctx, c, ask, namesOf("warm:", 1000)); err != nil { // which opens the connections
+				return err
 			}
-			size, err := keyspaceBytes(ctx, b.meter.redis)
-			sizes[i] = float64(size)
+			sizes[i], err = b.growth(ctx, len(names), func() error { return all(ctx, c, ask, names) })
 			return err
 		})
 		if err != nil {
@@ -93,19 +93,24 @@ func (b *bench) sizes(ctx context.Context, contenders []contender) ([]float64, e
 	return sizes, nil
 }
 
-// keyspaceBytes returns what all keys of a server take.
-func keyspaceBytes(ctx context.Context, client *redis.Client) (int64, error) {
-	keys, err := client.Keys(ctx, "*").Result()
+// all asks about each name once, and has none unanswered.
+func all(ctx context.Context, c contender, ask Ask, names []string) error {
+	const goroutines = 128
+	if counted := eachOnce(goroutines, names)(ctx, ask); counted.checks < len(names) {
+		return fmt.Errorf("bench: %s: %d of %d calls were not answered", c.name, len(names)-counted.checks, len(names))
+	}
+	return nil
+}
+
+// growth returns by how much Redis grows for each of so many keys that a function makes.
+func (b *bench) growth(ctx context.Context, keys int, create func() error) (float64, error) {
+	before, err := b.meter.usedMemory(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("bench: listing keys: %w", err)
+		return 0, err
 	}
-	var total int64
-	for _, key := range keys {
-		size, err := client.MemoryUsage(ctx, key, 0).Result()
-		if err != nil {
-			return 0, fmt.Errorf("bench: the size of a key: %w", err)
-		}
-		total += size
+	if err := create(); err != nil {
+		return 0, err
 	}
-	return total, nil
+	after, err := b.meter.usedMemory(ctx)
+	return (after - before) / float64(keys), err
 }

@@ -12,6 +12,7 @@ func checkColumns() []column {
 		figure("checks/s", perSecond, showRate),
 		against(floorName, perSecond),
 		against(redisRateName, perSecond),
+		against(redisRateAuto, perSecond),
 	}, costs("client")...)
 }
 
@@ -59,8 +60,10 @@ func (b *bench) pacedCallers(ctx context.Context) ([]comparison, error) {
 		columns: append([]column{
 			figure("p50", p50, showTime),
 			against(redisRateName, p50),
+			against(redisRateAuto, p50),
 			figure("p99", p99, showTime),
 			against(redisRateName, p99),
+			against(redisRateAuto, p99),
 			figure("checks/s", perSecond, showRate),
 		}, costs("client")...),
 		plots: []plotted{{"paced-p50", "p50", p50, redisRateName}, {"paced-p99", "p99", p99, redisRateName}},
@@ -89,6 +92,7 @@ func (b *bench) threeLimits(ctx context.Context) ([]comparison, error) {
 				figure("requests/s", perSecond, showRate),
 				against(leakyName, perSecond),
 				against(threeRedisRateName, perSecond),
+				against(threePipedName, perSecond),
 			}, costs("client")...),
 			plots: []plotted{{fmt.Sprintf("three-limits-%d", goroutines), "requests per second", perSecond, threeRedisRateName}},
 		})

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -52,9 +54,10 @@ func (v service) name() string {
 func services() []service {
 	return []service{
 		{framework: netHTTP, handler: func(*setup, quota) (http.Handler, error) { return plain(), nil }},
-		{framework: netHTTP, limiter: leakyName, own: true, handler: ownHTTP(onRedis)},
+		{framework: netHTTP, limiter: leakyName, own: true, handler: ownHTTP(onServed)},
 		{framework: netHTTP, limiter: memoryName, own: true, handler: ownHTTP(onMemory)},
-		{framework: netHTTP, limiter: redisRateName, handler: redisRateHTTP},
+		{framework: netHTTP, limiter: redisRateName, handler: redisRateHTTP(redisRatePlain)},
+		{framework: netHTTP, limiter: redisRateAuto, handler: redisRateHTTP(redisRatePiped)},
 		{framework: netHTTP, limiter: "ulule/limiter", handler: ululeHTTP},
 		{framework: netHTTP, limiter: "throttled", handler: throttledHTTP},
 		{framework: netHTTP, limiter: "httprate-redis", handler: func(s *setup, q quota) (http.Handler, error) {
@@ -64,14 +67,33 @@ func services() []service {
 			return httprate.LimitBy(q.n, q.per, remoteHost)(plain()), nil
 		}},
 		{framework: ginFramework, handler: func(*setup, quota) (http.Handler, error) { return onGin(), nil }},
-		{framework: ginFramework, limiter: leakyName, own: true, handler: ownGin(onRedis)},
+		{framework: ginFramework, limiter: leakyName, own: true, handler: ownGin(onServed)},
 		{framework: ginFramework, limiter: redisRateName, handler: redisRateGin},
 		{framework: ginFramework, limiter: "ulule/limiter", handler: ululeGin},
 		{framework: echoFramework, handler: func(*setup, quota) (http.Handler, error) { return onEcho(), nil }},
-		{framework: echoFramework, limiter: leakyName, own: true, handler: ownEcho(onRedis)},
+		{framework: echoFramework, limiter: leakyName, own: true, handler: ownEcho(onServed)},
 		{framework: echoFramework, limiter: redisRateName, handler: redisRateEcho},
 	}
 }
+
+// counting is a store that counts the checks which it could not answer, so that the middleware lets the request through. Those for which it is
+// too busy are answered 503.
+type counting struct {
+	core.Store
+
+	failed *atomic.Int64
+}
+
+func (c counting) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
+	answered, err = c.Store.Decide(ctx, calls)
+	if err != nil && core.FailureOf(err) != core.Overloaded {
+		c.failed.Add(1)
+	}
+	return answered, err //nolint:wrapcheck // it is the store's
+}
+
+// onServed is the store on Redis behind a middleware, whose failures are counted.
+func onServed(s *setup) core.Store { return counting{onRedis(s), &s.failedOpen} }
 
 func plain() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
@@ -118,8 +140,7 @@ func remoteHost(r *http.Request) (string, error) {
 
 // redisRateGate is what redis_rate's users write around it: ask, tell the client,
 // deny.
-func redisRateGate(s *setup, q quota) func(http.ResponseWriter, *http.Request) (passed bool) {
-	limiter := redis_rate.NewLimiter(s.client())
+func redisRateGate(limiter *redis_rate.Limiter, q quota) func(http.ResponseWriter, *http.Request) (passed bool) {
 	limit := redis_rate.Limit{Rate: q.n, Burst: q.n, Period: q.per}
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		host, err := remoteHost(r)
@@ -145,17 +166,25 @@ func redisRateGate(s *setup, q quota) func(http.ResponseWriter, *http.Request) (
 	}
 }
 
-func redisRateHTTP(s *setup, q quota) (http.Handler, error) {
-	gate, next := redisRateGate(s, q), plain()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if gate(w, r) {
-			next.ServeHTTP(w, r)
-		}
-	}), nil
+// redisRatePlain returns a limiter on the client as it is.
+func redisRatePlain(s *setup) (*redis_rate.Limiter, error) {
+	return redis_rate.NewLimiter(s.client()), nil
+}
+
+func redisRateHTTP(made func(*setup) (*redis_rate.Limiter, error)) func(*setup, quota) (http.Handler, error) {
+	return func(s *setup, q quota) (http.Handler, error) {
+		limiter, err := made(s)
+		gate, next := redisRateGate(limiter, q), plain()
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if gate(w, r) {
+				next.ServeHTTP(w, r)
+			}
+		}), err
+	}
 }
 
 func redisRateGin(s *setup, q quota) (http.Handler, error) {
-	gate := redisRateGate(s, q)
+	gate := redisRateGate(redis_rate.NewLimiter(s.client()), q)
 	return onGin(func(c *gin.Context) {
 		if !gate(c.Writer, c.Request) {
 			c.Abort()
@@ -164,7 +193,7 @@ func redisRateGin(s *setup, q quota) (http.Handler, error) {
 }
 
 func redisRateEcho(s *setup, q quota) (http.Handler, error) {
-	gate := redisRateGate(s, q)
+	gate := redisRateGate(redis_rate.NewLimiter(s.client()), q)
 	return onEcho(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if !gate(c.Response(), c.Request()) {

@@ -9,6 +9,14 @@ import (
 // spread is what several rounds have shown of one figure.
 type spread struct{ median, lowest, highest float64 }
 
+// widest is how many times its lowest round the highest round of a figure may be. A wider figure is not told.
+const widest = 1.5
+
+// steady reports whether the rounds agree about a figure, differences of a grain aside.
+func (s spread) steady(grain float64) bool {
+	return s.highest-s.lowest <= grain || s.lowest > 0 && s.highest <= widest*s.lowest
+}
+
 // spreadOf returns the spread of the rounds' figures, and NaN for none.
 func spreadOf(figures []float64) spread {
 	if len(figures) == 0 {
@@ -41,6 +49,7 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 type metric struct {
 	value  func(sample) float64
 	better better
+	grain  float64 // differences between rounds that are no wider say nothing
 }
 
 // better says which of two figures is better, as a mark behind what is measured.

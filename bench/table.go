@@ -29,10 +29,35 @@ type column struct {
 // missing is the cell of a figure that there is not.
 const missing = "–"
 
+// unstable is the cell of a figure about which the rounds do not agree.
+const unstable = "unstable"
+
 // figure is a column of medians over the rounds.
 func figure(title string, of metric, format func(float64) string) column {
 	return column{title, of.better, func(e *entry, _ []*entry) string {
-		return format(spreadOf(each(e.samples, of)).median)
+		return showMedian(of, spreadOf(each(e.samples, of)), format)
+	}}
+}
+
+// showMedian writes the median of a figure, if the rounds agree about it.
+func showMedian(of metric, s spread, format func(float64) string) string {
+	if !math.IsNaN(s.median) && !math.IsInf(s.median, 0) && !s.steady(of.grain) {
+		return unstable
+	}
+	return format(s.median)
+}
+
+// share is a column of calls out of all calls of all rounds. A contender that tells nobody of them has none.
+func share(title string, of func(sample) int64) column {
+	return column{title, less, func(e *entry, _ []*entry) string {
+		if e.silent {
+			return "not told"
+		}
+		var some, all int64
+		for _, s := range e.samples {
+			some, all = some+of(s), all+int64(s.checks+s.errors)
+		}
+		return showShare(float64(some) / float64(max(1, all)))
 	}}
 }
 
@@ -51,14 +76,18 @@ func costs(process string) []column {
 		figure(process+" CPU", cpuEach, showTime),
 		figure("Redis CPU", redisCPUEach, showTime),
 		figure("Redis reads", redisReadsEach, showCount),
-		figure("errors", errorShare, showShare),
+		share("errors", func(s sample) int64 { return int64(s.errors) }),
+		share("failed open", func(s sample) int64 { return s.failedOpen }),
 	}
 }
 
-// showRatio writes a ratio with its lowest and highest round.
+// showRatio writes a ratio with its lowest and highest round, if the rounds agree about it.
 func showRatio(s spread) string {
 	if math.IsNaN(s.median) || math.IsInf(s.median, 0) {
 		return missing
+	}
+	if !s.steady(0) {
+		return unstable
 	}
 	return fmt.Sprintf("%s (%s – %s)", threeDigits(s.median), threeDigits(s.lowest), threeDigits(s.highest))
 }

@@ -10,6 +10,7 @@ import (
 const (
 	threeAtOnceName    = leakyName + ", three in one call"
 	threeRedisRateName = redisRateName + ", three calls"
+	threePipedName     = redisRateAuto + ", three calls"
 )
 
 // threeQuotas are three limits that a request meets: a second's, a minute's and an
@@ -47,6 +48,7 @@ func threeLimits() []contender {
 		},
 		threeCalls(floor()),
 		threeCalls(redisRate()),
+		threeCalls(redisRateAutoPipeline()),
 		threeCalls(ululeWindow()),
 		threeCalls(throttledGCRA()),
 	}

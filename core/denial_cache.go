@@ -64,9 +64,15 @@ func CacheDenials(store Store, size int, options ...Option) Store {
 	if size < 1 {
 		panic(fmt.Sprintf("core: a cache of %d denials is less than 1", size))
 	}
-	c := &denialCache{store: store, denials: denials.New(size, clock.Forward()), traces: tracesOf(store), logger: slog.Default}
+	c := newDenialCache(store, size)
 	apply("CacheDenials", options, c)
 	c.trace = c.traces.told(c.logger)
+	return c
+}
+
+// newDenialCache returns a cache around a store, whose trace is not made of its traces yet.
+func newDenialCache(store Store, size int) *denialCache {
+	c := &denialCache{store: store, denials: denials.New(size, clock.Forward()), traces: tracesOf(store), logger: slog.Default}
 	if giving, ok := store.(givingStore); ok {
 		giving.watchGiveBacks(c.denials.Notice)
 	}

@@ -49,7 +49,13 @@ type leaseStore struct {
 // that it needs in half of that time, in the background. What it does not spend it gives back; what it cannot give back,
 // because it has died, stays charged.
 //
-// No denial is invented: what cannot be spent here is asked of the store. A call is answered here if all of its checks can be. Calls
+// No denial is invented: what cannot be spent here is asked of the store, whose denials are remembered and repeated for as long as they
+// cannot have changed, with the bounds of [CacheDenials]. So a key that is used up costs the store a call in each retry period. Lease remembers
+// 100,000 denials, at about 220 bytes each. For another number, or another clock in tests, put a cache of your own beneath:
+// Lease(CacheDenials(store, size), tolerance). Above a store of [NewMemory], which answers as fast, and with an Over of 0, nothing
+// is remembered.
+//
+// A call is answered from leases if all of its checks can be. Calls
 // with a [Check.Mode] other than [Charge], such as one that asks about a ban, with alternatives ([FirstOf]), [Check.Shadow],
 // [Check.Headroom], [Check.Undelayed] or [Check.ReserveFor], and those that can be settled or are made several times ([Limiter.Reserve],
 // [Limiter.Acquire], [Limiter.Wait], [Limiter.AllowAtMost]) always ask the store. [Decision.Leased] tells which answers came from a
@@ -59,8 +65,6 @@ type leaseStore struct {
 // reply, nor a step of the server's clock makes it longer. If Redis is down, what is leased may be spent until it lapses. Leases of a key
 // end when [Limiter.Reset] is called here, and when a named limit is asked for here with other numbers; in other processes it takes them as
 // long as a lease. Close gives back what is left.
-//
-// Put a cache of denials beneath, so that a hot key that is used up costs little, too: Lease(CacheDenials(store, 100_000), tolerance).
 //
 // Lease has goroutines only while it asks for leases or gives back. It takes [WithTrace] and [WithLogger]. A nil store, an Over that is not from 0
 // to 1, and an option that does not suit it panic. Close closes the store, too.
@@ -74,12 +78,31 @@ func Lease(store Store, tolerance Tolerance, options ...Option) Store {
 	l := &leaseStore{store: store, over: tolerance.Over, traces: tracesOf(store), logger: slog.Default}
 	apply("Lease", options, l)
 	l.trace = l.traces.told(l.logger)
+	l.store = l.remembering(store)
 	config := grant.Config{Over: l.over, Ask: l.ask, Return: l.giveBack}
 	if l.trace.Leased != nil {
 		config.Tell = l.tell
 	}
 	l.grants = grant.NewSet(config)
 	return l
+}
+
+// leasedDenials is how many denials a store of [Lease] remembers.
+const leasedDenials = 100_000
+
+// remembering returns a store with a memory of its denials, if it has none and is to have one. A store in memory is as fast, and
+// tests set its clock.
+func (l *leaseStore) remembering(store Store) Store {
+	if l.over == 0 {
+		return store
+	}
+	switch store.(type) {
+	case *denialCache, *memoryStore:
+		return store
+	}
+	c := newDenialCache(store, leasedDenials)
+	c.traces, c.trace, c.logger = l.traces, l.trace, l.logger
+	return c
 }
 
 func (l *leaseStore) Decide(ctx context.Context, calls []Call) (answered int, err error) {

@@ -48,7 +48,7 @@ func TestLeasesOfAFleet(t *testing.T) {
 				}
 				end := time.Now().Add(seconds * time.Second)
 				for server := range servers {
-					l := core.New(core.Lease(core.CacheDenials(distant{store}, 10), core.Tolerance{Over: over}, b.trace()))
+					l := core.New(core.Lease(distant{store}, core.Tolerance{Over: over}, b.trace()))
 					limiters = append(limiters, l)
 					for worker := range workers {
 						random := rand.New(rand.NewPCG(uint64(server), uint64(worker)))

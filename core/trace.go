@@ -20,8 +20,7 @@ type Trace struct {
 	Batch func(Batch)
 	// Breaker is called when the breaker of a server changes its state.
 	Breaker func(server string, state BreakerState)
-	// Repeated is called after each call that a cache of denials ([CacheDenials]) has answered without
-	// its store.
+	// Repeated is called after each call that was denied from memory, without the store: by [CacheDenials] or [Lease].
 	Repeated func()
 	// Wait is called when [Limiter.Wait], [Limiter.WaitN], [Limiter.WaitAll], [Limiter.Acquire] or [Limiter.Do] has
 	// waited, or given up, but not [WithPlacesOnly].

@@ -95,7 +95,7 @@
 //
 // [Reporter.Trace] reports the store's instruments. Checks that are asked together, such as
 // those of a request, are one call, and calls that share a round trip to Redis are a batch.
-// denial_cache.hits counts calls that [core.CacheDenials] has answered. server.address and
+// denial_cache.hits counts calls that [core.CacheDenials] or [core.Lease] has denied from memory. server.address and
 // server.port are attributes if [Options.MostServers] allows it. store.servers counts the
 // servers that were used, by the state of their breakers: closed, open or half-open. A
 // server that has gone for good stays in its last state until the process ends.

@@ -99,7 +99,7 @@ func simulate(t *testing.T, over float64, demand int) (o outcome) {
 		var working sync.WaitGroup
 		var limiters []*core.Limiter
 		for server := range servers {
-			l := core.New(core.Lease(core.CacheDenials(link{store, decided}, 10), core.Tolerance{Over: over}, trace))
+			l := core.New(core.Lease(link{store, decided}, core.Tolerance{Over: over}, trace))
 			limiters = append(limiters, l)
 			for worker := range workers {
 				random := rand.New(rand.NewPCG(uint64(server), uint64(worker)))

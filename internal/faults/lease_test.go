@@ -42,7 +42,7 @@ func beLeasingChild(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	limiter := core.New(core.Lease(core.CacheDenials(store, 10), core.Tolerance{Over: over}))
+	limiter := core.New(core.Lease(store, core.Tolerance{Over: over}))
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
