@@ -116,8 +116,8 @@ bench: redis ## compare with other limiters: docs/benchmarks.md and the figures 
 bench-quick: redis ## the same in shorter rounds: bench/quick/benchmarks.md
 	cd bench && $(GO) run . -quick
 
-.PHONY: soak
-soak: redis ## keep a Redis busy for ten minutes, and tell of all that holds it for over a millisecond
+.PHONY: redis-held
+redis-held: redis ## keep a Redis busy for ten minutes, and tell of all that holds it for over a millisecond
 	cd bench && $(GO) run ./soak
 
 .PHONY: bench-go
