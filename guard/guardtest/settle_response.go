@@ -95,6 +95,7 @@ func testSettledGone(t *testing.T, s *suite) {
 }
 
 func testSettledWithoutClient(t *testing.T, s *suite) {
+	s.need(t, Streaming) // else nobody knows when the answer has begun
 	for _, c := range []struct {
 		name            string
 		hangUp, answers int // when the client hangs up, and what the handler answers with, or 0
