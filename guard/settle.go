@@ -36,7 +36,8 @@ type Served struct {
 	Panicked bool
 	// Hijacked says that the handler has taken the connection over.
 	Hijacked bool
-	// ClientGone says that the client had gone when the response began, or before the handler returned without one. A proxy
+	// ClientGone says that the client had gone when the response began, or before the handler returned without one: the
+	// context of the request was cancelled, and not by a deadline. A proxy
 	// may tell that with 502. A policy that gives units back by such a status is free for clients that hang up when the work is
 	// done. Whatever Strike says, nothing is forgiven then.
 	ClientGone bool

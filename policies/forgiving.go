@@ -7,8 +7,9 @@ import (
 	"github.com/weir-go/ratelimit/guard"
 )
 
-// forgiveOwn keeps a request from forgiving that meets a policy, perhaps, by another reading of its path alone. A handler of all paths that
-// answers "/login/" with 200 has not seen a login that succeeds. Such a request strikes as any other.
+// forgiveOwn lets a policy with a match be forgiven only by the handler that the match is about. A request may meet the policy by another
+// reading of its path, and run another handler: one of all paths that answers "/login/" with 200 has seen no login. Strikes
+// of such a request count.
 func (c *chooser) forgiveOwn(own [][]guard.Policy, document *Document, sets [][]int) {
 	for i, policies := range own {
 		if len(document.Policies[i].Match) == 0 {

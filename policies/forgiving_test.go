@@ -205,3 +205,26 @@ policies:
 		}
 	}
 }
+
+// A path that may be read as those of two policies costs no less than the dearer one says, although an alternative of it is the limit of the other.
+func TestAnotherReadingMakesNoAlternativeCheaper(t *testing.T) {
+	const most = 11 // one of cheap, and ten of credits
+	s := setOf(t, `
+limits:
+  cheap: fixed-window 100, 1h
+  credits: fixed-window 1000, 1h
+policies:
+  - {match: /completions, key: global, cost: 100, firstOf: [{limit: cheap}, {limit: credits}]}
+  - {match: /status/, limit: credits, key: global}
+`)
+	for _, path := range []string{"/completions", "/status/../completions"} {
+		ran := 0
+		limited := ratelimit.FromPolicies(core.New(core.NewMemory()), s, ratelimit.Options{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran++ }))
+		for range 2 * most {
+			limited.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+		}
+		if ran > most || ran < most-1 {
+			t.Errorf("GET %s runs %d times, want %d at most", path, ran, most)
+		}
+	}
+}

@@ -70,7 +70,7 @@ func (r *Store) askPartsBy(ctx context.Context, groups [][]call.Check, by partin
 	return nil
 }
 
-// turn is groups that are asked one after the other only where they are in one part.
+// turn is groups of a call that are asked without the answers of each other.
 type turn struct {
 	together [][]call.Check
 	apart    [][]call.Check // shadow checks that are alternatives of each other in several parts
@@ -79,6 +79,10 @@ type turn struct {
 // turnsOf returns groups in turns. A group is asked after those before it that are about a state of its own, so
 // that it is told what they have left.
 func turnsOf(groups [][]call.Check, by parting) []turn {
+	isApart := func(group []call.Check) bool { return group[0].Shadow() && by.several(group) }
+	if !slices.ContainsFunc(groups, isApart) {
+		return []turn{{together: groups}}
+	}
 	turns := []turn{{}}
 	earliest := make(map[exact.Key]int) // the turn of the next group that is about a state
 	for _, group := range groups {
@@ -90,7 +94,7 @@ func turnsOf(groups [][]call.Check, by parting) []turn {
 			turns = append(turns, turn{})
 		}
 		own, next := &turns[place], place
-		if group[0].Shadow() && by.several(group) {
+		if isApart(group) {
 			own.apart, next = append(own.apart, group), place+1
 		} else {
 			own.together = append(own.together, group)
