@@ -17,11 +17,11 @@ FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/lab
 	go.opentelemetry.io/otel go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace \
 	go.opentelemetry.io/otel/sdk go.opentelemetry.io/otel/sdk/metric github.com/gaissmai/bart
 # Modules of their own, so that what they need is no dependency of the root module.
-MODULES = bench cmd/weir examples/adaptive examples/chi examples/demo/browsertest examples/fiber examples/observability examples/sqlstore internal/routertest internal/rpctest
+MODULES = bench cmd/weir examples/adaptive examples/chi examples/demo/browsertest examples/fiber examples/observability examples/sqlstore internal/routertest proof
 BROWSERTEST = examples/demo/browsertest
 # Packages whose tests depend on the server, and start neither a browser nor Prometheus.
 SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \
-	./lists ./policies ./internal/faults ./internal/redistest
+	./lists ./policies ./internal/redistest
 # Runs a command in each of these modules, and says at the end in which of them it has failed.
 in_modules = @failed=; for module in $(MODULES); do echo "$$module: $(1)"; (cd $$module && $(1)) || failed="$$failed $$module"; done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
@@ -37,18 +37,20 @@ test: redis browser prometheus webservers postgres ## the whole suite, installin
 # Two halves of the suite, which run at the same time: some tests compute, others wait for what they have broken.
 .PHONY: test-root test-modules
 test-root:
-	$(GO) test -race -shuffle=on -count=1 ./...
+	$(GO) test -race -shuffle=on -count=1 -timeout 30m ./...
 test-modules:
-	$(call in_modules,$(GO) test -race -shuffle=on -count=1 ./...)
+	$(call in_modules,$(GO) test -race -shuffle=on -count=1 -timeout 30m ./...)
 
 .PHONY: test-latest
 test-latest: redis webservers ## the suite against the newest gin, echo, go-redis and OpenTelemetry
-	$(GO) test -modfile=latest.mod -count=1 ./...
+	$(GO) test -modfile=latest.mod -count=1 -timeout 30m ./...
+	cd proof && $(GO) test -modfile=latest.mod -count=1 -timeout 30m ./...
 
 .PHONY: test-servers
 test-servers: redis ## the packages that talk to Redis, on the server program that RATELIMIT_TEST_SERVER names
 	$(GO) test -race -shuffle=on -count=1 $(SERVER_PACKAGES)
 	cd cmd/weir && $(GO) test -race -shuffle=on -count=1 .
+	cd proof && $(GO) test -race -shuffle=on -count=1 ./faults
 
 .PHONY: latest
 latest: ## move latest.mod to the newest gin, echo, go-redis and OpenTelemetry
@@ -56,6 +58,9 @@ latest: ## move latest.mod to the newest gin, echo, go-redis and OpenTelemetry
 	cp go.sum latest.sum
 	$(GO) get -modfile=latest.mod $(FRAMEWORKS:=@latest)
 	$(GO) mod tidy -modfile=latest.mod
+	cp proof/go.mod proof/latest.mod
+	cp proof/go.sum proof/latest.sum
+	cd proof && $(GO) get -modfile=latest.mod github.com/redis/go-redis/v9@latest && $(GO) mod tidy -modfile=latest.mod
 
 .PHONY: redis
 redis: ## install redis-server where it is missing
@@ -89,7 +94,9 @@ tidy: ## check go.mod, latest.mod and those of the other modules
 	$(GO) mod tidy -diff
 	$(GO) mod tidy -modfile=latest.mod -diff
 	$(call in_modules,$(GO) mod tidy -diff)
+	cd proof && $(GO) mod tidy -modfile=latest.mod -diff
 	@sh .ci/same-requirements go.mod latest.mod
+	@sh .ci/same-requirements proof/go.mod proof/latest.mod
 
 .PHONY: vet
 vet: ## go vet
@@ -134,7 +141,7 @@ screenshots: browser ## take the pictures of the demo: docs/demo*.png
 
 .PHONY: fuzz
 fuzz: redis ## every fuzz target for FUZZTIME (30s)
-	@set -e; for module in . cmd/weir; do for package in $$($(GO) -C $$module list ./...); do \
+	@set -e; for module in . cmd/weir proof; do for package in $$($(GO) -C $$module list ./...); do \
 		list="$$($(GO) -C $$module test -list '^Fuzz' "$$package")"; \
 		for target in $$(echo "$$list" | grep '^Fuzz' || true); do \
 			echo "$$package $$target"; \
@@ -148,12 +155,12 @@ search: redis webservers ## look longer for histories on which a store and the m
 	cd internal/routertest && $(GO) test -count=1 -timeout 24h . -paths $(PATHS)
 
 .PHONY: mutants
-mutants: redis ## plant the faults of docs/mutants.md, one at a time, and see that the tests notice
-	$(GO) run ./internal/mutants
+mutants: redis ## plant the faults of each testdata/mutants, one at a time, and see that the tests notice
+	cd proof && $(GO) run ./mutants
 
 .PHONY: soak
 soak: redis ## everything at once, with faults, for DURATION (10m), on a server and then on a cluster
-	$(GO) test -race -count=1 -timeout 0 -v -run '^TestSoak' ./internal/faults -soak $(DURATION)
+	cd proof && $(GO) test -race -count=1 -timeout 0 -v -run '^TestSoak' ./faults -soak $(DURATION)
 
 .PHONY: cover
 cover: redis ## coverage of all packages together, in cover.out and cover.html

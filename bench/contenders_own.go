@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 )
 
 // The names of this project's contenders.
@@ -30,7 +31,7 @@ func ownInRedis() []contender {
 func ownForDenials() []contender {
 	return []contender{
 		own(leakyName, leaky, onRedis),
-		own(leakyName+", denials cached", leaky, func(s *setup) core.Store { return core.CacheDenials(onRedis(s), 10_000) }),
+		own(leakyName+", denials cached", leaky, func(s *setup) core.Store { return denialcache.New(onRedis(s), 10_000) }),
 	}
 }
 

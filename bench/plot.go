@@ -65,7 +65,7 @@ func (c comparison) draw(figure plotted, w io.Writer) error {
 		}
 		p.Add(shape)
 		ranges.XYs = append(ranges.XYs, plotter.XY{X: b.median, Y: float64(i)})
-		ranges.XErrors = append(ranges.XErrors, struct{ Low, High float64 }{b.median - b.lowest, b.highest - b.median})
+		ranges.XErrors = append(ranges.XErrors, struct{ Low, High float64 }{b.median - b.low, b.high - b.median})
 	}
 	whiskers, err := plotter.NewXErrorBars(ranges)
 	if err != nil {

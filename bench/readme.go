@@ -26,8 +26,9 @@ func readmeFigures(r report, comparisons []comparison) string {
 	var text strings.Builder
 	write := func(format string, arguments ...any) { _, _ = fmt.Fprintf(&text, format, arguments...) }
 	write("Medians of %d rounds on %d shared cores with %s on the same machine, beside redis_rate and beside redis_rate over go-redis' own\n"+
-		"`AutoPipeline`, which its users switch on with one line; only ratios mean anything elsewhere. ↑: more is better; ↓: less is. A figure about which\n"+
-		"the rounds differ by more than a factor of %v is %s.\n\n", r.Profile.Rounds, r.Machine.Cores, r.Machine.Redis, widest, unstable)
+		"`AutoPipeline`, which its users switch on with one line; only ratios mean anything elsewhere. ↑: more is better; ↓: less is. In brackets stands\n"+
+		"the middle half of the rounds. Where it is wider than a factor of %v, the figure is %s.\n\n",
+		r.Profile.Rounds, r.Machine.Cores, r.Machine.Redis, widest, unstable)
 	write("| what | × redis_rate | × redis_rate over `AutoPipeline` |\n|---|---|---|\n")
 	for _, row := range []struct {
 		what, slug string

@@ -186,7 +186,7 @@ func (b *bench) placeSizes(ctx context.Context) (sizes []float64, err error) {
 		})
 		_, err := b.with(ctx, []contender{taking}, twenty, func(entries []*entry) error {
 			ask := entries[0].ask
-			if err := all(ctx, taking, ask, namesOf("warm:", 1000)); err != nil {
+			if err := all(ctx, taking, ask, namesOf("warm:", min(1000, b.sized))); err != nil {
 				return err
 			}
 			size, err := b.growth(ctx, keys, func() error {

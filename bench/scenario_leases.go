@@ -37,11 +37,8 @@ func onServedLeases(s *setup) core.Store { return core.Lease(onServed(s), core.T
 // onUsualLeases is the store on Redis with leases as the README shows them.
 func onUsualLeases(s *setup) core.Store { return core.Lease(onRedis(s), core.Tolerance{Over: 0.01}) }
 
-// usual is a limit as users have it, and hourly one that is used up for long.
-var (
-	usual  = quota{2_000, time.Second}
-	hourly = quota{20_000, time.Hour}
-)
+// usual is a limit as users have it.
+var usual = quota{2_000, time.Second}
 
 // usually are the contenders under limits that users have.
 func usually() []contender {
@@ -103,7 +100,7 @@ func (b *bench) leasedAbove(ctx context.Context) (comparison, error) {
 func (b *bench) leasedUsedUp(ctx context.Context) (comparison, error) {
 	const goroutines = 128
 	b.report("a leased key that is used up")
-	contenders := append([]contender{emptyLoop()}, usually()...)
+	contenders, hourly := append([]contender{emptyLoop()}, usually()...), quota{b.usedUp, time.Hour}
 	entries, err := b.with(ctx, contenders, hourly, func(entries []*entry) error {
 		for _, e := range entries {
 			if err := all(ctx, e.contender, e.ask, slices.Repeat([]string{"everybody"}, hourly.n+1)); err != nil {
@@ -115,8 +112,8 @@ func (b *bench) leasedUsedUp(ctx context.Context) (comparison, error) {
 	return comparison{
 		slug:  "leases-used-up",
 		title: "A key that is used up, " + callers(goroutines),
-		text: fmt.Sprintf("Leases with `Over: 0.01`. The limit of %s an hour is used up before, and a unit is free again every 180 ms. "+
-			"The lease denies from memory until then.", showRate(float64(hourly.n))),
+		text: fmt.Sprintf("Leases with `Over: 0.01`. The limit of %s an hour is used up before, and a unit is free again every %v. "+
+			"The lease denies from memory until then.", showRate(float64(hourly.n)), showTime(hourly.per.Seconds()/float64(hourly.n))),
 		entries: entries,
 		columns: usualColumns(),
 		plots:   []plotted{{"leases-used-up", "answers per second", perSecond, leakyName}},

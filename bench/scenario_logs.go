@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -56,9 +58,8 @@ func (b *bench) logs(ctx context.Context) (_ []comparison, err error) {
 	if err := os.WriteFile(limits, []byte(replayed), 0o600); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join("..", "cmd", "weir"), "-o", weir, ".") //nolint:gosec // it is this project
-	if output, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("bench: building weir: %w\n%s", err, output)
+	if err := buildWeir(ctx, weir); err != nil {
+		return nil, err
 	}
 	var entries []*entry
 	keys, lines := map[*entry]int{}, map[*entry]int{}
@@ -95,6 +96,19 @@ func (b *bench) logs(ctx context.Context) (_ []comparison, err error) {
 			{"peak memory", less, func(e *entry, _ []*entry) string { return showMegabytes(e.bytes) }},
 		},
 	}}, nil
+}
+
+// buildWeir builds the command line, with the race detector if this program has it: its packages were compiled like that for their own tests.
+func buildWeir(ctx context.Context, into string) error {
+	arguments := []string{"build", "-C", filepath.Join("..", "cmd", "weir"), "-o", into}
+	if build, known := debug.ReadBuildInfo(); known && slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		arguments = append(arguments, "-race")
+	}
+	build := exec.CommandContext(ctx, "go", append(arguments, ".")...) //nolint:gosec // it is this project
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("bench: building weir: %w\n%s", err, output)
+	}
+	return nil
 }
 
 // read writes the log, has weir read it, and deletes it. It returns how many keys the log has.

@@ -80,7 +80,7 @@ func (b *bench) sizes(ctx context.Context, contenders []contender) ([]float64, e
 	for i, c := range contenders {
 		_, err := b.with(ctx, []contender{c}, lasting, func(entries []*entry) (err error) {
 			ask := entries[0].ask
-			if err := all(ctx, c, ask, namesOf("warm:", 1000)); err != nil { // which opens the connections
+			if err := all(ctx, c, ask, namesOf("warm:", min(1000, b.sized))); err != nil { // which opens the connections
 				return err
 			}
 			sizes[i], err = b.growth(ctx, len(names), func() error { return all(ctx, c, ask, names) })

@@ -89,7 +89,7 @@ func (c counting) Decide(ctx context.Context, calls []core.Call) (answered int, 
 	if err != nil && core.FailureOf(err) != core.Overloaded {
 		c.failed.Add(1)
 	}
-	return answered, err //nolint:wrapcheck // it is the store's
+	return answered, err
 }
 
 // onServed is the store on Redis behind a middleware, whose failures are counted.

@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// spread is what several rounds have shown of one figure.
-type spread struct{ median, lowest, highest float64 }
+// spread is what several rounds have shown of one figure: the median, and the lowest and the highest of the middle half of
+// the rounds. What else a shared machine did in a few of them is not told.
+type spread struct{ median, low, high float64 }
 
-// widest is how many times its lowest round the highest round of a figure may be. A wider figure is not told.
+// widest is how many times its low end the high end of a figure's middle half may be. A wider figure is not told.
 const widest = 1.5
 
 // steady reports whether the rounds agree about a figure, differences of a grain aside.
 func (s spread) steady(grain float64) bool {
-	return s.highest-s.lowest <= grain || s.lowest > 0 && s.highest <= widest*s.lowest
+	return s.high-s.low <= grain || s.low > 0 && s.high <= widest*s.low
 }
 
 // spreadOf returns the spread of the rounds' figures, and NaN for none.
@@ -22,7 +23,9 @@ func spreadOf(figures []float64) spread {
 	if len(figures) == 0 {
 		return spread{math.NaN(), math.NaN(), math.NaN()}
 	}
-	return spread{median(figures), slices.Min(figures), slices.Max(figures)}
+	sorted := slices.Sorted(slices.Values(figures))
+	quarter := (len(sorted) - 1) / 4
+	return spread{median(figures), sorted[quarter], sorted[len(sorted)-1-quarter]}
 }
 
 // median returns the middle figure, or the mean of the middle two.

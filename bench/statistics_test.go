@@ -28,19 +28,29 @@ func TestMedianIsTheMiddleOne(t *testing.T) {
 	}
 }
 
-func TestSpreadIsMedianLowestAndHighest(t *testing.T) {
-	if got, want := spreadOf([]float64{3, 1, 2}), (spread{2, 1, 3}); got != want {
-		t.Errorf("spreadOf = %v, want %v", got, want)
+func TestSpreadIsMedianAndMiddleHalf(t *testing.T) {
+	for _, c := range []struct {
+		figures []float64
+		want    spread
+	}{
+		{[]float64{7}, spread{7, 7, 7}},
+		{[]float64{3, 1, 2}, spread{2, 1, 3}},
+		{[]float64{9, 3, 1, 5, 7}, spread{5, 3, 7}},
+		{[]float64{90, 8, 1, 2, 3, 4, 5, 6, 7}, spread{5, 3, 7}},
+	} {
+		if got := spreadOf(c.figures); got != c.want {
+			t.Errorf("spreadOf(%v) = %v, want %v", c.figures, got, c.want)
+		}
 	}
 	if got := spreadOf(nil); !math.IsNaN(got.median) {
 		t.Errorf("the spread of nothing is %v", got)
 	}
 }
 
-func TestMedianLiesBetweenLowestAndHighest(t *testing.T) {
+func TestMedianLiesInTheMiddleHalf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := spreadOf(rapid.SliceOfN(rapid.Float64Range(0, 1e9), 1, 20).Draw(t, "figures"))
-		if s.median < s.lowest || s.median > s.highest {
+		if s.median < s.low || s.median > s.high {
 			t.Fatalf("%v", s)
 		}
 	})

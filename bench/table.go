@@ -81,7 +81,7 @@ func costs(process string) []column {
 	}
 }
 
-// showRatio writes a ratio with its lowest and highest round, if the rounds agree about it.
+// showRatio writes a ratio with the ends of its middle half, if the rounds agree about it.
 func showRatio(s spread) string {
 	if math.IsNaN(s.median) || math.IsInf(s.median, 0) {
 		return missing
@@ -89,7 +89,7 @@ func showRatio(s spread) string {
 	if !s.steady(0) {
 		return unstable
 	}
-	return fmt.Sprintf("%s (%s – %s)", threeDigits(s.median), threeDigits(s.lowest), threeDigits(s.highest))
+	return fmt.Sprintf("%s (%s – %s)", threeDigits(s.median), threeDigits(s.low), threeDigits(s.high))
 }
 
 // showRate writes a number per second.

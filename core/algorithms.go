@@ -10,12 +10,10 @@ import (
 // and drains at the given rate. A request that would make it overflow is
 // denied, and leaves it as it was.
 //
-// Capacity requests pass at once when the bucket is empty, then as many as drain.
-// This is "the leaky bucket as a meter" of Jonathan S. Turner, New directions in
-// communications (or which way to the information age?), IEEE Communications
-// Magazine 24 (10), 1986, which ITU-T I.371 calls the continuous-state leaky
-// bucket. It admits exactly what [TokenBucket] and [GCRA] admit for the same
-// numbers; the three differ in what they keep in Redis.
+// Capacity requests pass at once when the bucket is empty, then as many as drain. This is "the leaky bucket as a meter"
+// of Jonathan S. Turner, New directions in communications (or which way to the information age?), IEEE Communications
+// Magazine 24 (10), 1986, which ITU-T I.371 calls the continuous-state leaky bucket. It admits exactly the same requests
+// as [TokenBucket] and [GCRA] with the same numbers; the three differ in the state that they keep in Redis.
 //
 //	Leaky(10, PerSecond(1)) // 10 at once, then one a second
 func Leaky(capacity int, drain Rate) Limit { return newLimit(exact.Leaky, capacity, drain) }
@@ -36,9 +34,9 @@ func Shaping(capacity int, drain Rate) Limit { return newLimit(exact.Shaping, ca
 // refilled at the given rate. Each unit of cost takes a token; a request that
 // does not find enough of them is denied and takes none.
 //
-// It admits exactly what [Leaky] admits, seen from the other side: the tokens in
-// the bucket are the room that is left. Redis keeps the tokens and the instant of
-// the last refill. See ATM Forum and IETF usage, for example RFC 2697, section 3.
+// It admits exactly the same requests as [Leaky], seen from the other side: the tokens in the bucket are the room left.
+// Redis keeps the tokens and the instant of the last refill. See ATM Forum and IETF usage, for example RFC 2697, section
+// 3.
 //
 //	TokenBucket(100, PerMinute(20)) // 100 at once, then one every 3 seconds
 func TokenBucket(capacity int, refill Rate) Limit {
@@ -49,11 +47,9 @@ func TokenBucket(capacity int, refill Rate) Limit {
 // requests are expected at the given rate, each moves the theoretical arrival
 // time of the next one, and up to burst of them may come ahead of it.
 //
-// It admits exactly what [Leaky] admits, and keeps a single instant, which is the
-// smallest state in Redis: a string. When the server's clock steps back, the step
-// counts as used, up to the burst, since an instant alone does not tell when it was
-// written. See ITU-T I.371 and the ATM Forum's Traffic Management Specification 4.0,
-// section 4.4.2.
+// It admits exactly the same requests as [Leaky], and keeps a single instant, which is the smallest state in Redis: a
+// string. When the server's clock steps back, the step counts as used, up to the burst, since an instant alone does not
+// tell when it was written. See ITU-T I.371 and the ATM Forum's Traffic Management Specification 4.0, section 4.4.2.
 //
 //	GCRA(10, PerSecond(5)) // 10 at once, then one every 200 ms
 func GCRA(burst int, rate Rate) Limit { return newLimit(exact.GCRA, burst, rate) }
@@ -66,9 +62,9 @@ func GCRA(burst int, rate Rate) Limit { return newLimit(exact.GCRA, burst, rate)
 // within one window's length: n at the end of one window and n at the start of
 // the next. A window is a whole number of microseconds.
 //
-// Do not use it for quotas that people pay for. Who comes late opens the window late and loses what lies
-// before it, and people learn to send a request early, so that their window ends early. Use [Calendar], whose windows
-// are there whether somebody comes or not.
+// Do not use it for quotas that people pay for. A client that comes late opens the window late and loses the time before
+// it, and people learn to send a request early, so that their window ends early. Use [Calendar]: its windows do not
+// depend on traffic.
 //
 //	FixedWindow(100, time.Minute)
 func FixedWindow(n int, window time.Duration) Limit {
@@ -88,13 +84,12 @@ func FixedWindow(n int, window time.Duration) Limit {
 // whole number of milliseconds, or of microseconds if n windows' worth of them
 // stays below 2^53.
 //
-// When the store's clock steps back into an earlier window, all that both counters hold counts in full there,
-// so that nothing is minted. It has recovered after two windows at the latest.
+// When the store's clock steps back into an earlier window, both counters count in full there, so that no more passes
+// than without the step. It has recovered after two windows at the latest.
 //
-// When the capacity of a named limit is made smaller, what has been used fills it at
-// most: the count of the previous window may exceed the capacity, as long as its
-// weighted part does not. When the window is made longer, the former one counts on
-// until the next admission, so that the RetryAfter of a denial is an estimate.
+// When the capacity of a named limit is made smaller, the units used fill it at most: the count of the previous window
+// may exceed the capacity, as long as its weighted part does not. When the window is made longer, the former one counts
+// on until the next admission, so that the RetryAfter of a denial is an estimate.
 //
 //	SlidingWindow(1000, time.Hour)
 func SlidingWindow(n int, window time.Duration) Limit {
@@ -104,13 +99,12 @@ func SlidingWindow(n int, window time.Duration) Limit {
 // SlidingLog returns a limit of n events in any window of the given length,
 // exactly: it remembers when each admitted unit passed.
 //
-// It is the only limit whose memory grows with its numbers: up to n instants for
-// each key, and never more, since denied requests are not remembered. n may be
-// at most a million. A window is a whole number of microseconds. One check of
-// 10,000 units holds Redis for about a millisecond.
+// It is the only limit that needs memory in proportion to its numbers: up to n instants for each key, and never more,
+// since denied requests are not remembered. n may be at most a million. A window is a whole number of microseconds. One
+// check of 10,000 units holds Redis for about a millisecond.
 //
-// When the window of a named limit is made longer, the instants that it remembers
-// count on. Those that have left the shorter window may have been forgotten.
+// When the window of a named limit is made longer, the remembered instants count on. Instants that have left the shorter
+// window may have been forgotten.
 //
 //	SlidingLog(5, 15*time.Minute) // logins
 func SlidingLog(n int, window time.Duration) Limit {
@@ -120,21 +114,20 @@ func SlidingLog(n int, window time.Duration) Limit {
 // Concurrent returns a limit of n at once: a call takes a place and gives it back when its work is done.
 // Use it where work is slow rather than frequent: exports, uploads, calls to a partner.
 //
-// A place is held for a lease, which its process renews while the work goes on: see [Limiter.Acquire]. A
-// process that has died, or that the store does not hear from, loses its places after exactly the lease.
-// A lease is from 10 milliseconds to 10 minutes, a whole number of microseconds, and 30 seconds is a good
-// one. n may be at most a million. A cost of k takes k places.
+// A holder has its place for a lease, which its process renews while the work goes on: see [Limiter.Acquire]. A process
+// that has died, or that the store does not hear from, loses its places after exactly the lease. A lease is from 10
+// milliseconds to 10 minutes, a whole number of microseconds, and 30 seconds is a good one. n may be at most a million. A
+// cost of k takes k places.
 //
-// A place has to be given back, so [Limiter.Allow], [Limiter.Wait], [Limiter.Charge] and their like return
-// an error: use [Limiter.Acquire], [Limiter.TryAcquire], [Limiter.Do], or [Limiter.Reserve] for one call
-// with other limits. The waits of a Decision count on nobody renewing a lease and nobody giving a place
-// back early: see [Decision.RetryAfter]. ResetAfter is a whole lease while any place is held.
+// A place has to be given back, so [Limiter.Allow], [Limiter.Wait], [Limiter.Charge] and their like return an error: use
+// [Limiter.Acquire], [Limiter.TryAcquire], [Limiter.Do], or [Limiter.Reserve] for one call with other limits. The waits
+// of a Decision assume that no lease is renewed and no place is given back early: see [Decision.RetryAfter]. ResetAfter
+// is a whole lease while any place is held.
 //
-// A lease that was begun before the store's clock stepped back ends when that has caught up. Where that
-// keeps others out, it is cut to 10 minutes. [Limiter.Reset] gives all places back.
+// A lease that was begun before the store's clock stepped back ends when the clock has caught up. If the key is full,
+// such a lease is cut to 10 minutes. [Limiter.Reset] gives all places back.
 //
-// When n of a named limit is made smaller, nobody loses a place, and nobody gets one until fewer than n
-// are held.
+// When n of a named limit is made smaller, no holder loses a place, and no place is granted until fewer than n are held.
 //
 //	Concurrent(20, 30*time.Second)
 func Concurrent(n int, lease time.Duration) Limit {

@@ -13,20 +13,20 @@ import (
 //	checks := append(core.FirstOf(plan, credits), perMinute)
 //	decisions, err := limiter.AllowAll(ctx, checks...)
 //
-// All is decided at one instant. If no alternative fits, the call is denied, and so it is if another check of
-// the call denies: then no alternative is charged. Each alternative has its own key, limit, cost, headroom
-// and Mode: a [Condition] fits without being charged, and a [Look] always fits, so that the call passes whatever
-// is left of those before it. An alternative under [Unlimited] always fits, too. Shadow checks may be
-// alternatives of each other, and are a call of their own then.
+// All is decided at one instant. If no alternative fits, the call is denied, and so it is if another check of the call
+// denies: then no alternative is charged. Each alternative has its own key, limit, cost, headroom and Mode: a [Condition]
+// fits without being charged, and a [Look] always fits, so that the call passes even if no alternative before it fits. An
+// alternative under [Unlimited] always fits, too. Shadow checks may be alternatives of each other, and are a call of
+// their own then.
 //
-// Each alternative has its own [Decision], with its own verdict and numbers. All of them are [Decision.Waived] but
-// one: the one that is charged, or, if none fits, the one that will be the first to fit. So a call passes if
-// each Decision is Allowed or Waived. It has been denied until the longest RetryAfter of those that are not
-// Waived, and absent other traffic it passes then, and not before.
+// Each alternative has its own [Decision], with its own verdict and numbers. All of them are [Decision.Waived] except
+// one: the one that is charged, or, if none fits, the one that will be the first to fit. So a call passes if each
+// Decision is Allowed or Waived. A denied call passes, absent other traffic, after the longest RetryAfter of the
+// Decisions that are not Waived, and not before.
 //
-// An alternative is decided by itself. What other checks ask of the same key and limit neither adds to its
-// cost nor leaves it less room, and a call may not charge one key and limit twice if one of the two is an
-// alternative: that is an error ([ErrInvalid]). A Condition may be about any key and limit.
+// An alternative is decided by itself. Other checks of the same key and limit neither add to its cost nor leave it less
+// room. A call may not charge one key and limit twice if one of the two is an alternative: that is an error
+// ([ErrInvalid]). A Condition may be about any key and limit.
 //
 // FirstOf sets [Check.Or] of all checks but the first, in a copy. Without checks it returns none, and a single
 // check is no alternative of anything.
@@ -38,9 +38,9 @@ func FirstOf(checks ...Check) []Check {
 	return checks
 }
 
-// addAlternatives adds a check that has no alternatives, or all alternatives from a place up to another one. One that
-// is under Unlimited fits if those before it do not: in the store, a check that looks stands for it. Those
-// behind it are never charged, and look, too.
+// addAlternatives adds a check that has no alternatives, or all alternatives from a place up to another one. An
+// alternative under Unlimited fits if none before it does: in the store, a check with the Mode Look stands for it. The
+// alternatives behind it are never charged, and look, too.
 func (p *part) addAlternatives(checks []Check, first, end int) {
 	free := false
 	for i := first; i < end; i++ {

@@ -12,11 +12,11 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// laterSettlement is a reservation that is to be settled, with what it has really cost.
+// laterSettlement is a reservation that is to be settled, with its real costs.
 type laterSettlement struct {
 	of    *Reservation
 	costs []int
-	own   *settlements // those that are sent; nil before
+	own   *settlements // the settlements to send; nil before
 }
 
 // cancelLater gives reservations back in the background, the last one first: a turn in a queue can be
@@ -39,12 +39,13 @@ func (l *Limiter) settleLater(list ...laterSettlement) {
 	}
 }
 
-// backlog is what is to be settled in the background. Places have one of their own, that nothing else delays.
+// backlog has the reservations to settle in the background. Places have a backlog of their own, so that nothing else
+// delays them.
 type backlog struct {
 	places, others background.Work[laterSettlement]
 }
 
-// init sets what is done with the backlog of a limiter.
+// init sets how the backlog of a limiter is settled.
 func (b *backlog) init(l *Limiter) {
 	for _, w := range [...]*background.Work[laterSettlement]{&b.places, &b.others} {
 		w.Do, w.Lost = settleAll, l.reportLost
@@ -71,7 +72,7 @@ func (b *backlog) drain() {
 // placesOnly reports whether nothing but places is to be settled.
 func (r *Reservation) placesOnly() bool {
 	for i := range r.checks {
-		if !r.checks[i].holds() && !r.ledger.IsDone(i) {
+		if !r.checks[i].holds() && !r.ledger.isDone(i) {
 			return false
 		}
 	}
@@ -81,10 +82,10 @@ func (r *Reservation) placesOnly() bool {
 // errBacklog is the error of a settlement for which the background has no room.
 var errBacklog = failure.Unsent(Overloaded, "core: %d settlements wait in the background already", background.Room)
 
-// settleAll settles some reservations of one limiter in one call. With an error, it returns those that
-// were certainly not settled, and how many may have been.
+// settleAll settles some reservations of one limiter in one call. With an error, it returns those certainly not settled,
+// and how many may have been.
 //
-//nolint:contextcheck,nolintlint // it is settled whoever has left; seen where it is called
+//nolint:contextcheck,nolintlint // a caller that has left does not stop it; seen where it is called
 func settleAll(list []background.Item[laterSettlement]) (left []background.Item[laterSettlement], unknown int, err error) {
 	limiter := list[0].Value.of.limiter
 	return background.Join(list, func(one *laterSettlement) []Settlement {
@@ -99,15 +100,15 @@ func settleAll(list []background.Item[laterSettlement]) (left []background.Item[
 		switch {
 		case err == nil:
 			return background.Done
-		case one.of.ledger.Settled:
+		case one.of.ledger.settled:
 			return background.Unknown
 		}
 		return background.Again
 	})
 }
 
-// unlessPanicked asks a store on a goroutine that is nobody else's, and makes an error of its panic: a
-// store of your own may panic, and the process goes on.
+// unlessPanicked asks a store on a goroutine of its own, and turns a panic of the store into an error: a store of your
+// own may panic, and the process goes on.
 func unlessPanicked(ask func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -117,8 +118,8 @@ func unlessPanicked(ask func() error) (err error) {
 	return ask()
 }
 
-// losses are settlements that were given up. They are logged at once, and those that come within the next seconds together after
-// that, so that each is counted in one line.
+// losses are settlements that were given up. The first is logged at once. Those of the next seconds are logged together
+// after that, so that each is counted in one line.
 type losses struct {
 	mu            sync.Mutex
 	lost, unknown int
@@ -129,7 +130,7 @@ type losses struct {
 // quietLosses is for how long losses are gathered after a line.
 const quietLosses = 10 * time.Second
 
-// reportLost logs how many reservations were not settled, and of how many it is not known whether they were.
+// reportLost logs how many reservations were not settled, and how many others may not have been.
 func (l *Limiter) reportLost(lost, unknown int, err error) {
 	s := &l.losses
 	s.mu.Lock()
@@ -153,7 +154,7 @@ func (l *Limiter) reportLost(lost, unknown int, err error) {
 	}
 }
 
-// endLosses logs what was lost and was not logged yet.
+// endLosses logs the losses that were not logged yet.
 func (l *Limiter) endLosses() {
 	s := &l.losses
 	s.mu.Lock()

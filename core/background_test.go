@@ -78,7 +78,7 @@ type writtenLog struct {
 func (w *writtenLog) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.text.Write(p) //nolint:wrapcheck // it never fails
+	return w.text.Write(p)
 }
 
 func (w *writtenLog) String() string {
@@ -223,7 +223,7 @@ func (s *stuck) Settle(ctx context.Context, list []Settlement) error {
 	if !list[0].Check.holds() {
 		<-s.free
 	}
-	return s.Store.Settle(ctx, list) //nolint:wrapcheck // it stands for the store
+	return s.Store.Settle(ctx, list)
 }
 
 // Nothing is tried again when the store is closed: the goroutine ends at once.

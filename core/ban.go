@@ -13,21 +13,21 @@ import (
 //
 //	brute := core.Ban{Strikes: core.SlidingLog(5, 10*time.Minute), First: 10 * time.Minute}.Named("logins")
 //
-// The strike that uses up Strikes begins a ban. The first ban lasts First; each one that follows before the others
-// are forgotten lasts Factor times longer, up to Longest. Each lasts up to a tenth longer than that, so that
-// nobody can time its end. While a ban is in force, nothing is counted, and to ask does not prolong it.
+// The strike that uses up Strikes begins a ban. The first ban lasts First; each one that follows before the others are
+// forgotten lasts Factor times longer, up to Longest. Each lasts up to a tenth longer than that, so that a client cannot
+// time its end. While a ban is in force, nothing is counted, and to ask does not prolong it.
 //
-// A Ban is a value that can be compared and copied. All that use one name, or the same numbers without a name, share
+// A Ban is a value that can be compared and copied. All Bans with one name, or with the same numbers and no name, share
 // the bans of a key: [Ban.Limit] has the identity. The zero Ban is not valid.
 type Ban struct {
-	// Strikes are how many strikes within which time begin a ban: a [SlidingLog] of at most 1,000.
+	// Strikes sets how many strikes in which time begin a ban: a [SlidingLog] of at most 1,000.
 	Strikes Limit
 	// First is how long the first ban lasts: from a millisecond to 10 years. The default is the window of Strikes.
 	First time.Duration
 	// Factor is how much longer each ban is than the one before, from 1 to 1,000. The default is 2.
 	Factor int
-	// Longest is how long a ban lasts at most, jitter aside: up to 10 years, and no less than First. The default
-	// is seven days, or First if that is longer. To keep somebody out for ever, use a list.
+	// Longest is how long a ban lasts at most, jitter aside: up to 10 years, and no less than First. The default is seven
+	// days, or First if that is longer. To keep a client out for ever, use a list.
 	Longest time.Duration
 	// Forget is how long after the end of a ban the next one is still longer: up to 10 years. Then the key is as
 	// good as new. The default is a day.
@@ -40,8 +40,8 @@ type Ban struct {
 	name string
 }
 
-// Named returns the ban with a name, which [Limit.Named] describes. The bans of a key are then kept when the
-// numbers change, and all services share them that use the name.
+// Named returns the ban with a name, which [Limit.Named] describes. The bans of a key are then kept when the numbers
+// change, and all services that use the name share them.
 func (b Ban) Named(name string) Ban {
 	b.name = name
 	return b
@@ -122,8 +122,8 @@ func (l *Limiter) Strike(ctx context.Context, key string, ban Ban, n int) (Decis
 // Forgive is how many strikes forgive all that a key has.
 const Forgive = -1_000_000
 
-// Ban bans a key by hand from now on for a time, in place of a ban that is in force. The reason is for those who
-// read the list of bans: at most 200 bytes. The next ban by strikes is not longer for it.
+// Ban bans a key by hand from now on for a time, in place of a ban that is in force. The reason is for readers of the
+// list of bans: at most 200 bytes. The next ban by strikes is not longer for it.
 //
 // A time that is not positive or is longer than 10 years, and a longer reason, are errors ([ErrInvalid]).
 func (l *Limiter) Ban(ctx context.Context, key string, ban Ban, d time.Duration, reason string) error {
@@ -131,14 +131,14 @@ func (l *Limiter) Ban(ctx context.Context, key string, ban Ban, d time.Duration,
 		return err
 	}
 	if err := validity.BanByHand(d, reason); err != nil {
-		return err //nolint:wrapcheck // it says all
+		return err
 	}
 	check := checkOf(key, ban.Limit(), 0)
 	return l.settle(ctx, []Settlement{{Check: check, BanFor: d, Reason: reason}})
 }
 
 // Lift ends the ban of a key, and forgets its strikes and its earlier bans. A key that is not banned is no error. A
-// cache of denials ([CacheDenials]) in another process may go on denying for ten seconds.
+// cache of denials (denialcache.New) in another process may go on denying for ten seconds.
 func (l *Limiter) Lift(ctx context.Context, key string, ban Ban) error {
 	if err := ban.Validate(); err != nil {
 		return err

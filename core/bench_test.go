@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -178,8 +179,8 @@ func BenchmarkDenialCache(b *testing.B) {
 	limit := core.Leaky(1, core.PerDay(1))
 	for name, store := range map[string]core.Store{
 		"memory":        core.NewMemory(),
-		"memory cached": core.CacheDenials(core.NewMemory(), 1000),
-		"redis cached": core.CacheDenials(core.NewRedis(redistest.Shared(b).Client(b),
+		"memory cached": denialcache.New(core.NewMemory(), 1000),
+		"redis cached": denialcache.New(core.NewRedis(redistest.Shared(b).Client(b),
 			core.WithPrefix(redistest.Prefix(b)), core.WithBudget(patient)), 1000),
 	} {
 		b.Run(name, func(b *testing.B) {

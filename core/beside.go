@@ -15,13 +15,14 @@ import (
 type besides struct {
 	mu      sync.Mutex
 	running int
-	idle    chan struct{} // closed when none is running; nil: nobody waits for that
-	// latest is when the latest settlement of a key ends that gives something back.
+	idle    chan struct{} // closed when none is running; nil if no call waits for that
+	// latest has a channel for each key to which a settlement gives units back. It is closed when the latest of them
+	// ends.
 	latest map[settledKey]chan struct{}
-	giving atomic.Int64 // how many keys that are
+	giving atomic.Int64 // the length of latest
 }
 
-// settledKey is what a settlement is about.
+// settledKey identifies the state that a settlement is about.
 type settledKey struct {
 	key   string
 	limit Limit
@@ -30,17 +31,17 @@ type settledKey struct {
 // longestClose is how long [Limiter.Close] waits for settlements beside their callers.
 const longestClose = 2 * time.Second
 
-// SettleBeside is [Reservation.Settle] beside its caller: the settlement is sent at once, and nobody waits for the answer. then, unless it
-// is nil, is told the error of Settle on another goroutine, or at once if there is nothing to send. It does not ask what
-// is left, so that the Decisions stay as they are. What was certainly not settled is tried again as by
-// [Reservation.SettleLater]. In the memory of this process it is done when SettleBeside returns. [Limiter.Close] waits up to two
-// seconds for settlements that are under way.
+// SettleBeside is [Reservation.Settle] beside its caller: the settlement is sent at once, and the caller does not wait
+// for the answer. If then is not nil, another goroutine calls it with the error of Settle; with nothing to send,
+// SettleBeside calls it itself. The Decisions stay as they are. Charges that were certainly not settled are tried again
+// as by [Reservation.SettleLater]. In the memory of this process the settlement is done when SettleBeside returns.
+// [Limiter.Close] waits up to two seconds for settlements that are under way.
 //
-// A call of this limiter that is denied while something is given back to its key waits for that, and is made again, once:
-// whoever comes back with the answer in hand finds what was given back.
+// A call of this limiter that is denied while a settlement gives units back to its key waits for the settlement, and is
+// made again, once. So a client that comes back with the answer in hand finds the units that were given back.
 //
-// The reservation counts as settled at once. Another number of costs than of checks, a negative cost, and a reservation that was
-// settled before are errors that change nothing, and then is not called.
+// The reservation counts as settled at once. Another number of costs than of checks, a negative cost, and a reservation
+// that was settled before are errors that change nothing, and then is not called.
 func (r *Reservation) SettleBeside(then func(error), costs ...int) error {
 	s := new(settlements)
 	if err := r.settlements(s, costs); err != nil { // which also claims the places
@@ -48,7 +49,7 @@ func (r *Reservation) SettleBeside(then func(error), costs ...int) error {
 	}
 	r.hold.End()
 	own := *r // the caller keeps r
-	r.ledger.Settled = true
+	r.ledger.settled = true
 	if !slices.ContainsFunc(s.list, Settlement.needed) {
 		if then != nil {
 			then(nil)
@@ -57,7 +58,7 @@ func (r *Reservation) SettleBeside(then func(error), costs ...int) error {
 	}
 	costs = slices.Clone(costs)
 	l := r.limiter
-	if _, inProcess := l.store.(*memoryStore); inProcess { // nobody waits for memory
+	if _, inProcess := l.store.(*memoryStore); inProcess { // memory answers at once
 		err := unlessPanicked(func() error { return own.settle(context.Background(), s, costs) })
 		if then != nil {
 			then(err)
@@ -77,17 +78,18 @@ func (r *Reservation) SettleBeside(then func(error), costs ...int) error {
 	return nil
 }
 
-// settle carries settlements out, and has the background go on with what was certainly not settled.
+// settle carries settlements out. Those certainly not carried out go to the background.
 func (r *Reservation) settle(ctx context.Context, s *settlements, costs []int) error {
 	err := r.limiter.settle(ctx, s.list)
 	r.note(s, err)
-	if !r.ledger.Settled {
+	if !r.ledger.settled {
 		r.laterOrLost(costs)
 	}
 	return err
 }
 
-// begin counts a settlement, and returns what is closed when it has ended and the keys that it gives back to.
+// begin counts a settlement. It returns the channel that is closed when the settlement has ended, and the keys that it
+// gives back to.
 func (b *besides) begin(list []Settlement) (ended chan struct{}, keys []settledKey) {
 	ended = make(chan struct{})
 	b.mu.Lock()
@@ -109,7 +111,7 @@ func (b *besides) begin(list []Settlement) (ended chan struct{}, keys []settledK
 	return ended, keys
 }
 
-// given tells those that wait for it that a settlement has been answered.
+// given tells the calls that wait for a settlement that it has been answered.
 func (b *besides) given(ended chan struct{}, keys []settledKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +134,8 @@ func (b *besides) end() {
 	}
 }
 
-// underWay returns for each check when the settlement ends that is giving back to its key, or nil if there is none at all.
+// underWay returns for each check the channel of the settlement that gives units back to its key, or nil if there is none
+// at all.
 func (b *besides) underWay(checks []Check) (ends []chan struct{}) {
 	if b.giving.Load() == 0 {
 		return nil
@@ -171,13 +174,14 @@ func (b *besides) drain() {
 	}
 }
 
-// decideSettled is decideLimited that nothing denies which this limiter is giving back: it waits for that, and asks again.
+// decideSettled is decideLimited. If it denies while this limiter gives units back to one of the keys, it waits for the
+// settlement, and asks again.
 func (l *Limiter) decideSettled(ctx context.Context, checks []Check, decisions []Decision, receipts []Receipt, waiters []*call.Waiter) error {
 	ends := l.besides.underWay(checks)
 	if ends == nil {
 		return decideLimited(ctx, l.decider, checks, decisions, receipts, waiters)
 	}
-	strikes := slices.ContainsFunc(checks, func(c Check) bool { return c.Mode == OnDenial }) // a denial that need not be, too
+	strikes := slices.ContainsFunc(checks, func(c Check) bool { return c.Mode == OnDenial }) // a denial would charge these: wait first
 	if !strikes {
 		if err := decideLimited(ctx, l.decider, checks, decisions, receipts, waiters); err != nil || passed(checks, decisions) {
 			return err

@@ -7,21 +7,22 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-// Calendar returns a limit of n events in each window of a calendar: 10,000 a month, a day's free tier that
-// begins at midnight in Berlin, a billing period. All windows are there whether somebody uses them or not,
-// so that a key may use n in each, and loses nothing by coming late. Compare [FixedWindow].
+// Calendar returns a limit of n events in each window of a calendar: 10,000 a month, a day's free tier that begins at
+// midnight in Berlin, a billing period. The windows do not depend on traffic, so that a key may use n in each, and loses
+// nothing by coming late. Compare [FixedWindow].
 //
-// The store's clock says which window it is, whatever the callers' clocks say. [Decision.ResetAfter] is the
-// time until the window ends, exactly. Windows follow the rules of their time zone: a day may have 23 or 25
-// hours. Nothing is carried over from one window to the next, so twice n may pass around its end.
+// The store's clock says which window it is; the callers' clocks do not matter. [Decision.ResetAfter] is the exact time
+// until the window ends. Windows follow the rules of their time zone: a day may have 23 or 25 hours. Nothing is carried
+// over from one window to the next, so twice n may pass around its end.
 //
-// The rules come from this process's time zone database, or that of package time/tzdata. A zone that is
-// unknown here is an error of [Limit.Validate]. When a named limit gets another Period, shorter or longer, or when
-// a fleet disagrees about the rules of a zone, what was used counts until the end of the window in which it was
-// used, and the next window opens then: nobody gets n twice in it, and no check moves its end. So the month of a limit that
-// becomes one of n an hour goes on to its end. [Limiter.Reset] opens a new window at once.
-// Where rules differ by no more than three hours, or an eighth of the window, nobody gets n in what lies
-// between the two ends either.
+// The rules come from this process's time zone database, or that of package time/tzdata. A zone that is unknown here is
+// an error of [Limit.Validate].
+//
+// A named limit may get another Period, or a fleet may disagree about the rules of a zone. Then the used units count
+// until the end of the window in which they were used, and the next window opens at that end. No key gets n twice in one
+// window, and no check moves its end. So the month of a limit that becomes one of n an hour goes on to its end.
+// [Limiter.Reset] opens a new window at once. Where rules differ by no more than three hours, or an eighth of the window,
+// no key gets n between the two ends either.
 //
 // [Limit.Rate] tells the length of the windows if it is always the same, and otherwise a Period of 0.
 //
@@ -31,10 +32,10 @@ func Calendar(n int, period Period) Limit { return limitOf(exact.CalendarParams(
 // Period says how a [Calendar] limit cuts time into windows. It is an immutable, comparable value, made by
 // [Daily], [Weekly], [Monthly], [MonthlySince], [Yearly] or [Every]. The zero Period is not valid.
 //
-// The constructors and methods never fail: [Limit.Validate] returns an error for a limit whose Period makes no
-// sense. Zones are named as in the IANA database, "Europe/Berlin" or "UTC"; "" and "Local" are not valid,
-// since they are not the same everywhere. A window begins at midnight on the zone's clocks, or when they show
-// more for the first time if they skip it.
+// The constructors and methods never fail: [Limit.Validate] returns an error for a limit with a Period that makes no
+// sense. Zones are named as in the IANA database, "Europe/Berlin" or "UTC"; "" and "Local" are not valid, since they are
+// not the same everywhere. A window begins at midnight on the zone's clocks, or when they show more for the first time if
+// they skip it.
 type Period struct{ period calendar.Period }
 
 // Daily returns the days of a time zone.
@@ -50,9 +51,9 @@ func Monthly(zone string) Period {
 	return Period{calendar.Period{Unit: calendar.Month, Zone: zone, Day: 1}}
 }
 
-// MonthlySince returns the billing periods of whoever began at an instant, to the microsecond: they begin on
-// its day of each month and at its time of day, and on the last day of a month that is too short. The month and year of
-// the instant do not matter.
+// MonthlySince returns the billing periods of a client that began at an instant, to the microsecond. They begin on the
+// instant's day of each month and at its time of day, or on the last day of a month that is too short. The month and year
+// of the instant do not matter.
 //
 // The clocks are those of the instant's [time.Location] if that was made by [time.LoadLocation], and otherwise
 // UTC: a local or a fixed zone is not the same everywhere.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 )
 
 // A bounded store gives up no key that has places, nor one whose token could come again.
@@ -57,7 +58,7 @@ func TestBoundedMemoryKeepsPlaces(t *testing.T) {
 func TestDenialsOfPlacesAreNotRepeated(t *testing.T) {
 	store := core.NewMemory()
 	repeated := 0
-	cache := core.CacheDenials(store, 10, core.WithTrace(core.Trace{Repeated: func() { repeated++ }}))
+	cache := denialcache.New(store, 10, core.WithTrace(core.Trace{Repeated: func() { repeated++ }}))
 	check := core.Check{Key: "key", Limit: core.Concurrent(1, time.Minute)}
 	held, _ := take(t, store, check)
 	if _, d := take(t, cache, check); d.Allowed {

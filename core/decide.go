@@ -10,15 +10,15 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
-// ownStore is a store of this package. What is behind it knows specs and no limits.
+// ownStore is a store of this package around an inner store, which knows specs and no limits.
 type ownStore struct{ call.Store }
 
-// inside is what a store of this package makes of a call. The call keeps it, empty, to be used again.
+// inside is the inner form of a call. The call keeps it, empty, to be used again.
 type inside struct {
 	call.Call
 
-	of     *Call        // whose it is: a copy of that call makes its own
-	holder exact.Holder // who takes places; the zero Holder: nobody does
+	of     *Call        // the call it belongs to: a copy of that call makes its own
+	holder exact.Holder // the holder of places; the zero Holder takes none
 }
 
 // Decide has calls decided, and writes the answers. If that panics, nothing of these calls is used again.
@@ -40,7 +40,7 @@ func (s *ownStore) Decide(ctx context.Context, calls []Call) (answered int, err 
 	return answered, err
 }
 
-// Settle has settlements carried out, and writes what has become of them.
+// Settle has settlements carried out, and writes their results.
 func (s *ownStore) Settle(ctx context.Context, settlements []Settlement) error {
 	own := correctionLists.Get().(*call.Corrections) //nolint:forcetypeassert // the pool holds nothing else
 	own.Set(len(settlements), func(i int) call.Settled { return settlements[i].settled() })
@@ -63,11 +63,11 @@ func (s *ownStore) Settle(ctx context.Context, settlements []Settlement) error {
 	}
 	own.Empty() // not after a panic
 	correctionLists.Put(own)
-	return err //nolint:wrapcheck // it is one of this package's
+	return err
 }
 
 func (s *ownStore) Reset(ctx context.Context, key string, limits []Limit) error {
-	return s.Store.Reset(ctx, key, specsOf(limits)) //nolint:wrapcheck // it is one of this package's
+	return s.Store.Reset(ctx, key, specsOf(limits))
 }
 
 // takeInside returns the call as the inside of a store takes it. The call does not have it meanwhile.
@@ -95,7 +95,9 @@ func (c *Call) takeInside() *inside {
 			own.Waiter = c.waiters[i]
 		}
 	})
-	made.Settled = c.Receipts != nil
+	if c.Receipts != nil {
+		made.MaySettle()
+	}
 	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) && !call.Alone(made.Groups[0]) { // else one is granted for certain
 		made.Times = c.Times
 	}
@@ -104,6 +106,10 @@ func (c *Call) takeInside() *inside {
 
 // write writes the answers to a call that has been decided.
 func (c *Call) write(decided *call.Call) {
+	if len(c.Checks) == 1 && c.Receipts == nil && decided.Times <= 1 {
+		c.writeLone(&decided.Checks[0])
+		return
+	}
 	if c.Granted = decided.Granted; decided.Times <= 1 && decided.Passed() {
 		c.Granted = 1
 	}
@@ -124,6 +130,17 @@ func (c *Call) write(decided *call.Call) {
 		}
 	}
 	waive(c.Checks, c.Decisions)
+}
+
+// writeLone writes the answer to the only check of a call that nobody settles.
+func (c *Call) writeLone(own *call.Check) {
+	if c.Granted = 0; own.Fits || own.Shadow() {
+		c.Granted = 1
+	}
+	c.Decisions[0].set(own, c.Checks[0].Limit, own.Fits, !own.Charge)
+	if own.Waiter != nil && !own.Fits {
+		own.Waiter.Since = own.Usage.Fourth
+	}
 }
 
 // writeHolders writes the receipts with which places are given back that may have been taken although the
@@ -160,7 +177,7 @@ func microseconds(n int64) time.Duration { return time.Duration(n) * time.Micros
 // correctionLists are corrections to be used again, since a store's arguments escape to the heap.
 var correctionLists = sync.Pool{New: func() any { return new(call.Corrections) }}
 
-// settled returns what a settlement is to the inside of a store.
+// settled returns the inner form of a settlement.
 func (s *Settlement) settled() call.Settled {
 	receipt := call.Receipt(s.Receipt)
 	return call.Settled{
@@ -176,7 +193,7 @@ func (s Settlement) needed() bool {
 	return own.Needed()
 }
 
-// reserved reports whether what was charged is given back by itself unless it is settled.
+// reserved reports whether the charge is given back by itself unless it is settled.
 func (s *Settlement) reserved() bool { return s.Check.reserves() && s.Receipt != (Receipt{}) }
 
 // specsOf returns the specs of limits and of their shadow checks.

@@ -7,11 +7,11 @@ import (
 
 // Decided is a check that was decided, or one of a call that could not be answered.
 type Decided struct {
-	// Limit is the limit, and Units how many units the check has asked for, or was granted by [Limiter.AllowAtMost]. The key is not
-	// told.
+	// Limit is the limit, and Units how many units the check has asked for, or was granted by [Limiter.AllowAtMost]. A
+	// Decided does not name the key.
 	Limit Limit
 	Units int
-	// Mode says what was to be done with the units: [Charge], or something that charges none, as for [Limiter.Peek].
+	// Mode tells how the units were asked for: [Charge], or a Mode that charges none, as for [Limiter.Peek].
 	Mode Mode
 	// Shadow says that the check denies nothing.
 	Shadow bool
@@ -23,7 +23,7 @@ type Decided struct {
 	Err error
 }
 
-// decidingStore tells a trace of what a store decides.
+// decidingStore tells a trace of the decisions of a store.
 type decidingStore struct {
 	Store
 
@@ -49,5 +49,5 @@ func (s *decidingStore) Decide(ctx context.Context, calls []Call) (answered int,
 			s.tell(d)
 		}
 	}
-	return answered, err //nolint:wrapcheck // it is the store's
+	return answered, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 )
 
 // toldOf keeps what a trace was told of decisions.
@@ -37,7 +38,7 @@ func (o *toldOf) take() []core.Decided {
 // A trace is told of each check that was decided, by whichever verb, with its answer.
 func TestDecisionsAreTraced(t *testing.T) {
 	told := new(toldOf)
-	limiter := core.New(core.CacheDenials(core.NewMemory(), 10), told.trace())
+	limiter := core.New(denialcache.New(core.NewMemory(), 10), told.trace())
 	one, two := core.FixedWindow(1, time.Hour).Named("one"), core.FixedWindow(9, time.Hour).Named("two")
 	check := func(what string, want ...core.Decided) {
 		t.Helper()
@@ -109,8 +110,8 @@ func TestATraceIsGivenOnce(t *testing.T) {
 	waits, repeated := 0, 0
 	trace := core.WithTrace(core.Trace{Wait: func(core.Wait) { waits++ }, Repeated: func() { repeated++ }})
 	for name, limiter := range map[string]*core.Limiter{
-		"the innermost store": core.New(core.Lease(core.CacheDenials(core.NewMemory(trace), 10), core.Tolerance{})),
-		"all parts":           core.New(core.Lease(core.CacheDenials(core.NewMemory(trace), 10, trace), core.Tolerance{}, trace), trace),
+		"the innermost store": core.New(core.Lease(denialcache.New(core.NewMemory(trace), 10), core.Tolerance{})),
+		"all parts":           core.New(core.Lease(denialcache.New(core.NewMemory(trace), 10, trace), core.Tolerance{}, trace), trace),
 	} {
 		waits, repeated = 0, 0
 		for range 3 {

@@ -15,25 +15,24 @@ const Never time.Duration = math.MaxInt64
 
 // Check asks: may Cost units pass under Limit for Key?
 type Check struct {
-	// Key says whose traffic it is: "ip:203.0.113.9", "user:42". It may be any
-	// non-empty string; long or unprintable ones are hashed by the store.
+	// Key names the client or thing that is limited: "ip:203.0.113.9", "user:42". It may be any non-empty string; long or
+	// unprintable ones are hashed by the store.
 	Key string
 	// Limit is the limit to ask.
 	Limit Limit
 	// Cost is the number of units to ask for. The default is 1; a negative cost is an error. To ask
 	// for nothing, set Mode to [Look].
 	Cost int
-	// Mode says what is done with the units. The default is [Charge].
+	// Mode tells how the units are asked for. The default is [Charge].
 	Mode Mode
 	// Shadow makes the check a call of its own that travels with the others. It is
 	// decided alone and charged to a state of its own: it neither denies the other
 	// checks nor is spared when they are denied. If it alone cannot be answered, its
 	// Decision is Degraded and has nothing but the Limit: that is no denial.
 	Shadow bool
-	// Undelayed is how many units of a [Shaping] limit's queue pass without a Delay, like
-	// nginx's "delay=": the first unit of a burst and so many behind it pass at once, and
-	// the others at the limit's pace. The default is 0, which delays all but the first.
-	// With any other limit it is an error.
+	// Undelayed is the number of units of a [Shaping] limit's queue that pass without a Delay, like nginx's "delay=": the
+	// first unit of a burst and this many behind it pass at once, and the others at the limit's pace. The default is 0,
+	// which delays all but the first. With any other limit it is an error.
 	Undelayed int
 	// Headroom is how many units have to be left after the charge. The check passes only if its Cost and
 	// its Headroom fit together, and is charged the Cost alone. So less important traffic leaves something
@@ -49,31 +48,31 @@ type Check struct {
 	// key and limit in a call has its own Headroom, on top of its own cost and of those before it.
 	// Settlements, refunds and the Delay of a [Shaping] limit know nothing of it.
 	Headroom int
-	// Or makes the check an alternative of the one before it in the call: see [FirstOf], which sets it.
-	// The default is no alternative. With Or, the first check of a call is an error ([ErrInvalid]), and so
-	// is one whose Shadow differs from that of the check before it.
+	// Or makes the check an alternative of the one before it in the call: see [FirstOf], which sets it. The default is no
+	// alternative. With Or, the first check of a call is an error ([ErrInvalid]), and so is a check with another Shadow
+	// than the check before it.
 	Or bool
-	// ReserveFor is for how long [Limiter.Reserve] reserves the units. If nobody has settled them by then, on the store's
-	// clock, they are given back as if they had been settled at 0: the process that has reserved them has died. That
-	// happens once, and by itself, when the next check of the key and limit that has a ReserveFor is decided.
+	// ReserveFor is for how long [Limiter.Reserve] reserves the units. If they are not settled by then, on the store's
+	// clock, the store takes the process that has reserved them for dead and gives them back as if they had been settled
+	// at 0. That happens once, and by itself, when the next check of the key and limit that has a ReserveFor is decided.
 	// Other checks do not look, and cost no more than ever: they find the units used until then.
 	//
-	// A call, and a settlement of such reservations, gives back 32 at most, those that have ended last, so that it does
-	// not hold the store up. The rest stays charged until later ones: meanwhile the key has less left than it should,
-	// never more. A reservation that has not been given back yet can still be settled as if its time were not over.
+	// A call, and a settlement of such reservations, gives back 4 at most, the latest to end, so that it does not hold
+	// the store up. The rest stays charged until later ones: meanwhile the key has less left than it should, never more.
+	// A reservation that has not been given back yet can still be settled as if its time were not over.
 	//
-	// It is right for tokens per minute, and wrong for money, which a process that has died has spent all the same. Make it
-	// longer than the longest request: a settlement that comes after the units were given back charges the
+	// It is right for tokens per minute. It is wrong for money, since a process that has died has spent that all the
+	// same. Make it longer than the longest request: a settlement that comes after the units were given back charges the
 	// whole real cost, as of now.
 	//
-	// The default is 0, which reserves for good. Any other time has to be from a millisecond to a day ([ErrInvalid]). It is
-	// an error under a [Concurrent] limit, which has its lease, a [Shaping] one, whose turns are handed on, or a [Calendar]
-	// one. Checks of a call about one key and limit have the same one. Verbs whose charges nobody settles do not take it. For a check
-	// that is not charged it means nothing.
+	// The default is 0, which reserves for good. Any other time has to be from a millisecond to a day ([ErrInvalid]). It
+	// is an error under a [Concurrent] limit, which has its lease, a [Shaping] one, which hands turns on, or a [Calendar]
+	// one. Checks of a call about one key and limit have the same one. Verbs with charges that cannot be settled do not
+	// take it. For a check that is not charged it means nothing.
 	ReserveFor time.Duration
 }
 
-// Mode says what a [Check] does with its units.
+// Mode tells how a [Check] asks for its units.
 type Mode uint8
 
 const (
@@ -133,23 +132,23 @@ func checkOf(key string, limit Limit, n int) Check {
 	return c
 }
 
-// validateKept returns the reason why a call makes no sense whose charges nobody gives back.
+// validateKept returns the reason why a call makes no sense if its charges are never given back.
 func validateKept(checks []Check) error {
 	for i := range checks {
 		if c := &checks[i]; c.Mode == Charge && c.Limit.spec != nil && c.Limit.spec.Algorithm.Holds() {
 			return invalid("core: the places of %s have to be given back: use Acquire, TryAcquire, Do or Reserve", c.Limit)
 		} else if c.ReserveFor > 0 && c.Mode == Charge {
-			return invalid("core: what is reserved for %v has to be settled: use Reserve", c.ReserveFor)
+			return invalid("core: units reserved for %v have to be settled: use Reserve", c.ReserveFor)
 		}
 	}
 	return validate(checks)
 }
 
-// mostChecks is how many checks a call has at most: what Redis decides in about a millisecond, during which it does nothing
-// else.
+// mostChecks is the greatest number of checks in a call: Redis decides them in about a millisecond, and serves no other
+// command meanwhile.
 const mostChecks = 256
 
-// validate returns the reason why a call makes no sense, if it does not.
+// validate returns the reason why a call makes no sense, or nil.
 func validate(checks []Check) error {
 	if len(checks) == 0 {
 		return invalid("core: a call needs at least one check")
@@ -161,7 +160,7 @@ func validate(checks []Check) error {
 		if !checks[i].plain() {
 			own := written(checks, i)
 			if err := own.Validate(i); err != nil {
-				return err //nolint:wrapcheck // it says all
+				return err
 			}
 		}
 		if len(checks) > fewChecks {
@@ -198,14 +197,13 @@ func validateMany(checks []Check) (err error) {
 	return err
 }
 
-// validateTogether returns the reason why two checks about one state do not go together, if they do not.
+// validateTogether returns the reason why two checks about one state do not go together, or nil.
 func validateTogether(checks []Check, earlier, later int) error {
 	own, before := written(checks, later), written(checks, earlier)
-	return validity.Together(earlier, later, &before, &own) //nolint:wrapcheck // it says all
+	return validity.Together(earlier, later, &before, &own)
 }
 
-// plain reports whether a check says nothing that could make no sense, as most checks do: it charges a key some units of a
-// limit that makes sense.
+// plain reports whether a check is certainly valid, as most checks are: it charges a key some units of a valid limit.
 func (c *Check) plain() bool {
 	return c.Key != "" && c.Cost >= 0 && c.Mode == Charge && c.Undelayed|c.Headroom == 0 && c.ReserveFor == 0 && !c.Or &&
 		c.Limit.Validate() == nil && !c.Limit.spec.Algorithm.Bans()
@@ -228,8 +226,8 @@ func written(checks []Check, place int) validity.Check {
 // ResetAfter 10s. An eleventh request at the same moment is denied with RetryAfter 1s.
 // Half a second later, RetryAfter would be 500ms and ResetAfter 9.5s.
 type Decision struct {
-	// Allowed says whether this check passes. A call of several checks passes if all of
-	// them are allowed, but for those that are Waived.
+	// Allowed says whether this check passes. A call of several checks passes if all of them are allowed, except those
+	// that are Waived.
 	Allowed bool
 	// Waived says that another one of the check's alternatives counts in its place, so that this
 	// Decision neither denies the call nor costs anything: see [FirstOf]. It is false for a check that
@@ -239,8 +237,8 @@ type Decision struct {
 	// see the Fallback mode of package guard. The numbers are those of the process's share of the
 	// limit ([Limit.Share]). A shadow check is not decided then.
 	Degraded bool
-	// Leased says that this process has decided by itself, from units that the store had charged ahead of
-	// time: see [Lease]. The numbers are estimates then: those of the latest lease, with what is left of it.
+	// Leased says that this process has decided by itself, from units that the store had charged ahead of time: see
+	// [Lease]. The numbers are estimates then: those of the latest lease, less the units spent since.
 	Leased bool
 	// Limit is the limit that was asked.
 	Limit Limit
@@ -260,14 +258,14 @@ type Decision struct {
 	// Delay is how long the caller should hold an allowed request back, so that
 	// requests leave at an even pace. Only [Shaping] limits set it.
 	Delay time.Duration
-	// Estimated says that RetryAfter is no more than a guess: nobody knows when a place of a
-	// [Concurrent] limit will be given back. A store tells when enough leases end if none is renewed; a
-	// [Limiter] tells how long places have lately been held, once it has seen that.
+	// Estimated says that RetryAfter is no more than a guess: it is not known when a place of a [Concurrent] limit will
+	// be given back. A store tells when enough leases end if none is renewed; a [Limiter] tells how long places have
+	// lately been held, once it has seen that.
 	Estimated bool
 	// Began says that strikes have begun a [Ban].
 	Began bool
-	// Token is that of the places of a [Concurrent] limit that were taken, and otherwise 0. It is
-	// greater than those of all calls that took places of the key before: see [Permit.Token].
+	// Token is the token of the places of a [Concurrent] limit that were taken, and otherwise 0. It is greater than the
+	// tokens of all calls that took places of the key before: see [Permit.Token].
 	Token uint64
 }
 
@@ -284,8 +282,9 @@ func (d Decision) Denies() bool { return !d.Allowed && !d.Waived }
 //		return fmt.Errorf("%v is used up: come again in %v", denial.Limit, denial.RetryAfter)
 //	}
 //
-// Of several it is the one with the longest RetryAfter, and the first of these: if nobody else uses the keys, the call passes then.
-// Decisions that are Waived do not count. Decisions do not know whether their check is a shadow, so leave those of shadow checks out.
+// Of several it is the one with the longest RetryAfter, and the first of these: absent other traffic, the call passes
+// then. Decisions that are Waived do not count. Decisions do not know whether their check is a shadow, so leave those of
+// shadow checks out.
 func Denied(decisions []Decision) (denial Decision, denied bool) {
 	for i := range decisions {
 		if d := &decisions[i]; d.Denies() && (!denied || d.RetryAfter > denial.RetryAfter) {

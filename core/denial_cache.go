@@ -2,17 +2,15 @@ package core
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/clock"
 	"github.com/weir-go/ratelimit/core/internal/denials"
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// denialCache is the store that [CacheDenials] makes.
+// denialCache is the store that [RememberDenials] makes.
 type denialCache struct {
 	store   Store
 	denials *denials.Denials
@@ -21,68 +19,28 @@ type denialCache struct {
 	logger  func() *slog.Logger
 }
 
-// CacheDenials returns a [Store] around another store. It remembers up to size of that store's denials,
-// and repeats each of them for as long as the answer cannot have changed:
-//
-//	limiter := core.New(core.CacheDenials(core.NewRedis(client), 100_000))
-//
-// So a client that hammers a key which is used up costs Redis one call in each retry period, and this
-// process a lookup in a map. A denial takes about 220 bytes. [Trace.Repeated] tells of each call that was
-// answered without the store.
-//
-// The cache denies nothing that the store would admit: without resets and refunds a limit only fills
-// up, so that a denied check cannot pass before its RetryAfter, counted from when the call was sent, is
-// over. The cache notices at once a reset or a settlement through it, a named limit with other numbers,
-// and what a store of [NewRedis] gives back of its own calls. It repeats a denial for ten seconds at
-// most. So it may take as long to notice that another process has reset a key, refunded a charge, raised
-// a named limit, or given back what a call over several keys of a cluster or ring had charged, and that
-// a server has lost keys or has its clock set forward. Put the cache directly around a store of
-// NewRedis: a store of your own between them hides what Redis gives back.
-//
-// A check is answered from memory if it has been denied lately at the same cost, or at a lower cost
-// from which the wait follows exactly. Its numbers are those of the denial, less the time that has
-// passed. If the cost was more than 1, other processes may have used what was left meanwhile, so that
-// the next RetryAfter is longer. A [Check.Headroom] counts as part of the cost here.
-//
-// A call does not go to the store if all its checks are answered from memory. If only some are, the
-// others go to the store, which answers them and charges nothing; shadow checks are decided as always.
-// Of alternatives ([FirstOf]), either all are answered from memory or none.
-// All other calls go to the store: calls that may pass, that have a key and limit twice, or that have a
-// named sliding window, whose RetryAfter may be an estimate, or a [Concurrent] limit, whose places may be
-// given back at any time, or a [Check.ReserveFor].
-//
-// If a [Ban] is known to be in force, the call is denied without the store, whatever its other checks are: those are
-// answered as allowed, with no numbers. A call that may strike when it is denied ([OnDenial]) goes to the store
-// unless a ban is known to be in force, and so does every call under a Ban with Extend.
-//
-// CacheDenials starts no goroutine. It takes [WithTrace], [WithLogger] and [WithClock]. A nil store, a size less than
-// 1 and an option that does not suit it panic. Close closes the store, too.
-func CacheDenials(store Store, size int, options ...Option) Store {
-	if store == nil {
-		panic("core: CacheDenials needs a Store")
-	}
-	if size < 1 {
-		panic(fmt.Sprintf("core: a cache of %d denials is less than 1", size))
-	}
-	c := newDenialCache(store, size)
-	apply("CacheDenials", options, c)
+// RememberDenials is denialcache.New with the memory in which denials are kept. Programs call that one: only packages below core can
+// make a memory.
+func RememberDenials(store Store, memory denials.Memory, options ...Option) Store {
+	c := newDenialCache(store, memory)
+	apply("denialcache.New", options, c)
 	c.trace = c.traces.told(c.logger)
 	return c
 }
 
 // newDenialCache returns a cache around a store, whose trace is not made of its traces yet.
-func newDenialCache(store Store, size int) *denialCache {
-	c := &denialCache{store: store, denials: denials.New(size, clock.Forward()), traces: tracesOf(store), logger: slog.Default}
+func newDenialCache(store Store, memory denials.Memory) *denialCache {
+	c := &denialCache{store: store, denials: denials.New(memory, forwardClock()), traces: tracesOf(store), logger: slog.Default}
 	if giving, ok := store.(givingStore); ok {
 		giving.watchGiveBacks(c.denials.Notice)
 	}
 	return c
 }
 
-// givingStore is a store that gives back by itself what it has charged for a call that does not
-// pass, or whose caller has left. Until then, other calls may be denied for it.
+// givingStore is a store that gives back by itself the charges of a call that does not pass, or that its caller has left.
+// Until then, other calls may be denied because of them.
 type givingStore interface {
-	// watchGiveBacks sets a function that is called each time, with what was to be given back.
+	// watchGiveBacks sets a function that is called with each list of corrections that give back.
 	watchGiveBacks(watch func(givenBack []call.Correction))
 }
 
@@ -107,16 +65,16 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 		}
 		return 1, nil
 	case !denials.Writes(checks):
-		return c.store.Decide(ctx, calls) //nolint:wrapcheck // it is the store's
+		return c.store.Decide(ctx, calls)
 	case known.Denied != 0:
 		return 1, c.decideRest(ctx, first, known)
 	}
 	c.denials.Begin(checks)
 	answered, err = c.store.Decide(ctx, calls)
-	// After an error it may have been charged, and a denial of what has another cost is not remembered.
+	// After an error the call may have been charged. Denials of checks with another cost are not remembered then.
 	if err != nil || answered > 1 || first.Passed() {
 		c.denials.Charged(checks)
-		return answered, err //nolint:wrapcheck // it is the store's
+		return answered, err
 	}
 	c.denials.Denied(checks, sent, func(i int) (denials.Denial, bool) {
 		return denialOf(&first.Decisions[i]), !first.Decisions[i].Allowed
@@ -124,7 +82,7 @@ func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, e
 	return answered, nil
 }
 
-// denialChecks returns checks as denials are remembered of them, in an empty list if there is room.
+// denialChecks returns checks in the form in which their denials are remembered, in an empty list if it has room.
 func denialChecks(list []denials.Check, checks []Check) []denials.Check {
 	list = slices.Grow(list, len(checks))[:len(checks)]
 	for i := range checks {
@@ -135,7 +93,7 @@ func denialChecks(list []denials.Check, checks []Check) []denials.Check {
 	return list
 }
 
-// denialOf returns what is remembered of a denial.
+// denialOf returns the part of a denial that the cache remembers.
 func denialOf(d *Decision) denials.Denial {
 	return denials.Denial{
 		Degraded: d.Degraded, Remaining: d.Remaining,
@@ -143,8 +101,8 @@ func denialOf(d *Decision) denials.Denial {
 	}
 }
 
-// writeKnown writes the answers to a call of which some checks are known to be denied. If a ban is, the others are
-// allowed, but for shadows. There are no receipts, since nothing was charged.
+// writeKnown answers a call that has checks known to be denied. If one of them is a ban, the other checks are allowed,
+// except shadow checks. There are no receipts, since nothing was charged.
 func writeKnown(of *Call, checks []denials.Check, known denials.Known) {
 	clear(of.Receipts)
 	of.Granted = 0

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -64,7 +65,7 @@ func TestDenialCacheForgetsWhatAClusterGivesBack(t *testing.T) {
 	})
 	start := time.Now() // no denial gets too old, however slow the machine is
 	var repeated atomic.Int64
-	cache := core.CacheDenials(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)), 1000,
+	cache := denialcache.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)), 1000,
 		core.WithClock(func() time.Time { return start }), core.WithTrace(core.Trace{Repeated: func() { repeated.Add(1) }}))
 	limiter, l := core.New(cache), core.FixedWindow(1, time.Hour)
 	if _, err := limiter.Allow(t.Context(), "guilty", l); err != nil {
@@ -116,6 +117,6 @@ func TestDenialCacheKeepsTheLawsInACluster(t *testing.T) {
 	client := redistest.SharedCluster(t).Client(t)
 	fewer(t, 6, func(t *testing.T, now func() time.Time) core.Store {
 		store := core.NewRedis(client, core.WithClock(now), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Minute))
-		return core.CacheDenials(store, 1000, core.WithClock(now))
+		return denialcache.New(store, 1000, core.WithClock(now))
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 )
 
 // However calls, resets and settlements overlap, what is remembered in the end is what the store
@@ -19,7 +20,7 @@ func TestNoDenialOutlivesWhatOverlapsIt(t *testing.T) {
 		now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 		clock := core.WithClock(func() time.Time { return now })
 		store := &stepwise{Store: core.NewMemory(clock), steps: make(chan chan struct{})}
-		limiter := core.New(core.CacheDenials(store, 1000, clock))
+		limiter := core.New(denialcache.New(store, 1000, clock))
 		algorithm := rapid.SampledFrom(slices.Sorted(maps.Keys(hourly))).Draw(t, "algorithm")
 		limits := []core.Limit{hourly[algorithm](4).Named("plan"), hourly[algorithm](2).Named("plan"), hourly[algorithm](3)}
 		keys := []string{"a", "b"}

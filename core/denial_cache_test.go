@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 )
 
 // counting is a store that counts the calls it is asked.
@@ -38,7 +39,7 @@ func cached() (limiter *core.Limiter, store *counting, repeated *atomic.Int64, n
 	clock := core.WithClock(func() time.Time { return *now })
 	store = &counting{Store: core.NewMemory(clock)}
 	repeated = new(atomic.Int64)
-	cache := core.CacheDenials(store, 1000, clock, core.WithTrace(core.Trace{Repeated: func() { repeated.Add(1) }}))
+	cache := denialcache.New(store, 1000, clock, core.WithTrace(core.Trace{Repeated: func() { repeated.Add(1) }}))
 	return core.New(cache), store, repeated, now
 }
 
@@ -273,7 +274,7 @@ func TestDenialCacheIsBounded(t *testing.T) {
 func TestErrorsAreNotRepeated(t *testing.T) {
 	failing := errors.New("failing")
 	store := &sometimes{Store: core.NewMemory(), err: failing}
-	limiter := core.New(core.CacheDenials(store, 10))
+	limiter := core.New(denialcache.New(store, 10))
 	if _, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1))); !errors.Is(err, failing) {
 		t.Errorf("error %v", err)
 	}
@@ -299,9 +300,9 @@ func (s *sometimes) Decide(ctx context.Context, calls []core.Call) (answered int
 
 func TestDenialCacheMisuse(t *testing.T) {
 	for want, misuse := range map[string]func(){
-		"core: CacheDenials needs a Store":            func() { core.CacheDenials(nil, 1) },
-		"core: a cache of 0 denials is less than 1":   func() { core.CacheDenials(core.NewMemory(), 0) },
-		"core: a cache of -10 denials is less than 1": func() { core.CacheDenials(core.NewMemory(), -10) },
+		"denialcache: New needs a Store":                     func() { denialcache.New(nil, 1) },
+		"denialcache: a cache of 0 denials is less than 1":   func() { denialcache.New(core.NewMemory(), 0) },
+		"denialcache: a cache of -10 denials is less than 1": func() { denialcache.New(core.NewMemory(), -10) },
 	} {
 		func() {
 			defer func() {

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,6 +19,11 @@ func TestImports(t *testing.T) {
 		{[]string{"core"}, []string{
 			"net/http", module + "guard", module + "nethttp", module + "outbound", module + "keyfuncs", module + "headers", module + "gin", module + "echo",
 		}},
+		// Who remembers no denials links no cache library.
+		{[]string{
+			"core", "core/admin", "core/doctor", "core/storetest", "keyfuncs", "headers", "guard", "lists", "policies", "nethttp", "gin", "echo", "echo/v5",
+			"outbound", "telemetry", "telemetry/offenders",
+		}, []string{module + "core/denialcache", "github.com/maypok86/otter"}},
 		{[]string{"core/internal/exact"}, []string{"context", "net", "github.com/redis"}},
 		{[]string{"core", "keyfuncs", "headers", "guard", "lists", "nethttp", "outbound", "telemetry", "telemetry/offenders"}, []string{
 			"github.com/gin-gonic/", "github.com/labstack/", "testing", "pgregory.net/rapid", module + "internal/redistest",
@@ -56,6 +62,34 @@ func TestImports(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// A program that imports package core links go-redis, and what that links, of the modules of others. Key functions link
+// none, and net/http middleware one more, which reads the fields of other servers.
+func TestModules(t *testing.T) {
+	const module = "github.com/weir-go/ratelimit"
+	redis := []string{"github.com/cespare/xxhash/v2", "github.com/dgryski/go-rendezvous", "github.com/redis/go-redis/v9"}
+	for name, want := range map[string][]string{
+		"keyfuncs":    nil,
+		"core":        redis,
+		"core/admin":  redis,
+		"core/doctor": redis,
+		"headers":     redis,
+		"guard":       append([]string{"github.com/dunglas/httpsfv"}, redis...),
+		"nethttp":     append([]string{"github.com/dunglas/httpsfv"}, redis...),
+	} {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", module+"/"+name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Fields(string(out))
+		slices.Sort(got)
+		got = slices.DeleteFunc(slices.Compact(got), func(path string) bool { return path == module })
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s links the modules %q, want %q", name, got, want)
 		}
 	}
 }

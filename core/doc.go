@@ -1,7 +1,7 @@
 // Package core decides whether something may happen now.
 //
-// A [Limit] is an algorithm with its numbers, a key says whose traffic it is,
-// and a [Limiter] answers, for the whole fleet, whether one more unit fits:
+// A [Limit] is an algorithm with its numbers, a key names the client that it is about, and a [Limiter] answers, for the
+// whole fleet, whether one more unit fits:
 //
 //	limiter, err := core.Open("redis://localhost:6379")
 //	if err != nil {
@@ -31,6 +31,6 @@
 //
 // # Is it well set up?
 //
-// Package doctor looks, and says what to do. Package admin lists keys, and says in words
-// how they stand.
+// Package doctor looks at a server and tells how to mend its settings. Package admin lists keys, and describes their
+// states in words.
 package core

@@ -5,9 +5,9 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/validity"
 )
 
-// Failure is why a call could not be answered, for metrics and for deciding what to do: see [FailureOf].
-// It is a string, such as "timed-out", which never names a key or a server. It is an error, too, so that
-// a [Store] of your own can wrap one, and [errors.Is] finds it.
+// Failure is the reason why a call could not be answered, for metrics and for code that acts on it: see [FailureOf]. It
+// is a string, such as "timed-out", which never names a key or a server. It is an error, too, so that a [Store] of your
+// own can wrap one, and [errors.Is] finds it.
 type Failure = failure.Kind
 
 const (
@@ -35,8 +35,8 @@ const (
 	// Misconfigured means that the server refuses to write, because it cannot write to its disk or
 	// has too few replicas.
 	Misconfigured = failure.Misconfigured
-	// NotPermitted means that the user or password is wrong, or lacks a permission. If what is lacking is one of the
-	// commands of the scripts, a part may have been done: see [ErrNotDone].
+	// NotPermitted means that the user or password is wrong, or lacks a permission. If the user lacks a command of the
+	// scripts, a part may have been done: see [ErrNotDone].
 	NotPermitted = failure.NotPermitted
 	// Busy means that a script has been running on the server for too long.
 	Busy = failure.Busy
@@ -59,18 +59,18 @@ func FailureOf(err error) Failure { return failure.Of(err) }
 // or reset, since nothing was sent or Redis refused all of it: it is safe to retry. A Store of your own
 // may wrap it, too. After an error without it, something may have been charged, settled or reset.
 //
-// Redis looks command by command at what a user may do. So [NotPermitted] is certain only if the user may not run
-// the script at all, or may not touch its keys. [OutOfMemory] is not certain, and nothing is if the Redis client
-// has repeated the call by itself (MaxRetries).
+// Redis checks a user's permissions command by command. So [NotPermitted] is certain only if the user may not run the
+// script at all, or may not touch its keys. [OutOfMemory] is not certain, and nothing is if the Redis client has repeated
+// the call by itself (MaxRetries).
 var ErrNotDone = failure.ErrNotDone
 
-// ErrInvalid is in the chain of an error about what makes no sense: an empty key, a negative cost, a limit
-// that is not valid. The store was not asked, nothing has changed, and it is of no use to try again.
+// ErrInvalid is in the chain of an error about a call that makes no sense: an empty key, a negative cost, a limit that is
+// not valid. The store was not asked, nothing has changed, and it is of no use to try again.
 var ErrInvalid = validity.ErrInvalid
 
 // invalid returns an error that is ErrInvalid.
 func invalid(format string, values ...any) error {
-	return validity.Errorf(format, values...) //nolint:wrapcheck // it is one of this package's
+	return validity.Errorf(format, values...)
 }
 
 // UnansweredError is the error of a call of which Redis has answered only a part, since one
@@ -78,12 +78,11 @@ func invalid(format string, values ...any) error {
 // been given back, unless that failed, too. Whether the others were charged is unknown, and
 // shadow checks stay charged. Nothing was charged only if the error is [ErrNotDone].
 //
-// Its Checks, a list of ints, are the indexes of the checks that were not answered, and its Err is why.
+// Checks has the indexes of the checks that were not answered, and Err has the reason.
 type UnansweredError = failure.UnansweredError
 
-// PartlySettledError is the error of [Store.Settle] where some settlements were certainly not carried
-// out, and others were, or may have been. Those that were not can be tried again: [Reservation.Settle]
-// and [Reservation.SettleLater] do that.
+// PartlySettledError is the error of [Store.Settle] if some settlements were certainly not carried out, while others
+// were, or may have been. The former can be tried again: [Reservation.Settle] and [Reservation.SettleLater] do that.
 //
-// Its NotDone, a list of ints, are the indexes of the settlements that were certainly not carried out, and its Err is why.
+// NotDone has the indexes of the settlements that were certainly not carried out, and Err has the reason.
 type PartlySettledError = failure.PartlySettledError

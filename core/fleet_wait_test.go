@@ -233,14 +233,17 @@ func TestWaitersForARateAreServedInOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for attempt := 1; ; attempt++ {
-				from := time.Now().Add(time.Second) // when they all run
-				works := make([]crowdWork, len(c.workers))
 				workers := 0
-				prefix := redistest.Prefix(t)
-				for i, n := range c.workers {
+				for _, n := range c.workers {
 					workers += n
+				}
+				ideal := time.Duration(workers) * c.pace
+				from := time.Now().Add(time.Second) // when they all run
+				to := from.Add(max(2*time.Second, 4*ideal))
+				works, prefix := make([]crowdWork, len(c.workers)), redistest.Prefix(t)
+				for i, n := range c.workers {
 					works[i] = crowdWork{
-						URL: redistest.Shared(t).URL(), Prefix: prefix, Workers: n, Rate: c.limit.String(), From: from, To: from.Add(4 * time.Second),
+						URL: redistest.Shared(t).URL(), Prefix: prefix, Workers: n, Rate: c.limit.String(), From: from, To: to,
 					}
 				}
 				reports := runCrowd(t, works)
@@ -260,7 +263,6 @@ func TestWaitersForARateAreServedInOrder(t *testing.T) {
 						t.Errorf("%d were denied", r.Denied)
 					}
 				}
-				ideal := time.Duration(workers) * c.pace
 				used := float64(served-c.limit.Capacity()) * float64(c.pace) / float64(last.Sub(first))
 				t.Logf("served from %.1f to %.1f each, the longest wait %v of ideally %v, used %.2f", least, most, longest, ideal, used)
 				// In a round of all workers, processes may be 100 milliseconds out of order.

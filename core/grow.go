@@ -8,23 +8,22 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// Grow reserves more, for work that turns out to be larger than its estimate: a stream that goes on. It takes what
-// has to be reserved for each check in all, in their order, as [Reservation.Settle] takes what was used in all. So to
-// grow twice to the same costs is to grow once. A cost that is no more than what is reserved changes nothing. If none
+// Grow reserves more, for work that turns out to be larger than its estimate: a stream that goes on. Each cost is the
+// total to be reserved for a check, in the order of the checks, as [Reservation.Settle] takes the total that was used. So
+// to grow twice to the same costs is to grow once. A cost that is no more than the reserved one changes nothing. If none
 // is more, the store is not asked.
 //
-// What is missing is charged now, in one call, under the limits and with the Headroom of the checks: all of it or
-// nothing. Grow returns the answers, one for each check; those of checks that needed nothing are the earlier ones. If
-// one of them is denied, the reservation stays as it was, and the RetryAfter says when the same growth may pass. A
-// growth that would never fit has a RetryAfter of [Never]. If the growth passed, [Reservation.Decisions] tells what is
-// left after it.
+// The missing units are charged now, in one call, under the limits and with the Headroom of the checks: all or none. Grow
+// returns the answers, one for each check; a check that needed nothing keeps its earlier answer. If one of them is
+// denied, the reservation stays as it was, and the RetryAfter says when the same growth may pass. A growth that would
+// never fit has a RetryAfter of [Never]. If the growth passed, [Reservation.Decisions] has the numbers after it.
 //
-// Settle corrects the sum, each charge as of the instant at which it was made: the newest units are given back first,
-// and what was charged too little is added to the newest charge.
+// Settle corrects the sum, each charge as of the instant at which it was made: the newest units are given back first, and
+// missing units are added to the newest charge.
 //
-// The answer of a shadow check counts for that check alone. Conditions, alternatives that were not charged
-// ([FirstOf]), places of [Concurrent] limits and [Unlimited] do not grow, whatever their cost. A [Check.Mode] of
-// [Look] grows from 0.
+// The answer of a shadow check counts for that check alone. Conditions, alternatives that were not charged ([FirstOf]),
+// places of [Concurrent] limits and [Unlimited] do not grow: their costs are ignored. A [Check.Mode] of [Look] grows from
+// 0.
 //
 // After Settle the error is [ErrSettled]. A reservation that was denied, another number of costs than of checks, and
 // a negative cost are errors, too ([ErrInvalid]). They change nothing. After an error of the store that is not
@@ -40,7 +39,7 @@ func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error
 	var of []int
 	for i, cost := range costs {
 		c := r.checks[i].alone()
-		more := cost - r.ledger.Reserved(i, c.Units())
+		more := cost - r.ledger.reserved(i, c.Units())
 		if more <= 0 || c.Mode == Condition || c.Limit == Unlimited || r.decisions[i].Waived || c.holds() || c.Shadow && !r.decisions[i].Allowed {
 			continue
 		}
@@ -53,13 +52,13 @@ func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error
 	}
 	own := r.limiter.reservationFor(checks)
 	if err := decideAlone(ctx, r.limiter.store, own.checks, own.decisions, own.receipts, nil); err != nil {
-		return nil, failure.Placed(err, of) //nolint:wrapcheck // it is the store's
+		return nil, failure.Placed(err, of)
 	}
 	allowed := own.Allowed()
 	for place, i := range of {
 		answers[i] = own.decisions[place]
 		if c := &checks[place]; c.Shadow && own.decisions[place].Allowed || !c.Shadow && allowed {
-			r.ledger.Grow(i, c.Cost, own.receipts[place])
+			r.ledger.grow(i, c.Cost, own.receipts[place])
 			if !c.Shadow {
 				r.decisions[i] = own.decisions[place]
 			}
@@ -77,7 +76,7 @@ func (l *Limiter) noticeLate(s *Settlement) {
 	}
 }
 
-// reserves reports whether what a check charges is given back by itself unless it is settled in time.
+// reserves reports whether the charge of a check is given back by itself unless it is settled in time.
 func (c *Check) reserves() bool {
 	return c.ReserveFor > 0 && c.Mode == Charge && c.Limit != Unlimited
 }

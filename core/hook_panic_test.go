@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -45,7 +46,7 @@ var hookWork = map[string]func(t *testing.T, options ...core.Option){
 		_ = limiter.Close()
 	},
 	"Repeated": func(t *testing.T, options ...core.Option) {
-		allow := ask(t, core.New(core.CacheDenials(core.NewMemory(), 10, options...)))
+		allow := ask(t, core.New(denialcache.New(core.NewMemory(), 10, options...)))
 		for i := range 3 {
 			if d := allow("key", core.FixedWindow(1, time.Hour), 1); d.Allowed != (i == 0) {
 				t.Errorf("call %d: %+v", i, d)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/core/storetest"
 )
 
@@ -51,7 +52,7 @@ func TestDenialCacheKeepsTheLaws(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T, now func() time.Time) core.Store {
 			trace := core.WithTrace(core.Trace{Repeated: func() { repeated.Add(1) }})
-			return core.CacheDenials(newMemory(t, now), 1000, core.WithClock(now), trace)
+			return denialcache.New(newMemory(t, now), 1000, core.WithClock(now), trace)
 		})
 	})
 	if repeated.Load() < 1000 {
@@ -122,7 +123,7 @@ func TestGrantedIsToldOfEachCall(t *testing.T) {
 		"memory": newMemory, "redis": newRedis(t),
 		"table": func(_ *testing.T, now func() time.Time) core.Store { return core.NewTableStore(newTable(now)) },
 		"denial cache": func(t *testing.T, now func() time.Time) core.Store {
-			return core.CacheDenials(newMemory(t, now), 10, core.WithClock(now))
+			return denialcache.New(newMemory(t, now), 10, core.WithClock(now))
 		},
 	} {
 		store := newStore(t, now)

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/weir-go/ratelimit/core/internal/denials"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/grant"
+	"github.com/weir-go/ratelimit/internal/bounded"
 )
 
 // Tolerance says how much more than its limits a store of [Lease] may admit.
@@ -44,30 +46,30 @@ type leaseStore struct {
 //     lets nearly 2n pass in other windows of the same length: see there. The two together admit fewer than 2·(n + Over·n) in any of them.
 //   - [Shaping] and [Concurrent] limits, bans, and limits of [Limit.Exact] are never leased.
 //
-// A limit whose leases would last less than two milliseconds, or through which fewer than two units flow meanwhile, stays
-// exact. So does a key of which this process asks for fewer than eight units in the time of a lease. A process asks for the units
-// that it needs in half of that time, in the background. What it does not spend it gives back; what it cannot give back,
-// because it has died, stays charged.
+// A limit stays exact if its leases would last less than two milliseconds, or if fewer than two units flow through it
+// meanwhile. So does a key of which this process asks for fewer than eight units in the time of a lease. A process asks
+// for the units that it needs in half of that time, in the background. It gives unspent units back; if it dies, they stay
+// charged.
 //
 // No denial is invented: what cannot be spent here is asked of the store, whose denials are remembered and repeated for as long as they
-// cannot have changed, with the bounds of [CacheDenials]. So a key that is used up costs the store a call in each retry period. Lease remembers
-// 100,000 denials, at about 220 bytes each. For another number, or another clock in tests, put a cache of your own beneath:
-// Lease(CacheDenials(store, size), tolerance). Above a store of [NewMemory], which answers as fast, and with an Over of 0, nothing
+// cannot have changed, with the bounds of denialcache.New. So a key that is used up costs the store a call in each retry period. Lease remembers
+// up to 100,000 denials, the latest 50,000 in any case. For another number, or another clock in tests, put a cache of your own beneath:
+// Lease(denialcache.New(store, size), tolerance). Above a store of [NewMemory], which answers as fast, and with an Over of 0, nothing
 // is remembered.
 //
-// A call is answered from leases if all of its checks can be. Calls
-// with a [Check.Mode] other than [Charge], such as one that asks about a ban, with alternatives ([FirstOf]), [Check.Shadow],
-// [Check.Headroom], [Check.Undelayed] or [Check.ReserveFor], and those that can be settled or are made several times ([Limiter.Reserve],
-// [Limiter.Acquire], [Limiter.Wait], [Limiter.AllowAtMost]) always ask the store. [Decision.Leased] tells which answers came from a
-// lease: the numbers of those are estimates.
+// A call is answered from leases if all of its checks can be. These calls always ask the store: those with a [Check.Mode]
+// other than [Charge], such as a question about a ban, with alternatives ([FirstOf]), [Check.Shadow], [Check.Headroom],
+// [Check.Undelayed] or [Check.ReserveFor], and calls that can be settled or are made several times ([Limiter.Reserve],
+// [Limiter.Acquire], [Limiter.Wait], [Limiter.AllowAtMost]). [Decision.Leased] tells which answers came from a lease:
+// their numbers are estimates.
 //
-// A lease lapses on this process's monotonic clock, counted from when it was asked for: neither a pause of the process, nor a lost
-// reply, nor a step of the server's clock makes it longer. If Redis is down, what is leased may be spent until it lapses. Leases of a key
-// end when [Limiter.Reset] is called here, and when a named limit is asked for here with other numbers; in other processes it takes them as
-// long as a lease. Close gives back what is left.
+// A lease lapses on this process's monotonic clock, counted from when it was asked for: neither a pause of the process,
+// nor a lost reply, nor a step of the server's clock makes it longer. If Redis is down, leased units may be spent until
+// the lease lapses. [Limiter.Reset] ends the leases of its key in this process, and so does a check of a named limit with
+// other numbers; in other processes the lease ends when it lapses. Close gives back the units that are left.
 //
-// Lease has goroutines only while it asks for leases or gives back. It takes [WithTrace] and [WithLogger]. A nil store, an Over that is not from 0
-// to 1, and an option that does not suit it panic. Close closes the store, too.
+// Lease has goroutines only while it asks for leases or gives back. It takes [WithTrace] and [WithLogger]. A nil store,
+// an Over that is not from 0 to 1, and an option that does not suit it panic. Close closes the store, too.
 func Lease(store Store, tolerance Tolerance, options ...Option) Store {
 	if store == nil {
 		panic("core: Lease needs a Store")
@@ -90,8 +92,8 @@ func Lease(store Store, tolerance Tolerance, options ...Option) Store {
 // leasedDenials is how many denials a store of [Lease] remembers.
 const leasedDenials = 100_000
 
-// remembering returns a store with a memory of its denials, if it has none and is to have one. A store in memory is as fast, and
-// tests set its clock.
+// remembering returns the store with a cache of its denials, unless it has one or needs none: a store in memory is as
+// fast, and tests set its clock.
 func (l *leaseStore) remembering(store Store) Store {
 	if l.over == 0 {
 		return store
@@ -100,7 +102,7 @@ func (l *leaseStore) remembering(store Store) Store {
 	case *denialCache, *memoryStore:
 		return store
 	}
-	c := newDenialCache(store, leasedDenials)
+	c := newDenialCache(store, bounded.New[exact.Key, *denials.Entry](leasedDenials))
 	c.traces, c.trace, c.logger = l.traces, l.trace, l.logger
 	return c
 }
@@ -121,10 +123,10 @@ func (l *leaseStore) Decide(ctx context.Context, calls []Call) (answered int, er
 	if err == nil && first.Passed() {
 		l.grants.Admitted(wanted...)
 	}
-	return answered, err //nolint:wrapcheck // it is the store's
+	return answered, err
 }
 
-// wantedOf returns the checks of a call as units are granted for them, in an empty list if there is room.
+// wantedOf returns the checks of a call in the form in which units are granted, in an empty list if it has room.
 func wantedOf(list []grant.Wanted, c *Call) []grant.Wanted {
 	for i := range c.Checks {
 		check := &c.Checks[i]
@@ -136,8 +138,8 @@ func wantedOf(list []grant.Wanted, c *Call) []grant.Wanted {
 	return list
 }
 
-// spendNow answers a check of a key from its lease, if that has the units, and otherwise does nothing. Only what makes sense is
-// leased, so that nothing else has to be validated.
+// spendNow answers a check of a key from its lease, if the lease has the units, and otherwise does nothing. Only valid
+// keys and limits have leases, so that nothing else has to be validated.
 func (l *leaseStore) spendNow(ctx context.Context, key string, limit Limit, units int) (d Decision, ok bool) {
 	if units < 1 || ctx.Err() != nil {
 		return Decision{}, false
@@ -149,7 +151,7 @@ func (l *leaseStore) spendNow(ctx context.Context, key string, limit Limit, unit
 	return leasedDecision(limit, spent), true
 }
 
-// leasedDecision is the answer to a check whose units were leased.
+// leasedDecision is the answer to a check from a lease.
 func leasedDecision(limit Limit, spent grant.Spent) Decision {
 	remaining, next, reset := spent.Answer()
 	return Decision{
@@ -158,7 +160,7 @@ func leasedDecision(limit Limit, spent grant.Spent) Decision {
 	}
 }
 
-// ask has the store charge units of a key ahead of time, and of the meter that bounds what is leased.
+// ask has the store charge units of a key ahead of time, and the same units of the meter that bounds the leases.
 func (l *leaseStore) ask(ctx context.Context, key string, spec *exact.Spec, terms *grant.Terms, want int) (grant.Asked, error) {
 	checks := []Check{{Key: key, Limit: Limit{spec}}}
 	if terms.Meter.Algorithm != exact.None {
@@ -168,10 +170,10 @@ func (l *leaseStore) ask(ctx context.Context, key string, spec *exact.Spec, term
 	own := &calls[0]
 	err := unlessPanicked(func() error {
 		_, err := l.store.Decide(ctx, calls)
-		return err //nolint:wrapcheck // it is the store's
+		return err
 	})
 	if err != nil || !own.Passed() {
-		return grant.Asked{}, err //nolint:wrapcheck // it is the store's
+		return grant.Asked{}, err
 	}
 	d := &own.Decisions[0]
 	return grant.Asked{
@@ -179,7 +181,7 @@ func (l *leaseStore) ask(ctx context.Context, key string, spec *exact.Spec, term
 	}, nil
 }
 
-// giveBack gives back to the store what was not spent of leases. The meter that bounds them gets nothing back: it
+// giveBack gives the unspent units of leases back to the store. The meter that bounds them gets nothing back: it
 // drains by itself while a lease lasts.
 func (l *leaseStore) giveBack(ctx context.Context, list []grant.Unspent) error {
 	settlements := make([]Settlement, len(list))
@@ -200,12 +202,12 @@ func (l *leaseStore) tell(e grant.Ended) {
 	})
 }
 
-// Settle leaves leases as they are: what they have charged is settled by themselves.
+// Settle leaves leases as they are: units charged for leases are settled apart.
 func (l *leaseStore) Settle(ctx context.Context, settlements []Settlement) error {
-	return l.store.Settle(ctx, settlements) //nolint:wrapcheck // it is the store's
+	return l.store.Settle(ctx, settlements)
 }
 
-// Reset ends the leases of the key before the store resets it, and once more afterwards, for those that were granted in
+// Reset ends the leases of the key before the store resets it, and again afterwards, for leases that were granted in
 // between.
 func (l *leaseStore) Reset(ctx context.Context, key string, limits []Limit) error {
 	all := slices.Clone(limits)
@@ -219,12 +221,12 @@ func (l *leaseStore) Reset(ctx context.Context, key string, limits []Limit) erro
 	for _, limit := range limits {
 		l.grants.End(key, limit.spec)
 	}
-	return err //nolint:wrapcheck // it is the store's
+	return err
 }
 
-func (l *leaseStore) Ping(ctx context.Context) error { return l.store.Ping(ctx) } //nolint:wrapcheck // it is the store's
+func (l *leaseStore) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 
 func (l *leaseStore) Close() error {
 	l.grants.Close()
-	return l.store.Close() //nolint:wrapcheck // it is the store's
+	return l.store.Close()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 )
 
 // A key that is used up is denied from memory. What is denied there would be denied by the store at that instant, too, with the same
@@ -123,7 +124,7 @@ func TestLeaseUsesTheCacheBeneath(t *testing.T) {
 	limit, now := core.FixedWindow(1000, time.Hour), time.Now()
 	clock := core.WithClock(func() time.Time { return now })
 	store := &asks{Store: core.NewMemory(clock)}
-	l := core.New(core.Lease(core.CacheDenials(store, 10, clock), core.Tolerance{Over: 0.1}))
+	l := core.New(core.Lease(denialcache.New(store, 10, clock), core.Tolerance{Over: 0.1}))
 	defer l.Close()
 	mustAllow(t, l, "key", limit, 1000)
 	for range 3 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/core/storetest"
 )
 
@@ -78,7 +79,7 @@ func TestLeaseWithoutToleranceKeepsTheLaws(t *testing.T) {
 		"memory": newMemory, "redis": newRedis(t),
 		"table": func(_ *testing.T, now func() time.Time) core.Store { return core.NewTableStore(newTable(now)) },
 		"denial cache": func(t *testing.T, now func() time.Time) core.Store {
-			return core.CacheDenials(newMemory(t, now), 1000, core.WithClock(now))
+			return denialcache.New(newMemory(t, now), 1000, core.WithClock(now))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -335,7 +336,7 @@ func TestExactSharesTheState(t *testing.T) {
 		if name := exact.Named("other"); name != limit.Named("other").Exact() {
 			t.Errorf("%s, named: %s", exact, name)
 		}
-		for _, store := range []core.Store{core.NewMemory(), core.NewTableStore(newTable(time.Now)), core.CacheDenials(core.NewMemory(), 10)} {
+		for _, store := range []core.Store{core.NewMemory(), core.NewTableStore(newTable(time.Now)), denialcache.New(core.NewMemory(), 10)} {
 			l := core.New(store)
 			mustAllow(t, l, "key", limit, 1)
 			if d := mustAllow(t, l, "key", exact, 1); !d.Allowed || d.Remaining != 8 || d.Limit != exact {

@@ -42,11 +42,10 @@ func (l Limit) known() *exact.Spec {
 	return l.spec
 }
 
-// Named returns the limit with a name of its own. Its state is then kept when its
-// numbers change: a client that has used 7 of 10 has used 7 of 20 after an upgrade,
-// and a change of rate counts from that moment on. A bucket whose new rate counts in
-// other fractions of an event rounds what was used up to one of them: it rises by less than an
-// event, so that Remaining may be one lower, and never higher.
+// Named returns the limit with a name of its own. Its state is then kept when its numbers change: a client that has used
+// 7 of 10 has used 7 of 20 after an upgrade, and a change of rate counts from that moment on. If the new rate counts in
+// other fractions of an event, a bucket rounds the used units up to one of them: they rise by less than an event, so that
+// Remaining may be one lower, and never higher.
 //
 // A name starts with a letter or '*' and goes on with letters, digits and
 // !#$%&'*+.^_`|~:/- so that it can stand in a header field as it is. It is at
@@ -61,16 +60,15 @@ func (l Limit) Named(name string) Limit {
 	return limitOf(p)
 }
 
-// ownNamed is Named for a limit of this package, whose name may be reserved.
+// ownNamed is Named for a limit of this package, which may have a reserved name.
 func (l Limit) ownNamed(name string) Limit {
 	p := l.known().Params
 	p.Name, p.Own = name, true
 	return limitOf(p)
 }
 
-// Exact returns the limit with every check asked of the store, so that [Lease] does not lease it: for limits of
-// which not one unit may be admitted too much. It shares its state with the limit that is not Exact, and its
-// text ends with ", exact".
+// Exact returns the limit without leases: [Lease] asks the store about every check of it. Use it for limits that must not
+// admit one unit too much. It shares its state with the limit that is not Exact, and its text ends with ", exact".
 func (l Limit) Exact() Limit {
 	if l == Unlimited {
 		return l
@@ -85,10 +83,10 @@ func (l Limit) Exact() Limit {
 // field as it is.
 func (l Limit) Name() string { return l.known().Label() }
 
-// Identity returns what all limits with the same state have in common: of a named limit the algorithm
-// and the name, without numbers, and otherwise the limit itself. Two limits share the state of a key if
-// their identities are equal, and a key with an identity can be the key of a map of states. The identity of a
-// limit with a given name is not valid: it serves to compare. [Limit.Exact] makes no difference.
+// Identity returns the common part of all limits with the same state: the algorithm and the name of a named limit,
+// without numbers, and otherwise the limit itself. Two limits share the state of a key if their identities are equal. A
+// key with an identity can be the key of a map of states. The identity of a limit with a given name is not valid: it
+// serves to compare. [Limit.Exact] makes no difference.
 func (l Limit) Identity() Limit {
 	if l.spec == nil {
 		return l
@@ -105,9 +103,8 @@ func (l Limit) Algorithm() string { return l.known().Algorithm.String() }
 // [Unlimited].
 func (l Limit) Capacity() int { return l.known().Capacity }
 
-// Rate returns the pace of the limit: the drain or refill of a bucket, or
-// capacity per window. That of [Unlimited] is the zero Rate, and that of a [Calendar] limit
-// whose windows differ in length has a Period of 0.
+// Rate returns the pace of the limit: the drain or refill of a bucket, or capacity per window. [Unlimited] has the zero
+// Rate, and a [Calendar] limit with windows of different lengths has a Period of 0.
 func (l Limit) Rate() Rate {
 	s := l.known()
 	return Rate{Events: s.Events, Period: s.Period}

@@ -24,7 +24,7 @@ import (
 // nothing and never reach the store.
 type Limiter struct {
 	store      Store
-	decider    Store         // the store, or what tells a trace of its decisions
+	decider    Store         // the store, or a store that tells a trace of its decisions
 	leases     *leaseStore   // the decider, if it leases, and otherwise nil
 	budget     time.Duration // of the store; 0: it has none
 	traces     traces
@@ -38,7 +38,7 @@ type Limiter struct {
 	losses     losses // of the background
 	besides    besides
 	late       warning.Warning // of settlements after ReserveFor
-	// What follows is for places of Concurrent limits.
+	// The following fields are for places of Concurrent limits.
 	lines  *lines.Lines[lineKey]
 	wakes  *redisstore.Wakes // nil: the store has no order over processes
 	places *places.Places[taken]
@@ -98,7 +98,7 @@ func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (D
 		return unlimitedDecision(), nil
 	}
 	if _, err := l.decider.Decide(ctx, q.calls[:]); err != nil {
-		return Decision{}, err //nolint:wrapcheck // it is the store's
+		return Decision{}, err
 	}
 	return q.decisions[0], nil
 }
@@ -122,7 +122,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 	}
 	q.calls[0].Times = min(n, limit.Capacity())
 	if _, err := l.decider.Decide(ctx, q.calls[:]); err != nil {
-		return 0, Decision{}, err //nolint:wrapcheck // it is the store's
+		return 0, Decision{}, err
 	}
 	if d = q.decisions[0]; d.Allowed {
 		granted = max(1, q.calls[0].Granted)
@@ -149,8 +149,8 @@ func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, er
 	return decisions, nil
 }
 
-// Peek answers whether one unit would pass now. It charges nothing and leaves no
-// trace, so Remaining is what is left now: 10 of a fresh limit of 10, where Allow says 9.
+// Peek answers whether one unit would pass now. It charges nothing and leaves no trace, so Remaining is the number of
+// units left now: 10 of a fresh limit of 10, where Allow says 9.
 func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, error) {
 	q := newLone(key, limit, 1)
 	defer q.free()
@@ -162,15 +162,15 @@ func (l *Limiter) Peek(ctx context.Context, key string, limit Limit) (Decision, 
 	}
 	q.checks[0].Mode = Condition
 	if _, err := l.decider.Decide(ctx, q.calls[:]); err != nil {
-		return Decision{}, err //nolint:wrapcheck // it is the store's
+		return Decision{}, err
 	}
 	l.estimate(q.decisions[:])
 	return q.decisions[0], nil
 }
 
-// PeekAll answers whether each of several checks would pass now, in one round trip. It
-// charges nothing and leaves no trace: as with [Limiter.Peek], Remaining is what is left
-// now. A check whose Mode is [Look] gets the same numbers and is always allowed.
+// PeekAll answers whether each of several checks would pass now, in one round trip. It charges nothing and leaves no
+// trace: as with [Limiter.Peek], Remaining is the number of units left now. A check with the Mode [Look] gets the same
+// numbers and is always allowed.
 func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, error) {
 	if err := validate(checks); err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ func (l *Limiter) Reset(ctx context.Context, key string, limits ...Limit) error 
 	for _, limit := range limits {
 		l.wakeWaiters(&Check{Key: key, Limit: limit})
 	}
-	return err //nolint:wrapcheck // it is the store's
+	return err
 }
 
 // Ping reports whether the store can answer. On Redis it opens as many connections as
@@ -266,7 +266,7 @@ func (l *Limiter) Close() error {
 	l.background.drain()
 	l.places.Close()
 	err := l.store.Close()
-	l.background.drain() // what was being tried has an end now
+	l.background.drain() // the settlements that were being tried have ended now
 	l.endLosses()
-	return err //nolint:wrapcheck // it is the store's
+	return err
 }

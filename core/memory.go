@@ -1,7 +1,6 @@
 package core
 
 import (
-	"github.com/weir-go/ratelimit/core/internal/clock"
 	"github.com/weir-go/ratelimit/core/internal/memory"
 )
 
@@ -10,7 +9,7 @@ type memoryStore struct {
 	ownStore
 
 	config memory.Config // with the options applied
-	traces traces        // of what is made around it
+	traces traces        // of the stores around it
 	store  *memory.Store
 }
 
@@ -21,17 +20,16 @@ const defaultMaxKeys = 1 << 20
 // [NewRedis], decision for decision. NewMemory starts no goroutine. It takes [WithMaxKeys],
 // [WithTrace] and [WithClock], and panics if another option is given.
 //
-// The store holds a bounded number of keys ([WithMaxKeys]). A key that is as good as new expires, and its memory is
-// free again some calls later, about whatever key they are. A store that nobody calls keeps what it has. At
-// the bound a new key takes the place of a key that still admits requests, the one that would expire
-// soonest, which then starts anew. A key that denies even one unit is never given up. If the store
-// finds none to give up among 128, the call is an error that is [Full]. A settlement that finds no room
-// settles nothing.
+// The store holds a bounded number of keys ([WithMaxKeys]). A key that is as good as new expires, and its memory is free
+// again some calls later, also if they are about other keys. A store that gets no calls keeps its keys. At the bound, a
+// new key takes the place of a key that still admits requests, the one that would expire soonest, which then starts anew.
+// A key that denies even one unit is never given up. If the store finds none to give up among 128, the call is an error
+// that is [Full]. A settlement that finds no room settles nothing.
 //
 // Its clock starts with the system's and then only moves forward. Ping fails only after Close. Close
 // forgets every key, and calls after it are errors.
 func NewMemory(options ...Option) Store {
-	m := &memoryStore{config: memory.Config{MaxKeys: defaultMaxKeys, Clock: clock.Forward()}}
+	m := &memoryStore{config: memory.Config{MaxKeys: defaultMaxKeys, Clock: forwardClock()}}
 	apply("NewMemory", options, m)
 	m.store = memory.New(m.config)
 	m.Store = m.store

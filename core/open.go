@@ -23,10 +23,9 @@ import (
 //	redis://host1:26379?master_name=main           Sentinel: "master_name", and more
 //	                                               sentinels as "addr"
 //
-// Other query parameters are those of go-redis, such as pool_size=50, whose default is ten for each
-// processor and at least 32, or dial_timeout=1s; see its ParseURL, ParseClusterURL and ParseFailoverURL. In a
-// Sentinel URL the user and password are the sentinels'; those of the servers
-// are the parameters "username" and "password".
+// Other query parameters are those of go-redis, such as pool_size=50 (the default is ten for each processor and at least
+// 32) or dial_timeout=1s; see its ParseURL, ParseClusterURL and ParseFailoverURL. In a Sentinel URL the user and password
+// are the sentinels'; those of the servers are the parameters "username" and "password".
 //
 // The options are those of [NewMemory], [NewRedis] and [New]. One that the store of the URL has no use for, such as
 // [WithBudget] for memory: or [WithMaxKeys] for Redis, has no effect: the same options serve a URL for development
@@ -36,7 +35,7 @@ import (
 // unless max_retries says so. In a cluster, go-redis also follows as many
 // redirections as max_redirects allows. Close closes the client.
 //
-// An error says what is wrong with the URL and never repeats a password.
+// An error says why the URL is wrong and never repeats a password.
 func Open(rawURL string, options ...Option) (*Limiter, error) {
 	store, err := OpenStore(rawURL, options...)
 	if err != nil {
@@ -52,7 +51,7 @@ func Open(rawURL string, options ...Option) (*Limiter, error) {
 //	if err != nil {
 //		return err
 //	}
-//	limiter := core.New(core.CacheDenials(store, 10_000))
+//	limiter := core.New(denialcache.New(store, 10_000))
 //	defer limiter.Close()
 //
 // The URL, the options and the errors are those of [Open]. OpenStore accepts an option of a Limiter,
@@ -91,10 +90,10 @@ func optionsFor[T any](options []Option) []Option {
 // [NewRedis] panics if it sees that this was forgotten, before a password is sent in the clear. It cannot
 // see into a client that asks sentinels.
 //
-// The function may be used by many goroutines at once. A dial takes five seconds at most. It returns no error: what is
-// done with a connection that could not be opened fails, and says why. To an error go-redis would answer by dialing four times
-// more. The store also knows from a Dialer's connections when a server was last heard of, so that calls wait for a distant
-// one, and for no other.
+// The function may be used by many goroutines at once. A dial takes five seconds at most. It returns no error, since
+// go-redis would answer an error by dialing four times more: instead, the first use of a connection that could not be
+// opened fails, with the reason. The store also knows from a Dialer's connections when a server was last heard of, so
+// that only calls to a distant server wait for it.
 func Dialer(config *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return dial.New(config, 0)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
@@ -249,7 +250,7 @@ func TestOpenStore(t *testing.T) {
 	if err != nil || console.Of(core.New(store)).Redis == nil {
 		t.Fatalf("redis: is a %T, %v", store, err)
 	}
-	limiter := core.New(core.CacheDenials(store, 10))
+	limiter := core.New(denialcache.New(store, 10))
 	if err := errors.Join(limiter.Ping(t.Context()), limiter.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -10,26 +10,25 @@ import (
 )
 
 // Option changes how a store or a [Limiter] works. The With… functions make it, and the comment of each
-// says which functions take it. [NewRedis], [NewMemory], [CacheDenials], [Lease] and [New] panic if they get one
+// says which functions take it. [NewRedis], [NewMemory], denialcache.New, [Lease] and [New] panic if they get one
 // that does not suit them, and [Open] and [OpenStore] return an error. The zero Option changes nothing.
 type Option struct{ own option.Option }
 
 // takers are the functions that take options, those of [Open] aside.
 var takers = []option.Taker{
-	option.TakerOf[redisStore]("NewRedis"), option.TakerOf[memoryStore]("NewMemory"), option.TakerOf[denialCache]("CacheDenials"),
+	option.TakerOf[redisStore]("NewRedis"), option.TakerOf[memoryStore]("NewMemory"), option.TakerOf[denialCache]("denialcache.New"),
 	option.TakerOf[leaseStore]("Lease"), option.TakerOf[Limiter]("New"),
 }
 
-// apply applies options to what a function makes. It panics if one does not suit it.
+// apply applies options to the value that a function makes. It panics if one does not suit it.
 func apply[T any](function string, options []Option, made *T) {
 	for i := range options {
 		option.Apply(&options[i].own, function, takers, made)
 	}
 }
 
-// WithPrefix sets what every key in Redis starts with, which keeps several
-// applications on one server apart. The default is "ratelimit". It panics if
-// [ValidatePrefix] returns an error.
+// WithPrefix sets the beginning of every key in Redis, which keeps several applications on one server apart. The default
+// is "ratelimit". It panics if [ValidatePrefix] returns an error.
 //
 // It suits [NewRedis], [Open] and [OpenStore].
 func WithPrefix(prefix string) Option {
@@ -49,11 +48,10 @@ func ValidatePrefix(prefix string) error {
 	return nil
 }
 
-// WithBudget sets how long Redis may take to answer a call, from when it is sent. The default is
-// 100ms. The budget holds whatever the client's own timeouts are. While nothing is heard of Redis, no call
-// waits for longer than the budget before it is sent either. While Redis answers, the time that a call waits in
-// this process, for its turn or for a connection, has a bound of its own: [WithQueue]. A budget that is
-// not positive panics.
+// WithBudget sets how long Redis may take to answer a call, from when it is sent. The default is 100ms. The budget holds
+// even if the client's own timeouts are longer. While nothing is heard of Redis, no call waits for longer than the budget
+// before it is sent either. While Redis answers, the time that a call waits in this process, for its turn or for a
+// connection, has a bound of its own: [WithQueue]. A budget that is not positive panics.
 //
 // It suits [NewRedis], [Open] and [OpenStore].
 func WithBudget(budget time.Duration) Option {
@@ -111,11 +109,11 @@ func WithBreaker(failures int, pause time.Duration) Option {
 }
 
 // WithTrace sets a trace, whose functions are called when something happens. Give it once: to [Open], or to the function
-// that makes the innermost store. What is made around a store, by [CacheDenials], [Lease] and [New], has the store's traces,
+// that makes the innermost store. What is made around a store, by denialcache.New, [Lease] and [New], has the store's traces,
 // too. A part may have several traces, each by an option of its own; an option that is given to several parts, or twice, counts
 // once. The default is none.
 //
-// It suits [NewRedis], [NewMemory], [CacheDenials], [Lease], [New], [Open] and [OpenStore].
+// It suits [NewRedis], [NewMemory], denialcache.New, [Lease], [New], [Open] and [OpenStore].
 func WithTrace(t Trace) Option {
 	given := &t
 	return Option{option.New("WithTrace",
@@ -126,14 +124,13 @@ func WithTrace(t Trace) Option {
 		func(l *Limiter) { l.traces = l.traces.with(given) })}
 }
 
-// WithLogger sets where a store of [NewRedis] and a [Limiter] report what their callers cannot see:
-// damaged keys that have been replaced, servers whose breakers are open, a client whose options can do
-// harm, charges that could not be given back, functions of a [Trace] that have panicked, and the lines that
-// go-redis writes, which go to the logger of the store that was made last. If the logger panics itself, that
-// is contained, too. No warning is repeated within ten seconds, and none
-// names a key. The default is [slog.Default] at the time of the report. A nil logger panics.
+// WithLogger sets where a store of [NewRedis] and a [Limiter] report events that their callers cannot see: damaged keys
+// that have been replaced, servers with open breakers, a client with options that can do harm, charges that could not be
+// given back, functions of a [Trace] that have panicked, and the lines that go-redis writes, which go to the logger of
+// the store that was made last. If the logger panics itself, that is contained, too. No warning is repeated within ten
+// seconds, and none names a key. The default is [slog.Default] at the time of the report. A nil logger panics.
 //
-// It suits [NewRedis], [CacheDenials], [Lease], [New], [Open] and [OpenStore].
+// It suits [NewRedis], denialcache.New, [Lease], [New], [Open] and [OpenStore].
 func WithLogger(logger *slog.Logger) Option {
 	if logger == nil {
 		panic("core: WithLogger needs a logger: use slog.New(slog.DiscardHandler) for none")
@@ -158,11 +155,11 @@ func WithMaxKeys(n int) Option {
 }
 
 // WithClock replaces the store's clock in tests. Do not use it in production, where a store
-// of [NewRedis] reads the server's clock, and those of [NewMemory] and [CacheDenials] a
+// of [NewRedis] reads the server's clock, and those of [NewMemory] and denialcache.New a
 // monotonic one. Keys are kept for an hour longer than they need, since their time to live
 // runs in real time. A nil function panics.
 //
-// It suits [NewRedis], [NewMemory], [CacheDenials], [Open] and [OpenStore].
+// It suits [NewRedis], [NewMemory], denialcache.New, [Open] and [OpenStore].
 func WithClock(now func() time.Time) Option {
 	if now == nil {
 		panic("core: WithClock needs a function")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -15,10 +16,10 @@ import (
 func TestOptionsSuitWhoTakesThem(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	takers := map[string]func(core.Option){
-		"NewRedis":     func(o core.Option) { core.NewRedis(client, core.WithLogger(discard), core.Option{}, o) },
-		"NewMemory":    func(o core.Option) { core.NewMemory(core.Option{}, o) },
-		"CacheDenials": func(o core.Option) { core.CacheDenials(core.NewMemory(), 1, core.Option{}, o) },
-		"New":          func(o core.Option) { core.New(core.NewMemory(), core.Option{}, o) },
+		"NewRedis":        func(o core.Option) { core.NewRedis(client, core.WithLogger(discard), core.Option{}, o) },
+		"NewMemory":       func(o core.Option) { core.NewMemory(core.Option{}, o) },
+		"denialcache.New": func(o core.Option) { denialcache.New(core.NewMemory(), 1, core.Option{}, o) },
+		"New":             func(o core.Option) { core.New(core.NewMemory(), core.Option{}, o) },
 	}
 	for _, option := range []struct {
 		name   string
@@ -32,9 +33,9 @@ func TestOptionsSuitWhoTakesThem(t *testing.T) {
 		{"WithQueue", core.WithQueue(1, time.Second), []string{"NewRedis"}, "NewRedis"},
 		{"WithBreaker", core.WithBreaker(0, 0), []string{"NewRedis"}, "NewRedis"},
 		{"WithMaxKeys", core.WithMaxKeys(7), []string{"NewMemory"}, "NewMemory"},
-		{"WithLogger", core.WithLogger(slog.New(slog.DiscardHandler)), []string{"NewRedis", "CacheDenials", "New"}, "NewRedis, CacheDenials, Lease and New"},
-		{"WithTrace", core.WithTrace(core.Trace{}), []string{"NewRedis", "NewMemory", "CacheDenials", "New"}, "NewRedis, NewMemory, CacheDenials, Lease and New"},
-		{"WithClock", core.WithClock(time.Now), []string{"NewRedis", "NewMemory", "CacheDenials"}, "NewRedis, NewMemory and CacheDenials"},
+		{"WithLogger", core.WithLogger(slog.New(slog.DiscardHandler)), []string{"NewRedis", "denialcache.New", "New"}, "NewRedis, denialcache.New, Lease and New"},
+		{"WithTrace", core.WithTrace(core.Trace{}), []string{"NewRedis", "NewMemory", "denialcache.New", "New"}, "NewRedis, NewMemory, denialcache.New, Lease and New"},
+		{"WithClock", core.WithClock(time.Now), []string{"NewRedis", "NewMemory", "denialcache.New"}, "NewRedis, NewMemory and denialcache.New"},
 	} {
 		for taker, take := range takers {
 			t.Run(option.name+" for "+taker, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 // Permit is a place of a [Concurrent] limit, or as many as a call has asked for, until Release. It is made by
 // [Limiter.Acquire], [Limiter.TryAcquire] and [Reservation.Permit], and may be used by many goroutines at once.
 //
-// The lease of the places is renewed until Release, or until the limiter is closed. If this process dies, the
-// places are free when the lease ends that was renewed last.
+// The lease of the places is renewed until Release, or until the limiter is closed. If this process dies, the places are
+// free when their lease ends.
 //
 // Keep the Permit while the work goes on, as "defer permit.Release()" does, and not its Context alone: the places
 // of a Permit that becomes unreachable without Release are given back when their lease would be renewed, and
@@ -27,21 +27,22 @@ type Permit struct {
 	parent  context.Context     //nolint:containedctx // Context is made of it
 
 	once    sync.Once
-	context context.Context //nolint:containedctx // it is what Context returns
+	context context.Context //nolint:containedctx // the result of Context
 }
 
-// Acquire takes a place of a [Concurrent] limit. While nobody waits for the same, it asks at once. While there is no
-// place, it waits as [Limiter.WaitAll] says. On Redis those who want the same are served in the order in which they came over
-// all processes: a place that is given back is kept for the first of them, and its process is told. If that is lost, a poll
-// notices it within 300 milliseconds. A process that dies while it waits costs the others its turn, for a second at
-// most. On other stores there is no order between processes, and what another one gives back is noticed within a tenth
-// of a second.
+// Acquire takes a place of a [Concurrent] limit. While no other call waits for the same, it asks at once. While there is
+// no place, it waits as [Limiter.WaitAll] says.
+//
+// On Redis, calls that want the same are served in the order in which they came over all processes: a place that is given
+// back is kept for the first of them, and its process is told. If that message is lost, a poll notices the place within
+// 300 milliseconds. A process that dies while it waits costs the others its turn, for a second at most. On other stores
+// there is no order between processes, and a place that another process gives back is noticed within a tenth of a second.
 //
 // ctx bounds the wait, and so does [WithLongestWait]. The [Permit.Context] is made of ctx. The limit has to be a
 // [Concurrent] one, or [Unlimited], under which there is always a place: others are errors.
 //
-// After an error nothing is held. The error is a [LimitedError] if there was no place in time. If the store has
-// not answered, and may have granted a place, that is given back in the background.
+// After an error the caller holds no place. The error is a [LimitedError] if there was no place in time. If the store has
+// not answered, and may have granted a place, the place is given back in the background.
 //
 //	permit, err := limiter.Acquire(ctx, "tenant:7", exports)
 //	if err != nil {
@@ -63,8 +64,8 @@ func (l *Limiter) Acquire(ctx context.Context, key string, limit Limit, options 
 	return r.Permit(ctx), nil
 }
 
-// TryAcquire is [Limiter.Acquire] without waiting. The error is a [LimitedError] if there is no place now, or if
-// others wait for the same.
+// TryAcquire is [Limiter.Acquire] without waiting. The error is a [LimitedError] if there is no place now, or if other
+// calls wait for one.
 func (l *Limiter) TryAcquire(ctx context.Context, key string, limit Limit) (*Permit, error) {
 	return l.Acquire(ctx, key, limit, WithLongestWait(0))
 }
@@ -83,18 +84,17 @@ func (r *Reservation) Permit(ctx context.Context) *Permit {
 	return &Permit{limiter: r.limiter, hold: r.hold, parent: ctx}
 }
 
-// Split takes the places of [Concurrent] limits out of a reservation, and returns them as a reservation of
-// their own, for work that outlives what the others are settled for. Each of the two is settled by itself, with as
-// many costs as before, of which it leaves those of the other one aside, and at any time, also while the other one is
-// being settled. Split returns nil if there are no places. It is called once, before anything is settled. A [Permit] of
-// the reservation goes on being one.
+// Split takes the places of [Concurrent] limits out of a reservation, and returns them as a reservation of their own, for
+// work that outlives the settlement of the others. Each of the two reservations is settled by itself, at any time, also
+// while the other one is being settled. Each takes as many costs as before, and ignores those of the other. Split returns
+// nil if there are no places. It is called once, before anything is settled. A [Permit] of the reservation stays valid.
 func (r *Reservation) Split() (places *Reservation) {
 	if r.hold == nil {
 		return nil
 	}
 	own := *r
 	own.decisions = slices.Clone(r.decisions) // each of the two may be settled while the other one is
-	own.ledger = r.ledger.Split(len(r.checks), func(check int) bool { return r.checks[check].holds() })
+	own.ledger = r.ledger.split(len(r.checks), func(check int) bool { return r.checks[check].holds() })
 	r.hold = nil
 	return &own
 }
@@ -103,8 +103,9 @@ func (r *Reservation) Split() (places *Reservation) {
 func (r *Reservation) Waited() time.Duration { return r.waited }
 
 // Release gives the places back. It returns when the store has answered, or at the end of the store's budget, however
-// many others wait for the store. It works whatever has become of ctx, and only the first call does anything. If the store does not answer, the
-// release is tried again in the background for two seconds. After that the lease ends by itself.
+// many other calls wait for the store. It works even if ctx has ended, and only the first call does anything. If the
+// store does not answer, the release is tried again in the background for two seconds. After that the lease ends by
+// itself.
 func (p *Permit) Release() {
 	list := p.hold.Release()
 	if len(list) == 0 {
@@ -113,7 +114,7 @@ func (p *Permit) Release() {
 	ctx, cancel := p.limiter.withinBudget(context.Background())
 	defer cancel()
 	own, costs := p.limiter.reservationOf(list), make([]int, len(list))
-	if _ = own.settleWithin(ctx, costs); !own.ledger.Settled {
+	if _ = own.settleWithin(ctx, costs); !own.ledger.settled {
 		own.laterOrLost(costs)
 	}
 }
@@ -127,10 +128,10 @@ func (l *Limiter) withinBudget(ctx context.Context) (bounded context.Context, ca
 	return context.WithTimeout(ctx, l.budget+l.budget/10)
 }
 
-// Context returns a context that ends when this process can no longer be sure that it holds the places: because
-// no renewal was answered in time, because somebody has taken them away, because the limiter was closed, or
-// because of Release. It ends with the context that the Permit was made with, too. [context.Cause] tells the
-// reason. It is the same context at each call.
+// Context returns a context that ends when this process can no longer be sure that it holds the places: because no
+// renewal was answered in time, because a [Limiter.Reset] has taken them away, because the limiter was closed, or because
+// of Release. It ends with the context that the Permit was made with, too. [context.Cause] tells the reason. It is the
+// same context at each call.
 //
 // A process that stands still, in a long pause for garbage or a suspended machine, does not notice in time.
 // Where two holders at once would do harm, let the resource check the Token.
@@ -143,12 +144,12 @@ func (p *Permit) Context() context.Context {
 // [context.Canceled] after Release. It asks the clock, so it is right even where the Context has not had the time
 // to end. It does not ask the context that the Permit was made with.
 func (p *Permit) Err() error {
-	return p.hold.Err() //nolint:wrapcheck // it says what it has to
+	return p.hold.Err()
 }
 
-// Token returns a number that is greater than those of all who got a place of the key before. A resource that
-// remembers the greatest Token that it has seen, and refuses work with a smaller one, is safe from a holder
-// that has lost its place without knowing.
+// Token returns a number that is greater than the Tokens of all earlier holders of places of the key. A resource that
+// remembers the greatest Token that it has seen, and refuses work with a smaller one, is safe from a holder that has lost
+// its place without knowing.
 //
 // With n places, the resource lets the n greatest Tokens pass that it has seen: never more than n use it then. It
 // also refuses a holder that is overtaken by n others which came after it.
@@ -159,7 +160,7 @@ func (p *Permit) Token() uint64 {
 	return p.hold.First().token
 }
 
-// hasUnlimited reports whether a check counts that is under Unlimited.
+// hasUnlimited reports whether a check under Unlimited counts.
 func (r *Reservation) hasUnlimited() bool {
 	for i := range r.checks {
 		if r.checks[i].Limit == Unlimited && !r.decisions[i].Waived {
@@ -169,7 +170,7 @@ func (r *Reservation) hasUnlimited() bool {
 	return false
 }
 
-// taken is what has taken the places of a check, to renew them and to give them back.
+// taken has the holder that has taken the places of a check, to renew them and to give them back.
 type taken struct {
 	check   Check
 	receipt Receipt
@@ -241,7 +242,7 @@ func (l *Limiter) renew(ctx context.Context, list []*places.Place[taken], answer
 			answers[i] = lease.Held
 		}
 	}
-	return err //nolint:wrapcheck // it is the store's
+	return err
 }
 
 // reservationOf returns a reservation of nothing but some places, to give them back.
@@ -258,7 +259,7 @@ func (l *Limiter) giveBack(list []taken) {
 	l.settleLater(laterSettlement{of: l.reservationOf(list), costs: make([]int, len(list))})
 }
 
-// giveBackUncertain gives back in the background what a call may have taken that the store has not answered.
+// giveBackUncertain gives back in the background the places that a call without an answer may have taken.
 func (r *Reservation) giveBackUncertain(err error) {
 	if errors.Is(err, ErrNotDone) {
 		return
@@ -288,8 +289,8 @@ func guess(d *Decision, median time.Duration) time.Duration {
 	}
 }
 
-// estimate tells in denials how long places have lately been held, where the store has said when leases end.
-// A lease that ends sooner is sooner.
+// estimate sets the waits of denials to how long places have lately been held, if the store has only told when leases
+// end. A lease that ends sooner counts instead.
 func (l *Limiter) estimate(decisions []Decision) {
 	for i := range decisions {
 		d := &decisions[i]

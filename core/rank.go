@@ -10,14 +10,14 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
 
-// The first waiter of a queue leaves room for the first ones of other processes that came before, as if they were its
-// headroom: so they are served in order, nothing that is free beyond that stays unused, and RetryAfter counts them.
+// The first waiter of a queue leaves room for older first waiters of other processes, as if they were its headroom. So
+// waiters are served in order, further free units are used, and RetryAfter counts the older waiters.
 
 const (
-	// callsAgain is how long after older waiters have been called the next one asks again at the latest.
+	// callsAgain is the longest time until a waiter that has called older ones asks again.
 	callsAgain = 50 * time.Millisecond
-	// outlived is how long after the instant at which an older waiter could be served the next one asks whether it is gone:
-	// more than the time for which a waiter is known that does not ask when it has said.
+	// outlived is how long after an older waiter could be served the next one asks whether it is gone. It is longer than
+	// Redis keeps a waiter that does not ask in time.
 	outlived = 600 * time.Millisecond
 )
 
@@ -30,7 +30,7 @@ type ranks struct {
 // ofQueue tells the number of a queue from that of a line of package lines.
 const ofQueue = 1 << 63
 
-// wakeLine has the waiters ask whom the store names by the number of their line.
+// wakeLine wakes the waiters of the line with a number, which the store has called.
 func (l *Limiter) wakeLine(line uint64) {
 	if line&ofQueue == 0 {
 		l.lines.WakeLine(line)
@@ -39,7 +39,7 @@ func (l *Limiter) wakeLine(line uint64) {
 	}
 }
 
-// rankOf returns what makes the ranks of queues, or nil if the store has no order over processes.
+// rankOf returns the function that makes the ranks of queues, or nil if the store has no order over processes.
 func (l *Limiter) rankOf() func(queueKey) queue.Rank[waitRequest] {
 	if l.wakes == nil || l.leases != nil { // leased units are a process's own
 		return nil
@@ -88,11 +88,11 @@ func (r *rank) Leave() {
 	r.limiter.ranks.byLine.Delete(r.line)
 }
 
-// heldUp reports whether all room goes to older waiters of other processes: since there is never enough for them and this
-// one, or since others follow them who are older, too. Then the call only asks when there is room.
+// heldUp reports whether all room goes to older waiters of other processes: either there is never enough for them and
+// this one, or further waiters behind them are older than this one, too. Then the call only asks whether there is room.
 func (q *waitRequest) heldUp() bool { return q.far || q.older > q.limit.Capacity()-q.cost }
 
-// together returns how many of some requests are made together: those that leave as much to older waiters.
+// together returns how many of the first requests are made together: those with the same number of older units.
 func together(requests []waitRequest) int {
 	for i := range requests {
 		if requests[i].older != requests[0].older || requests[0].heldUp() {
@@ -102,7 +102,7 @@ func together(requests []waitRequest) int {
 	return len(requests)
 }
 
-// schedule counts the older waiters in the denial of a waiter, and says when it asks again: long before all of these have
+// schedule adds the older waiters to the denial of a waiter, and sets when it asks again: long before all of them have
 // been served, since they may be gone.
 func (q *waitRequest) schedule(a *queue.Answer[*Reservation, Decision], held time.Duration) {
 	if q.older == 0 {

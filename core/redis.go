@@ -29,10 +29,10 @@ type redisStore struct {
 //
 // # Waiters
 //
-// The first one of those who want the same in a process registers in the key that it waits for, and the script that frees
+// The first waiter for the same places in a process registers in the key that it waits for. The script that frees
 // places keeps them for the waiter that came first in the fleet, and publishes that on a channel of its process. From its
 // first waiter until half a minute after the last one, a process has a connection more, which subscribes to that channel.
-// Where a user may neither publish nor subscribe, waiters poll: all are served, in an order that chance decides.
+// Without the permission to publish or subscribe, waiters poll: all are served, in an order that chance decides.
 //
 // # What it leaves in Redis
 //
@@ -40,42 +40,44 @@ type redisStore struct {
 //
 //	ratelimit:{ip:203.0.113.9}:leaky:10:1/s
 //
-// Its value has the type that the algorithm's literature suggests: a hash for
-// leaky ("level", "last_leak"), token-bucket ("tokens", "last_refill"), shaping
-// ("next_free"), fixed-window ("count", "start"), calendar ("count", "start", "end")
-// and sliding-window ("current", "previous", "start"); a string with the theoretical arrival time for gcra; a
-// list of instants for sliding-log; a sorted set for concurrent, with a member for
-// each holder, whose score is the end of its lease and whose name ends in "*5" if it has
-// five places, the member "." for the latest token, negated, and in front of it those who
-// wait. Instants are microseconds since 1970. Levels
-// and tokens are in units of which an event weighs a whole number: at 1/s an
-// event weighs 1,000,000, one for each microsecond that it takes to drain. Every
-// key has a time to live that covers its recovery; one with places lives ten minutes
-// longer, so that its token is remembered, and one of a calendar an eighth of its window
-// longer, up to three hours, for the sake of servers with other rules of a time zone.
+// Its value has the type that the algorithm's literature suggests:
+//
+//   - leaky: a hash with "level" and "last_leak"
+//   - token-bucket: a hash with "tokens" and "last_refill"
+//   - shaping: a hash with "next_free"
+//   - fixed-window: a hash with "count" and "start"
+//   - calendar: a hash with "count", "start" and "end"
+//   - sliding-window: a hash with "current", "previous" and "start"
+//   - gcra: a string with the theoretical arrival time, or a hash that has it as "tat" while reservations are open
+//   - sliding-log: a list of instants
+//   - concurrent: a sorted set. It has a member for each holder: the score is the end of its lease, and the name ends in
+//     "*5" if the holder has five places. The member "." has the latest token, negated. The waiters are in front of it.
+//
+// Instants are microseconds since 1970. Levels and tokens are in units so small that an event weighs a whole number: at
+// 1/s an event weighs 1,000,000, one for each microsecond that it takes to drain.
+//
+// Every key has a time to live that covers its recovery. A key with places lives ten minutes longer, so that its token is
+// remembered. A key of a calendar lives an eighth of its window longer, up to three hours, for the sake of servers with
+// other rules of a time zone.
 //
 // The store replaces a key that is damaged (of another type, or with a value that no limit could have
 // left), gives a key without a time to live one, and logs both.
 //
 // # Cluster and Ring
 //
-// All limits of one key are on one server, and a call about one key is one round
-// trip. A call about several keys (an address and a user, say) goes to all their
-// servers at once, and each decides its part. If one denies, a second round trip
-// gives back what the others have charged. Such a call never admits more than the
-// limits do, and the counts are exact again when it is answered. Until then, its
-// charges can get another call denied that would have passed. Settlements of several keys are carried
-// out on all servers at once.
+// All limits of one key are on one server, and a call about one key is one round trip. A call about several keys (an
+// address and a user, say) goes to all their servers at once, and each decides its part. If one denies, a second round
+// trip gives back the units that the others have charged. Such a call never admits more than the limits do, and the
+// counts are exact again when it is answered. Until then, its charges can get another call denied that would have passed.
+// Settlements of several keys are carried out on all servers at once.
 //
 // # Sharing round trips
 //
-// A call that comes alone is sent at once. While two batches are in flight to a
-// server ([WithInFlight]; more to a distant one), calls wait, and are sent together in the next batch: one
-// script run for all of them, or in a cluster one pipeline. Each call is still
-// decided on its own. So under load a call takes a fraction of a round trip, and
-// costs the server less than a script run of its own. A caller whose context ends
-// returns at once, unless it has sent a lone call itself: then it returns with the
-// answer, or when the budget or its own deadline ends.
+// A call that comes alone is sent at once. While two batches are in flight to a server ([WithInFlight]; more to a distant
+// one), calls wait, and are sent together in the next batch: one script run for all of them, or in a cluster one
+// pipeline. Each call is still decided on its own. So under load a call takes a fraction of a round trip, and costs the
+// server less than a script run of its own. When its context ends, a caller returns at once, unless it has sent a lone
+// call itself: then it returns with the answer, or when the budget or its own deadline ends.
 //
 // # The client
 //
@@ -120,7 +122,7 @@ type redisStore struct {
 //	    +zadd +zcard +zcount +zrange +zrem +zrevrank +zscore +publish +subscribe
 //	    +cluster|slots +asking +command
 //
-// and on every shard of a ring, whose client sends PING to see which shards are up:
+// and on every shard of a ring; the ring's client sends PING to see which shards are up:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels &ratelimit:*
 //	    +evalsha +eval +script|exists +script|load +time +get +set +unlink +hdel +hmget +hset +pexpireat +pttl
@@ -139,7 +141,7 @@ type redisStore struct {
 // read_only, or another routing to replicas, needs +readonly; a limiter has no use for
 // that. go-redis introduces itself with CLIENT SETINFO. It does not mind a refusal, but
 // ACL LOG keeps it: allow +client|setinfo (Redis 7.2 or newer), or set DisableIdentity.
-// For all that package doctor can look at, allow +info and, in a cluster, +cluster|info.
+// Package doctor can look at more with +info and, in a cluster, +cluster|info.
 //
 // # Encryption
 //

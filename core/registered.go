@@ -8,16 +8,16 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
-// registered are the waiters that the store knows of each line of this process. They belong to the line: whoever is its first
-// asks as the one that came first, so that what is kept for the line goes to the first of it, also where one that came
-// before has joined it since.
+// registered are the waiters that the store knows of each line of this process. A registration belongs to the line: the
+// first waiter of the line asks under the oldest one. So places kept for the line go to its first waiter, even if that
+// waiter joined later than the registered one.
 type registered struct {
 	mu     sync.Mutex
-	byLine map[uint64][]*call.Waiter // by the instants of their registration, without those that ask just now
+	byLine map[uint64][]*call.Waiter // by the instants of their registration, without the waiters that ask just now
 }
 
-// take returns the waiter as which a call asks: for the first of a line the one that came first, and for another call one of
-// the others. It returns nil if there is none, so that the call is to be registered anew.
+// take returns the registered waiter under which a call asks: the oldest for the first call of a line, and the newest for
+// another call. It returns nil if there is none left: the call is then registered anew.
 func (r *registered) take(line uint64, first bool) *call.Waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -26,7 +26,7 @@ func (r *registered) take(line uint64, first bool) *call.Waiter {
 	if first {
 		place = min(place, 0)
 	} else if place == 0 {
-		return nil // it is that of the first
+		return nil // the first call's
 	}
 	if place < 0 {
 		return nil
@@ -45,7 +45,7 @@ func (r *registered) put(line uint64, w *call.Waiter) {
 	r.set(line, slices.Insert(list, place, w))
 }
 
-// keep removes the waiters of a line beyond as many as there are calls in it, and returns them.
+// keep removes the waiters of a line beyond most, the number of its calls, and returns them.
 func (r *registered) keep(line uint64, most int) []*call.Waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()

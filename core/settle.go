@@ -8,70 +8,65 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/ledger"
 	"github.com/weir-go/ratelimit/core/internal/places"
 )
 
-// Settlement says what a check that was charged has really cost.
+// Settlement corrects a charged check to its real cost.
 type Settlement struct {
 	// Check is the check that was charged, with its [Check.Units].
 	Check Check
-	// Cost is the real cost: less or more than was charged, or 0. Of a check that has asked about a [Ban] without
-	// charging it, the Cost is how many strikes are to be made; less than 0 forgives as many.
+	// Cost is the real cost: less or more than was charged, or 0. For a check that has asked about a [Ban] without
+	// charging it, the Cost is the number of strikes to make; a negative Cost forgives as many.
 	Cost int
 	// Receipt is the store's receipt for the charge.
 	Receipt Receipt
-	// Raise makes Cost the least that is used of the limit afterwards, whatever the Check
-	// has charged. If as much is used already, nothing changes.
+	// Raise raises the used units of the limit to Cost, regardless of the Check's charge. If at least Cost is used
+	// already, nothing changes.
 	Raise bool
-	// Renew begins the lease of the places of a [Concurrent] limit anew, for as long as the limit of
-	// the Check says. A settlement of such a limit that does not renew gives back all its places,
-	// whatever the Cost.
+	// Renew begins the lease of the places of a [Concurrent] limit anew; the limit of the Check says how long it lasts. A
+	// settlement of such a limit without Renew gives back all its places, regardless of the Cost.
 	Renew bool
-	// BanFor begins a [Ban] by hand, for so long, in place of strikes: see [Limiter.Ban]. Reason is what is said of it.
+	// BanFor begins a [Ban] by hand that lasts this long, in place of strikes: see [Limiter.Ban]. Reason is its reason.
 	// The default is 0, which begins none.
 	BanFor time.Duration
 	Reason string
-	// Lost is written by the store: it says that Renew found nothing left to renew, because the lease
-	// has ended or somebody has taken the places away ([Limiter.Reset]). That is no error, and changes
-	// nothing. Of a check with a ReserveFor it says that the units had been given back, so that
-	// the Cost was charged anew.
+	// The store sets Lost if Renew has found no lease to renew: the lease has ended, or a [Limiter.Reset] has taken the
+	// places away. That is no error, and changes nothing. For a check with a ReserveFor, Lost means that the units had
+	// been given back, so that the Cost was charged anew.
 	Lost bool
-	// Decision is where the store writes what is left of the limit after the settlement, as a check
-	// that only looks would be told. It is nil if that is not wanted, which saves the store the work.
-	// Unless the settlement was certainly carried out, the store leaves the Decision alone.
+	// The store writes into Decision the numbers of the limit after the settlement, as a check with the Mode [Look] would
+	// get them. A nil Decision asks for none, which saves the store the work. The store writes it only if the settlement
+	// was certainly carried out.
 	Decision *Decision
 }
 
-// Refund gives back n units of what a key has used under a limit: after a job that was
-// charged and then failed, or as a goodwill gesture. It never fills a limit above full:
-// what has drained or left its window meanwhile is not given back. A negative n is an
-// error.
+// Refund gives back n units that a key has used under a limit: after a job that was charged and then failed, or as a
+// goodwill gesture. It never fills a limit above full: units that have drained or left their window meanwhile are not
+// given back. A negative n is an error.
 //
 // Refund does not know when the units were charged, and gives back the newest. To give
 // back your own charge into the window that was charged, use [Limiter.Reserve] and
 // [Reservation.Settle].
 //
-// Refund returns what is left afterwards, as a check that only looks is told. If n is 0, it changes
+// Refund returns the numbers of the limit afterwards, as a check with the Mode [Look] gets them. If n is 0, it changes
 // nothing.
 //
-// A cache of denials ([CacheDenials]) in another process may go on denying for ten seconds.
+// A cache of denials (denialcache.New) in another process may go on denying for ten seconds.
 func (l *Limiter) Refund(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, n)}, n)
 }
 
-// Charge charges n units whatever is left: for a download whose size is known at its
-// end, or a penalty. It fills a limit up to its capacity and forgives what does not fit,
-// so that Remaining is never negative and no wait is longer than the limit takes to
-// recover. A negative n is an error.
+// Charge charges n units even if fewer are left: for a download with a size that is known at its end, or for a penalty.
+// It fills a limit up to its capacity and drops the rest, so that Remaining is never negative and no wait is longer than
+// the limit takes to recover. A negative n is an error.
 //
-// Charge returns what is left afterwards, as a check that only looks is told. If n is 0, it changes
+// Charge returns the numbers of the limit afterwards, as a check with the Mode [Look] gets them. If n is 0, it changes
 // nothing.
 func (l *Limiter) Charge(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, 0), Cost: n}, n)
 }
 
-// settleOne settles one settlement of n units, and returns what is left.
+// settleOne settles one settlement of n units, and returns the numbers of the limit afterwards.
 func (l *Limiter) settleOne(ctx context.Context, s Settlement, n int) (Decision, error) {
 	if n < 0 {
 		return Decision{}, invalid("core: %d units are negative", n)
@@ -116,10 +111,9 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	return err
 }
 
-// Reserve is [Limiter.AllowAll] for work whose cost is known only later, or that may not
-// happen at all: reserve an estimate, and settle the reservation when the real cost is
-// known. A reservation that is never settled, because its process died, stays charged, or is given
-// back when its [Check.ReserveFor] is over.
+// Reserve is [Limiter.AllowAll] for work with a cost that is known only later, or that may not happen at all. Reserve an
+// estimate, and settle the reservation when the real cost is known. A reservation that is never settled, because its
+// process died, stays charged, or is given back when its [Check.ReserveFor] is over.
 func (l *Limiter) Reserve(ctx context.Context, checks ...Check) (*Reservation, error) {
 	if err := validate(checks); err != nil {
 		return nil, err
@@ -180,7 +174,7 @@ type Reservation struct {
 	receipts  []Receipt
 	asked     time.Time // the store has decided between asked
 	answered  time.Time // and answered
-	ledger    ledger.Ledger[Receipt]
+	ledger    ledger
 	hold      *places.Hold[taken] // nil: it has no places that have to be given back
 	// waited is how long the reservation was waited for: see Waited.
 	waited time.Duration
@@ -190,42 +184,38 @@ type Reservation struct {
 // left aside.
 func (r *Reservation) Allowed() bool { return passed(r.checks, r.decisions) }
 
-// Decisions returns the answers, one for each check. They must not be changed. After [Reservation.Settle]
-// has asked the store, those of the checks that were settled tell what is left then, as a check that only
-// looks is told: it writes them over the earlier ones.
+// Decisions returns the answers, one for each check. The caller must not change them. After [Reservation.Settle] has
+// asked the store, it replaces those of the settled checks by the numbers after the settlement, as a check with the Mode
+// [Look] gets them.
 func (r *Reservation) Decisions() []Decision { return r.decisions }
 
-// Settle takes the real costs of the checks, in their order, and gives back or charges
-// the differences, all of them at once. A window is corrected if it is still open. A
-// meter gets back what was charged too much, less what has drained of it meanwhile; what
-// was charged too little is added now. No limit is ever above full or below empty; see
-// [Limiter.Charge].
+// Settle takes the real costs of the checks, in their order, and gives back or charges the differences, all of them at
+// once. A window is corrected if it is still open. A meter gets back the units that were charged too much, less those
+// drained meanwhile. Missing units are charged now. No limit is ever above full or below empty; see [Limiter.Charge].
 //
-// A turn in the queue of a [Shaping] limit is given back only if no other request has
-// queued behind it, since those have been told their turns.
+// A turn in the queue of a [Shaping] limit is given back only if no other request has queued behind it, since later
+// requests have been told their turns.
 //
-// Places of [Concurrent] limits are all given back, whatever their cost.
+// Places of [Concurrent] limits are all given back: their costs are ignored.
 //
 // The cost of a check that has asked about a [Ban] without charging it is its strikes: 0 makes none, and less than 0
 // forgives as many.
 //
-// Other checks that were not charged are left alone: conditions, and checks that were denied or whose
-// call was. Of alternatives ([FirstOf]), the one that was charged is settled, and the costs of the others
-// mean nothing. If all costs are as they were reserved, the store is not asked, and the Decisions stay as
-// they are. Another number of costs than of checks, and a negative cost, are errors that change nothing.
+// Other checks that were not charged are left alone: conditions, denied checks, and checks of a denied call. Of
+// alternatives ([FirstOf]), Settle settles the charged one and ignores the costs of the others. If all costs are as they
+// were reserved, the store is not asked, and the Decisions stay as they are. Another number of costs than of checks, and
+// a negative cost, are errors that change nothing.
 //
-// A reservation is settled once. Settle asks the store even if ctx has ended, within the store's
-// own bounds. After an error that is [ErrNotDone], nothing was settled, and Settle may be called
-// again; what a cluster has settled in part is not settled twice. After any other error the
-// settlement may have been carried out. Further calls are errors then, since they could give back
-// twice. Places of [Concurrent] limits are then given back again in the background.
+// A reservation is settled once. Settle asks the store even if ctx has ended, within the store's own bounds. After an
+// error that is [ErrNotDone], nothing was settled, and Settle may be called again; the settlements that a cluster has
+// carried out are not repeated. After any other error the settlement may have been carried out. Further calls are errors
+// then, since they could give back twice. Places of [Concurrent] limits are then given back again in the background.
 //
-// What comes back never lets more pass than if the reservation had never been made. A meter
-// may give back less: its level is known only when something is settled, so that charges and
-// refunds of others in between count as drained where they may have been. Nothing is given
-// back to a key that was [Limiter.Reset], that others have given back to under another plan,
-// or if the store's clock has stepped back behind the charge or the Reset. A [SlidingLog]
-// knows even then what is left of a charge.
+// A settlement never lets more pass than if the reservation had never been made. A meter is afterwards as if it had been
+// charged the real cost at once, however many reservations overlap. For this it keeps a note of each open reservation, of
+// the latest 4,000 or more for each key and limit. Older reservations get nothing back, nor do units that a key had used
+// before a [Limiter.Reset]. A window gives nothing back if the store's clock has stepped back behind the charge or the
+// Reset; a [SlidingLog] knows even then how much of a charge has not left the window.
 func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
 	return r.settleWithin(context.WithoutCancel(ctx), costs)
 }
@@ -240,44 +230,45 @@ func (r *Reservation) settleWithin(ctx context.Context, costs []int) error {
 	r.hold.End()
 	if slices.ContainsFunc(s.list, Settlement.needed) {
 		for i, charge := range s.charges {
-			if !charge.Grown && !r.checks[charge.Check].holds() { // others take and give back places all the time
-				s.list[i].Decision = &r.decisions[charge.Check]
+			if !charge.grown && !r.checks[charge.check].holds() { // others take and give back places all the time
+				s.list[i].Decision = &r.decisions[charge.check]
 			}
 		}
 	}
 	err := r.limiter.settle(ctx, s.list)
 	r.note(s, err)
 	s.free() // not after a panic
-	if _, partly := errors.AsType[*PartlySettledError](err); !r.ledger.Settled && !partly && !errors.Is(err, ErrNotDone) {
+	if _, partly := errors.AsType[*PartlySettledError](err); !r.ledger.settled && !partly && !errors.Is(err, ErrNotDone) {
 		r.laterOrLost(costs) // its places alone
 	}
 	return err
 }
 
-// later settles in the background what has not been settled. The reservation counts as settled at once, unless there is an error.
+// later settles an unsettled reservation in the background. The reservation counts as settled at once, unless later
+// returns an error.
 func (r *Reservation) later(costs []int) error {
 	own := *r // the caller keeps r
 	if !r.limiter.background.add(laterSettlement{of: &own, costs: slices.Clone(costs)}) {
 		return errBacklog
 	}
-	r.ledger.Settled = true
+	r.ledger.settled = true
 	return nil
 }
 
-// laterOrLost is later for what nobody else settles.
+// laterOrLost is later for a reservation that has no other way to be settled.
 func (r *Reservation) laterOrLost(costs []int) {
 	if err := r.later(costs); err != nil {
 		r.limiter.reportLost(1, 0, err)
 	}
 }
 
-// SettleLater is [Reservation.Settle] without waiting for the outcome: the reservation is settled in
-// the background, and counts as settled at once. It does not ask what is left, so that the Decisions stay
-// as they are. While the store has certainly not settled it
-// ([ErrNotDone]), SettleLater retries for two seconds from its first try, so that a short outage loses nothing. What
-// could not be settled by then is logged with the number of such reservations, and stays charged as it was reserved.
-// Places of [Concurrent] limits wait for no other settlements. [Limiter.Close] waits
-// up to two seconds for settlements in the background.
+// SettleLater is [Reservation.Settle] without waiting for the outcome. The reservation is settled in the background, and
+// counts as settled at once. The Decisions stay as they are.
+//
+// While the store has certainly not settled it ([ErrNotDone]), SettleLater retries for two seconds from its first try, so
+// that a short outage loses nothing. Reservations that could not be settled by then stay charged as they were reserved;
+// the log has their number. Places of [Concurrent] limits wait for no other settlements. [Limiter.Close] waits up to two
+// seconds for settlements in the background.
 //
 // 65,536 reservations may wait to be settled. For one more, SettleLater returns an error that is [ErrNotDone] and
 // [Overloaded]: it can be settled later, or by Settle.
@@ -298,11 +289,11 @@ func (r *Reservation) note(s *settlements, err error) {
 	partly, isPartly := errors.AsType[*PartlySettledError](err)
 	switch {
 	case isPartly:
-		r.ledger.SettledBut(s.charges, partly.NotDone)
+		r.ledger.settledBut(s.charges, partly.NotDone)
 	case err == nil || errors.Is(err, ErrNotDone):
-		r.ledger.Settled = err == nil
+		r.ledger.settled = err == nil
 	default:
-		r.ledger.PerhapsSettled(s.charges, func(check int) bool { return r.checks[check].holds() })
+		r.ledger.perhapsSettled(s.charges, func(check int) bool { return r.checks[check].holds() })
 	}
 }
 
@@ -313,7 +304,7 @@ var ErrSettled = errors.New("core: the reservation has been settled before")
 // settlements are the settlements of some charges.
 type settlements struct {
 	list    []Settlement
-	charges []ledger.Charge[Receipt]
+	charges []openCharge
 }
 
 // settlementLists are settlements to be used again, since a Store's arguments escape to the heap.
@@ -337,32 +328,32 @@ func (r *Reservation) settlements(s *settlements, costs []int) error {
 		if c.Mode == Condition && !c.asksBan() || c.Limit == Unlimited {
 			continue
 		}
-		if r.hold != nil && c.holds() && !r.ledger.IsDone(i) {
+		if r.hold != nil && c.holds() && !r.ledger.isDone(i) {
 			if mine, _ := r.hold.Claim(places.Reservation); !mine {
 				continue // its Permit gives it back
 			}
 		}
 		if (c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed) && !r.decisions[i].Waived {
-			s.charges = r.ledger.Open(s.charges, i, c.Units(), cost)
+			s.charges = r.ledger.open(s.charges, i, c.Units(), cost)
 		}
 	}
 	for i := range s.charges {
 		charge := &s.charges[i]
-		one := Settlement{Check: r.checks[charge.Check].alone(), Cost: charge.Cost, Receipt: r.receipts[charge.Check]}
-		if charge.Grown {
-			one.Check.Cost, one.Check.Mode, one.Receipt = charge.Units, Charge, charge.Receipt
+		one := Settlement{Check: r.checks[charge.check].alone(), Cost: charge.cost, Receipt: r.receipts[charge.check]}
+		if charge.grown {
+			one.Check.Cost, one.Check.Mode, one.Receipt = charge.units, Charge, charge.receipt
 		}
 		s.list = append(s.list, one)
 	}
 	return nil
 }
 
-// settleable returns the reason why a reservation cannot be settled to some costs, nor grow to them.
+// settleable returns the reason why a reservation cannot be settled to some costs, or grow to them.
 func (r *Reservation) settleable(costs []int) error {
 	if len(costs) != len(r.checks) {
 		return invalid("core: %d costs settle %d checks", len(costs), len(r.checks))
 	}
-	if r.ledger.Settled {
+	if r.ledger.settled {
 		return ErrSettled
 	}
 	for i, cost := range costs {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -51,7 +52,7 @@ func TestSettleDoesNotDependOnTheContext(t *testing.T) {
 	for name, store := range map[string]core.Store{
 		"redis":  core.NewRedis(redistest.Shared(t).Client(t), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)),
 		"memory": core.NewMemory(),
-		"cached": core.CacheDenials(core.NewMemory(), 10),
+		"cached": denialcache.New(core.NewMemory(), 10),
 	} {
 		t.Run(name, func(t *testing.T) {
 			limiter, limit := core.New(store), core.Leaky(10, core.PerHour(1))

@@ -227,8 +227,9 @@ func TestCallersWhoLeaveAtRandom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if charged := int64(limit.Capacity() - d.Remaining); charged != admitted[at].Load() || lost[at].Load() == 0 {
-				t.Errorf("key %d: %d charged, %d admitted and %d left", at, charged, admitted[at].Load(), lost[at].Load())
+			// What has drained in flight is not given back: parts of one event.
+			if charged := int64(limit.Capacity()-d.Remaining) - admitted[at].Load(); charged < 0 || charged > 1 || lost[at].Load() == 0 {
+				t.Errorf("key %d: %d charged besides %d admitted, and %d left", at, charged, admitted[at].Load(), lost[at].Load())
 			}
 		}
 	}

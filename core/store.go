@@ -13,7 +13,7 @@ import (
 )
 
 // Store keeps the state of limits and decides calls. [NewRedis], [NewMemory] and [NewTableStore] make one,
-// the last of any table whose rows can be updated atomically, and [CacheDenials] and [Lease] make one around another.
+// the last of any table whose rows can be updated atomically, and denialcache.New and [Lease] make one around another.
 // Package storetest has the tests that every store must pass.
 //
 // A Store may be used by many goroutines at once. A [Limiter] validates calls before it makes them, and
@@ -26,24 +26,23 @@ type Store interface {
 	// The calls after the first one differ from it in the Cost of their first check alone. They have
 	// neither shadow checks nor [Call.Times].
 	//
-	// If it returns an error, no answer means anything, and whether the first call was charged may be
-	// unknown: see [ErrNotDone]. The receipts of [Concurrent] limits should then be those with which the
-	// places are given back that may have been taken.
+	// If it returns an error, no answer means anything, and whether the first call was charged may be unknown: see
+	// [ErrNotDone]. If places of [Concurrent] limits may have been taken, their receipts should be valid, so that the
+	// [Limiter] can give the places back.
 	Decide(ctx context.Context, calls []Call) (answered int, err error)
 
-	// Settle corrects charges, all of them at once. A window is corrected if it is the one that was
-	// charged. A meter gets back what was charged too much, less what has drained of it since; what
-	// was charged too little is added now. Limits never become more than full or less than empty. A
-	// limit whose numbers have changed since the charge keeps the new ones. See
-	// [Reservation.Settle], [Limiter.Refund] and [Limiter.Charge].
+	// Settle corrects charges, all of them at once. A window is corrected if it is the one that was charged. A meter gets
+	// back the units that were charged too much, less those drained since. Missing units are charged now. Limits never
+	// become more than full or less than empty. A limit with numbers that have changed since the charge keeps the new
+	// ones. See [Reservation.Settle], [Limiter.Refund] and [Limiter.Charge].
 	//
-	// If a settlement is of a charge with a [Check.ReserveFor], what has ended of that key and limit is given back
-	// before the first settlement of the call. A charge that was given back already is not corrected: the whole Cost
-	// is charged as of now, and the Settlement is Lost. Such a settlement is sent even if the cost is as it was
-	// reserved, since it keeps the charge from being given back.
+	// If a settlement is of a charge with a [Check.ReserveFor], the ended reservations of that key and limit are given
+	// back before the first settlement of the call. A charge that was given back already is not corrected: the whole Cost
+	// is charged as of now, and the Settlement is Lost. Such a settlement is sent even if the cost is as it was reserved,
+	// since it keeps the charge from being given back.
 	//
-	// It writes the [Settlement.Decision] of each settlement that asks for one and was carried out: what is
-	// left when all of them have been.
+	// It writes the [Settlement.Decision] of each settlement that asks for one and was carried out: the numbers after all
+	// settlements of the call.
 	//
 	// If it returns an error, some may have been settled, unless it is [ErrNotDone]. A
 	// [PartlySettledError] tells which were certainly not.
@@ -56,19 +55,19 @@ type Store interface {
 	// Ping reports whether calls can be answered, and makes the first one as quick as the others.
 	Ping(ctx context.Context) error
 
-	// Close closes what the store has opened itself.
+	// Close closes the parts that the store has opened itself.
 	Close() error
 }
 
 // Call is several checks that are asked together, and the answer.
 //
-// A check about a [Ban] with the [Mode] [OnDenial] strikes if the call is denied, though not if a ban is in force that
-// one of its checks asks about. If a ban is, the Decisions of the checks that are no bans need not have numbers.
+// A check about a [Ban] with the [Mode] [OnDenial] strikes if the call is denied, unless a ban that a check of the call
+// asks about is in force. In that case the Decisions of checks of other limits need not have numbers.
 //
-// If all checks fit, all are charged; otherwise none is, and nothing changes. Each [Check.Shadow] check
-// is decided by itself, after the others at the same instant, in a state of its own. Checks of the same
-// key and limit add up in order. A check asks for its [Check.Units], and its [Mode] says what is done
-// with them. It fits if its [Check.Headroom] fits, too.
+// If all checks fit, all are charged; otherwise none is, and nothing changes. Each [Check.Shadow] check is decided by
+// itself, after the others at the same instant, in a state of its own. Checks of the same key and limit add up in order.
+// A check asks for its [Check.Units], and its [Mode] tells whether they are charged. It fits if its [Check.Headroom]
+// fits, too.
 //
 // Alternatives ([Check.Or]) count as one check, which fits if one of them does. The first that fits is
 // charged, and nothing is charged of the others. Each is decided by itself: the costs of other checks do
@@ -76,13 +75,12 @@ type Store interface {
 type Call struct {
 	// Checks has at least one check.
 	Checks []Check
-	// Decisions is where the store writes its answers, one for each check. The Decision of a check that
-	// is not charged is about what is left now. If a call charges nothing but shadow checks, each
-	// Decision has its Delay even if another check is denied. Of alternatives, it writes Waived into all
-	// Decisions but one.
+	// The store writes its answers into Decisions, one for each check. The Decision of a check that is not charged has
+	// the numbers of now. If a call charges nothing but shadow checks, each Decision has its Delay even if another check
+	// is denied. Of alternatives, the store sets Waived in all Decisions but one.
 	Decisions []Decision
-	// Receipts is where the store writes a receipt for each check, with which the call is settled. It
-	// is nil if the call will not be settled.
+	// The store writes a receipt for each check into Receipts, for a later settlement. It is nil if the call will not be
+	// settled.
 	Receipts []Receipt
 	// Times is how often the call is made, one time after the other. As many are granted as fit, and
 	// the Decisions are about all of them as one. 0 means once. A store may grant fewer, but must
@@ -96,16 +94,16 @@ type Call struct {
 	waiters []*call.Waiter
 }
 
-// Receipt is what a [Store] needs to know of a charge to settle it. The zero Receipt knows nothing of
-// the charge: it is settled as if it had been made now.
+// Receipt tells a [Store] about a charge, so that the store can settle it. The zero Receipt tells nothing: the charge is
+// settled as if it had been made now.
 type Receipt struct {
 	// At is the instant of the decision on the store's clock, in microseconds since 1970.
 	At int64
-	// Note is for the store that writes it. Only that store knows what it means.
+	// The store that writes the Note is the only one that reads it.
 	Note [4]int64
 }
 
-// Passed reports whether the call has passed, once it has been decided: no check denies it but those of shadows.
+// Passed reports whether a decided call has passed: no check denies it, shadow checks aside.
 func (c *Call) Passed() bool { return passed(c.Checks, c.Decisions) }
 
 // passed reports whether a call of these checks passes.
@@ -125,7 +123,7 @@ func decideAlone(ctx context.Context, store Store, checks []Check, decisions []D
 	own := &q.calls[0]
 	own.Checks, own.Decisions, own.Receipts, own.waiters = checks, decisions, receipts, waiters
 	_, err := store.Decide(ctx, q.calls[:])
-	return err //nolint:wrapcheck // it is the store's
+	return err
 }
 
 // part is the checks of a call that a store decides, without the others.
@@ -134,8 +132,8 @@ type part struct {
 	places []int // of the checks in the call; nil: it is the whole call
 }
 
-// limitedPartOf returns the checks of a call but for those under Unlimited. Of alternatives one of which is under
-// Unlimited, it has what addAlternatives makes of them.
+// limitedPartOf returns the checks of a call except those under Unlimited. For alternatives with one under Unlimited, it
+// returns the result of addAlternatives.
 func limitedPartOf(checks []Check) part {
 	if !slices.ContainsFunc(checks, func(c Check) bool { return c.Limit == Unlimited }) {
 		return part{checks: checks}
@@ -147,8 +145,8 @@ func limitedPartOf(checks []Check) part {
 	return p
 }
 
-// decideLimited has a store decide a call but for the checks under Unlimited, and writes all decisions of
-// it, and its receipts unless that is nil. waiters are those of the checks, or nil.
+// decideLimited has a store decide the checks of a call that are not under Unlimited. It writes all decisions of the
+// call, and its receipts unless receipts is nil. waiters are the waiters of the checks, or nil.
 func decideLimited(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt, waiters []*call.Waiter) error {
 	p := limitedPartOf(checks)
 	if p.places != nil {
@@ -199,17 +197,17 @@ func (p part) decide(ctx context.Context, store Store, decisions []Decision, rec
 			receipts[place] = own[i]
 		}
 	}
-	return failure.Placed(err, p.places) //nolint:wrapcheck // it is the store's
+	return failure.Placed(err, p.places)
 }
 
-func init() { //nolint:gochecknoinits // doctor and admin see in this way what is nobody else's business
+func init() { //nolint:gochecknoinits // doctor and admin look into stores in this way, and no other package does
 	console.Of = func(limiter any) console.Store {
 		return shownStore(limiter.(*Limiter).store) //nolint:forcetypeassert // they give nothing else
 	}
 	console.SpecOf = func(limit any) *exact.Spec { return limit.(Limit).spec } //nolint:forcetypeassert // as above
 }
 
-// shownStore returns what consoles may see of a store.
+// shownStore returns the part of a store that consoles may see.
 func shownStore(store Store) console.Store {
 	switch store := store.(type) {
 	case *denialCache:
@@ -224,7 +222,7 @@ func shownStore(store Store) console.Store {
 	return console.Store{Own: store}
 }
 
-// redisOf returns what is inside a store on Redis, or nil if it is another one.
+// redisOf returns the Redis store inside a store, or nil if there is none.
 func redisOf(store Store) *redisstore.Store {
 	switch store := store.(type) {
 	case *denialCache:

@@ -16,14 +16,14 @@ type Table interface {
 	// deadlock. rows[i] is the row of keys[i]. now is the time of the table's clock: if processes
 	// share the table, it is the database's.
 	//
-	// If the transaction has to be repeated, Update calls change again, with the rows as they are
-	// then. When Update has returned, change does nothing. An error means that the call was not
-	// decided. If it is certain that nothing was written, the error should wrap [ErrNotDone]. If ctx
-	// has ended, the error is [GivenUp], whatever Update calls it.
+	// If the transaction has to be repeated, Update calls change again, with the rows as they are then. When Update has
+	// returned, change does nothing. An error means that the call was not decided. If it is certain that nothing was
+	// written, the error should wrap [ErrNotDone]. If ctx has ended, the error is [GivenUp], also if Update returns
+	// another one.
 	Update(ctx context.Context, keys []string, change func(now time.Time, rows []Row)) error
 }
 
-// Row is what a [Table] has under a key.
+// Row is the value of a [Table] under a key.
 type Row struct {
 	// Value is the JSON text that was written last, or nil if there is no row.
 	Value []byte

@@ -5,22 +5,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/hooks"
 	"github.com/weir-go/ratelimit/core/internal/warning"
 )
 
-// Trace has functions that stores and limiters call when something happens which their
-// callers do not see, for metrics and logs; see [WithTrace]. They are called on the
-// goroutines of the store and of its callers, by many at once, and must not block. Nil
-// functions are not called, and cost nothing. If a function panics, on whichever goroutine,
-// that is logged, and the work goes on as if it had returned: see [WithLogger].
+// Trace has functions for metrics and logs: stores and limiters call them on events that their callers do not see; see
+// [WithTrace]. They are called on the goroutines of the store and of its callers, by many at once, and must not block.
+// Nil functions are not called, and cost nothing. If a function panics, on any goroutine, that is logged, and the work
+// goes on as if it had returned: see [WithLogger].
 type Trace struct {
 	// Batch is called after each batch of checks that a store of [NewRedis] has sent. Settlements,
 	// resets, lists and pings are no checks.
 	Batch func(Batch)
 	// Breaker is called when the breaker of a server changes its state.
 	Breaker func(server string, state BreakerState)
-	// Repeated is called after each call that was denied from memory, without the store: by [CacheDenials] or [Lease].
+	// Repeated is called after each call that was denied from memory, without the store: by denialcache.New or [Lease].
 	Repeated func()
 	// Wait is called when [Limiter.Wait], [Limiter.WaitN], [Limiter.WaitAll], [Limiter.Acquire] or [Limiter.Do] has
 	// waited, or given up, but not [WithPlacesOnly].
@@ -28,36 +26,37 @@ type Trace struct {
 	// Waiting is called when a call begins to wait for a place of a [Concurrent] limit, with 1, and when
 	// its wait has ended, with -1. Calls that get their place at once are among them.
 	Waiting func(limit Limit, change int)
-	// Held is called when a call has taken places of a [Concurrent] limit, and when it has given them
-	// back. Shadow checks are not told.
+	// Held is called when a call has taken places of a [Concurrent] limit, and when it has given them back. It is not
+	// called for shadow checks.
 	Held func(Held)
 	// Renewal is called when leases of such places have been renewed, or when that has failed.
 	Renewal func(Renewal)
-	// Reclaimed is called when a call on Redis has found that leases of a limit had ended without their
-	// places having been given back: their process has died, has stood still, or did not reach Redis. It is also called
-	// when a call has given back reservations whose [Check.ReserveFor] was over.
+	// Reclaimed is called when a call on Redis has found that leases of a limit had ended without their places having
+	// been given back: the holder's process has died, has stood still, or did not reach Redis. It is also called when a
+	// call has given back reservations with a [Check.ReserveFor] that was over.
 	Reclaimed func(Limit)
 	// Leased is called when a lease of a store of [Lease] has ended, on a goroutine of that store.
 	Leased func(Leased)
-	// Decided is called for each check that a [Limiter] has had decided, whoever has decided it: the store, a cache of denials or a
-	// lease. A check that waits is decided again and again until it passes, and each time is told. Checks under [Unlimited] are
-	// not decided. With it, checks of leased keys take longer.
+	// Decided is called for each check of a [Limiter] that was decided, by the store, a cache of denials or a lease. A
+	// check that waits is decided again and again until it passes, and Decided is called each time. Checks under
+	// [Unlimited] are not decided. With it, checks of leased keys take longer.
 	Decided func(Decided)
 }
 
 // Leased is a lease that has ended: units of a key that were charged ahead of time.
 type Leased struct {
-	// Limit is the limit. The key is not told.
+	// Limit is the limit. A Leased does not name the key.
 	Limit Limit
 	// Over is the part of the limit's capacity that may be admitted too much, as it was declared.
 	Over float64
-	// Granted is how many units were charged, and Spent how many of them checks have spent. The others were Returned to the
-	// store, or have Lapsed: those stay charged, and nobody has spent them. Units of a call that did not pass count as Spent
-	// if they were put back after the lease had ended. They are returned to the store all the same.
+	// Granted is how many units were charged, and Spent how many of them checks have spent. The others were Returned to
+	// the store, or have Lapsed: those stay charged, though no check has spent them. Units of a call that did not pass
+	// count as Spent if they were put back after the lease had ended. They are returned to the store all the same.
 	Granted, Spent, Returned, Lapsed int
-	// Late is how many units were spent after the lease had been charged, and had been charged until then: those of this lease
-	// and of the one before. In no time has this process helped to admit more than that beyond the limit. Late divided by the
-	// capacity is the measured counterpart of Over, the sum over all processes that have leases of one key at the same time.
+	// Late is how many units the process has spent after the charge of this lease that were charged by then: units of
+	// this lease and of the one before. In no time has this process helped to admit more than that beyond the limit. Late
+	// divided by the capacity, added up over all processes that have leases of one key at the same time, is the measured
+	// counterpart of Over.
 	Late int
 }
 
@@ -66,8 +65,8 @@ type Leased struct {
 type Batch struct {
 	// Server is the server's address, or "" if the client does not tell it.
 	Server string
-	// Calls and Checks are how many of them the batch had. A check of a [SlidingLog] counts as four, and as one more for each
-	// hundred units: so much longer does Redis take for it.
+	// Calls and Checks are how many of them the batch had. A reservation of a bucket counts as three, a check of a [SlidingLog] as
+	// four, and as one more for each hundred units: Redis takes as many times as long.
 	Calls, Checks int
 	// Elapsed is how long the batch took.
 	Elapsed time.Duration
@@ -77,7 +76,7 @@ type Batch struct {
 
 // Wait is one wait for a limit.
 type Wait struct {
-	// Limit is the limit that was waited for, and Units the number of units. The key is not told.
+	// Limit is the limit that was waited for, and Units the number of units. A Wait does not name the key.
 	Limit Limit
 	Units int
 	// Elapsed is how long the wait took until it was admitted or given up.
@@ -89,8 +88,8 @@ type Wait struct {
 
 // Held is places that were taken or given back.
 type Held struct {
-	// Limit is the limit, and Units how many places of it were taken. They are below 0 if the places
-	// were given back. The key is not told.
+	// Limit is the limit, and Units how many places of it were taken. They are below 0 if the places were given back. A
+	// Held does not name the key.
 	Limit Limit
 	Units int
 	// Elapsed is how long places that were given back had been held.
@@ -110,7 +109,7 @@ type Renewal struct {
 	Err error
 }
 
-// traces are what a part was given, and what the store has that it stands around: each once.
+// traces are the traces of a part and of the store beneath it, each once.
 type traces []*Trace
 
 // with returns the traces with one more.
@@ -148,17 +147,17 @@ func tracesOf(store Store) traces {
 // and returns a trace that calls the functions of two.
 func (t Trace) and(other Trace) Trace {
 	return Trace{
-		Batch: hooks.Both1(t.Batch, other.Batch), Breaker: hooks.Both2(t.Breaker, other.Breaker),
-		Repeated: hooks.Both0(t.Repeated, other.Repeated),
-		Wait:     hooks.Both1(t.Wait, other.Wait), Waiting: hooks.Both2(t.Waiting, other.Waiting),
-		Held: hooks.Both1(t.Held, other.Held), Renewal: hooks.Both1(t.Renewal, other.Renewal),
-		Reclaimed: hooks.Both1(t.Reclaimed, other.Reclaimed),
-		Leased:    hooks.Both1(t.Leased, other.Leased),
-		Decided:   hooks.Both1(t.Decided, other.Decided),
+		Batch: both1(t.Batch, other.Batch), Breaker: both2(t.Breaker, other.Breaker),
+		Repeated: both0(t.Repeated, other.Repeated),
+		Wait:     both1(t.Wait, other.Wait), Waiting: both2(t.Waiting, other.Waiting),
+		Held: both1(t.Held, other.Held), Renewal: both1(t.Renewal, other.Renewal),
+		Reclaimed: both1(t.Reclaimed, other.Reclaimed),
+		Leased:    both1(t.Leased, other.Leased),
+		Decided:   both1(t.Decided, other.Decided),
 	}
 }
 
-// contained returns a trace whose functions do not panic: a panic is logged instead.
+// contained returns a trace with functions that do not panic: a panic is logged instead.
 func (t Trace) contained(logger func() *slog.Logger) Trace {
 	panics := new(warning.Warning)
 	report := func(hook string) func(any) {
@@ -167,13 +166,13 @@ func (t Trace) contained(logger func() *slog.Logger) Trace {
 		}
 	}
 	return Trace{
-		Batch: hooks.Contain1(t.Batch, report("Batch")), Breaker: hooks.Contain2(t.Breaker, report("Breaker")),
-		Repeated: hooks.Contain0(t.Repeated, report("Repeated")),
-		Wait:     hooks.Contain1(t.Wait, report("Wait")), Waiting: hooks.Contain2(t.Waiting, report("Waiting")),
-		Held: hooks.Contain1(t.Held, report("Held")), Renewal: hooks.Contain1(t.Renewal, report("Renewal")),
-		Reclaimed: hooks.Contain1(t.Reclaimed, report("Reclaimed")),
-		Leased:    hooks.Contain1(t.Leased, report("Leased")),
-		Decided:   hooks.Contain1(t.Decided, report("Decided")),
+		Batch: contain1(t.Batch, report("Batch")), Breaker: contain2(t.Breaker, report("Breaker")),
+		Repeated: contain0(t.Repeated, report("Repeated")),
+		Wait:     contain1(t.Wait, report("Wait")), Waiting: contain2(t.Waiting, report("Waiting")),
+		Held: contain1(t.Held, report("Held")), Renewal: contain1(t.Renewal, report("Renewal")),
+		Reclaimed: contain1(t.Reclaimed, report("Reclaimed")),
+		Leased:    contain1(t.Leased, report("Leased")),
+		Decided:   contain1(t.Decided, report("Decided")),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestRepeatedDenialsAreTraced(t *testing.T) {
 	repeated := 0
 	trace := core.WithTrace(core.Trace{Repeated: func() { repeated++ }})
-	limiter := core.New(core.CacheDenials(core.NewMemory(), 10, trace), trace) // which has nothing to tell of that
+	limiter := core.New(denialcache.New(core.NewMemory(), 10, trace), trace) // which has nothing to tell of that
 	for range 4 {
 		if _, err := limiter.Allow(t.Context(), "key", core.FixedWindow(1, time.Hour)); err != nil {
 			t.Fatal(err)
@@ -91,7 +92,7 @@ func TestEveryTraceIsTold(t *testing.T) {
 
 	var repeated int
 	once := func() core.Option { return core.WithTrace(core.Trace{Repeated: func() { repeated++ }}) }
-	denied := core.New(core.CacheDenials(core.NewMemory(), 10, once(), core.WithTrace(core.Trace{}), once()))
+	denied := core.New(denialcache.New(core.NewMemory(), 10, once(), core.WithTrace(core.Trace{}), once()))
 	for range 3 {
 		_, _ = denied.Allow(t.Context(), "key", core.FixedWindow(1, time.Hour))
 	}

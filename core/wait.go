@@ -73,14 +73,18 @@ func WithPlacesOnly() WaitOption {
 // in the background, and the turn of a [Shaping] limit as [Reservation.Wait] says. Only after a
 // time-out or a broken connection ([TimedOut], [Unreachable]) the unit may have been charged.
 //
-// Under [Unlimited], Wait returns at once. Otherwise it checks, sleeps until RetryAfter and checks
-// again, never sooner. The waiters of one key and limit in this process are served in the order in
-// which they came, and share calls, as many as fit. Waiters [WithHoldBack] have a queue of their own, and so have those
-// under each of several plans of one name. Over the processes that share a Redis they are served in that order
-// to within 100 milliseconds: the first waiter of a process, once it has been denied, leaves room for those of other processes that came
-// before. Whoever asks without waiting, as [Limiter.Allow] does, heeds nobody, and nor does the first try of a Wait in a process
-// where nobody waits. A process that has died costs the others its turn, for a second at most. There is no such order
-// with [Lease]. [Limiter.Refund], [Limiter.Reset] and settlements of this process have its waiters asked for at once. Wait ends with [Limiter.Close], too.
+// Under [Unlimited], Wait returns at once. Otherwise it checks, sleeps until RetryAfter and checks again, never sooner.
+//
+// The waiters of one key and limit in this process are served in the order in which they came, and share calls, as many
+// as fit. Waiters [WithHoldBack] have a queue of their own, and so have those under each of several plans of one name.
+//
+// Processes that share a Redis serve their waiters in that order to within 100 milliseconds: the first waiter of a
+// process, once it has been denied, leaves room for the waiters of other processes that came before it. Calls that do not
+// wait, as [Limiter.Allow], heed no waiter, nor does the first try of a Wait in a process without waiters. A process that
+// has died costs the others its turn, for a second at most. There is no such order with [Lease].
+//
+// After a [Limiter.Refund], a [Limiter.Reset] or a settlement of this process, its waiters check at once. Wait ends with
+// [Limiter.Close], too.
 func (l *Limiter) Wait(ctx context.Context, key string, limit Limit, options ...WaitOption) error {
 	return l.WaitN(ctx, key, limit, 1, options...)
 }
@@ -122,7 +126,7 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 		r, err = l.waiters.Wait(ctx, w.request.queueKey(), w.request, w.until)
 	}
 	if err != nil {
-		return err //nolint:wrapcheck // it is one of this package's
+		return err
 	}
 	if !r.checks[0].Limit.spec.Algorithm.Delays() {
 		return nil
@@ -151,7 +155,7 @@ func (l *Limiter) Do(ctx context.Context, key string, limit Limit, fn func(conte
 	return fn(ctx)
 }
 
-// heldBack is a limit whose level is how long a key is held back, in milliseconds. Its
+// heldBack is a limit with a level that is the time for which a key is held back, in milliseconds. Its
 // name is reserved.
 var heldBack = GCRA(int(longestHoldBack/time.Millisecond), Per(1000, time.Second)).ownNamed(exact.Reserved + "held-back")
 
@@ -198,8 +202,8 @@ type waitRequest struct {
 	limit Limit
 	cost  int
 	heeds bool  // see WithHoldBack
-	older int   // what older waiters of other processes want, in units
-	far   bool  // others follow these who are older, too
+	older int   // units wanted by older waiters of other processes
+	far   bool  // other processes have further waiters that are older than this one
 	cause error // of a LimitedError: that of the context's deadline, or nil
 }
 
@@ -247,7 +251,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 
 // wait is Wait until an instant at most. late makes an error of a turn that comes later.
 func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reason error) error) error {
-	if r.ledger.Settled {
+	if r.ledger.settled {
 		return ErrSettled
 	}
 	index, queues := r.shaped()
@@ -308,7 +312,7 @@ func gaveUpTurn(ctx context.Context) error {
 // giveBackLater gives everything back in the background. The reservation counts as settled then.
 func (r *Reservation) giveBackLater() { _ = r.SettleLater(make([]int, len(r.checks))...) }
 
-// turnKey identifies turns that can be exchanged: of one queue, for as many units.
+// turnKey identifies turns that can be exchanged: those of one queue for the same number of units.
 type turnKey struct {
 	key   string
 	limit *exact.Spec // its identity

@@ -18,16 +18,17 @@ import (
 // until all checks fit. Its errors are those of Wait. Release the [Reservation.Permit] of the reservation that it
 // returns, or settle it, when the work is done.
 //
-// While nobody waits for the same, WaitAll asks at once. A call that is denied waits for what it lacks, and for nothing
-// else: it stands in the lines of those of its limits that have denied it, whatever the order of its checks. In a line
-// are calls that want as many units of one key under equal limits, with as much [Check.Headroom]. They are served
-// in the order in which they arrived. Calls that want something else pass them where they fit. One that has been
-// overtaken for half a second holds back those that may use no more than it may: a call for five places is served among
-// calls for one, and never keeps calls with a larger plan or less headroom from a place. For the turn of a [Shaping]
-// limit, call [Reservation.Wait] afterwards.
+// While no other call waits for the same places or units, WaitAll asks at once. A denied call waits only for the limits
+// that have denied it, in the line of each, in any order of its checks. The calls in one line want the same number of
+// units of one key under equal limits, with the same [Check.Headroom]. They are served in the order in which they
+// arrived. Calls of other lines pass them where they fit. A call that has been overtaken for half a second holds back the
+// calls that may use no more than it may: a call for five places is served among calls for one, and never keeps calls
+// with a larger plan or less headroom from a place. For the turn of a [Shaping] limit, call [Reservation.Wait]
+// afterwards.
 //
-// The lines of places are those of all processes that share a Redis. Lines of other limits are a process's own: each process asks
-// when the limit has recovered, and the first to ask is served. [Limiter.Wait] has an order over processes for one limit.
+// Lines for places extend over all processes that share a Redis. Lines of other limits belong to one process: each
+// process asks when the limit has recovered, and the first to ask is served. [Limiter.Wait] has an order over processes
+// for one limit.
 //
 // With a [LimitedError] there may be a reservation, too, which holds nothing: its Decisions are the latest answer
 // to the call. It is nil if the call was never made, because others were before it all the time.
@@ -68,23 +69,23 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 	return r, err
 }
 
-// waitedCall is a call that waits for places, among others.
+// waitedCall is a call that waits for places or other units.
 type waitedCall struct {
 	limiter    *Limiter
 	checks     []Check // the caller's own, and perhaps that of heldBack behind them
 	own        int
-	about      Check // the one that is told of
+	about      Check // the check that hooks and errors name
 	arrived    time.Time
 	until      time.Time // zero: for ever
 	cause      error     // of a LimitedError: that of the context's deadline, or nil
 	placesOnly bool      // see WithPlacesOnly
 
 	denied  *Reservation   // the latest answer, which is a denial; nil: it was never made
-	waiters []*call.Waiter // as which the checks ask just now, if they do
-	lines   []uint64       // in which these stand
+	waiters []*call.Waiter // the registrations under which the checks ask just now, if they do
+	lines   []uint64       // the lines of these waiters
 }
 
-// lineKey identifies what waiters get in each other's way for: the state of a limit.
+// lineKey identifies the state of a limit: calls with the same lineKey wait for each other.
 type lineKey struct {
 	key   string
 	limit *exact.Spec // its identity
@@ -95,8 +96,8 @@ type (
 	lineLack  = lines.Lack[lineKey]
 )
 
-// poll returns how long after a denial the first of a line asks again. Where the store says whose turn it is, that is in
-// case its word was lost.
+// poll returns how long after a denial the first of a line asks again. If the store tells the waiters their turns, the
+// poll covers a lost message.
 func (l *Limiter) poll(attempt int) time.Duration {
 	if l.wakes != nil && l.wakes.Listening() {
 		return queue.Rarely()
@@ -150,8 +151,8 @@ func (q *waitedCall) answer(err error) (*Reservation, error) {
 	return q.denied, err
 }
 
-// behind returns what the call has to wait for since others of this process wait for it, or nil. One that would be denied by
-// a limit that it does not wait for is denied then.
+// behind returns the limits for which the call has to stand behind other calls of this process, or nil. A call that a
+// limit without waiting would deny is denied then.
 func (q *waitedCall) behind(ctx context.Context, tries bool) (lacks []lineLack, err error) {
 	l := q.limiter
 	if l.lines.Waiting() == 0 {
@@ -163,7 +164,7 @@ func (q *waitedCall) behind(ctx context.Context, tries bool) (lacks []lineLack, 
 		for i := range either {
 			c := &either[i]
 			if c.Shadow || c.Limit == Unlimited || c.Mode == Look || q.placesOnly && !c.holds() || len(l.lines.Behind(classOf(c))) == 0 {
-				behind = nil // it is free to ask for this one
+				behind = nil // no call waits for this one
 				break
 			}
 			behind = append(behind, lineLack{Class: classOf(c)})
@@ -229,8 +230,9 @@ func (q *waitedCall) stand(ctx context.Context, w *lines.Waiter[lineKey]) (*Rese
 	}
 }
 
-// ask makes the call. It returns a reservation that has passed, or what it lacks, or an error, which is a [LimitedError] if
-// no wait helps. A waiter is registered for the lines in which it stands; it is nil for a call that has just come.
+// ask makes the call. It returns a reservation that has passed, or the limits that have denied it, or an error, which is
+// a [LimitedError] if no wait helps. A waiter is registered for the lines in which it stands; w is nil for a call that
+// has just come.
 func (q *waitedCall) ask(ctx context.Context, w *lines.Waiter[lineKey]) (r *Reservation, lacks []lineLack, err error) {
 	checks := q.next()
 	q.register(w, checks)
@@ -273,8 +275,8 @@ func (q *waitedCall) ask(ctx context.Context, w *lines.Waiter[lineKey]) (r *Rese
 	return nil, lacks, nil
 }
 
-// register prepares the waiters as which the checks ask, and which a store registers if it denies the call: for the places of
-// the lines in which the call stands.
+// register prepares the waiters of the checks, one for the places of each line in which the call stands. A store
+// registers them if it denies the call.
 func (q *waitedCall) register(w *lines.Waiter[lineKey], checks []Check) {
 	l := q.limiter
 	if w == nil || l.wakes == nil {
@@ -301,7 +303,7 @@ func (q *waitedCall) register(w *lines.Waiter[lineKey], checks []Check) {
 	}
 }
 
-// keepRegistered keeps the waiters that the store has registered when it denied the call for the next ones of their lines.
+// keepRegistered keeps the waiters that the store has registered with its denial for the next calls of their lines.
 func (q *waitedCall) keepRegistered() {
 	for i, own := range q.waiters {
 		if own != nil && own.Since > 0 {
@@ -335,7 +337,7 @@ func (q *waitedCall) leave(w *lines.Waiter[lineKey], more func(lineClass) int) {
 	}
 }
 
-// forget has the store forget a waiter, which may be nil, and those of a line for which no call is left in it.
+// forget has the store forget a waiter, which may be nil, and the waiters of a line beyond the calls left in it.
 func (q *waitedCall) forget(check int, line uint64, own *call.Waiter) {
 	l := q.limiter
 	gone := l.registered.keep(line, l.lines.Len(line))
@@ -354,8 +356,9 @@ func (q *waitedCall) forget(check int, line uint64, own *call.Waiter) {
 	redisOf(l.store).LeaveLater(list)
 }
 
-// lacks returns what a denied call lacks. Where a limit denies that recovers by itself, that is what it waits for: until
-// then it cannot pass. final says that no wait helps, or that the call does not wait for what it lacks.
+// lacks returns the limits that have denied a call. If some of them recover by themselves, it returns only the one that
+// takes longest, since the call cannot pass earlier. final says that no wait helps, or that the call does not wait for
+// these limits.
 func (q *waitedCall) lacks(r *Reservation) (lacks []lineLack, final bool) {
 	now := time.Now()
 	longest := lineLack{At: now}
@@ -396,7 +399,7 @@ func (q *waitedCall) lacks(r *Reservation) (lacks []lineLack, final bool) {
 	return lacks, false
 }
 
-// more returns how many others of a class may be granted the same after a reservation.
+// more returns how many other calls of a class may pass after a reservation.
 func (q *waitedCall) more(r *Reservation, class lineClass) int {
 	least := 0
 	if q.waiters != nil { // this one was registered
@@ -434,7 +437,7 @@ func (q *waitedCall) worst(r *Reservation) (worst Decision) {
 	for i := range r.decisions {
 		if d := &r.decisions[i]; d.Denies() && !r.checks[i].Shadow && worst.RetryAfter <= d.RetryAfter {
 			if worst = *d; i == q.own {
-				worst.Limit = q.about.Limit // what holds the key back has no name
+				worst.Limit = q.about.Limit // the hold-back of the key has no name
 			}
 		}
 	}
@@ -465,7 +468,7 @@ func (r *Reservation) takeShadows(earlier *Reservation) {
 	}
 }
 
-// keep keeps the first checks of a reservation: its caller knows nothing of the one behind them.
+// keep drops all but the first n checks of a reservation: its caller did not ask for the others.
 func (r *Reservation) keep(n int) {
 	r.checks, r.decisions, r.receipts = r.checks[:n], r.decisions[:n], r.receipts[:n]
 }

@@ -70,8 +70,8 @@ func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a 
 	return a
 }
 
-// reserveInOrder makes calls, which differ in the cost of their first check, until one is denied. It
-// returns what was granted, and the denial if there is one. A store may answer only the first calls.
+// reserveInOrder makes calls, which differ in the cost of their first check, until one is denied. It returns the
+// reservations granted, and the denial if there is one. A store may answer only the first calls.
 func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted []*Reservation, denied []Decision, err error) {
 	reservations, asked := make([]*Reservation, len(calls)), make([]Call, len(calls))
 	for i, checks := range calls {
@@ -82,13 +82,13 @@ func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted 
 	answered, err := l.decider.Decide(ctx, asked)
 	switch {
 	case err != nil:
-		return nil, nil, err //nolint:wrapcheck // it is the store's
+		return nil, nil, err
 	case answered == 0:
 		return nil, nil, errors.New("core: the store has answered none of the calls, want the first at least")
 	}
 	ended := time.Now()
 	for i, r := range reservations[:answered] {
-		if !asked[i].Passed() || r.checks[0].Mode == Condition { // there is room, but older ones are to have it
+		if !asked[i].Passed() || r.checks[0].Mode == Condition { // there is room, but it is for older waiters
 			return reservations[:i], r.decisions, nil
 		}
 		r.asked, r.answered = began, ended
@@ -96,8 +96,7 @@ func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted 
 	return reservations[:answered], nil, nil
 }
 
-// deny returns the error of a waiter that cannot be admitted before an instant, or whose turn comes too
-// late.
+// deny returns the error of a waiter that cannot be admitted before an instant, or that gets its turn too late.
 func (q *waitRequest) deny(latest Decision, at time.Time, late **Reservation) error {
 	if late != nil {
 		shaped, _ := (*late).shaped()
@@ -110,9 +109,9 @@ func (q *waitRequest) deny(latest Decision, at time.Time, late **Reservation) er
 	return &LimitedError{Decision: latest, cause: q.cause}
 }
 
-// wakeWaiters has those asked for who wait for units like those of a check, some of which may be free now.
+// wakeWaiters wakes the waiters of the same key and limit as a check, since some of its units may be free now.
 func (l *Limiter) wakeWaiters(c *Check) {
-	if l.wakes == nil || !c.holds() || !l.wakes.Heard() { // else the store says whose turn it is
+	if l.wakes == nil || !c.holds() || !l.wakes.Heard() { // else the store tells the waiters their turns
 		l.lines.Wake(keyOfLine(c))
 	}
 	l.waiters.Wake(queueKey{c.Key, c.Limit, false})

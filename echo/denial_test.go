@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/echo"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 func TestAnErrorHandlerIsGivenTheProblem(t *testing.T) {
@@ -119,10 +120,10 @@ func TestTheDocumentIsIndentedWhereEchoIndents(t *testing.T) {
 	e.Use(ratelimit.FixedWindow(memory(), 1, time.Hour))
 	e.GET("/", ok)
 	get(e, "/")
-	var plain, pretty ratelimit.Problem
-	for path, problem := range map[string]*ratelimit.Problem{"/": &plain, "/?pretty": &pretty} {
+	var plain, pretty guard.Problem
+	for path, problem := range map[string]*guard.Problem{"/": &plain, "/?pretty": &pretty} {
 		w := get(e, path)
-		if err := json.Unmarshal(w.Body.Bytes(), problem); err != nil || w.Header().Get("Content-Type") != ratelimit.ProblemType {
+		if err := json.Unmarshal(w.Body.Bytes(), problem); err != nil || w.Header().Get("Content-Type") != guard.ProblemType {
 			t.Errorf("%s: %v, %q", path, err, w.Header())
 		}
 	}

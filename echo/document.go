@@ -8,21 +8,22 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/weir-go/ratelimit/echo/internal/routed"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 // Document is the Message of the [echo.HTTPError] that the middleware returns for a denied
-// request: a [Problem], which echo's error handler renders.
+// request: a [guard.Problem], which echo's error handler renders.
 type Document struct {
-	Problem
+	guard.Problem
 
 	rendered atomic.Bool // as JSON
 }
 
 // denied returns the error of a denied request. Where its document is rendered as it is,
 // the response has the media type of a problem.
-func denied(c echo.Context, problem Problem) error {
+func denied(c echo.Context, problem guard.Problem) error {
 	document, response, head := &Document{Problem: problem}, c.Response(), c.Request().Method == http.MethodHead
-	response.Before(func() { routed.SetType(response.Header(), document.rendered.Load(), head, ProblemType) })
+	response.Before(func() { routed.SetType(response.Header(), document.rendered.Load(), head, guard.ProblemType) })
 	return echo.NewHTTPError(problem.Status, document)
 }
 

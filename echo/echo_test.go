@@ -20,6 +20,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/echo"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -96,10 +97,10 @@ func TestErrorsAreSettledByWhatTheClientGets(t *testing.T) {
 				c.outside(e)
 			}
 			limit := core.FixedWindow(5, time.Hour)
-			policy := ratelimit.Policy{Limit: limit, Settle: func(_ *http.Request, served ratelimit.Served) int {
+			policy := ratelimit.Policy{Limit: limit, Settle: ratelimit.SettlePolicy{Cost: func(_ *http.Request, served ratelimit.Served) int {
 				settled <- served.Status
 				return 1
-			}}
+			}}}
 			inner := policy
 			inner.Limit = limit.Named("inner")
 			e.Use(ratelimit.New(memory(), ratelimit.Options{}, policy), ratelimit.New(memory(), ratelimit.Options{}, inner))
@@ -158,7 +159,7 @@ func TestUpstreamOfAProxyOfEchosIsMerged(t *testing.T) {
 	e := echo.New()
 	e.Use(
 		ratelimit.New(memory(), ratelimit.Options{}, ratelimit.Policy{Limit: core.FixedWindow(9, time.Hour).Named("nine")}),
-		echo.WrapMiddleware(ratelimit.MergeUpstream),
+		echo.WrapMiddleware(guard.MergeUpstream),
 	)
 	e.GET("/:what", func(c echo.Context) error {
 		if c.Param("what") == "gone" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/echo"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -36,14 +37,14 @@ func ExampleCalendar() {
 }
 
 // The plan is charged while it lasts, and then the credits. The client is told which of them was.
-func ExampleFirstOf() {
+func Example_firstOf() {
 	limiter, err := core.Open("memory:")
 	if err != nil {
 		log.Fatal(err)
 	}
 	user := keyfuncs.User(func(r *http.Request) string { return r.URL.Query().Get("user") })
 	router := echo.New()
-	router.Use(ratelimit.New(limiter, ratelimit.Options{}, ratelimit.FirstOf(
+	router.Use(ratelimit.New(limiter, ratelimit.Options{}, guard.FirstOf(
 		ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour).Named("plan"), By: user},
 		ratelimit.Policy{Limit: core.FixedWindow(2, 24*time.Hour).Named("credits"), By: user},
 	)...))
@@ -103,15 +104,18 @@ func ExamplePolicy_ban() {
 	addressAndUser := keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.User(func(r *http.Request) string { return r.URL.Query().Get("user") }))
 	limit := ratelimit.New(limiter, ratelimit.Options{},
 		ratelimit.Policy{Limit: core.Concurrent(2, 30*time.Second), By: addressAndUser}, // guesses in flight
-		ratelimit.Policy{Ban: guessing, By: addressAndUser, Strike: func(_ *http.Request, served ratelimit.Served) int {
-			switch served.Status {
-			case http.StatusUnauthorized:
-				return 1
-			case http.StatusOK:
-				return core.Forgive // a login that succeeds clears the strikes of this user from this address
-			}
-			return 0
-		}},
+		ratelimit.Policy{Ban: ratelimit.BanPolicy{
+			Ban: guessing,
+			Strike: func(_ *http.Request, served ratelimit.Served) int {
+				switch served.Status {
+				case http.StatusUnauthorized:
+					return 1
+				case http.StatusOK:
+					return core.Forgive // a login that succeeds clears the strikes of this user from this address
+				}
+				return 0
+			},
+		}, By: addressAndUser},
 	)
 	router := echo.New()
 	router.GET("/login", func(c echo.Context) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/echo"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -112,7 +113,7 @@ func ExampleNew() {
 			return next(c)
 		}
 	})
-	e.Use(ratelimit.New(limiter, ratelimit.Options{OnError: ratelimit.FailClosed},
+	e.Use(ratelimit.New(limiter, ratelimit.Options{OnError: guard.FailClosed},
 		ratelimit.Policy{Limit: core.TokenBucket(10, core.PerSecond(1)).Named("user"), By: ratelimit.User("user_id")},
 		ratelimit.Policy{Limit: core.FixedWindow(1000, time.Hour).Named("everyone"), By: keyfuncs.Global},
 	))

@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 
 func TestAdapter(t *testing.T) {
 	guardtest.Run(t, guardtest.Adapter[ratelimit.Middleware]{
-		Use:   ratelimit.Use,
-		Serve: serve,
+		FromGuard: ratelimit.FromGuard,
+		Serve:     serve,
 		Constructors: guardtest.Constructors[ratelimit.Middleware]{
 			New:           ratelimit.New,
 			Leaky:         ratelimit.Leaky,
@@ -33,9 +33,6 @@ func TestAdapter(t *testing.T) {
 			SlidingLog:    ratelimit.SlidingLog,
 			Calendar:      ratelimit.Calendar,
 			Concurrent:    ratelimit.Concurrent,
-			Adaptive:      ratelimit.Adaptive,
-			Layered:       ratelimit.Layered,
-			MergeUpstream: ratelimit.MergeUpstream,
 		},
 		ClientIP: ratelimit.ClientIP,
 		ClientIPDiffers: map[string]string{

@@ -19,11 +19,13 @@
 // X-Forwarded-For says. Name the proxies to [keyfuncs.IP] instead.
 //
 // A handler that leaves an error in gin.Context's Errors, and writes nothing, may have it
-// answered further out. Policy.Settle is then told the status that the client gets, when
+// answered further out. SettlePolicy.Cost is then told the status that the client gets, when
 // that is set, and not the bytes of it. If nobody answers, or a middleware further out does
 // that on a writer which it has put back in gin.Context's place, Settle is told when the
 // request ends: with Served.Unanswered, and the status that the handler has set, or 500.
 //
-// Handlers find what was decided with [OutcomesFrom], given the context of
+// Handlers find what was decided with [guard.OutcomesFrom], given the context of
 // gin.Context's Request.
 package ratelimit
+
+//go:generate go run github.com/weir-go/ratelimit/internal/adapters

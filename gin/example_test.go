@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/gin"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -106,7 +107,7 @@ func ExampleNew() {
 	}
 	router := gin.New()
 	router.Use(func(c *gin.Context) { c.Set("user_id", 42) }) // the authentication
-	router.Use(ratelimit.New(limiter, ratelimit.Options{OnError: ratelimit.FailClosed},
+	router.Use(ratelimit.New(limiter, ratelimit.Options{OnError: guard.FailClosed},
 		ratelimit.Policy{Limit: core.TokenBucket(10, core.PerSecond(1)).Named("user"), By: ratelimit.User("user_id")},
 		ratelimit.Policy{Limit: core.FixedWindow(1000, time.Hour).Named("everyone"), By: keyfuncs.Global},
 	))

@@ -19,18 +19,17 @@ type Middleware = gin.HandlerFunc
 // Limits with the same numbers, the same key and no name are one limit, whichever
 // middlewares they are given to: see [core.Limit.Named].
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
-	return Use(guard.Must(guard.NewHandle(l, options, policies...)))
+	return FromGuard(guard.Must(guard.New(l, options, policies...)))
 }
 
-// Use returns the middleware of a [Handle], whose limits can be changed while the server
-// runs: see [Handle.Swap]. Each request has one [guard.Guard] from its beginning to its
-// settlement. It panics if the handle is nil.
-func Use(handle *Handle) Middleware {
-	if handle == nil {
-		panic("ratelimit: Use: the handle is nil")
+// FromGuard returns the middleware of a [guard.Guard]: of one whose limits change while the server runs ([guard.Guard.Swap]),
+// or of [guard.Adaptive]. It panics if the Guard is nil.
+func FromGuard(g *guard.Guard) Middleware {
+	if g == nil {
+		panic("ratelimit: FromGuard: the Guard is nil")
 	}
 	return func(c *gin.Context) {
-		verdict := handle.Decide(c.Request, matched{c})
+		verdict := g.Decide(c.Request, matched{c})
 		verdict.WriteHeader(c.Writer.Header())
 		c.Request = verdict.Request
 		if verdict.Denial != nil {
@@ -69,12 +68,3 @@ func serve(c *gin.Context, w http.ResponseWriter) (unanswered int) {
 	}
 	return 0
 }
-
-// MergeUpstream makes one set of limit headers out of those of the limiters in front of a
-// reverse proxy and those of the upstream server's response: see [guard.MergeUpstream]. Wrap the
-// proxy:
-//
-//	router.Any("/*path", gin.WrapH(ratelimit.MergeUpstream(proxy)))
-//
-// It panics if the proxy is nil.
-func MergeUpstream(proxy http.Handler) http.Handler { return guard.MergeUpstream(proxy) }

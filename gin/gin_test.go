@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/gin"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -111,10 +112,10 @@ func TestErrorsAreSettledByWhatTheClientGets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			settled := make(chan int, 9)
 			limit := core.FixedWindow(5, time.Hour)
-			policy := ratelimit.Policy{Limit: limit, Settle: func(_ *http.Request, served ratelimit.Served) int {
+			policy := ratelimit.Policy{Limit: limit, Settle: ratelimit.SettlePolicy{Cost: func(_ *http.Request, served ratelimit.Served) int {
 				settled <- served.Status
 				return 1
-			}}
+			}}}
 			inner := policy
 			inner.Limit = limit.Named("inner")
 			router := gin.New()
@@ -145,11 +146,11 @@ func TestTheRouteIsKnownWhenTheRequestHasEnded(t *testing.T) {
 	router := gin.New()
 	router.Use(ratelimit.New(memory(), ratelimit.Options{}, ratelimit.Policy{
 		Limit: core.FixedWindow(1000, time.Hour),
-		Settle: func(r *http.Request, _ ratelimit.Served) int {
+		Settle: ratelimit.SettlePolicy{Cost: func(r *http.Request, _ ratelimit.Served) int {
 			route, _ := keyfuncs.Route(r)
 			routes <- route
 			return 1
-		},
+		}},
 	}))
 	router.GET("/items/:id", func(c *gin.Context) { _ = c.Error(errors.New("nobody answers")) })
 	router.GET("/other", func(*gin.Context) {})
@@ -172,7 +173,7 @@ func TestAnErrorIsSettledAtOnceWhereNoRequestEnds(t *testing.T) {
 	router := gin.New()
 	router.Use(ratelimit.New(memory(), ratelimit.Options{}, ratelimit.Policy{
 		Limit:  core.FixedWindow(5, time.Hour),
-		Settle: func(_ *http.Request, served ratelimit.Served) int { settled = served.Status; return 1 },
+		Settle: ratelimit.SettlePolicy{Cost: func(_ *http.Request, served ratelimit.Served) int { settled = served.Status; return 1 }},
 	}))
 	router.GET("/", func(c *gin.Context) { _ = c.Error(errors.New("nobody answers")) })
 	if get(router, "/"); settled != http.StatusInternalServerError {
@@ -232,7 +233,7 @@ func TestTheContextOfTheRequestTellsTheDecision(t *testing.T) {
 	router.Use(ratelimit.Leaky(memory(), 10, core.PerSecond(1)))
 	remaining := -1
 	router.GET("/", func(c *gin.Context) {
-		if outcomes := ratelimit.OutcomesFrom(c.Request.Context()); len(outcomes) == 1 {
+		if outcomes := guard.OutcomesFrom(c.Request.Context()); len(outcomes) == 1 {
 			remaining = outcomes[0].Decision.Remaining
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/ratelimit/guard/internal/mistakes"
 )
 
-// Adaptive returns a [Handle] that lets n() requests be served at once by this process, and answers all others with
+// Adaptive returns a [Guard] that lets n() requests be served at once by this process, and answers all others with
 // 503, a Retry-After of one to three seconds, and no limit headers. It knows no store and no key, so that other
 // processes have numbers of their own.
 //
@@ -18,13 +18,13 @@ import (
 // A request counts until its handler has returned, panicked or ended its goroutine, and until connections that the handler has taken
 // over are closed. [OutcomesFrom] and [PermitFrom] know nothing of it, and no
 // observer is told: count the answers by their status.
-func Adaptive(n func() int) *Handle {
+func Adaptive(n func() int) *Guard {
 	if n == nil {
 		panic("ratelimit: Adaptive: the function is nil")
 	}
-	h := new(Handle)
-	h.current.Store(alone(&Guard{capacity: &capacity{most: n}, log: new(eventLog), placement: mistakes.NewPlacement(nil, mistakes.Peer{})}))
-	return h
+	g := new(Guard)
+	g.current.Store(&generation{capacity: &capacity{most: n}, log: new(eventLog), placement: mistakes.NewPlacement(nil, mistakes.Peer{})})
+	return g
 }
 
 // capacity is how many requests are served at once, and how many are allowed to be.
@@ -50,7 +50,7 @@ func (c *capacity) enter() bool {
 func (c *capacity) release() { c.inside.Add(-1) }
 
 // decideByCapacity decides about a request by nothing else than how many are inside.
-func (g *Guard) decideByCapacity(r *http.Request) Verdict {
+func (g *generation) decideByCapacity(r *http.Request) Verdict {
 	if !g.capacity.enter() {
 		denial := g.deny(&Event{Status: http.StatusServiceUnavailable})
 		denial.outer, denial.upload = requestContextFrom(r.Context()), (*keyBody)(nil).isUpload(r)

@@ -15,9 +15,8 @@ import (
 // with [Verdict.WriteHeader]. Then it answers with Denial, or, if that is nil, runs the
 // handler with [Verdict.Serve].
 //
-// A Verdict belongs to the Guard that has decided, also after a [Handle] has got another
-// one. It is for the goroutine that serves the request, except for [Verdict.Answered]. The
-// zero value is of no use.
+// A Verdict belongs to the policies that have decided, also after a [Guard.Swap]. It is for the goroutine that serves the
+// request, except for [Verdict.Answered]. The zero value is of no use.
 type Verdict struct {
 	// Request is the request to go on with. [OutcomesFrom] understands its context.
 	Request *http.Request
@@ -30,13 +29,8 @@ type Verdict struct {
 	given  *http.Request   // to an Adaptive Guard, of which Request is a copy, or nil
 }
 
-// Decide decides about a request: by [Options].Lists, and then by all policies, which it asks in one call. It
-// touches no response. Where limits shape traffic, it holds an admitted request until its turn. Where a policy
-// has a MaxWait, it waits for a place.
-//
-// matched is what the framework's router knows about the request; nil leaves the key
-// functions with the request itself. [With] finds it again.
-func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
+// decideAbout is [Guard.Decide] for one generation.
+func (g *generation) decideAbout(r *http.Request, matched keyfuncs.Matched) Verdict {
 	if g.capacity != nil {
 		return g.decideByCapacity(r)
 	}
@@ -52,7 +46,9 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 			rc.removeForm()
 		}
 	}()
-	if !g.decide(rc, &event) {
+	if g.isPlain(rc, event.Request) {
+		g.decidePlain(rc, &event)
+	} else if !g.decide(rc, &event) {
 		goesOn = true
 		return verdict
 	}
@@ -71,7 +67,7 @@ func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 
 // decide has the lists and the policies decide about the request of an event, and tells the event what
 // has become of it. It returns false if no list and no policy applies.
-func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
+func (g *generation) decide(rc *requestContext, e *Event) (applies bool) {
 	rc.body = g.boundBody(e.Request)
 	c, decided := g.readKeys(rc, e, rc.body)
 	rc.body.lift(e.Request)
@@ -79,9 +75,16 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	if decided || len(c.Checks) == 0 {
 		return decided
 	}
-	ctx := e.Request.Context()
 	start := time.Now()
-	decisions, err := g.ask(ctx, rc, &c)
+	decisions, err := g.ask(e.Request.Context(), rc, &c)
+	g.answer(rc, e, c, decisions, err, start)
+	return true
+}
+
+// answer tells an event the answer to a call, which began at start: the decisions, or an error. It holds a request that
+// may go on until its turn.
+func (g *generation) answer(rc *requestContext, e *Event, c call, decisions []core.Decision, err error, start time.Time) {
+	ctx := e.Request.Context()
 	if err != nil {
 		d := g.decideDegraded(ctx, rc, c, err)
 		if d.status != statusClientClosedRequest && !isEndedWait(d.err) {
@@ -91,11 +94,8 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 	}
 	e.Held = rc.waited()
 	e.Elapsed = time.Since(start) - e.Held
-	if e.Status != 0 || len(c.Checks) == 0 {
-		return true
-	}
-	if g.conclude(rc, e, c, decisions) {
-		return true
+	if e.Status != 0 || len(c.Checks) == 0 || g.conclude(rc, e, c, decisions) || rc.reservation == nil {
+		return
 	}
 	held, err := g.hold(ctx, rc)
 	e.Held += held
@@ -104,15 +104,14 @@ func (g *Guard) decide(rc *requestContext, e *Event) (applies bool) {
 		if hungUp(ctx) {
 			e.Status = statusClientClosedRequest
 		}
-		return true
+		return
 	}
 	rc.makePermit()
-	return true
 }
 
 // readKeys returns the call to make about the request of an event, with all that the functions of lists and policies read of
 // it. If a list decides about the request, or it cannot be said what to check, it tells the event and returns true.
-func (g *Guard) readKeys(rc *requestContext, e *Event, body *keyBody) (c call, decided bool) {
+func (g *generation) readKeys(rc *requestContext, e *Event, body *keyBody) (c call, decided bool) {
 	listed := g.options.Lists.used() && g.decideByList(e)
 	var err error
 	if !listed && g.unreadable {
@@ -134,7 +133,7 @@ func (g *Guard) readKeys(rc *requestContext, e *Event, body *keyBody) (c call, d
 
 // conclude writes the outcomes of a call into an event, and into the request's context. If they deny the request, it
 // writes the status of the answer, and returns true.
-func (g *Guard) conclude(rc *requestContext, e *Event, c call, decisions []core.Decision) (denied bool) {
+func (g *generation) conclude(rc *requestContext, e *Event, c call, decisions []core.Decision) (denied bool) {
 	c, decisions = c.OnlyBans(decisions)
 	rc.setOutcomes(&c, decisions)
 	e.Outcomes = rc.own()
@@ -147,7 +146,7 @@ func (g *Guard) conclude(rc *requestContext, e *Event, c call, decisions []core.
 }
 
 // ask has the store decide about a call, and remembers what there may be to settle.
-func (g *Guard) ask(ctx context.Context, rc *requestContext, c *call) ([]core.Decision, error) {
+func (g *generation) ask(ctx context.Context, rc *requestContext, c *call) ([]core.Decision, error) {
 	if !c.Reserves() {
 		decisions, err := g.limiter.AllowAll(ctx, c.Checks...)
 		g.observe(c, decisions, err)
@@ -179,14 +178,14 @@ func (g *Guard) ask(ctx context.Context, rc *requestContext, c *call) ([]core.De
 }
 
 // observe lets the fallback know what the store has decided.
-func (g *Guard) observe(c *call, decisions []core.Decision, err error) {
+func (g *generation) observe(c *call, decisions []core.Decision, err error) {
 	if g.fallback != nil && err == nil {
 		g.fallback.Observe(c.Checks, decisions)
 	}
 }
 
 // observeSettled lets the fallback know what a request has really cost.
-func (g *Guard) observeSettled(ctx context.Context, v *reservation, costs []int) {
+func (g *generation) observeSettled(ctx context.Context, v *reservation, costs []int) {
 	if g.fallback != nil && v.stored.Reservation != nil {
 		g.fallback.ObserveSettled(ctx, v.stored.Reservation, v.stored.Checks, time.Since(v.asked), costs)
 	}
@@ -228,6 +227,10 @@ func (v Verdict) WriteHeader(h http.Header) {
 
 // writeFields writes the limits' fields.
 func (v Verdict) writeFields(h http.Header) {
+	if v.rc.reservation == nil {
+		v.rc.write(h, v.rc.room.report[:0])
+		return
+	}
 	written := false
 	defer func() {
 		if !written && v.Denial == nil {
@@ -239,8 +242,10 @@ func (v Verdict) writeFields(h http.Header) {
 }
 
 // report tells the log and the observer of an event.
-func (g *Guard) report(event *Event) {
-	g.log.event(event)
+func (g *generation) report(event *Event) {
+	if event.Status != 0 || event.Err != nil {
+		g.log.event(event)
+	}
 	if g.options.Observe != nil {
 		g.options.Observe(*event)
 	}

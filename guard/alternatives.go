@@ -40,12 +40,12 @@ var ErrSameAlternative = checks.ErrSameAlternative
 //	), ratelimit.Policy{Limit: shared, By: keyfuncs.Global})...)
 //
 // Alternatives have one OnError: the strictest of theirs. If the store cannot answer one of them, it
-// decides about all. Shadow policies are alternatives of shadow policies alone. FirstOf sets
-// [Policy].Or of all policies but the first, in a copy.
+// decides about all. Shadow policies are alternatives of shadow policies alone. FirstOf
+// returns a copy.
 func FirstOf(policies ...Policy) []Policy {
 	policies = slices.Clone(policies)
 	for i := range policies {
-		policies[i].Or = i > 0
+		policies[i].or = i > 0
 	}
 	return policies
 }
@@ -54,7 +54,7 @@ func FirstOf(policies ...Policy) []Policy {
 func checkAlternatives(policies []Policy) error {
 	for i := range policies {
 		switch {
-		case !policies[i].Or:
+		case !policies[i].or:
 		case i == 0:
 			return errors.New("policy 0 is to be an alternative of the policy before it, and there is none: use FirstOf")
 		case policies[i].Shadow != policies[i-1].Shadow:
@@ -69,11 +69,11 @@ func hasAlternatives(policies []Policy, place int) bool {
 	return alternatives.Several(policies, place, (*Policy).isOr)
 }
 
-func (p *Policy) isOr() bool { return p.Or }
+func (p *Policy) isOr() bool { return p.or }
 
 // addAlternatives adds to a call what is left of policies that are alternatives of each other. With an error, it
 // returns the place of the policy that could not say what to check.
-func (g *Guard) addAlternatives(c *call, r *http.Request, rc *requestContext, first, end int) (failed int, err error) {
+func (g *generation) addAlternatives(c *call, r *http.Request, rc *requestContext, first, end int) (failed int, err error) {
 	own := call{MaxWait: c.MaxWait}
 	for i := first; i < end; i++ {
 		p := &g.policies[i]
@@ -99,7 +99,7 @@ func (g *Guard) addAlternatives(c *call, r *http.Request, rc *requestContext, fi
 			continue
 		}
 		own.Append(check, g.terms(i, &check))
-		own.MaxWait.Heed(p.MaxWait, &check)
+		own.MaxWait.Heed(p.Queue.MaxWait, &check)
 	}
 	c.MaxWait = own.MaxWait
 	c.AddAlternatives(own, settling)

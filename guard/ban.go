@@ -11,8 +11,58 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
+// BanPolicy keeps a key out that has had too many strikes. A request whose key is banned is denied with 403, whatever the other
+// policies say, and charges nothing. All policies of the request and its bans are asked in one call.
+//
+// Strike, StrikeOnDenial and [Policy].Cost say which requests are strikes. A policy with none of them only heeds the bans of
+// others. [Policy].By is needed: a ban by the TCP peer bans your own proxy if there is one, so [keyfuncs.RemoteIP] has to
+// be written if that is meant. A peer of a private network is never struck or banned by its own address, nor is an address inside
+// the prefixes that [keyfuncs.IP] trusts, alone or joined with the route, the method or the host. Options.Logger is warned
+// once of each. A request without a key of the kind is neither.
+//
+// Clients are told of no limit. A ban that the store cannot be asked about is not invented: with FailOpen and
+// Fallback the request goes on to the other policies.
+type BanPolicy struct {
+	// Ban says how many strikes begin a ban, and how long it lasts. The zero Ban is none, and then the other fields are an error
+	// of [New]. Whoever uses the same name for a Ban shares it: see [core.Ban].
+	Ban core.Ban
+
+	// Strike says, when a request has been served, how many strikes it was: a 401, say. Less than 0 forgives as many
+	// of the key's latest strikes, and [core.Forgive] all of them: a login of this user that succeeds. Like [SettlePolicy].Cost, it is called
+	// once for each request that was let through. What it returns is carried out with what other policies settle.
+	//
+	// A strike is made when the answer is known. Requests that are in progress at the same time know nothing of each other's, however
+	// many they are. So give the same middleware a [core.Concurrent] limit with the same By: with n places, no more than the
+	// strikes and n are served before the ban begins. The strike is made together with the place being given back.
+	//
+	//	guard.Policy{Limit: core.Concurrent(2, 30*time.Second), By: addressAndUser},
+	//	guard.Policy{By: addressAndUser, Ban: guard.BanPolicy{Ban: guessing, Strike: func(_ *http.Request, s guard.Served) int {
+	//		switch s.Status {
+	//		case http.StatusUnauthorized:
+	//			return 1
+	//		case http.StatusOK:
+	//			return core.Forgive
+	//		}
+	//		return 0
+	//	}}},
+	//
+	// Forgive in a ban by address and user alone, and around the login alone, where a 200 means that the password was right. In a
+	// ban by address, whoever has an account of their own could clear their strikes for guessing at other accounts.
+	//
+	// The strikes of a Shadow ban nobody.
+	Strike func(*http.Request, Served) int
+
+	// StrikeOnDenial makes each denial of the request by another policy of this middleware a strike, in the same
+	// round trip. A Shadow, a list and another ban deny nothing in this sense.
+	StrikeOnDenial bool
+
+	// Tell answers a request that the ban denies with 429 and Retry-After, in place of 403. The default is
+	// to tell nobody when a ban ends.
+	Tell bool
+}
+
 // bans reports whether a policy is a ban.
-func (p *Policy) bans() bool { return p.Ban != core.Ban{} }
+func (p *Policy) bans() bool { return p.Ban.Ban != core.Ban{} }
 
 // withBans returns policies of which those that are bans have the limit of their ban, or the reason why one of them
 // makes no sense.
@@ -24,7 +74,7 @@ func withBans(policies []Policy) ([]Policy, error) {
 			return nil, fmt.Errorf("policy %d: %w", i, err)
 		}
 		if p.bans() {
-			p.Limit = p.Ban.Limit()
+			p.Limit = p.Ban.Ban.Limit()
 		}
 	}
 	return policies, nil
@@ -33,32 +83,32 @@ func withBans(policies []Policy) ([]Policy, error) {
 // checkBan returns the reason why what a policy says about bans makes no sense, if it does not.
 func (p *Policy) checkBan(all []Policy) error {
 	if !p.bans() {
-		if p.Strike != nil || p.StrikeOnDenial || p.TellBan {
-			return errors.New("it has no Ban: leave Strike, StrikeOnDenial and TellBan out, too")
+		if p.Ban.Strike != nil || p.Ban.StrikeOnDenial || p.Ban.Tell {
+			return errors.New("it has no Ban.Ban: leave Ban.Strike, Ban.StrikeOnDenial and Ban.Tell out, too")
 		}
 		return nil
 	}
-	if err := p.Ban.Validate(); err != nil {
-		return err //nolint:wrapcheck // it says all
+	if err := p.Ban.Ban.Validate(); err != nil {
+		return err
 	}
-	waits := func(other Policy) bool { return other.MaxWait > 0 }
+	waits := func(other Policy) bool { return other.Queue.MaxWait > 0 }
 	switch {
 	case p.Limit != core.Limit{} || p.LimitFor != nil:
 		return errors.New("it has a Ban and a limit: make two policies of them")
-	case p.Settle != nil || p.Headroom != nil || p.Unit != "" || p.Undelayed != 0 || p.MaxWait != 0:
-		return errors.New("it has a Ban, for which Settle, Headroom, Unit, Undelayed and MaxWait mean nothing: leave them out")
+	case p.Settle.Cost != nil || p.Headroom != nil || p.Unit != "" || p.Queue != QueuePolicy{}:
+		return errors.New("it has a Ban, for which Settle, Headroom, Unit and Queue mean nothing: leave them out")
 	case p.By == nil:
 		return errors.New("it has a Ban by the TCP peer, which would ban your own proxy if there is one: set By to keyfuncs.IP" +
 			" with the addresses of your proxies, or, if clients connect directly, to keyfuncs.RemoteIP")
-	case p.StrikeOnDenial && p.Cost != nil:
+	case p.Ban.StrikeOnDenial && p.Cost != nil:
 		return errors.New("its Cost strikes by request and StrikeOnDenial by denial: choose one of them")
-	case p.StrikeOnDenial && p.Shadow:
+	case p.Ban.StrikeOnDenial && p.Shadow:
 		return errors.New("it is a Shadow with StrikeOnDenial, and shadows are not told of denials: use Strike")
-	case p.StrikeOnDenial && slices.ContainsFunc(all, waits):
+	case p.Ban.StrikeOnDenial && slices.ContainsFunc(all, waits):
 		return errors.New("it has StrikeOnDenial beside a policy with MaxWait, and whoever waits is denied many times: use Strike, or leave MaxWait out")
-	case p.Strike != nil && p.Cost != nil:
+	case p.Ban.Strike != nil && p.Cost != nil:
 		return errors.New("its Cost strikes by request and Strike by response: choose one of them")
-	case p.Ban.Extend && !p.StrikeOnDenial && p.Cost == nil:
+	case p.Ban.Ban.Extend && !p.Ban.StrikeOnDenial && p.Cost == nil:
 		return errors.New("its Ban extends by strikes during it, but no handler runs then: set StrikeOnDenial or Cost, or leave Extend out")
 	}
 	return nil
@@ -67,7 +117,7 @@ func (p *Policy) checkBan(all []Policy) error {
 // checkOfBan returns what a ban asks about a request. If it does not apply, there is no key.
 func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 	check := core.Check{Limit: p.Limit, Shadow: p.Shadow, Mode: core.Condition}
-	if p.StrikeOnDenial {
+	if p.Ban.StrikeOnDenial {
 		check.Mode = core.OnDenial
 	}
 	if p.Cost != nil {
@@ -87,7 +137,7 @@ func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 }
 
 // strikesByResponse reports whether what a policy's requests are answered bans.
-func (p *Policy) strikesByResponse() bool { return p.bans() && p.Strike != nil && !p.Shadow }
+func (p *Policy) strikesByResponse() bool { return p.bans() && p.Ban.Strike != nil && !p.Shadow }
 
 // loneBan returns the first ban by response, if no policy beside it limits the requests in progress, or else -1. Whether the
 // two have one key cannot be known of functions. A LimitFor may choose such a limit.
@@ -130,7 +180,7 @@ func countStrikes(c *call, own []Outcome) {
 }
 
 // statusOfDenied returns the status of a request that some outcomes deny.
-func (g *Guard) statusOfDenied(c *call, own []Outcome) int {
+func (g *generation) statusOfDenied(c *call, own []Outcome) int {
 	status := http.StatusTooManyRequests
 	for i := range own {
 		if bannedBy(&own[i]) && !c.Terms[i].TellBan {

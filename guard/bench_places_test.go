@@ -15,7 +15,7 @@ import (
 func BenchmarkPlaces(b *testing.B) {
 	places := guard.Policy{Limit: core.Concurrent(1_000_000, time.Minute), By: keyfuncs.Global}
 	waiting := places
-	waiting.MaxWait = time.Minute
+	waiting.Queue.MaxWait = time.Minute
 	rate := guard.Policy{Limit: core.Leaky(1_000_000_000, core.PerSecond(1_000_000))}
 	for name, policies := range map[string][]guard.Policy{"alone": {places}, "rate": {rate, places}, "MaxWait": {waiting}} {
 		b.Run(name, func(b *testing.B) {

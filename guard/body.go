@@ -54,7 +54,7 @@ type keyBody struct {
 
 // boundBody has the functions of policies and lists read no more of the body of a request than they may. It returns nil
 // if there is nothing to bound.
-func (g *Guard) boundBody(r *http.Request) *keyBody {
+func (g *generation) boundBody(r *http.Request) *keyBody {
 	if !g.readsBodies || !hasBody(r) {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (b *keyBody) Read(p []byte) (int, error) {
 			b.ahead = b.ahead[n:]
 			return n, nil
 		}
-		return b.ReadCloser.Read(p) //nolint:wrapcheck // it is the body's
+		return b.ReadCloser.Read(p)
 	}
 	if len(p) == 0 {
 		return 0, nil
@@ -86,7 +86,7 @@ func (b *keyBody) Read(p []byte) (int, error) {
 	if b.keeps {
 		b.seen = append(b.seen, p[:n]...)
 	}
-	return n, err //nolint:wrapcheck // it is that of the body
+	return n, err
 }
 
 // end reads on when as much as allowed was read: to the end of the body, or it is too long.
@@ -96,7 +96,7 @@ func (b *keyBody) end() (int, error) {
 		n, err := io.ReadFull(b.ReadCloser, next[:])
 		if n == 0 {
 			b.ended = err == io.EOF
-			return 0, err //nolint:wrapcheck // it is that of the body
+			return 0, err
 		}
 		b.exceeded, b.ahead = true, next[:]
 	}

@@ -41,7 +41,7 @@ type (
 
 // call returns the call to make about a request. With an error, it returns the
 // policy that could not say.
-func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
+func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 	c := call{Checks: rc.room.check[:0], Terms: rc.room.terms[:0]}
 	if n := len(g.policies); n > 1 {
 		c = call{Checks: make([]core.Check, 0, n), Terms: make([]terms, 0, n)}
@@ -50,7 +50,7 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 		rc.SetPathValues(r)
 	}
 	chooses, exempt := false, g.options.exempts(r)
-	strikes := exempt && slices.ContainsFunc(g.policies, func(p Policy) bool { return p.Strike != nil })
+	strikes := exempt && slices.ContainsFunc(g.policies, func(p Policy) bool { return p.Ban.Strike != nil })
 	for _, shadow := range [...]bool{false, true} {
 		for i := 0; i < len(g.policies); i = alternatives.End(g.policies, i, (*Policy).isOr) {
 			p, end := &g.policies[i], alternatives.End(g.policies, i, (*Policy).isOr)
@@ -82,7 +82,7 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 			}
 			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check) {
 				c.Add(check, g.terms(i, &check), settling)
-				c.MaxWait.Heed(p.MaxWait, &check)
+				c.MaxWait.Heed(p.Queue.MaxWait, &check)
 			}
 		}
 	}
@@ -95,14 +95,14 @@ func (g *Guard) call(r *http.Request, rc *requestContext) (call, error) {
 }
 
 // terms returns what a policy says about its check.
-func (g *Guard) terms(policy int, check *core.Check) terms {
+func (g *generation) terms(policy int, check *core.Check) terms {
 	p := &g.policies[policy]
-	t := terms{Name: g.names[policy], Unit: p.Unit, Mode: checks.Mode(p.OnError), Settle: p.Settle, First: p.SettleFirst}
+	t := terms{Name: g.names[policy], Unit: p.Unit, Mode: checks.Mode(p.OnError), Settle: p.Settle.Cost, First: p.Settle.First}
 	if algorithm.Holds(check.Limit) {
 		t.Unit, t.Settle = p.unitOf(check.Limit), nil
 	}
 	if p.bans() {
-		t.Settle, t.TellBan = p.Strike, p.TellBan
+		t.Settle, t.TellBan = p.Ban.Strike, p.Ban.Tell
 	}
 	if t.Name == "" {
 		t.Name = check.Limit.Name()
@@ -123,15 +123,15 @@ func (rc *requestContext) chargedOutside(p *Policy, check *core.Check) bool {
 	if outer == nil {
 		return false
 	}
-	if !algorithm.Holds(check.Limit) && (p.Settle != nil || check.Cost > outer.own()[index].Cost) {
+	if !algorithm.Holds(check.Limit) && (p.Settle.Cost != nil || check.Cost > outer.own()[index].Cost) {
 		v := rc.reserving()
-		v.outside = append(v.outside, outsideCharge{by: outer, index: index, settle: settling(p.Settle, check.Cost)})
+		v.outside = append(v.outside, outsideCharge{by: outer, index: index, settle: settling(p.Settle.Cost, check.Cost)})
 	}
 	return true
 }
 
 // uncheckable returns a policy that could not say what to check, as far as it is known.
-func (g *Guard) uncheckable(policy int) call {
+func (g *generation) uncheckable(policy int) call {
 	p, name := &g.policies[policy], g.names[policy]
 	if name == "" && p.LimitFor == nil {
 		name = p.Limit.Name()
@@ -169,7 +169,7 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	if p.bans() {
 		return p.checkOfBan(r)
 	}
-	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow, Undelayed: p.Undelayed}
+	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow, Undelayed: p.Queue.Undelayed}
 	if p.LimitFor != nil {
 		check.Limit = p.LimitFor(r)
 		if check.Limit == (core.Limit{}) {
@@ -195,7 +195,7 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 		}
 	}
 	if check.Mode == core.Charge && algorithm.Reserves(check.Limit) {
-		check.ReserveFor = p.ReserveFor
+		check.ReserveFor = p.Settle.ReserveFor
 	}
 	if p.Headroom != nil {
 		headroom := p.Headroom(r)

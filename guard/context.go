@@ -25,7 +25,7 @@ import (
 type requestContext struct {
 	context.Context //nolint:containedctx // it is one, on top of that which the request came with
 
-	guard   *Guard
+	guard   *generation
 	given   *http.Request // to Decide
 	matched keyfuncs.Matched
 	outer   *requestContext // of the limiters in front of the same request, or nil
@@ -213,6 +213,12 @@ func (rc *requestContext) charged(check *core.Check) (outer *requestContext, ind
 
 // write writes the limits' headers. The policies that they tell of take the given room.
 func (rc *requestContext) write(h http.Header, room []headers.Policy) {
+	if rc.guard.plain != nil && rc.outer == nil && len(rc.outcomes) == 1 {
+		if o := &rc.outcomes[0]; !o.Decision.Degraded {
+			rc.guard.writer.Write(h, append(room, o.described()))
+		}
+		return
+	}
 	if policies := reported(rc.outcomes, slices.Grow(room, len(rc.outcomes))); len(policies) > 0 {
 		rc.guard.writer.Write(h, policies)
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// decide returns the request context of a Guard behind an outer one, whose policies have
+// decide returns the request context of a limiter behind an outer one, whose policies have
 // these names.
 func decide(t *testing.T, outer *requestContext, names ...string) *requestContext {
 	t.Helper()
-	rc := &requestContext{Context: t.Context(), guard: new(Guard), outer: outer}
+	rc := &requestContext{Context: t.Context(), guard: new(generation), outer: outer}
 	terms := make([]terms, len(names))
 	for i, name := range names {
 		terms[i].Name = name

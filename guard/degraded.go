@@ -46,7 +46,7 @@ type degraded struct {
 // decideDegraded decides about a call as far as that goes after an error: what the store has
 // not answered in this process, where its policy says so, and the rest by the store. All of
 // it is charged or none: the part in this process first, which is easily given back.
-func (g *Guard) decideDegraded(ctx context.Context, rc *requestContext, c call, err error) degraded {
+func (g *generation) decideDegraded(ctx context.Context, rc *requestContext, c call, err error) degraded {
 	if status := givenUp(ctx, err); status != 0 {
 		return degraded{status: status, err: timeUp(ctx, err)}
 	}
@@ -88,7 +88,7 @@ func (g *Guard) decideDegraded(ctx context.Context, rc *requestContext, c call, 
 // decideLocally decides in this process about the checks of a call whose policies say so,
 // and leaves the others out. With an error nothing was decided, and the policies concerned
 // fail closed: so many keys are in use that one more could pass as often as it likes.
-func (g *Guard) decideLocally(ctx context.Context, lost call) (reserved, error) {
+func (g *generation) decideLocally(ctx context.Context, lost call) (reserved, error) {
 	own := lost.Local()
 	if len(own.Checks) == 0 {
 		return reserved{}, nil
@@ -102,7 +102,7 @@ func (g *Guard) decideLocally(ctx context.Context, lost call) (reserved, error) 
 
 // giveBack gives back what this process has charged by itself, since the request does
 // not pass, and returns the decisions as they are then.
-func (g *Guard) giveBack(ctx context.Context, local reserved) []core.Decision {
+func (g *generation) giveBack(ctx context.Context, local reserved) []core.Decision {
 	if local.Reservation == nil {
 		return nil
 	}

@@ -28,7 +28,7 @@ func TestFullFallbackFailsClosed(t *testing.T) {
 		observed := Event{}
 		options := Options{OnError: Fallback, OnOverload: Fallback, Observe: func(e Event) { observed = e }}
 		g := Must(New(core.New(lost{err: err}), options, Policy{Limit: core.Leaky(1, core.PerDay(1)), By: byPath}))
-		g.fallback = fallback.New(1, 1)
+		g.current.Load().fallback = fallback.New(1, 1)
 		status := func(path string) int {
 			w := httptest.NewRecorder()
 			verdict := g.Decide(httptest.NewRequest(http.MethodGet, path, nil), nil)

@@ -24,14 +24,14 @@ type Denial struct {
 	// Status says why: 429 if a policy denied the request; 403 if a list or a ban did; 413 if the body is longer than
 	// Options.MaxKeyBody; 503 if the store could not
 	// answer, if the request's deadline has passed, or if the request could not be held
-	// until its turn; 500 if a policy could not say what to check; 499 if the client went
+	// until its turn; 500 if a policy could not name its check; 499 if the client went
 	// away; 414 if the path is too long to find its policies. It is the status of the answer, except for calls of gRPC and streams of
 	// Connect, which are answered by a code that stands for it: see [Denial.ServeHTTP].
 	Status int
 	// ViolatedPolicies are the names of the policies that denied the request. It is nil
 	// unless Status is 429 or a ban denied it.
 	ViolatedPolicies []string
-	// Banned says that a ban denied the request: a [Policy].Ban. Status is then 403, or 429 with TellBan.
+	// Banned says that a ban denied the request: a [Policy].Ban. Status is then 403, or 429 with Ban.Tell.
 	Banned bool
 	// RetryAfter is the time after which the client may try again. With 429 it is the
 	// longest RetryAfter of the violated policies, and [core.Never] if no wait can help. It
@@ -46,7 +46,7 @@ type Denial struct {
 }
 
 // deny returns the answer to the request of an event that has a status.
-func (g *Guard) deny(e *Event) *Denial {
+func (g *generation) deny(e *Event) *Denial {
 	denial := &Denial{Status: e.Status, Banned: e.Banned(), hook: g.options.Denied}
 	switch e.Status {
 	case http.StatusTooManyRequests, http.StatusForbidden:
@@ -143,7 +143,7 @@ func (d *Denial) Returnable(r *http.Request) bool {
 //	Connect, unary            Status, a JSON document with the error's code
 //	Connect, streaming        200, a stream that ends with the error
 //
-// [Policy].Settle, Strike and Options.Observe of limiters in front are told the Status.
+// [SettlePolicy].Cost, Strike and Options.Observe of limiters in front are told the Status.
 //
 // The code is RESOURCE_EXHAUSTED for 429, UNAVAILABLE for 503, PERMISSION_DENIED for 403,
 // INTERNAL for 500, RESOURCE_EXHAUSTED for 413. It comes with the detail google.rpc.RetryInfo, which is RetryAfter;

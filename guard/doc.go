@@ -25,7 +25,7 @@
 // is denied by the limit of a route uses up the limit of the whole server meanwhile. So
 // give limits that belong together to one [Guard], and use [Policy].LimitFor and Skip for
 // what depends on the route. Where they have to stand apart, the outer policy can take back
-// its charge by [Policy].Settle, which is told the status of the inner denial.
+// its charge by [SettlePolicy].Cost, which is told the status of the inner denial.
 //
 // # How long a place is held
 //
@@ -57,7 +57,7 @@
 //     put the limiter behind the router, and behind the middleware, that finds out what the function reads.
 //   - Two lines of the program build a limit with the same numbers, the default key and
 //     no name on one [core.Limiter]. They count for each other. See above.
-//   - A ban by response ([Policy].Strike) has no [core.Concurrent] limit beside it. All
+//   - A ban by response ([BanPolicy].Strike) has no [core.Concurrent] limit beside it. All
 //     requests that come at once are served before the first of them strikes. Add one with
 //     the same By.
 //   - A ban by address meets one of your own proxies: a peer of a private network, or an address that the
@@ -80,7 +80,7 @@
 //
 // The handler is given the [http.ResponseWriter] as it came, so it can do all that the
 // server allows: [http.ResponseController], Flush, Hijack, informational responses. Only
-// where a policy has [Policy].Settle or [Policy].Strike, where the request holds a place, under [Adaptive] and in [MergeUpstream] it
+// where a policy has [SettlePolicy].Cost or [BanPolicy].Strike, where the request holds a place, under [Adaptive] and in [MergeUpstream] it
 // is wrapped, by a writer that can do the same.
 //
 // HEAD counts as GET. A CORS preflight is a request like any other. Put CORS middleware

@@ -14,13 +14,13 @@ import (
 type Event struct {
 	// Request is the request, as it came to the middleware.
 	Request *http.Request
-	// Outcomes are what the middleware's policies decided, in their order but with
+	// Outcomes are the decisions of the middleware's policies, in their order but with
 	// shadow policies last. Those that could not be decided are in Unanswered instead;
 	// those that were decided without the store are Degraded.
 	Outcomes []Outcome
 	// Unanswered are the policies about which nothing was decided, because the store has
 	// not answered, or not before the request's deadline, or because one of them could not
-	// say what to check. It is nil as long as all is well.
+	// name its check. It is nil as long as all is well.
 	Unanswered []Unanswered
 	// Listed says whether one of [Options].Lists has decided about the request. Then it has
 	// no Outcomes.
@@ -30,7 +30,7 @@ type Event struct {
 	// longer than Options.MaxKeyBody, 503 if the store could not answer and
 	// the mode is FailClosed, or if the request's deadline has passed (in every mode), or if
 	// the request's deadline or the server's end comes before its turn or its place, 500 if a policy
-	// or [Lists].By could not say what to ask, and 499 if the client went away meanwhile.
+	// or [Lists].By could not name its key, and 499 if the client went away meanwhile.
 	Status int
 	// Err is why the store has not answered, or nil; [core.FailureOf] tells its kind. It is
 	// a [context.DeadlineExceeded] if the request's own deadline has passed.
@@ -39,7 +39,7 @@ type Event struct {
 	Err error
 	// Settled says that this is the second event of a request, which was served: with
 	// the real costs in Outcomes, the status of the response, and why they could not be
-	// settled in Err. If the response has waited for the settlement ([Policy].SettleFirst,
+	// settled in Err. If the response has waited for the settlement ([SettlePolicy].First,
 	// or [Settle]), the Decision of each outcome tells what is left after it, as a check that only
 	// looks is told; what was not settled, or needed no settlement, has its earlier Decision, and so has all of a request
 	// whose response has not waited.

@@ -97,7 +97,7 @@ func TestEventTellsWhatWasReserved(t *testing.T) {
 		guard.Policy{
 			Limit:  core.FixedWindow(100, time.Hour),
 			Cost:   func(*http.Request) int { return 30 },
-			Settle: func(*http.Request, guard.Served) int { return 7 },
+			Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { return 7 }},
 		})
 	limit(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	if len(events) != 2 || !events[1].Settled || events[1].Outcomes[0].Cost != 7 || events[1].Reserved[0].Cost != 30 || events[1].Degraded() {

@@ -93,7 +93,7 @@ func ExampleErrorMode() {
 
 // The limits change while the server runs: a signal or a watcher of a file would call Swap.
 // Each request has the limits that it began with, and a named limit keeps what was used.
-func ExampleHandle_Swap() {
+func ExampleGuard_Swap() {
 	limiter, err := core.Open("memory:")
 	if err != nil {
 		log.Fatal(err)
@@ -101,8 +101,8 @@ func ExampleHandle_Swap() {
 	daily := func(n int) guard.Policy {
 		return guard.Policy{Limit: core.FixedWindow(n, 24*time.Hour).Named("daily")}
 	}
-	handle := guard.Must(guard.NewHandle(limiter, guard.Options{}, daily(1)))
-	limit := ratelimit.Use(handle) // of an adapter: nethttp, gin, echo or echo/v5
+	handle := guard.Must(guard.New(limiter, guard.Options{}, daily(1)))
+	limit := ratelimit.FromGuard(handle) // of an adapter: nethttp, gin, echo or echo/v5
 	h := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 
 	get := func() {

@@ -17,7 +17,7 @@ import (
 // explained returns what is explained of a GET request.
 func explained(t *testing.T, limiter *core.Limiter, options guard.Options, policies ...guard.Policy) guard.Event {
 	t.Helper()
-	h := guard.Must(guard.NewHandle(limiter, options, policies...))
+	h := guard.Must(guard.New(limiter, options, policies...))
 	return h.Explain(httptest.NewRequest(http.MethodGet, "/", nil), nil)
 }
 
@@ -35,8 +35,8 @@ func TestExplainedPreflights(t *testing.T) {
 		{guard.Options{ExemptPreflights: true}, 1, 0},
 		{guard.Options{ExemptPreflights: true, Lists: guard.Lists{Deny: lists.Of("192.0.2.1")}}, 0, http.StatusForbidden},
 	} {
-		ban := guard.Policy{Ban: core.Ban{Strikes: core.SlidingLog(3, time.Minute), First: time.Minute}, By: keyfuncs.RemoteIP}
-		e := guard.Must(guard.NewHandle(memory(), c.options, perHour(5), ban)).Explain(preflight, nil)
+		ban := guard.Policy{Ban: guard.BanPolicy{Ban: core.Ban{Strikes: core.SlidingLog(3, time.Minute), First: time.Minute}}, By: keyfuncs.RemoteIP}
+		e := guard.Must(guard.New(memory(), c.options, perHour(5), ban)).Explain(preflight, nil)
 		if len(e.Outcomes) != c.outcomes || e.Status != c.status {
 			t.Errorf("%d outcomes and status %d, want %d and %d", len(e.Outcomes), e.Status, c.outcomes, c.status)
 		}
@@ -63,7 +63,7 @@ func TestExplainedBan(t *testing.T) {
 	ban := core.Ban{
 		Strikes: core.SlidingLog(1, time.Hour), First: time.Hour, Factor: 2, Longest: 24 * time.Hour, Forget: 48 * time.Hour,
 	}.Named("banned")
-	policies := []guard.Policy{perHour(5), {Ban: ban, By: keyfuncs.Global}}
+	policies := []guard.Policy{perHour(5), {Ban: guard.BanPolicy{Ban: ban}, By: keyfuncs.Global}}
 	for _, banned := range []bool{false, true} {
 		e := explained(t, limiter, guard.Options{}, policies...)
 		if got := e.Status == http.StatusForbidden && len(e.Outcomes) == 1; got != banned {
@@ -92,7 +92,7 @@ func TestRulesFallBackTogetherBehindOthers(t *testing.T) {
 		Sets:     [][]int{nil, {0}, {0}},
 		Choose:   func(r *http.Request, m keyfuncs.Matched) []int { return []int{1 + byPath(r, m)[0]} },
 	}}
-	handler := ratelimit.Use(guard.Must(guard.Follow(core.New(down{}), guard.Options{}, set)))(fine)
+	handler := ratelimit.FromGuard(guard.Must(guard.Follow(core.New(down{}), guard.Options{}, set)))(fine)
 	if passed := statuses(handler, 2, "/a")[200] + statuses(handler, 2, "/b")[200]; passed != 3 {
 		t.Errorf("%d of 4 pass, want 3", passed)
 	}

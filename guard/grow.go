@@ -22,7 +22,7 @@ var ErrNotReserved = errors.New("ratelimit: nothing is reserved for the request 
 //
 // What is missing is charged now, under all of the limits or under none. Grow returns the Decision of the first limit
 // that denies it, with the time after which it may pass, or else of the one with the least left. If it is denied,
-// the request keeps what it has: the handler ends the stream at its budget, or waits. [Policy].Settle says at the end
+// the request keeps what it has: the handler ends the stream at its budget, or waits. [SettlePolicy].Cost says at the end
 // what was really used, whatever is reserved, and finds the total in [Served].Cost.
 //
 // Limits of several middlewares are asked one after the other, the innermost first: what an inner one has granted stays
@@ -78,7 +78,7 @@ func (v *reserved) growing(limits []core.Limit) (of []int) {
 
 // grow reserves more for the checks of a call that are of some limits, and returns the answers, and of which limits they are. If there
 // are none, it does nothing.
-func (g *Guard) grow(
+func (g *generation) grow(
 	ctx context.Context, of *reservation, own *reserved, limits []core.Limit, total int,
 ) (answers []core.Decision, grown []core.Limit, err error) {
 	s := &of.settlement
@@ -119,13 +119,13 @@ func (g *Guard) grow(
 }
 
 // Settle settles a request now, before its handler returns: to tell the client what is left in a trailer, or in the last
-// event of a stream. It takes the context of the request, asks each [Policy].Settle by what was written and spent until
+// event of a stream. It takes the context of the request, asks each [SettlePolicy].Cost by what was written and spent until
 // then, and returns the outcomes of all limiters in front that had something to settle, with the real costs and what is
 // left, the outermost first. When the handler returns, the request is not settled again, and what is spent in between is
 // lost. Places of [core.Concurrent] limits are held on.
 //
 // It returns nil if there was nothing to settle: no policy has a Settle, or the request was settled before. It also returns nil, and settles
-// nothing, while the response may still be a strike ([Policy].Strike): until it has begun, nobody knows its status.
+// nothing, while the response may still be a strike ([BanPolicy].Strike): until it has begun, nobody knows its status.
 func Settle(ctx context.Context) []Outcome {
 	var all []Outcome
 	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {
@@ -137,7 +137,7 @@ func Settle(ctx context.Context) []Outcome {
 }
 
 // settleNow settles a request whose handler goes on.
-func (g *Guard) settleNow(rc *requestContext, v *reservation) []Outcome {
+func (g *generation) settleNow(rc *requestContext, v *reservation) []Outcome {
 	s := &v.settlement
 	s.mu.Lock()
 	first := !s.settled

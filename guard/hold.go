@@ -13,7 +13,7 @@ var ErrDraining = errors.New("the server is shutting down")
 
 // hold holds an admitted request until its turn, and returns how long that took. If the
 // turn does not come, everything that the request was charged is given back.
-func (g *Guard) hold(ctx context.Context, rc *requestContext) (time.Duration, error) {
+func (g *generation) hold(ctx context.Context, rc *requestContext) (time.Duration, error) {
 	if rc.reservation == nil || delay(rc.own()) == 0 {
 		return 0, nil
 	}
@@ -27,7 +27,7 @@ func (g *Guard) hold(ctx context.Context, rc *requestContext) (time.Duration, er
 }
 
 // untilDraining returns a context that ends when the server begins to shut down, too.
-func (g *Guard) untilDraining(ctx context.Context) (draining context.Context, stop func()) {
+func (g *generation) untilDraining(ctx context.Context) (draining context.Context, stop func()) {
 	if g.options.Draining == nil {
 		return ctx, func() {}
 	}
@@ -38,7 +38,7 @@ func (g *Guard) untilDraining(ctx context.Context) (draining context.Context, st
 
 // wait returns when the turn of all that was reserved has come. In the rare case that
 // there is a queue in this process and one in the store, it waits in one after the other.
-func (g *Guard) wait(ctx context.Context, v *reservation) error {
+func (g *generation) wait(ctx context.Context, v *reservation) error {
 	if v.local.Reservation != nil {
 		if err := v.local.Wait(ctx); err != nil {
 			if v.stored.Reservation != nil {

@@ -85,12 +85,12 @@ var hookSetups = map[string]hookSetup{
 	"Policy.LimitFor": {change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
 		p.Limit, p.LimitFor = core.Limit{}, func(*http.Request) core.Limit { panics(); return core.Limit{} }
 	}},
-	"Policy.Settle": {late: true, change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
-		p.Settle = func(*http.Request, guard.Served) int { panics(); return 0 }
+	"SettlePolicy.Cost": {late: true, change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
+		p.Settle.Cost = func(*http.Request, guard.Served) int { panics(); return 0 }
 	}},
-	"Policy.Strike": {late: true, change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
-		p.Limit, p.Ban = core.Limit{}, core.Ban{Strikes: core.SlidingLog(5, time.Minute)}
-		p.Strike = func(*http.Request, guard.Served) int { panics(); return 0 }
+	"BanPolicy.Strike": {late: true, change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
+		p.Limit, p.Ban.Ban = core.Limit{}, core.Ban{Strikes: core.SlidingLog(5, time.Minute)}
+		p.Ban.Strike = func(*http.Request, guard.Served) int { panics(); return 0 }
 	}},
 	"Rules.Choose": {change: func(_ *guard.Options, _ *guard.Policy, r *guard.Rules) {
 		r.Choose = func(*http.Request, keyfuncs.Matched) []int { panics(); return []int{0} }
@@ -129,6 +129,8 @@ func TestAHookThatPanicsLeavesNothingBehind(t *testing.T) {
 	names := hooksOf(reflect.TypeFor[guard.Options](), "Draining")
 	names = append(names, hooksOf(reflect.TypeFor[guard.Lists]())...)
 	names = append(names, hooksOf(reflect.TypeFor[guard.Policy]())...)
+	names = append(names, hooksOf(reflect.TypeFor[guard.BanPolicy]())...)
+	names = append(names, hooksOf(reflect.TypeFor[guard.SettlePolicy]())...)
 	names = append(names, hooksOf(reflect.TypeFor[guard.Rules]())...)
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +153,7 @@ func testHookThatPanics(t *testing.T, setup hookSetup) {
 	setup.change(&options, &own, &rules)
 	rules.Policies = [][]guard.Policy{{
 		{Limit: room, By: global},
-		{Limit: quota, By: global, Cost: func(*http.Request) int { return 10 }, Settle: func(*http.Request, guard.Served) int { return 3 }},
+		{Limit: quota, By: global, Cost: func(*http.Request) int { return 10 }, Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { return 3 }}},
 		own,
 	}}
 	handle, err := guard.Follow(limiter, options, panickingRules{rules})
@@ -183,7 +185,7 @@ func testHookThatPanics(t *testing.T, setup hookSetup) {
 }
 
 // serveBy serves a request as an adapter does.
-func serveBy(handle *guard.Handle, handler http.HandlerFunc) {
+func serveBy(handle *guard.Guard, handler http.HandlerFunc) {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 	w.Header().Set("Answer", "yes")
 	verdict := handle.Decide(r, nil)
@@ -221,7 +223,7 @@ func TestAHookThatPanicsWhenTheRequestHasEndedEndsNothing(t *testing.T) {
 				defer limiter.Close()
 				g := guard.Must(guard.New(limiter, c.options,
 					guard.Policy{Limit: room, By: keyfuncs.Global},
-					guard.Policy{Limit: core.FixedWindow(9, time.Hour), By: keyfuncs.Global, Settle: c.settle}))
+					guard.Policy{Limit: core.FixedWindow(9, time.Hour), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: c.settle}}))
 				ctx, end := context.WithCancel(t.Context())
 				admitted(t, g, ctx).Serve(httptest.NewRecorder(), func(http.ResponseWriter, *http.Request) int { return http.StatusUnauthorized })
 				end()

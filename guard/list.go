@@ -132,7 +132,7 @@ func (l *Lists) key(r *http.Request) (string, error) {
 
 // decideByList has the lists decide about the request of an event. It returns false if the
 // policies decide.
-func (g *Guard) decideByList(e *Event) (decided bool) {
+func (g *generation) decideByList(e *Event) (decided bool) {
 	listed, err := g.options.Lists.find(e.Request)
 	switch {
 	case err != nil:

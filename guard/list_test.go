@@ -171,7 +171,7 @@ func TestListsBehindAProxyThatNobodyHasNamedAreWarnedOf(t *testing.T) {
 func TestAnAllowedRequestIsLeftAlone(t *testing.T) {
 	allowed := guard.Lists{Allow: lists.Of("192.0.2.0/24")}
 	settled := false
-	policy := guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("outer"), Settle: func(*http.Request, guard.Served) int { settled = true; return 5 }}
+	policy := guard.Policy{Limit: core.FixedWindow(1, time.Hour).Named("outer"), Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { settled = true; return 5 }}}
 	inner := ratelimit.FixedWindow(memory(), 1, time.Hour)
 	h := ratelimit.New(memory(), guard.Options{Lists: allowed}, policy)(inner(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n := len(guard.OutcomesFrom(r.Context())); n != 1 {

@@ -118,7 +118,7 @@ func TestAFailedSettlementIsLogged(t *testing.T) {
 	l, log := logger(slog.LevelInfo)
 	g := Must(New(core.New(unsettled{core.NewMemory()}), Options{Logger: l}, Policy{
 		Limit:  core.FixedWindow(9, time.Minute),
-		Settle: func(*http.Request, Served) int { return 0 }, SettleFirst: true,
+		Settle: SettlePolicy{Cost: func(*http.Request, Served) int { return 0 }, First: true},
 	}))
 	w := httptest.NewRecorder()
 	g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), nil).Serve(w, func(http.ResponseWriter, *http.Request) int { return 0 })

@@ -17,7 +17,7 @@ func TestABanByResponseThatStandsAloneIsWarnedOf(t *testing.T) {
 	by := keyfuncs.RemoteIP
 	ban := core.Ban{Strikes: core.SlidingLog(3, time.Minute), First: time.Minute}.Named("brute")
 	rate, places := core.Leaky(10, core.PerSecond(1)), core.Concurrent(2, time.Minute)
-	alone, other := guard.Policy{Ban: ban, By: by, Strike: strike}, guard.Policy{Limit: rate, By: by}
+	alone, other := guard.Policy{Ban: guard.BanPolicy{Ban: ban, Strike: strike}, By: by}, guard.Policy{Limit: rate, By: by}
 	for name, c := range map[string]struct {
 		policies []guard.Policy
 		warned   bool
@@ -28,17 +28,17 @@ func TestABanByResponseThatStandsAloneIsWarnedOf(t *testing.T) {
 		"beside places as an alternative": {append(guard.FirstOf(guard.Policy{Limit: places, By: by}, other), alone), true},
 		"beside places":                   {[]guard.Policy{alone, {Limit: places, By: by}}, false},
 		"beside limits by plan":           {[]guard.Policy{alone, {LimitFor: func(*http.Request) core.Limit { return places }, By: by}}, false},
-		"by denial":                       {[]guard.Policy{other, {Ban: ban, By: by, StrikeOnDenial: true}}, false},
-		"by request":                      {[]guard.Policy{{Ban: ban, By: by, Cost: func(*http.Request) int { return 1 }}}, false},
-		"of a shadow":                     {[]guard.Policy{{Ban: ban, By: by, Strike: strike, Shadow: true}}, false},
-		"of others":                       {[]guard.Policy{{Ban: ban, By: by}}, false},
+		"by denial":                       {[]guard.Policy{other, {Ban: guard.BanPolicy{Ban: ban, StrikeOnDenial: true}, By: by}}, false},
+		"by request":                      {[]guard.Policy{{Ban: guard.BanPolicy{Ban: ban}, By: by, Cost: func(*http.Request) int { return 1 }}}, false},
+		"of a shadow":                     {[]guard.Policy{{Ban: guard.BanPolicy{Ban: ban, Strike: strike}, By: by, Shadow: true}}, false},
+		"of others":                       {[]guard.Policy{{Ban: guard.BanPolicy{Ban: ban}, By: by}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := new(journal)
 			limiter := core.New(core.NewMemory())
 			defer limiter.Close()
 			options := j.options()
-			h, err := guard.NewHandle(limiter, options, c.policies...)
+			h, err := guard.New(limiter, options, c.policies...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -54,10 +54,10 @@ func TestNestedPoliciesChargeWhatIsDearest(t *testing.T) {
 		"the same cost":                      {guard.Policy{}, guard.Policy{}, 1, false},
 		"a dearer cost inside":               {guard.Policy{}, guard.Policy{Cost: costs(40)}, 40, true},
 		"a dearer cost in front":             {guard.Policy{Cost: costs(40)}, guard.Policy{Cost: costs(2)}, 40, false},
-		"a dearer cost inside that is right": {guard.Policy{}, guard.Policy{Cost: costs(40), Settle: settlesAsReserved}, 40, true},
-		"a settlement inside":                {guard.Policy{}, guard.Policy{Settle: settles(30)}, 30, true},
-		"a cheaper settlement inside":        {guard.Policy{Cost: costs(5)}, guard.Policy{Settle: settles(3)}, 5, false},
-		"settlements in both":                {guard.Policy{Settle: settles(20)}, guard.Policy{Settle: settles(30)}, 30, true},
+		"a dearer cost inside that is right": {guard.Policy{}, guard.Policy{Cost: costs(40), Settle: guard.SettlePolicy{Cost: settlesAsReserved}}, 40, true},
+		"a settlement inside":                {guard.Policy{}, guard.Policy{Settle: guard.SettlePolicy{Cost: settles(30)}}, 30, true},
+		"a cheaper settlement inside":        {guard.Policy{Cost: costs(5)}, guard.Policy{Settle: guard.SettlePolicy{Cost: settles(3)}}, 5, false},
+		"settlements in both":                {guard.Policy{Settle: guard.SettlePolicy{Cost: settles(20)}}, guard.Policy{Settle: guard.SettlePolicy{Cost: settles(30)}}, 30, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			used, events := nested(t, c.outer, c.inner)
@@ -83,8 +83,8 @@ func TestJoinedPoliciesSettleTheirOwnCost(t *testing.T) {
 	limitFor := func(*http.Request) core.Limit { return shared }
 	var key string
 	h := ratelimit.New(limiter, guard.Options{Observe: func(e guard.Event) { key = e.Outcomes[0].Key }},
-		guard.Policy{LimitFor: limitFor, By: keyfuncs.Global, Cost: costs(1), Settle: settlesAsReserved},
-		guard.Policy{LimitFor: limitFor, By: keyfuncs.Global, Cost: costs(50), Settle: settles(2)},
+		guard.Policy{LimitFor: limitFor, By: keyfuncs.Global, Cost: costs(1), Settle: guard.SettlePolicy{Cost: settlesAsReserved}},
+		guard.Policy{LimitFor: limitFor, By: keyfuncs.Global, Cost: costs(50), Settle: guard.SettlePolicy{Cost: settles(2)}},
 	)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	if d, err := limiter.Peek(t.Context(), key, shared); err != nil || d.Remaining != 98 {
@@ -112,7 +112,7 @@ func TestFallbackKnowsWhatNestedPoliciesCharge(t *testing.T) {
 	limiter := core.New(store)
 	limit := func(settle func(*http.Request, guard.Served) int) func(http.Handler) http.Handler {
 		return ratelimit.New(limiter, guard.Options{OnError: guard.Fallback},
-			guard.Policy{Limit: shared, By: keyfuncs.Global, Settle: settle})
+			guard.Policy{Limit: shared, By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: settle}})
 	}
 	page := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	outer := limit(nil)

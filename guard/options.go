@@ -16,7 +16,7 @@ type Options struct {
 	Headers headers.Writer
 
 	// Denied answers a request that may not go on, in place of the problem document,
-	// whatever the reason: the Denial tells which one. Retry-After, Cache-Control and the
+	// for every reason: the Denial tells which one. Retry-After, Cache-Control and the
 	// limits' headers are set already and may be changed; [OutcomesFrom] tells what was
 	// decided. The default is nil, which is [Denial.ServeHTTP].
 	//
@@ -30,11 +30,11 @@ type Options struct {
 	// who reads nothing.
 	Denied func(w http.ResponseWriter, r *http.Request, denial *Denial)
 
-	// Lists say who passes, and who is denied, before any policy is asked: those who pass
-	// are exempt from all of them, and those who are denied get 403. The default is no list.
+	// Lists let clients pass, and deny clients, before any policy is asked: clients that pass are
+	// exempt from all of them, and denied clients get 403. The default is no list.
 	Lists Lists
 
-	// ExemptPreflights exempts CORS preflights from all policies but bans and, beside a ban by response ([Policy].Strike),
+	// ExemptPreflights exempts CORS preflights from all policies but bans and, beside a ban by response ([BanPolicy].Strike),
 	// [core.Concurrent] limits, which bound the guesses in flight. A preflight is an
 	// OPTIONS request with Origin and Access-Control-Request-Method. Lists and bans decide about
 	// it all the same, and one with a body is not exempt.
@@ -61,11 +61,11 @@ type Options struct {
 	// [signal.NotifyContext]: https://pkg.go.dev/os/signal#NotifyContext
 	Draining context.Context //nolint:containedctx // it belongs to the server, not to a call
 
-	// OnError says what happens when the store cannot answer, for policies that do not
-	// say it themselves. The default is FailOpen.
+	// OnError is the mode for when the store cannot answer, for policies that have
+	// none of their own. The default is FailOpen.
 	OnError ErrorMode
 
-	// OnOverload says, for all policies, what happens when the store was not asked because
+	// OnOverload is the mode of all policies for when the store was not asked because
 	// too many calls wait for it in this process already ([core.Overloaded]). The default
 	// is FailClosed: the store is well, and a crowd must not pass because it is one. Where
 	// another server of a cluster or ring has failed as well, the stricter one of OnOverload
@@ -76,7 +76,7 @@ type Options struct {
 	// default is 1: each process keeps the whole limit by itself.
 	Replicas int
 
-	// Observe is told what was decided about each request that a list or a policy applied to, before
+	// Observe is told the decision about each request that a list or a policy applied to, before
 	// the request goes on or is answered. It is called on the request's goroutine, except
 	// for what is settled beside the response or after the request has ended. It must not block. The default is to
 	// tell nobody. Package telemetry reports to OpenTelemetry.
@@ -128,7 +128,7 @@ const (
 	// Options.Replicas). It starts a key from what the store has said of it last, real costs
 	// included, divided by Options.Replicas. A cost that exceeds the share, but not the limit,
 	// passes when the share is full. The places of a [core.Concurrent] limit start free. A denial is a 429 with a Retry-After; limit headers are left
-	// out. A Guard remembers 100,000 keys, at about 140 bytes each, and decides about as many.
+	// out. A Guard remembers up to 100,000 keys, at about 120 bytes each: the latest 50,000 in any case. It decides about as many.
 	// Where there is no room for one more key, it fails closed.
 	Fallback ErrorMode = checks.Fallback
 )

@@ -45,7 +45,7 @@ func TestPathValuesAreSetForFunctionsOfTheProgramOnly(t *testing.T) {
 		"By": {Limit: ten, By: byTenant}, "a join": guard.PolicyFor(ten, keyfuncs.RemoteIP, byTenant), "Cost": {Limit: ten, Cost: one},
 		"Headroom": {Limit: ten, Headroom: func(*http.Request) int { return 0 }}, "Skip": {Limit: ten, Skip: func(*http.Request) bool { return false }},
 		"LimitFor": {LimitFor: func(*http.Request) core.Limit { return ten }},
-		"Settle":   {Limit: ten, Settle: func(*http.Request, guard.Served) int { return 1 }},
+		"Settle":   {Limit: ten, Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { return 1 }}},
 		"User":     {Limit: ten, By: keyfuncs.User(func(*http.Request) string { return "" })},
 	} {
 		if got := values(t, policy); got != [3]string{"acme", "7", "a/b"} {
@@ -78,7 +78,7 @@ func TestAValueThatTheRequestHasStays(t *testing.T) {
 // A list asks its key function first, and an explanation is asked as a request is.
 func TestPathValuesForListsAndExplanations(t *testing.T) {
 	denied := guard.Lists{Deny: lists.Of("key:tenant:acme"), By: byTenant}
-	h := guard.Must(guard.NewHandle(memory(), guard.Options{Lists: denied}, perHour(5)))
+	h := guard.Must(guard.New(memory(), guard.Options{Lists: denied}, perHour(5)))
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	if e := h.Explain(r, routed{}); e.Listed != guard.ListDenied {
 		t.Errorf("explained: %v, want the list to deny it", e.Listed)
@@ -112,8 +112,8 @@ func TestAHandlerMayCallAKeyFunctionAsItLikes(t *testing.T) {
 func TestAKeyFunctionThatFindsNothingIsLoggedOnce(t *testing.T) {
 	var log journal
 	options := log.options()
-	handle := guard.Must(guard.NewHandle(memory(), options, guard.PolicyFor(core.Leaky(10_000, core.PerSecond(1)), byTenant)))
-	router := &chiRouter{use: ratelimit.Use(handle), routes: twoRoutes(fine)}
+	handle := guard.Must(guard.New(memory(), options, guard.PolicyFor(core.Leaky(10_000, core.PerSecond(1)), byTenant)))
+	router := &chiRouter{use: ratelimit.FromGuard(handle), routes: twoRoutes(fine)}
 	for n := range 1000 {
 		if n%300 == 250 {
 			if err := handle.Swap(memory(), options, guard.PolicyFor(core.Leaky(10_000, core.PerSecond(1)), byTenant)); err != nil {

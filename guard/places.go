@@ -75,7 +75,7 @@ func (p *Policy) unitOf(limit core.Limit) string {
 
 // waitForPlaces is Reserve that waits until there are places. There is no reservation if the call was denied
 // without having been made.
-func (g *Guard) waitForPlaces(ctx context.Context, c *call, longest time.Duration) (*core.Reservation, []core.Decision, error) {
+func (g *generation) waitForPlaces(ctx context.Context, c *call, longest time.Duration) (*core.Reservation, []core.Decision, error) {
 	if g.options.Draining != nil && g.options.Draining.Err() != nil {
 		r, err := g.limiter.Reserve(ctx, c.Checks...)
 		if err != nil {
@@ -153,7 +153,7 @@ func (rc *requestContext) makePermit() {
 
 // reportHolder reports an event of a request that may have reserved something. Its places are given back if it does not
 // go on, and all that was reserved if the observer panics.
-func (g *Guard) reportHolder(rc *requestContext, e *Event) {
+func (g *generation) reportHolder(rc *requestContext, e *Event) {
 	returned := false
 	defer func() {
 		switch {

@@ -86,7 +86,7 @@ const mostUntold = 100
 func TestARouteThatIsAskedForTooEarlyIsNoticed(t *testing.T) {
 	byRoute := by(keyfuncs.RemoteIP, keyfuncs.Route)
 	settled := byRoute
-	settled.Settle = func(*http.Request, guard.Served) int { return 0 }
+	settled.Settle.Cost = func(*http.Request, guard.Served) int { return 0 }
 	underUse := func(limit ratelimit.Middleware) http.Handler { return &chiRouter{limit, twoRoutes(fine)} }
 	aroundWrapper := func(limit ratelimit.Middleware) http.Handler { return limit(hiding(twoPatterns(fine))) }
 	for name, test := range map[string]struct {

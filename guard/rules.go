@@ -43,66 +43,60 @@ type RuleSet interface {
 	Follow(prepare func(Rules) (use func(), err error)) error
 }
 
-// Follow returns a Handle that serves by the rules of a set, and by those that replace them. A request meets one set
-// of rules, as a whole: what [Handle.Swap] says of keeping what was used holds here, too. Do not call Swap itself: the next
-// rules would replace what it has set. Follow returns the reason as an error
-// if the limiter or the set is nil, and where [New] would for one of the alternatives.
-func Follow(limiter *core.Limiter, options Options, set RuleSet) (*Handle, error) {
+// Follow returns a Guard that serves by the rules of a set, and by those that replace them. A request meets one set
+// of rules, as a whole: see [Guard.Swap] for the usage that is kept. Do not call Swap itself: the next
+// rules would replace its policies. Follow returns the reason as an error
+// if the limiter or the set is nil, and where [New] would for one of the sets.
+func Follow(limiter *core.Limiter, options Options, set RuleSet) (*Guard, error) {
 	if set == nil {
 		return nil, errors.New("ratelimit: the set of policies is nil")
 	}
-	h := new(Handle)
+	g := new(Guard)
 	err := set.Follow(func(rules Rules) (func(), error) {
-		next, err := chosen(h.current.Load(), limiter, options, rules)
-		return func() { h.current.Store(next) }, err
+		next, err := following(g.current.Load(), limiter, options, rules)
+		return func() { g.current.Store(next) }, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return h, nil
+	return g, nil
 }
 
-// choice is what a [Handle] serves with: a Guard, or several of which each request meets one.
-type choice struct {
-	guards     []*Guard
-	choose     func(*http.Request, keyfuncs.Matched) []int // nil: the first
-	unions     *unions                                     // nil: there is one Guard only
-	unreadable *Guard                                      // of a request that meets no set
+// sets are the generations of several sets of rules, of which each request meets one, or the union of some.
+type sets struct {
+	generations []*generation
+	choose      func(*http.Request, keyfuncs.Matched) []int
+	unions      *unions
+	unreadable  *generation // of a request that meets no set
 }
 
-// of returns the Guard that a request meets.
-func (c *choice) of(r *http.Request, matched keyfuncs.Matched) *Guard {
-	if c.choose == nil {
-		return c.guards[0]
-	}
-	switch sets := c.choose(r, matched); len(sets) {
+// of returns the generation that a request meets.
+func (s *sets) of(r *http.Request, matched keyfuncs.Matched) *generation {
+	switch places := s.choose(r, matched); len(places) {
 	case 0:
-		return c.unreadable
+		return s.unreadable
 	case 1:
-		return c.guards[sets[0]]
+		return s.generations[places[0]]
 	default:
-		return c.unions.of(sets)
+		return s.unions.of(places)
 	}
 }
 
-// alone returns the choice of one Guard.
-func alone(g *Guard) *choice { return &choice{guards: []*Guard{g}} }
-
-// heir returns the Guard that others go on from: one that knows what the store has said, if there is one, or nil.
-func (c *choice) heir() *Guard {
-	if c == nil {
-		return nil
+// heir returns the generation that the next one goes on from: one that knows what the store has said, if there is one.
+func (g *generation) heir() *generation {
+	if g == nil || g.sets == nil {
+		return g
 	}
-	for _, g := range c.guards {
-		if g.fallback != nil {
-			return g
+	for _, one := range g.sets.generations {
+		if one.fallback != nil {
+			return one
 		}
 	}
-	return c.guards[0]
+	return g
 }
 
-// chosen returns the Guards of some rules. All of them know the same of the store.
-func chosen(old *choice, limiter *core.Limiter, options Options, rules Rules) (*choice, error) {
+// following returns the generation of some rules, which may have several sets. All sets know the same of the store.
+func following(old *generation, limiter *core.Limiter, options Options, rules Rules) (*generation, error) {
 	if rules.Sets == nil && len(rules.Policies) > 0 {
 		rules.Sets = [][]int{all(len(rules.Policies))}
 	}
@@ -116,28 +110,29 @@ func chosen(old *choice, limiter *core.Limiter, options Options, rules Rules) (*
 	case rules.Lists.used():
 		options.Lists = rules.Lists
 	}
-	c := &choice{choose: rules.Choose, guards: make([]*Guard, len(rules.Sets))}
+	generations := make([]*generation, len(rules.Sets))
 	before := old.heir()
 	for i, set := range rules.Sets {
 		g, err := replace(before, limiter, options, rules.policies(set))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", rules.name(set), err)
 		}
-		if c.guards[i] = g; before == nil || before.fallback == nil || g.fallback != nil {
+		if generations[i] = g; before == nil || before.fallback == nil || g.fallback != nil {
 			before = g
 		}
 	}
-	if c.choose == nil {
-		return c, nil
+	first := generations[0]
+	if rules.Choose == nil {
+		return first, nil
 	}
-	unreadable := *c.guards[0]
-	unreadable.unreadable = true
-	c.unreadable = &unreadable
-	c.unions = &unions{rules: rules, options: options, heir: c.heir()}
-	if _, err := c.unions.build(all(len(rules.Policies))); err != nil {
+	unreadable := *first
+	unreadable.unreadable, unreadable.plain = true, nil
+	first.sets = &sets{generations: generations, choose: rules.Choose, unreadable: &unreadable}
+	first.sets.unions = &unions{rules: rules, options: options, heir: first.heir()}
+	if _, err := first.sets.unions.build(all(len(rules.Policies))); err != nil {
 		return nil, err // else none of a part of them
 	}
-	return c, nil
+	return first, nil
 }
 
 // all returns the numbers below n.

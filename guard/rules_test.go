@@ -67,7 +67,7 @@ func TestFollowedRulesAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := ratelimit.Use(h)(fine)
+	handler := ratelimit.FromGuard(h)(fine)
 	if got := statuses(handler, 9, "/a"); got[200] != 9 {
 		t.Errorf("/a: %v", got)
 	}
@@ -104,7 +104,7 @@ func TestRulesFallBackTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := ratelimit.Use(h)(fine)
+	handler := ratelimit.FromGuard(h)(fine)
 	passed := statuses(handler, 2, "/a")[200] + statuses(handler, 2, "/b")[200]
 	if err := set.replace(set.rules); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestSetsAreMetTogether(t *testing.T) {
 	set := &ruleSet{rules: rules(5)}
 	limiter := core.New(core.NewMemory())
 	h := guard.Must(guard.Follow(limiter, guard.Options{}, set))
-	handler := ratelimit.Use(h)(fine)
+	handler := ratelimit.FromGuard(h)(fine)
 	if got := statuses(handler, 3, "/a/../b"); got[200] != 2 || got[429] != 1 {
 		t.Errorf("under the limits of both: %v, want 2 of 3", got)
 	}
@@ -174,7 +174,7 @@ func TestWhoMeetsNoSetIsDenied(t *testing.T) {
 	var events []guard.Event
 	observe := guard.Options{Observe: func(e guard.Event) { events = append(events, e) }}
 	h := guard.Must(guard.Follow(core.New(down{core.NewMemory()}), observe, &ruleSet{rules: twoRules(2)}))
-	if got := statuses(ratelimit.Use(h)(fine), 1, "/none"); got[414] != 1 {
+	if got := statuses(ratelimit.FromGuard(h)(fine), 1, "/none"); got[414] != 1 {
 		t.Errorf("%v, want 414", got)
 	}
 	if len(events) != 1 || events[0].Status != 414 || h.Explain(httptest.NewRequest(http.MethodGet, "/none", nil), nil).Status != 414 {
@@ -186,8 +186,8 @@ func TestWhoMeetsNoSetIsDenied(t *testing.T) {
 func TestSetsAreMetTogetherWithoutWaiting(t *testing.T) {
 	set := &ruleSet{rules: guard.Rules{
 		Policies: [][]guard.Policy{
-			{{Limit: core.Concurrent(1, time.Minute), By: keyfuncs.Global, MaxWait: time.Hour}},
-			{{Ban: core.Ban{Strikes: core.SlidingLog(2, time.Hour), First: time.Hour}, By: keyfuncs.RemoteIP, StrikeOnDenial: true}},
+			{{Limit: core.Concurrent(1, time.Minute), By: keyfuncs.Global, Queue: guard.QueuePolicy{MaxWait: time.Hour}}},
+			{{By: keyfuncs.RemoteIP, Ban: guard.BanPolicy{Ban: core.Ban{Strikes: core.SlidingLog(2, time.Hour), First: time.Hour}, StrikeOnDenial: true}}},
 		},
 		Sets:   [][]int{{0}, {1}},
 		Choose: byPath,
@@ -198,7 +198,7 @@ func TestSetsAreMetTogetherWithoutWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := ratelimit.Use(guard.Must(guard.Follow(limiter, guard.Options{}, set)))(fine)
+	handler := ratelimit.FromGuard(guard.Must(guard.Follow(limiter, guard.Options{}, set)))(fine)
 	if got := statuses(handler, 3, "/a/../b"); got[429] != 2 || got[403] != 1 {
 		t.Errorf("%v, want two denials and a ban", got)
 	}
@@ -214,7 +214,7 @@ func TestRulesHaveLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	ratelimit.Use(h)(fine).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/a", nil))
+	ratelimit.FromGuard(h)(fine).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/a", nil))
 	if w.Code != http.StatusForbidden {
 		t.Errorf("status %d, want 403", w.Code)
 	}

@@ -38,7 +38,7 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 		rc.tellGiven(r)
 		rc.removeForm()
 	}()
-	if rc.settles() || rc.holdsPlaces() {
+	if rc.reservation != nil && (rc.settles() || rc.holdsPlaces()) {
 		v.serveWatched(w, next)
 	} else {
 		next(w, r)

@@ -14,10 +14,10 @@ import (
 	"github.com/weir-go/ratelimit/guard/internal/writer"
 )
 
-// Served is what became of a request that was let through: what [Policy.Settle]
+// Served is what became of a request that was let through: what [SettlePolicy.Cost]
 // decides by.
 type Served struct {
-	// Status is the status of the response: 200 if nobody has set one, 499 if nobody has and the client has gone, and 101 if the
+	// Status is the status of the response: 200 if none was set, 499 if none was set and the client has gone, and 101 if the
 	// handler has taken the connection over. If a limiter further inside has denied a remote procedure call, it is the
 	// Status of that [Denial], which the call's protocol may have as 200. If Unanswered is set, no response was seen: it
 	// is then the status of the error, or 500.
@@ -26,9 +26,9 @@ type Served struct {
 	// client has read it or not. It does not count what goes over a connection that was
 	// taken over, nor what others write who answer an error of the handler.
 	Bytes int64
-	// Cost is what the policy has reserved: what to return if that was right.
+	// Cost is the number of units that the policy has reserved: return it if that was right.
 	Cost int
-	// Spent is what [Spend] was told of the request, by the handler or by others, until it
+	// Spent is the sum that [Spend] was told for the request, by the handler or by others, until it
 	// is settled. It is 0 if nobody has told anything.
 	Spent int
 	// Panicked says that the handler has panicked, or has called [runtime.Goexit], which
@@ -42,13 +42,13 @@ type Served struct {
 	// done. Whatever Strike says, nothing is forgiven then.
 	ClientGone bool
 	// Unanswered says that the handler has left an error or a panic behind without an
-	// answer, and nobody was seen to answer it before the request ended. The client may
+	// answer, and no answer was seen before the request ended. The client may
 	// have got an empty 200, a broken connection, or the answer of a middleware that went
 	// around the limiter.
 	Unanswered bool
 }
 
-// Spend tells how many units a request has spent, for a [Policy].Settle to read in
+// Spend tells how many units a request has spent, for a [SettlePolicy].Cost to read in
 // [Served].Spent: what only the handler finds out, such as the tokens of a streamed answer. It
 // takes the context of the request. The units of several calls are added up; less than 0 takes
 // back what was told before. There is one sum for a request, for all policies and all limiters
@@ -208,7 +208,7 @@ func (v *reservation) settles() bool { return v.stored.Settles() || v.local.Sett
 // settle settles what a request has cost, when its handler has returned or panicked. If
 // the answer is left to others, that waits until they give it, or until the request ends.
 // If nobody would tell of that end, or it has come already, it does not wait.
-func (g *Guard) settle(rc *requestContext, r *http.Request, served Served) {
+func (g *generation) settle(rc *requestContext, r *http.Request, served Served) {
 	s := &rc.reservation.settlement
 	later := served.Unanswered && rc.Done() != nil && rc.Err() == nil && rc.settles()
 	leave := rc.reservation.handlerReturned(later)
@@ -268,7 +268,7 @@ func (v Verdict) Answered(status int) {
 
 // settleUnanswered settles a request that has ended and was not seen to be answered. It
 // runs on a goroutine of its own, where a panic would end the program.
-func (g *Guard) settleUnanswered(rc *requestContext, r *http.Request) {
+func (g *generation) settleUnanswered(rc *requestContext, r *http.Request) {
 	defer func() { //nolint:contextcheck // the request has it
 		if reason := recover(); reason != nil {
 			g.log.panicked(r.Context(), reason)
@@ -284,7 +284,7 @@ func (g *Guard) settleUnanswered(rc *requestContext, r *http.Request) {
 // right. It goes through even if the client has gone away. Options.Observe is told. If first is set, or a policy wants
 // it, it waits for the answer. It returns the outcomes as they are settled. If a Settle function panics, that and those behind
 // it have said what was reserved, and the panic goes on when all is settled.
-func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served, first bool) (outcomes []Outcome) {
+func (g *generation) settleBy(rc *requestContext, r *http.Request, served Served, first bool) (outcomes []Outcome) {
 	v := rc.reservation
 	if leave := v.settlement.leave; leave != nil {
 		defer leave()
@@ -303,7 +303,7 @@ func (g *Guard) settleBy(rc *requestContext, r *http.Request, served Served, fir
 }
 
 // settleOwn settles what this limiter has reserved for a request.
-func (g *Guard) settleOwn(ctx context.Context, rc *requestContext, r *http.Request, served Served, first bool) []Outcome {
+func (g *generation) settleOwn(ctx context.Context, rc *requestContext, r *http.Request, served Served, first bool) []Outcome {
 	v := rc.reservation
 	v.settlement.growth.Lock()
 	v.settlement.closed = true
@@ -335,7 +335,7 @@ func (g *Guard) settleOwn(ctx context.Context, rc *requestContext, r *http.Reque
 
 // settleBeside settles a call of the store beside the response. When that is done, the event is told, with the error of what this process has
 // decided by itself.
-func (g *Guard) settleBeside(v *reservation, costs []int, e *Event, start time.Time, local error) {
+func (g *generation) settleBeside(v *reservation, costs []int, e *Event, start time.Time, local error) {
 	report := func(err error) {
 		e.Err, e.Elapsed = errors.Join(err, local), time.Since(start)
 		g.report(e)
@@ -426,7 +426,7 @@ func (v *reserved) settle(ctx context.Context, costs []int, outcomes []Outcome) 
 
 // settleOutside has a limiter in front settle what it has charged, as a policy of this
 // one says. If that is still to be settled, the limiter in front tells of it.
-func (g *Guard) settleOutside(ctx context.Context, r *http.Request, c outsideCharge, served Served) {
+func (g *generation) settleOutside(ctx context.Context, r *http.Request, c outsideCharge, served Served) {
 	reserved := c.by.own()[c.index : c.index+1]
 	charged := reserved[0]
 	charged.Cost = max(0, c.settle(r, served))
@@ -443,7 +443,7 @@ func (g *Guard) settleOutside(ctx context.Context, r *http.Request, c outsideCha
 }
 
 // charge charges the key of an outcome some more, where that was decided, and tells the outcome what is left.
-func (g *Guard) charge(ctx context.Context, o *Outcome, more int) error {
+func (g *generation) charge(ctx context.Context, o *Outcome, more int) error {
 	if g.fallback != nil {
 		g.fallback.ObserveCharged(ctx, o.Key, o.Decision.Limit, more)
 	}
@@ -454,5 +454,5 @@ func (g *Guard) charge(ctx context.Context, o *Outcome, more int) error {
 	if err == nil {
 		o.Decision = left
 	}
-	return err //nolint:wrapcheck // it is the limiter's
+	return err
 }

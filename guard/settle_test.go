@@ -44,7 +44,7 @@ func settlingGuard(options guard.Options) (*guard.Guard, chan guard.Served) {
 	settled := make(chan guard.Served, 9)
 	return guard.Must(guard.New(memory(), options, guard.Policy{
 		Limit:  core.FixedWindow(5, time.Hour),
-		Settle: func(_ *http.Request, served guard.Served) int { settled <- served; return 1 },
+		Settle: guard.SettlePolicy{Cost: func(_ *http.Request, served guard.Served) int { settled <- served; return 1 }},
 	})), settled
 }
 
@@ -91,13 +91,13 @@ func TestARequestIsSettledOnceByManyAtATime(t *testing.T) {
 		var mu sync.Mutex
 		g := guard.Must(guard.New(memory(), guard.Options{}, guard.Policy{
 			Limit: core.FixedWindow(5, time.Hour),
-			Settle: func(_ *http.Request, served guard.Served) int {
+			Settle: guard.SettlePolicy{Cost: func(_ *http.Request, served guard.Served) int {
 				mu.Lock()
 				defer mu.Unlock()
 				once = append(once, served)
 				settled.Store(i, len(once))
 				return 1
-			},
+			}},
 		}))
 		ctx, end := context.WithCancel(t.Context())
 		verdict := admitted(t, g, ctx)
@@ -154,7 +154,7 @@ func TestASettlementThatWasNotSentIsTriedAgain(t *testing.T) {
 		}}, guard.Policy{
 			Limit: limit, Cost: func(*http.Request) int { return 3 },
 			By:     func(*http.Request) (string, error) { return "key", nil },
-			Settle: func(*http.Request, guard.Served) int { return 1 },
+			Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { return 1 }},
 		}))
 		start := time.Now()
 		admitted(t, g, t.Context()).Serve(httptest.NewRecorder(), func(http.ResponseWriter, *http.Request) int { return 0 })
@@ -194,7 +194,7 @@ func TestASettleThatPanicsWhenTheRequestHasEndedIsLogged(t *testing.T) {
 	logged := make(chan string, 1)
 	g := guard.Must(guard.New(memory(), guard.Options{Logger: slog.New(slog.NewTextHandler(lines(logged), nil))}, guard.Policy{
 		Limit:  core.FixedWindow(5, time.Hour),
-		Settle: func(*http.Request, guard.Served) int { panic("on purpose") },
+		Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { panic("on purpose") }},
 	}))
 	ctx, end := context.WithCancel(t.Context())
 	admitted(t, g, ctx).Serve(httptest.NewRecorder(), func(http.ResponseWriter, *http.Request) int { return http.StatusUnauthorized })
@@ -217,7 +217,7 @@ func (l lines) Write(line []byte) (int, error) {
 func TestWhatIsSpentWhileTheAnswerIsLeftToOthersCounts(t *testing.T) {
 	settled := make(chan int, 1)
 	policy := perHour(100)
-	policy.Settle = func(_ *http.Request, served guard.Served) int {
+	policy.Settle.Cost = func(_ *http.Request, served guard.Served) int {
 		settled <- served.Spent
 		return served.Spent
 	}

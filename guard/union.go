@@ -9,19 +9,19 @@ import (
 // mostUnions is how many unions of sets are kept. Clients choose which of them are asked for, among the sets that there are.
 const mostUnions = 1_000
 
-// unions are the Guards of requests that meet several sets of policies together. Few requests do, so each Guard is built when
+// unions are the generations of requests that meet several sets of policies together. Few requests do, so each is built when
 // the first one comes.
 type unions struct {
 	rules   Rules
 	options Options
-	heir    *Guard
+	heir    *generation
 
 	mu    sync.RWMutex
-	built map[string]*Guard
+	built map[string]*generation
 }
 
-// of returns the Guard of all policies of some sets.
-func (u *unions) of(sets []int) *Guard {
+// of returns the generation of all policies of some sets.
+func (u *unions) of(sets []int) *generation {
 	var places []int
 	for _, set := range sets {
 		places = append(places, u.rules.Sets[set]...)
@@ -48,19 +48,19 @@ func (u *unions) of(sets []int) *Guard {
 		u.built = nil
 	}
 	if u.built == nil {
-		u.built = make(map[string]*Guard)
+		u.built = make(map[string]*generation)
 	}
 	u.built[string(key)] = g
 	return g
 }
 
-// build returns the Guard of the policies at some places. Policies that no request was to meet together may have limits of one
+// build returns the generation of the policies at some places. Policies that no request was to meet together may have limits of one
 // name, so names are numbered. None of them waits for a place beside a ban that counts denials.
-func (u *unions) build(places []int) (*Guard, error) {
+func (u *unions) build(places []int) (*generation, error) {
 	policies := u.rules.policies(places)
-	if slices.ContainsFunc(policies, func(p Policy) bool { return p.StrikeOnDenial }) {
+	if slices.ContainsFunc(policies, func(p Policy) bool { return p.Ban.StrikeOnDenial }) {
 		for i := range policies {
-			policies[i].MaxWait = 0
+			policies[i].Queue.MaxWait = 0
 		}
 	}
 	g, err := build(u.heir, u.heir.limiter, u.options, policies)

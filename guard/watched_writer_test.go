@@ -25,7 +25,7 @@ func (w onlyUnwraps) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func settling(settle func(*http.Request, guard.Served) int) ratelimit.Middleware {
 	return ratelimit.New(core.New(core.NewMemory()), guard.Options{}, guard.Policy{
 		Limit:  core.FixedWindow(5, time.Hour),
-		Settle: settle,
+		Settle: guard.SettlePolicy{Cost: settle},
 	})
 }
 
@@ -49,7 +49,7 @@ func TestHijackIsNoticedThroughWriters(t *testing.T) {
 			settled := make(chan guard.Served, 1)
 			limit := ratelimit.New(core.New(core.NewMemory()), guard.Options{}, guard.Policy{
 				Limit:  core.FixedWindow(5, time.Hour),
-				Settle: func(_ *http.Request, served guard.Served) int { settled <- served; return 1 },
+				Settle: guard.SettlePolicy{Cost: func(_ *http.Request, served guard.Served) int { settled <- served; return 1 }},
 			})
 			handler := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				connection, _, err := http.NewResponseController(w).Hijack()
@@ -86,7 +86,7 @@ func TestWatchedWriterNotifiesWhenTheClientGoesAway(t *testing.T) {
 	told := make(chan bool, 1)
 	limit := ratelimit.New(core.New(core.NewMemory()), guard.Options{}, guard.Policy{
 		Limit:  core.FixedWindow(5, time.Hour),
-		Settle: func(*http.Request, guard.Served) int { return 1 },
+		Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { return 1 }},
 	})
 	ctx, leave := context.WithCancel(t.Context())
 	handler := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

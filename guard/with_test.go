@@ -54,11 +54,11 @@ func TestWithFindsNothingOfARequestThatHasEnded(t *testing.T) {
 	plan := guard.With(func(f framed) string { return f.plan })
 	g := guard.Must(guard.New(memory(), guard.Options{}, guard.Policy{
 		Limit: core.Leaky(5, core.PerSecond(1)),
-		Settle: func(r *http.Request, _ guard.Served) int {
+		Settle: guard.SettlePolicy{Cost: func(r *http.Request, _ guard.Served) int {
 			route, _ := keyfuncs.Route(r)
 			found <- plan(r) + " " + route
 			return 1
-		},
+		}},
 	}))
 	ctx, end := context.WithCancel(t.Context())
 	verdict := g.Decide(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), framed{counting{&asked}, "gold"})

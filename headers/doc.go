@@ -26,9 +26,9 @@
 //
 // # A dialect of your own
 //
-// Implement [Writer]: one method that sets fields for a list of policies. It may use
-// [RetryAfter] to agree with the field of that name, and [Policy.Validate] to skip what no
-// field can carry. The middleware calls it about every response that a limit has decided.
+// Implement [Writer]: one method that sets fields for a list of policies. It may use [RetryAfter] to agree with the field
+// of that name, and [Policy.Validate] to skip policies that no field can carry. The middleware calls it about every
+// response that a limit has decided.
 //
 // # Numbers
 //

@@ -19,7 +19,7 @@ import (
 //
 //	RateLimit-Policy: "traffic";q=1000000;qu="content-bytes";w=60
 //
-// RateLimit says what is left of it now:
+// RateLimit says how much of it is left now:
 //
 //   - r is Remaining.
 //   - t is the time in seconds in which the client should use no more than r. A client
@@ -28,7 +28,7 @@ import (
 //     denied the request, t is the time after which the request would pass. It is absent
 //     if no wait can help.
 //
-// The policy of a [core.Concurrent] limit has neither w nor t, since nobody knows when its places are free:
+// The policy of a [core.Concurrent] limit has neither w nor t, since it is not known when its places will be free:
 //
 //	RateLimit-Policy: "exports";q=20;qu="concurrent-requests"
 //	RateLimit: "exports";r=3
@@ -37,7 +37,7 @@ import (
 // is denied, a policy that would have let it pass has no t if that would be longer, nor if no
 // wait can help: then there is no Retry-After, and a t would tell the client to come back.
 //
-// A policy whose Name or Unit no field can carry is left out: see [Policy.Validate].
+// A policy is left out if no field can carry its Name or Unit: see [Policy.Validate].
 var Draft11 Writer = draft11{}
 
 type draft11 struct{ partitions *partitions }
@@ -108,8 +108,8 @@ func (w draft11) appendQuota(b []byte, p *Policy) []byte {
 	return w.partitions.appendTo(appendBurst(b, limit, q), p.Key)
 }
 
-// effectiveWindow returns the seconds in which the client should use no more than what
-// is left, or false if no wait can help, or nobody knows.
+// effectiveWindow returns the seconds in which the client should use no more than the units left, or false if no wait can
+// help, or if it is not known.
 func effectiveWindow(d *core.Decision) (seconds int64, ok bool) {
 	if algorithm.Holds(d.Limit) {
 		return 0, false
@@ -121,7 +121,7 @@ func effectiveWindow(d *core.Decision) (seconds int64, ok bool) {
 		return secondsUp(d.NextAfter), true
 	}
 	seconds = max(secondsUp(d.NextAfter), secondsFor(d.Remaining, d.Limit))
-	return seconds, seconds > 0 || !algorithm.Dated(d.Limit) // nobody knows when an unused window of a calendar ends
+	return seconds, seconds > 0 || !algorithm.Dated(d.Limit) // it is not known when an unused window of a calendar ends
 }
 
 // appendBurst appends the capacity of the limit if it differs from q.

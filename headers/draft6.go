@@ -14,12 +14,11 @@ import (
 //	RateLimit-Reset: 1
 //	RateLimit-Policy: 1;w=1;weir-burst=10, 1000;w=86400
 //
-// The first three describe the tightest policy, with the numbers of [Draft7].
-// RateLimit-Policy lists all policies but two kinds: those whose rate does not fit whole
-// seconds, and those whose quota another policy has, since this draft forbids equal quotas.
-// Of policies with one quota the tightest policy of the response is listed, or else the
-// first one. A [core.Concurrent] limit is told only when it has denied the request, since nobody knows when its
-// places are free.
+// The first three describe the tightest policy, with the numbers of [Draft7]. RateLimit-Policy lists all policies except
+// two kinds: those with a rate that does not fit whole seconds, and those with the same quota as another policy, since
+// this draft forbids equal quotas. Of policies with one quota the tightest policy of the response is listed, or else the
+// first one. A [core.Concurrent] limit is told only when it has denied the request, since it is not known when its places
+// will be free.
 var Draft6 Writer = draft6{}
 
 type draft6 struct{}

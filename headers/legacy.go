@@ -12,15 +12,14 @@ import (
 //	X-RateLimit-Remaining: 9
 //	X-RateLimit-Reset: 1
 //
-// Limit is the capacity. Reset is in seconds from now, rounded up. If the request was
-// denied, it is the Retry-After. Otherwise, and if no wait can help, it is the time until the
-// key has its full capacity again, which may be later than the end of a window: what is used of a
-// [core.SlidingWindow] counts into the next window, so of one of a minute Reset may be two minutes away.
-// A [core.Concurrent] limit, of which nobody knows when its places are free, is told
-// only when it has denied the request, with an estimate.
+// Limit is the capacity. Reset is in seconds from now, rounded up. If the request was denied, it is the Retry-After.
+// Otherwise, and if no wait can help, it is the time until the key has its full capacity again, which may be later than
+// the end of a window: the used units of a [core.SlidingWindow] count into the next window, so for one of a minute Reset
+// may be two minutes away. A [core.Concurrent] limit is told only when it has denied the request, with an estimate: it is
+// not known when its places will be free.
 //
-// No standard says what Reset is, and services differ: see [LegacyEpoch]. Legacy removes
-// the two more fields of [GitHub], since they would describe another policy.
+// No standard defines Reset, and services differ: see [LegacyEpoch]. Legacy removes the two more fields of [GitHub],
+// since they would describe another policy.
 var Legacy Writer = legacy{}
 
 // LegacyEpoch writes the fields of [Legacy] with Reset as a Unix time, in seconds and

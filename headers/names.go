@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// Names returns the names of the fields of a denial: those that w writes, and Retry-After.
-// They are sorted and in the canonical form of net/http.
+// Names returns the names of the fields of a denial: the fields of w, and Retry-After. They are sorted and in the
+// canonical form of net/http.
 //
 // Browsers hide these fields from scripts of another origin unless the server lists them in
 // Access-Control-Expose-Headers, which is usually an option of the CORS middleware. Call

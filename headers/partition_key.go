@@ -14,8 +14,8 @@ const leastSecret = 16
 // present [Draft11Partitioned].
 func DraftPartitioned(secret []byte) Writer { return Draft11Partitioned(secret) }
 
-// Draft11Partitioned returns [Draft11] with the parameter pk, which tells a client
-// that acts for several users, or from several addresses, whose quota is meant:
+// Draft11Partitioned returns [Draft11] with the parameter pk. It identifies the quota for a client that acts for several
+// users, or from several addresses:
 //
 //	RateLimit-Policy: "burst";q=1;w=1;weir-burst=10;pk=:v5dJSr0QjeIijDWrwdIP/g==:
 //	RateLimit: "burst";r=9;t=9;pk=:v5dJSr0QjeIijDWrwdIP/g==:

@@ -7,15 +7,15 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// Policy is what one policy decided about a request.
+// Policy is the decision of one policy about a request.
 type Policy struct {
 	// Name tells the policies of a response apart, such as "per-minute". It is
 	// usually the name of the limit. It should be printable ASCII, and unique in
 	// the response without regard to case. See [Policy.Validate].
 	Name string
-	// Unit is what the policy counts. The default, "", is requests. The draft registers
-	// "content-bytes" and "concurrent-requests"; any other printable ASCII is allowed, such
-	// as "tokens". Only [Draft11] and [Draft11Partitioned] write it.
+	// Unit is the name of the units that the policy counts. The default, "", is requests. The draft registers
+	// "content-bytes" and "concurrent-requests"; any other printable ASCII is allowed, such as "tokens". Only [Draft11]
+	// and [Draft11Partitioned] write it.
 	Unit string
 	// Decision is the answer to the check. Its Limit describes the policy.
 	Decision core.Decision
@@ -37,8 +37,7 @@ func (p *Policy) Validate() error {
 	return nil
 }
 
-// A Writer tells the client what was decided. It must be safe for concurrent use; the
-// writers of this package are.
+// A Writer tells the client the decision. It must be safe for concurrent use; the writers of this package are.
 type Writer interface {
 	// Write sets the header fields for all policies that have decided about a request,
 	// in the canonical form of net/http. When limiters are nested, it is called once more

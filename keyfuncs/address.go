@@ -9,7 +9,7 @@ import (
 // precision is how many leading bits of an address count.
 type precision struct {
 	ipv4, ipv6 int
-	nat64      []netip.Prefix // whose addresses are those of IPv4 clients
+	nat64      []netip.Prefix // prefixes of addresses that belong to IPv4 clients
 }
 
 var defaultPrecision = precision{ipv4: 32, ipv6: 64}

@@ -10,10 +10,9 @@ import (
 // far as your own proxies wrote them. It is given their prefixes and walks the
 // header in the way of [TrustedProxies], with the same bounds and panics.
 //
-// An entry that is malformed, has no "for" or two, or hides the client behind
-// "unknown" or a name such as "_hidden", ends the search, and the peer pays. The
-// header is read from the right, so an open quote of the client's cannot swallow
-// what the proxies appended to it.
+// An entry that is malformed, has no "for" or two, or hides the client behind "unknown" or a name such as "_hidden", ends
+// the search, and the peer pays. The header is read from the right, so an open quote of the client's cannot swallow the
+// entries that the proxies appended to it.
 //
 // RFC 7239 wants an IPv6 address in brackets and quotes: for="[2001:db8::1]". One
 // without them, such as for=2001:db8::1, is read as long as its last group cannot be a
@@ -30,8 +29,8 @@ func Forwarded(prefixes ...string) Trust {
 	}
 }
 
-// lastUnquotedComma finds the last comma outside of quoted strings, going from
-// right to left: what was appended is then read alike whatever it was appended to.
+// lastUnquotedComma finds the last comma outside of quoted strings, going from right to left: so entries that proxies
+// have appended are read alike behind every text.
 func lastUnquotedComma(line string) int {
 	quoted := false
 	for i := len(line) - 1; i >= 0; i-- {

@@ -18,10 +18,8 @@ import (
 // has no key. Behind a proxy, Anonymous is the proxy, for all clients alike: use [FirstOf] there
 // to name another key in its place. Any other error is returned, wrapped.
 //
-// Different lists of parts give different keys, whatever they contain: in each
-// part, also in an only one, '|' and '\' are escaped by '\'. The keys of this
-// package contain neither, except those of Join. Join panics without a function
-// and on a nil one.
+// Different lists of parts give different keys: in each part, also in an only one, '|' and '\' are escaped by '\'. The
+// keys of this package contain neither, except those of Join. Join panics without a function and on a nil one.
 func Join(funcs ...Func) Func {
 	funcs = checked("Join", funcs)
 	return func(r *http.Request) (string, error) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Func reads the key of a request: whose traffic it is.
+// Func reads the key of a request: it names the client, user or thing that the request counts for.
 //
 // It returns [ErrNoKey] when the request has no key of its kind. Any other error
 // means that the key could not be found out, and the request is not to be

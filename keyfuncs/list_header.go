@@ -9,9 +9,8 @@ const (
 	mostBytes   = 4 << 10
 )
 
-// entries reads the entries of a list header from the right, over all its lines
-// as if they were one. An empty entry is an entry: the proxy that wrote it did
-// not know the client, and to skip it would be to believe what stands left of it.
+// entries reads the entries of a list header from the right, over all its lines as if they were one. An empty entry is an
+// entry: the proxy that wrote it did not know the client, and to skip it would be to believe the entry left of it.
 type entries struct {
 	lines     []string         // the lines not yet begun
 	line      string           // the rest of the current line
@@ -58,7 +57,7 @@ func lastComma(line string) int {
 	return strings.LastIndexByte(line, ',')
 }
 
-// trimSpace trims what HTTP calls optional whitespace.
+// trimSpace trims HTTP's optional whitespace.
 func trimSpace(text string) string {
 	return strings.Trim(text, " \t")
 }

@@ -33,8 +33,8 @@ func NAT64(prefixes ...string) Trust {
 	return func(v *resolver) { v.counts.nat64 = parsed }
 }
 
-// embedded returns the IPv4 address behind so many bits of an IPv6 address, or the
-// zero Addr if no client can have it. Byte 8 is no part of it.
+// embedded returns the IPv4 address behind the first bits of an IPv6 address, or the zero Addr if no client can have it.
+// Byte 8 is no part of it.
 func embedded(address netip.Addr, bits int) netip.Addr {
 	from := address.As16()
 	var to [4]byte

@@ -2,11 +2,11 @@ package keyfuncs
 
 import "net/http"
 
-// OwnProxy is told by [IP] that the address of a request is one of those that its trust model believes: every
-// forwarded address is a proxy of yours, or none was told. key is what IP returns for it.
+// OwnProxy is called by [IP] if the address of a request is one of the proxies that its trust model believes: every
+// forwarded address is a proxy of yours, or there was none. key is the result of IP.
 //
-// Package guard has one in the context of a request whose keys it reads, and bans no such key: that would keep
-// everybody out who comes through the proxy.
+// Package guard has one in the context of a request while it reads the request's keys. It bans no such key, since that
+// would keep out all clients behind the proxy.
 type OwnProxy interface{ OwnProxy(key string) }
 
 // OwnProxyKey is the key of an [OwnProxy] in a context, for contexts that answer it themselves.

@@ -27,11 +27,11 @@ import (
 //	ip and route                     Join(RemoteIP, Route)
 //	(user or ip) and route           Join(FirstOf(user, RemoteIP), Route)
 //
-// Several prefixes stand behind each other, with white space between them. Where both "and" and "or" occur, parentheses
-// say what belongs together. There are no options of hashes: give a name to a function that has one.
+// Several prefixes stand behind each other, with white space between them. If both "and" and "or" occur, parentheses have
+// to group them. There are no options of hashes: give a name to a function that has one.
 //
-// Every other word is a name, which named finds a function for; it returns nil if there is none, which is an error, and
-// it may be nil itself. An error says which part of the text is wrong. Nothing panics.
+// Every other word is a name, and named returns the function for it. An unknown name is an error: named returns nil then,
+// and may be nil itself. An error names the wrong part of the text. Nothing panics.
 func Parse(text string, named func(name string) Func) (Func, error) {
 	p := parser{rest: words(text), named: named}
 	f, err := p.whole()
@@ -116,7 +116,7 @@ func (p *parser) several() (Func, error) {
 		funcs = append(funcs, f)
 		if next := p.peek(); next != by {
 			if next == "and" || next == "or" {
-				return nil, errors.New(`it has both "and" and "or": put parentheses around what belongs together, as in (user or ip) and route`)
+				return nil, errors.New(`it has both "and" and "or": group them by parentheses, as in (user or ip) and route`)
 			}
 			break
 		}
@@ -167,7 +167,7 @@ func (p *parser) one() (Func, error) {
 		" or a name that the program gives a function to", word)
 }
 
-// parenthesis reads what follows an opening parenthesis.
+// parenthesis reads the text behind an opening parenthesis.
 func (p *parser) parenthesis() (Func, error) {
 	if p.depth++; p.depth > deepest {
 		return nil, fmt.Errorf("more than %d parentheses are open", deepest)
@@ -215,7 +215,7 @@ var withName = map[string]func(name string) (Func, error){
 	},
 }
 
-// address reads "ip", and whom to believe about it.
+// address reads "ip" and its trust model.
 func (p *parser) address() ([]Trust, error) {
 	if word := p.next(); word != "ip" {
 		return nil, fmt.Errorf("%q is no address: write ip, or ip trusted 10.0.0.0/8", word)
@@ -235,7 +235,7 @@ func (p *parser) address() ([]Trust, error) {
 		case "trusted", "hops", "header", "forwarded":
 			p.next()
 			if model != "" {
-				return nil, fmt.Errorf("it says both %s and %s whom to believe: choose one", model, word)
+				return nil, fmt.Errorf("it has two trust models, %s and %s: choose one", model, word)
 			}
 			model = word
 			t, err := p.model(word)

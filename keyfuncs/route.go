@@ -12,15 +12,14 @@ import (
 // the path itself is for the client to vary at will.
 const Unmatched = "(unmatched)"
 
-// Matched is what a router other than [http.ServeMux] found out about a request.
-// An adapter puts it into the request's context by [WithMatched].
+// Matched is the route that a router other than [http.ServeMux] has found for a request. An adapter puts it into the
+// request's context by [WithMatched].
 type Matched interface {
 	// Route returns the matched pattern in brace form, "/items/{id}", as
 	// [RouteFromColons] makes it, or "" if no pattern matched.
 	Route() string
-	// PathValue returns the part of the path that a wildcard matched, or "" if
-	// there is no such wildcard. What a catch-all wildcard matched has no
-	// leading slash.
+	// PathValue returns the part of the path that a wildcard matched, or "" if there is no such wildcard. The value of a
+	// catch-all wildcard has no leading slash.
 	PathValue(name string) string
 }
 
@@ -79,9 +78,8 @@ func Route(r *http.Request) (string, error) {
 	return "route:" + encode(RouteFromPattern(r.Pattern)), nil
 }
 
-// PathValue names requests by the value of a wildcard in the matched pattern:
-// with "/items/{id}", PathValue("id") gives "path:id=7". A request whose pattern
-// has no such wildcard, or an empty value for it, gives [ErrNoKey].
+// PathValue names requests by the value of a wildcard in the matched pattern: with "/items/{id}", PathValue("id") gives
+// "path:id=7". A request with a pattern without this wildcard, or with an empty value for it, gives [ErrNoKey].
 //
 // A limiter must stand where the route is known, as for [Route].
 //
@@ -217,6 +215,6 @@ func (m *routeMemory) of(pattern string, route func() string) string {
 		maps.Copy(next, *known)
 	}
 	next[pattern] = made
-	m.known.CompareAndSwap(known, &next) // or somebody else has added one
+	m.known.CompareAndSwap(known, &next) // or another goroutine has added one
 	return made
 }

@@ -64,15 +64,13 @@ func Header(name string, options ...HashOption) Func {
 // "Authorization: Bearer …": "bearer:" and 22 letters. The token itself appears nowhere.
 // A request without a bearer token gives [ErrNoKey].
 //
-// One token is one key, in whatever case the scheme is written and however much white space
-// is around the token, as [strings.Fields] knows it. A token ends at the next white space. Of
-// several Authorization lines the first counts, as for [http.Header.Get].
+// One token is one key, in any case of the scheme and with any white space around the token, as [strings.Fields] knows
+// it. A token ends at the next white space. Of several Authorization lines the first counts, as for [http.Header.Get].
 //
-// Bearer does not verify the token. A client may make up a new one for every request
-// unless something in front of the limiter refuses wrong ones. Otherwise put a limit by
-// address around it, as Layered does in package nethttp and in those of the frameworks. A
-// renewed token is a new key: to limit a user whatever the token, use [User] behind the
-// authentication. Bearer panics on a nil option.
+// Bearer does not verify the token. A client may make up a new one for every request, unless a gateway in front of the
+// limiter refuses wrong ones. Otherwise put a limit by address around it, as Layered does in package nethttp and in those
+// of the frameworks. A renewed token is a new key: to limit a user across tokens, use [User] behind the authentication.
+// Bearer panics on a nil option.
 func Bearer(options ...HashOption) Func {
 	hash := newHasher("bearer", "", options)
 	return func(r *http.Request) (string, error) {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Trust tells [IP] whom to believe about a client's address: [TrustedProxies],
-// [TrustedHops], [TrustedHeader], [Forwarded] or [Resolver]. It may also say how
-// many bits of the address count, and which: [IPv4Prefix], [IPv6Prefix], [NAT64].
+// Trust tells [IP] which headers to believe about a client's address: [TrustedProxies], [TrustedHops], [TrustedHeader],
+// [Forwarded] or [Resolver]. It may also set how many bits of the address count, and which: [IPv4Prefix], [IPv6Prefix],
+// [NAT64].
 type Trust func(*resolver)
 
 // resolver finds the address that a request comes from.
@@ -22,8 +22,8 @@ type resolver struct {
 	counts precision
 }
 
-// model finds the address that a request comes from, given that of its TCP peer. own says that it is one of those that the
-// model believes.
+// model finds the address that a request comes from, given that of its TCP peer. own says that the address is one of the
+// proxies that the model believes.
 type model func(peer netip.Addr, r *http.Request) (address netip.Addr, own bool)
 
 // newResolver returns the resolver of some options.
@@ -95,14 +95,11 @@ func Address(trust ...Trust) func(*http.Request) netip.Addr {
 // TrustedProxies believes X-Forwarded-For as far as your own proxies wrote it.
 // They are given as prefixes, "10.0.0.0/8", or as single addresses.
 //
-// If the TCP peer is one of them, the header is read from the right, over all
-// its lines; trusted addresses are skipped, and the first other one is the
-// client. What stands further left is the client's own words and never read. If
-// all are trusted, the left-most is the client. An entry that is not an address
-// ends the search, and the peer pays; so does a peer that is no proxy of yours,
-// and one on a unix socket, for which there is [TrustedHops]. No more than
-// the 32 right-most entries and 4 KiB are looked at; if these are all trusted and
-// there are more, the peer pays.
+// If the TCP peer is one of them, the header is read from the right, over all its lines; trusted addresses are skipped,
+// and the first other one is the client. The entries further left are the client's own words and never read. If all are
+// trusted, the left-most is the client. An entry that is not an address ends the search, and the peer pays; so does a
+// peer that is no proxy of yours, and one on a unix socket, for which there is [TrustedHops]. No more than the 32
+// right-most entries and 4 KiB are looked at; if these are all trusted and there are more, the peer pays.
 //
 // It panics without a prefix, on one that is malformed or has bits set behind
 // its length, and on 0.0.0.0/0 and ::/0, which would believe every peer.
@@ -147,9 +144,8 @@ func TrustedHops(n int) Trust {
 // CF-Connecting-IP, if the TCP peer is one of peers: prefixes or addresses, as in
 // [TrustedProxies]. Without peers it believes every client that can reach the server.
 //
-// It is safe only if your edge always overwrites the header; some pass on what
-// the client sent. If there is not exactly one line with exactly one address,
-// the peer pays. It panics on a name that is no header's, on a malformed peer,
+// It is safe only if your edge always overwrites the header; some edges pass on the header of the client. If there is not
+// exactly one line with exactly one address, the peer pays. It panics on a name that is no header's, on a malformed peer,
 // and on X-Forwarded-For and Forwarded, which are lists.
 func TrustedHeader(name string, peers ...string) Trust {
 	requireToken("TrustedHeader", name)
@@ -172,11 +168,9 @@ func TrustedHeader(name string, peers ...string) Trust {
 	}
 }
 
-// Resolver believes what a function says about the client's address, such as a
-// framework's own way to find it: then that, and not this package, decides which
-// headers count. What it says is read again and brought into the one notation; if
-// it is not an address, as "" or "unknown", or an unspecified one, the peer pays.
-// Resolver panics if resolve is nil.
+// Resolver believes the client's address that a function returns, such as a framework's own way to find it: then the
+// function, and not this package, decides which headers count. Its result is parsed and brought into the one notation; if
+// it is not an address, as "" or "unknown", or an unspecified one, the peer pays. Resolver panics if resolve is nil.
 func Resolver(resolve func(*http.Request) string) Trust {
 	if resolve == nil {
 		panic("keyfuncs: Resolver: the function is nil")
@@ -211,9 +205,8 @@ func IPv6Prefix(bits int) Trust {
 	return func(v *resolver) { v.counts.ipv6 = bits }
 }
 
-// firstUntrusted walks the entries of a list header from the right and returns
-// the first address that is not one of the proxies, or the left-most if all are. Where the
-// search ends without one, what it returns is a proxy's own.
+// firstUntrusted walks the entries of a list header from the right and returns the first address that is not one of the
+// proxies, or the left-most if all are. If the search ends without one, the result is a proxy's own address.
 func firstUntrusted(peer netip.Addr, proxies []netip.Prefix, entries entries, parse func(string) netip.Addr) (address netip.Addr, own bool) {
 	if !contain(proxies, peer) {
 		return peer, false
@@ -250,8 +243,7 @@ func contain(prefixes []netip.Prefix, address netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// parsePrefixes reads prefixes and single addresses, and panics on those that
-// cannot be what their writer meant.
+// parsePrefixes reads prefixes and single addresses, and panics on those with an obvious mistake.
 func parsePrefixes(caller string, texts []string) []netip.Prefix {
 	prefixes := make([]netip.Prefix, 0, len(texts))
 	for _, text := range texts {

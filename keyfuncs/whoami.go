@@ -6,25 +6,26 @@ import (
 	"net/http"
 )
 
-// told are the header fields in which proxies say for whom they send a request.
+// told are the header fields in which proxies name the client of a request.
 var told = [...]string{
 	"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip", "Fastly-Client-Ip", "Fly-Client-Ip",
 	"X-Client-Ip", "X-Cluster-Client-Ip", "X-Azure-Clientip", "X-Envoy-External-Address",
 }
 
-// WhoAmI returns a handler that shows which key by reads from a request, and what was there to read: the address of the TCP peer, and each
-// line of the header fields in which proxies tell an address. It answers in plain text:
+// WhoAmI returns a handler that shows the key that by reads from a request, and the sources of it: the address of the TCP
+// peer, and each line of the header fields in which proxies tell an address. It answers in plain text:
 //
 //	key: ip:203.0.113.9
 //	peer: 10.0.0.5:41234
 //	X-Forwarded-For: 192.0.2.1, 203.0.113.9
 //
-// A request without a key shows what stands in for it, as in the middleware: [Anonymous]. If by fails, "error:" with its message stands in
-// place of the key. The answer is 200 in any case, and no cache keeps it.
+// A request without a key shows its substitute, as in the middleware: [Anonymous]. If by fails, "error:" with its message
+// stands in place of the key. The answer is 200 in any case, and no cache keeps it.
 //
-// It is for trying out what stands in front of a server. Ask it through all proxies, with forged headers: the key has to be your own
-// address. It shows the proxy's address to whoever asks, so mount it where only you get to, or for as long as you try. A Func that reads a
-// framework's own context needs to run behind that framework's middleware: there, look at the Key of the outcomes instead.
+// Use it to test the proxies in front of a server. Send requests through all proxies, with forged headers: the key has to
+// be your own address. Every visitor can see the proxy's address, so mount it where only you get to, or for as long as
+// you test. A Func that reads a framework's own context needs to run behind that framework's middleware: there, look at
+// the Key of the outcomes instead.
 //
 // WhoAmI panics if by is nil. The handler is safe for concurrent use.
 func WhoAmI(by Func) http.Handler {

@@ -11,17 +11,18 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/lists"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 func Example() {
-	limit := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{Lists: ratelimit.Lists{
+	limit := ratelimit.New(core.New(core.NewMemory()), ratelimit.Options{Lists: guard.Lists{
 		Allow:   lists.Of("198.51.100.0/24"), // the office
 		Deny:    lists.Of("203.0.113.0/24"),
 		Address: keyfuncs.Address(keyfuncs.TrustedProxies("10.0.0.0/8")),
-	}}, ratelimit.PolicyFor(core.FixedWindow(1, time.Hour), keyfuncs.Global))
+	}}, ratelimit.Policy{Limit: core.FixedWindow(1, time.Hour), By: keyfuncs.Global})
 	handler := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 
 	for _, client := range []string{"192.0.2.1", "192.0.2.1", "198.51.100.7", "203.0.113.9"} {

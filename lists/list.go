@@ -14,9 +14,9 @@ type List struct {
 	keys     map[string]struct{}
 }
 
-// Of returns the list of some entries: Of("203.0.113.0/24", "203.0.113.9", "key:user:42").
-// The package documentation says what an entry is. Of panics on anything else, so it is for
-// entries that stand in the program; for others there are [Parse] and [Watch].
+// Of returns the list of some entries: Of("203.0.113.0/24", "203.0.113.9", "key:user:42"). The package documentation
+// describes entries. Of panics on anything else, so it is for entries that stand in the program; for others there are
+// [Parse] and [Watch].
 func Of(entries ...string) *List {
 	l, err := listOf(entries)
 	if err != nil {
@@ -36,7 +36,7 @@ func listOf(entries []string) (*List, error) {
 	return l, nil
 }
 
-// add adds an entry to a list that nobody else has seen yet.
+// add adds an entry to a list that no other goroutine has yet.
 func (l *List) add(entry string) error {
 	key, isKey, err := parseKey(entry)
 	switch {

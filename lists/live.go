@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Live is a list that another one can replace while requests are served. A lookup is that in
-// the current [List] and the load of a pointer: it never waits.
+// Live is a list that another one can replace while requests are served. A lookup loads a pointer and looks into the
+// current [List]: it never waits.
 //
 // A Live may be used by many goroutines at once. The zero value is ready to use, and empty;
 // [Watch] returns one that follows a file, or Redis. It must not be copied.

@@ -21,9 +21,8 @@ const (
 	mostErrors = 10
 )
 
-// Parse reads a list, one entry a line: see "Files" in the package documentation. What is not
-// an entry is an error that names its line, and so is a line of more than 64 KiB; an error
-// tells of ten wrong lines at most. With an error there is no list.
+// Parse reads a list, one entry a line: see "Files" in the package documentation. A line that is no entry, or longer than
+// 64 KiB, is an error that names the line; an error tells of ten wrong lines at most. With an error there is no list.
 func Parse(r io.Reader) (*List, error) {
 	l, _, err := parse(r)
 	if err != nil {

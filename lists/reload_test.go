@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/internal/redistest"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/lists"
@@ -50,7 +51,7 @@ var replaced = map[string]func(t *testing.T) (source lists.Source, replace func(
 func TestEachRequestSeesOneListWhileItIsReloaded(t *testing.T) {
 	const clients, swaps = 64, 50
 	for name, source := range replaced {
-		for _, listed := range []ratelimit.Listed{ratelimit.ListAllowed, ratelimit.ListDenied} {
+		for _, listed := range []guard.Listed{guard.ListAllowed, guard.ListDenied} {
 			t.Run(name+"/"+listed.String(), func(t *testing.T) {
 				read, replace := source(t)
 				replace(byAddressOrKey[0])
@@ -71,9 +72,9 @@ func TestEachRequestSeesOneListWhileItIsReloaded(t *testing.T) {
 					t.Fatal(err)
 				}
 				byUser := keyfuncs.User(func(*http.Request) string { return "42" })
-				found := ratelimit.Lists{Deny: live, By: byUser}
-				if listed == ratelimit.ListAllowed {
-					found = ratelimit.Lists{Allow: live, By: byUser}
+				found := guard.Lists{Deny: live, By: byUser}
+				if listed == guard.ListAllowed {
+					found = guard.Lists{Allow: live, By: byUser}
 				}
 				limiter := core.New(core.NewMemory())
 				defer limiter.Close()
@@ -81,7 +82,7 @@ func TestEachRequestSeesOneListWhileItIsReloaded(t *testing.T) {
 					if e.Listed != listed {
 						strayed.Add(1)
 					}
-				}}, ratelimit.PolicyFor(core.Leaky(1, core.PerHour(1))))(http.NotFoundHandler())
+				}}, ratelimit.Policy{Limit: core.Leaky(1, core.PerHour(1))})(http.NotFoundHandler())
 				var requests sync.WaitGroup
 				for range clients {
 					requests.Go(func() {

@@ -8,10 +8,9 @@ import (
 	"github.com/weir-go/ratelimit/internal/poll"
 )
 
-// Source reads a list from where it is kept: [File], [Redis], or a function of your own. It
-// returns the whole list, or nil without an error if that is what it has returned last, and
-// ends with its context. [Watch] asks it on one goroutine, once at a time. A Source may
-// remember what it has read, so give each Watch its own.
+// Source reads a list from where it is kept: [File], [Redis], or a function of your own. It returns the whole list, or
+// nil without an error if the list is the same as last time. It returns when its context ends. [Watch] calls it on one
+// goroutine, one call at a time. A Source may remember the last list, so give each Watch its own.
 type Source func(ctx context.Context) (*List, error)
 
 // WatchOptions say how [Watch] follows a source. The zero value is ready to use.
@@ -27,9 +26,9 @@ type WatchOptions struct {
 	// does.
 	Start *List
 
-	// OnError is told of each reading that has failed, after which the list stays as it was.
-	// It is called on the goroutine that reads. The default, nil, logs to [slog.Default] at
-	// level warn when readings begin to fail, and when the reason changes.
+	// OnError is called with the error of each failed reading, after which the list stays as it was. It is called on the
+	// goroutine that reads. The default, nil, logs to [slog.Default] at level warn when readings begin to fail, and when
+	// the reason changes.
 	OnError func(error)
 }
 
@@ -37,13 +36,12 @@ type WatchOptions struct {
 //
 //	abusers, err := lists.Watch(ctx, lists.File("deny.txt"), lists.WatchOptions{})
 //
-// If a reading fails, the list stays as it was, for as long as it takes, and OnError is told.
-// A part of what is in the source never comes into force: a list with one wrong entry has
-// failed as a whole.
+// If a reading fails, the list stays as it was, for as long as that lasts, and OnError is called. A part of a list never
+// comes into force: a list with one wrong entry has failed as a whole.
 //
-// Watch returns an error if the source cannot be read at the start, unless Start says what
-// then holds. It panics if the source is nil. Its goroutine is the only one that asks the
-// source, and ends with ctx, after which the list stays as it is.
+// Watch returns an error if the source cannot be read at the start, unless Start gives the first list. It panics if the
+// source is nil. Its goroutine is the only one that asks the source, and ends with ctx, after which the list stays as it
+// is.
 func Watch(ctx context.Context, source Source, options WatchOptions) (*Live, error) {
 	switch {
 	case source == nil:

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestAdapter(t *testing.T) {
 	guardtest.Run(t, guardtest.Adapter[ratelimit.Middleware]{
-		Use:   ratelimit.Use,
-		Serve: serve,
+		FromGuard: ratelimit.FromGuard,
+		Serve:     serve,
 		Constructors: guardtest.Constructors[ratelimit.Middleware]{
 			New:           ratelimit.New,
 			Leaky:         ratelimit.Leaky,
@@ -31,9 +31,6 @@ func TestAdapter(t *testing.T) {
 			SlidingLog:    ratelimit.SlidingLog,
 			Calendar:      ratelimit.Calendar,
 			Concurrent:    ratelimit.Concurrent,
-			Adaptive:      ratelimit.Adaptive,
-			Layered:       ratelimit.Layered,
-			MergeUpstream: ratelimit.MergeUpstream,
 		},
 		User:     keyfuncs.UserValue(func(r *http.Request) any { return r.Context().Value(userKey{}) }),
 		CatchAll: "/files/{rest...}",

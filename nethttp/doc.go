@@ -11,7 +11,7 @@
 // [GCRA], [FixedWindow], [SlidingWindow], [SlidingLog], [Calendar], [Concurrent]). [New] does everything
 // else: several policies, decided together in one round trip, limits and costs
 // that depend on the request, header dialects, what happens when Redis is down.
-// [Layered] puts a limit by address around one by what the client itself chooses.
+// [guard.Layers] puts a limit by address around one by a key that the client itself chooses.
 //
 // It works with everything that takes a func(http.Handler) http.Handler, such as chi's
 // Use, and With where [keyfuncs.Route] is to be known. Packages gin, echo and echo/v5
@@ -21,5 +21,7 @@
 // what the log warns of, and what the client gets. Package outbound keeps calls to somebody
 // else's API within a limit.
 //
-// Handlers find what was decided with [OutcomesFrom], given the context of the request.
+// Handlers find what was decided with [guard.OutcomesFrom], given the context of the request.
 package ratelimit
+
+//go:generate go run github.com/weir-go/ratelimit/internal/adapters

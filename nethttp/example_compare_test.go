@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 // Whom would a stricter limit hurt? A candidate runs beside what is enforced.
-func ExampleCompare() {
+func Example_compare() {
 	limiter, _ := core.Open("memory:")
 	defer limiter.Close()
-	var comparison ratelimit.Comparison
-	limit := ratelimit.New(limiter, ratelimit.Options{Observe: ratelimit.Compare(&comparison, "candidate", nil)},
+	var comparison guard.Comparison
+	limit := ratelimit.New(limiter, ratelimit.Options{Observe: guard.Compare(&comparison, "candidate", nil)},
 		ratelimit.Policy{Limit: core.FixedWindow(4, time.Hour)},
 		ratelimit.Policy{Limit: core.FixedWindow(2, time.Hour).Named("candidate"), Shadow: true})
 	handler := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

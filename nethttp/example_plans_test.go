@@ -57,7 +57,7 @@ func ExamplePolicy_undelayed() {
 	limiter, _ := core.Open("memory:")
 	defer limiter.Close()
 	queue := ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{
-		Limit: core.Shaping(5, core.PerSecond(2)), Undelayed: 3,
+		Limit: core.Shaping(5, core.PerSecond(2)), Queue: ratelimit.QueuePolicy{Undelayed: 3},
 	})
 	start := time.Now()
 	h := queue(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -16,12 +16,12 @@ func ExamplePolicy_settle() {
 	defer limiter.Close()
 	limit := ratelimit.New(limiter, ratelimit.Options{}, ratelimit.Policy{
 		Limit: core.SlidingLog(2, 15*time.Minute).Named("logins"),
-		Settle: func(_ *http.Request, served ratelimit.Served) int {
+		Settle: ratelimit.SettlePolicy{Cost: func(_ *http.Request, served ratelimit.Served) int {
 			if served.Status == http.StatusUnauthorized {
 				return 1
 			}
 			return 0
-		},
+		}},
 	})
 	login := limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.FormValue("password") != "correct" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -106,7 +107,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limit := ratelimit.New(limiter, ratelimit.Options{OnError: ratelimit.FailClosed},
+	limit := ratelimit.New(limiter, ratelimit.Options{OnError: guard.FailClosed},
 		ratelimit.Policy{Limit: core.TokenBucket(10, core.PerSecond(1)).Named("client")},
 		ratelimit.Policy{Limit: core.FixedWindow(1000, time.Hour).Named("everyone"), By: keyfuncs.Global},
 	)
@@ -152,15 +153,16 @@ func ExampleOptions_denied() {
 // API keys are the client's to make up, so there is a limit by address around the
 // one by API key. Whoever tries keys gets no further than his address, and leaves no
 // more behind.
-func ExampleLayered() {
+func Example_layers() {
 	limiter, err := core.Open("memory:")
 	if err != nil {
 		log.Fatal(err)
 	}
 	client := keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8"))
-	limit := ratelimit.Layered(limiter, ratelimit.Options{},
-		ratelimit.PolicyFor(core.Leaky(3, core.PerSecond(1)).Named("address"), client),
-		ratelimit.PolicyFor(core.FixedWindow(2, time.Minute).Named("user"), keyfuncs.Header("X-API-Key")))
+	limit := ratelimit.New(limiter, ratelimit.Options{}, guard.Layers(
+		ratelimit.Policy{Limit: core.Leaky(3, core.PerSecond(1)).Named("address"), By: client},
+		ratelimit.Policy{Limit: core.FixedWindow(2, time.Minute).Named("user"), By: keyfuncs.Header("X-API-Key")},
+	)...)
 	handler := limit(http.HandlerFunc(item))
 
 	for _, key := range []string{"ann", "ann", "ann", "guess-1", "guess-2"} {
@@ -180,7 +182,7 @@ func ExampleLayered() {
 
 // A proxy with a limit for each address, in front of a server that has one for
 // everybody.
-func ExampleMergeUpstream() {
+func Example_mergeUpstream() {
 	limiter, err := core.Open("memory:")
 	if err != nil {
 		log.Fatal(err)
@@ -193,20 +195,20 @@ func ExampleMergeUpstream() {
 			r.SetURL(&url.URL{Scheme: "http", Host: upstream.Listener.Addr().String()})
 		},
 	}
-	handler := ratelimit.Leaky(limiter, 10, core.PerSecond(1))(ratelimit.MergeUpstream(proxy))
+	handler := ratelimit.Leaky(limiter, 10, core.PerSecond(1))(guard.MergeUpstream(proxy))
 
 	fmt.Println(request(handler, "/").Header["Ratelimit"])
 	// Output:
 	// ["leaky:10:1/s";r=9;t=9, "fixed-window:1000:1h";r=999;t=3600]
 }
 
-func ExampleOutcomesFrom() {
+func Example_outcomesFrom() {
 	limiter, err := core.Open("memory:")
 	if err != nil {
 		log.Fatal(err)
 	}
 	handler := ratelimit.Leaky(limiter, 10, core.PerSecond(1))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		for _, outcome := range ratelimit.OutcomesFrom(r.Context()) {
+		for _, outcome := range guard.OutcomesFrom(r.Context()) {
 			fmt.Println(outcome.Policy, outcome.Decision.Remaining)
 		}
 	}))

@@ -23,18 +23,17 @@ type Middleware = func(http.Handler) http.Handler
 // request that came in has the Pattern that was found inside, for whoever counts by route
 // outside. Path values cannot be handed out in the same way.
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
-	return Use(guard.Must(guard.NewHandle(l, options, policies...)))
+	return FromGuard(guard.Must(guard.New(l, options, policies...)))
 }
 
-// Use returns the middleware of a [Handle], whose limits can be changed while the server
-// runs: see [Handle.Swap]. Each request has one [guard.Guard] from its beginning to its
-// settlement. It panics if the handle is nil.
-func Use(handle *Handle) Middleware {
-	if handle == nil {
-		panic("ratelimit: Use: the handle is nil")
+// FromGuard returns the middleware of a [guard.Guard]: of one whose limits change while the server runs ([guard.Guard.Swap]),
+// or of [guard.Adaptive]. It panics if the Guard is nil.
+func FromGuard(g *guard.Guard) Middleware {
+	if g == nil {
+		panic("ratelimit: FromGuard: the Guard is nil")
 	}
 	return func(next http.Handler) http.Handler {
-		h := &limited{handle: handle, next: next}
+		h := &limited{guard: g, next: next}
 		if mux, ok := next.(patterns); ok {
 			h.mux = mux
 			return &limitedMux{h}
@@ -45,13 +44,13 @@ func Use(handle *Handle) Middleware {
 
 // limited is a handler with a limiter in front.
 type limited struct {
-	handle *Handle
-	next   http.Handler
-	mux    patterns // what next knows of patterns, or nil
+	guard *guard.Guard
+	next  http.Handler
+	mux   patterns // what next knows of patterns, or nil
 }
 
 func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	verdict := h.handle.Decide(r, matchedBy(h.mux, r))
+	verdict := h.guard.Decide(r, matchedBy(h.mux, r))
 	verdict.WriteHeader(w.Header())
 	if verdict.Denial != nil {
 		verdict.Denial.ServeHTTP(w, verdict.Request)
@@ -64,11 +63,3 @@ func (h *limited) serve(w http.ResponseWriter, r *http.Request) (unanswered int)
 	h.next.ServeHTTP(w, r)
 	return 0
 }
-
-// MergeUpstream makes one set of limit headers out of those of the limiters in front of a
-// reverse proxy and those of the upstream server's response. Wrap the proxy:
-//
-//	limit(ratelimit.MergeUpstream(&httputil.ReverseProxy{Rewrite: …}))
-//
-// [guard.MergeUpstream] says what becomes of each field. It panics if the proxy is nil.
-func MergeUpstream(proxy http.Handler) http.Handler { return guard.MergeUpstream(proxy) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -24,7 +25,7 @@ func visit(h http.Handler, urls ...string) {
 
 // by returns a policy that nobody exceeds.
 func by(funcs ...keyfuncs.Func) ratelimit.Policy {
-	return ratelimit.PolicyFor(core.Leaky(1000, core.PerSecond(1)), funcs...)
+	return guard.PolicyFor(core.Leaky(1000, core.PerSecond(1)), funcs...)
 }
 
 // byRoute is a limiter by route, and the routes that it has seen.

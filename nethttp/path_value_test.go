@@ -42,7 +42,7 @@ func expectMuxsOwn(t *testing.T, r *http.Request) {
 	}
 	var policies []ratelimit.Policy
 	for i, name := range pathNames {
-		policies = append(policies, ratelimit.PolicyFor(core.Leaky(100+i, core.PerSecond(1)), keyfuncs.PathValue(name)))
+		policies = append(policies, ratelimit.Policy{Limit: core.Leaky(100+i, core.PerSecond(1)), By: keyfuncs.PathValue(name)})
 	}
 	limit := ratelimit.New(memory(), ratelimit.Options{Observe: func(e ratelimit.Event) {
 		for _, o := range e.Outcomes {

@@ -15,7 +15,7 @@ import (
 func TestThePatternThatAMuxHasFoundIsKnownOutsideOfTheLimiters(t *testing.T) {
 	plain := ratelimit.New(memory(), ratelimit.Options{}, by())
 	settled := by()
-	settled.Settle = func(*http.Request, ratelimit.Served) int { return 0 }
+	settled.Settle.Cost = func(*http.Request, ratelimit.Served) int { return 0 }
 	settling := ratelimit.New(memory(), ratelimit.Options{}, settled)
 	skipping := by()
 	skipping.Skip = func(*http.Request) bool { return true }
@@ -66,7 +66,7 @@ func TestLimitersAroundLimitersAroundAMuxKnowTheRoute(t *testing.T) {
 		for i := range depth {
 			policy := by()
 			if i%2 == 0 {
-				policy.Settle = func(*http.Request, ratelimit.Served) int { return 0 }
+				policy.Settle.Cost = func(*http.Request, ratelimit.Served) int { return 0 }
 			}
 			h = ratelimit.New(memory(), ratelimit.Options{}, policy)(h)
 		}

@@ -184,5 +184,5 @@ func (s *unheld) Settle(ctx context.Context, list []core.Settlement) error {
 	if list[0].Raise {
 		return errStoreDown
 	}
-	return s.Store.Settle(ctx, list) //nolint:wrapcheck // it is the store's
+	return s.Store.Settle(ctx, list)
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// place is what a call holds under a [core.Concurrent] limit. A nil place is none.
+// place is a call's place under a [core.Concurrent] limit. A nil place is none.
 type place struct {
 	of     *core.Reservation
 	once   sync.Once
-	forget func() bool // ends what releaseAfter has begun; nil: nothing
+	forget func() bool // undoes releaseAfter; may be nil
 }
 
 // acquire waits for a place.
 func acquire(ctx context.Context, l *core.Limiter, key string, limit core.Limit, waits []core.WaitOption) (*place, error) {
 	r, err := l.WaitAll(ctx, []core.Check{{Key: key, Limit: limit}}, waits...)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the transport says what was not made
+		return nil, err
 	}
 	return &place{of: r}, nil
 }
@@ -41,7 +41,7 @@ func (p *place) giveBack() {
 // roundTrip makes a call, which holds the place until it is over.
 func (p *place) roundTrip(base http.RoundTripper, r *http.Request) (response *http.Response, err error) {
 	if p == nil {
-		return base.RoundTrip(r) //nolint:wrapcheck // it is the base's
+		return base.RoundTrip(r)
 	}
 	held := false
 	defer func() { // also after a panic
@@ -50,8 +50,8 @@ func (p *place) roundTrip(base http.RoundTripper, r *http.Request) (response *ht
 		}
 	}()
 	response, err = base.RoundTrip(r)
-	if err != nil || response == nil || response.Body == nil || response.Body == http.NoBody { // which not everybody closes
-		return response, err //nolint:wrapcheck // it is the base's
+	if err != nil || response == nil || response.Body == nil || response.Body == http.NoBody { // some callers do not close these
+		return response, err
 	}
 	held = true
 	body := &heldBody{ReadCloser: response.Body, place: p}
@@ -64,8 +64,8 @@ func (p *place) roundTrip(base http.RoundTripper, r *http.Request) (response *ht
 	return response, nil
 }
 
-// releaseAfter gives the place back when a context ends, since nothing can be read after that. The context does not
-// keep the place reachable: that of a body which its caller has forgotten is given back when its lease is due.
+// releaseAfter gives the place back when a context ends, since nothing can be read after that. The context does not keep
+// the place reachable: if the caller has forgotten the body, its place is given back when its lease is due.
 func (p *place) releaseAfter(ctx context.Context) {
 	own := weak.Make(p)
 	p.forget = context.AfterFunc(ctx, func() {
@@ -75,26 +75,26 @@ func (p *place) releaseAfter(ctx context.Context) {
 	})
 }
 
-// heldBody is the body of a response whose call holds a place.
+// heldBody is the body of a response. The call holds its place until the body ends or is closed.
 type heldBody struct {
 	io.ReadCloser
 
 	place *place
 }
 
-// Read gives the place back at the end of the body, which any error is.
+// Read gives the place back at the end of the body; any error is one.
 func (b *heldBody) Read(p []byte) (n int, err error) {
 	n, err = b.ReadCloser.Read(p)
 	if err != nil {
 		b.place.release()
 	}
-	return n, err //nolint:wrapcheck // it is the body's
+	return n, err
 }
 
 // Close gives the place back.
 func (b *heldBody) Close() error {
 	defer b.place.release()
-	return b.ReadCloser.Close() //nolint:wrapcheck // it is the body's
+	return b.ReadCloser.Close()
 }
 
 // heldConnection is a heldBody that can be written to.

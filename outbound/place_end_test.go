@@ -62,7 +62,7 @@ func start(ctx context.Context, t *testing.T, transport *outbound.Transport) (*h
 	if err != nil {
 		t.Fatal(err)
 	}
-	return transport.RoundTrip(r) //nolint:wrapcheck // the test looks at it
+	return transport.RoundTrip(r)
 }
 
 // However a body ends, its call gives the place back, also if nobody closes it.

@@ -52,15 +52,15 @@ type Options struct {
 	// Base makes the calls. The default is [http.DefaultTransport].
 	Base http.RoundTripper
 
-	// By says what a call counts for, such as an account. Calls to different hosts count apart all the same: the key
-	// is what By returns, a space, and the host of the URL, "account:7 host:api.example.com". The default is the host
-	// alone: "host:api.example.com". The host has its port, unless that is the usual one of the scheme. If By returns "",
-	// the call is not limited.
+	// By returns the key that a call counts for, such as an account. Calls to different hosts count apart all the same:
+	// the whole key is the result of By, a space, and the host of the URL, "account:7 host:api.example.com". The default
+	// is the host alone: "host:api.example.com". The host has its port, unless that is the usual one of the scheme. If By
+	// returns "", the call is not limited.
 	By func(*http.Request) string
 
-	// AllHosts makes what By returns the whole key, for an API that has several hosts. Trust all of them: an answer
-	// that says when to retry holds all hosts of the key back, and a redirect to any host counts for it. Without
-	// By, New panics. The default is false.
+	// AllHosts makes the result of By the whole key, for an API that has several hosts. Trust all of them: an answer that
+	// says when to retry holds all hosts of the key back, and a redirect to any host counts for it. Without By, New
+	// panics. The default is false.
 	AllHosts bool
 
 	// LimitFor picks a limit for each call, instead of the limit of New. A call under
@@ -76,15 +76,14 @@ type Options struct {
 	// 24 hours; see [core.Limiter.HoldBack].
 	LongestHoldBack time.Duration
 
-	// OnError says what happens when the store cannot answer: the call is made all the same
-	// (FailOpen, the default), or fails with the store's error (FailClosed). No process counts by
-	// itself meanwhile: with FailOpen, calls are not limited at all.
+	// OnError is the mode when the store cannot answer: the call is made all the same (FailOpen, the default), or fails
+	// with the store's error (FailClosed). No process counts by itself meanwhile: with FailOpen, calls are not limited at
+	// all.
 	OnError ErrorMode
 
-	// OnOverload says what happens when the store was not asked, since too many calls already
-	// wait for it in this process ([core.Overloaded]). The default is FailClosed, whatever
-	// OnError says: the store works, and a crowd must not pass only because it is a crowd.
-	// The alternative is FailOpen.
+	// OnOverload is the mode when the store was not asked, since too many calls already wait for it in this process
+	// ([core.Overloaded]). The default is FailClosed, also if OnError is FailOpen: the store works, and a crowd must not
+	// pass only because it is a crowd. The alternative is FailOpen.
 	OnOverload ErrorMode
 
 	// Observe is called with each error of the store. The default is to ignore it. If it panics, the call panics, and
@@ -92,7 +91,7 @@ type Options struct {
 	Observe func(*http.Request, error)
 }
 
-// ErrorMode says what happens to a call when the store cannot answer.
+// ErrorMode decides about calls that the store cannot answer.
 type ErrorMode int
 
 const (
@@ -137,7 +136,7 @@ func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 	case !options.OnOverload.known():
 		panic(fmt.Sprintf("outbound: OnOverload is %v, want FailOpen or FailClosed", options.OnOverload))
 	case options.AllHosts && options.By == nil:
-		panic("outbound: AllHosts needs By, to say what the calls to all hosts count for")
+		panic("outbound: AllHosts needs By, which gives the key of the calls to all hosts")
 	}
 	if options.LimitFor == nil {
 		if err := limit.Validate(); err != nil {
@@ -177,7 +176,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// key returns what a call counts for.
+// key returns the key that a call counts for.
 func (t *Transport) key(r *http.Request) string {
 	switch by := t.options.By; {
 	case by == nil:
@@ -193,8 +192,8 @@ func (t *Transport) key(r *http.Request) string {
 	}
 }
 
-// hostOf returns the part of a key that names the host of a URL. What names the same host of the same scheme in other
-// words is the same: a redirect could choose them.
+// hostOf returns the part of a key that names the host of a URL. Different spellings of the same host and scheme give the
+// same key: a redirect could choose among them.
 func hostOf(u *url.URL) string {
 	name, port := strings.ToLower(u.Hostname()), u.Port()
 	if ascii, err := idna.Lookup.ToASCII(name); err == nil && !isASCII(name) { // as net/http dials it
@@ -278,7 +277,7 @@ func (t *Transport) holdBack(r *http.Request, key string, response *http.Respons
 	}
 	if err := t.limiter.HoldBack(context.WithoutCancel(r.Context()), key, wait); err != nil {
 		returned := false
-		defer func() { // nobody else closes the body of a response that is not returned
+		defer func() { // a response that is not returned has its body closed here
 			if !returned && response.Body != nil {
 				_ = response.Body.Close()
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// ChangeKind is what happens to something.
+// ChangeKind is a kind of change.
 type ChangeKind string
 
 // The kinds.
@@ -22,10 +22,10 @@ const (
 	Changed ChangeKind = "changed"
 )
 
-// ChangedState is what becomes of what keys have used. The empty one is nothing: there is none.
+// ChangedState tells whether keys keep the units that they have used. It is empty if there is no state.
 type ChangedState string
 
-// What becomes of a state.
+// The fates of a state.
 const (
 	Kept ChangedState = "kept"
 	Anew ChangedState = "anew"
@@ -34,30 +34,31 @@ const (
 // Change is one thing that changes.
 type Change struct {
 	Kind ChangeKind `json:"kind"`
-	// Of is what changes: limit, plan, ban, list, policy or order.
+	// Of is the kind of the thing that changes: limit, plan, ban, list, policy or order.
 	Of   string `json:"of"`
 	Name string `json:"name"`
 	// From is the name that it had, if it is renamed.
 	From string `json:"from,omitempty"`
-	// Was and Now are what it says in the old and in the new document. The one that is not there is empty, and so are those of a
-	// policy that both have: Says tells what changes.
+	// Was and Now are its texts in the old and in the new document. Both are empty for a policy that both documents have:
+	// Says describes its changes. Otherwise, one of them is empty if the thing is missing in that document.
 	Was string `json:"was,omitempty"`
 	Now string `json:"now,omitempty"`
-	// State is what becomes of what keys have used of a limit, plan or ban.
+	// State tells whether keys keep the units that they have used of a limit, plan or ban.
 	State ChangedState `json:"state,omitempty"`
-	// Says is what this means, in words.
+	// Says explains the change, in words.
 	Says []string `json:"says,omitempty"`
 
-	// Before and After are the limits of a change whose state is kept. They are zero where there is none.
+	// Before and After are the limits of a change that keeps its state, and otherwise zero.
 	Before core.Limit `json:"-"`
 	After  core.Limit `json:"-"`
 }
 
-// Changes are what changes from one document to another: see [Between].
+// Changes are the changes from one document to another: see [Between].
 type Changes []Change
 
-// Between returns what changes from one document to another: first limits, plans and bans, then lists and policies. It is empty if nothing does.
-// The order of the entries of a list and of the patterns of a match means nothing, and is no change.
+// Between returns the changes from one document to another: first limits, plans and bans, then lists and policies. It is
+// empty if nothing changes. The order of the entries of a list and of the patterns of a match means nothing, and is no
+// change.
 func Between(was, now *Document) Changes {
 	c := comparison{was: was, now: now}
 	c.limits()
@@ -86,11 +87,11 @@ func (all Changes) Summary() string {
 	return strings.Join(parts, ", ") + "."
 }
 
-// marks are what the text of a change begins with.
+// marks begin the texts of changes.
 var marks = map[ChangeKind]string{Added: "+", Removed: "-", Renamed: ">", Changed: "~"}
 
-// String returns the change in one line, without what it Says: "~ limit burst: leaky 20, 5/s → leaky 10, 5/s". What a terminal would obey
-// stands in quotes.
+// String returns the change in one line, without Says: "~ limit burst: leaky 20, 5/s → leaky 10, 5/s". Texts with
+// characters that control a terminal stand in quotes.
 func (c *Change) String() string {
 	name := c.Name
 	if c.From != "" {
@@ -135,7 +136,7 @@ func (l label) String() string {
 // namedEntry is a limit or a ban of a document.
 type namedEntry struct {
 	text     string     // without its name
-	identity string     // what it has in common with those that share its state; "" is none
+	identity string     // of the state; "" if there is none
 	limit    core.Limit // zero for a ban
 }
 
@@ -163,7 +164,7 @@ func (d *Document) entries() map[label]namedEntry {
 	return all
 }
 
-// limits compares what has a name.
+// limits compares the named limits, plans and bans.
 func (c *comparison) limits() {
 	before, after := c.was.entries(), c.now.entries()
 	had := make(map[string]bool) // the identities of before
@@ -189,7 +190,7 @@ func (c *comparison) limits() {
 		}
 		switch {
 		case renamed.gone[at]:
-			continue // which is told under the new name
+			continue // told under the new name
 		case isNew:
 			change.Kind, change.From, change.Was = Renamed, from.String(), before[from].text
 			change.Says = []string{renamedSays(change.State)}
@@ -237,13 +238,13 @@ func stateOf(e namedEntry, had map[string]bool) ChangedState {
 	return Anew
 }
 
-// renaming tells which labels have the limit of which that is gone.
+// renaming has the labels of renamed limits: from has the former label of each new one, and gone the former labels.
 type renaming struct {
 	from map[label]label
 	gone map[label]bool
 }
 
-// renames pairs what is gone with what is new and says the same.
+// renames pairs removed entries with new ones of the same text.
 func renames(labels []label, before, after map[label]namedEntry) renaming {
 	r := renaming{make(map[label]label), make(map[label]bool)}
 	for _, at := range labels {
@@ -264,16 +265,16 @@ func renames(labels []label, before, after map[label]namedEntry) renaming {
 }
 
 const (
-	keptSays = "What was used is kept."
-	anewSays = "It starts anew: what was used before does not count."
-	// shadowSays is told of a limit whose policies all become shadows, or are shadows no more.
+	keptSays = "The units used are kept."
+	anewSays = "It starts anew: units used before do not count."
+	// shadowSays explains a limit with policies that have all become shadows, or are shadows no more.
 	shadowSays = "It starts anew, since a shadow counts apart."
 )
 
 // modes are how the policies of a limit count: as shadows, apart, or in earnest.
 type modes struct{ shadow, earnest bool }
 
-// apart reports whether nothing of what counted in one mode counts in the other.
+// apart reports whether no count of one mode counts in the other.
 func (m modes) apart(other modes) bool {
 	together := m.shadow && other.shadow || m.earnest && other.earnest
 	return m != (modes{}) && other != (modes{}) && !together
@@ -282,7 +283,7 @@ func (m modes) apart(other modes) bool {
 // modesOf returns how a policy counts.
 func modesOf(p *Policy) modes { return modes{p.Shadow || partly(p), !p.Shadow} }
 
-// modes returns how the policies count that use a limit.
+// modes returns how the policies that use a limit count.
 func (d *Document) modes(at label) (m modes) {
 	for i := range d.Policies {
 		if p := &d.Policies[i]; p.usesOf(at) {
@@ -316,17 +317,17 @@ func addedSays(at label, state ChangedState) []string {
 		return nil
 	}
 	if at.of == "plan" {
-		return []string{"It counts on from what a key has used under the other plans of " + at.name + "."}
+		return []string{"It counts on from the units that a key has used under the other plans of " + at.name + "."}
 	}
-	return []string{"It counts on from what was used under that name before."}
+	return []string{"It counts on from the units used under that name before."}
 }
 
 func changedSays(a, b namedEntry, state ChangedState) []string {
 	switch {
 	case state == "":
-		return []string{"It limits nobody any more."}
+		return []string{"It limits no request any more."}
 	case b.identity == "":
-		return []string{"It limited nobody before."}
+		return []string{"It limited no request before."}
 	case a.identity != b.identity && state == Anew:
 		return []string{"It is another algorithm, which counts in another way. " + anewSays}
 	case state == Anew:
@@ -364,7 +365,7 @@ func (c *comparison) lists() {
 			c.add(Change{Kind: Added, Of: "list", Name: list.name, Now: one, Says: []string{"It " + list.becomes + "."}})
 		}
 		for _, one := range without(list.was, list.now) {
-			c.add(Change{Kind: Removed, Of: "list", Name: list.name, Was: one, Says: []string{"It meets the policies like everybody."}})
+			c.add(Change{Kind: Removed, Of: "list", Name: list.name, Was: one, Says: []string{"It meets the policies like all others."}})
 		}
 	}
 	for _, field := range []struct{ name, was, now, without string }{

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// pair is a policy of the old document, and what becomes of it. One of them may be nil.
+// pair is a policy in the old and in the new document. One of them may be nil.
 type pair struct{ was, now *Policy }
 
 // likenesses say which policies of two documents are the same one, the surest first.
@@ -31,7 +31,7 @@ var likenesses = []func(a, b *Policy) bool{
 	func(a, b *Policy) bool { return a.subject() == b.subject() },
 }
 
-// pairs returns the policies of both documents: those of the new one in its order, and then those that are gone.
+// pairs returns the policies of both documents: those of the new one in its order, and then the removed ones.
 func pairs(was, now *Document) []pair {
 	all := make([]pair, 0, len(now.Policies)+len(was.Policies))
 	left := make([]*Policy, len(was.Policies))
@@ -83,7 +83,7 @@ func (c *comparison) policies() {
 	}
 }
 
-// policy compares a policy with what becomes of it.
+// policy compares a policy in the old and in the new document.
 func (c *comparison) policy(was, now *Policy) {
 	says := differences(was, now)
 	if was.Name == now.Name && len(says) == 0 {
@@ -96,7 +96,7 @@ func (c *comparison) policy(was, now *Policy) {
 		}
 		if partly(was) && partly(now) {
 			change.Says = append(change.Says,
-				"For which keys it is enforced depends on what it is called, so they are others now. Those for which it was a shadow start anew.")
+				"Its name decides for which keys it is enforced, so they are others now. Keys for which it was a shadow start anew.")
 		}
 	}
 	if was.Limit != now.Limit && now.Limit != "" && was.Limit != "" && !modesOf(was).apart(modesOf(now)) {
@@ -107,7 +107,7 @@ func (c *comparison) policy(was, now *Policy) {
 
 func partly(p *Policy) bool { return p.Enforced > 0 && p.Enforced < 100 }
 
-// moved says what becomes of the state when a policy has another limit.
+// moved describes the state after a policy has got another limit.
 func (c *comparison) moved(was, now *Policy) string {
 	before, after := c.was.limitsOf(was.Limit), c.now.limitsOf(now.Limit)
 	for _, limit := range after {
@@ -121,7 +121,7 @@ func (c *comparison) moved(was, now *Policy) string {
 	for i := range c.was.Policies {
 		for _, limit := range c.was.limitsOf(c.was.Policies[i].Limit) {
 			if slices.ContainsFunc(after, func(other core.Limit) bool { return limit.Identity() == other.Identity() }) {
-				return "It counts on from what was used of that limit before."
+				return "It counts on from the units used of that limit before."
 			}
 		}
 	}
@@ -136,7 +136,7 @@ type compared struct {
 	says func(was, now string) string
 }
 
-// instead returns what tells of a change by one sentence, with a text for the empty one.
+// instead returns a function that describes a change in one sentence, with a text for the empty value.
 func instead(format, empty string) func(was, now string) string {
 	return func(was, now string) string { return fmt.Sprintf(format, cmp.Or(now, empty), cmp.Or(was, empty)) }
 }
@@ -157,7 +157,7 @@ func duration(d time.Duration) string {
 	return d.String()
 }
 
-// switched returns what tells that a field is turned on, and off.
+// switched returns a function that describes how a field is turned on or off.
 func switched(on, off string) func(was, now string) string {
 	return func(_, now string) string {
 		if now != "" {
@@ -189,7 +189,7 @@ func comparedFields() []compared {
 		{"headroom", func(p *Policy) string { return number(p.Headroom) }, instead("Its headroom is %s instead of %s.", "0")},
 		{
 			"settle", func(p *Policy) string { return statusText(p.Settle) },
-			instead("What it has really cost is %s instead of %s.", "what was reserved"),
+			instead("Its real cost is %s instead of %s.", "the reserved one"),
 		},
 		{"strike", func(p *Policy) string { return statusText(p.Strike) }, instead("Its strikes are %s instead of %s.", "its cost")},
 		{
@@ -205,8 +205,8 @@ func comparedFields() []compared {
 		},
 		{
 			"shadow", func(p *Policy) string { return ifTrue(p.Shadow) },
-			switched("It is a shadow now, which denies nobody. A shadow counts apart: it starts anew.",
-				"It denies now: it is no shadow any more. A shadow counts apart: it starts anew, with nothing of what the shadow counted."),
+			switched("It is a shadow now, which denies no request. A shadow counts apart: it starts anew.",
+				"It denies now: it is no shadow any more. A shadow counts apart: it starts anew, without the shadow's counts."),
 		},
 		{"enforced", enforcedText, enforcedSays},
 		{
@@ -243,7 +243,7 @@ func enforcedSays(was, now string) string {
 	}
 	text := fmt.Sprintf("It is enforced for %s of the keys instead of %s. ", cmp.Or(now, "100%"), cmp.Or(was, "100%"))
 	if share(now) > share(was) {
-		return text + "Keys for which it was a shadow start anew, with nothing of what the shadow counted."
+		return text + "Keys for which it was a shadow start anew, without the shadow's counts."
 	}
 	return text + "The other keys are only watched."
 }
@@ -292,7 +292,7 @@ func (p *Policy) Requests() string {
 	return cmp.Or(strings.Join(slices.Compact(texts), " or "), "all requests")
 }
 
-// subject returns what a policy is about.
+// subject returns the limit or ban of a policy, or its alternatives.
 func (p *Policy) subject() string {
 	return cmp.Or(p.Ban, p.Limit, alternativesText(p))
 }

@@ -92,37 +92,37 @@ func using(limit string) string {
 
 // Each line of the document that changes is told, and nothing else.
 func TestEachChange(t *testing.T) {
-	const kept = "What was used is kept."
+	const kept = "The units used are kept."
 	for _, c := range []struct {
 		from, to string
 		want     []string // parts of each change, with a | between fields
 	}{
 		{"burst: leaky 20, 5/s", "burst: leaky 10, 5/s", []string{"changed|limit|burst||leaky 20, 5/s|leaky 10, 5/s|kept|" + kept + " Used by: burst (all requests)."}},
 		{"burst: leaky 20, 5/s", "burst: gcra 20, 5/s", []string{"changed|limit|burst||leaky 20, 5/s|gcra 20, 5/s|anew|It is another algorithm"}},
-		{"burst: leaky 20, 5/s", "burst: unlimited", []string{"changed|limit|burst||leaky 20, 5/s|unlimited||It limits nobody any more."}},
+		{"burst: leaky 20, 5/s", "burst: unlimited", []string{"changed|limit|burst||leaky 20, 5/s|unlimited||It limits no request any more."}},
 		{"burst: leaky 20, 5/s", "burst: leaky 20, 5/s\n  more: leaky 1, 1/s" + using("more"), []string{"added|limit|more|||leaky 1, 1/s|anew|Used by: more (/more).", "added|policy|more (/more)"}},
 		{"burst: leaky 20, 5/s", "burst: leaky 20, 5/s\n  again: leaky 20, 5/s" + using("again"), []string{"added|limit|again|", "added|policy|again (/again)"}},
 		{"    free: sliding-window 1000, 1d", "    free: sliding-window 10, 1d", []string{"changed|plan|requests, free||sliding-window 1000, 1d|sliding-window 10, 1d|kept"}},
 		{"    free: sliding-window 1000, 1d\n", "", []string{`removed|plan|requests, free||sliding-window 1000, 1d|||Requests of this plan meet "*" now: sliding-window 100, 1d.`}},
 		{"    free: sliding-window 1000, 1d\n", "    paid: sliding-window 9, 1d\n", []string{"removed|plan|requests, free|", "added|plan|requests, paid|||sliding-window 9, 1d|kept|It counts on"}},
 		{"    free: sliding", "    basic: sliding", []string{"renamed|plan|requests, basic|requests, free|sliding-window 1000, 1d|sliding-window 1000, 1d|kept|" + kept}},
-		{"staff: unlimited", "staff: sliding-window 7, 1d", []string{"changed|plan|requests, staff||unlimited|sliding-window 7, 1d|kept|It limited nobody before."}},
+		{"staff: unlimited", "staff: sliding-window 7, 1d", []string{"changed|plan|requests, staff||unlimited|sliding-window 7, 1d|kept|It limited no request before."}},
 		{"ban 5, 10m", "ban 6, 10m", []string{"changed|ban|passwords||ban 5, 10m"}},
 		{"[198.51.100.0/24]", "[198.51.100.0/25]", []string{"added|list|allow|||198.51.100.0/25||It passes", "removed|list|allow||198.51.100.0/24|||It meets"}},
 		{"203.0.113.9, ", "", []string{"removed|list|deny||203.0.113.9|"}},
 		{"  address: ip trusted 10.0.0.0/8\n", "", []string{"changed|list|address||ip trusted 10.0.0.0/8|the TCP peer"}},
 		{"    cost: 2\n", "", []string{"changed|policy|orders (POST /orders or PUT /orders/{id})||||" + "|A request costs 1 instead of 2."}},
-		{"{5xx: 0}", "{5xx: 1}", []string{"What it has really cost is 1 for 5xx instead of 0 for 5xx."}},
+		{"{5xx: 0}", "{5xx: 1}", []string{"Its real cost is 1 for 5xx instead of 0 for 5xx."}},
 		{"{401: 1, 200: forgive}", "{401: 1}", []string{"Its strikes are 1 for 401 instead of forgiveness for 200, 1 for 401."}},
 		{"enforced: 25%", "enforced: 50%", []string{"It is enforced for 50% of the keys instead of 25%. Keys for which it was a shadow start anew"}},
 		{"enforced: 25%", "enforced: 5%", []string{"It is enforced for 5% of the keys instead of 25%. The other keys are only watched."}},
 		{"    enforced: 25%\n", "", []string{"It is enforced for 100% of the keys instead of 25%. Keys for"}},
-		{"enforced: 25%", "shadow: true", []string{"It is a shadow now, which denies nobody."}},
+		{"enforced: 25%", "shadow: true", []string{"It is a shadow now, which denies no request."}},
 		{"- limit: leaky 1, 1/m", "- limit: leaky 2, 1/m", []string{"Its alternatives are exports, or else leaky 2, 1/m instead of exports, or else leaky 1, 1/m."}},
 		{"match: GET /export", "match: /export", []string{"changed|policy|first of exports (/export)|||||It is met by /export instead of GET /export."}},
 		{"  - match: /old\n    limit: leaky 7, 1/m\n    key: host\n", "", []string{"removed|policy|leaky 7, 1/m (/old)||leaky 7, 1/m, key host"}},
 		{"policies:\n", "policies:\n  - match: /new\n    limit: leaky 3, 1/s\n    key: ip\n    shadow: true\n", []string{"added|policy|leaky 3, 1/s (/new)|||leaky 3, 1/s, key ip, shadow"}},
-		{"    enforced: 25%", "    name: carts\n    enforced: 25%", []string{"renamed|policy|carts (POST /orders or PUT /orders/{id})|orders||||For which keys it is enforced depends on what it is called"}},
+		{"    enforced: 25%", "    name: carts\n    enforced: 25%", []string{"renamed|policy|carts (POST /orders or PUT /orders/{id})|orders||||Its name decides for which keys it is enforced"}},
 		{
 			"  - limit: burst\n    key: ip trusted 10.0.0.0/8\n  - limit: requests\n    key: user or ip\n", "  - limit: requests\n    key: user or ip\n  - limit: burst\n    key: ip trusted 10.0.0.0/8\n",
 			[]string{"changed|order|policies|"},

@@ -23,18 +23,18 @@ import (
 type compiler struct {
 	document *Document
 	names    names
-	needs    Needs // of what the program has to give
+	needs    Needs // the parts that the program has to supply
 	errors   Errors
 }
 
 // dry is the limiter of policies that are only looked at.
 var dry = sync.OnceValue(func() *core.Limiter { return core.New(core.NewMemory()) })
 
-// compile returns the rules, and remembers what is wrong with the document.
+// compile returns the rules, and collects the errors in the document.
 func (c *compiler) compile() guard.Rules {
 	d := c.document
 	c.checkNames()
-	own := make([][]guard.Policy, len(d.Policies)) // what each becomes
+	own := make([][]guard.Policy, len(d.Policies)) // of each policy of the document
 	for i := range d.Policies {
 		own[i] = c.policy(&d.Policies[i])
 	}
@@ -71,8 +71,8 @@ func (c *compiler) compile() guard.Rules {
 	return rules
 }
 
-// checkNames adds an error for each limit of a document that a program has made whose name is not the one in the document, and for each name
-// that has two limits.
+// checkNames adds an error for each limit of a document made by a program if the limit has another name than the document
+// gives it, and for each name that has two limits.
 func (c *compiler) checkNames() {
 	check := func(name string, limit core.Limit) {
 		if err := limit.Validate(); err != nil {
@@ -92,7 +92,8 @@ func (c *compiler) checkNames() {
 	c.checkOwnNames()
 }
 
-// checkOwnNames adds an error for each limit that a policy itself says with the name of another one: their keys would share a state.
+// checkOwnNames adds an error for each limit that is written in a policy with the name of another limit: their keys would
+// share a state.
 func (c *compiler) checkOwnNames() {
 	d := c.document
 	known := make(map[string]string)
@@ -133,7 +134,7 @@ func (p *Policy) where() string {
 	return fmt.Sprintf("%q (line %d)", p.Title(), at.Line)
 }
 
-// Title returns what the policy is called: its Name, or else its limit or ban.
+// Title returns the policy's name for readers: its Name, or else its limit or ban.
 func (p *Policy) Title() string {
 	switch {
 	case p.Name != "":
@@ -157,13 +158,13 @@ func (c *compiler) called(members []int) string {
 	return "policies: " + strings.Join(titles, " and ")
 }
 
-// checkTogether adds an error if what policies of one request become does not go together.
+// checkTogether adds an error if the policies of one request do not go together.
 func (c *compiler) checkTogether(members []int, policies []guard.Policy) {
 	before := len(c.errors)
 	given := make(map[string]*Policy)
 	for _, i := range members {
 		p := &c.document.Policies[i]
-		if p.Shadow || len(p.FirstOf) > 0 { // what is shared with alternatives is for package guard to say
+		if p.Shadow || len(p.FirstOf) > 0 { // package guard checks policies that share keys with alternatives
 			continue
 		}
 		name := strings.ToLower(cmp.Or(p.Limit, p.Ban))
@@ -182,7 +183,7 @@ func (c *compiler) checkTogether(members []int, policies []guard.Policy) {
 	}
 }
 
-// makeSense returns the reason why policies make no sense for package guard, if they do not.
+// makeSense returns the reason why policies make no sense for package guard, or nil.
 func makeSense(policies []guard.Policy) error {
 	policies = slices.Clone(policies)
 	for i := range policies {
@@ -227,7 +228,7 @@ func (c *compiler) lists(l *Lists) guard.Lists {
 	}
 	for _, list := range [...]guard.List{of.Allow, of.Deny} {
 		if list != nil && list.Keys() > 0 && l.Key == "" {
-			c.errors.addf(l.at.of(""), "lists have keys: say by key what is looked up among them, as in key: user")
+			c.errors.addf(l.at.of(""), "lists have keys: name the key to look up among them, as in key: user")
 		}
 	}
 	return of
@@ -289,7 +290,7 @@ func with(names []string, name string) []string {
 	return names
 }
 
-// trimmed returns what an error says, without the name of the package.
+// trimmed returns the text of an error, without the name of the package.
 func trimmed(err error) string {
 	text := err.Error()
 	for _, prefix := range [...]string{"ratelimit: ", "core: ", "keyfuncs: ", "lists: ", "policy 0: ", "policy 0 "} {
@@ -299,8 +300,9 @@ func trimmed(err error) string {
 }
 
 // inFile calls the fields of a policy as a file does.
-var inFile = strings.NewReplacer("Undelayed", "undelayed", "MaxWait", "maxWait", "ReserveFor", "reserveFor", "StrikeOnDenial", "strike: denials",
-	"Strike", "strike", "Settle", "settle", "Cost", "cost", "Headroom", "headroom", "Unit ", "unit ", "Shadow", "shadow", "TellBan", "tellBan",
-	"core.Shaping", "shaping", "core.Concurrent", "concurrent")
+var inFile = strings.NewReplacer("Ban.StrikeOnDenial", "strike: denials", "Ban.Strike", "strike", "Ban.Tell", "tellBan", "Settle.Cost", "settle", "Settle.", "",
+	"Queue.", "", "Undelayed", "undelayed", "MaxWait", "maxWait", "ReserveFor", "reserveFor",
+	"StrikeOnDenial", "strike: denials", "Strike", "strike", "Settle", "settle", "Cost", "cost", "Headroom", "headroom", "Unit ", "unit ",
+	"Shadow", "shadow", "core.Shaping", "shaping", "core.Concurrent", "concurrent")
 
 var errNothing = errors.New("it says no limit: write limit, ban or firstOf")

@@ -4,14 +4,14 @@
 //	…
 //	http.ListenAndServe(":8080", ratelimit.FromPolicies(limiter, set, ratelimit.Options{})(mux))
 //
-// FromPolicies is in every adapter. A [Set] is replaced as a whole while requests are served: each request meets one set. A document that
-// makes no sense never replaces one that does; the error says line, column, and what to write.
+// FromPolicies is in every adapter. A [Set] is replaced as a whole while requests are served: each request meets one set.
+// An invalid document never replaces a valid one; the error says line, column, and how to write it.
 //
 // # The file
 //
 // It is YAML, or JSON if it begins with a brace. Package policies has a JSON Schema for editors, schema.json.
 //
-//	limits:                             # a name keeps what was used when the numbers change
+//	limits:                             # a limit with a name keeps its state when the numbers change
 //	  burst: leaky 20, 5/s              # as core.ParseLimit reads it
 //	  orders: token-bucket 10, 1/s
 //	  exports: concurrent 2, 30s
@@ -38,7 +38,7 @@
 //	    limit: orders
 //	    key: user
 //	    cost: 2
-//	    settle: {5xx: 0}                # units by status; all others cost what was reserved
+//	    settle: {5xx: 0}                # units by status; all others keep their cost
 //	    enforced: 25%                   # of the keys; the others only watch
 //	  - match: POST /login
 //	    ban: passwords
@@ -55,13 +55,14 @@
 //
 // # A file that is cut
 //
-// What a document says to no effect is an error, since it may be what is left of a longer one: a limit, plan or ban that no policy uses, lists
-// without an entry, a last line of YAML without a line end, and policies of which none limits anything. If that is meant, say it:
+// An entry of a document without effect is an error, since the document may be the first part of a longer one: a limit,
+// plan or ban that no policy uses, lists without an entry, a last line of YAML without a line end, and policies of which
+// none limits anything. If that is meant, say it:
 //
 //	limitsNothing: true
 //
-// So an empty text never puts all limits out of force. A text that was cut behind a whole line, and makes sense up to there, is not
-// noticed: write a file elsewhere and rename it, or have the program believe nothing but what is [Signed].
+// So an empty text never puts all limits out of force. A text that was cut behind a whole line, and makes sense up to
+// there, is not noticed: write a file elsewhere and rename it, or have the program believe only [Signed] texts.
 //
 // # Which policies a request meets
 //
@@ -74,13 +75,15 @@
 //
 // Two patterns that match some of the same requests, while neither is more specific, are an error, and so are such header fields.
 //
-// Where a router has found the route of a request, the pattern counts that covers this route. Where it is not known, and where the route
-// leaves the rest of the path to its handler, the patterns count of every reading of the path: escaped and not, as it stands, with
-// slashes collapsed, clean, with and without a slash at its end. All policies that a request meets are decided together, in one round
-// trip. A host in a pattern is for the client to choose, unless the router has the same hosts: gin, echo and chi have none.
+// If a router has found the route of a request, the request meets the pattern that covers this route. Otherwise, or if
+// the route leaves the rest of the path to its handler, the request meets the patterns of every reading of the path:
+// escaped and not, as it stands, with slashes collapsed, clean, with and without a slash at its end. All policies that a
+// request meets are decided together, in one round trip. The client chooses the host that a pattern sees, unless the
+// router has the same hosts: gin, echo and chi have none.
 //
-// # What keeps what was used
+// # State after a change
 //
-// A limit that has a name keeps what its keys have used, whatever becomes of its numbers. One that is renamed, or has no name and other
-// numbers, starts anew. A fleet whose processes have different documents for a moment agrees about each limit by its name.
+// A limit with a name keeps the units that its keys have used, also with other numbers. A limit that is renamed, or that
+// has no name and other numbers, starts anew. Processes of a fleet that have different documents for a moment agree about
+// each limit by its name.
 package policies

@@ -9,7 +9,8 @@ import (
 	"github.com/weir-go/ratelimit/policies/internal/tree"
 )
 
-// Document is what a file says. [Parse] makes one, and [Document.String] writes it. It must not be changed while a [Set] has it.
+// Document is the content of a file. [Parse] makes one, and [Document.String] writes it. It must not be changed while a
+// [Set] has it.
 type Document struct {
 	// Limits are the limits that have a name. Each has that name, unless it is [core.Unlimited].
 	Limits map[string]core.Limit
@@ -20,7 +21,7 @@ type Document struct {
 	Bans map[string]core.Ban
 	// Lists say who passes, and who is denied, before any policy is asked.
 	Lists Lists
-	// Policies are what requests meet, in the order of the file.
+	// Policies are the policies in the order of the file.
 	Policies []Policy
 	// LimitsNothing says that there is meant to be no policy that limits anything. Without it that is an error, and so is LimitsNothing
 	// with one. The default is false.
@@ -35,41 +36,42 @@ type Lists struct {
 	Allow, Deny []string
 	// Address is how the address of a client is found, as [keyfuncs.ParseAddress] reads it. The default is the TCP peer.
 	Address string
-	// Key is what is looked up among the keys of the lists, as [keyfuncs.Parse] reads it. The default is that none is.
+	// Key is the key to look up among the keys of the lists, as [keyfuncs.Parse] reads it. The default is none.
 	Key string
 
 	at places
 }
 
-// Policy is one policy of a [Document]: see [guard.Policy] for what the fields of the same names mean.
+// Policy is one policy of a [Document]. Fields with a name of [guard.Policy] have the same meaning.
 type Policy struct {
-	// Name is what errors and commands call it. The default is its limit.
+	// Name is its name in errors and commands. The default is its limit.
 	Name string
 	// Match says which requests meet it. The default is all.
 	Match []Match
-	// Key says whose traffic counts, as [keyfuncs.Parse] reads it. It is needed, but not with [core.Unlimited].
+	// Key says which requests count together, as [keyfuncs.Parse] reads it. It is needed, except with [core.Unlimited].
 	Key string
 	// Limit is a name among Limits or Plans, or a limit as [core.ParseLimit] reads it.
 	Limit string
 	// Ban is a name among Bans, or a ban as [core.ParseBan] reads it, in place of a limit.
 	Ban string
-	// FirstOf are alternatives, in place of a limit: the first that has room is charged. What they do not say themselves of Key,
-	// Cost and Settle the policy says for all of them. They have no Match, OnError, Shadow, Enforced and FirstOf.
+	// FirstOf are alternatives, in place of a limit: the first that has room is charged. An alternative without a Key,
+	// Cost or Settle of its own has that of the policy. Alternatives have no Match, OnError, Shadow, Enforced and
+	// FirstOf.
 	FirstOf []Policy
 	// Cost is a number of units, or a name that [WithCost] gives a function to. The default is 1.
 	Cost string
 	// Headroom is how many units have to be left when the request has been charged. The default is 0. Less than 0 is an error, and so is
 	// more than the limit has beyond a Cost that is a number.
 	Headroom int
-	// Settle says what the request has really cost, in units by status, or by the name of a function ([WithSettle]). What it does
-	// not say is the Cost.
+	// Settle gives the real cost of a request, in units by status, or by the name of a function ([WithSettle]). Statuses
+	// that it leaves out keep the Cost.
 	Settle ByStatus
 	// Strike says how many strikes of a Ban the answer was. [core.Forgive], which a file calls "forgive", forgives all. Instead of
 	// a function's, the name may be "denials": each denial by another policy is a strike.
 	Strike ByStatus
 	// TellBan answers with 429 and Retry-After during a ban, in place of 403.
 	TellBan bool
-	// Unit is what clients are told that it counts.
+	// Unit is the name of its units for clients.
 	Unit string
 	// Undelayed is how many requests of a shaping limit's queue pass without delay.
 	Undelayed int
@@ -122,7 +124,7 @@ func (p places) of(field string) tree.Position {
 	return p[""]
 }
 
-// nameOf is what the place of a name in a section is called.
+// nameOf is the place of a name in a section, in words.
 func nameOf(section, name string) string { return section + " " + name }
 
 // add adds where the names of a section stand.
@@ -136,7 +138,7 @@ func (p places) add(section string, n *tree.Node) {
 type Error struct {
 	// Line and Column are where it stands, from 1. They are 0 in a Document that was not read from a text.
 	Line, Column int
-	// Reason says what is wrong, and what to write.
+	// Reason says why the document is wrong, and how to write it.
 	Reason string
 }
 

@@ -89,7 +89,7 @@ policies:
 		if err != nil {
 			t.Fatal(err)
 		}
-		handler := ratelimit.Use(h)(fine)
+		handler := ratelimit.FromGuard(h)(fine)
 		for range rapid.IntRange(1, 40).Draw(t, "requests") {
 			now.Add(rapid.SampledFrom([]int64{0, 0, 0, 20, 90}).Draw(t, "seconds"))
 			r := httptest.NewRequest(rapid.SampledFrom([]string{"GET", "POST"}).Draw(t, "method"),

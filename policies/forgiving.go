@@ -16,11 +16,11 @@ func (c *chooser) forgiveOwn(own [][]guard.Policy, document *Document, sets [][]
 			continue
 		}
 		for j := range policies {
-			strike := policies[j].Strike
+			strike := policies[j].Ban.Strike
 			if strike == nil {
 				continue
 			}
-			policies[j].Strike = func(r *http.Request, s guard.Served) int {
+			policies[j].Ban.Strike = func(r *http.Request, s guard.Served) int {
 				strikes := strike(r, s)
 				if strikes < 0 && !slices.ContainsFunc(c.chooseOwn(r), func(set int) bool { return set >= 0 && slices.Contains(sets[set], i) }) {
 					return 0

@@ -78,7 +78,7 @@ func TestWhatIsSaidOfAStateIsDone(t *testing.T) {
 // keeps reports whether a key that has used something under one text has used it under the other.
 func keeps(t *testing.T, limiter *core.Limiter, was, now string) bool {
 	t.Helper()
-	handle := func(text string) *guard.Handle {
+	handle := func(text string) *guard.Guard {
 		s, err := parsed(t, text).Set(WithPlan(func(*http.Request) string { return "" }))
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func keeps(t *testing.T, limiter *core.Limiter, was, now string) bool {
 		return h
 	}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	ratelimit.Use(handle(was))(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
+	ratelimit.FromGuard(handle(was))(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
 	e := handle(now).Explain(r, nil)
 	if e.Err != nil || len(e.Outcomes) != 1 {
 		t.Fatalf("%+v of\n%s", e, now)

@@ -69,7 +69,7 @@ func (c *chooser) choose(r *http.Request, matched keyfuncs.Matched) []int {
 	return sets
 }
 
-// chooseOwn returns the sets, of those that a request meets, that are certainly about the handler that has run.
+// chooseOwn returns those sets that a request meets and that are certainly about the handler that has run.
 func (c *chooser) chooseOwn(r *http.Request) []int {
 	sets := c.table.Own(r, knownOf(r, keyfuncs.MatchedFrom(r.Context())))
 	for i, number := range sets {
@@ -81,7 +81,7 @@ func (c *chooser) chooseOwn(r *http.Request) []int {
 // setOf returns the set of a request that meets a pattern.
 func (c *chooser) setOf(number int, r *http.Request) int { return c.variants[number-1].of(r) }
 
-// knownOf returns what is known of the route of a request.
+// knownOf returns the known part of a request's route.
 func knownOf(r *http.Request, matched keyfuncs.Matched) route.Known {
 	known := route.Known{Values: r}
 	if matched != nil {
@@ -98,7 +98,7 @@ func knownOf(r *http.Request, matched keyfuncs.Matched) route.Known {
 	return known
 }
 
-// chooser returns what finds the set of a request, and the places of the policies in each set.
+// chooser returns the chooser that finds the set of a request, and the places of the policies in each set.
 func (c *compiler) chooser() (*chooser, [][]int) {
 	sets := [][]int{nil}
 	byPattern := make(map[string]variants)
@@ -154,7 +154,7 @@ func (c *compiler) header(p *Policy, m Match) []wanted {
 	return header
 }
 
-// specificity is greater for what wants more.
+// specificity is greater the more a header demands.
 func specificity(header []wanted) int {
 	n := 0
 	for _, w := range header {

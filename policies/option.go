@@ -63,10 +63,11 @@ func WithKey(name string, by keyfuncs.Func) Option {
 	return func(o *options) { o.names.keys[name] = by }
 }
 
-// WithUser is WithKey of the name "user" for [keyfuncs.User] of a function: the user whom your authentication has verified, or "".
+// WithUser is [WithKey] with the name "user" and a [keyfuncs.User] of the function: the verified user of the request, or
+// "".
 func WithUser(id func(*http.Request) string) Option { return WithKey("user", keyfuncs.User(id)) }
 
-// WithPlan says which plan a request is of, for limits by plan. It panics if plan is nil.
+// WithPlan sets the function that returns the plan of a request, for limits by plan. It panics if plan is nil.
 func WithPlan(plan func(*http.Request) string) Option {
 	require("WithPlan", "plan", plan == nil)
 	return func(o *options) {
@@ -77,22 +78,23 @@ func WithPlan(plan func(*http.Request) string) Option {
 	}
 }
 
-// WithCost gives a name to a function that says how many units a request takes: see [guard.Policy]. It panics on a name that is none,
-// and if cost is nil.
+// WithCost gives a name to a function that returns how many units a request takes: see [guard.Policy]. It panics on an
+// invalid name, and if cost is nil.
 func WithCost(name string, cost func(*http.Request) int) Option {
 	require("WithCost", name, cost == nil)
 	return func(o *options) { o.names.costs[name] = cost }
 }
 
-// WithSettle gives a name to a function that says what a request has really cost, or how many strikes it was: see [guard.Policy]. It
-// panics on a name that is none, and if settle is nil.
+// WithSettle gives a name to a function that returns the real cost of a request, or its number of strikes: see
+// [guard.Policy]. It panics on an invalid name, and if settle is nil.
 func WithSettle(name string, settle func(*http.Request, guard.Served) int) Option {
 	require("WithSettle", name, settle == nil)
 	return func(o *options) { o.names.served[name] = settle }
 }
 
-// WithEvery is the time between the end of one reading of the source and the beginning of the next, give or take a tenth. A reading
-// that takes longer than that, and than five seconds, has failed. The default, which 0 is too, is five seconds. Less than 0 panics.
+// WithEvery sets the time between the end of one reading of the source and the beginning of the next, give or take a
+// tenth. A reading that takes longer than that, and than five seconds, has failed. The default, also for 0, is five
+// seconds. Less than 0 panics.
 func WithEvery(every time.Duration) Option {
 	if every < 0 {
 		panic(fmt.Sprintf("policies: WithEvery: %v is less than 0", every))
@@ -100,14 +102,16 @@ func WithEvery(every time.Duration) Option {
 	return func(o *options) { o.every = every }
 }
 
-// WithOnError is told of each reading of the source that has failed, after which the set stays as it was. It is called on the goroutine
-// that reads, and the next reading waits for it. A panic of it is logged. The default, which nil is too, logs at level warn when readings
-// begin to fail, and when the reason changes: see [WithLogger].
+// WithOnError sets a function that is called with the error of each failed reading of the source, after which the set
+// stays as it was. It is called on the goroutine that reads the source, and the next reading waits for it. A panic of it
+// is logged. The default, also for nil, logs at level warn when readings begin to fail, and when the reason changes: see
+// [WithLogger].
 func WithOnError(tell func(error)) Option { return func(o *options) { o.onError = tell } }
 
-// WithOnChange is told what changes when another document has taken the place of one, as weir plan says it. What it is told is in force
-// already. The changes are none if the text is another one that says the same. It is called on the goroutine that reads, and the next reading
-// waits for it. A panic of it is logged. The default is that nobody is told but the log: see [WithLogger]. It panics if tell is nil.
+// WithOnChange sets a function that is called with the changes, as weir plan prints them, when a new document has come
+// into force. The changes are empty if only the text differs. It is called on the goroutine that reads the source, and
+// the next reading waits for it. A panic of it is logged. By default changes only go to the log: see [WithLogger].
+// WithOnChange panics if tell is nil.
 func WithOnChange(tell func(Changes)) Option {
 	if tell == nil {
 		panic("policies: WithOnChange: the function is nil")
@@ -115,9 +119,9 @@ func WithOnChange(tell func(Changes)) Option {
 	return func(o *options) { o.onChange = tell }
 }
 
-// WithLogger is where [Watch] logs: at level info one line for each document that has taken the place of another one, with what changes, and
-// at level warn that readings fail, if [WithOnError] is not told. The default is [slog.Default] at the time of the report. It panics if logger
-// is nil.
+// WithLogger sets the logger of [Watch]. It gets one line at level info for each new document in force, with its changes,
+// and one at level warn for failed readings, unless [WithOnError] is set. The default is [slog.Default] at the time of
+// the report. It panics if logger is nil.
 func WithLogger(logger *slog.Logger) Option {
 	if logger == nil {
 		panic("policies: WithLogger needs a logger: use slog.New(slog.DiscardHandler) for none")
@@ -125,8 +129,8 @@ func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) { o.logger = logger }
 }
 
-// WithStart is in force until the source has been read for the first time. With it, [Watch] returns no error when the source cannot be
-// read at the start.
+// WithStart sets the document that is in force until the source has been read for the first time. With it, [Watch]
+// returns no error when the source cannot be read at the start.
 func WithStart(d *Document) Option { return func(o *options) { o.start = d } }
 
 func require(option, name string, missing bool) {

@@ -42,7 +42,7 @@ func Parse(text []byte) (*Document, error) {
 	return d, nil
 }
 
-// reader makes a document of nodes, and remembers what is wrong with them.
+// reader makes a document of nodes, and collects the errors in them.
 type reader struct{ errors Errors }
 
 // field is how a field of a mapping is read.
@@ -194,7 +194,7 @@ func (r *reader) lists(n *tree.Node) (l Lists) {
 	return l
 }
 
-// entryOf is what the place of an entry of a list is called.
+// entryOf is the place of an entry of a list, in words.
 func entryOf(list string, i int) string { return list + " " + strconv.Itoa(i) }
 
 func (r *reader) policies(n *tree.Node, alternatives bool) []Policy {
@@ -357,7 +357,7 @@ func (r *reader) cost(n *tree.Node) string {
 	return r.text(n, "cost")
 }
 
-// wholeNumber is what every reader of YAML takes for the same number: 010 is eight for some.
+// wholeNumber matches texts that all readers of YAML take for the same number: 010 is eight for some.
 var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9_]*)$`)
 
 func (r *reader) number(n *tree.Node, of string) int {

@@ -116,7 +116,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"limits:\n  a: 'b: leaky 1, 1/s'":                                               `line 2, column 6: the limit has the name "a" already: leave "b:" out of the text`,
 		"limits:\n  9a: leaky 1, 1/s":                                                   `line 2, column 7: `,
 		"limit:\n  a: leaky 10, 1/s":                                                    `line 1, column 1: the document has no field "limit": write limits if that is meant; want one of version, limits, plans, bans, lists, policies`,
-		"policies:\n  - limit: leaky 1, 1/s":                                            `line 2, column 5: it has no key: say whose traffic counts, as in key: ip, or, behind proxies, key: ip trusted 10.0.0.0/8`,
+		"policies:\n  - limit: leaky 1, 1/s":                                            `line 2, column 5: it has no key: say which requests count together, as in key: ip, or, behind proxies, key: ip trusted 10.0.0.0/8`,
 		"policies:\n  - key: ip":                                                        `line 2, column 5: it says no limit: write limit, ban or firstOf`,
 		limits + "policies:\n  - key: ip\n    limit: c":                                 `line 4, column 12: "c" is no name among limits and plans (["a" "b"]), and no limit: `,
 		limits + "policies:\n  - key: ip trusted 10.0.0.1/8\n    limit: a":              `line 3, column 10: key "ip trusted 10.0.0.1/8": "10.0.0.1/8": bits set behind the length, want 10.0.0.0/8`,
@@ -148,7 +148,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"lists:\n  allow:\n    - 10.0.0.0/8\n    - x\n    - 10.0.0.1/8": "line 4, column 7: allow: \"x\": is no address, no prefix such as 203.0.113.0/24, and no key such as key:user:42\n" +
 			`line 5, column 7: allow: "10.0.0.1/8": has bits set behind its length: write 10.0.0.0/8 for the prefix, or 10.0.0.1 for the address alone`,
 		"lists:\n  key: user":     `line 2, column 3: lists have neither allow nor deny: write one of them, or leave lists out`,
-		"lists:\n  deny: [key:a]": `line 2, column 3: lists have keys: say by key what is looked up among them, as in key: user`,
+		"lists:\n  deny: [key:a]": `line 2, column 3: lists have keys: name the key to look up among them, as in key: user`,
 		"- a":                     `line 1, column `,
 		"version: 2":              `line 1, column 10: version 2 is not known: write version: 1, or leave it out`,
 	} {

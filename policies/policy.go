@@ -12,7 +12,8 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// policy returns what a policy of a document becomes: several if it has alternatives, or is enforced for some keys only.
+// policy returns a policy of a document as policies of package guard: several if it has alternatives, or is enforced for
+// some keys only.
 func (c *compiler) policy(p *Policy) []guard.Policy {
 	before := len(c.errors)
 	var all []guard.Policy
@@ -83,11 +84,11 @@ func (c *compiler) alternatives(p *Policy) []guard.Policy {
 	return guard.FirstOf(all...)
 }
 
-// single returns a policy of one limit or ban, without what all alternatives have in common.
+// single returns a policy of one limit or ban, without the fields that alternatives share.
 func (c *compiler) single(p *Policy) guard.Policy {
 	g := guard.Policy{
-		Unit: p.Unit, Undelayed: p.Undelayed, MaxWait: p.MaxWait, ReserveFor: p.ReserveFor, TellBan: p.TellBan,
-		Cost: c.cost(p), Settle: c.served(p, "settle", p.Settle), Strike: nil,
+		Unit: p.Unit, Queue: guard.QueuePolicy{MaxWait: p.MaxWait, Undelayed: p.Undelayed},
+		Cost: c.cost(p), Settle: guard.SettlePolicy{Cost: c.served(p, "settle", p.Settle), ReserveFor: p.ReserveFor}, Ban: guard.BanPolicy{Tell: p.TellBan},
 	}
 	if p.Headroom < 0 {
 		c.errors.addf(p.at.of("headroom"), "headroom %d is negative", p.Headroom)
@@ -95,9 +96,9 @@ func (c *compiler) single(p *Policy) guard.Policy {
 		g.Headroom = func(*http.Request) int { return p.Headroom }
 	}
 	if p.Strike.Name == "denials" {
-		g.StrikeOnDenial = true
+		g.Ban.StrikeOnDenial = true
 	} else {
-		g.Strike = c.served(p, "strike", p.Strike)
+		g.Ban.Strike = c.served(p, "strike", p.Strike)
 	}
 	c.limit(p, &g)
 	c.checkRoom(p, g.Limit)
@@ -107,7 +108,7 @@ func (c *compiler) single(p *Policy) guard.Policy {
 	case g.Limit == core.Unlimited:
 		g.By = keyfuncs.Global
 	default:
-		c.errors.addf(p.at.of(""), "it has no key: say whose traffic counts, as in key: ip, or, behind proxies, key: ip trusted 10.0.0.0/8")
+		c.errors.addf(p.at.of(""), "it has no key: say which requests count together, as in key: ip, or, behind proxies, key: ip trusted 10.0.0.0/8")
 	}
 	return g
 }
@@ -136,7 +137,7 @@ func (c *compiler) checkRoom(p *Policy, limit core.Limit) {
 func (c *compiler) limit(p *Policy, g *guard.Policy) {
 	d := c.document
 	if p.Ban != "" {
-		g.Ban = c.ban(p)
+		g.Ban.Ban = c.ban(p)
 		return
 	}
 	if p.Limit == "" {
@@ -178,7 +179,7 @@ func (c *compiler) ban(p *Policy) core.Ban {
 	return ban
 }
 
-// limitFor returns what picks the limit of a plan.
+// limitFor returns the function that picks the limit of a plan.
 func (c *compiler) limitFor(p *Policy, plans map[string]core.Limit) func(*http.Request) core.Limit {
 	plan := c.names.plan
 	if plan == nil {
@@ -229,7 +230,7 @@ func (c *compiler) unknown(p *Policy, field, name, option string, needed *[]stri
 	return false
 }
 
-// served returns the function that says units by what became of a request, or nil for the default.
+// served returns the function that gives the units of a served request, or nil for the default.
 func (c *compiler) served(p *Policy, field string, b ByStatus) func(*http.Request, guard.Served) int {
 	switch {
 	case b.Name != "" && len(b.Units) > 0:
@@ -262,7 +263,7 @@ func (c *compiler) served(p *Policy, field string, b ByStatus) func(*http.Reques
 			c.errors.addf(p.at.of(field), "%s %d of %s is negative", field, n, status)
 		}
 	}
-	classes[clientClosedRequest] = units{} // nobody has answered with it
+	classes[clientClosedRequest] = units{} // no server has answered with it
 	return func(_ *http.Request, s guard.Served) int {
 		n, said := 0, false
 		if 0 <= s.Status && s.Status < len(exact) {
@@ -280,7 +281,7 @@ func (c *compiler) served(p *Policy, field string, b ByStatus) func(*http.Reques
 	}
 }
 
-// clientClosedRequest is the status of a request whose client has gone before anybody has answered.
+// clientClosedRequest is the status of a request with a client that has gone before the answer.
 const clientClosedRequest = 499
 
 // units are those of a status, if they are said.
@@ -309,7 +310,7 @@ func (c *compiler) mode(p *Policy) guard.ErrorMode {
 func (c *compiler) enforced(p *Policy, all []guard.Policy) []guard.Policy {
 	switch {
 	case p.Shadow:
-		c.errors.addf(p.at.of("enforced"), "it is a shadow, which is enforced for nobody: leave one of shadow and enforced out")
+		c.errors.addf(p.at.of("enforced"), "it is a shadow, which is enforced for no key: leave one of shadow and enforced out")
 		return nil
 	case !(p.Enforced > 0 && p.Enforced <= 100):
 		c.errors.addf(p.at.of("enforced"), "enforced %v is no share of the keys from above 0%% to 100%%", p.Enforced)
@@ -335,8 +336,8 @@ func keyOf(by keyfuncs.Func, r *http.Request) string {
 	return key
 }
 
-// inShare reports whether a key is among so many of a hundred: the same ones in every process, others for another seed, and those
-// of a smaller share among those of a greater one.
+// inShare reports whether a key is in a share of percent: the same keys in every process, others for another seed, and
+// those of a smaller share also in a greater one.
 func inShare(seed, key string, percent float64) bool {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(seed))

@@ -105,7 +105,7 @@ func TestFieldsReachTheEngine(t *testing.T) {
 	var got []string
 	for _, own := range s.rules.Policies {
 		p := own[0]
-		got = append(got, fmt.Sprintf("%s undelayed %d unit %s wait %v reserve %v", p.Limit, p.Undelayed, p.Unit, p.MaxWait, p.ReserveFor))
+		got = append(got, fmt.Sprintf("%s undelayed %d unit %s wait %v reserve %v", p.Limit, p.Queue.Undelayed, p.Unit, p.Queue.MaxWait, p.Settle.ReserveFor))
 	}
 	want := "[shaping 9, 1/s undelayed 2 unit jobs wait 0s reserve 0s concurrent 3, 30s undelayed 0 unit  wait 7s reserve 0s" +
 		" leaky 9, 1/s undelayed 0 unit  wait 0s reserve 1m30s]"

@@ -60,7 +60,7 @@ func (w *printer) pair(indent int, name, value string) {
 	w.line(indent, quoted(name)+": "+quoted(value))
 }
 
-// plain is what needs no quotes in YAML, unless it is a word that means something.
+// plain matches text that needs no quotes in YAML, unless it is a word with a meaning of its own.
 var plain = regexp.MustCompile(`^[A-Za-z(/][A-Za-z0-9 ()/{}.,_+@$-]*$`)
 
 // quoted returns a text as YAML has it.

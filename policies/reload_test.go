@@ -97,7 +97,7 @@ func TestReloadIsTold(t *testing.T) {
 			t.Errorf("told %v", r.told)
 		}
 		const want = `level=INFO msg="policies: another document is in force" source=here summary="1 added, 1 changed." changes="[` +
-			`~ limit a: leaky 1, 1/h → leaky 2, 1/h What was used is kept. Used by: a (all requests). ` +
+			`~ limit a: leaky 1, 1/h → leaky 2, 1/h The units used are kept. Used by: a (all requests). ` +
 			`+ policy gcra 5, 1/s (all requests): gcra 5, 1/s, key ip]"` + "\n"
 		if r.log.String() != want {
 			t.Errorf("%s, want\n%s", &r.log, want)

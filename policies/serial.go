@@ -12,8 +12,8 @@ import (
 // sequence puts signed texts in force, none of which has a smaller serial number than one before it. It is used by one goroutine at a time.
 type sequence struct {
 	kept     *serials // nil is nowhere but here
-	greatest int64    // of what has been in force in this process
-	unkept   text     // what is in force, while its number could not be kept
+	greatest int64    // of the texts that have been in force in this process
+	unkept   text     // the text in force, while its number could not be kept
 }
 
 // put has a text with a number put in force.
@@ -41,7 +41,7 @@ func (s *sequence) put(ctx context.Context, given []byte, serial int64, put func
 	return s.keep(ctx, serial)
 }
 
-// keep keeps the number of what is in force.
+// keep stores the number of the text in force.
 func (s *sequence) keep(ctx context.Context, serial int64) error {
 	if s.kept != nil {
 		if err := s.kept.raise(ctx, serial); err != nil {

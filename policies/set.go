@@ -33,7 +33,7 @@ func (d *Document) Set(all ...Option) (*Set, error) {
 	return s, nil
 }
 
-// Needs returns what the document needs from the program.
+// Needs returns the parts that the program has to supply for the document.
 func (d *Document) Needs() Needs {
 	c := compiler{document: d, names: names{assume: true}}
 	c.compile()
@@ -88,12 +88,13 @@ func (s *Set) replace(d *Document) error {
 //
 //	set, err := policies.Watch(ctx, policies.File("limits.yaml"), policies.WithUser(userID))
 //
-// What is read replaces the whole set between two requests: each request meets one set in each middleware. If a reading fails, or what
-// was read makes no sense, the set stays as it was, for as long as it takes, and [WithOnError] is told. So does a text that limits nothing,
-// unless it says that itself. When the set is replaced, the log says what changes, and [WithOnChange] is told.
+// Each reading replaces the whole set between two requests: each request meets one set in each middleware. If a reading
+// fails, or its document is invalid, the set stays as it was, for as long as that lasts, and [WithOnError] is called. The
+// same goes for a text that limits nothing, unless it says so itself. When the set is replaced, the log has the changes,
+// and [WithOnChange] is called.
 //
-// Watch returns an error if the source cannot be read at the start, unless [WithStart] says what then holds. Its goroutine is the only
-// one that asks the source, and ends with ctx, after which the set stays as it is.
+// Watch returns an error if the source cannot be read at the start, unless [WithStart] gives the first document. Its
+// goroutine is the only one that asks the source, and ends with ctx, after which the set stays as it is.
 func Watch(ctx context.Context, source Source, all ...Option) (*Set, error) {
 	if source.read == nil {
 		panic("policies: Watch: the source is the zero Source: use File, Redis or Func")
@@ -149,5 +150,5 @@ func (o *options) report(loop *poll.Loop, source string, changes Changes) {
 	loop.Call("the function that is told of changes", func() { o.onChange(changes) })
 }
 
-// settle is for how long a file must have been left alone, so that nobody reads the half of it.
+// settle is for how long a file must not have changed, so that its first half is not read alone.
 const settle = time.Second

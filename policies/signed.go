@@ -15,25 +15,26 @@ import (
 )
 
 const (
-	// signedAs is what the last line of a signed text begins with: a comment of YAML. The serial number and the signature follow.
+	// signedAs begins the last line of a signed text: a comment of YAML. The serial number and the signature follow.
 	signedAs = "# signed: ed25519 "
-	// purpose stands in front of what is signed, so that no signature of something else is one of policies.
+	// purpose is signed in front of the text, so that no signature made for another purpose is valid here.
 	purpose = "github.com/weir-go/ratelimit/policies\n"
 	// MostSerial is the greatest serial number of a signed text: 2^53, up to which Redis keeps them exactly.
 	MostSerial = 1 << 53
 )
 
-// Signed is a source whose texts are believed if one of some keys has signed them, as [Sign] and weir sign do. All others are errors,
-// which change nothing. Use a key of its own for each source, and give two keys while one takes the place of the other.
+// Signed is a source that believes only texts signed by one of some keys, as [Sign] and weir sign do. All other texts are
+// errors, which change nothing. Use a key of its own for each source, and give two keys while one takes the place of the
+// other.
 //
-// A text with a smaller serial number than that of one which has been in force is an error, too: whoever can write to the source, but has no
-// such key, cannot put back what was signed before. The greatest number is kept in the process. Of a source of [Redis] it is also kept in the
-// sorted set key:serial, so that a process that starts anew knows it; that needs the permissions for ZADD and ZSCORE. Keep the permission to
-// write there from whoever may write to the source, and have Redis not evict it. Other sources begin anew with the process. Where the number
-// cannot be read, no other text is put in force; where it cannot be kept, [WithOnError] is told until it is, and a [Watch] without [WithStart]
-// does not begin.
+// A text with a smaller serial number than one that has been in force is an error, too. So an attacker who can write to
+// the source, but has no key, cannot put an older signed text back. The process keeps the greatest number. For a source
+// of [Redis], the sorted set key:serial keeps it, too, so that a new process knows it; that needs the permissions for
+// ZADD and ZSCORE. Do not let users who may write to the source write there, and have Redis not evict it. Other sources
+// begin anew with the process. If the number cannot be read, no other text is put in force. If it cannot be kept,
+// [WithOnError] is called until it is, and a [Watch] without [WithStart] does not begin.
 //
-// Signed panics without a key, and if a key is none.
+// Signed panics without a key, and if a key is invalid.
 func Signed(source Source, keys ...ed25519.PublicKey) Source {
 	if len(keys) == 0 {
 		panic("policies: Signed: no key is given")
@@ -56,10 +57,10 @@ func Signed(source Source, keys ...ed25519.PublicKey) Source {
 	}}
 }
 
-// Sign returns a text of YAML whose last line is a comment with a serial number and the signature of all in front of it, in place of one that
-// it may have. Let each text of a source have a greater number than the one before it, such as the time. Line ends of all kinds become those of
-// Unix; those that a checkout makes of them later do not break the signature. Sign returns an error if the key is none, and if the number is
-// not from 1 to [MostSerial].
+// Sign adds a last line to a text of YAML: a comment with a serial number and the signature of all in front of it. It
+// replaces an earlier one. Let each text of a source have a greater number than the one before it, such as the time. Line
+// ends of all kinds become those of Unix; a later checkout with other line ends does not break the signature. Sign
+// returns an error if the key is invalid, and if the number is not from 1 to [MostSerial].
 func Sign(text []byte, key ed25519.PrivateKey, serial int64) ([]byte, error) {
 	if len(key) != ed25519.PrivateKeySize {
 		return nil, fmt.Errorf("policies: a private key has %d bytes, want %d", len(key), ed25519.PrivateKeySize)
@@ -108,13 +109,13 @@ var (
 	errForeign  = errors.New("its signature is not by a key that is believed, or the text has changed since")
 )
 
-// signatureLine is the last line of a signed text, and what line ends follow: redis-cli ends what it gets with one of its own.
+// signatureLine matches the last line of a signed text, and its line ends: redis-cli ends its output with one of its own.
 var signatureLine = regexp.MustCompile(`^` + regexp.QuoteMeta(signedAs) + `serial ([1-9][0-9]*) ([A-Za-z0-9+/=]+)[\r\n]*$`)
 
 // lastLine returns where the last line of a text begins, but for empty ones.
 func lastLine(text []byte) int { return bytes.LastIndexByte(bytes.TrimRight(text, "\r\n"), '\n') + 1 }
 
-// lineEnd is what a checkout may have made of the end of a line.
+// lineEnd matches a line end as a checkout may have written it.
 var lineEnd = regexp.MustCompile(`\r+\n`)
 
 // oneLineEnd returns a text with the line ends of Unix.

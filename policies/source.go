@@ -24,8 +24,8 @@ type Source struct {
 // symbolic link is followed, also where its target is replaced, as in a volume of Kubernetes, and a file may be renamed over the other, as
 // editors do.
 //
-// Replace a file in one step, by a rename. A file that is written in place is read when nobody has written to it for a second, so that its
-// first half is not taken for all of it; a program that pauses for longer is not noticed.
+// Replace a file in one step, by a rename. A file that is written in place is read when it has not changed for a second,
+// so that its first half is not taken for all of it; a program that pauses for longer is not noticed.
 //
 // A file that is missing, malformed, no regular file, larger than a mebibyte, or changed while it is read is an error.
 func File(path string) Source {
@@ -44,12 +44,12 @@ func File(path string) Source {
 	}}
 }
 
-// Redis is the source of the policies in a string of Redis, which "redis-cli -x SET key < limits.yaml" writes. It needs the permission for
-// GETRANGE on the key, and nothing else unless it is [Signed]: it reads no more than a mebibyte. A key that does not exist is an error. Redis
-// panics without a client and without a key.
+// Redis is the source of the policies in a string of Redis, which "redis-cli -x SET key < limits.yaml" writes. It needs
+// the permission for GETRANGE on the key, and nothing else unless it is [Signed]. It reads no more than a mebibyte. A key
+// that does not exist is an error. Redis panics without a client and without a key.
 //
-// Who may write to the key says which limits hold. Give that permission to few, since the limiter itself needs to write to its own keys
-// alone; or believe nothing but what is [Signed].
+// Each user of Redis who may write to the key sets the limits. Give that permission to few, since the limiter itself
+// needs to write to its own keys alone; or believe nothing but [Signed] texts.
 func Redis(client redis.Cmdable, key string) Source {
 	switch {
 	case client == nil:
@@ -70,10 +70,11 @@ func Redis(client redis.Cmdable, key string) Source {
 
 var errNoKey = errors.New("the key does not exist, or is empty: write the policies there")
 
-// Func is the source of the policies that a function reads from where you keep them. It returns the whole text, or nil without an error
-// if that is what it has returned last, and ends with its context: until then nothing else is read. It is asked by one goroutine, once at
-// a time. name is what errors call it. A panic of read is an error of that reading; it ends the program only in the first reading of a [Watch]
-// without [WithStart]. Func panics if read is nil.
+// Func is the source of the policies that a function reads from where you keep them. The function returns the whole text,
+// or nil without an error if the text is the same as last time. It returns when its context ends: until then nothing else
+// is read. One goroutine calls it, one call at a time. name is the source's name in errors. A panic of read is an error
+// of that reading; it ends the program only in the first reading of a [Watch] without [WithStart]. Func panics if read is
+// nil.
 func Func(name string, read func(context.Context) ([]byte, error)) Source {
 	if read == nil {
 		panic("policies: Func: the function is nil")
@@ -88,7 +89,7 @@ func Func(name string, read func(context.Context) ([]byte, error)) Source {
 	}}
 }
 
-// latest is what is known of the texts of a source: the one that was put in force last, and the one that has failed since.
+// latest has the two latest texts of a source: the last one put in force, and the one that has failed since.
 type latest struct{ inForce, failed text }
 
 // text is one that is known.
@@ -126,7 +127,7 @@ type passing struct{ error }
 
 func (e passing) Unwrap() error { return e.error }
 
-// read puts in force what a text says.
+// read puts the document of a text in force.
 func (s *Set) read(text []byte) error {
 	d, err := Parse(text)
 	if err != nil {

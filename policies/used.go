@@ -7,9 +7,9 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// checkUse adds an error for what a document says to no effect, which is what is left of a file that was cut: limits, plans and bans that no
-// policy names, parts of lists that nothing asks for, and policies of which none limits anything. It looks at documents that make sense
-// otherwise, so that a name with a misspelling is one mistake and not two.
+// checkUse adds an error for each entry without effect, since the file may have been cut: limits, plans and bans that no
+// policy names, parts of lists that are never looked up, and policies of which none limits anything. It looks at
+// otherwise valid documents only, so that a misspelled name is one mistake and not two.
 func (c *compiler) checkUse() {
 	if len(c.errors) > 0 {
 		return
@@ -48,12 +48,12 @@ func (c *compiler) checkNamesAreUsed() {
 	for _, name := range sorted(d.Plans) {
 		if _, all := d.Plans[name]["*"]; !all {
 			c.errors.addf(d.at.of(nameOf("plans", name)),
-				`the plans of %q have no "*": write what requests of another plan meet, and those of none, such as "*": leaky 10, 1/s or "*": unlimited`, name)
+				`the plans of %q have no "*": write the limit of requests of another plan, or of none, such as "*": leaky 10, 1/s or "*": unlimited`, name)
 		}
 	}
 }
 
-// checkListsAreUsed adds an error for lists that have no entry, and for what they look up that no entry is.
+// checkListsAreUsed adds an error for lists that have no entry, and for an address or a key that no entry needs.
 func (c *compiler) checkListsAreUsed() {
 	l := &c.document.Lists
 	addresses, keys := 0, 0

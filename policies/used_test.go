@@ -25,7 +25,7 @@ func TestWhatHasNoEffectIsAnError(t *testing.T) {
 		"plans: {p: {'*': unlimited}}\n" + one: `line 1, column 9: no policy uses the plans of "p"`,
 		"bans: {b: 'ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d'}\n" + one: `line 1, column 8: no policy uses the ban "b"`,
 		"plans: {p: {'*': unlimited}}\npolicies: [{limit: p, key: ip}]\n":             "line 2, column 11: no policy limits anything",
-		"plans: {p: {free: 'leaky 1, 1/s'}}\npolicies: [{limit: p, key: ip}]\n":       `line 1, column 9: the plans of "p" have no "*": write what requests of another plan meet`,
+		"plans: {p: {free: 'leaky 1, 1/s'}}\npolicies: [{limit: p, key: ip}]\n":       `line 1, column 9: the plans of "p" have no "*": write the limit of requests of another plan`,
 		"lists: {}\n" + one:          "line 1, column 8: lists have no entry: write one under allow or deny, or leave lists out",
 		"lists: {allow: []}\n" + one: "line 1, column 8: lists have no entry",
 		"lists: {deny: ['key:a'], key: header A, address: ip}\n" + one:                                   "line 1, column 50: address is looked up among addresses, of which allow and deny have none",

@@ -23,10 +23,10 @@ const (
 	serverPort    = attribute.Key("server.port")
 )
 
-// other is what is too many to be told apart.
+// other stands for all policies or servers beyond a bound.
 const other = "other"
 
-// outcome is what became of a request, or of a policy's decision about it.
+// outcome is the outcome of a request, or of a policy's decision about it.
 type outcome int
 
 const (
@@ -46,13 +46,12 @@ func (o outcome) String() string {
 
 func (o outcome) attribute() attribute.KeyValue { return outcomeKey.String(o.String()) }
 
-// modes are what error modes are called in attributes.
+// modes are the names of error modes in attributes.
 var modes = map[guard.ErrorMode]string{
 	guard.FailOpen: "fail-open", guard.FailClosed: "fail-closed", guard.Fallback: "fallback",
 }
 
-// withAttributes returns the options of a measurement with some attributes. What is
-// reported often is made once.
+// withAttributes returns the options of a measurement with some attributes. Frequent options are made once.
 func withAttributes(attributes ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attributes...))
 }
@@ -73,7 +72,7 @@ func withFailure(failure core.Failure, attributes ...attribute.KeyValue) []attri
 	return append(attributes, errorType.String(string(failure)))
 }
 
-// failedBy returns the options of what has failed, or has not.
+// failedBy returns the options of a measurement with a failure, or without one.
 func failedBy(failure core.Failure) []metric.RecordOption {
 	if failure == "" {
 		return nil

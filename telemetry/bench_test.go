@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/telemetry"
 	"github.com/weir-go/ratelimit/telemetry/offenders"
@@ -91,7 +92,7 @@ func BenchmarkStore(b *testing.B) {
 				reporter, _ := newReporter(b, telemetry.Options{})
 				options = append(options, core.WithTrace(reporter.Trace()))
 			}
-			limiter := core.New(core.CacheDenials(core.NewMemory(), 10, options...))
+			limiter := core.New(denialcache.New(core.NewMemory(), 10, options...))
 			for range 2 {
 				_, _ = limiter.Allow(b.Context(), "key", limit)
 			}

@@ -1,8 +1,7 @@
-// Package telemetry reports to [OpenTelemetry] what limiters decide and what that takes.
-// Package offenders beside it finds the keys that are denied most.
+// Package telemetry reports to [OpenTelemetry] the decisions of limiters, and the time and calls that they take. Package
+// offenders beside it finds the keys that are denied most.
 //
-// One line switches it on for a middleware of net/http, gin or echo, and another for what
-// happens behind it:
+// One line switches it on for a middleware of net/http, gin or echo, and another for the stores behind it:
 //
 //	reporter := telemetry.New(telemetry.Options{})
 //	limiter, err := core.Open("redis://localhost:6379", core.WithTrace(reporter.Trace()))
@@ -49,23 +48,22 @@
 //   - degraded: this process has let the request pass (see [guard.Fallback]);
 //   - error: nothing was decided.
 //
-// Where the store has failed, error.type says how ([core.Failure]), and error_mode by what
-// the request passed or was stopped: fail-open, fail-closed or fallback. It is missing
-// where the policy had no part in that: a shadow, and one that would have let the request
-// through which another has stopped. So what goes through unchecked is outcome error with
-// error_mode fail-open, and what a fallback denies is outcome denied with error_mode
+// If the store has failed, error.type names the failure ([core.Failure]). error_mode says why the request passed or was
+// stopped: fail-open, fail-closed or fallback. It is missing where the policy had no part in that: a shadow, and a policy
+// that would have let the request through while another one has stopped it. So requests that go through unchecked have
+// the outcome error and the error_mode fail-open, and denials by a fallback have the outcome denied and the error_mode
 // fallback.
 //
-// checks counts what limiters have decided, with the limit's name for a policy, where [Options.Checks] says so: for programs without
-// a middleware. Its outcome is allowed, denied, shadow-allowed, shadow-denied or error. A check that waits is counted each time it is decided.
-// What charges nothing, such as a peek, is not counted.
+// checks counts the decisions of limiters, with the limit's name for a policy, if [Options.Checks] is set: for programs
+// without a middleware. Its outcome is allowed, denied, shadow-allowed, shadow-denied or error. A check that waits is
+// counted each time it is decided. Checks that charge nothing, such as a peek, are not counted.
 //
 // listed counts the requests that [guard.Lists] have decided about: outcome is list-allowed
 // or list-denied. They have no decisions, no check.duration and no span.
 //
 // bans counts the bans that strikes have begun, and strikes the strikes themselves, by the policy of the [core.Ban].
-// What a ban denies is in decisions, with its policy and the outcome denied. Bans by hand, and strikes of shadows,
-// are not counted.
+// Denials by a ban are in decisions, with its policy and the outcome denied. Bans by hand, and strikes of shadows, are
+// not counted.
 //
 // near_limit counts requests that have passed and have left less than [Options.NearLimit] of the
 // capacity.
@@ -77,25 +75,24 @@
 // wait.duration how long requests, and callers of [core.Limiter.Wait], have really waited,
 // until they were allowed, denied because it would be too late, or gave-up.
 //
-// settlement.duration is how long it took to correct what requests cost after they had
-// been served, and settlement.size how many units were returned, or charged in addition:
-// direction is returned or charged. A settlement that changes nothing does not reach the
-// store and is not reported.
+// settlement.duration is how long it took to correct the costs of requests after they had been served, and
+// settlement.size how many units were returned, or charged in addition: direction is returned or charged. A settlement
+// that changes nothing does not reach the store and is not reported.
 //
-// The instruments of places are about [core.Concurrent] limits: how many places this process holds, how many of its
-// calls wait for one, for how long places were held, and the renewals of their leases. lease is kept, lost (the
-// lease has ended, or somebody has taken the place away) or unanswered (the renewal is tried again). A
-// lost place means that more may have been at work than the limit allows: alert on it. reclaimed counts calls on
-// Redis that found leases which had ended without their places having been given back, whoever had them.
+// The instruments of places are about [core.Concurrent] limits: how many places this process holds, how many of its calls
+// wait for one, for how long places were held, and the renewals of their leases. lease is kept, lost (the lease has
+// ended, or a reset has taken the place away) or unanswered (the renewal is tried again). A lost place means that more
+// calls may have been at work than the limit allows: alert on it. reclaimed counts calls on Redis that found leases of
+// any holder that had ended without their places having been given back.
 //
-// The instruments of leases are about keys that [core.Lease] decides in this process. leased.units counts the units of leases that
-// have ended: fate (ratelimit.leased.fate) is spent, returned or lapsed, and what was granted is their sum. leased.over is what a lease has admitted
-// too much, at most, as a part of the limit's capacity, and leased.tolerance the part that was declared. Add leased.over up over the processes that lease
-// the same key.
+// The instruments of leases are about keys that [core.Lease] decides in this process. leased.units counts the units of
+// leases that have ended: fate (ratelimit.leased.fate) is spent, returned or lapsed, and the sum is the units granted.
+// leased.over is how much a lease has admitted too much, at most, as a part of the limit's capacity, and leased.tolerance
+// the part that was declared. Add leased.over up over the processes that lease the same key.
 //
 // [Reporter.Trace] reports the store's instruments. Checks that are asked together, such as
 // those of a request, are one call, and calls that share a round trip to Redis are a batch.
-// denial_cache.hits counts calls that [core.CacheDenials] or [core.Lease] has denied from memory. server.address and
+// denial_cache.hits counts calls that denialcache.New or [core.Lease] has denied from memory. server.address and
 // server.port are attributes if [Options.MostServers] allows it. store.servers counts the
 // servers that were used, by the state of their breakers: closed, open or half-open. A
 // server that has gone for good stays in its last state until the process ends.

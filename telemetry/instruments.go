@@ -5,7 +5,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are what is reported, under the names that the package documents.
+// instruments are the instruments, under the names that the package documents.
 type instruments struct {
 	decisions, nearLimit, denialCacheHits   metric.Int64Counter
 	checks                                  metric.Int64Counter
@@ -59,8 +59,7 @@ func newInstruments(meter metric.Meter) instruments {
 	}
 }
 
-// The bounds of histograms of what is counted: a batch holds up to 128 checks; a unit may
-// be a request or a byte.
+// The bounds of histograms of counts: a batch holds up to 128 checks; a unit may be a request or a byte.
 var (
 	doubles = []float64{1, 2, 4, 8, 16, 32, 64, 128}
 	decades = []float64{1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9}

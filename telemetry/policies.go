@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
-// policies are those that have been met, as far as they are told apart.
+// policies are the policies that have been met, as far as they are told apart.
 type policies struct {
 	most  int
 	known atomic.Pointer[map[identity]*policy]
@@ -22,10 +22,10 @@ type policies struct {
 	mu    sync.Mutex  // held to add one
 }
 
-// identity is what a policy is known by.
+// identity identifies a policy.
 type identity struct{ name, algorithm string }
 
-// policy is what measurements about a policy need, made once.
+// policy has the parts of measurements about a policy, made once.
 type policy struct {
 	name, algorithm attribute.KeyValue
 	shapes, bans    bool

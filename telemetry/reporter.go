@@ -20,17 +20,15 @@ const (
 	defaultMostPolicies = 100
 )
 
-// Options say what a [Reporter] reports. The zero value is ready to use.
+// Options configure a [Reporter]. The zero value is ready to use.
 type Options struct {
 	// MeterProvider makes the instruments. The default is [otel.GetMeterProvider], which
 	// may be set later.
 	MeterProvider metric.MeterProvider
 
-	// TracerProvider makes the spans: of a request's checks, of the time for which the
-	// request is held for its turn, and of its settlement. They are children of the
-	// request's span; a request without a span, or whose span is not sampled, has none.
-	// The default is [otel.GetTracerProvider], which may be set later. For no spans at
-	// all, give it [noop.NewTracerProvider].
+	// TracerProvider makes the spans: of a request's checks, of the time for which the request is held for its turn, and
+	// of its settlement. They are children of the request's span; a request without a sampled span has none. The default
+	// is [otel.GetTracerProvider], which may be set later. For no spans at all, give it [noop.NewTracerProvider].
 	//
 	// [noop.NewTracerProvider]: https://pkg.go.dev/go.opentelemetry.io/otel/trace/noop#NewTracerProvider
 	TracerProvider trace.TracerProvider
@@ -44,8 +42,8 @@ type Options struct {
 	// Later ones are "other". The default, 0, is 100; less panics.
 	MostPolicies int
 
-	// Checks has [Reporter.Trace] count each check that a limiter has decided (ratelimit.checks), for programs that ask limiters
-	// without a middleware. The default is false: what a middleware asks is in ratelimit.decisions already.
+	// Checks has [Reporter.Trace] count each check that a limiter has decided (ratelimit.checks), for programs that ask
+	// limiters without a middleware. The default is false: the checks of a middleware are in ratelimit.decisions already.
 	Checks bool
 
 	// MostServers is how many servers' addresses become attributes. Later ones are "other".
@@ -112,7 +110,7 @@ func (r *Reporter) Observe(e guard.Event) {
 	}
 	about := verdict(&e)
 	for i := range e.Outcomes {
-		if guard.Counts(e.Outcomes, i) { // of alternatives, that which was charged or is waited for
+		if guard.Counts(e.Outcomes, i) { // of alternatives, the one that was charged or is waited for
 			r.decided(ctx, &e.Outcomes[i], about.failure, e.Status == 0)
 		}
 	}
@@ -130,13 +128,13 @@ func (r *Reporter) Observe(e guard.Event) {
 	}
 }
 
-// about is what became of a request.
+// about is the outcome of a request.
 type about struct {
 	outcome outcome
 	failure core.Failure // of the store, or ""
 }
 
-// verdict returns what the checks have made of a request.
+// verdict returns the outcome of a request's checks.
 func verdict(e *guard.Event) about {
 	var failure core.Failure
 	unheard := e.Err != nil && len(e.Outcomes) == 0 // its client has gone, or the store does not answer
@@ -164,8 +162,8 @@ func applied(u *guard.Unanswered, status int) guard.ErrorMode {
 	return u.Mode
 }
 
-// decided reports what one policy has decided about a request, and where that has
-// passed all policies, how near the limit it was.
+// decided reports the decision of one policy about a request, and, if the request has passed all policies, how near the
+// limit it was.
 func (r *Reporter) decided(ctx context.Context, o *guard.Outcome, failure core.Failure, passed bool) {
 	d := &o.Decision
 	p := r.policies.of(o.Policy, d.Limit)
@@ -204,7 +202,7 @@ func (r *Reporter) decided(ctx context.Context, o *guard.Outcome, failure core.F
 	}
 }
 
-// struck reports strikes, and a ban that they have begun. Those of shadows count for nobody.
+// struck reports strikes, and a ban that they have begun. Those of shadows are not reported.
 func (r *Reporter) struck(ctx context.Context, o *guard.Outcome, p *policy) {
 	if o.Shadow || !o.Decision.Allowed || o.Cost <= 0 {
 		return
@@ -254,7 +252,7 @@ func heldFor(e *guard.Event) *guard.Outcome {
 	return turn
 }
 
-// settled reports what a request has cost after all.
+// settled reports the real cost of a request.
 func (r *Reporter) settled(e *guard.Event) {
 	ctx, how := e.Request.Context(), about{allowed, core.FailureOf(e.Err)}
 	if e.Err != nil {

@@ -14,19 +14,19 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// servers are those that have been met.
+// servers are the servers that have been met.
 type servers struct {
 	most   int // addresses that are told
 	mu     sync.RWMutex
 	known  map[string]*server
-	others *server // those that are too many to be known
+	others *server // all servers beyond mostKnown
 }
 
-// mostKnown bounds the servers whose states are counted.
+// mostKnown bounds the number of servers with states of their own.
 const mostKnown = 1000
 
-// server is what measurements about a server need, made once. Where servers are not told
-// apart, each has its own all the same, for its state.
+// server has the parts of measurements about a server, made once. Even if servers are not told apart, each has its own,
+// for its state.
 type server struct {
 	attributes []attribute.KeyValue // its address, if that is told
 	measured   []metric.RecordOption

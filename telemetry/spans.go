@@ -43,8 +43,8 @@ func (r *Reporter) traceSettlement(ctx context.Context, e *guard.Event, how abou
 	r.span(ctx, "ratelimit.settle", now.Add(-e.Elapsed), now, e, how)
 }
 
-// span makes a span that is a child of the request's. It says what became of the request,
-// and never whose it is; nor has it the text of an error, which may say so.
+// span makes a child of the request's span. It tells the outcome of the request, and never its key; nor has it the text
+// of an error, which may contain the key.
 func (r *Reporter) span(ctx context.Context, name string, from, to time.Time, e *guard.Event, what about) {
 	_, span := r.tracer.Start(ctx, name, trace.WithTimestamp(from))
 	defer span.End(trace.WithTimestamp(to))

@@ -89,7 +89,7 @@ func TestSpansOfWaitingAndSettling(t *testing.T) {
 		policy := guard.Policy{
 			Limit:  core.Shaping(5, core.Per(1, 2*time.Second)).Named("queue"),
 			Cost:   func(*http.Request) int { return 2 },
-			Settle: func(*http.Request, guard.Served) int { return 1 },
+			Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { return 1 }},
 		}
 		limiter := core.New(core.NewMemory())
 		if _, err := limiter.Allow(context.Background(), "ip:192.0.2.1", policy.Limit); err != nil {
@@ -151,7 +151,7 @@ func TestNoSpansWithoutOneOfTheRequest(t *testing.T) {
 			reporter, _ := newReporter(t, telemetry.Options{TracerProvider: test.to})
 			handler := ratelimit.New(core.New(core.NewMemory()), guard.Options{Observe: reporter.Observe}, guard.Policy{
 				Limit:  core.FixedWindow(2, time.Hour),
-				Settle: func(*http.Request, guard.Served) int { return 2 },
+				Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { return 2 }},
 			})(http.NotFoundHandler())
 			handler.ServeHTTP(httptest.NewRecorder(), test.request)
 			spans := recorder.Ended()

@@ -8,10 +8,10 @@ import (
 	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
-// Trace returns what reports the work of stores and limiters, for [core.WithTrace]: batches
-// and breakers of Redis, denials that a denial cache repeats, waits, places, leases of hot keys and, with [Options.Checks],
-// decisions. Give it to [core.Open], or to [core.NewRedis]. It knows nothing of requests, so that what it reports has no exemplars and
-// no spans.
+// Trace returns a trace for [core.WithTrace] that reports the work of stores and limiters: batches and breakers of Redis,
+// denials that a denial cache repeats, waits, places, leases of hot keys and, with [Options.Checks], decisions. Give it
+// to [core.Open], or to [core.NewRedis]. It knows nothing of requests, so that its reports have no exemplars and no
+// spans.
 func (r *Reporter) Trace() core.Trace {
 	background := context.Background()
 	return core.Trace{
@@ -38,8 +38,8 @@ func (r *Reporter) Trace() core.Trace {
 	}
 }
 
-// checked returns what reports checks that charge something, or nil if none are to be reported. Of alternatives it reports the one
-// that counts.
+// checked returns the function that reports checks that charge something, or nil if none are to be reported. Of
+// alternatives it reports the one that counts.
 func (r *Reporter) checked(ctx context.Context) func(core.Decided) {
 	if !r.checks {
 		return nil
@@ -58,7 +58,7 @@ func (r *Reporter) checked(ctx context.Context) func(core.Decided) {
 	}
 }
 
-// outcomeOf returns what was decided about a check.
+// outcomeOf returns the outcome of a check.
 func outcomeOf(passes, shadow bool) outcome {
 	switch {
 	case passes && shadow:
@@ -71,7 +71,7 @@ func outcomeOf(passes, shadow bool) outcome {
 	return denied
 }
 
-// leaseEnded reports what has become of the units of a lease, and how much it has admitted too much.
+// leaseEnded reports the fate of a lease's units, and how much the lease has admitted too much.
 func (r *Reporter) leaseEnded(ctx context.Context, leased *core.Leased) {
 	p := r.policies.of(leased.Limit.Name(), leased.Limit)
 	for _, one := range [...]struct {
@@ -100,7 +100,7 @@ func (r *Reporter) placesTaken(ctx context.Context, held *core.Held) {
 	}
 }
 
-// What became of a lease.
+// The fates of a lease.
 const (
 	kept       = "kept"
 	lost       = "lost"

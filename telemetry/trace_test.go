@@ -30,7 +30,7 @@ func TestTheStoreIsReported(t *testing.T) {
 		guard.Policy{Limit: core.FixedWindow(100, time.Hour).Named("hundred")})(http.NotFoundHandler())
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	limit.ServeHTTP(httptest.NewRecorder(), request)
-	if err := limiter.Wait(t.Context(), "key", core.Leaky(1, core.PerSecond(1)).Named("waited")); err != nil {
+	if err := limiter.Wait(t.Context(), "key", core.FixedWindow(1, time.Second).Named("waited")); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, func() error { // a call is reported after its answers have been given

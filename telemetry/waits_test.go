@@ -41,7 +41,7 @@ func TestWaitingForAPlaceIsReported(t *testing.T) {
 		g := guard.Must(guard.New(limiter, guard.Options{Observe: reporter.Observe},
 			guard.Policy{Limit: core.TokenBucket(10, core.PerMinute(1)).Named("rate")},
 			guard.Policy{Limit: core.Shaping(50, core.PerSecond(1)).Named("queue")},
-			guard.Policy{Limit: core.Concurrent(1, 30*time.Second).Named("place"), MaxWait: 5 * time.Second}))
+			guard.Policy{Limit: core.Concurrent(1, 30*time.Second).Named("place"), Queue: guard.QueuePolicy{MaxWait: 5 * time.Second}}))
 		request := func() guard.Verdict { return g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), nil) }
 		first, answered := request(), make(chan guard.Verdict)
 		go func() { answered <- request() }()

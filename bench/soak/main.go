@@ -69,7 +69,7 @@ func soak(ctx context.Context, lies contents, duration time.Duration) (long int,
 		}
 	}
 	_, _ = fmt.Fprintf(os.Stderr, "redis-server %s\n", server.Addr())
-	l, err := core.Open("redis://"+server.Addr(), core.WithBudget(time.Minute))
+	l, err := open(server.Addr())
 	if err != nil {
 		return 0, err
 	}
@@ -117,9 +117,15 @@ var (
 	}
 )
 
+// open returns a limiter on a server. Its client speaks RESP2: with RESP3 go-redis 9.23 writes to its options in each connection that
+// it opens to such a server, and two of them at the same time are a data race.
+func open(address string) (*core.Limiter, error) {
+	return core.Open("redis://"+address+"?protocol=2", core.WithBudget(time.Minute))
+}
+
 // fill puts into Redis what lies there from the start. Another process holds the places, and dies.
 func (lies contents) fill(ctx context.Context, address string, l *core.Limiter) (err error) {
-	dies, err := core.Open("redis://"+address, core.WithBudget(time.Minute))
+	dies, err := open(address)
 	if err != nil {
 		return err
 	}

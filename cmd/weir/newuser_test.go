@@ -73,7 +73,7 @@ func TestFromALogToALimit(t *testing.T) {
 		t.Errorf("who would pass got %v", got)
 	}
 
-	// Its number changes while requests run. What was used is kept.
+	// Its number changes while requests run. The units used are kept.
 	changed := strings.Replace(enforced, "daily: leaky 3,", "daily: leaky 5,", 1)
 	answers(t, exitChanged, "1 newly admitted", "plan", "-exit-code", s.limits, fileOf(s, "changed.yaml", changed))
 	s.during(func() {

@@ -33,13 +33,13 @@ func TestPlan(t *testing.T) {
 	now := policiesFile(t, strings.NewReplacer("leaky 20,", "leaky 10,", "token-bucket", "leaky", "25%", "50%").Replace(oldFile))
 	code, out, messages := weir(t, "", "plan", was, now)
 	want := `~ limit burst: leaky 20, 1/h → leaky 10, 1/h
-    What was used is kept.
+    The units used are kept.
     Used by: burst (all requests).
 ~ limit orders: token-bucket 10, 1/s → leaky 10, 1/s
-    It is another algorithm, which counts in another way. It starts anew: what was used before does not count.
+    It is another algorithm, which counts in another way. It starts anew: units used before do not count.
     Used by: orders (POST /orders).
 ~ policy orders (POST /orders)
-    It is enforced for 50% of the keys instead of 25%. Keys for which it was a shadow start anew, with nothing of what the shadow counted.
+    It is enforced for 50% of the keys instead of 25%. Keys for which it was a shadow start anew, without the shadow's counts.
 
 3 changed.
 `

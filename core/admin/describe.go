@@ -10,8 +10,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-// Describe says in words how a key stands with some limits, of which there must be at
-// least one: a line for each, such as
+// Describe returns in words the state of a key under some limits, at least one: a line for each, such as
 //
 //	leaky:10:1/s: 7 of 10, next drip in 320 ms
 //
@@ -33,9 +32,8 @@ func Describe(ctx context.Context, limiter *core.Limiter, key string, limits ...
 	return strings.Join(lines, "\n"), nil
 }
 
-// DescribeDecision says in words what a decision tells: "7 of 10, next drip in 320 ms", if 7
-// of 10 are used. Of a [core.Ban] that is in force it is "banned for 9m30s", and otherwise how
-// many strikes there are.
+// DescribeDecision returns a decision in words: "7 of 10, next drip in 320 ms", if 7 of 10 are used. For a [core.Ban]
+// that is in force it is "banned for 9m30s", and otherwise the number of strikes.
 func DescribeDecision(d core.Decision) string {
 	algorithm, _ := exact.AlgorithmNamed(d.Limit.Algorithm())
 	if algorithm.Bans() && d.Remaining == 0 {

@@ -1,5 +1,5 @@
-// Package admin lists the keys of a limiter, and says in words how they stand. It lists who is banned, and who has places of a
-// limit that holds ([core.Concurrent]), and takes them away.
+// Package admin lists the keys of a limiter, and describes their states in words. It lists banned keys, and the holders
+// of places of a [core.Concurrent] limit, and takes places away.
 //
 // It is for consoles and command lines, not for requests.
 package admin

@@ -18,27 +18,27 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
-// Holder is somebody who has places of a key under a [core.Concurrent] limit: one call of one process.
+// Holder is one call of one process that has places of a key under a [core.Concurrent] limit.
 type Holder struct {
 	// Name is the name that the holder has in the store, which [Evict] takes.
 	Name string
 	// Host is the end of the name of the holder's host, 10 bytes at most.
 	Host string
-	// Since is when the holder asked for the places, on their own clock.
+	// Since is when the holder asked for the places, on its own clock.
 	Since time.Time
-	// Until is when their lease ends unless they renew it, on the store's clock.
+	// Until is when its lease ends unless it is renewed, on the store's clock.
 	Until time.Time
-	// Places is how many they have.
+	// Places is how many it has.
 	Places int
 }
 
-// Holders returns who has places of a key under a [core.Concurrent] limit, those first whose lease ends
-// first. Of a named limit the numbers do not matter. The places of shadow checks are not listed.
+// Holders returns the holders of places of a key under a [core.Concurrent] limit, in the order in which their leases end.
+// Of a named limit the numbers do not matter. The places of shadow checks are not listed.
 //
-// The key is the one that the limiter was asked about: keyfuncs.RemoteIP makes it "ip:203.0.113.9", for
-// example. Nobody has places of another one, which is no error. [List] shows the keys that there are.
+// The key is the one that the limiter was asked about: keyfuncs.RemoteIP makes it "ip:203.0.113.9", for example. Another
+// key has no holders, which is no error. [List] shows the keys that there are.
 //
-// On Redis a script reads a sorted set, 250 holders at a time. It needs no permission but those of calls, and the
+// On Redis a script reads a sorted set, 250 holders at a time. It needs no permission beyond those of calls, and the
 // store's budget bounds each page. Holders that come or go meanwhile may be listed or not. Another kind of limit, and a
 // store of your own, are errors. For the errors of the limiter's store see [core.FailureOf].
 //
@@ -62,16 +62,16 @@ func Holders(ctx context.Context, limiter *core.Limiter, key string, limit core.
 	}
 	holders := make([]Holder, len(held))
 	for i, h := range held {
-		host, since, _ := holder.Parse(h.Name) // what others have written has a name and an end
+		host, since, _ := holder.Parse(h.Name) // a name that another program has written is no error
 		holders[i] = Holder{Name: h.Name, Host: host, Since: since, Until: time.UnixMicro(h.Until), Places: h.Places}
 	}
 	slices.SortStableFunc(holders, func(a, b Holder) int { return cmp.Or(a.Until.Compare(b.Until), strings.Compare(a.Name, b.Name)) })
 	return holders, nil
 }
 
-// Evict takes away all places of the holder with a name, as [Holders] lists it, and reports whether they
-// had any. Others can take the places at once. The holder learns of it at their next renewal, which is
-// refused; until then their work goes on.
+// Evict takes away all places of the holder with a name, as [Holders] lists it, and reports whether it had any. Others
+// can take the places at once. The holder learns of it at its next renewal, which is refused; until then its work goes
+// on.
 //
 // A name that no holder can have is an error. The other errors are those of [Holders]. Evict may be called
 // by many goroutines at once. A nil limiter panics.
@@ -93,7 +93,7 @@ func Evict(ctx context.Context, limiter *core.Limiter, key string, limit core.Li
 	}
 }
 
-// validateHeld returns the reason why nobody can hold places of a key under a limit, if there is one.
+// validateHeld returns the reason why a key cannot have holders under a limit, if there is one.
 func validateHeld(key string, limit core.Limit) error {
 	if key == "" {
 		return errors.New("admin: the key is empty")
@@ -102,14 +102,14 @@ func validateHeld(key string, limit core.Limit) error {
 		return err
 	}
 	if algorithm, ok := exact.AlgorithmNamed(limit.Algorithm()); !ok || !algorithm.Holds() {
-		return fmt.Errorf("admin: nobody holds places of %s: want a core.Concurrent limit", limit)
+		return fmt.Errorf("admin: %s has no places: want a core.Concurrent limit", limit)
 	}
 	return nil
 }
 
 const (
-	// listing returns a page of the members whose lease has not ended, with their ends: of those that do not end before
-	// an instant, but for so many.
+	// listing returns a page of the members with leases that have not ended, with their ends. The page begins at an
+	// instant, and skips a number of members.
 	listing = `
 local now = tonumber(ARGV[1])
 if not now then
@@ -122,7 +122,8 @@ if from <= now then
 end
 return redis.call('ZRANGE', KEYS[1], string.format('%d', from), '+inf', 'BYSCORE', 'LIMIT', skip, ARGV[4], 'WITHSCORES')`
 
-	// evicting removes all places of a holder, and returns whether there were any. What "*" counts, concurrent.lua says.
+	// evicting removes all places of a holder, and returns whether there were any. concurrent.lua explains the "*" in
+	// names.
 	evicting = `
 local gone, places = redis.call('ZREM', KEYS[1], ARGV[1]), tonumber(string.match(ARGV[1], '%*(%d+)$'))
 local further = redis.call('ZSCORE', KEYS[1], '*')
@@ -187,5 +188,5 @@ func holdersInRedis(ctx context.Context, store *console.Redis, key string, limit
 	}
 }
 
-// kept stands in front of the name of a waiter for whom places are kept.
+// kept stands in front of the name of a waiter that has places kept for it.
 const kept = "+"

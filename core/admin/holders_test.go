@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/admin"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -20,7 +21,7 @@ func TestHoldersOnEveryStore(t *testing.T) {
 		"redis":        core.NewRedis(alone, core.WithBudget(patient)),
 		"test's clock": core.NewRedis(alone, core.WithBudget(patient), core.WithPrefix("other"), core.WithClock(func() time.Time { return stepped })),
 		"cluster":      core.NewRedis(cluster, core.WithBudget(patient)),
-		"denial cache": core.CacheDenials(core.NewMemory(), 10),
+		"denial cache": denialcache.New(core.NewMemory(), 10),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, ctx := core.New(store), t.Context()

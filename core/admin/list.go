@@ -85,7 +85,7 @@ func List(ctx context.Context, limiter *core.Limiter, prefix, cursor string) (ke
 
 var errCursor = errors.New("admin: that is no cursor of this list")
 
-// startingWith returns the entries of those states whose key starts with a prefix.
+// startingWith returns the entries of states with keys that start with a prefix.
 func startingWith(prefix string, states []keyspace.State) (entries []Entry) {
 	for _, state := range states {
 		if state.StartsWith(prefix) {

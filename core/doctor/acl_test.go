@@ -108,7 +108,7 @@ func TestRefusedScripts(t *testing.T) {
 	for says, want := range map[refusal]string{
 		"ERR ACL failure in script: User limiter has no permissions to run the 'pttl' command script: f_1, on @user_script:1.":       "ACL SETUSER limiter +pttl",
 		"NOPERM ACL failure in script: User limiter has no permissions to run the 'pttl' command":                                    "ACL SETUSER limiter +pttl",
-		"ERR ACL failure in script: User limiter has no permissions to access the 'a' key script: f_1, on @user_script:1.":           "may not do what a script does",
+		"ERR ACL failure in script: User limiter has no permissions to access the 'a' key script: f_1, on @user_script:1.":           "lacks a permission that a script needs",
 		"ERR The user executing the script can't run this command or subcommand script: f_1, on @user_script:1.":                     "may not run a command of the script, or touch",
 		"ERR Error running script (call to f_1): @user_script:7: The user executing the script can't run this command or subcommand": "may not run a command of the script, or touch",
 	} {

@@ -16,7 +16,7 @@ func examineClient(client topology.Topology) Report {
 		return Report{{
 			Name: "client", Severity: Notice,
 			Found:   fmt.Sprintf("the options of a %T cannot be seen", client.Client),
-			Meaning: "If it repeats what timed out, requests may be charged twice.",
+			Meaning: "If it repeats calls that timed out, requests may be charged twice.",
 			Advice:  "Have it repeat nothing, and heed deadlines.",
 		}}
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/console"
 )
 
-// Examine examines what a limiter depends on, and says in plain words what is wrong and what
-// to do about it. If something cannot be examined, that is a finding, too, so there is no error.
+// Examine examines a limiter's client and servers, and reports in plain words each fault and how to mend it. If something
+// cannot be examined, that is a finding, too, so there is no error.
 //
 // On a store of [core.NewRedis] each server is examined: every master of a cluster, every shard of a ring,
 // the master that the sentinels name. The findings are
@@ -41,16 +41,15 @@ import (
 //	scripts      whether each algorithm decides as it should, tried on a key of its own
 //	latency      how long a call takes, beside the budget
 //
-// and "client" for a client whose options cannot be seen, and "store" for any other store. In
-// front of a cache of denials, the store behind it is examined. What the user may not look at
-// (a limiter needs neither INFO nor CLUSTER INFO) is a notice that says so.
+// and "client" for a client with options that cannot be seen, and "store" for any other store. In front of a cache of
+// denials, the store behind it is examined. If the user lacks a permission to look (a limiter needs neither INFO nor
+// CLUSTER INFO), that is a notice.
 //
-// No key of a client is charged, and no key is left behind. For a moment there are keys whose
-// subject starts with "doctor:"; if the server is lost in that moment, they expire within two
-// minutes, and that of the calendar within 70. Examine sends some 60 commands to each server, so it does not belong in a readiness
-// probe: use [core.Limiter.Ping] there. Only ctx bounds it. The trial of an algorithm that has
-// begun ends all the same, and a client that ignores deadlines may take longer, up to its own
-// timeouts.
+// No key of a client is charged, and no key is left behind. For a moment there are keys with a subject that starts with
+// "doctor:". If the server is lost in that moment, they expire within two minutes, and that of the calendar within 70.
+// Examine sends some 60 commands to each server, so it does not belong in a readiness probe: use [core.Limiter.Ping]
+// there. Only ctx bounds it. The trial of an algorithm that has begun ends all the same, and a client that ignores
+// deadlines may take longer, up to its own timeouts.
 //
 // A store of your own examines itself if it is an [Examiner], and is pinged otherwise.
 //
@@ -69,11 +68,11 @@ func Examine(ctx context.Context, limiter *core.Limiter) Report {
 // Examiner is a [core.Store] of your own that can examine itself. One that wraps another store
 // may call the function [Examine] with a limiter on that.
 type Examiner interface {
-	// Examine returns what the store has found out about itself, within ctx.
+	// Examine returns the findings of the store about itself, within ctx.
 	Examine(ctx context.Context) Report
 }
 
-// undecided is what it means that a store does not answer.
+// undecided is the meaning of a store that does not answer.
 const undecided = "No check can be decided."
 
 func examineMemory(ctx context.Context, limiter *core.Limiter, store *console.Memory) Report {

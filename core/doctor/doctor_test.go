@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/core/doctor"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
@@ -187,7 +188,7 @@ func TestExamineMemoryStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFinding(t, doctor.Examine(t.Context(), limiter), "store", doctor.Notice, "memory: 1 keys")
-	wantFinding(t, doctor.Examine(t.Context(), core.New(core.CacheDenials(core.NewMemory(), 10))), "store", doctor.Notice, "memory: 0 keys")
+	wantFinding(t, doctor.Examine(t.Context(), core.New(denialcache.New(core.NewMemory(), 10))), "store", doctor.Notice, "memory: 0 keys")
 	_ = limiter.Close()
 	wantFinding(t, doctor.Examine(t.Context(), limiter), "store", doctor.Problem, "closed")
 }

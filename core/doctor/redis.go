@@ -57,10 +57,10 @@ func examineRedis(ctx context.Context, store *console.Redis) Report {
 	return append(own, slices.Concat(servers...)...)
 }
 
-// sentinelsMaster is what the server is called that sentinels name.
+// sentinelsMaster is the name of the server that sentinels name.
 const sentinelsMaster = "the sentinels' master"
 
-// addressOf returns what to call a client's server.
+// addressOf returns the name of a client's server.
 func addressOf(client *redis.Client) string {
 	if address := client.Options().Addr; address != "FailoverClient" { // as go-redis calls it
 		return address
@@ -90,14 +90,14 @@ func examineRing(ring *redis.Ring, up []Report) Finding {
 
 // examination is the look at one server.
 type examination struct {
-	store   *console.Redis // what is examined
+	store   *console.Redis // under examination
 	client  redis.UniversalClient
 	server  string
 	limiter *core.Limiter // asks this server alone, and patiently
 	subject string        // an unused key, on this server
 
-	about  map[string]string // what HELLO says
-	info   map[string]string // what INFO says
+	about  map[string]string // the answer to HELLO
+	info   map[string]string // the answer to INFO
 	noInfo error             // why it says nothing
 
 	mayDelete bool
@@ -146,13 +146,12 @@ func (e *examination) add(f Finding) {
 // ofCluster reports whether the client that is examined is one for a cluster.
 func (e *examination) ofCluster() bool { return e.store.Topology.Cluster != nil }
 
-// tag returns what the Redis keys of the subject begin with.
+// tag returns the beginning of the Redis keys of the subject.
 func (e *examination) tag() string {
 	return string(keyspace.AppendTag(nil, e.store.Prefix, e.subject))
 }
 
-// unusedSubject returns a key that nobody uses, and that is on this server where there are
-// several.
+// unusedSubject returns an unused key that is on this server if there are several servers.
 func (e *examination) unusedSubject(ctx context.Context) (string, error) {
 	const tries = 100_000 // enough for the smallest part of a large cluster
 	for range tries {

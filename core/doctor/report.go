@@ -23,7 +23,7 @@ const (
 // Finding is one thing that [Examine] has found. It holds addresses, but no password, no
 // user name and no caller's key, unless an error message of the server or the network has one.
 type Finding struct {
-	// Name is what was examined; see [Examine] for the names.
+	// Name is the subject of the finding; see [Examine] for the names.
 	Name string
 	// Server is the address of the server that the finding is about. It is empty if the
 	// finding is about this process.
@@ -32,11 +32,9 @@ type Finding struct {
 	Severity Severity
 	// Found is the fact, such as "maxmemory-policy is allkeys-lru".
 	Found string
-	// Meaning is what that means for the limits, in whole sentences. It may be empty
-	// where all is well.
+	// Meaning explains the consequences for the limits, in whole sentences. It may be empty where all is well.
 	Meaning string
-	// Advice is what to do about it, in whole sentences. It is empty where there is
-	// nothing to do.
+	// Advice tells how to mend it, in whole sentences. It is empty where there is nothing to do.
 	Advice string
 }
 
@@ -56,8 +54,7 @@ func (f Finding) String() string {
 	return text.String()
 }
 
-// Report is what [Examine] has found: first about this process and its
-// client, then server by server.
+// Report is the result of [Examine]: first about this process and its client, then server by server.
 type Report []Finding
 
 // Err returns an error that names every problem, or nil if there is none. A notice is
@@ -74,7 +71,7 @@ func (r Report) Err() error {
 
 // String returns the report as a table for people, with a heading for each server.
 func (r Report) String() string {
-	const indent = "                        " // of the line below what was found
+	const indent = "                        " // of the lines below the name
 	var text strings.Builder
 	for i, f := range r {
 		if i == 0 || f.Server != r[i-1].Server {

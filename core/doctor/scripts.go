@@ -63,10 +63,10 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 	return attempts
 }
 
-// channel returns a channel that nobody listens to, of those on which waiters are woken.
+// channel returns the name of a channel for waiters that has no listener.
 func (e *examination) channel() string { return e.store.Prefix + ":waiting:doctor" }
 
-// subscribe tries to listen to that channel, and adds what Redis refuses.
+// subscribe tries to listen to that channel, and adds refusals of Redis.
 func (e *examination) subscribe(ctx context.Context, refused *refusals) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -83,8 +83,8 @@ func (e *examination) subscribe(ctx context.Context, refused *refusals) error {
 	return nil
 }
 
-// writingAttempts are the commands that make a key, and those that delete it at once. It would
-// also expire by itself.
+// writingAttempts are the commands that make a key, and those that delete it at once. The key would also expire by
+// itself.
 func writingAttempts(key string, soon int64) []attempt {
 	return []attempt{
 		{"hset", []any{"hset", key, "field", 1}},
@@ -106,7 +106,7 @@ type refusals struct {
 
 func (r *refusals) any() bool { return r.key || r.channel || len(r.commands)+len(r.unknown) > 0 }
 
-// attempt sends attempts in one pipeline, and adds those that Redis refuses.
+// attempt sends attempts in one pipeline, and adds the refused ones.
 func (e *examination) attempt(ctx context.Context, attempts []attempt, refused *refusals) error {
 	pipeline := e.client.Pipeline()
 	replies := make([]*redis.Cmd, len(attempts))
@@ -295,7 +295,7 @@ func (e *examination) lookAtLatency(ctx context.Context) {
 	median, slowest, budget := took[len(took)/2], took[len(took)-1], e.store.Budget
 	f := Finding{Name: "latency", Severity: OK}
 	f.Found = fmt.Sprintf("median %v, slowest %v of %d calls; the budget is %v", round(median), round(slowest), len(took), budget)
-	const closer = "Bring the server closer, find out what holds it up (SLOWLOG GET), or raise the budget with core.WithBudget."
+	const closer = "Bring the server closer, look for slow commands (SLOWLOG GET), or raise the budget with core.WithBudget."
 	switch {
 	case median > budget:
 		f.Severity = Problem

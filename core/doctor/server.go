@@ -203,26 +203,26 @@ func (e *examination) lookAtMemory() {
 	case most == 0:
 		f.Severity = Notice
 		f.Meaning = "Redis grows until the machine has no memory left and ends it, and with it every count."
-		f.Advice = "Set maxmemory to what it may use, such as CONFIG SET maxmemory 256mb, and keep maxmemory-policy noeviction."
+		f.Advice = "Set maxmemory to a bound, such as CONFIG SET maxmemory 256mb, and keep maxmemory-policy noeviction."
 	case strings.HasPrefix(policy, "allkeys-"):
 		f.Severity = Problem
 		f.Meaning = "When memory is short, Redis deletes limits like anything else: clients start over."
 		f.Advice = "Give the limits a server of their own with maxmemory-policy noeviction."
 	case strings.HasPrefix(policy, "volatile-"):
 		f.Severity = Problem
-		f.Meaning = "When memory is short, Redis deletes what has a time to live, and every limit has: clients start over."
+		f.Meaning = "When memory is short, Redis deletes keys with a time to live, and every limit's key has one: clients start over."
 		f.Advice = "Give the limits a server of their own with maxmemory-policy noeviction."
 	case used >= most-most/10:
 		f.Severity = Notice
 		f.Meaning = "When it is full, Redis takes no charges, and the error policy decides."
-		f.Advice = "Raise maxmemory, or find out what else fills it."
+		f.Advice = "Raise maxmemory, or find out which other keys fill it."
 	}
 	e.add(f)
 	e.lookAtPersistence()
 }
 
-// lookAtFullness makes the finding about memory a problem if the server has refused to write for
-// lack of it, whatever INFO has said before: it was asked before the first attempt.
+// lookAtFullness makes the finding about memory a problem if the server has refused to write for lack of it, even if INFO
+// had said otherwise: INFO was asked before the first attempt.
 func (e *examination) lookAtFullness() {
 	i := slices.IndexFunc(e.found, func(f Finding) bool { return f.Name == "memory" })
 	if !e.full || i < 0 {
@@ -232,7 +232,7 @@ func (e *examination) lookAtFullness() {
 	f.Severity = Problem
 	f.Found += "; writes are refused (OOM)"
 	f.Meaning = "Redis takes no charges: every call is an error, and the error policy decides."
-	f.Advice = "Raise maxmemory, or find out what else fills it."
+	f.Advice = "Raise maxmemory, or find out which other keys fill it."
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }
@@ -289,7 +289,7 @@ func aheadOrBehind(d time.Duration) string {
 	return "ahead of"
 }
 
-// round leaves of a duration what people read.
+// round rounds a duration for readers.
 func round(d time.Duration) time.Duration {
 	switch {
 	case d > time.Second:

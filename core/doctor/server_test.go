@@ -28,7 +28,7 @@ func TestExamineMemory(t *testing.T) {
 		text         string
 	}{
 		{"0", "noeviction", doctor.Notice, "no maxmemory. Redis grows until the machine has no memory left"},
-		{"0", "allkeys-lru", doctor.Notice, "Set maxmemory to what it may use, such as CONFIG SET maxmemory 256mb"},
+		{"0", "allkeys-lru", doctor.Notice, "Set maxmemory to a bound, such as CONFIG SET maxmemory 256mb"},
 		{"1gb", "noeviction", doctor.OK, "1024.0 MB"},
 		{"1gb", "allkeys-lru", doctor.Problem, "like anything else"},
 		{"1gb", "allkeys-random", doctor.Problem, "like anything else"},
@@ -194,8 +194,8 @@ func TestExamineClock(t *testing.T) {
 // Scripts that do not decide as they should are a problem, even if they run.
 func TestExamineScripts(t *testing.T) {
 	for name, test := range map[string]struct{ reply, want string }{
-		"admits all":     {"$1\r\n0\r\n", "request 2 is allowed: true"},
-		"refuses all":    {"$10\r\n9999999999\r\n", "request 1 is allowed: false"},
+		"admits all":     {"$3\r\n0 1\r\n", "request 2 is allowed: true"},
+		"refuses all":    {"$12\r\n9999999999 0\r\n", "request 1 is allowed: false"},
 		"answers wrong":  {"$5\r\nhello\r\n", "no answer to the call"},
 		"has no scripts": {"-ERR unknown command 'evalsha'\r\n", "does not know a command"},
 	} {

@@ -50,10 +50,9 @@ func drawMixed(t *rapid.T) []core.Limit {
 	return limits
 }
 
-// drawVersions draws a named limit and what its numbers change to: mostly to about
-// the same, so that what was used still counts. The windows of a named log are
-// short, since no store needs to remember for a longer window what has left a
-// shorter one.
+// drawVersions draws a named limit and the numbers to which it changes: mostly to about the same, so that used units
+// still count. The windows of a named log are short, since no store needs to remember instants for a longer window after
+// they have left a shorter one.
 func drawVersions(t *rapid.T, algorithm string) []core.Limit {
 	valid := func(l core.Limit) bool {
 		return l.Validate() == nil && (algorithm != "sliding-log" || l.Rate().Period <= time.Minute && l.Capacity() <= mostLogged)
@@ -108,8 +107,7 @@ type reserved struct {
 	receipts []core.Receipt
 }
 
-// mostBack bounds the steps back of one history, since stores keep what they need
-// for them only so long.
+// mostBack bounds the steps back of one history, since stores keep states for them no longer.
 const mostBack = 20 * time.Minute
 
 func newHistory(t *rapid.T, stands []*stand, limits []core.Limit) *history {
@@ -165,7 +163,7 @@ func (h *history) stepBack(t *rapid.T) {
 		}),
 	).Draw(t, "step back")
 	if n := numbersOf(h.last.Limit); n.pace != nil && rapid.Bool().Draw(t, "until full") {
-		// A step back adds itself to what only has an instant, until that is full.
+		// A step back adds itself to a state that only has an instant, until the limit is full.
 		full := roundedUp(new(big.Rat).Quo(n.capacity, n.pace)).Int64() - h.last.ResetAfter.Microseconds()/n.tick
 		ticks := full - rapid.Int64Range(-1, 2).Draw(t, "less")
 		step = time.Duration(max(0, min(ticks, mostBack.Microseconds()/n.tick))*n.tick) * time.Microsecond
@@ -175,7 +173,12 @@ func (h *history) stepBack(t *rapid.T) {
 	h.set(h.now - step.Microseconds())
 }
 
+// set changes the clock to an instant, or to the first one after it in which no charge was made that is still open: stores
+// number charges by the instant at which they began to, so after a reset they could not tell two of one microsecond apart.
 func (h *history) set(now int64) {
+	for now != h.now && slices.ContainsFunc(h.reserved, func(r reserved) bool { return r.charge.at == now }) {
+		now++
+	}
 	h.now = now
 	for _, s := range h.stands {
 		s.clock.now.Store(now)
@@ -201,12 +204,13 @@ func (h *history) reset(t *rapid.T) {
 
 func (h *history) ask(t *rapid.T, peek bool) {
 	checks := h.drawCall(t)
+	h.model.noting = !peek && (h.now%2 == 0 || slices.ContainsFunc(checks, func(c core.Check) bool { return c.ReserveFor > 0 }))
 	want := h.model.decide(checks, h.now, peek)
 	t.Logf("at %v (peek %t): %s", time.UnixMicro(h.now).UTC().Format("2006-01-02 15:04:05.000000"), peek, callString(checks))
 	receipts := make([][]core.Receipt, len(h.stands))
 	for i, s := range h.stands {
 		got := make([]core.Decision, len(checks))
-		if !peek && (h.now%2 == 0 || slices.ContainsFunc(checks, func(c core.Check) bool { return c.ReserveFor > 0 })) {
+		if h.model.noting {
 			receipts[i] = make([]core.Receipt, len(checks))
 		}
 		var err error
@@ -231,8 +235,8 @@ func (h *history) ask(t *rapid.T, peek bool) {
 	}
 }
 
-// remember keeps what was charged, to be settled later. Of several checks on one state
-// it keeps none: each settles what all of them have charged.
+// remember keeps charges, to be settled later. Of several checks on one state it keeps none: each settles the charges of
+// all of them.
 func (h *history) remember(checks []core.Check, decisions []core.Decision, receipts [][]core.Receipt) {
 	decided := core.Call{Checks: checks, Decisions: decisions}
 	for i, c := range checks {
@@ -248,7 +252,7 @@ func (h *history) remember(checks []core.Check, decisions []core.Decision, recei
 		r := reserved{charge: charge{check: c, at: h.now, order: h.model.order}}
 		n := numbersOf(c.Limit)
 		if n.pace != nil {
-			r.charge.used = h.model.states[identity(c)].used(n, h.now)
+			r.charge.used, r.charge.order = h.model.states[identity(c)].used(n, h.now), h.model.numbers[identity(c)]
 		}
 		if c.ReserveFor > 0 {
 			r.charge = h.model.reserve(r.charge)
@@ -266,7 +270,7 @@ func (r reserved) together(other reserved) bool {
 	return identity(r.charge.check) == identity(other.charge.check) && r.charge.at == other.charge.at
 }
 
-// settle settles some of what was charged, in one call.
+// settle settles some of the charges, in one call.
 func (h *history) settle(t *rapid.T) {
 	h.tick()
 	count := min(len(h.reserved), rapid.IntRange(1, 3).Draw(t, "settlements"))
@@ -281,7 +285,7 @@ func (h *history) settle(t *rapid.T) {
 	}
 	count = len(chosen)
 	ended := mostEnded
-	for _, r := range chosen { // what has ended comes back before anything is corrected
+	for _, r := range chosen { // ended reservations come back before anything is corrected
 		if r.charge.check.ReserveFor > 0 {
 			h.model.giveBackEnded(identity(r.charge.check), h.now, &ended)
 		}
@@ -304,8 +308,7 @@ func (h *history) settle(t *rapid.T) {
 	}
 }
 
-// settleIn settles in one of the stores. If the store is asked what is left, it must say what the model
-// says.
+// settleIn settles in one of the stores. If the store is asked for the numbers afterwards, they must be the model's.
 func (h *history) settleIn(t *rapid.T, place int, asked bool, settlements []core.Settlement) {
 	s, told := h.stands[place], make([]core.Decision, len(settlements))
 	for i := range settlements {
@@ -328,17 +331,10 @@ func (h *history) settleIn(t *rapid.T, place int, asked bool, settlements []core
 	}
 }
 
-// tick has a microsecond pass, or some, so that nothing is settled in the one in which
-// something was charged that has not been settled: a store on a server cannot do two
-// things in one.
-func (h *history) tick() {
-	busy := func(r reserved) bool { return r.charge.at == h.now }
-	for h.set(h.now + 1); slices.ContainsFunc(h.reserved, busy); {
-		h.set(h.now + 1)
-	}
-}
+// tick has a microsecond pass: a store on a server cannot charge and settle in one.
+func (h *history) tick() { h.set(h.now + 1) }
 
-// correct refunds, charges or raises what is not known to have been charged.
+// correct refunds, charges or raises units of unknown charges.
 func (h *history) correct(t *rapid.T) {
 	h.tick()
 	key, l := rapid.SampledFrom(h.keys).Draw(t, "key"), rapid.SampledFrom(h.limits).Draw(t, "limit")

@@ -101,7 +101,7 @@ func (h *banHistory) step() {
 		}
 		return d
 	})
-	m.mend(h.now) // since somebody has asked
+	m.mend(h.now) // since it was asked
 }
 
 // each does something with all stores.

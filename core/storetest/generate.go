@@ -13,9 +13,8 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// The numbers that are drawn are those that have broken limiters: fractions of a
-// microsecond, rates that no float divides, levels that a float cannot hold, and
-// limits that can only be counted in milliseconds.
+// The drawn numbers have broken limiters: fractions of a microsecond, rates that no float divides, levels that a float
+// cannot hold, and limits that can only be counted in milliseconds.
 var (
 	rates = []core.Rate{
 		core.PerSecond(1), core.PerSecond(10), core.PerSecond(1_000_000), core.PerSecond(700_000),
@@ -155,8 +154,8 @@ func drawWait(t *rapid.T, d core.Decision) time.Duration {
 	return max(0, wait).Truncate(tick)
 }
 
-// use asks a limit at random for a while, as a background to what a law claims.
-// The clock ends at a random part of a millisecond.
+// use asks a limit at random for a while, as a background for the claim of a law. The clock ends at a random part of a
+// millisecond.
 func (s *stand) use(t *rapid.T, key string, l core.Limit) {
 	s.clock.now.Store(start.UnixMicro() + rapid.Int64Range(0, 2_000_000).Draw(t, "start"))
 	for range rapid.IntRange(0, 6).Draw(t, "requests before") {

@@ -19,8 +19,8 @@ type passed struct {
 	cost int
 }
 
-// definition reports whether a request may join those that have passed, by the
-// algorithm's own definition and nothing but the list of them.
+// definition reports whether a request may join earlier ones that have passed, by the algorithm's own definition and
+// nothing but the list of them.
 func definition(l core.Limit, history []passed, now int64, cost int) bool {
 	n := numbersOf(l)
 	switch l.Algorithm() {
@@ -67,8 +67,7 @@ func definition(l core.Limit, history []passed, now int64, cost int) bool {
 		}
 		return cost <= l.Capacity()
 	}
-	// A bucket: from any moment on, no more than the capacity and what has drained
-	// since.
+	// A bucket: from any moment on, no more than the capacity and the units drained since.
 	sum := int64(cost)
 	if sum > int64(l.Capacity()) {
 		return false

@@ -40,7 +40,7 @@ func denialChangesNothing(t *testing.T, s *stand) {
 
 func hammering(t *testing.T, s *stand) {
 	l, polite, rude := of(s.algorithm, 3, time.Second), s.key(), s.key()
-	for step := range 60 {
+	for step := range 30 {
 		asked, hammered := s.allow(t, polite, l, 1), core.Decision{}
 		for range 5 {
 			if hammered = s.allow(t, rude, l, 1); hammered.Allowed {
@@ -195,9 +195,9 @@ func peekLeavesNoTrace(t *testing.T, s *stand) {
 
 func peekTellsWhatIsLeft(t *testing.T, s *stand) {
 	l, key := of(s.algorithm, 3, time.Hour), s.key()
-	var before core.Decision // what the last charge has left
+	var before core.Decision // after the last charge
 	for left := 3; left >= 0; left-- {
-		for cost := range 5 { // also what costs nothing, and what would not pass
+		for cost := range 5 { // also a cost of 0, and one that would not pass
 			check := core.Check{Key: key, Limit: l, Cost: cost}
 			if cost == 0 {
 				check.Mode = core.Look

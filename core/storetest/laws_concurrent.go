@@ -12,8 +12,7 @@ import (
 // places are held under this algorithm alone.
 var concurrently = []string{"concurrent"}
 
-// holding are the laws of places: those that a check takes, and that are held until they are given back or
-// their lease ends.
+// holding are the laws of places that a check takes, and holds until they are given back or their lease ends.
 var holding = []law{
 	{"never more than n places are held, and never fewer than fit", concurrently, neverMoreThanPlaces},
 	{"a named limit with other numbers evicts nobody", concurrently, otherNumbersEvictNobody},

@@ -41,14 +41,16 @@ type modelled struct {
 
 func (m *modelled) now() int64 { return m.clock.now.Load() }
 
-// charge charges units in the model, and returns how it remembers them.
-func (m *modelled) charge(units int) (core.Decision, charge) {
+// reserve charges units in the model that may be settled, and returns how it remembers them.
+func (m *modelled) reserve(units int) (core.Decision, charge) {
+	m.model.noting = true
+	defer func() { m.model.noting = false }()
 	check := m.check
 	check.Cost, check.Mode = units, core.Charge
 	d := m.model.decide([]core.Check{check}, m.now(), false)[0]
 	c := charge{check: check, at: m.now(), order: m.model.order}
 	if n := numbersOf(check.Limit); d.Allowed && n.pace != nil {
-		c.used = m.model.states[identity(check)].used(n, m.now())
+		c.used, c.order = m.model.states[identity(check)].used(n, m.now()), m.model.numbers[identity(check)]
 	}
 	return d, c
 }
@@ -61,13 +63,15 @@ func (m *modelled) expect(t rapid.TB) {
 	}
 }
 
-// pass has time pass, and somebody else be served.
+// pass has time pass, and another call be served.
 func (m *modelled) pass(t *rapid.T, d core.Decision) {
 	m.wait(drawWait(t, d) + 1000)
 	if rapid.Bool().Draw(t, "somebody else") {
 		cost := drawCost(t, m.check.Limit, "cost of somebody else")
 		m.allow(t, m.check.Key, m.check.Limit, cost)
-		m.charge(cost)
+		check := m.check
+		check.Cost, check.Mode = cost, core.Charge
+		m.model.decide([]core.Check{check}, m.now(), false)
 		m.wait(1000)
 	}
 }
@@ -79,7 +83,7 @@ func grownAgrees(t *testing.T, s *stand) {
 		m := &modelled{stand: s, model: newModel(), check: core.Check{Key: s.key(), Limit: l, Cost: 1}}
 		first := rapid.IntRange(1, max(1, l.Capacity()/2)).Draw(t, "estimate")
 		r := s.reserve(t, core.Check{Key: m.check.Key, Limit: l, Cost: first})
-		d, c := m.charge(first)
+		d, c := m.reserve(first)
 		charges, total := []charge{c}, first
 		for range rapid.IntRange(1, 3).Draw(t, "growths") {
 			m.pass(t, d)
@@ -88,7 +92,7 @@ func grownAgrees(t *testing.T, s *stand) {
 			if to == total {
 				continue
 			}
-			want, c := m.charge(to - total)
+			want, c := m.reserve(to - total)
 			if got != want {
 				t.Fatalf("growth from %d to %d: %+v, want %+v", total, to, answerOf(got), answerOf(want))
 			}
@@ -212,8 +216,8 @@ func growAllOrNone(t *testing.T, s *stand) {
 	})
 }
 
-// neverBeyondTheLimit has several work at the same instant, who reserve, grow and settle what they have really used, which
-// is never more than they have reserved.
+// neverBeyondTheLimit has several workers at the same instant reserve, grow and settle their real costs, which are never
+// more than they have reserved.
 func neverBeyondTheLimit(t *testing.T, s *stand) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, key := drawLimit(t, s.algorithm), s.key()
@@ -242,7 +246,7 @@ func neverBeyondTheLimit(t *testing.T, s *stand) {
 				cost := rapid.IntRange(0, open[i].total).Draw(t, "real cost")
 				settleAs(t, open[i].Reservation, cost)
 				if s.algorithm == "shaping" { // a turn behind which others have queued is not given back
-					cost = charged - (l.Capacity() - s.peek(t, key, l).Remaining) // what came back
+					cost = charged - (l.Capacity() - s.peek(t, key, l).Remaining) // the units that came back
 					cost = open[i].total - cost
 				}
 				settled, charged = settled+cost, charged-open[i].total+cost

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// guarantee is a limit that tenants share, and what each of them has for itself.
+// guarantee is a limit that tenants share, and the part that each of them has for itself.
 type guarantee struct {
 	limit    core.Limit // of all
 	own      []core.Limit
@@ -20,8 +20,8 @@ type guarantee struct {
 	keys     []string
 }
 
-// call returns the call of a tenant: it is charged to its own limit, or borrows what the others are not
-// guaranteed. A place of -1 is that of a tenant that has nothing of its own.
+// call returns the call of a tenant: it is charged to its own limit, or borrows units that are not guaranteed to others.
+// A place of -1 is that of a tenant without a limit of its own.
 func (g *guarantee) call(tenant, cost int) []core.Check {
 	shared := core.Check{Key: g.key, Limit: g.limit, Cost: cost}
 	borrowed := shared
@@ -33,8 +33,8 @@ func (g *guarantee) call(tenant, cost int) []core.Check {
 	return append(core.FirstOf(core.Check{Key: g.keys[tenant], Limit: g.own[tenant], Cost: cost}, borrowed), shared)
 }
 
-// drawGuarantee draws a limit for tenants to share. What they are guaranteed adds up to no more than its
-// rate, and to the headroom.
+// drawGuarantee draws a limit for tenants to share. Their guarantees add up to no more than its rate, and to the
+// headroom.
 func (s *stand) drawGuarantee(t *rapid.T) *guarantee {
 	return rapid.Custom(func(t *rapid.T) *guarantee {
 		g := &guarantee{limit: drawLimit(t, s.algorithm), key: s.key()}
@@ -42,7 +42,7 @@ func (s *stand) drawGuarantee(t *rapid.T) *guarantee {
 		for range n {
 			burst := rapid.IntRange(1, max(1, g.limit.Capacity()/n)).Draw(t, "burst")
 			rate := g.limit.Rate()
-			if s.algorithm != "sliding-log" { // all of whose windows are the same
+			if s.algorithm != "sliding-log" { // all its windows are the same
 				rate.Period *= time.Duration(n)
 			}
 			g.own, g.keys = append(g.own, newLimit(s.algorithm, burst, rate)), append(g.keys, s.key())
@@ -58,8 +58,8 @@ func (s *stand) drawGuarantee(t *rapid.T) *guarantee {
 	}).Draw(t, "guarantee")
 }
 
-// Whoever borrows leaves the headroom free, which is as much as all are guaranteed at once. From then on, what is
-// guaranteed is charged no faster than the limit drains: so it always fits.
+// A tenant that borrows leaves the headroom free, which is as much as all are guaranteed at once. From then on,
+// guaranteed units are charged no faster than the limit drains: so they always fit.
 func guaranteeAndBorrow(t *testing.T, s *stand) {
 	t.Run("law", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {

@@ -163,8 +163,8 @@ func headroomIsNotNoticed(t *testing.T, s *stand) {
 	})
 }
 
-// A charge of the others leaves the headroom free. From then on the limit drains as fast as a limit of so many
-// units would that counts nobody else: so whoever keeps within that one finds room.
+// A charge of the others leaves the headroom free. From then on the limit drains as fast as a limit of that many units
+// without other users would: so a user that keeps within such a limit finds room.
 func headroomIsGuaranteed(t *testing.T, s *stand) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, key := drawLimit(t, s.algorithm), s.key()

@@ -155,7 +155,7 @@ func namedIsClamped(t *testing.T, s *stand) {
 	key := s.key()
 	plan := func(n int) core.Limit { return of(s.algorithm, n, time.Hour).Named("plan") }
 	s.allow(t, key, plan(20), 15)
-	d := s.allow(t, key, plan(10), 1) // writes what it has been clamped to
+	d := s.allow(t, key, plan(10), 1) // writes the clamped state
 	if d.Allowed || d.Remaining != 0 {
 		t.Fatalf("15 of 20 used, and of 10: %+v", answerOf(d))
 	}
@@ -180,8 +180,8 @@ func previousIsClamped(t *testing.T, s *stand) {
 	}
 }
 
-// renumberedKeepsUsed changes the capacity of a limit that has been used at random. What is used is
-// what it was, to the last fraction; so as many are left as the new capacity has more than that.
+// renumberedKeepsUsed changes the capacity of a limit that has been used at random. The used units stay as they were, to
+// the last fraction; so the units left differ by as much as the capacities.
 func renumberedKeepsUsed(t *testing.T, s *stand) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, key := drawLimit(t, s.algorithm).Named("plan"), s.key()
@@ -197,7 +197,7 @@ func renumberedKeepsUsed(t *testing.T, s *stand) {
 		if d.Allowed || d.Remaining != want {
 			t.Fatalf("%d of %s remain, and then under %s: %+v, want %d", before.Remaining, l, smaller, answerOf(d), want)
 		}
-		// A denial has written what it was clamped to.
+		// A denial has written the clamped state.
 		back := s.allow(t, key, l, 0)
 		if want := max(before.Remaining, l.Capacity()-capacity); back.Remaining != want {
 			t.Fatalf("%d of %s remain after it was %s, want %d", back.Remaining, l, smaller, want)
@@ -205,7 +205,7 @@ func renumberedKeepsUsed(t *testing.T, s *stand) {
 	})
 }
 
-// exceptSliding are the algorithms whose RetryAfter is exact when their window has become longer.
+// exceptSliding are the algorithms with an exact RetryAfter after their window has become longer.
 var exceptSliding = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string) bool { return name == "sliding-window" })
 
 func longerTellsWhen(t *testing.T, s *stand) {
@@ -217,7 +217,7 @@ func longerTellsWhen(t *testing.T, s *stand) {
 			s.wait(time.Millisecond)
 		}
 		d := s.allow(t, key, long, cost)
-		for d.Allowed { // what has drained
+		for d.Allowed { // the drained units
 			d = s.allow(t, key, long, cost)
 		}
 		if !s.passesAt(t, key, long, cost, d.RetryAfter) {
@@ -244,8 +244,8 @@ func previousFills(t *testing.T, s *stand) {
 	}
 }
 
-// shorterKeepsWindow gives a named calendar limit a shorter period for a while, as a wrong file of policies would. What
-// was used counts until its own window ends, under either period. No check moves that end, be it denied or admitted.
+// shorterKeepsWindow gives a named calendar limit a shorter period for a while, as a wrong file of policies would. Used
+// units count until their own window ends, under either period. No check moves that end, be it denied or admitted.
 func shorterKeepsWindow(t *testing.T, s *stand) {
 	month, day, hour := core.Monthly("UTC"), core.Daily("UTC"), core.Every(time.Hour)
 	for _, test := range []struct {

@@ -22,7 +22,7 @@ func leaseEndsExactly(t *testing.T, s *stand) {
 		s.wait(lease - time.Microsecond)
 		s.expectDenied(t, "one microsecond before its end, renewed", check)
 		s.wait(time.Microsecond)
-		s.expectFree(t, "at the end of the lease", check.Key, check.Limit, 2) // nobody has asked meanwhile
+		s.expectFree(t, "at the end of the lease", check.Key, check.Limit, 2) // not asked meanwhile
 		s.must(t, check)
 		s.expectFree(t, "after the end of the lease", check.Key, check.Limit, 1)
 	}
@@ -44,7 +44,7 @@ func givenBackTwice(t *testing.T, s *stand) {
 	if d := r.Decisions()[0]; !d.Allowed || d.Token == 0 || d.Remaining != 1 {
 		t.Errorf("reserved: %+v, token %d", answerOf(d), d.Token)
 	}
-	settleAs(t, r, 1) // whatever the cost
+	settleAs(t, r, 1) // at any cost
 	s.expectFree(t, "a reservation settled", check.Key, check.Limit, 2)
 }
 

@@ -40,13 +40,13 @@ type lessor struct {
 // passage is units that have passed at an instant. window is when the window ends that they were charged in.
 type passage struct{ at, units, window int64 }
 
-// lessee is a lease: what a holder may still spend, and until when.
+// lessee is a lease: the units that a holder may still spend, and until when.
 type lessee struct {
 	units, spent, until, window int64
 	receipt                     core.Receipt
 }
 
-// newLessor returns one for n in a period, of which so many in a hundred may be admitted too much.
+// newLessor returns a lessor for n in a period, with percent of the units to admit too much at most.
 func (s *stand) newLessor(n, period, percent int64) *lessor {
 	if s.algorithm == "calendar" { // which has no shorter windows
 		period = max(period, 1_000_000)
@@ -99,7 +99,7 @@ func (l *lessor) spend(h *lessee, units int64) {
 	}
 }
 
-// settle gives back what is left of a lease.
+// settle gives back the units left of a lease.
 func (l *lessor) settle(t rapid.TB, place int) {
 	t.Helper()
 	h := l.holders[place]
@@ -160,7 +160,8 @@ func (l *lessor) excess() *big.Rat {
 	return worst
 }
 
-// estimateExcess returns how much more a sliding counter of what was spent, up to a place, shows than it may.
+// estimateExcess returns by how much the estimate of a sliding counter over the spent units, up to a place, exceeds the
+// limit.
 func (l *lessor) estimateExcess(place int) *big.Rat {
 	now := l.spent[place].at
 	current, previous := int64(0), int64(0)
@@ -217,7 +218,7 @@ func (l *lessor) step(t *rapid.T) {
 	}
 }
 
-// Holders who keep what they have until the last moment, and then spend it together with all that has become free meanwhile.
+// Holders keep their units until the last moment, and then spend them together with all that has become free meanwhile.
 func leaseReachesBound(t *testing.T, s *stand) {
 	l := s.newLessor(100, 1_000_000, 50)
 	l.exact(t, int(l.n)) // all that there is, and so it is free again after the period

@@ -12,10 +12,10 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// unshaped are the algorithms whose charges can be reserved for a time: those without queues and calendars.
+// unshaped are the algorithms with charges that can be reserved for a time: those without queues and calendars.
 var unshaped = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string) bool { return name == "shaping" || name == "calendar" })
 
-// reserving are the laws of what is reserved for a time.
+// reserving are the laws of reservations for a time.
 var reserving = []law{
 	{"what nobody settles is back after exactly its time", unshaped, backAfterItsTime},
 	{"a call gives back a part of what has ended, those behind it the rest", unshaped, endedComesBackInParts},

@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,15 +13,18 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/repeatable"
 )
 
-// settling are the laws of what is charged after the fact.
+// settling are the laws of corrections after the fact.
 var settling = []law{
 	{"what is given back is as if it had never been charged", nil, givenBackAsIfNever},
 	{"what is added is as if it had been charged at once", nil, addedAsIfAtOnce},
 	{"a charge is given back into its window and no other", nil, givenBackIntoItsWindow},
 	{"what is given back lets nothing pass that would not have passed without it", exceptFixed, givenBackNeverTooMuch},
 	{"reservations that overlap give back nothing that has drained", meters, overlappingGiveBacks},
+	{"units that have drained under other numbers in between do not come back", meters, drainedUnderOtherNumbers},
+	{"reservations that overlap lose nothing", meters, overlappingLoseNothing},
 	{"reservations that overlap leave nothing when they are cancelled at once", nil, cancelledAtOnce},
 	{"nothing is given back to a key that was reset", nil, nothingBackAfterReset},
 	{"a log gives back what was charged, whatever its clock has done", []string{"sliding-log"}, logKnowsItsCharges},
@@ -104,7 +110,7 @@ func addedAsIfAtOnce(t *testing.T, s *stand) {
 		realCost := rapid.IntRange(1, remaining).Draw(t, "real cost")
 		r := s.reserve(t, core.Check{Key: settled, Limit: l, Cost: rapid.IntRange(1, realCost).Draw(t, "reserved")})
 		s.allow(t, once, l, realCost)
-		if !slices.Contains(meters, s.algorithm) { // where what is added drains from now on
+		if !slices.Contains(meters, s.algorithm) { // where added units drain from now on
 			s.wait(drawWait(t, r.Decisions()[0]))
 		}
 		settleAs(t, r, realCost)
@@ -134,21 +140,20 @@ func givenBackIntoItsWindow(t *testing.T, s *stand) {
 	}
 }
 
-// exceptFixed are the algorithms whose past can be told anew with other costs. A fixed
-// window opens with what was charged first, even if all of that is given back.
+// exceptFixed are the algorithms with a past that can be told anew with other costs. A fixed window opens with its first
+// charge, even if all of that is given back.
 var exceptFixed = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string) bool { return name == "fixed-window" })
 
-// served is a request of some cost that has passed, and what it has really cost.
+// served is a request that has passed at a cost, and its real cost.
 type served struct {
 	at         int64
 	cost, real int
 	r          *core.Reservation
 }
 
-// givenBackNeverTooMuch settles reservations that overlap in any order, and tells the
-// story again to the model, in which each was charged its real cost at once: whatever
-// has passed has to pass there, too. So in no interval more has passed, less what was
-// given back, than the limit allows.
+// givenBackNeverTooMuch settles reservations that overlap in any order, and tells the story again to the model, with each
+// charged its real cost at once: all requests that have passed have to pass there, too. So in no interval more has
+// passed, less the units given back, than the limit allows.
 func givenBackNeverTooMuch(t *testing.T, s *stand) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, key := drawLimit(t, s.algorithm), s.key()
@@ -224,6 +229,123 @@ func overlappingGiveBacks(t *testing.T, s *stand) {
 	settleAs(t, other, 0)
 	if d := s.allow(t, key, l, 0); d.Remaining != 0 {
 		t.Errorf("%d remain after 10 of 10 at once, because of what has drained before", d.Remaining)
+	}
+}
+
+// drainedUnderOtherNumbers reserves under a limit of 100 that hardly drains. The limit drains 100 in a second for a while, so
+// that nothing is left of the reservation, and others use 31.
+func drainedUnderOtherNumbers(t *testing.T, s *stand) {
+	if s.algorithm == "shaping" {
+		return // gives nothing back while others queue behind
+	}
+	slow := newLimit(s.algorithm, 100, core.PerHour(1)).Named("plan")
+	fast := newLimit(s.algorithm, 100, core.PerSecond(100)).Named("plan")
+	for name, last := range map[string]core.Limit{
+		"the first numbers again": slow, "third numbers": newLimit(s.algorithm, 100, core.PerHour(2)).Named("plan"),
+	} {
+		key := s.key()
+		reserved := s.reserve(t, core.Check{Key: key, Limit: slow, Cost: 50})
+		s.wait(time.Second)
+		s.allow(t, key, fast, 1)
+		s.wait(time.Second)
+		s.allow(t, key, fast, 30)
+		s.allow(t, key, last, 1)
+		settleAs(t, reserved, 0)
+		if d := s.peek(t, key, last); d.Remaining != 69 {
+			t.Errorf("%s: %d remain of 100 when 31 are used", name, d.Remaining)
+		}
+	}
+}
+
+// overlappingLoseNothing settles reservations far below their estimates, while others are open. At each instant the level
+// is that of a replay in which each was charged its real cost at once, and the open ones their estimates. Beside checks
+// that cannot be settled it is no lower, and higher by at most 3 % of the charges.
+func overlappingLoseNothing(t *testing.T, s *stand) {
+	if s.algorithm == "shaping" {
+		return // gives nothing back while others queue behind
+	}
+	for _, overlap := range []struct {
+		open, steps, rate int // events that drain in a second; about 8,000 are charged
+		histories         int
+	}{{32, 100, 4000, 1}, {8, 300, 1, 1}, {16, 300, 9000, 2}, {32, 300, 4000, 2}, {1000, 2500, 6000, 1}} {
+		if few := examples() < 20; few && overlap.steps > 100 {
+			break
+		}
+		for _, plain := range []bool{false, true} {
+			if plain && overlap.steps <= 100 {
+				continue // 3 % of so few charges are one check
+			}
+			t.Run(fmt.Sprintf("%d open, %d drain in a second, plain checks %t", overlap.open, overlap.rate, plain), func(t *testing.T) {
+				random := repeatable.Random(t)
+				for range overlap.histories {
+					s.overlap(t, repeatable.Split(random), overlap.open, overlap.steps, overlap.rate, plain)
+				}
+			})
+		}
+	}
+}
+
+// examples returns how many examples rapid draws of each property: fewer of a store that is checked beside another.
+func examples() int {
+	number, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
+	if err != nil {
+		return 100 // as rapid has it
+	}
+	return number
+}
+
+// overlap keeps up to most reservations open, beside plain checks that cannot be settled, which are every fifth one or
+// none, and compares the units left after each step with those of the same history with the true costs.
+func (s *stand) overlap(t *testing.T, random *rand.Rand, most, steps, rate int, plain bool) {
+	t.Helper()
+	l, key := newLimit(s.algorithm, 1_000_000, core.PerSecond(rate)), s.key()
+	type open struct {
+		of int // in the history
+		r  *core.Reservation
+	}
+	var all []served
+	var reserved []open
+	charged, excess := 0, 0
+	for range steps {
+		s.wait(time.Duration(1+random.IntN(3)) * time.Millisecond)
+		if random.IntN(50) == 0 {
+			s.wait(time.Duration(random.IntN(100)) * time.Millisecond)
+		}
+		now := s.clock.now.Load()
+		switch {
+		case plain && random.IntN(5) == 0:
+			cost := 1 + random.IntN(30)
+			s.allow(t, key, l, cost)
+			all, charged = append(all, served{at: now, real: cost}), charged+cost
+		case len(reserved) == 0, len(reserved) < most && (len(reserved) < most*9/10 || random.IntN(2) == 0):
+			cost := 3 + random.IntN(30)
+			reserved = append(reserved, open{len(all), s.reserve(t, core.Check{Key: key, Limit: l, Cost: cost})})
+			all, charged = append(all, served{at: now, real: cost}), charged+cost
+		default:
+			i := random.IntN(len(reserved))
+			one, cost := reserved[i], random.IntN(3)
+			reserved = slices.Delete(reserved, i, i+1)
+			settleAs(t, one.r, cost)
+			all[one.of].real = cost
+		}
+		level, at := int64(0), now // in millionths of an event
+		for i, one := range append(all, served{at: now}) {
+			if i > 0 {
+				level = max(0, level-(one.at-at)*int64(rate))
+			}
+			level, at = level+1_000_000*int64(one.real), one.at
+		}
+		more := l.Capacity() - int((level+999_999)/1_000_000) - s.peek(t, key, l).Remaining
+		if more < 0 || more > 0 && !plain {
+			t.Fatalf("%d open: %d less are left than after the true costs", len(reserved), more)
+		}
+		excess = max(excess, more)
+	}
+	if excess*100 > 3*charged {
+		t.Errorf("of %d that were charged, up to %d less were left than after the true costs", charged, excess)
+	}
+	if plain {
+		t.Logf("of %d that were charged, up to %d less were left than after the true costs", charged, excess)
 	}
 }
 

@@ -23,7 +23,7 @@ func (s *stand) settleNow(t rapid.TB, settlements ...core.Settlement) {
 	}
 }
 
-// drawPlan draws a limit, or a named one and what its numbers change to.
+// drawPlan draws a limit, or a named one and the numbers to which it changes.
 func drawPlan(t *rapid.T, algorithm string) []core.Limit {
 	if rapid.Bool().Draw(t, "named") {
 		return drawVersions(t, algorithm)

@@ -39,8 +39,8 @@ func resetMakesNew(t *testing.T, s *stand) {
 	})
 }
 
-// evenPace checks what leaves the queue: nothing sooner than one turn after what
-// left before, and nothing later than it has to.
+// evenPace checks the departures from the queue: each no sooner than one turn after the one before, and no later than it
+// has to be.
 func evenPace(t *testing.T, s *stand) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, key := drawLimit(t, s.algorithm), s.key()

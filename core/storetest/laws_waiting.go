@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// waiting is the laws of those who wait. They take their time, on the clock of this process.
+// waiting has the laws of waiters. They take their time, on the clock of this process.
 var waiting = []law{
 	{"work goes on: nobody waits for long beside places that are free", concurrently, workGoesOn},
 	{"nobody starves: those who want the same are served in the order in which they came", concurrently, nobodyStarves},
@@ -19,8 +19,8 @@ var waiting = []law{
 // for a machine that does something else.
 const longestPoll = 10 * time.Second
 
-// workGoesOn has waiters of two processes that want different things: each of them is served when what it wants is free,
-// whatever the others still wait for.
+// workGoesOn has waiters of two processes that want different things: each of them is served when its units are free,
+// also while the others still wait.
 func workGoesOn(t *testing.T, s *stand) {
 	key, ten, one := s.key(), core.Concurrent(10, time.Minute).Named("plan"), core.Concurrent(1, time.Minute).Named("plan")
 	processes := []*core.Limiter{core.New(s.store), core.New(s.store)}
@@ -53,7 +53,7 @@ func workGoesOn(t *testing.T, s *stand) {
 	s.expectFree(t, "in the end", key, ten, 10)
 }
 
-// closeAll closes limiters, and with them the store, which nobody needs any more.
+// closeAll closes limiters, and with them the store, which is not needed any more.
 func closeAll(t *testing.T, all []*core.Limiter) {
 	t.Helper()
 	for _, l := range all {

@@ -11,24 +11,35 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// model decides calls as the laws and the documentation of package core say,
-// in exact rational numbers. It shares no arithmetic with core: it knows only what
-// a key has used at an instant, and finds every wait by searching for the first
-// instant at which a condition holds.
+// model decides calls as the laws and the documentation of package core say, in exact rational numbers. It shares no
+// arithmetic with core: it knows only the units that a key has used at an instant, and finds every wait by searching for
+// the first instant at which a condition holds.
 type model struct {
-	states  map[string]state
-	lowered map[string][]givenBack
-	order   int // of what was given back
-	open    map[string][]openCharge
-	opened  int // how many of them there were
+	states map[string]state
+	notes  map[string]*noted
+	resets map[string]reset
+	order  int // of notes and resets
+	open   map[string][]openCharge
+	opened int // how many of them there were
+
+	noting  bool           // charges may be settled
+	numbers map[string]int // of the latest notes
+}
+
+// reset is when a key was reset.
+type reset struct {
+	at    int64
+	order int
 }
 
 func newModel() *model {
-	return &model{states: make(map[string]state), lowered: make(map[string][]givenBack), open: make(map[string][]openCharge)}
+	return &model{
+		states: make(map[string]state), notes: make(map[string]*noted),
+		resets: make(map[string]reset), open: make(map[string][]openCharge), numbers: make(map[string]int),
+	}
 }
 
-// state is what one key has left under one limit. States are values that never
-// change.
+// state is the state of one key under one limit. States are values that never change.
 type state interface {
 	// understood returns the state as it counts at an instant under a limit. A named
 	// limit may have had other numbers when the state was written. understood also
@@ -158,13 +169,13 @@ func waive(checks []core.Check, decisions []core.Decision) []bool {
 	return waived
 }
 
-// found is what the model makes of one check before anything is written.
+// found is the model's result for one check before anything is written.
 type found struct {
 	identity string
 	numbers  numbers
 	state    state
 	repaired bool
-	before   int // what earlier checks of the call ask of the same state
+	before   int // units that earlier checks of the call ask of the same state
 	total    int // that and the check's own cost
 	need     int // that and the check's headroom
 	allowed  bool
@@ -229,13 +240,23 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 	if peek {
 		return
 	}
+	charged := make(map[string]found)
 	for i, index := range which {
-		switch f := all[i]; {
-		case checks[index].Mode != core.Charge:
-		case passed && !f.waived:
+		f := all[i]
+		charges := passed && !f.waived
+		if checks[index].Mode != core.Charge || !charges && (!f.repaired || f.state.used(f.numbers, now).Sign() == 0) {
+			continue
+		}
+		m.forgetNotes(f.identity, f.numbers)
+		m.states[f.identity] = f.state
+		if charges {
 			m.states[f.identity] = f.state.charged(f.numbers, now, f.total)
-		case f.repaired && f.state.used(f.numbers, now).Sign() > 0:
-			m.states[f.identity] = f.state
+			charged[f.identity] = f
+		}
+	}
+	for id, f := range charged {
+		if m.noting && f.numbers.pace != nil {
+			m.numbers[id] = m.note(id, f.numbers, f.state.used(f.numbers, now), now)
 		}
 	}
 }
@@ -263,10 +284,12 @@ func (m *model) reset(key string, now int64, limits ...core.Limit) {
 	for _, l := range limits {
 		for _, shadow := range []bool{false, true} {
 			id := identity(core.Check{Key: key, Limit: l, Shadow: shadow})
-			if m.states[id] != nil || m.lowered[id] != nil {
-				m.note(id, numbersOf(l), new(big.Rat), now)
+			if before, known := m.resets[id]; known || m.states[id] != nil {
+				m.order++
+				m.resets[id] = reset{max(before.at, now), m.order}
 			}
 			delete(m.states, id)
+			delete(m.notes, id)
 		}
 	}
 }
@@ -278,7 +301,7 @@ func add(a, b int) int {
 	return a + b
 }
 
-// room reports whether so many events fit at an instant.
+// room reports whether cost events fit at an instant.
 func (f found) room(s state, at int64, cost int) bool {
 	sum := new(big.Rat).SetInt64(int64(cost))
 	return sum.Add(sum, s.used(f.numbers, at)).Cmp(f.numbers.capacity) <= 0

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// periods are what calendar limits are drawn from. The zones change their clocks at several times of the day
-// and year, but do not show the beginning of a window twice.
+// periods are the periods of drawn calendar limits. The zones change their clocks at several times of the day and year,
+// but do not show the beginning of a window twice.
 var periods = []core.Period{
 	core.Every(time.Second), core.Every(1900 * time.Millisecond), core.Every(time.Hour), core.Every(24 * time.Hour),
 	core.Daily("UTC"), core.Daily("Europe/Berlin"), core.Daily("America/New_York"), core.Daily("Australia/Lord_Howe"), core.Daily("Africa/Cairo"),
@@ -56,8 +56,8 @@ func periodOf(l core.Limit) core.Period {
 	return core.Every(length)
 }
 
-// windowed numbers the windows of a period in order. It reads the period's own text, and knows no more of a
-// zone than what its clocks show.
+// windowed numbers the windows of a period in order. It reads the period's own text, and knows no more of a zone than the
+// times that its clocks show.
 func windowed(text string) func(at int64) int64 {
 	unit, behind, _ := strings.Cut(text, " ")
 	unit, anchor, _ := strings.Cut(unit, "@")

@@ -14,7 +14,7 @@ type places struct {
 	token uint64
 }
 
-// taken is places that somebody took.
+// taken is the places of one holder.
 type taken struct {
 	check   core.Check
 	receipt core.Receipt
@@ -36,9 +36,8 @@ func (p *places) ends(now int64) (ends []int64) {
 	return ends
 }
 
-// decide returns the answer to a check for so many places that leaves others free, but for its token and
-// ResetAfter. charge says that it is more than a peek. If the other checks of its call pass, too, the places are
-// held for a lease.
+// decide returns the answer to a check for cost places that leaves headroom free, except its token and ResetAfter. charge
+// says that it is more than a peek. If the other checks of its call pass, too, the places are held for a lease.
 func (p *places) decide(l core.Limit, cost, headroom int, now int64, charge, pass bool) core.Decision {
 	held, n, need := p.ends(now), l.Capacity(), add(cost, headroom)
 	d := core.Decision{Limit: l, Allowed: cost == 0 || need <= n-len(held)}

@@ -33,10 +33,10 @@ func (m *model) reserve(c charge) charge {
 	return c
 }
 
-// mostEnded is how many reservations that have ended a call gives back, whatever their keys: see [core.Check.ReserveFor].
+// mostEnded is how many ended reservations a call gives back, over all keys: see [core.Check.ReserveFor].
 const mostEnded = 4
 
-// giveBackEnded gives back up to so many of what has ended of a state, that which has ended last, and counts them off. The
+// giveBackEnded gives back up to *most ended reservations of a state, the latest to end first, and counts them off. The
 // newest charge comes first.
 func (m *model) giveBackEnded(id string, now int64, most *int) {
 	open := m.open[id]
@@ -62,8 +62,8 @@ func (m *model) giveBackEnded(id string, now int64, most *int) {
 	}
 }
 
-// settleOpen settles a charge at its real cost: all of that is charged if the charge was given back already. What has
-// ended was given back before.
+// settleOpen settles a charge at its real cost: all of that is charged if the charge was given back already. Ended ones
+// were given back before.
 func (m *model) settleOpen(c charge, cost int, now int64) {
 	if c.check.ReserveFor > 0 {
 		id := identity(c.check)

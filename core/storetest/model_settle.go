@@ -8,60 +8,80 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// charge is what the model remembers of a check that was charged.
+// charge is the model's memory of a check that was charged.
 type charge struct {
 	check core.Check
 	at    int64    // 0: not known
 	used  *big.Rat // of a meter after the charge, in events
-	order int      // how often something had been given back by then
+	order int      // of a meter the number of its note; else how many resets there had been
 	name  int      // of an open charge
 }
 
-// givenBack is when something was given back, or a key was reset, and the level that
-// this has left.
-type givenBack struct {
-	by    numbers
-	level *big.Rat // in events
-	at    int64
-	order int
+// noted is the model's memory of the charges of a meter that may be settled.
+type noted struct {
+	by    numbers          // when they were counted
+	least map[int]*big.Rat // how low the level has been since a charge
+	level *big.Rat         // when something was noted or settled last
+	at    int64            // the instant of that
 }
 
-// note remembers that the level of a key was lowered. If the clock has stepped back since
-// the last time, it is not known how long ago that is: the model assumes an empty level.
-func (m *model) note(id string, by numbers, level *big.Rat, now int64) {
+// drain counts the units that may have drained since a charge was noted or settled, given the used units now.
+func (n *noted) drain(used *big.Rat, now int64) {
+	low := least(used, stillLeft(n.by, n.level, n.at, now))
+	for order, level := range n.least {
+		n.least[order] = least(level, low)
+	}
+}
+
+// note remembers a charge that may be settled, of a meter of which so much was used before, and returns its number.
+func (m *model) note(id string, own numbers, used *big.Rat, now int64) int {
+	n := m.notes[id]
+	if n == nil || !n.by.same(own) {
+		n = &noted{by: own, least: make(map[int]*big.Rat), level: new(big.Rat), at: now}
+		m.notes[id] = n
+	}
+	n.drain(used, now)
 	m.order++
-	before := m.lowered[id]
-	if last := len(before) - 1; last >= 0 && now < before[last].at {
-		level, now = new(big.Rat), before[last].at
-	}
-	m.lowered[id] = append(before, givenBack{by: by, level: level, at: now, order: m.order})
+	level := m.states[id].used(own, now)
+	n.least[m.order], n.level, n.at = level, level, now
+	return m.order
 }
 
-// low returns the least that a level may have been since a charge. Between one lowering and
-// the next, all charges may have come at the end. nil means that it was not lowered.
-func (m *model) low(id string, c charge, own numbers, now int64) *big.Rat {
-	var low *big.Rat
-	all := m.lowered[id]
-	for i, g := range all {
-		if g.at < c.at || g.at == c.at && g.order <= c.order {
-			continue
-		}
-		until := now
-		if i+1 < len(all) {
-			until = all[i+1].at
-		}
-		if g.level.Sign() == 0 || !g.by.same(own) || now < g.at {
-			return new(big.Rat)
-		}
-		level := stillLeft(own, g.level, g.at, until)
-		if low == nil || level.Cmp(low) < 0 {
-			low = level
-		}
+// forgetNotes forgets the notes of a meter that a check writes under its own numbers, if it was left by other numbers that are
+// not those of the notes: it has drained under numbers of which they know nothing.
+func (m *model) forgetNotes(id string, own numbers) {
+	n := m.notes[id]
+	if n == nil {
+		return
 	}
-	return low
+	var by numbers
+	switch s := m.states[id].(type) {
+	case metered:
+		by = s.by
+	case scheduled:
+		by = s.by
+	default:
+		return
+	}
+	if !by.same(own) && !n.by.same(by) {
+		delete(m.notes, id)
+	}
 }
 
-// settle changes what was charged by events, or raises what is used to them.
+// givenBack remembers that something was given back of a charge.
+func (n *noted) givenBack(order int, back *big.Rat) {
+	left := new(big.Rat).Sub(n.least[order], back)
+	for other, before := range n.least {
+		if other > order {
+			n.least[other] = new(big.Rat).Sub(before, back)
+		} else {
+			n.least[other] = least(before, left)
+		}
+	}
+	delete(n.least, order)
+}
+
+// settle changes a charge by events, or raises the used units to them.
 func (m *model) settle(c charge, events int, raise bool, now int64) {
 	id, asked := identity(c.check), numbersOf(c.check.Limit)
 	events = max(-c.check.Limit.Capacity(), min(events, c.check.Limit.Capacity()))
@@ -70,14 +90,13 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 	}
 	found := m.state(id, c.check.Limit)
 	if m.states[id] != nil && recovered(found, now) {
-		found = newModel().state(id, c.check.Limit) // what it was left with means nothing
+		found = newModel().state(id, c.check.Limit) // the former state means nothing
 	}
-	var low *big.Rat
-	if _, log := found.(logged); events < 0 && c.at != 0 && !log { // a log knows what was charged when
+	if _, log := found.(logged); events < 0 && c.at != 0 && asked.pace == nil && !log { // a log knows its charges and their instants
 		if c.at > now {
 			return // before the clock stepped back
 		}
-		if low = m.low(id, c, boundBy(found, asked), now); low != nil && low.Sign() == 0 {
+		if reset, ok := m.resets[id]; ok && (reset.at > c.at || reset.at == c.at && reset.order > c.order) {
 			return
 		}
 	}
@@ -89,7 +108,7 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 		if s.level == nil {
 			own = asked
 		}
-		level := m.corrected(id, c, asked, own, s, low, events, raise, now)
+		level := m.corrected(id, c, asked, own, s, events, raise, now)
 		if level == nil {
 			return
 		}
@@ -99,7 +118,7 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 		if s.free == nil {
 			own = asked
 		}
-		level := m.corrected(id, c, asked, own, s, low, events, raise, now)
+		level := m.corrected(id, c, asked, own, s, events, raise, now)
 		if level == nil {
 			return
 		}
@@ -124,51 +143,82 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 	m.states[id] = after
 }
 
-// boundBy returns the numbers that a state has, or those asked if it has none.
-func boundBy(s state, asked numbers) numbers {
-	switch s := s.(type) {
-	case metered:
-		if s.level != nil {
-			return s.by
-		}
-	case scheduled:
-		if s.free != nil {
-			return s.by
-		}
-	}
-	return asked
-}
-
-// lower remembers that a level was lowered, unless there can have been no other charge
-// between the one that was given back and now.
-func (m *model) lower(id string, c charge, asked, own numbers, used, level, low *big.Rat, now int64) {
-	alone := c.at != 0 && low == nil && own.same(asked) && used.Cmp(stillLeft(asked, c.used, c.at, now)) == 0
-	if level.Cmp(used) < 0 && !alone {
-		m.note(id, own, level, now)
-	}
-}
-
 // corrected returns the level of a meter after a correction, or nil if that changes
 // nothing.
-func (m *model) corrected(id string, c charge, asked, own numbers, s state, low *big.Rat, events int, raise bool, now int64) *big.Rat {
+func (m *model) corrected(id string, c charge, asked, own numbers, s state, events int, raise bool, now int64) *big.Rat {
 	taken, _ := s.understood(own, now)
 	used := taken.used(own, now)
-	change := meterChange(c, asked, own, used, low, events, raise, now)
-	if change.Sign() == 0 {
+	notes, n := m.notes[id], least(new(big.Rat).SetInt64(int64(max(events, -events))), own.capacity)
+	if notes != nil && !notes.by.same(own) {
+		notes = nil // they mean nothing any more
+	}
+	switch {
+	case raise:
+		n = most0(n.Sub(n, used))
+	case events > 0:
+		n = least(n, new(big.Rat).Sub(own.capacity, used))
+	case c.at == 0:
+		n = least(n, used)
+		n.Neg(n)
+	default:
+		n = m.refunded(id, c, asked, own, notes, used, -events, now)
+		if n == nil {
+			return nil
+		}
+		n.Neg(n)
+	}
+	level := new(big.Rat).Add(n, used)
+	if notes != nil && (n.Sign() != 0 || events < 0 && c.at != 0) {
+		notes.drain(least(used, level), now)
+		notes.level, notes.at = level, now
+	}
+	if n.Sign() == 0 {
 		return nil
 	}
-	level := new(big.Rat).Add(change, used)
-	m.lower(id, c, asked, own, used, level, low, now)
 	return level
 }
 
-// forgettable reports whether stores may know nothing of a state any more, since it recovered an hour ago or
-// earlier, and so did what was noted of it.
+// refunded returns how many of the events of a charge come back, or nil if that changes nothing.
+func (m *model) refunded(id string, c charge, asked, own numbers, notes *noted, used *big.Rat, events int, now int64) *big.Rat {
+	units := new(big.Rat).SetInt64(int64(events))
+	back := least(least(units, own.capacity), used)
+	if c.check.Limit.Algorithm() != "shaping" {
+		c.used = units
+	} else if used.Cmp(leftOf(c, asked, own, now)) > 0 {
+		return nil // others have queued behind it
+	}
+	switch {
+	case m.notes[id] == nil, notes == nil && c.at > now:
+		return nil
+	case notes == nil:
+		return least(back, leftOf(c, asked, own, now))
+	}
+	notes.drain(used, now)
+	if notes.least[c.order] == nil {
+		return new(big.Rat)
+	}
+	back = least(back, notes.least[c.order])
+	notes.givenBack(c.order, back)
+	return back
+}
+
+// leftOf returns the units left of a charge if it was the last one.
+func leftOf(c charge, asked, own numbers, now int64) *big.Rat {
+	left := stillLeft(asked, c.used, c.at, now)
+	if !own.same(asked) {
+		left = least(whole(left), stillLeft(own, least(whole(c.used), own.capacity), c.at, now))
+	}
+	return left
+}
+
+// forgettable reports whether stores may know nothing of a state any more, since it recovered an hour ago or earlier, and
+// so did its notes.
 func (m *model) forgettable(id string, l core.Limit, now int64) bool {
-	ago, lowered := now-time.Hour.Microseconds(), m.lowered[id]
+	ago := now - time.Hour.Microseconds()
+	reset, known := m.resets[id]
 	switch s := m.states[id].(type) {
 	case nil:
-		if len(lowered) == 0 {
+		if !known {
 			return false // a reset changes nothing
 		}
 	case dated:
@@ -180,10 +230,10 @@ func (m *model) forgettable(id string, l core.Limit, now int64) bool {
 			return false
 		}
 	}
-	return len(lowered) == 0 || lowered[len(lowered)-1].at+recovery(l) <= ago
+	return !known || reset.at+recovery(l) <= ago
 }
 
-// recovered reports whether nothing is used of a state, under whatever numbers.
+// recovered reports whether nothing is used of a state, under any numbers.
 func recovered(s state, now int64) bool {
 	var by numbers
 	switch s := s.(type) {
@@ -217,34 +267,7 @@ func empty(s state) bool {
 	return true
 }
 
-// meterChange returns by how many events the level of a meter changes.
-func meterChange(c charge, asked, own numbers, used, low *big.Rat, events int, raise bool, now int64) *big.Rat {
-	n := least(new(big.Rat).SetInt64(int64(events)), own.capacity)
-	switch {
-	case raise:
-		return most0(n.Sub(n, used))
-	case events > 0:
-		return least(n, new(big.Rat).Sub(own.capacity, used))
-	}
-	back := least(n.Neg(n), used)
-	back = least(back, own.capacity)
-	if c.at == 0 {
-		return new(big.Rat).Neg(back)
-	}
-	left := stillLeft(asked, c.used, c.at, now)
-	if !own.same(asked) {
-		left = least(whole(left), stillLeft(own, least(whole(c.used), own.capacity), c.at, now))
-	}
-	if low != nil {
-		left = least(left, low)
-	}
-	if c.check.Limit.Algorithm() == "shaping" && used.Cmp(left) > 0 {
-		return new(big.Rat)
-	}
-	return new(big.Rat).Neg(least(back, left))
-}
-
-// stillLeft returns what is left of a charged meter after what has drained since.
+// stillLeft returns the units left of a charged meter, less those drained since.
 func stillLeft(n numbers, used *big.Rat, at, now int64) *big.Rat {
 	drained := new(big.Rat).SetInt64(max(0, n.floor(now)-n.floor(at)))
 	drained.Mul(drained, n.pace)

@@ -42,7 +42,7 @@ func roundedUp(r *big.Rat) *big.Int {
 	return quotient
 }
 
-// used is the level after what has drained. While the clock is behind, it stands.
+// used is the level less the drained units. While the clock is behind, it stands.
 func (s metered) used(_ numbers, now int64) *big.Rat {
 	ticks := max(0, s.by.floor(now)-s.at)
 	drained := new(big.Rat).SetInt64(ticks)
@@ -151,7 +151,7 @@ func (s sliding) understood(l numbers, now int64) (state, bool) {
 	}
 	capacity := int64(l.limit.Capacity())
 	if (!s.by.same(l) || taken.current > capacity || taken.previous > capacity) && taken.used(l, now).Cmp(l.capacity) > 0 {
-		// What is used is clamped, in whole events of either window.
+		// The used units are clamped, in whole events of either window.
 		taken.current = min(taken.current, capacity)
 		weight := big.NewRat(l.window-ticks%l.window, l.window)
 		room := weight.Quo(big.NewRat(capacity-taken.current, 1), weight)

@@ -48,7 +48,7 @@ func (s *stand) expectDenied(t rapid.TB, when string, check core.Check) core.Dec
 	return decisions[0]
 }
 
-// expectFree wants so many places to be free.
+// expectFree wants a number of places to be free.
 func (s *stand) expectFree(t rapid.TB, when, key string, l core.Limit, want int) {
 	t.Helper()
 	if d := s.peek(t, key, l); d.Remaining != want {

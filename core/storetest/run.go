@@ -12,10 +12,9 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// Factory makes a store that is empty, or at least shares no state with any other,
-// and whose clock is now. The store decides by that clock alone, in whole
-// microseconds, and keeps what it needs for at least an hour longer than it
-// would, since the clock may step back. What has to be closed is closed with t.
+// Factory makes a store with now as its clock. The store is empty, or at least shares no state with any other. It decides
+// by that clock alone, in whole microseconds, and keeps states for at least an hour longer than it would, since the clock
+// may step back. Factory has t close all that has to be closed.
 //
 // Several stores may be used at the same time.
 type Factory func(t *testing.T, now func() time.Time) core.Store
@@ -121,7 +120,7 @@ func (s *stand) peek(t rapid.TB, key string, l core.Limit) core.Decision {
 	return d
 }
 
-// peekAt asks what cost would be answered, without charging it, after a wait.
+// peekAt returns the answer to checks after a wait, without charging them.
 func (s *stand) peekAt(t rapid.TB, wait time.Duration, checks ...core.Check) []core.Decision {
 	t.Helper()
 	s.wait(wait)

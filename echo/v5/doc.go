@@ -22,13 +22,15 @@
 // echo's own RealIP is not used, unless it is asked for by [ClientIP]. Name the
 // proxies to [keyfuncs.IP] instead.
 //
-// A handler that returns an error has it rendered further out. Policy.Settle is then
+// A handler that returns an error has it rendered further out. SettlePolicy.Cost is then
 // told the status that the client gets, when that response begins, and not the bytes of
 // it. If a middleware swallows the error, or answers it where neither echo's response nor its
 // writer notices, Settle is told when the request ends: with Served.Unanswered, and the
 // error's own status.
 //
 // Use the middleware with Use, not with Pre: before routing there is no route.
-// Handlers find what was decided with [OutcomesFrom], given the context of
+// Handlers find what was decided with [guard.OutcomesFrom], given the context of
 // echo.Context's Request.
 package ratelimit
+
+//go:generate go run github.com/weir-go/ratelimit/internal/adapters

@@ -19,19 +19,18 @@ type Middleware = echo.MiddlewareFunc
 // Limits with the same numbers, the same key and no name are one limit, whichever
 // middlewares they are given to: see [core.Limit.Named].
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
-	return Use(guard.Must(guard.NewHandle(l, options, policies...)))
+	return FromGuard(guard.Must(guard.New(l, options, policies...)))
 }
 
-// Use returns the middleware of a [Handle], whose limits can be changed while the server
-// runs: see [Handle.Swap]. Each request has one [guard.Guard] from its beginning to its
-// settlement. It panics if the handle is nil.
-func Use(handle *Handle) Middleware {
-	if handle == nil {
-		panic("ratelimit: Use: the handle is nil")
+// FromGuard returns the middleware of a [guard.Guard]: of one whose limits change while the server runs ([guard.Guard.Swap]),
+// or of [guard.Adaptive]. It panics if the Guard is nil.
+func FromGuard(g *guard.Guard) Middleware {
+	if g == nil {
+		panic("ratelimit: FromGuard: the Guard is nil")
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
-			verdict := handle.Decide(c.Request(), matched{c})
+			verdict := g.Decide(c.Request(), matched{c})
 			verdict.WriteHeader(c.Response().Header())
 			c.SetRequest(verdict.Request)
 			denial := verdict.Denial
@@ -86,13 +85,3 @@ func statusOf(err error) int {
 	}
 	return http.StatusInternalServerError
 }
-
-// MergeUpstream makes one set of limit headers out of those of the limiters in front of a
-// reverse proxy and those of the upstream server's response: see [guard.MergeUpstream]. Wrap the
-// proxy, or put it in front of echo's own, inside of the limiters:
-//
-//	e.Any("/*", echo.WrapHandler(ratelimit.MergeUpstream(proxy)))
-//	e.Use(limit, echo.WrapMiddleware(ratelimit.MergeUpstream), middleware.Proxy(balancer))
-//
-// It panics if the proxy is nil.
-func MergeUpstream(proxy http.Handler) http.Handler { return guard.MergeUpstream(proxy) }

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v5"
 
 	"github.com/weir-go/ratelimit/echo/internal/routed"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 // ProblemError is the error that the middleware returns for a denied request.
@@ -15,22 +16,22 @@ import (
 // by [errors.As].
 type ProblemError struct {
 	// Problem is the problem document.
-	Problem Problem
+	Problem guard.Problem
 
 	rendered atomic.Bool // as JSON
 }
 
 // denied returns the error of a denied request. Where that is rendered as it is, the
 // response has the media type of a problem.
-func denied(c *echo.Context, problem Problem) error {
+func denied(c *echo.Context, problem guard.Problem) error {
 	err := &ProblemError{Problem: problem}
 	response, unwrapErr := echo.UnwrapResponse(c.Response())
 	if unwrapErr != nil { // something else has been put in its place, which tells of nothing
-		c.Response().Header().Set(echo.HeaderContentType, ProblemType)
+		c.Response().Header().Set(echo.HeaderContentType, guard.ProblemType)
 		return err
 	}
 	head := c.Request().Method == http.MethodHead
-	response.Before(func() { routed.SetType(response.Header(), err.rendered.Load(), head, ProblemType) })
+	response.Before(func() { routed.SetType(response.Header(), err.rendered.Load(), head, guard.ProblemType) })
 	return err
 }
 

@@ -76,7 +76,7 @@ func TestALimiterByRouteBeforeRoutingIsNoticed(t *testing.T) {
 		for _, settle := range []func(*http.Request, ratelimit.Served) int{nil, func(*http.Request, ratelimit.Served) int { return 1 }} {
 			var log bytes.Buffer
 			limit := ratelimit.New(memory(), ratelimit.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))},
-				ratelimit.Policy{Limit: core.Leaky(1000, core.PerSecond(1)), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route), Settle: settle})
+				ratelimit.Policy{Limit: core.Leaky(1000, core.PerSecond(1)), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route), Settle: ratelimit.SettlePolicy{Cost: settle}})
 			e := echo.New()
 			var inside []ratelimit.Middleware
 			switch place {

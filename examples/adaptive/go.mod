@@ -16,6 +16,6 @@ require (
 	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
 	github.com/dunglas/httpsfv v1.1.2 // indirect
 	github.com/influxdata/tdigest v0.0.1 // indirect
-	github.com/maypok86/otter/v2 v2.4.0 // indirect
 	github.com/redis/go-redis/v9 v9.9.0 // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
 )

@@ -26,6 +26,7 @@ import (
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 
+	"github.com/weir-go/ratelimit/guard"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
@@ -74,7 +75,7 @@ func protect(next http.Handler) http.Handler {
 		WithLimits(1, 200, 20).
 		OnLimitChanged(func(e adaptivelimiter.LimitChangedEvent) { log.Printf("%d at once, %d before", e.NewLimit, e.OldLimit) }).
 		Build()
-	return ratelimit.Adaptive(limiter.Limit)(measure(limiter, next))
+	return ratelimit.FromGuard(guard.Adaptive(limiter.Limit))(measure(limiter, next))
 }
 
 // measure tells the limiter how long each request takes. The middleware in front has let it in already. Should the

@@ -36,6 +36,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -146,7 +147,7 @@ func ping(ctx context.Context, limiter *core.Limiter) error {
 // what needs one, so one round trip asks for the address and for the user, and guessing tokens
 // counts for the address.
 func newAPI(limiter *core.Limiter) http.Handler {
-	options := ratelimit.Options{OnError: ratelimit.Fallback, Replicas: replicas, Observe: observe}
+	options := ratelimit.Options{OnError: guard.Fallback, Replicas: replicas, Observe: observe}
 	everything := ratelimit.New(limiter, options,
 		ratelimit.Policy{Limit: core.Leaky(50, core.PerSecond(10)).Named("address"), By: address},
 		ratelimit.Policy{
@@ -159,11 +160,11 @@ func newAPI(limiter *core.Limiter) http.Handler {
 	logins := ratelimit.New(limiter, options,
 		ratelimit.Policy{
 			Limit: core.SlidingLog(10, 15*time.Minute).Named("login-address"), By: address,
-			Settle: failures, OnError: ratelimit.FailClosed,
+			Settle: ratelimit.SettlePolicy{Cost: failures}, OnError: guard.FailClosed,
 		},
 		ratelimit.Policy{
 			Limit: core.SlidingLog(5, 15*time.Minute).Named("login-account"), By: keyfuncs.User(account),
-			Settle: failures, OnError: ratelimit.FailClosed,
+			Settle: ratelimit.SettlePolicy{Cost: failures}, OnError: guard.FailClosed,
 			Skip: func(r *http.Request) bool { return account(r) == "" },
 		})
 

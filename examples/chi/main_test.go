@@ -139,7 +139,7 @@ func TestALimitByRouteNeedsChisRoute(t *testing.T) {
 				Observe: func(e ratelimit.Event) {
 					routes = append(routes, strings.TrimPrefix(e.Outcomes[0].Key, "ip:192.0.2.1|route:"))
 				},
-			}, ratelimit.PolicyFor(core.Leaky(1000, core.PerSecond(1)), keyfuncs.RemoteIP, keyfuncs.Route))
+			}, ratelimit.Policy{Limit: core.Leaky(1000, core.PerSecond(1)), By: keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route)})
 			h := site.build(limit)
 			for range 40 {
 				routes = nil

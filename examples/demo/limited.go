@@ -17,6 +17,7 @@ import (
 	ratelimitecho4 "github.com/weir-go/ratelimit/echo"
 	ratelimitecho5 "github.com/weir-go/ratelimit/echo/v5"
 	ratelimitgin "github.com/weir-go/ratelimit/gin"
+	"github.com/weir-go/ratelimit/guard"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
@@ -201,7 +202,7 @@ func (p *page) observe(event ratelimit.Event) {
 
 // decisive returns the outcome that decided about a request: the one that denies it, or the alternative that was charged, or else
 // will be the first to have room. It is nil if nothing was decided.
-func decisive(outcomes []ratelimit.Outcome) *ratelimit.Outcome {
+func decisive(outcomes []guard.Outcome) *guard.Outcome {
 	for i := range outcomes {
 		if o := &outcomes[i]; o.Denies() && !o.Decision.Waived {
 			return o

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -101,10 +102,10 @@ var quotas = []quota{
 		Name: "credits", Title: "The plan, then credits", Short: "Plan, then credits",
 		About: "The first alternative that has room is charged: the plan while it lasts, and then credits, which have a month. " +
 			"The answer names the one that was charged.",
-		Code:     "ratelimit.FirstOf(\n\tratelimit.Policy{Limit: plan},\n\tratelimit.Policy{Limit: credits},\n)",
+		Code:     "guard.FirstOf(\n\tratelimit.Policy{Limit: plan},\n\tratelimit.Policy{Limit: credits},\n)",
 		Rows:     []row{{Title: "Plan, 1 every 2 seconds", Limit: plan}, {Title: "Credits", Limit: credits}},
 		Ways:     []way{{Title: "Send request", Count: 1}, {Title: "Burst 10", Count: 10}},
-		policies: ratelimit.FirstOf(ratelimit.Policy{Limit: plan, By: byVisitor}, ratelimit.Policy{Limit: credits, By: byVisitor}),
+		policies: guard.FirstOf(ratelimit.Policy{Limit: plan, By: byVisitor}, ratelimit.Policy{Limit: credits, By: byVisitor}),
 	},
 	{
 		Name: "ban", Title: "A ban that grows", Short: "Ban",
@@ -119,7 +120,7 @@ var quotas = []quota{
 			{Title: "Right password", Count: 1},
 			{Name: wrong, Title: "Wrong password", Count: 1, status: http.StatusUnauthorized},
 		},
-		policies: []ratelimit.Policy{{Ban: guessing, By: byVisitor, Strike: wrongPasswords}, {Limit: logins, By: byVisitor}},
+		policies: []ratelimit.Policy{{Ban: ratelimit.BanPolicy{Ban: guessing, Strike: wrongPasswords}, By: byVisitor}, {Limit: logins, By: byVisitor}},
 	},
 }
 

@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -106,11 +107,11 @@ type api struct {
 // handler returns what the public sees. When the context ends, nobody waits for a place any more.
 func (a *api) handler(stopping context.Context) http.Handler {
 	limit := ratelimit.New(a.limiter,
-		ratelimit.Options{Draining: stopping, OnError: ratelimit.FailClosed},
+		ratelimit.Options{Draining: stopping, OnError: guard.FailClosed},
 		// The first policy's token is the one that PermitFrom tells. A tenant's files are written by
 		// that tenant's exports alone, so the tenant's tokens are the right ones.
-		ratelimit.Policy{Limit: atOnce, By: keyfuncs.User(tenantOf), MaxWait: a.maxWait},
-		ratelimit.Policy{Limit: inAll, By: keyfuncs.Global, MaxWait: a.maxWait},
+		ratelimit.Policy{Limit: atOnce, By: keyfuncs.User(tenantOf), Queue: ratelimit.QueuePolicy{MaxWait: a.maxWait}},
+		ratelimit.Policy{Limit: inAll, By: keyfuncs.Global, Queue: ratelimit.QueuePolicy{MaxWait: a.maxWait}},
 		ratelimit.Policy{Limit: anHour, By: keyfuncs.User(tenantOf)})
 	mux := http.NewServeMux()
 	mux.Handle("POST /exports/{file}", signedIn(limit(http.HandlerFunc(a.export))))
@@ -119,7 +120,7 @@ func (a *api) handler(stopping context.Context) http.Handler {
 
 // export streams a tenant's data to the client, and keeps it as a file.
 func (a *api) export(w http.ResponseWriter, r *http.Request) {
-	permit := ratelimit.PermitFrom(r.Context()) // never nil under FailClosed
+	permit := guard.PermitFrom(r.Context()) // never nil under FailClosed
 	name := tenantOf(r) + "/" + r.PathValue("file")
 	if err := a.files.create(name, permit.Token()); err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)

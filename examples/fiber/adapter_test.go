@@ -16,8 +16,8 @@ import (
 // The adapter keeps what every adapter of guard keeps, as far as Fiber can.
 func TestAdapter(t *testing.T) {
 	guardtest.Run(t, guardtest.Adapter[fiber.Handler]{
-		Use:   limit,
-		Serve: serve,
+		FromGuard: limit,
+		Serve:     serve,
 		Without: guardtest.NetHTTP | guardtest.HTTP2 | guardtest.Hijacking | guardtest.Streaming | guardtest.StreamedBodies |
 			guardtest.RouteAround | guardtest.AnyMethod | guardtest.AnyCase,
 		CatchAll: "/files/{...}", // Fiber's wildcards have no name

@@ -16,14 +16,14 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// limit returns a handler of Fiber's that lets a request go on to the handlers behind it if a handle's policies allow it. It is the whole
+// limit returns a handler of Fiber's that lets a request go on to the handlers behind it if the policies of a Guard allow it. It is the whole
 // adapter: copy it, with what is below.
 //
 // Fiber uses the memory of a request again for the next one, so everything that a policy may keep of it is copied. Fiber does not tell when
 // a client has left: a request waits for its turn, or for a place, all the same.
-func limit(handle *guard.Handle) fiber.Handler {
-	if handle == nil {
-		panic("ratelimit: limit: the handle is nil")
+func limit(g *guard.Guard) fiber.Handler {
+	if g == nil {
+		panic("ratelimit: limit: the Guard is nil")
 	}
 	return func(c fiber.Ctx) error {
 		outside := c.Context()
@@ -33,7 +33,7 @@ func limit(handle *guard.Handle) fiber.Handler {
 		if err != nil {
 			return fiber.NewError(fiber.StatusBadRequest, err.Error())
 		}
-		verdict := handle.Decide(r, matchedBy(c))
+		verdict := g.Decide(r, matchedBy(c))
 		w := &response{c: c, header: headerOf(c)}
 		verdict.WriteHeader(w.header)
 		w.send()

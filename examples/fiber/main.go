@@ -42,17 +42,17 @@ func main() {
 
 // newApp returns the service with its limits.
 func newApp(limiter *core.Limiter) *fiber.App {
-	perRoute := limit(guard.Must(guard.NewHandle(limiter, guard.Options{},
+	perRoute := limit(guard.Must(guard.New(limiter, guard.Options{},
 		guard.PolicyFor(core.Leaky(10, core.PerSecond(1)), keyfuncs.RemoteIP, keyfuncs.Route))))
-	orders := limit(guard.Must(guard.NewHandle(limiter, guard.Options{}, guard.Policy{
+	orders := limit(guard.Must(guard.New(limiter, guard.Options{}, guard.Policy{
 		Limit: core.SlidingLog(3, time.Minute).Named("orders"),
 		By:    keyfuncs.User(func(r *http.Request) string { return r.URL.Query().Get("user") }), // as your authentication tells
-		Settle: func(_ *http.Request, s guard.Served) int {
+		Settle: guard.SettlePolicy{Cost: func(_ *http.Request, s guard.Served) int {
 			if s.Status >= fiber.StatusInternalServerError {
 				return 0
 			}
 			return 1
-		},
+		}},
 	})))
 	app := fiber.New()
 	app.Get("/items/:id", perRoute, func(c fiber.Ctx) error { return c.SendString("item " + c.Params("id") + "\n") })

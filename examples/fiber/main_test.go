@@ -98,7 +98,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	one := core.Concurrent(1, time.Minute).Named("one")
 	app := fiber.New()
 	app.Use(recovering.New())
-	busy := limit(guard.Must(guard.NewHandle(limiter, guard.Options{}, guard.PolicyFor(one, keyfuncs.Global))))
+	busy := limit(guard.Must(guard.New(limiter, guard.Options{}, guard.PolicyFor(one, keyfuncs.Global))))
 	app.Get("/:what", busy, func(c fiber.Ctx) error {
 		if guard.PermitFrom(c.Context()) == nil {
 			t.Error("the handler holds no place")
@@ -124,7 +124,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 func TestKeysAreTheRequests(t *testing.T) {
 	var keys []string
 	app := fiber.New()
-	app.Get("/t/:tenant", limit(guard.Must(guard.NewHandle(still(), guard.Options{Observe: func(e guard.Event) {
+	app.Get("/t/:tenant", limit(guard.Must(guard.New(still(), guard.Options{Observe: func(e guard.Event) {
 		for _, o := range e.Outcomes {
 			keys = append(keys, o.Key)
 		}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/gin"
+	"github.com/weir-go/ratelimit/guard"
 )
 
 func main() {
@@ -69,7 +70,7 @@ func newRouter(limiter *core.Limiter) http.Handler {
 // order tells the user how many more orders they may send now.
 func order(c *gin.Context) {
 	left := 0
-	for _, outcome := range ratelimit.OutcomesFrom(c.Request.Context()) { // the innermost limit comes last
+	for _, outcome := range guard.OutcomesFrom(c.Request.Context()) { // the innermost limit comes last
 		left = outcome.Decision.Remaining
 	}
 	c.JSON(http.StatusOK, gin.H{"user": c.GetString(gin.AuthUserKey), "left": left})

@@ -55,7 +55,7 @@ func main() {
 
 func newHandler(limiter *core.Limiter) http.Handler {
 	limit := ratelimit.New(limiter, ratelimit.Options{Headers: headers.RateLimitedFor, Denied: rateLimited},
-		ratelimit.PolicyFor(core.Leaky(10, core.Per(10, 10*time.Second))))
+		ratelimit.Policy{Limit: core.Leaky(10, core.Per(10, 10*time.Second))})
 	mux := http.NewServeMux()
 	mux.Handle("GET /api", limit(http.HandlerFunc(api)))
 	return mux

@@ -48,7 +48,8 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/estimate"
+	"github.com/weir-go/ratelimit/examples/llmproxy/estimate"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -131,23 +132,25 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, pat
 // newProxy returns what the users see: who is asking, and what, then the limits, then the model.
 func newProxy(limiter *core.Limiter, answers *estimate.Estimate, model *url.URL, key string) http.Handler {
 	user := keyfuncs.User(func(r *http.Request) string { return exchangeOf(r).user })
-	limit := ratelimit.New(limiter, ratelimit.Options{OnError: ratelimit.FailClosed}, // what nobody counts, we would pay
+	limit := ratelimit.New(limiter, ratelimit.Options{OnError: guard.FailClosed}, // what nobody counts, we would pay
 		ratelimit.Policy{Limit: requests, By: user},
-		ratelimit.Policy{Limit: streams, By: user, MaxWait: time.Second},
+		ratelimit.Policy{Limit: streams, By: user, Queue: ratelimit.QueuePolicy{MaxWait: time.Second}},
 		ratelimit.Policy{
-			Limit: tokens, By: user, Unit: "tokens", ReserveFor: longestStream + time.Minute,
-			Cost: func(r *http.Request) int { return exchangeOf(r).estimated(answers) },
-			Settle: func(r *http.Request, served ratelimit.Served) int {
-				if x := exchangeOf(r); x.ended {
-					answers.Learn(x.model, x.maxTokens, served.Spent-x.prompt)
-				}
-				return served.Spent
+			Limit: tokens, By: user, Unit: "tokens", Settle: ratelimit.SettlePolicy{
+				ReserveFor: longestStream + time.Minute,
+				Cost: func(r *http.Request, served ratelimit.Served) int {
+					if x := exchangeOf(r); x.ended {
+						answers.Learn(x.model, x.maxTokens, served.Spent-x.prompt)
+					}
+					return served.Spent
+				},
 			},
+			Cost: func(r *http.Request) int { return exchangeOf(r).estimated(answers) },
 		},
 		ratelimit.Policy{
 			Limit: budget, By: user, Unit: "tokens",
 			Cost:   func(r *http.Request) int { return exchangeOf(r).estimated(answers) },
-			Settle: func(_ *http.Request, served ratelimit.Served) int { return served.Spent },
+			Settle: ratelimit.SettlePolicy{Cost: func(_ *http.Request, served ratelimit.Served) int { return served.Spent }},
 		})
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -193,7 +196,7 @@ type exchange struct {
 
 // spend tells the limits that so many tokens are spent until now.
 func (x *exchange) spend(r *http.Request, tokens int) {
-	ratelimit.Spend(r.Context(), tokens-x.spent)
+	guard.Spend(r.Context(), tokens-x.spent)
 	x.spent = tokens
 }
 
@@ -337,7 +340,7 @@ func (m *meter) pass(line []byte) {
 func (m *meter) grow() bool {
 	x := m.exchange
 	total := max(x.spent+1, min(x.spent+step, x.most))
-	d, err := ratelimit.Grow(m.request.Context(), total, tokens, budget)
+	d, err := guard.Grow(m.request.Context(), total, tokens, budget)
 	if err == nil && d.Allowed {
 		m.reserved = total
 		return true
@@ -355,7 +358,7 @@ func (m *meter) grow() bool {
 
 // tellLeft settles the request, and tells in a comment what is left.
 func (m *meter) tellLeft() {
-	for _, outcome := range ratelimit.Settle(m.request.Context()) {
+	for _, outcome := range guard.Settle(m.request.Context()) {
 		if outcome.Unit == "tokens" {
 			fmt.Fprintf(&m.out, ": %s: %d used, %d left\n", outcome.Policy, outcome.Cost, outcome.Decision.Remaining)
 		}

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/estimate"
+	"github.com/weir-go/ratelimit/examples/llmproxy/estimate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

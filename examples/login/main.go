@@ -34,6 +34,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/admin"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -96,10 +97,10 @@ var byAddress = keyfuncs.RemoteIP
 
 func newHandler(limiter *core.Limiter, isRight func(user, password string) bool) http.Handler {
 	byUser := keyfuncs.Join(byAddress, keyfuncs.User(func(r *http.Request) string { return r.PostForm.Get("user") }))
-	limit := ratelimit.New(limiter, ratelimit.Options{OnError: ratelimit.FailClosed}, // nobody guesses while the store is away
-		ratelimit.Policy{Ban: guessing, By: byUser, Strike: wrongPasswordsOfUser},
+	limit := ratelimit.New(limiter, ratelimit.Options{OnError: guard.FailClosed}, // nobody guesses while the store is away
+		ratelimit.Policy{Ban: ratelimit.BanPolicy{Ban: guessing, Strike: wrongPasswordsOfUser}, By: byUser},
 		ratelimit.Policy{Limit: guesses, By: byUser},
-		ratelimit.Policy{Ban: spraying, By: byAddress, Strike: wrongPasswords},
+		ratelimit.Policy{Ban: ratelimit.BanPolicy{Ban: spraying, Strike: wrongPasswords}, By: byAddress},
 		ratelimit.Policy{Limit: sprays, By: byAddress},
 	)
 	login := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

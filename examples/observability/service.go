@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
+	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 	"github.com/weir-go/ratelimit/telemetry"
@@ -52,8 +54,8 @@ func newService(url string) (*service, error) {
 	reports := ratelimit.New(s.limiter, options,
 		ratelimit.Policy{Limit: core.Shaping(20, core.PerSecond(40)).Named("reports"), By: keyfuncs.Global})
 	downloads := ratelimit.New(s.limiter, options, ratelimit.Policy{
-		Limit: core.FixedWindow(20_000, 10*time.Second).Named("bytes"), By: client, OnError: ratelimit.Fallback,
-		Settle: func(_ *http.Request, served ratelimit.Served) int { return int(served.Bytes) },
+		Limit: core.FixedWindow(20_000, 10*time.Second).Named("bytes"), By: client, OnError: guard.Fallback,
+		Settle: ratelimit.SettlePolicy{Cost: func(_ *http.Request, served ratelimit.Served) int { return int(served.Bytes) }},
 	})
 
 	mux := http.NewServeMux()
@@ -73,7 +75,7 @@ func open(url string, trace core.Option) (*core.Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return core.New(core.CacheDenials(store, 10_000, trace), trace), nil
+	return core.New(denialcache.New(store, 10_000, trace), trace), nil
 }
 
 func (s *service) close() {

@@ -11,18 +11,18 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Adapter is an adapter of guard for one framework, whose middleware has the type M. Use and Serve are required; all else may be left out.
+// Adapter is an adapter of guard for one framework, whose middleware has the type M. FromGuard and Serve are required; all else may be left out.
 type Adapter[M any] struct {
-	// Use returns the middleware that serves with a handle: it decides by [guard.Handle.Decide], writes the header of the verdict, and
-	// answers with its Denial or serves with its Serve. It panics if the handle is nil.
-	Use func(*guard.Handle) M
+	// FromGuard returns the middleware of a Guard: it decides by [guard.Guard.Decide], writes the header of the verdict, and
+	// answers with its Denial or serves with its Serve. It panics if the Guard is nil.
+	FromGuard func(*guard.Guard) M
 	// Serve builds the handler of a site with the framework.
 	Serve func(Site[M]) http.Handler
 
 	// Without are the features that the framework has not. Cases that need them are skipped. None by default.
 	Without Features
 
-	// Constructors are the package's own, or nil. The cases make middlewares with those that are given, and the others of Use.
+	// Constructors are the package's own, or nil. The cases make middlewares with those that are given, and the others of FromGuard.
 	Constructors Constructors[M]
 
 	// CatchAll is the route of paths below /files/, as the framework's own syntax allows it to be written: /files/{rest...} by default.
@@ -64,9 +64,6 @@ type Constructors[M any] struct {
 	SlidingLog    func(l *core.Limiter, n int, window time.Duration, by ...keyfuncs.Func) M
 	Calendar      func(l *core.Limiter, n int, period core.Period, by ...keyfuncs.Func) M
 	Concurrent    func(l *core.Limiter, n int, lease time.Duration, by ...keyfuncs.Func) M
-	Adaptive      func(n func() int) M
-	Layered       func(l *core.Limiter, options guard.Options, address, user guard.Policy) M
-	MergeUpstream func(proxy http.Handler) http.Handler
 }
 
 // Answered says what a limiter can see of answers that are given further out.
@@ -126,10 +123,7 @@ type suite struct {
 	windows  map[string]func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) middleware
 	calendar func(*core.Limiter, int, core.Period, ...keyfuncs.Func) middleware
 	places   func(*core.Limiter, int, time.Duration, ...keyfuncs.Func) middleware
-	adaptive func(n func() int) middleware
-	layered  func(*core.Limiter, guard.Options, guard.Policy, guard.Policy) middleware
-	use      func(*guard.Handle) middleware
-	merge    func(http.Handler) http.Handler
+	use      func(*guard.Guard) middleware
 	clientIP func(...keyfuncs.Trust) keyfuncs.Func
 	differs  map[string]string
 	user     keyfuncs.Func
@@ -147,8 +141,8 @@ type suite struct {
 
 // Run runs the suite: each case is a subtest, named after what it claims.
 func Run[M any](t *testing.T, adapter Adapter[M]) {
-	if adapter.Use == nil || adapter.Serve == nil {
-		t.Fatal("guardtest: the adapter has no Use or no Serve: both are needed")
+	if adapter.FromGuard == nil || adapter.Serve == nil {
+		t.Fatal("guardtest: the adapter has no FromGuard or no Serve: both are needed")
 	}
 	s := suiteOf(&adapter)
 	for _, c := range cases {
@@ -160,19 +154,8 @@ func suiteOf[M any](adapter *Adapter[M]) *suite {
 	of := adapter.Constructors
 	if of.New == nil {
 		of.New = func(l *core.Limiter, options guard.Options, policies ...guard.Policy) M {
-			return adapter.Use(guard.Must(guard.NewHandle(l, options, policies...)))
+			return adapter.FromGuard(guard.Must(guard.New(l, options, policies...)))
 		}
-	}
-	if of.Adaptive == nil {
-		of.Adaptive = func(n func() int) M { return adapter.Use(guard.Adaptive(n)) }
-	}
-	if of.Layered == nil {
-		of.Layered = func(l *core.Limiter, options guard.Options, address, user guard.Policy) M {
-			return of.New(l, options, guard.Layers(address, user)...)
-		}
-	}
-	if of.MergeUpstream == nil {
-		of.MergeUpstream = guard.MergeUpstream
 	}
 	s := &suite{
 		new: func(l *core.Limiter, o guard.Options, p ...guard.Policy) middleware { return of.New(l, o, p...) },
@@ -187,14 +170,9 @@ func suiteOf[M any](adapter *Adapter[M]) *suite {
 			"sliding-window": short(of.New, of.SlidingWindow, core.SlidingWindow),
 			"sliding-log":    short(of.New, of.SlidingLog, core.SlidingLog),
 		},
-		places:   short(of.New, of.Concurrent, core.Concurrent),
-		calendar: short(of.New, of.Calendar, core.Calendar),
-		adaptive: func(n func() int) middleware { return of.Adaptive(n) },
-		layered: func(l *core.Limiter, o guard.Options, address, user guard.Policy) middleware {
-			return of.Layered(l, o, address, user)
-		},
-		use:       func(h *guard.Handle) middleware { return adapter.Use(h) },
-		merge:     of.MergeUpstream,
+		places:    short(of.New, of.Concurrent, core.Concurrent),
+		calendar:  short(of.New, of.Calendar, core.Calendar),
+		use:       func(g *guard.Guard) middleware { return adapter.FromGuard(g) },
 		clientIP:  adapter.ClientIP,
 		differs:   adapter.ClientIPDiffers,
 		user:      adapter.User,
@@ -250,4 +228,12 @@ func restore[M any](erased []middleware) []M {
 		restored = append(restored, m.(M)) // short and New gave nothing else
 	}
 	return restored
+}
+
+// adaptive returns the middleware of [guard.Adaptive].
+func (s *suite) adaptive(n func() int) middleware { return s.use(guard.Adaptive(n)) }
+
+// layered returns the middleware of [guard.Layers].
+func (s *suite) layered(l *core.Limiter, options guard.Options, address, user guard.Policy) middleware {
+	return s.new(l, options, guard.Layers(address, user)...)
 }

@@ -141,7 +141,7 @@ func testAlternativeSettled(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	asked := 0
 	settled := func(l core.Limit, spent int) guard.Policy {
-		return guard.Policy{Limit: l, Cost: cost(4), Settle: func(*http.Request, guard.Served) int { asked++; return spent }}
+		return guard.Policy{Limit: l, Cost: cost(4), Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { asked++; return spent }}}
 	}
 	first, second := core.FixedWindow(5, time.Hour).Named("first"), core.FixedWindow(10, time.Hour).Named("second")
 	h := f.around(f.limited(guard.FirstOf(settled(first, 3), settled(second, 1))...))

@@ -20,7 +20,7 @@ var banCases = []testCase{
 	{"responses strike, a ban is a 403 without limit fields, and its end is exact", testBanByResponse},
 	{"a denial strikes in the same call", testBanByDenial},
 	{"each request is a strike where Cost says so", testBanByRequest},
-	{"TellBan answers 429 with the exact Retry-After", testTellBan},
+	{"Ban.Tell answers 429 with the exact Retry-After", testTellOfBan},
 	{"who has failed and then succeeds is forgiven", testForgiven},
 	{"a client that hangs up is not forgiven, and struck as any other", testGoneIsNotForgiven},
 	{"strikes of a shadow ban nobody", testShadowBan},
@@ -88,7 +88,7 @@ Content-Type: application/problem+json
 func testBanByResponse(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	rate := core.FixedWindow(100, time.Hour).Named("rate")
-	h := f.loginSite(guard.Policy{Limit: rate}, guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized})
+	h := f.loginSite(guard.Policy{Limit: rate}, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP})
 	for range 3 {
 		f.events = nil
 		expectStatus(t, "a wrong password", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
@@ -124,7 +124,7 @@ func testGoneIsNotForgiven(t *testing.T, s *suite) {
 		f := s.fixture(t)
 		gone, leave := context.WithCancel(t.Context())
 		h := f.serve(site{
-			around: []middleware{f.limited(guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized})},
+			around: []middleware{f.limited(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP})},
 			handler: func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Hang-Up") == "" {
 					f.login(w, r)
@@ -150,7 +150,7 @@ func testGoneIsNotForgiven(t *testing.T, s *suite) {
 
 func testBanByDenial(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(guard.Policy{Limit: one()}, guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, StrikeOnDenial: true}))
+	h := f.around(f.limited(guard.Policy{Limit: one()}, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), StrikeOnDenial: true}, By: keyfuncs.RemoteIP}))
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusTooManyRequests, http.StatusTooManyRequests, http.StatusForbidden, http.StatusForbidden} {
 		f.events = nil
 		expectStatus(t, "request", h, ask(http.MethodGet, "/items/7"), want)
@@ -170,7 +170,7 @@ func testBanByDenial(t *testing.T, s *suite) {
 
 func testBanByRequest(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.around(f.limited(guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Cost: func(r *http.Request) int {
+	h := f.around(f.limited(guard.Policy{Ban: guard.BanPolicy{Ban: brute()}, By: keyfuncs.RemoteIP, Cost: func(r *http.Request) int {
 		return len(r.Header.Get("Strikes"))
 	}}))
 	for range 5 {
@@ -181,9 +181,9 @@ func testBanByRequest(t *testing.T, s *suite) {
 	expectStatus(t, "no strike", h, ask(http.MethodGet, "/items/7"), http.StatusForbidden)
 }
 
-func testTellBan(t *testing.T, s *suite) {
+func testTellOfBan(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.loginSite(guard.Policy{Limit: ten()}, guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized, TellBan: true})
+	h := f.loginSite(guard.Policy{Limit: ten()}, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Tell: true}, By: keyfuncs.RemoteIP})
 	for range 3 {
 		get(h)
 	}
@@ -194,7 +194,7 @@ func testTellBan(t *testing.T, s *suite) {
 
 func testForgiven(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.loginSite(guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized})
+	h := f.loginSite(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP})
 	for range 4 {
 		expectStatus(t, "wrong", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
 		expectStatus(t, "wrong", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
@@ -204,7 +204,7 @@ func testForgiven(t *testing.T, s *suite) {
 
 func testShadowBan(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.loginSite(guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized, Shadow: true})
+	h := f.loginSite(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP, Shadow: true})
 	for range 5 {
 		f.events = nil
 		expectStatus(t, "wrong", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
@@ -222,7 +222,7 @@ func testBanWithoutStore(t *testing.T, s *suite) {
 		guard.FailOpen: http.StatusOK, guard.Fallback: http.StatusOK, guard.FailClosed: http.StatusServiceUnavailable,
 	} {
 		f := s.fixture(t)
-		h := f.around(f.limited(guard.Policy{Limit: ten(), OnError: mode}, guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, StrikeOnDenial: true, OnError: mode}))
+		h := f.around(f.limited(guard.Policy{Limit: ten(), OnError: mode}, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), StrikeOnDenial: true}, By: keyfuncs.RemoteIP, OnError: mode}))
 		f.store.failure = errDown
 		expectStatus(t, mode.String(), h, ask(http.MethodGet, "/items/7"), want)
 	}
@@ -231,7 +231,7 @@ func testBanWithoutStore(t *testing.T, s *suite) {
 func testOwnProxy(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	trusting := keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8"))
-	h := f.loginSite(guard.Policy{Ban: brute(), By: trusting, Strike: unauthorized})
+	h := f.loginSite(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: trusting})
 	for range 5 {
 		for _, peer := range []string{"10.0.0.1:1", "127.0.0.1:1", "[::1]:1", "[fd00::1]:1", "100.64.0.1:1", "@"} {
 			r := ask(http.MethodGet, "/items/7")
@@ -264,8 +264,8 @@ func testTrustedIsNeverBanned(t *testing.T, s *suite) {
 		user := keyfuncs.FirstOf(keyfuncs.Header("X-User"), keyfuncs.Global)
 		spraying, guessing := brute(), core.Ban{Strikes: core.SlidingLog(3, time.Minute), First: time.Minute}.Named("guessing")
 		h := f.serve(site{around: []middleware{f.new(f.limiter, options,
-			guard.Policy{Ban: spraying, By: keyfuncs.Join(trusting, keyfuncs.Route), Strike: unauthorized},
-			guard.Policy{Ban: guessing, By: keyfuncs.Join(trusting, user), Strike: unauthorized},
+			guard.Policy{Ban: guard.BanPolicy{Ban: spraying, Strike: unauthorized}, By: keyfuncs.Join(trusting, keyfuncs.Route)},
+			guard.Policy{Ban: guard.BanPolicy{Ban: guessing, Strike: unauthorized}, By: keyfuncs.Join(trusting, user)},
 			deskPolicy(100),
 		)}, handler: f.login})
 		send := func(value string, lines ...string) int {
@@ -345,7 +345,7 @@ func testJudgedAtOnce(t *testing.T, s *suite) {
 		}
 		h := s.play(scene{
 			limiters: []middleware{s.new(limiter, guard.Options{},
-				guard.Policy{Ban: ban, By: keyfuncs.RemoteIP, Strike: strike},
+				guard.Policy{Ban: guard.BanPolicy{Ban: ban, Strike: strike}, By: keyfuncs.RemoteIP},
 				guard.Policy{Limit: desk(places), By: keyfuncs.RemoteIP},
 			)},
 			handler: j.judge, error: left,
@@ -392,10 +392,13 @@ func testStruckWithThePlace(t *testing.T, s *suite) {
 		server := listen(t, s.play(scene{
 			limiters: []middleware{s.new(limiter, guard.Options{},
 				deskPolicy(1),
-				guard.Policy{Ban: brute(), By: keyfuncs.Global, Strike: func(*http.Request, guard.Served) int {
-					seen <- taken(t, limiter, desk(1))
-					return 1
-				}},
+				guard.Policy{Ban: guard.BanPolicy{
+					Ban: brute(),
+					Strike: func(*http.Request, guard.Served) int {
+						seen <- taken(t, limiter, desk(1))
+						return 1
+					},
+				}, By: keyfuncs.Global},
 			)},
 			outside: outside, handler: func(http.ResponseWriter, *http.Request) {}, error: http.StatusUnauthorized,
 		}))
@@ -430,8 +433,8 @@ func testSettledBeforeStrike(t *testing.T, s *suite) {
 		}
 		h := f.serve(site{
 			around: []middleware{f.limited(
-				guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: says(7)},
-				guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized},
+				guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: says(7)}},
+				guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP},
 			)},
 			handler: func(w http.ResponseWriter, r *http.Request) {
 				if c.before {

@@ -16,7 +16,7 @@ import (
 var besideCases = []testCase{
 	{"a response does not wait for its settlement, unless a policy says so or a ban strikes", testSettledBeside},
 	{"a client that comes back with its answer in hand finds what was given back", testSequentialClient},
-	{"SettleFirst without Settle is an error at start-up", testSettleFirstWithoutSettle},
+	{"Settle.First without Settle.Cost is an error at start-up", testSettleFirstWithoutCost},
 }
 
 // held is a store that holds settlements until it is told to go on.
@@ -48,14 +48,14 @@ func testSettledBeside(t *testing.T, s *suite) {
 		settle   bool // the handler calls Settle
 		waits    bool
 	}{
-		"Settle":              {policies: []guard.Policy{{Limit: hundred(), By: keyfuncs.Global, Settle: says(7)}}},
+		"Settle":              {policies: []guard.Policy{{Limit: hundred(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: says(7)}}}},
 		"a place":             {policies: []guard.Policy{deskPolicy(2)}},
-		"a place and Settle":  {policies: []guard.Policy{deskPolicy(2), {Limit: hundred(), By: keyfuncs.Global, Settle: says(0)}}},
-		"SettleFirst":         {policies: []guard.Policy{{Limit: hundred(), By: keyfuncs.Global, Settle: says(7), SettleFirst: true}}, waits: true},
-		"one of several":      {policies: []guard.Policy{{Limit: ten(), Settle: says(0)}, {Limit: hundred(), Settle: says(7), SettleFirst: true}}, waits: true},
-		"a strike":            {policies: []guard.Policy{{Ban: brute(), By: keyfuncs.User(func(*http.Request) string { return "alice" }), Strike: says(1)}}, waits: true},
-		"a ban and no strike": {policies: []guard.Policy{{Limit: hundred(), Settle: says(7)}, {Ban: brute(), By: keyfuncs.Global, Strike: says(0)}}},
-		"a handler that asks": {policies: []guard.Policy{{Limit: hundred(), By: keyfuncs.Global, Settle: says(7)}}, settle: true, waits: true},
+		"a place and Settle":  {policies: []guard.Policy{deskPolicy(2), {Limit: hundred(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: says(0)}}}},
+		"Settle.First":        {policies: []guard.Policy{{Limit: hundred(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: says(7), First: true}}}, waits: true},
+		"one of several":      {policies: []guard.Policy{{Limit: ten(), Settle: guard.SettlePolicy{Cost: says(0)}}, {Limit: hundred(), Settle: guard.SettlePolicy{Cost: says(7), First: true}}}, waits: true},
+		"a strike":            {policies: []guard.Policy{{Ban: guard.BanPolicy{Ban: brute(), Strike: says(1)}, By: keyfuncs.User(func(*http.Request) string { return "alice" })}}, waits: true},
+		"a ban and no strike": {policies: []guard.Policy{{Limit: hundred(), Settle: guard.SettlePolicy{Cost: says(7)}}, {Ban: guard.BanPolicy{Ban: brute(), Strike: says(0)}, By: keyfuncs.Global}}},
+		"a handler that asks": {policies: []guard.Policy{{Limit: hundred(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: says(7)}}}, settle: true, waits: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := &held{Store: core.NewMemory(), proceed: make(chan struct{})}
@@ -112,7 +112,7 @@ func testSettledBeside(t *testing.T, s *suite) {
 			if first := <-events; first.Settled {
 				t.Errorf("first observed: %+v", first)
 			}
-			if c.policies[len(c.policies)-1].Settle != nil {
+			if c.policies[len(c.policies)-1].Settle.Cost != nil {
 				if second := <-events; !second.Settled || second.Err != nil || second.Request.URL.Path != "/" {
 					t.Errorf("then observed: %+v", second)
 				}
@@ -130,8 +130,8 @@ func testSequentialClient(t *testing.T, s *suite) {
 	for store, open := range stores {
 		for name, policy := range map[string]guard.Policy{
 			"a place":             deskPolicy(1),
-			"what was not needed": {Limit: core.FixedWindow(1, time.Hour).Named("back"), By: keyfuncs.Global, Settle: says(0)},
-			"of a sliding log":    {Limit: core.SlidingLog(1, time.Hour).Named("log"), By: keyfuncs.Global, Settle: says(0)},
+			"what was not needed": {Limit: core.FixedWindow(1, time.Hour).Named("back"), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: says(0)}},
+			"of a sliding log":    {Limit: core.SlidingLog(1, time.Hour).Named("log"), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: says(0)}},
 		} {
 			limiter := open()
 			_ = limiter.Reset(t.Context(), globalKey, policy.Limit)
@@ -160,8 +160,8 @@ func testSequentialClient(t *testing.T, s *suite) {
 	}
 }
 
-func testSettleFirstWithoutSettle(t *testing.T, _ *suite) {
-	if _, err := guard.New(core.New(core.NewMemory()), guard.Options{}, guard.Policy{Limit: ten(), SettleFirst: true}); err == nil {
+func testSettleFirstWithoutCost(t *testing.T, _ *suite) {
+	if _, err := guard.New(core.New(core.NewMemory()), guard.Options{}, guard.Policy{Limit: ten(), Settle: guard.SettlePolicy{First: true}}); err == nil {
 		t.Error("is none")
 	}
 }

@@ -4,7 +4,7 @@
 //
 //	func TestAdapter(t *testing.T) {
 //		guardtest.Run(t, guardtest.Adapter[myframework.Middleware]{
-//			Use:   limit,     // func(*guard.Handle) myframework.Middleware
+//			FromGuard:   limit,     // func(*guard.Guard) myframework.Middleware
 //			Serve: buildSite, // with the framework's router
 //		})
 //	}

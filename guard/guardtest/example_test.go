@@ -12,14 +12,14 @@ import (
 // middleware is what the example's framework, net/http, puts in front of handlers.
 type middleware func(http.Handler) http.Handler
 
-// limit is the adapter: it lets a request go on to the next handler if the policies of a handle allow it.
-func limit(handle *guard.Handle) middleware {
-	if handle == nil {
-		panic("limit: the handle is nil")
+// limit is the adapter: it lets a request go on to the next handler if the policies of a Guard allow it.
+func limit(g *guard.Guard) middleware {
+	if g == nil {
+		panic("limit: the Guard is nil")
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			verdict := handle.Decide(r, nil)
+			verdict := g.Decide(r, nil)
 			verdict.WriteHeader(w.Header())
 			if verdict.Denial != nil {
 				verdict.Denial.ServeHTTP(w, verdict.Request)
@@ -58,9 +58,9 @@ func buildSite(site guardtest.Site[middleware]) http.Handler {
 func ExampleRun() {
 	testAdapter := func(t *testing.T) {
 		guardtest.Run(t, guardtest.Adapter[middleware]{
-			Use:     limit,
-			Serve:   buildSite,
-			Without: guardtest.RouteAround, // a mux finds the route inside of the limiter
+			FromGuard: limit,
+			Serve:     buildSite,
+			Without:   guardtest.RouteAround, // a mux finds the route inside of the limiter
 		})
 	}
 	_ = testAdapter // TestAdapter of your package

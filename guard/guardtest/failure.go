@@ -144,7 +144,7 @@ func testFallbackSettled(t *testing.T, s *suite) {
 	h := f.serve(site{
 		around: []middleware{f.new(f.limiter, options, guard.Policy{
 			Limit: hundred(), Cost: func(*http.Request) int { return 60 },
-			Settle: func(_ *http.Request, served guard.Served) int { return int(served.Bytes) }, SettleFirst: true,
+			Settle: guard.SettlePolicy{Cost: func(_ *http.Request, served guard.Served) int { return int(served.Bytes) }, First: true},
 		})},
 		handler: func(w http.ResponseWriter, _ *http.Request) {
 			f.ran++
@@ -218,7 +218,7 @@ func testDeadline(t *testing.T, s *suite) {
 				options := f.options()
 				options.OnError = mode
 				two := core.FixedWindow(2, time.Hour)
-				h := f.around(f.new(f.limiter, options, guard.Policy{Limit: two, By: keyfuncs.Global, Settle: settle, SettleFirst: settle != nil}))
+				h := f.around(f.new(f.limiter, options, guard.Policy{Limit: two, By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: settle, First: settle != nil}}))
 				for range 5 {
 					ctx, cancel := expiring(t.Context())
 					<-ctx.Done()

@@ -79,7 +79,7 @@ func (f *fixture) limited(policies ...guard.Policy) middleware {
 func settledFirst(policies []guard.Policy) []guard.Policy {
 	policies = slices.Clone(policies)
 	for i := range policies {
-		policies[i].SettleFirst = policies[i].Settle != nil
+		policies[i].Settle.First = policies[i].Settle.Cost != nil
 	}
 	return policies
 }

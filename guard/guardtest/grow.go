@@ -40,7 +40,7 @@ func (f *fixture) grows(ctx context.Context, total int, limits ...core.Limit) co
 
 // spentOf is a policy that reserves a cost under a limit, and pays what the handler has told.
 func spentOf(limit core.Limit, cost int) guard.Policy {
-	return guard.Policy{Limit: limit, By: keyfuncs.Global, Settle: spent, SettleFirst: true, Cost: func(*http.Request) int { return cost }}
+	return guard.Policy{Limit: limit, By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: spent, First: true}, Cost: func(*http.Request) int { return cost }}
 }
 
 func testGrow(t *testing.T, s *suite) {
@@ -249,7 +249,7 @@ func testSettledEvent(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	day := core.FixedWindow(60, 24*time.Hour).Named("day")
 	same := spentOf(day, 5)
-	same.Settle = func(*http.Request, guard.Served) int { return 5 }
+	same.Settle.Cost = func(*http.Request, guard.Served) int { return 5 }
 	get(f.serve(site{
 		around:  []middleware{f.limited(spentOf(hundred(), 40), same)},
 		handler: func(_ http.ResponseWriter, r *http.Request) { guard.Spend(r.Context(), 15) },
@@ -268,7 +268,7 @@ func testSettledEvent(t *testing.T, s *suite) {
 // reservedFor is spentOf for a time.
 func reservedFor(limit core.Limit, cost int, ttl time.Duration) guard.Policy {
 	policy := spentOf(limit, cost)
-	policy.ReserveFor = ttl
+	policy.Settle.ReserveFor = ttl
 	return policy
 }
 
@@ -299,7 +299,7 @@ func testReserveFor(t *testing.T, s *suite) {
 func testReserveForWithoutSense(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	unsettled := reservedFor(hundred(), 1, time.Minute)
-	unsettled.Settle, unsettled.SettleFirst = nil, false
+	unsettled.Settle.Cost, unsettled.Settle.First = nil, false
 	for _, policy := range []guard.Policy{
 		unsettled,
 		reservedFor(hundred(), 1, -time.Minute), reservedFor(hundred(), 1, time.Microsecond), reservedFor(hundred(), 1, 25*time.Hour),
@@ -307,7 +307,7 @@ func testReserveForWithoutSense(t *testing.T, s *suite) {
 		reservedFor(core.Calendar(5, core.Daily("UTC")), 1, time.Minute),
 	} {
 		if _, err := guard.New(f.limiter, guard.Options{}, policy); err == nil {
-			t.Errorf("%v under %s is no error", policy.ReserveFor, policy.Limit)
+			t.Errorf("%v under %s is no error", policy.Settle.ReserveFor, policy.Limit)
 		}
 	}
 	for _, limit := range []core.Limit{core.Concurrent(5, time.Minute), core.Calendar(5, core.Daily("UTC"))} {

@@ -12,13 +12,13 @@ import (
 var handleCases = []testCase{
 	{"limits change while the server runs, and a named one keeps what was used", testSwap},
 	{"a request is settled by the limits that let it pass", testSwapUnderWay},
-	{"a middleware without a handle panics when it is made", testNoHandle},
+	{"a middleware without a Guard panics when it is made", testNoHandle},
 }
 
 // handleOf is a handle with these policies, observed.
-func (f *fixture) handleOf(policies ...guard.Policy) *guard.Handle {
+func (f *fixture) handleOf(policies ...guard.Policy) *guard.Guard {
 	f.t.Helper()
-	h, err := guard.NewHandle(f.limiter, f.options(), policies...)
+	h, err := guard.New(f.limiter, f.options(), policies...)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func (f *fixture) handleOf(policies ...guard.Policy) *guard.Handle {
 }
 
 // swap replaces the policies of a handle.
-func (f *fixture) swap(h *guard.Handle, policies ...guard.Policy) {
+func (f *fixture) swap(h *guard.Guard, policies ...guard.Policy) {
 	f.t.Helper()
 	if err := h.Swap(f.limiter, f.options(), policies...); err != nil {
 		f.t.Error(err)
@@ -54,7 +54,7 @@ func testSwapUnderWay(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	settling := func(cost int) guard.Policy {
 		p := hourly(100)
-		p.Settle, p.SettleFirst = func(*http.Request, guard.Served) int { return cost }, true
+		p.Settle.Cost, p.Settle.First = func(*http.Request, guard.Served) int { return cost }, true
 		return p
 	}
 	handle := f.handleOf(settling(7))
@@ -72,5 +72,5 @@ func testSwapUnderWay(t *testing.T, s *suite) {
 }
 
 func testNoHandle(t *testing.T, s *suite) {
-	expectPanic(t, func() { s.use(nil) }, "", "handle is nil")
+	expectPanic(t, func() { s.use(nil) }, "", "Guard is nil")
 }

@@ -173,7 +173,7 @@ func testPathValueForPolicies(t *testing.T, s *suite) {
 		"LimitFor": {LimitFor: func(r *http.Request) core.Limit { return plans[r.PathValue("id")] }, Cost: func(*http.Request) int { return 3 }},
 		"Cost":     {Limit: ten(), Cost: seven},
 		"Skip":     {Limit: ten(), Skip: func(r *http.Request) bool { return r.PathValue("id") != "7" }, Cost: func(*http.Request) int { return 3 }},
-		"Settle":   {Limit: ten(), Settle: func(r *http.Request, _ guard.Served) int { return seven(r) }},
+		"Settle":   {Limit: ten(), Settle: guard.SettlePolicy{Cost: func(r *http.Request, _ guard.Served) int { return seven(r) }}},
 	} {
 		for _, place := range s.routed() {
 			f := s.fixture(t)

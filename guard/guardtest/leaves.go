@@ -99,7 +99,7 @@ func testTemporaryFiles(t *testing.T, s *suite) {
 		outside  func(http.Handler) http.Handler
 	}{
 		"the handler parses":         {policies: []guard.Policy{{Limit: hundred()}}, handler: func(_ http.ResponseWriter, r *http.Request) { parse(r) }},
-		"behind a policy that waits": {policies: []guard.Policy{{Limit: hundred(), Settle: says(1)}}, handler: func(_ http.ResponseWriter, r *http.Request) { parse(r) }},
+		"behind a policy that waits": {policies: []guard.Policy{{Limit: hundred(), Settle: guard.SettlePolicy{Cost: says(1)}}}, handler: func(_ http.ResponseWriter, r *http.Request) { parse(r) }},
 		"behind two limiters": {
 			policies: []guard.Policy{{Limit: hundred()}}, inside: []guard.Policy{{Limit: ten()}},
 			handler: func(_ http.ResponseWriter, r *http.Request) { parse(r) },
@@ -173,7 +173,7 @@ func testFilesStayWhileRead(t *testing.T, s *suite) {
 		"a key function has parsed it":                     {outside: []guard.Policy{byForm}},
 		"a key function of an inner limiter has parsed it": {outside: []guard.Policy{{Limit: hundred()}}, inside: []guard.Policy{byForm}},
 		"of two limiters, the outer one has parsed it":     {outside: []guard.Policy{byForm}, inside: []guard.Policy{{Limit: hundred()}}},
-		"behind a policy that settles":                     {outside: []guard.Policy{byForm, {Limit: hundred(), Settle: says(1)}}},
+		"behind a policy that settles":                     {outside: []guard.Policy{byForm, {Limit: hundred(), Settle: guard.SettlePolicy{Cost: says(1)}}}},
 		"the handler has parsed it":                        {outside: []guard.Policy{{Limit: hundred()}}},
 		"the answer to a denial reads it":                  {outside: []guard.Policy{nobody}, asked: true},
 	} {
@@ -215,7 +215,7 @@ func testTemporaryFilesOfBanned(t *testing.T, s *suite) {
 	count := temporaryFiles(t)
 	f := s.fixture(t)
 	h := f.serve(site{
-		around: []middleware{f.limited(guard.Policy{Ban: brute(), By: keyfuncs.User(parse), Strike: unauthorized})},
+		around: []middleware{f.limited(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.User(parse)})},
 		handler: func(w http.ResponseWriter, _ *http.Request) {
 			f.ran++
 			w.WriteHeader(http.StatusUnauthorized)
@@ -321,7 +321,7 @@ func testKeyBodyBound(t *testing.T, s *suite) {
 		"Cost":     {Limit: hundred(), Cost: func(r *http.Request) int { readAll(r); return 1 }},
 		"Skip":     {Limit: hundred(), Skip: func(r *http.Request) bool { readAll(r); return true }},
 		"a Shadow": {Limit: hundred(), Shadow: true, Cost: func(r *http.Request) int { readAll(r); return 1 }},
-		"a Ban":    {Ban: brute(), Strike: unauthorized, By: keyfuncs.User(func(r *http.Request) string { readAll(r); return "alice" })},
+		"a Ban":    {Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.User(func(r *http.Request) string { readAll(r); return "alice" })},
 	} {
 		for _, c := range []struct {
 			most int64 // MaxKeyBody
@@ -392,7 +392,7 @@ func testKeyBodyGoesOn(t *testing.T, s *suite) {
 			return "alice"
 		})}}
 		if by == nil {
-			policies = append(policies, guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized})
+			policies = append(policies, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP})
 		}
 		var got []byte
 		h := f.serve(site{around: []middleware{f.new(f.limiter, options, policies...)}, handler: func(_ http.ResponseWriter, r *http.Request) {
@@ -417,7 +417,7 @@ func peek(r *http.Request, n int) {
 
 func testExplainLeavesBody(t *testing.T, _ *suite) {
 	count := temporaryFiles(t)
-	handle, err := guard.NewHandle(core.New(core.NewMemory()), guard.Options{},
+	handle, err := guard.New(core.New(core.NewMemory()), guard.Options{},
 		guard.Policy{Limit: hundred(), By: keyfuncs.User(parse)},
 		guard.Policy{Limit: ten(), Cost: func(r *http.Request) int { peek(r, 3); return 1 }})
 	if err != nil {

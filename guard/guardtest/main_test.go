@@ -12,5 +12,5 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The example passes, without the route in front of a mux.
 func TestExample(t *testing.T) {
-	guardtest.Run(t, guardtest.Adapter[middleware]{Use: limit, Serve: buildSite, Without: guardtest.RouteAround})
+	guardtest.Run(t, guardtest.Adapter[middleware]{FromGuard: limit, Serve: buildSite, Without: guardtest.RouteAround})
 }

@@ -199,7 +199,7 @@ func testInnerDenialStaysCharged(t *testing.T, s *suite) {
 	f.expectUsed(hundred(), 5)
 
 	f = s.fixture(t)
-	outer.Settle = func(_ *http.Request, served guard.Served) int { // the way out, where they cannot be one
+	outer.Settle.Cost = func(_ *http.Request, served guard.Served) int { // the way out, where they cannot be one
 		if served.Status == http.StatusTooManyRequests {
 			return 0
 		}

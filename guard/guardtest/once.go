@@ -136,12 +136,12 @@ func (s *settlements) limiter(of *suite) middleware {
 			s.events++
 		}
 	}}
-	return of.new(core.New(core.NewMemory()), options, guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: func(_ *http.Request, served guard.Served) int {
+	return of.new(core.New(core.NewMemory()), options, guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: func(_ *http.Request, served guard.Served) int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.served = append(s.served, served)
 		return 0
-	}})
+	}}})
 }
 
 // told returns what the policy was told, and how often that was observed.

@@ -97,8 +97,8 @@ func testPartialDenial(t *testing.T, s *suite) {
 		t.Run(name, func(t *testing.T) {
 			f := s.fixture(t)
 			h := f.around(f.new(core.New(&partly{Store: f.store, lost: map[string]bool{"lost": true}}), f.options(),
-				guard.Policy{Limit: core.Leaky(3, core.PerHour(1)).Named("lost"), OnError: guard.Fallback, Settle: settle, SettleFirst: settle != nil},
-				guard.Policy{Limit: one(), Settle: settle, SettleFirst: settle != nil}))
+				guard.Policy{Limit: core.Leaky(3, core.PerHour(1)).Named("lost"), OnError: guard.Fallback, Settle: guard.SettlePolicy{Cost: settle, First: settle != nil}},
+				guard.Policy{Limit: one(), Settle: guard.SettlePolicy{Cost: settle, First: settle != nil}}))
 			for i, want := range []struct{ status, remaining int }{{200, 2}, {429, 2}, {429, 2}, {200, 1}} {
 				if i == 3 {
 					f.clock.advance(time.Minute)

@@ -95,7 +95,7 @@ func (s *suite) crowd(t *testing.T, maxWait time.Duration, limiters ...*core.Lim
 	for _, limiter := range limiters {
 		places := s.places(limiter, 3, 30*time.Second, keyfuncs.Global)
 		if maxWait > 0 {
-			places = s.new(limiter, guard.Options{}, guard.Policy{Limit: limit, By: keyfuncs.Global, MaxWait: maxWait})
+			places = s.new(limiter, guard.Options{}, guard.Policy{Limit: limit, By: keyfuncs.Global, Queue: guard.QueuePolicy{MaxWait: maxWait}})
 		}
 		servers = append(servers, listen(t, s.serve(site{around: []middleware{places}, handler: handler})))
 	}
@@ -208,7 +208,7 @@ func testNestedPlaces(t *testing.T, s *suite) {
 
 func testPlansOfPlaces(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	plan := guard.Policy{By: keyfuncs.Global, MaxWait: time.Hour, LimitFor: func(r *http.Request) core.Limit {
+	plan := guard.Policy{By: keyfuncs.Global, Queue: guard.QueuePolicy{MaxWait: time.Hour}, LimitFor: func(r *http.Request) core.Limit {
 		return map[string]core.Limit{"places": desk(1), "rate": one(), "": core.Unlimited}[r.Header.Get("Plan")]
 	}}
 	h := f.around(f.limited(plan))
@@ -288,7 +288,7 @@ func testFallbackPlaces(t *testing.T, s *suite) {
 	options := f.options()
 	options.OnError, options.Replicas = guard.Fallback, 2
 	policy := deskPolicy(4)
-	policy.MaxWait = time.Hour // nobody waits in the Fallback mode
+	policy.Queue.MaxWait = time.Hour // nobody waits in the Fallback mode
 	entered, proceed := make(chan *core.Permit), make(chan struct{})
 	h := f.serve(site{around: []middleware{s.new(f.limiter, options, policy)}, handler: func(_ http.ResponseWriter, r *http.Request) {
 		entered <- guard.PermitFrom(r.Context())
@@ -336,7 +336,7 @@ func testPlacesSettledTogether(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	calls := &settleCalls{Store: core.NewMemory()}
 	f.limiter = core.New(calls)
-	h := f.around(f.limited(deskPolicy(1), guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: func(*http.Request, guard.Served) int { return 3 }}))
+	h := f.around(f.limited(deskPolicy(1), guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { return 3 }}}))
 	get(h)
 	if taken(t, f.limiter, desk(1)) != 0 || taken(t, f.limiter, hundred()) != 3 || calls.calls.Load() != 1 {
 		t.Errorf("%d places, %d units, settled in %d calls", taken(t, f.limiter, desk(1)), taken(t, f.limiter, hundred()), calls.calls.Load())

@@ -25,7 +25,7 @@ func testTakenOver(t *testing.T, s *suite) {
 	server := listen(t, s.play(scene{
 		limiters: []middleware{s.new(limiter, guard.Options{}, deskPolicy(2), guard.Policy{
 			Limit: hundred(), By: keyfuncs.Global,
-			Settle: func(_ *http.Request, served guard.Served) int { settled <- served; return 7 },
+			Settle: guard.SettlePolicy{Cost: func(_ *http.Request, served guard.Served) int { settled <- served; return 7 }},
 		})},
 		handler: func(w http.ResponseWriter, r *http.Request) {
 			defer func() { returned <- struct{}{} }()

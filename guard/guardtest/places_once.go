@@ -105,7 +105,7 @@ func testReleasedOnce(t *testing.T, s *suite) {
 		}
 		policies, want := []guard.Policy{deskPolicy(2)}, 1
 		if rapid.Bool().Draw(t, "settles") {
-			policies = append(policies, guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: func(*http.Request, guard.Served) int { return 0 }})
+			policies = append(policies, guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { return 0 }}})
 		}
 		if rapid.Bool().Draw(t, "shadow") {
 			shadow := deskPolicy(2)

@@ -100,7 +100,7 @@ func (d *desked) end(charged int, served ...string) {
 
 func waitingFor(d time.Duration) guard.Policy {
 	policy := deskPolicy(1)
-	policy.MaxWait = d
+	policy.Queue.MaxWait = d
 	return policy
 }
 
@@ -244,7 +244,7 @@ func testDrainingPlaces(t *testing.T, s *suite) {
 
 func testShortestMaxWait(t *testing.T, s *suite) {
 	synctest.Test(t, func(t *testing.T) {
-		short := guard.Policy{Limit: core.Concurrent(5, time.Minute).Named("other"), By: keyfuncs.Global, MaxWait: 200 * time.Millisecond}
+		short := guard.Policy{Limit: core.Concurrent(5, time.Minute).Named("other"), By: keyfuncs.Global, Queue: guard.QueuePolicy{MaxWait: 200 * time.Millisecond}}
 		d := s.desked(t, guard.Options{}, waitingFor(time.Minute), short)
 		d.begin("a")
 		if response, elapsed := d.ask(t.Context(), "b"); response.StatusCode != http.StatusTooManyRequests || elapsed != 200*time.Millisecond {
@@ -317,8 +317,8 @@ Retry-After: 30
 
 func testMaxWaitOfNonsense(t *testing.T, s *suite) {
 	for want, policy := range map[string]guard.Policy{
-		"ratelimit: policy 0: a MaxWait of -1s is negative":                                                                          waitingFor(-time.Second),
-		"ratelimit: policy 0: MaxWait is 1s, but leaky 10, 1/s has no places to wait for: use core.Concurrent, or leave MaxWait out": {Limit: ten(), MaxWait: time.Second},
+		"ratelimit: policy 0: a Queue.MaxWait of -1s is negative":                                                                          waitingFor(-time.Second),
+		"ratelimit: policy 0: Queue.MaxWait is 1s, but leaky 10, 1/s has no places to wait for: use core.Concurrent, or leave MaxWait out": {Limit: ten(), Queue: guard.QueuePolicy{MaxWait: time.Second}},
 	} {
 		func() {
 			defer func() {

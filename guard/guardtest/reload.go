@@ -76,16 +76,16 @@ func units(rules int) core.Limit { return core.SlidingLog(1000+rules, time.Hour)
 func reload(n int) guard.Rules {
 	policies := []guard.Policy{{
 		Limit: units(n), By: keyfuncs.Global, Cost: func(*http.Request) int { return 5 },
-		Settle: func(_ *http.Request, served guard.Served) int {
+		Settle: guard.SettlePolicy{Cost: func(_ *http.Request, served guard.Served) int {
 			if served.Status >= http.StatusInternalServerError {
 				return 0
 			}
 			return n
-		},
+		}},
 	}}
 	if n%3 != 0 {
 		p := deskPolicy(2 + n%2)
-		p.MaxWait = time.Minute
+		p.Queue.MaxWait = time.Minute
 		policies = append(policies, p)
 	}
 	return guard.Rules{Policies: [][]guard.Policy{policies}}

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/ratelimit/lists"
 )
 
-// That real clients understand all this is tested in internal/rpctest, which has them.
+// That real clients understand all this is tested in proof/rpctest, which has them.
 var rpcCases = []testCase{
 	{"a denied call of gRPC gets RESOURCE_EXHAUSTED, and no body", testGRPC},
 	{"a denied call of Connect gets resource_exhausted in a JSON document", testConnect},
@@ -323,8 +323,8 @@ func testDenialIsTold(t *testing.T, s *suite) {
 				}
 			}}
 			h := f.around(
-				f.new(f.limiter, options, guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: tell(&outermost)}),
-				f.new(f.limiter, options, guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: tell(&outer)}),
+				f.new(f.limiter, options, guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: tell(&outermost)}}),
+				f.new(f.limiter, options, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: tell(&outer)}, By: keyfuncs.RemoteIP}),
 				inner.limiter(f),
 			)
 			r.RemoteAddr = "203.0.113.9:1"
@@ -338,7 +338,7 @@ func testDenialIsTold(t *testing.T, s *suite) {
 	// Whoever fails to log in, and is denied further inside in between, is not forgiven.
 	f := s.fixture(t)
 	h := f.serve(site{
-		around:  []middleware{f.limited(guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: unauthorized}), f.limited(guard.Policy{Limit: one(), By: keyfuncs.Global})},
+		around:  []middleware{f.limited(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP}), f.limited(guard.Policy{Limit: one(), By: keyfuncs.Global})},
 		handler: f.login,
 	})
 	for range 3 {
@@ -363,10 +363,13 @@ func testDeniedPart(t *testing.T, s *suite) {
 			var told []int
 			part := f.around(f.limited(guard.Policy{Limit: one(), By: keyfuncs.Global, Cost: func(*http.Request) int { return 2 }}))
 			h := f.serve(site{
-				around: []middleware{f.limited(guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: func(r *http.Request, served guard.Served) int {
-					told = append(told, served.Status)
-					return unauthorized(r, served)
-				}})},
+				around: []middleware{f.limited(guard.Policy{Ban: guard.BanPolicy{
+					Ban: brute(),
+					Strike: func(r *http.Request, served guard.Served) int {
+						told = append(told, served.Status)
+						return unauthorized(r, served)
+					},
+				}, By: keyfuncs.RemoteIP})},
 				handler: func(w http.ResponseWriter, r *http.Request) {
 					f.ran++
 					inner := overHTTP1(call(contentType)).WithContext(r.Context())

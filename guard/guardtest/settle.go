@@ -48,7 +48,7 @@ func hundred() core.Limit { return core.FixedWindow(100, time.Hour).Named("hundr
 func (f *fixture) settling(limit core.Limit, cost int, settle func(*http.Request, guard.Served) int, handler http.HandlerFunc) http.Handler {
 	return f.serve(site{
 		around: []middleware{f.limited(guard.Policy{
-			Limit: limit, By: keyfuncs.Global, Settle: settle, Cost: func(*http.Request) int { return cost },
+			Limit: limit, By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: settle}, Cost: func(*http.Request) int { return cost },
 		})},
 		handler: handler,
 	})
@@ -98,7 +98,7 @@ func testSpent(t *testing.T, s *suite) {
 	}
 	inner := core.FixedWindow(50, time.Hour).Named("inner")
 	policy := func(limit core.Limit) guard.Policy {
-		return guard.Policy{Limit: limit, By: keyfuncs.Global, Settle: spent}
+		return guard.Policy{Limit: limit, By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: spent}}
 	}
 	h := f.serve(site{
 		around:  []middleware{f.limited(policy(hundred())), f.limited(policy(hundred()), policy(inner))},
@@ -179,10 +179,10 @@ func testSettledInOneCall(t *testing.T, s *suite) {
 		return func(*http.Request, guard.Served) int { return n }
 	}
 	h := f.around(f.limited(
-		guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: cost(0)},
+		guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: cost(0)}},
 		guard.Policy{Limit: core.Leaky(5, core.PerHour(1)).Named("untouched"), By: keyfuncs.Global},
-		guard.Policy{Limit: core.Leaky(50, core.PerHour(1)).Named("more"), By: keyfuncs.Global, Settle: cost(7)},
-		guard.Policy{Limit: core.Leaky(50, core.PerHour(1)).Named("candidate"), By: keyfuncs.Global, Settle: cost(3), Shadow: true},
+		guard.Policy{Limit: core.Leaky(50, core.PerHour(1)).Named("more"), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: cost(7)}},
+		guard.Policy{Limit: core.Leaky(50, core.PerHour(1)).Named("candidate"), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: cost(3)}, Shadow: true},
 	))
 	get(h)
 	if want := [][]int{{0, 1, 7, 3}}; !slices.EqualFunc(f.store.settled, want, slices.Equal) {
@@ -201,13 +201,13 @@ func testSettledInOneCall(t *testing.T, s *suite) {
 func testSettledOutside(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	var statuses []int
-	outer := f.limited(guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: func(_ *http.Request, served guard.Served) int {
+	outer := f.limited(guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: func(_ *http.Request, served guard.Served) int {
 		statuses = append(statuses, served.Status)
 		if served.Status == http.StatusTooManyRequests {
 			return 0
 		}
 		return served.Cost
-	}})
+	}}})
 	inner := f.limited(guard.Policy{Limit: one(), By: keyfuncs.Global})
 	h := f.serve(site{around: []middleware{outer}, inside: []middleware{inner}, handler: f.handle})
 	get(h)
@@ -266,13 +266,13 @@ func testOneLimitSettledTwice(t *testing.T, s *suite) {
 		one, other guard.Policy
 		want       int
 	}{
-		{guard.Policy{Settle: says(0)}, guard.Policy{}, 1}, // who says nothing says what he has asked
-		{guard.Policy{}, guard.Policy{Settle: says(0)}, 1},
-		{guard.Policy{}, guard.Policy{Settle: says(7)}, 7},
-		{guard.Policy{Settle: says(0)}, guard.Policy{Settle: says(0)}, 0},
-		{guard.Policy{Settle: says(2)}, guard.Policy{Settle: says(5)}, 5},
-		{guard.Policy{Settle: says(5), Cost: costs(9)}, guard.Policy{Settle: says(2)}, 5},
-		{guard.Policy{Settle: says(0)}, guard.Policy{Cost: costs(4)}, 4},
+		{guard.Policy{Settle: guard.SettlePolicy{Cost: says(0)}}, guard.Policy{}, 1}, // who says nothing says what he has asked
+		{guard.Policy{}, guard.Policy{Settle: guard.SettlePolicy{Cost: says(0)}}, 1},
+		{guard.Policy{}, guard.Policy{Settle: guard.SettlePolicy{Cost: says(7)}}, 7},
+		{guard.Policy{Settle: guard.SettlePolicy{Cost: says(0)}}, guard.Policy{Settle: guard.SettlePolicy{Cost: says(0)}}, 0},
+		{guard.Policy{Settle: guard.SettlePolicy{Cost: says(2)}}, guard.Policy{Settle: guard.SettlePolicy{Cost: says(5)}}, 5},
+		{guard.Policy{Settle: guard.SettlePolicy{Cost: says(5)}, Cost: costs(9)}, guard.Policy{Settle: guard.SettlePolicy{Cost: says(2)}}, 5},
+		{guard.Policy{Settle: guard.SettlePolicy{Cost: says(0)}}, guard.Policy{Cost: costs(4)}, 4},
 	} {
 		f := s.fixture(t)
 		for _, p := range []*guard.Policy{&test.one, &test.other} {
@@ -297,9 +297,9 @@ func testSettledFromInside(t *testing.T, s *suite) {
 		{says(0), nil, 0},
 	} {
 		f := s.fixture(t)
-		policy := guard.Policy{Limit: unnamed(), By: keyfuncs.Global, Settle: test.outer}
+		policy := guard.Policy{Limit: unnamed(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: test.outer}}
 		outer := f.limited(policy)
-		policy.Settle = test.inner
+		policy.Settle.Cost = test.inner
 		get(f.serve(site{around: []middleware{outer}, inside: []middleware{f.limited(policy)}, handler: f.handle}))
 		f.expectAsked(1)
 		f.expectUsed(unnamed(), test.want)

@@ -147,7 +147,7 @@ func (c *lateContext) Err() error {
 	if c.late {
 		return context.DeadlineExceeded
 	}
-	return c.Context.Err() //nolint:wrapcheck // it is that one's
+	return c.Context.Err()
 }
 
 func testNotSettled(t *testing.T, s *suite) {

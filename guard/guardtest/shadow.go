@@ -175,7 +175,7 @@ func testPlanChange(t *testing.T, s *suite) {
 	h := f.serve(site{
 		around: []middleware{f.limited(guard.Policy{
 			By: keyfuncs.Global, LimitFor: func(*http.Request) core.Limit { return limit },
-			Settle: func(_ *http.Request, served guard.Served) int { return served.Cost - 1 },
+			Settle: guard.SettlePolicy{Cost: func(_ *http.Request, served guard.Served) int { return served.Cost - 1 }},
 		})},
 		handler: func(http.ResponseWriter, *http.Request) {
 			if held != nil {

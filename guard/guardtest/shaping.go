@@ -145,7 +145,7 @@ func testUndelayed(t *testing.T, s *suite) {
 	synctest.Test(t, func(t *testing.T) {
 		f := s.fixture(t)
 		f.limiter = core.New(core.NewMemory())
-		h := f.around(f.limited(guard.Policy{Limit: core.Shaping(5, core.PerSecond(1)), Undelayed: 2}))
+		h := f.around(f.limited(guard.Policy{Limit: core.Shaping(5, core.PerSecond(1)), Queue: guard.QueuePolicy{Undelayed: 2}}))
 		start := time.Now()
 		for _, want := range []time.Duration{0, 0, 0, time.Second, 2 * time.Second} {
 			get(h)
@@ -154,7 +154,7 @@ func testUndelayed(t *testing.T, s *suite) {
 			}
 		}
 
-		plan := guard.Policy{LimitFor: func(*http.Request) core.Limit { return core.Leaky(1, core.PerSecond(1)) }, Undelayed: 2}
+		plan := guard.Policy{LimitFor: func(*http.Request) core.Limit { return core.Leaky(1, core.PerSecond(1)) }, Queue: guard.QueuePolicy{Undelayed: 2}}
 		h = f.around(f.limited(plan))
 		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 			if got := answer(h, ask(http.MethodGet, "/")).StatusCode; got != want {

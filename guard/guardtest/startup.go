@@ -43,8 +43,8 @@ func testMistakes(t *testing.T, s *suite) {
 		}, `policy 1: headers: the unit "Bäume" is not printable ASCII`},
 		"replicas": {func() { s.new(l, guard.Options{Replicas: -1}, minute(1, "api")) }, "-1 replicas are less than none: give the number of processes"},
 		"nobody delayed": {func() {
-			s.new(l, guard.Options{}, minute(1, "api"), guard.Policy{Limit: ten(), Undelayed: 3})
-		}, "policy 1: Undelayed is 3, but leaky 10, 1/s delays nobody: use core.Shaping"},
+			s.new(l, guard.Options{}, minute(1, "api"), guard.Policy{Limit: ten(), Queue: guard.QueuePolicy{Undelayed: 3}})
+		}, "policy 1: Queue.Undelayed is 3, but leaky 10, 1/s delays nobody: use core.Shaping"},
 		"a name of ours": {func() { s.new(l, guard.Options{}, minute(1, "weir-api")) }, `policy 0: core: limit name "weir-api" begins with "weir-"`},
 		"a bad mode":     {func() { s.new(l, guard.Options{OnError: 7}, minute(1, "api")) }, "OnError is ErrorMode(7)"},
 		"a bad leaky":    {func() { s.meters["leaky"](l, 0, core.PerSecond(1)) }, "capacity 0"},
@@ -88,7 +88,7 @@ func testNoMistakes(t *testing.T, s *suite) {
 	s.new(l, guard.Options{}, guard.Policy{Limit: one()}, guard.Policy{Limit: one(), Shadow: true})
 	s.new(l, guard.Options{}, guard.Policy{Limit: ten()}, guard.Policy{Limit: ten(), By: keyfuncs.Global})
 	s.new(l, guard.Options{}, guard.Policy{LimitFor: func(*http.Request) core.Limit { return core.Unlimited }})
-	s.new(l, guard.Options{}, guard.Policy{Limit: core.Shaping(10, core.PerSecond(1)), Undelayed: 3})
+	s.new(l, guard.Options{}, guard.Policy{Limit: core.Shaping(10, core.PerSecond(1)), Queue: guard.QueuePolicy{Undelayed: 3}})
 	s.new(l, guard.Options{}, guard.Policy{Limit: ten(), Unit: "a word of one's own"})
 }
 

@@ -24,13 +24,13 @@ func testTimedOutHandler(t *testing.T, s *suite) {
 	var handlers sync.WaitGroup
 	var settled atomic.Int64
 	own := spentOf(hundred(), 1)
-	own.SettleFirst = false
-	own.Settle = func(_ *http.Request, served guard.Served) int {
+	own.Settle.First = false
+	own.Settle.Cost = func(_ *http.Request, served guard.Served) int {
 		settled.Add(1)
 		return served.Spent
 	}
 	desks := deskPolicy(1000)
-	outer := s.new(limiter, guard.Options{}, own, desks, guard.Policy{Ban: brute(), By: keyfuncs.RemoteIP, Strike: says(0)})
+	outer := s.new(limiter, guard.Options{}, own, desks, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: says(0)}, By: keyfuncs.RemoteIP})
 	slow := http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer handlers.Done()
 		go func() { _, _ = io.WriteString(w, "late") }()
@@ -69,7 +69,7 @@ func testSettledByMany(t *testing.T, s *suite) {
 	defer limiter.Close()
 	var settled atomic.Int64
 	own := spentOf(hundred(), 1)
-	own.Settle = func(_ *http.Request, served guard.Served) int {
+	own.Settle.Cost = func(_ *http.Request, served guard.Served) int {
 		settled.Add(1)
 		return served.Spent
 	}

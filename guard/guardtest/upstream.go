@@ -54,7 +54,7 @@ func (f *fixture) proxy(upstream http.Handler) http.Handler {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return f.merge(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }})
+	return guard.MergeUpstream(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }})
 }
 
 // read returns all that a client of a server sees of an item.
@@ -282,7 +282,7 @@ served
 
 func testUpstreamGone(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	proxy := f.merge(&httputil.ReverseProxy{
+	proxy := guard.MergeUpstream(&httputil.ReverseProxy{
 		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "127.0.0.1:1"}) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	})

@@ -1,5 +1,4 @@
-// Package algorithm tells packages outside of core what holds for a limit's algorithm. Core tells them its name
-// alone.
+// Package algorithm tells packages outside of core the properties of a limit's algorithm. Core tells them its name alone.
 package algorithm
 
 import (
@@ -8,8 +7,8 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// Holds reports whether a limit has places, which are free when their holders give them back. Nobody knows when
-// that is.
+// Holds reports whether a limit has places, which are free when their holders give them back. It is not known when that
+// will be.
 func Holds(l core.Limit) bool { return l.Algorithm() == concurrent }
 
 // Bans reports whether a limit is that of a [core.Ban]: its units are strikes, and clients are told of no quota.
@@ -28,8 +27,7 @@ func Windowed(l core.Limit) bool {
 	return false
 }
 
-// Dated reports whether a calendar cuts the limit's windows, so that what is left has to last until the window
-// ends.
+// Dated reports whether a calendar cuts the limit's windows, so that the units left have to last until the window ends.
 func Dated(l core.Limit) bool { return l.Algorithm() == calendar }
 
 // Reserves reports whether a check of a limit may reserve for a time: see [core.Check.ReserveFor].

@@ -1,5 +1,5 @@
-// Package alternatives says which elements of a list are alternatives of each other, such as the checks of a call and the
-// policies of a middleware. An element that is an alternative of the one before it says so: that is what or reports.
+// Package alternatives finds the elements of a list that are alternatives of each other, such as the checks of a call and
+// the policies of a middleware. A function or reports whether an element is an alternative of the one before it.
 package alternatives
 
 import "cmp"
@@ -39,8 +39,8 @@ func Fitting(first, end int, fits func(place int) bool) int {
 	return -1
 }
 
-// Counting returns the place of the one of the alternatives from one place up to another that counts: the first that fits,
-// or, if none does, the first of those that take least until they fit.
+// Counting returns the place of the alternative that counts, from one place up to another: the first that fits, or, if
+// none does, the one with the shortest wait, of several the first.
 func Counting[T cmp.Ordered](first, end int, fits func(place int) bool, wait func(place int) T) int {
 	counts := Fitting(first, end, fits)
 	if counts < 0 {

@@ -26,9 +26,9 @@ const (
 // Func opens a connection, as the Dialer of a go-redis client does.
 type Func = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// New returns what opens such connections, with TLS if config is not nil. A dial takes no longer than
-// the timeout; 0 is that of go-redis, 5 seconds. It returns no error: what is done with a connection that could
-// not be opened fails with that error, for a client that would dial again and again by itself.
+// New returns a function that opens such connections, with TLS if config is not nil. A dial takes no longer than the
+// timeout; 0 is that of go-redis, 5 seconds. It returns no error, for a client that would dial again and again by itself:
+// instead, every use of a connection that could not be opened fails with the error.
 func New(config *tls.Config, timeout time.Duration) Func {
 	if timeout <= 0 {
 		timeout = defaultTimeout
@@ -74,7 +74,7 @@ type opener struct {
 	config *tls.Config // for TLS, or nil
 }
 
-// openPlain and openSecured are what New returns: Made and Plain know them by their names.
+// openPlain and openSecured are the results of New: Made and Plain know them by their names.
 func (o *opener) openPlain(ctx context.Context, network, address string) (net.Conn, error) {
 	return orUnopened(o.dial(ctx, network, address)), nil
 }
@@ -94,7 +94,7 @@ func orUnopened(conn net.Conn, err error) net.Conn {
 func (o *opener) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialed, err := o.dialer.DialContext(ctx, network, address)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // go-redis reads it
+		return nil, err
 	}
 	server := signOf(address)
 	server.note(now())
@@ -111,7 +111,7 @@ func (o *opener) secure(ctx context.Context, network, address string) (net.Conn,
 	secured := tls.Client(dialed, named(o.config, address))
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = dialed.Close()
-		return nil, err //nolint:wrapcheck // go-redis reads it
+		return nil, err
 	}
 	return secured, nil
 }
@@ -152,7 +152,7 @@ type socket struct {
 	syscall.Conn
 }
 
-// Read reads what is there, whatever the deadline says.
+// Read reads the bytes that are there, also after the deadline.
 func (c *connection) Read(into []byte) (int, error) {
 	n, err := c.look(into)
 	if n > 0 {
@@ -166,16 +166,16 @@ func (c *connection) Write(from []byte) (int, error) {
 	if at := c.read.Swap(0); at > 0 {
 		c.server.note(at)
 	}
-	return c.Conn.Write(from) //nolint:wrapcheck // it stands for the connection
+	return c.Conn.Write(from)
 }
 
 func (c *connection) look(into []byte) (int, error) {
 	n, err := c.Conn.Read(into)
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || c.SetReadDeadline(time.Now().Add(lastLook)) != nil {
-		return n, err //nolint:wrapcheck // it stands for the connection
+		return n, err
 	}
 	if n, again := c.Conn.Read(into); n > 0 {
-		return n, again //nolint:wrapcheck // the same
+		return n, again
 	}
-	return 0, err //nolint:wrapcheck // the same
+	return 0, err
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// unopened is a connection that could not be opened: whatever is done with it fails, for the same reason. A client that
-// gets it fails at once. To an error it would answer by dialing four times more, a tenth of a second apart, by holding a place
-// of its pool for as long, and after some errors by dialing no more than once a second.
+// unopened is a connection that could not be opened: every use of it fails, for the same reason. So a client fails at
+// once. It would answer an error by dialing four times more, a tenth of a second apart, by holding a place of its pool
+// for as long, and after some errors by dialing no more than once a second.
 type unopened struct{ reason error }
 
 // refusal is why a connection could not be opened. A client that takes an error out of the one around it keeps this one.

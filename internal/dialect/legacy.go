@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The fields of [headers.Legacy], and those that [headers.GitHub] has besides.
+// The fields of [headers.Legacy], and the further ones of [headers.GitHub].
 //
 // [headers.Legacy]: https://pkg.go.dev/github.com/weir-go/ratelimit/headers#Legacy
 // [headers.GitHub]: https://pkg.go.dev/github.com/weir-go/ratelimit/headers#GitHub

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/ratelimit/headers"
 )
 
-// speaker is a Writer whose dialect can be merged.
+// speaker is a Writer with a dialect that can be merged.
 type speaker interface {
 	// Dialect returns a key of mergers.
 	Dialect() string
@@ -23,16 +23,13 @@ var mergers = map[string]func(own, upstream http.Header) bool{
 	"legacy":   mergeLegacy,
 }
 
-// Merge makes one set of fields out of own, which is what w has written about a request
-// here and nothing else, and the response of an upstream server that has limits, too. The
-// result is in upstream; own stays as it is.
+// Merge makes one set of fields out of own, which has the fields that w has written about a request here and nothing
+// else, and the response of an upstream server that has limits, too. The result is in upstream; own stays as it is.
 //
-// The lists of [headers.Draft11] become one list, ours first. A policy of upstream's whose
-// name is taken gets a number after it, the same one in both fields. Where upstream has
-// two policies of one name, the first stays. The other dialects have room for one
-// policy: all fields come from the side that has less remaining. Only the list of policies
-// of [headers.Draft6] is joined, and of two policies with one quota that of the tighter side
-// stays.
+// The lists of [headers.Draft11] become one list, ours first. If a policy of upstream's has a name of ours, it gets a
+// number after it, the same one in both fields. If upstream has two policies of one name, the first stays. The other
+// dialects have room for one policy: all fields come from the side that has less remaining. Only the list of policies of
+// [headers.Draft6] is joined, and of two policies with one quota that of the tighter side stays.
 //
 // A malformed field of upstream's is dropped if w writes a field of that name, and so
 // are the fields that say nothing without it. Fields that w does not write stay.
@@ -61,7 +58,7 @@ func Merge(w headers.Writer, own, upstream http.Header) {
 			delete(upstream, name)
 		}
 	}
-	maps.Copy(upstream, own) // what a Writer does not write about every refusal
+	maps.Copy(upstream, own) // fields that a Writer does not write about every refusal
 	maps.Copy(upstream, done)
 }
 
@@ -75,7 +72,7 @@ func merge(w headers.Writer, own, upstream http.Header) bool {
 	return ok && merge(own, upstream)
 }
 
-// replace puts fields of own in place of upstream's. It deletes those that own lacks.
+// replace replaces upstream's fields by those of own. It deletes fields that own lacks.
 func replace(own, upstream http.Header, names ...string) {
 	for _, name := range names {
 		delete(upstream, name)
@@ -85,9 +82,8 @@ func replace(own, upstream http.Header, names ...string) {
 	}
 }
 
-// isUpstreamTighter reports whether upstream has less remaining than own. Fields of
-// upstream's that are not well-formed do not count. It returns false for ok if own has
-// no count of what is remaining.
+// isUpstreamTighter reports whether upstream has less remaining than own. Malformed fields of upstream's do not count. It
+// returns false for ok if own has no remaining count.
 func isUpstreamTighter(own, upstream http.Header, remaining func(http.Header) (int64, bool)) (tighter, ok bool) {
 	here, ok := remaining(own)
 	there, wellFormed := remaining(upstream)

@@ -2,7 +2,7 @@ package dialect
 
 import "github.com/weir-go/ratelimit/headers"
 
-// preparer is a Writer whose fields do not all depend on the decisions.
+// preparer is a Writer with some fields that do not depend on the decisions.
 type preparer interface {
 	Prepare(policies []headers.Policy) headers.Writer
 }
@@ -12,11 +12,10 @@ type joined interface {
 	JoinedWriters() []headers.Writer
 }
 
-// Prepare returns a Writer that writes what w does, and is faster for responses about
-// exactly these policies, in this order: it has worked out already what their decisions
-// do not change, which is RateLimit-Policy in [headers.Draft11]. Two policies are the same
-// if they have the same Name, Unit and Limit. A response about other policies is
-// written as by w.
+// Prepare returns a Writer that writes the same fields as w, and is faster for responses about exactly these policies, in
+// this order: it has worked out the fields that their decisions do not change, such as RateLimit-Policy in
+// [headers.Draft11]. Two policies are the same if they have the same Name, Unit and Limit. A response about other
+// policies is written as by w.
 //
 // Prepare is meant to be called once, at start-up. A Writer that has nothing to prepare is
 // returned as it is.

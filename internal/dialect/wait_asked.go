@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// WaitAsked returns how long the header of a refusal asks its client to wait, or 0 if it
-// does not say. Retry-After (RFC 9110, section 10.2.3) is read first, in seconds or as a
-// date: the wait until a date is counted from the Date of the response where there is
-// one, so that the clocks need not agree. Without it, the longest t of the policies in
-// RateLimit that have nothing left (r=0) counts. What is malformed says nothing.
+// WaitAsked returns how long the header of a refusal asks its client to wait, or 0 if it does not say. Retry-After (RFC
+// 9110, section 10.2.3) is read first, in seconds or as a date: the wait until a date is counted from the Date of the
+// response if there is one, so that the clocks need not agree. Without it, the longest t of the policies in RateLimit
+// that have nothing left (r=0) counts. Malformed fields are ignored.
 func WaitAsked(h http.Header, now time.Time) time.Duration {
 	if text := strings.TrimSpace(h.Get("Retry-After")); text != "" {
 		if wait, ok := seconds(text); ok {
@@ -44,7 +43,7 @@ func seconds(text string) (time.Duration, bool) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		n = math.MaxInt64 // so many digits
+		n = math.MaxInt64 // too many digits
 	}
 	return inSeconds(n), true
 }

@@ -1,5 +1,5 @@
-// Package given is about the functions that a program gives to a limiter, other than those of this module: what they
-// see of a request, and whether they find keys.
+// Package given prepares requests for the functions that a program gives to a limiter, other than those of this module:
+// the functions find path values, and the package notes whether they find keys.
 package given
 
 import (
@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 )
 
-// Limiter is what decides about a request. The context of the request has it under [LimiterKey].
+// Limiter decides about a request. The context of the request has it under [LimiterKey].
 type Limiter interface {
 	// SetPathValues gives a request the path values that a router has found, as far as they are known.
 	SetPathValues(r *http.Request)
@@ -52,7 +52,7 @@ func source(f any) (name, file string, line int) {
 	return function.Name(), file, line
 }
 
-// own are the directories of the packages whose functions need nothing of what this package does.
+// own are the directories of the packages with functions that do not need this package.
 var own = func() []string {
 	_, here, _, _ := runtime.Caller(0)
 	root, found := strings.CutSuffix(here, "/internal/given/given.go")
@@ -66,8 +66,8 @@ var own = func() []string {
 	return directories
 }()
 
-// Prepare makes a request ready for a function of the program: [http.Request.PathValue] then returns what the router has
-// found. It returns the limiter that decides about the request, or nil if none does.
+// Prepare makes a request ready for a function of the program: [http.Request.PathValue] then returns the values that the
+// router has found. It returns the limiter that decides about the request, or nil if none does.
 func Prepare(r *http.Request) Limiter {
 	limiter, _ := r.Context().Value(LimiterKey{}).(Limiter)
 	if limiter != nil {

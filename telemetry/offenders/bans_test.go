@@ -25,7 +25,9 @@ func TestWhoeverIsBannedIsAnOffenderUntilThen(t *testing.T) {
 			guessing := core.Ban{Strikes: core.SlidingLog(2, time.Hour), First: time.Minute}.Named("guessing")
 			limit := ratelimit.New(limiter, ratelimit.Options{Observe: tracker.Observe},
 				ratelimit.Policy{Limit: core.FixedWindow(3, time.Second).Named("api"), By: key},
-				ratelimit.Policy{Ban: guessing, By: key, TellBan: told, Strike: func(_ *http.Request, s ratelimit.Served) int { return s.Status / 401 }})
+				ratelimit.Policy{Ban: ratelimit.BanPolicy{
+					Ban: guessing, Tell: told, Strike: func(_ *http.Request, s ratelimit.Served) int { return s.Status / 401 },
+				}, By: key})
 			handler := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 			ask := func() int {
 				w := httptest.NewRecorder()

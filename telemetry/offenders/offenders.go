@@ -39,8 +39,8 @@ type Options struct {
 	// a mistake that panics.
 	Size int
 
-	// HalfLife says what "lately" means: a denial counts half after it, a quarter after two,
-	// and so on. The default, 0, is ten minutes; less is a mistake that panics.
+	// HalfLife defines "lately": a denial counts half after it, a quarter after two, and so on. The default, 0, is ten
+	// minutes; less is a mistake that panics.
 	HalfLife time.Duration
 
 	// HashKey hides the keys: each is shown as 128 bits of an HMAC-SHA-256 under it, so that
@@ -221,7 +221,7 @@ func (t *Tracker) String() string {
 	return text.String()
 }
 
-// report is what ServeHTTP answers.
+// report is the answer of ServeHTTP.
 type report struct {
 	HalfLifeSeconds float64    `json:"half_life_seconds"`
 	Denials         float64    `json:"denials"` // of all keys

@@ -6,21 +6,19 @@ import (
 	"time"
 )
 
-// sketch counts what is frequent lately, in bounded memory: Space-Saving (A. Metwally,
-// D. Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
-// Streams", ICDT 2005), of counts that decay forward (G. Cormode, V. Shkapenyuk,
-// D. Srivastava, B. Xu, "Forward Decay: A Practical Time Decay Model for Streaming
-// Systems", ICDE 2009).
+// sketch counts the most frequent keys of late, in bounded memory: Space-Saving (A. Metwally, D. Agrawal, A. El Abbadi,
+// "Efficient Computation of Frequent and Top-k Elements in Data Streams", ICDT 2005), of counts that decay forward (G.
+// Cormode, V. Shkapenyuk, D. Srivastava, B. Xu, "Forward Decay: A Practical Time Decay Model for Streaming Systems", ICDE
+// 2009).
 //
-// A count halves in each half-life. Forward decay does that without touching it: what
-// happens t after a landmark adds 2^(t/half-life), and all is divided by that of the
-// moment when it is read. Space-Saving keeps a fixed number of counters. A key that has
-// none takes over the least one, with its count, of which it may have deserved nothing:
-// that is its error.
+// A count halves in each half-life. Forward decay does that without touching it: an event t after a landmark adds
+// 2^(t/half-life), and a reader divides all counts by that of the current moment. Space-Saving keeps a fixed number of
+// counters. A key that has none takes over the least one, with its count. That count may be too high by as much: it is
+// the key's error.
 //
-// The counters always add up to all there was. So with m counters and a total of n, the
-// least is at most n/m; no count is too low, none is too high by more than its error,
-// which is at most n/m; and whatever has occurred more often than n/m is counted.
+// The counters always add up to the total. So with m counters and a total of n, the least is at most n/m; no count is too
+// low, and none is too high by more than its error, which is at most n/m. Each key that has occurred more often than n/m
+// is counted.
 type sketch struct {
 	halfLife time.Duration
 	landmark time.Time
@@ -43,7 +41,7 @@ type counter struct {
 // rescaleAfter is how many half-lives a landmark lasts: the numbers must not overflow.
 const rescaleAfter = 256
 
-// growth returns what something weighs that happens at a moment.
+// growth returns the weight of an event at a moment.
 func (s *sketch) growth(now time.Time) float64 {
 	age := float64(now.Sub(s.landmark)) / float64(s.halfLife)
 	if age > rescaleAfter {
@@ -53,7 +51,7 @@ func (s *sketch) growth(now time.Time) float64 {
 	return math.Exp2(age)
 }
 
-// rescale multiplies all weights. What is worth nothing any more leaves.
+// rescale multiplies all weights. Counters that reach 0 leave.
 func (s *sketch) rescale(by float64) {
 	s.total *= by
 	kept := s.least[:0]

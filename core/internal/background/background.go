@@ -1,4 +1,4 @@
-// Package background does what nobody waits for, many items in one go. What certainly was not done is tried
+// Package background does work in the background, many items in one go. Items that were certainly not done are tried
 // again for a while, and given up after that.
 package background
 
@@ -24,15 +24,15 @@ const (
 	longestDrain = 2 * time.Second
 )
 
-// Work is what is to be done. Do, Final and Lost have to be set before the first Add. Then it may be used by
-// many goroutines at once. It has goroutines while there is something to do.
+// Work does items. Do, Final and Lost have to be set before the first Add. Then it may be used by many goroutines at
+// once. It has goroutines while there is something to do.
 type Work[T any] struct {
-	// Do does some items. With an error, it returns those that were certainly not done, and how many may have been done.
+	// Do does some items. With an error, it returns the items certainly not done, and how many others may have been done.
 	// It must not panic, and is called by several goroutines at once.
 	Do func(items []Item[T]) (left []Item[T], unknown int, err error)
 	// Final reports whether it is of no use to try again after an error.
 	Final func(error) bool
-	// Lost is told how many items are given up after an error, and of how many it is not known whether they were done. It
+	// Lost is called with the number of items given up after an error, and of other items that may not have been done. It
 	// must not panic.
 	Lost func(lost, unknown int, err error)
 
@@ -41,7 +41,7 @@ type Work[T any] struct {
 	goes     int           // that are being done
 	paused   bool          // the latest go has failed: the next one waits
 	failed   bool          // so there is one at a time, until one succeeds
-	drained  bool          // there is no time left for those that are being tried
+	drained  bool          // there is no time left for the items that are being tried
 	finished chan struct{} // closed when there is nothing left; nil: Drain does not wait
 }
 
@@ -118,8 +118,8 @@ func (w *Work[T]) do(some []Item[T]) {
 	w.begin()
 }
 
-// putBack keeps what can be tried again after a try that began at an instant and failed. It returns how many that are, and how
-// many are lost. The lock is held.
+// putBack keeps the items that can be tried again after a failed try that began at an instant. It returns how many it
+// keeps, and how many are lost. The lock is held.
 func (w *Work[T]) putBack(left []Item[T], began time.Time, err error) (kept, lost int) {
 	if w.Final(err) || w.drained {
 		lost = len(left) + len(w.pending)
@@ -148,8 +148,8 @@ func (w *Work[T]) resume() {
 // ErrDrained is why items are given up that could not be done until Drain had waited for long enough.
 var ErrDrained = errors.New("there was no time left for them")
 
-// Drain returns when there is nothing left to do. After two seconds it gives up what is left: what is being tried has no other
-// try.
+// Drain returns when there is nothing left to do. After two seconds it gives the rest up: items that are being tried have
+// no other try.
 func (w *Work[T]) Drain() {
 	w.mu.Lock()
 	if w.goes == 0 && len(w.pending) == 0 {

@@ -1,6 +1,6 @@
 package background
 
-// Outcome says what became of an item.
+// Outcome is the result of an item.
 type Outcome int
 
 const (
@@ -13,9 +13,8 @@ const (
 )
 
 // Join does some items in one go. parts returns the parts of an item: none if there is nothing to do any more. do does
-// the parts of all items. after is told what became of each item, with the place of its first part among all, and returns
-// its outcome. With an error of do, Join returns those that have to be done again, and of how many it is not known whether they
-// were done.
+// the parts of all items. after gets each item, with the place of its first part among all, and returns its outcome. If
+// do returns an error, Join returns the items to do again, and the number of items that may have been done or not.
 func Join[T, S any](
 	items []Item[T], parts func(*T) []S, do func(all []S) error, after func(one *T, first int, err error) Outcome,
 ) (left []Item[T], unknown int, err error) {

@@ -1,8 +1,8 @@
 package batch
 
-// Call is what one caller asks a server, and the answer. It is made by [Lane.NewCall].
+// Call is the request of one caller to a server, and the answer. It is made by [Lane.NewCall].
 type Call[Q, A any] struct {
-	// Request is what the caller asks. It belongs to the call until the call is freed.
+	// Request is the caller's request. It belongs to the call until the call is freed.
 	Request Q
 	// Answer and Err are set when the call has been answered. All calls of a group get the same
 	// answer. Place is the call's position in its group, in order of arrival from 0.
@@ -18,7 +18,7 @@ type Call[Q, A any] struct {
 	answered chan struct{}
 }
 
-// status says who owns a call. The lane's lock guards it.
+// status tells the owner of a call. The lane's lock guards it.
 type status uint8
 
 const (
@@ -123,7 +123,7 @@ func (q *queue[Q, A]) insert(g, before *Group[Q, A]) {
 	}
 }
 
-// postpone moves a group whose first calls have left to the place of the first call that it still has.
+// postpone moves a group to the place of the first call that it still has, after earlier ones have left.
 func (q *queue[Q, A]) postpone(g *Group[Q, A]) {
 	q.remove(g)
 	g.since = g.first.since

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// longestSilence is for how many budgets nothing may be heard of the server until an attempt to connect is given up, and the
-// next one can begin: a network that comes back may have forgotten what it has lost.
+// longestSilence is the number of budgets without a word from the server after which an attempt to connect is given up,
+// and the next one can begin: a network that comes back may have forgotten lost packets.
 const longestSilence = 10
 
-// revive begins to open a connection to a server whose breaker is open, and reports whether there
-// is none yet: no caller has to wait for a server that may still be gone. Once there is a
-// connection, the next call is the breaker's trial.
+// revive begins to open a connection to a server with an open breaker, and reports whether there is none yet: callers do
+// not wait for a server that may still be gone. Once there is a connection, the next call is the breaker's trial.
 func (l *Lane[Q, A]) revive() bool {
 	if l.ready() {
 		return false
@@ -77,8 +76,8 @@ func (l *Lane[Q, A]) connect(began int64) {
 	}
 }
 
-// connected notes how an attempt to connect has ended, and whether it was given up. It reports whether there is work for a
-// worker, which is counted in, and what that says about the server.
+// connected notes how an attempt to connect has ended, and whether it was given up. It reports whether there is work for
+// a worker, which it counts, and the outcome for the breaker.
 func (l *Lane[Q, A]) connected(err error, givenUp bool) (work bool, outcome Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +94,7 @@ func (l *Lane[Q, A]) connected(err error, givenUp bool) (work bool, outcome Outc
 		return false, Unknown // the server may be answering on other connections
 	}
 	if givenUp && l.unreached != nil {
-		return false, Failed // those who waited were told
+		return false, Failed // the waiting calls were told
 	}
 	l.unreached = nil
 	if outcome = l.Outcome(err); outcome == Failed {
@@ -105,8 +104,8 @@ func (l *Lane[Q, A]) connected(err error, givenUp bool) (work bool, outcome Outc
 	return false, outcome
 }
 
-// listen reports whether nothing was heard of the server for a budget, since an attempt to connect has begun. Then those that
-// wait for a connection are told. next is when to listen again.
+// listen reports whether nothing was heard of the server for a budget since an attempt to connect has begun. Then it
+// tells the calls that wait for a connection. next is when to listen again.
 func (l *Lane[Q, A]) listen(began int64) (silent bool, next time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,7 +22,7 @@ type Context struct {
 	budget   time.Duration
 	patience time.Duration    // for getting a connection
 	heard    func() time.Time // when the server was last known to be there; nil: that is not known
-	taken    func()           // called when the batch is sent; nil: nobody is told
+	taken    func()           // called when the batch is sent; may be nil
 	overdue  func()           // called when the deadline has passed; nil if the client heeds deadlines
 	began    time.Time
 	waits    atomic.Int64 // since when, after began, it waits for its connection
@@ -95,7 +95,7 @@ func (c *Context) postpone(d time.Duration) {
 	}
 }
 
-// strike is what the timer calls: when the wait for a connection may be over, and at the end of the budget if
+// strike is the timer's function: it runs when the wait for a connection may be over, and at the end of the budget if
 // overdue is set.
 func (c *Context) strike() {
 	switch left := c.left(); {
@@ -136,11 +136,11 @@ func (c *Context) markSent() error {
 	return nil
 }
 
-// Sent reports whether the batch has been sent. What has not been sent was not carried out.
+// Sent reports whether the batch has been sent. A batch that was not sent was not carried out.
 func (c *Context) Sent() bool { return c.sent.Load() > unsent }
 
 // Repeated reports whether a call may have been sent more than once, without [Context.SendAgain] in between. Then the
-// answer is that to the last one, and it is not known what has become of those before.
+// answer is that of the last sending, and the results of earlier ones are unknown.
 func (c *Context) Repeated() bool { return c.repeated.Load() }
 
 // SendAgain starts the budget anew when the next call is sent: for a server that has answered, but
@@ -203,7 +203,7 @@ func (m *Mark) MarshalBinary() ([]byte, error) {
 	return m.text, nil
 }
 
-// String returns the value's text, for whatever prints calls.
+// String returns the value's text, for code that prints calls.
 func (m *Mark) String() string { return string(appendValue(nil, m.value)) }
 
 func appendValue(b []byte, value any) []byte {

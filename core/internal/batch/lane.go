@@ -19,7 +19,7 @@ var (
 	// ErrOverdue means that a call has waited in the queue for as long as it may.
 	ErrOverdue = errors.New("the queue is too slow")
 	// ErrStalled means that the server has answered nothing for a budget, while calls that came before were in flight.
-	ErrStalled = errors.New("the server does not answer those who came before")
+	ErrStalled = errors.New("the server does not answer the calls in flight")
 	// ErrUnconnected means that nothing was heard of the server for a budget, while a connection was being opened.
 	ErrUnconnected = errors.New("there is no connection yet")
 	// ErrTimedOut means that a client which ignores deadlines has not returned in time. The call
@@ -38,9 +38,9 @@ type Config[Q, A any] struct {
 	// Fail turns an error of this package into the error that a call gets. A panic of Send comes as
 	// a [PanicError]. ctx is the context of the batch, or nil if the call was not sent.
 	Fail func(ctx *Context, err error) error
-	// Outcome says what an error of Send means for the breaker.
+	// Outcome tells the meaning of an error of Send for the breaker.
 	Outcome func(error) Outcome
-	// Weight returns how much of a batch a request takes if it is made so many times, at least 1.
+	// Weight returns how much of a batch a request takes if it is made a number of times, at least 1.
 	Weight func(q *Q, times int) int
 	// Hash returns the same number for equal requests, and 0 for a request that is never grouped.
 	// Same reports whether two requests are equal. The default is to group nothing.
@@ -65,7 +65,7 @@ type Config[Q, A any] struct {
 	// get an error without waiting for Send, and another worker takes its place.
 	Heeds bool
 
-	// Ready reports whether a batch would find an open connection, if so many others are about to take one each. Connect
+	// Ready reports whether a batch would find an open connection if this many others are about to take one each. Connect
 	// opens one, within ConnectTimeout. The default is that there always is one.
 	Ready          func(others int) bool
 	Connect        func(ctx context.Context) error
@@ -82,7 +82,7 @@ type Config[Q, A any] struct {
 
 // Report tells about one batch.
 type Report struct {
-	// Calls is how many calls the batch had, and Weight what they weighed.
+	// Calls is how many calls the batch had, and Weight the sum of their weights.
 	Calls, Weight int
 	// Elapsed is the time since the batch was sent.
 	Elapsed time.Duration
@@ -90,8 +90,8 @@ type Report struct {
 	Err error
 }
 
-// Lane is a queue of calls to one server, with the workers that send them. It may be used by many
-// goroutines at once. It has no goroutine while nobody waits.
+// Lane is a queue of calls to one server, with the workers that send them. It may be used by many goroutines at once. It
+// has no goroutine while no call waits.
 type Lane[Q, A any] struct {
 	Config[Q, A]
 
@@ -126,8 +126,8 @@ func New[Q, A any](config Config[Q, A]) *Lane[Q, A] {
 	return l
 }
 
-// NewCall returns a call whose Request the caller must set: it may still hold an earlier one. Free
-// the call when [Lane.Do] has returned, whatever its error; after ErrLeft, when [Lane.Wait] has.
+// NewCall returns a call. The caller must set its Request: it may still hold an earlier one. Free the call when [Lane.Do]
+// has returned, also with an error; after ErrLeft, when [Lane.Wait] has returned.
 func (l *Lane[Q, A]) NewCall() *Call[Q, A] {
 	if c, ok := l.calls.Get().(*Call[Q, A]); ok {
 		return c
@@ -232,7 +232,7 @@ func (l *Lane[Q, A]) await(ctx context.Context, c *Call[Q, A]) error {
 	}
 }
 
-// Wait waits for the answer to a call whose caller has left.
+// Wait waits for the answer to a call that its caller has left.
 func (l *Lane[Q, A]) Wait(c *Call[Q, A]) { <-c.answered }
 
 // end closes ended, if the lane is closed and nothing is left to do. l is locked.

@@ -114,8 +114,8 @@ func (l *Lane[Q, A]) failAll(err error) {
 	}
 }
 
-// unconnected reports whether the lane has tried to connect for a budget, in vain: nobody waits for the next attempt. l is
-// locked.
+// unconnected reports whether the lane has tried to connect for a budget, in vain: calls do not wait for the next
+// attempt. l is locked.
 func (l *Lane[Q, A]) unconnected(now int64) bool {
 	return l.unreached != nil && l.inFlight == 0 && now-max(l.dialed, l.heardOf()) >= int64(l.Budget) && !l.ready()
 }

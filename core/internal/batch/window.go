@@ -11,10 +11,10 @@ const (
 	lowestLasts = 10 * time.Second
 )
 
-// window says how many batches may be in flight, so that a distant server has something to do all the time and a slow one
-// has no queue. As many are in flight as the server answers in a round trip: bandwidth times delay. They are too many when
-// the round trip gets longer, since they wait for each other at the server then. The zero value but for least is ready to
-// use. The lane's lock guards it.
+// window works out how many batches may be in flight, so that a distant server always has work and a slow one has no
+// queue. The right number is as many as the server answers in a round trip: bandwidth times delay. With more, they wait
+// for each other at the server, and the round trip gets longer. The zero value with least set is ready to use. The lane's
+// lock guards it.
 type window struct {
 	least   int
 	further int  // how many more there may be
@@ -23,17 +23,17 @@ type window struct {
 	lowest, earlier time.Duration // the lowest round trips, of this period and of the one before; 0: none
 	period          int64         // when this period began, see sinceEpoch
 
-	// What follows is of a round: of as many full batches as may be in flight.
+	// The fields below are of a round: as many full batches as may be in flight.
 	answered int
 	shortest time.Duration
 	used     bool // as many were in flight as may be
 }
 
-// of returns how many batches may be in flight, of so many at most.
+// of returns how many batches may be in flight, up to most.
 func (w *window) of(most int) int { return min(w.least+w.further, max(most, w.least)) }
 
-// note notes that the server has answered a batch at an instant, after so long, while so many were in flight of so many that
-// may be at most.
+// note notes that the server has answered a batch at an instant, after a time, while inFlight batches were in flight. There
+// may be most of them.
 func (w *window) note(now int64, took time.Duration, full bool, inFlight, most int) {
 	if w.lowest == 0 || took < w.lowest {
 		w.lowest = max(1, took)
@@ -70,10 +70,10 @@ func (w *window) judge(size int) {
 		if w.slowly {
 			more = 1
 		}
-		own := max(leastOwn, w.shortest-lowest) // what it takes longer than a small one
+		own := max(leastOwn, w.shortest-lowest) // by how much it takes longer than a small one
 		w.further = min(size-w.least+more, int(lowest/own))
 	}
 }
 
-// reset begins anew when the server has failed. What is known of the round trip stays.
+// reset begins anew when the server has failed. The known round trips stay.
 func (w *window) reset() { w.further, w.slowly, w.answered, w.used = 0, false, 0, false }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// sending is a batch with what it needs to be sent. It is used again.
+// sending is a batch, with all that a worker needs to send it. It is used again.
 type sending[Q, A any] struct {
 	context *Context
 	batch   []*Group[Q, A]
@@ -33,7 +33,7 @@ func (l *Lane[Q, A]) dispatch(now int64) {
 	}
 }
 
-// wants reports whether there is work for one worker more than there are, and so many others. l is locked.
+// wants reports whether there is work for one more worker, besides those in flight and this many others. l is locked.
 func (l *Lane[Q, A]) wants(others int) bool {
 	workers := l.inFlight + others
 	if l.queue.empty() || workers < l.InFlight {
@@ -98,7 +98,7 @@ func (l *Lane[Q, A]) took(s *sending[Q, A]) {
 	}
 }
 
-// crowdLasts is for how many batches of one group others are believed to come again.
+// crowdLasts is how many batches of one group it takes until no crowd is expected any more.
 const crowdLasts = 8
 
 // noteCrowd notes how many groups a batch has. l is locked.
@@ -120,8 +120,8 @@ func (l *Lane[Q, A]) newSending() *sending[Q, A] {
 	return new(sending[Q, A])
 }
 
-// board moves as many groups as fit from the queue into a batch. It returns how long the batch may wait for its connection:
-// what is left of the first call's patience. l is locked.
+// board moves as many groups as fit from the queue into a batch. It returns how long the batch may wait for its
+// connection: the rest of the first call's patience. l is locked.
 func (l *Lane[Q, A]) board(s *sending[Q, A]) (patience time.Duration) {
 	if first := l.queue.first; first != nil {
 		patience = max(min(l.Budget, l.Patience), l.Patience-time.Duration(sinceEpoch()-first.since))
@@ -195,8 +195,8 @@ func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool)
 	return again
 }
 
-// suffer notes that a batch has failed. If the server has answered nothing for a budget since the batch was sent, those that
-// wait for their turn wait no longer. A process that notices late has stood still itself, and knows nothing. l is locked.
+// suffer notes that a batch has failed. If the server has answered nothing for a budget since the batch was sent, queued
+// calls stop waiting. A process that notices late has stood still itself, and knows nothing. l is locked.
 func (l *Lane[Q, A]) suffer(s *sending[Q, A], now int64) {
 	l.window.reset()
 	if late := time.Duration(now-s.began) - l.Budget; l.answered <= s.began && late >= 0 && late < l.Budget/latest {
@@ -204,7 +204,7 @@ func (l *Lane[Q, A]) suffer(s *sending[Q, A], now int64) {
 	}
 }
 
-// latest is by which part of a budget a process may notice late that a budget is over.
+// latest is the part of a budget, one in four, by which a process may be late to notice the end of a budget.
 const latest = 4
 
 // fail sets the error of all groups of a batch.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Calendar is a [Period] whose time zone is known. Any number of goroutines may use it at once. Instants are
-// microseconds since 1970.
+// Calendar is a [Period] with a known time zone. Any number of goroutines may use it at once. Instants are microseconds
+// since 1970.
 type Calendar struct {
 	period   Period
 	location *time.Location
@@ -17,7 +17,7 @@ type Calendar struct {
 // window is from its start to before its end.
 type window struct{ start, end int64 }
 
-// Shifted returns a calendar whose windows begin so many microseconds later.
+// Shifted returns a calendar with windows that begin offset microseconds later.
 func (c *Calendar) Shifted(offset int64) *Calendar {
 	return &Calendar{period: c.period, location: c.location, offset: offset}
 }
@@ -68,7 +68,7 @@ func (c *Calendar) find(at int64) (start, end int64) {
 		start = floor(at, step) * step
 		return start, start + step
 	}
-	// What begins after the time on the clocks may have begun all the same, before they were set back.
+	// A window that begins after the time on the clocks may have begun all the same, before they were set back.
 	number := c.number(c.clocks(at))
 	for end = c.begin(number + 1); end <= at; end = c.begin(number + 1) {
 		number++
@@ -102,7 +102,7 @@ func (c *Calendar) begin(number int64) int64 {
 
 const microsecondsOfDay = int64(day / time.Microsecond)
 
-// number returns the number of the last window whose beginning is shown no later than some time.
+// number returns the number of the last window that begins no later than a time on the clocks.
 func (c *Calendar) number(shown int64) (number int64) {
 	year, month, _ := time.UnixMicro(shown).UTC().Date()
 	switch c.period.Unit {
@@ -121,7 +121,7 @@ func (c *Calendar) number(shown int64) (number int64) {
 	return number
 }
 
-// shown returns what the clocks show at the beginning of the window with a number.
+// shown returns the time on the clocks at the beginning of the window with a number.
 func (c *Calendar) shown(number int64) int64 {
 	switch c.period.Unit {
 	case Day:

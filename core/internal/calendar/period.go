@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Unit is what a Period repeats with.
+// Unit is the unit by which a Period repeats.
 type Unit uint8
 
 // The units. The zero value is none of them.
@@ -107,8 +107,8 @@ func (p *Period) validateDay() error {
 	return nil
 }
 
-// Calendar returns the calendar of a period. What makes no sense is an error, and so is a time zone that is
-// not known here.
+// Calendar returns the calendar of a period. A Period that makes no sense is an error, and so is a time zone that is not
+// known here.
 func (p Period) Calendar() (*Calendar, error) {
 	if err := p.validate(); err != nil {
 		return nil, err

@@ -1,6 +1,5 @@
-// Package call is a call as a store decides it: checks in groups, each of which passes as a whole or
-// not at all. A store says what it has observed of each check, and this package works out which groups
-// pass, and the answers.
+// Package call is a call as a store decides it: checks in groups, each of which passes as a whole or not at all. A store
+// writes its observation of each check, and this package works out which groups pass, and the answers.
 //
 // The package knows no store, no lock and no clock. A Call belongs to one goroutine at a time.
 package call
@@ -39,9 +38,9 @@ type Check struct {
 
 	// Index is the place of the check in the call of the caller.
 	Index int
-	// Cost is what is charged: the units of this check and of those before it on the same state, or
-	// one more than the capacity if that is less. What has to fit is [Check.Need]. An alternative asks
-	// for its own units alone, and other checks do not add them to theirs.
+	// Cost is the charge in events: the units of this check and of those before it on the same state, or one more than
+	// the capacity if that is less. [Check.Need] has to fit. An alternative asks for its own units alone, and other
+	// checks do not add them to theirs.
 	Cost int
 	// Charge says that the state is written with Cost charged if the group passes and the check is not
 	// Waived. Of several checks on one state it is the last.
@@ -52,7 +51,7 @@ type Check struct {
 	// is the first of them. It is nil if the cost is the same each time.
 	Costs []int
 
-	// Usage is what a store has observed.
+	// Usage is the store's observation.
 	Usage exact.Usage
 	// Fits says whether Need fits: see [Decide].
 	Fits bool
@@ -63,16 +62,20 @@ type Check struct {
 	Unanswered bool
 	// Charged is when the check was charged, for the settlement.
 	Charged exact.Charge
-	// Holder is who takes the places of a spec that holds ([exact.Algorithm.Holds]), or who reserves, if it is charged.
+	// Holder takes the places of a spec that holds ([exact.Algorithm.Holds]), or has the reservation, if the check is
+	// charged.
 	Holder exact.Holder
 	// ReserveFor is for how many microseconds the charge is reserved: it is given back then, unless it is settled
 	// before. 0 means for good.
 	ReserveFor int64
 
+	// Settled says that the check may be settled: see [Check.Noted].
+	Settled bool
+
 	// Struck says that the check has charged strikes because its group did not pass: see [Decide].
 	Struck bool
-	// Waiter registers the call among those who wait for what the check asks for, if it is denied. Nil registers nobody.
-	// A store without an order of its own does nothing about it.
+	// Waiter registers the call among the waiters for the check's units or places, if it is denied. A nil Waiter
+	// registers none. A store without an order of its own ignores it.
 	Waiter *Waiter
 
 	repair bool // the state has to be mended: see Resolve
@@ -105,17 +108,16 @@ func StateKey(key string, spec *exact.Spec) exact.Key {
 	return exact.Key{Subject: keyspace.Shorten(key), Identity: spec.Identity()}
 }
 
-// AppendIdentity appends what follows the subject in the name of a state under a spec: in Redis, and in
-// a table.
+// AppendIdentity appends the part after the subject in the name of a state under a spec, in Redis and in a table.
 func AppendIdentity(b []byte, spec *exact.Spec) []byte {
-	b = spec.AppendIdentity(b)
+	b = append(b, spec.StateName...)
 	if spec.IsShadow() {
 		b = append(b, keyspace.Shadow...)
 	}
 	return b
 }
 
-// Need returns what has to fit for the check to pass: its cost and its headroom, or one more than the
+// Need returns how many events have to fit for the check to pass: its cost and its headroom, or one more than the
 // capacity if that is less.
 func (c *Check) Need() int {
 	if c.Spec.Algorithm.Bans() { // strikes always fit where one does
@@ -166,18 +168,21 @@ func (c *Call) Empty() {
 	c.Checks, c.Groups, c.Times, c.Granted, c.Settled = c.Checks[:0], c.Groups[:0], 0, 0, false
 }
 
-// Set makes an empty call one of n checks. check returns the one at a place: its Index, Cost and what
-// follows are set here.
+// Set makes an empty call one of n checks. check fills in the one at a place, and Set adds its Index, its Cost and the
+// fields after these.
 func (c *Call) Set(n int, check func(place int, own *Check)) {
 	c.Checks = slices.Grow(c.Checks, n)[:n] // so that groups stay slices of it; an empty call has zeros there
+	if n == 1 {
+		check(0, &c.Checks[0])
+		c.Checks[0].complete(0)
+		c.Groups = append(c.Groups, c.Checks)
+		return
+	}
 	gated, shadows := 0, n
 	for i := range n {
 		own := &c.Checks[gated]
 		check(i, own)
-		own.Index = i
-		own.Headroom = min(own.Headroom, own.Spec.Capacity)
-		own.Cost = min(own.Units, own.Spec.Capacity+1)
-		own.Charge = own.Units > 0 && !own.Condition && !own.OnDenial
+		own.complete(i)
 		if !own.Shadow() {
 			gated++
 			continue
@@ -206,14 +211,22 @@ func (c *Call) Set(n int, check func(place int, own *Check)) {
 	}
 }
 
+// complete sets what follows from the check as it was asked, at a place.
+func (c *Check) complete(place int) {
+	c.Index = place
+	c.Headroom = min(c.Headroom, c.Spec.Capacity)
+	c.Cost = min(c.Units, c.Spec.Capacity+1)
+	c.Charge = c.Units > 0 && !c.Condition && !c.OnDenial
+}
+
 // EndOf returns the place behind the alternatives of which a check is the first. A check without alternatives is the
 // only one.
 func EndOf(checks []Check, first int) int { return alternatives.End(checks, first, (*Check).isOr) }
 
 func (c *Check) isOr() bool { return c.Or }
 
-// addUp adds to the cost of a check that of one before it on the same state. Alternatives are left aside: which of them
-// is charged depends on what fits.
+// addUp adds the cost of an earlier check to a later one on the same state. Alternatives are left aside: which of them is
+// charged depends on which fits.
 func (c *Call) addUp(earlier, later int) {
 	before, own := &c.Checks[earlier], &c.Checks[later]
 	if own.Either || before.Either || before.Units == 0 {
@@ -222,6 +235,32 @@ func (c *Call) addUp(earlier, later int) {
 	own.Cost = min(own.Cost+min(before.Units, own.Spec.Capacity+1), own.Spec.Capacity+1)
 	before.Charge = before.Charge && own.Looks()
 	before.OnDenial = before.OnDenial && own.Looks()
+}
+
+// MaySettle says that the call may be settled.
+func (c *Call) MaySettle() {
+	c.Settled = true
+	MaySettle(c.Checks)
+}
+
+// MaySettle says that some checks of a call may be settled.
+func MaySettle(checks []Check) {
+	for i := range checks {
+		checks[i].Settled = true
+	}
+}
+
+// Noted reports whether the charge of the check is noted, because its settlement needs the note.
+func (c *Check) Noted() bool { return c.Settled && c.Charge && c.Spec.Algorithm.Noted() }
+
+// SetNumber sets the number under which the charge of a check was noted: in the check, and in the others of its group on
+// the same state, which were charged with it.
+func SetNumber(group []Check, place int, number int64) {
+	for i := range group {
+		if i == place || !group[i].Either && SameState(&group[i], &group[place]) {
+			group[i].Charged.Order = number
+		}
+	}
 }
 
 // Passed reports whether the call passed: each check but for shadows fits or is waived.
@@ -252,6 +291,9 @@ func Alone(group []Check) bool {
 // once, since their costs add up.
 func Meet(groups [][]Check) (meet bool) {
 	for _, group := range groups {
+		if len(group) == 1 {
+			continue
+		}
 		pairs(group, func(int, int) bool {
 			meet = true
 			return false
@@ -260,9 +302,12 @@ func Meet(groups [][]Check) (meet bool) {
 	return meet
 }
 
-// Decide works out whether the need of each check of a group fits in what was observed, and reports whether the
-// group passes: all fit, or, of alternatives, one. Then it notes what is used of each after the charge.
+// Decide works out whether the need of each check of a group fits in the observed usage, and reports whether the group
+// passes: all fit, or, of alternatives, one. Then it notes the usage of each check after the charge.
 func Decide(group []Check) (pass bool) {
+	if c := &group[0]; len(group) == 1 && c.Spec.Counted && !c.OnDenial {
+		return c.decideAlone()
+	}
 	for i := range group {
 		c := &group[i]
 		need := c.Need()
@@ -291,13 +336,24 @@ func Decide(group []Check) (pass bool) {
 	return pass
 }
 
+// decideAlone is Decide of a check that is its group, under a limit that counts.
+func (c *Check) decideAlone() (pass bool) {
+	need := c.Need()
+	c.Fits = c.Units == 0 || need <= c.Spec.Capacity && c.Spec.Fits(c.Usage, need)
+	c.Charged.Used, c.Waived, c.Struck = c.Usage.Used, false, false
+	if c.Fits && c.Charge {
+		c.Charged.Used = c.used()
+	}
+	return c.Fits
+}
+
 // Banned reports whether a ban is in force that a check of a group asks about. [Decide] has been called.
 func Banned(group []Check) bool {
 	return slices.ContainsFunc(group, func(c Check) bool { return !c.Fits && c.Spec.Algorithm.Bans() })
 }
 
-// Strikes returns the corrections that make the strikes of a group which a denial elsewhere has decided: of a
-// call whose checks are in several places, each of which knows its own alone.
+// Strikes returns the corrections that make the strikes of a group after a denial elsewhere: the checks of the call are
+// in several places, and each place knows only its own.
 func Strikes(group []Check) (list []Correction) {
 	for i := range group {
 		if c := &group[i]; c.Struck || c.extends() {
@@ -322,7 +378,7 @@ func choose(group []Check) (pass bool) {
 	return pass
 }
 
-// used returns what is used of a meter after the charge of a check, in units.
+// used returns the used units of a meter after the charge of a check.
 func (c *Check) used() int64 { return c.Usage.Used + c.Spec.Weigh(c.Cost) }
 
 // Copy returns a deep copy of groups.
@@ -362,18 +418,25 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 		a.Retry = Never
 	case !a.Allowed:
 		a.Retry, a.Estimated = c.Spec.Wait(c.Usage, c.Need()), c.Spec.Algorithm.Holds()
-	case c.Spec.Algorithm.Delays() && !c.Looks() && (pass || peek): // served when what came before has been
+	case c.Spec.Delayed && !c.Looks() && (pass || peek): // served when what came before has been
 		a.Delay = c.Spec.Delay(c.Spec.Charged(c.Usage, c.Cost-c.Units), c.Undelayed)
 	}
-	if c.Spec.Algorithm.Holds() && !c.Looks() && !c.Condition && pass {
-		a.Token = c.Usage.Token(c.Charged.At)
-	}
 	after := c.After(pass && !peek)
-	a.Began = c.Spec.Algorithm.Bans() && (c.Struck || c.Charge && pass) && c.Spec.Begins(c.Usage, c.Cost)
+	if !c.Spec.Counted {
+		c.answerKind(&a, pass)
+	}
 	a.Remaining = c.Spec.Remaining(after)
 	a.Next = c.Spec.Next(after, a.Remaining)
 	a.Reset = c.Spec.Reset(after)
 	return a
+}
+
+// answerKind sets the parts of an answer that only places and bans have.
+func (c *Check) answerKind(a *Answer, pass bool) {
+	if c.Spec.Algorithm.Holds() && !c.Looks() && !c.Condition && pass {
+		a.Token = c.Usage.Token(c.Charged.At)
+	}
+	a.Began = c.Spec.Algorithm.Bans() && (c.Struck || c.Charge && pass) && c.Spec.Begins(c.Usage, c.Cost)
 }
 
 // After returns what is used after the decision, given whether the group passed.
@@ -384,7 +447,7 @@ func (c *Check) After(pass bool) exact.Usage {
 	return c.Usage
 }
 
-// Reservation returns the open reservation of a check whose group has passed at an instant.
+// Reservation returns the open reservation of a check in a group that has passed at an instant.
 func (c *Check) Reservation(now int64) exact.Reservation {
 	at := c.Charged
 	at.Used = c.used()

@@ -11,18 +11,18 @@ type Correction struct {
 	Spec *exact.Spec
 	// Of are the settlements that it comes from, by their places.
 	Of []int
-	// Reset refunds everything, and keeps what was charged before from being refunded later.
+	// Reset refunds everything, and keeps earlier charges from being refunded later.
 	Reset bool
 
-	// Leaves is a waiter that has left: it is no longer registered, and what was kept for it is free. Nil says that the
-	// correction is about places or units.
+	// Leaves is a waiter that has left: it is no longer registered, and the units or places kept for it are free. Nil
+	// says that the correction is about places or units.
 	Leaves *Waiter
 	// Further says that the correction was not carried out, and has to be sent again for this instant: see
 	// script.Further. It is 0 otherwise.
 	Further int64
-	// Reserved says that what was charged is an open reservation of the Holder, unless its time is over and it was
-	// given back. It is Charged in all. A correction that finds it given back has Instead charged in place of the
-	// Events, as of now, and is Lost.
+	// Reserved says that the charge is an open reservation of the Holder, unless its time is over and it was given back.
+	// It is Charged in all. A correction that finds it given back charges the cost as of now in place of the Events, and
+	// is Lost.
 	Reserved bool
 	Charged  int
 	Instead  int
@@ -30,11 +30,11 @@ type Correction struct {
 	// More says that a reset has removed many holders, and may have left others: it is sent again.
 	More bool
 
-	// Wanted says that the store is to observe what is used afterwards. A correction of 0 events is
-	// carried out for that alone.
+	// Wanted says that the store is to observe the usage afterwards. A correction of 0 events is carried out for that
+	// alone.
 	Wanted bool
-	// Observed says that the correction was carried out, and that Usage is what a check would observe
-	// after all corrections of the list.
+	// Observed says that the correction was carried out, and that Usage is the observation of a check after all
+	// corrections of the list.
 	Observed bool
 	Usage    exact.Usage
 }
@@ -42,13 +42,16 @@ type Correction struct {
 // Late turns the correction into one of a reservation that has been given back.
 func (c *Correction) Late() { c.Events, c.At, c.Lost = c.Instead, exact.Charge{}, true }
 
+// Noted reports whether the corrected charge was noted: see [Check.Noted].
+func (c *Correction) Noted() bool { return c.At.Order > 0 && c.Spec.Algorithm.Noted() }
+
 // Idle reports whether the correction neither changes nor tells anything.
 func (c *Correction) Idle() bool { return c.Events == 0 && !c.Wanted && !c.Reserved }
 
-// Observe notes what was observed after the corrections.
+// Observe sets the usage that was observed after the corrections.
 func (c *Correction) Observe(usage exact.Usage) { c.Usage, c.Observed = usage, true }
 
-// ObserveState notes what a check would observe of a state at an instant.
+// ObserveState sets the usage that a check would observe of a state at an instant.
 func (c *Correction) ObserveState(st *exact.State, now int64) {
 	usage, _ := c.Spec.Observe(st, now, 0)
 	c.Observe(usage)
@@ -64,8 +67,8 @@ func (c *Correction) Answer() Answer {
 // StateKey returns the key of the state that is corrected.
 func (c *Correction) StateKey() exact.Key { return StateKey(c.Key, c.Spec) }
 
-// Append appends a correction to others, or joins it with one of the same charge, since what was charged
-// together is corrected together.
+// Append appends a correction to others, or joins it with one of the same charge, since units charged together are
+// corrected together.
 func Append(list []Correction, c Correction) []Correction {
 	most := c.Spec.MostCharged()
 	for i := range list {

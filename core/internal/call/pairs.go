@@ -25,7 +25,7 @@ func pairs(checks []Check, pair func(earlier, later int) bool) {
 	}
 }
 
-// Pairs is pairs of so many things, whose states are told by their places.
+// Pairs calls pair for each two of n things with equal states; state returns the state of the thing at a place.
 func Pairs(n int, state func(place int) exact.Key, pair func(earlier, later int) bool) {
 	latest := make(map[exact.Key]int, n) // the latest place of a state
 	before := make([]int, n)             // the place before it of the same state, or -1

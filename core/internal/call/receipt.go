@@ -2,7 +2,7 @@ package call
 
 import "github.com/weir-go/ratelimit/core/internal/exact"
 
-// Receipt is what a store has to know of a charge to settle it, as users carry it: numbers that mean nothing to them.
+// Receipt is a charge as a store needs it for a settlement. Users carry it; its numbers mean nothing to them.
 type Receipt struct {
 	At   int64
 	Note [4]int64
@@ -22,5 +22,5 @@ func (r Receipt) Charge() exact.Charge {
 	return exact.Charge{At: r.At, Used: r.Note[0], Order: r.Note[1]}
 }
 
-// Holder returns who has taken places, or has reserved for a time.
+// Holder returns the holder of places, or of a reservation for a time.
 func (r Receipt) Holder() exact.Holder { return exact.Holder{r.Note[2], r.Note[3]} }

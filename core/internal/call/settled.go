@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-// Settled is a check that was charged, with what it has really cost.
+// Settled is a check that was charged, with its real cost.
 type Settled struct {
 	// Key, Spec and Units are those of the check.
 	Key   string
@@ -17,18 +17,18 @@ type Settled struct {
 	Looks bool
 	// Strikes says that the check has asked about a ban without charging it, so that the Cost is the strikes to be made.
 	Strikes bool
-	// Reserved says that what was charged is given back by itself unless it is settled in time.
+	// Reserved says that the charge is given back by itself unless it is settled in time.
 	Reserved bool
-	// Cost is what the check has really cost. At and Holder are the charge.
+	// Cost is the real cost of the check. At and Holder are the charge.
 	Cost   int
 	At     exact.Charge
 	Holder exact.Holder
 	// Raise makes the Cost the least that is used. Renew begins the lease of places anew instead of giving them back.
 	Raise, Renew bool
-	// BanFor begins a ban for so long, for a Reason, unless it is 0.
+	// BanFor begins a ban of this length, with a Reason, unless it is 0.
 	BanFor time.Duration
 	Reason string
-	// Wanted says that somebody wants to know what is left.
+	// Wanted says that the caller wants the numbers of the limit after the settlement.
 	Wanted bool
 }
 
@@ -37,7 +37,7 @@ func (s *Settled) Events() int {
 	most := s.Spec.MostCharged()
 	charged := min(s.Units, most)
 	if s.Spec.Algorithm.Holds() {
-		return -charged // all of them, whatever the cost
+		return -charged // all of them, at any cost
 	}
 	events := max(-most, min(s.Cost, most))
 	if s.Strikes || s.Raise {
@@ -46,7 +46,7 @@ func (s *Settled) Events() int {
 	return events - charged
 }
 
-// Needed reports whether the settlement changes anything, or somebody wants to know what is left.
+// Needed reports whether the settlement changes anything, or the caller wants the numbers after it.
 func (s *Settled) Needed() bool { return s.Wanted || s.BanFor > 0 || s.Events() != 0 || s.Reserved }
 
 // correction returns the correction that carries the settlement out.
@@ -71,7 +71,7 @@ func (s *Settled) correction() Correction {
 	return c
 }
 
-// Corrections are those that carry out some settlements. They are made empty, and may be used again.
+// Corrections carry out some settlements. They are made empty, and may be used again.
 type Corrections struct {
 	// List has the corrections. Settlements of one call about one state, which were charged together, share one.
 	List []Correction

@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-// Store keeps states and decides calls. It may be used by many goroutines at once. What each method does, core.Store says.
+// Store keeps states and decides calls. It may be used by many goroutines at once. core.Store documents the methods.
 type Store interface {
 	Decide(ctx context.Context, calls []*Call) (answered int, err error)
 	Settle(ctx context.Context, list []Correction) error

@@ -15,7 +15,7 @@ func Advance(group []Check, place int) {
 	}
 }
 
-// Granted returns how many of the first times of a group fit in what was observed.
+// Granted returns how many of the first times of a group fit in the observed usage.
 func Granted(group []Check, times int) int {
 	for i := range group {
 		times = min(times, group[i].granted(times))

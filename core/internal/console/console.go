@@ -1,4 +1,4 @@
-// Package console shows packages doctor and admin what core keeps to itself about a limiter's store.
+// Package console shows packages doctor and admin the hidden parts of a limiter's store.
 package console
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/topology"
 )
 
-// Of returns what is behind a limiter, which is a *core.Limiter. Package core sets it.
+// Of returns the store of a limiter, which is a *core.Limiter. Package core sets it.
 var Of func(limiter any) Store
 
-// Store is what is behind a limiter.
+// Store is the store of a limiter.
 type Store struct {
 	// Own is the [core.Store], without the caches in front of it.
 	Own any
@@ -55,20 +55,20 @@ type Memory struct {
 	Pages int
 	// Page returns the states on a page.
 	Page func(ctx context.Context, page int) ([]keyspace.State, error)
-	// Holders returns who has places of a key under a limit, which is a [core.Limit].
+	// Holders returns the holders of places of a key under a limit, which is a [core.Limit].
 	Holders func(ctx context.Context, key string, limit any) ([]Holder, error)
-	// Evict gives back all places of the holder with a name, and reports whether they had any.
+	// Evict gives back all places of the holder with a name, and reports whether it had any.
 	Evict func(ctx context.Context, key string, limit any, name string) (evicted bool, err error)
 	// Banned returns the ban of a key under the limit of a core.Ban, and whether it is in force.
 	Banned func(ctx context.Context, key string, limit any) (b exact.Banned, inForce bool, err error)
 }
 
-// Holder is who has places.
+// Holder has places.
 type Holder struct {
 	// Name is the holder's name: see package holder.
 	Name string
-	// Places is how many they have.
+	// Places is how many it has.
 	Places int
-	// Until is when their lease ends, in microseconds since 1970.
+	// Until is when its lease ends, in microseconds since 1970.
 	Until int64
 }

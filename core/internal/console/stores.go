@@ -14,7 +14,7 @@ import (
 // SpecOf returns the spec of a limit, which is a core.Limit. Package core sets it.
 var SpecOf func(limit any) *exact.Spec
 
-// OfMemory returns what consoles see of a store in memory.
+// OfMemory returns the console's view of a store in memory.
 func OfMemory(m *memory.Store) *Memory {
 	return &Memory{
 		MaxKeys: m.MaxKeys, Len: m.Len, Pages: m.Pages(), Page: m.Page,
@@ -24,27 +24,27 @@ func OfMemory(m *memory.Store) *Memory {
 			for i, h := range held {
 				shown[i] = Holder{Name: holder.Name(h.Holder), Places: h.Places, Until: h.Until}
 			}
-			return shown, err //nolint:wrapcheck // it is one of core's
+			return shown, err
 		},
 		Banned: func(ctx context.Context, key string, limit any) (exact.Banned, bool, error) {
-			return m.Banned(ctx, key, SpecOf(limit)) //nolint:wrapcheck // it is one of core's
+			return m.Banned(ctx, key, SpecOf(limit))
 		},
 		Evict: func(ctx context.Context, key string, limit any, name string) (evicted bool, err error) {
 			spec := SpecOf(limit)
 			held, err := m.Held(ctx, key, spec)
 			for _, h := range held {
 				if holder.Name(h.Holder) == name {
-					return true, m.Settle(ctx, []call.Correction{{ //nolint:wrapcheck // it is one of core's
+					return true, m.Settle(ctx, []call.Correction{{
 						Correction: exact.Correction{Events: -h.Places, Holder: h.Holder}, Key: key, Spec: spec,
 					}})
 				}
 			}
-			return false, err //nolint:wrapcheck // it is one of core's
+			return false, err
 		},
 	}
 }
 
-// OfRedis returns what consoles see of a store on Redis.
+// OfRedis returns the console's view of a store on Redis.
 func OfRedis(r *redisstore.Store) *Redis {
 	return &Redis{
 		Topology: r.Topology(), Prefix: r.Prefix, Budget: r.Budget, Bound: r.Bound,

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
-// Known is what is known of a call without the store.
+// Known is the part of a call's answer that is known without the store.
 type Known struct {
 	// Denied is the set of the checks that are denied, a bit for each place: [Check.Repeated] is the answer to them.
 	Denied uint64
@@ -34,8 +34,7 @@ func (d *Denials) Look(checks []Check, now int64) (known Known) {
 		for i := first; i < end; i++ {
 			c := &checks[i]
 			if c.Reserves || i > 0 && met(checks, i) {
-				// It is for the store to see which reservations of others are over. The costs of checks with one
-				// state add up.
+				// Only the store knows which reservations of others are over. The costs of checks with one state add up.
 				return Known{}
 			}
 			bans = bans || c.Spec.Algorithm.Bans()
@@ -53,8 +52,8 @@ func (d *Denials) Look(checks []Check, now int64) (known Known) {
 	return known
 }
 
-// heedBans completes what is known of a call by what its bans say. If only another check is known to be denied, the
-// store has to know, since that may be a strike.
+// heedBans completes the known part of a call by the denials of its bans. If only another check is known to be denied,
+// the store has to know, since that may be a strike.
 func (k *Known) heedBans(checks []Check) {
 	shadows, bans, strikes := false, false, false
 	for i := range checks {
@@ -76,7 +75,7 @@ func (k *Known) heedBans(checks []Check) {
 	}
 }
 
-// Begin is called before a call is sent to the store. What changes from now on keeps its denials from being remembered.
+// Begin is called before a call is sent to the store. Changes from now on keep its denials from being remembered.
 func (d *Denials) Begin(checks []Check) {
 	for i := range checks {
 		d.noticeNumbers(&checks[i])
@@ -112,12 +111,12 @@ func (d *Denials) Denied(checks []Check, sent int64, answer func(place int) (tol
 	}
 }
 
-// answered notes what a call that was answered may have changed besides.
+// answered notes the further changes that an answered call may have made.
 func (d *Denials) answered(checks []Check) {
 	for i := range checks {
 		d.noticeNumbers(&checks[i]) // again: there may have been calls with other numbers meanwhile
 		if checks[i].Reserves {
-			d.Forget(checks[i].Key, checks[i].Spec) // what others had reserved may have come back
+			d.Forget(checks[i].Key, checks[i].Spec) // the reserved units of others may have come back
 		}
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
@@ -24,24 +22,24 @@ const Never time.Duration = math.MaxInt64
 // Denials are the denials that are remembered. [New] makes them, and many goroutines may use them at once.
 type Denials struct {
 	clock   func() int64
-	kept    *otter.Cache[exact.Key, *denial]
+	kept    Memory
 	seed    maphash.Seed
 	changes [1024]changes // by a hash of key and limit
 	dear    atomic.Bool   // there has been a denial that left something for checks that need less
 }
 
-// changes counts what makes denials in flight useless: charges, resets, refunds, and
-// other numbers of a named limit.
+// changes counts the events that make denials in flight useless: charges, resets, refunds, and other numbers of a named
+// limit.
 type changes struct {
 	count  atomic.Int64
 	latest atomic.Uint64 // a hash of the latest named limit with its numbers, and of its key
 }
 
-// Check is a check whose denial is remembered or repeated. It belongs to one goroutine.
+// Check is a check with a denial that is remembered or repeated. It belongs to one goroutine.
 type Check struct {
 	// Key is the caller's key.
 	Key string
-	// Spec is the limit, or what its shadow checks count under.
+	// Spec is the limit, or the spec under which its shadow checks count.
 	Spec *exact.Spec
 	// Units is how many units the check asks for, and Headroom how many have to be left.
 	Units, Headroom int
@@ -51,7 +49,7 @@ type Check struct {
 	Reserves bool
 
 	begun    int64         // the changes that begin has counted
-	repeated *denial       // what repeat has found
+	repeated *Entry        // what repeat has found
 	retry    time.Duration // the RetryAfter of this check
 	gone     time.Duration // by how much the other waits of the denial are shorter now
 }
@@ -66,14 +64,22 @@ func (c *Check) Repeated() Denial {
 // stateKey returns the key of the check's state.
 func (c *Check) stateKey() exact.Key { return call.StateKey(c.Key, c.Spec) }
 
-// need returns what has to fit for a check to pass, its cost and its headroom, or more than the capacity.
-// A check that needs as much as a denied one, or more, is denied, too.
+// need returns how many events have to fit for a check to pass, its cost and its headroom, or more than the capacity. A
+// check that needs as much as a denied one, or more, is denied, too.
 func (c *Check) need() int {
 	if c.Spec.Algorithm.Bans() { // however many strikes
 		return min(c.Units, 1)
 	}
 	tooMuch := c.Spec.Capacity + 1
 	return min(c.Units, tooMuch) + min(c.Headroom, tooMuch)
+}
+
+// Memory keeps entries by the states of the checks that were denied. It may lose any of them, and many goroutines use it at once.
+type Memory interface {
+	Get(state exact.Key) (entry *Entry, ok bool)
+	Set(state exact.Key, entry *Entry)
+	Delete(state exact.Key) (entry *Entry, ok bool)
+	Clear()
 }
 
 // Denial is the answer to a denied check. It is not changed once it is remembered.
@@ -83,8 +89,8 @@ type Denial struct {
 	Degraded, Estimated               bool
 }
 
-// denial is what is remembered of a denied check. It is immutable.
-type denial struct {
+// Entry is what is remembered of a denied check. It is immutable.
+type Entry struct {
 	Denial
 
 	spec *exact.Spec
@@ -94,17 +100,10 @@ type denial struct {
 	sent, received, repeatable int64
 }
 
-// New returns an empty memory of up to size denials. The clock returns microseconds since 1970, and never
+// New returns denials that are kept in an empty memory. The clock returns microseconds since 1970, and never
 // goes back: see [Denials.Follow] for one that may.
-func New(size int, clock func() int64) *Denials {
-	return &Denials{
-		clock: clock,
-		seed:  maphash.MakeSeed(),
-		kept: otter.Must(&otter.Options[exact.Key, *denial]{
-			MaximumSize: size,
-			Executor:    func(task func()) { task() },
-		}),
-	}
+func New(memory Memory, clock func() int64) *Denials {
+	return &Denials{clock: clock, seed: maphash.MakeSeed(), kept: memory}
 }
 
 // Follow follows another clock from now on, and forgets everything when that is turned back. It is called
@@ -123,15 +122,15 @@ func (d *Denials) Follow(clock func() int64) {
 // Now returns the time of the clock.
 func (d *Denials) Now() int64 { return d.clock() }
 
-// changesTo returns the changes of a key under a spec, whatever its numbers.
+// changesTo returns the changes of a key under a spec with any numbers.
 func (d *Denials) changesTo(key string, spec *exact.Spec) *changes {
 	hash := maphash.Comparable(d.seed, exact.Key{Subject: key, Identity: spec.Identity()})
 	return &d.changes[hash%uint64(len(d.changes))]
 }
 
-// repeat reports whether a check at an instant repeats a denial: [Check.Repeated] tells it.
+// repeat reports whether a check at an instant repeats a denial: [Check.Repeated] returns it.
 func (d *Denials) repeat(c *Check, now int64) bool {
-	earlier, ok := d.kept.GetIfPresent(c.stateKey())
+	earlier, ok := d.kept.Get(c.stateKey())
 	if !ok || now < earlier.sent || now >= earlier.repeatable || earlier.spec != c.Spec {
 		return false
 	}
@@ -163,12 +162,12 @@ func (d *Denials) noticeNumbers(c *Check) {
 		of.count.Add(1)
 	}
 	key := c.stateKey()
-	if earlier, ok := d.kept.GetIfPresent(key); ok && earlier.spec != c.Spec {
-		d.kept.Invalidate(key)
+	if earlier, ok := d.kept.Get(key); ok && earlier.spec != c.Spec {
+		d.kept.Delete(key)
 	}
 }
 
-// begin counts the changes of a check. What changes from now on keeps its denial from being remembered.
+// begin counts the changes of a check. Changes from now on keep its denial from being remembered.
 func (d *Denials) begin(c *Check) { c.begun = d.changesTo(c.Key, c.Spec).count.Load() }
 
 // noticeCharge forgets the denial of a check that needs more when this one has been charged: the denial
@@ -176,18 +175,18 @@ func (d *Denials) begin(c *Check) { c.begun = d.changesTo(c.Key, c.Spec).count.L
 func (d *Denials) noticeCharge(c *Check) {
 	d.changesTo(c.Key, c.Spec).count.Add(1)
 	if d.dear.Load() {
-		d.kept.Invalidate(c.stateKey())
+		d.kept.Delete(c.stateKey())
 	}
 }
 
 // Forget forgets the denials of a key under a spec, those in flight included.
 func (d *Denials) Forget(key string, spec *exact.Spec) {
 	d.changesTo(key, spec).count.Add(1)
-	d.kept.Invalidate(call.StateKey(key, spec))
+	d.kept.Delete(call.StateKey(key, spec))
 }
 
 // Clear forgets all denials but those in flight.
-func (d *Denials) Clear() { d.kept.InvalidateAll() }
+func (d *Denials) Clear() { d.kept.Clear() }
 
 // remember remembers the denial of a check that was sent and answered at some instants, if it can be
 // repeated, and unless something has changed since begin.
@@ -200,9 +199,9 @@ func (d *Denials) remember(c *Check, told Denial, sent, received int64) {
 	// The numbers hold until Remaining grows, and the denial until RetryAfter. The
 	// store counts both from the beginning of a tick.
 	lasts := min(told.RetryAfter, told.NextAfter, longestStaleness).Microseconds()
-	own := &denial{told, c.Spec, c.need(), sent, received, sent + lasts - (c.Spec.Tick - 1)}
+	own := &Entry{told, c.Spec, c.need(), sent, received, sent + lasts - (c.Spec.Tick - 1)}
 	key := c.stateKey()
-	if earlier, ok := d.kept.GetIfPresent(key); ok && earlier.need < own.need && sent < earlier.repeatable {
+	if earlier, ok := d.kept.Get(key); ok && earlier.need < own.need && sent < earlier.repeatable {
 		return // the denial that needs less answers more checks
 	}
 	if own.need > 1 {
@@ -211,6 +210,6 @@ func (d *Denials) remember(c *Check, told Denial, sent, received int64) {
 	key.Subject = strings.Clone(key.Subject)
 	d.kept.Set(key, own)
 	if d.changesTo(c.Key, c.Spec).count.Load() != c.begun {
-		d.kept.Invalidate(key)
+		d.kept.Delete(key)
 	}
 }

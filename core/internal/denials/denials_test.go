@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/specs"
+	"github.com/weir-go/ratelimit/internal/bounded"
 )
 
 // leaky is a limit of 10 that drains one a second.
@@ -13,7 +14,7 @@ var leaky = exact.Params{Algorithm: exact.Leaky, Capacity: 10, Events: 1, Period
 
 // at returns denials with a clock that stands at a number of microseconds.
 func at(now *int64) *Denials {
-	d := New(10, func() int64 { return 0 })
+	d := New(bounded.New[exact.Key, *Entry](20), func() int64 { return 0 })
 	d.Follow(func() int64 { return *now })
 	return d
 }
@@ -55,7 +56,7 @@ func TestADenialIsRepeatedWhileItHolds(t *testing.T) {
 	}
 	d.Now()
 	now--
-	if d.Now(); d.kept.EstimatedSize() != 0 {
+	if d.Now(); d.kept.(*bounded.Map[exact.Key, *Entry]).Len() != 0 {
 		t.Error("a denial is kept when the clock has been turned back")
 	}
 }

@@ -27,15 +27,15 @@ const (
 // Count is how many algorithms there are. They are numbered from 1 to Count.
 const Count = int(end) - 1
 
-// table is what is known of each algorithm outside of its own files.
+// table has the properties of each algorithm for code outside of its own files.
 var table = [end]struct {
 	name       string
 	arithmetic arithmetic
 	observed   int    // how many numbers of a Usage it needs
-	next       string // what happens when Remaining grows
+	next       string // the event after which Remaining grows
 	windowed   bool   // it counts events per window; otherwise it is a meter
 	slides     bool   // its window moves with the time, and never closes
-	delays     bool   // it delays what it admits
+	delays     bool   // it delays the events that it admits
 	logs       bool   // it keeps an instant for each event that it admits
 	bans       bool   // its events are strikes, which fit unless a ban is in force
 	holds      bool   // it keeps a holder for each event that it admits, which gives its place back
@@ -58,10 +58,10 @@ var table = [end]struct {
 // underscores it is the name of the script's file. It is "" for None.
 func (a Algorithm) String() string { return table[a].name }
 
-// Observed returns how many numbers of a [Usage] the algorithm needs: those that its script replies.
+// Observed returns how many numbers of a [Usage] the algorithm needs: those in its script's reply.
 func (a Algorithm) Observed() int { return table[a].observed }
 
-// Next says in two words what happens when Remaining grows: "next drip".
+// Next names in two words the event after which Remaining grows: "next drip".
 func (a Algorithm) Next() string { return table[a].next }
 
 // Windowed reports whether a limit is written as events per window, and counts them, or as places and
@@ -72,26 +72,26 @@ func (a Algorithm) Windowed() bool { return table[a].windowed }
 // at once.
 func (a Algorithm) Slides() bool { return table[a].slides }
 
-// Delays reports whether the algorithm delays what it admits: see [Spec.Delay].
+// Delays reports whether the algorithm delays the events that it admits: see [Spec.Delay].
 func (a Algorithm) Delays() bool { return table[a].delays }
 
-// Logs reports whether the algorithm keeps an instant for each event that it admits, so that its
-// states grow, and tell by themselves what is left of a charge.
+// Logs reports whether the algorithm keeps an instant for each event that it admits, so that its states grow, and tell by
+// themselves how much of a charge is left.
 func (a Algorithm) Logs() bool { return table[a].logs }
 
-// Holds reports whether the algorithm keeps a [Holder] for what it admits, until the holder gives its
-// places back or its lease ends.
+// Holds reports whether the algorithm keeps a [Holder] for the places that it grants, until the holder gives them back or
+// its lease ends.
 func (a Algorithm) Holds() bool { return table[a].holds }
 
-// Bans reports whether what is charged are strikes, which begin a ban: see [BanTerms].
+// Bans reports whether the algorithm's events are strikes, which begin a ban: see [BanTerms].
 func (a Algorithm) Bans() bool { return table[a].bans }
 
 // Dated reports whether a calendar cuts the windows of the algorithm, so that a limit has a period in place
 // of a length.
 func (a Algorithm) Dated() bool { return table[a].dated }
 
-// Lists reports whether the states of the algorithm grow with what is used, and so tell by themselves
-// what is left of a charge.
+// Lists reports whether the states of the algorithm grow with each event, and so tell by themselves how much of a charge
+// is left.
 func (a Algorithm) Lists() bool { return table[a].logs || table[a].holds }
 
 // All returns the algorithms, in order.
@@ -123,7 +123,7 @@ func algorithmNames() string {
 	return strings.Join(names, ", ")
 }
 
-// arithmetic is what an algorithm's file supplies: pure functions of numbers.
+// arithmetic is the content of an algorithm's file: pure functions of numbers.
 type arithmetic interface {
 	counting
 	states
@@ -135,26 +135,26 @@ type counting interface {
 	// units returns the whole numbers in which a limit counts, or the reason why
 	// they cannot be counted exactly.
 	units(p *Params) (Units, error)
-	// numbers returns what a named limit leaves beside its state, so that the state can be
-	// understood after the numbers have changed.
+	// numbers returns the numbers that a named limit leaves beside its state, so that the state can be understood after
+	// the numbers have changed.
 	numbers(u *Units) []int64
 }
 
-// states is what an algorithm reads from a state and writes into it.
+// states reads and writes the states of an algorithm.
 type states interface {
-	// observe returns what a state has used of a limit at an instant, and whether the state has to
-	// be repaired: it is from the future, or was left by other numbers of a named limit. The log
-	// needs the cost, to find out how long the check has to wait.
+	// observe returns the usage of a limit in a state at an instant, and whether the state has to be repaired: it is from
+	// the future, or was left by other numbers of a named limit. The log needs the cost, to find out how long the check
+	// has to wait.
 	observe(s *Spec, st *State, now int64, cost int) (u Usage, repair bool)
-	// store writes the state of a usage, with cost events charged, as of now: all of it
-	// but the spec. The holder is who takes the places of an algorithm that holds.
+	// store writes the state of a usage, with cost events charged, as of now: all of it except the spec. The holder takes
+	// the places of an algorithm that holds.
 	store(s *Spec, st *State, u Usage, now int64, cost int, h Holder)
 	// settle carries out a correction and reports whether it changed the state. The spec is the
 	// one that was charged; the state may have other numbers.
 	settle(s *Spec, st *State, now int64, c *Correction) (changed bool)
 }
 
-// usages is what follows from a usage.
+// usages are the answers that follow from a usage.
 type usages interface {
 	// fits reports whether cost events, at least one, may pass.
 	fits(s *Spec, u Usage, cost int) bool
@@ -167,7 +167,7 @@ type usages interface {
 	charged(s *Spec, u Usage, cost int) Usage
 	// remaining returns how many whole events still fit.
 	remaining(s *Spec, u Usage) int
-	// next returns the wait until more than what remains fits, when something is used.
+	// next returns the wait until more than the remaining events fit, when something is used.
 	next(s *Spec, u Usage, remaining int) int64
 	// reset returns the wait until nothing is used.
 	reset(s *Spec, u Usage) int64

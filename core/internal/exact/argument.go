@@ -1,12 +1,17 @@
 package exact
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
-// arguments are what a script is told of checks under a spec. They are made once, and of the type
-// in which a client takes them, so that no check has to make its own.
+// arguments are the arguments of scripts for checks under a spec. They are made once, and of the type in which a client
+// takes them, so that no check has to make its own.
 type arguments struct {
 	limits [4]any  // texts, see LimitArgument
+	words  [6]any  // see CheckWords
 	cost   any     // of one event, a number
+	notes  [4]any  // texts, see NoteArgument
 	heeds  *[4]any // texts, see HeedArgument; nil: it is no ban
 }
 
@@ -15,6 +20,16 @@ func newArguments(s *Spec) arguments {
 	a := arguments{cost: s.Weight}
 	for i := range a.limits {
 		a.limits[i] = string(s.appendArgument(scratch[:0], i&charges != 0, i&goesOn != 0, Alone, 0))
+	}
+	capacity := strconv.FormatInt(s.Full, 10)
+	a.words = [...]any{"0", capacity, capacity, strconv.FormatInt(s.Drain+s.Window, 10), strconv.FormatInt(s.Tick, 10), ""}
+	if s.Name != "" {
+		a.words[5] = strings.TrimPrefix(string(appendSpaced(scratch[:0], s.arithmetic.numbers(&s.Units)...)), " ")
+	}
+	if s.Algorithm.Noted() {
+		for _, more := range []bool{false, true} {
+			a.notes[argumentOf(false, more)] = string(s.appendArgumentOf(scratch[:0], "note", more, Alone, 0))
+		}
 	}
 	if !s.Algorithm.Bans() {
 		return a
@@ -38,7 +53,8 @@ const (
 	goesOn
 )
 
-// argumentOf returns the place among the arguments of a check that charges, or strikes, and whose call goes on or not.
+// argumentOf returns the place among the arguments for a check that charges or strikes, or does not, in a call that goes
+// on, or ends.
 func argumentOf(charged, more bool) (place int) {
 	if charged {
 		place |= charges
@@ -55,17 +71,16 @@ type Among uint8
 const (
 	// Alone is a check that has no alternative.
 	Alone Among = iota
-	// Followed is a check whose next one in the call is an alternative of it.
+	// Followed is a check before an alternative of it in the call.
 	Followed
 	// Last is the last of some alternatives.
 	Last
 )
 
-// LimitArgument returns the text that limit.lua takes apart: the spec, whether the check is charged
-// or only asked, whether the next check belongs to the same call, where the check stands among
-// alternatives, and how many events have to stay free beside the check's: no more than the capacity. clock
-// returns the time in microseconds, as far as it is known here: of a limit whose windows a calendar cuts, the
-// script is told those around that.
+// LimitArgument returns the text that limit.lua takes apart: the spec, whether the check is charged or only asked,
+// whether the next check belongs to the same call, where the check stands among alternatives, and how many events have to
+// stay free beside the check's: no more than the capacity. clock returns the time in microseconds, as far as it is known
+// here; for a limit with windows of a calendar, the text has the windows around that time.
 func (s *Spec) LimitArgument(charged, more bool, among Among, headroom int, clock func() int64) any {
 	if s.calendar != nil {
 		return s.datedArgument(charged, more, among, headroom, clock())
@@ -77,6 +92,41 @@ func (s *Spec) LimitArgument(charged, more bool, among Among, headroom int, cloc
 	return s.arguments.limits[argumentOf(charged, more)]
 }
 
+// charged is the first of the CheckWords of a check that is charged.
+var charged any = "1"
+
+// CheckWords returns the arguments for a check in its algorithm's script: whether it is charged ("1" or "0"), the
+// capacity, the capacity less the headroom, the units that drain in a tick or the ticks of a window, the length of a tick
+// in microseconds, and the numbers that a named limit leaves beside its states, or the windows that a calendar cuts
+// around the time of the clock. All of them are texts, except the third, which may be a number.
+func (s *Spec) CheckWords(charges bool, headroom int, clock func() int64) [6]any {
+	words := s.arguments.words
+	if charges {
+		words[0] = charged
+	}
+	if headroom > 0 {
+		words[2] = s.Full - s.Weigh(headroom)
+	}
+	if s.calendar != nil {
+		words[5] = s.around(clock()).numbers
+	}
+	return words
+}
+
+// NoteArgument is the LimitArgument of a check that is charged and noted, so that it can be settled: each time that it is
+// asked on its own, or all of them as one.
+func (s *Spec) NoteArgument(asOne, more bool, among Among, headroom int) any {
+	if headroom == 0 && among == Alone && !asOne {
+		return s.arguments.notes[argumentOf(false, more)]
+	}
+	mode := "note"
+	if asOne {
+		mode = "sum"
+	}
+	var scratch [128]byte
+	return string(s.appendArgumentOf(scratch[:0], mode, more, among, headroom))
+}
+
 // HeedArgument is the LimitArgument of a check that heeds a ban, and writes only if the ban has to be mended
 // or, where it strikes, if its call is denied.
 func (s *Spec) HeedArgument(strikes, more bool) any {
@@ -86,12 +136,16 @@ func (s *Spec) HeedArgument(strikes, more bool) any {
 // UnitArgument returns the Weight as an argument of a script: the cost of one event.
 func (s *Spec) UnitArgument() any { return s.arguments.cost }
 
-// appendArgument appends what LimitArgument returns.
+// appendArgument appends the text of LimitArgument.
 func (s *Spec) appendArgument(b []byte, charged, more bool, among Among, headroom int) []byte {
-	mode := "ask"
 	if charged {
-		mode = "take"
+		return s.appendArgumentOf(b, "take", more, among, headroom)
 	}
+	return s.appendArgumentOf(b, "ask", more, among, headroom)
+}
+
+// appendArgumentOf is appendArgument for a check with a given first word.
+func (s *Spec) appendArgumentOf(b []byte, mode string, more bool, among Among, headroom int) []byte {
 	b = append(b, mode...)
 	switch {
 	case among == Followed:

@@ -15,8 +15,7 @@ import (
 // are microseconds.
 type ban struct{}
 
-// BanTerms are what a ban is made of besides its strikes, which are a capacity and a window. They are
-// comparable.
+// BanTerms are the terms of a ban besides its strikes, which are a capacity and a window. They are comparable.
 type BanTerms struct {
 	// First is how long the first ban lasts. Each ban that follows is Factor times longer, up to Longest.
 	First   time.Duration
@@ -35,8 +34,8 @@ const (
 	defaultForget  = 24 * time.Hour
 )
 
-// BanParams returns the Params of a ban by the strikes of a [SlidingLog] without a name, with the defaults of what its
-// terms leave out. Those of other strikes are not valid.
+// BanParams returns the Params of a ban by the strikes of a [SlidingLog] without a name, with the defaults of unset
+// terms. Those of other strikes are not valid.
 func BanParams(name string, strikes Params, terms BanTerms) Params {
 	p := Params{Algorithm: Ban, Name: name, Capacity: strikes.Capacity, Events: strikes.Events, Period: strikes.Period, Ban: terms}
 	if strikes.Algorithm != SlidingLog || strikes.Name != "" {
@@ -62,8 +61,8 @@ const (
 	mostStrikes = 1000
 	// shortestBan is the least that a ban can last.
 	shortestBan = time.Millisecond
-	// longestBan is the most: with what is remembered of it, it ends before 2^53 microseconds. Whoever is
-	// never to come back belongs on a list.
+	// longestBan is the most: with the time for which it is remembered, it ends before 2^53 microseconds. To keep a
+	// client out for ever, put it on a list.
 	longestBan = 10 * 365 * day
 	// largestFactor bounds how much longer each ban is.
 	largestFactor = 1000
@@ -103,7 +102,7 @@ func (ban) units(p *Params) (Units, error) {
 
 func (ban) numbers(*Units) []int64 { return nil } // each state has its own end
 
-// length returns how long a ban lasts that begins at an instant, after so many others, without its jitter.
+// length returns how long a ban lasts that begins at an instant, after a number of earlier bans, without its jitter.
 func (t *BanTerms) length(bans int64) int64 {
 	length, longest, factor := t.First.Microseconds(), t.Longest.Microseconds(), int64(t.Factor)
 	if factor == 1 {
@@ -118,8 +117,8 @@ func (t *BanTerms) length(bans int64) int64 {
 	return length
 }
 
-// jitter returns what a ban lasts longer than its length: up to a tenth of it. The instant and the number of
-// the ban decide it, so that every store comes to the same, and no client knows it before.
+// jitter returns by how much a ban is longer than its length: up to a tenth. The instant and the number of the ban decide
+// it, so that all stores agree on it, and no client knows it before.
 func jitter(length, now, bans int64) int64 {
 	const parts = 1021 // a prime
 	return length / 10 / (parts - 1) * ((now + 359*bans) % parts)
@@ -263,7 +262,7 @@ func (ban) remaining(s *Spec, u Usage) int       { return int(s.Full - u.Used) }
 func (ban) next(_ *Spec, u Usage, _ int) int64   { return u.Second }
 func (ban) reset(_ *Spec, u Usage) int64         { return u.Fourth }
 
-// Begins reports whether so many strikes begin a ban.
+// Begins reports whether this many strikes begin a ban.
 func (s *Spec) Begins(u Usage, strikes int) bool {
 	return u.Used < s.Full && u.Used+int64(strikes) >= s.Full
 }
@@ -290,7 +289,7 @@ type Banned struct {
 	Since, Until int64
 	// Bans is how many have begun by strikes, as far as they are remembered.
 	Bans int64
-	// Reason is what was said of one that was begun by hand.
+	// Reason is the reason of a ban that was begun by hand.
 	Reason string
 }
 

@@ -40,7 +40,7 @@ func (t *BanTerms) appendName(b []byte) []byte {
 	return b
 }
 
-// parseBan reads what follows the strikes of a ban: their window and the terms, in their order.
+// parseBan reads the text after the strikes of a ban: their window and the terms, in their order.
 func parseBan(text string) (window time.Duration, t BanTerms, err error) {
 	parts := strings.Split(text, ",")
 	extend := len(parts) == 6 && strings.TrimSpace(parts[5]) == "extend"
@@ -55,7 +55,7 @@ func parseBan(text string) (window time.Duration, t BanTerms, err error) {
 	for i, name := range [...]string{"first", "factor", "longest", "forget"} {
 		fields := strings.Fields(parts[i+1])
 		if len(fields) != 2 || fields[0] != name {
-			return 0, BanTerms{}, fmt.Errorf("%q is not the word %q and what it is", strings.TrimSpace(parts[i+1]), name)
+			return 0, BanTerms{}, fmt.Errorf("%q is not the word %q and its value", strings.TrimSpace(parts[i+1]), name)
 		}
 		switch name {
 		case "first":

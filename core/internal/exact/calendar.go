@@ -10,14 +10,14 @@ import (
 
 // dated is the arithmetic of windows that a calendar cuts.
 //
-// Its Usage is the events counted, and the microseconds until the window ends in which they count, or in
-// which the next one would; and beside that, for stores that keep states in this process, the microseconds
-// for which the state has to be kept.
+// Its Usage is the events counted, and the microseconds until their window ends, or until the one ends in which the next
+// event would count. For stores that keep states in this process, it also has the microseconds for which the state has to
+// be kept.
 //
-// A state has its window with it, since whoever opened it may have reckoned otherwise: a named limit may
-// have had another period, and another process may know other rules of a time zone. Events count until
-// the end of the window in which they were counted, and the next window opens then. No check moves that end.
-// Where the same window ends a little later by this reckoning, they count until then: see linger.
+// A state contains its window, since the check that opened it may have reckoned otherwise: a named limit may have had
+// another period, and another process may know other rules of a time zone. Events count until the end of the window in
+// which they were counted, and the next window opens then. No check moves that end. Where the same window ends a little
+// later by this reckoning, they count until then: see linger.
 type dated struct{}
 
 func (dated) units(p *Params) (Units, error) {
@@ -30,21 +30,21 @@ func (dated) units(p *Params) (Units, error) {
 	return windowUnits(&longest, time.Microsecond)
 }
 
-// calendar returns the calendar of Params whose algorithm is dated.
+// calendar returns the calendar of Params with a dated algorithm.
 func (p *Params) calendar() (*calendar.Calendar, error) {
 	if p.Calendar == (unique.Handle[calendar.Period]{}) {
 		return nil, errors.New("there is no period: use a constructor such as core.Daily")
 	}
 	c, err := p.Calendar.Value().Calendar()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the limit stands in front of it
+		return nil, err
 	}
 	return c, nil
 }
 
 func (dated) numbers(*Units) []int64 { return nil } // each state has its own window
 
-// counted is what a state says at an instant.
+// counted is the content of a state at an instant.
 type counted struct {
 	count      int64 // may be more than the capacity
 	start, end int64 // of the window in which it was counted, or in which it would be now
@@ -52,7 +52,7 @@ type counted struct {
 	repair     bool
 }
 
-// counted returns what a state says at an instant by the calendar of a spec.
+// counted returns the content of a state at an instant by the calendar of a spec.
 func (dated) counted(s *Spec, st *State, now int64) counted {
 	start, end := s.calendar.Window(now)
 	fresh := counted{start: start, end: end, until: end}
@@ -76,8 +76,8 @@ func (dated) counted(s *Spec, st *State, now int64) counted {
 	return c
 }
 
-// lingerUntil has events count until the end of a window if that is the one in which they were counted, as
-// others reckon it, and ended earlier for them.
+// lingerUntil has events count until the end of a window if that is the one in which they were counted, and another
+// process has reckoned an earlier end.
 func (c *counted) lingerUntil(start, end int64) {
 	near := c.linger()
 	if c.end < end && end-c.end <= near && -near <= start-c.start && start-c.start <= near {
@@ -91,9 +91,8 @@ const mostLinger = int64(3 * time.Hour / time.Microsecond)
 // longestDated is longer than any window that a calendar cuts.
 const longestDated = int64(368 * day / time.Microsecond)
 
-// linger returns by how much two reckonings of one window may differ at each of its ends, since processes know
-// other rules of a time zone. By the later reckoning its events count until its later end, so that nobody
-// gets twice as many in it.
+// linger returns by how much two reckonings of one window may differ at each of its ends, since processes know other
+// rules of a time zone. Its events count until the later end, so that no key gets twice as many in it.
 func (c *counted) linger() int64 { return min(mostLinger, (c.end-c.start)/8) }
 
 func (d dated) observe(s *Spec, st *State, now int64, _ int) (Usage, bool) {

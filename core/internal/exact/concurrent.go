@@ -10,21 +10,21 @@ import (
 // concurrent is the arithmetic of places: each holder has some of them until it gives them back, or
 // until its lease ends.
 //
-// Its Usage is the places that are held, two waits in microseconds: until so many leases have ended that
-// a place is free which is not free now, and until there are enough for the cost that was observed, and
-// the latest token. The waits are those if nobody renews and nobody gives back. The first one is 0, which stands
-// for the limit's own lease, where a check that takes places fits: a script finds it dear to read.
+// Its Usage is the places that are held, two waits in microseconds, and the latest token. The first wait is until enough
+// leases have ended to free a place that is not free now, the second until there are enough places for the cost that was
+// observed. Both assume that no lease is renewed and no place is given back. The first one is 0, which stands for the
+// limit's own lease, where a check that takes places fits: a script would spend much time to read it.
 //
-// A lease that ends later than any could which begins now was begun before the clock stepped back. When
-// somebody is denied, it is cut to the longest one, so that a dead holder does not keep others out for as
-// long as the clock needs to catch up.
+// A lease that ends later than any lease that begins now was begun before the clock stepped back. When a check is denied,
+// such a lease is cut to the longest one, so that a dead holder does not keep others out for as long as the clock needs
+// to catch up.
 type concurrent struct{}
 
-// Holder is who has places of a concurrent limit: a number that a process has drawn, and one for each of
-// its calls.
+// Holder identifies a holder of places of a concurrent limit: a number that a process has drawn, and one for each of its
+// calls.
 type Holder [2]int64
 
-// holder is who has some places until an instant.
+// holder has some places until an instant.
 type holder struct {
 	Holder
 
@@ -37,9 +37,8 @@ const (
 	shortestLease = 10 * time.Millisecond
 	// longestLease is how long a lease may be, since it is how long a dead process keeps others out.
 	longestLease = 10 * time.Minute
-	// remembered is how long a state is remembered after a lease that begins now has ended: so no
-	// holder is forgotten whose lease was longer, and no token is repeated unless the clock steps back
-	// further.
+	// remembered is how long a state is remembered after a lease that begins now has ended. So no holder with a longer
+	// lease is forgotten, and no token is repeated unless the clock steps back further.
 	remembered = int64(longestLease / time.Microsecond)
 )
 
@@ -82,7 +81,7 @@ func (concurrent) observe(s *Spec, st *State, now int64, cost int) (u Usage, rep
 	return u, repair
 }
 
-// freeAfter returns the wait until the leases of so many places have ended, or of one if they are fewer.
+// freeAfter returns the wait until the leases of this many places have ended, or of one if they are fewer.
 func freeAfter(held []holder, places, now int64) int64 {
 	i := 0
 	for places -= int64(held[0].places); places > 0; places -= int64(held[i].places) {
@@ -91,14 +90,14 @@ func freeAfter(held []holder, places, now int64) int64 {
 	return min(held[i].until-now, remembered)
 }
 
-// Held is who has some places, until when in microseconds since 1970.
+// Held is a holder with its places, and when its lease ends, in microseconds since 1970.
 type Held struct {
 	Holder Holder
 	Places int
 	Until  int64
 }
 
-// Held returns who has places of a concurrent limit at an instant, in the order in which their leases end.
+// Held returns the holders of places of a concurrent limit at an instant, in the order in which their leases end.
 func (st *State) Held(now int64) []Held {
 	all := st.holders()
 	all = all[ended(all, now):]
@@ -117,7 +116,7 @@ func ended(all []holder, now int64) int {
 func (concurrent) store(s *Spec, st *State, u Usage, now int64, cost int, h Holder) {
 	all := st.holders()
 	all = slices.Delete(all, 0, ended(all, now))
-	for i := len(all) - 1; cost == 0 && i >= 0 && all[i].until > now+remembered; i-- { // somebody is denied
+	for i := len(all) - 1; cost == 0 && i >= 0 && all[i].until > now+remembered; i-- { // the check is denied
 		all[i].until = now + remembered
 	}
 	if cost > 0 {
@@ -127,7 +126,7 @@ func (concurrent) store(s *Spec, st *State, u Usage, now int64, cost int, h Hold
 	st.setHolders(all)
 }
 
-// insertHolder inserts a holder behind those whose leases do not end later.
+// insertHolder inserts a holder behind those with leases that do not end later.
 func insertHolder(all []holder, h holder) []holder {
 	place := sort.Search(len(all), func(i int) bool { return all[i].until > h.until })
 	return slices.Insert(all, place, h)
@@ -192,7 +191,7 @@ func writtenHolders(all []holder) [][4]int64 {
 	return list
 }
 
-// readHolders reads what writtenHolders returns.
+// readHolders reads the output of writtenHolders.
 func readHolders(list [][4]int64) []holder {
 	all := make([]holder, 0, len(list))
 	for _, h := range list {

@@ -23,7 +23,7 @@ func ParseDerivedName(name string) (Params, bool) {
 	}
 	for _, pace := range candidates {
 		p, err := Parse(start + pace)
-		if err == nil && string(p.appendDerivedName(nil)) == name && NewSpec(p, nil).Problem() == nil {
+		if err == nil && p.derivedName() == name && NewSpec(p, nil).Problem() == nil {
 			return p, true
 		}
 	}

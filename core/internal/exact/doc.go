@@ -1,12 +1,10 @@
-// Package exact is the arithmetic of limits: every algorithm, the state that it keeps of a key, and
-// what may still be given back of a charge. It is pure: numbers go in, and numbers come out. It
-// knows no store, no lock and no clock.
+// Package exact is the arithmetic of limits: every algorithm, the state that it keeps of a key, and the units of a charge
+// that may still be given back. It is pure: numbers go in, and numbers come out. It knows no store, no lock and no clock.
 //
-// A [Spec] is a limit in whole numbers. It observes a [State] at an instant and says in a [Usage]
-// what is used; all answers about a check follow from the Usage: whether the cost fits
-// ([Spec.Fits]), what remains ([Spec.Remaining]) and how long to wait ([Spec.Wait]). If the check
-// passes, [Spec.Store] writes the State with the cost charged. [Pasts.Settle] corrects a charge
-// afterwards.
+// A [Spec] is a limit in whole numbers. It observes a [State] at an instant and returns the used units in a [Usage]. All
+// answers about a check follow from the Usage: whether the cost fits ([Spec.Fits]), how many events remain
+// ([Spec.Remaining]) and how long to wait ([Spec.Wait]). If the check passes, [Spec.Store] writes the State with the cost
+// charged. [Pasts.Settle] corrects a charge afterwards.
 //
 // Instants are microseconds since 1970, and waits are microseconds. Costs are events, between 0 and
 // the capacity. All numbers stay below 2^53, where Lua's arithmetic is exact: the scripts of
@@ -17,7 +15,6 @@
 //
 // # The algorithms
 //
-// An algorithm is known in its file here, in its file of package script, and in the table in
-// algorithm.go. Nothing else asks which algorithm a limit has: it asks the table what holds for
-// the algorithm.
+// An algorithm is known in its file here, in its file of package script, and in the table in algorithm.go. No other code
+// asks which algorithm a limit has: it asks the table for the algorithm's properties.
 package exact

@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// eras is what a script is told of checks under a spec whose windows a calendar cuts: the windows around an
-// instant. They are made anew when a window has ended.
+// eras are the arguments of scripts for checks under a spec with windows of a calendar: the windows around an instant.
+// They are made anew when a window has ended.
 type eras struct{ latest atomic.Pointer[era] }
 
 type era struct {
 	from, until int64
 	windows     []byte
 	limits      [4]any // see arguments
+	numbers     any    // the windows, as one of the CheckWords
 }
 
 // around returns the era of an instant.
@@ -22,6 +23,7 @@ func (s *Spec) around(instant int64) *era {
 	}
 	from, until := s.calendar.Window(instant)
 	e := &era{from: from, until: until, windows: s.appendWindows(nil, instant)}
+	e.numbers = string(e.windows[1:])
 	for i := range e.limits {
 		e.limits[i] = string(append(s.appendArgument(nil, i&charges != 0, i&goesOn != 0, Alone, 0), e.windows...))
 	}
@@ -42,7 +44,7 @@ func (s *Spec) appendWindows(b []byte, instant int64) []byte {
 	return b
 }
 
-// datedArgument returns the argument of a limit whose windows a calendar cuts: see [Spec.LimitArgument].
+// datedArgument returns the argument of a limit with windows of a calendar: see [Spec.LimitArgument].
 func (s *Spec) datedArgument(charged, more bool, among Among, headroom int, instant int64) any {
 	e := s.around(instant)
 	if headroom > 0 || among != Alone {
@@ -51,11 +53,11 @@ func (s *Spec) datedArgument(charged, more bool, among Among, headroom int, inst
 	return e.limits[argumentOf(charged, more)]
 }
 
-// offsets are the specs of keys whose windows begin later: see [Spec.For].
+// offsets are the specs of keys with windows that begin later: see [Spec.For].
 type offsets [mostOffsets]atomic.Pointer[Spec]
 
-// mostOffsets is how many offsets keys have: so many that few of them begin at once, and so few that the keys
-// of a batch share the arguments of their scripts.
+// mostOffsets is how many offsets keys have: enough that few windows begin at once, and so few that the keys of a batch
+// share the arguments of their scripts.
 const mostOffsets = 1 << offsetBits
 
 const offsetBits = 5
@@ -73,7 +75,7 @@ func (s *Spec) For(key string) *Spec {
 	}
 	jitter := s.Calendar.Value().Jitter.Microseconds()
 	own := &Spec{
-		Params: s.Params, Units: s.Units, problem: s.problem, arithmetic: s.arithmetic, arguments: s.arguments,
+		Params: s.Params, Units: s.Units, Traits: s.Traits, problem: s.problem, arithmetic: s.arithmetic, arguments: s.arguments,
 		identity: s.identity, shadowOf: s.shadowOf, calendar: s.calendar.Shifted(jitter * int64(place) / mostOffsets),
 	}
 	if slot.CompareAndSwap(nil, own) {

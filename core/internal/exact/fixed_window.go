@@ -26,8 +26,8 @@ func (fixed) opened(s *Spec, st *State, now int64) (u Usage, told int64) {
 	if st.spec == nil {
 		return Usage{}, 0
 	}
-	// An open window closes when it was said to, whatever the length of the next
-	// one, but never later than a full window from now.
+	// An open window closes when it was said to, at any length of the next one, but never later than a full window from
+	// now.
 	told = st.at + st.spec.Window - now
 	if told <= 0 {
 		return Usage{}, 0

@@ -139,6 +139,10 @@ func TestRefundsRestore(t *testing.T) {
 			}
 			s.Store(st, u, now, cost, Holder{})
 			charge := Charge{At: now, Used: u.Used + s.Weigh(cost), Order: pasts.Order()}
+			if s.Algorithm.Noted() {
+				charge.Order = pasts.Number()
+				st.Note(s, u.Used, now, charge.Order)
+			}
 			after, changed := pasts.Settle(key, s, *st, &Correction{Events: -cost, At: charge}, now)
 			if !changed {
 				t.Fatalf("%d are not refunded of %+v", cost, charge)

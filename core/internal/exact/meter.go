@@ -38,7 +38,7 @@ func (meter) units(p *Params) (Units, error) {
 		return Units{Tick: perTick, Weight: weight, Drain: drain, Full: full}, nil
 	}
 	return Units{}, fmt.Errorf("capacity %d at this rate cannot be counted in whole numbers below 2^53, not even in milliseconds: "+
-		"take a smaller capacity, or a rate whose period is a rounder number", p.Capacity)
+		"take a smaller capacity, or a rate with a rounder period", p.Capacity)
 }
 
 func (meter) numbers(u *Units) []int64 { return []int64{u.Full, u.Weight, u.Drain, u.Tick} }
@@ -91,48 +91,73 @@ func rescaled(level, weight, former int64) int64 {
 }
 
 func (meter) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder) {
+	if st.spec != nil && st.spec.Units != s.Units && st.list != nil && st.notes(st.spec) == nil {
+		st.list = nil // it has drained under numbers of which the notes know nothing
+	}
 	st.level, st.at = u.Used+int64(cost)*s.Weight, s.ticks(now)*s.Tick
 }
 
 func (m meter) settle(s *Spec, st *State, now int64, c *Correction) bool {
 	own := st.numbersOf(s)
 	u, _ := m.observe(own, st, now, 0)
-	change := meterChange(s, own, u.Used, now, c)
-	if change == 0 {
+	n, events := st.notes(own), own.weighed(max(0, int64(c.Events)))
+	var change int64
+	closed := false
+	switch {
+	case c.Raise:
+		change = max(0, events-u.Used)
+	case events > 0:
+		change = min(events, own.Full-u.Used)
+	default:
+		var back int64
+		back, closed = m.refund(s, own, st, u.Used, now, c)
+		change = -back
+	}
+	if change == 0 && !closed {
 		return false
 	}
-	m.store(own, st, Usage{Used: u.Used + change}, now, 0, Holder{})
-	// If nothing was charged after this charge, the refund need not be noted.
-	alone := c.At.At != 0 && c.low == most && own.Units == s.Units && u.Used == s.left(c.At.Used, now, c.At.At)
-	c.noted, c.refunded = change < 0 && !alone, -change
+	if change != 0 {
+		m.store(own, st, Usage{Used: u.Used + change}, now, 0, Holder{})
+	}
+	if n != nil {
+		n.drain(own, min(u.Used, u.Used+change), now)
+		n.level, n.at = u.Used+change, now
+	}
 	return true
 }
 
-// meterChange returns the units by which a correction changes a meter. Its own spec may have
-// other numbers by now than the one that was charged.
-func meterChange(s, own *Spec, used, now int64, c *Correction) int64 {
-	events := int64(c.Events)
-	switch {
-	case c.Raise:
-		return max(0, own.weighed(events)-used)
-	case events > 0:
-		return min(own.weighed(events), own.Full-used)
-	}
-	back := min(used, own.weighed(-events))
+// refund returns how many units a correction gives back, and whether it has closed a slot of the notes for that. Its own
+// spec may have other numbers by now than the one that was charged.
+func (meter) refund(s, own *Spec, st *State, used, now int64, c *Correction) (back int64, closed bool) {
+	back = min(used, own.weighed(-int64(c.Events)))
 	if c.At.At == 0 {
-		return -back
+		return back, false
 	}
-	left := own.left(c.At.Used, now, c.At.At)
-	if own.Units != s.Units {
-		// It has drained under both numbers, for unknown times: under which more has.
-		left = min(own.weighed(s.left(c.At.Used, now, c.At.At)/s.Weight),
-			own.left(own.weighed(c.At.Used/s.Weight), now, c.At.At))
+	units, n := s.weighed(-int64(c.Events)), st.notes(own)
+	if own.Algorithm.Delays() && !c.Firm {
+		units = c.At.Used
+		if used > own.leftOf(s, units, c.At.At, now) {
+			return 0, false // others have queued behind it
+		}
 	}
-	left = min(left, c.low)
-	if own.Algorithm.Delays() && used > left && !c.Firm {
-		return 0 // others have queued behind it
+	switch {
+	case c.At.Order != 0 && n != nil:
+		n.drain(own, used, now)
+		return n.take(c.At.Order, back), true
+	case c.At.Order != 0 && (st.list == nil || st.list.notes == nil), c.At.At > now, c.At.Order == 0 && n != nil && c.At.At <= n.at:
+		return 0, false // it is not known how low the level has been
 	}
-	return -min(back, left)
+	// The drain takes no more from all such charges together than from each of them.
+	return min(back, own.leftOf(s, units, c.At.At, now)), false
+}
+
+// leftOf returns how many units, charged under a spec at an instant, are certainly left.
+func (s *Spec) leftOf(charged *Spec, units, at, now int64) int64 {
+	if s.Units == charged.Units {
+		return s.left(units, now, at)
+	}
+	// They have drained under both numbers, for unknown times: under which more has.
+	return min(s.weighed(charged.left(units, now, at)/charged.Weight), s.left(s.weighed(units/charged.Weight), now, at))
 }
 
 func (meter) fits(s *Spec, u Usage, cost int) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/calendar"
 )
 
-// CalendarParams returns the Params of a limit whose windows a calendar cuts.
+// CalendarParams returns the Params of a limit with windows that a calendar cuts.
 func CalendarParams(capacity int, period calendar.Period) Params {
 	p := Params{Algorithm: Calendar, Capacity: capacity, Events: capacity}
 	p.setCalendar(period)
@@ -25,7 +25,7 @@ func (p *Params) setCalendar(period calendar.Period) {
 	}
 }
 
-// unitNames are the names of what a period repeats with.
+// unitNames are the names of the units by which a period repeats.
 var unitNames = map[calendar.Unit]string{
 	calendar.Step: "every", calendar.Day: "day", calendar.Week: "week", calendar.Month: "month", calendar.Year: "year",
 }
@@ -78,7 +78,7 @@ func appendTimeOfDay(b []byte, since time.Duration) []byte {
 	return at.AppendFormat(b, "T15:04:05.999999999")
 }
 
-// parsePeriod sets the Calendar of Params to what a text says.
+// parsePeriod sets the Calendar of Params from a text.
 func (p *Params) parsePeriod(text string) error {
 	fields := strings.Fields(text)
 	if len(fields) != 2 && len(fields) != 4 || len(fields) == 4 && fields[2] != "jitter" {
@@ -127,7 +127,7 @@ func parseUnit(text, behind string) (p calendar.Period, err error) {
 	return p, nil
 }
 
-// parseAnchor reads what follows a unit: the weekday, the day of the month and a time, or the day of the year.
+// parseAnchor reads the text after a unit: the weekday, the day of the month and a time, or the day of the year.
 func parseAnchor(p *calendar.Period, anchor string) error {
 	switch p.Unit {
 	case calendar.Week:

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// Record is all that a store keeps of a key under a spec: its state, and what settlements have to know
-// of earlier ones. The zero Record is that of a key never seen. [Record.Append] and [ReadRecord] write
-// and read it, for stores outside of this process.
+// Record is all that a store keeps of a key under a spec: its state, and the notes of earlier charges that settlements
+// need. The zero Record is that of a key never seen. [Record.Append] and [ReadRecord] write and read it, for stores
+// outside of this process.
 type Record struct {
 	State State
 	// Open are the open reservations.
@@ -18,8 +18,15 @@ type Record struct {
 	order int64 // see Pasts.order
 }
 
-// Order returns the [Charge.Order] of what is charged now.
+// Order returns the [Charge.Order] of a charge made now.
 func (r *Record) Order() int64 { return r.order }
+
+// Number returns the number of a reservation that is noted at an instant: see [State.Note]. A record that was forgotten
+// begins anew, with numbers that are higher than those before.
+func (r *Record) Number(now int64) int64 {
+	r.order = max(r.order+1, now)
+	return r.order
+}
 
 // only is the key of a record in Pasts of its own.
 var only Key
@@ -34,7 +41,7 @@ func (r *Record) settling(do func(*Pasts)) {
 	r.past, r.order = p.of[only], p.order
 }
 
-// Settle carries out a correction of what was charged under a spec: see [Pasts.Settle].
+// Settle corrects a charge under a spec: see [Pasts.Settle].
 func (r *Record) Settle(s *Spec, c *Correction, now int64) (changed bool) {
 	r.settling(func(p *Pasts) {
 		var after State
@@ -48,8 +55,8 @@ func (r *Record) Settle(s *Spec, c *Correction, now int64) (changed bool) {
 	return changed
 }
 
-// Reset makes the record as good as new under a spec, and notes that nothing is refunded any more of
-// what was charged before. Of a limit that holds the latest token stays.
+// Reset makes the record as good as new under a spec, and notes that earlier charges are not refunded any more. The
+// latest token of a limit that holds stays.
 func (r *Record) Reset(s *Spec, now int64) (changed bool) {
 	if s.Algorithm.Holds() {
 		return r.State.Vacate()
@@ -90,13 +97,22 @@ type written struct {
 	Past     *writtenPast `json:"past,omitempty"`
 	Order    int64        `json:"order,omitempty"`
 
+	Notes *writtenNotes `json:"notes,omitempty"`
+
 	Reserved []writtenReserved `json:"reserved,omitempty"`
 }
 
 type writtenPast struct {
-	Units  [5]int64   `json:"units"`  // in the order of the fields
-	Points [][3]int64 `json:"points"` // at, order and low
-	Until  int64      `json:"until"`
+	At    int64 `json:"at"`
+	Order int64 `json:"order"`
+	Until int64 `json:"until"`
+}
+
+type writtenNotes struct {
+	Numbers [4]int64   `json:"numbers"` // tick, weight, drain and full
+	Level   int64      `json:"level"`
+	At      int64      `json:"at"`
+	Slots   [][2]int64 `json:"slots,omitempty"` // number and units
 }
 
 // Append appends the record as JSON.
@@ -110,9 +126,13 @@ func (r *Record) Append(b []byte) []byte {
 		w.Limit = r.State.spec.recorded()
 	}
 	if r.past != nil {
-		w.Past = &writtenPast{Units: r.past.units.list(), Until: r.past.until}
-		for _, point := range r.past.points {
-			w.Past.Points = append(w.Past.Points, [3]int64{point.at, point.order, point.low})
+		w.Past = &writtenPast{At: r.past.at, Order: r.past.order, Until: r.past.until}
+	}
+	if r.State.list != nil && r.State.list.notes != nil {
+		n := r.State.list.notes
+		w.Notes = &writtenNotes{Numbers: [4]int64{n.by.Tick, n.by.Weight, n.by.Drain, n.by.Full}, Level: n.level, At: n.at}
+		for _, one := range n.slots {
+			w.Notes.Slots = append(w.Notes.Slots, [2]int64{one.number, one.units})
 		}
 	}
 	text, err := json.Marshal(w)
@@ -124,7 +144,7 @@ func (r *Record) Append(b []byte) []byte {
 
 var errDamaged = errors.New("exact: no record of this limit")
 
-// ReadRecord reads a record of a key under a spec. What is not one is an error.
+// ReadRecord reads a record of a key under a spec. Any other text is an error.
 func ReadRecord(text []byte, s *Spec) (r Record, err error) {
 	var w written
 	if err := json.Unmarshal(text, &w); err != nil {
@@ -148,20 +168,18 @@ func ReadRecord(text []byte, s *Spec) (r Record, err error) {
 		}
 	}
 	if w.Past != nil {
-		if len(w.Past.Points) == 0 || len(w.Past.Points) > mostPoints {
-			return Record{}, errDamaged
+		r.past = &past{at: w.Past.At, order: w.Past.Order, until: w.Past.Until}
+	}
+	if w.Notes != nil && r.State.spec != nil && r.State.spec.Algorithm.Noted() {
+		by := w.Notes.Numbers
+		n := &notes{by: Units{Tick: by[0], Weight: by[1], Drain: by[2], Full: by[3]}, level: w.Notes.Level, at: w.Notes.At}
+		for _, one := range w.Notes.Slots {
+			n.slots = append(n.slots, slot{one[0], one[1]})
 		}
-		u := w.Past.Units
-		r.past = &past{units: Units{Tick: u[0], Weight: u[1], Drain: u[2], Full: u[3], Window: u[4]}, until: w.Past.Until}
-		for _, p := range w.Past.Points {
-			r.past.points = append(r.past.points, point{at: p[0], order: p[1], low: p[2]})
-		}
+		r.State.list = &list{notes: n}
 	}
 	return r, w.check()
 }
-
-// list returns the numbers of the units, in the order of the fields.
-func (u *Units) list() [5]int64 { return [5]int64{u.Tick, u.Weight, u.Drain, u.Full, u.Window} }
 
 // recorded returns the limit as a record has it: whether it is Exact says nothing about the state.
 func (s *Spec) recorded() string {
@@ -216,19 +234,26 @@ func (w *written) check() error {
 		}
 		last = until
 	}
-	if w.Past == nil {
+	if w.Past != nil && min(w.Past.At, w.Past.Order, w.Past.Until) < 0 {
+		return errDamaged
+	}
+	return w.Notes.check()
+}
+
+// check reports whether the numbers can be those of notes.
+func (n *writtenNotes) check() error {
+	if n == nil {
 		return nil
 	}
-	tick, weight, drain, full, window := w.Past.Units[0], w.Past.Units[1], w.Past.Units[2], w.Past.Units[3], w.Past.Units[4]
-	for _, n := range [...]int64{tick - 1, weight - 1, drain, full, window, w.Past.Until} {
-		if n < 0 || n > 2*most {
-			return errDamaged
-		}
+	if min(n.Level, n.At) < 0 || max(n.Level, n.At) > most || len(n.Slots) > MostNotes {
+		return errDamaged
 	}
-	for _, p := range w.Past.Points {
-		if min(p[0], p[1], p[2]) < 0 || drain == 0 && p[2] > 0 { // nothing drains of a window
+	last, sum := int64(0), int64(0)
+	for _, one := range n.Slots {
+		if one[0] <= last || one[0] > most || one[1] < 0 || one[1] > most-sum {
 			return errDamaged
 		}
+		last, sum = one[0], sum+one[1]
 	}
 	return nil
 }

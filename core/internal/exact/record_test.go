@@ -30,8 +30,13 @@ func TestARecordIsReadBack(t *testing.T) {
 					r.Settle(s, &Correction{Events: -cost, At: at}, now)
 				case s.Fits(u, cost):
 					s.Store(&r.State, u, now, cost, Holder{})
+					charge := Charge{At: now, Used: u.Used + s.Weigh(cost), Order: r.Order()}
+					if s.Algorithm.Noted() && now%3 > 0 {
+						charge.Order = r.Number(now)
+						r.State.Note(s, u.Used, now, charge.Order)
+					}
 					if r == &kept {
-						charges = append(charges, Charge{At: now, Used: u.Used + s.Weigh(cost), Order: r.Order()})
+						charges = append(charges, charge)
 					}
 				default:
 					r.Reset(s, now)
@@ -55,8 +60,9 @@ func TestARecordIsReadBack(t *testing.T) {
 // Whatever a row holds, it is a record or an error, and a record can be observed and corrected.
 func FuzzReadRecord(f *testing.F) {
 	f.Add([]byte(`{"limit":"leaky 10, 1/s","at":1800000000000000,"level":3000000}`), 0)
+	f.Add([]byte(`{"limit":"leaky 10, 1/s","at":1800000000000000,"level":9000000,"notes":{"weight":1000000,"low":8000000,"since":1,"slots":[[1,4000000],[3,4000000]]}}`), 0)
 	f.Add([]byte(`{"limit":"sliding-log 10, 1s","log":[1800000000000000]}`), 6)
-	f.Add([]byte(`{"past":{"units":[1,1,0,10,1],"points":[[1,1,0]],"until":2}}`), 4)
+	f.Add([]byte(`{"past":{"at":1,"order":1,"until":2}}`), 4)
 	f.Add([]byte(`{"limit":"a: fixed-window 9, 1s","at":1799999999999999,"level":9007199254740991}`), 4)
 	f.Fuzz(func(_ *testing.T, text []byte, algorithm int) {
 		p := Params{Algorithm: Algorithm(1 + uint(algorithm)%uint(Count)), Name: "a", Capacity: 10, Events: 10, Period: time.Second}

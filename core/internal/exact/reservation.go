@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// Reservation is what was charged for a time: an open reservation, which is given back at its end unless it is closed
-// before.
+// Reservation is a charge for a time: an open reservation, which is given back at its end unless it is closed before.
 type Reservation struct {
 	// Holder is its name.
 	Holder Holder
 	// Until is the instant from which on it is given back.
 	Until int64
-	// Events are what was charged, under Spec and at the instant Charge.
+	// Events were charged, under Spec and at the instant Charge.
 	Events int
 	Charge Charge
 	Spec   *Spec
@@ -50,14 +49,14 @@ func (r *Reservation) gone() int64 { return max(r.Until, r.Charge.At+r.Spec.reco
 // later calls, so that no call takes long.
 const MostEnded = 4
 
-// Ended closes up to so many of the reservations that have ended at an instant, of more those that have ended last, and
-// counts them off. It returns those of which something may be left: the newest charge first, so that each is given back
-// of what it has found.
+// Ended closes reservations that have ended at an instant, the latest to end first, up to *most of them, and counts them
+// off *most. It returns those with units that may be left: the newest charge first, so that each gives back the units
+// that it has found.
 func (r *Reservations) Ended(now int64, most *int) (ended []Reservation) {
 	if r == nil || *most == 0 {
 		return nil
 	}
-	var latest []int // places of those that have ended, the last one first
+	var latest []int // places of the ended ones, the last one first
 	for i := range r.list {
 		if r.list[i].Until > now {
 			continue
@@ -112,7 +111,7 @@ func (r *Reservations) written() (list []writtenReserved) {
 	return list
 }
 
-// readReservations reads what written returns, of a key under a spec.
+// readReservations reads the reservations of a key under a spec, as written returns them.
 func readReservations(list []writtenReserved, s *Spec) (r Reservations, err error) {
 	for _, w := range list {
 		spec, err := writerOf(w.Limit, s)

@@ -36,8 +36,7 @@ func (a sliding) observe(s *Spec, st *State, now int64, _ int) (Usage, bool) {
 	if st.spec == nil || st.spec.Units == s.Units && u.Used <= full && u.Second <= full {
 		return u, repair
 	}
-	// Counts of another capacity stand as far as what is used of them, by their weights, fits
-	// in this one.
+	// Counts of another capacity stand as far as their weighted use fits in this one.
 	used, window, left := min(u.Used, full), s.Window, s.Window-u.Third
 	second := u.Second
 	if room := (full - used) * window; second*left > room {
@@ -55,9 +54,9 @@ func (sliding) counted(s *Spec, st *State, now int64) (u Usage, repair bool) {
 	}
 	current, previous, repair := rolled(st, now)
 	if st.spec.Window != s.Window || st.spec.Tick != s.Tick {
-		// Windows of another length: what is used moves into the current one. A
-		// denial leaves it there only if that window ends sooner. Else two lengths that take
-		// turns, as during a deployment, would put the end off for ever.
+		// Windows of another length: the used events move into the current window. A denial leaves them there only if
+		// that window ends sooner. Else two lengths that take turns, as during a deployment, would put the end off for
+		// ever.
 		former := st.spec.Window
 		current += DivideUp(previous*(former-now/st.spec.Tick%former), former)
 		previous = 0
@@ -125,10 +124,9 @@ func (sliding) fits(s *Spec, u Usage, cost int) bool {
 	return room >= 0 && u.Second*(s.Window-u.Third) <= room*s.Window
 }
 
-// wait solves previous·(window−elapsed) ≤ room·window for the elapsed ticks: in
-// this window if its own events leave room, and otherwise in the next one, where
-// they are the previous ones. Nothing jumps at the turn of the window, so what
-// does not fit now fits from that tick on.
+// wait solves previous·(window−elapsed) ≤ room·window for the elapsed ticks: in this window if its own events leave room,
+// and otherwise in the next one, where they are the previous ones. Nothing jumps at the turn of the window, so a cost
+// that does not fit now fits from that tick on.
 func (sliding) wait(s *Spec, u Usage, cost int) int64 {
 	current, previous, left := u.Used, u.Second, s.Window-u.Third
 	room := s.Full - int64(cost)

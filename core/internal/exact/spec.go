@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/calendar"
 )
 
-// Params are what a limit is made of, as the user says it. They are comparable.
+// Params are a limit as the user gives it. They are comparable.
 type Params struct {
 	// Algorithm is how the limit counts.
 	Algorithm Algorithm
@@ -33,13 +33,13 @@ type Params struct {
 	Calendar unique.Handle[calendar.Period]
 	// Own says that the limit is made by this library, so that its name may begin with [Reserved].
 	Own bool
-	// Exact says that every check is asked of the store, whatever a process could decide by itself. It changes neither the
+	// Exact says that the store decides every check, also if a process could decide it by itself. It changes neither the
 	// state nor an answer.
 	Exact bool
 }
 
 const (
-	// Reserved is what the names of this library's own limits begin with.
+	// Reserved begins the names of this library's own limits.
 	Reserved = "weir-"
 	// LongestName bounds the name of a limit, which becomes part of a key and of
 	// a header.
@@ -71,11 +71,24 @@ func (p Params) Identity() Params {
 	return Params{Algorithm: p.Algorithm, Name: p.Name}
 }
 
+// Traits follow from the Params, and are worked out once.
+type Traits struct {
+	// StateName is the part of a state's name that tells the limit from all limits with another [Spec.Identity], but for
+	// their shadows: the derived name of a limit without a name, and otherwise the algorithm and the given name after an
+	// equals sign, which no name contains. It is "" if there is a [Spec.Problem].
+	StateName string
+	// Counted says that the algorithm counts units over time: it neither holds places nor bans.
+	Counted bool
+	// Delayed says that the algorithm delays what it admits: see [Spec.Delay].
+	Delayed bool
+}
+
 // Spec is a limit in whole numbers, with all that follows from them. It never changes, and any
 // number of goroutines may use it at once. [NewSpec] makes it.
 type Spec struct {
 	Params
 	Units
+	Traits
 
 	problem    error // why it cannot be asked
 	arithmetic arithmetic
@@ -111,6 +124,7 @@ func newUnlimited() *Spec {
 func NewSpec(p Params, identity *Spec) *Spec {
 	s := &Spec{Params: p, arithmetic: table[p.Algorithm].arithmetic, identity: identity}
 	s.Units, s.problem = p.units()
+	s.Counted, s.Delayed = p.Algorithm != None && !p.Algorithm.Holds() && !p.Algorithm.Bans(), p.Algorithm.Delays()
 	if identity == nil {
 		s.identity = s
 	}
@@ -121,7 +135,7 @@ func NewSpec(p Params, identity *Spec) *Spec {
 		}
 	}
 	if s.problem == nil {
-		s.arguments = newArguments(s)
+		s.arguments, s.StateName = newArguments(s), s.stateName()
 	}
 	return s
 }
@@ -196,7 +210,10 @@ func (s *Spec) Shadow() *Spec {
 	if shadow := s.shadow.Load(); shadow != nil {
 		return shadow
 	}
-	shadow := &Spec{Params: s.Params, Units: s.Units, problem: s.problem, arithmetic: s.arithmetic, shadowOf: s, arguments: s.arguments, calendar: s.calendar}
+	shadow := &Spec{
+		Params: s.Params, Units: s.Units, problem: s.problem, arithmetic: s.arithmetic, shadowOf: s, arguments: s.arguments,
+		Traits: s.Traits, calendar: s.calendar,
+	}
 	if s.offsets != nil {
 		shadow.offsets = new(offsets)
 	}
@@ -212,15 +229,15 @@ func (s *Spec) Shadow() *Spec {
 // IsShadow reports whether the Spec was returned by [Spec.Shadow].
 func (s *Spec) IsShadow() bool { return s.shadowOf != nil }
 
-// Observe returns what a state has used at an instant, and whether the state has to be repaired: it
-// is from the future, or was left by other numbers of a named limit. cost is what the check asks
-// for: the Usage of a log tells how long to wait for it.
+// Observe returns the usage of a state at an instant, and whether the state has to be repaired: it is from the future, or
+// was left by other numbers of a named limit. cost is that of the check: the Usage of a log tells how long to wait for
+// it.
 func (s *Spec) Observe(st *State, now int64, cost int) (u Usage, repair bool) {
 	return s.arithmetic.observe(s, st, now, cost)
 }
 
-// Store writes into a state what an observation of it has found, with cost events charged. The holder
-// is who takes the places of a limit that holds ([Algorithm.Holds]); others have none.
+// Store writes the usage observed in a state back into it, with cost events charged. The holder takes the places of a
+// limit that holds ([Algorithm.Holds]); others have none.
 func (s *Spec) Store(st *State, u Usage, now int64, cost int, h Holder) {
 	s.arithmetic.store(s, st, u, now, cost, h)
 	st.spec = s
@@ -298,5 +315,5 @@ func (s *Spec) Spacing(cost int) int64 {
 	return ticks * s.Tick
 }
 
-// Weigh returns what events weigh in units. They are no more than the capacity, or one more.
+// Weigh returns the weight of events in units. They are no more than the capacity, or one more.
 func (s *Spec) Weigh(events int) int64 { return int64(events) * s.Weight }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/calendar"
 )
 
 func TestShadows(t *testing.T) {
@@ -55,6 +57,20 @@ func TestWrongNamesShowTheLetter(t *testing.T) {
 	for name, want := range map[string]string{"größe": `has 'ö' at byte 2`, "ä": `has 'ä' at byte 0`, "1": `has '1' at byte 0`, "a b": `has ' ' at byte 1`} {
 		if err := checkName(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", name, err, want)
+		}
+	}
+}
+
+// The specs that stand for another one, for its shadows and for a key whose windows begin later, name and count their states
+// as that one does.
+func TestSpecsThatStandForAnotherHaveItsTraits(t *testing.T) {
+	s := NewSpec(CalendarParams(10, calendar.Period{Unit: calendar.Step, Step: time.Hour, Jitter: time.Minute}), nil)
+	if s.Problem() != nil || s.StateName == "" || !s.Counted {
+		t.Fatalf("%+v, %v", s.Traits, s.Problem())
+	}
+	for name, other := range map[string]*Spec{"a key": s.For("user:42"), "shadows": s.Shadow(), "a key's shadows": s.Shadow().For("user:42")} {
+		if other == s || other.Traits != s.Traits {
+			t.Errorf("the spec for %s has %+v, want another spec with %+v", name, other.Traits, s.Traits)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package exact
 
-// State is what a store keeps of a key under a spec. The zero State is that of a key never seen.
-// A copy of it may be changed only after the original is given up: the two share their list.
+// State is what a store keeps of a key under a spec. The zero State is that of a key never seen. A copy of it may be
+// changed only after the original is given up: the two share their list.
 type State struct {
 	// spec is the one that wrote the state. A named limit's numbers may have changed
 	// since.
@@ -15,18 +15,20 @@ type State struct {
 	// previous is the events of the window before that, when the window ends that began at at, if a calendar
 	// has cut it, or the instant at which a ban ends.
 	previous int64
-	// list is what grows with what is used. Algorithms that have none have no room for it.
+	// list is the part that grows with use. Algorithms that have none have no room for it.
 	list *list
 }
 
-// list is the part of a state that grows with what is used.
+// list is the part of a state that grows with use.
 type list struct {
 	// instants are those of the events that a sliding log admitted, or of strikes, oldest first.
 	instants []int64
 	// holders are those of a concurrent limit, in the order in which their leases end.
 	holders []holder
-	// reason is what was said of a ban that was begun by hand.
+	// reason is the reason of a ban that was begun by hand.
 	reason string
+	// notes are those of the open reservations of a meter, or nil.
+	notes *notes
 }
 
 // Clear empties a state that was written. It is still one of its spec.
@@ -40,8 +42,8 @@ func (st *State) Blank() bool {
 	return st.level == 0 && st.previous == 0 && len(st.instants()) == 0 && !st.spec.Algorithm.Holds()
 }
 
-// numbersOf returns the spec whose numbers a state has: those of a named limit may have changed
-// since the charge under asked. A state with a window of its own has none.
+// numbersOf returns the spec with the numbers of a state: those of a named limit may have changed since the charge under
+// asked. A state with a window of its own has none.
 func (st *State) numbersOf(asked *Spec) *Spec {
 	if st.spec == nil || st.spec.Algorithm.Dated() || asked.Algorithm.Bans() { // all that a ban keeps are instants
 		return asked
@@ -75,7 +77,7 @@ func (st *State) setInstants(log []int64) {
 	st.list.instants = log
 }
 
-// reason returns what was said of a ban that was begun by hand.
+// reason returns the reason of a ban that was begun by hand.
 func (st *State) reason() string {
 	if st.list == nil {
 		return ""
@@ -126,11 +128,10 @@ type Key struct {
 	Identity *Spec
 }
 
-// Usage is what a key has used of a limit at one instant, before the charge of the check that
-// observes it. A script replies with these numbers, in this order. Each algorithm uses as many of
-// them as it needs ([Algorithm.Observed]), and its file says what they mean. (Go passes a structure
-// of four in registers, and an array in memory.)
+// Usage is how much a key has used of a limit at one instant, before the charge of the check that observes it. A script
+// replies with these numbers, in this order. Each algorithm uses as many of them as it needs ([Algorithm.Observed]); its
+// file explains them. (Go passes a structure of four in registers, and an array in memory.)
 type Usage struct{ Used, Second, Third, Fourth int64 }
 
-// Unused reports whether nothing is used. Of a limit whose windows a calendar cuts, Second is a wait.
+// Unused reports whether nothing is used. Second is a wait if a calendar cuts the limit's windows.
 func (s *Spec) Unused(u Usage) bool { return u.Used == 0 && (u.Second == 0 || s.Algorithm.Dated()) }

@@ -50,26 +50,22 @@ func (s *Spec) Label() string {
 	if s.Name != "" {
 		return s.Name
 	}
-	return string(s.appendDerivedName(nil))
+	return s.derivedName()
 }
 
-// AppendIdentity appends what tells the limit from all with another [Spec.Identity]: the derived
-// name, or the algorithm and the given name after an equals sign, which no name contains. Whether
-// it is a shadow is not in it.
-func (s *Spec) AppendIdentity(b []byte) []byte {
+// stateName returns the StateName of a valid spec.
+func (s *Spec) stateName() string {
 	if s.Name == "" {
-		return s.appendDerivedName(b)
+		return s.derivedName()
 	}
-	b = append(b, s.Algorithm.String()...)
-	b = append(b, '=')
-	return append(b, s.Name...)
+	return s.Algorithm.String() + "=" + s.Name
 }
 
-// appendDerivedName appends the name of an unnamed limit: its canonical form
+// derivedName returns the name of an unnamed limit: its canonical form
 // with colons where that has spaces and commas, since neither can stand in a
 // Token.
-func (p *Params) appendDerivedName(b []byte) []byte {
-	b = append(b, p.Algorithm.String()...)
+func (p *Params) derivedName() string {
+	b := append([]byte(nil), p.Algorithm.String()...)
 	b = append(b, ':')
 	b = strconv.AppendInt(b, int64(p.Capacity), 10)
 	b = append(b, ':')
@@ -83,7 +79,7 @@ func (p *Params) appendDerivedName(b []byte) []byte {
 	if p.Algorithm.Bans() {
 		b = p.Ban.appendName(b)
 	}
-	return b
+	return string(b)
 }
 
 func (p *Params) appendPace(b []byte) []byte {
@@ -177,7 +173,7 @@ func Parse(text string) (Params, error) {
 	return p, nil
 }
 
-// parseNumber reads a whole number. What it is called is for the error.
+// parseNumber reads a whole number. Errors name it.
 func parseNumber(what, text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	switch {

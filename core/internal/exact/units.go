@@ -71,7 +71,7 @@ func (u *Units) recovery() int64 {
 	return DivideUp(u.Full, u.Drain) * u.Tick
 }
 
-// weighed returns what events weigh, or Full if that is less.
+// weighed returns the weight of events, or Full if that is less.
 func (u *Units) weighed(events int64) int64 {
 	weight, ok := multiply(events, u.Weight)
 	if !ok {
@@ -80,9 +80,8 @@ func (u *Units) weighed(events int64) int64 {
 	return min(weight, u.Full)
 }
 
-// left returns what is left of a meter that had used so much at an instant, and has not been
-// charged since. A meter gets back no more than that, since the rest has drained: it would have
-// found the meter empty without the charge.
+// left returns how many of the units that a meter had used at an instant are left, if it has not been charged since. A
+// meter gets back no more than that. The rest has drained: without the charge, it would have found the meter empty.
 func (u *Units) left(used, now, at int64) int64 {
 	ticks := max(0, now/u.Tick-at/u.Tick)
 	if ticks > used/u.Drain {

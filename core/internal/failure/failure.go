@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// Kind is why a call could not be answered. Package core, which names it Failure, says what each of
-// them means.
+// Kind is why a call could not be answered. Package core, which names it Failure, documents each of them.
 type Kind string
 
 // Error returns the text of the kind. It is short, and never names a key or a server.
@@ -55,7 +54,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the error that it wraps.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is implements what [errors.Is] asks: whether an error is of a kind, or is [ErrNotDone].
+// Is implements the method of [errors.Is]: it reports whether an error is of a kind, or is [ErrNotDone].
 func (e *Error) Is(target error) bool {
 	return e.NotDone && target == ErrNotDone || target == e.Kind
 }
@@ -125,7 +124,7 @@ var ErrPartlySettled = errors.New("core: some of it was settled")
 // PartlySettledError is the error of corrections of which some were certainly not carried out, and others
 // were, or may have been.
 type PartlySettledError struct {
-	NotDone []int // those that were not, by their places
+	NotDone []int // the settlements that were not, by their places
 	Err     error
 }
 

@@ -11,15 +11,15 @@ type Wanted struct {
 	Key   string
 	Spec  *exact.Spec
 	Units int
-	// Charges says that the check charges the key, whatever else it asks for.
+	// Charges says that the check charges the key.
 	Charges bool
 	// StoreOnly says that only the store can answer the check, since it asks for more than its units.
 	StoreOnly bool
 }
 
-// SpendAll spends the units of all checks of a call, and tells of each, by its place, what was spent. It reports whether it
-// could. Otherwise nothing is spent, and the store has to be asked. Then the grants end that the keys have under other numbers
-// of a named limit.
+// SpendAll spends the units of all checks of a call, and passes told the units spent for each check, by its place. It
+// reports whether it could. Otherwise it spends none, and the store has to be asked. Then it ends the keys' grants under
+// other numbers of a named limit.
 func (s *Set) SpendAll(checks []Wanted, told func(place int, spent Spent)) bool {
 	if !storeOnly(checks) && s.spendEach(checks, told) {
 		return true

@@ -10,7 +10,7 @@ import (
 
 // entry is a key under a limit that is hot in this process.
 type entry struct {
-	// What spending reads never changes, but for current.
+	// Spending reads these fields. They never change, except current.
 	spec    *exact.Spec
 	key     string
 	below   atomic.Pointer[entry] // in its list of the table
@@ -19,7 +19,7 @@ type entry struct {
 	hash    uint64
 	terms   Terms
 
-	_      [64]byte     // what follows is written by calls that find nothing to spend
+	_      [64]byte     // the fields below are written by calls that find nothing to spend
 	missed atomic.Int64 // units that were asked of the store, since they could not be spent
 	pause  atomic.Int64 // no grant is asked for before this instant
 	asking atomic.Bool  // a grant is asked for
@@ -30,9 +30,9 @@ type entry struct {
 	sent     int64   // when the latest grant was asked for, or below 0
 	finished int64   // units that were spent of grants that have ended
 	counted  int64   // units that were wanted until sent
-	behind   int64   // units that were granted and not spent when the latest grant was asked for, and were not given back since
-	seen     int64   // what had been missed when the entry was last tidied
-	cold     bool    // too little is wanted to be granted ahead
+	behind   int64   // granted units that were unspent when the latest grant was asked for, and were not given back since
+	seen     int64   // the value of missed when the entry was last tidied
+	cold     bool    // too few units are wanted to be granted ahead
 	pace     float64 // units that are wanted in a nanosecond, or 0 if that is not known yet
 }
 
@@ -126,9 +126,10 @@ func (e *entry) ask() {
 	e.granted(sent, want, answer)
 }
 
-// plan returns how many units to ask for now: those that are wanted in half of the time that a grant lasts. So a process makes
-// two calls for a steady key in that time, and a grant is spent before it lapses. However many are wanted, the process never has more
-// than flow through the limit while a grant lasts: what it admits late is no more than what is tolerated of all.
+// plan returns how many units to ask for now: as many as are wanted in half of the time that a grant lasts. So a process
+// makes two calls for a steady key in that time, and a grant is spent before it lapses. The process never has more units
+// than flow through the limit while a grant lasts, even if more are wanted. So it admits no more late units than all
+// processes together are allowed to.
 func (e *entry) plan() (sent int64, want int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -198,13 +199,13 @@ func (e *entry) nothing(sent int64) {
 	}
 }
 
-// follow goes on to the next grant where one is spent or has lapsed, and spends units of it, after those that are left of the one
-// before. It reports whether it could.
+// follow goes on to the next grant if one is spent or has lapsed. It spends the units left of the former grant first, and
+// then units of the next one. It reports whether it could.
 func (e *entry) follow(g *Grant, units int64) (Spent, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now, rest := e.set.now(), int64(0)
-	if e.current.Load() == g { // nobody else has gone on
+	if e.current.Load() == g { // no other call has gone on
 		e.current.Store(g.next.Load())
 		unspent := g.end()
 		defer func() { e.finish(g, unspent-rest) }()
@@ -225,7 +226,7 @@ func (e *entry) follow(g *Grant, units int64) (Spent, bool) {
 	return Spent{grant: next, left: left, units: units - rest, former: g, rest: rest}, true
 }
 
-// finish gives back what is left of a grant that has ended. The caller has locked e.mu.
+// finish gives back the rest of a grant that has ended. The caller has locked e.mu.
 func (e *entry) finish(g *Grant, unspent int64) {
 	spent := g.asked.Units - int(unspent)
 	e.finished += int64(spent)
@@ -238,7 +239,7 @@ func (e *entry) finish(g *Grant, unspent int64) {
 	})
 }
 
-// giveBackLate gives back units that were put back into a grant after it had ended. They have been told of as spent.
+// giveBackLate gives back units that were put back into a grant after it had ended. They have been reported as spent.
 func (e *entry) giveBackLate(g *Grant, units int64) {
 	e.set.giveBack(Unspent{Key: e.key, Spec: e.spec, Units: int(units), Receipt: g.asked.Receipt, told: true})
 }
@@ -252,7 +253,7 @@ func (e *entry) lapse() {
 	}
 }
 
-// tidy ends a grant that has lapsed, and removes an entry of which nobody wants anything any more.
+// tidy ends a grant that has lapsed, and removes an entry that is not used any more.
 func (e *entry) tidy() {
 	e.mu.Lock()
 	e.lapse()
@@ -277,7 +278,7 @@ func (e *entry) schedule() {
 	e.timer.Reset(wait)
 }
 
-// end ends all grants of the entry, those that are asked for just now included.
+// end ends all grants of the entry, including those that are being asked for.
 func (e *entry) end() {
 	e.mu.Lock()
 	e.gone = true

@@ -6,39 +6,39 @@ import (
 	"time"
 )
 
-// Asked is what a store has answered to the request for a grant.
+// Asked is a store's answer to the request for a grant.
 type Asked struct {
 	// Units are how many units were charged: none if not even one fits.
 	Units int
 	// Remaining, Next and Reset are those of the limit after the charge.
 	Remaining   int
 	Next, Reset time.Duration
-	// Receipt is what the store has to know to take units back.
+	// Receipt is the store's own record of the charge, to take units back.
 	Receipt any
 }
 
 // Grant is units that were charged at once. Any number of goroutines may spend them. It is three lines of a cache: one that is
 // written by all, one that is read by all, and the rest. So goroutines that spend different grants do not slow each other down.
 type Grant struct {
-	left atomic.Int64 // what is not spent; below 0 when the grant has ended
+	left atomic.Int64 // unspent units; below 0 when the grant has ended
 	_    [56]byte
 
 	asked Asked
 	until int64 // when it lapses
 	low   int64 // when no more are left, the next grant is asked for
 
-	late    int64                 // what an earlier grant had left when this one was charged, and has spent since
+	late    int64                 // units that an earlier grant had left when this one was charged, and has spent since
 	renewed atomic.Bool           // the next grant has been asked for
-	next    atomic.Pointer[Grant] // which follows when this one is spent
+	next    atomic.Pointer[Grant] // follows when this one is spent
 	of      *entry
 	_       [32]byte
 }
 
-// ended is what is left of a grant that has ended, less what had been taken from it that it did not have. Whoever takes
-// units from it puts them back at once, so that it stays far below 0.
+// ended is the left of a grant that has ended, less the units being taken from it in vain. Each taker puts them back at
+// once, so that left stays far below 0.
 const ended = math.MinInt64 / 2
 
-// take takes units, and returns what is left then, or less than 0 if there are not enough.
+// take takes units, and returns the units left then, or less than 0 if there are not enough.
 func (g *Grant) take(units int64) (left int64) {
 	if left = g.left.Add(-units); left < 0 {
 		g.put(units)
@@ -62,10 +62,10 @@ func (g *Grant) put(units int64) {
 // Spent is units that were spent. The zero Spent is none.
 type Spent struct {
 	grant *Grant
-	left  int64 // what was left of the grant then
+	left  int64 // units left of the grant then
 	units int64 // of the grant
 
-	former *Grant // which has ended, and of which the rest was spent, too; nil: none
+	former *Grant // has ended, and its rest was spent, too; nil: none
 	rest   int64
 }
 
@@ -78,12 +78,12 @@ func (s Spent) Undo() {
 	}
 }
 
-// Answer is how the limit stood when the units were granted, with what was left of them.
+// Answer is the state of the limit when the units were granted, plus the units of the grant that are left.
 func (s Spent) Answer() (remaining int, next, reset time.Duration) {
 	return s.grant.asked.Remaining + int(s.left), s.grant.asked.Next, s.grant.asked.Reset
 }
 
-// end ends the grant, and returns what nobody has spent.
+// end ends the grant, and returns the unspent units.
 func (g *Grant) end() (unspent int64) {
 	for {
 		left := g.left.Load()

@@ -19,8 +19,8 @@ type heat struct{ of [cells]atomic.Uint64 }
 // odd is a number that spreads others when they are multiplied with it.
 const odd = 0x9E3779B97F4A7C15
 
-// add counts units of a key under a limit, whose hash it is, and reports whether they are hot in the time that a grant lasts. now
-// is in nanoseconds.
+// add counts units of a key under a limit, both in the hash, and reports whether they are hot in the time that a grant
+// lasts. now is in nanoseconds.
 func (h *heat) add(hash uint64, lasts time.Duration, units int, now int64) bool {
 	const counted = 20 // bits
 	cell, period := &h.of[(hash^uint64(lasts)*odd>>32)%cells], uint64(now/int64(lasts))<<counted

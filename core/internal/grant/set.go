@@ -18,13 +18,14 @@ type Config struct {
 	Over float64
 	// Ask asks the store for up to want units under terms. It is called on goroutines of the Set. An error grants nothing.
 	Ask func(ctx context.Context, key string, spec *exact.Spec, terms *Terms, want int) (Asked, error)
-	// Return gives back what was not spent. An error says that nothing is known of any of it. It is called on a goroutine of the Set.
+	// Return gives unspent units back. An error says that the fate of all of them is unknown. It is called on a goroutine
+	// of the Set.
 	Return func(ctx context.Context, list []Unspent) error
-	// Tell is told of each grant that has ended. Nil is not called.
+	// Tell is called with each grant that has ended. It may be nil.
 	Tell func(Ended)
 }
 
-// Unspent is what is to be given back of a grant.
+// Unspent is a grant with units to give back.
 type Unspent struct {
 	Key  string
 	Spec *exact.Spec
@@ -36,13 +37,13 @@ type Unspent struct {
 	told bool // Config.Tell knows of it
 }
 
-// Ended is what has become of a grant.
+// Ended is the outcome of a grant.
 type Ended struct {
 	Spec *exact.Spec
 	// Granted = Spent + Returned + Lapsed.
 	Granted, Spent, Returned, Lapsed int
-	// Late is how many units were spent after the grant had been charged, that were charged until then: the grant's own and
-	// those of the one before it. No time has admitted more than that beyond the limit, as far as this process is concerned.
+	// Late is how many units this process has spent after the charge of the grant that were charged by then: units of the
+	// grant and of the one before it. In no time has the process helped to admit more than that beyond the limit.
 	Late int
 }
 
@@ -64,7 +65,7 @@ type Set struct {
 	table  [rows]atomic.Pointer[entry] // lists of entries, which are read without a lock
 	heat   heat
 
-	mu      sync.Mutex // for writing the table, and for what follows
+	mu      sync.Mutex // for writing the table, and for the fields below
 	keys    int
 	closed  bool
 	ended   bool // all grants have ended in Close
@@ -86,7 +87,7 @@ func NewSet(config Config) *Set {
 // now returns nanoseconds on the monotonic clock.
 func (s *Set) now() int64 { return int64(time.Since(s.start)) }
 
-// hash returns that of a key, whatever its limit: few keys have more than a handful of limits.
+// hash returns the hash of a key, the same for all its limits: few keys have more than a handful of limits.
 func (s *Set) hash(key string) uint64 { return maphash.String(s.seed, key) }
 
 // find returns the entry of a key under a spec, or nil.
@@ -110,9 +111,9 @@ func (s *Set) SpendNow(key string, spec *exact.Spec, units int) (Spent, bool) {
 	return Spent{}, false
 }
 
-// Spend spends units of a key under a spec that were granted, and reports whether it could: otherwise the store has to be
-// asked. It neither locks nor allocates, but where one grant follows another. It notes what was asked for in vain, so that more is
-// granted: ask once for each check.
+// Spend spends granted units of a key under a spec, and reports whether it could: otherwise the store has to be asked. It
+// neither locks nor allocates, except where one grant follows another. It counts the units that it could not spend, so
+// that more are granted: call it once for each check.
 func (s *Set) Spend(key string, spec *exact.Spec, units int) (Spent, bool) {
 	if e := s.find(s.hash(key), key, spec); e != nil {
 		return e.spend(int64(units))
@@ -182,7 +183,7 @@ func (s *Set) Renumber(key string, spec *exact.Spec) {
 	s.end(key, spec, func(e *entry) bool { return e.spec.Units != spec.Units || e.spec.Calendar != spec.Calendar })
 }
 
-// End ends the grants of a key under a limit, whatever its numbers. Grants that are asked for meanwhile are given back.
+// End ends the grants of a key under a limit, under all its numbers. Grants that are being asked for are given back.
 func (s *Set) End(key string, spec *exact.Spec) { s.end(key, spec, func(*entry) bool { return true }) }
 
 func (s *Set) end(key string, spec *exact.Spec, which func(*entry) bool) {
@@ -200,8 +201,8 @@ func (s *Set) Keys() int {
 	return s.keys
 }
 
-// Close ends all grants and gives back what is left of them. It waits for the store for two seconds at most. Afterwards nothing is
-// granted.
+// Close ends all grants and gives their unspent units back. It waits for the store for two seconds at most. Afterwards
+// nothing is granted.
 func (s *Set) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -215,7 +216,7 @@ func (s *Set) Close() {
 	s.ended = true
 	s.mu.Unlock()
 	done := make(chan struct{})
-	go func() { // which ends with the work: the context ends what takes too long
+	go func() { // ends with the work: the context ends slow calls
 		defer close(done)
 		s.working.Wait()
 	}()
@@ -239,7 +240,7 @@ func (s *Set) work(function func()) bool {
 	return true
 }
 
-// giveBack gives back what is left of a grant, in the background, together with what comes meanwhile.
+// giveBack gives the rest of a grant back in the background, in one call with the rests that come meanwhile.
 func (s *Set) giveBack(one Unspent) {
 	if one.Spent == one.Units && s.config.Tell == nil {
 		return
@@ -247,7 +248,7 @@ func (s *Set) giveBack(one Unspent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if one.told && s.ended && !s.giving {
-		return // nobody waits any more for what comes back after Close
+		return // no call waits any more for units given back after Close
 	}
 	if s.unspent = append(s.unspent, one); !s.giving {
 		s.giving = true
@@ -284,7 +285,7 @@ func (s *Set) giveAllBack() {
 	}
 }
 
-// ended returns what has become of a grant whose rest was returned, or has lapsed.
+// ended returns the outcome of a grant with a rest that was returned, or has lapsed.
 func (u *Unspent) ended(returned bool) Ended {
 	e := Ended{Spec: u.Spec, Granted: u.Units, Spent: u.Spent, Late: u.late}
 	if rest := u.Units - u.Spent; returned {

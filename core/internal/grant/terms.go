@@ -26,43 +26,44 @@ const (
 // # How much too much
 //
 // Let a limit have the capacity B and the rate r, which for a window of length W is n/W. Let L be [Terms.Lasts]. A store
-// charges a grant at an instant c on its clock. The process has sent the request before c, counts L from then, and takes off
-// what clocks may differ by. So each unit is spent at an instant s with
+// charges a grant at an instant c on its clock. The process has sent the request before c, counts L from then, and takes
+// off the amount by which clocks may differ. So each unit is spent at an instant s with
 //
 //	c <= s < c + L
 //
-// which is all that the proofs need. A pause of the process, a lost reply or a step of the store's clock move neither the
-// instant of sending nor the monotonic clock. What is returned counts as never charged, by the law of settlements; that makes the
+// The proofs need no more. A pause of the process, a lost reply or a step of the store's clock move neither the instant
+// of sending nor the monotonic clock. Returned units count as never charged, by the law of settlements; that makes the
 // sums below smaller.
 //
-// A meter (leaky bucket, token bucket, GCRA) charges at most B + r·t in any time t. What is spent in a time (a, a+t] was charged
-// in (a-L, a+t], so it is
+// A meter (leaky bucket, token bucket, GCRA) charges at most B + r·t in any time t. Units spent in a time (a, a+t] were
+// charged in (a-L, a+t], so they are
 //
 //	at most B + r·(t + L).
 //
 // The excess r·L is the tolerated part of B if L = over·B/r. It does not depend on how many processes there are.
 //
-// A window that closes charges at most n, be it cut by a calendar or not. A grant ends with its window, so that what is spent in a
-// window was charged in it: at most n, as without grants.
+// A window that closes charges at most n, be it cut by a calendar or not. A grant ends with its window, so that units
+// spent in a window were charged in it: at most n, as without grants.
 //
-// A sliding log charges at most n in any W. What is spent in (a, a+W] was charged in it, or was granted before a and not spent
-// until a. Without a bound on the latter a process could keep n units until the log has room for n more, so that L alone is not
-// enough: [Terms.Meter] is charged with each grant, and never given anything back. It is a leaky bucket of m units that drains m
-// in L, so that at most m + m are charged in any L, and no more than 2m can be unspent at any instant:
+// A sliding log charges at most n in any W. Units spent in (a, a+W] were charged in it, or were granted before a and not
+// spent until a. Without a bound on the latter a process could keep n units until the log has room for n more, so that L
+// alone is not enough: [Terms.Meter] is charged with each grant, and never given anything back. It is a leaky bucket of m
+// units that drains m in L, so that at most m + m are charged in any L, and no more than 2m can be unspent at any
+// instant:
 //
 //	at most n + 2m, and 2m <= over·n if L = over·W/2 and m = r·L.
 //
-// A sliding counter charges while its estimate e = current + f·previous leaves room, 0 <= f <= 1. Let x of the units that were
-// charged in the previous window be spent in the current one, and y of those before in the previous one, both of which were
-// unspent at the end of a window: at most 2m each. The estimate of what was spent is e + x + f·(y-x), which is at most
+// A sliding counter charges while its estimate e = current + f·previous leaves room, 0 <= f <= 1. Let x units that were
+// charged in the previous window be spent in the current one, and y units charged before in the previous one. Both were
+// unspent at the end of a window: at most 2m each. The estimate of the units spent is e + x + f·(y-x), which is at most
 //
 //	n + 2m.
 //
-// The meter drains at the limit's own rate, so that it is not what holds a steady flow up.
+// The meter drains at the limit's own rate, so that it does not hold a steady flow up.
 type Terms struct {
 	// Lasts is how long a grant may be spent, counted from when it was asked for. 0 says that there are no grants.
 	Lasts time.Duration
-	// Most is how many units one grant may have: those that flow through the limit while it lasts.
+	// Most is the greatest number of units in one grant: as many as flow through the limit while it lasts.
 	Most int
 	// Meter is the limit that is charged together with each grant. It has no algorithm if none is.
 	Meter exact.Params
@@ -70,8 +71,7 @@ type Terms struct {
 	Closes bool
 }
 
-// TermsOf returns the terms of a limit of which the given part of its capacity may be admitted too much: 0.01 is one in a
-// hundred.
+// TermsOf returns the terms of a limit that may admit the given part of its capacity too much: 0.01 is one in a hundred.
 func TermsOf(s *exact.Spec, over float64) Terms {
 	lasts, most := lastingOf(s, over)
 	if lasts == 0 {
@@ -104,7 +104,7 @@ func lastingOf(s *exact.Spec, over float64) (lasts time.Duration, most int) {
 	return lasts, most
 }
 
-// meterPrefix is what the names of meters begin with.
+// meterPrefix begins the names of meters.
 const meterPrefix = exact.Reserved + "leased:"
 
 // meterName returns the name of the meter of a limit, which all limits with the same state share. A long name is
@@ -121,8 +121,8 @@ func meterName(s *exact.Spec) string {
 	return name
 }
 
-// until returns the instant at which a grant lapses that was sent at an instant, both in nanoseconds on the monotonic clock. closes
-// is how much longer its window was open when the store has charged it.
+// until returns when a grant lapses, in nanoseconds on the monotonic clock. sent is when it was asked for. closes is how
+// much longer its window was open when the store charged it.
 func (t *Terms) until(sent int64, closes time.Duration) int64 {
 	lasts := t.Lasts
 	if t.Closes {

@@ -1,4 +1,4 @@
-// Package holder names who has places of a concurrent limit: a process, and one of its calls.
+// Package holder names the holders of places of concurrent limits: a process, and one of its calls.
 package holder
 
 import (
@@ -17,7 +17,7 @@ import (
 // hostLength is how much of a host's name is kept: its end, which tells the pods of a deployment apart.
 const hostLength = 10
 
-// self is a process: a number that it has drawn, and what the names of its holders begin with.
+// self is a process: a number that it has drawn, and the beginning of the names of its holders.
 type self struct {
 	number int64
 	label  string
@@ -32,7 +32,7 @@ var process = sync.OnceValue(func() (p self) {
 	return p
 })
 
-// Label returns what is kept of a host's name.
+// Label returns the part of a host's name that is kept.
 func Label(host string) string {
 	host = strings.Map(func(r rune) rune {
 		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -48,8 +48,8 @@ func Label(host string) string {
 
 var latest atomic.Int64
 
-// New returns a holder that nobody has been. Its second number is when it was made, in microseconds since
-// 1970 on this process's clock, or a little more.
+// New returns a new holder. Its second number is when it was made, in microseconds since 1970 on this process's clock, or
+// a little more.
 func New() exact.Holder {
 	now := time.Now().UnixMicro()
 	for {
@@ -74,7 +74,7 @@ func AppendName(b []byte, h exact.Holder) []byte {
 // manyPlaces stands in a member between the name of a holder and the number of its places, if it has several.
 const manyPlaces = "*"
 
-// Places returns how many places the holder has whose name in a store is given.
+// Places returns the number of places in a holder's name as a store has it.
 func Places(name string) int {
 	if _, places, several := strings.Cut(name, manyPlaces); several {
 		if n, err := strconv.Atoi(places); err == nil {
@@ -84,7 +84,7 @@ func Places(name string) int {
 	return 1
 }
 
-// Parse returns the host and the time that a name in a store tells, or false if it is no name of a holder.
+// Parse returns the host and the time in a holder's name as a store has it, or false if it is no name of a holder.
 func Parse(name string) (host string, since time.Time, ok bool) {
 	name, _, _ = strings.Cut(name, manyPlaces)
 	parts := strings.Split(name, ".")

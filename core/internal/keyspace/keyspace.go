@@ -35,13 +35,13 @@ func AppendTag(b []byte, prefix, key string) []byte {
 	return append(b, closing...)
 }
 
-// What stands around a subject.
+// These surround a subject.
 const opening, closing = ":{", "}:"
 
 // given stands in front of a given name.
 const given = '='
 
-// State is what a key says about the state that is kept in it.
+// State is the state that the name of a key describes.
 type State struct {
 	// Key is the caller's key, or "#" and a hash if it is Hashed.
 	Key string
@@ -87,8 +87,8 @@ func Parse(prefix, name string) (s State, ok bool) {
 	return s, s.Limit != ""
 }
 
-// Pattern returns what SCAN is to match to find the Redis keys of the caller's keys that
-// start with a text. It finds some others, too.
+// Pattern returns the pattern with which SCAN finds the Redis keys of the caller's keys that start with a text. It finds
+// some others, too.
 func Pattern(prefix, start string) string {
 	literal := globEscaper.Replace(prefix + opening)
 	if start == hashMark { // that of a hash, and escaped that of a key

@@ -9,10 +9,9 @@ import (
 // longestSubject bounds how much of a caller's key stands in a Redis key.
 const longestSubject = 96
 
-// AppendSubject appends a caller's key so that no two keys look alike, no byte of
-// it means anything to Redis, and its length is bounded. Bytes other than ASCII
-// letters, digits and -._~:/@+,*|!$()=? are written %XX. What would then be longer
-// than longestSubject is written '#' and a hash of the key.
+// AppendSubject appends a caller's key so that no two keys look alike, no byte of it means anything to Redis, and its
+// length is bounded. Bytes other than ASCII letters, digits and -._~:/@+,*|!$()=? are written %XX. If the result would be
+// longer than longestSubject, it is '#' and a hash of the key instead.
 func AppendSubject(b []byte, key string) []byte {
 	start := len(b)
 	for i := range len(key) {
@@ -27,7 +26,7 @@ func AppendSubject(b []byte, key string) []byte {
 // hashMark stands in front of a hash.
 const hashMark = "#"
 
-// appendHash appends what stands for a key that is too long.
+// appendHash appends the substitute for a key that is too long.
 func appendHash(b []byte, key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return base64.RawURLEncoding.AppendEncode(append(b, hashMark...), sum[:])
@@ -46,7 +45,7 @@ func Shorten(key string) string {
 	return key
 }
 
-// Restore returns the key that Shorten was given, or what stands for it.
+// Restore returns the key that Shorten was given, or its substitute.
 func Restore(short string) (key string, hashed bool) {
 	if key, marked := strings.CutPrefix(short, hashMark+hashMark); marked {
 		return hashMark + key, false
@@ -61,7 +60,7 @@ func isLong(key string) bool {
 	}
 	length := len(key)
 	for i := 0; i < len(key) && length <= longestSubject; i++ {
-		if !isPlain(key[i]) {
+		if !plain[key[i]] {
 			length += escapedLength - 1
 		}
 	}
@@ -73,20 +72,17 @@ const escapedLength = 3
 
 // appendEscaped appends a byte of a caller's key, as itself or as %XX.
 func appendEscaped(b []byte, c byte) []byte {
-	if isPlain(c) {
+	if plain[c] {
 		return append(b, c)
 	}
 	const hexadecimal = "0123456789ABCDEF"
 	return append(b, '%', hexadecimal[c>>4], hexadecimal[c&15])
 }
 
-func isPlain(c byte) bool {
-	if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
-		return true
+// plain has the bytes that a subject has as they are.
+var plain = func() (plain [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/@+,*|!$()=?") {
+		plain[c] = true
 	}
-	switch c {
-	case '-', '.', '_', '~', ':', '/', '@', '+', ',', '*', '|', '!', '$', '(', ')', '=', '?':
-		return true
-	}
-	return false
-}
+	return plain
+}()

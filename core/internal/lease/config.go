@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Config says how leases are renewed. T identifies what is held. Lost and Renewed may be nil.
+// Config has the functions that renew leases. T identifies a holder. Lost and Renewed may be nil.
 type Config[T any] struct {
 	// Renew asks the store to renew leases, and sets the answer for each value that it knows one of.
 	// All answers are Unknown at first. An answer counts whether or not Renew returns an error: a store
@@ -24,7 +24,7 @@ type Config[T any] struct {
 	Renewed func(Report)
 }
 
-// Answer is what a store says about a lease that was to be renewed.
+// Answer is a store's answer to the renewal of a lease.
 type Answer uint8
 
 const (
@@ -40,10 +40,10 @@ const (
 type Report struct {
 	Held, NotHeld, Unknown int           // how many leases had which answer, those included that ended meanwhile
 	Took                   time.Duration // until Renew returned
-	Err                    error         // what Renew returned
+	Err                    error         // the error of Renew
 }
 
-// Why a lease is over, for whoever did not end it.
+// The reasons why a lease is over, unless its holder has ended it.
 var (
 	// ErrExpired means that the lease was not renewed in time, so that the store may have given its
 	// place to another holder.

@@ -1,5 +1,4 @@
-// Package lease renews what this process holds for a time, and says when it can no longer be sure that
-// it holds it.
+// Package lease renews the leases of this process, and reports when it can no longer be sure that it holds one.
 //
 // A store grants a holder something for the length of a lease, counted on the store's own clock. The
 // holder begins a [Lease] with the instant at which it sent the request for it. The store can only have
@@ -14,5 +13,5 @@
 // not run cannot be told anything: a resource that must never see two holders has to check a token that
 // grows with every grant.
 //
-// The package knows neither a store nor limits: [Config] says how leases are renewed.
+// The package knows neither a store nor limits: the functions of [Config] renew leases.
 package lease

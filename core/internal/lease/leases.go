@@ -35,16 +35,16 @@ type Leases[T any] struct {
 	close  context.CancelFunc
 
 	mu        sync.Mutex
-	fresh     schedule[T] // by renewal: those that have not been due yet, and need no deadline so far
+	fresh     schedule[T] // by renewal: leases that have not been due yet, and need no deadline so far
 	renewals  schedule[T] // the others, unless they are in flight
 	deadlines schedule[T] // the others, those in flight included
 	timer     *time.Timer
 	alarm     time.Duration // when the timer goes off
-	starting  bool          // a goroutine is about to take those that are due
+	starting  bool          // a goroutine is about to take the due leases
 	inFlight  int           // Renews
 	running   int           // goroutines
 	closed    bool
-	stopped   chan struct{} // closed when no goroutine runs any more; nil: nobody waits for that
+	stopped   chan struct{} // closed when no goroutine runs any more; nil if Close does not wait for that
 }
 
 // New returns Leases without a lease. It starts no goroutine. It panics if a field of config that is needed is

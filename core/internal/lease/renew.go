@@ -32,7 +32,7 @@ func (l *Leases[T]) setAlarm(at time.Duration) {
 // mayStart reports whether another Renew may begin. The lock is held.
 func (l *Leases[T]) mayStart() bool { return !l.starting && l.inFlight < l.InFlight }
 
-// wake is what the timer calls.
+// wake is the timer's function.
 func (l *Leases[T]) wake() {
 	l.mu.Lock()
 	if l.closed {
@@ -48,7 +48,7 @@ func (l *Leases[T]) wake() {
 	l.leave()
 }
 
-// expire makes those leases lost that are no longer certain. The lock is held.
+// expire ends the leases that are no longer certain, and returns them. The lock is held.
 func (l *Leases[T]) expire(now time.Duration) (lost []finished[T]) {
 	l.promote(now)
 	for x := l.deadlines.first(now); x != nil; x = l.deadlines.first(now) {
@@ -118,8 +118,7 @@ func (l *Leases[T]) ask(values []T, answers []Answer) (err error) {
 	return l.Renew(l.closes, values, answers)
 }
 
-// apply does what follows from the answers to a batch that was sent at an instant. It returns the leases that are
-// lost.
+// apply handles the answers to a batch that was sent at an instant. It returns the leases that are lost.
 func (l *Leases[T]) apply(batch []*Lease[T], answers []Answer, sent time.Duration) (lost []finished[T]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

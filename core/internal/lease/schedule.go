@@ -29,7 +29,7 @@ type item[T any] struct {
 // len returns how many leases are in the schedule.
 func (s *schedule[T]) len() int { return len(s.items) }
 
-// put adds a lease, whose event comes at an instant, or moves one that is there.
+// put adds a lease with its event at an instant, or moves a lease that is there.
 func (s *schedule[T]) put(lease *Lease[T], at time.Duration) {
 	lease.at[s.of] = at
 	if lease.place[s.of] == absent {
@@ -93,7 +93,7 @@ func (s *schedule[T]) next() time.Duration {
 	return s.items[0].at
 }
 
-// first returns the first lease whose event has come, or nil.
+// first returns the first lease with an event that has come, or nil.
 func (s *schedule[T]) first(now time.Duration) *Lease[T] {
 	if len(s.items) == 0 || s.items[0].at > now {
 		return nil

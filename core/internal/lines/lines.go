@@ -1,11 +1,11 @@
-// Package lines says who of the waiters of a process asks next for what others give back.
+// Package lines orders the calls of a process that wait for units or places that others give back.
 //
-// Waiters who want the same are a [Class], and stand in a line: first come, first served. Classes do not hold each other
-// up, except behind one that has been overtaken for its [Patience]. A waiter stands in the lines of the classes that it
-// lacks, and in no others.
+// Waiters for the same [Class] stand in a line: first come, first served. Lines do not hold each other up, with one
+// exception: a waiter that has been overtaken for its [Patience] blocks others. A call stands in the lines of the classes
+// that have denied it, and in no others.
 //
-// The package asks nobody and knows no store: a waiter whose turn has come asks on its own goroutine, and says what it was
-// told. Lines have no goroutine.
+// The package makes no calls and knows no store. A waiter makes its call on its own goroutine when its turn has come, and
+// reports the answer. Lines have no goroutine.
 package lines
 
 import (
@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// Patience is how long a waiter is overtaken by those that fit where it does not. After that it blocks all who may use no
-// more than it may, until it has been served.
+// Patience is how long others may overtake a waiter because they fit where it does not. After that the waiter blocks all
+// waiters with an equal or lower Ceiling until it has been served.
 const Patience = 500 * time.Millisecond
 
-// Class is what waiters want who want the same: Cost units of a key, while no more than Ceiling are used then.
+// Class is a want that waiters share: Cost units of a key, with no more than Ceiling used then.
 type Class[K comparable] struct {
 	Key           K
 	Ceiling, Cost int
@@ -39,7 +39,7 @@ type Lines[K comparable] struct {
 
 	mu     sync.Mutex
 	rooms  map[K]*room[K]
-	used   atomic.Int64 // how many rooms there are, for those who need no lock to see that there are none
+	used   atomic.Int64 // how many rooms there are; read without the lock, to see that there are none
 	joined uint64       // how many waiters have joined so far
 	opened uint64       // how many lines there have been so far
 	byID   map[uint64]*line[K]
@@ -51,7 +51,7 @@ func New[K comparable](poll func(attempt int) time.Duration) *Lines[K] {
 	return &Lines[K]{poll: poll, rooms: make(map[K]*room[K]), byID: make(map[uint64]*line[K])}
 }
 
-// room is the lines of a key: one for each plan, headroom and cost that somebody waits for, so they are few.
+// room is the lines of a key: one for each plan, headroom and cost of its waiters, so they are few.
 type room[K comparable] struct {
 	key   K
 	lines []*line[K]
@@ -63,29 +63,29 @@ type line[K comparable] struct {
 
 	id       uint64
 	room     *room[K]
-	waiting  []*Waiter[K] // those who do not ask just now, in their order
-	asking   []*Waiter[K] // those who do
-	credit   int          // how many may ask now
-	later    int          // how many more may when somebody who asks has the answer, and goes first if it is a denial
-	at       time.Time    // nobody asks before
+	waiting  []*Waiter[K] // waiters that do not ask just now, in their order
+	asking   []*Waiter[K] // waiters that do
+	credit   int          // how many of them may ask now
+	later    int          // how many may ask when the answer to an asking waiter is there; it goes first if it is denied
+	at       time.Time    // no waiter asks before
 	attempts int          // denials since the latest grant or Wake
-	poll     time.Time    // when the first one asks at the latest; zero: it has to be worked out
+	poll     time.Time    // when the first one asks at the latest; zero: not worked out yet
 	timer    *time.Timer
 }
 
 // Waiter is a call that waits. It belongs to one goroutine.
 type Waiter[K comparable] struct {
 	arrived time.Time
-	number  uint64 // orders those who arrived at the same time
+	number  uint64 // orders waiters that arrived at the same time
 	turn    chan struct{}
 
-	// The lock of the lines guards what follows.
+	// The lock of the lines guards these fields.
 	in      []*line[K]
 	asks    bool
 	through *line[K] // the line in which its turn came
 }
 
-// Turn returns what receives when the waiter is to ask. It answers with [Lines.Denied], or leaves.
+// Turn returns a channel that receives when the waiter is to ask. The waiter then calls [Lines.Denied], or leaves.
 func (w *Waiter[K]) Turn() <-chan struct{} { return w.turn }
 
 func (w *Waiter[K]) before(other *Waiter[K]) bool {
@@ -95,8 +95,8 @@ func (w *Waiter[K]) before(other *Waiter[K]) bool {
 	return w.arrived.Before(other.arrived)
 }
 
-// Behind reports whether a call that wants some classes has to wait behind others of this process, and for which of the
-// classes. A call that has not may ask at once.
+// Behind returns the classes for which a call has to wait behind others of this process. If there are none, the call may
+// ask at once.
 func (l *Lines[K]) Behind(classes ...Class[K]) (behind []Class[K]) {
 	if l.used.Load() == 0 {
 		return nil
@@ -112,10 +112,10 @@ func (l *Lines[K]) Behind(classes ...Class[K]) (behind []Class[K]) {
 	return behind
 }
 
-// Waiting returns how many keys somebody waits for.
+// Waiting returns how many keys have waiters.
 func (l *Lines[K]) Waiting() int { return int(l.used.Load()) }
 
-// Join has a call that arrived at an instant wait for what it lacks. It leaves with [Lines.Leave].
+// Join has a call that arrived at an instant wait for the classes that have denied it. It leaves with [Lines.Leave].
 func (l *Lines[K]) Join(arrived time.Time, lacks []Lack[K]) *Waiter[K] {
 	w := &Waiter[K]{arrived: arrived, turn: make(chan struct{}, 1)}
 	l.mu.Lock()
@@ -125,7 +125,7 @@ func (l *Lines[K]) Join(arrived time.Time, lacks []Lack[K]) *Waiter[K] {
 	for _, lack := range lacks {
 		n := l.lineOf(lack.Class)
 		if len(n.waiting)+len(n.asking) == 0 {
-			n.credit = 1 // others may have made room before there was anybody to be told
+			n.credit = 1 // others may have made room before there was a waiter to tell
 		}
 		n.put(w)
 		n.notBefore(lack.At)
@@ -134,7 +134,7 @@ func (l *Lines[K]) Join(arrived time.Time, lacks []Lack[K]) *Waiter[K] {
 	return w
 }
 
-// Denied puts a waiter that has asked back into the lines of what it lacks now.
+// Denied puts a waiter that has asked back into the lines of the classes that have denied it now.
 func (l *Lines[K]) Denied(w *Waiter[K], lacks []Lack[K]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,15 +152,15 @@ func (l *Lines[K]) Denied(w *Waiter[K], lacks []Lack[K]) {
 		n.attempts++
 		n.poll = time.Time{}
 	}
-	if w.through != nil { // it does not lack that: the next one may have it
+	if w.through != nil { // it was not denied there: the next one may ask
 		w.through.credit++
 		w.through = nil
 	}
 	l.proceed(append(left, w.in...))
 }
 
-// Leave takes a waiter out of all lines, as if it had never been there. If it was granted what it wanted, more says how
-// many others of a class may be granted the same now; nil says that it was not.
+// Leave takes a waiter out of all lines, as if it had never been there. If it was granted its units, more returns how
+// many other waiters of a class may be granted theirs now; a nil more says that it was not granted.
 func (l *Lines[K]) Leave(w *Waiter[K], more func(Class[K]) int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,8 +179,8 @@ func (l *Lines[K]) Leave(w *Waiter[K], more func(Class[K]) int) {
 	l.proceed(left)
 }
 
-// Wake has those ask who wait for a key, since units may be free now: the caller has just given some back. The first of
-// each line asks, and its answer says for how many others there is room. Wake does not block.
+// Wake has the first waiter of each line of a key ask, since the caller has just given units back. Its answer says for
+// how many others there is room. Wake does not block.
 func (l *Lines[K]) Wake(key K) {
 	if l.used.Load() == 0 {
 		return
@@ -242,7 +242,7 @@ func (l *Lines[K]) take(w *Waiter[K]) (left []*line[K]) {
 	return left
 }
 
-// proceed has those ask who may, in the rooms of some lines, and forgets lines without waiters.
+// proceed gives turns to the waiters that may ask now, in the rooms of some lines, and forgets lines without waiters.
 func (l *Lines[K]) proceed(of []*line[K]) {
 	for i, n := range of {
 		if !slices.ContainsFunc(of[:i], func(earlier *line[K]) bool { return earlier.room == n.room }) {
@@ -251,7 +251,7 @@ func (l *Lines[K]) proceed(of []*line[K]) {
 	}
 }
 
-// proceed has those ask who may. The one who has waited longest is the first.
+// proceed gives turns to the waiters that may ask now, the oldest first.
 func (r *room[K]) proceed(l *Lines[K]) {
 	now := time.Now()
 	for _, n := range r.lines {
@@ -281,9 +281,9 @@ func (r *room[K]) proceed(l *Lines[K]) {
 	}
 }
 
-// blocks reports whether a class has to wait for one that wants something else: one that has been overtaken for its
-// patience blocks all who may use no more than it may. Waiters before it in the order are not blocked. w is nil for a call
-// that has just arrived.
+// blocks reports whether a class has to wait for the first waiter of another line. A waiter that has been overtaken for
+// its Patience blocks all classes with an equal or lower Ceiling, except waiters before it in the order. w is nil for a
+// call that has just arrived.
 func (r *room[K]) blocks(c Class[K], w *Waiter[K], now time.Time) bool {
 	return slices.ContainsFunc(r.lines, func(n *line[K]) bool {
 		first := n.first()
@@ -319,7 +319,7 @@ func (l *Lines[K]) lineOf(c Class[K]) *line[K] {
 
 func (n *line[K]) empty() bool { return len(n.waiting)+len(n.asking) == 0 }
 
-// ready reports whether somebody of the line may ask.
+// ready reports whether a waiter of the line may ask now, unless another line blocks it.
 func (n *line[K]) ready(now time.Time) bool {
 	return n.credit > 0 && len(n.waiting) > 0 && !now.Before(n.at)
 }
@@ -372,7 +372,7 @@ func (n *line[K]) remove(w *Waiter[K]) {
 	}
 }
 
-// woken lets the first of the line ask, whose answer says how many more may.
+// woken lets the first of the line ask. Its answer says how many more may.
 func (n *line[K]) woken() {
 	n.later = 1
 	if n.attempts = 0; len(n.asking) == 0 {
@@ -380,7 +380,7 @@ func (n *line[K]) woken() {
 	}
 }
 
-// settle lets those ask who may since somebody has had the answer.
+// settle lets as many waiters ask as the latest answer allows.
 func (n *line[K]) settle() { n.credit, n.later = max(n.credit, n.later), 0 }
 
 // ask has the first waiter of the line ask.
@@ -395,7 +395,7 @@ func (n *line[K]) ask() {
 	w.turn <- struct{}{}
 }
 
-// arm sets the timer to when somebody of the line asks at the latest, or stops it. While somebody asks, the answer
+// arm sets the timer to when the first of the line asks at the latest, or stops it. While a waiter asks, its answer
 // decides when.
 func (n *line[K]) arm(l *Lines[K], now time.Time) {
 	if len(n.waiting) == 0 || len(n.asking) > 0 {
@@ -418,7 +418,7 @@ func (n *line[K]) arm(l *Lines[K], now time.Time) {
 	}
 }
 
-// due has the first of a line ask, in case there is room that nobody has told of.
+// due has the first of a line ask, in case there is room that the lines were not told of.
 func (l *Lines[K]) due(n *line[K]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

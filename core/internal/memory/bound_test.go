@@ -12,7 +12,7 @@ import (
 // was charged before is given back.
 func TestPastsAreBounded(t *testing.T) {
 	store := New(Config{MaxKeys: 100, Clock: func() int64 { return 1_800_000_000_000_000 }})
-	spec := exact.NewSpec(exact.Params{Algorithm: exact.Leaky, Capacity: 10, Events: 1, Period: time.Hour}, nil)
+	spec := exact.NewSpec(exact.Params{Algorithm: exact.FixedWindow, Capacity: 10, Events: 10, Period: time.Hour}, nil)
 	decide := func(key string, units int) *call.Call {
 		t.Helper()
 		c := new(call.Call)

@@ -58,7 +58,7 @@ func (m *Store) Banned(ctx context.Context, key string, spec *exact.Spec) (b exa
 	return b, inForce, nil
 }
 
-// Held returns who has places of a key under a spec.
+// Held returns the holders of places of a key under a spec.
 func (m *Store) Held(ctx context.Context, key string, spec *exact.Spec) ([]exact.Held, error) {
 	if err := m.ready(ctx); err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func (m *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, e
 	for i, c := range calls {
 		if err := m.decide(ctx, c); err != nil {
 			if i > 0 {
-				return i, nil // what was granted is granted
+				return i, nil // granted units stay granted
 			}
 			return 0, err
 		}
@@ -96,7 +96,7 @@ func (m *Store) decide(ctx context.Context, c *call.Call) error {
 	return m.answer(c, places)
 }
 
-// answer decides the groups of a call, whose shards are locked.
+// answer decides the groups of a call. Their shards are locked.
 func (m *Store) answer(c *call.Call, places []place) error {
 	now, ended := m.Clock(), exact.MostEnded
 	first := 0
@@ -116,8 +116,7 @@ func (m *Store) answer(c *call.Call, places []place) error {
 	return nil
 }
 
-// sweep forgets keys of some shard, so that those are forgotten, too, whose shard nobody uses any more. It waits for
-// nobody.
+// sweep forgets keys of some shard, so that keys in unused shards are forgotten, too. It does not wait for a lock.
 func (m *Store) sweep() {
 	s := &m.shards[rand.IntN(len(m.shards))]
 	if !s.mu.TryLock() {
@@ -163,9 +162,9 @@ func (m *Store) shardOf(key string) int {
 	return int(maphash.String(m.seed, key) % uint64(len(m.shards)))
 }
 
-// decideGroup observes, decides and then writes the states of a group, as the scripts do. The keys of
-// all checks of the call are spared when room has to be made. Up to so many reservations that have ended are given back.
-// The shards are locked.
+// decideGroup observes, decides and then writes the states of a group, as the scripts do. When room has to be made, the
+// keys of all checks of the call are spared. Up to *ended reservations that have ended are given back. The shards are
+// locked.
 func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, now int64, ended *int) error {
 	for i := range group {
 		m.shards[places[i].shard].forget(now-m.Slack, mostForgotten)
@@ -178,7 +177,9 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 	for i := range group {
 		s := &m.shards[places[i].shard]
 		places[i].entry = s.entries[group[i].StateKey()]
-		group[i].Charged = exact.Charge{At: now, Order: s.pasts.Order()} // after what has just been given back
+		if group[i].Charged = (exact.Charge{At: now}); !group[i].Spec.Algorithm.Noted() {
+			group[i].Charged.Order = s.pasts.Order() // after the reservations that have just been given back
+		}
 	}
 	pass := c.Resolve(group, now, func(i int) *exact.State {
 		if places[i].entry == nil {
@@ -198,7 +199,7 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 		}
 		full := check.Keep(now, pass)
 		if !check.Writes(pass) {
-			if entry != nil { // denials count on in a log whose window has become longer
+			if entry != nil { // a denial may keep a log longer: its window may have become longer
 				entry.full = max(entry.full, full)
 			}
 			continue
@@ -212,6 +213,11 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 			entry = s.add(check.StateKey())
 		}
 		check.Write(&entry.state, now, pass)
+		if pass && check.Noted() && !check.Waived {
+			number := s.pasts.Number()
+			entry.state.Note(check.Spec, check.Usage.Used, now, number)
+			call.SetNumber(group, i, number)
+		}
 		if pass && !check.Waived && check.ReserveFor > 0 {
 			s.reserve(entry, check.Reservation(now))
 		}
@@ -309,8 +315,8 @@ func (m *Store) Settle(ctx context.Context, list []call.Correction) error {
 	return nil
 }
 
-// added returns the checks of corrections whose keys are not in the store yet, once for each key. The
-// shards are locked.
+// added returns the checks of corrections with keys that are not in the store yet, once for each key. The shards are
+// locked.
 func (m *Store) added(list []call.Correction, checks []call.Check, places []place) (added []call.Check, in []place) {
 	for i := range list {
 		key := list[i].StateKey()
@@ -337,7 +343,7 @@ func (s *shard) settle(key exact.Key, of *exact.Spec, c *exact.Correction, now i
 	case after.Blank() && s.open[key].Until() == 0:
 		s.remove(e)
 		return
-	case after.Blank(): // what is reserved needs the entry
+	case after.Blank(): // an open reservation needs the entry
 		after.Clear()
 	}
 	if e == nil {
@@ -349,7 +355,7 @@ func (s *shard) settle(key exact.Key, of *exact.Spec, c *exact.Correction, now i
 	s.schedule(e, spec.Keep(u, now))
 }
 
-// observe observes what is used after the corrections. The shard is locked.
+// observe observes the usage after the corrections. The shard is locked.
 func (s *shard) observe(c *call.Correction, now int64) {
 	var st exact.State
 	if e := s.entries[c.StateKey()]; e != nil {

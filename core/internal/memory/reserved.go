@@ -2,7 +2,7 @@ package memory
 
 import "github.com/weir-go/ratelimit/core/internal/exact"
 
-// giveBackEnded gives back up to so many reservations of a key that have ended at an instant, and counts them off.
+// giveBackEnded gives back up to *most reservations of a key that have ended at an instant, and counts them off.
 func (s *shard) giveBackEnded(key exact.Key, now int64, most *int) {
 	of := s.open[key]
 	for _, one := range of.Ended(now, most) {

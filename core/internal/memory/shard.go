@@ -30,7 +30,7 @@ type entry struct {
 	subject string // of the state's key
 	state   exact.State
 	full    int64 // when the state is as good as new
-	due     int64 // when to look whether it is: what full was, or before
+	due     int64 // when to look whether it is: the value of full, or before
 	place   int   // in the shard's departures; -1: it is not there yet
 }
 
@@ -79,8 +79,8 @@ func (s *shard) schedule(e *entry, full int64) {
 	}
 }
 
-// sweep forgets what was as good as new at an instant, some of it at a time, and gives back the room that is not
-// needed any more.
+// sweep forgets some of the keys that were as good as new at an instant, and gives back the room that is not needed any
+// more.
 func (s *shard) sweep(now int64) {
 	s.forget(now, mostSwept)
 	s.pasts.Forget(now, mostSwept)
@@ -90,15 +90,14 @@ func (s *shard) sweep(now int64) {
 	if left := len(s.entries); left > mostMoved || left > s.most/4 || s.most <= mostSwept {
 		return
 	}
-	// A map keeps the room of what was deleted from it.
+	// A map keeps the room of its deleted entries.
 	entries := make(map[exact.Key]*entry, len(s.entries))
 	maps.Copy(entries, s.entries)
 	s.entries, s.leaving, s.most = entries, slices.Clone(s.leaving), len(entries)
 }
 
-// forget drops keys that were as good as new at an instant, so many at a time. To use a
-// key does not move its entry: forget puts the keys that have been used since it last
-// looked at them where they belong now.
+// forget drops up to most keys that were as good as new at an instant. To use a key does not move its entry: forget puts
+// the keys that have been used since it last looked at them where they belong now.
 func (s *shard) forget(now int64, most int) {
 	for range most {
 		if len(s.leaving) == 0 || s.leaving[0].due > now {

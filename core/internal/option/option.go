@@ -52,7 +52,7 @@ type Taker struct {
 // TakerOf returns the taker of a name, which makes things of kind T.
 func TakerOf[T any](name string) Taker { return Taker{name, Changes[T]} }
 
-// takers names those that take the option.
+// takers names the functions that take the option.
 func (o *Option) takers(all []Taker) string {
 	var names []string
 	for _, taker := range all {

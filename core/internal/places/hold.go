@@ -16,9 +16,9 @@ type Hold[T any] struct {
 	all     *Places[T]
 	places  []*Place[T]
 	ended   atomic.Bool   // no lease is renewed any more
-	claimed atomic.Uint32 // whoever gives the places back
+	claimed atomic.Uint32 // the one that gives the places back
 
-	one [1]*Place[T] // what places are in, unless there are several
+	one [1]*Place[T] // the array of places, unless there are several
 }
 
 // Hold returns a Hold without places.
@@ -28,22 +28,22 @@ func (l *Places[T]) Hold() *Hold[T] {
 	return h
 }
 
-// Add adds the places of a check to a Hold that nobody else has yet, and begins their lease. They were asked for and
-// granted at two instants.
+// Add adds the places of a check to a Hold that no other goroutine has yet, and begins their lease. The places were asked
+// for and granted at two instants.
 func (h *Hold[T]) Add(of T, spec *exact.Spec, units int, shadow bool, asked, answered time.Time) {
 	p := &Place[T]{Of: of, Spec: spec, Units: units, Shadow: shadow, began: answered, of: weak.Make(h)}
 	h.places = append(h.places, p)
 	h.all.leases.Start(&p.lease, p, spec.Period, asked)
 }
 
-// Begin tells that all places of a call are held.
+// Begin reports the places of a call, all of which are held now.
 func (h *Hold[T]) Begin() {
 	for _, p := range h.places {
 		h.all.tellHeld(p, p.Units, 0, nil)
 	}
 }
 
-// First returns what has taken the first of the places. Of a nil Hold it is the zero T.
+// First returns the T of the first of the places. Of a nil Hold it is the zero T.
 func (h *Hold[T]) First() (of T) {
 	if h != nil {
 		of = h.places[0].Of
@@ -51,8 +51,8 @@ func (h *Hold[T]) First() (of T) {
 	return of
 }
 
-// Release claims the places for the [Permit], ends the Hold, and returns what is to be given back. It is nothing if
-// somebody has claimed them before, and of a nil Hold.
+// Release claims the places for the [Permit], ends the Hold, and returns the places to give back. There are none if they
+// were claimed before, and of a nil Hold.
 func (h *Hold[T]) Release() (list []T) {
 	if h == nil {
 		return nil
@@ -67,17 +67,17 @@ func (h *Hold[T]) Release() (list []T) {
 	return list
 }
 
-// Claimant is who gives the places of a Hold back.
+// Claimant gives the places of a Hold back.
 type Claimant uint32
 
-// The claimants. The zero Claimant is nobody.
+// The claimants. The zero Claimant is none.
 const (
 	Permit Claimant = iota + 1
 	Reservation
 )
 
-// Claim reports whether the places are somebody's to give back: those of the first who claims them. first says that
-// they were nobody's before.
+// Claim reports whether by is the claimant that gives the places back: the first one. first says that the places had no
+// claimant before.
 func (h *Hold[T]) Claim(by Claimant) (mine, first bool) {
 	if h.claimed.CompareAndSwap(0, uint32(by)) {
 		return true, true
@@ -101,8 +101,8 @@ func (h *Hold[T]) End() {
 	}
 }
 
-// Context returns a context that ends when this process can no longer be sure of all places, but for those of shadow
-// checks, and when parent ends. Its cause says why. Of a nil Hold it is parent.
+// Context returns a context that ends when this process can no longer be sure of all places, those of shadow checks
+// aside, and when parent ends. Its cause says why. Of a nil Hold it is parent.
 func (h *Hold[T]) Context(parent context.Context) context.Context {
 	if h == nil {
 		return parent
@@ -115,15 +115,15 @@ func (h *Hold[T]) Context(parent context.Context) context.Context {
 	return parent
 }
 
-// Err returns nil while this process can be sure of all places, but for those of shadow checks, and otherwise why it
-// cannot. It asks the clock. A nil Hold has no places of which it could not be sure.
+// Err returns nil while this process can be sure of all places, those of shadow checks aside, and otherwise the reason.
+// It asks the clock. Of a nil Hold it is nil.
 func (h *Hold[T]) Err() error {
 	if h == nil {
 		return nil
 	}
 	for _, p := range h.places {
 		if err := p.lease.Err(); err != nil && !p.Shadow {
-			return err //nolint:wrapcheck // it says what it has to
+			return err
 		}
 	}
 	return nil

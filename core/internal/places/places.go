@@ -1,7 +1,7 @@
-// Package places knows which places of concurrent limits this process holds. It renews their leases, says when they
-// are lost, gives back those that nobody can give back any more, and sees that no place is given back twice.
+// Package places knows which places of concurrent limits this process holds. It renews their leases, reports lost ones,
+// gives forgotten places back, and sees that no place is given back twice.
 //
-// The package knows no store and no call: [Config] says how leases are renewed and places are given back.
+// The package knows no store and no call: the functions of [Config] renew leases and give places back.
 package places
 
 import (
@@ -13,7 +13,6 @@ import (
 	"weak"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/heldtimes"
 	"github.com/weir-go/ratelimit/core/internal/lease"
 	"github.com/weir-go/ratelimit/core/internal/warning"
 )
@@ -25,21 +24,21 @@ const (
 	renewalsInFlight = 4
 )
 
-// Config says what is done about places. T is what the caller needs to know of the places of a check, to renew them and
-// to give them back.
+// Config has the functions that renew places and give them back. T identifies the places of a check for the caller, to
+// renew them and to give them back.
 type Config[T any] struct {
 	// Renew renews the leases of places, and sets the answers that it knows: see [lease.Config].
 	Renew func(ctx context.Context, list []*Place[T], answers []lease.Answer) error
-	// GiveBack gives back places that nobody else can give back any more. It does not wait for that.
+	// GiveBack gives back places that have lost their [Hold]. It does not wait for the store.
 	GiveBack func(*Place[T])
-	// Held is told of places when their lease has begun, with their units, and when they are given back, with as many
-	// units less, how long they were held, and why they had been lost before, if they had. It may panic.
+	// Held is called when the lease of places has begun, with their units, and when they are given back, with as many
+	// units below 0, how long they were held, and why they had been lost before, if they had. It may panic.
 	Held func(p *Place[T], units int, elapsed time.Duration, lost error)
-	// Lost is told of places that are lost, before that is logged. It must not panic.
+	// Lost is called when places are lost, before that is logged. It must not panic.
 	Lost func(*Place[T])
-	// Renewed is told of each Renew. It may panic.
+	// Renewed is called after each Renew. It may panic.
 	Renewed func(lease.Report)
-	// Logger returns where to log what goes wrong. It may panic, and so may the logger.
+	// Logger returns the logger for failures. It may panic, and so may the logger.
 	Logger func() *slog.Logger
 }
 
@@ -48,7 +47,7 @@ type Places[T any] struct {
 	Config[T]
 
 	// Times are how long places have lately been held.
-	Times heldtimes.Times
+	Times HeldTimes
 
 	leases          *lease.Leases[*Place[T]]
 	lost, forgotten warning.Warning
@@ -72,28 +71,28 @@ func New[T any](config Config[T]) *Places[T] {
 // Close ends all leases. It waits up to a second for renewals that are in flight.
 func (l *Places[T]) Close() { l.leases.Close() }
 
-// Place is what is known of the places of one check.
+// Place is the state of the places of one check.
 type Place[T any] struct {
-	// Of is the caller's.
+	// Of is the caller's value.
 	Of T
 	// Spec is the limit, and Units is how many places there are.
 	Spec  *exact.Spec
 	Units int
-	// Shadow says that the places are those of a shadow check, which is nobody's concern.
+	// Shadow says that the places are those of a shadow check. They are neither counted nor reported.
 	Shadow bool
 
 	lease lease.Lease[*Place[T]]
 	began time.Time
-	of    weak.Pointer[Hold[T]] // nil once nobody can give the places back any more
+	of    weak.Pointer[Hold[T]] // nil once the caller cannot give the places back any more
 	ended atomic.Bool           // they were given back, or are about to be
 }
 
-// renew renews the leases of places, and gives back those that were forgotten.
+// renew renews the leases of places, and gives forgotten ones back.
 func (l *Places[T]) renew(ctx context.Context, list []*Place[T], answers []lease.Answer) error {
 	kept := make([]*Place[T], 0, len(list))
 	at := make([]int, 0, len(list))
 	for i, p := range list {
-		if p.of.Value() == nil { // nobody gives it back any more
+		if p.of.Value() == nil { // the caller has forgotten it
 			l.giveBackForgotten(p)
 			answers[i] = lease.NotHeld
 			continue
@@ -111,10 +110,10 @@ func (l *Places[T]) renew(ctx context.Context, list []*Place[T], answers []lease
 	return err
 }
 
-// errForgotten is why places were lost that nobody has given back.
+// errForgotten says that places were lost because they were never given back.
 var errForgotten = errors.New("core: a permit was forgotten without Release, and its places are given back")
 
-// giveBackForgotten gives back places whose [Hold] has become unreachable.
+// giveBackForgotten gives back places with a [Hold] that has become unreachable.
 func (l *Places[T]) giveBackForgotten(p *Place[T]) {
 	if p.ended.Swap(true) {
 		return // they were given back just now
@@ -131,8 +130,8 @@ func (l *Places[T]) noteEnd(p *Place[T], lost error) {
 	l.tellHeld(p, -p.Units, elapsed, lost)
 }
 
-// tellHeld calls the hook for places. If it panics, that is contained: it may run on a goroutine that renews the
-// leases of others, or serves those who wait.
+// tellHeld calls the hook for places. If it panics, that is contained: it may run on a goroutine that renews the leases
+// of others, or serves waiters.
 func (l *Places[T]) tellHeld(p *Place[T], units int, elapsed time.Duration, lost error) {
 	if p.Shadow {
 		return

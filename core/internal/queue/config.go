@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Config says how requests are made. All fields are needed, except for Closed and ErrClosed.
+// Config has the functions that make requests. All fields are needed, except Closed and ErrClosed.
 //
-// K is a key, Q a waiter's request, G a grant, and D a denial: what an answer says about requests
-// that were not granted.
+// K is a key, Q a waiter's request, G a grant, and D a denial: the part of an answer about requests that were not
+// granted.
 type Config[K comparable, Q, G, D any] struct {
 	// Ask makes requests in order, until one of them is not granted, and returns the answer. It
 	// returns when ctx ends.
@@ -26,11 +26,10 @@ type Config[K comparable, Q, G, D any] struct {
 	Late func(g G, until time.Time) bool
 	// Takes returns the least time until a request fits after another one has left no room.
 	Takes func(Q) time.Duration
-	// Deny returns the error of a waiter whose request cannot be granted before an instant, by the
-	// latest answer. The instant is the zero time if it is not known.
-	// g is the grant that comes too late, if there is one.
+	// Deny returns the error of a waiter with a request that cannot be granted before an instant, by the latest answer.
+	// The instant is the zero time if it is not known. g is the grant that comes too late, if there is one.
 	Deny func(q Q, latest D, at time.Time, g *G) error
-	// GaveUp returns the error of a waiter whose context has ended.
+	// GaveUp returns the error of a waiter with a context that has ended.
 	GaveUp func(ctx context.Context) error
 	// Most is how many requests an Ask has at most.
 	Most int
@@ -46,14 +45,15 @@ type Config[K comparable, Q, G, D any] struct {
 type Answer[G, D any] struct {
 	// Grants are for the first requests, in their order.
 	Grants []G
-	// Latest is the denial of the others, or what is left for the next request.
+	// Latest is the denial of the others, or the numbers for the next request.
 	Latest D
 	// Next is when the next request can be granted at the earliest, and so when to ask again. The zero
 	// time is at once.
 	Next time.Time
-	// Again is when to ask again at the latest, in case nobody takes what Next allows for. The zero time is at Next.
+	// Again is when to ask again at the latest, in case the room that Next leaves is not used. The zero time is at Next.
 	Again time.Time
-	// Older says that the first request which was not granted fits, but for what older ones of other processes want.
+	// Older says that the first request that was not granted would fit without the units of older waiters of other
+	// processes.
 	Older bool
 	// Full says that the request which is granted at Next leaves no room for others.
 	Full bool

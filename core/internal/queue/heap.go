@@ -2,8 +2,7 @@ package queue
 
 import "container/heap"
 
-// indexed is a heap whose items know their places, so that any of them can be removed. It
-// implements [heap.Interface].
+// indexed is a heap of items that know their places, so that any of them can be removed. It implements [heap.Interface].
 type indexed[T any] struct {
 	items []T
 	less  func(a, b T) bool

@@ -14,7 +14,7 @@ type Queues[K comparable, Q, G, D any] struct {
 
 	mu    sync.Mutex
 	byKey map[K]*queue[K, Q, G, D]
-	keys  atomic.Int64 // how many there are, for those who need no lock to see that there are none
+	keys  atomic.Int64 // how many there are; read without the lock, to see that there are none
 }
 
 // New returns empty queues.
@@ -71,10 +71,10 @@ func (s *Queues[K, Q, G, D]) Try(ctx context.Context, key K, q Q) (grant G, err 
 	return answer.Grants[0], nil
 }
 
-// Wake asks at once for the waiters of a key, because room may be there that the latest answer did not know of: the
-// caller has just given something back. If a request is in flight, it may have been decided before: a denial is
-// followed by another request at once. Several Wakes may lead to one request. Wake does not block, and does nothing
-// for a key without waiters.
+// Wake makes a request for the waiters of a key at once, since the caller has just given units back that the latest
+// answer did not count. If a request is in flight, it may have been decided before: a denial is then followed by another
+// request at once. Several Wakes may lead to one request. Wake does not block, and does nothing for a key without
+// waiters.
 func (s *Queues[K, Q, G, D]) Wake(key K) {
 	if q := s.find(key); q != nil {
 		q.mu.Lock()
@@ -144,8 +144,8 @@ type queue[K comparable, Q, G, D any] struct {
 	alike  bool          // next is about equal requests alone, otherwise about all that go together
 	full   bool          // see Answer
 	woken  bool          // there may be room since the latest request was made
-	// ahead is the sum of what the waiters take, in microseconds. fresh is the first waiter that came
-	// while next was not known, so that it was not known either whether it comes too late.
+	// ahead is the sum of the times that the waiters take, in microseconds. fresh is the first waiter that came while
+	// next was not known, so that it was not known either whether it comes too late.
 	ahead int64
 	fresh *waiter[Q, G]
 
@@ -208,8 +208,8 @@ func (q *queue[K, Q, G, D]) denyAtOnce(w *waiter[Q, G]) error {
 	return q.denial(w)
 }
 
-// earliest returns when a request can be granted at the earliest, as far as is known. ahead is the sum
-// of what the waiters before it take. q is locked.
+// earliest returns when a request can be granted at the earliest, as far as is known. ahead is the sum of the times that
+// the waiters before it take. q is locked.
 func (q *queue[K, Q, G, D]) earliest(ahead int64, w *waiter[Q, G]) time.Time {
 	if q.first == nil || !q.full {
 		return q.next
@@ -219,7 +219,7 @@ func (q *queue[K, Q, G, D]) earliest(ahead int64, w *waiter[Q, G]) time.Time {
 	return q.next.Add(time.Duration(min(after, longest.Microseconds())) * time.Microsecond)
 }
 
-// longest bounds what one waiter takes, so that thousands of them can be added up.
+// longest bounds the time that one waiter takes, so that thousands of them can be added up.
 const longest = 365 * 24 * time.Hour
 
 // takes returns Takes of a waiter's request, in microseconds.
@@ -262,7 +262,7 @@ func (q *queue[K, Q, G, D]) remove(w *waiter[Q, G]) {
 		q.bounded.remove(w.place)
 	}
 	q.ahead -= q.takes(w)
-	if q.first == nil { // nobody is left whom the latest answer tells anything
+	if q.first == nil { // the latest answer concerns no waiter any more
 		q.next, q.about, q.full = time.Time{}, nil, false
 	}
 }

@@ -2,16 +2,16 @@ package queue
 
 import "time"
 
-// Rank is where the first waiter of a queue stands among the first ones of other processes' queues for the same key. One
-// goroutine uses it at a time.
+// Rank is the place of a queue's first waiter among the first waiters of other processes for the same key. One goroutine
+// uses it at a time.
 type Rank[Q any] interface {
-	// Stand tells the others of the first waiter of the queue: its request, when it came, and when it asks next. It returns
-	// the others. calls has those who came before it ask at once.
+	// Stand publishes the first waiter of the queue: its request, when it came, and when it asks next. It returns the
+	// first waiters of other processes. With calls set, those that came before it ask at once.
 	Stand(first Q, came, next time.Time, calls bool) []Other
-	// Behind returns the request that leaves room for some units of others. far says that one of them came so long before
-	// that more of its process have, too: then the request is not granted at all, but told when there is room.
+	// Behind returns the request with room left for some units of others. far says that one of them came so long before
+	// that more of its process have, too: then the request is not granted at all, and only finds out when there is room.
 	Behind(q Q, units int, far bool) Q
-	// Leave tells the others that nobody waits any more.
+	// Leave tells the other processes that this queue has no waiter any more.
 	Leave()
 }
 
@@ -22,32 +22,32 @@ type Other struct {
 }
 
 const (
-	// slack is by how much a waiter may have come after the first one of another process, and still be asked for before
-	// it: so that processes whose waiters came in turns share a call each, and not one for each waiter.
+	// slack is by how much a waiter may have come after the first waiter of another process, and still be served before
+	// it. So processes with waiters that came in turns share calls among their own waiters, instead of one call for each.
 	slack = 100 * time.Millisecond
-	// fresh is for how long it is known where a waiter stands.
+	// fresh is how long a known rank counts as current.
 	fresh = 10 * time.Millisecond
-	// linger is for how long a queue without waiters remembers that others wait.
+	// linger is for how long a queue without waiters remembers the waiters of other processes.
 	linger = 200 * time.Millisecond
-	// longestLead is by how much at most a waiter looks where it stands before it asks.
+	// longestLead is how long before its request a waiter publishes itself, at most.
 	longestLead = 20 * time.Millisecond
 )
 
-// standing is where the first waiter of a queue stood when the others were told of it.
+// standing is the rank of the first waiter of a queue when it was last published.
 type standing[Q, G any] struct {
 	rank   Rank[Q] // nil: there is no order over processes
 	of     *waiter[Q, G]
 	others []Other
 	at     time.Time
-	told   time.Time     // when it was said to ask next
-	took   time.Duration // to tell
+	told   time.Time     // when the waiter was said to ask next
+	took   time.Duration // how long Stand took
 	older  bool          // see Answer
 	behind int           // units of others that the latest request has left room for
-	sure   bool          // nobody of these has been served meanwhile
+	sure   bool          // none of these has been served meanwhile
 }
 
-// stands reports whether the others have to be told of the first waiter: before a rest, if they do not know it, and before
-// its request. q is locked.
+// stands reports whether the first waiter has to be published: before a rest, unless the others know it, and before its
+// request. q is locked.
 func (q *queue[K, Q, G, D]) stands(wait time.Duration) bool {
 	s := &q.standing
 	switch {
@@ -61,7 +61,7 @@ func (q *queue[K, Q, G, D]) stands(wait time.Duration) bool {
 	return s.older || s.of != q.first && len(s.others) > 0 || time.Since(s.at) > fresh
 }
 
-// tellOthers tells the others of the first waiter. q is locked, and is not meanwhile.
+// tellOthers publishes the first waiter. q is locked, but not during the call of Stand.
 func (q *queue[K, Q, G, D]) tellOthers() {
 	s := &q.standing
 	w, due, older := q.first, q.due(), s.older
@@ -72,13 +72,13 @@ func (q *queue[K, Q, G, D]) tellOthers() {
 	q.mu.Lock()
 	s.sure = s.of == w && s.told.Equal(due) || s.behind == 0
 	s.of, s.others, s.at, s.told, s.took, s.older = w, others, ended, due, ended.Sub(began), false
-	if units, _ := q.before(w); units < s.behind { // whoever has been served was counted twice
+	if units, _ := q.before(w); units < s.behind { // the waiters served since were counted twice
 		s.behind, q.again = 0, ended
 	}
 }
 
-// before returns how many units others want that came before a waiter, and whether one of them came long before. q is
-// locked.
+// before returns how many units the older first waiters of other processes want, and whether one of them came long
+// before. q is locked.
 func (q *queue[K, Q, G, D]) before(w *waiter[Q, G]) (units int, far bool) {
 	for _, other := range q.standing.others {
 		if other.Came.Before(w.came) {
@@ -89,8 +89,8 @@ func (q *queue[K, Q, G, D]) before(w *waiter[Q, G]) (units int, far bool) {
 	return units, far
 }
 
-// lead returns how long the worker rests until it looks where the first waiter stands, of a time until that one's request.
-// q is locked.
+// lead returns the part of a wait for the first waiter's request after which the worker publishes the waiter again,
+// shortly before the request. q is locked.
 func (q *queue[K, Q, G, D]) lead(wait time.Duration) time.Duration {
 	lead := min(q.standing.took, longestLead)
 	if q.standing.rank == nil || wait <= lead {
@@ -102,9 +102,9 @@ func (q *queue[K, Q, G, D]) lead(wait time.Duration) time.Duration {
 	return min(wait, fresh)
 }
 
-// lingers tells the others that nobody waits any more, and reports whether somebody does after all. While waiters of other
-// processes are known, whoever comes within a moment stands behind them, as if it had come before the last one left.
-// q is locked, and is not meanwhile.
+// lingers tells the other processes that the queue has no waiter any more, and reports whether it has one after all.
+// While waiters of other processes are known, a waiter that comes within a moment stands behind them, as if it had come
+// before the last one left. q is locked, but not meanwhile.
 func (q *queue[K, Q, G, D]) lingers(timer *time.Timer) bool {
 	s := &q.standing
 	if s.rank == nil {
@@ -128,7 +128,8 @@ func (q *queue[K, Q, G, D]) lingers(timer *time.Timer) bool {
 	return q.first != nil
 }
 
-// follows reports whether a waiter may be asked for together with the first one, whatever others want. q is locked.
+// follows reports whether a waiter may be asked for together with the first one: no other process has a much older one. q
+// is locked.
 func (q *queue[K, Q, G, D]) follows(w *waiter[Q, G]) bool {
 	_, far := q.before(w)
 	return !far

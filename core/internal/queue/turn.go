@@ -30,7 +30,7 @@ type line[K comparable, T any] struct {
 // holder is a waiter that holds a turn.
 type holder[T any] struct {
 	due   time.Time
-	count int64 // orders waiters whose turns are due at the same time
+	count int64 // orders waiters with turns at the same time
 	place int
 	came  chan T
 }
@@ -143,7 +143,7 @@ func (s *Turns[K, T]) arm(l *line[K, T]) {
 	}
 }
 
-// come is what the line's timer calls.
+// come is the function of the line's timer.
 func (s *Turns[K, T]) come(l *line[K, T]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *Turns[K, T]) come(l *line[K, T]) {
 	s.arm(l)
 }
 
-// letGo ends the waits whose turns have come. l is locked.
+// letGo ends the waits of waiters that have their turn. l is locked.
 func (l *line[K, T]) letGo() {
 	for l.soonest.Len() > 0 && time.Until(l.soonest.first().due) <= 0 {
 		t, h := l.soonest.first(), l.waiters.first()

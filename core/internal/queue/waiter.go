@@ -12,7 +12,7 @@ type waiter[Q, G any] struct {
 	until   time.Time // zero: no bound
 	told    chan outcome[G]
 
-	// The queue's lock guards what follows.
+	// The queue's lock guards the fields below.
 	waits            bool // it is in the queue
 	asked            bool // its request is in flight
 	overdue          bool // its time is up, and the next answer decides
@@ -64,8 +64,8 @@ func (q *queue[K, Q, G, D]) stand(ctx context.Context, w *waiter[Q, G]) (none G,
 	}
 }
 
-// timeIsUp takes a waiter whose time is up out of the queue, and returns its error. It returns nil if
-// the waiter has its outcome already, or if a request is in flight or due: then the answer decides.
+// timeIsUp takes a waiter out of the queue when its time is up, and returns its error. It returns nil if the waiter has
+// its outcome already, or if a request is in flight or due: then the answer decides.
 func (q *queue[K, Q, G, D]) timeIsUp(w *waiter[Q, G]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -77,7 +77,7 @@ func (q *queue[K, Q, G, D]) timeIsUp(w *waiter[Q, G]) error {
 	return q.Deny(w.request, q.latest, q.next, nil)
 }
 
-// unlessGone returns a waiter's outcome. A grant to a waiter whose context has ended is given back.
+// unlessGone returns a waiter's outcome. If the waiter's context has ended, a grant is given back.
 func (q *queue[K, Q, G, D]) unlessGone(ctx context.Context, o outcome[G]) (G, error) {
 	if o.err != nil || ctx.Err() == nil {
 		return o.grant, o.err

@@ -66,7 +66,7 @@ func (q *queue[K, Q, G, D]) askForAll(timer *time.Timer) {
 	}
 }
 
-// rest waits for a time, or until something has changed. q is locked, and is not meanwhile.
+// rest waits for a time, or until something has changed. q is locked, but not during the rest.
 func (q *queue[K, Q, G, D]) rest(timer *time.Timer, wait time.Duration) {
 	q.mu.Unlock()
 	timer.Reset(wait)
@@ -83,8 +83,8 @@ func (q *queue[K, Q, G, D]) end() {
 	q.forget(q)
 }
 
-// group returns the first waiter, and those behind it whose requests can be made together with its
-// own. It denies the requests of all other waiters that are overdue. q is locked.
+// group returns the first waiter, and the waiters behind it with requests that can be made together with its own. It
+// denies the requests of all other waiters that are overdue. q is locked.
 func (q *queue[K, Q, G, D]) group() []*waiter[Q, G] {
 	q.woken = false
 	var group, overdue []*waiter[Q, G]
@@ -155,8 +155,7 @@ func (q *queue[K, Q, G, D]) answered(group []*waiter[Q, G], answer Answer[G, D])
 	return unused
 }
 
-// schedule keeps what an answer says about later requests: above all when to make the next one. q is
-// locked.
+// schedule keeps the parts of an answer about later requests: above all when to make the next one. q is locked.
 func (q *queue[K, Q, G, D]) schedule(answer *Answer[G, D]) {
 	if answer.Err != nil {
 		q.next, q.again, q.full = time.Time{}, time.Time{}, false

@@ -14,9 +14,9 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
-// askApart decides groups of one server whose slot is being moved: each state on its own, as askParts does with keys, since
-// that is the only way in which a cluster decides them meanwhile. What reserves for a time is noted when it has been
-// charged, and nothing that has ended is given back: later calls do that.
+// askApart decides groups of one server in a slot that is being moved: each state on its own, as askParts does with keys,
+// since a cluster decides them in no other way meanwhile. A reservation for a time is noted after its charge, and ended
+// ones are not given back: later calls do that.
 func (r *Store) askApart(ctx context.Context, groups [][]call.Check) error {
 	var reserving []int // the indices of the checks that reserve for a time
 	var lasts []int64
@@ -73,7 +73,7 @@ func (r *Store) open(ctx context.Context, checks []*call.Check) error {
 		expires := open.Until() + grace
 		member := script.Member(c.Holder, c.Charged, c.Cost, c.Spec)
 		if err := r.Bound(context.WithoutCancel(ctx), func(ctx context.Context) error {
-			return opening.Run(ctx, r.topology.Client, []string{r.keyOf(c.Key, c.Spec) + keyspace.Reserved},
+			return opening.Run(ctx, r.topology.Client, []string{r.Name(c.Key, c.Spec) + keyspace.Reserved},
 				strconv.FormatInt(at+c.ReserveFor, 10), member, strconv.FormatInt(expires/1000, 10), strconv.FormatInt((expires-at)/1000, 10)).Err()
 		}); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (r *Store) open(ctx context.Context, checks []*call.Check) error {
 	return nil
 }
 
-// settleApart carries out corrections of one server whose slot is being moved: each on its own.
+// settleApart carries out corrections of one server in a slot that is being moved: each on its own.
 func (r *Store) settleApart(ctx context.Context, list []call.Correction) error {
 	var group sync.WaitGroup
 	shares, failures := make([][]call.Correction, len(list)), make([]error, len(list))
@@ -103,8 +103,8 @@ func (r *Store) settleAlone(ctx context.Context, one []call.Correction) error {
 	var closed int64
 	err := r.Bound(context.WithoutCancel(ctx), func(ctx context.Context) (err error) {
 		member := script.Member(c.Holder, c.At, c.Charged, c.Spec)
-		closed, err = r.topology.Client.ZRem(ctx, r.keyOf(c.Key, c.Spec)+keyspace.Reserved, member).Result()
-		return err //nolint:wrapcheck // Bound explains it
+		closed, err = r.topology.Client.ZRem(ctx, r.Name(c.Key, c.Spec)+keyspace.Reserved, member).Result()
+		return err
 	})
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 // sent. Once is enough unless that clock jumps in between.
 const mostAgain = 3
 
-// newClock returns what is known here of a server's clock.
+// newClock returns this process's estimate of a server's clock.
 func (r *Store) newClock(s *server) func() int64 {
 	local := r.Clock
 	if local == nil {
@@ -23,7 +23,7 @@ func (r *Store) newClock(s *server) func() int64 {
 	return func() int64 { return local() + s.ahead.Load() }
 }
 
-// notice notes what a server's clock shows.
+// notice sets the server's clock from an instant that it has told.
 func (s *server) notice(instant int64) { s.ahead.Add(instant - s.clock()) }
 
 // errJumps is the error of a call that has been made again too often. Nothing was charged.
@@ -31,8 +31,8 @@ func errJumps() error {
 	return failure.Unsent(failure.Other, "core: redis has denied a call %d times for want of the window of its clock: does that jump?", mostAgain+1)
 }
 
-// ask has the script decide groups whose keys are on one server, so many times. What needs other windows of a
-// calendar is asked again with those around the server's clock; the first time has charged nothing of it.
+// ask has the script decide groups with keys on one server, times times. Groups that need other windows of a calendar are
+// asked again with those around the server's clock; the first time has charged nothing of them.
 func (r *Store) ask(ctx context.Context, groups [][]call.Check, wantInstant bool, times int) (toldReply, error) {
 	told, err := r.askOnce(ctx, groups, wantInstant, times)
 	for range mostAgain {
@@ -62,7 +62,7 @@ func (r *Store) ask(ctx context.Context, groups [][]call.Check, wantInstant bool
 	return told, err
 }
 
-// noticeClock notes what the clock of a key's server shows.
+// noticeClock sets the clock of a key's server from an instant that it has told.
 func (r *Store) noticeClock(ctx context.Context, key string, instant int64) error {
 	s, err := r.serverOf(ctx, key)
 	if err == nil {
@@ -71,8 +71,8 @@ func (r *Store) noticeClock(ctx context.Context, key string, instant int64) erro
 	return err
 }
 
-// settleServer carries out corrections whose keys are on one server. What needs other windows of a calendar
-// is sent again with those around the server's clock.
+// settleServer carries out corrections with keys on one server. Those that need other windows of a calendar are sent
+// again with the windows around the server's clock.
 func (r *Store) settleServer(ctx context.Context, list []call.Correction) error {
 	return r.settleAgain(ctx, list, mostAgain)
 }

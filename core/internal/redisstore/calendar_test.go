@@ -80,7 +80,7 @@ func TestAClockThatAlwaysJumps(t *testing.T) {
 	if err := r.Settle(t.Context(), []call.Correction{{Correction: exact.Correction{Events: 3}, Key: "key", Spec: day}}); err == nil {
 		t.Error("it is no error of a settlement")
 	}
-	if n := r.Topology().Single.Exists(t.Context(), r.keyOf("key", day)).Val(); n != 0 {
+	if n := r.Topology().Single.Exists(t.Context(), r.Name("key", day)).Val(); n != 0 {
 		t.Error("something was charged")
 	}
 }

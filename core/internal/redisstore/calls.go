@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// calls counts the calls in flight that batches do not count: those that take several
-// batches, and those that take none. The zero value counts nothing.
+// calls counts the calls in flight that batches do not count: calls that take several batches, and calls that take none.
+// The zero value counts nothing.
 type calls struct {
 	mu     sync.Mutex
 	open   int

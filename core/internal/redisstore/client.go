@@ -36,7 +36,7 @@ func (r *Store) WarnOfClient() {
 	logger := r.Logger()
 	settings, known := r.topology.Settings()
 	if settings.Retries > 0 {
-		logger.Warn("core: the redis client repeats what it has sent when the answer is late, so a request may be charged twice: set MaxRetries to -1")
+		logger.Warn("core: the redis client repeats a call when the answer is late, so a request may be charged twice: set MaxRetries to -1")
 	}
 	if known && !settings.Deadlines {
 		logger.Warn("core: the redis client ignores deadlines, which makes each call slower: set ContextTimeoutEnabled")

@@ -47,9 +47,9 @@ func TestCloseDrainsWhatIsNoCheck(t *testing.T) {
 					case command.Args()[2] == 2:
 						return "", errCrossSlot // as a cluster in disguise
 					case word(command, "ratelimit:{full}:"+hourly.Label()):
-						return "36000000000 1700000000000000", nil
+						return "36000000000 0 1700000000000000", nil // it was charged nothing, and so has no number
 					}
-					return "0 1700000000000000", nil
+					return "0 1 1700000000000000", nil
 				})
 				go func() { done <- c.begin(t.Context(), r) }()
 				synctest.Wait()

@@ -81,7 +81,7 @@ func (r *Store) decideTimes(ctx context.Context, c *call.Call) error {
 	return nil
 }
 
-// decideInOrder decides calls whose first checks may have different costs.
+// decideInOrder decides calls that may differ in the cost of their first check.
 func (r *Store) decideInOrder(ctx context.Context, calls []*call.Call) (answered int, err error) {
 	groups := calls[0].Groups
 	costs := make([]int, len(calls))
@@ -118,7 +118,7 @@ func setInstant(group []call.Check, at int64) {
 
 // severalKeys reports whether checks are about more than one key.
 func severalKeys(checks []call.Check) bool {
-	for i := range checks {
+	for i := 1; i < len(checks); i++ {
 		if checks[i].Key != checks[0].Key {
 			return true
 		}
@@ -126,7 +126,7 @@ func severalKeys(checks []call.Check) bool {
 	return false
 }
 
-// askServer has the script decide groups whose keys are on one server, and notes what it has observed.
+// askServer has the script decide groups with keys on one server, and sets their usages.
 func (r *Store) askServer(ctx context.Context, groups [][]call.Check, wantInstant bool) error {
 	told, err := r.ask(ctx, groups, wantInstant, 1)
 	if errors.Is(err, errApart) {
@@ -148,7 +148,7 @@ type toldReply struct {
 	place int
 }
 
-// askOnce has the script decide groups whose keys are on one server, so many times.
+// askOnce has the script decide groups with keys on one server, times times.
 func (r *Store) askOnce(ctx context.Context, groups [][]call.Check, wantInstant bool, times int) (toldReply, error) {
 	if ctx.Err() != nil {
 		return toldReply{}, r.batchError(nil, nil, context.Cause(ctx))
@@ -158,7 +158,7 @@ func (r *Store) askOnce(ctx context.Context, groups [][]call.Check, wantInstant 
 		return toldReply{}, err
 	}
 	c := s.checks.NewCall()
-	c.Request.SetChecks(groups, times, wantInstant, s.clock, r.key)
+	c.Request.SetChecks(groups, times, wantInstant, s.clock, r.Name)
 	switch err := s.checks.Do(ctx, c); {
 	case errors.Is(err, batch.ErrLeft):
 		r.giveBackLater(s, c, groups, times)
@@ -177,19 +177,22 @@ func (r *Store) askOnce(ctx context.Context, groups [][]call.Check, wantInstant 
 	return toldReply{c.Answer, c.Place}, nil
 }
 
-// askBeside is askOnce of what a node has refused, beside its lane.
+// askBeside is askOnce for groups that a node has refused, beside its lane.
 func (r *Store) askBeside(ctx context.Context, s *server, refused error, groups [][]call.Check, wantInstant bool, times int) (toldReply, error) {
 	c := s.checks.NewCall()
 	defer s.checks.Free(c)
-	c.Request.SetChecks(groups, times, wantInstant, s.clock, r.key)
+	c.Request.SetChecks(groups, times, wantInstant, s.clock, r.Name)
+	if c.Request.Plain {
+		c.Request.Explain() // so that it is sent once, whatever lies in the key
+	}
 	if err := r.sendBeside(ctx, refused, script.Decide, c); err != nil {
 		return toldReply{}, err
 	}
 	return toldReply{c.Answer, 0}, nil
 }
 
-// giveBackLater waits for the answer to a call whose caller has left, and gives back what the call has
-// charged. It copies the checks, since the caller may use them again.
+// giveBackLater waits for the answer to a call that its caller has left, and gives back the charges of the call. It
+// copies the checks, since the caller may use them again.
 func (r *Store) giveBackLater(s *server, c *requestCall, groups [][]call.Check, times int) {
 	r.calls.follow()
 	own := call.Copy(groups)
@@ -204,7 +207,7 @@ func (r *Store) giveBackLater(s *server, c *requestCall, groups [][]call.Check, 
 			return
 		}
 		for _, group := range own {
-			if times > 1 { // what was granted in all is given back as one
+			if times > 1 { // the sum of the charges is given back as one
 				call.Multiply(group, max(1, call.Granted(group, times)))
 			}
 			setInstant(group, c.Answer.At)

@@ -12,17 +12,18 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
-// elsewhereError is the error of a request that a node of a cluster has refused because its keys are, or some are, or are
-// about to be, on another node. Nothing was done. Whoever asks goes on beside the lane, so that nobody else waits for it.
+// elsewhereError is the error of a request that a node of a cluster has refused because some of its keys are, or are
+// about to be, on another node. Nothing was done. The caller goes on beside the lane, so that other calls do not wait for
+// it.
 type elsewhereError struct {
 	err error
-	// open says that the slot is being moved: where its keys are is known of each key alone.
+	// open says that the slot is being moved: each of its keys may be on either node.
 	open bool
 }
 
 func (e *elsewhereError) Error() string { return e.err.Error() }
 
-// errApart is the error of a request with several keys whose slot is being moved. Nothing was done.
+// errApart is the error of a request with several keys in a slot that is being moved. Nothing was done.
 var errApart = failure.Unsent(failure.ClusterDown, "core: redis: a slot is being moved, and some of the keys have been")
 
 // elsewhere returns the error of a request that another node may answer, or nil. After any other failure but an unknown
@@ -45,9 +46,9 @@ func (r *Store) elsewhere(ctx context.Context, err error) error {
 // mostBeside is how many requests are sent beside the lanes at once: they take connections that lanes need.
 const mostBeside = 4
 
-// sendBeside sends a request that a lane's node has refused on the way that the cluster's client finds, and sets the Answer
-// of its call. A request with several keys whose slot is being moved is errApart. It is not given up when the context
-// ends, since it may charge; the budget bounds it.
+// sendBeside sends a request that a lane's node has refused through the cluster's client, and sets the Answer of its
+// call. A request with several keys in a slot that is being moved is errApart. It is not given up when the context ends,
+// since it may charge; the budget bounds it.
 func (r *Store) sendBeside(ctx context.Context, refused error, does script.Task, c *requestCall) error {
 	elsewhere, _ := errors.AsType[*elsewhereError](refused)
 	several := c.Request.SeveralKeys()

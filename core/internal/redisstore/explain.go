@@ -24,7 +24,7 @@ var codes = map[string]failure.Kind{
 	"BUSY": failure.Busy, "UNKILLABLE": failure.Busy,
 }
 
-// kindOf returns what kind of failure an error of the Redis client is.
+// kindOf returns the kind of failure of an error of the Redis client.
 func kindOf(err error) failure.Kind {
 	if reply, ok := errors.AsType[redis.Error](err); ok {
 		if errors.Is(err, redis.Nil) {
@@ -39,7 +39,7 @@ func kindOf(err error) failure.Kind {
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
 		return failure.Unreachable
 	}
-	// The client has no types for what follows.
+	// The client has no types for these.
 	switch text := err.Error(); {
 	case strings.HasPrefix(text, "redis: can't parse"), strings.HasPrefix(text, "redis: invalid"), strings.HasPrefix(text, "redis: unexpected"):
 		return failure.Garbled
@@ -51,8 +51,8 @@ func kindOf(err error) failure.Kind {
 	return failure.Other
 }
 
-// kindOfReply returns what kind of failure an error reply is. Before Redis 7, what a
-// command in a script has replied stands somewhere within, after a "-".
+// kindOfReply returns the kind of failure of an error reply. Before Redis 7, the reply to a command in a script stands
+// somewhere within, after a "-".
 func kindOfReply(text string) failure.Kind {
 	code, _, _ := strings.Cut(text, " ")
 	if kind, ok := codes[code]; ok {
@@ -69,15 +69,15 @@ func kindOfReply(text string) failure.Kind {
 	return failure.Other
 }
 
-// refusedBy returns the error for what a script says that Redis has replied to one of its commands.
+// refusedBy returns the error for Redis's reply to a command of a script, as the script reports it.
 func refusedBy(reply string) error {
 	kind := kindOfReply(reply)
 	return &failure.Error{Kind: kind, NotDone: refusesEveryWrite(kind), Err: fmt.Errorf("core: redis: %s", reply)}
 }
 
-// refusesEveryWrite reports whether a server that has refused a command of a script for this has refused each command
-// before it that would have written. All other reasons may come up in the middle: above all, what a user may do is looked
-// at command by command.
+// refusesEveryWrite reports whether a server that has refused a command of a script for this reason has also refused each
+// writing command before it. All other reasons may come up in the middle: above all, Redis checks a user's permissions
+// command by command.
 func refusesEveryWrite(kind failure.Kind) bool {
 	return kind == failure.ReadOnly || kind == failure.Misconfigured
 }
@@ -102,9 +102,11 @@ func fromWithin(text string) bool {
 	return !coded && !isOfConnecting(text) || strings.Contains(text, "user_script") || strings.Contains(text, "in script")
 }
 
-// isOfConnecting reports whether an error reply is that of a server to which a connection has introduced itself.
+// isOfConnecting reports whether an error reply is that of a server to which a connection has introduced itself, or should
+// have: one that wants a password reads no command of more than ten words without it.
 func isOfConnecting(text string) bool {
-	return strings.HasPrefix(text, "ERR invalid password") || strings.HasPrefix(text, "ERR AUTH")
+	return strings.HasPrefix(text, "ERR invalid password") || strings.HasPrefix(text, "ERR AUTH") ||
+		strings.HasPrefix(text, "ERR Protocol error: unauthenticated ")
 }
 
 // batchError returns the error of a call that a lane has failed. ctx is that of the batch; it is
@@ -138,12 +140,12 @@ func (r *Store) batchError(ctx *batch.Context, s *server, err error) error {
 	return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", err)
 }
 
-// obscure reports whether the client is of an unknown kind, so that it is not known what it has sent.
+// obscure reports whether the client is of an unknown kind, so that it is not known whether it has sent a call.
 func (r *Store) obscure() bool {
 	return r.topology.Single == nil && !r.topology.Sharded()
 }
 
-// outcomeOf says what an error says about the server.
+// outcomeOf returns the meaning of an error for the server's breaker.
 func outcomeOf(err error) batch.Outcome {
 	if failure.Of(err).BlamesServer() {
 		return batch.Failed
@@ -179,8 +181,8 @@ func (r *Store) explain(ctx *batch.Context, s *server, err error) error {
 	return &failure.Error{Kind: kind, NotDone: certain, Err: fmt.Errorf("core: redis: %w", err)}
 }
 
-// explainUnsent says why there was no connection to send a batch on. So many other batches of this store
-// may have had one.
+// explainUnsent returns the error of a batch that had no connection. others is how many other batches of this store may
+// have had one.
 func (r *Store) explainUnsent(s *server, others int, err error) error {
 	switch {
 	case err == nil:
@@ -204,7 +206,8 @@ func (r *Store) unlessTimeIsUp(ctx context.Context, err error) error {
 	return &failure.Error{Kind: failure.GivenUp, NotDone: errors.Is(err, failure.ErrNotDone), Err: given}
 }
 
-// Explain says why a call outside of a batch failed, and whose time was up if it was for that.
+// Explain returns the error of a call outside of a batch. If time was up, it says whether that was the caller's or the
+// store's.
 func (r *Store) Explain(asked, bounded context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -30,6 +30,7 @@ func TestKindsOfReplies(t *testing.T) {
 		"TRYAGAIN Multiple keys request during rehashing of slot":                                                                                           {failure.ClusterDown, true},
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale":                                                                                       {failure.ClusterDown, true},
 		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                                                            {failure.Busy, true},
+		"ERR Protocol error: unauthenticated multibulk length":                                                                                              {failure.NotPermitted, true},
 		"NOAUTH Authentication required.":                                                                                                                   {failure.NotPermitted, true},
 		"WRONGPASS invalid username-password pair or user is disabled.":                                                                                     {failure.NotPermitted, true},
 		"ERR invalid password":                                                                                                                              {failure.NotPermitted, true},

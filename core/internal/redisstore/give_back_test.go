@@ -47,7 +47,7 @@ func TestGiveBackKnowsItsWindow(t *testing.T) {
 				return c
 			}
 			charged := callOf(call.Check{Key: "key", Spec: test.spec, Units: 3})
-			charged.Settled = true
+			charged.MaySettle()
 			if _, err := store.Decide(t.Context(), []*call.Call{charged}); err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestCallersWhoLeaveAreGivenBackInOneSettlement(t *testing.T) {
 					_, err := store.Decide(ctx, calls)
 					left <- err
 				}()
-				awaitLoad(t, store, 1)
+				awaitLoad(t, store.only.checks, 1)
 				leave()
 				if err := <-left; failure.Of(err) != failure.GivenUp {
 					t.Errorf("%v, want that the call was given up", err)

@@ -47,7 +47,7 @@ func FuzzKeys(f *testing.F) {
 		for _, subject := range []string{one, two} {
 			for _, spec := range keySpecs {
 				for _, own := range []*exact.Spec{spec, spec.Shadow()} {
-					key := string(appendKey(nil, "prefix", subject, own))
+					key := nameIn("prefix", subject, own)
 					what := subject + "\x00" + spec.String() + map[bool]string{true: " shadow"}[own.IsShadow()]
 					if other, taken := seen[key]; taken && other != what {
 						t.Fatalf("%q and %q have the key %q", other, what, key)
@@ -58,6 +58,11 @@ func FuzzKeys(f *testing.F) {
 			}
 		}
 	})
+}
+
+// nameIn returns the Redis key of a state.
+func nameIn(prefix, key string, spec *exact.Spec) string {
+	return (&Store{Config: Config{Prefix: prefix}}).Name(key, spec)
 }
 
 func checkKey(t *testing.T, key, subject string) {
@@ -82,7 +87,7 @@ func TestKeyOfALongSubject(t *testing.T) {
 		"user:a b":                   "ratelimit:{user:a%20b}:leaky:10:1/s",
 		strings.Repeat("secret", 30): "ratelimit:{#rlEu5rHv3cg1bwL3m-Z419gpqWXkOWtfjCZh7EI5XAU}:leaky:10:1/s",
 	} {
-		if got := string(appendKey(nil, "ratelimit", subject, keySpecs[0])); got != want {
+		if got := nameIn("ratelimit", subject, keySpecs[0]); got != want {
 			t.Errorf("the key of %q is %q, want %q", subject, got, want)
 		}
 	}

@@ -15,19 +15,19 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
-// farthest is how far ahead the next try of a waiter may be for which it is known to Redis.
+// farthest bounds how far ahead the next try of a waiter may be that Redis knows.
 const farthest = 10 * time.Minute
 
-// Rank is where the first waiter of a queue stands among those of other processes who want the same. See order.lua.
-// It belongs to one goroutine at a time.
+// Rank is the place of a queue's first waiter among the first waiters of other processes for the same key and class. See
+// order.lua. It belongs to one goroutine at a time.
 type Rank struct {
 	store   *Store
 	key     string
 	id      string
 	channel string
 
-	name  string    // under which it is known; empty: it is not known
-	came  time.Time // of the waiter who is known
+	name  string    // of the waiter in Redis; empty: it has none
+	came  time.Time // of that waiter
 	since int64
 }
 
@@ -35,7 +35,7 @@ type Rank struct {
 type Other struct {
 	// Came is when it came, by the clock of this process.
 	Came time.Time
-	// Cost is what it asks for, in units.
+	// Cost is its cost, in units.
 	Cost int
 }
 
@@ -43,12 +43,12 @@ type Other struct {
 func (w *Wakes) Rank(line uint64, key string, spec *exact.Spec, class string) *Rank {
 	return &Rank{
 		store: w.store, id: w.ID(line, false), channel: w.channel(""),
-		key: w.store.keyOf(key, spec) + "=" + class + keyspace.Waiting,
+		key: w.store.Name(key, spec) + "=" + class + keyspace.Waiting,
 	}
 }
 
-// Stand tells which waiter is the first of its queue now: what it costs, when it came and when it asks next. It returns
-// the first ones of other processes. calls has the older ones ask at once.
+// Stand publishes the first waiter of its queue: its cost, when it came and when it asks next. It returns the first
+// waiters of other processes. With calls set, the older ones ask at once.
 func (r *Rank) Stand(cost int, came, next time.Time, calls bool) ([]Other, error) {
 	name := r.id + " " + strconv.Itoa(cost)
 	if !came.Equal(r.came) {
@@ -86,7 +86,7 @@ func (r *Rank) read(text string) (others []Other, err error) {
 	return others, nil
 }
 
-// Leave says that nobody of the queue waits any more.
+// Leave tells the other processes that the queue has no waiter any more.
 func (r *Rank) Leave() {
 	if r.name != "" {
 		_, _ = r.run("", r.name, 0, 0, 0, "", "") // it is forgotten soon in any case
@@ -113,7 +113,7 @@ func (r *Rank) run(words ...any) (text string, err error) {
 		if err == nil {
 			told <- text
 		}
-		return err //nolint:wrapcheck // Bound explains it
+		return err
 	})
 	if err != nil {
 		return "", err

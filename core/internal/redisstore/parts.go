@@ -16,7 +16,7 @@ import (
 // parting says which checks of a call are one part of it.
 type parting func(*call.Check) exact.Key
 
-// byKeyAlone has a part for each key, all of whose states are on one server of a cluster or ring.
+// byKeyAlone has a part for each key: all its states are on one server of a cluster or ring.
 func byKeyAlone(c *call.Check) exact.Key { return exact.Key{Subject: c.Key} }
 
 // byState has a part for each state, which is a key of its own in Redis.
@@ -42,21 +42,24 @@ type part struct {
 	kept bool // its charges could not be given back
 }
 
-// askParts decides a call whose keys may be on several servers: each part on its own, all at once, and
-// then, if one was denied or failed, it gives back what the others have charged.
+// askParts decides a call with keys that may be on several servers: each part on its own, all at once. If one part was
+// denied or failed, it then gives back the charges of the others.
 //
-// So it never admits more than the limits do, and the counts are exact again when the call is answered.
-// (A meter that others have charged meanwhile may be left too high by what drains in a round trip.) In
-// between, the charges of a call that will be denied can get another one denied. A part that failed may
-// or may not have been charged, and is left as it is.
+// So it never admits more than the limits do, and the counts are exact again when the call is answered. (A meter that
+// other calls have charged meanwhile may be left too high by the units that drain in a round trip.) In between, the
+// charges of a call that will be denied can get another one denied. A part that failed may have been charged, and is left
+// as it is.
 //
-// Alternatives that are in several parts take another round trip if not the first of them is charged: see
+// If alternatives are in several parts, and the first of them is not the one charged, they take another round trip: see
 // choice. Shadow checks that are such alternatives are asked when the rest has been answered.
 func (r *Store) askParts(ctx context.Context, groups [][]call.Check) error {
 	if err := r.calls.begin(); err != nil {
 		return err
 	}
 	defer r.calls.end()
+	for _, group := range groups { // charges may have to be given back
+		call.MaySettle(group)
+	}
 	return r.askPartsBy(ctx, groups, byKeyAlone)
 }
 
@@ -76,8 +79,8 @@ type turn struct {
 	apart    [][]call.Check // shadow checks that are alternatives of each other in several parts
 }
 
-// turnsOf returns groups in turns. A group is asked after those before it that are about a state of its own, so
-// that it is told what they have left.
+// turnsOf returns groups in turns. A group is asked after earlier groups about one of its states, so that it finds the
+// units that they have left.
 func turnsOf(groups [][]call.Check, by parting) []turn {
 	isApart := func(group []call.Check) bool { return group[0].Shadow() && by.several(group) }
 	if !slices.ContainsFunc(groups, isApart) {
@@ -125,7 +128,7 @@ func (r *Store) askTurn(ctx context.Context, turn turn, by parting) error {
 	return nil
 }
 
-// askSplit decides groups whose parts are asked each on its own.
+// askSplit decides groups in several parts, each part on its own.
 func (r *Store) askSplit(ctx context.Context, groups [][]call.Check, parts []*part, by parting) error {
 	strikes := deferStrikes(parts)
 	choices := choicesOf(groups[0], parts, by)
@@ -237,7 +240,7 @@ func inParallel(parts []*part, do func(*part)) {
 	group.Wait()
 }
 
-// How long, and how often, the store tries to give back what was charged for a call that does not pass.
+// How long, and how often, the store tries to give back the charges of a call that does not pass.
 const (
 	givingBack      = time.Minute
 	firstBackAgain  = 5 * time.Millisecond
@@ -273,7 +276,7 @@ func (r *Store) giveBack(ctx context.Context, group []call.Check) (given bool) {
 	return false
 }
 
-// giveBackAgain carries out corrections that have certainly not been, until they are or nobody knows.
+// giveBackAgain repeats corrections that were certainly not carried out, until they are or it is not known.
 func (r *Store) giveBackAgain(charged []call.Correction) {
 	for pause, end := firstBackAgain, time.Now().Add(givingBack); ; pause = min(2*pause, latestBackAgain) {
 		select {
@@ -314,8 +317,8 @@ type watchers struct {
 	all []func(givenBack []call.Correction)
 }
 
-// WatchGiveBacks sets a function that is called each time the store has given back by itself what it had
-// charged for a call that does not pass, or whose caller has left.
+// WatchGiveBacks sets a function that is called each time the store has given back by itself the charges of a call that
+// does not pass, or that its caller has left.
 func (r *Store) WatchGiveBacks(watch func(givenBack []call.Correction)) {
 	r.givenBack.mu.Lock()
 	defer r.givenBack.mu.Unlock()

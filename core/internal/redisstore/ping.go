@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -64,7 +65,7 @@ func (r *Store) load(ctx context.Context, server redis.UniversalClient) error {
 	answer := redis.NewStringCmd(ctx, append([]any{"evalsha", probe.script.Hash}, probe.words...)...)
 	_ = pipeline.Process(ctx, answer)
 	if _, err := pipeline.Exec(ctx); err != nil && !isReply(err) {
-		return err //nolint:wrapcheck // Ping explains it
+		return err
 	}
 	for _, reply := range loaded {
 		if err := reply.Err(); err != nil && kindOf(err) != failure.NotPermitted {
@@ -80,7 +81,7 @@ func (r *Store) load(ctx context.Context, server redis.UniversalClient) error {
 	if redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") { // this node of a cluster has other keys
 		return nil
 	}
-	return err //nolint:wrapcheck // Ping explains it
+	return err
 }
 
 // known returns the scripts that decide, and all others that this store has been asked to run.
@@ -88,11 +89,14 @@ func (r *Store) known() []*script.Script {
 	r.script(script.Decide, script.Mixed)
 	for a := range exact.All() {
 		r.script(script.Decide, a)
+		if script.Checks(a) {
+			r.script(script.Check, a)
+		}
 	}
 	var known []*script.Script
 	for does := range r.scripts {
 		for of := range r.scripts[does] {
-			if s := r.scripts[does][of].Load(); s != nil {
+			if s := r.scripts[does][of].Load(); s != nil && !slices.Contains(known, s) { // some algorithms share theirs
 				known = append(known, s)
 			}
 		}

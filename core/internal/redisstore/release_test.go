@@ -50,7 +50,7 @@ func TestPlacesAreGivenBackInFewWords(t *testing.T) {
 			if _, err := decide(t.Context(), r, call.Check{Key: "a", Spec: limit, Units: 1, Holder: kept}); err != nil {
 				t.Fatal(err)
 			}
-			if err := client.Set(t.Context(), r.keyOf("damaged", limit), "text", time.Hour).Err(); err != nil {
+			if err := client.Set(t.Context(), r.Name("damaged", limit), "text", time.Hour).Err(); err != nil {
 				t.Fatal(err)
 			}
 			list = append(list, release("gone", limit, holder.New(), 1))
@@ -58,7 +58,7 @@ func TestPlacesAreGivenBackInFewWords(t *testing.T) {
 				t.Error(err)
 			}
 			for key, want := range map[string][]string{"a": {".", holder.Name(kept)}, "b": {"."}, "gone": {}} {
-				if left := client.ZRange(t.Context(), r.keyOf(key, limit), 0, -1).Val(); !slices.Equal(left, want) {
+				if left := client.ZRange(t.Context(), r.Name(key, limit), 0, -1).Val(); !slices.Equal(left, want) {
 					t.Errorf("%q has %q, want %q", key, left, want)
 				}
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
-// scriptReply is what a server has replied to a batch.
+// scriptReply is a server's reply to a batch.
 type scriptReply struct {
 	text    string
 	instant bool // the instant of the decision was asked for
@@ -64,7 +64,7 @@ func shareRefusal(groups []*requestGroup, err error) error {
 // refusedInPart returns the error of corrections of which Redis has refused some.
 func refusedInPart(refused []int, err error) error {
 	failures := failure.Join([]error{err, failure.ErrPartlySettled})
-	if !errors.Is(err, failure.ErrNotDone) { // so it is not known either what has become of those
+	if !errors.Is(err, failure.ErrNotDone) { // so it is unknown whether these were carried out, too
 		return failures
 	}
 	return &failure.PartlySettledError{NotDone: refused, Err: failures}

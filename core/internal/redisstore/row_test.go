@@ -28,6 +28,10 @@ func TestChecksInARowShareTheirWords(t *testing.T) {
 		takeMore = "take+ leaky 36000000000 1 1"
 		event    = "3600000000"
 	)
+	plain := func(capacity, ceiling, cost, times, checks string) []string {
+		return []string{"1", capacity, ceiling, "1", "1", "", cost, times, checks}
+	}
+	row := func(times, checks string) []string { return plain("36000000000", "36000000000", event, times, checks) }
 	one := func(keys ...string) (checks []call.Check) {
 		for _, key := range keys {
 			checks = append(checks, call.Check{Key: key, Spec: hourly, Units: 1})
@@ -42,30 +46,35 @@ func TestChecksInARowShareTheirWords(t *testing.T) {
 		calls [][]call.Check
 		want  []string
 	}{
-		{"one check", [][]call.Check{one("a")}, []string{take, event}},
-		{"three in a row", [][]call.Check{one("a"), one("b"), one("c")}, []string{take, event + " 1 3"}},
-		{"asked twice", [][]call.Check{one("a"), one("a")}, []string{take, event + " 2"}},
-		{"asked twice, in a row", [][]call.Check{one("a"), one("b"), one("a"), one("b")}, []string{take, event + " 2 2"}},
-		{"asked twice and once", [][]call.Check{one("a"), one("b"), one("b"), one("c")}, []string{take, event, take, event + " 2", take, event}},
-		{"other costs", [][]call.Check{one("a"), {{Key: "b", Spec: hourly, Units: 2}}, one("c")}, []string{take, event, take, "7200000000", take, event}},
-		{"other limits", [][]call.Check{one("a"), {{Key: "b", Spec: spec(exact.Leaky, 5, 1, time.Hour), Units: 1}}}, []string{take, event, "take leaky 18000000000 1 1", event}},
-		{"calls of several checks", [][]call.Check{one("a", "b", "c"), one("d")}, []string{takeMore, event + " 1 2", take, event + " 1 2"}},
-		{"headroom", [][]call.Check{leaving(4, "a"), leaving(4, "b"), one("c"), leaving(11, "d")}, []string{
-			"take leaky 36000000000-14400000000 1 1", event + " 1 2", take, event, "take leaky 36000000000-36000000000 1 1", event,
-		}},
-		{"calls in a row", [][]call.Check{one("a", "b"), one("c", "d"), one("e", "f"), one("g")}, []string{takeMore, event + " 1 3 2", take, event, take, event}},
+		{"one check", [][]call.Check{one("a")}, row("1", "1")},
+		{"three in a row", [][]call.Check{one("a"), one("b"), one("c")}, row("1", "3")},
+		{"asked twice", [][]call.Check{one("a"), one("a")}, row("2", "1")},
+		{"asked twice, in a row", [][]call.Check{one("a"), one("b"), one("a"), one("b")}, row("2", "2")},
+		{"asked twice and once", [][]call.Check{one("a"), one("b"), one("b"), one("c")}, slices.Concat(row("1", "1"), row("2", "1"), row("1", "1"))},
+		{"other costs", [][]call.Check{one("a"), {{Key: "b", Spec: hourly, Units: 2}}, one("c")}, slices.Concat(
+			row("1", "1"), plain("36000000000", "36000000000", "7200000000", "1", "1"), row("1", "1"))},
+		{"other limits", [][]call.Check{one("a"), {{Key: "b", Spec: spec(exact.Leaky, 5, 1, time.Hour), Units: 1}}}, slices.Concat(
+			row("1", "1"), plain("18000000000", "18000000000", event, "1", "1"))},
+		{"headroom", [][]call.Check{leaving(4, "a"), leaving(4, "b"), one("c"), leaving(11, "d")}, slices.Concat(
+			plain("36000000000", "21600000000", event, "1", "2"), row("1", "1"), plain("36000000000", "0", event, "1", "1"))},
+		{"one check beside a call of several", [][]call.Check{one("a", "b", "c"), one("d")}, slices.Concat([]string{takeMore, event + " 1 2", take, event}, row("1", "1"))},
+		{"one check about a key of a call of several", [][]call.Check{one("a", "b", "c"), one("c")}, []string{takeMore, event + " 1 2", take, event + " 1 2"}},
+		{"calls in a row", [][]call.Check{one("a", "b"), one("c", "d"), one("e", "f"), one("g", "h", "i")}, []string{takeMore, event + " 1 3 2", take, event, takeMore, event + " 1 2", take, event}},
 		{"calls in a row, asked twice", [][]call.Check{one("a", "b"), one("c", "d"), one("a", "b"), one("c", "d")}, []string{takeMore, event + " 2 2 2", take, event + " 2"}},
 		{"costs that add up", [][]call.Check{one("a", "a")}, []string{"ask+ leaky 36000000000 1 1", event, take, "7200000000"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hold := make(chan struct{})
-				var sent []string // with the last batch
+				var sent []string // behind the first batch
+				commands := 0
 				client := clientAt(t, "192.0.2.1:6379", func(command redis.Cmder) (string, error) {
 					arguments := command.Args()
 					keys := arguments[2].(int)
 					<-hold
-					sent = nil
+					if commands++; commands == 1 {
+						return "0", nil
+					}
 					for _, word := range arguments[3+keys:] {
 						if text := wordOf(word); text != "at" {
 							sent = append(sent, text)

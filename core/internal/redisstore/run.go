@@ -9,18 +9,38 @@ import (
 
 // run is a script run: requests that one script decides, or carries out, one after the other.
 type run struct {
+	within reach
 	does   script.Task
 	of     exact.Algorithm // or script.Mixed
 	groups []*requestGroup
 }
 
-// reach says how much the script of a request knows. A script of a higher reach can do what one of a lower reach does.
+// mostSlow is the most keys of a script run for settlements, or for reservations with an end, unless one request has more. Redis
+// serves nobody else during a run, and such a key takes several times as long as a check.
+const mostSlow = 16
+
+var slowTasks = []script.Task{script.Settle, script.Close, script.Reserve}
+
+// tooSlow reports whether a script run for a task has too many keys. Reservations with an end have two each.
+func tooSlow(does script.Task, groups []*requestGroup) bool {
+	if len(groups) == 1 || !slices.Contains(slowTasks, does) {
+		return false
+	}
+	keys := 0
+	for _, g := range groups {
+		keys += len(g.Request().Keys) + len(g.Request().Reserving)
+	}
+	return keys > mostSlow
+}
+
+// reach tells which requests a script can handle. A script of a higher reach can handle those of a lower reach, too.
 type reach uint8
 
 const (
 	places  reach = iota // to give back places
+	plain                // to decide checks of an algorithm with states as their limits leave them
 	one                  // an algorithm
-	general              // all algorithms, and what is reserved for a time if any of the requests does that
+	general              // all algorithms, and reservations for a time if a request of the batch has any
 )
 
 // reachOf returns the reach that a request needs.
@@ -30,76 +50,95 @@ func reachOf(q *script.Request) reach {
 		return general
 	case q.Releases:
 		return places
+	case q.Plain:
+		return plain
 	}
 	return one
 }
 
-// add adds a request to a run, which does what all of its requests need.
-func (r *run) add(g *requestGroup) {
-	r.groups = append(r.groups, g)
-	r.does = reserving(r.does, g.Request())
-}
-
-// reserving returns the task that is to be done for a request besides what others need.
-func reserving(does script.Task, q *script.Request) script.Task {
-	switch {
-	case len(q.Reserving) == 0:
-		return does
-	case does.Settles():
-		return script.Close
+// generalTask returns the task of the general runs of a batch: one for all, so that requests about a key have one script.
+func generalTask(does script.Task, groups []*requestGroup) script.Task {
+	for _, g := range groups {
+		switch {
+		case len(g.Request().Reserving) == 0:
+		case does.Settles():
+			return script.Close
+		default:
+			return script.Reserve
+		}
 	}
-	return script.Reserve
+	return does
 }
 
 // newRun returns an empty run for requests of a reach that are of an algorithm.
 func newRun(does script.Task, of exact.Algorithm, within reach) run {
 	switch within {
 	case places:
-		return run{does: script.Release, of: script.Mixed}
+		does, of = script.Release, script.Mixed
+	case plain:
+		does = script.Check
 	case general:
 		of = script.Mixed
 	case one:
 	}
-	return run{does: does, of: of}
+	return run{within: within, does: does, of: of}
 }
 
 // runOf returns the run of all requests of a batch, if one script suits each of them best. It makes nothing new.
 func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 	first := groups[0].Request()
+	if first.Plain && len(groups) == 1 {
+		return run{within: plain, does: script.Check, of: first.Of, groups: groups}, true
+	}
 	within := reachOf(first)
+	if within == general {
+		does = generalTask(does, groups)
+	}
 	all = newRun(does, first.Of, within)
 	all.groups = groups
 	for _, g := range groups {
 		q := g.Request()
-		if reachOf(q) != within || within == one && q.Of != first.Of {
+		if reachOf(q) != within || (within == plain || within == one) && q.Of != first.Of {
 			return run{}, false
 		}
-		all.does = reserving(all.does, q)
 	}
-	return all, true
+	return all, !tooSlow(all.does, groups)
 }
 
-// runsOf parts a batch into runs: one for each script that its requests need or, unless they can be packed, one for each
+// runsOf splits a batch into runs: one for each script that its requests need or, unless they can be packed, one for each
 // request.
 //
-// Requests about the same key have the same script, and so keep their order: in a run, and in a pipeline whose server
-// lacks some of the scripts.
+// Requests about the same key have the same script, and join its last run, so they keep their order: in a run, and in a pipeline
+// to a server that lacks some of the scripts.
 func runsOf(does script.Task, groups []*requestGroup, packs bool) (runs []run) {
-	reaches := reachesOf(groups)
+	reaches, inGeneral := reachesOf(groups), generalTask(does, groups)
 	for i, g := range groups {
-		fresh := newRun(does, g.Request().Of, reaches[i])
-		place := -1
-		if packs {
-			place = slices.IndexFunc(runs, func(r run) bool {
-				return r.of == fresh.of && (r.does == script.Release) == (fresh.does == script.Release)
-			})
+		if q := g.Request(); q.Plain && reaches[i] > plain { // it shares a key with a request that is not
+			q.Explain()
 		}
-		if place < 0 {
+		fresh, place := newRun(does, g.Request().Of, reaches[i]), -1
+		if reaches[i] == general {
+			fresh.does = inGeneral
+		}
+		if packs {
+			place = lastRun(runs, fresh)
+		}
+		if place < 0 || tooSlow(fresh.does, append(runs[place].groups, g)) {
 			place, runs = len(runs), append(runs, fresh)
 		}
-		runs[place].add(g)
+		runs[place].groups = append(runs[place].groups, g)
 	}
 	return runs
+}
+
+// lastRun returns the place of the last run with the script of another one, or -1.
+func lastRun(runs []run, other run) int {
+	for i, r := range slices.Backward(runs) {
+		if r.of == other.of && r.within == other.within {
+			return i
+		}
+	}
+	return -1
 }
 
 // reachesOf returns the reaches of the scripts for requests: those of requests that share a key are the same.
@@ -134,7 +173,7 @@ func reachesOf(groups []*requestGroup) []reach {
 func (r run) parted() []run {
 	runs := make([]run, len(r.groups))
 	for i := range r.groups {
-		runs[i] = run{r.does, r.of, r.groups[i : i+1]}
+		runs[i] = run{within: r.within, does: r.does, of: r.of, groups: r.groups[i : i+1]}
 	}
 	return runs
 }

@@ -12,22 +12,10 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
-// sendChecks has a server decide a batch of checks.
-func (r *Store) sendChecks(ctx *batch.Context, s *server, groups []*requestGroup) error {
-	s.sending.Add(1)
-	defer s.sending.Add(-1)
-	return r.send(ctx, s, script.Decide, groups)
-}
-
-// sendSettlements has a server carry out a batch of corrections.
-func (r *Store) sendSettlements(ctx *batch.Context, s *server, groups []*requestGroup) error {
-	s.sending.Add(1)
-	defer s.sending.Add(-1)
-	return r.send(ctx, s, script.Settle, groups)
-}
-
 // send sends a batch, as one script run if one script decides all of it, and else as a pipeline of several.
 func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*requestGroup) error {
+	s.sending.Add(1)
+	defer s.sending.Add(-1)
 	packs := r.packs()
 	one, together := runOf(does, groups)
 	if !together || len(groups) > 1 && !packs {
@@ -40,10 +28,29 @@ func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*
 	if elsewhere := r.elsewhere(ctx, a.err); elsewhere != nil {
 		a.err = elsewhere
 		_ = a.share(one)
-		return nil //nolint:nilerr // the node has answered, and the requests have the error
+		return nil // the node has answered, and the requests have the error
 	}
 	a.err = r.explain(ctx, s, a.err)
-	return a.share(one)
+	if err := a.share(one); err != nil || one.does != script.Check {
+		return err
+	}
+	r.sendUnknown(ctx, s, groups)
+	return nil
+}
+
+// sendUnknown sends plain checks again, in their order, after their script has found states that it does not know: it has
+// changed nothing of them. If that fails, each check has its error.
+func (r *Store) sendUnknown(ctx *batch.Context, s *server, groups []*requestGroup) {
+	var unknown []*requestGroup
+	for _, g := range groups {
+		if q := g.Request(); q.Plain && g.Err == nil && g.Answer.Unknown() {
+			q.Explain()
+			unknown = append(unknown, g)
+		}
+	}
+	if len(unknown) > 0 {
+		_ = r.sendRuns(ctx, s, runsOf(script.Decide, unknown, r.packs()))
+	}
 }
 
 // parts reports whether the requests of a run that has failed are to be sent each in a run of its own.
@@ -119,7 +126,7 @@ func (r *Store) sendRuns(ctx *batch.Context, s *server, runs []run) error {
 	}
 	execute(ctx, pipeline, commands)
 	unknown := client.Pipeline()
-	sources := make(map[*script.Script]bool) // those that are sent again with their source: once, unless a proxy may be in between
+	sources := make(map[*script.Script]bool) // the scripts that are sent again with their source: once, unless a proxy may be in between
 	for i, command := range commands {
 		if !redis.HasErrorPrefix(command.Err(), "NOSCRIPT") {
 			continue
@@ -159,8 +166,12 @@ func (r *Store) shareRuns(ctx *batch.Context, s *server, runs []run, commands []
 		answered = answered || failure == nil
 	}
 	if len(parted) > 0 {
-		if failure = r.sendRuns(ctx, s, parted); failure == nil {
-			return nil
+		failure = r.sendRuns(ctx, s, parted)
+		answered = answered || failure == nil
+	}
+	for _, one := range runs {
+		if one.does == script.Check {
+			r.sendUnknown(ctx, s, one.groups)
 		}
 	}
 	if answered {
@@ -189,11 +200,14 @@ func execute(ctx context.Context, pipeline redis.Pipeliner, commands []*redis.St
 // appendCall appends the words of a script call for a run, with room for the first two, and returns whether they ask
 // for the instant of the decision.
 func (r *Store) appendCall(c *scriptCall, one run) (s *script.Script, instant bool) {
+	if one.does == script.Check {
+		return r.appendChecks(c, one)
+	}
 	if one.does == script.Release {
 		return r.appendReleases(c, one), false
 	}
 	keys, settles := 0, one.does.Settles()
-	instant = !settles && !one.groups[0].Alone() // of a call whose caller leaves, what was charged is given back
+	instant = !settles && !one.groups[0].Alone() // the charge of a call that its caller leaves is given back
 	for _, g := range one.groups {
 		q := g.Request()
 		keys += len(q.Keys)
@@ -204,11 +218,12 @@ func (r *Store) appendCall(c *scriptCall, one run) (s *script.Script, instant bo
 		c.words = append(c.words, g.Request().Keys...)
 	}
 	first := len(c.words)
-	if settles {
+	switch one.does {
+	case script.Settle, script.Close:
 		for _, g := range one.groups {
 			c.words = append(c.words, g.Request().Arguments...)
 		}
-	} else {
+	default:
 		rows := script.Rows{Words: c.words}
 		for _, g := range one.groups {
 			rows.Add(g.Request(), g.Len())
@@ -220,6 +235,28 @@ func (r *Store) appendCall(c *scriptCall, one run) (s *script.Script, instant bo
 	}
 	if one.does == script.Reserve || one.does == script.Close {
 		c.reserve(one, first)
+	}
+	if r.Clock != nil {
+		c.words = append(c.words, r.Clock())
+	}
+	return r.script(one.does, one.of), instant
+}
+
+// appendChecks is appendCall for plain checks.
+func (r *Store) appendChecks(c *scriptCall, one run) (s *script.Script, instant bool) {
+	instant = !one.groups[0].Alone()
+	c.words = append(c.words, nil, nil, len(one.groups))
+	for _, g := range one.groups {
+		q := g.Request()
+		instant = instant || q.Instant
+		c.words = append(c.words, q.Keys[0])
+	}
+	rows := script.CheckRows{Words: c.words}
+	for _, g := range one.groups {
+		rows.Add(g.Request(), g.Len())
+	}
+	if c.words = rows.End(); instant {
+		c.words = append(c.words, "at")
 	}
 	if r.Clock != nil {
 		c.words = append(c.words, r.Clock())
@@ -243,7 +280,7 @@ func (r *Store) appendReleases(c *scriptCall, one run) *script.Script {
 	return r.script(script.Release, script.Mixed)
 }
 
-// reserve adds what a script is told of charges that are given back at their ends.
+// reserve adds the arguments about charges that are given back at their ends.
 func (c *scriptCall) reserve(one run, first int) {
 	requests := make([]*script.Request, len(one.groups))
 	for i, g := range one.groups {

@@ -23,11 +23,9 @@ const (
 	// inFlightPlaces how many of places that are renewed or given back.
 	inFlightSettlements = 1
 	inFlightPlaces      = 1
-	// fullBatch is how much a batch weighs at most: what Redis decides in about a millisecond,
-	// during which it does nothing else.
+	// fullBatch is the greatest weight of a batch: Redis decides it in about a millisecond, and serves no other command
+	// meanwhile. Settlements take longer, so they have shorter script runs: see mostSlow.
 	fullBatch = 256
-	// fullSettlements is the same for settlements, which take longer.
-	fullSettlements = 128
 	// queueBudgets is how many budgets a call may wait until it is sent, by default: a server that
 	// answers within the budget has opened a connection by then, which takes up to seven round
 	// trips.
@@ -52,12 +50,12 @@ type server struct {
 	settlements *lane
 	places      *lane
 	sending     atomic.Int32 // batches that are being sent or answered
-	clock       func() int64 // what is known here of its clock, in microseconds
+	clock       func() int64 // the estimate of its clock, in microseconds
 	ahead       atomic.Int64 // by how many microseconds that is ahead of this process's
 	wanted      atomic.Bool  // it has been used since the last sweep; see servers.sweep
 }
 
-// newServer returns a server whose client may be nil.
+// newServer returns a server. Its client may be nil.
 func (r *Store) newServer(client *redis.Client) *server {
 	s := new(server)
 	s.clock = r.newClock(s)
@@ -73,20 +71,20 @@ func (r *Store) newServer(client *redis.Client) *server {
 		Fail:    func(ctx *batch.Context, err error) error { return r.batchError(ctx, s, err) },
 		Outcome: outcomeOf, Weight: (*script.Request).Weight,
 		Budget: r.Budget, Patience: r.Patience, InFlight: r.InFlight, MostWaiting: r.MostWaiting,
-		Heeds: r.HeedsDeadline, Breaker: s.breaker,
+		Full: fullBatch, Heeds: r.HeedsDeadline, Breaker: s.breaker,
 		Ready: s.ready, Connect: func(ctx context.Context) error { return r.connect(ctx, s) }, ConnectTimeout: connectTimeout,
 		Heard: s.heard,
 	}
 	checks, settlements := config, config
 	checks.MostInFlight = func() int { return s.connections() / 2 }
-	checks.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.sendChecks(ctx, s, groups) }
-	checks.Hash, checks.Same, checks.Full = (*script.Request).Hash, script.Same, fullBatch
+	checks.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.send(ctx, s, script.Decide, groups) }
+	checks.Hash, checks.Same = (*script.Request).Hash, script.Same
 	if r.Batch != nil {
 		checks.Report = func(report batch.Report) { r.reportBatch(s, report) }
 	}
-	settlements.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.sendSettlements(ctx, s, groups) }
+	settlements.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.send(ctx, s, script.Settle, groups) }
 	settlements.Outcome = outcomeOfSettlement
-	settlements.InFlight, settlements.Full = inFlightSettlements, fullSettlements
+	settlements.InFlight = inFlightSettlements
 	settlements.Gather = true
 	settlements.MostInFlight = func() int { return s.connections() / 4 }
 	places := settlements
@@ -110,8 +108,8 @@ func (s *server) ready(others int) bool {
 	return client == nil || int(client.PoolStats().IdleConns) > others
 }
 
-// heard returns when the server was last known to be there, if the client has a dialer of ours and says whom it dials: one that
-// asks sentinels does not.
+// heard returns when the server was last known to be there, if the client has a dialer of ours and its address is known:
+// a client that asks sentinels hides it.
 func (s *server) heard() time.Time { return dial.Heard(s.address) }
 
 // busy reports whether all connections of the client are in use, some of them by the client's other
@@ -143,7 +141,7 @@ func (s *server) close() {
 	group.Wait()
 }
 
-// settle has the lanes of what is corrected end.
+// settle has the lanes for settlements end.
 func (s *server) settle() {
 	var group sync.WaitGroup
 	group.Go(s.settlements.Close)
@@ -165,9 +163,8 @@ type caller interface {
 	Pipeline() redis.Pipeliner
 }
 
-// caller returns the client to send a batch with. In a cluster it is that of the node: the
-// cluster's own repeats a call when the connection breaks, whatever its MaxRetries, though the
-// call may have been charged.
+// caller returns the client that sends a batch. In a cluster it is the node's own: the cluster's client repeats a call
+// when the connection breaks, for all values of MaxRetries, though the call may have been charged.
 func (r *Store) caller(s *server) caller {
 	if client := s.client.Load(); client != nil {
 		return client
@@ -192,7 +189,7 @@ func touch(ctx context.Context, connection *redis.Conn) error {
 	if _, replied := errors.AsType[redis.Error](err); replied {
 		return nil
 	}
-	return err //nolint:wrapcheck // its callers explain it
+	return err
 }
 
 // reportBatch tells of a batch of checks.

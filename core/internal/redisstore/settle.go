@@ -14,9 +14,9 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
-// Settle carries out corrections, in a cluster or ring on all servers at once, and places beside all else. If some were certainly
-// not carried out while others were, a [failure.PartlySettledError] has the places of their settlements.
-// It may put the list in another order.
+// Settle carries out corrections, in a cluster or ring on all servers at once, and those of places in a lane of their
+// own. If some were certainly not carried out while others were, a [failure.PartlySettledError] has the places of their
+// settlements. It may put the list in another order.
 func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 	if err := r.calls.begin(); err != nil {
 		return err
@@ -62,8 +62,8 @@ func joinSettled(shares [][]call.Correction, each []error) error {
 	return err
 }
 
-// sharesOf puts corrections that are carried out together next to each other, in their order, and returns those: places, which
-// have a lane of their own, and others, and where there may be several servers, those of each key.
+// sharesOf puts corrections that are carried out together next to each other, in their order, and returns these shares:
+// places, which have a lane of their own, and others. If there may be several servers, each key has shares of its own.
 func sharesOf(list []call.Correction, sharded bool) (shares [][]call.Correction) {
 	apart := func(a, b *call.Correction) int {
 		if byKey := strings.Compare(a.Key, b.Key); sharded && byKey != 0 {
@@ -119,7 +119,7 @@ func (r *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) erro
 	return nil
 }
 
-// settleOnce carries out corrections whose keys are on one server.
+// settleOnce carries out corrections with keys on one server.
 func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 	if len(list) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 	}
 	lane := s.laneOf(list)
 	c := lane.NewCall()
-	c.Request.SetCorrections(list, s.clock, r.keyOfCorrected)
+	c.Request.SetCorrections(list, s.clock, r.Name)
 	err = lane.Do(ctx, c)
 	if errors.Is(err, batch.ErrLeft) { // the batch still uses the call
 		return failure.Sent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
@@ -142,7 +142,7 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 		err = c.Err
 	}
 	if _, elsewhere := errors.AsType[*elsewhereError](err); elsewhere {
-		c.Request.SetCorrections(list, s.clock, r.keyOfCorrected)
+		c.Request.SetCorrections(list, s.clock, r.Name)
 		if err = r.sendBeside(ctx, err, script.Settle, c); errors.Is(err, errApart) && (len(list) > 1 || list[0].Reserved) {
 			lane.Free(c)
 			return r.settleApart(ctx, list)
@@ -152,7 +152,7 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 	if err == nil {
 		err = script.ObserveSettled(list, c.Answer.Text)
 	} else if errors.Is(err, failure.ErrPartlySettled) {
-		_ = script.ObserveSettled(list, c.Answer.Text) // of those that were carried out
+		_ = script.ObserveSettled(list, c.Answer.Text) // of the corrections that were carried out
 	}
 	lane.Free(c)
 	if inPart { // it may be shared, and counts corrections
@@ -168,6 +168,3 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 	}
 	return err
 }
-
-// keyOfCorrected returns the Redis key of the state that is corrected.
-func (r *Store) keyOfCorrected(c *call.Correction) string { return r.keyOf(c.Key, c.Spec) }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/script"
 	"github.com/weir-go/ratelimit/internal/redistest"
@@ -84,7 +85,7 @@ func TestASettlementThatIsNotAskedCostsNoMore(t *testing.T) {
 	} {
 		prefix := redistest.Prefix(t)
 		var q script.Request
-		q.SetCorrections(wanting(c.wanted...), nil, func(c *call.Correction) string { return prefix + c.Key })
+		q.SetCorrections(wanting(c.wanted...), nil, func(key string, _ *exact.Spec) string { return prefix + key })
 		var want []any
 		for _, how := range c.words {
 			want = append(want, "ask leaky 36000000000 1 1", event, int64(0), int64(0), how)

@@ -29,7 +29,7 @@ type Config struct {
 	Owned  bool
 	// HeedsDeadline says that the client returns when a context ends.
 	HeedsDeadline bool
-	// Prefix is what every key starts with.
+	// Prefix begins every key.
 	Prefix string
 	// Budget is how long Redis may take for an answer, from when a call is sent.
 	Budget time.Duration
@@ -44,15 +44,14 @@ type Config struct {
 	BreakerPause    time.Duration
 	// Clock returns the time in microseconds since 1970. The default is the server's clock.
 	Clock func() int64
-	// Logger returns where to report what callers cannot see.
+	// Logger returns the logger for events that callers cannot see.
 	Logger func() *slog.Logger
-	// Batch is told of each batch of checks that has ended. The default is to tell nobody.
+	// Batch is called for each batch of checks that has ended. It may be nil.
 	Batch func(server string, report batch.Report)
-	// Breaker is told when a server is suspended, tried and asked again. The default is to tell
-	// nobody.
+	// Breaker is called when a server is suspended, tried and asked again. It may be nil.
 	Breaker func(server string, state batch.State)
-	// Reclaimed is told when places have been taken whose former holders have let their leases end, and when
-	// reservations were given back whose time was over. The default is to tell nobody.
+	// Reclaimed is called when places have been taken from holders that have let their leases end, and when reservations
+	// were given back because their time was over. It may be nil.
 	Reclaimed func(*exact.Spec)
 }
 
@@ -79,7 +78,7 @@ type Store struct {
 	lines      *func() *slog.Logger // which logs the lines of the client, see lines
 }
 
-// New returns a store. It talks to nobody.
+// New returns a store. It sends nothing.
 func New(config Config) *Store {
 	r := &Store{Config: config, topology: topology.Of(config.Client), beside: make(chan struct{}, mostBeside), ending: make(chan struct{})}
 	if r.Patience == 0 {
@@ -116,7 +115,7 @@ func (r *Store) script(does script.Task, of exact.Algorithm) *script.Script {
 	return s
 }
 
-// Bound runs a call to Redis within the store's budget, whatever the client does.
+// Bound runs a call to Redis within the store's budget, also if the client ignores deadlines.
 func (r *Store) Bound(ctx context.Context, call func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
@@ -144,13 +143,13 @@ func unlessPanicked(ctx context.Context, call func(context.Context) error) (err 
 	return call(ctx)
 }
 
-// observe notes what a reply has observed of the checks in groups. Of a call that was asked several
-// times this is the one at a place.
+// observe sets the usage of the checks in groups from a reply. If a call was asked several times, it takes the one at a
+// place.
 func (r *Store) observe(groups [][]call.Check, text string, place int) error {
-	return script.Observe(groups, text, place, r.reportMark) //nolint:wrapcheck // it is explained there
+	return script.Observe(groups, text, place, r.reportMark)
 }
 
-// reportMark reports what a script says of a key.
+// reportMark reports a script's mark of a key.
 func (r *Store) reportMark(c *call.Check, mark script.Mark) {
 	switch {
 	case mark == script.Further: // it is asked again
@@ -161,8 +160,8 @@ func (r *Store) reportMark(c *call.Check, mark script.Mark) {
 	}
 }
 
-// reportRepair counts and logs that a key held something no script of ours writes, or had no time
-// to live. If the call charges it, it has been repaired. Logs do not say whose it was.
+// reportRepair counts and logs that a key held a value that no script of ours writes, or had no time to live. If the call
+// charges it, it has been repaired. Logs do not name the key.
 func (r *Store) reportRepair(c *call.Check, mark script.Mark) {
 	if !c.Charge && (!c.Spec.Algorithm.Bans() || c.Looks()) {
 		return
@@ -191,7 +190,7 @@ func (r *Store) Close() error {
 	defer r.leaveLines()
 	r.calls.close()
 	r.eachServer(func(s *server) { s.checks.Close() })
-	r.calls.drain(r.Patience + r.Budget) // what they give back comes after their checks
+	r.calls.drain(r.Patience + r.Budget) // these give back units after their checks
 	r.eachServer((*server).settle)
 	if !r.Owned {
 		return nil

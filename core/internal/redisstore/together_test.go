@@ -42,22 +42,22 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 // order. ask is told which of them it is.
 func together(t *testing.T, r *Store, g *gate, times int, ask func(i int)) {
 	t.Helper()
-	awaitLoad(t, r, 0) // a batch is counted out after its calls have been answered
+	awaitLoad(t, r.only.checks, 0) // a batch is counted out after its calls have been answered
 	g.opened = make(chan struct{})
 	var group sync.WaitGroup
 	defer group.Wait()
 	for i := range times {
 		group.Go(func() { ask(i) })
-		awaitLoad(t, r, i+1)
+		awaitLoad(t, r.only.checks, i+1)
 	}
 	close(g.opened)
 }
 
 // awaitLoad returns when so many calls wait or are in flight.
-func awaitLoad(t *testing.T, r *Store, want int) {
+func awaitLoad(t *testing.T, of *lane, want int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
-		waiting, inFlight := r.only.checks.Load()
+		waiting, inFlight := of.Load()
 		if waiting+inFlight == want {
 			return
 		}
@@ -219,7 +219,7 @@ func TestCallsThatAskTheSameAreDecidedInOrder(t *testing.T) {
 		got, want := make([]*call.Call, times), make([]*call.Call, times)
 		ask := func(s both, into []*call.Call, i int) {
 			into[i] = callOf(slices.Clone(checks)...)
-			into[i].Settled = true
+			into[i].MaySettle()
 			if _, err := s.Decide(t.Context(), into[i:i+1]); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -284,7 +284,8 @@ func TestACallOfSeveralTimesIsGrantedAsOftenAsFits(t *testing.T) {
 		var calls [2]*call.Call
 		for i, s := range all[:2] {
 			calls[i] = callOf(slices.Clone(checks)...)
-			calls[i].Times, calls[i].Settled = times, true
+			calls[i].Times = times
+			calls[i].MaySettle()
 			if answered, err := s.Decide(t.Context(), calls[i:i+1]); err != nil || answered != 1 {
 				t.Fatalf("%s: %d, %v", name, answered, err)
 			}

@@ -160,7 +160,7 @@ func (s *seen) blocks(ceiling int, before int64) bool {
 
 // look reads what Redis knows.
 func (o *order) look() *seen {
-	list, err := o.client.ZRangeWithScores(context.Background(), o.store.keyOf(o.key, plans[0]), 0, -1).Result()
+	list, err := o.client.ZRangeWithScores(context.Background(), o.store.Name(o.key, plans[0]), 0, -1).Result()
 	if err != nil {
 		o.Fatal(err)
 	}

@@ -26,8 +26,8 @@ const (
 	pauseOfWakes, longPauseOfWakes = 500 * time.Millisecond, 30 * time.Second
 )
 
-// Wakes has the waiters of a process woken when places are kept for them: see hand_over in concurrent.lua. They
-// subscribe to a channel of their own while somebody waits. Many goroutines may use them at once.
+// Wakes wakes the waiters of a process when places are kept for them: see hand_over in concurrent.lua. It subscribes to a
+// channel of its own while there are waiters. Many goroutines may use it at once.
 type Wakes struct {
 	store   *Store
 	process string
@@ -49,7 +49,8 @@ func (r *Store) NewWakes(wake func(line uint64)) *Wakes {
 	return &Wakes{store: r, process: strings.ToLower(rand.Text()[:12]), wake: wake}
 }
 
-// ID returns the id of a line of this process, as a script knows it. One that is told only may need more than its place.
+// ID returns the id of a line of this process, as a script knows it. A waiter that is toldOnly gets no place kept for it,
+// since it may need more than the place.
 func (w *Wakes) ID(line uint64, toldOnly bool) string {
 	id := w.process + "-" + strconv.FormatUint(line, 10)
 	if toldOnly {
@@ -68,7 +69,7 @@ func (w *Wakes) Listening() bool { return w.listening.Load() }
 // Heard is explained at Listening.
 func (w *Wakes) Heard() bool { return w.listening.Load() && w.heard.Load() }
 
-// Use notes that somebody waits, and subscribes unless that has been done. It does not wait for it.
+// Use notes that there is a waiter, and begins to subscribe unless that has been done. It does not wait for it.
 func (w *Wakes) Use() {
 	w.used.Store(time.Now().UnixNano())
 	w.mu.Lock()
@@ -96,7 +97,7 @@ func (w *Wakes) Close() {
 	}
 }
 
-// run listens until nobody has waited for a while, or Close.
+// run listens until there was no waiter for a while, or Close.
 func (w *Wakes) run(ctx context.Context, ended chan struct{}) {
 	defer close(ended)
 	for {
@@ -130,7 +131,7 @@ func (w *Wakes) run(ctx context.Context, ended chan struct{}) {
 	}
 }
 
-// end ends the goroutine if nobody needs it any more, or if the client is closed.
+// end ends the goroutine if there was no waiter for a while, or if the client is closed.
 func (w *Wakes) end(ctx context.Context, closed bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,19 +145,19 @@ func (w *Wakes) end(ctx context.Context, closed bool) bool {
 
 func (w *Wakes) idle() bool { return time.Now().UnixNano()-w.used.Load() > int64(idleWakes) }
 
-// listenToAll is listen on all servers of a ring. When it ends on one it ends on all, and begins anew with those that there
-// are then.
+// listenToAll is listen on all servers of a ring. When it ends on one it ends on all. The caller begins anew with the
+// servers that there are then.
 func (w *Wakes) listenToAll(ctx context.Context, ring *redis.Ring) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	return ring.ForEachShard(ctx, func(ctx context.Context, shard *redis.Client) error { //nolint:wrapcheck // it is logged
+	return ring.ForEachShard(ctx, func(ctx context.Context, shard *redis.Client) error {
 		defer cancel()
 		return w.listen(ctx, shard)
 	})
 }
 
-// listen subscribes on a server, and wakes lines until it fails, until nothing has come for a while, or until nobody
-// waits any more.
+// listen subscribes on a server, and wakes lines until it fails, until nothing has come for a while, or until there was
+// no waiter for a while.
 func (w *Wakes) listen(ctx context.Context, client redis.UniversalClient) error {
 	subscription := client.Subscribe(ctx, w.channel(w.process))
 	defer context.AfterFunc(ctx, func() { _ = subscription.Close() })()
@@ -167,7 +168,7 @@ func (w *Wakes) listen(ctx context.Context, client redis.UniversalClient) error 
 			if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || ctx.Err() != nil {
 				return nil
 			}
-			return err //nolint:wrapcheck // it is logged
+			return err
 		}
 		switch message := received.(type) {
 		case *redis.Subscription:
@@ -195,7 +196,8 @@ func (r *Store) LeaveLater(list []call.Correction) {
 	}()
 }
 
-// leave carries out corrections of waiters that have left. Those that Redis is not told of are forgotten within a second.
+// leave carries out corrections of waiters that have left. Redis forgets a waiter within a second if its correction is
+// lost.
 func (r *Store) leave(ctx context.Context, list []call.Correction) {
 	for _, share := range sharesOf(list, true) {
 		_ = r.settleServer(ctx, share)

@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
-// Again returns the groups of a call that have to be asked again, with the windows around an instant, since
-// the server's clock was not in those that were sent. Nothing of them was charged. text is the reply.
+// Again returns the groups of a call that have to be asked again, with the windows around an instant, since the server's
+// clock was outside the windows that were sent. Nothing of them was charged. text is the reply.
 func Again(groups [][]call.Check, text string) (again [][]call.Check, instant int64) {
 	if strings.IndexByte(text, byte(Further)) < 0 {
 		return nil, 0
@@ -20,6 +20,9 @@ func Again(groups [][]call.Check, text string) (again [][]call.Check, instant in
 			if usage, mark := numbers.usage(group[i].Spec.Algorithm); mark == Further {
 				missing, instant = true, usage.Second
 			}
+			if group[i].Noted() {
+				numbers.next()
+			}
 		}
 		if missing {
 			again = append(again, group)
@@ -28,14 +31,14 @@ func Again(groups [][]call.Check, text string) (again [][]call.Check, instant in
 	return again, instant
 }
 
-// Splice returns the reply to a call whose last groups asked again have had a reply of their own.
+// Splice returns the reply to a call after its last groups were asked again and have a reply of their own.
 func Splice(groups [][]call.Check, text string, again [][]call.Check, reply string) string {
 	old, own := NewReader(text), NewReader(reply)
 	parts := make([]string, 0, len(groups))
 	for _, group := range groups {
 		numbers := 0
 		for i := range group {
-			numbers += group[i].Spec.Algorithm.Observed()
+			numbers += numbersOf(&group[i])
 		}
 		part := old.Cut(numbers)
 		if slices.ContainsFunc(again, func(other []call.Check) bool { return &other[0] == &group[0] }) {

@@ -9,13 +9,17 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
-// Reply is what a script has replied to one request.
+// Reply is a script's reply to one request.
 type Reply struct {
 	Text string
 	At   int64 // the instant of the decision, if it was wanted
 }
 
-// Mark is what a script says of a key besides what was used.
+// Unknown reports whether the script of a plain check has done nothing, since the state is not as the check's limit leaves
+// it: it is damaged, from the future, or was left by other numbers. Then [Decide] is to be asked.
+func (r *Reply) Unknown() bool { return strings.HasSuffix(r.Text, "*") }
+
+// Mark is a script's remark about a key, besides its usage.
 type Mark byte
 
 // The marks.
@@ -25,8 +29,8 @@ const (
 	Replaced Mark = '!'
 	// Renewed says that the key had no time to live, and has one now.
 	Renewed Mark = '+'
-	// Reclaimed says that leases had ended whose places nobody has given back, and that others have
-	// these places now; or that reservations had ended, and were given back.
+	// Reclaimed says that leases had ended without their places having been given back, and that other holders have these
+	// places now; or that reservations had ended, and were given back.
 	Reclaimed Mark = '-'
 	// Further says that the server's clock is further from the caller's than the windows that were sent:
 	// see [Again].
@@ -38,8 +42,8 @@ func Garbled(text string) error {
 	return failure.Sent(failure.Garbled, "core: redis replied %.100q, which is no answer to the call", text)
 }
 
-// Observe reads what a reply has observed of the checks in groups. Of a call that was asked several
-// times this is the one at a place, from 0. marked is told of each check whose key is marked.
+// Observe sets the usages of the checks in groups from a reply. If a call was asked several times, it takes the one at a
+// place, from 0. marked is called with each check that has a marked key.
 func Observe(groups [][]call.Check, text string, place int, marked func(*call.Check, Mark)) error {
 	numbers := Reader{rest: text}
 	for _, group := range groups {
@@ -47,6 +51,12 @@ func Observe(groups [][]call.Check, text string, place int, marked func(*call.Ch
 			c := &group[i]
 			usage, mark := numbers.usage(c.Spec.Algorithm)
 			c.Usage = usage
+			if c.Settled && c.Noted() {
+				if c.Charged.Order, _ = numbers.next(); c.Charged.Order > 0 {
+					c.Charged.Order += int64(place)
+					call.SetNumber(group, i, c.Charged.Order)
+				}
+			}
 			if mark != Unmarked && place == 0 {
 				marked(c, mark)
 			}
@@ -61,8 +71,7 @@ func Observe(groups [][]call.Check, text string, place int, marked func(*call.Ch
 	return nil
 }
 
-// ObserveSettled reads what a reply has observed after corrections. A correction that was not carried out
-// has no numbers.
+// ObserveSettled sets the usages after corrections from a reply. A correction that was not carried out has none.
 func ObserveSettled(list []call.Correction, text string) error {
 	for i := range list {
 		c := &list[i]
@@ -112,7 +121,7 @@ func (r *Reader) next() (number int64, mark Mark) {
 	return number, mark
 }
 
-// usage reads what was observed of a limit, and the mark behind it.
+// usage reads the usage of a limit, and the mark behind it.
 func (r *Reader) usage(of exact.Algorithm) (usage exact.Usage, mark Mark) {
 	var seen [4]int64
 	for i := range of.Observed() {
@@ -141,7 +150,7 @@ func (r *Reader) Cut(numbers int) string {
 		if space < 0 {
 			text := r.rest
 			r.rest = ""
-			return text // what is missing shows when it is read
+			return text // the missing part shows when it is read
 		}
 		end += 1 + space
 	}
@@ -150,16 +159,16 @@ func (r *Reader) Cut(numbers int) string {
 	return text
 }
 
-// refused is what a reply says of a correction that was not carried out.
+// refused is the reply about a correction that was not carried out.
 const refused = "1"
 
-// further is what it says, with an instant behind it, of one that has to be sent again for that instant.
+// further is the reply about a correction that has to be sent again for an instant; the instant is behind it.
 const further = "4"
 
-// lost is what it says of a renewal that has found nothing.
+// lost is the reply about a renewal that has found nothing.
 const lost = "2"
 
-// begun is what it says of strikes that have begun a ban.
+// begun is the reply about strikes that have begun a ban.
 const begun = "3"
 
 // more is how a reply tells of a reset that has not removed all holders of places.

@@ -11,18 +11,18 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
-// Reserving is what a script is told besides of a check that reserves for a time, or of its settlement.
+// Reserving has the further arguments for a check that reserves for a time, or for its settlement.
 type Reserving struct {
 	place int    // of the check or correction in its request, from 0
-	key   any    // of the open reservations
+	key   any    // the holder that reserves; of a settlement its words
 	words [2]any // who reserves; of a settlement its words
 
-	// What a check has that reserves: its limit, and for how many microseconds it does.
+	// The limit of a check that reserves, and for how many microseconds it does.
 	limit string
 	lasts int64
 }
 
-// reserve tells that the check that was added last reserves.
+// reserve notes that the check added last reserves for a time.
 func (r *Request) reserve(c *call.Check) {
 	key := r.Keys[len(r.Keys)-1].(string)                                     //nolint:forcetypeassert // they are strings
 	limit := c.Spec.LimitArgument(false, false, exact.Alone, 0, nil).(string) //nolint:forcetypeassert // it is a text
@@ -35,7 +35,7 @@ func (r *Request) reserve(c *call.Check) {
 	})
 }
 
-// close tells that the correction that was added last is of a reservation.
+// close notes that the correction added last is of a reservation.
 func (r *Request) close(c *call.Correction) {
 	key := r.Keys[len(r.Keys)-1].(string) //nolint:forcetypeassert // they are strings
 	r.Reserving = append(r.Reserving, Reserving{
@@ -45,10 +45,14 @@ func (r *Request) close(c *call.Correction) {
 	})
 }
 
-// Member returns what stands for an open reservation of so many events in the sorted set of a state: see reserve.lua.
+// Member returns the member of the sorted set of a state for an open reservation of events: see reserve.lua.
 func Member(h exact.Holder, charged exact.Charge, events int, spec *exact.Spec) string {
 	member := []byte(holder.Name(h))
-	for _, number := range [...]int64{charged.At, charged.Used, spec.Weigh(events)} {
+	order := charged.Order
+	if !spec.Algorithm.Noted() {
+		order = 0
+	}
+	for _, number := range [...]int64{charged.At, charged.Used, order, spec.Weigh(events)} {
 		member = strconv.AppendInt(append(member, ' '), number, 10)
 	}
 	limit := spec.LimitArgument(false, false, exact.Alone, 0, nil).(string) //nolint:forcetypeassert // it is a text

@@ -20,13 +20,13 @@ type row struct {
 	costAt        int // the place of the cost among the words
 }
 
-// sameRequests are requests in a row whose words are not written yet.
+// sameRequests are requests in a row with words that are not written yet.
 type sameRequests struct {
 	first           *Request // nil: there are none
 	times, requests int
 }
 
-// Add adds the checks of a request that is asked so many times.
+// Add adds the checks of a request that is asked times times.
 func (r *Rows) Add(q *Request, times int) {
 	times = max(times, q.Times)
 	if r.same.first != nil && times == r.same.times && sameWords(r.same.first, q) {
@@ -41,7 +41,7 @@ func (r *Rows) Add(q *Request, times int) {
 	}
 }
 
-// takesTurns reports whether the request has several checks whose words may stand for those of others.
+// takesTurns reports whether the request has several checks with words that may stand for those of others.
 func (r *Request) takesTurns() bool {
 	for i := 0; i < len(r.Arguments); i += wordsOfCheck {
 		if _, listed := r.Arguments[i+1].(string); listed || r.Arguments[i+2] != nil {

@@ -1,8 +1,9 @@
-// Package script is the Lua that decides calls and carries out settlements in Redis: whole scripts, what
-// goes into one, and what comes back.
+// Package script is the Lua that decides calls and carries out settlements in Redis: whole scripts, their arguments, and
+// their replies.
 //
-// A script is assembled from the files in lua, for one algorithm or for all of them, so that there are few. Those for
-// all stand in testdata as they are sent. The arithmetic in them is that of package exact.
+// The script for checks that come alone under an algorithm is a whole file in lua/check. Every other script is assembled
+// from the files in lua, for one algorithm or for all of them, so that there are few. Those for all stand in testdata as
+// they are sent. The arithmetic in all of them is that of package exact.
 package script
 
 import (
@@ -16,27 +17,28 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-//go:embed lua/*.lua
+//go:embed lua/*.lua lua/check/*.lua
 var lua embed.FS
 
 // Script is the Lua of a task, for one algorithm or for all.
 type Script struct {
 	Source string
-	Hash   string // what EVALSHA calls it
+	Hash   string // its name for EVALSHA
 }
 
-// Mixed stands for all algorithms where a script may be that of one: it is what calls need that mix some.
+// Mixed stands for all algorithms in the place of one: calls that mix some need it.
 const Mixed = exact.None
 
-// Task is what a script does.
+// Task is the task of a script.
 type Task uint8
 
 // The tasks.
 const (
 	Decide  Task = iota // calls
+	Check               // calls of one check each, with states as their limit leaves them
 	Settle              // corrections
-	Reserve             // calls some of whose checks reserve for a time, whatever their algorithms
-	Close               // corrections some of which are of such charges, whatever their algorithms
+	Reserve             // calls with checks that reserve for a time, under any algorithms
+	Close               // corrections with some of such charges, under any algorithms
 	Release             // corrections each of which gives back one place: see Request.Releases
 	Order               // none: the order in which processes wait
 	Tasks               // how many there are
@@ -45,21 +47,31 @@ const (
 // Settles reports whether a task is about corrections, and not about calls.
 func (t Task) Settles() bool { return t == Settle || t == Close || t == Release }
 
-// general reports whether the scripts of a task are one, which knows all algorithms.
-func (t Task) general() bool { return t >= Reserve }
+// general reports whether the script of a task for an algorithm is that for all algorithms. Where calls seldom have several
+// checks under an algorithm, no other script is worth its place in the server.
+func (t Task) general(of exact.Algorithm) bool {
+	switch t {
+	case Check, Settle:
+		return false
+	case Decide:
+		return of == exact.Shaping || of == exact.SlidingLog || of == exact.Calendar || of == exact.Ban
+	default:
+		return true
+	}
+}
 
 func (t Task) file() string {
-	return [Tasks]string{"decide", "settle", "reserve", "close", "release", "order"}[t]
+	return [Tasks]string{"decide", "check", "settle", "reserve", "close", "release", "order"}[t]
 }
 
 // assembled are the scripts that this process has asked for. Values never become part of one, so that all stores of
 // a process share them, and there are few.
-var assembled sync.Map // of Scripts, by what New is told
+var assembled sync.Map // of Scripts, by the arguments of New
 
 // New returns the script of a task for an algorithm, or for all of them if that is Mixed. With an injected clock, which
 // is for tests, the last argument of a call is the time. It may be called concurrently.
 func New(does Task, of exact.Algorithm, injectedClock bool) *Script {
-	if does.general() {
+	if does.general(of) {
 		of = Mixed
 	}
 	type told struct {
@@ -75,8 +87,32 @@ func New(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	return s.(*Script) //nolint:forcetypeassert // the map holds nothing else
 }
 
-// assemble puts a script together.
+// assemble puts a script together. Those of checks are whole files.
 func assemble(does Task, of exact.Algorithm, injectedClock bool) *Script {
+	var source string
+	if does == Check {
+		source = checking(of, injectedClock)
+	} else {
+		source = pieced(does, of, injectedClock)
+	}
+	sum := sha1.Sum([]byte(source)) // SHA-1 is how Redis names scripts
+	return &Script{Source: source, Hash: hex.EncodeToString(sum[:])}
+}
+
+// checking returns the script of checks under an algorithm.
+func checking(of exact.Algorithm, injectedClock bool) string {
+	source := luaFile("check/" + fileOf(of))
+	if !injectedClock {
+		return source
+	}
+	const reads = "local clock = call('TIME')\n"
+	before, after, _ := strings.Cut(source, reads)
+	_, after, _ = strings.Cut(after, "local grace = 2000\n")
+	return before + luaFile("clock") + after
+}
+
+// pieced returns a script that is put together from pieces.
+func pieced(does Task, of exact.Algorithm, injectedClock bool) string {
 	clock := "time"
 	if injectedClock {
 		clock = "clock"
@@ -97,9 +133,7 @@ func assemble(does Task, of exact.Algorithm, injectedClock bool) *Script {
 		a.include("functions")
 	}
 	a.include(does.file())
-	source := a.String()
-	sum := sha1.Sum([]byte(source)) // SHA-1 is how Redis names scripts
-	return &Script{Source: source, Hash: hex.EncodeToString(sum[:])}
+	return a.String()
 }
 
 // assembly is a script for some algorithms that is being put together.
@@ -110,8 +144,8 @@ type assembly struct {
 	does Task
 }
 
-// include appends a file, and what it includes. Some names stand for parts of the
-// algorithms' files: see prelude.lua.
+// include appends a file, and the files that it includes. Some names stand for parts of the algorithms' files: see
+// prelude.lua.
 func (a *assembly) include(name string) {
 	switch name {
 	case "functions", "holder", "hold", "strike":
@@ -124,6 +158,14 @@ func (a *assembly) include(name string) {
 		if slices.ContainsFunc(a.of, func(a exact.Algorithm) bool { return !a.Windowed() }) {
 			a.append(partOf(luaFile(name), "observe"))
 		}
+	case "noting", "note", "closing":
+		if !slices.ContainsFunc(a.of, exact.Algorithm.Noted) {
+			return
+		}
+		if name != "note" {
+			a.append(partOf(luaFile("notes"), "functions"))
+		}
+		a.append(partOf(luaFile("notes"), name))
 	case "open", "returned":
 		if a.does == Reserve {
 			a.append(partOf(luaFile(Reserve.file()), name))
@@ -141,8 +183,8 @@ func (a *assembly) include(name string) {
 	}
 }
 
-// branch appends a part of each algorithm's file, for the limits of that algorithm. Those that have
-// the same share one. If all have the same, the script need not ask which one a limit has.
+// branch appends a part of each algorithm's file, for the limits of that algorithm. Algorithms with the same part share
+// one. If all have the same, the script need not ask which one a limit has.
 func (a *assembly) branch(name string) {
 	var texts []string
 	asked := make(map[string][]string) // by the text
@@ -165,7 +207,7 @@ func (a *assembly) branch(name string) {
 	a.append("end\n")
 }
 
-// append appends text, with what its lines include.
+// append appends text, with the files that its lines include.
 func (a *assembly) append(text string) {
 	for line := range strings.Lines(text) {
 		if name, ok := partName(line); ok {
@@ -181,16 +223,16 @@ func partName(line string) (name string, ok bool) {
 	return strings.CutPrefix(strings.TrimSpace(line), "--- ")
 }
 
-// section returns a part of an algorithm's file. What a meter's lacks is that of all meters.
+// section returns a part of an algorithm's file. Sections that a meter's file lacks are those of all meters.
 func section(a exact.Algorithm, name string) string {
-	text := partOf(luaFile(strings.ReplaceAll(a.String(), "-", "_")), name)
+	text := partOf(luaFile(fileOf(a)), name)
 	if text == "" && !a.Windowed() && name != "functions" {
 		return partOf(luaFile("meter"), name)
 	}
 	return text
 }
 
-// partOf returns what stands below a name in a file, up to the next one.
+// partOf returns the text below a name in a file, up to the next one.
 func partOf(file, name string) string {
 	var text strings.Builder
 	within := false
@@ -203,6 +245,9 @@ func partOf(file, name string) string {
 	}
 	return text.String()
 }
+
+// fileOf returns the name of an algorithm's files.
+func fileOf(a exact.Algorithm) string { return strings.ReplaceAll(a.String(), "-", "_") }
 
 func luaFile(name string) string {
 	text, err := lua.ReadFile("lua/" + name + ".lua")

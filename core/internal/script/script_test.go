@@ -20,6 +20,9 @@ var rewriteScripts = flag.Bool("rewrite-scripts", false, "write testdata")
 func TestScriptsStandInFiles(t *testing.T) {
 	scripts := make(map[string]string)
 	for does := range Tasks {
+		if does == Check { // these are files already
+			continue
+		}
 		scripts[does.file()+".lua"] = New(does, Mixed, false).Source
 	}
 	const directory = "testdata"
@@ -60,7 +63,7 @@ func TestRequestsWeighWhatRedisTakesForThem(t *testing.T) {
 		var c call.Call
 		c.Set(checks, func(place int, own *call.Check) { *own = list[place] })
 		var r Request
-		r.SetChecks(c.Groups, 1, false, nil, func(c *call.Check) string { return c.Key })
+		r.SetChecks(c.Groups, 1, false, nil, func(key string, _ *exact.Spec) string { return key })
 		return r.Weight(1)
 	}
 	for _, c := range []struct {

@@ -118,8 +118,8 @@ func isPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// Client returns the client that a URL of Redis describes, whose query it takes as [Parse] has read it. The
-// client heeds deadlines, and repeats nothing unless the URL says so.
+// Client returns the client that a URL of Redis describes, with the query that [Parse] has read from it. The client heeds
+// deadlines, and repeats nothing unless the URL says so.
 func Client(rawURL string, query url.Values) (redis.UniversalClient, error) {
 	switch {
 	case query.Has("master_name"):
@@ -177,8 +177,8 @@ func checkPool(size int) error {
 	return nil
 }
 
-// leastConnections is how many connections a pool has at least, unless the URL says otherwise. They are opened when they are
-// needed: a server that is 40 ms away needs so many for 20,000 settlements and 50,000 checks a second.
+// leastConnections is how many connections a pool has at least, unless the URL says otherwise. They are opened when they
+// are needed: a server that is 40 ms away needs this many for 20,000 settlements and 50,000 checks a second.
 const leastConnections = 32
 
 // connections returns the size of a pool, of which 0 is the default: ten for each processor, as go-redis has it, and no fewer

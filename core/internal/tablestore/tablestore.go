@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
-// Row is what a table has under a key: see core.Row.
+// Row is the value of a table under a key: see core.Row.
 type Row struct {
 	Value   []byte
 	Expires time.Time
@@ -74,18 +74,25 @@ func decide(c *call.Call, now int64, rows *rows) {
 			if group[i].ReserveFor > 0 {
 				rows.giveBackEnded(group[i].Key, group[i].Spec, now, &ended)
 			}
-			group[i].Charged = exact.Charge{At: now, Order: records[i].Order()}
+			if group[i].Charged = (exact.Charge{At: now}); !group[i].Spec.Algorithm.Noted() {
+				group[i].Charged.Order = records[i].Order()
+			}
 		}
 		pass := c.Resolve(group, now, func(i int) *exact.State { return &records[i].State })
 		for i := range group {
 			switch check := &group[i]; {
 			case check.Writes(pass):
 				check.Write(&records[i].State, now, pass)
+				if pass && check.Noted() && !check.Waived {
+					number := records[i].Number(now)
+					records[i].State.Note(check.Spec, check.Usage.Used, now, number)
+					call.SetNumber(group, i, number)
+				}
 				if pass && !check.Waived && check.ReserveFor > 0 {
 					records[i].Open.Open(check.Reservation(now))
 				}
 				rows.write(check.Key, check.Spec, now)
-			case check.Charge && !check.Spec.Unused(check.Usage): // denials count on in a log whose window has become longer
+			case check.Charge && !check.Spec.Unused(check.Usage): // a denial may keep a log longer: its window may have become longer
 				rows.keep(check.Key, check.Spec, check.Keep(now, pass))
 			}
 		}
@@ -173,7 +180,7 @@ func (s *Store) change(ctx context.Context, keys []string, change func(now int64
 	defer t.end()
 	err := s.update(ctx, keys, t.run)
 	switch {
-	case err != nil && ctx.Err() != nil: // whatever a driver calls that
+	case err != nil && ctx.Err() != nil: // a driver may name that error otherwise
 		return &failure.Error{
 			Kind: failure.GivenUp, NotDone: errors.Is(err, failure.ErrNotDone),
 			Err: fmt.Errorf("core: the call was given up: %w (%w)", context.Cause(ctx), err),
@@ -184,19 +191,18 @@ func (s *Store) change(ctx context.Context, keys []string, change func(now int64
 	return err
 }
 
-// transaction is what is done with the rows of some keys. A table may do it several times, and gives up
-// all but the last one.
+// transaction changes the rows of some keys. A table may run it several times, and drops all but the last one.
 type transaction struct {
 	change func(now int64, rows *rows)
 	keys   []string
 
 	mu    sync.Mutex
 	ran   bool
-	ended bool // nobody waits for it any more
+	ended bool // its caller has left
 }
 
-// run changes the rows of the keys. When the transaction has ended, it changes nothing: what would be
-// decided is used again by then.
+// run changes the rows of the keys. When the transaction has ended, it changes nothing: the memory of the call is used
+// again by then.
 func (t *transaction) run(now time.Time, list []Row) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -243,7 +249,7 @@ func (r *rows) read(key string, spec *exact.Spec) *exact.Record {
 	return row.record
 }
 
-// giveBackEnded gives back up to so many reservations of a row that have ended at an instant, and counts them off.
+// giveBackEnded gives back up to *most reservations of a row that have ended at an instant, and counts them off.
 func (r *rows) giveBackEnded(key string, spec *exact.Spec, now int64, most *int) {
 	record := r.read(key, spec)
 	for _, one := range record.Open.Ended(now, most) {

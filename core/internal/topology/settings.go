@@ -37,9 +37,8 @@ func (t Topology) Settings() (s Settings, known bool) {
 	return Settings{}, false
 }
 
-// HeedsDeadline reports whether the client is known to end a call when its context does. It may
-// not while it connects: go-redis shakes hands for TLS without looking at the context, and what
-// its user has it do then is not known.
+// HeedsDeadline reports whether the client is known to end a call when its context does. It may not while it connects:
+// go-redis shakes hands for TLS without looking at the context, and hooks of the user's on a new connection are unknown.
 func (t Topology) HeedsDeadline() bool {
 	switch {
 	case t.Single != nil:

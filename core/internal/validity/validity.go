@@ -22,7 +22,7 @@ type invalidError struct{ error }
 func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
 func (e *invalidError) Unwrap() error        { return e.error }
 
-// Mode says what a check does with its units.
+// Mode tells how a check asks for its units.
 type Mode uint8
 
 // The modes: see those of package core.
@@ -58,7 +58,7 @@ type Check struct {
 	ReserveFor                time.Duration
 }
 
-// Validate returns the reason why a check makes no sense, whatever others stand beside it. place is its place in the call.
+// Validate returns the reason why a check makes no sense by itself. place is its place in the call.
 func (c *Check) Validate(place int) error {
 	switch {
 	case c.Key == "":
@@ -102,7 +102,7 @@ const (
 	longestReserved  = 24 * time.Hour
 )
 
-// validateReserveFor returns the reason why the ReserveFor of a check makes no sense, if it does not.
+// validateReserveFor returns the reason why the ReserveFor of a check makes no sense, or nil.
 func (c *Check) validateReserveFor() error {
 	const reserves = "core: a check reserves for %v "
 	switch algorithm := c.Limit.Algorithm; {
@@ -114,15 +114,14 @@ func (c *Check) validateReserveFor() error {
 	case algorithm.Bans():
 		return Errorf(reserves+"under %s, which is a ban: leave ReserveFor out", c.ReserveFor, c.Limit)
 	case algorithm.Delays():
-		return Errorf(reserves+"under %s, whose turns are handed on: leave ReserveFor out", c.ReserveFor, c.Limit)
+		return Errorf(reserves+"under %s, which hands turns on: leave ReserveFor out", c.ReserveFor, c.Limit)
 	case algorithm.Dated():
-		return Errorf(reserves+"under %s, whose windows a calendar cuts: leave ReserveFor out", c.ReserveFor, c.Limit)
+		return Errorf(reserves+"under %s, which has windows of a calendar: leave ReserveFor out", c.ReserveFor, c.Limit)
 	}
 	return nil
 }
 
-// Together returns the reason why two checks of one state, at two places of a call, may not be asked together, if they may
-// not.
+// Together returns the reason why two checks of one state, at two places of a call, may not be asked together, or nil.
 func Together(earlier, place int, d, c *Check) error {
 	switch {
 	case c.Limit.Units != d.Limit.Units || c.Limit.Calendar != d.Limit.Calendar:
@@ -142,7 +141,7 @@ func Together(earlier, place int, d, c *Check) error {
 	return nil
 }
 
-// BanByHand returns the reason why a ban by hand cannot last so long, or cannot have a reason, if it cannot.
+// BanByHand returns the reason why a ban by hand cannot have its length or its reason, or nil.
 func BanByHand(lasts time.Duration, reason string) error {
 	const longestReason, longest = 200, 10 * 365 * 24 * time.Hour
 	if lasts < time.Microsecond || lasts > longest {

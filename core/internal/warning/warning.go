@@ -19,7 +19,7 @@ type Warning struct {
 }
 
 // Log logs the warning, unless it was logged a short while ago. A panic of the logger is contained: the work that had
-// reason to warn goes on, whichever goroutine it is on.
+// reason to warn goes on, on any goroutine.
 func (w *Warning) Log(logger *slog.Logger, message string, attributes ...any) {
 	w.LogAt(context.Background(), slog.LevelWarn, logger, message, attributes...)
 }

@@ -10,10 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/algorithm"
+	"github.com/weir-go/ratelimit/internal/bounded"
 )
 
 // Fallback decides in this process while the store cannot. It keeps this process's share of each limit. A
@@ -22,7 +21,7 @@ import (
 type Fallback struct {
 	replicas  int                  // processes that share the limits
 	clock     func() time.Duration // since some instant
-	snapshots *otter.Cache[stateKey, snapshot]
+	snapshots *bounded.Map[stateKey, snapshot]
 	own       *core.Limiter // asked about shares
 	limiter   *core.Limiter // asked about limits, of which it decides about the shares
 
@@ -39,17 +38,14 @@ type snapshot struct {
 }
 
 // New returns the fallback of one of a number of processes that share the traffic about
-// evenly. It keeps up to size snapshots, at about 140 bytes each, and decides about as many keys. The
+// evenly. It keeps up to size snapshots, at about 120 bytes each, and decides about as many keys. The
 // options are those of its memory, for tests.
 func New(replicas, size int, options ...core.Option) *Fallback {
 	start := time.Now()
 	f := &Fallback{
-		replicas: replicas,
-		clock:    func() time.Duration { return time.Since(start) },
-		snapshots: otter.Must(&otter.Options[stateKey, snapshot]{
-			MaximumSize: size,
-			Executor:    func(task func()) { task() },
-		}),
+		replicas:  replicas,
+		clock:     func() time.Duration { return time.Since(start) },
+		snapshots: bounded.New[stateKey, snapshot](size),
 	}
 	memory := core.NewMemory(append(options, core.WithMaxKeys(size))...)
 	f.own, f.limiter = core.New(memory), core.New(&shares{Store: memory, of: f})
@@ -69,7 +65,7 @@ func (f *Fallback) Observe(checks []core.Check, decisions []core.Decision) {
 		}
 		key := stateKeyOf(check.Key, check.Limit)
 		if d.Remaining == check.Limit.Capacity() {
-			f.snapshots.Invalidate(key)
+			f.snapshots.Delete(key)
 			continue
 		}
 		f.snapshots.Set(key.kept(), snapshotOf(check.Limit, d, now))
@@ -137,13 +133,15 @@ func (f *Fallback) correct(ctx context.Context, key string, limit core.Limit, mo
 
 // correctSnapshot corrects the snapshot of a key, and reports whether there is one.
 func (f *Fallback) correctSnapshot(key string, limit core.Limit, more int, now time.Duration) (found bool) {
-	f.snapshots.ComputeIfPresent(stateKeyOf(key, limit), func(s snapshot) (snapshot, otter.ComputeOp) {
-		found = true
+	f.snapshots.Update(stateKeyOf(key, limit).kept(), func(s snapshot, ok bool) (snapshot, bool) {
+		if found = ok; !ok {
+			return snapshot{}, false
+		}
 		used := min(s.usedAt(now, limit)+more, limit.Capacity())
 		if used <= 0 {
-			return snapshot{}, otter.InvalidateOp
+			return snapshot{}, false
 		}
-		return s.corrected(used, now, limit), otter.WriteOp
+		return s.corrected(used, now, limit), true
 	})
 	return found
 }
@@ -243,7 +241,7 @@ func (s *shares) Settle(ctx context.Context, settlements []core.Settlement) erro
 			d.Limit, d.Degraded = settlements[i].Check.Limit, true
 		}
 	}
-	return err //nolint:wrapcheck // it is the memory's
+	return err
 }
 
 // start starts the keys of checks from their snapshots. A key without a snapshot goes on from what this
@@ -267,7 +265,7 @@ func (f *Fallback) start(ctx context.Context, checks, shares []core.Check, place
 // hasSnapshot reports whether one of the keys of checks has a snapshot to start from.
 func (f *Fallback) hasSnapshot(checks []core.Check, places []int) bool {
 	for _, place := range places {
-		if _, ok := f.snapshots.GetIfPresent(stateKeyOf(checks[place].Key, checks[place].Limit)); ok {
+		if _, ok := f.snapshots.Get(stateKeyOf(checks[place].Key, checks[place].Limit)); ok {
 			return true
 		}
 	}
@@ -278,13 +276,18 @@ func (f *Fallback) hasSnapshot(checks []core.Check, places []int) bool {
 // must be held.
 func (f *Fallback) startKey(ctx context.Context, check *core.Check, share core.Limit) (err error) {
 	key := stateKeyOf(check.Key, check.Limit)
-	last, ok := f.snapshots.Invalidate(key)
+	last, ok := f.snapshots.Delete(key)
 	if !ok {
 		return nil
 	}
 	defer func() {
 		if err != nil {
-			f.snapshots.SetIfAbsent(key.kept(), last) // unless the store has said more since
+			f.snapshots.Update(key.kept(), func(later snapshot, ok bool) (snapshot, bool) {
+				if ok { // the store has said more since
+					return later, true
+				}
+				return last, true
+			})
 		}
 	}()
 	if err := f.own.Reset(ctx, check.Key, share); err != nil {

@@ -54,7 +54,7 @@ type tlsConn struct {
 // Close implements net.Conn.
 func (c *tlsConn) Close() error {
 	defer c.closed()
-	return c.Conn.Close() //nolint:wrapcheck // it is the connection's
+	return c.Conn.Close()
 }
 
 type otherConn struct {
@@ -66,7 +66,7 @@ type otherConn struct {
 // Close implements net.Conn.
 func (c *otherConn) Close() error {
 	defer c.closed()
-	return c.Conn.Close() //nolint:wrapcheck // it is the connection's
+	return c.Conn.Close()
 }
 
 // NetConn returns the connection itself.

@@ -42,5 +42,5 @@ func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	u.read.Add(int64(n))
 	u.goesOn.Store(n > 0 && n == len(p) && err == nil)
-	return n, err //nolint:wrapcheck // it is the body's
+	return n, err
 }

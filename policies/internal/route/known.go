@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Known is what a router has found out about a request. The zero value is nothing.
+// Known is the knowledge of a router about a request. The zero value is none.
 type Known struct {
 	// Route is the pattern of the route with its wildcards in braces, such as "/items/{id}", or "" if none was found.
 	Route string

@@ -25,10 +25,10 @@ func split(pattern string) (method, host, path string) {
 // hostName returns a host in one notation.
 func hostName(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 
-// registeredAt is what net/http says of where in this program a pattern was registered.
+// registeredAt matches the part of an error of net/http that names the place where a pattern was registered.
 var registeredAt = regexp.MustCompile(` \(registered at [^)]*\)`)
 
-// lineEnds are what one line has spaces for.
+// lineEnds matches line ends, which become spaces in one line.
 var lineEnds = regexp.MustCompile(`\s*\n\s*`)
 
 // register has net/http look at a pattern, which panics if it makes no sense.
@@ -53,7 +53,7 @@ func (t *Table) register(method, host, path, pattern string) (err error) {
 	return nil
 }
 
-// unmatched returns an error for what net/http takes for a pattern, although no request matches it.
+// unmatched returns an error for a pattern that net/http accepts, although no request matches it.
 func unmatched(method, host, path, pattern string) error {
 	switch upper := strings.ToUpper(method); {
 	case !strings.HasPrefix(path, slash):
@@ -69,7 +69,7 @@ func unmatched(method, host, path, pattern string) error {
 	case strings.Contains(path, "*") && !strings.Contains(translated(path), "{") && translated(path) == path:
 		return fmt.Errorf(`no request matches the pattern %q: write {name} for a segment, {name...} for the rest of the path, or %%2A for a star`, pattern)
 	case strings.ContainsAny(path, "?#"):
-		return fmt.Errorf("no request matches the pattern %q: leave ? and # and what follows out; the query does not count", pattern)
+		return fmt.Errorf("no request matches the pattern %q: leave ? and # and the text behind them out; the query does not count", pattern)
 	}
 	name := withoutPort(host)
 	if strings.HasPrefix(name, "[") {
@@ -92,7 +92,7 @@ func unmatched(method, host, path, pattern string) error {
 	return nil
 }
 
-// knownMethods are those that net/http knows.
+// knownMethods are the methods that net/http knows.
 var knownMethods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions,
 	http.MethodTrace,

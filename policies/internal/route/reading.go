@@ -10,13 +10,13 @@ import (
 
 // Reading is one way in which a router, a file server or an upstream server may read the path of a request.
 type Reading struct {
-	// Path is what is read. It begins with a slash.
+	// Path is the path of the reading. It begins with a slash.
 	Path string
 
 	decode bool // its segments are escaped, and are compared without their escapes
 	empty  bool // {name} stands for an empty segment at the end, and for an escaped slash
 
-	// A variant of a reading counts only for what the reading itself does not match.
+	// A variant of a reading counts only for requests that the reading itself does not match.
 	slash   bool // it is read with one more slash at its end
 	alone   bool // no pattern counts that ends with a slash or {name...} further left
 	literal bool // no {name} counts for the last segment
@@ -50,9 +50,9 @@ func isOrdinary(u *url.URL, escaped string) bool {
 	return escaped == u.Path && u.RawPath == "" && strings.HasPrefix(u.Path, slash) && !mayBeUnclean(u.Path)
 }
 
-// appendReadings appends all readings of a path: escaped and not, as it stands, with slashes collapsed, and clean; each of them with and
-// without a slash at its end, and without an extension. Whoever serves what is below a prefix of at most so many segments may clean the
-// rest of the path alone.
+// appendReadings appends all readings of a path: escaped and not, as it stands, with slashes collapsed, and clean; each
+// of them with and without a slash at its end, and without an extension. A handler below a prefix of at most prefix
+// segments may clean the rest of the path alone.
 func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 	escaped := u.EscapedPath()
 	if isOrdinary(u, escaped) {
@@ -61,7 +61,7 @@ func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 	texts := []Reading{
 		// net/http and chi decode segments.
 		{Path: escaped, decode: true},
-		// Some proxies decode what needs no escape.
+		// Some proxies decode characters that need no escape.
 		{Path: escapedDots.Replace(escaped), decode: true},
 		// gin, file servers and nginx decode all.
 		{Path: u.Path},
@@ -80,7 +80,7 @@ func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 		texts = append(texts, Reading{Path: u.Path, decode: true}, Reading{Path: unescape(u.Path)})
 	}
 	for _, escaped := range escapedTexts(u) {
-		if escaped != texts[0].Path { // routers look there, although somebody has changed the path
+		if escaped != texts[0].Path { // routers look there, although a middleware has changed the path
 			texts = append(texts, Reading{Path: escaped, decode: true}, Reading{Path: escaped})
 		}
 		// A router that decodes segments may hand the rest on, which a file server decodes.
@@ -105,7 +105,8 @@ func appendReadings(all []Reading, u *url.URL, prefix int) []Reading {
 	return all
 }
 
-// escapedTexts returns the escaped path: two of them if somebody has changed the path and left the one as it was that the client has sent.
+// escapedTexts returns the escaped path: two of them if a middleware has changed Path and left RawPath as the client has
+// sent it.
 func escapedTexts(u *url.URL) []string {
 	escaped := u.EscapedPath()
 	if u.RawPath == "" || u.RawPath == escaped {
@@ -114,11 +115,11 @@ func escapedTexts(u *url.URL) []string {
 	return []string{escaped, u.RawPath}
 }
 
-// cleanings returns what a text may be cleaned to.
+// cleanings returns the clean forms of a text.
 func cleanings(p string, prefix int) []string {
 	all := cleanedInAnyWay(nil, p, prefix)
 	for _, p := range [...]string{p, strings.TrimSuffix(p, slash)} {
-		if dot := extension(p); dot >= 0 && strings.HasSuffix(strings.TrimRight(p[:dot], "."), slash) { // what is left of it may end in dots
+		if dot := extension(p); dot >= 0 && strings.HasSuffix(strings.TrimRight(p[:dot], "."), slash) { // the rest may end in dots
 			all = cleanedInAnyWay(all, p[:dot], prefix)
 		}
 	}
@@ -171,8 +172,8 @@ func handedOn(escaped string) []string {
 
 func hasEscapedSlash(p string) bool { return strings.Contains(p, "%2F") || strings.Contains(p, "%2f") }
 
-// decodedBelow returns a path with what is behind its first segment decoded, behind its first two, and so on, if that has a slash more. Its
-// percent signs are escaped, for all segments are to be decoded.
+// decodedBelow returns the path with the part behind its first segment decoded, behind its first two, and so on, if the
+// result has a slash more. Its percent signs are escaped, for all segments are to be decoded.
 func decodedBelow(p string, most int) []string {
 	if !hasEscapedSlash(p) {
 		return nil

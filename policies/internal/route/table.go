@@ -1,9 +1,9 @@
-// Package route finds the patterns that a request meets. A pattern is one of net/http. Of those that match one path, the most
-// specific one counts, as in [http.ServeMux].
+// Package route finds the patterns that a request meets. A pattern is one of net/http. If several match one path, the
+// most specific one counts, as in [http.ServeMux].
 //
-// A router may read the path of a request in another way than this package does, and runs the handler of the route that it finds.
-// So a request meets the pattern that covers its route where the route is known. Where it is not, the request meets the
-// patterns of all readings of its path.
+// A router may read the path of a request in another way than this package does, and runs the handler of the route that
+// it finds. So a request meets the pattern that covers its route, if the route is known, and otherwise the patterns of
+// all readings of its path.
 package route
 
 import (
@@ -16,11 +16,11 @@ import (
 
 // Table holds patterns. The zero value is empty. One goroutine builds it, and many look at it.
 type Table struct {
-	// Accept reports whether a request meets a pattern whose path matches. If it does not, the next pattern counts that is less
+	// Accept reports whether a request meets a pattern with a matching path. If not, the next pattern counts that is less
 	// specific. Nil accepts all.
 	Accept func(r *http.Request, number int) bool
 
-	mux      *http.ServeMux // knows what a pattern is, and which of them conflict
+	mux      *http.ServeMux // parses patterns, and knows which of them conflict
 	hosts    map[string]map[string]*node
 	patterns []string
 	deepest  int // how many segments the longest pattern has
@@ -29,7 +29,7 @@ type Table struct {
 // none is the number of no pattern. The first pattern has number 1.
 const none = 0
 
-// node is what is known behind some segments of a path.
+// node is the part of the table behind some segments of a path.
 type node struct {
 	literals map[string]*node
 	wildcard *node // {name}
@@ -156,8 +156,9 @@ func (t *Table) Met(found []int, r *http.Request, known Known) (all []int, reada
 	return found, true
 }
 
-// Own returns the numbers of the patterns, of those that a request meets, that are certainly about the handler that has run: those that cover
-// its route, or, where the route is not known or leaves the rest of the path open, those that the path matches as it stands.
+// Own returns those numbers of the request's patterns that are certainly about the handler that has run: the patterns
+// covering its route, or, if the route is not known or leaves the rest of the path open, the patterns that the path
+// matches as it stands.
 func (t *Table) Own(r *http.Request, known Known) []int {
 	roots, escaped := t.roots(r), r.URL.EscapedPath()
 	if known.Route != "" {
@@ -180,8 +181,8 @@ func with(found []int, number int) []int {
 	return append(found, number)
 }
 
-// roots are where the paths begin of the patterns whose host and method are those of a request: the more specific ones first. Some
-// may be nil.
+// roots begin the paths of the patterns with the host and the method of a request, the more specific ones first. Some may
+// be nil.
 type roots [6]*node
 
 // ofHost reports whether there are patterns with the host of the request.
@@ -218,8 +219,8 @@ func (t *Table) matching(roots []*node, r *http.Request, reading *Reading) int {
 	return none
 }
 
-// hostOf returns the host that a request asks for, without the port, and without brackets around what is no IPv6 address: net/http drops
-// them with the port.
+// hostOf returns the host that a request asks for, without the port, and without brackets around a text that is no IPv6
+// address: net/http drops them with the port.
 func hostOf(r *http.Request) string {
 	host := withoutPort(r.Host)
 	if name, inBrackets := strings.CutPrefix(host, "["); inBrackets && !strings.Contains(name, ":") {

@@ -422,7 +422,7 @@ func TestSaysWhatIsWrong(t *testing.T) {
 		{"", "get /x", `no request matches the pattern "get /x": write the method as GET`},
 		{"", "POST/x", `the pattern "POST/x" has post for its host: write a space behind the method, as in "POST /orders"`},
 		{"", "http://a.test/x", `no request matches the pattern "http://a.test/x": leave the scheme out, as in "api.example.com/"`},
-		{"", "/x?y=1", `no request matches the pattern "/x?y=1": leave ? and # and what follows out; the query does not count`},
+		{"", "/x?y=1", `no request matches the pattern "/x?y=1": leave ? and # and the text behind them out; the query does not count`},
 		{"", "a.test:80/", `no request matches the pattern "a.test:80/": leave the port out, which does not count`},
 		{"", "GET [::1]:80/", `no request matches the pattern "GET [::1]:80/": leave the port out, which does not count`},
 		{"", "[::1/", `no request matches the pattern "[::1/": [::1 is no address`},

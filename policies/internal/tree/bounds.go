@@ -60,8 +60,9 @@ func (p Position) tooManyTokens() error {
 	return p.errorf("the document has more than %d words and signs: put long lists of addresses into a file of package lists", mostTokens)
 }
 
-// tokensOf returns the tokens of YAML. It returns an error for what is not read, and for what the parser would work too long on: that copies
-// the keys of a block mapping for each of them, and moves all tokens for each value that is left out.
+// tokensOf returns the tokens of YAML. It returns an error for parts that are not read, and for texts that would keep the
+// parser busy for too long: the parser copies the keys of a block mapping for each of them, and moves all tokens for each
+// value that is left out.
 func tokensOf(text []byte) (token.Tokens, error) {
 	tokens := lexer.Tokenize(string(text))
 	if len(tokens) > mostTokens {
@@ -95,7 +96,7 @@ func unread(one *token.Token) error {
 	}
 }
 
-// bounds follows the tokens of a document, and counts what the parser will move.
+// bounds follows the tokens of a document, and counts the tokens that the parser will move.
 type bounds struct {
 	tokens token.Tokens
 	moves  int
@@ -106,7 +107,7 @@ type bounds struct {
 // block is a block mapping.
 type block struct{ column, keys int }
 
-// flow is what is between brackets.
+// flow is the content of brackets.
 type flow struct {
 	mapping bool
 	colon   bool // since the last comma
@@ -162,7 +163,7 @@ func (b *bounds) keyColumn(i int) int {
 	return b.tokens[i].Position.Column
 }
 
-// closeBlocks ends the mappings that stand further right than what begins at a column.
+// closeBlocks ends the mappings that stand further right than a token in this column.
 func (b *bounds) closeBlocks(column int) {
 	for len(b.blocks) > 0 && b.blocks[len(b.blocks)-1].column > column {
 		b.blocks = b.blocks[:len(b.blocks)-1]
@@ -180,7 +181,7 @@ func (b *bounds) count(column int) (before int) {
 	return last.keys - 1
 }
 
-// leavesOut reports whether nothing follows a token that belongs to it, which stands at a column. What is of a kind may begin at that column.
+// leavesOut reports whether the token, which stands in a column, has no value. Tokens of a kind may begin in that column.
 func (b *bounds) leavesOut(i, column int, kind token.Type) bool {
 	next := i + 1
 	for next < len(b.tokens) && b.tokens[next].Type == token.CommentType {

@@ -86,7 +86,7 @@ func (r *jsonReader) value(depth int) (*Node, error) {
 	return n, nil
 }
 
-// inside reads what is in a list or a mapping, and its end.
+// inside reads the content of a list or a mapping, and its end.
 func (r *jsonReader) inside(n *Node, begin json.Delim, depth int) error {
 	n.Kind = Sequence
 	if begin == '{' {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what a [Node] is.
+// Kind is the kind of a [Node].
 type Kind string
 
 // The kinds of nodes, as an error calls them.
@@ -29,15 +29,15 @@ type Node struct {
 	Keys  []*Node // of a Mapping: Text nodes, all different
 	Items []*Node // of a Sequence, and those of a Mapping for its Keys
 
-	// Cut is, of the outermost Node, where a value begins that may have been longer: it is the last of a text of YAML whose last line has no
-	// end. It is the zero Position if there is none.
+	// Cut is set in the outermost Node only. It is where a value begins that may have been longer, because it is the last
+	// of a text of YAML without a line end at its end. Otherwise it is the zero Position.
 	Cut Position
 }
 
 // Position is where something stands, both counted from 1. The zero Position is nowhere.
 type Position struct{ Line, Column int }
 
-// Error says what cannot be read, and where.
+// Error says why a text cannot be read, and where.
 type Error struct {
 	Position
 
@@ -59,8 +59,8 @@ const (
 	deepest = 32
 )
 
-// Parse reads a document: JSON if it begins with a brace, and otherwise YAML, without anchors, aliases, tags and
-// merges. Every error is an [*Error]. No input makes it panic, or take much memory or time: what is read is bounded in bytes, depth and values
+// Parse reads a document: JSON if it begins with a brace, and otherwise YAML, without anchors, aliases, tags and merges.
+// Every error is an [*Error]. No input makes it panic, or take much memory or time: bytes, depth and values are bounded
 // before the tree is built.
 func Parse(text []byte) (*Node, error) {
 	if len(text) > Most {
@@ -88,7 +88,7 @@ func invalidUTF8(text []byte) int {
 	return at
 }
 
-// after returns the position behind so many bytes of a text.
+// after returns the position behind a number of bytes of a text.
 func after(text []byte, offset int) Position {
 	return Position{1, 1}.behind(text[:min(offset, len(text))])
 }

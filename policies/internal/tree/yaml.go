@@ -13,7 +13,7 @@ func parseYAML(text []byte) (n *Node, err error) {
 	if err := tooMuch(text); err != nil {
 		return nil, err
 	}
-	defer func() { // what another program writes must not end this one
+	defer func() { // a panic of the parser's must not end this program
 		if reason := recover(); reason != nil {
 			n, err = nil, Position{1, 1}.errorf("this cannot be read as YAML: %v", reason)
 		}
@@ -81,7 +81,7 @@ func positionOf(t *token.Token) Position {
 	return Position{t.Position.Line, t.Position.Column}
 }
 
-// yamlNode returns the node of what the parser has read.
+// yamlNode returns the Node of a node of the parser.
 func yamlNode(from ast.Node, depth int) (*Node, error) {
 	n := &Node{Position: positionOf(from.GetToken())}
 	if depth > deepest {

@@ -3,6 +3,7 @@ package accesslog
 import (
 	"net/url"
 	"strings"
+	"unsafe"
 )
 
 // Request is what a Record says about a request, to keep.
@@ -49,6 +50,18 @@ func (r *Record) Request() *Request {
 		}
 	}
 	return kept
+}
+
+// Size returns about how many bytes the request takes.
+func (r *Request) Size() int {
+	size := int(unsafe.Sizeof(*r)) + len(r.Method) + len(r.Host) + len(r.Path) + len(r.Address)
+	for i := range r.Header {
+		size += int(unsafe.Sizeof(r.Header[i])) + len(r.Header[i].Value)
+	}
+	for _, value := range r.Values {
+		size += int(unsafe.Sizeof(value)) + len(value)
+	}
+	return size
 }
 
 // Target returns the URL of a logged path, or false if that is no path: if it does not begin with a slash, like that of "OPTIONS *" or

@@ -7,7 +7,8 @@ import (
 )
 
 // A scanner finds the values at some paths of a JSON object in one pass. It makes no tree of what else the line has, and looks no
-// further into that than to find its end.
+// further into that than to find its end. A server writes the same names in the same order, and many values again and again: the scanner
+// remembers those of the line before, and compares what stands in their places before it reads it.
 type scanner struct {
 	root   branch
 	values [][]byte // as they stand in the line, by their numbers; nil if there is none
@@ -21,7 +22,20 @@ type branch struct {
 	branches [lengths + 1][]*branch // by the length of their names: longer ones are all in the last
 	inner    bool                   // whether there are any
 	seen     uint64                 // the line in which an object with this name was seen
+	before   []field                // of the object with this name in earlier lines, in the order of the line
 }
+
+// field is a field of an object, as it stood in an earlier line. The zero field is none.
+type field struct {
+	text []byte  // its name, or its name and value: "status":200
+	name int     // where the value begins
+	of   *branch // what is known of the name, or nil
+}
+
+const (
+	// mostRemembered is how many fields of an object are remembered, and longestRemembered is the length of the longest one.
+	mostRemembered, longestRemembered = 64, 256
+)
 
 // lengths is the longest name that is found by its length.
 const lengths = 24
@@ -74,24 +88,28 @@ func (s *scanner) object(b *branch, line []byte, i int) int {
 	if i < len(line) && line[i] == '}' {
 		return i + 1
 	}
-	for {
+	for place := 0; ; place++ {
 		if i == len(line) || line[i] != '"' {
 			return -1
 		}
-		end := endOfString(line, i+1)
-		if end < 0 {
-			return -1
-		}
-		one := b.find(named(line[i+1 : end]))
-		if i = skipSpace(line, end+1); i == len(line) || line[i] != ':' {
-			return -1
-		}
-		i = skipSpace(line, i+1)
 		from := i
-		if one != nil && one.inner && one.seen != s.line && i < len(line) && line[i] == '{' {
-			i = s.object(one, line, i)
-		} else {
-			i = skipValue(line, i)
+		one, value, end := b.again(place, line[from:])
+		if value == 0 {
+			if one, value = b.nameIn(line[from:]); value < 0 {
+				return -1
+			}
+		}
+		value += from
+		switch {
+		case end > 0:
+			i = from + end
+		case one != nil && one.inner && one.seen != s.line && value < len(line) && line[value] == '{':
+			b.remember(place, line[from:value], value-from, one)
+			i = s.object(one, line, value)
+		default:
+			if i = skipValue(line, value); i >= 0 {
+				b.remember(place, line[from:i], value-from, one)
+			}
 		}
 		if i < 0 {
 			return -1
@@ -99,7 +117,7 @@ func (s *scanner) object(b *branch, line []byte, i int) int {
 		if one != nil {
 			one.seen = s.line
 			if one.number >= 0 && s.values[one.number] == nil { // the first one counts
-				s.values[one.number] = line[from:i]
+				s.values[one.number] = line[value:i]
 			}
 		}
 		if i = skipSpace(line, i); i == len(line) {
@@ -114,6 +132,53 @@ func (s *scanner) object(b *branch, line []byte, i int) int {
 			return -1
 		}
 	}
+}
+
+// nameIn reads the name of a field. It returns what is known of the name, and where the value begins, or -1.
+func (b *branch) nameIn(text []byte) (one *branch, value int) {
+	end := endOfString(text, 1)
+	if end < 0 {
+		return nil, -1
+	}
+	colon := skipSpace(text, end+1)
+	if colon == len(text) || text[colon] != ':' {
+		return nil, -1
+	}
+	return b.find(named(text[1:end])), skipSpace(text, colon+1)
+}
+
+// again returns what nameIn does of a text that begins with the name which stood in the same place of an earlier line, and otherwise 0. If it
+// begins with the value, too, end is where that ends.
+func (b *branch) again(place int, text []byte) (one *branch, value, end int) {
+	if place >= len(b.before) {
+		return nil, 0, 0
+	}
+	f := &b.before[place]
+	if n := len(f.text); n > f.name && n < len(text) && (text[n] == ',' || text[n] == '}') && bytes.Equal(text[:n], f.text) {
+		return f.of, f.name, n
+	}
+	if f.name == 0 || !bytes.HasPrefix(text, f.text[:f.name]) {
+		return nil, 0, 0
+	}
+	return f.of, skipSpace(text, f.name), 0
+}
+
+// remember remembers a field, unless it is long.
+func (b *branch) remember(place int, text []byte, value int, of *branch) {
+	if place >= mostRemembered {
+		return
+	}
+	for place >= len(b.before) {
+		b.before = append(b.before, field{})
+	}
+	f := &b.before[place]
+	switch {
+	case value > longestRemembered:
+		value, text = 0, nil
+	case len(text) > longestRemembered || of != nil && of.inner: // an object that has to be looked into
+		text = text[:value]
+	}
+	f.text, f.name, f.of = append(f.text[:0], text...), value, of
 }
 
 // skipSpace returns where the next byte is that is no space, or the end.

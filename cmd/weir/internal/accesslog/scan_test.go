@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,71 @@ func TestScannedLinesSayTheSame(t *testing.T) {
 			}
 		}
 	})
+}
+
+// scanned returns what a scanner finds in a line.
+func scanned(s *scanner, line string) string {
+	if !s.scan([]byte(line)) {
+		return "no object"
+	}
+	return fmt.Sprintf("%q", s.values)
+}
+
+// What a scanner remembers of other lines changes nothing: neither where a line is much like the one before, nor where that was broken.
+func TestScannersForgetWhatDoesNotStandThere(t *testing.T) {
+	const usual = `{"a":{"x":1,"y":"z"},"b":"text","c":[1,{"d":2}],"e":12.5,"f" : null,"a":3,"g":"\"","k":{"x":1},"k":{"x":2},"h":{}}`
+	made := func() *scanner {
+		s := newScanner()
+		for _, path := range [][]string{{"a"}, {"a", "x"}, {"b"}, {"c"}, {"e"}, {"f"}, {"k", "x"}, {"h", "x"}} {
+			s.add(path)
+		}
+		return s
+	}
+	if got, want := scanned(made(), usual), `["{\"x\":1,\"y\":\"z\"}" "1" "\"text\"" "[1,{\"d\":2}]" "12.5" "null" "1" ""]`; got != want {
+		t.Fatalf("found %s, want %s", got, want)
+	}
+	remembering := made()
+	for from := range usual {
+		for _, without := range []int{0, 1, 2, 5} {
+			for _, with := range []string{"", "1", " ", `"`, `\`, ",", ":", "}", "]", "{", `"a":{"x":4},`, `"b":"other",`} {
+				line := usual[:from] + with + usual[min(len(usual), from+without):]
+				want := scanned(made(), line)
+				for _, before := range []string{usual, line} { // the line itself is read twice
+					scanned(remembering, before)
+					if got := scanned(remembering, line); got != want {
+						t.Fatalf("behind %s, %s: found %s, want %s", before, line, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What is remembered is bounded, however many fields lines have and however long they are.
+func TestScannersRememberLittle(t *testing.T) {
+	s := newScanner()
+	s.add([]string{"in", "y"})
+	for range 3 {
+		var line strings.Builder
+		line.WriteString(`{"in":{`)
+		for i := range 10 * mostRemembered {
+			fmt.Fprintf(&line, `"%s%d":"%s",`, strings.Repeat("n", i), i, strings.Repeat("v", 20*i))
+		}
+		line.WriteString(`"y":1},"z":2}`)
+		if got := scanned(s, line.String()); !strings.Contains(got, `"1"`) {
+			t.Fatal(got)
+		}
+	}
+	for _, b := range []*branch{&s.root, s.root.find([]byte("in"))} {
+		if len(b.before) > mostRemembered || len(b.before) == 0 {
+			t.Errorf("%d fields are remembered", len(b.before))
+		}
+		for _, f := range b.before {
+			if cap(f.text) > 2*longestRemembered {
+				t.Errorf("a field takes %d bytes", cap(f.text))
+			}
+		}
+	}
 }
 
 // No line makes the scanner panic, and what both read is the same.

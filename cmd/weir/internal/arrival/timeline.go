@@ -94,14 +94,8 @@ func (t *timeline) makeRoom() {
 // sizeOf returns about how many bytes an arrival takes that waits.
 func sizeOf(a *Arrival) int {
 	size := 2*int(unsafe.Sizeof(*a)) + len(a.Key) + len(a.Agent) // twice, since the slice grows
-	if r := a.Request; r != nil {
-		size += int(unsafe.Sizeof(*r)) + len(r.Method) + len(r.Host) + len(r.Path) + len(r.Address)
-		for i := range r.Header {
-			size += int(unsafe.Sizeof(r.Header[i])) + len(r.Header[i].Value)
-		}
-		for _, value := range r.Values {
-			size += int(unsafe.Sizeof(value)) + len(value)
-		}
+	if a.Request != nil {
+		size += a.Request.Size()
 	}
 	return size
 }

@@ -23,3 +23,36 @@ func TestSigns(t *testing.T) {
 		}
 	}
 }
+
+// A sign counts if its key is far above what nine of ten keys have at most, in its busiest hour or on its busiest day. A busy customer is not.
+func TestSignsCountFarAboveTheOthers(t *testing.T) {
+	const others, inHour, inDay = 20, 10, 50
+	for _, c := range []struct {
+		name      string
+		hour, day uint32
+		want      Sign
+	}{
+		{"as busy as the others", inHour, inDay, 0},
+		{"nearly ten times as busy", 10*inHour - 1, 10*inDay - 1, 0},
+		{"ten times as busy in an hour", 10 * inHour, 10*inDay - 1, Guessing},
+		{"ten times as busy on a day", 10*inHour - 1, 10 * inDay, Guessing},
+	} {
+		guesser := &Key{Requests: manyRequests, Peak: [3]uint32{1, c.hour, c.day}}
+		guesser.marks.add(&arrival.Arrival{Path: 1 << 60})
+		d := &Demand{Requests: 100 * manyRequests, Keys: []*Key{guesser}}
+		for range others {
+			d.Keys = append(d.Keys, &Key{Requests: inDay, Peak: [3]uint32{1, inHour, inDay}})
+		}
+		for w := range windows {
+			peaks := make([]uint32, 0, len(d.Keys))
+			for _, k := range d.Keys {
+				peaks = append(peaks, k.Peak[w])
+			}
+			d.Peaks[w] = newDistribution(peaks)
+		}
+		d.judge()
+		if guesser.Signs != c.want {
+			t.Errorf("%s: %q, want %q", c.name, guesser.Signs, c.want)
+		}
+	}
+}

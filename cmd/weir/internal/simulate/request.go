@@ -17,8 +17,17 @@ type maker struct {
 	values []string // of the header
 }
 
+// peer returns the address of a request as net/http has it, with a port.
+func peer(logged *accesslog.Request) string {
+	address := logged.Address
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		address = net.JoinHostPort(strings.Trim(address, "[]"), "1")
+	}
+	return address
+}
+
 // request returns the request that a log tells of, and false if it tells of none.
-func (m *maker) request(logged *accesslog.Request) (*http.Request, bool) {
+func (m *maker) request(logged *accesslog.Request, peer string) (*http.Request, bool) {
 	target, ok := accesslog.Target(logged.Path)
 	if !ok {
 		return nil, false
@@ -34,16 +43,12 @@ func (m *maker) request(logged *accesslog.Request) (*http.Request, bool) {
 		last := len(m.values)
 		m.header[field.Name] = m.values[last-1 : last : last]
 	}
-	address := logged.Address
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		address = net.JoinHostPort(strings.Trim(address, "[]"), "1")
-	}
 	method := logged.Method
 	if method == "" {
 		method = http.MethodGet
 	}
 	m.made = http.Request{
-		Method: method, URL: &m.target, Host: logged.Host, Header: m.header, RemoteAddr: address, RequestURI: logged.Path,
+		Method: method, URL: &m.target, Host: logged.Host, Header: m.header, RemoteAddr: peer, RequestURI: logged.Path,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody,
 	}
 	return &m.made, true

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
-	"github.com/weir-go/ratelimit/guard"
 )
 
 // Result is what the policies would have done.
@@ -60,8 +58,9 @@ type Key struct {
 // MostListed is how many keys of a limit a result lists.
 const MostListed = 20
 
-// Result returns what was found. name says what keys are called, and times are those of a zone.
+// Result returns what was found of all requests. name says what keys are called, and times are those of a zone.
 func (s *Simulation) Result(name func(string) string, zone *time.Location) *Result {
+	s.decide()
 	t := &s.tally
 	r := t.result
 	r.Unread, r.Notes = t.unread, append([]string{}, t.notes...)
@@ -124,10 +123,7 @@ type tally struct {
 	notes  []string
 	unread uint64
 
-	now             time.Time
-	met, denied     bool // what became of the request that is being decided
-	mostKeys        int
-	listed, unasked bool
+	mostKeys int
 }
 
 // identity is what a limit is counted by.
@@ -150,51 +146,34 @@ type countedKey struct {
 	first            int64 // the first denial, in microseconds since 1970
 }
 
-// begin begins to count a request.
-func (t *tally) begin(now time.Time, logged *accesslog.Request) {
-	t.now, t.met, t.denied, t.listed, t.unasked = now, false, false, false, false
-	if logged.Status == http.StatusTooManyRequests {
-		t.result.Limited++
+// count counts what was decided about a request.
+func (t *tally) count(now time.Time, logged *accesslog.Request, d *decided) {
+	r := &t.result
+	add(&r.Limited, logged.Status == http.StatusTooManyRequests)
+	if !d.read {
+		t.unread++
+		return
+	}
+	r.Requests++
+	add(&r.Denied, d.denied)
+	add(&r.Listed, d.listed)
+	add(&r.Undecided, d.unasked)
+	add(&r.Unlimited, len(d.outcomes) == 0 && !d.listed && !d.unasked)
+	r.Series.add(now, d.denied)
+	for i := range d.outcomes {
+		o := &d.outcomes[i]
+		t.limit(o.limit).add(now, o, t.mostKeys)
 	}
 }
 
-// end counts what was observed of a request.
-func (t *tally) end() {
-	r := &t.result
-	r.Requests++
-	count(&r.Denied, t.denied)
-	count(&r.Listed, t.listed)
-	count(&r.Undecided, t.unasked)
-	count(&r.Unlimited, !t.met && !t.listed && !t.unasked)
-	r.Series.add(t.now, t.denied)
-}
-
-// count counts what is so.
-func count(counter *uint64, is bool) {
+// add counts what is so.
+func add(counter *uint64, is bool) {
 	if is {
 		*counter++
 	}
 }
 
-// observe is told what the guard has decided.
-func (t *tally) observe(e *guard.Event) {
-	if e.Settled {
-		return
-	}
-	t.denied = t.denied || e.Status != 0
-	t.listed = t.listed || e.Listed != guard.Unlisted
-	t.unasked = t.unasked || e.Err != nil
-	for i := range e.Outcomes {
-		o := &e.Outcomes[i]
-		if !o.Decision.Waived {
-			t.met = true
-			t.limit(o).add(t.now, o, t.mostKeys)
-		}
-	}
-}
-
-func (t *tally) limit(o *guard.Outcome) *counted {
-	id := identity{o.Policy, o.Shadow}
+func (t *tally) limit(id identity) *counted {
 	l := t.limits[id]
 	if l == nil {
 		if t.limits == nil {
@@ -207,33 +186,24 @@ func (t *tally) limit(o *guard.Outcome) *counted {
 }
 
 // add counts an outcome.
-func (l *counted) add(now time.Time, o *guard.Outcome, most int) {
-	denied := !o.Decision.Allowed
+func (l *counted) add(now time.Time, o *outcome, most int) {
 	l.Requests++
-	l.Series.add(now, denied)
-	if strings.HasPrefix(o.Key, "anonymous:") || strings.Contains(o.Key, "|anonymous:") {
-		l.Anonymous++
-	}
-	if denied {
-		l.Denied++
-	}
-	key := o.Key
-	if len(key) > accesslog.LongestKey {
-		key = string(accesslog.Shorten([]byte(key)))
-	}
-	at, known := l.number[key]
+	l.Series.add(now, o.denied)
+	add(&l.Anonymous, o.anonymous)
+	add(&l.Denied, o.denied)
+	at, known := l.number[o.key]
 	if !known {
 		if len(l.keys) >= most {
 			l.Missed++
 			return
 		}
 		at = uint32(len(l.keys))
-		l.number[key] = at
+		l.number[o.key] = at
 		l.keys = append(l.keys, countedKey{})
 	}
 	k := &l.keys[at]
 	k.requests++
-	if denied {
+	if o.denied {
 		if k.denied++; k.denied == 1 {
 			k.first = now.UnixMicro()
 		}

@@ -3,16 +3,19 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
-	"log/slog"
+	"hash/maphash"
 	"net/http"
+	"runtime"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/arrival"
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/policies"
 )
@@ -25,17 +28,19 @@ type Options struct {
 	Plan int
 	// Keys is how many keys are kept, by the store and of each limit. 0 means a million.
 	Keys int
+
+	parts int // for tests: how many goroutines decide, or 0
 }
 
 // Simulation replays requests. It is an [arrival.Sink] for arrivals with their requests, and must not be used concurrently.
+//
+// Where no limit counts the requests of several addresses together, some goroutines decide at the same time, each about the addresses of its
+// own. What they have decided is counted in the order of the log, so the result is that of one goroutine.
 type Simulation struct {
-	options  Options
-	now      time.Time
-	handle   *guard.Handle
-	logged   *accesslog.Request // the one that is being decided
-	maker    maker
-	response discard
-	tally    tally
+	parts   []*part
+	waiting []arrived
+	bytes   int // of the requests that wait
+	tally   tally
 }
 
 // New returns a simulation of a document.
@@ -43,62 +48,25 @@ func New(d *policies.Document, o Options) (*Simulation, error) {
 	if o.Keys == 0 {
 		o.Keys = 1_000_000
 	}
-	s := &Simulation{options: o, response: make(discard), tally: tally{mostKeys: o.Keys}}
+	s := &Simulation{tally: tally{mostKeys: o.Keys}}
 	d, s.tally.notes = playable(d)
-	set, err := d.Set(s.functions(d.Needs())...)
-	if err != nil {
-		return nil, fmt.Errorf("the policies cannot be replayed: %w", err)
+	if o.parts == 0 {
+		o.parts = 1
+		if apart(d) {
+			o.parts = max(1, min(runtime.GOMAXPROCS(0), mostParts, o.Keys/leastKeys))
+		}
 	}
-	store := core.NewMemory(core.WithClock(func() time.Time { return s.now }), core.WithMaxKeys(o.Keys))
-	handle, err := guard.Follow(core.New(store), guard.Options{Observe: s.observe, Logger: slog.New(slog.DiscardHandler)}, set)
-	if err != nil {
-		return nil, fmt.Errorf("the policies cannot be replayed: %w", err)
+	o.Keys /= o.parts
+	for range o.parts {
+		p, notes, err := newPart(d, o)
+		if err != nil {
+			return nil, fmt.Errorf("the policies cannot be replayed: %w", err)
+		}
+		if s.parts = append(s.parts, p); len(s.parts) == 1 {
+			s.tally.notes = append(s.tally.notes, notes...)
+		}
 	}
-	s.handle = handle
 	return s, nil
-}
-
-// functions returns what the log says in place of the program.
-func (s *Simulation) functions(needs policies.Needs) []policies.Option {
-	note := func(format string, args ...any) { s.tally.notes = append(s.tally.notes, fmt.Sprintf(format, args...)) }
-	options := []policies.Option{policies.WithPlan(func(*http.Request) string { return s.value(s.options.Plan) })}
-	if needs.Plan && s.options.Plan < 0 {
-		note("The log does not say which plan a request is of: all have the plan \"*\". Say by -plan which field it is.")
-	}
-	for _, name := range needs.Keys {
-		at, given := s.options.Names[name]
-		if !given {
-			at = -1
-			note("The log does not say %q: no request has that key. Say by -name %s=FIELD which field of the log it is.", name, name)
-		}
-		if name == "user" {
-			options = append(options, policies.WithUser(func(*http.Request) string { return s.value(at) }))
-			continue
-		}
-		options = append(options, policies.WithKey(name, func(*http.Request) (string, error) {
-			if value := s.value(at); value != "" {
-				return name + ":" + value, nil
-			}
-			return "", keyfuncs.ErrNoKey
-		}))
-	}
-	for _, name := range needs.Costs {
-		note("The program says the cost %q, and the log does not: each request costs 1.", name)
-		options = append(options, policies.WithCost(name, func(*http.Request) int { return 1 }))
-	}
-	for _, name := range needs.Settle {
-		note("The program says %q of what was served, and the log does not: it is what was reserved.", name)
-		options = append(options, policies.WithSettle(name, func(_ *http.Request, served guard.Served) int { return served.Cost }))
-	}
-	return options
-}
-
-// value returns a value of the log, or "".
-func (s *Simulation) value(at int) string {
-	if at < 0 || at >= len(s.logged.Values) {
-		return ""
-	}
-	return s.logged.Values[at]
 }
 
 // playable returns the document with what a log can tell: a queue that shapes traffic denies as a leaky bucket does, so nobody has to wait, and
@@ -163,36 +131,79 @@ func playable(d *policies.Document) (*policies.Document, []string) {
 	return &c, notes
 }
 
+// apart reports whether all that counts for a request counts by its address, so that requests of two addresses have nothing to do with each
+// other.
+func apart(d *policies.Document) bool {
+	byAddress := func(p *policies.Policy, key string) bool {
+		words := strings.Fields(key)
+		return p.Limit == "unlimited" || len(words) > 0 && words[0] == "ip" && (len(words) == 1 || words[1] == "and")
+	}
+	for i := range d.Policies {
+		p := &d.Policies[i]
+		if len(p.FirstOf) == 0 && !byAddress(p, p.Key) {
+			return false
+		}
+		for j := range p.FirstOf {
+			if one := &p.FirstOf[j]; !byAddress(one, cmp.Or(one.Key, p.Key)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+const (
+	// mostWaiting is for how many requests it is waited before they are decided, and mostBytes how many bytes they may have.
+	mostWaiting, mostBytes = 4096, 1 << 20
+	// mostParts is how many goroutines decide at most, and leastKeys how many keys each follows at least.
+	mostParts, leastKeys = 16, 50_000
+)
+
+// arrived is a request, and what was decided about it.
+type arrived struct {
+	instant int64
+	logged  *accesslog.Request
+	peer    string // its address
+	part    int    // the number of the part that decides about it
+	decided decided
+}
+
 // Second implements [arrival.Sink].
 func (s *Simulation) Second(arrivals []arrival.Arrival) {
 	for i := range arrivals {
 		a := &arrivals[i]
-		s.now, s.logged = time.UnixMicro(a.Instant), a.Request
-		s.tally.begin(s.now, a.Request)
-		r, ok := s.maker.request(a.Request)
-		if !ok {
-			s.tally.unread++
-			continue
+		peer := peer(a.Request)
+		s.waiting = append(s.waiting, arrived{instant: a.Instant, logged: a.Request, peer: peer, part: s.partOf(peer)})
+		if s.bytes += a.Request.Size(); len(s.waiting) >= mostWaiting || s.bytes > mostBytes {
+			s.decide()
 		}
-		if verdict := s.handle.Decide(r, nil); verdict.Denial == nil { // nobody reads the header, nor the answer to a denial
-			verdict.Serve(s.response, s.serve)
-		}
-		s.tally.end()
 	}
 }
 
-// serve answers a request as the log says.
-func (s *Simulation) serve(w http.ResponseWriter, _ *http.Request) (unanswered int) {
-	status := s.logged.Status
-	if status < 200 || status > 599 {
-		status = statusGone
+// partOf returns the number of the part that decides about the requests of an address.
+func (s *Simulation) partOf(peer string) int {
+	if len(s.parts) == 1 {
+		return 0
 	}
-	w.WriteHeader(status)
-	return 0
+	key, _ := keyfuncs.RemoteIP(&http.Request{RemoteAddr: peer}) // it never fails
+	return int(maphash.String(seed, key) % uint64(len(s.parts)))
 }
 
-// statusGone is what a request without an answer counts as: its client has gone away.
-const statusGone = 499
+// seed is that of the hashes of addresses.
+var seed = maphash.MakeSeed()
 
-// observe counts what the guard has decided.
-func (s *Simulation) observe(e guard.Event) { s.tally.observe(&e) }
+// decide has the parts decide about the requests that wait, and counts what they have decided.
+func (s *Simulation) decide() {
+	var running sync.WaitGroup
+	for number, p := range s.parts[1:] {
+		running.Go(func() { p.decide(s.waiting, number+1) })
+	}
+	s.parts[0].decide(s.waiting, 0)
+	running.Wait()
+	for i := range s.waiting {
+		a := &s.waiting[i]
+		s.tally.count(time.UnixMicro(a.instant), a.logged, &a.decided)
+	}
+	clear(s.waiting)
+	s.waiting, s.bytes = s.waiting[:0], 0
+}

@@ -261,7 +261,8 @@ policies:
 func TestRequest(t *testing.T) {
 	var m maker
 	for address, want := range map[string]string{"192.0.2.1": "192.0.2.1:1", "192.0.2.1:80": "192.0.2.1:80", "2001:db8::1": "[2001:db8::1]:1", "[2001:db8::1]:80": "[2001:db8::1]:80"} {
-		r, ok := m.request(&accesslog.Request{Path: "/a%2Fb c", Address: address})
+		logged := &accesslog.Request{Path: "/a%2Fb c", Address: address}
+		r, ok := m.request(logged, peer(logged))
 		if !ok || r.RemoteAddr != want || r.Method != http.MethodGet || r.URL.Path != "/a/b c" || r.URL.RawPath != "/a%2Fb c" {
 			t.Errorf("%s: %+v", address, r)
 		}
@@ -272,11 +273,11 @@ func TestRequest(t *testing.T) {
 func TestRequestsDoNotKnowEachOther(t *testing.T) {
 	var m maker
 	header := []accesslog.Text{{Name: "X-A", Value: "a"}, {Name: "X-B", Value: "b"}}
-	first, _ := m.request(&accesslog.Request{Method: "POST", Path: "/a%2Fb", Host: "shop.example", Address: "192.0.2.1", Header: header})
+	first, _ := m.request(&accesslog.Request{Method: "POST", Path: "/a%2Fb", Host: "shop.example", Address: "192.0.2.1", Header: header}, "192.0.2.1:1")
 	if first.Header.Get("X-A") != "a" || first.Header.Get("X-B") != "b" || len(first.Header["X-A"]) != 1 {
 		t.Errorf("%v", first.Header)
 	}
-	second, ok := m.request(&accesslog.Request{Path: "/", Address: "192.0.2.2", Header: header[1:]})
+	second, ok := m.request(&accesslog.Request{Path: "/", Address: "192.0.2.2", Header: header[1:]}, "192.0.2.2:1")
 	if !ok || second.Method != http.MethodGet || second.Host != "" || second.URL.RawPath != "" || len(second.Header) != 1 || second.Header.Get("X-B") != "b" {
 		t.Errorf("%+v, %v", second, second.URL)
 	}
@@ -305,5 +306,6 @@ func FuzzRequest(f *testing.F) {
 			t.Fatal(err)
 		}
 		s.Second([]arrival.Arrival{{Instant: 1_772_438_400_000_000, Request: r.Request()}})
+		s.Result(func(key string) string { return key }, time.UTC)
 	})
 }

@@ -108,6 +108,7 @@ if limit.algorithm == 'calendar' and how ~= 'reset' then
 end
 
 --- renumber
+limit = copied(limit)
 limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
 
 --- adjust

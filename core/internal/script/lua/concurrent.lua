@@ -47,7 +47,8 @@ end
 
 -- places_of returns how many places a member has.
 local function places_of(name)
-  return tonumber(string.match(name, '%*(%d+)$')) or 1
+  local many = string.match(name, '%*(%d+)$')
+  return many and tonumber(many) or 1
 end
 
 -- count_further returns how many places are held beyond the first ones of their holders.

@@ -16,12 +16,15 @@
 -- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
 -- the key was damaged, a "+" that it had no time to live and has one now, a "-" that leases had ended
 -- whose places nobody has given back, a "?" that the call has been denied and has to be made again for the
--- instant in front of it, since the window of that was not among those sent. The caller works out the
+-- instant in front of it, since the window of that was not among those sent. Behind a check that is to be noted
+-- comes its number, or 0. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
 local limits, checks, reply, number = {}, {}, {}, 1
 local limit, cost, count, costs
 local rest = 0 -- how many of the next checks have limits and costs that have been read
+local note, read_notes, drain, written_notes -- made when a check is to be noted
+local noted_in -- of settlements
 local turn, place -- if several of these take turns: what each of them has, and the place of the latest one
 local written, digits -- the number that a meter has written last, and its text: most keys have recovered, and get the same one
 
@@ -54,7 +57,7 @@ while number <= asked do
     end
     --- holder
     key = KEYS[number]
-    --- check
+    --- read
     times = times or count
     if limit.either then
       local fits = cost == 0 or cost <= (room or limit.ceiling - used)
@@ -103,7 +106,7 @@ while number <= asked do
     if i < number - 1 then
       key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own, kept = unpack(checks[i], 1, 13)
     end
-    local times, mark = times, ''
+    local times, mark, order, sunk = times, '', 0, nil
     if waived and waived[i] then
       times = 0
     end
@@ -125,11 +128,17 @@ while number <= asked do
           former = -1
         end
         if charge + used + previous > 0 then
+          if limit.noted and not note then
+            --- noting
+          end
+          --- note
           --- write
           --- open
         end
       elseif former >= 0 and (renumbered or now % 16 == 0) then
-        -- A denial only makes the key live for as long as it counts.
+        -- A denial only makes the key live for as long as it counts, or its past does.
+        local lasts = string.match(kept or '', '^%d+')
+        former = math.max(former, tonumber(lasts or 0))
         local lives = call('PTTL', key)
         if lives == -1 then
           mark = '+'
@@ -141,6 +150,9 @@ while number <= asked do
     end
     --- returned
     reply[i] = seen .. mark
+    if limit.noted then
+      reply[i] = format('%s %d', reply[i], order)
+    end
   end
 end
 

@@ -58,10 +58,12 @@ call('HSET', key, 'past', kept)
 call('HDEL', key, 'count', 'start', 'numbers')
 
 --- renumber
+limit = copied(limit)
 limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
 if charged.numbers ~= '' then
   local text = try('HMGET', KEYS[number], 'numbers')[1]
-  local window = tonumber(string.match(text or '', '^%d+$'))
+  local window = string.match(text or '', '^%d+$')
+  window = window and tonumber(window)
   if window and window > 0 then
     limit.pace, limit.numbers = window, text
   end

@@ -10,7 +10,7 @@ local function recovery(limit)
   if string.find(algorithm, '^sliding') or algorithm == 'fixed-window' then
     return 2 * pace * tick
   end
-  return (capacity + -capacity % pace) / pace * tick
+  return math.ceil(capacity / pace) * tick
 end
 
 -- How many ended reservations a script run still looks at. What is left over stays charged until later ones.
@@ -32,13 +32,15 @@ local function give_back(key, open)
   end
   local ended, given = {}, false
   for i, member in ipairs(call('ZRANGE', open, instant, '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', most_ended)) do
-    local at, after, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (.+)$')
-    ended[i] = { member = member, at = tonumber(at), after = tonumber(after), units = units, limit = limit }
+    local at, after, order, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (%d+) (.+)$')
+    ended[i] = { member = member, at = tonumber(at), after = tonumber(after), order = tonumber(order), units = units, limit = limit }
   end
   most_ended = most_ended - #ended
   table.sort(ended, function(a, b)
     if a.at ~= b.at then
       return a.at > b.at
+    elseif a.order ~= b.order then
+      return a.order > b.order
     elseif a.after ~= b.after then
       return a.after > b.after
     end
@@ -48,7 +50,11 @@ local function give_back(key, open)
     -- It is taken out first: if Redis refuses in the middle, what has ended is not given back another time.
     if try('ZREM', open, one.member) == 1 then -- else Redis has refused, and the next call tries again
       if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
-        correct({ key }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
+        local after = format('%d', one.after)
+        if one.order > 0 then
+          after = format('%d %d', one.after, one.order)
+        end
+        correct({ key }, { one.limit, '-' .. one.units, after, format('%d', one.at), 'settle' })
       end
       given = true
     end

@@ -1,15 +1,16 @@
 -- A leaky bucket is a hash: its level, and the instant at which it had it.
 
 --- observe
-if limit.numbers == '' then
-  state = try('HMGET', key, 'level', 'last_leak', 'past')
+if noted_in then
+  state = try('HMGET', key, 'level', 'last_leak', 'numbers', 'low', 'newest', noted_in)
+elseif limit.numbers == '' then
+  state = try('HMGET', key, 'level', 'last_leak')
 else
-  state = try('HMGET', key, 'level', 'last_leak', 'past', 'numbers')
+  state = try('HMGET', key, 'level', 'last_leak', 'numbers')
 end
-kept = state[3]
 if state[1] or state[2] then
   level = state[1] == digits and written or tonumber(state[1])
-  found, at, numbers = true, tonumber(state[2]), state[4] or ''
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
 end
 
 --- store
@@ -19,12 +20,11 @@ if level ~= written then
   written, digits = level, format('%d', level)
 end
 limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
-if limit.numbers == '' then
+if limit.numbers == '' and sunk then
+  call('HSET', key, 'level', digits, 'last_leak', limit.at, unpack(sunk))
+  sunk = nil
+elseif limit.numbers == '' then
   call('HSET', key, 'level', digits, 'last_leak', limit.at)
 else
   call('HSET', key, 'level', digits, 'last_leak', limit.at, 'numbers', limit.numbers)
 end
-
---- past
-call('HSET', key, 'past', kept)
-call('HDEL', key, 'level', 'last_leak', 'numbers')

@@ -1,7 +1,8 @@
 -- Reads the limit of a check from the arguments.
 --
 -- The checks of a call share their limits, so each is taken apart once. It is
--- written as whether it is charged ("take") or only asked (another word), with a "+" if
+-- written as whether it is charged ("take"; "note" if that may be settled, "sum" if all times are settled as
+-- one) or only asked (another word), with a "+" if
 -- the next check belongs to the same call, then algorithm, capacity, pace,
 -- tick, and numbers. A "|" behind the first word says that the next check of the
 -- call is an alternative of this one, and a "/" that this one is the last of some
@@ -20,7 +21,8 @@ if not limit then
     ceiling = full - tonumber(headroom)
   end
   limit = {
-    charged = mode == 'take',
+    charged = mode == 'take' or mode == 'note' or mode == 'sum',
+    noted = mode == 'note' or mode == 'sum' and mode,
     more = joined == '+' or either == '|',
     either = either ~= '' and either,
     algorithm = algorithm,

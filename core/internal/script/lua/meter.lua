@@ -35,7 +35,7 @@ if found then
       or full > largest or weighed > largest or drain > largest or length > largest then
       damaged = true
     else
-      repair = true
+      repair, renumbered = true, numbers
       local elapsed = (now - now % length - at) / length
       if elapsed < 0 and not absolute then
         elapsed = 0
@@ -73,23 +73,33 @@ if found then
   end
   if used > 0 then
     seen = format('%d', used)
+  else
+    own = nil -- nothing is left of what was noted
   end
 end
 
 --- renumber
 drains = true
+order = string.match(ARGV[argument + 2], ' (%d+)$')
+order = order and tonumber(order)
+noted_in = format('n%016d', order and (order - order % 52) / 52 or 0)
 if charged.numbers ~= '' then
-  local pattern, text = '^(%d+) (%d+) (%d+) (%d+)$', try('HMGET', KEYS[number], 'numbers')
-  if text.err then -- it is no hash, but may be a string that ends with the numbers
-    text = try('GET', KEYS[number])
-    text = type(text) == 'string' and string.match(text, '^%d+ %d+ ([^;]*)')
+  local pattern, text = '^(%d+) (%d+) (%d+) (%d+)$', nil
+  local fields = try('HMGET', KEYS[number], 'numbers', 'tat')
+  local whole = fields[2]
+  if fields.err then -- it is no hash, but may be a string that ends with the numbers
+    whole = try('GET', KEYS[number])
   else
-    text = text[1]
+    text = fields[1]
+  end
+  if type(whole) == 'string' then
+    text = string.match(whole, '^%d+ %d+ (.*)')
   end
   local full, event, drain, tick = string.match(text or '', pattern)
   full, event, drain, tick = tonumber(full), tonumber(event), tonumber(drain), tonumber(tick)
   if text ~= charged.numbers and full and full * event * drain * tick > 0 then
     former_weight, weight = tonumber((select(2, string.match(charged.numbers, pattern)))), event
+    limit = copied(limit)
     limit.capacity, limit.pace, limit.tick, limit.numbers = full, drain, tick, text
     limit.present = now - now % tick
   end
@@ -97,30 +107,49 @@ end
 
 --- adjust
 -- Of a charge a meter gets back what has not drained since: the rest would have
--- found it empty without the charge. If others have charged meanwhile, less may
--- have drained; then too little is given back.
-local left = after - math.max(0, ticks) * limit.pace
-if limit.numbers ~= charged.numbers then
+-- found it empty without the charge.
+after = tonumber(string.match(ARGV[argument + 2], '^%d+'))
+local since_then = math.max(0, ticks)
+local elsewhen = math.max(0, (now - now % charged.tick - at + at % charged.tick) / charged.tick)
+local left = after -- of what has to be left for it
+if how ~= 'last' then
+  left = -units
+end
+if limit.numbers == charged.numbers then
+  left = left - since_then * limit.pace
+else
   -- It has drained under both numbers, for unknown times: under which more has.
-  local elsewhen = (now - now % charged.tick - at + at % charged.tick) / charged.tick
-  local then_left = math.max(0, after - math.max(0, elsewhen) * charged.pace)
-  left = math.min(limit.capacity, (after - after % former_weight) / former_weight * weight) - math.max(0, ticks) * limit.pace
+  local then_left = math.max(0, left - elsewhen * charged.pace)
+  left = math.min(limit.capacity, (left - left % former_weight) / former_weight * weight) - since_then * limit.pace
   left = math.min(left, (then_left - then_left % former_weight) / former_weight * weight)
   units = units / former_weight * weight
 end
--- No later charge depends on this one: no note is needed.
-local alone = known and low == largest and limit.numbers == charged.numbers and used == math.max(0, left)
-left = math.min(left, low)
 units = math.max(-limit.capacity, math.min(units, limit.capacity))
+local low, since = state and state[4], nil
+if low then
+  since = read_notes(key, limit, low, state[5])
+end
 if raise then
   charge = math.max(0, units - used)
 elseif units > 0 then
   charge = math.min(units, limit.capacity - used)
 elseif not known then
   charge = -math.min(used, -units)
-elseif how ~= 'last' or used <= math.max(0, left) then
+elseif how == 'last' and used > math.max(0, left) then
+  charge = 0 -- others have queued behind it
+elseif order and (since or not low) then
+  returns = since and math.min(used, -units)
+elseif at <= now and (order or not (since and at <= since)) then
+  -- What drains takes no more from all such charges together than from each of them.
   charge = -math.max(0, math.min(used, -units, left))
 end
-if charge < 0 and not alone then
-  noted = used + charge
+if since and (returns or charge ~= 0) then
+  drain(limit, math.min(used, used + charge))
+  if returns then
+    charge = -close(order, returns, state[6])
+  end
+  sunk = written_notes(limit, used + charge)
+  if charge == 0 then -- nothing else is to be written
+    call('HSET', key, unpack(sunk))
+  end
 end

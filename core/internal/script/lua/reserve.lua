@@ -2,7 +2,7 @@
 -- end, unless it is settled before.
 --
 -- KEYS  as decide.lua has them; then for each check that reserves the key of its open reservations. That is a sorted set: the score of a member is its end, and
---       the member says who has reserved, when it was charged, what was used then, what was charged, and its
+--       the member says who has reserved, when it was charged, what was used then, its number or 0, what was charged, and its
 --       limit as settle.lua has it.
 -- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then who reserves,
 --       for each of these checks. Those in a row which share their limit, and for how many microseconds they
@@ -27,12 +27,12 @@ local function read_row(text)
   return { limit = limit, ends = format('%d', ends), expires = expires - expires % 1000000 }, tonumber(place), tonumber(number)
 end
 
--- reserve notes what a check was charged, and what is used after that.
-local function reserve(place, units, after)
+-- reserve notes what a check was charged, what is used after that, and its number.
+local function reserve(place, units, after, order)
   local row, open = terms[place], opens[place]
-  if after ~= row.after or units ~= row.units then -- most keys have recovered, and get the same
+  if after ~= row.after or units ~= row.units or order > 0 then -- most keys have recovered, and get the same
     row.after, row.units = after, units
-    row.charged = format(' %d %d %d %s', now, after, units, row.limit)
+    row.charged = format(' %d %d %d %d %s', now, after, order, units, row.limit)
   end
   call('ZADD', open, row.ends, names[place] .. row.charged)
   local left = (row.expires - now) / 1000
@@ -68,7 +68,7 @@ end
 
 --- open
 if terms[i] and times > 0 then
-  reserve(i, charge, used + charge)
+  reserve(i, charge, used + charge, order)
 end
 
 --- returned

@@ -2,16 +2,17 @@
 -- than one unit drains in a tick, the units left at that instant.
 
 --- observe
-if limit.numbers ~= '' then
-  state = try('HMGET', key, 'next_free', 'past', 'left', 'numbers')
+if noted_in then
+  state = try('HMGET', key, 'next_free', 'left', 'numbers', 'low', 'newest', noted_in)
+elseif limit.numbers ~= '' then
+  state = try('HMGET', key, 'next_free', 'left', 'numbers')
 elseif limit.pace > 1 then
-  state = try('HMGET', key, 'next_free', 'past', 'left')
+  state = try('HMGET', key, 'next_free', 'left')
 else
-  state = try('HMGET', key, 'next_free', 'past')
+  state = try('HMGET', key, 'next_free')
 end
-kept = state[2]
-if state[1] or state[3] then
-  found, level, at, numbers, absolute = true, tonumber(state[3] or '0'), tonumber(state[1]), state[4] or '', true
+if state[1] or state[2] then
+  found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true
 end
 
 --- store
@@ -29,7 +30,3 @@ elseif pace > 1 then
 else
   call('HSET', key, 'next_free', digits)
 end
-
---- past
-call('HSET', key, 'past', kept)
-call('HDEL', key, 'next_free', 'left', 'numbers')

@@ -152,6 +152,7 @@ end
 
 --- renumber
 tells = true -- its instants say what is left of a charge
+limit = copied(limit)
 limit.capacity = largest -- what others have used is not cut down to this one's
 
 --- adjust

@@ -38,7 +38,8 @@ if state[1] or state[2] or state[3] then
     elseif age >= 2 * window then
       current, previous = 0, 0
     elseif age >= window then
-      current, previous = 0, current
+      previous = current
+      current = 0
     end
     if window == limit.pace and tick == limit.tick then
       former = start + 2 * window * tick
@@ -49,12 +50,7 @@ if state[1] or state[2] or state[3] then
       -- Windows of another length: what is used moves into the current one. A
       -- denial leaves it there only if that window ends sooner. Otherwise two lengths
       -- that take turns, as during a deployment, would put the end off for ever.
-      local weighted = previous * (window - then_elapsed)
-      local part = weighted % window
-      current, previous = current + (weighted - part) / window, 0
-      if part > 0 then
-        current = current + 1
-      end
+      current, previous = current + math.ceil(previous * (window - then_elapsed) / window), 0
       repair = repair or limit.pace * limit.tick < window * tick
     end
     -- Counts of another capacity stand as far as what is used of them, by their weights, fits
@@ -75,7 +71,7 @@ end
 used = current
 seen = format('%d %d %d', current, previous, elapsed)
 local weighted = previous * (limit.pace - elapsed)
-room = limit.ceiling - current - (weighted + -weighted % limit.pace) / limit.pace
+room = limit.ceiling - current - math.ceil(weighted / limit.pace) -- exact, since both are whole and below 2^53
 
 --- store
 local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
@@ -95,6 +91,7 @@ call('HSET', key, 'past', kept)
 call('HDEL', key, 'current', 'previous', 'start', 'numbers')
 
 --- renumber
+limit = copied(limit)
 limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
 if charged.numbers ~= '' then
   local text = try('HMGET', KEYS[number], 'numbers')[1]
@@ -110,7 +107,7 @@ local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
 local age = known and ticks - elapsed or 0
 if age <= 0 then
   local weighted = previous * (limit.pace - elapsed)
-  weighted = (weighted + (-weighted) % limit.pace) / limit.pace
+  weighted = math.ceil(weighted / limit.pace)
   if raise then
     units = math.max(0, units - used - weighted)
   end

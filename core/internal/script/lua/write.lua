@@ -3,16 +3,24 @@
 -- long enough, and each write does if it may have been set under other numbers.
 local full, text
 --- store
+if text and sunk then
+  call('HSET', key, 'tat', text, unpack(sunk))
+  text = nil
+elseif text and own then
+  call('HSET', key, 'tat', text)
+  text = nil
+elseif sunk then
+  call('HSET', key, unpack(sunk))
+end
 if kept then
   local lasts = tonumber(string.match(kept, '^%d+')) or 0
+  former = math.max(former, lasts)
   if lasts <= now then
     kept = ''
   elseif lasts > full then
     full = lasts
   end
-  if text and kept ~= '' then
-    text = text .. ';' .. kept
-  elseif kept == '' and not text then
+  if kept == '' then
     call('HSET', key, 'past', '')
   end
 end
@@ -23,7 +31,7 @@ if not renew and (renumbered or now % 16 == 0) then
   if lives == -1 then
     mark = '+'
   end
-  renew = lives < (full - now) / 1000
+  renew = lives == -1 or lives < (full - now) / 1000
 end
 if text and renew then
   call('SET', key, text, 'PXAT', format('%d', full / 1000 + grace))

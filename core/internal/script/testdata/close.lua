@@ -15,13 +15,14 @@
 --                damaged         the state makes no sense at all;
 --                repair          the state could not be: it is from the future, or was left by
 --                                other numbers of a named limit;
---                renumbered      the key may have got its time to live under other numbers;
+--                renumbered      the key may have got its time to live under other numbers; a meter tells which;
 --                own             whatever the algorithm's other parts need;
---                kept            the past of the state, if it has one: see settle.lua.
+--                kept            the past of a window, if it has one: see settle.lua.
+--              If noted_in names a field, which only a settlement has, it reads the notes of a meter besides.
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
---   past       leaves a state nothing but its past.
+--   past       leaves a window nothing but its past.
 --   strike     of a check that heeds a ban: has it written where it has to be, though it is not charged.
 --   holder     of a concurrent limit: reads the holder of a check.
 --   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back
@@ -31,8 +32,11 @@
 --              which an event had and has by these. It sets drains if what is used drains at a pace, and
 --              tells if the state itself says what is left of a charge.
 --   adjust     of a settlement: sets charge, which is to be added to what is used, and for
---              a meter noted, the level that later settlements have to know of. A log it
+--              a meter sunk, the fields of its notes. A log it
 --              writes itself.
+--   noting     of a call: makes what notes a meter that may be settled; see notes.lua.
+--   note       of a call: notes it.
+--   closing    of a settlement: makes what gives back to a meter that was noted.
 --
 -- The values of a check are local variables, not fields of a table, which would take an eighth of
 -- its time. A call of several checks reads all of them before it writes any: all but the last are
@@ -207,7 +211,8 @@ end
 
 -- places_of returns how many places a member has.
 local function places_of(name)
-  return tonumber(string.match(name, '%*(%d+)$')) or 1
+  local many = string.match(name, '%*(%d+)$')
+  return many and tonumber(many) or 1
 end
 
 -- count_further returns how many places are held beyond the first ones of their holders.
@@ -516,14 +521,12 @@ local function correct(KEYS, ARGV)
 -- Settles what decisions have charged: gives back what was too much, and adds what was
 -- too little.
 --
--- KEYS  for each check its key. The state in it may have a past (kept): how low the level of a meter may
---       have come since something was charged, as far as settlements have seen it. That
---       is a text of the instant until which it means something, a semicolon, numbers (empty, or those of a named limit),
---       a semicolon, and points: the instant at which something was given back, or the key was reset, and the
---       least that was used from then on until the last point. See internal/exact/past.go. A key may have
---       nothing but a past.
+-- KEYS  for each check its key. The state of a
+--       window may have a past (kept): the instant until which it means something, a semicolon, and the instant at
+--       which the key was reset, so that nothing is given back of what was charged before. A key may have nothing but a past.
 -- ARGV  for each check: its limit; the units to add or, below 0, to give back; what was
---       used after the charge; the instant of the charge, or 0 if it is not known; and
+--       used after the charge, and its number behind a space if it was noted; the instant of the charge, or 0 if it
+--       is not known; and
 --       how: "raise" if the units are the least to be used, "last" for a place in a queue,
 --       which is given back only while no other request queues behind it, "reset" if nothing
 --       is to be left of the key, or "settle". Of a concurrent limit the holder stands where
@@ -538,8 +541,19 @@ local function correct(KEYS, ARGV)
 -- Redis refused the first of these. Behind a 0, a 2 or a 3 follow the numbers that were asked for, each after a comma: they are those of decide.lua,
 -- when all of the checks have been settled.
 
-local limits, argument, most_points = {}, 1, 16
+local limits, argument = {}, 1
+local read_notes, drain, written_notes, close -- made when a meter has notes
 local written, digits -- as in decide.lua
+local told_by, told = {}, {} -- by the key of a meter that was settled: its limit, and what is used since
+
+-- copied returns a limit that may be changed.
+local function copied(limit)
+  local copy = {}
+  for name, value in pairs(limit) do
+    copy[name] = value
+  end
+  return copy
+end
 
 -- settle settles a check, and returns whether it is asked what is used afterwards, and what the reply
 -- says of it if that is not 0. With look it changes nothing and returns what is used, as text.
@@ -549,7 +563,8 @@ local function settle(number, look)
 -- Reads the limit of a check from the arguments.
 --
 -- The checks of a call share their limits, so each is taken apart once. It is
--- written as whether it is charged ("take") or only asked (another word), with a "+" if
+-- written as whether it is charged ("take"; "note" if that may be settled, "sum" if all times are settled as
+-- one) or only asked (another word), with a "+" if
 -- the next check belongs to the same call, then algorithm, capacity, pace,
 -- tick, and numbers. A "|" behind the first word says that the next check of the
 -- call is an alternative of this one, and a "/" that this one is the last of some
@@ -568,7 +583,8 @@ if not limit then
     ceiling = full - tonumber(headroom)
   end
   limit = {
-    charged = mode == 'take',
+    charged = mode == 'take' or mode == 'note' or mode == 'sum',
+    noted = mode == 'note' or mode == 'sum' and mode,
     more = joined == '+' or either == '|',
     either = either ~= '' and either,
     algorithm = algorithm,
@@ -680,43 +696,49 @@ end
   -- state has. Capacities of windows are no part of them, so what others have used is
   -- not cut down to this one's.
   local charged, drains, tells, weight, former_weight = limit, false, false, 1, 1
-  limit = {}
-  for name, value in pairs(charged) do
-    limit[name] = value
-  end
-  if look then
-    limit = charged
-  else
+  local order, noted_in, returns -- of a meter: the number of the charge, where its slot is, and how much may come back
+  if not look then
 if limit.algorithm == 'leaky' or limit.algorithm == 'shaping' or limit.algorithm == 'token-bucket' or limit.algorithm == 'gcra' then
 drains = true
+order = string.match(ARGV[argument + 2], ' (%d+)$')
+order = order and tonumber(order)
+noted_in = format('n%016d', order and (order - order % 52) / 52 or 0)
 if charged.numbers ~= '' then
-  local pattern, text = '^(%d+) (%d+) (%d+) (%d+)$', try('HMGET', KEYS[number], 'numbers')
-  if text.err then -- it is no hash, but may be a string that ends with the numbers
-    text = try('GET', KEYS[number])
-    text = type(text) == 'string' and string.match(text, '^%d+ %d+ ([^;]*)')
+  local pattern, text = '^(%d+) (%d+) (%d+) (%d+)$', nil
+  local fields = try('HMGET', KEYS[number], 'numbers', 'tat')
+  local whole = fields[2]
+  if fields.err then -- it is no hash, but may be a string that ends with the numbers
+    whole = try('GET', KEYS[number])
   else
-    text = text[1]
+    text = fields[1]
+  end
+  if type(whole) == 'string' then
+    text = string.match(whole, '^%d+ %d+ (.*)')
   end
   local full, event, drain, tick = string.match(text or '', pattern)
   full, event, drain, tick = tonumber(full), tonumber(event), tonumber(drain), tonumber(tick)
   if text ~= charged.numbers and full and full * event * drain * tick > 0 then
     former_weight, weight = tonumber((select(2, string.match(charged.numbers, pattern)))), event
+    limit = copied(limit)
     limit.capacity, limit.pace, limit.tick, limit.numbers = full, drain, tick, text
     limit.present = now - now % tick
   end
 end
 
 elseif limit.algorithm == 'fixed-window' then
+limit = copied(limit)
 limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
 if charged.numbers ~= '' then
   local text = try('HMGET', KEYS[number], 'numbers')[1]
-  local window = tonumber(string.match(text or '', '^%d+$'))
+  local window = string.match(text or '', '^%d+$')
+  window = window and tonumber(window)
   if window and window > 0 then
     limit.pace, limit.numbers = window, text
   end
 end
 
 elseif limit.algorithm == 'sliding-window' then
+limit = copied(limit)
 limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
 if charged.numbers ~= '' then
   local text = try('HMGET', KEYS[number], 'numbers')[1]
@@ -729,16 +751,18 @@ end
 
 elseif limit.algorithm == 'sliding-log' then
 tells = true -- its instants say what is left of a charge
+limit = copied(limit)
 limit.capacity = largest -- what others have used is not cut down to this one's
 
 elseif limit.algorithm == 'concurrent' or limit.algorithm == 'ban' then
 elseif limit.algorithm == 'calendar' then
+limit = copied(limit)
 limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
 
 end
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
-  local used, previous, former, seen, damaged, repair, renumbered, room, own, undated, kept
+  local used, previous, former, seen, damaged, repair, renumbered, room, own, undated, kept, sunk
 -- Reads what the key of a check has used. Lua sets variables faster one by one than together, and those
 -- that are declared in this order to nil all at once.
 used = 0
@@ -754,39 +778,42 @@ kept = nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then
-if limit.numbers == '' then
-  state = try('HMGET', key, 'level', 'last_leak', 'past')
+if noted_in then
+  state = try('HMGET', key, 'level', 'last_leak', 'numbers', 'low', 'newest', noted_in)
+elseif limit.numbers == '' then
+  state = try('HMGET', key, 'level', 'last_leak')
 else
-  state = try('HMGET', key, 'level', 'last_leak', 'past', 'numbers')
+  state = try('HMGET', key, 'level', 'last_leak', 'numbers')
 end
-kept = state[3]
 if state[1] or state[2] then
   level = state[1] == digits and written or tonumber(state[1])
-  found, at, numbers = true, tonumber(state[2]), state[4] or ''
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
 end
 
 elseif limit.algorithm == 'shaping' then
-if limit.numbers ~= '' then
-  state = try('HMGET', key, 'next_free', 'past', 'left', 'numbers')
+if noted_in then
+  state = try('HMGET', key, 'next_free', 'left', 'numbers', 'low', 'newest', noted_in)
+elseif limit.numbers ~= '' then
+  state = try('HMGET', key, 'next_free', 'left', 'numbers')
 elseif limit.pace > 1 then
-  state = try('HMGET', key, 'next_free', 'past', 'left')
+  state = try('HMGET', key, 'next_free', 'left')
 else
-  state = try('HMGET', key, 'next_free', 'past')
+  state = try('HMGET', key, 'next_free')
 end
-kept = state[2]
-if state[1] or state[3] then
-  found, level, at, numbers, absolute = true, tonumber(state[3] or '0'), tonumber(state[1]), state[4] or '', true
+if state[1] or state[2] then
+  found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true
 end
 
 elseif limit.algorithm == 'token-bucket' then
-if limit.numbers == '' then
-  state = try('HMGET', key, 'tokens', 'last_refill', 'past')
+if noted_in then
+  state = try('HMGET', key, 'tokens', 'last_refill', 'numbers', 'low', 'newest', noted_in)
+elseif limit.numbers == '' then
+  state = try('HMGET', key, 'tokens', 'last_refill')
 else
-  state = try('HMGET', key, 'tokens', 'last_refill', 'past', 'numbers')
+  state = try('HMGET', key, 'tokens', 'last_refill', 'numbers')
 end
-kept = state[3]
 if state[1] or state[2] then
-  found, at, numbers = true, tonumber(state[2]), state[4] or ''
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
   local capacity, tokens = limit.capacity, state[1] == digits and written or tonumber(state[1])
   if numbers ~= limit.numbers then
     capacity = tonumber(string.match(numbers, '^%d+'))
@@ -795,17 +822,27 @@ if state[1] or state[2] then
 end
 
 elseif limit.algorithm == 'gcra' then
-state = try('GET', key)
-if type(state) ~= 'table' then
-  if state then
-    found, level, at, numbers, absolute = true, 0, tonumber(state), '', true
-    if not at then
-      at, level, numbers, kept = string.match(state, '^(%d+) (%d+) ?([^;]*);?(.*)$')
-      level, at = tonumber(level), tonumber(at)
-      found = at ~= 0
-    end
+local fields, text
+if noted_in then
+  fields = try('HMGET', key, 'tat', 'left', 'numbers', 'low', 'newest', noted_in)
+end
+if not (fields and fields[1]) then
+  text = try('GET', key)
+  if type(text) == 'table' and string.find(text.err, 'WRONGTYPE', 1, true) then
+    fields = try('HMGET', key, 'tat')
   end
-  state = nil
+end
+if fields and fields[1] then
+  own, text, state = true, fields[1], fields
+elseif type(text) == 'table' then
+  state = text
+end
+if type(text) == 'string' then
+  found, level, at, numbers, absolute = true, 0, tonumber(text), '', true
+  if not at then
+    at, level, numbers = string.match(text, '^(%d+) (%d+) ?(.*)$')
+    level, at = tonumber(level), tonumber(at)
+  end
 end
 
 elseif limit.algorithm == 'fixed-window' then
@@ -882,7 +919,8 @@ if state[1] or state[2] or state[3] then
     elseif age >= 2 * window then
       current, previous = 0, 0
     elseif age >= window then
-      current, previous = 0, current
+      previous = current
+      current = 0
     end
     if window == limit.pace and tick == limit.tick then
       former = start + 2 * window * tick
@@ -893,12 +931,7 @@ if state[1] or state[2] or state[3] then
       -- Windows of another length: what is used moves into the current one. A
       -- denial leaves it there only if that window ends sooner. Otherwise two lengths
       -- that take turns, as during a deployment, would put the end off for ever.
-      local weighted = previous * (window - then_elapsed)
-      local part = weighted % window
-      current, previous = current + (weighted - part) / window, 0
-      if part > 0 then
-        current = current + 1
-      end
+      current, previous = current + math.ceil(previous * (window - then_elapsed) / window), 0
       repair = repair or limit.pace * limit.tick < window * tick
     end
     -- Counts of another capacity stand as far as what is used of them, by their weights, fits
@@ -919,7 +952,7 @@ end
 used = current
 seen = format('%d %d %d', current, previous, elapsed)
 local weighted = previous * (limit.pace - elapsed)
-room = limit.ceiling - current - (weighted + -weighted % limit.pace) / limit.pace
+room = limit.ceiling - current - math.ceil(weighted / limit.pace) -- exact, since both are whole and below 2^53
 
 elseif limit.algorithm == 'sliding-log' then
 state = try('LLEN', key)
@@ -1161,7 +1194,7 @@ if found then
       or full > largest or weighed > largest or drain > largest or length > largest then
       damaged = true
     else
-      repair = true
+      repair, renumbered = true, numbers
       local elapsed = (now - now % length - at) / length
       if elapsed < 0 and not absolute then
         elapsed = 0
@@ -1199,6 +1232,8 @@ if found then
   end
   if used > 0 then
     seen = format('%d', used)
+  else
+    own = nil -- nothing is left of what was noted
   end
 end
 
@@ -1212,8 +1247,6 @@ if state and state.err then
 end
 if kept == '' or damaged then
   kept = nil
-elseif kept then -- the key lives as long as it means something
-  former = math.max(former, tonumber(string.match(kept, '^%d+')) or 0)
 end
   if look then
     return seen
@@ -1226,77 +1259,224 @@ end
   local known, raise = at > 0, how == 'raise'
   local ticks = (now - now % limit.tick - at + at % limit.tick) / limit.tick -- since the charge
   local charge, before, mark = 0, previous, nil
-  local reset, noted = how == 'reset', nil
-
-  -- How low the level may have come since the charge, where it is to be given back. Of a log its
-  -- instants tell: those of before a reset are gone.
-  local points, low = {}, largest
-  local numbers, list
-  if (units < 0 or reset) and not tells then
-    if kept then
-      numbers, list = string.match(kept, '^%d+;([^;]*);(.*)$')
-      for instant, level in string.gmatch(list or '', '(%d+) (%d+)') do
-        points[#points + 1] = { at = tonumber(instant), low = tonumber(level) }
-      end
-    end
+  local reset, bare = how == 'reset', false -- bare: nothing is to be left but the past
+  local lasts, last = 0, nil
+  if kept then
+    lasts, last = string.match(kept, '^(%d+);(%d+)$')
+    lasts, last = tonumber(lasts) or 0, tonumber(last)
   end
-  local last = points[#points]
-  local open = 0 -- what has certainly been used since the last point
-  if last and last.low > 0 and numbers == limit.numbers and now >= last.at then
-    open = math.max(0, last.low - (now - now % limit.tick - last.at + last.at % limit.tick) / limit.tick * limit.pace)
-  end
-  if known and at > now and not tells then
-    low = 0 -- it was charged before the clock stepped back, at an unknown time
-  elseif known then
-    for _, point in ipairs(points) do
-      if point.at > at then
-        low = math.min(point.low, open)
-        break
-      end
-    end
-  end
+  -- Of a list the instants tell: those of before a reset are gone. Of a meter the notes tell.
+  local gone = units < 0 and known and not tells and not drains and (at > now or last and last > at)
 
   if reset then
-    if call('PTTL', key) ~= -2 and not tells then
-      noted = 0
-    end
-    if tells or damaged then
+    if tells or drains or damaged then
       call('UNLINK', key)
+    elseif call('PTTL', key) ~= -2 then
+      bare, last = true, math.max(last or 0, now)
+      lasts = last + 2 * math.max(limit.pace * limit.tick, charged.pace * charged.tick)
+      kept = format('%d;%d', lasts, last)
     end
-    charge, before, previous = 0, 0, 0
   elseif damaged then
     -- The next check repairs it.
-  elseif units == 0 or units < 0 and low == 0 then
+  elseif units == 0 or gone then
     -- Nothing is to change, or nothing is left of it.
   else
+    if drains and state and state[4] and not read_notes then
+local letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local most_looks, most_older = 16, 128 -- fields that are read to take units from them, and that are kept
+local state, level, since, noted, following -- of a key
+local latest, slots_of, changed -- the name of the newest text, the texts by their names, and which are to be written
+
+-- name_of returns the name of the text that has the slot of a number.
+local function name_of(number)
+  return format('n%016d', (number - number % 52) / 52)
+end
+
+-- letter_of returns the letter that stands for a number.
+local function letter_of(number)
+  return string.sub(letters, number % 52 + 1, number % 52 + 1)
+end
+
+-- text_of returns a text.
+local function text_of(name)
+  slots_of[name] = slots_of[name] or call('HMGET', state, name)[1] or ''
+  return slots_of[name]
+end
+
+-- put changes a text. One without units is not kept, but for the newest.
+local function put(name, slots)
+  if name ~= latest and not string.find(slots, '[1-9]') then
+    local older = text_of('older')
+    local first = string.find(older, name, 1, true)
+    slots, slots_of.older, changed.older = '', string.sub(older, 1, first - 1) .. string.sub(older, first + 17), true
+  end
+  slots_of[name], changed[name] = slots, true
+end
+
+-- take takes units from slots, the newest first. It returns the slots, and how many units they have not had.
+local function take(slots, units)
+  local backwards = string.reverse(slots)
+  local first, last, digits = string.find(backwards, '(0*[1-9]%d*)%a')
+  while first do
+    local has = tonumber(string.reverse(digits))
+    if has > units then
+      local above = string.gsub(string.sub(slots, #slots - first + 2), '%d+', '0')
+      return string.sub(slots, 1, #slots - last + 1) .. format('%d', has - units) .. above, 0
+    end
+    units = units - has
+    first, last, digits = string.find(backwards, '(0*[1-9]%d*)%a', last + 1)
+  end
+  return string.gsub(slots, '%d+', '0'), units
+end
+
+-- take_older takes units from the texts before one, the latest first. It returns how many they have not had.
+local function take_older(units, before)
+  local older, looks = text_of('older'), most_looks
+  local first = #older - 16
+  while units > 0 and first > 0 and looks > 0 do
+    local name = string.sub(older, first, first + 16)
+    if name < before then
+      local slots
+      slots, units = take(text_of(name), units)
+      put(name, slots)
+      looks = looks - 1
+    end
+    first = first - 17
+  end
+  return units
+end
+
+-- forget empties all slots.
+local function forget()
+  for name in string.gmatch(text_of('older'), 'n%d+') do
+    put(name, '')
+  end
+  put(latest, '')
+  noted = 0
+end
+
+-- drain takes from the slots what may have drained since they were written, if so much is used now. Where that is in too
+-- many texts to look at, nothing is known any more.
+drain = function(limit, used)
+  local least = math.min(used, level - math.max(0, limit.present - since + since % limit.tick) / limit.tick * limit.pace)
+  if least <= 0 then
+    forget()
+  elseif noted > least then
+    local slots, rest = take(slots_of[latest], noted - least)
+    put(latest, slots)
+    noted = least
+    if rest > 0 and take_older(rest, latest) > 0 then
+      forget()
+    end
+  end
+end
+
+-- read_notes reads notes, and returns the instant of the latest one, or nil if they were counted under other numbers.
+read_notes = function(key, limit, low, newest)
+  local numbers
+  state, slots_of, changed = key, {}, {}
+  level, since, noted, following, numbers = string.match(low, '^(%d+) (%d+) (%d+) (%d+) ?(.*)$')
+  level, since, noted, following = tonumber(level), tonumber(since), tonumber(noted), tonumber(following)
+  latest = name_of(following - 1)
+  slots_of[latest] = newest or ''
+  return numbers == limit.numbers and since or nil
+end
+
+-- written_notes returns the fields that the state has to have besides if so much is used.
+written_notes = function(limit, used)
+  local fields = { 'low', format('%d %d %d %d %s', used, now, noted, following, limit.numbers) }
+  for name in pairs(changed) do
+    if slots_of[name] == '' and name ~= latest and name ~= 'older' then
+      call('HDEL', state, name)
+    else
+      fields[#fields + 1], fields[#fields + 2] = name == latest and 'newest' or name, slots_of[name]
+    end
+  end
+  return fields
+end
+
+-- close closes the slot of a reservation and takes units from it and from those below. It returns how many they have had.
+-- The text of the slot is given, unless it is the newest.
+close = function(order, units, slots)
+  local name, letter, rest = name_of(order), letter_of(order), units
+  slots = slots_of[name] or slots or ''
+  slots_of[name] = slots
+  local at = string.find(slots, letter, 1, true)
+  if at then
+    local _, last, digits = string.find(slots, '^(%d+)', at + 1)
+    local below, above, left = string.sub(slots, 1, at - 1), string.sub(slots, last + 1), tonumber(digits) - units
+    if left < 0 then
+      below, rest = take(below, -left)
+      left = 0
+    else
+      rest = 0
+    end
+    _, last, digits = string.find(above, '^%a(%d+)')
+    if last then
+      above = string.sub(above, 1, 1) .. format('%d', left + tonumber(digits)) .. string.sub(above, last + 1)
+    elseif name == latest then
+      noted = noted - left -- for nobody
+    elseif left > 0 then
+      above = letter .. format('%d', left)
+    end
+    put(name, below .. above)
+  elseif order >= following or slots ~= '' or name == latest then
+    return 0
+  end
+  if rest > 0 then -- also if the slot was not kept, which had none
+    rest = take_older(rest, name)
+  end
+  noted = noted - units + rest
+  return units - rest
+end
+    end
 if limit.algorithm == 'leaky' or limit.algorithm == 'shaping' or limit.algorithm == 'token-bucket' or limit.algorithm == 'gcra' then
 -- Of a charge a meter gets back what has not drained since: the rest would have
--- found it empty without the charge. If others have charged meanwhile, less may
--- have drained; then too little is given back.
-local left = after - math.max(0, ticks) * limit.pace
-if limit.numbers ~= charged.numbers then
+-- found it empty without the charge.
+after = tonumber(string.match(ARGV[argument + 2], '^%d+'))
+local since_then = math.max(0, ticks)
+local elsewhen = math.max(0, (now - now % charged.tick - at + at % charged.tick) / charged.tick)
+local left = after -- of what has to be left for it
+if how ~= 'last' then
+  left = -units
+end
+if limit.numbers == charged.numbers then
+  left = left - since_then * limit.pace
+else
   -- It has drained under both numbers, for unknown times: under which more has.
-  local elsewhen = (now - now % charged.tick - at + at % charged.tick) / charged.tick
-  local then_left = math.max(0, after - math.max(0, elsewhen) * charged.pace)
-  left = math.min(limit.capacity, (after - after % former_weight) / former_weight * weight) - math.max(0, ticks) * limit.pace
+  local then_left = math.max(0, left - elsewhen * charged.pace)
+  left = math.min(limit.capacity, (left - left % former_weight) / former_weight * weight) - since_then * limit.pace
   left = math.min(left, (then_left - then_left % former_weight) / former_weight * weight)
   units = units / former_weight * weight
 end
--- No later charge depends on this one: no note is needed.
-local alone = known and low == largest and limit.numbers == charged.numbers and used == math.max(0, left)
-left = math.min(left, low)
 units = math.max(-limit.capacity, math.min(units, limit.capacity))
+local low, since = state and state[4], nil
+if low then
+  since = read_notes(key, limit, low, state[5])
+end
 if raise then
   charge = math.max(0, units - used)
 elseif units > 0 then
   charge = math.min(units, limit.capacity - used)
 elseif not known then
   charge = -math.min(used, -units)
-elseif how ~= 'last' or used <= math.max(0, left) then
+elseif how == 'last' and used > math.max(0, left) then
+  charge = 0 -- others have queued behind it
+elseif order and (since or not low) then
+  returns = since and math.min(used, -units)
+elseif at <= now and (order or not (since and at <= since)) then
+  -- What drains takes no more from all such charges together than from each of them.
   charge = -math.max(0, math.min(used, -units, left))
 end
-if charge < 0 and not alone then
-  noted = used + charge
+if since and (returns or charge ~= 0) then
+  drain(limit, math.min(used, used + charge))
+  if returns then
+    charge = -close(order, returns, state[6])
+  end
+  sunk = written_notes(limit, used + charge)
+  if charge == 0 then -- nothing else is to be written
+    call('HSET', key, unpack(sunk))
+  end
 end
 elseif limit.algorithm == 'fixed-window' then
 if not known or own > 0 and at >= now + own - limit.pace then -- its window is open
@@ -1310,7 +1490,7 @@ local elapsed = (now - now % limit.tick) / limit.tick % limit.pace
 local age = known and ticks - elapsed or 0
 if age <= 0 then
   local weighted = previous * (limit.pace - elapsed)
-  weighted = (weighted + (-weighted) % limit.pace) / limit.pace
+  weighted = math.ceil(weighted / limit.pace)
   if raise then
     units = math.max(0, units - used - weighted)
   end
@@ -1381,58 +1561,7 @@ if not known or at >= start then -- its window is open
 end
 end
   end
-
-  if noted then
-    local instant = now
-    if last then
-      if now < last.at then
-        instant, noted = last.at, 0
-      end
-      if known and charge < 0 then
-        -- All that is given back of what was charged before a point was a part of what was used then.
-        if last.at > at then
-          open = math.max(0, open + charge)
-        end
-        for i = #points, 1, -1 do
-          if points[i].at > at then
-            points[i].low = math.max(0, points[i].low + charge)
-          end
-          if i < #points and points[i].low >= points[i + 1].low then
-            table.remove(points, i)
-          end
-        end
-      end
-      open = math.min(open, noted)
-      while #points > 0 and points[#points].low >= open do
-        points[#points] = nil
-      end
-      if open < noted then
-        points[#points + 1] = { at = last.at, low = open }
-      end
-    end
-    points[#points + 1] = { at = instant, low = noted }
-    if #points > most_points then
-      points[2].low = points[1].low
-      table.remove(points, 1)
-    end
-    local text, recovery = {}, 0
-    for i, point in ipairs(points) do
-      text[i] = format('%d %d', point.at, point.low)
-    end
-    for _, l in ipairs({ limit, charged }) do
-      local ticks = 2 * l.pace
-      if drains then
-        ticks = (l.capacity + (-l.capacity) % l.pace) / l.pace
-      end
-      recovery = math.max(recovery, ticks * l.tick)
-    end
-    kept = format('%d;%s;%s', instant + recovery, limit.numbers, table.concat(text, ' '))
-  end
-  local lasts = kept and tonumber(string.match(kept, '^%d+')) or 0
-  local bare = reset and noted -- nothing is to be left but the past
-  if reset then
-    -- That is all.
-  elseif charge ~= 0 or previous ~= before then
+  if not reset and (charge ~= 0 or previous ~= before) then
     if used + charge + previous > 0 then
 -- Writes the state of a check, and renews the key's time to live if the recovery reaches into
 -- another second. The key may have lost its time to live: one write in sixteen looks whether it is
@@ -1445,12 +1574,14 @@ if level ~= written then
   written, digits = level, format('%d', level)
 end
 limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
-if limit.numbers == '' then
+if limit.numbers == '' and sunk then
+  call('HSET', key, 'level', digits, 'last_leak', limit.at, unpack(sunk))
+  sunk = nil
+elseif limit.numbers == '' then
   call('HSET', key, 'level', digits, 'last_leak', limit.at)
 else
   call('HSET', key, 'level', digits, 'last_leak', limit.at, 'numbers', limit.numbers)
 end
-
 elseif limit.algorithm == 'shaping' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
@@ -1466,7 +1597,6 @@ elseif pace > 1 then
 else
   call('HSET', key, 'next_free', digits)
 end
-
 elseif limit.algorithm == 'token-bucket' then
 local level = used + charge
 local tokens = limit.capacity - level
@@ -1475,12 +1605,14 @@ if tokens ~= written then
   written, digits = tokens, format('%d', tokens)
 end
 limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
-if limit.numbers == '' then
+if limit.numbers == '' and sunk then
+  call('HSET', key, 'tokens', digits, 'last_refill', limit.at, unpack(sunk))
+  sunk = nil
+elseif limit.numbers == '' then
   call('HSET', key, 'tokens', digits, 'last_refill', limit.at)
 else
   call('HSET', key, 'tokens', digits, 'last_refill', limit.at, 'numbers', limit.numbers)
 end
-
 elseif limit.algorithm == 'gcra' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
@@ -1492,10 +1624,9 @@ end
 text = digits
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
-elseif pace > 1 or kept then
+elseif pace > 1 then
   text = format('%s %d', text, left)
 end
-
 elseif limit.algorithm == 'fixed-window' then
 local opens = own == 0
 if opens then
@@ -1612,16 +1743,24 @@ else
 end
 
 end
+if text and sunk then
+  call('HSET', key, 'tat', text, unpack(sunk))
+  text = nil
+elseif text and own then
+  call('HSET', key, 'tat', text)
+  text = nil
+elseif sunk then
+  call('HSET', key, unpack(sunk))
+end
 if kept then
   local lasts = tonumber(string.match(kept, '^%d+')) or 0
+  former = math.max(former, lasts)
   if lasts <= now then
     kept = ''
   elseif lasts > full then
     full = lasts
   end
-  if text and kept ~= '' then
-    text = text .. ';' .. kept
-  elseif kept == '' and not text then
+  if kept == '' then
     call('HSET', key, 'past', '')
   end
 end
@@ -1632,7 +1771,7 @@ if not renew and (renumbered or now % 16 == 0) then
   if lives == -1 then
     mark = '+'
   end
-  renew = lives < (full - now) / 1000
+  renew = lives == -1 or lives < (full - now) / 1000
 end
 if text and renew then
   call('SET', key, text, 'PXAT', format('%d', full / 1000 + grace))
@@ -1641,31 +1780,22 @@ elseif text then
 elseif renew then
   call('PEXPIREAT', key, format('%d', full / 1000 + grace))
 end
-      if noted and not text then -- else it is in the text
-        call('HSET', key, 'past', kept)
-      end
     elseif lasts > now then
       bare = true
     else
       call('UNLINK', key)
     end
   end
+  if drains then -- what is used needs not be read again
+    told_by[key] = not (reset or damaged) and limit == charged and ARGV[argument]
+    told[key] = asked and format('%d', used + charge)
+  end
   if bare then
     -- The key is never deleted and made again: in a slot that is being moved it could not be. Its time to live comes first,
     -- since a server that has no memory left denies the rest unless the script has written before.
     local expires = format('%d', (lasts - lasts % 1000000) / 1000 + grace)
     call('PEXPIREAT', key, expires)
-if limit.algorithm == 'leaky' then
-call('HSET', key, 'past', kept)
-call('HDEL', key, 'level', 'last_leak', 'numbers')
-elseif limit.algorithm == 'shaping' then
-call('HSET', key, 'past', kept)
-call('HDEL', key, 'next_free', 'left', 'numbers')
-elseif limit.algorithm == 'token-bucket' then
-call('HSET', key, 'past', kept)
-call('HDEL', key, 'tokens', 'last_refill', 'numbers')
-elseif limit.algorithm == 'gcra' then
-call('SET', key, '0 0;' .. kept)
+if limit.algorithm == 'leaky' or limit.algorithm == 'shaping' or limit.algorithm == 'token-bucket' or limit.algorithm == 'gcra' or limit.algorithm == 'sliding-log' or limit.algorithm == 'concurrent' or limit.algorithm == 'ban' then
 elseif limit.algorithm == 'fixed-window' then
 call('HSET', key, 'past', kept)
 call('HDEL', key, 'count', 'start', 'numbers')
@@ -1674,7 +1804,6 @@ elseif limit.algorithm == 'sliding-window' then
 call('HSET', key, 'past', kept)
 call('HDEL', key, 'current', 'previous', 'start', 'numbers')
 
-elseif limit.algorithm == 'sliding-log' or limit.algorithm == 'concurrent' or limit.algorithm == 'ban' then
 elseif limit.algorithm == 'calendar' then
 call('HSET', key, 'past', kept)
 call('HDEL', key, 'count', 'start', 'end')
@@ -1687,21 +1816,27 @@ end
 
 local results, asking, refusal = {}, nil, nil
 for number = 1, #KEYS do
-  local settled, told, other = pcall(settle, number)
+  local settled, asks, other = pcall(settle, number)
   if settled then
     results[#results + 1] = other or '0'
-    if told then
+    if asks then
       asking = asking or {}
       asking[#asking + 1] = number
     end
   else
     results[#results + 1] = '1'
-    refusal = refusal or type(told) == 'table' and told.err or tostring(told)
+    told_by[KEYS[number]] = nil
+    refusal = refusal or type(asks) == 'table' and asks.err or tostring(asks)
   end
 end
 if asking then
   for _, number in ipairs(asking) do
-    local read, seen = pcall(settle, number, true)
+    local key, read, seen = KEYS[number], true, nil
+    if told_by[key] and told_by[key] == ARGV[(number - 1) * 5 + 1] and told[key] then
+      seen = told[key]
+    else
+      read, seen = pcall(settle, number, true)
+    end
     if read then -- else the caller misses the numbers
       results[number] = results[number] .. ',' .. string.gsub(seen, ' ', ',')
     end
@@ -1720,7 +1855,7 @@ local function recovery(limit)
   if string.find(algorithm, '^sliding') or algorithm == 'fixed-window' then
     return 2 * pace * tick
   end
-  return (capacity + -capacity % pace) / pace * tick
+  return math.ceil(capacity / pace) * tick
 end
 
 -- How many ended reservations a script run still looks at. What is left over stays charged until later ones.
@@ -1742,13 +1877,15 @@ local function give_back(key, open)
   end
   local ended, given = {}, false
   for i, member in ipairs(call('ZRANGE', open, instant, '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', most_ended)) do
-    local at, after, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (.+)$')
-    ended[i] = { member = member, at = tonumber(at), after = tonumber(after), units = units, limit = limit }
+    local at, after, order, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (%d+) (.+)$')
+    ended[i] = { member = member, at = tonumber(at), after = tonumber(after), order = tonumber(order), units = units, limit = limit }
   end
   most_ended = most_ended - #ended
   table.sort(ended, function(a, b)
     if a.at ~= b.at then
       return a.at > b.at
+    elseif a.order ~= b.order then
+      return a.order > b.order
     elseif a.after ~= b.after then
       return a.after > b.after
     end
@@ -1758,7 +1895,11 @@ local function give_back(key, open)
     -- It is taken out first: if Redis refuses in the middle, what has ended is not given back another time.
     if try('ZREM', open, one.member) == 1 then -- else Redis has refused, and the next call tries again
       if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
-        correct({ key }, { one.limit, '-' .. one.units, format('%d', one.after), format('%d', one.at), 'settle' })
+        local after = format('%d', one.after)
+        if one.order > 0 then
+          after = format('%d %d', one.after, one.order)
+        end
+        correct({ key }, { one.limit, '-' .. one.units, after, format('%d', one.at), 'settle' })
       end
       given = true
     end

@@ -15,13 +15,14 @@
 --                damaged         the state makes no sense at all;
 --                repair          the state could not be: it is from the future, or was left by
 --                                other numbers of a named limit;
---                renumbered      the key may have got its time to live under other numbers;
+--                renumbered      the key may have got its time to live under other numbers; a meter tells which;
 --                own             whatever the algorithm's other parts need;
---                kept            the past of the state, if it has one: see settle.lua.
+--                kept            the past of a window, if it has one: see settle.lua.
+--              If noted_in names a field, which only a settlement has, it reads the notes of a meter besides.
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
---   past       leaves a state nothing but its past.
+--   past       leaves a window nothing but its past.
 --   strike     of a check that heeds a ban: has it written where it has to be, though it is not charged.
 --   holder     of a concurrent limit: reads the holder of a check.
 --   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back
@@ -31,8 +32,11 @@
 --              which an event had and has by these. It sets drains if what is used drains at a pace, and
 --              tells if the state itself says what is left of a charge.
 --   adjust     of a settlement: sets charge, which is to be added to what is used, and for
---              a meter noted, the level that later settlements have to know of. A log it
+--              a meter sunk, the fields of its notes. A log it
 --              writes itself.
+--   noting     of a call: makes what notes a meter that may be settled; see notes.lua.
+--   note       of a call: notes it.
+--   closing    of a settlement: makes what gives back to a meter that was noted.
 --
 -- The values of a check are local variables, not fields of a table, which would take an eighth of
 -- its time. A call of several checks reads all of them before it writes any: all but the last are
@@ -207,7 +211,8 @@ end
 
 -- places_of returns how many places a member has.
 local function places_of(name)
-  return tonumber(string.match(name, '%*(%d+)$')) or 1
+  local many = string.match(name, '%*(%d+)$')
+  return many and tonumber(many) or 1
 end
 
 -- count_further returns how many places are held beyond the first ones of their holders.
@@ -521,12 +526,15 @@ local asked, argument = #KEYS, 1
 -- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
 -- the key was damaged, a "+" that it had no time to live and has one now, a "-" that leases had ended
 -- whose places nobody has given back, a "?" that the call has been denied and has to be made again for the
--- instant in front of it, since the window of that was not among those sent. The caller works out the
+-- instant in front of it, since the window of that was not among those sent. Behind a check that is to be noted
+-- comes its number, or 0. The caller works out the
 -- rest. Last comes the instant in microseconds, if it was asked for.
 
 local limits, checks, reply, number = {}, {}, {}, 1
 local limit, cost, count, costs
 local rest = 0 -- how many of the next checks have limits and costs that have been read
+local note, read_notes, drain, written_notes -- made when a check is to be noted
+local noted_in -- of settlements
 local turn, place -- if several of these take turns: what each of them has, and the place of the latest one
 local written, digits -- the number that a meter has written last, and its text: most keys have recovered, and get the same one
 
@@ -544,7 +552,8 @@ while number <= asked do
 -- Reads the limit of a check from the arguments.
 --
 -- The checks of a call share their limits, so each is taken apart once. It is
--- written as whether it is charged ("take") or only asked (another word), with a "+" if
+-- written as whether it is charged ("take"; "note" if that may be settled, "sum" if all times are settled as
+-- one) or only asked (another word), with a "+" if
 -- the next check belongs to the same call, then algorithm, capacity, pace,
 -- tick, and numbers. A "|" behind the first word says that the next check of the
 -- call is an alternative of this one, and a "/" that this one is the last of some
@@ -563,7 +572,8 @@ if not limit then
     ceiling = full - tonumber(headroom)
   end
   limit = {
-    charged = mode == 'take',
+    charged = mode == 'take' or mode == 'note' or mode == 'sum',
+    noted = mode == 'note' or mode == 'sum' and mode,
     more = joined == '+' or either == '|',
     either = either ~= '' and either,
     algorithm = algorithm,
@@ -632,39 +642,42 @@ kept = nil
 local state, found, level, at, numbers, absolute
 
 if limit.algorithm == 'leaky' then
-if limit.numbers == '' then
-  state = try('HMGET', key, 'level', 'last_leak', 'past')
+if noted_in then
+  state = try('HMGET', key, 'level', 'last_leak', 'numbers', 'low', 'newest', noted_in)
+elseif limit.numbers == '' then
+  state = try('HMGET', key, 'level', 'last_leak')
 else
-  state = try('HMGET', key, 'level', 'last_leak', 'past', 'numbers')
+  state = try('HMGET', key, 'level', 'last_leak', 'numbers')
 end
-kept = state[3]
 if state[1] or state[2] then
   level = state[1] == digits and written or tonumber(state[1])
-  found, at, numbers = true, tonumber(state[2]), state[4] or ''
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
 end
 
 elseif limit.algorithm == 'shaping' then
-if limit.numbers ~= '' then
-  state = try('HMGET', key, 'next_free', 'past', 'left', 'numbers')
+if noted_in then
+  state = try('HMGET', key, 'next_free', 'left', 'numbers', 'low', 'newest', noted_in)
+elseif limit.numbers ~= '' then
+  state = try('HMGET', key, 'next_free', 'left', 'numbers')
 elseif limit.pace > 1 then
-  state = try('HMGET', key, 'next_free', 'past', 'left')
+  state = try('HMGET', key, 'next_free', 'left')
 else
-  state = try('HMGET', key, 'next_free', 'past')
+  state = try('HMGET', key, 'next_free')
 end
-kept = state[2]
-if state[1] or state[3] then
-  found, level, at, numbers, absolute = true, tonumber(state[3] or '0'), tonumber(state[1]), state[4] or '', true
+if state[1] or state[2] then
+  found, level, at, numbers, absolute = true, tonumber(state[2] or '0'), tonumber(state[1]), state[3] or '', true
 end
 
 elseif limit.algorithm == 'token-bucket' then
-if limit.numbers == '' then
-  state = try('HMGET', key, 'tokens', 'last_refill', 'past')
+if noted_in then
+  state = try('HMGET', key, 'tokens', 'last_refill', 'numbers', 'low', 'newest', noted_in)
+elseif limit.numbers == '' then
+  state = try('HMGET', key, 'tokens', 'last_refill')
 else
-  state = try('HMGET', key, 'tokens', 'last_refill', 'past', 'numbers')
+  state = try('HMGET', key, 'tokens', 'last_refill', 'numbers')
 end
-kept = state[3]
 if state[1] or state[2] then
-  found, at, numbers = true, tonumber(state[2]), state[4] or ''
+  found, at, numbers = true, tonumber(state[2]), state[3] or ''
   local capacity, tokens = limit.capacity, state[1] == digits and written or tonumber(state[1])
   if numbers ~= limit.numbers then
     capacity = tonumber(string.match(numbers, '^%d+'))
@@ -673,17 +686,27 @@ if state[1] or state[2] then
 end
 
 elseif limit.algorithm == 'gcra' then
-state = try('GET', key)
-if type(state) ~= 'table' then
-  if state then
-    found, level, at, numbers, absolute = true, 0, tonumber(state), '', true
-    if not at then
-      at, level, numbers, kept = string.match(state, '^(%d+) (%d+) ?([^;]*);?(.*)$')
-      level, at = tonumber(level), tonumber(at)
-      found = at ~= 0
-    end
+local fields, text
+if noted_in then
+  fields = try('HMGET', key, 'tat', 'left', 'numbers', 'low', 'newest', noted_in)
+end
+if not (fields and fields[1]) then
+  text = try('GET', key)
+  if type(text) == 'table' and string.find(text.err, 'WRONGTYPE', 1, true) then
+    fields = try('HMGET', key, 'tat')
   end
-  state = nil
+end
+if fields and fields[1] then
+  own, text, state = true, fields[1], fields
+elseif type(text) == 'table' then
+  state = text
+end
+if type(text) == 'string' then
+  found, level, at, numbers, absolute = true, 0, tonumber(text), '', true
+  if not at then
+    at, level, numbers = string.match(text, '^(%d+) (%d+) ?(.*)$')
+    level, at = tonumber(level), tonumber(at)
+  end
 end
 
 elseif limit.algorithm == 'fixed-window' then
@@ -760,7 +783,8 @@ if state[1] or state[2] or state[3] then
     elseif age >= 2 * window then
       current, previous = 0, 0
     elseif age >= window then
-      current, previous = 0, current
+      previous = current
+      current = 0
     end
     if window == limit.pace and tick == limit.tick then
       former = start + 2 * window * tick
@@ -771,12 +795,7 @@ if state[1] or state[2] or state[3] then
       -- Windows of another length: what is used moves into the current one. A
       -- denial leaves it there only if that window ends sooner. Otherwise two lengths
       -- that take turns, as during a deployment, would put the end off for ever.
-      local weighted = previous * (window - then_elapsed)
-      local part = weighted % window
-      current, previous = current + (weighted - part) / window, 0
-      if part > 0 then
-        current = current + 1
-      end
+      current, previous = current + math.ceil(previous * (window - then_elapsed) / window), 0
       repair = repair or limit.pace * limit.tick < window * tick
     end
     -- Counts of another capacity stand as far as what is used of them, by their weights, fits
@@ -797,7 +816,7 @@ end
 used = current
 seen = format('%d %d %d', current, previous, elapsed)
 local weighted = previous * (limit.pace - elapsed)
-room = limit.ceiling - current - (weighted + -weighted % limit.pace) / limit.pace
+room = limit.ceiling - current - math.ceil(weighted / limit.pace) -- exact, since both are whole and below 2^53
 
 elseif limit.algorithm == 'sliding-log' then
 state = try('LLEN', key)
@@ -1039,7 +1058,7 @@ if found then
       or full > largest or weighed > largest or drain > largest or length > largest then
       damaged = true
     else
-      repair = true
+      repair, renumbered = true, numbers
       local elapsed = (now - now % length - at) / length
       if elapsed < 0 and not absolute then
         elapsed = 0
@@ -1077,6 +1096,8 @@ if found then
   end
   if used > 0 then
     seen = format('%d', used)
+  else
+    own = nil -- nothing is left of what was noted
   end
 end
 
@@ -1090,8 +1111,6 @@ if state and state.err then
 end
 if kept == '' or damaged then
   kept = nil
-elseif kept then -- the key lives as long as it means something
-  former = math.max(former, tonumber(string.match(kept, '^%d+')) or 0)
 end
     times = times or count
     if limit.either then
@@ -1141,7 +1160,7 @@ end
     if i < number - 1 then
       key, used, previous, former, damaged, repair, renumbered, seen, limit, cost, costs, own, kept = unpack(checks[i], 1, 13)
     end
-    local times, mark = times, ''
+    local times, mark, order, sunk = times, '', 0, nil
     if waived and waived[i] then
       times = 0
     end
@@ -1190,6 +1209,188 @@ end
           former = -1
         end
         if charge + used + previous > 0 then
+          if limit.noted and not note then
+local letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local most_looks, most_older = 16, 128 -- fields that are read to take units from them, and that are kept
+local state, level, since, noted, following -- of a key
+local latest, slots_of, changed -- the name of the newest text, the texts by their names, and which are to be written
+
+-- name_of returns the name of the text that has the slot of a number.
+local function name_of(number)
+  return format('n%016d', (number - number % 52) / 52)
+end
+
+-- letter_of returns the letter that stands for a number.
+local function letter_of(number)
+  return string.sub(letters, number % 52 + 1, number % 52 + 1)
+end
+
+-- text_of returns a text.
+local function text_of(name)
+  slots_of[name] = slots_of[name] or call('HMGET', state, name)[1] or ''
+  return slots_of[name]
+end
+
+-- put changes a text. One without units is not kept, but for the newest.
+local function put(name, slots)
+  if name ~= latest and not string.find(slots, '[1-9]') then
+    local older = text_of('older')
+    local first = string.find(older, name, 1, true)
+    slots, slots_of.older, changed.older = '', string.sub(older, 1, first - 1) .. string.sub(older, first + 17), true
+  end
+  slots_of[name], changed[name] = slots, true
+end
+
+-- take takes units from slots, the newest first. It returns the slots, and how many units they have not had.
+local function take(slots, units)
+  local backwards = string.reverse(slots)
+  local first, last, digits = string.find(backwards, '(0*[1-9]%d*)%a')
+  while first do
+    local has = tonumber(string.reverse(digits))
+    if has > units then
+      local above = string.gsub(string.sub(slots, #slots - first + 2), '%d+', '0')
+      return string.sub(slots, 1, #slots - last + 1) .. format('%d', has - units) .. above, 0
+    end
+    units = units - has
+    first, last, digits = string.find(backwards, '(0*[1-9]%d*)%a', last + 1)
+  end
+  return string.gsub(slots, '%d+', '0'), units
+end
+
+-- take_older takes units from the texts before one, the latest first. It returns how many they have not had.
+local function take_older(units, before)
+  local older, looks = text_of('older'), most_looks
+  local first = #older - 16
+  while units > 0 and first > 0 and looks > 0 do
+    local name = string.sub(older, first, first + 16)
+    if name < before then
+      local slots
+      slots, units = take(text_of(name), units)
+      put(name, slots)
+      looks = looks - 1
+    end
+    first = first - 17
+  end
+  return units
+end
+
+-- forget empties all slots.
+local function forget()
+  for name in string.gmatch(text_of('older'), 'n%d+') do
+    put(name, '')
+  end
+  put(latest, '')
+  noted = 0
+end
+
+-- drain takes from the slots what may have drained since they were written, if so much is used now. Where that is in too
+-- many texts to look at, nothing is known any more.
+drain = function(limit, used)
+  local least = math.min(used, level - math.max(0, limit.present - since + since % limit.tick) / limit.tick * limit.pace)
+  if least <= 0 then
+    forget()
+  elseif noted > least then
+    local slots, rest = take(slots_of[latest], noted - least)
+    put(latest, slots)
+    noted = least
+    if rest > 0 and take_older(rest, latest) > 0 then
+      forget()
+    end
+  end
+end
+
+-- read_notes reads notes, and returns the instant of the latest one, or nil if they were counted under other numbers.
+read_notes = function(key, limit, low, newest)
+  local numbers
+  state, slots_of, changed = key, {}, {}
+  level, since, noted, following, numbers = string.match(low, '^(%d+) (%d+) (%d+) (%d+) ?(.*)$')
+  level, since, noted, following = tonumber(level), tonumber(since), tonumber(noted), tonumber(following)
+  latest = name_of(following - 1)
+  slots_of[latest] = newest or ''
+  return numbers == limit.numbers and since or nil
+end
+
+-- written_notes returns the fields that the state has to have besides if so much is used.
+written_notes = function(limit, used)
+  local fields = { 'low', format('%d %d %d %d %s', used, now, noted, following, limit.numbers) }
+  for name in pairs(changed) do
+    if slots_of[name] == '' and name ~= latest and name ~= 'older' then
+      call('HDEL', state, name)
+    else
+      fields[#fields + 1], fields[#fields + 2] = name == latest and 'newest' or name, slots_of[name]
+    end
+  end
+  return fields
+end
+
+-- note_level notes a reservation after which so much is used.
+local function note_level(used)
+  local name, former = name_of(following), latest
+  if name ~= former then
+    latest, slots_of[name] = name, ''
+    local kept = string.find(slots_of[former], '[1-9]')
+    changed[former] = kept
+    if kept then
+      slots_of.older, changed.older = text_of('older') .. former, true
+      if #slots_of.older > 17 * most_older then -- the oldest ones count for nothing
+        local oldest = string.sub(slots_of.older, 1, 17)
+        for units in string.gmatch(text_of(oldest), '%d+') do
+          noted = noted - tonumber(units)
+        end
+        put(oldest, '')
+      end
+    end
+  end
+  put(latest, slots_of[latest] .. letter_of(following) .. format('%d', used - noted))
+  noted, following = used, following + 1
+end
+
+-- note notes a check that is charged so many times. It returns the number of the first time, and the fields that the state
+-- has to have besides.
+note = function(key, limit, used, charge, times, cost, costs)
+  local found = call('HMGET', key, 'low', 'newest', 'older')
+  -- No notes of before a reset have begun with that number for days, unless the clock steps back to the same microsecond.
+  local low = found[1] or format('0 0 0 %d ', now % 1099511627776 * 4096)
+  local counted = read_notes(key, limit, low, found[2])
+  slots_of.older = found[3] or ''
+  if counted then
+    drain(limit, used)
+  else
+    forget()
+  end
+  local order = following
+  if limit.noted == 'sum' then
+    note_level(used + charge)
+  else
+    for time = 1, times do
+      used, charge = used + (costs and costs[time] or cost), 0
+      note_level(used)
+    end
+  end
+  return order, written_notes(limit, used + charge)
+end
+
+          end
+if type(renumbered) == 'string' and (own or limit.algorithm ~= 'gcra') then -- the numbers that a meter was left with
+  local low = call('HMGET', key, 'low')[1]
+  if low and string.match(low, '^%d+ %d+ %d+ %d+ ?(.*)$') ~= renumbered then
+    call('HDEL', key, 'low') -- it has drained under numbers of which the notes know nothing
+  end
+end
+if limit.noted and times > 0 then
+  local can = true
+  if limit.algorithm == 'gcra' and not own then -- A string becomes a hash. In a slot that is being moved it could not.
+    can = former < 0 or type(try('PTTL', key .. '=')) ~= 'table'
+    if can then
+      call('UNLINK', key)
+      own, repair = true, true
+    end
+  end
+  if can then
+    order, sunk = note(key, limit, used, charge, times, cost, costs)
+  end
+end
+
 -- Writes the state of a check, and renews the key's time to live if the recovery reaches into
 -- another second. The key may have lost its time to live: one write in sixteen looks whether it is
 -- long enough, and each write does if it may have been set under other numbers.
@@ -1201,12 +1402,14 @@ if level ~= written then
   written, digits = level, format('%d', level)
 end
 limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
-if limit.numbers == '' then
+if limit.numbers == '' and sunk then
+  call('HSET', key, 'level', digits, 'last_leak', limit.at, unpack(sunk))
+  sunk = nil
+elseif limit.numbers == '' then
   call('HSET', key, 'level', digits, 'last_leak', limit.at)
 else
   call('HSET', key, 'level', digits, 'last_leak', limit.at, 'numbers', limit.numbers)
 end
-
 elseif limit.algorithm == 'shaping' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
@@ -1222,7 +1425,6 @@ elseif pace > 1 then
 else
   call('HSET', key, 'next_free', digits)
 end
-
 elseif limit.algorithm == 'token-bucket' then
 local level = used + charge
 local tokens = limit.capacity - level
@@ -1231,12 +1433,14 @@ if tokens ~= written then
   written, digits = tokens, format('%d', tokens)
 end
 limit.at = limit.at or format('%d', limit.present) -- the same for all checks of a script run
-if limit.numbers == '' then
+if limit.numbers == '' and sunk then
+  call('HSET', key, 'tokens', digits, 'last_refill', limit.at, unpack(sunk))
+  sunk = nil
+elseif limit.numbers == '' then
   call('HSET', key, 'tokens', digits, 'last_refill', limit.at)
 else
   call('HSET', key, 'tokens', digits, 'last_refill', limit.at, 'numbers', limit.numbers)
 end
-
 elseif limit.algorithm == 'gcra' then
 local level, pace, tick = used + charge, limit.pace, limit.tick
 local left = level % pace
@@ -1248,10 +1452,9 @@ end
 text = digits
 if limit.numbers ~= '' then
   text = format('%s %d %s', text, left, limit.numbers)
-elseif pace > 1 or kept then
+elseif pace > 1 then
   text = format('%s %d', text, left)
 end
-
 elseif limit.algorithm == 'fixed-window' then
 local opens = own == 0
 if opens then
@@ -1368,16 +1571,24 @@ else
 end
 
 end
+if text and sunk then
+  call('HSET', key, 'tat', text, unpack(sunk))
+  text = nil
+elseif text and own then
+  call('HSET', key, 'tat', text)
+  text = nil
+elseif sunk then
+  call('HSET', key, unpack(sunk))
+end
 if kept then
   local lasts = tonumber(string.match(kept, '^%d+')) or 0
+  former = math.max(former, lasts)
   if lasts <= now then
     kept = ''
   elseif lasts > full then
     full = lasts
   end
-  if text and kept ~= '' then
-    text = text .. ';' .. kept
-  elseif kept == '' and not text then
+  if kept == '' then
     call('HSET', key, 'past', '')
   end
 end
@@ -1388,7 +1599,7 @@ if not renew and (renumbered or now % 16 == 0) then
   if lives == -1 then
     mark = '+'
   end
-  renew = lives < (full - now) / 1000
+  renew = lives == -1 or lives < (full - now) / 1000
 end
 if text and renew then
   call('SET', key, text, 'PXAT', format('%d', full / 1000 + grace))
@@ -1399,7 +1610,9 @@ elseif renew then
 end
         end
       elseif former >= 0 and (renumbered or now % 16 == 0) then
-        -- A denial only makes the key live for as long as it counts.
+        -- A denial only makes the key live for as long as it counts, or its past does.
+        local lasts = string.match(kept or '', '^%d+')
+        former = math.max(former, tonumber(lasts or 0))
         local lives = call('PTTL', key)
         if lives == -1 then
           mark = '+'
@@ -1410,6 +1623,9 @@ end
       end
     end
     reply[i] = seen .. mark
+    if limit.noted then
+      reply[i] = format('%s %d', reply[i], order)
+    end
   end
 end
 

@@ -15,13 +15,14 @@
 --                damaged         the state makes no sense at all;
 --                repair          the state could not be: it is from the future, or was left by
 --                                other numbers of a named limit;
---                renumbered      the key may have got its time to live under other numbers;
+--                renumbered      the key may have got its time to live under other numbers; a meter tells which;
 --                own             whatever the algorithm's other parts need;
---                kept            the past of the state, if it has one: see settle.lua.
+--                kept            the past of a window, if it has one: see settle.lua.
+--              If noted_in names a field, which only a settlement has, it reads the notes of a meter besides.
 --   store      writes the state with charge added to what is used, and sets full, the
 --              instant at which that will have recovered. One that is a string it does not
 --              write, but sets text to it: write.lua writes that with its time to live.
---   past       leaves a state nothing but its past.
+--   past       leaves a window nothing but its past.
 --   strike     of a check that heeds a ban: has it written where it has to be, though it is not charged.
 --   holder     of a concurrent limit: reads the holder of a check.
 --   hold       of a settlement, unless it is a reset: carries it out under a concurrent limit, or sends it back
@@ -31,8 +32,11 @@
 --              which an event had and has by these. It sets drains if what is used drains at a pace, and
 --              tells if the state itself says what is left of a charge.
 --   adjust     of a settlement: sets charge, which is to be added to what is used, and for
---              a meter noted, the level that later settlements have to know of. A log it
+--              a meter sunk, the fields of its notes. A log it
 --              writes itself.
+--   noting     of a call: makes what notes a meter that may be settled; see notes.lua.
+--   note       of a call: notes it.
+--   closing    of a settlement: makes what gives back to a meter that was noted.
 --
 -- The values of a check are local variables, not fields of a table, which would take an eighth of
 -- its time. A call of several checks reads all of them before it writes any: all but the last are

@@ -1,0 +1,160 @@
+package simulate
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/keyfuncs"
+	"github.com/weir-go/ratelimit/policies"
+)
+
+// A part decides about requests, one after the other. It has a clock, a store and a guard of its own.
+type part struct {
+	options  Options
+	now      time.Time
+	handle   *guard.Guard
+	logged   *accesslog.Request // the one that is being decided
+	decided  *decided           // what was decided about it
+	outcomes []outcome          // of all requests that wait
+	maker    maker
+	response discard
+}
+
+// decided is what the guard has decided about a request.
+type decided struct {
+	read     bool // it is a request of HTTP
+	denied   bool
+	listed   bool
+	unasked  bool // the store could not be asked
+	outcomes []outcome
+}
+
+// outcome is what a limit that counts has said.
+type outcome struct {
+	limit  identity
+	key    string
+	denied bool
+	// anonymous says that the request does not have the key that the policy counts by.
+	anonymous bool
+}
+
+// newPart returns a part for a document, and what the log cannot tell.
+func newPart(d *policies.Document, o Options) (p *part, notes []string, err error) {
+	p = &part{options: o, response: make(discard)}
+	functions, notes := p.functions(d.Needs())
+	set, err := d.Set(functions...)
+	if err != nil {
+		return nil, nil, err
+	}
+	store := core.NewMemory(core.WithClock(func() time.Time { return p.now }), core.WithMaxKeys(o.Keys))
+	p.handle, err = guard.Follow(core.New(store), guard.Options{Observe: p.observe, Logger: slog.New(slog.DiscardHandler)}, set)
+	return p, notes, err
+}
+
+// functions returns what the log says in place of the program.
+func (p *part) functions(needs policies.Needs) (options []policies.Option, notes []string) {
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	options = []policies.Option{policies.WithPlan(func(*http.Request) string { return p.value(p.options.Plan) })}
+	if needs.Plan && p.options.Plan < 0 {
+		note("The log does not say which plan a request is of: all have the plan \"*\". Say by -plan which field it is.")
+	}
+	for _, name := range needs.Keys {
+		at, given := p.options.Names[name]
+		if !given {
+			at = -1
+			note("The log does not say %q: no request has that key. Say by -name %s=FIELD which field of the log it is.", name, name)
+		}
+		if name == "user" {
+			options = append(options, policies.WithUser(func(*http.Request) string { return p.value(at) }))
+			continue
+		}
+		options = append(options, policies.WithKey(name, func(*http.Request) (string, error) {
+			if value := p.value(at); value != "" {
+				return name + ":" + value, nil
+			}
+			return "", keyfuncs.ErrNoKey
+		}))
+	}
+	for _, name := range needs.Costs {
+		note("The program says the cost %q, and the log does not: each request costs 1.", name)
+		options = append(options, policies.WithCost(name, func(*http.Request) int { return 1 }))
+	}
+	for _, name := range needs.Settle {
+		note("The program says %q of what was served, and the log does not: it is what was reserved.", name)
+		options = append(options, policies.WithSettle(name, func(_ *http.Request, served guard.Served) int { return served.Cost }))
+	}
+	return options, notes
+}
+
+// value returns a value of the log, or "".
+func (p *part) value(at int) string {
+	if at < 0 || at >= len(p.logged.Values) {
+		return ""
+	}
+	return p.logged.Values[at]
+}
+
+// decide decides about those of some requests that are for the part with a number.
+func (p *part) decide(all []arrived, number int) {
+	clear(p.outcomes) // they have keys
+	p.outcomes = p.outcomes[:0]
+	for i := range all {
+		if all[i].part == number {
+			p.one(&all[i])
+		}
+	}
+}
+
+// one decides about a request.
+func (p *part) one(a *arrived) {
+	p.now, p.logged, p.decided = time.UnixMicro(a.instant), a.logged, &a.decided
+	r, ok := p.maker.request(a.logged, a.peer)
+	if a.decided.read = ok; !ok {
+		return
+	}
+	first := len(p.outcomes)
+	if verdict := p.handle.Decide(r, nil); verdict.Denial == nil { // nobody reads the header, nor the answer to a denial
+		verdict.Serve(p.response, p.serve)
+	}
+	a.decided.outcomes = p.outcomes[first:]
+}
+
+// serve answers a request as the log says.
+func (p *part) serve(w http.ResponseWriter, _ *http.Request) (unanswered int) {
+	status := p.logged.Status
+	if status < 200 || status > 599 {
+		status = statusGone
+	}
+	w.WriteHeader(status)
+	return 0
+}
+
+// statusGone is what a request without an answer counts as: its client has gone away.
+const statusGone = 499
+
+// observe notes what the guard has decided.
+func (p *part) observe(e guard.Event) {
+	if e.Settled {
+		return
+	}
+	d := p.decided
+	d.denied = d.denied || e.Status != 0
+	d.listed = d.listed || e.Listed != guard.Unlisted
+	d.unasked = d.unasked || e.Err != nil
+	for i := range e.Outcomes {
+		if o := &e.Outcomes[i]; !o.Decision.Waived {
+			key := o.Key
+			anonymous := strings.HasPrefix(key, "anonymous:") || strings.Contains(key, "|anonymous:")
+			if len(key) > accesslog.LongestKey {
+				key = string(accesslog.Shorten([]byte(key)))
+			}
+			p.outcomes = append(p.outcomes, outcome{identity{o.Policy, o.Shadow}, key, !o.Decision.Allowed, anonymous})
+		}
+	}
+}

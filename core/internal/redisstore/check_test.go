@@ -1,0 +1,195 @@
+package redisstore
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/script"
+	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/internal/repeatable"
+)
+
+// plansOf returns specs of an algorithm: one without a name, and two of one name with other numbers.
+func plansOf(random *rand.Rand, of exact.Algorithm) []*exact.Spec {
+	if of.Dated() {
+		return []*exact.Spec{spec(of, 1+random.IntN(10), 0, 20*time.Second)}
+	}
+	var all []*exact.Spec
+	named := exact.NewSpec(exact.Params{Algorithm: of, Name: "plan"}, nil)
+	for i, period := range []time.Duration{time.Minute, 7 * time.Second, 13 * time.Second} {
+		p := exact.Params{Algorithm: of, Capacity: 1 + random.IntN(10), Period: period}
+		if p.Events = p.Capacity; !of.Windowed() {
+			p.Events = []int{1, 3, 70_000_000}[random.IntN(3)]
+		}
+		if i == 0 {
+			all = append(all, exact.NewSpec(p, nil))
+			continue
+		}
+		p.Name = "plan"
+		all = append(all, exact.NewSpec(p, named))
+	}
+	return all
+}
+
+// stateOf returns what lies in a key, and when it ends, in milliseconds since 1970: 0 if it has no time to live.
+func stateOf(t *testing.T, client *redis.Client, key string) (state any, ends int64) {
+	t.Helper()
+	var err error
+	switch kind := client.Type(t.Context(), key).Val(); kind {
+	case "hash":
+		state, err = client.HGetAll(t.Context(), key).Result()
+	case "list":
+		state, err = client.LRange(t.Context(), key, 0, -1).Result()
+	case "string":
+		state, err = client.Get(t.Context(), key).Result()
+	case "none":
+		return nil, 0
+	default:
+		t.Fatalf("%s is a %s", key, kind)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state, max(0, client.PExpireTime(t.Context(), key).Val().Milliseconds())
+}
+
+// damage leaves something in a key that no limit leaves.
+func damage(t *testing.T, random *rand.Rand, client *redis.Client, keys [2]string) {
+	t.Helper()
+	how := random.IntN(4)
+	for _, key := range keys {
+		var err error
+		switch state, _ := stateOf(t, client, key); {
+		case how == 0:
+			err = client.Set(t.Context(), key, "nonsense", time.Hour).Err()
+		case how == 1:
+			err = client.Persist(t.Context(), key).Err()
+		case how == 2 && reflect.TypeOf(state) == reflect.TypeFor[map[string]string]():
+			for field := range state.(map[string]string) {
+				err = client.HSet(t.Context(), key, field, "-1").Err()
+			}
+		default:
+			err = client.Del(t.Context(), key).Err()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// answerTo asks some groups of checks as plain ones, or not. It reports besides whether the script of plain checks has
+// answered.
+func answerTo(t *testing.T, r *Store, groups [][]call.Check, times int, plainly bool) (answer script.Reply, plain bool) {
+	t.Helper()
+	c := r.only.checks.NewCall()
+	defer r.only.checks.Free(c)
+	c.Request.SetChecks(groups, times, true, r.only.clock, r.Name)
+	if c.Request.Plain && !plainly {
+		c.Request.Explain()
+	}
+	if err := r.only.checks.Do(t.Context(), c); err != nil || c.Err != nil {
+		t.Fatal(err, c.Err)
+	}
+	return c.Answer, c.Request.Plain
+}
+
+// The script of an algorithm's plain checks answers as that for all checks, and leaves the same state for as long, or else
+// does nothing and says so: whatever lies in the key, and however the clock and the numbers of the limit change.
+func TestPlainChecksAreDecidedAsAllChecks(t *testing.T) {
+	for of := range exact.All() {
+		if !script.Checks(of) {
+			continue
+		}
+		t.Run(of.String(), func(t *testing.T) {
+			random, rig := repeatable.Random(t), newRig(t)
+			plainly, known := rig.store(t), rig.store(t)
+			unknown := 0
+			var all []*exact.Spec
+			for round := range 700 {
+				if round%50 == 0 {
+					all = plansOf(random, of)
+				}
+				own := all[random.IntN(len(all))]
+				check := call.Check{Key: fmt.Sprint(round/50, random.IntN(3)), Spec: own, Units: 1 + random.IntN(4)}
+				if random.IntN(4) == 0 {
+					check.Headroom = random.IntN(own.Capacity + 1)
+				}
+				if random.IntN(8) == 0 {
+					check.Units = random.IntN(own.Capacity + 3)
+				}
+				check.Condition = random.IntN(6) == 0
+				check.Settled = of.Noted() && random.IntN(8) == 0 // which leaves notes beside the state
+				times := 1
+				if random.IntN(5) == 0 {
+					times += random.IntN(5)
+				}
+				switch random.IntN(12) {
+				case 0:
+					rig.now -= random.Int64N(10_000_000)
+				case 1:
+					rig.now += random.Int64N(60_000_000)
+				case 2, 3, 4:
+					rig.now += random.Int64N(1_000_000)
+				case 5:
+					rig.now += 16 - rig.now%16 // an instant at which the time to live is looked at
+					damage(t, random, rig.client, [2]string{plainly.Name(check.Key, own), known.Name(check.Key, own)})
+				}
+				name := fmt.Sprintf("round %d at %d: %d times %+v under %s", round, rig.now, times, check, own)
+
+				asked, want := callOf(check), callOf(check)
+				got, plain := answerTo(t, plainly, asked.Groups, times, true)
+				expected, _ := answerTo(t, known, want.Groups, times, false)
+				if got != expected {
+					t.Fatalf("%s: it says %+v, want %+v", name, got, expected)
+				}
+				if !plain {
+					unknown++
+				}
+				state, ends := stateOf(t, rig.client, plainly.Name(check.Key, own))
+				left, wantEnds := stateOf(t, rig.client, known.Name(check.Key, own))
+				if !reflect.DeepEqual(state, left) || math.Abs(float64(ends-wantEnds)) > 1500 {
+					t.Fatalf("%s: it leaves\n%v until %d, want\n%v until %d", name, state, ends, left, wantEnds)
+				}
+			}
+			if unknown == 0 || unknown > 350 {
+				t.Errorf("%d of 700 states were unknown to it", unknown)
+			}
+		})
+	}
+}
+
+// A plain check of a key with open reservations takes no second round trip.
+func TestNotesKeepNoStateFromPlainChecks(t *testing.T) {
+	for of := range exact.All() {
+		if !of.Noted() || !script.Checks(of) {
+			continue
+		}
+		t.Run(of.String(), func(t *testing.T) {
+			store := newRig(t).store(t)
+			own := spec(of, 10, 1, time.Hour)
+			reserved := callOf(call.Check{Key: "key", Spec: own, Units: 2, Settled: true})
+			if _, plain := answerTo(t, store, reserved.Groups, 1, true); plain {
+				t.Error("a reservation is noted by no plain check")
+			}
+			check := callOf(call.Check{Key: "key", Spec: own, Units: 1})
+			if _, plain := answerTo(t, store, check.Groups, 1, true); !plain {
+				t.Error("the state was unknown to it")
+			}
+		})
+	}
+}
+
+// store returns a store on Redis with the clock of the rig.
+func (r *rig) store(t *testing.T) *Store {
+	return newStore(r.client, func(c *Config) {
+		c.Clock, c.Prefix, c.Patience = func() int64 { return r.now }, redistest.Prefix(t), time.Minute
+	})
+}

@@ -1,0 +1,158 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/fallback"
+	"github.com/weir-go/ratelimit/guard/internal/mistakes"
+	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/dialect"
+	"github.com/weir-go/ratelimit/keyfuncs"
+)
+
+// generation is what a [Guard] serves with until the next [Guard.Swap]: its limiter, its options and its policies, and what
+// follows from them for every request. Each request has one generation from its beginning to its settlement.
+type generation struct {
+	limiter   *core.Limiter
+	options   Options
+	policies  []Policy
+	names     []string // what the policies are called, or "" if that depends on the request
+	fields    []string // that options.Headers may write
+	writer    headers.Writer
+	fallback  *fallback.Fallback // nil: no policy asks for it
+	log       *eventLog
+	placement *mistakes.Placement
+	capacity  *capacity // nil: the policies decide
+	plain     *plain    // nil: requests need more than one check that is known but for its key
+	asks      bool      // functions of the program other than keys
+	// readsBodies says that functions of the program may read the body of a request.
+	readsBodies bool
+
+	sets       *sets // those of several sets of rules, of which each request meets some; nil: there is this one alone
+	union      bool  // of sets that a request meets by several readings of its path
+	unreadable bool  // no policy is known for its requests: they are denied
+}
+
+// replace returns a new generation that goes on from the knowledge of an old one, which may be nil.
+func replace(old *generation, limiter *core.Limiter, options Options, policies []Policy) (*generation, error) {
+	if limiter == nil {
+		return nil, errors.New("ratelimit: the limiter is nil")
+	}
+	if err := checkNames(policies); err != nil {
+		return nil, fmt.Errorf("ratelimit: %w", err)
+	}
+	return build(old, limiter, options, policies)
+}
+
+// build is replace for policies that may have one name.
+func build(old *generation, limiter *core.Limiter, options Options, policies []Policy) (*generation, error) {
+	policies, err := withBans(policies)
+	if err != nil {
+		return nil, fmt.Errorf("ratelimit: %w", err)
+	}
+	fallsBack, err := fallsBack(options, policies)
+	if err := errors.Join(options.check(), checkPolicies(policies), err); err != nil {
+		return nil, fmt.Errorf("ratelimit: %w", err)
+	}
+	if options.Headers == nil {
+		options.Headers = headers.Draft
+	}
+	if options.OnError == unsaid {
+		options.OnError = FailOpen
+	}
+	if options.OnOverload == unsaid {
+		options.OnOverload = FailClosed
+	}
+	if old == nil { // what takes the place of a limit is not beside it
+		mistakes.WarnOfEqual(limiter, options.Logger, unnamedByPeer(policies))
+	}
+	placement := mistakes.NewPlacement(options.Logger, peerOf(&options, policies))
+	readsBodies := readsBodies(&options, policies)
+	if options.Lists.Address == nil {
+		options.Lists.Address = keyfuncs.Address()
+	}
+	for i := range policies {
+		if policies[i].By == nil {
+			policies[i].By = keyfuncs.RemoteIP
+		}
+		policies[i].By = keyfuncs.FirstOf(policies[i].By) // which prepares requests for a function of the program
+	}
+	if options.Lists.By != nil {
+		options.Lists.By = keyfuncs.FirstOf(options.Lists.By)
+	}
+	g := &generation{
+		limiter:   limiter,
+		options:   options,
+		policies:  policies,
+		names:     names(policies),
+		fields:    headers.Names(options.Headers),
+		log:       &eventLog{logger: options.Logger},
+		placement: placement,
+		asks:      slices.ContainsFunc(policies, func(p Policy) bool { return p.asksProgram() }),
+
+		readsBodies: readsBodies,
+	}
+	g.writer = dialect.Prepare(options.Headers, g.described())
+	g.plain = g.findPlain()
+	if old != nil {
+		g.inherit(old)
+	}
+	if ban := loneBan(policies); ban >= 0 {
+		g.placement.LoneBan(g.names[ban])
+	}
+	if !fallsBack {
+		g.fallback = nil
+	} else if g.fallback == nil {
+		g.fallback = fallback.New(options.replicas(), remembered)
+	}
+	return g, nil
+}
+
+// inherit takes over what an old generation knows of the store, where that is the same one, and
+// of what it has logged.
+func (g *generation) inherit(old *generation) {
+	if g.limiter == old.limiter && g.options.replicas() == old.options.replicas() {
+		g.fallback = old.fallback
+	}
+	if g.options.Logger == old.options.Logger {
+		g.log = old.log
+		g.placement.Inherit(old.placement)
+	}
+}
+
+// described returns the policies as a client is told of them that meets this middleware
+// alone, and all of its policies.
+func (g *generation) described() []headers.Policy {
+	var described []headers.Policy
+	for i := range g.policies {
+		if p := &g.policies[i]; !p.Shadow && !p.bans() && p.Limit != core.Unlimited {
+			described = append(described, headers.Policy{Name: g.names[i], Unit: p.unitOf(p.Limit), Decision: core.Decision{Limit: p.Limit}})
+		}
+	}
+	return described
+}
+
+// names returns what policies are called in headers: the names of their limits,
+// with numbers where they would be the same. A policy has the same name in every
+// response. So has an alternative that is one limit with a policy beside it.
+func names(policies []Policy) []string {
+	names := make([]string, len(policies))
+	for i := range policies {
+		if p := &policies[i]; p.LimitFor == nil && !p.Shadow {
+			names[i] = dialect.DistinctName(p.Limit.Name(), func(name string) bool {
+				for j, other := range names[:i] {
+					shared := p.Limit == policies[j].Limit && (hasAlternatives(policies, i) || hasAlternatives(policies, j))
+					if !shared && strings.EqualFold(other, name) {
+						return true
+					}
+				}
+				return false
+			})
+		}
+	}
+	return names
+}

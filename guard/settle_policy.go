@@ -1,0 +1,82 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/algorithm"
+)
+
+// SettlePolicy corrects the cost of a request that has been served. [Policy].Cost is then an estimate that is reserved.
+type SettlePolicy struct {
+	// Cost returns the real cost of a request that has been served. It is given the request as the handler was, and what
+	// became of it. The difference is given back or charged in one call for all policies
+	// of the request, into the window that was charged: see [core.Reservation.Settle].
+	// What only the handler finds out it tells by [Spend].
+	// Less than 0 counts as 0. The default leaves what was charged.
+	//
+	// It is called exactly once when the handler has run, also when that has panicked,
+	// streamed, or lost its client. Where the handler has taken the connection over, it is
+	// called when the handler returns, even if the connection stays open. It is not called
+	// for requests that this middleware has denied or has let through unchecked. If the
+	// handler leaves an error or a panic for others to answer, it is called when that answer
+	// begins, or at the latest when the request ends. In the latter case it runs on another
+	// goroutine, the body is closed, and of the framework's own context only the route is
+	// known.
+	//
+	// A response that is not flushed leaves the server after it has been settled, one round
+	// trip later if the cost has changed. What the store has certainly not settled by then
+	// is tried again in the background for two seconds: see [core.Reservation.SettleLater].
+	// A reservation stays charged if its process dies, unless there is a ReserveFor.
+	//
+	// Two policies of a request with one limit and one key are one limit, which is charged
+	// once: the greater [Policy].Cost is reserved, and the greater real cost is charged. A
+	// policy that settles nothing counts with its [Policy].Cost. The same holds for a policy further
+	// inside whose limit a middleware in front has charged. It gives nothing back there,
+	// and if its cost is greater, the rest is charged when the request has been served. A
+	// Shadow in front is charged the rest only if it settles.
+	//
+	// Reserve at least 1: a request with a [Policy].Cost of 0 is never denied, whatever it is charged
+	// afterwards.
+	//
+	// The response does not wait for the settlement, which is sent before it ends: see First. [core.Limiter.Close]
+	// waits for those that are under way.
+	//
+	// It is not asked about a [core.Concurrent] limit, whose places are all given back.
+	Cost func(*http.Request, Served) int
+
+	// First has the response end only when the request is settled, a round trip later if the cost has changed. It is
+	// for who has to find the real cost charged in all processes once the client has its answer, and for an
+	// Options.Observe that reads what is left then. The default is not to wait. A request that strikes or forgives is always settled
+	// first, with all its policies. It needs Cost: without one it is an error of [New].
+	First bool
+
+	// ReserveFor is for how long the [Policy].Cost of a request is reserved, and what [Grow] adds to it. If this process dies, it is
+	// given back then: [core.Check.ReserveFor] says how. It is right for tokens per minute, and wrong for money, which is
+	// spent all the same. It has to be longer than the longest request: one that is settled later is charged its
+	// whole real cost, as of then, and the log says so.
+	//
+	// The default is 0, which leaves it charged. Any other time has to be from a millisecond to a day. It needs Cost. It is
+	// an error of [New] with a [core.Concurrent] limit, which has a lease, a [core.Shaping] one, or a [core.Calendar] one,
+	// whose units stay paid; for such a limit that [Policy].LimitFor picks it means nothing.
+	// Of policies that are one limit the longest counts, and 0 is the longest.
+	ReserveFor time.Duration
+}
+
+// check returns the reason why it makes no sense under a limit, if it does not. The limit is not known if LimitFor chooses it.
+func (s *SettlePolicy) check(limit core.Limit) error {
+	switch {
+	case s.ReserveFor != 0 && (s.ReserveFor < time.Millisecond || s.ReserveFor > 24*time.Hour):
+		return fmt.Errorf("a Settle.ReserveFor of %v is not from 1ms to 24h", s.ReserveFor)
+	case s.ReserveFor > 0 && s.Cost == nil:
+		return fmt.Errorf("Settle.ReserveFor is %v, but nothing is settled: set Settle.Cost, or leave ReserveFor out", s.ReserveFor)
+	case s.First && s.Cost == nil:
+		return errors.New("Settle.First is set, but nothing is settled: set Settle.Cost, or leave First out")
+	case s.ReserveFor > 0 && limit.Validate() == nil && !algorithm.Reserves(limit):
+		return fmt.Errorf("Settle.ReserveFor is %v, which does not suit %s: leave ReserveFor out", s.ReserveFor, limit)
+	}
+	return nil
+}
